@@ -1,0 +1,182 @@
+//! What a link could carry at best: the bound against which a transfer is measured. Loss, delay and
+//! the queue do not enter. A redrawn rate counts with its mean, and then no other change of the rate
+//! does: the bound holds on average.
+
+use weftway_path::{BitRate, Bytes, Instant, Span};
+
+use crate::{LinkConfig, OPPORTUNITY, Rate, Set};
+
+/// Bits times 10⁹: what a rate in bits per second does in nanoseconds.
+type Work = u128;
+
+const WORK_PER_BYTE: Work = 8_000_000_000;
+
+/// IP bytes that can depart from `from` on and before `to`, rounded down.
+pub fn capacity(config: &LinkConfig, from: Instant, to: Instant) -> Bytes {
+    let work: Work = segments(config, from).iter().map(|segment| segment.work(to)).sum();
+    Bytes::new(u64::try_from(work / WORK_PER_BYTE).unwrap_or(u64::MAX))
+}
+
+/// When the last of `bytes` departs at the earliest, if the first is ready at `from`;
+/// [`Instant::NEVER`] when the link never carries so many.
+pub fn time_to_carry(config: &LinkConfig, bytes: Bytes, from: Instant) -> Instant {
+    let mut need = Work::from(bytes.get()) * WORK_PER_BYTE;
+    if need == 0 {
+        return from;
+    }
+    for segment in segments(config, from) {
+        let done = segment.finish(need);
+        if done <= segment.end && !done.is_never() {
+            return done;
+        }
+        need -= segment.work(segment.end);
+    }
+    Instant::NEVER
+}
+
+/// A stretch of time with one rate.
+struct Segment {
+    start: Instant,
+    end: Instant,
+    rate: Rate,
+}
+
+/// The link from `from` on.
+fn segments(config: &LinkConfig, from: Instant) -> Vec<Segment> {
+    let mut changes: Vec<_> = config.changes.iter().collect();
+    changes.sort_by_key(|change| change.at);
+    let mut segments = Vec::new();
+    let (mut rate, mut up, mut start) = (first_rate(config), true, from);
+    let mut close = |start: Instant, end: Instant, up: bool, rate: &Rate| {
+        if end > start {
+            let rate = if up { rate.clone() } else { Rate::Constant(BitRate::ZERO) };
+            segments.push(Segment { start, end, rate });
+        }
+    };
+    let redrawn = config.redraw.as_ref().is_some_and(|redraw| redraw.rate.is_some());
+    for change in changes {
+        close(start, change.at, up, &rate);
+        start = start.max(change.at);
+        match &change.set {
+            Set::Rate(next) if !redrawn => rate = next.clone(),
+            Set::Down => up = false,
+            Set::Up => up = true,
+            Set::Rate(_) | Set::Delay(_) | Set::Loss(_) => {}
+        }
+    }
+    close(start, Instant::NEVER, up, &rate);
+    segments
+}
+
+fn first_rate(config: &LinkConfig) -> Rate {
+    match config.redraw.as_ref().and_then(|redraw| redraw.rate) {
+        Some((low, high)) => Rate::Constant(BitRate::from_bps(low.as_bps().midpoint(high.as_bps()))),
+        None => config.rate.clone(),
+    }
+}
+
+impl Segment {
+    /// What can be done before `to`. A trace's opportunity at the very end of the segment counts: what
+    /// departs at the instant of a change has departed.
+    fn work(&self, to: Instant) -> Work {
+        let to = to.min(self.end);
+        if to <= self.start {
+            return 0;
+        }
+        match &self.rate {
+            Rate::Constant(rate) => Work::from(rate.as_bps()) * Work::from(to.since(self.start).as_nanos()),
+            Rate::Trace(trace) => {
+                let to = if to == self.end { to + Span::from_nanos(1) } else { to };
+                let count = trace.opportunities_before(to) - trace.opportunities_before(self.start);
+                Work::from(count) * Work::from(OPPORTUNITY.get()) * WORK_PER_BYTE
+            }
+        }
+    }
+
+    /// When `need` would be done if this segment did not end.
+    fn finish(&self, need: Work) -> Instant {
+        match &self.rate {
+            Rate::Constant(BitRate::ZERO) => Instant::NEVER,
+            Rate::Constant(rate) => {
+                let nanos = need.div_ceil(Work::from(rate.as_bps()));
+                Instant::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX).saturating_add(self.start.as_nanos()))
+            }
+            Rate::Trace(trace) => {
+                let count = need.div_ceil(Work::from(OPPORTUNITY.get()) * WORK_PER_BYTE);
+                let last = Work::from(trace.opportunities_before(self.start)) + count - 1;
+                trace.opportunity(u64::try_from(last).unwrap_or(u64::MAX))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{Change, Redraw, Trace};
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_millis(ms)
+    }
+
+    fn link(mbps: u64, changes: Vec<(u64, Set)>) -> LinkConfig {
+        let changes = changes.into_iter().map(|(ms, set)| Change { at: at(ms), set }).collect();
+        LinkConfig { rate: BitRate::from_mbps(mbps).into(), changes, ..LinkConfig::default() }
+    }
+
+    fn both_ways(config: &LinkConfig, bytes: u64, from: Instant, to: Instant) {
+        assert_eq!(capacity(config, from, to), Bytes::new(bytes));
+        assert_eq!(time_to_carry(config, Bytes::new(bytes), from), to);
+    }
+
+    /// 10 Mbit/s are 1250 B a millisecond.
+    #[test]
+    fn constant() {
+        both_ways(&link(10, vec![]), 12_500, at(5), at(15));
+    }
+
+    /// 1250 B/ms until 10 ms, 2500 B/ms until 20 ms, nothing until 30 ms, then 2500 B/ms again: from 8
+    /// to 31 ms 2500 + 25 000 + 2500 B.
+    #[test]
+    fn schedule_with_a_failure() {
+        let double = Set::Rate(BitRate::from_mbps(20).into());
+        both_ways(&link(10, vec![(20, Set::Down), (30, Set::Up), (10, double)]), 30_000, at(8), at(31));
+    }
+
+    /// Opportunities at 5, 7, 10, 15, 17, 20 ms, …: 7, 10, 15 and 17 are before 20 and not before 7.
+    #[test]
+    fn trace() {
+        let trace = Trace::new(vec![5, 7, 10]).unwrap();
+        let config = LinkConfig { rate: Rate::Trace(Arc::new(trace)), ..LinkConfig::default() };
+        assert_eq!(capacity(&config, at(7), at(20)), Bytes::new(4 * 1500));
+        assert_eq!(time_to_carry(&config, Bytes::new(4 * 1500), at(7)), at(17));
+        // One byte more needs the next opportunity.
+        assert_eq!(time_to_carry(&config, Bytes::new(4 * 1500 + 1), at(7)), at(20));
+    }
+
+    /// Between 8 and 12 Mbit/s: 10 on average.
+    #[test]
+    fn redrawn() {
+        let rate = Some((BitRate::from_mbps(8), BitRate::from_mbps(12)));
+        let redraw = Redraw { every: Span::from_millis(100), rate, delay: None, loss: None };
+        both_ways(&LinkConfig { redraw: Some(redraw), ..link(1, vec![]) }, 1250, at(0), at(1));
+    }
+
+    #[test]
+    fn a_link_that_fails_for_good_never_carries_the_rest() {
+        let config = link(10, vec![(1, Set::Down)]);
+        assert_eq!(capacity(&config, at(0), at(1_000_000)), Bytes::new(1250));
+        assert_eq!(time_to_carry(&config, Bytes::new(1250), at(0)), at(1));
+        assert!(time_to_carry(&config, Bytes::new(1251), at(0)).is_never());
+    }
+
+    /// 1 Tbit/s for ten years is 3.9 · 10¹⁹ bytes, more than 64 bits hold; 1 Gbit/s 3.9 · 10¹⁶.
+    #[test]
+    fn ten_years_do_not_overflow() {
+        let years = Instant::ZERO + Span::from_secs(10 * 365 * 86_400);
+        assert_eq!(capacity(&link(1_000_000, vec![]), at(0), years), Bytes::MAX);
+        both_ways(&link(1_000, vec![]), 315_360_000 * 125_000_000, at(0), years);
+    }
+}

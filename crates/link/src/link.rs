@@ -1,0 +1,376 @@
+//! The link itself: what happens when a packet comes and goes. Changes of what was planned are in
+//! `replan`.
+//!
+//! A packet's departure is computed when it comes: a FIFO needs no event for it. `waiting` holds the
+//! departures not yet known to have passed, which is the queue; `flight` holds what will arrive, in
+//! order of arrival, and only its head concerns whoever drives the link. CoDel decides when a packet
+//! leaves the queue, so such a link keeps packets back and has an event for each.
+
+use std::collections::VecDeque;
+
+use weftway_path::{Bytes, Instant, Span};
+
+use crate::arq::Repairs;
+use crate::codel::{Codel, Held};
+use crate::jitter::Jitters;
+use crate::loss::Losses;
+use crate::replan::Resumed;
+use crate::timetable::Timetable;
+use crate::wire::Wire;
+use crate::{Discipline, Ecn, Limit, LinkConfig};
+
+/// What became of a packet at [`Link::push`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Verdict {
+    /// It waits, and will arrive unless the link fails. With CoDel it may yet be dropped, or lost on
+    /// the wire: that shows only in [`Link::counts`].
+    Queued,
+    /// It waits and will use capacity, and then be lost on the wire.
+    Lost,
+    /// It was dropped.
+    Dropped(Reason),
+}
+
+/// Why a packet was dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The queue was full.
+    Queue,
+    /// The link was down.
+    Down,
+}
+
+/// A packet that arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delivery<T> {
+    /// What was pushed.
+    pub item: T,
+    /// Whether it was marked "congestion experienced" on the way.
+    pub ce: bool,
+}
+
+/// What has happened so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Packets offered.
+    pub pushed: u64,
+    /// Packets handed over.
+    pub delivered: u64,
+    /// Their bytes.
+    pub delivered_bytes: Bytes,
+    /// Packets dropped by a full queue or by CoDel.
+    pub dropped_queue: u64,
+    /// Packets dropped because the link failed or was down.
+    pub dropped_down: u64,
+    /// Packets lost on the wire for good.
+    pub lost: u64,
+    /// Packets lost on the wire and repaired by the link.
+    pub repaired: u64,
+    /// Packets marked.
+    pub marked: u64,
+}
+
+/// One direction of one bottleneck.
+///
+/// Times given to it must not decrease. It may be driven late: what happens does not depend on how
+/// late, except that a packet cannot be pushed into the past.
+#[derive(Clone, Debug)]
+pub struct Link<T> {
+    /// What `next_event` answers.
+    pub(crate) next: Instant,
+    /// The earliest change or departure from CoDel's queue.
+    pub(crate) internal: Instant,
+    pub(crate) flight: VecDeque<Flight<T>>,
+    pub(crate) waiting: VecDeque<Waiting>,
+    pub(crate) waiting_bytes: u64,
+    /// When the last packet in `waiting` departs, or departed.
+    pub(crate) free_at: Instant,
+    pub(crate) delay: Span,
+    pub(crate) wire: Wire,
+    pub(crate) losses: Losses,
+    pub(crate) jitters: Option<Jitters>,
+    pub(crate) repairs: Option<Repairs>,
+    pub(crate) reorders: bool,
+    pub(crate) up: bool,
+    limit: Limit,
+    marks_above: Limit,
+    /// Number of the next packet that reaches the wire.
+    pub(crate) serial: u64,
+    pub(crate) counts: Counts,
+    pub(crate) resumed: Option<Resumed>,
+    pub(crate) codel: Option<Codel<T>>,
+    pub(crate) dequeue_at: Instant,
+    pub(crate) timetable: Timetable,
+}
+
+/// A packet whose last bit has not left yet, so far as is known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiting {
+    pub(crate) departure: Instant,
+    /// Nanoseconds on top of the delay: jitter and retries.
+    pub(crate) extra: i64,
+    pub(crate) bytes: u32,
+}
+
+/// A packet that will arrive.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flight<T> {
+    pub(crate) arrival: Instant,
+    pub(crate) serial: u64,
+    bytes: u32,
+    ce: bool,
+    item: T,
+}
+
+impl<T: Copy> Link<T> {
+    /// An empty link at time zero; equal seeds behave equally.
+    pub fn new(config: &LinkConfig, seed: u64) -> Self {
+        let codel = match config.queue.discipline {
+            Discipline::DropTail => None,
+            Discipline::CoDel { target, interval } => {
+                Some(Codel::new(target, interval, config.ecn == Some(Ecn::CoDel)))
+            }
+        };
+        let timetable = Timetable::new(config, seed);
+        let mut link = Self {
+            next: Instant::NEVER,
+            internal: timetable.next(),
+            flight: VecDeque::new(),
+            waiting: VecDeque::new(),
+            waiting_bytes: 0,
+            free_at: Instant::ZERO,
+            delay: config.delay,
+            wire: Wire::new(&config.rate, Instant::ZERO),
+            losses: Losses::new(&config.loss, seed),
+            jitters: config.jitter.map(|jitter| Jitters::new(jitter.distribution, seed)),
+            repairs: config.arq.map(|arq| Repairs::new(arq, seed)),
+            reorders: config.jitter.is_some_and(|jitter| jitter.reorder),
+            up: true,
+            limit: config.queue.limit,
+            marks_above: if let Some(Ecn::Above(limit)) = config.ecn { limit } else { Limit::Unlimited },
+            serial: 0,
+            counts: Counts::default(),
+            resumed: None,
+            codel,
+            dequeue_at: Instant::NEVER,
+            timetable,
+        };
+        link.settle(Instant::ZERO);
+        link
+    }
+
+    /// Offers a packet of `bytes` IP bytes (below 2 GiB).
+    #[inline]
+    pub fn push(&mut self, now: Instant, bytes: Bytes, item: T) -> Verdict {
+        if self.internal <= now {
+            self.settle(now);
+        }
+        self.counts.pushed += 1;
+        if !self.up {
+            self.counts.dropped_down += 1;
+            return Verdict::Dropped(Reason::Down);
+        }
+        self.retire(now);
+        if self.exceeds(self.limit, 1, bytes.get()) {
+            self.counts.dropped_queue += 1;
+            return Verdict::Dropped(Reason::Queue);
+        }
+        let marked = self.exceeds(self.marks_above, 0, 0);
+        let held = Held { item, bytes: wire_bytes(bytes), marked, since: now };
+        let lost = if self.codel.is_some() { self.enqueue(now, held) } else { self.carry(now, held) };
+        self.refresh();
+        if lost { Verdict::Lost } else { Verdict::Queued }
+    }
+
+    /// When to call [`pop`](Self::pop) next; [`Instant::NEVER`] when nothing is under way.
+    #[inline]
+    pub fn next_event(&self) -> Instant {
+        self.next
+    }
+
+    /// A packet that has arrived by `now`. `None` does not mean that no other event is due: call it
+    /// until [`next_event`](Self::next_event) is later than `now`.
+    #[inline]
+    pub fn pop(&mut self, now: Instant) -> Option<Delivery<T>> {
+        if self.internal <= now {
+            self.settle(now);
+        }
+        if self.flight.front()?.arrival > now {
+            return None;
+        }
+        let flight = self.flight.pop_front()?;
+        self.counts.delivered += 1;
+        self.counts.delivered_bytes += Bytes::new(u64::from(flight.bytes));
+        self.refresh();
+        Some(Delivery { item: flight.item, ce: flight.ce })
+    }
+
+    /// What waits at `now`, the packet in transmission included: packets and bytes. With CoDel, and with
+    /// changes to come, call it when the events up to `now` have been popped.
+    pub fn backlog(&self, now: Instant) -> (u64, Bytes) {
+        let departed = self.waiting.iter().take_while(|entry| entry.departure <= now);
+        let (mut packets, mut bytes) = (self.waiting.len() as u64, self.waiting_bytes);
+        for entry in departed {
+            packets -= 1;
+            bytes -= u64::from(entry.bytes);
+        }
+        let (held, held_bytes) = self.held();
+        (packets + held, Bytes::new(bytes + held_bytes))
+    }
+
+    /// How long a packet pushed at `now` would wait before its transmission begins, as far as is
+    /// known then: changes to come and drops by CoDel are not. [`Span::MAX`] while nothing departs.
+    pub fn queueing_delay(&self, now: Instant) -> Span {
+        let mut free = self.free_at;
+        if let Some(codel) = &self.codel {
+            let mut wire = self.wire.clone();
+            for held in codel.queue() {
+                free = wire.depart(free.max(self.dequeue_at), held.bytes);
+            }
+        }
+        if free.is_never() { Span::MAX } else { free.since(now) }
+    }
+
+    /// What has happened so far.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// Packets inside: waiting, or on their way and not lost.
+    pub fn pending(&self) -> u64 {
+        self.flight.len() as u64 + self.held().0
+    }
+
+    /// Whether the link is up.
+    pub fn is_up(&self) -> bool {
+        self.up
+    }
+
+    /// What CoDel keeps back: packets and bytes.
+    #[inline]
+    pub(crate) fn held(&self) -> (u64, u64) {
+        self.codel.as_ref().map_or((0, 0), |codel| (codel.queue().len() as u64, codel.bytes()))
+    }
+
+    /// Whether what waits, with this much more, is above `limit`.
+    #[inline]
+    fn exceeds(&self, limit: Limit, packets: u64, bytes: u64) -> bool {
+        if limit == Limit::Unlimited {
+            return false;
+        }
+        let (held, held_bytes) = self.held();
+        match limit {
+            Limit::Unlimited => false,
+            Limit::Packets(most) => self.waiting.len() as u64 + held + packets > most,
+            Limit::Bytes(most) => self.waiting_bytes + held_bytes + bytes > most.get(),
+        }
+    }
+
+    /// Forgets what has departed by `now`.
+    #[inline]
+    pub(crate) fn retire(&mut self, now: Instant) {
+        while let Some(head) = self.waiting.front()
+            && head.departure <= now
+        {
+            self.waiting_bytes -= u64::from(head.bytes);
+            self.waiting.pop_front();
+        }
+    }
+
+    /// Puts a packet on the wire as soon as it is free, and says whether the packet gets lost.
+    #[inline]
+    pub(crate) fn carry(&mut self, now: Instant, held: Held<T>) -> bool {
+        let departure = self.wire.depart(self.free_at.max(now), held.bytes);
+        self.free_at = departure;
+        let mut extra = self.jitters.as_mut().map_or(0, |jitters| jitters.draw(departure));
+        let lost = self.losses.take(departure) && !self.repair(&mut extra);
+        self.waiting.push_back(Waiting { departure, extra, bytes: held.bytes });
+        self.waiting_bytes += u64::from(held.bytes);
+        self.counts.marked += u64::from(held.marked);
+        let serial = self.serial;
+        self.serial += 1;
+        if lost {
+            self.counts.lost += 1;
+            return true;
+        }
+        let arrival = self.arrival(departure, extra);
+        self.insert(Flight { arrival, serial, bytes: held.bytes, ce: held.marked, item: held.item });
+        false
+    }
+
+    fn repair(&mut self, extra: &mut i64) -> bool {
+        let Some(delay) = self.repairs.as_mut().and_then(Repairs::repair) else {
+            return false;
+        };
+        *extra = extra.saturating_add_unsigned(delay.as_nanos());
+        self.counts.repaired += 1;
+        true
+    }
+
+    /// When a packet arrives that departs at `departure`, if none before it is later.
+    #[inline]
+    pub(crate) fn arrival(&self, departure: Instant, extra: i64) -> Instant {
+        if departure.is_never() {
+            return departure;
+        }
+        departure + Span::from_nanos(self.delay.as_nanos().saturating_add_signed(extra))
+    }
+
+    #[inline]
+    fn insert(&mut self, mut flight: Flight<T>) {
+        match self.flight.back() {
+            Some(last) if last.arrival > flight.arrival => {
+                if self.reorders {
+                    let at = self.flight.iter().rposition(|other| other.arrival <= flight.arrival);
+                    return self.flight.insert(at.map_or(0, |at| at + 1), flight);
+                }
+                flight.arrival = last.arrival;
+            }
+            _ => {}
+        }
+        self.flight.push_back(flight);
+    }
+
+    /// Puts a packet into CoDel's queue, and on the wire at once if that is free.
+    fn enqueue(&mut self, now: Instant, held: Held<T>) -> bool {
+        let Some(codel) = &mut self.codel else { return false };
+        codel.push(held);
+        let lost = self.counts.lost;
+        if self.dequeue_at.is_never() {
+            self.dequeue_at = self.wire.opening(self.free_at.max(now));
+            if self.dequeue_at <= now {
+                self.dequeue(now);
+            }
+            self.internal = self.timetable.next().min(self.dequeue_at);
+        }
+        self.counts.lost > lost
+    }
+
+    /// Takes a packet from CoDel's queue and puts it on the wire.
+    pub(crate) fn dequeue(&mut self, at: Instant) {
+        let Some(codel) = &mut self.codel else { return };
+        let (held, drops) = codel.pop(at);
+        let more = !codel.queue().is_empty();
+        self.counts.dropped_queue += drops;
+        if let Some(held) = held {
+            self.retire(at);
+            self.carry(at, held);
+        }
+        self.dequeue_at = if more { self.wire.opening(self.free_at.max(at)) } else { Instant::NEVER };
+    }
+
+    /// Brings `next` up to date.
+    #[inline]
+    pub(crate) fn refresh(&mut self) {
+        let head = self.flight.front().map_or(Instant::NEVER, |flight| flight.arrival);
+        self.next = if self.internal.is_never() { head } else { head.min(self.next_internal()) };
+    }
+}
+
+/// Sizes are kept in 32 bits; 2 GiB is more than any packet or offloaded burst.
+#[inline]
+fn wire_bytes(bytes: Bytes) -> u32 {
+    debug_assert!(bytes.get() < 1 << 31, "a packet is smaller than 2 GiB");
+    bytes.get().min((1 << 31) - 1) as u32
+}

@@ -1,0 +1,166 @@
+//! Vectors: what a link must do, as scripts that a person can check with a pencil.
+//!
+//! A file holds cases. Each case describes a link under `link`, says `why` in words, and gives a
+//! `script` with one event a line: a time in milliseconds, a verb, and what it needs.
+//!
+//! ```toml
+//! [[case]]
+//! name = "two packets back to back"
+//! why = "1250 B take 1 ms at 10 Mbit/s; the second waits for the first"
+//! link = { rate_mbps = 10, delay_ms = 20 }
+//! script = """
+//! 0   push 1250
+//! 0   push 1250
+//! 21  arrives 0
+//! 22  arrives 1
+//! """
+//! ```
+//!
+//! | line | meaning |
+//! |---|---|
+//! | `t push BYTES` | offer a packet, which must be queued; packets are numbered from 0 |
+//! | `t push BYTES lost`, `… full`, `… down` | it must be lost, find the queue full, or the link down |
+//! | `t arrives N`, `t arrives N marked` | the next arrival is packet N, at t exactly |
+//! | `t arrives N by T` | the next arrival is packet N, at t or later and at T at the latest |
+//! | `t backlog PACKETS BYTES` | so much waits |
+//! | `t rate MBPS`, `t delay MS`, `t fail`, `t heal` | change the link from outside |
+//!
+//! Lines come in order of time; no packet may arrive that is not in the script. Seeds are given with
+//! `seed`, 0 otherwise. The keys of `link` are those of the private type `Spec`, in `vector/spec.rs`.
+
+mod run;
+mod script;
+mod spec;
+
+use serde::Deserialize;
+use thiserror::Error;
+
+/// What was checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Cases.
+    pub cases: usize,
+    /// Script lines that expect something.
+    pub checks: usize,
+}
+
+/// A vector that cannot be read or does not hold.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum VectorError {
+    /// The file is not TOML of the right shape; the text says where.
+    #[error("{0}")]
+    Toml(String),
+    /// A case's link is described in a contradictory way.
+    #[error("case `{case}`: {problem}")]
+    Link {
+        /// Its name.
+        case: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A script line is not understood, or what it expects did not happen.
+    #[error("case `{case}`, line {line} `{text}`: {problem}")]
+    Line {
+        /// The name of the case.
+        case: String,
+        /// Counted from 1 within the script.
+        line: usize,
+        /// The line.
+        text: String,
+        /// What is wrong, or what happened instead.
+        problem: String,
+    },
+    /// A packet arrives after the end of the script.
+    #[error("case `{case}`: after the script, {happened}")]
+    After {
+        /// The name of the case.
+        case: String,
+        /// What happened.
+        happened: String,
+    },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    /// What the file is about; for people.
+    #[serde(rename = "title")]
+    _title: String,
+    case: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    name: String,
+    /// The working, for people.
+    #[serde(rename = "why")]
+    _why: String,
+    #[serde(default)]
+    seed: u64,
+    link: spec::Spec,
+    script: String,
+}
+
+/// Runs all cases of a file.
+pub fn run(text: &str) -> Result<Report, VectorError> {
+    let file: File = toml::from_str(text).map_err(|error| VectorError::Toml(error.to_string()))?;
+    let mut report = Report { cases: 0, checks: 0 };
+    for case in &file.case {
+        report.checks += run_case(case)?;
+        report.cases += 1;
+    }
+    Ok(report)
+}
+
+fn run_case(case: &Case) -> Result<usize, VectorError> {
+    let config = case.link.config().map_err(|problem| VectorError::Link { case: case.name.clone(), problem })?;
+    let mut runner = run::Runner::new(&config, case.seed);
+    for (at, text) in case.script.lines().enumerate().filter(|(_, text)| !text.trim().is_empty()) {
+        script::parse(text).and_then(|line| runner.step(&line)).map_err(|problem| VectorError::Line {
+            case: case.name.clone(),
+            line: at + 1,
+            text: text.trim().to_owned(),
+            problem,
+        })?;
+    }
+    runner.finish().map_err(|happened| VectorError::After { case: case.name.clone(), happened })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn case(script: &str) -> Result<Report, VectorError> {
+        run(&format!(
+            "title = 't'\n[[case]]\nname = 'c'\nwhy = 'w'\nlink = {{ rate_mbps = 10, delay_ms = 20 }}\nscript = '''\n{script}'''"
+        ))
+    }
+
+    #[test]
+    fn a_right_script_passes() {
+        assert_eq!(case("0 push 1250\n0.5 backlog 1 1250\n21 arrives 0\n"), Ok(Report { cases: 1, checks: 3 }));
+    }
+
+    #[test]
+    fn wrong_scripts_say_what_happened() {
+        let complaint = |script| case(script).unwrap_err().to_string();
+        assert_eq!(
+            complaint("0 push 1250\n22 arrives 0\n"),
+            "case `c`, line 2 `22 arrives 0`: packet 0 arrives at 21 ms"
+        );
+        assert_eq!(complaint("0 push 1250\n"), "case `c`: after the script, packet 0 arrives at 21 ms");
+        assert_eq!(complaint("0 push 1250 full\n"), "case `c`, line 1 `0 push 1250 full`: the packet is queued");
+        assert_eq!(complaint("0 pull 1\n"), "case `c`, line 1 `0 pull 1`: unknown verb `pull`");
+        assert_eq!(
+            complaint("1 push 1\n0 push 1\n"),
+            "case `c`, line 2 `0 push 1`: the script has come to 1 ms: times must not decrease"
+        );
+    }
+
+    #[test]
+    fn unknown_keys_are_refused() {
+        let text = "title = 't'\n[[case]]\nname = 'c'\nwhy = 'w'\nlink = { speed = 1 }\nscript = ''";
+        assert!(matches!(run(text), Err(VectorError::Toml(complaint)) if complaint.contains("unknown field `speed`")));
+    }
+}

@@ -1,0 +1,86 @@
+//! What a scheduler sees when it is asked.
+
+use crate::{Bytes, Instant, Offset, Path, PathId, PathSet, Span};
+
+/// One question: which path carries the packet at hand?
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// The time of the question.
+    pub now: Instant,
+    /// Every usable path, blocked or not, in the order of their numbers.
+    pub paths: &'a [Path],
+    /// The packet that would go next. `None`: only copies may go, because the window is full or
+    /// nothing is unsent.
+    pub packet: Option<&'a Packet>,
+    /// The connection's data. `None`: the host cannot see them (the drop-in gate of `quic`).
+    pub flow: Option<&'a Flow>,
+}
+
+impl<'a> Context<'a> {
+    /// The paths that may send now, in the order of their numbers. Every rule that does not look
+    /// at blocked paths starts here.
+    #[inline]
+    pub fn sendable(&self) -> impl Iterator<Item = &'a Path> + use<'a> {
+        self.paths.iter().filter(|path| path.is_open())
+    }
+
+    /// The path with number `id`, if it is usable.
+    #[inline]
+    pub fn path(&self, id: PathId) -> Option<&'a Path> {
+        // Usually every path is up and numbers are indices.
+        match self.paths.get(id.index()) {
+            Some(path) if path.id == id => Some(path),
+            _ => self.paths.iter().find(|path| path.id == id),
+        }
+    }
+}
+
+/// The packet at hand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Packet {
+    /// Its first byte.
+    pub offset: Offset,
+    /// Its payload.
+    pub bytes: Bytes,
+    /// Whether it has been sent before: lost and handed back (QUIC), or reinjected (MPTCP).
+    pub again: bool,
+    /// The paths that have carried it.
+    pub carried: PathSet,
+}
+
+/// The connection's data, as its sender sees them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Flow {
+    /// Everything before it is acknowledged (DATA_ACK; the lowest unacknowledged stream offset).
+    pub una: Offset,
+    /// The first byte that has never been sent.
+    pub next: Offset,
+    /// The end of what the application has written.
+    pub end: Offset,
+    /// The right edge of the peer's receive window: no new data at or beyond it.
+    pub edge: Offset,
+    /// Bytes written and not yet assigned to a path.
+    pub unsent: Bytes,
+    /// The first byte of the message that `next` lies in. Bulk data are one message.
+    pub message_start: Offset,
+    /// The end of that message.
+    pub message_end: Offset,
+    /// By when the message should have arrived, if it has a deadline.
+    pub deadline: Option<Instant>,
+    /// How old the message is.
+    pub message_age: Span,
+}
+
+impl Flow {
+    /// The whole window that the peer advertises, from `una`.
+    #[inline]
+    pub fn window(&self) -> Bytes {
+        self.edge.since(self.una)
+    }
+
+    /// The part of the window that is left for new data.
+    #[inline]
+    pub fn credit(&self) -> Bytes {
+        self.edge.since(self.next)
+    }
+}

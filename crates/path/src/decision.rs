@@ -1,0 +1,19 @@
+//! What a scheduler answers.
+
+use crate::{Offset, PathId};
+
+/// The answer to one question.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Decision {
+    /// The packet at hand goes on this path. Without room it waits in that path's queue, which
+    /// only entries that declare queueing may ask for.
+    Send(PathId),
+    /// The first unsent packet at or after this offset goes on this path.
+    Ahead(PathId, Offset),
+    /// A copy of the first sent and unacknowledged packet at or after this offset that the path
+    /// has not carried goes on this path.
+    Repeat(PathId, Offset),
+    /// Nothing is sent now, though data and perhaps room exist.
+    Wait,
+}
