@@ -1,0 +1,296 @@
+//! What a connection does when a packet arrives or a timer fires.
+
+use weftway_path::{Event, Instant, Offset, PathId, SendKind, Span};
+
+use crate::config::{AckPath, Stack};
+use crate::connection::Connection;
+use crate::lifecycle::Stage;
+use crate::net::Net;
+use crate::outbox::Outbox;
+use crate::receiver::{Arrival, MAX_BLOCKS};
+use crate::sender::{Assigned, Timer};
+use crate::tap::Note;
+use crate::tcp::Repair;
+use crate::wire::{Ack, Data, Load, Parcel};
+
+/// An acknowledgement without blocks.
+const NO_SLOT: u32 = u32::MAX;
+/// How long a shut window may stay silent before the sender asks.
+pub(crate) const PROBE_AFTER: Span = Span::from_millis(200);
+
+impl Connection {
+    /// A packet arrived at the end of its last link.
+    #[inline]
+    pub(crate) fn on_parcel(&mut self, net: &mut Net, now: Instant, parcel: &Parcel, marked: bool) {
+        match &parcel.load {
+            Load::Data(data) => self.on_data(net, now, parcel, data, marked),
+            Load::Ack(ack) => self.on_ack(net, now, parcel, ack),
+            Load::Shake(shake) => self.on_shake(net, now, parcel, *shake),
+            Load::Ping => self.send_ack(net, now, parcel.path),
+            Load::Cross => {}
+        }
+    }
+
+    /// Data reach the receiver.
+    fn on_data(&mut self, net: &mut Net, now: Instant, parcel: &Parcel, data: &Data, marked: bool) {
+        let id = parcel.path;
+        self.meet(id, parcel.epoch);
+        let at_once = self.receiver.paths[id.index()].arrive(now, data, marked, &self.transport);
+        let arrival = self.receiver.data.arrive(now, data.offset, data.bytes);
+        self.count(id, data, arrival);
+        let next = self.receiver.data.next();
+        self.tap.note(now, self.number, || Note::Arrived {
+            path: id,
+            index: data.index,
+            offset: data.offset,
+            bytes: data.bytes,
+            in_order_to: next,
+            held: self.receiver.data.held().get(),
+        });
+        let mut tell = at_once;
+        if let Arrival::InOrder(_) = arrival {
+            let rtt = self.views.get(id).srtt;
+            tell |= self.receiver.data.open(now, rtt);
+            self.app.arrived(now, next.get(), rtt / 2);
+            if self.app.is_done(now, next.get()) {
+                self.finished.get_or_insert(now);
+            }
+        }
+        if tell {
+            self.send_ack(net, now, id);
+        } else {
+            net.calendar.lower(self.source, self.receiver.paths[id.index()].due);
+        }
+        if !self.joined && self.transport.stack != Stack::Mpquic {
+            self.open_others(net, now);
+        }
+    }
+
+    #[inline]
+    fn count(&mut self, id: PathId, data: &Data, arrival: Arrival) {
+        self.tally.arrived += 1;
+        let path = &mut self.path_tallies[id.index()];
+        path.arrived += 1;
+        match arrival {
+            Arrival::Duplicate => self.tally.duplicates += 1,
+            Arrival::Held => {
+                self.tally.ooo_packets += 1;
+                self.tally.ooo_bytes += u64::from(data.bytes);
+                path.delivered += u64::from(data.bytes);
+            }
+            Arrival::InOrder(_) => path.delivered += u64::from(data.bytes),
+        }
+    }
+
+    /// Sends an acknowledgement for what arrived on path `id`.
+    fn send_ack(&mut self, net: &mut Net, now: Instant, id: PathId) {
+        let quic = self.transport.stack == Stack::Mpquic;
+        let inbound = &mut self.receiver.paths[id.index()];
+        let (mut slot, mut count) = (NO_SLOT, 0);
+        if inbound.has_gaps() {
+            slot = self.free_blocks.pop().unwrap_or_else(|| {
+                self.blocks.push([(0, 0); MAX_BLOCKS]);
+                self.blocks.len() as u32 - 1
+            });
+            count = inbound.blocks(quic, &mut self.blocks[slot as usize]);
+        }
+        let report = inbound.report(now);
+        let ack = Ack {
+            cum: report.cum,
+            slot,
+            blocks: count as u8,
+            duplicate: report.duplicate,
+            marked: report.marked,
+            echo: report.echo,
+            delay_ns: u32::try_from(report.delay.as_nanos()).unwrap_or(u32::MAX),
+            una: self.receiver.data.next(),
+            edge: self.receiver.data.edge(),
+        };
+        let link = self.routes[self.return_path(id).index()].acks;
+        let epoch = self.inbound_epoch[id.index()];
+        let parcel = Parcel { conn: self.number, path: id, epoch, load: Load::Ack(ack) };
+        let verdict = net.send(now, link, self.transport.ack_packet, parcel);
+        if slot != NO_SLOT && verdict != weftway_link::Verdict::Queued {
+            self.free_blocks.push(slot);
+        }
+    }
+
+    fn return_path(&self, id: PathId) -> PathId {
+        match self.transport.ack_path {
+            AckPath::Same => id,
+            AckPath::Fastest => self.views.usable().iter().min_by_key(|path| path.srtt).map_or(id, |path| path.id),
+        }
+    }
+
+    /// An acknowledgement reaches the sender.
+    fn on_ack(&mut self, net: &mut Net, now: Instant, parcel: &Parcel, ack: &Ack) {
+        // Out of the way while the path looks at its blocks.
+        let store = core::mem::take(&mut self.blocks);
+        let blocks = if ack.slot == NO_SLOT { &[][..] } else { &store[ack.slot as usize][..usize::from(ack.blocks)] };
+        self.process_ack(net, now, parcel, ack, blocks);
+        self.blocks = store;
+        if ack.slot != NO_SLOT {
+            self.free_blocks.push(ack.slot);
+        }
+    }
+
+    fn process_ack(&mut self, net: &mut Net, now: Instant, parcel: &Parcel, ack: &Ack, blocks: &[(u64, u64)]) {
+        let id = parcel.path;
+        self.flow.edge = self.flow.edge.max(ack.edge);
+        let quic = self.transport.stack == Stack::Mpquic;
+        if !quic && ack.una > self.outbox.una() {
+            self.outbox.acknowledge_below(ack.una);
+            self.meta_progress(now);
+        }
+        if parcel.epoch != self.senders[id.index()].epoch || self.stages[id.index()] != Stage::Up {
+            return self.stir();
+        }
+        let (sender, mut desk) = self.desk(net, now, id);
+        let repair = if quic {
+            sender.quic_acked(&mut desk, ack, blocks);
+            Repair::Nothing
+        } else {
+            sender.tcp_acked(&mut desk, ack, blocks)
+        };
+        let repair = if sender.has_lost() && repair == Repair::Nothing { Repair::Lost } else { repair };
+        self.tap.note(now, self.number, || {
+            let view = self.views.get(id);
+            Note::Acked {
+                path: id,
+                cum: ack.cum,
+                una: ack.una,
+                cwnd: view.cwnd.get(),
+                in_flight: view.bytes_in_flight.get(),
+                srtt_us: view.srtt.as_micros(),
+            }
+        });
+        self.serve(net, now, id, repair);
+        self.stir();
+    }
+
+    /// The timer of path `id`, or its pacer.
+    pub(crate) fn on_path_timer(&mut self, net: &mut Net, now: Instant, id: PathId) {
+        let due = self.senders[id.index()].timer_at <= now;
+        let mut repair = Repair::Nothing;
+        if due && self.stages[id.index()] == Stage::Up {
+            repair = self.fire(net, now, id);
+        } else if self.senders[id.index()].has_lost() {
+            repair = Repair::Lost;
+        }
+        self.serve(net, now, id, repair);
+        self.stir();
+        // The turn's end lowers it again to what is next.
+        net.calendar.set(self.source + 1 + id.index(), Instant::NEVER);
+        self.check_silence(net, now, id);
+    }
+
+    fn fire(&mut self, net: &mut Net, now: Instant, id: PathId) -> Repair {
+        let timeout = self.senders[id.index()].timer == Timer::Timeout;
+        let (sender, mut desk) = self.desk(net, now, id);
+        if desk.transport.stack == Stack::Mpquic {
+            sender.quic_timer(&mut desk);
+            self.send_probes(net, now, id);
+            return Repair::Nothing;
+        }
+        let waiting = !sender.queue.is_empty();
+        let repair = sender.tcp_timer(&mut desk, waiting);
+        if timeout && desk.transport.stack == Stack::MptcpV09x {
+            self.reinject(id);
+        }
+        if repair == Repair::NewData {
+            self.force_one(net, now, id);
+            return Repair::Nothing;
+        }
+        repair
+    }
+
+    /// A tail-loss probe with new data passes the window.
+    fn force_one(&mut self, net: &mut Net, now: Instant, id: PathId) {
+        let (sender, mut desk) = self.desk(net, now, id);
+        let Some(assigned) = sender.queue.pop_front() else { return };
+        let Some(chunk) = desk.outbox.get(assigned.chunk).copied() else { return };
+        desk.view.queued = desk.view.queued.saturating_sub(desk.transport.mss);
+        sender.send(&mut desk, assigned, chunk.offset, chunk.bytes);
+    }
+
+    /// QUIC probes repeat the oldest data on the same path.
+    fn send_probes(&mut self, net: &mut Net, now: Instant, id: PathId) {
+        let count = core::mem::take(&mut self.senders[id.index()].quic.probes);
+        for _ in 0..count {
+            let serial = self.next_serial();
+            let (sender, mut desk) = self.desk(net, now, id);
+            let Some(flown) = sender.oldest_unsettled().copied() else { return };
+            let assigned = Assigned { chunk: flown.chunk, serial, kind: SendKind::Again };
+            sender.send(&mut desk, assigned, flown.offset, flown.bytes);
+        }
+    }
+
+    /// MPTCP v0.9x: after a timeout, everything unacknowledged on the subflow is offered to the
+    /// others as well, once (heuristics §1.1).
+    fn reinject(&mut self, id: PathId) {
+        let only_here: Vec<u64> = self.senders[id.index()]
+            .flight
+            .iter()
+            .filter(|flown| !flown.acked)
+            .map(|flown| flown.chunk)
+            .filter(|&number| self.outbox.get(number).is_some_and(|chunk| chunk.carried.without(id).is_empty()))
+            .collect();
+        only_here.into_iter().for_each(|number| self.outbox.hand_back(number));
+    }
+
+    /// The connection's own timer: whatever of it is due.
+    pub(crate) fn on_own_timer(&mut self, net: &mut Net, now: Instant) {
+        self.app.run(now);
+        if self.app.cut_off() <= now {
+            self.finished.get_or_insert(now);
+        }
+        if self.wake <= now {
+            self.wake = Instant::NEVER;
+            self.events.push(Event::Wake);
+        }
+        loop {
+            let (due, id) = self.receiver.due();
+            if due > now {
+                break;
+            }
+            self.send_ack(net, now, id);
+        }
+        if self.meta_timer <= now {
+            self.meta_timeout(net, now);
+        }
+        self.run_stages(net, now);
+        if self.probe_at <= now {
+            self.probe_window(net, now);
+        }
+        self.stir();
+        let next = self.own_next().min(self.next_presence(now)).max(now + Span::from_nanos(1));
+        net.calendar.set(self.source, next);
+    }
+
+    /// The window is shut, nothing is in flight, and the message that opened it may be lost: asks
+    /// for another.
+    fn probe_window(&mut self, net: &mut Net, now: Instant) {
+        self.probe_at = Instant::NEVER;
+        let quiet = self.views.usable().iter().all(|path| path.unacked() == weftway_path::Bytes::ZERO);
+        if !quiet || !self.is_shut() {
+            return;
+        }
+        let Some(path) = self.views.usable().first() else { return };
+        self.probe_at = now + PROBE_AFTER;
+        let id = path.id;
+        let parcel = Parcel { conn: self.number, path: id, epoch: self.senders[id.index()].epoch, load: Load::Ping };
+        let _ = net.send(now, self.routes[id.index()].data, self.transport.ack_packet, parcel);
+    }
+
+    fn next_serial(&mut self) -> u64 {
+        self.serial += 1;
+        self.serial - 1
+    }
+}
+
+impl Outbox {
+    /// Whether data were cut that do not fit below `edge`.
+    pub(crate) fn is_blocked_by(&self, edge: Offset) -> bool {
+        self.first_unsent().is_some_and(|number| self.chunk(number).end() > edge)
+    }
+}

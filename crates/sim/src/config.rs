@@ -1,0 +1,326 @@
+//! What a simulation is made from, in plain typed values. A scenario file becomes one of these;
+//! so does a test. Nothing here is optional for lack of a default: [`SimConfig::new`] has them.
+
+use weftway_link::LinkConfig;
+use weftway_path::{BitRate, Bytes, Instant, Role, Span};
+
+/// One simulation: a connection over its paths, and what else uses the links.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SimConfig {
+    /// The connection's transport.
+    pub transport: Transport,
+    /// Its paths, by number.
+    pub paths: Vec<PathConfig>,
+    /// Links that several paths, or several connections, share, by number; in the data direction.
+    pub shared: Vec<LinkConfig>,
+    /// What the application does.
+    pub workload: Workload,
+    /// A second connection that shares links with this one.
+    pub rival: Option<Rival>,
+    /// Sources without feedback.
+    pub cross: Vec<CrossTraffic>,
+    /// The run is cut off here, finished or not.
+    pub time_limit: Span,
+}
+
+impl SimConfig {
+    /// A bulk transfer of `bytes` over `paths` with the defaults of `transport`.
+    pub fn new(transport: Transport, paths: Vec<PathConfig>, bytes: Bytes) -> Self {
+        Self {
+            transport,
+            paths,
+            shared: Vec::new(),
+            workload: Workload::Bulk { bytes },
+            rival: None,
+            cross: Vec::new(),
+            time_limit: Span::from_secs(600),
+        }
+    }
+}
+
+/// One path: a link each way.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PathConfig {
+    /// Its name in the scenario.
+    pub name: String,
+    /// Active or backup.
+    pub role: Role,
+    /// The link that carries data.
+    pub data: LinkConfig,
+    /// The link that carries acknowledgements.
+    pub acks: LinkConfig,
+    /// The shared link (an index into [`SimConfig::shared`]) that data cross after their own.
+    pub via: Option<usize>,
+    /// When the path exists: it is added at the first instant, removed at the second, and so on.
+    /// Empty: from the start to the end.
+    pub presence: Vec<Instant>,
+}
+
+/// Which stack carries the connection, and its settings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Transport {
+    /// The rules.
+    pub stack: Stack,
+    /// The size on the wire (IP) of a full packet.
+    pub packet: Bytes,
+    /// The payload of a full packet.
+    pub mss: Bytes,
+    /// The size on the wire of a packet without payload.
+    pub ack_packet: Bytes,
+    /// The initial window, in full packets.
+    pub initial_window: u64,
+    /// The send buffer: how far the application writes ahead of what is acknowledged.
+    pub send_buffer: Buffer,
+    /// The receive buffer: how far the right edge is ahead of what the application has read.
+    pub receive_buffer: Buffer,
+    /// QUIC: the credit of one stream; `None` for the connection's.
+    pub stream_window: Option<Bytes>,
+    /// Acknowledge every so many packets.
+    pub ack_every: u32,
+    /// … or after this long (Linux's delayed-ACK timer; QUIC's max_ack_delay).
+    pub ack_delay: Span,
+    /// QUIC: the path on which acknowledgements return.
+    pub ack_path: AckPath,
+    /// QUIC: whether a packet that is acknowledged after it was declared lost undoes the
+    /// reduction that it caused, and counts as delivered.
+    pub credit_late_acks: bool,
+    /// QUIC: packets that may overtake before a packet counts as lost (kPacketThreshold).
+    pub packet_threshold: u64,
+    /// QUIC: the time threshold, as eighths of a round trip (9 for 9/8).
+    pub time_threshold_eighths: u64,
+    /// MPTCP: the least retransmission timeout. Linux adds it to srtt; RFC 6298 takes the larger.
+    pub min_rto: Span,
+    /// MPTCP: how the least timeout applies.
+    pub rto_floor: RtoFloor,
+    /// MPTCP v0.9x: opportunistic retransmission; `None` leaves it to the scheduler's entry.
+    pub opportunistic: Option<bool>,
+    /// MPTCP v0.9x: penalisation; `None` leaves it to the scheduler's entry.
+    pub penalise: Option<bool>,
+    /// MPTCP v0.9x: penalise only the first holder, as versions up to 0.94 did.
+    pub penalise_first_only: bool,
+    /// How subflows or paths are opened.
+    pub path_manager: PathManager,
+    /// A path that has been silent this long although data are outstanding is given up; its data
+    /// are reinjected.
+    pub path_timeout: Span,
+    /// How often a path that was given up is tried again.
+    pub probe_interval: Span,
+    /// Who sends the data: the side that opens the connection (upload), or the other.
+    pub direction: Direction,
+    /// Whether packets carry ECN-capable marks.
+    pub ecn: bool,
+}
+
+impl Transport {
+    /// MPTCP of the out-of-tree kernels 0.89 to 0.96, on which the papers measured.
+    pub fn mptcp_v09x() -> Self {
+        Self { stack: Stack::MptcpV09x, opportunistic: None, penalise: None, ..Self::mptcp_linux_v1() }
+    }
+
+    /// MPTCP v1 of today's kernel.
+    pub fn mptcp_linux_v1() -> Self {
+        Self {
+            stack: Stack::MptcpLinuxV1,
+            packet: Bytes::new(1500),
+            mss: Bytes::new(1428),
+            ack_packet: Bytes::new(72),
+            initial_window: 10,
+            send_buffer: Buffer::Auto { max: Bytes::new(4 << 20) },
+            receive_buffer: Buffer::Auto { max: Bytes::new(6 << 20) },
+            stream_window: None,
+            ack_every: 2,
+            ack_delay: Span::from_millis(40),
+            ack_path: AckPath::Same,
+            credit_late_acks: true,
+            packet_threshold: 3,
+            time_threshold_eighths: 9,
+            min_rto: Span::from_millis(200),
+            rto_floor: RtoFloor::Linux,
+            opportunistic: Some(false),
+            penalise: Some(false),
+            penalise_first_only: false,
+            path_manager: PathManager::FullMesh,
+            path_timeout: Span::from_secs(20),
+            probe_interval: Span::from_secs(1),
+            direction: Direction::Download,
+            ecn: false,
+        }
+    }
+
+    /// Single-path TCP: MPTCP v1's subflow without its option bytes.
+    pub fn tcp() -> Self {
+        Self { mss: Bytes::new(1448), ack_packet: Bytes::new(52), ..Self::mptcp_linux_v1() }
+    }
+
+    /// Multipath QUIC: RFC 9000, RFC 9002, multipath extension.
+    pub fn mpquic() -> Self {
+        Self {
+            stack: Stack::Mpquic,
+            packet: Bytes::new(1280),
+            mss: Bytes::new(1200),
+            ack_packet: Bytes::new(80),
+            send_buffer: Buffer::Fixed(Bytes::new(4 << 20)),
+            receive_buffer: Buffer::Fixed(Bytes::new(16 << 20)),
+            ack_delay: Span::from_millis(25),
+            path_timeout: Span::from_secs(3),
+            ..Self::mptcp_linux_v1()
+        }
+    }
+}
+
+/// The rules of the transport (heuristics §1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stack {
+    /// §1.1.
+    MptcpV09x,
+    /// §1.2.
+    MptcpLinuxV1,
+    /// §1.3.
+    Mpquic,
+}
+
+/// A buffer's size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Buffer {
+    /// Fixed.
+    Fixed(Bytes),
+    /// Grown by use as Linux does, up to `max`.
+    Auto {
+        /// The limit (`tcp_wmem[2]`, `tcp_rmem[2]`).
+        max: Bytes,
+    },
+}
+
+/// On which path acknowledgements return.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AckPath {
+    /// On the path they acknowledge.
+    Same,
+    /// On the path with the smallest round-trip time.
+    Fastest,
+}
+
+/// How the least retransmission timeout applies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RtoFloor {
+    /// To the variance term: the timeout is at least srtt + min_rto.
+    Linux,
+    /// To the sum (RFC 6298 §2.4).
+    Rfc6298,
+}
+
+/// How paths are opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PathManager {
+    /// The first path, then all others at once.
+    FullMesh,
+    /// The first path; the others only when it fails.
+    PrimaryFirst,
+    /// All, but every path except the first is a backup.
+    Backup,
+}
+
+/// Who sends the data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// The side that opens the connection.
+    Upload,
+    /// The other side, on request.
+    Download,
+}
+
+/// What the application does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Workload {
+    /// Sends so many bytes at once; the run ends when the last has arrived.
+    Bulk {
+        /// How many.
+        bytes: Bytes,
+    },
+    /// Sends without end; the run stops after this long.
+    Duration {
+        /// From the start of the connection.
+        span: Span,
+    },
+    /// Sends messages of mixed sizes at a fixed period.
+    Messages {
+        /// (weight, size) of the mixture.
+        sizes: Vec<(u32, Bytes)>,
+        /// From one message to the next.
+        period: Span,
+        /// How many.
+        count: u64,
+        /// How long after it is written a message is still of use.
+        deadline: Option<Span>,
+    },
+    /// Writes at a steady rate.
+    Limited {
+        /// How fast.
+        rate: BitRate,
+        /// How much in all.
+        bytes: Bytes,
+    },
+    /// Writes a frame at each period, each with a deadline: live video.
+    Stream {
+        /// The mean rate.
+        rate: BitRate,
+        /// From one frame to the next.
+        period: Span,
+        /// A key frame every so many frames; 0 for none.
+        key_every: u32,
+        /// A key frame is so many times as large as another.
+        key_ratio: u32,
+        /// How long after it is written a frame is still of use.
+        deadline: Span,
+        /// How long it goes on.
+        span: Span,
+    },
+    /// Sends a request's answer, waits for the next request, and so on.
+    RequestResponse {
+        /// The size of an answer.
+        bytes: Bytes,
+        /// From the end of an answer to the next request.
+        think: Span,
+        /// How many.
+        count: u64,
+    },
+}
+
+/// A second connection over some of the same links, always sending.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rival {
+    /// Its transport.
+    pub transport: Transport,
+    /// Its paths; they share links by `via`.
+    pub paths: Vec<PathConfig>,
+    /// Its controller.
+    pub cc: String,
+    /// Its scheduler.
+    pub scheduler: String,
+    /// When it starts.
+    pub start: Instant,
+}
+
+/// A source without feedback on one link in the data direction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CrossTraffic {
+    /// The link it uses.
+    pub on: CrossLink,
+    /// Its mean rate while on.
+    pub rate: BitRate,
+    /// The size of its packets on the wire.
+    pub packet: Bytes,
+    /// Mean time on and off, both exponential; `None`: always on.
+    pub on_off: Option<(Span, Span)>,
+    /// Whether gaps between packets are exponential (Poisson), or equal.
+    pub poisson: bool,
+}
+
+/// Where cross traffic enters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CrossLink {
+    /// The data link of the path with this index.
+    Path(usize),
+    /// The shared link with this index.
+    Shared(usize),
+}

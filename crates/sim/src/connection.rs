@@ -1,0 +1,629 @@
+//! One connection, both ends. What is decided here: which packet is at hand, whether a scheduler
+//! must be asked, and how its answer is carried out. Arrivals are in `arrivals`, the coming and
+//! going of paths in `lifecycle`.
+
+use weftway_cc::Share;
+use weftway_path::{
+    Bytes, Context, Decision, Event, Flow, Health, Hold, Instant, Offset, Packet, Path, PathId, PathSet, Recovery,
+    SendKind, Span,
+};
+use weftway_sched::{Needs, TransportRules};
+
+use crate::config::{Buffer, PathConfig, Stack, Transport};
+use crate::lifecycle::Stage;
+use crate::net::Net;
+use crate::outbox::Outbox;
+use crate::receiver::{MAX_BLOCKS, Receiver};
+use crate::sender::{Assigned, Desk, PathSender};
+use crate::tally::{PathTally, Tally};
+use crate::tap::{Note, Tap};
+use crate::tcp::Repair;
+use crate::views::Views;
+use crate::workload::App;
+
+/// Send memory that Linux grants per packet of window: twice the window, at the true size of a
+/// full segment's buffers (`tcp_sndbuf_expand`; 4096 + 256 bytes).
+const SEND_MEMORY_PER_PACKET: u64 = 2 * 4352;
+
+/// What a connection needs to know of the scheduler that will be asked.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Host {
+    /// Its entry's needs.
+    pub needs: Needs,
+    /// Its entry's transport rules.
+    pub rules: TransportRules,
+}
+
+/// Which links a path uses.
+#[derive(Clone, Copy, Debug)]
+pub struct Route {
+    /// Its own link in the data direction.
+    pub data: usize,
+    /// Its link in the other direction.
+    pub acks: usize,
+    /// A shared link after its own, in the data direction.
+    pub via: Option<usize>,
+}
+
+/// One connection.
+#[derive(Clone)]
+pub struct Connection {
+    pub(crate) number: u8,
+    pub(crate) transport: Transport,
+    pub(crate) host: Host,
+    pub(crate) configs: Vec<PathConfig>,
+    pub(crate) routes: Vec<Route>,
+    pub(crate) cc_spec: String,
+    pub(crate) seed: u64,
+    // The sender.
+    pub(crate) views: Views,
+    pub(crate) senders: Vec<PathSender>,
+    pub(crate) shares: Vec<Share>,
+    pub(crate) outbox: Outbox,
+    pub(crate) flow: Flow,
+    hand: Option<(u64, SendKind)>,
+    packet: Packet,
+    /// Paths that may send now.
+    open: PathSet,
+    /// Paths whose queue has room.
+    roomy: PathSet,
+    dirty: PathSet,
+    /// Whether something happened since the scheduler last said `Wait`.
+    pub(crate) ready: bool,
+    starved: bool,
+    pub(crate) serial: u64,
+    pub(crate) events: Vec<Event>,
+    pub(crate) wake: Instant,
+    pub(crate) meta_timer: Instant,
+    meta_since: Instant,
+    /// When to ask about a shut window.
+    pub(crate) probe_at: Instant,
+    meta_backoff: u32,
+    last_relief: Vec<Instant>,
+    /// How far the application writes ahead of what is acknowledged.
+    send_buffer: u64,
+    // The receiver.
+    pub(crate) receiver: Receiver,
+    pub(crate) inbound_epoch: Vec<u8>,
+    pub(crate) blocks: Vec<[(u64, u64); MAX_BLOCKS]>,
+    pub(crate) free_blocks: Vec<u32>,
+    // Both.
+    pub(crate) app: App,
+    pub(crate) stages: Vec<Stage>,
+    pub(crate) established: Option<Instant>,
+    pub(crate) joined: bool,
+    pub(crate) finished: Option<Instant>,
+    /// The calendar source of the connection; those of its paths follow.
+    pub(crate) source: usize,
+    /// What was counted.
+    pub tally: Tally,
+    /// What was counted on each path.
+    pub path_tallies: Vec<PathTally>,
+    pub(crate) tap: Tap,
+}
+
+/// What a connection is made from.
+pub struct Parts {
+    pub number: u8,
+    pub transport: Transport,
+    pub configs: Vec<PathConfig>,
+    pub routes: Vec<Route>,
+    pub cc_spec: String,
+    pub seed: u64,
+    pub app: App,
+    pub source: usize,
+}
+
+impl Connection {
+    pub(crate) fn new(parts: Parts, senders: Vec<PathSender>) -> Self {
+        let Parts { number, transport, configs, routes, cc_spec, seed, app, source } = parts;
+        let paths = configs.len();
+        let view = |n: usize| {
+            let cwnd = Bytes::new(transport.mss.get() * transport.initial_window);
+            let mut path = Path::new(PathId::new(n as u8), transport.mss, cwnd);
+            path.role = configs[n].role;
+            path.hold = Hold::Validation;
+            path
+        };
+        let views = Views::new((0..paths).map(view).collect());
+        let shares = senders.iter().map(|sender| Share { usable: false, ..sender.cc.share() }).collect();
+        let receiver = Receiver::new(&transport, paths);
+        let edge = receiver.data.edge();
+        Self {
+            number,
+            host: Host::default(),
+            views,
+            senders,
+            shares,
+            outbox: Outbox::default(),
+            flow: Flow { edge, ..Flow::default() },
+            hand: None,
+            packet: Packet { offset: Offset::ZERO, bytes: Bytes::ZERO, again: false, carried: PathSet::EMPTY },
+            open: PathSet::EMPTY,
+            roomy: PathSet::EMPTY,
+            dirty: PathSet::EMPTY,
+            ready: false,
+            starved: false,
+            serial: 0,
+            events: Vec::new(),
+            wake: Instant::NEVER,
+            meta_timer: Instant::NEVER,
+            meta_since: Instant::ZERO,
+            probe_at: Instant::NEVER,
+            meta_backoff: 0,
+            last_relief: vec![Instant::ZERO; paths],
+            send_buffer: 0,
+            receiver,
+            inbound_epoch: vec![0; paths],
+            blocks: Vec::new(),
+            free_blocks: Vec::new(),
+            app,
+            stages: vec![Stage::Absent; paths],
+            established: None,
+            joined: false,
+            finished: None,
+            source,
+            tally: Tally::default(),
+            path_tallies: vec![PathTally::default(); paths],
+            tap: Tap::default(),
+            transport,
+            configs,
+            routes,
+            cc_spec,
+            seed,
+        }
+    }
+
+    /// The question as it stands.
+    #[inline]
+    pub fn context(&self, now: Instant) -> Context<'_> {
+        let packet = if self.hand.is_some() { Some(&self.packet) } else { None };
+        Context { now, paths: self.views.usable(), packet, flow: Some(&self.flow) }
+    }
+
+    /// Lends everything that path `id` needs.
+    #[inline]
+    pub(crate) fn desk<'a>(&'a mut self, net: &'a mut Net, now: Instant, id: PathId) -> (&'a mut PathSender, Desk<'a>) {
+        let desk = Desk {
+            now,
+            net,
+            conn: self.number,
+            view: self.views.get_mut(id),
+            events: &mut self.events,
+            outbox: &mut self.outbox,
+            shares: &mut self.shares,
+            transport: &self.transport,
+            tally: &mut self.path_tallies[id.index()],
+            tap: &mut self.tap,
+            app_limited: self.flow.unsent == Bytes::ZERO,
+        };
+        (&mut self.senders[id.index()], desk)
+    }
+
+    /// Sends what path `id` owes: losses first, then what waits in its queue.
+    #[inline]
+    pub(crate) fn serve(&mut self, net: &mut Net, now: Instant, id: PathId, repair: Repair) {
+        let (sender, mut desk) = self.desk(net, now, id);
+        match repair {
+            Repair::Nothing => {}
+            Repair::NewData => {
+                sender.flush(&mut desk);
+                if !sender.give_up_frto() {
+                    sender.retransmit_lost(&mut desk);
+                }
+            }
+            Repair::Lost => sender.retransmit_lost(&mut desk),
+        }
+        if !sender.queue.is_empty() {
+            sender.flush(&mut desk);
+        }
+        self.touch(now, id);
+    }
+
+    /// Brings what is derived of path `id` up to date.
+    #[inline]
+    pub(crate) fn touch(&mut self, now: Instant, id: PathId) {
+        let usable = self.views.set().contains(id);
+        let sender = &mut self.senders[id.index()];
+        let view = self.views.get_mut(id);
+        view.hold = sender.hold(now, view, &self.transport);
+        view.release = sender.pacer.release();
+        let open = usable && view.is_open();
+        self.open = if open { self.open.with(id) } else { self.open.without(id) };
+        if view.cwnd > sender.widest {
+            sender.widest = view.cwnd;
+            self.grow_send_buffer(id);
+        }
+        if self.host.needs.queueing {
+            let view = self.views.get_mut(id);
+            view.queue_room = self.senders[id.index()].send_memory.saturating_sub(view.unacked());
+            let roomy = usable && view.hold != Hold::Transport && view.queue_room >= view.mss;
+            self.roomy = if roomy { self.roomy.with(id) } else { self.roomy.without(id) };
+        }
+        self.dirty = self.dirty.with(id);
+    }
+
+    /// Something happened: the scheduler may be asked again.
+    #[inline]
+    pub(crate) fn stir(&mut self) {
+        self.ready = true;
+    }
+
+    /// Whether the scheduler must be asked now.
+    #[inline]
+    pub(crate) fn wants(&mut self, net: &mut Net, now: Instant) -> bool {
+        if !self.ready || self.established.is_none() || self.finished.is_some() {
+            return false;
+        }
+        let room = if self.host.needs.queueing { !self.roomy.is_empty() } else { !self.open.is_empty() };
+        if !room {
+            self.sync_flow(now);
+            self.hand = None;
+            return false;
+        }
+        self.take_up(now);
+        if self.hand.is_some() {
+            return true;
+        }
+        self.lack(net, now);
+        self.host.needs.copies && !self.open.is_empty() && self.outbox.has_sent()
+    }
+
+    /// Finds the packet at hand: what was handed back, else the next that was never sent.
+    fn take_up(&mut self, now: Instant) {
+        self.sync_flow(now);
+        self.hand = match self.outbox.first_again() {
+            Some(number) => Some((number, SendKind::Again)),
+            None => self.next_fresh(now).map(|number| (number, SendKind::Fresh)),
+        };
+        if let Some((number, kind)) = self.hand {
+            let chunk = self.outbox.chunk(number);
+            self.packet = Packet {
+                offset: chunk.offset,
+                bytes: Bytes::new(u64::from(chunk.bytes)),
+                again: kind == SendKind::Again,
+                carried: chunk.carried,
+            };
+        }
+    }
+
+    fn next_fresh(&mut self, now: Instant) -> Option<u64> {
+        let number = match self.outbox.first_unsent() {
+            Some(number) => number,
+            None => self.cut(now)?,
+        };
+        (self.outbox.chunk(number).end() <= self.flow.edge).then_some(number)
+    }
+
+    /// Cuts the next chunk: a full packet, or what is left of a message.
+    fn cut(&mut self, _now: Instant) -> Option<u64> {
+        let at = self.outbox.cut_at().get();
+        let end = self.flow.end.get();
+        if at >= end {
+            return None;
+        }
+        let mss = self.transport.mss.get();
+        let message = self.app.message_at(at).map_or(end, |message| message.end);
+        let bytes = mss.min(message - at);
+        // A send buffer that ends within a packet: wait for the rest of it.
+        (at + bytes <= end).then(|| self.outbox.cut(bytes as u32))
+    }
+
+    /// Brings the flow up to date.
+    #[inline]
+    fn sync_flow(&mut self, now: Instant) {
+        let una = self.outbox.una();
+        let end = self.app.written().min(una.get() + self.send_buffer);
+        let flow = &mut self.flow;
+        flow.una = una;
+        flow.next = self.outbox.next();
+        flow.end = Offset::new(end);
+        flow.unsent = Bytes::new(end.saturating_sub(self.outbox.cut_at().get()) + self.outbox.skipped());
+        if self.app.has_messages() || flow.message_end <= flow.next {
+            let message = self.app.message_at(flow.next.get());
+            flow.message_start = message.map_or(flow.next, |message| Offset::new(message.start));
+            flow.message_end = message.map_or(flow.end, |message| Offset::new(message.end));
+            flow.deadline = message.and_then(|message| message.deadline);
+            flow.message_age = message.map_or(Span::ZERO, |message| now.since(message.written));
+        }
+    }
+
+    /// Linux grows a subflow's send memory with its window and never shrinks it; the connection
+    /// has the sum.
+    fn grow_send_buffer(&mut self, id: PathId) {
+        match self.transport.send_buffer {
+            Buffer::Fixed(bytes) => {
+                self.senders[id.index()].send_memory = bytes;
+                self.send_buffer = bytes.get();
+            }
+            Buffer::Auto { max } => {
+                let packets = self.senders[id.index()].widest.packets(self.transport.mss).max(10);
+                let memory = (packets * SEND_MEMORY_PER_PACKET).min(max.get());
+                self.senders[id.index()].send_memory = Bytes::new(memory);
+                let sum: u64 = self.senders.iter().map(|sender| sender.send_memory.get()).sum();
+                self.send_buffer = sum.min(max.get());
+            }
+        }
+    }
+
+    /// A path has room and nothing may go: says why, and relieves the window if that is the rule.
+    fn lack(&mut self, net: &mut Net, now: Instant) {
+        let written = self.app.written();
+        let by_window = self.is_shut();
+        let by_buffer = !by_window && self.outbox.cut_at().get() < written;
+        if !(by_window || by_buffer) {
+            self.starved = false;
+            return;
+        }
+        if !self.starved {
+            let why = if by_window { weftway_path::Starved::Window } else { weftway_path::Starved::SendBuffer };
+            self.events.push(Event::Starved(why));
+        }
+        self.starved = true;
+        if by_window && self.probe_at.is_never() {
+            self.probe_at = now + crate::arrivals::PROBE_AFTER;
+            net.calendar.lower(self.source, self.probe_at);
+        }
+        self.relieve(net, now, by_window);
+    }
+
+    /// Whether the peer's window holds back data that are ready.
+    pub(crate) fn is_shut(&self) -> bool {
+        self.outbox.is_blocked_by(self.flow.edge)
+    }
+
+    fn rules(&self) -> (bool, bool) {
+        let rules = self.host.rules;
+        let applies = self.transport.stack == Stack::MptcpV09x;
+        (
+            applies && self.transport.opportunistic.unwrap_or(rules.opportunistic),
+            applies && self.transport.penalise.unwrap_or(rules.penalise),
+        )
+    }
+
+    /// Opportunistic retransmission and penalisation (heuristics §1.1).
+    fn relieve(&mut self, net: &mut Net, now: Instant, by_window: bool) {
+        let (opportunistic, penalise) = self.rules();
+        if !(opportunistic || penalise) || !by_window {
+            return;
+        }
+        let Some((number, head)) = self.outbox.chunks().next().map(|(number, chunk)| (number, *chunk)) else { return };
+        let Some(tp) = self.open.iter().min_by_key(|&id| self.views.get(id).srtt) else { return };
+        let srtt = self.views.get(tp).srtt;
+        if penalise && now.since(self.last_relief[tp.index()]) >= srtt {
+            self.penalise(net, now, tp, head.carried);
+        }
+        if !opportunistic || head.carried.contains(tp) || !head.sent {
+            return;
+        }
+        let mut worth = false;
+        for id in head.carried.iter() {
+            let holder = self.views.get(id);
+            if holder.cwnd.get() <= 4 * holder.mss.get() {
+                worth = true;
+                break;
+            }
+            worth = srtt * 4 < holder.srtt;
+            if !worth {
+                break;
+            }
+        }
+        if worth {
+            self.assign(net, now, tp, number, SendKind::Copy);
+        }
+    }
+
+    fn penalise(&mut self, net: &mut Net, now: Instant, tp: PathId, holders: PathSet) {
+        let srtt = self.views.get(tp).srtt;
+        for id in holders.without(tp).iter() {
+            let holder = self.views.get(id);
+            if srtt < holder.srtt && holder.recovery == Recovery::Open {
+                let (sender, mut desk) = self.desk(net, now, id);
+                sender.cc.on_penalty();
+                sender.publish(&mut desk);
+                self.touch(now, id);
+                self.last_relief[tp.index()] = now;
+                if self.transport.penalise_first_only {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Gives chunk `number` to path `id`.
+    #[inline]
+    pub(crate) fn assign(&mut self, net: &mut Net, now: Instant, id: PathId, number: u64, kind: SendKind) {
+        self.outbox.carry(number, id);
+        let assigned = Assigned { chunk: number, serial: self.serial, kind };
+        self.serial += 1;
+        let (offset, bytes) = {
+            let chunk = self.outbox.chunk(number);
+            (chunk.offset, chunk.bytes)
+        };
+        if self.meta_timer.is_never() && self.transport.stack != Stack::Mpquic {
+            self.arm_meta(net, now);
+        }
+        let (sender, mut desk) = self.desk(net, now, id);
+        let fits = desk.view.bytes_in_flight + desk.view.mss <= desk.view.cwnd;
+        if sender.queue.is_empty() && fits && sender.pacer.release() <= now {
+            sender.send(&mut desk, assigned, offset, bytes);
+        } else {
+            sender.queue.push_back(assigned);
+            desk.view.queued += PathSender::charge(desk.transport, bytes);
+            desk.view.next = desk.view.next.max(offset + Bytes::new(u64::from(bytes)));
+        }
+        self.touch(now, id);
+    }
+
+    /// Carries out the scheduler's answer. An answer that breaks a rule is a fault, and the
+    /// lowest round-trip time decides instead.
+    pub(crate) fn apply(&mut self, net: &mut Net, now: Instant, decision: Decision) {
+        self.tally.decisions += 1;
+        match decision {
+            Decision::Send(id) => match self.hand {
+                Some((number, kind)) if self.takes(id) => {
+                    if kind == SendKind::Again {
+                        self.outbox.took_again();
+                    }
+                    self.assign(net, now, id, number, kind);
+                }
+                _ => self.fault(net, now),
+            },
+            Decision::Ahead(id, offset) if self.takes(id) => match self.find_ahead(now, offset) {
+                Some(number) => {
+                    let fresh = self.outbox.first_unsent() == Some(number);
+                    let kind = if fresh { SendKind::Fresh } else { SendKind::Ahead };
+                    self.assign(net, now, id, number, kind);
+                }
+                None => self.wait(net, now),
+            },
+            Decision::Repeat(id, offset) if self.takes(id) => match self.outbox.copy_from(offset, id) {
+                Some(number) => self.assign(net, now, id, number, SendKind::Copy),
+                None => self.wait(net, now),
+            },
+            Decision::Ahead(..) | Decision::Repeat(..) => self.fault(net, now),
+            Decision::Wait => self.wait(net, now),
+        }
+    }
+
+    /// Whether path `id` takes a packet from this scheduler.
+    #[inline]
+    fn takes(&self, id: PathId) -> bool {
+        self.open.contains(id) || (self.host.needs.queueing && self.roomy.contains(id))
+    }
+
+    /// The first unsent chunk at or after `offset`, cutting as far as window and data allow.
+    fn find_ahead(&mut self, now: Instant, offset: Offset) -> Option<u64> {
+        if !self.host.needs.ahead {
+            return None;
+        }
+        loop {
+            if let Some(number) = self.outbox.unsent_from(offset) {
+                return (self.outbox.chunk(number).end() <= self.flow.edge).then_some(number);
+            }
+            if self.outbox.cut_at() >= self.flow.edge {
+                return None;
+            }
+            self.cut(now)?;
+        }
+    }
+
+    fn wait(&mut self, net: &mut Net, now: Instant) {
+        self.ready = false;
+        if self.hand.is_none() {
+            return;
+        }
+        self.tally.waits += 1;
+        let idle = self.views.usable().iter().all(|path| path.unacked() == Bytes::ZERO);
+        if idle && self.wake.is_never() {
+            self.fault(net, now);
+        }
+    }
+
+    fn fault(&mut self, net: &mut Net, now: Instant) {
+        self.tally.faults += 1;
+        self.ready = false;
+        let Some((number, kind)) = self.hand else { return };
+        if let Some(id) = self.open.iter().min_by_key(|&id| self.views.get(id).srtt) {
+            if kind == SendKind::Again {
+                self.outbox.took_again();
+            }
+            self.assign(net, now, id, number, kind);
+            self.ready = true;
+        }
+    }
+
+    /// The turn is over: nothing more is sent until something happens.
+    #[inline]
+    pub(crate) fn end_turn(&mut self, net: &mut Net, now: Instant) {
+        let wants_room = self.flow.unsent > Bytes::ZERO || self.hand.is_some();
+        let mut dirty = core::mem::take(&mut self.dirty);
+        while let Some(id) = dirty.iter().next() {
+            dirty = dirty.without(id);
+            let (sender, mut desk) = self.desk(net, now, id);
+            sender.validate_window(&mut desk);
+            if desk.view.is_open() && sender.queue.is_empty() {
+                sender.rate.on_app_limited(desk.view.bytes_in_flight);
+            }
+            let at = sender.next_event(wants_room || sender.has_lost(), now);
+            let source = self.source + 1 + id.index();
+            net.calendar.lower(source, at);
+        }
+    }
+
+    /// The connection's own next event: application, scheduler, delayed acknowledgements, meta
+    /// timer, paths coming and going.
+    pub(crate) fn own_next(&self) -> Instant {
+        let stages = self.stages.iter().map(Stage::next_event).min().unwrap_or(Instant::NEVER);
+        self.app
+            .next_event()
+            .min(self.wake)
+            .min(self.meta_timer)
+            .min(self.probe_at)
+            .min(self.receiver.due().0)
+            .min(stages)
+            .min(self.app.cut_off())
+    }
+
+    /// DATA_ACK moved: the meta timer starts afresh. Where it stands in the calendar is corrected
+    /// when it fires too early.
+    #[inline]
+    pub(crate) fn meta_progress(&mut self, now: Instant) {
+        self.meta_backoff = 0;
+        self.meta_since = now;
+        if !self.outbox.has_sent() {
+            self.meta_timer = Instant::NEVER;
+        }
+    }
+
+    fn arm_meta(&mut self, net: &mut Net, now: Instant) {
+        self.meta_since = now;
+        self.meta_timer = self.meta_due();
+        net.calendar.lower(self.source, self.meta_timer);
+    }
+
+    /// The meta-level timeout: twice the longest of the subflows (heuristics §1.1).
+    fn meta_due(&self) -> Instant {
+        let longest = self.views.set().iter().map(|id| self.senders[id.index()].rto(&self.transport)).max();
+        let span = longest.unwrap_or(Span::from_secs(1)) * 2 * (1 << self.meta_backoff.min(10));
+        self.meta_since + span.min(Span::from_secs(120))
+    }
+
+    /// The meta timer fired: the oldest data are sent again.
+    pub(crate) fn meta_timeout(&mut self, net: &mut Net, now: Instant) {
+        self.meta_timer = self.meta_due();
+        if self.meta_timer > now {
+            return;
+        }
+        self.meta_timer = Instant::NEVER;
+        let Some((number, head)) = self.outbox.chunks().next().map(|(number, chunk)| (number, *chunk)) else { return };
+        if !head.sent {
+            return;
+        }
+        match self.transport.stack {
+            Stack::MptcpV09x => self.outbox.hand_back(number),
+            Stack::MptcpLinuxV1 => self.retransmit_on_idle(net, now, number),
+            Stack::Mpquic => {}
+        }
+        self.meta_backoff += 1;
+        self.arm_meta(net, now);
+        self.stir();
+    }
+
+    /// Linux v1: a subflow that has nothing outstanding repeats the head (heuristics §1.2).
+    fn retransmit_on_idle(&mut self, net: &mut Net, now: Instant, number: u64) {
+        let carried = self.outbox.chunk(number).carried;
+        let idle = self.views.usable().iter().filter(|path| {
+            path.unacked() == Bytes::ZERO && path.health == Health::Good && !carried.contains(path.id)
+        });
+        if let Some(id) = idle.min_by_key(|path| path.srtt).map(|path| path.id) {
+            self.assign(net, now, id, number, SendKind::Again);
+        }
+    }
+
+    /// Logs a decision and its reason.
+    pub(crate) fn log_decision(&mut self, now: Instant, decision: Decision, why: Option<String>) {
+        let offset = self.hand.map(|_| self.packet.offset);
+        self.tap.note(now, self.number, || Note::Decided { offset, decision, why });
+    }
+}

@@ -1,0 +1,125 @@
+//! What one path has sent and not settled: a ring that slides over [una, next).
+
+use std::collections::VecDeque;
+
+use weftway_path::{Bytes, Instant, Offset, Receipt, PathId};
+
+/// One packet that was sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Flown {
+    /// When it was sent last.
+    pub sent_at: Instant,
+    /// Its first byte.
+    pub offset: Offset,
+    /// The connection's number of the decision that sent it.
+    pub serial: u64,
+    /// The connection's number of the chunk it carries.
+    pub chunk: u64,
+    /// The path's total of delivered bytes when it was sent.
+    pub delivered: Bytes,
+    /// When that total last changed.
+    pub delivered_at: Instant,
+    /// When the flight that it belongs to began.
+    pub flight_start: Instant,
+    /// Its payload.
+    pub bytes: u32,
+    /// Arrived.
+    pub acked: bool,
+    /// Declared lost, and neither sent again (TCP) nor acknowledged since.
+    pub lost: bool,
+    /// TCP: sent again, and that copy is in flight.
+    pub resent: bool,
+    /// Sent more than once.
+    pub again: bool,
+    /// Sent while the application limited the sender.
+    pub app_limited: bool,
+}
+
+impl Flown {
+    /// How the connection names it.
+    #[inline]
+    pub fn receipt(&self, path: PathId) -> Receipt {
+        Receipt { path, offset: self.offset, bytes: Bytes::new(u64::from(self.bytes)), serial: self.serial }
+    }
+}
+
+/// The ring.
+#[derive(Clone, Debug, Default)]
+pub struct Flight {
+    base: u64,
+    ring: VecDeque<Flown>,
+}
+
+impl Flight {
+    /// The lowest number that is not settled.
+    #[inline]
+    pub fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// The number of the next packet.
+    #[inline]
+    pub fn next(&self) -> u64 {
+        self.base + self.ring.len() as u64
+    }
+
+    /// Whether everything is settled.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.ring.is_empty()
+    }
+
+    /// Adds the next packet.
+    #[inline]
+    pub fn push(&mut self, flown: Flown) {
+        self.ring.push_back(flown);
+    }
+
+    /// Packet number `index`, which is in the ring.
+    #[inline]
+    pub fn at(&self, index: u64) -> &Flown {
+        &self.ring[(index - self.base) as usize]
+    }
+
+    /// Packet number `index`, which is in the ring.
+    #[inline]
+    pub fn at_mut(&mut self, index: u64) -> &mut Flown {
+        &mut self.ring[(index - self.base) as usize]
+    }
+
+    /// Packet number `index`, if it is not settled.
+    #[inline]
+    pub fn get_mut(&mut self, index: u64) -> Option<&mut Flown> {
+        self.ring.get_mut(index.checked_sub(self.base)? as usize)
+    }
+
+    /// The oldest packet.
+    #[inline]
+    pub fn front(&self) -> Option<&Flown> {
+        self.ring.front()
+    }
+
+    /// Settles the oldest packet.
+    #[inline]
+    pub fn pop(&mut self) -> Option<Flown> {
+        let flown = self.ring.pop_front()?;
+        self.base += 1;
+        Some(flown)
+    }
+
+    /// The packets that are not settled, oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = &Flown> {
+        self.ring.iter()
+    }
+
+    /// The packets that are not settled, oldest first.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Flown> {
+        self.ring.iter_mut()
+    }
+
+    /// Forgets everything; numbers go on.
+    pub fn clear(&mut self) {
+        self.base = self.next();
+        self.ring.clear();
+    }
+}

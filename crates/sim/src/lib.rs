@@ -1,0 +1,35 @@
+//! The simulator: a multipath transport connection over emulated links, as a value to step.
+//!
+//! [`Sim`] runs until a packet scheduler must decide, and stops there: a Rust scheduler, a Python
+//! scheduler or a learning environment answers with [`Sim::apply`]. The same configuration and
+//! seed give the same packets, byte for byte.
+
+mod arrivals;
+mod calendar;
+pub mod config;
+mod connection;
+mod cross;
+mod flight;
+mod lifecycle;
+mod net;
+mod outbox;
+mod pacer;
+mod quic;
+mod ranges;
+mod rate;
+mod receiver;
+mod rtt;
+pub mod run;
+mod sender;
+mod sim;
+mod tally;
+mod tap;
+mod tcp;
+mod views;
+mod wire;
+mod workload;
+
+pub use connection::{Connection, Host};
+pub use sim::{Pause, Sim, Verdict};
+pub use tally::{PathTally, Tally};
+pub use tap::{Listener, Note};

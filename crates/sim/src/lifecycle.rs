@@ -1,0 +1,276 @@
+//! Paths come up, fail and return: the path manager's part of a connection.
+//!
+//! A handshake is one message to and fro. It is complete for the data sender after so many one-way
+//! trips: MPTCP's first subflow and a QUIC path 2 for the side that opens, 3 for the other; a
+//! joining subflow 4 and 3 (RFC 8684 §3.2: the opener waits for the fourth message).
+
+use weftway_cc::Setup;
+use weftway_path::{Bytes, Event, Health, Hold, Instant, PathId, Recovery, Role, Span};
+
+use crate::config::{Direction, PathManager, Stack};
+use crate::connection::Connection;
+use crate::net::Net;
+use crate::receiver::Inbound;
+use crate::sender::PathSender;
+use crate::tap::Note;
+use crate::wire::{Load, Parcel, Shake};
+
+/// First wait for an answer to a handshake; doubles.
+const HANDSHAKE_TIMEOUT: Span = Span::from_secs(1);
+/// After so many unanswered handshakes on the first path the next one is tried as well.
+const TRIES_BEFORE_NEXT: u32 = 2;
+
+/// How far a path is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// It does not exist now.
+    Absent,
+    /// Its handshake is under way.
+    Shaking {
+        /// When to try again.
+        retry_at: Instant,
+        /// Tries so far.
+        tries: u32,
+    },
+    /// It is usable.
+    Up,
+    /// It was given up, and is tried now and then.
+    Down {
+        /// When to try again.
+        retry_at: Instant,
+    },
+}
+
+impl Stage {
+    /// When something is due.
+    pub fn next_event(&self) -> Instant {
+        match self {
+            Self::Shaking { retry_at, .. } | Self::Down { retry_at } => *retry_at,
+            Self::Absent | Self::Up => Instant::NEVER,
+        }
+    }
+}
+
+impl Connection {
+    /// Whether the scenario lets path `id` exist at `now`.
+    pub(crate) fn is_present(&self, id: PathId, now: Instant) -> bool {
+        let presence = &self.configs[id.index()].presence;
+        presence.is_empty() || presence.iter().filter(|&&at| at <= now).count() % 2 == 1
+    }
+
+    /// When path presence changes next.
+    pub(crate) fn next_presence(&self, now: Instant) -> Instant {
+        let changes = self.configs.iter().flat_map(|config| &config.presence);
+        changes.copied().filter(|&at| at > now).min().unwrap_or(Instant::NEVER)
+    }
+
+    fn ids(&self) -> impl Iterator<Item = PathId> + use<> {
+        (0..self.configs.len() as u8).map(PathId::new)
+    }
+
+    /// Opens the connection on the first path that exists.
+    pub(crate) fn open_first(&mut self, net: &mut Net, now: Instant) {
+        let first = self.ids().find(|&id| self.is_present(id, now));
+        if let Some(id) = first.or_else(|| self.ids().next()) {
+            self.open_path(net, now, id);
+        }
+    }
+
+    /// Opens the other paths, if the path manager's policy says so.
+    pub(crate) fn open_others(&mut self, net: &mut Net, now: Instant) {
+        if self.joined || self.transport.path_manager == PathManager::PrimaryFirst {
+            return;
+        }
+        self.joined = true;
+        for id in self.ids() {
+            if self.stages[id.index()] == Stage::Absent && self.is_present(id, now) {
+                self.open_path(net, now, id);
+            }
+        }
+    }
+
+    fn open_path(&mut self, net: &mut Net, now: Instant, id: PathId) {
+        self.senders[id.index()].epoch = self.senders[id.index()].epoch.wrapping_add(1);
+        self.stages[id.index()] = Stage::Shaking { retry_at: now + HANDSHAKE_TIMEOUT, tries: 1 };
+        self.send_shake(net, now, id, 0, now);
+    }
+
+    fn send_shake(&mut self, net: &mut Net, now: Instant, id: PathId, leg: u8, echo: Instant) {
+        let upload = self.transport.direction == Direction::Upload;
+        let from_sender = (leg % 2 == 0) == upload;
+        let route = self.routes[id.index()];
+        let link = if from_sender { route.data } else { route.acks };
+        let echo = if from_sender { now } else { echo };
+        let load = Load::Shake(Shake { leg, echo });
+        let epoch = self.senders[id.index()].epoch;
+        let bytes = self.transport.ack_packet;
+        let _ = net.send(now, link, bytes, Parcel { conn: self.number, path: id, epoch, load });
+        net.calendar.lower(self.source, self.stages[id.index()].next_event());
+    }
+
+    /// A handshake message arrived at the sender or the receiver.
+    pub(crate) fn on_shake(&mut self, net: &mut Net, now: Instant, parcel: &Parcel, shake: Shake) {
+        let id = parcel.path;
+        if parcel.epoch != self.senders[id.index()].epoch {
+            return;
+        }
+        let upload = self.transport.direction == Direction::Upload;
+        let at_sender = (shake.leg % 2 == 0) != upload;
+        let first = self.established.is_none();
+        let needed = match (upload, first || self.transport.stack == Stack::Mpquic) {
+            (true, true) => 2,
+            (true, false) => 4,
+            (false, _) => 3,
+        };
+        if at_sender && shake.leg + 1 >= needed {
+            self.path_up(net, now, id, now.since(shake.echo));
+        } else if shake.leg < 4 {
+            self.send_shake(net, now, id, shake.leg + 1, shake.echo);
+        }
+    }
+
+    /// The path is usable from now on; its handshake took `rtt`.
+    fn path_up(&mut self, net: &mut Net, now: Instant, id: PathId, rtt: Span) {
+        if self.stages[id.index()] == Stage::Up || self.stages[id.index()] == Stage::Absent {
+            return;
+        }
+        self.stages[id.index()] = Stage::Up;
+        self.renew(now, id, rtt);
+        self.views.set_usable(id, true);
+        let quic = self.transport.stack == Stack::Mpquic;
+        let (sender, mut desk) = self.desk(net, now, id);
+        if quic {
+            sender.quic_start(&mut desk, rtt);
+        } else {
+            sender.tcp_start(&mut desk, rtt);
+        }
+        self.events.push(Event::PathUp(id));
+        self.tap.note(now, self.number, || Note::Up(id));
+        if self.established.is_none() {
+            self.established = Some(now);
+            self.app.start(now);
+            if quic {
+                self.open_others(net, now);
+            }
+        }
+        self.touch(now, id);
+        self.stir();
+    }
+
+    /// A sender and a view as new; what was counted stays.
+    fn renew(&mut self, now: Instant, id: PathId, rtt: Span) {
+        let old = &self.senders[id.index()];
+        let (link, epoch) = (old.data_link, old.epoch);
+        let setup = Setup { now, rtt: Some(rtt), ..self.setup(id) };
+        let cc = weftway_cc::build(&self.cc_spec, &setup).expect("the controller was built before");
+        let mut sender = PathSender::new(id, link, cc, now);
+        sender.epoch = epoch;
+        self.senders[id.index()] = sender;
+        let old = self.views.get(id);
+        let (sent, acked, lost, retransmitted) = (old.sent, old.acked, old.lost, old.retransmitted);
+        let mut view = weftway_path::Path::new(id, self.transport.mss, setup.initial_window);
+        view.role = self.role(id);
+        (view.sent, view.acked, view.lost, view.retransmitted) = (sent, acked, lost, retransmitted);
+        *self.views.get_mut(id) = view;
+    }
+
+    /// What a controller of path `id` is made from.
+    pub(crate) fn setup(&self, id: PathId) -> Setup {
+        crate::sim::controller_setup(&self.transport, self.seed, id)
+    }
+
+    fn role(&self, id: PathId) -> Role {
+        match self.transport.path_manager {
+            PathManager::Backup if id.get() > 0 => Role::Backup,
+            _ => self.configs[id.index()].role,
+        }
+    }
+
+    /// The path is not usable any more: what it held goes back to the connection.
+    pub(crate) fn path_down(&mut self, net: &mut Net, now: Instant, id: PathId, stage: Stage) {
+        let was_up = self.stages[id.index()] == Stage::Up;
+        self.stages[id.index()] = stage;
+        net.calendar.lower(self.source, stage.next_event());
+        if !was_up {
+            return;
+        }
+        let sender = &mut self.senders[id.index()];
+        let held: Vec<u64> = sender
+            .flight
+            .iter()
+            .filter(|flown| !flown.acked)
+            .map(|flown| flown.chunk)
+            .chain(sender.queue.iter().map(|assigned| assigned.chunk))
+            .collect();
+        sender.flight.clear();
+        sender.queue.clear();
+        sender.sacked = crate::ranges::RangeSet::default();
+        sender.disarm();
+        held.into_iter().for_each(|chunk| self.outbox.hand_back(chunk));
+        let view = self.views.get_mut(id);
+        (view.bytes_in_flight, view.queued) = (Bytes::ZERO, Bytes::ZERO);
+        (view.hold, view.recovery, view.health) = (Hold::Validation, Recovery::Open, Health::Good);
+        self.views.set_usable(id, false);
+        self.shares[id.index()].usable = false;
+        self.touch(now, id);
+        self.events.push(Event::PathDown(id));
+        self.tap.note(now, self.number, || Note::Down(id));
+        if self.transport.path_manager == PathManager::PrimaryFirst && self.views.usable().is_empty() {
+            self.open_next(net, now);
+        }
+        self.stir();
+    }
+
+    /// Opens the first path that exists and is not open.
+    fn open_next(&mut self, net: &mut Net, now: Instant) {
+        let next = self.ids().find(|&id| self.stages[id.index()] == Stage::Absent && self.is_present(id, now));
+        if let Some(id) = next {
+            self.open_path(net, now, id);
+        }
+    }
+
+    /// Gives up path `id` if it has been silent for too long with data outstanding.
+    pub(crate) fn check_silence(&mut self, net: &mut Net, now: Instant, id: PathId) {
+        let sender = &self.senders[id.index()];
+        let silent = now.since(sender.last_progress.max(sender.flight.front().map_or(now, |_| sender.last_progress)));
+        if self.stages[id.index()] == Stage::Up && !sender.flight.is_empty() && silent > self.transport.path_timeout {
+            let retry_at = now + self.transport.probe_interval;
+            self.path_down(net, now, id, Stage::Down { retry_at });
+        }
+    }
+
+    /// Handshakes to repeat, paths to probe, paths that the scenario adds or removes.
+    pub(crate) fn run_stages(&mut self, net: &mut Net, now: Instant) {
+        for id in self.ids() {
+            let present = self.is_present(id, now);
+            match self.stages[id.index()] {
+                Stage::Absent if present && self.joined => self.open_path(net, now, id),
+                Stage::Up | Stage::Down { .. } | Stage::Shaking { .. } if !present => {
+                    self.path_down(net, now, id, Stage::Absent);
+                }
+                Stage::Shaking { retry_at, tries } if retry_at <= now => {
+                    let wait = HANDSHAKE_TIMEOUT * (1 << tries.min(5));
+                    self.stages[id.index()] = Stage::Shaking { retry_at: now + wait, tries: tries + 1 };
+                    self.send_shake(net, now, id, 0, now);
+                    if self.established.is_none() && tries >= TRIES_BEFORE_NEXT {
+                        self.open_next(net, now);
+                    }
+                }
+                Stage::Down { retry_at } if retry_at <= now => {
+                    self.senders[id.index()].epoch = self.senders[id.index()].epoch.wrapping_add(1);
+                    self.stages[id.index()] = Stage::Down { retry_at: now + self.transport.probe_interval };
+                    self.send_shake(net, now, id, 0, now);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The receiver meets a path that has come up anew.
+    pub(crate) fn meet(&mut self, id: PathId, epoch: u8) {
+        if self.inbound_epoch[id.index()] != epoch {
+            self.inbound_epoch[id.index()] = epoch;
+            self.receiver.paths[id.index()] = Inbound::default();
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! The sender's data: what the application wrote, cut into chunks of one packet each, from the
+//! lowest unacknowledged byte to the highest that was cut.
+
+use std::collections::VecDeque;
+
+use weftway_path::{Bytes, Offset, PathId, PathSet};
+
+/// One packet's worth of data.
+#[derive(Clone, Copy, Debug)]
+pub struct Chunk {
+    /// Its first byte.
+    pub offset: Offset,
+    /// Its payload.
+    pub bytes: u32,
+    /// It has been given to a path at least once.
+    pub sent: bool,
+    /// It has arrived, as far as the sender knows (QUIC).
+    pub acked: bool,
+    /// It waits to be sent again.
+    pub waiting: bool,
+    /// The paths that have carried it.
+    pub carried: PathSet,
+}
+
+impl Chunk {
+    /// The byte after its last.
+    #[inline]
+    pub fn end(&self) -> Offset {
+        self.offset + Bytes::new(u64::from(self.bytes))
+    }
+}
+
+/// Chunks in the order of their data. Numbers count from the start of the connection.
+#[derive(Clone, Debug, Default)]
+pub struct Outbox {
+    base: u64,
+    ring: VecDeque<Chunk>,
+    /// The lowest chunk that was never sent; `base + len` when there is none.
+    unsent: u64,
+    /// Where the next chunk is cut.
+    cut: Offset,
+    /// Bytes cut and never sent (chunks that were skipped).
+    skipped: u64,
+    /// Chunks that wait to be sent again, lowest data first.
+    again: VecDeque<u64>,
+}
+
+impl Outbox {
+    /// Everything below is acknowledged.
+    pub fn una(&self) -> Offset {
+        self.ring.front().map_or(self.cut, |chunk| chunk.offset)
+    }
+
+    /// Where the next chunk is cut.
+    #[inline]
+    pub fn cut_at(&self) -> Offset {
+        self.cut
+    }
+
+    /// The number of the lowest chunk that was cut and never sent.
+    #[inline]
+    pub fn first_unsent(&self) -> Option<u64> {
+        (self.unsent < self.base + self.ring.len() as u64).then_some(self.unsent)
+    }
+
+    /// The first byte that was never sent.
+    #[inline]
+    pub fn next(&self) -> Offset {
+        self.first_unsent().map_or(self.cut, |number| self.chunk(number).offset)
+    }
+
+    /// Bytes that were cut and never sent.
+    #[inline]
+    pub fn skipped(&self) -> u64 {
+        self.skipped
+    }
+
+    /// Chunk `number`, which is neither acknowledged nor uncut.
+    #[inline]
+    pub fn chunk(&self, number: u64) -> &Chunk {
+        &self.ring[(number - self.base) as usize]
+    }
+
+    /// Chunk `number`, unless it is acknowledged.
+    #[inline]
+    pub fn get(&self, number: u64) -> Option<&Chunk> {
+        self.ring.get(number.checked_sub(self.base)? as usize)
+    }
+
+    /// Cuts a chunk of `bytes` at the end; its number.
+    #[inline]
+    pub fn cut(&mut self, bytes: u32) -> u64 {
+        let number = self.base + self.ring.len() as u64;
+        let chunk = Chunk {
+            offset: self.cut,
+            bytes,
+            sent: false,
+            acked: false,
+            waiting: false,
+            carried: PathSet::EMPTY,
+        };
+        self.ring.push_back(chunk);
+        self.cut = chunk.end();
+        self.skipped += u64::from(bytes);
+        number
+    }
+
+    /// Chunk `number` is given to `path`.
+    #[inline]
+    pub fn carry(&mut self, number: u64, path: PathId) {
+        let chunk = &mut self.ring[(number - self.base) as usize];
+        chunk.carried = chunk.carried.with(path);
+        if !chunk.sent {
+            chunk.sent = true;
+            self.skipped -= u64::from(chunk.bytes);
+            self.skip_sent();
+        }
+    }
+
+    #[inline]
+    fn skip_sent(&mut self) {
+        while self.ring.get((self.unsent - self.base) as usize).is_some_and(|chunk| chunk.sent) {
+            self.unsent += 1;
+        }
+    }
+
+    /// The number of the first chunk that ends after `offset`.
+    fn at_or_after(&self, offset: Offset) -> u64 {
+        self.base + self.ring.partition_point(|chunk| chunk.offset < offset) as u64
+    }
+
+    /// The first unsent chunk at or after `offset` among those that are cut.
+    pub fn unsent_from(&self, offset: Offset) -> Option<u64> {
+        let end = self.base + self.ring.len() as u64;
+        (self.at_or_after(offset).max(self.unsent)..end).find(|&number| !self.chunk(number).sent)
+    }
+
+    /// The first sent and unacknowledged chunk at or after `offset` that `path` has not carried.
+    pub fn copy_from(&self, offset: Offset, path: PathId) -> Option<u64> {
+        let end = self.base + self.ring.len() as u64;
+        (self.at_or_after(offset)..end).find(|&number| {
+            let chunk = self.chunk(number);
+            chunk.sent && !chunk.acked && !chunk.carried.contains(path)
+        })
+    }
+
+    /// Whether anything is sent and not acknowledged.
+    #[inline]
+    pub fn has_sent(&self) -> bool {
+        self.ring.front().is_some_and(|chunk| chunk.sent) || self.unsent > self.base
+    }
+
+    /// Everything below `una` has arrived (DATA_ACK).
+    #[inline]
+    pub fn acknowledge_below(&mut self, una: Offset) {
+        while self.ring.front().is_some_and(|chunk| chunk.end() <= una) {
+            self.pop();
+        }
+    }
+
+    /// Chunk `number` has arrived (QUIC).
+    #[inline]
+    pub fn acknowledge(&mut self, number: u64) {
+        let Some(at) = number.checked_sub(self.base) else { return };
+        if at > 0 {
+            if let Some(chunk) = self.ring.get_mut(at as usize) {
+                chunk.acked = true;
+            }
+            return;
+        }
+        self.pop();
+        while self.ring.front().is_some_and(|chunk| chunk.acked) {
+            self.pop();
+        }
+    }
+
+    fn pop(&mut self) {
+        if let Some(chunk) = self.ring.pop_front() {
+            if !chunk.sent {
+                self.skipped -= u64::from(chunk.bytes);
+            }
+            self.base += 1;
+            self.unsent = self.unsent.max(self.base);
+            self.skip_sent();
+        }
+    }
+
+    /// Chunk `number` is to be sent again, if it is not acknowledged and does not wait already.
+    pub fn hand_back(&mut self, number: u64) {
+        let Some(at) = number.checked_sub(self.base) else { return };
+        let Some(chunk) = self.ring.get_mut(at as usize) else { return };
+        if chunk.acked || chunk.waiting || !chunk.sent {
+            return;
+        }
+        chunk.waiting = true;
+        let place = self.again.partition_point(|&other| other < number);
+        self.again.insert(place, number);
+    }
+
+    /// The lowest chunk that waits to be sent again.
+    #[inline]
+    pub fn first_again(&mut self) -> Option<u64> {
+        while let Some(&number) = self.again.front() {
+            if self.get(number).is_some_and(|chunk| !chunk.acked) {
+                return Some(number);
+            }
+            self.again.pop_front();
+        }
+        None
+    }
+
+    /// The chunk that [`Outbox::first_again`] named has been given to a path.
+    pub fn took_again(&mut self) {
+        if let Some(number) = self.again.pop_front() {
+            let at = (number - self.base) as usize;
+            self.ring[at].waiting = false;
+        }
+    }
+
+    /// Forgets which paths have carried chunk `number`: min-RTT's second pass.
+    pub fn chunks(&self) -> impl Iterator<Item = (u64, &Chunk)> {
+        self.ring.iter().enumerate().map(|(at, chunk)| (self.base + at as u64, chunk))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outbox(chunks: usize) -> Outbox {
+        let mut outbox = Outbox::default();
+        for _ in 0..chunks {
+            outbox.cut(100);
+        }
+        outbox
+    }
+
+    #[test]
+    fn skipped_chunks_are_sent_later() {
+        let mut outbox = outbox(4);
+        let p = PathId::new(1);
+        let ahead = outbox.unsent_from(Offset::new(150)).unwrap();
+        outbox.carry(ahead, p);
+        assert_eq!((outbox.next(), outbox.skipped()), (Offset::ZERO, 300));
+        outbox.carry(0, p);
+        outbox.carry(1, p);
+        assert_eq!(outbox.next(), Offset::new(300)); // chunk 2 went ahead
+    }
+
+    #[test]
+    fn quic_acknowledgements_leave_no_hole_behind() {
+        let mut outbox = outbox(3);
+        (0..3).for_each(|number| outbox.carry(number, PathId::new(0)));
+        outbox.acknowledge(1);
+        assert_eq!(outbox.una(), Offset::ZERO);
+        outbox.acknowledge(0);
+        assert_eq!(outbox.una(), Offset::new(200));
+    }
+
+    #[test]
+    fn what_is_handed_back_waits_in_the_order_of_its_data() {
+        let mut outbox = outbox(3);
+        (0..3).for_each(|number| outbox.carry(number, PathId::new(0)));
+        outbox.hand_back(2);
+        outbox.hand_back(0);
+        outbox.hand_back(2);
+        assert_eq!(outbox.first_again(), Some(0));
+        outbox.acknowledge(0);
+        assert_eq!(outbox.first_again(), Some(2));
+        outbox.took_again();
+        assert_eq!(outbox.first_again(), None);
+    }
+
+    #[test]
+    fn a_path_does_not_copy_what_it_has_carried() {
+        let mut outbox = outbox(2);
+        (0..2).for_each(|number| outbox.carry(number, PathId::new(0)));
+        assert_eq!(outbox.copy_from(Offset::ZERO, PathId::new(0)), None);
+        assert_eq!(outbox.copy_from(Offset::new(1), PathId::new(1)), Some(1));
+    }
+}

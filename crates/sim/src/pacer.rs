@@ -1,0 +1,50 @@
+//! Pacing: how soon the next packet may leave.
+
+use weftway_path::{BitRate, Bytes, Instant};
+
+/// A credit that grows at the pacing rate up to one quantum; sending takes from it, and may
+/// overdraw it by one packet. When the credit is used up the next send waits until a whole
+/// quantum is due, as Linux releases one burst at a time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pacer {
+    /// When the credit was zero, or will be.
+    empty_at: Instant,
+    /// When the next packet may leave.
+    release: Instant,
+}
+
+impl Pacer {
+    /// When the next packet may leave.
+    #[inline]
+    pub fn release(&self) -> Instant {
+        self.release
+    }
+
+    /// A packet of `bytes` left.
+    #[inline]
+    pub fn on_sent(&mut self, now: Instant, bytes: Bytes, rate: BitRate, quantum: Bytes) {
+        let rest = rate.transmission_time(quantum.saturating_sub(bytes));
+        // Credit beyond one quantum is lost.
+        self.empty_at = self.empty_at.max(now - rest) + rate.transmission_time(bytes);
+        self.release = if self.empty_at > now { self.empty_at + rest } else { now };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weftway_path::Span;
+
+    #[test]
+    fn a_quantum_leaves_at_once_and_the_rate_holds_after() {
+        let (rate, packet) = (BitRate::from_mbps(12), Bytes::new(1500)); // 1 ms a packet
+        let mut pacer = Pacer::default();
+        let now = Instant::from_millis(100);
+        for _ in 0..2 {
+            assert!(pacer.release() <= now);
+            pacer.on_sent(now, packet, rate, packet + packet);
+        }
+        // The next quantum of two packets leaves two packets' time after this one.
+        assert_eq!(pacer.release(), now + Span::from_millis(2));
+    }
+}

@@ -1,0 +1,164 @@
+//! A set of numbers as ascending half-open ranges: what a receiver holds out of order, what a
+//! sender knows to have arrived above its cumulative acknowledgement.
+
+use std::collections::VecDeque;
+
+/// A set of `u64`. Ranges neither touch nor overlap.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RangeSet {
+    ranges: VecDeque<(u64, u64)>,
+    total: u64,
+}
+
+impl RangeSet {
+    /// Whether nothing is in the set.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty()
+    }
+
+    /// How many numbers are in the set.
+    #[inline]
+    pub fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// The lowest range.
+    #[inline]
+    pub fn first(&self) -> Option<(u64, u64)> {
+        self.ranges.front().copied()
+    }
+
+    /// The highest range.
+    #[inline]
+    pub fn last(&self) -> Option<(u64, u64)> {
+        self.ranges.back().copied()
+    }
+
+    /// The ranges, ascending.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> + ExactSizeIterator {
+        self.ranges.iter().copied()
+    }
+
+    /// Whether `n` is in the set.
+    pub fn contains(&self, n: u64) -> bool {
+        self.range_of(n).is_some()
+    }
+
+    /// The range that holds `n`.
+    pub fn range_of(&self, n: u64) -> Option<(u64, u64)> {
+        let at = self.ranges.partition_point(|&(_, hi)| hi <= n);
+        self.ranges.get(at).copied().filter(|&(lo, _)| lo <= n)
+    }
+
+    /// Adds `[lo, hi)` and calls `fresh` with each part that was not there, ascending.
+    #[inline]
+    pub fn insert(&mut self, lo: u64, hi: u64, mut fresh: impl FnMut(u64, u64)) {
+        if lo >= hi {
+            return;
+        }
+        match self.ranges.back_mut() {
+            Some(last) if lo == last.1 => {
+                last.1 = hi;
+                self.total += hi - lo;
+                fresh(lo, hi);
+            }
+            Some(last) if lo < last.1 => self.merge(lo, hi, fresh),
+            _ => {
+                self.ranges.push_back((lo, hi));
+                self.total += hi - lo;
+                fresh(lo, hi);
+            }
+        }
+    }
+
+    /// Adds a range that touches or precedes ranges that are there.
+    fn merge(&mut self, lo: u64, hi: u64, mut fresh: impl FnMut(u64, u64)) {
+        let first = self.ranges.partition_point(|&(_, end)| end < lo);
+        let mut beyond = first;
+        let mut from = lo;
+        while let Some(&(start, end)) = self.ranges.get(beyond).filter(|range| range.0 <= hi) {
+            if from < start {
+                self.total += start - from;
+                fresh(from, start);
+            }
+            from = from.max(end);
+            beyond += 1;
+        }
+        if from < hi {
+            self.total += hi - from;
+            fresh(from, hi);
+        }
+        if beyond == first {
+            self.ranges.insert(first, (lo, hi));
+        } else {
+            let joined = (lo.min(self.ranges[first].0), hi.max(self.ranges[beyond - 1].1));
+            self.ranges[first] = joined;
+            self.ranges.drain(first + 1..beyond);
+        }
+    }
+
+    /// Removes everything below `n`.
+    #[inline]
+    pub fn remove_below(&mut self, n: u64) {
+        while let Some(first) = self.ranges.front_mut() {
+            if first.1 <= n {
+                self.total -= first.1 - first.0;
+                self.ranges.pop_front();
+            } else {
+                let cut = n.saturating_sub(first.0);
+                self.total -= cut;
+                first.0 += cut;
+                return;
+            }
+        }
+    }
+
+    /// Removes and returns the lowest range if it starts at or below `n`.
+    #[inline]
+    pub fn take_from(&mut self, n: u64) -> Option<(u64, u64)> {
+        let first = self.first().filter(|range| range.0 <= n)?;
+        self.total -= first.1 - first.0;
+        self.ranges.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn new_parts_are_reported_once() {
+        let mut set = RangeSet::default();
+        for (lo, hi) in [(10, 20), (30, 40), (50, 60)] {
+            set.insert(lo, hi, |_, _| ());
+        }
+        let mut fresh = Vec::new();
+        set.insert(15, 55, |lo, hi| fresh.push((lo, hi)));
+        assert_eq!(fresh, [(20, 30), (40, 50)]);
+        assert_eq!(set.iter().collect::<Vec<_>>(), [(10, 60)]);
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_plain_set(ops in prop::collection::vec((0u64..64, 1u64..8, any::<bool>()), 1..60)) {
+            let mut set = RangeSet::default();
+            let mut plain = std::collections::BTreeSet::new();
+            for (lo, len, remove) in ops {
+                if remove {
+                    set.remove_below(lo);
+                    plain.retain(|&n| n >= lo);
+                } else {
+                    let mut fresh = 0;
+                    set.insert(lo, lo + len, |a, b| fresh += b - a);
+                    let added = (lo..lo + len).filter(|&n| plain.insert(n)).count() as u64;
+                    prop_assert_eq!(fresh, added);
+                }
+                prop_assert_eq!(set.total(), plain.len() as u64);
+                prop_assert!((0..80).all(|n| set.contains(n) == plain.contains(&n)));
+                prop_assert!(set.iter().zip(set.iter().skip(1)).all(|(a, b)| a.1 < b.0));
+            }
+        }
+    }
+}

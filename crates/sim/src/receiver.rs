@@ -1,0 +1,349 @@
+//! The receiving side: when it acknowledges, what it holds out of order, what it lets the sender
+//! send.
+
+use weftway_path::{Bytes, Instant, Offset, PathId, Span};
+
+use crate::config::{Buffer, Stack, Transport};
+use crate::ranges::RangeSet;
+use crate::wire::Data;
+
+/// The most blocks that an acknowledgement reports: SACK with timestamps has room for three
+/// (RFC 2018 §3); QUIC's limit is ours.
+pub const MAX_BLOCKS: usize = 32;
+const TCP_BLOCKS: usize = 3;
+
+/// Linux acknowledges this many packets at once after a start or a long pause, and after
+/// duplicates (`TCP_MAX_QUICKACKS`).
+const QUICK_ACKS: u32 = 16;
+
+/// What arrived on one path.
+#[derive(Clone, Debug)]
+pub struct Inbound {
+    /// Everything below has arrived.
+    cum: u64,
+    /// What has arrived above.
+    above: RangeSet,
+    /// The highest that has arrived, plus one.
+    top: u64,
+    /// The packet that arrived last.
+    newest: u64,
+    /// Packets since the last acknowledgement.
+    unacked: u32,
+    /// Packets that are still acknowledged at once.
+    quick: u32,
+    last_arrival: Option<Instant>,
+    newest_at: Instant,
+    /// The timestamp to echo: of the newest packet at or below what was last acknowledged when it
+    /// came (RFC 7323 §4.3).
+    echo: Instant,
+    /// What was last acknowledged.
+    reported: u64,
+    duplicate: bool,
+    marked: bool,
+    /// When an acknowledgement is due at the latest.
+    pub due: Instant,
+}
+
+impl Default for Inbound {
+    fn default() -> Self {
+        Self {
+            cum: 0,
+            above: RangeSet::default(),
+            top: 0,
+            newest: 0,
+            unacked: 0,
+            quick: QUICK_ACKS,
+            last_arrival: None,
+            newest_at: Instant::ZERO,
+            echo: Instant::ZERO,
+            reported: 0,
+            duplicate: false,
+            marked: false,
+            due: Instant::NEVER,
+        }
+    }
+}
+
+impl Inbound {
+    /// Takes a packet; whether an acknowledgement must leave at once.
+    pub fn arrive(&mut self, now: Instant, data: &Data, marked: bool, transport: &Transport) -> bool {
+        let quic = transport.stack == Stack::Mpquic;
+        if data.settled > self.cum {
+            self.settle(data.settled);
+        }
+        self.linux_idle(now, transport);
+        let (index, in_order) = (data.index, data.index == self.cum);
+        let had_gap = !self.above.is_empty();
+        let mut fresh = false;
+        if index >= self.cum {
+            if in_order && !had_gap {
+                self.cum += 1;
+                fresh = true;
+            } else {
+                self.above.insert(index, index + 1, |_, _| fresh = true);
+                if let Some((_, hi)) = self.above.take_from(self.cum) {
+                    self.cum = hi;
+                }
+            }
+        }
+        if index <= self.reported && data.sent_at >= self.echo {
+            self.echo = data.sent_at;
+        }
+        let out_of_order = if quic { index != self.top } else { !in_order || had_gap };
+        self.top = self.top.max(index + 1);
+        self.newest = index;
+        self.newest_at = now;
+        self.unacked += 1;
+        self.marked |= marked;
+        if !fresh {
+            self.duplicate = true;
+            self.quick = QUICK_ACKS;
+        }
+        let at_once = out_of_order || marked || !fresh || self.unacked >= transport.ack_every || (!quic && self.quick > 0);
+        if !at_once && self.due.is_never() {
+            self.due = now + transport.ack_delay;
+        }
+        at_once
+    }
+
+    /// Linux enters quick acknowledgements again after a pause longer than a retransmission
+    /// timeout; the timeout's floor stands for it here.
+    fn linux_idle(&mut self, now: Instant, transport: &Transport) {
+        if self.last_arrival.is_some_and(|last| now.since(last) > transport.min_rto) {
+            self.quick = QUICK_ACKS;
+        }
+        self.last_arrival = Some(now);
+    }
+
+    fn settle(&mut self, below: u64) {
+        self.above.remove_below(below);
+        self.cum = self.above.take_from(below).map_or(below, |(_, hi)| hi);
+    }
+
+    /// Whether packets wait for an acknowledgement.
+    pub fn waits(&self) -> bool {
+        self.unacked > 0
+    }
+
+    /// Whether something has arrived out of order.
+    #[inline]
+    pub fn has_gaps(&self) -> bool {
+        !self.above.is_empty()
+    }
+
+    /// Composes an acknowledgement, which answers for everything so far.
+    #[inline]
+    pub fn report(&mut self, now: Instant) -> Report {
+        self.unacked = 0;
+        self.quick = self.quick.saturating_sub(1);
+        self.due = Instant::NEVER;
+        self.reported = self.cum;
+        Report {
+            cum: self.cum,
+            duplicate: core::mem::take(&mut self.duplicate),
+            marked: core::mem::take(&mut self.marked),
+            echo: self.echo,
+            delay: now.since(self.newest_at),
+        }
+    }
+
+    /// TCP: the block that holds the newest packet, then the highest others. QUIC: the highest.
+    pub fn blocks(&self, quic: bool, blocks: &mut [(u64, u64); MAX_BLOCKS]) -> usize {
+        let limit = if quic { MAX_BLOCKS } else { TCP_BLOCKS };
+        let first = if quic { None } else { self.above.range_of(self.newest) };
+        let others = self.above.iter().rev().filter(|&range| Some(range) != first);
+        let mut count = 0;
+        for range in first.into_iter().chain(others).take(limit) {
+            blocks[count] = range;
+            count += 1;
+        }
+        count
+    }
+}
+
+/// What an acknowledgement says of its path, beside its blocks.
+#[derive(Clone, Copy, Debug)]
+pub struct Report {
+    /// Everything below has arrived.
+    pub cum: u64,
+    /// A packet arrived twice.
+    pub duplicate: bool,
+    /// A packet carried an ECN mark.
+    pub marked: bool,
+    /// The timestamp to echo.
+    pub echo: Instant,
+    /// How long the newest packet waited.
+    pub delay: Span,
+}
+
+/// The connection's data at the receiver.
+#[derive(Clone, Debug)]
+pub struct Reassembly {
+    next: u64,
+    held: RangeSet,
+    edge: u64,
+    window: u64,
+    quic: bool,
+    auto_max: Option<u64>,
+    /// Receive-window growth (Linux `tcp_rcv_space_adjust`): what was read in the last round.
+    round: (Instant, u64, u64),
+    /// The integral of held bytes over time, for means.
+    held_ns: u128,
+    held_since: Instant,
+    /// The most bytes held.
+    pub held_max: u64,
+}
+
+/// What became of a packet's data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// It was the next in order; so many bytes can be read now.
+    InOrder(Bytes),
+    /// It is held until what is missing arrives.
+    Held,
+    /// Nothing of it was new.
+    Duplicate,
+}
+
+/// Linux starts with a window of this size (`tcp_rmem[1]`, half of it usable) and lets it grow.
+const AUTO_WINDOW: u64 = 65_535;
+
+impl Reassembly {
+    /// Nothing has arrived.
+    pub fn new(transport: &Transport) -> Self {
+        let (window, auto_max) = match transport.receive_buffer {
+            Buffer::Fixed(bytes) => (bytes.get(), None),
+            Buffer::Auto { max } => (AUTO_WINDOW.min(max.get()), Some(max.get())),
+        };
+        let window = transport.stream_window.map_or(window, |stream| window.min(stream.get()));
+        Self {
+            next: 0,
+            held: RangeSet::default(),
+            edge: window,
+            window,
+            quic: transport.stack == Stack::Mpquic,
+            auto_max,
+            round: (Instant::ZERO, 0, 10 * 1448), // rcvq_space starts at ten segments
+            held_ns: 0,
+            held_since: Instant::ZERO,
+            held_max: 0,
+        }
+    }
+
+    /// Everything before it has arrived.
+    #[inline]
+    pub fn next(&self) -> Offset {
+        Offset::new(self.next)
+    }
+
+    /// The right edge of the window.
+    #[inline]
+    pub fn edge(&self) -> Offset {
+        Offset::new(self.edge)
+    }
+
+    /// Bytes held out of order.
+    #[inline]
+    pub fn held(&self) -> Bytes {
+        Bytes::new(self.held.total())
+    }
+
+    /// Takes a packet's data.
+    #[inline]
+    pub fn arrive(&mut self, now: Instant, offset: Offset, bytes: u32) -> Arrival {
+        let (lo, hi) = (offset.get(), offset.get() + u64::from(bytes));
+        if lo == self.next && self.held.is_empty() {
+            self.next = hi;
+            return Arrival::InOrder(Bytes::new(u64::from(bytes)));
+        }
+        self.arrive_among_held(now, lo, hi)
+    }
+
+    fn arrive_among_held(&mut self, now: Instant, lo: u64, hi: u64) -> Arrival {
+        if hi <= self.next {
+            return Arrival::Duplicate;
+        }
+        self.held_ns += u128::from(self.held.total()) * u128::from(now.since(self.held_since).as_nanos());
+        self.held_since = now;
+        let mut fresh = false;
+        self.held.insert(lo.max(self.next), hi, |_, _| fresh = true);
+        self.held_max = self.held_max.max(self.held.total());
+        let Some((_, end)) = self.held.take_from(self.next) else {
+            return if fresh { Arrival::Held } else { Arrival::Duplicate };
+        };
+        let read = end - self.next;
+        self.next = end;
+        Arrival::InOrder(Bytes::new(read))
+    }
+
+    /// Moves the right edge after data were read; whether the sender must be told at once.
+    #[inline]
+    pub fn open(&mut self, now: Instant, rtt: Span) -> bool {
+        if self.auto_max.is_some() {
+            self.grow(now, rtt);
+        }
+        let edge = self.next + self.window;
+        // QUIC raises its limits when half of the window is used; TCP with every acknowledgement.
+        if self.quic {
+            let due = edge.saturating_sub(self.edge) >= self.window / 2;
+            if due {
+                self.edge = edge;
+            }
+            return due;
+        }
+        self.edge = self.edge.max(edge);
+        false
+    }
+
+    /// Once a round trip, a window less than twice what was read in it (and room for the round
+    /// after) grows to that.
+    fn grow(&mut self, now: Instant, rtt: Span) {
+        let (start, at_start, last) = self.round;
+        if now.since(start) < rtt || rtt.is_zero() {
+            return;
+        }
+        let read = self.next - at_start;
+        self.round = (now, self.next, last.max(read));
+        if read > last {
+            // Linux: 2 × copied + 16 segments, and more in proportion to the growth.
+            let mut want = 2 * read + 16 * 1460;
+            if last > 0 {
+                want += (want as u128 * (2 * (read - last)) as u128 / last as u128).min(u128::from(u64::MAX / 4)) as u64;
+            }
+            self.window = self.window.max(want.min(self.auto_max.unwrap_or(want)));
+        }
+    }
+
+    /// The mean of the bytes held, over `span` from the start.
+    pub fn held_mean(&self, now: Instant, span: Span) -> f64 {
+        let ns = self.held_ns + u128::from(self.held.total()) * u128::from(now.since(self.held_since).as_nanos());
+        if span.is_zero() { 0.0 } else { ns as f64 / span.as_nanos() as f64 }
+    }
+
+    /// How long a byte waited for what was missing before it, on the mean over all bytes.
+    pub fn mean_wait(&self) -> f64 {
+        if self.next == 0 { 0.0 } else { self.held_ns as f64 / self.next as f64 / 1e6 }
+    }
+}
+
+/// The receiver of one connection.
+#[derive(Clone, Debug)]
+pub struct Receiver {
+    /// What arrived on each path.
+    pub paths: Vec<Inbound>,
+    /// The data.
+    pub data: Reassembly,
+}
+
+impl Receiver {
+    /// A receiver for `paths` paths.
+    pub fn new(transport: &Transport, paths: usize) -> Self {
+        Self { paths: vec![Inbound::default(); paths], data: Reassembly::new(transport) }
+    }
+
+    /// When the first delayed acknowledgement is due, and on which path.
+    pub fn due(&self) -> (Instant, PathId) {
+        let first = self.paths.iter().enumerate().min_by_key(|(_, path)| path.due);
+        first.map_or((Instant::NEVER, PathId::new(0)), |(at, path)| (path.due, PathId::new(at as u8)))
+    }
+}

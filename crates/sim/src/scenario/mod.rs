@@ -1,0 +1,55 @@
+//! Scenarios: a TOML file says over which paths what is sent, and what to compare.
+//!
+//! ```
+//! use std::path::Path;
+//! use weftway_sim::scenario::Scenario;
+//!
+//! let text = r#"
+//!     transport = "mpquic"
+//!     [path.wifi]
+//!     rate  = "30 Mbit/s"
+//!     delay = "10 ms"
+//!     [workload]
+//!     kind  = "bulk"
+//!     bytes = "20 MB"
+//!     [vary]
+//!     "path.wifi.loss" = ["0 %", "1 %"]
+//! "#;
+//! let scenario = Scenario::parse(text, "wifi.toml", Path::new("."), &["path.wifi.delay=5 ms".to_owned()])?;
+//! let variants = scenario.variants()?;
+//! assert_eq!(variants[1].labels, [("path.wifi.loss".to_owned(), "1 %".to_owned())]);
+//! assert_eq!(variants[1].config.paths[0].data.delay.as_millis(), 5);
+//! # Ok::<(), weftway_sim::scenario::ScenarioError>(())
+//! ```
+//!
+//! Text becomes values that know their place ([`tree`]); `--set` and `[vary]` change these; then
+//! they are read into the keys' types ([`schema`], by [`de`]) and those into the simulator's
+//! ([`resolve`]). A mistake found at any step is shown where it was written ([`source`]).
+
+mod de;
+mod error;
+mod file;
+mod forms;
+mod hash;
+mod links;
+mod names;
+mod resolve;
+mod schema;
+mod set;
+mod source;
+mod text;
+mod traces;
+mod traffic;
+mod transport;
+mod tree;
+mod units;
+mod vary;
+
+pub use error::{Mistake, ScenarioError};
+pub use file::{Scenario, Variant};
+pub use resolve::Timing;
+pub use schema::{Claim, Figure};
+pub use source::Place;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,163 @@
+//! From the keys of a file to what the simulator is told.
+
+use weftway_path::{Instant, PathId, Role, Span};
+use weftway_sched::Mode;
+
+use super::error::{Fault, Mistake};
+use super::links::{Around, ends};
+use super::names;
+use super::schema::{ConnectionName, DecisionTable, DirectionName, File, ModeName, PathTable, RoleName, TransportName};
+use super::text::Window;
+use super::traces::Traces;
+use super::traffic::least_time;
+use super::transport;
+use super::units::Time;
+use crate::config::{PathConfig, Rival, SimConfig, Workload};
+
+/// Enough for any transfer that is worth waiting for.
+const TIME_LIMIT: Span = Span::from_secs(600);
+
+/// When decisions are made and have effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// One decision for so long; `None`: one for each packet.
+    pub interval: Option<Span>,
+    /// What the other paths may do in it.
+    pub mode: Mode,
+    /// How long a decision takes to have effect.
+    pub delay: Span,
+}
+
+/// What the simulator is told.
+pub(super) fn config(file: &File, traces: &mut Traces) -> Result<SimConfig, Fault> {
+    let transport = transport::main(file)?;
+    let workload = file.workload.workload()?;
+    let paths = paths(file, ConnectionName::Main, traces)?;
+    check_count(file, paths.len())?;
+    let main: Vec<&str> = paths.iter().map(|path| path.name.as_str()).collect();
+    let links = file.link.names();
+    let cross = file.cross.0.iter().map(|(name, cross)| cross.source(name, &main, &links));
+    Ok(SimConfig {
+        cross: cross.collect::<Result<_, _>>()?,
+        shared: shared(file, traces)?,
+        rival: rival(file, traces)?,
+        time_limit: time_limit(file.time_limit, &workload)?,
+        transport,
+        paths,
+        workload,
+    })
+}
+
+/// How decisions are timed, if not for each packet at once.
+pub(super) fn timing(table: &DecisionTable) -> Result<Timing, Fault> {
+    if table.interval.is_some_and(|interval| interval.is_zero()) {
+        let reason = "an interval is more than no time; leave it out to decide for each packet";
+        return Err(Fault::value(reason).key(&["decision", "interval"]));
+    }
+    Ok(Timing {
+        interval: table.interval.map(Time::get),
+        mode: match table.mode {
+            ModeName::Preferred => Mode::Preferred,
+            ModeName::Exclusive => Mode::Exclusive,
+        },
+        delay: table.delay.map_or(Span::ZERO, Time::get),
+    })
+}
+
+fn check_count(file: &File, count: usize) -> Result<(), Fault> {
+    if count == 0 {
+        let help = "add one: [path.wifi] with rate and delay";
+        return Err(Fault::new(Mistake::Missing, "no path: there is nothing to send over").help(help).key(&["path"]));
+    }
+    if count > PathId::MAX_PATHS {
+        let reason = format!("{count} paths; a connection has at most {}", PathId::MAX_PATHS);
+        return Err(Fault::value(reason).key(&["path", &file.path.0[PathId::MAX_PATHS].0]));
+    }
+    if count > 1 && file.transport == TransportName::Tcp {
+        let reason = format!("TCP uses one path, and here are {count}");
+        return Err(Fault::value(reason).help("mptcp and mpquic use several").key(&["transport"]));
+    }
+    Ok(())
+}
+
+fn paths(file: &File, connection: ConnectionName, traces: &mut Traces) -> Result<Vec<PathConfig>, Fault> {
+    let own = file.path.0.iter().filter(|(_, table)| table.connection == connection);
+    own.map(|(name, table)| path(file, name, table, traces)).collect()
+}
+
+fn path(file: &File, name: &str, table: &PathTable, traces: &mut Traces) -> Result<PathConfig, Fault> {
+    names::section("path", name)?;
+    let mut around = Around { at: ["path", name], round_trip: Some(table.round_trip()), traces };
+    let down = file.direction == DirectionName::Download;
+    Ok(PathConfig {
+        name: name.to_owned(),
+        role: if table.role == RoleName::Backup { Role::Backup } else { Role::Active },
+        data: table.link(down, true).config(&mut around)?,
+        acks: table.link(!down, false).config(&mut around)?,
+        via: table.via.as_ref().map(|via| link(file, name, via)).transpose()?,
+        presence: table.present.as_deref().map_or(Ok(Vec::new()), |windows| presence(windows, name))?,
+    })
+}
+
+fn link(file: &File, path: &str, via: &str) -> Result<usize, Fault> {
+    names::position("link", via, &file.link.names()).map_err(|fault| fault.key(&["path", path, "via"]))
+}
+
+/// The instants at which a path is added and removed in turn.
+fn presence(windows: &[Window], name: &str) -> Result<Vec<Instant>, Fault> {
+    let fault = |reason: &str| Fault::value(reason).key(&["path", name, "present"]);
+    let mut instants: Vec<Instant> = windows.iter().flat_map(|window| <[Instant; 2]>::from(ends(window))).collect();
+    if instants.is_empty() {
+        return Err(fault("a path that never exists; leave it out"));
+    }
+    if instants.windows(2).any(|pair| pair[1] <= pair[0]) {
+        return Err(fault("these stretches of time overlap or are out of order"));
+    }
+    instants.retain(|instant| !instant.is_never());
+    Ok(instants)
+}
+
+fn shared(file: &File, traces: &mut Traces) -> Result<Vec<weftway_link::LinkConfig>, Fault> {
+    let links = file.link.0.iter().map(|(name, table)| {
+        names::section("link", name)?;
+        table.config(&mut Around { at: ["link", name], round_trip: None, traces })
+    });
+    links.collect()
+}
+
+fn rival(file: &File, traces: &mut Traces) -> Result<Option<Rival>, Fault> {
+    let paths = paths(file, ConnectionName::Rival, traces)?;
+    let Some(table) = &file.rival else {
+        let stray = file.path.0.iter().find(|(_, table)| table.connection == ConnectionName::Rival);
+        return match stray {
+            Some((name, _)) => {
+                let fault = Fault::new(Mistake::Missing, "this path is the rival's, and there is no [rival]");
+                Err(fault.key(&["path", name, "connection"]))
+            }
+            None => Ok(None),
+        };
+    };
+    if paths.is_empty() {
+        let help = "give its paths connection = \"rival\"";
+        return Err(Fault::new(Mistake::Missing, "the rival has no path").help(help).key(&["rival"]));
+    }
+    let scheduler = table.scheduler.clone().unwrap_or_else(|| "min-rtt".to_owned());
+    let cc = table.cc.clone().unwrap_or_else(|| "cubic".to_owned());
+    names::scheduler(&scheduler).map_err(|fault| fault.key(&["rival", "scheduler"]))?;
+    names::controller(&cc).map_err(|fault| fault.key(&["rival", "cc"]))?;
+    let start = table.start.map_or(Instant::ZERO, super::links::instant);
+    Ok(Some(Rival { transport: transport::rival(file, table.transport)?, paths, cc, scheduler, start }))
+}
+
+fn time_limit(given: Option<Time>, workload: &Workload) -> Result<Span, Fault> {
+    let least = least_time(workload);
+    match given.map(Time::get) {
+        // Twice the time it takes anyway leaves room for bad schedulers.
+        None => Ok(TIME_LIMIT.max(least * 2)),
+        Some(limit) if limit.is_zero() || limit < least => {
+            let reason = format!("the workload alone takes {} s", least.as_secs_f64());
+            Err(Fault::value(reason).key(&["time_limit"]))
+        }
+        Some(limit) => Ok(limit),
+    }
+}

@@ -1,0 +1,135 @@
+//! The file as a whole.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::{Claim, CrossTable, Figure, LinkTable, Options, PathTable, RivalTable, WorkloadTable};
+use crate::scenario::forms::{Named, OneOrMany};
+use crate::scenario::text::Seeds;
+use crate::scenario::units::Time;
+
+/// A scenario: paths, what is sent over them, and what to compare.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct File {
+    /// What it shows, in a line.
+    #[serde(default)]
+    pub title: String,
+    /// What it shows and why, in a few sentences.
+    #[serde(default)]
+    pub description: String,
+    /// Which transport carries the connection.
+    #[serde(default)]
+    pub transport: TransportName,
+    /// Which MPTCP: of the out-of-tree kernels that the papers used, or of today's.
+    pub stack: Option<StackName>,
+    /// The seeds to run, half-open: "0..30".
+    #[serde(default)]
+    pub seeds: Seeds,
+    /// The scheduler or schedulers, with their switches: "ecf:beta=0.5".
+    pub scheduler: Option<OneOrMany>,
+    /// The congestion controller or controllers.
+    pub cc: Option<OneOrMany>,
+    /// On what to run: the simulator, the QUIC stack, the kernel.
+    pub backend: Option<OneOrMany>,
+    /// Whether the side that opens the connection receives the data (download) or sends them.
+    #[serde(default)]
+    pub direction: DirectionName,
+    /// A run that has not finished by then is cut off.
+    pub time_limit: Option<Time>,
+    /// Settings of the transport.
+    #[serde(default)]
+    pub options: Options,
+    /// The paths, by name; their order in the file numbers them.
+    #[serde(default)]
+    pub path: Named<PathTable>,
+    /// Links that several paths share, by name; a path crosses one by `via`.
+    #[serde(default)]
+    pub link: Named<LinkTable>,
+    /// What the application does.
+    pub workload: WorkloadTable,
+    /// A second connection that always sends.
+    pub rival: Option<RivalTable>,
+    /// Sources without feedback, by name.
+    #[serde(default)]
+    pub cross: Named<CrossTable>,
+    /// Decide once per interval, not once per packet.
+    pub decision: Option<DecisionTable>,
+    /// What to compare: each key is the path of a key of this file, each value a list of its
+    /// values; all combinations run. Keys joined by ", " vary together.
+    #[serde(default)]
+    #[schemars(with = "BTreeMap<String, serde_json::Value>")]
+    #[expect(dead_code, reason = "its values are read with their places; here it is only known to be a table")]
+    pub vary: Named<IgnoredAny>,
+    /// Charts for the report, by name.
+    #[serde(default)]
+    pub figure: Named<Figure>,
+    /// Published numbers, shown beside ours.
+    #[serde(default)]
+    pub published: serde_json::Map<String, serde_json::Value>,
+    /// Claims that are checked after the runs, by name.
+    #[serde(default)]
+    pub expect: Named<Claim>,
+}
+
+/// A transport.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(in super::super) enum TransportName {
+    /// Multipath TCP.
+    #[default]
+    Mptcp,
+    /// Multipath QUIC.
+    Mpquic,
+    /// TCP on a single path.
+    Tcp,
+}
+
+/// An MPTCP.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
+pub(in super::super) enum StackName {
+    /// The out-of-tree kernels 0.89 to 0.96.
+    #[serde(rename = "v0.9x")]
+    V09x,
+    /// MPTCP v1 of today's kernel.
+    #[serde(rename = "linux-v1")]
+    LinuxV1,
+}
+
+/// Which way the data go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(in super::super) enum DirectionName {
+    /// To the side that opened the connection.
+    #[default]
+    Download,
+    /// From the side that opened it.
+    Upload,
+}
+
+/// Decide once per interval.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct DecisionTable {
+    /// How often.
+    pub interval: Option<Time>,
+    /// What other paths may do in an interval.
+    #[serde(default)]
+    pub mode: ModeName,
+    /// How long a decision takes to have effect.
+    pub delay: Option<Time>,
+}
+
+/// What paths that were not chosen may do in an interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(in super::super) enum ModeName {
+    /// Send when the chosen one has no room.
+    #[default]
+    Preferred,
+    /// Nothing.
+    Exclusive,
+}

@@ -1,0 +1,16 @@
+//! The keys of a scenario file, as they are written. What each means is said here once: the JSON
+//! Schema is made from these comments.
+
+mod file;
+mod options;
+mod path;
+mod report;
+mod traffic;
+
+pub(super) use file::{DecisionTable, DirectionName, File, ModeName, StackName, TransportName};
+pub(super) use options::{AckPathName, Buffer, Options, PathManagerName, RtoFloorName};
+pub(super) use path::{
+    Aqm, Arq, ConnectionName, Directed, LinkTable, Loss, PathTable, Redraw, RoleName, StateName, Step,
+};
+pub use report::{Claim, Figure};
+pub(super) use traffic::{CrossTable, RivalTable, SizeShare, WorkloadTable};

@@ -1,0 +1,131 @@
+//! Settings of the transport.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer};
+
+use crate::scenario::forms::TextOrTable;
+use crate::scenario::text::Count;
+use crate::scenario::units::{Packets, Size, Time};
+
+/// Settings of the transport; those that are not given are the transport's own.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(in super::super) struct Options {
+    /// A full packet on the wire, IP header included.
+    pub packet: Option<Size>,
+    /// The payload of a full packet.
+    pub mss: Option<Size>,
+    /// A packet without payload on the wire.
+    pub ack_packet: Option<Size>,
+    /// The initial window.
+    pub initial_window: Option<Packets>,
+    /// The send buffer.
+    pub send_buffer: Option<Buffer>,
+    /// The receive buffer.
+    pub receive_buffer: Option<Buffer>,
+    /// QUIC: the credit of the stream.
+    pub stream_window: Option<Size>,
+    /// Acknowledge after so many packets …
+    pub ack_every: Option<Packets>,
+    /// … or this long.
+    pub ack_delay: Option<Time>,
+    /// QUIC: on which path acknowledgements return.
+    pub ack_path: Option<AckPathName>,
+    /// QUIC: whether an acknowledgement for a packet given up undoes the reduction it caused.
+    pub credit_late_acks: Option<bool>,
+    /// QUIC: how many packets may overtake one before it counts as lost.
+    pub packet_threshold: Option<Packets>,
+    /// QUIC: eighths of a round trip after which an overtaken packet counts as lost.
+    pub time_threshold_eighths: Option<Count>,
+    /// MPTCP: the least retransmission timeout.
+    pub min_rto: Option<Time>,
+    /// MPTCP: what the least timeout is applied to.
+    pub rto_floor: Option<RtoFloorName>,
+    /// MPTCP v0.9x: repeat the oldest data on a faster path when the window is full. The
+    /// scheduler's own rule, if not given.
+    pub opportunistic: Option<bool>,
+    /// MPTCP v0.9x: halve the window of the path that holds them. The scheduler's own rule, if
+    /// not given.
+    pub penalise: Option<bool>,
+    /// MPTCP v0.9x: only of the first such path, as up to version 0.94.
+    pub penalise_first_only: Option<bool>,
+    /// How paths are opened.
+    pub path_manager: Option<PathManagerName>,
+    /// A path silent for so long with data outstanding is given up.
+    pub path_timeout: Option<Time>,
+    /// How often a path that was given up is tried.
+    pub probe_interval: Option<Time>,
+    /// Whether packets may be marked.
+    pub ecn: Option<bool>,
+}
+
+/// A buffer of fixed size, or one that grows by use.
+#[derive(Clone, Debug)]
+pub(in super::super) enum Buffer {
+    /// Of this size.
+    Fixed(Size),
+    /// Growing as Linux's do, to at most this.
+    Auto(AutoBuffer),
+}
+
+/// A buffer that grows by use.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct AutoBuffer {
+    /// The most it grows to.
+    pub auto: Size,
+}
+
+impl<'de> Deserialize<'de> for Buffer {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TextOrTable {
+            text: |text| Size::read(text).map(Self::Fixed),
+            table: Self::Auto,
+            example: "a size such as \"4 MiB\", or { auto = \"6 MiB\" }",
+        })
+    }
+}
+
+impl JsonSchema for Buffer {
+    fn schema_name() -> Cow<'static, str> {
+        "Buffer".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "anyOf": [Size::json_schema(generator), generator.subschema_for::<AutoBuffer>()] })
+    }
+}
+
+/// On which path acknowledgements return.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(in super::super) enum AckPathName {
+    /// On the path they acknowledge.
+    Same,
+    /// On the one with the smallest round-trip time.
+    Fastest,
+}
+
+/// What the least retransmission timeout is applied to.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(in super::super) enum RtoFloorName {
+    /// The variance term, as in Linux.
+    Linux,
+    /// The sum, as in RFC 6298.
+    Rfc6298,
+}
+
+/// How paths are opened.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(in super::super) enum PathManagerName {
+    /// The first, then all others at once.
+    FullMesh,
+    /// The first; the others when it fails.
+    PrimaryFirst,
+    /// All, those after the first as backups.
+    Backup,
+}

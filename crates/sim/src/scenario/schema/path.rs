@@ -1,0 +1,241 @@
+//! Paths and links.
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer};
+
+use crate::scenario::forms::TextOrTable;
+use crate::scenario::text::{Count, Ecn, Jitter, Queue, Spread, Window};
+use crate::scenario::units::{InRate, InShare, InTime, Rate, Share, Time};
+
+/// A value for both directions, or one for each.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(untagged)]
+pub(in super::super) enum Directed<T> {
+    /// The same both ways.
+    Both(T),
+    /// One for each.
+    Each(Each<T>),
+}
+
+/// A value for each direction.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct Each<T> {
+    /// Towards the side that opened the connection.
+    pub down: Option<T>,
+    /// From it.
+    pub up: Option<T>,
+}
+
+/// A path: a link each way.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct PathTable {
+    /// How fast.
+    pub rate: Option<Directed<Rate>>,
+    /// A Mahimahi trace of delivery opportunities, in place of `rate`.
+    pub trace: Option<Directed<String>>,
+    /// How long every packet travels, one way.
+    pub delay: Option<Directed<Time>>,
+    /// By how much delays vary.
+    pub jitter: Option<Directed<Jitter>>,
+    /// Whether jitter may let packets overtake.
+    pub reorder: Option<Directed<bool>>,
+    /// Which share of packets is lost. A single value is for the data; acknowledgements are then
+    /// not lost.
+    pub loss: Option<Directed<Loss>>,
+    /// How much waits before the link.
+    pub queue: Option<Directed<Queue>>,
+    /// What manages the queue.
+    pub aqm: Option<Directed<Aqm>>,
+    /// When packets are marked.
+    pub ecn: Option<Directed<Ecn>>,
+    /// Link-layer retransmission, which hides losses at the price of delay.
+    pub arq: Option<Directed<Arq>>,
+    /// Changes at given times.
+    pub schedule: Option<Directed<Vec<Step>>>,
+    /// Changes at random.
+    pub redraw: Option<Directed<Redraw>>,
+    /// Active, or only for when no active path works.
+    #[serde(default)]
+    pub role: RoleName,
+    /// The shared link that data cross after this path's own.
+    pub via: Option<String>,
+    /// When the path exists; always, if not given.
+    pub present: Option<Vec<Window>>,
+    /// Which connection it belongs to.
+    #[serde(default)]
+    pub connection: ConnectionName,
+}
+
+/// A link in the direction of the data.
+#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct LinkTable {
+    /// How fast.
+    pub rate: Option<Rate>,
+    /// A Mahimahi trace of delivery opportunities, in place of `rate`.
+    pub trace: Option<String>,
+    /// How long every packet travels.
+    pub delay: Option<Time>,
+    /// By how much delays vary.
+    pub jitter: Option<Jitter>,
+    /// Whether jitter may let packets overtake.
+    pub reorder: Option<bool>,
+    /// Which share of packets is lost.
+    pub loss: Option<Loss>,
+    /// How much waits before the link.
+    pub queue: Option<Queue>,
+    /// What manages the queue.
+    pub aqm: Option<Aqm>,
+    /// When packets are marked.
+    pub ecn: Option<Ecn>,
+    /// Link-layer retransmission.
+    pub arq: Option<Arq>,
+    /// Changes at given times.
+    pub schedule: Option<Vec<Step>>,
+    /// Changes at random.
+    pub redraw: Option<Redraw>,
+}
+
+/// Whether a path is used at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(in super::super) enum RoleName {
+    /// At once.
+    #[default]
+    Active,
+    /// Only while no active path works.
+    Backup,
+}
+
+/// A connection of the scenario.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(in super::super) enum ConnectionName {
+    /// The one that is measured.
+    #[default]
+    Main,
+    /// The second one.
+    Rival,
+}
+
+/// What manages a queue.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[schemars(tag = "kind")]
+pub(in super::super) enum Aqm {
+    /// Nothing: what does not fit is dropped.
+    DropTail {},
+    /// CoDel (RFC 8289).
+    #[serde(rename = "codel")]
+    CoDel {
+        /// The standing delay it accepts.
+        target: Option<Time>,
+        /// For how long it accepts more.
+        interval: Option<Time>,
+    },
+}
+
+/// Link-layer retransmission.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct Arq {
+    /// The share of losses that it repairs.
+    pub hides: Share,
+    /// How much later a packet arrives for each retry.
+    pub delay: Time,
+    /// The share of retries that fail, and are followed by another.
+    pub retry_loss: Option<Share>,
+}
+
+/// A change at a given time; what is not given stays.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct Step {
+    /// When.
+    pub at: Time,
+    /// The rate from then on.
+    pub rate: Option<Rate>,
+    /// The delay from then on.
+    pub delay: Option<Time>,
+    /// The losses from then on.
+    pub loss: Option<Loss>,
+    /// Whether the link works from then on; what waits when it fails is dropped.
+    pub state: Option<StateName>,
+}
+
+/// Whether a link works.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(in super::super) enum StateName {
+    /// It does.
+    Up,
+    /// It does not.
+    Down,
+}
+
+/// Changes at random: each value is drawn anew, uniformly from its range.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct Redraw {
+    /// How often.
+    pub every: Time,
+    /// From which rates.
+    pub rate: Option<Spread<InRate>>,
+    /// From which delays.
+    pub delay: Option<Spread<InTime>>,
+    /// From which shares of losses.
+    pub loss: Option<Spread<InShare>>,
+}
+
+/// Losses: independent ones, or by another rule.
+#[derive(Clone, Debug)]
+pub(in super::super) enum Loss {
+    /// Each packet with this probability.
+    Independent(Share),
+    /// By a rule of more than one number.
+    Table(LossTable),
+}
+
+/// Losses by one of three rules: in bursts (`enter`, `leave`, `good`, `bad`), of given packets, or
+/// at given times.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(in super::super) struct LossTable {
+    /// Gilbert and Elliott: the chance, per packet, of going from the good to the bad state.
+    pub enter: Option<Share>,
+    /// The chance of returning.
+    pub leave: Option<Share>,
+    /// Lost in the good state.
+    pub good: Option<Share>,
+    /// Lost in the bad state.
+    pub bad: Option<Share>,
+    /// The packets with these numbers, from 0, as they reach the wire.
+    pub packets: Option<Vec<Count>>,
+    /// Everything during these times.
+    pub during: Option<Vec<Window>>,
+}
+
+impl<'de> Deserialize<'de> for Loss {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(TextOrTable {
+            text: |text| Share::read(text).map(Self::Independent),
+            table: Self::Table,
+            example: "a loss such as \"0.5 %\"",
+        })
+    }
+}
+
+impl JsonSchema for Loss {
+    fn schema_name() -> Cow<'static, str> {
+        "Loss".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "anyOf": [Share::json_schema(generator), generator.subschema_for::<LossTable>()] })
+    }
+}

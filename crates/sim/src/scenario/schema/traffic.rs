@@ -1,0 +1,114 @@
+//! What is sent: by the application, by a second connection, by others on the same links.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::TransportName;
+use crate::scenario::text::Count;
+use crate::scenario::units::{Rate, Size, Time};
+
+/// What the application does.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+#[schemars(tag = "kind")]
+pub(in super::super) enum WorkloadTable {
+    /// Sends so many bytes at once.
+    Bulk {
+        /// How many.
+        bytes: Size,
+    },
+    /// Sends without end for a time.
+    Duration {
+        /// How long.
+        duration: Time,
+    },
+    /// Sends messages at a fixed period.
+    Messages {
+        /// The size of each, or …
+        size: Option<Size>,
+        /// … a mixture of sizes.
+        sizes: Option<Vec<SizeShare>>,
+        /// From one to the next.
+        period: Time,
+        /// How many.
+        count: Count,
+        /// How long a message is of use.
+        deadline: Option<Time>,
+    },
+    /// Writes at a steady rate.
+    Limited {
+        /// How fast.
+        rate: Rate,
+        /// How much in all.
+        bytes: Size,
+    },
+    /// Writes the frames of a live video.
+    Stream {
+        /// The mean rate.
+        rate: Rate,
+        /// From one frame to the next.
+        period: Time,
+        /// A key frame every so many; none if not given.
+        #[serde(default)]
+        key_every: Count,
+        /// How many times as large a key frame is.
+        #[serde(default = "Count::one")]
+        key_ratio: Count,
+        /// How long a frame is of use.
+        deadline: Time,
+        /// How long the video is.
+        duration: Time,
+    },
+    /// Answers requests, one after the other.
+    RequestResponse {
+        /// The size of an answer.
+        bytes: Size,
+        /// From the end of an answer to the next request.
+        think: Option<Time>,
+        /// How many requests.
+        count: Count,
+    },
+}
+
+/// One size of a mixture.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct SizeShare {
+    /// How often, against the other sizes.
+    pub weight: Count,
+    /// The size.
+    pub bytes: Size,
+}
+
+/// A second connection. Its paths are those with `connection = "rival"`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct RivalTable {
+    /// Its transport; the scenario's, options included, if not given.
+    pub transport: Option<TransportName>,
+    /// Its scheduler; min-RTT if not given.
+    pub scheduler: Option<String>,
+    /// Its congestion controller; CUBIC if not given.
+    pub cc: Option<String>,
+    /// When it starts; with the first, if not given.
+    pub start: Option<Time>,
+}
+
+/// A source without feedback.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in super::super) struct CrossTable {
+    /// The path or the shared link that it uses.
+    pub on: String,
+    /// Its mean rate while it sends.
+    pub rate: Rate,
+    /// Its packets on the wire; 1500 B if not given.
+    pub packet: Option<Size>,
+    /// Whether gaps are random (Poisson) or equal; equal if not given.
+    #[serde(default)]
+    pub poisson: bool,
+    /// The mean time it sends; always, if not given.
+    pub on_time: Option<Time>,
+    /// The mean time it is silent.
+    pub off_time: Option<Time>,
+}

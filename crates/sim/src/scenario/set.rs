@@ -1,0 +1,53 @@
+//! `--set path.lte.loss=2%`: one value changed from the command line.
+
+use super::error::{Fault, Mistake};
+use super::source::Sources;
+use super::tree::{Node, Value};
+use super::vary::release;
+
+/// Sections whose keys are names that the file gives.
+const NAMED: &[&str] = &["path", "link", "cross"];
+
+/// Changes `root` as `text` says. A key that `[vary]` varies is fixed by it.
+pub(super) fn apply(root: &mut Node, text: &str, sources: &mut Sources) -> Result<(), Fault> {
+    let start = sources.add("--set", text);
+    let whole = start..start + text.len();
+    let Some((path, value)) = text.split_once('=') else {
+        let fault = Fault::new(Mistake::Syntax, "`--set` takes key=value, for example path.lte.loss=2%");
+        return Err(fault.site(&whole));
+    };
+    let site = start..start + path.len();
+    let keys: Vec<&str> = path.trim().split('.').map(str::trim).collect();
+    if keys.iter().any(|key| key.is_empty()) {
+        return Err(Fault::new(Mistake::Syntax, "a key is empty here").site(&site));
+    }
+    exists(root, &keys).map_err(|fault| fault.site(&site))?;
+    release(root, &keys.join("."));
+    let node = read(value, start + path.len() + 1)?;
+    root.set(&keys, node, &site)
+}
+
+/// Whether the path, link or source that `keys` are about is there: a name that is typed wrong
+/// would otherwise be a new one.
+pub(super) fn exists(root: &Node, keys: &[&str]) -> Result<(), Fault> {
+    let [section, name, ..] = keys else { return Ok(()) };
+    if !NAMED.contains(section) || root.get(&[section, name]).is_some() {
+        return Ok(());
+    }
+    let names: Vec<&str> =
+        root.get(&[section]).map_or(&[][..], Node::entries).iter().map(|entry| &*entry.key).collect();
+    Err(Fault::unknown(Mistake::Name, section, name, &names))
+}
+
+/// A value as TOML, or else as a text without quotes.
+fn read(value: &str, start: usize) -> Result<Node, Fault> {
+    // `v=` keeps every position in place, two characters early.
+    match Node::parse(&format!("v={value}"), 0) {
+        Ok(mut table) if table.entries().len() == 1 => {
+            let mut node = table.remove(&["v"]).expect("the only key is `v`");
+            node.shift(start, 2);
+            Ok(node)
+        }
+        _ => Ok(Node { value: Value::Text(value.trim().to_owned()), site: start..start + value.len() }),
+    }
+}

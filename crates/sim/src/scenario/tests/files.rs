@@ -1,0 +1,51 @@
+//! The scenarios and experiments that come with the project.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::scenario::{Claim, Scenario};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Every TOML file in `folder` and below, in order.
+fn toml_files(folder: &Path) -> Vec<PathBuf> {
+    let mut entries: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    entries.sort();
+    let (folders, files): (Vec<_>, Vec<_>) = entries.into_iter().partition(|path| path.is_dir());
+    let files = files.into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    files.chain(folders.iter().flat_map(|folder| toml_files(folder))).collect()
+}
+
+#[test]
+fn every_file_is_sound_and_says_what_it_shows() {
+    let files: Vec<PathBuf> =
+        ["scenarios", "experiments"].iter().flat_map(|name| toml_files(&root().join(name))).collect();
+    assert!(files.len() >= 8, "{files:?}");
+    for file in files {
+        let scenario = Scenario::load(&file, &[]).unwrap_or_else(|error| panic!("{error}"));
+        assert!(!scenario.title.is_empty() && !scenario.description.is_empty(), "{}", file.display());
+        assert!(!scenario.figures.is_empty(), "{} has no figure", file.display());
+    }
+}
+
+/// LLHD's Table 1 gives a rate and an amount for the same 300 s: r · 300 s / 8 in MiB must be the
+/// amount within 2.5 %, or one of them was copied wrongly.
+#[test]
+fn the_published_numbers_of_llhd_agree_with_each_other() {
+    let scenario = Scenario::load(&root().join("experiments/001/table1.toml"), &[]).unwrap();
+    let row = |metric: &str| scenario.published[metric].as_object().unwrap().clone();
+    let (rates, amounts) = (row("goodput_mbps"), row("sent_mib"));
+    for scheduler in &scenario.schedulers {
+        let rate = rates[scheduler].as_f64().unwrap();
+        let mib = rate * 1e6 * 300.0 / 8.0 / f64::from(1 << 20);
+        let printed = amounts[scheduler].as_f64().unwrap();
+        assert!((mib / printed - 1.0).abs() < 0.026, "{scheduler}: {mib} MiB, printed {printed}");
+    }
+    let Some((_, Claim::Ratio { value, .. })) = scenario.claims.iter().find(|(name, _)| name == "gain") else {
+        panic!("the gain is claimed");
+    };
+    let (llhd, min_rtt) = (rates["llhd"].as_f64().unwrap(), rates["min-rtt"].as_f64().unwrap());
+    assert!((llhd / min_rtt - value).abs() < 0.001);
+}

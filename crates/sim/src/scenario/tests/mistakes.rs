@@ -1,0 +1,267 @@
+//! Every kind of mistake, with the words that a person reads.
+
+use std::fs;
+use std::path::PathBuf;
+
+use super::{PLAIN, parse, plain, with_sets};
+use crate::scenario::{Mistake, Scenario, ScenarioError};
+
+fn error(text: &str) -> ScenarioError {
+    parse(text).expect_err("this scenario is wrong")
+}
+
+/// The kind of mistake, its line and column, and its words.
+fn told(error: &ScenarioError) -> (Mistake, usize, usize, String) {
+    let place = error.place.as_deref().unwrap_or_else(|| panic!("no place: {error}"));
+    let help = error.help.iter().map(|help| format!(" | {help}"));
+    (error.mistake, place.line, place.column, help.fold(error.reason.clone(), |text, help| text + &help))
+}
+
+#[test]
+fn a_mistake_is_shown_where_it_is() {
+    let error = error(&plain("loss =", "los ="));
+    let expected = "\
+unknown key `los`
+ --> test.toml:6:1
+  |
+6 | los = \"0.5 %\"
+  | ^^^
+help: did you mean `loss`?";
+    assert_eq!(error.to_string(), expected);
+}
+
+#[test]
+fn keys_and_values() {
+    let cases = [
+        // A unit of another kind, none at all, and one that people type.
+        (
+            "\"10 ms\"",
+            "\"10 Mbit\"",
+            5,
+            9,
+            "`Mbit` is no unit of a time; one of ns, us, µs, ms, s, min, h, as in \"10 ms\"",
+        ),
+        ("\"10 ms\"", "10", 5, 9, "10 has no unit; a time is written like \"10 ms\""),
+        ("\"30 Mbit/s\"", "\"30 Mbps\"", 4, 8, "`Mbps` is no unit of a rate; did you mean \"30 Mbit/s\"?"),
+        // Values that cannot be.
+        ("\"0.5 %\"", "\"-1 %\"", 6, 8, "\"-1 %\": must not be negative"),
+        ("\"0.5 %\"", "\"101 %\"", 6, 8, "\"101 %\" is more than 100 %"),
+        ("\"0.5 %\"", "0.5", 6, 8, "0.5 has no unit; expected a loss such as \"0.5 %\""),
+        ("\"0.5 %\"", "true", 6, 8, "expected a loss such as \"0.5 %\", found true"),
+        ("\"20 MB\"", "20000000", 12, 9, "20000000 has no unit; a size is written like \"64 KiB\""),
+        ("\"0..3\"", "\"3..0\"", 2, 9, "the seeds \"3..0\" are in reverse; write \"0..3\""),
+        ("\"0..3\"", "3", 2, 9, "3 is not a range of seeds; that is written like \"0..30\""),
+        (
+            "\"20 Mbit/s\", up = \"5 Mbit/s\"",
+            "\"20 Mbit/s\", up = \"5 m\"",
+            8,
+            35,
+            "`m` is no unit of a rate; one of bit/s, kbit/s, Mbit/s, Gbit/s, kB/s, MB/s, as in \"30 Mbit/s\"",
+        ),
+    ];
+    for (from, to, line, column, reason) in cases {
+        let error = error(&plain(from, to));
+        assert_eq!(told(&error), (Mistake::Value, line, column, reason.to_owned()), "{to}");
+    }
+}
+
+#[test]
+fn a_word_that_is_none_of_the_choices() {
+    let told = |text: &str| told(&error(text));
+    let choices = told(&format!("direction = \"downlod\"\n{PLAIN}"));
+    assert_eq!(choices, (Mistake::Value, 1, 13, "unknown value `downlod` | did you mean `download`?".to_owned()));
+    let mode = told(&format!("{PLAIN}[decision]\nmode = \"strict\"\n"));
+    assert_eq!(mode, (Mistake::Value, 14, 8, "unknown value `strict` | one of preferred, exclusive".to_owned()));
+    let kind = told(&plain("\"bulk\"", "\"bluk\""));
+    assert_eq!(kind, (Mistake::Value, 11, 8, "unknown value `bluk` | did you mean `bulk`?".to_owned()));
+    let key = told(&plain("bytes =", "byte ="));
+    assert_eq!(key, (Mistake::Key, 12, 1, "unknown key `byte` | did you mean `bytes`?".to_owned()));
+}
+
+#[test]
+fn what_would_never_end_or_never_send() {
+    let cases = [
+        ("\"30 Mbit/s\"", "\"0 Mbit/s\"", 4, "at this rate nothing is ever sent"),
+        ("loss = \"0.5 %\"", "queue = \"0 packets\"", 6, "nothing passes a queue for no packets"),
+        ("loss = \"0.5 %\"", "queue = \"1 kB\"", 6, "no full packet passes a queue of 1000 B; it takes 1500 B"),
+        ("loss = \"0.5 %\"", "reorder = true", 6, "without `jitter` nothing reorders"),
+        ("loss = \"0.5 %\"", "loss = { enter = \"1 %\" }", 6, "losses in bursts need both `enter` and `leave`"),
+        (
+            "loss = \"0.5 %\"",
+            "present = [\"0 s..5 s\", \"4 s..\"]",
+            6,
+            "these stretches of time overlap or are out of order",
+        ),
+        (
+            "loss = \"0.5 %\"",
+            "schedule = [{ at = \"1 s\" }]",
+            6,
+            "this step changes nothing; give rate, delay, loss or state",
+        ),
+        ("loss = \"0.5 %\"", "trace = \"a\"", 6, "a trace takes the place of `rate`; give one of them"),
+    ];
+    for (from, to, line, reason) in cases {
+        let error = error(&plain(from, to));
+        assert_eq!((error.place.as_ref().unwrap().line, error.reason.as_str()), (line, reason));
+    }
+    for key in ["mss", "packet", "initial_window", "receive_buffer", "ack_every"] {
+        let unit = if key == "initial_window" || key == "ack_every" { "packets" } else { "B" };
+        let error = error(&format!("{PLAIN}[options]\n{key} = \"0 {unit}\"\n"));
+        assert_eq!(told(&error).3, format!("`{key}` must be more than zero"));
+    }
+    let error = error(&format!("{PLAIN}[options]\nmss = \"1501 B\"\n"));
+    assert_eq!(told(&error).1, 13, "{error}");
+}
+
+#[test]
+fn a_silent_path_that_a_schedule_wakes_is_sound() {
+    parse(&plain("\"30 Mbit/s\"", "\"0 Mbit/s\"\nschedule = [{ at = \"1 s\", rate = \"1 Mbit/s\" }]")).unwrap();
+    parse(&plain("\"30 Mbit/s\"", "\"0 Mbit/s\"\nredraw = { every = \"1 s\", rate = \"0 Mbit/s..1 Mbit/s\" }"))
+        .unwrap();
+}
+
+#[test]
+fn names() {
+    let told = |text: &str| told(&error(text));
+    let scheduler = told(&format!("scheduler = [\"min-rtt\", \"blst\"]\n{PLAIN}"));
+    assert_eq!(scheduler, (Mistake::Name, 1, 25, "unknown scheduler `blst` | did you mean `blest`?".to_owned()));
+    let switch = told(&format!("scheduler = \"ecf:beat=1\"\n{PLAIN}"));
+    assert_eq!(switch, (Mistake::Name, 1, 13, "`ecf` has no parameter `beat` | did you mean `beta`?".to_owned()));
+    let controller = told(&format!("{PLAIN}[vary]\ncc = [\"cubik\"]\n"));
+    assert_eq!(
+        controller,
+        (Mistake::Name, 14, 7, "unknown congestion controller `cubik` | did you mean `cubic`?".to_owned())
+    );
+    let backend = told(&format!("backend = \"kernal\"\n{PLAIN}"));
+    assert_eq!(backend, (Mistake::Name, 1, 11, "unknown backend `kernal` | did you mean `kernel`?".to_owned()));
+    let via = told(&format!("{}[link.uplink]\nrate = \"9 Mbit/s\"\n", plain("loss = \"0.5 %\"", "via = \"upling\"")));
+    assert_eq!(via, (Mistake::Name, 6, 7, "unknown link `upling` | did you mean `uplink`?".to_owned()));
+    let varied = told(&format!("{PLAIN}[vary]\n\"path.wify.loss\" = [\"1 %\"]\n"));
+    assert_eq!(varied, (Mistake::Name, 14, 1, "unknown path `wify` | did you mean `wifi`?".to_owned()));
+    let claim = told(&format!(
+        "{PLAIN}[expect.order]\nkind = \"rank\"\nclaim = \"x\"\nmetric = \"fct_ms\"\nbetter = [\"min-rtt\", \"ecff\"]\nworse = []\n"
+    ));
+    assert_eq!(claim, (Mistake::Name, 17, 22, "unknown scheduler `ecff` | did you mean `ecf`?".to_owned()));
+}
+
+#[test]
+fn a_class_in_a_python_file_is_for_python_to_find() {
+    let scenario = parse(&format!("scheduler = \"rules/my_rules.py:MyRule\"\n{PLAIN}")).unwrap();
+    assert_eq!(scenario.schedulers, ["rules/my_rules.py:MyRule"]);
+}
+
+fn many_paths(count: usize) -> String {
+    let paths: String = (0..count).map(|n| format!("[path.p{n}]\nrate = \"1 Mbit/s\"\n")).collect();
+    format!("{paths}[workload]\nkind = \"bulk\"\nbytes = \"1 MB\"\n")
+}
+
+#[test]
+fn from_one_path_to_64() {
+    let none = error(&many_paths(0));
+    assert_eq!((none.mistake, none.reason.as_str()), (Mistake::Missing, "no path: there is nothing to send over"));
+    assert!(none.to_string().contains("\n --> test.toml\n"), "{none}");
+    assert_eq!(parse(&many_paths(64)).unwrap().variants().unwrap()[0].config.paths.len(), 64);
+    // Two lines for each of the 64 that fit, then the one that does not.
+    let many = told(&error(&many_paths(65)));
+    assert_eq!((many.1, many.3.as_str()), (129, "65 paths; a connection has at most 64"));
+    let tcp = error(&format!("transport = \"tcp\"\n{PLAIN}"));
+    assert_eq!(tcp.reason, "TCP uses one path, and here are 2");
+}
+
+#[test]
+fn what_is_missing() {
+    let workload = error("[path.a]\nrate = \"1 Mbit/s\"\n");
+    assert_eq!((workload.mistake, workload.reason.as_str()), (Mistake::Missing, "the key `workload` is missing"));
+    let bytes = told(&error(&plain("bytes = \"20 MB\"\n", "")));
+    assert_eq!(bytes, (Mistake::Missing, 10, 1, "the key `bytes` is missing".to_owned()));
+    let rate = told(&error(&plain("rate = \"30 Mbit/s\"\n", "")));
+    assert_eq!((rate.0, rate.1), (Mistake::Missing, 3));
+    let rival = told(&error(&plain("loss = \"0.5 %\"", "connection = \"rival\"")));
+    assert_eq!(rival, (Mistake::Missing, 6, 14, "this path is the rival's, and there is no [rival]".to_owned()));
+}
+
+#[test]
+fn text_that_is_not_toml() {
+    let told = told(&error("title = \"x\nseeds = 3\n"));
+    assert_eq!((told.0, told.1), (Mistake::Syntax, 1));
+    let twice = error(&plain("loss =", "rate ="));
+    assert_eq!(twice.mistake, Mistake::Syntax, "{twice}");
+}
+
+#[test]
+fn mistakes_in_a_set_name_the_set() {
+    let told = |set: &str| {
+        let error = with_sets(PLAIN, &[set]).expect_err("this --set is wrong");
+        let place = error.place.clone().unwrap();
+        (place.source, place.column, place.text, error.reason)
+    };
+    let unit = "`s%` is no unit of a share; did you mean \"2 %\"?".to_owned();
+    assert_eq!(told("path.lte.loss=2s%"), ("--set".to_owned(), 15, "path.lte.loss=2s%".to_owned(), unit));
+    let key = told("path.lte.los=2%");
+    assert_eq!((key.1, key.3.as_str()), (1, "unknown key `los`"));
+    assert_eq!(told("path.tle.loss=2%").3, "unknown path `tle`");
+    assert_eq!(told("path.lte.loss").3, "`--set` takes key=value, for example path.lte.loss=2%");
+    assert_eq!(told("title.x=1").3, "`x` is inside a value that has no keys");
+    let item = told("scheduler=[\"ecf\", \"blst\"]");
+    assert_eq!((item.1, item.3.as_str()), (19, "unknown scheduler `blst`"));
+}
+
+#[test]
+fn values_of_vary_are_checked_where_they_are() {
+    let text = format!("{PLAIN}[vary]\n\"path.wifi.loss\" = [\"1 %\", \"2\"]\n");
+    assert_eq!(
+        told(&error(&text)),
+        (Mistake::Value, 14, 28, "\"2\" has no unit; a share is written like \"0.5 %\"".to_owned())
+    );
+    let text = format!("{PLAIN}[vary]\nseeds = [\"0..1\"]\n");
+    assert_eq!(told(&error(&text)).0, Mistake::Key);
+    let text = format!("{PLAIN}[vary]\n\"path.wifi.loss, path.lte.loss\" = [[\"1 %\"]]\n");
+    assert_eq!(told(&error(&text)).3, "expected a list of 2 values, one for each key");
+    let text = format!("scheduler = \"ecf\"\n{PLAIN}[vary]\nscheduler = [\"blest\"]\n");
+    assert_eq!(told(&error(&text)).1, 15);
+}
+
+/// A folder that is removed at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("weftway-{name}-{}", std::process::id()));
+        fs::create_dir_all(path.join("scenarios")).unwrap();
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        fs::remove_dir_all(&self.0).ok();
+    }
+}
+
+#[test]
+fn trace_files() {
+    let folder = Folder::new("traces");
+    let file = folder.0.join("scenarios/test.toml");
+    fs::write(&file, plain("rate = \"30 Mbit/s\"", "trace = \"up.trace\"")).unwrap();
+    let missing = Scenario::load(&file, &[]).unwrap_err();
+    assert_eq!(told(&missing).0, Mistake::Trace);
+    assert_eq!((told(&missing).1, missing.reason.as_str()), (4, "trace `up.trace`: no such file"));
+
+    // The folder above the scenario's is searched too.
+    fs::write(folder.0.join("up.trace"), "1\n2\nthree\n").unwrap();
+    let malformed = Scenario::load(&file, &[]).unwrap_err();
+    assert_eq!(malformed.mistake, Mistake::Trace);
+    assert!(malformed.reason.starts_with("trace `up.trace`: line 3: `three`"), "{malformed}");
+
+    fs::write(folder.0.join("up.trace"), "1\n2\n3\n").unwrap();
+    let first = Scenario::load(&file, &[]).unwrap();
+    fs::write(folder.0.join("up.trace"), "1\n2\n4\n").unwrap();
+    let second = Scenario::load(&file, &[]).unwrap();
+    assert_ne!(first.hash(), second.hash(), "the content of a trace decides results");
+}
+
+#[test]
+fn a_file_that_is_not_there() {
+    let error = Scenario::load(&PathBuf::from("no-such-folder/x.toml"), &[]).unwrap_err();
+    assert_eq!(error.mistake, Mistake::File);
+}

@@ -1,0 +1,252 @@
+//! What scenarios become.
+
+use weftway_link::{Distribution, Limit, Loss, Rate, Set};
+use weftway_path::{BitRate, Bytes, Instant, Role, Span};
+use weftway_sched::Mode;
+
+use super::{PLAIN, parse, plain, with_sets};
+use crate::config::{Buffer, CrossLink, Direction, SimConfig, Stack, Workload};
+
+fn config(text: &str) -> SimConfig {
+    let variants = parse(text).and_then(|scenario| scenario.variants());
+    variants.unwrap_or_else(|error| panic!("{error}")).remove(0).config
+}
+
+#[test]
+fn the_plain_scenario() {
+    let scenario = parse(PLAIN).unwrap();
+    assert_eq!((scenario.title.as_str(), scenario.seeds.clone()), ("Two paths", 0..3));
+    assert_eq!(
+        (scenario.schedulers.as_slice(), scenario.controllers.as_slice()),
+        (&["min-rtt".to_owned()][..], &["cubic".to_owned()][..])
+    );
+    assert_eq!(scenario.backends, ["sim"]);
+    let config = config(PLAIN);
+    assert_eq!(config.transport.stack, Stack::MptcpV09x);
+    assert_eq!(config.workload, Workload::Bulk { bytes: Bytes::new(20_000_000) });
+    let [wifi, lte] = &config.paths[..] else { panic!("two paths") };
+    assert_eq!((wifi.name.as_str(), lte.name.as_str()), ("wifi", "lte"));
+    assert_eq!(wifi.data.rate, Rate::Constant(BitRate::from_mbps(30)));
+    assert_eq!((wifi.data.delay, wifi.acks.delay), (Span::from_millis(10), Span::from_millis(10)));
+    assert_eq!(wifi.data.queue.limit, Limit::Packets(100));
+}
+
+#[test]
+fn a_single_loss_is_for_the_data() {
+    let config = config(PLAIN);
+    assert_eq!((&config.paths[0].data.loss, &config.paths[0].acks.loss), (&Loss::Bernoulli(0.005), &Loss::None));
+    let both = plain("loss = \"0.5 %\"", "loss = { down = \"1 %\", up = \"2 %\" }");
+    let config = self::config(&both);
+    assert_eq!(
+        (&config.paths[0].data.loss, &config.paths[0].acks.loss),
+        (&Loss::Bernoulli(0.01), &Loss::Bernoulli(0.02))
+    );
+}
+
+#[test]
+fn the_data_of_an_upload_go_up() {
+    let down = config(PLAIN);
+    let up = config(&format!("direction = \"upload\"\n{PLAIN}"));
+    assert_eq!(up.transport.direction, Direction::Upload);
+    assert_eq!(up.paths[1].data.rate, Rate::Constant(BitRate::from_mbps(5)));
+    assert_eq!((&up.paths[1].data, &up.paths[1].acks), (&down.paths[1].acks, &down.paths[1].data));
+}
+
+#[test]
+fn a_path_with_every_key() {
+    let text = plain(
+        "[path.wifi]\nrate = \"30 Mbit/s\"\n",
+        r#"[link.uplink]
+rate = "40 Mbit/s"
+queue = "30 kB"
+[path.wifi]
+rate = "30 Mbit/s"
+jitter = "correlated 2 ms over 100 ms"
+reorder = true
+queue = "2 BDP"
+aqm = { kind = "codel", target = "10 ms" }
+ecn = "codel"
+arq = { hides = "50 %", delay = "8 ms" }
+schedule = [{ at = "5 s", rate = "3 Mbit/s", delay = "20 ms" }, { at = "9 s", state = "down" }]
+redraw = { every = "1 s", rate = "10 Mbit/s..30 Mbit/s" }
+role = "backup"
+via = "uplink"
+present = ["0 s..20 s", "30 s.."]
+"#,
+    );
+    let config = config(&text);
+    let path = &config.paths[0];
+    let jitter = path.data.jitter.unwrap();
+    assert_eq!(
+        jitter.distribution,
+        Distribution::Correlated { sd: Span::from_millis(2), over: Span::from_millis(100) }
+    );
+    assert!(jitter.reorder);
+    // 30 Mbit/s for 10 + 10 ms are 75 000 bytes; twice that.
+    assert_eq!(path.data.queue.limit, Limit::Bytes(Bytes::new(150_000)));
+    let sets: Vec<_> =
+        path.data.changes.iter().map(|change| (change.at.as_nanos() / 1_000_000_000, &change.set)).collect();
+    let rate = Set::Rate(Rate::Constant(BitRate::from_mbps(3)));
+    assert_eq!(sets, [(5, &rate), (5, &Set::Delay(Span::from_millis(20))), (9, &Set::Down)]);
+    let redraw = path.data.redraw.as_ref().unwrap();
+    assert_eq!(redraw.rate, Some((BitRate::from_mbps(10), BitRate::from_mbps(30))));
+    assert_eq!((path.role, path.via), (Role::Backup, Some(0)));
+    assert_eq!(path.presence, [0, 20_000, 30_000].map(Instant::from_millis));
+    assert_eq!(config.shared[0].queue.limit, Limit::Bytes(Bytes::new(30_000)));
+}
+
+#[test]
+fn losses_in_bursts_by_number_and_by_time() {
+    let loss = |text: &str| config(&plain("loss = \"0.5 %\"", &format!("loss = {text}"))).paths[0].data.loss.clone();
+    let bursts = Loss::GilbertElliott { to_bad: 0.01, to_good: 0.2, loss_good: 0.0, loss_bad: 1.0 };
+    assert_eq!(loss("{ enter = \"1 %\", leave = \"20 %\" }"), bursts);
+    assert_eq!(loss("{ packets = [0, 7] }"), Loss::Packets(vec![0, 7]));
+    let window = (Instant::from_millis(1000), Instant::from_millis(2000));
+    assert_eq!(loss("{ during = [\"1 s..2 s\"] }"), Loss::Windows(vec![window]));
+    assert_eq!(loss("\"0 %\""), Loss::None);
+}
+
+#[test]
+fn options_change_the_transport() {
+    let text = format!(
+        "{PLAIN}[options]\nmss = \"1448 B\"\nreceive_buffer = \"1 MiB\"\nsend_buffer = {{ auto = \"2 MiB\" }}\nopportunistic = false\n"
+    );
+    let transport = config(&text).transport;
+    assert_eq!(transport.mss, Bytes::new(1448));
+    assert_eq!(transport.receive_buffer, Buffer::Fixed(Bytes::new(1 << 20)));
+    assert_eq!(transport.send_buffer, Buffer::Auto { max: Bytes::new(2 << 20) });
+    assert_eq!((transport.opportunistic, transport.penalise), (Some(false), None));
+}
+
+#[test]
+fn every_workload() {
+    let workload = |keys: &str| config(&plain("kind = \"bulk\"\nbytes = \"20 MB\"", keys)).workload;
+    assert_eq!(workload("kind = \"bulk\"\nbytes = \"0 B\""), Workload::Bulk { bytes: Bytes::ZERO });
+    assert_eq!(workload("kind = \"bulk\"\nbytes = \"10 GB\""), Workload::Bulk { bytes: Bytes::new(10_000_000_000) });
+    assert_eq!(
+        workload("kind = \"duration\"\nduration = \"5 min\""),
+        Workload::Duration { span: Span::from_secs(300) }
+    );
+    let messages = workload(
+        "kind = \"messages\"\nsizes = [{ weight = 9, bytes = \"100 B\" }, { weight = 1, bytes = \"1 kB\" }]\nperiod = \"20 ms\"\ncount = 5_0\ndeadline = \"80 ms\"",
+    );
+    let sizes = vec![(9, Bytes::new(100)), (1, Bytes::new(1000))];
+    let (period, deadline) = (Span::from_millis(20), Some(Span::from_millis(80)));
+    assert_eq!(messages, Workload::Messages { sizes, period, count: 50, deadline });
+    let stream = workload(
+        "kind = \"stream\"\nrate = \"8 Mbit/s\"\nperiod = \"40 ms\"\ndeadline = \"150 ms\"\nduration = \"20 s\"",
+    );
+    assert!(matches!(stream, Workload::Stream { key_every: 0, key_ratio: 1, .. }));
+    let limited = workload("kind = \"limited\"\nrate = \"64 kB/s\"\nbytes = \"10 MB\"");
+    assert_eq!(limited, Workload::Limited { rate: BitRate::from_bps(512_000), bytes: Bytes::new(10_000_000) });
+    let requests = workload("kind = \"request-response\"\nbytes = \"50 kB\"\ncount = 20");
+    assert_eq!(requests, Workload::RequestResponse { bytes: Bytes::new(50_000), think: Span::ZERO, count: 20 });
+}
+
+#[test]
+fn a_long_workload_has_its_time() {
+    let text = plain("kind = \"bulk\"\nbytes = \"20 MB\"", "kind = \"duration\"\nduration = \"1 h\"");
+    assert_eq!(config(&text).time_limit, Span::from_secs(7200));
+    assert_eq!(config(PLAIN).time_limit, Span::from_secs(600));
+}
+
+#[test]
+fn a_rival_and_cross_traffic() {
+    let text = format!(
+        "{PLAIN}[link.shared]\nrate = \"50 Mbit/s\"\n[path.other]\nrate = \"50 Mbit/s\"\nvia = \"shared\"\nconnection = \"rival\"\n\
+         [rival]\ntransport = \"tcp\"\nstart = \"2 s\"\n[cross.noise]\non = \"shared\"\nrate = \"5 Mbit/s\"\npoisson = true\n"
+    );
+    let config = config(&text);
+    assert_eq!(config.paths.len(), 2);
+    let rival = config.rival.unwrap();
+    assert_eq!((rival.paths.len(), rival.paths[0].via, rival.start), (1, Some(0), Instant::from_millis(2000)));
+    assert_eq!((rival.cc.as_str(), rival.scheduler.as_str()), ("cubic", "min-rtt"));
+    assert_eq!(config.cross[0].on, CrossLink::Shared(0));
+    assert!(config.cross[0].poisson);
+}
+
+#[test]
+fn variants_are_all_combinations() {
+    let text = format!(
+        "{PLAIN}[vary]\nscheduler = [\"ecf\", \"blest\"]\ncc = \"lia\"\n\"path.wifi.loss\" = [\"0 %\", \"1 %\"]\n\
+         \"path.wifi.delay, path.lte.delay\" = [[\"1 ms\", \"2 ms\"], [\"3 ms\", \"4 ms\"], [\"5 ms\", \"6 ms\"]]\n"
+    );
+    let scenario = parse(&text).unwrap();
+    assert_eq!(scenario.schedulers, ["ecf", "blest"]);
+    assert_eq!(scenario.controllers, ["lia"]);
+    let variants = scenario.variants().unwrap();
+    assert_eq!(variants.len(), 6);
+    let label = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    let labels = [label("path.wifi.loss", "0 %"), label("path.wifi.delay", "3 ms"), label("path.lte.delay", "4 ms")];
+    assert_eq!(variants[1].labels, labels);
+    assert_eq!(variants[1].config.paths[1].data.delay, Span::from_millis(4));
+}
+
+#[test]
+fn labels_as_sets_give_the_same_variant() {
+    let text = format!("{PLAIN}[vary]\n\"path.wifi.loss\" = [\"0 %\", \"1 %\"]\ntransport = [\"mptcp\", \"mpquic\"]\n");
+    for variant in parse(&text).unwrap().variants().unwrap() {
+        let sets: Vec<String> = variant.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
+        let alone = with_sets(&text, &sets).unwrap().variants().unwrap();
+        assert_eq!(alone.len(), 1);
+        assert_eq!((&alone[0].config, &alone[0].hash), (&variant.config, &variant.hash));
+    }
+}
+
+#[test]
+fn a_set_takes_one_of_two_keys_that_vary_together() {
+    let text =
+        format!("{PLAIN}[vary]\n\"path.wifi.delay, path.lte.delay\" = [[\"1 ms\", \"2 ms\"], [\"3 ms\", \"4 ms\"]]\n");
+    let variants = with_sets(&text, &["path.wifi.delay=9 ms"]).unwrap().variants().unwrap();
+    let delays = variants.iter().map(|variant| [0, 1].map(|path| variant.config.paths[path].data.delay.as_millis()));
+    assert_eq!(delays.collect::<Vec<_>>(), [[9, 2], [9, 4]]);
+    let alone = with_sets(&text, &["path.wifi.delay=9 ms", "path.lte.delay=8 ms"]).unwrap();
+    assert_eq!(alone.variants().unwrap().len(), 1);
+}
+
+#[test]
+fn a_set_needs_no_quotes() {
+    let sets = ["path.lte.delay=5 ms", "seeds=0..2", "options.ecn=true", "path.wifi.queue = \"64 kB\"", "title=a = b"];
+    let scenario = with_sets(PLAIN, &sets).unwrap();
+    assert_eq!((scenario.title.as_str(), scenario.seeds.clone()), ("a = b", 0..2));
+    let config = scenario.variants().unwrap().remove(0).config;
+    assert_eq!(config.paths[1].data.delay, Span::from_millis(5));
+    assert!(config.transport.ecn);
+    assert_eq!(config.paths[0].data.queue.limit, Limit::Bytes(Bytes::new(64_000)));
+}
+
+#[test]
+fn the_hash_is_of_what_decides_results() {
+    let hash = |text: &str| parse(text).unwrap().hash().to_owned();
+    let base = hash(PLAIN);
+    assert_eq!(base.len(), 16);
+    for same in [
+        plain("title = \"Two paths\"", "# a comment\ntitle = \"Other\""),
+        plain("seeds = \"0..3\"", "seeds = \"0..9\"\nscheduler = \"ecf\""),
+        plain("rate = \"30 Mbit/s\"\ndelay = \"10 ms\"", "delay = \"10  ms\"\nrate = \"30 Mbit/s\""),
+    ] {
+        assert_eq!(hash(&same), base, "{same}");
+    }
+    for other in [plain("10 ms", "11 ms"), plain("path.wifi", "path.wlan"), plain("0.5 %", "0.6 %")] {
+        assert_ne!(hash(&other), base, "{other}");
+    }
+}
+
+#[test]
+fn the_order_of_paths_is_the_order_of_the_file() {
+    let swapped =
+        "[path.b]\nrate = \"1 Mbit/s\"\n[path.a]\nrate = \"1 Mbit/s\"\n[workload]\nkind = \"bulk\"\nbytes = \"1 B\"\n";
+    let names: Vec<String> = config(swapped).paths.into_iter().map(|path| path.name).collect();
+    assert_eq!(names, ["b", "a"]);
+}
+
+#[test]
+fn decisions_may_come_in_intervals() {
+    let text = format!("{PLAIN}[decision]\ninterval = \"100 ms\"\nmode = \"exclusive\"\ndelay = \"20 ms\"\n");
+    let timing = parse(&text).unwrap().variants().unwrap()[0].timing.unwrap();
+    assert_eq!(
+        (timing.interval, timing.mode, timing.delay),
+        (Some(Span::from_millis(100)), Mode::Exclusive, Span::from_millis(20))
+    );
+}

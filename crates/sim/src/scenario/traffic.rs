@@ -1,0 +1,143 @@
+//! From the keys of what is sent to [`Workload`] and [`CrossTraffic`], and how long that takes.
+
+use weftway_path::{BitRate, Bytes, Span};
+
+use super::error::Fault;
+use super::names;
+use super::schema::{CrossTable, SizeShare, WorkloadTable};
+use super::text::Count;
+use super::units::{Size, Time};
+use crate::config::{CrossLink, CrossTraffic, Workload};
+
+/// The most messages, requests or frames: what a run can hold figures of.
+const MOST: u64 = 10_000_000;
+
+impl WorkloadTable {
+    /// The workload that these keys describe.
+    pub fn workload(&self) -> Result<Workload, Fault> {
+        self.zeros()?;
+        Ok(match self {
+            Self::Bulk { bytes } => Workload::Bulk { bytes: bytes.get() },
+            Self::Duration { duration } => Workload::Duration { span: duration.get() },
+            Self::Messages { size, sizes, period, count, deadline } => Workload::Messages {
+                sizes: mixture(*size, sizes.as_deref())?,
+                period: period.get(),
+                count: count.0,
+                deadline: deadline.map(Time::get),
+            },
+            Self::Limited { rate, bytes } => Workload::Limited { rate: rate.get(), bytes: bytes.get() },
+            Self::Stream { rate, period, key_every, key_ratio, deadline, duration } => Workload::Stream {
+                rate: rate.get(),
+                period: period.get(),
+                key_every: small(*key_every, "key_every")?,
+                key_ratio: small(*key_ratio, "key_ratio")?,
+                deadline: deadline.get(),
+                span: duration.get(),
+            },
+            Self::RequestResponse { bytes, think, count } => Workload::RequestResponse {
+                bytes: bytes.get(),
+                think: think.map_or(Span::ZERO, Time::get),
+                count: count.0,
+            },
+        })
+    }
+
+    fn zeros(&self) -> Result<(), Fault> {
+        let zeros: &[(&str, bool)] = match self {
+            Self::Bulk { .. } => &[],
+            Self::Duration { duration } => &[("duration", duration.is_zero())],
+            Self::Messages { period, count, .. } => &[("period", period.is_zero()), ("count", count.0 == 0)],
+            Self::Limited { rate, .. } => &[("rate", rate.is_zero())],
+            Self::Stream { rate, period, key_ratio, duration, .. } => &[
+                ("rate", rate.is_zero()),
+                ("period", period.is_zero()),
+                ("key_ratio", key_ratio.0 == 0),
+                ("duration", duration.is_zero()),
+            ],
+            Self::RequestResponse { count, .. } => &[("count", count.0 == 0)],
+        };
+        if let Some((key, _)) = zeros.iter().find(|(_, zero)| *zero) {
+            return Err(fault(key, format!("`{key}` must be more than zero")));
+        }
+        match self.pieces() {
+            (key, pieces) if pieces > MOST => {
+                Err(fault(key, format!("that makes {pieces}; at most {MOST} are counted")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// How many pieces are timed one by one, and the key that says so.
+    fn pieces(&self) -> (&'static str, u64) {
+        match self {
+            Self::Messages { count, .. } | Self::RequestResponse { count, .. } => ("count", count.0),
+            Self::Stream { period, duration, .. } => ("duration", duration.smallest() / period.smallest().max(1)),
+            _ => ("kind", 0),
+        }
+    }
+}
+
+fn fault(key: &str, reason: impl Into<String>) -> Fault {
+    Fault::value(reason).key(&["workload", key])
+}
+
+fn small(count: Count, key: &str) -> Result<u32, Fault> {
+    u32::try_from(count.0).map_err(|_| fault(key, "this number is too large"))
+}
+
+fn mixture(size: Option<Size>, sizes: Option<&[SizeShare]>) -> Result<Vec<(u32, Bytes)>, Fault> {
+    let positive = |bytes: Size, key| match bytes.is_zero() {
+        true => Err(fault(key, "a message has at least one byte")),
+        false => Ok(bytes.get()),
+    };
+    match (size, sizes) {
+        (Some(size), None) => Ok(vec![(1, positive(size, "size")?)]),
+        (None, Some(sizes)) if sizes.iter().any(|size| size.weight.0 > 0) => {
+            sizes.iter().map(|size| Ok((small(size.weight, "sizes")?, positive(size.bytes, "sizes")?))).collect()
+        }
+        (None, Some(_)) => Err(fault("sizes", "no size has a weight above zero")),
+        _ => Err(fault("kind", "give either `size` or `sizes`")),
+    }
+}
+
+/// How long `workload` takes if nothing holds it up; zero when its own sending is no limit.
+pub(super) fn least_time(workload: &Workload) -> Span {
+    match workload {
+        Workload::Duration { span } | Workload::Stream { span, .. } => *span,
+        Workload::Messages { period, count, .. } => *period * *count,
+        Workload::RequestResponse { think, count, .. } => *think * *count,
+        Workload::Limited { rate, bytes } => rate.transmission_time(*bytes),
+        Workload::Bulk { .. } => Span::ZERO,
+    }
+}
+
+impl CrossTable {
+    /// The source called `name`, on one of `paths` or one of `links`.
+    pub fn source(&self, name: &str, paths: &[&str], links: &[&str]) -> Result<CrossTraffic, Fault> {
+        let fault = |key: &str, reason: &str| Fault::value(reason).key(&["cross", name, key]);
+        let on = match (paths.iter().position(|path| *path == self.on), links.iter().position(|link| *link == self.on))
+        {
+            (Some(_), Some(_)) => return Err(fault("on", "a path and a link have this name; rename one of them")),
+            (Some(path), None) => CrossLink::Path(path),
+            (None, Some(link)) => CrossLink::Shared(link),
+            (None, None) => {
+                let all = [paths, links].concat();
+                return Err(names::position("path or link", &self.on, &all).unwrap_err().key(&["cross", name, "on"]));
+            }
+        };
+        let packet = self.packet.map_or(Bytes::new(1500), Size::get);
+        if self.rate.get() == BitRate::ZERO {
+            return Err(fault("rate", "a source that sends nothing; leave it out"));
+        }
+        if packet == Bytes::ZERO {
+            return Err(fault("packet", "a packet has at least one byte"));
+        }
+        let on_off = match (self.on_time, self.off_time) {
+            (None, None) => None,
+            (Some(on), Some(off)) if !on.is_zero() => Some((on.get(), off.get())),
+            (Some(_), Some(_)) => return Err(fault("on_time", "a source that is never on; leave it out")),
+            _ => return Err(fault("on", "give both `on_time` and `off_time`, or neither")),
+        };
+        Ok(CrossTraffic { on, rate: self.rate.get(), packet, on_off, poisson: self.poisson })
+    }
+}

@@ -1,0 +1,454 @@
+//! One path at the sender: what it sent, its controller, its pacer and its timers. What differs
+//! between TCP and QUIC is in `tcp` and `quic`.
+
+use std::collections::VecDeque;
+
+use weftway_cc::{Acked, Congestion, Controller, Sent, Share, Signal};
+use weftway_path::{Bytes, Event, Hold, Instant, Path, PathId, Receipt, SendKind, Span};
+
+use crate::config::{Stack, Transport};
+use crate::flight::{Flight, Flown};
+use crate::net::Net;
+use crate::outbox::Outbox;
+use crate::pacer::Pacer;
+use crate::ranges::RangeSet;
+use crate::rate::{RateSampler, Sample};
+use crate::tap::{Note, Tap};
+use crate::tally::PathTally;
+use crate::wire::{Data, Load, Parcel};
+use crate::{quic::Quic, tcp::Tcp};
+
+/// Data given to the path and not sent yet.
+#[derive(Clone, Copy, Debug)]
+pub struct Assigned {
+    /// The chunk.
+    pub chunk: u64,
+    /// The number of the decision.
+    pub serial: u64,
+    /// How the packet came to be sent.
+    pub kind: SendKind,
+}
+
+/// What a path uses of its connection and of the network while something happens to it.
+pub struct Desk<'a> {
+    /// The time.
+    pub now: Instant,
+    /// The links.
+    pub net: &'a mut Net,
+    /// The connection's number.
+    pub conn: u8,
+    /// The path as schedulers see it.
+    pub view: &'a mut Path,
+    /// What schedulers will be told.
+    pub events: &'a mut Vec<Event>,
+    /// The data.
+    pub outbox: &'a mut Outbox,
+    /// What all controllers publish.
+    pub shares: &'a mut [Share],
+    /// The transport's settings.
+    pub transport: &'a Transport,
+    /// The path's counters.
+    pub tally: &'a mut PathTally,
+    /// Who listens.
+    pub tap: &'a mut Tap,
+    /// Whether the application has nothing more to send.
+    pub app_limited: bool,
+}
+
+/// What the path's single timer means, as in Linux (`icsk_pending`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Timer {
+    /// Nothing.
+    #[default]
+    Idle,
+    /// Retransmission timeout, or QUIC's probe timeout.
+    Timeout,
+    /// Tail-loss probe (RFC 8985 §7).
+    TailProbe,
+    /// Packets become lost by time: RACK's reordering window, QUIC's loss time.
+    Reorder,
+}
+
+/// One path at the sender.
+#[derive(Clone)]
+pub struct PathSender {
+    /// Its number.
+    pub id: PathId,
+    /// How often it has come up.
+    pub epoch: u8,
+    /// The link its data take.
+    pub data_link: usize,
+    /// Its controller.
+    pub cc: Box<dyn Controller>,
+    /// What it sent.
+    pub flight: Flight,
+    /// What of it arrived above the oldest.
+    pub sacked: RangeSet,
+    /// What it was given and has not sent.
+    pub queue: VecDeque<Assigned>,
+    /// Delivery rate.
+    pub rate: RateSampler,
+    /// Pacing.
+    pub pacer: Pacer,
+    /// What the timer means.
+    pub timer: Timer,
+    /// When it fires.
+    pub timer_at: Instant,
+    /// When it last sent data.
+    pub last_sent: Instant,
+    /// When it last heard of progress.
+    pub last_progress: Instant,
+    /// Window use, in packets: what was in flight at most since the round began (RFC 7661).
+    max_out: u64,
+    usage_round: u64,
+    limited_by_window: bool,
+    used: u64,
+    used_stamp: Instant,
+    /// TCP's recovery.
+    pub tcp: Tcp,
+    /// QUIC's recovery.
+    pub quic: Quic,
+    /// The largest window that the path has had.
+    pub widest: Bytes,
+    /// What its queue holds at most, sent and unsent.
+    pub send_memory: Bytes,
+}
+
+impl PathSender {
+    /// A path that has just come up.
+    pub fn new(id: PathId, data_link: usize, cc: Box<dyn Controller>, now: Instant) -> Self {
+        Self {
+            id,
+            epoch: 0,
+            data_link,
+            cc,
+            flight: Flight::default(),
+            sacked: RangeSet::default(),
+            queue: VecDeque::new(),
+            rate: RateSampler::default(),
+            pacer: Pacer::default(),
+            timer: Timer::Idle,
+            timer_at: Instant::NEVER,
+            last_sent: now,
+            last_progress: now,
+            max_out: 0,
+            usage_round: 0,
+            limited_by_window: false,
+            used: 0,
+            used_stamp: now,
+            tcp: Tcp::default(),
+            quic: Quic::default(),
+            widest: Bytes::ZERO,
+            send_memory: Bytes::ZERO,
+        }
+    }
+
+    /// What a packet of `bytes` takes of the window: Linux counts packets, QUIC bytes.
+    #[inline]
+    pub fn charge(transport: &Transport, bytes: u32) -> Bytes {
+        if transport.stack == Stack::Mpquic { Bytes::new(u64::from(bytes)) } else { transport.mss }
+    }
+
+    /// Sends what waits, as far as window and pacer allow.
+    #[inline]
+    pub fn flush(&mut self, desk: &mut Desk<'_>) {
+        while let Some(&assigned) = self.queue.front() {
+            if self.pacer.release() > desk.now || !self.has_room(desk.view) {
+                break;
+            }
+            self.queue.pop_front();
+            let Some(chunk) = desk.outbox.get(assigned.chunk).copied() else {
+                // Acknowledged while it waited: nothing to send.
+                let gone = PathSender::charge(desk.transport, desk.transport.mss.get() as u32);
+                desk.view.queued = desk.view.queued.saturating_sub(gone);
+                continue;
+            };
+            desk.view.queued = desk.view.queued.saturating_sub(Self::charge(desk.transport, chunk.bytes));
+            self.send(desk, assigned, chunk.offset, chunk.bytes);
+        }
+    }
+
+    /// Whether the window has room for a packet.
+    #[inline]
+    fn has_room(&self, view: &Path) -> bool {
+        view.bytes_in_flight + view.mss <= view.cwnd
+    }
+
+    /// Sends a new packet.
+    #[inline]
+    pub fn send(&mut self, desk: &mut Desk<'_>, assigned: Assigned, offset: weftway_path::Offset, bytes: u32) {
+        let now = desk.now;
+        let idle = self.flight.is_empty() || desk.view.bytes_in_flight == Bytes::ZERO;
+        if self.flight.is_empty() {
+            self.after_idle(desk);
+        }
+        let mut flown = Flown {
+            sent_at: now,
+            offset,
+            serial: assigned.serial,
+            chunk: assigned.chunk,
+            delivered: Bytes::ZERO,
+            delivered_at: now,
+            flight_start: now,
+            bytes,
+            acked: false,
+            lost: false,
+            resent: false,
+            again: false,
+            app_limited: false,
+        };
+        self.rate.on_sent(now, idle, &mut flown);
+        let index = self.flight.next();
+        self.flight.push(flown);
+        let payload = Bytes::new(u64::from(bytes));
+        desk.view.bytes_in_flight += Self::charge(desk.transport, bytes);
+        desk.view.sent.add(payload);
+        desk.view.next = desk.view.next.max(offset + payload);
+        self.last_sent = now;
+        self.put_on_wire(desk, index, offset, bytes);
+        let sent = Sent {
+            now,
+            bytes: payload,
+            bytes_in_flight: desk.view.bytes_in_flight,
+            after_idle: idle,
+            app_limited: desk.app_limited,
+        };
+        self.cc.on_sent(&sent);
+        let receipt = Receipt { path: self.id, offset, bytes: payload, serial: assigned.serial };
+        desk.events.push(Event::Sent(receipt, assigned.kind));
+        desk.tally.on_sent(assigned.kind);
+        if desk.transport.stack == Stack::Mpquic {
+            self.quic_sent(desk);
+        } else {
+            self.tcp_sent(desk, idle);
+        }
+    }
+
+    /// Puts packet `index` on its link, for the first time or again.
+    #[inline]
+    pub fn put_on_wire(&mut self, desk: &mut Desk<'_>, index: u64, offset: weftway_path::Offset, bytes: u32) {
+        let payload = Bytes::new(u64::from(bytes));
+        let wire = payload + (desk.transport.packet - desk.transport.mss);
+        if let Some(rate) = self.cc.pacing_rate() {
+            let quantum = self.cc.send_quantum();
+            let overhead = desk.transport.packet.get();
+            let quantum = quantum.mul_div(overhead, desk.transport.mss.get());
+            self.pacer.on_sent(desk.now, wire, rate, quantum);
+        }
+        let load = Load::Data(Data { index, settled: self.flight.base(), offset, bytes, sent_at: desk.now });
+        let verdict = desk.net.send(desk.now, self.data_link, wire, Parcel { conn: desk.conn, path: self.id, epoch: self.epoch, load });
+        desk.tally.on_wire(wire, verdict);
+        desk.tap.note(desk.now, desk.conn, || Note::Sent { path: self.id, index, offset, bytes, verdict });
+    }
+
+    /// After a pause the window is restarted (RFC 9293 via RFC 5681 §4.1; Linux
+    /// `tcp_slow_start_after_idle_check`): halved for each timeout that passed.
+    fn after_idle(&mut self, desk: &mut Desk<'_>) {
+        if desk.transport.stack == Stack::Mpquic || self.cc.owns_recovery() {
+            return;
+        }
+        let rto = self.rto(desk.transport);
+        let mut idle = desk.now.since(self.last_sent);
+        if idle <= rto || self.flight.next() == 0 {
+            return;
+        }
+        let mss = desk.transport.mss;
+        let restart = Bytes::new(mss.get() * desk.transport.initial_window).min(self.cc.cwnd());
+        let mut cwnd = self.cc.cwnd();
+        while idle > rto && cwnd > restart {
+            cwnd = cwnd.mul_div(1, 2);
+            idle = idle - rto;
+        }
+        self.cc.set_cwnd(cwnd.max(restart));
+        self.used_stamp = desk.now;
+        self.used = 0;
+        self.publish(desk);
+    }
+
+    /// The retransmission timeout with its back-off.
+    pub fn rto(&self, transport: &Transport) -> Span {
+        let base = match transport.rto_floor {
+            crate::config::RtoFloor::Linux => self.tcp.rtt.rto(),
+            crate::config::RtoFloor::Rfc6298 => self.tcp.rtt.rto_rfc6298(transport.min_rto),
+        };
+        (base * (1 << self.tcp.backoff.min(16))).min(Span::from_secs(120))
+    }
+
+    /// Copies what the controller says into the path's view and its published share.
+    #[inline]
+    pub fn publish(&mut self, desk: &mut Desk<'_>) {
+        let view = &mut *desk.view;
+        view.cwnd = self.cc.cwnd();
+        view.ssthresh = self.cc.ssthresh();
+        view.pacing_rate = match self.cc.pacing_rate() {
+            Some(rate) => rate,
+            None => implied_rate(view),
+        };
+        let mut share = self.cc.share();
+        share.srtt = view.srtt;
+        share.usable = true;
+        desk.shares[self.id.index()] = share;
+    }
+
+    /// Why the path cannot take a packet now.
+    #[inline]
+    pub fn hold(&self, now: Instant, view: &Path, transport: &Transport) -> Hold {
+        if transport.stack == Stack::MptcpV09x
+            && (view.recovery == weftway_path::Recovery::Loss || view.health != weftway_path::Health::Good)
+        {
+            return Hold::Transport;
+        }
+        if view.bytes_in_flight + view.queued + view.mss > view.cwnd {
+            return Hold::Congestion;
+        }
+        // MPTCP's pacer delays what waits in the subflow; QUIC's blocks the path.
+        if transport.stack == Stack::Mpquic && self.pacer.release() > now {
+            return Hold::Pacing;
+        }
+        Hold::None
+    }
+
+    /// Called when the sender stops sending: notes how well the window was used.
+    #[inline]
+    pub fn validate_window(&mut self, desk: &mut Desk<'_>) {
+        let mss = desk.transport.mss;
+        let out = self.flight.next() - self.flight.base();
+        let limited = desk.view.bytes_in_flight + mss > desk.view.cwnd;
+        let round_over = self.flight.base() >= self.usage_round;
+        if round_over || limited || (!self.limited_by_window && out > self.max_out) {
+            self.limited_by_window = limited;
+            self.max_out = out;
+            self.usage_round = self.flight.next();
+        }
+        if self.window_limited(desk.view) {
+            self.used = 0;
+            self.used_stamp = desk.now;
+        } else {
+            self.used = self.used.max(out);
+            self.restart_unused(desk);
+        }
+    }
+
+    /// A window that was not filled for a whole timeout shrinks towards what was used
+    /// (`tcp_cwnd_application_limited`, RFC 7661's aim).
+    fn restart_unused(&mut self, desk: &mut Desk<'_>) {
+        if desk.transport.stack == Stack::Mpquic
+            || self.cc.owns_recovery()
+            || desk.view.recovery != weftway_path::Recovery::Open
+            || desk.now.since(self.used_stamp) < self.rto(desk.transport)
+        {
+            return;
+        }
+        let used = desk.transport.mss.get() * self.used.max(desk.transport.initial_window);
+        let cwnd = self.cc.cwnd();
+        if Bytes::new(used) < cwnd {
+            self.cc.set_cwnd((cwnd + Bytes::new(used)).mul_div(1, 2));
+            self.publish(desk);
+        }
+        self.used = 0;
+        self.used_stamp = desk.now;
+    }
+
+    /// Whether the window is what limits the path (`tcp_is_cwnd_limited`).
+    #[inline]
+    pub fn window_limited(&self, view: &Path) -> bool {
+        if view.cwnd < view.ssthresh {
+            // In slow start a window may grow to twice what was in use.
+            return self.limited_by_window || view.cwnd.get() < 2 * self.max_out * view.mss.get();
+        }
+        self.limited_by_window
+    }
+
+    /// Hands an acknowledgement's outcome to the controller.
+    #[inline]
+    pub fn control(&mut self, desk: &mut Desk<'_>, outcome: &Outcome) {
+        let (rate, interval) = self.rate.finish(desk.now, desk.view.min_rtt, &outcome.sample);
+        if let Some(rate) = rate {
+            desk.view.delivery_rate = rate;
+        }
+        let acked = Acked {
+            now: desk.now,
+            bytes: outcome.bytes,
+            lost: outcome.lost,
+            prior_in_flight: outcome.prior_in_flight,
+            bytes_in_flight: desk.view.bytes_in_flight,
+            rtt: outcome.rtt,
+            srtt: desk.view.srtt,
+            min_rtt: desk.view.min_rtt,
+            newest_sent: outcome.sample.newest_sent.unwrap_or(Instant::ZERO),
+            delivered: self.rate.delivered(),
+            prior_delivered: outcome.sample.prior_delivered,
+            rate,
+            interval,
+            app_limited: outcome.sample.app_limited,
+            cwnd_limited: self.window_limited(desk.view),
+            recovery: desk.view.recovery,
+            reducing: outcome.reducing,
+        };
+        self.cc.on_acked(&acked, desk.shares);
+    }
+
+    /// Tells the controller that a congestion episode starts.
+    pub fn congestion(&mut self, desk: &mut Desk<'_>, signal: Signal, prior: Bytes, lost: (Bytes, Instant)) {
+        let congestion = Congestion {
+            now: desk.now,
+            signal,
+            bytes_in_flight: prior,
+            lost: lost.0,
+            lost_sent: lost.1,
+            srtt: desk.view.srtt,
+        };
+        self.cc.on_congestion(&congestion, desk.shares);
+        desk.events.push(Event::Congestion(self.id));
+        desk.tap.note(desk.now, desk.conn, || Note::Congestion { path: self.id, signal });
+    }
+
+    /// Sets the timer.
+    #[inline]
+    pub fn arm(&mut self, timer: Timer, at: Instant) {
+        self.timer = timer;
+        self.timer_at = at;
+    }
+
+    /// Stops the timer.
+    #[inline]
+    pub fn disarm(&mut self) {
+        self.arm(Timer::Idle, Instant::NEVER);
+    }
+
+    /// When the path needs attention next: its timer, or its pacer if packets wait for it.
+    #[inline]
+    pub fn next_event(&self, wants_room: bool, now: Instant) -> Instant {
+        let release = self.pacer.release();
+        if release > now && (wants_room || !self.queue.is_empty()) { self.timer_at.min(release) } else { self.timer_at }
+    }
+}
+
+/// What one acknowledgement amounted to.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Outcome {
+    /// Payload newly acknowledged.
+    pub bytes: Bytes,
+    /// Payload newly declared lost.
+    pub lost: Bytes,
+    /// In flight before.
+    pub prior_in_flight: Bytes,
+    /// The round-trip sample for controllers.
+    pub rtt: Option<Span>,
+    /// The rate sample.
+    pub sample: Sample,
+    /// The engine sets the window itself.
+    pub reducing: bool,
+}
+
+/// Linux keeps a pacing rate for every connection, paced or not: twice the window per round trip
+/// in slow start, 1.2 times it after.
+#[inline]
+fn implied_rate(view: &Path) -> weftway_path::BitRate {
+    if view.srtt.is_zero() {
+        return weftway_path::BitRate::ZERO;
+    }
+    let percent = if view.cwnd.get() < view.ssthresh.get() / 2 { 200 } else { 120 };
+    let window = view.cwnd.max(view.bytes_in_flight);
+    weftway_path::BitRate::of(window.mul_div(percent, 100), view.srtt)
+}

@@ -1,0 +1,384 @@
+//! The simulation as a value: it stops at every decision.
+
+use weftway_cc::{Flavour, Setup};
+use weftway_link::Link;
+use weftway_path::{Bytes, Context, Decision, Event, Instant, PathId, Span};
+use weftway_sched::Scheduler;
+
+use crate::config::{CrossLink, PathConfig, SimConfig, Stack, Transport};
+use crate::connection::{Connection, Host, Parts, Route};
+use crate::cross::CrossSource;
+use crate::net::Net;
+use crate::sender::PathSender;
+use crate::tap::{Listener, Tap};
+use crate::wire::{Load, Parcel};
+use crate::workload::App;
+
+/// Why a simulation stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pause {
+    /// Connection so-and-so (0 is the one under test) asks its scheduler.
+    Decide(usize),
+    /// Its scheduler should learn of [`Sim::events`], though nothing is asked.
+    Observe(usize),
+    /// It is over.
+    Done(Verdict),
+}
+
+/// How a simulation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The workload is done.
+    Finished,
+    /// Time ran out while at least one path was usable.
+    TimeLimit,
+    /// Time ran out, or nothing can happen any more, and no path is usable.
+    NoPath,
+}
+
+/// One simulation.
+#[derive(Clone)]
+pub struct Sim {
+    now: Instant,
+    net: Net,
+    conns: Vec<Connection>,
+    /// Which path and direction each link serves; `None` for shared links.
+    links: Vec<Option<(u8, PathId, bool)>>,
+    cross: Vec<CrossSource>,
+    cross_source: usize,
+    /// The connection whose turn it is.
+    turn: Option<usize>,
+    limit: Instant,
+    rival_start: Instant,
+    rival_source: usize,
+}
+
+/// What a controller of path `id` is made from.
+pub(crate) fn controller_setup(transport: &Transport, seed: u64, id: PathId) -> Setup {
+    Setup {
+        path: id,
+        mss: transport.mss,
+        initial_window: Bytes::new(transport.mss.get() * transport.initial_window),
+        flavour: if transport.stack == Stack::Mpquic { Flavour::Quic } else { Flavour::Linux },
+        seed: mix(seed, 0xcc00 + u64::from(id.get())),
+        now: Instant::ZERO,
+        rtt: None,
+    }
+}
+
+/// A stream of its own for every component: SplitMix64 over the seed and the component's number.
+pub(crate) fn mix(seed: u64, component: u64) -> u64 {
+    let mut z = seed.wrapping_add(component.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
+
+/// Builds links and routes of the connections.
+struct Layout<'a> {
+    config: &'a SimConfig,
+    seed: u64,
+    links: Vec<Link<Parcel>>,
+    owners: Vec<Option<(u8, PathId, bool)>>,
+    shared: usize,
+}
+
+impl<'a> Layout<'a> {
+    fn new(config: &'a SimConfig, seed: u64) -> Self {
+        let links = config.shared.iter().enumerate();
+        let links: Vec<_> = links.map(|(at, link)| Link::new(link, mix(seed, 0x5000 + at as u64))).collect();
+        let owners = vec![None; links.len()];
+        Self { config, seed, shared: links.len(), links, owners }
+    }
+
+    fn route(&mut self, conn: u8, at: usize, path: &PathConfig) -> Route {
+        let id = PathId::new(at as u8);
+        let seed = mix(self.seed, 0x1000 * (u64::from(conn) + 1) + 2 * at as u64);
+        let data = self.links.len();
+        self.links.push(Link::new(&path.data, seed));
+        self.links.push(Link::new(&path.acks, mix(seed, 1)));
+        self.owners.extend([Some((conn, id, true)), Some((conn, id, false))]);
+        Route { data, acks: data + 1, via: path.via.filter(|&via| via < self.shared) }
+    }
+
+    fn connection(&mut self, number: u8, transport: &Transport, paths: &[PathConfig], cc: &str, app: App) -> Parts {
+        let routes = paths.iter().enumerate().map(|(at, path)| self.route(number, at, path)).collect();
+        Parts {
+            number,
+            transport: transport.clone(),
+            configs: paths.to_vec(),
+            routes,
+            cc_spec: cc.to_owned(),
+            seed: mix(self.seed, 0xc0 + u64::from(number)),
+            app,
+            source: 0,
+        }
+    }
+}
+
+impl Sim {
+    /// A simulation of `config` under controller `cc`. Equal seeds behave equally. The controller
+    /// must exist: [`weftway_cc::parse`] says whether it does.
+    pub fn new(config: &SimConfig, cc: &str, seed: u64) -> Result<Self, weftway_path::spec::SpecError> {
+        let mut layout = Layout::new(config, seed);
+        let app = App::new(&config.workload, mix(seed, 0xa0));
+        let mut parts = vec![layout.connection(0, &config.transport, &config.paths, cc, app)];
+        if let Some(rival) = &config.rival {
+            let endless = crate::config::Workload::Duration { span: Span::MAX };
+            let app = App::new(&endless, mix(seed, 0xa1));
+            parts.push(layout.connection(1, &rival.transport, &rival.paths, &rival.cc, app));
+        }
+        let mut source = layout.links.len();
+        for part in &mut parts {
+            part.source = source;
+            source += 1 + part.configs.len();
+        }
+        let (cross_source, rival_source) = (source, source + config.cross.len());
+        let conns = parts.into_iter().map(build).collect::<Result<Vec<_>, _>>()?;
+        let timers = rival_source + 1 - layout.links.len();
+        let cross = config.cross.iter().enumerate();
+        let base = config.shared.len();
+        let cross = cross
+            .map(|(at, traffic)| {
+                let link = match traffic.on {
+                    CrossLink::Path(path) => base + 2 * path,
+                    CrossLink::Shared(shared) => shared,
+                };
+                CrossSource::new(traffic, link, mix(seed, 0xd000 + at as u64))
+            })
+            .collect();
+        let mut sim = Self {
+            now: Instant::ZERO,
+            net: Net::new(layout.links, timers),
+            conns,
+            links: layout.owners,
+            cross,
+            cross_source,
+            turn: None,
+            limit: Instant::ZERO + config.time_limit,
+            rival_start: config.rival.as_ref().map_or(Instant::NEVER, |rival| rival.start),
+            rival_source,
+        };
+        sim.start();
+        Ok(sim)
+    }
+
+    fn start(&mut self) {
+        for (at, source) in self.cross.iter().enumerate() {
+            self.net.calendar.set(self.cross_source + at, source.next());
+        }
+        if !self.rival_start.is_never() {
+            self.net.calendar.set(self.rival_source, self.rival_start);
+        }
+        self.open(0);
+        self.turn = Some(0);
+    }
+
+    fn open(&mut self, at: usize) {
+        let conn = &mut self.conns[at];
+        conn.open_first(&mut self.net, self.now);
+        let next = conn.own_next().min(conn.next_presence(self.now));
+        self.net.calendar.lower(conn.source, next);
+    }
+
+    /// Tells connection `conn` what its scheduler needs and which transport rules go with it.
+    pub fn host(&mut self, conn: usize, entry: Host) {
+        self.conns[conn].host = entry;
+    }
+
+    /// Listens to every connection… of which there is one under test.
+    pub fn listen(&mut self, listener: Box<dyn Listener>) {
+        self.conns[0].tap = Tap::new(listener);
+    }
+
+    /// Gives the listener back.
+    pub fn unlisten(&mut self) -> Option<Box<dyn Listener>> {
+        self.conns[0].tap.take()
+    }
+
+    /// How many connections ask schedulers.
+    pub fn connections(&self) -> usize {
+        self.conns.len()
+    }
+
+    /// Connection `conn`.
+    pub fn connection(&self, conn: usize) -> &Connection {
+        &self.conns[conn]
+    }
+
+    /// The time.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// How many calendar events were handled.
+    pub fn calendar_events(&self) -> u64 {
+        self.net.events
+    }
+
+    /// What connection `conn`'s scheduler sees.
+    #[inline]
+    pub fn context(&self, conn: usize) -> Context<'_> {
+        self.conns[conn].context(self.now)
+    }
+
+    /// What its scheduler has not been told.
+    pub fn events(&self, conn: usize) -> &[Event] {
+        &self.conns[conn].events
+    }
+
+    /// Tells it, and asks when it wants to be woken.
+    #[inline]
+    pub fn observe(&mut self, conn: usize, scheduler: &mut dyn Scheduler) {
+        let c = &mut self.conns[conn];
+        let mut events = core::mem::take(&mut c.events);
+        let cx = c.context(self.now);
+        for event in &events {
+            scheduler.observe(&cx, event);
+        }
+        events.clear();
+        c.events = events;
+        self.set_wake(conn, scheduler.wake());
+    }
+
+    /// Wakes connection `conn`'s scheduler at `wake`.
+    #[inline]
+    pub fn set_wake(&mut self, conn: usize, wake: Option<Instant>) {
+        let c = &mut self.conns[conn];
+        c.wake = wake.unwrap_or(Instant::NEVER).max(self.now);
+        if !c.wake.is_never() {
+            self.net.calendar.lower(c.source, c.wake);
+        }
+    }
+
+    /// Carries out the answer of connection `conn`'s scheduler.
+    #[inline]
+    pub fn apply(&mut self, conn: usize, decision: Decision) {
+        self.conns[conn].apply(&mut self.net, self.now, decision);
+    }
+
+    /// Notes an answer and its reason for whoever listens.
+    pub fn explain(&mut self, conn: usize, decision: Decision, why: Option<String>) {
+        self.conns[conn].log_decision(self.now, decision, why);
+    }
+
+    /// Whether anybody listens.
+    pub fn is_heard(&self) -> bool {
+        self.conns[0].tap.is_on()
+    }
+
+    /// Runs until a scheduler is asked, has something to learn, or the simulation is over.
+    #[inline]
+    pub fn advance(&mut self) -> Pause {
+        loop {
+            if let Some(at) = self.turn {
+                let conn = &mut self.conns[at];
+                if conn.wants(&mut self.net, self.now) {
+                    return Pause::Decide(at);
+                }
+                if !conn.events.is_empty() {
+                    return Pause::Observe(at);
+                }
+                conn.end_turn(&mut self.net, self.now);
+                self.turn = None;
+                if self.conns[0].finished.is_some() {
+                    return Pause::Done(Verdict::Finished);
+                }
+            }
+            let (at, source) = self.net.calendar.next();
+            if at > self.limit || at.is_never() {
+                self.now = self.limit.min(at);
+                let usable = !self.conns[0].views.usable().is_empty();
+                return Pause::Done(if usable { Verdict::TimeLimit } else { Verdict::NoPath });
+            }
+            debug_assert!(at >= self.now, "time never goes back");
+            self.now = self.now.max(at);
+            self.net.events += 1;
+            self.dispatch(source);
+        }
+    }
+
+    #[inline]
+    fn dispatch(&mut self, source: usize) {
+        if source < self.links.len() {
+            return self.deliver(source);
+        }
+        for at in 0..self.conns.len() {
+            let conn = &mut self.conns[at];
+            let first = conn.source;
+            if source == first {
+                conn.on_own_timer(&mut self.net, self.now);
+                self.turn = Some(at);
+                return;
+            }
+            if source > first && source <= first + conn.configs.len() {
+                conn.on_path_timer(&mut self.net, self.now, PathId::new((source - first - 1) as u8));
+                self.turn = Some(at);
+                return;
+            }
+        }
+        if source == self.rival_source {
+            self.net.calendar.set(source, Instant::NEVER);
+            self.open(1);
+            self.turn = Some(1);
+            return;
+        }
+        let cross = &mut self.cross[source - self.cross_source];
+        cross.run(&mut self.net, self.now);
+        let next = cross.next();
+        self.net.calendar.set(source, next);
+    }
+
+    /// A link hands over its next packet.
+    #[inline]
+    fn deliver(&mut self, link: usize) {
+        let delivery = self.net.links[link].pop(self.now);
+        self.net.calendar.set(link, self.net.links[link].next_event());
+        let Some(delivery) = delivery else { return };
+        let parcel = delivery.item;
+        if matches!(parcel.load, Load::Cross) {
+            return;
+        }
+        let at = usize::from(parcel.conn);
+        if let Some((_, id, true)) = self.links[link] {
+            if let Some(via) = self.conns[at].routes[id.index()].via {
+                let bytes = wire_bytes(&self.conns[at].transport, &parcel);
+                let _ = self.net.send(self.now, via, bytes, parcel);
+                return;
+            }
+        }
+        self.conns[at].on_parcel(&mut self.net, self.now, &parcel, delivery.ce);
+        self.turn = Some(at);
+    }
+
+    /// Fails, heals or changes a path's links, as the world would.
+    pub fn disturb(&mut self, id: PathId, change: &weftway_link::Set) {
+        let route = self.conns[0].routes[id.index()];
+        for link in [route.data, route.acks] {
+            self.net.links[link].set(self.now, change);
+            self.net.calendar.set(link, self.net.links[link].next_event());
+        }
+    }
+}
+
+fn build(parts: Parts) -> Result<Connection, weftway_path::spec::SpecError> {
+    let senders = parts
+        .routes
+        .iter()
+        .enumerate()
+        .map(|(at, route)| {
+            let id = PathId::new(at as u8);
+            let cc = weftway_cc::build(&parts.cc_spec, &controller_setup(&parts.transport, parts.seed, id))?;
+            Ok(PathSender::new(id, route.data, cc, Instant::ZERO))
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(Connection::new(parts, senders))
+}
+
+/// The size of a parcel on the wire.
+fn wire_bytes(transport: &Transport, parcel: &Parcel) -> Bytes {
+    match parcel.load {
+        Load::Data(data) => Bytes::new(u64::from(data.bytes)) + (transport.packet - transport.mss),
+        _ => transport.ack_packet,
+    }
+}

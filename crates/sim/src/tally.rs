@@ -1,0 +1,79 @@
+//! What is counted while a connection runs: once per packet, in place.
+
+use weftway_link::{Reason, Verdict};
+use weftway_path::{Bytes, SendKind};
+
+/// The counters of one path.
+#[derive(Clone, Debug, Default)]
+pub struct PathTally {
+    /// Bytes that the path brought first: they count as its share.
+    pub delivered: u64,
+    /// Packets sent, retransmissions included.
+    pub packets: u64,
+    /// Bytes on the wire.
+    pub wire_bytes: u64,
+    /// Packets sent again on the path because they were lost.
+    pub retransmissions: u64,
+    /// Data of another path sent here because that path failed or stalled.
+    pub reinjections: u64,
+    /// Copies by decision of the scheduler.
+    pub copies: u64,
+    /// Packets lost on the wire.
+    pub wire_lost: u64,
+    /// Packets that a full queue dropped.
+    pub queue_dropped: u64,
+    /// Retransmission or probe timeouts.
+    pub timeouts: u64,
+    /// Episodes that were taken back.
+    pub spurious: u64,
+    /// Packets that arrived.
+    pub arrived: u64,
+    /// As a capture at the receiver would tag them (heuristics §1.4): out of order.
+    pub ooo_wireshark: u64,
+    /// … and retransmitted.
+    pub retx_wireshark: u64,
+}
+
+impl PathTally {
+    /// A decision was carried out on the path.
+    #[inline]
+    pub fn on_sent(&mut self, kind: SendKind) {
+        match kind {
+            SendKind::Fresh | SendKind::Ahead => {}
+            SendKind::Again => self.reinjections += 1,
+            SendKind::Copy => self.copies += 1,
+        }
+    }
+
+    /// A packet was put on the link.
+    #[inline]
+    pub fn on_wire(&mut self, bytes: Bytes, verdict: Verdict) {
+        self.packets += 1;
+        self.wire_bytes += bytes.get();
+        match verdict {
+            Verdict::Queued => {}
+            Verdict::Lost => self.wire_lost += 1,
+            Verdict::Dropped(Reason::Queue) => self.queue_dropped += 1,
+            Verdict::Dropped(Reason::Down) => self.wire_lost += 1,
+        }
+    }
+}
+
+/// The counters of one connection.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Packets whose data did not continue what had arrived.
+    pub ooo_packets: u64,
+    /// Their payload.
+    pub ooo_bytes: u64,
+    /// Packets with data, new or not, that reached the receiver.
+    pub arrived: u64,
+    /// Packets of which nothing was new.
+    pub duplicates: u64,
+    /// `Wait` answered to a packet at hand.
+    pub waits: u64,
+    /// Answers that broke a rule.
+    pub faults: u64,
+    /// Decisions asked for.
+    pub decisions: u64,
+}

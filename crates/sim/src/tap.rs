@@ -1,0 +1,130 @@
+//! Who listens to a run: golden traces, qlog, timelines. Nobody does by default, and then a note
+//! costs one branch.
+
+use weftway_cc::Signal;
+use weftway_link::Verdict;
+use weftway_path::{Decision, Instant, Offset, PathId};
+
+/// Something worth a line in a log.
+#[derive(Clone, Debug)]
+pub enum Note {
+    /// A scheduler was asked and answered; `why` is its own explanation.
+    Decided {
+        /// The packet at hand, if there was one.
+        offset: Option<Offset>,
+        /// The answer.
+        decision: Decision,
+        /// The scheduler's reason.
+        why: Option<String>,
+    },
+    /// A packet was put on its link.
+    Sent {
+        /// The path.
+        path: PathId,
+        /// Its number on the path.
+        index: u64,
+        /// Its first byte.
+        offset: Offset,
+        /// Its payload.
+        bytes: u32,
+        /// What the link said.
+        verdict: Verdict,
+    },
+    /// A packet reached the receiver.
+    Arrived {
+        /// The path.
+        path: PathId,
+        /// Its number on the path.
+        index: u64,
+        /// Its first byte.
+        offset: Offset,
+        /// Its payload.
+        bytes: u32,
+        /// Everything before it has now arrived.
+        in_order_to: Offset,
+        /// Bytes held out of order after it.
+        held: u64,
+    },
+    /// An acknowledgement reached the sender.
+    Acked {
+        /// The path.
+        path: PathId,
+        /// Everything below has arrived on it.
+        cum: u64,
+        /// Everything before it has arrived in order.
+        una: Offset,
+        /// The window after it, in bytes.
+        cwnd: u64,
+        /// In flight after it, in bytes.
+        in_flight: u64,
+        /// Smoothed round-trip time after it, in microseconds.
+        srtt_us: u64,
+    },
+    /// A packet was declared lost.
+    Lost {
+        /// The path.
+        path: PathId,
+        /// Its number on the path.
+        index: u64,
+    },
+    /// A timer fired.
+    Timeout {
+        /// The path.
+        path: PathId,
+        /// Which: `rto`, `tlp`, `pto`.
+        kind: &'static str,
+    },
+    /// A congestion episode began.
+    Congestion {
+        /// The path.
+        path: PathId,
+        /// What was seen.
+        signal: Signal,
+    },
+    /// A path became usable.
+    Up(PathId),
+    /// A path is no longer usable.
+    Down(PathId),
+}
+
+/// Takes notes.
+pub trait Listener: Send {
+    /// One note; `conn` 0 is the connection under test.
+    fn note(&mut self, now: Instant, conn: u8, note: &Note);
+}
+
+/// A listener, or none. A cloned simulation has none.
+#[derive(Default)]
+pub struct Tap(Option<Box<dyn Listener>>);
+
+impl Tap {
+    /// Listens with `listener`.
+    pub fn new(listener: Box<dyn Listener>) -> Self {
+        Self(Some(listener))
+    }
+
+    /// Whether anybody listens.
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Takes a note if anybody listens.
+    #[inline]
+    pub fn note(&mut self, now: Instant, conn: u8, note: impl FnOnce() -> Note) {
+        if let Some(listener) = &mut self.0 {
+            listener.note(now, conn, &note());
+        }
+    }
+
+    /// Gives the listener back.
+    pub fn take(&mut self) -> Option<Box<dyn Listener>> {
+        self.0.take()
+    }
+}
+
+impl Clone for Tap {
+    fn clone(&self) -> Self {
+        Self(None)
+    }
+}

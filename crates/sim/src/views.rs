@@ -1,0 +1,74 @@
+//! The paths as schedulers see them, in place: the usable ones first, by number.
+
+use weftway_path::{Path, PathId, PathSet};
+
+/// Every path of a connection; the first [`Views::usable`] ones are what a scheduler sees.
+#[derive(Clone, Debug)]
+pub struct Views {
+    paths: Vec<Path>,
+    /// Where each path is.
+    slot: Vec<usize>,
+    usable: PathSet,
+    count: usize,
+}
+
+impl Views {
+    /// None of `paths` is usable yet.
+    pub fn new(paths: Vec<Path>) -> Self {
+        let slot = (0..paths.len()).collect();
+        Self { paths, slot, usable: PathSet::EMPTY, count: 0 }
+    }
+
+    /// The usable paths, by number.
+    #[inline]
+    pub fn usable(&self) -> &[Path] {
+        &self.paths[..self.count]
+    }
+
+    /// The set of them.
+    #[inline]
+    pub fn set(&self) -> PathSet {
+        self.usable
+    }
+
+    /// Any path.
+    #[inline]
+    pub fn get(&self, id: PathId) -> &Path {
+        &self.paths[self.slot[id.index()]]
+    }
+
+    /// Any path.
+    #[inline]
+    pub fn get_mut(&mut self, id: PathId) -> &mut Path {
+        &mut self.paths[self.slot[id.index()]]
+    }
+
+    /// Makes a path usable or not.
+    pub fn set_usable(&mut self, id: PathId, usable: bool) {
+        self.usable = if usable { self.usable.with(id) } else { self.usable.without(id) };
+        let set = self.usable;
+        self.count = set.len() as usize;
+        self.paths.sort_by_key(|path| (!set.contains(path.id), path.id));
+        for (at, path) in self.paths.iter().enumerate() {
+            self.slot[path.id.index()] = at;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weftway_path::Bytes;
+
+    #[test]
+    fn usable_paths_come_first_by_number() {
+        let path = |n| Path::new(PathId::new(n), Bytes::new(1), Bytes::new(1));
+        let mut views = Views::new((0..3).map(path).collect());
+        views.set_usable(PathId::new(2), true);
+        views.set_usable(PathId::new(0), true);
+        assert_eq!(views.usable().iter().map(|path| path.id.get()).collect::<Vec<_>>(), [0, 2]);
+        assert_eq!(views.get(PathId::new(1)).id, PathId::new(1));
+        views.set_usable(PathId::new(0), false);
+        assert_eq!(views.usable()[0].id, PathId::new(2));
+    }
+}

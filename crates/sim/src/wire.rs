@@ -1,0 +1,79 @@
+//! What travels on the links.
+
+use weftway_path::{Instant, Offset, PathId};
+
+/// One packet on a link.
+#[derive(Clone, Copy, Debug)]
+pub struct Parcel {
+    /// Which connection it belongs to.
+    pub conn: u8,
+    /// The path it belongs to (for an acknowledgement: the path that it acknowledges).
+    pub path: PathId,
+    /// How often the path has come up: packets from before are strangers.
+    pub epoch: u8,
+    /// What it carries.
+    pub load: Load,
+}
+
+/// The contents of a packet.
+#[derive(Clone, Copy, Debug)]
+pub enum Load {
+    /// Application data.
+    Data(Data),
+    /// An acknowledgement.
+    Ack(Ack),
+    /// A handshake message.
+    Shake(Shake),
+    /// Asks the receiver for an acknowledgement: a window probe, or a QUIC PING.
+    Ping,
+    /// Cross traffic: it only takes room.
+    Cross,
+}
+
+/// Application data.
+#[derive(Clone, Copy, Debug)]
+pub struct Data {
+    /// The number of the packet on its path: a TCP segment keeps it when it is sent again, a QUIC
+    /// packet has a new one each time.
+    pub index: u64,
+    /// Everything below needs no acknowledgement any more (QUIC: acknowledged acknowledgements).
+    pub settled: u64,
+    /// Its first byte.
+    pub offset: Offset,
+    /// Its payload.
+    pub bytes: u32,
+    /// When it was sent: the timestamp option, and for logs.
+    pub sent_at: Instant,
+}
+
+/// An acknowledgement.
+#[derive(Clone, Copy, Debug)]
+pub struct Ack {
+    /// Everything below this number has arrived.
+    pub cum: u64,
+    /// Where its blocks are kept; `blocks` of them.
+    pub slot: u32,
+    /// How many blocks it has.
+    pub blocks: u8,
+    /// Whether it reports a packet that had arrived before (DSACK).
+    pub duplicate: bool,
+    /// Whether the newest packet carried an ECN mark.
+    pub marked: bool,
+    /// The timestamp that it echoes: of the packet that set it off.
+    pub echo: Instant,
+    /// How long the newest packet waited for it.
+    pub delay_ns: u32,
+    /// DATA_ACK: everything before it has arrived in order.
+    pub una: Offset,
+    /// The right edge of the receive window.
+    pub edge: Offset,
+}
+
+/// A handshake message, sent to and fro.
+#[derive(Clone, Copy, Debug)]
+pub struct Shake {
+    /// How many messages came before it; even ones come from the side that opens.
+    pub leg: u8,
+    /// When the data sender last sent one.
+    pub echo: Instant,
+}

@@ -1,0 +1,272 @@
+//! The application at both ends: what it writes when, and when what it wrote is of use.
+
+use std::collections::VecDeque;
+
+use rand_core::Rng;
+use rand_pcg::Pcg64Mcg;
+use weftway_path::{Bytes, Instant, Span};
+
+use crate::config::Workload;
+
+/// Far more than any run delivers.
+const ENDLESS: u64 = 1 << 60;
+
+/// A message: data that are of use once all of them have arrived.
+#[derive(Clone, Copy, Debug)]
+pub struct Message {
+    /// Its first byte.
+    pub start: u64,
+    /// The byte after its last.
+    pub end: u64,
+    /// When the application wrote it.
+    pub written: Instant,
+    /// By when it should arrive.
+    pub deadline: Option<Instant>,
+}
+
+/// The application.
+#[derive(Clone, Debug)]
+pub struct App {
+    workload: Workload,
+    rng: Pcg64Mcg,
+    /// Bytes written so far, should the send buffer take them.
+    written: u64,
+    /// Messages that have not arrived whole, oldest first.
+    open: VecDeque<Message>,
+    /// Where the sender last was in `open`.
+    cursor: usize,
+    next_write: Instant,
+    remaining: u64,
+    frame: u64,
+    started: Option<Instant>,
+    /// How long each message took, in order of arrival.
+    pub delays: Vec<Span>,
+    /// Messages that came too late, and those that never came.
+    pub missed: u64,
+}
+
+impl App {
+    /// An application that has not started.
+    pub fn new(workload: &Workload, seed: u64) -> Self {
+        let remaining = match workload {
+            Workload::Messages { count, .. } | Workload::RequestResponse { count, .. } => *count,
+            Workload::Stream { period, span, .. } => span.as_nanos() / period.as_nanos().max(1),
+            _ => 0,
+        };
+        Self {
+            workload: workload.clone(),
+            rng: Pcg64Mcg::new(u128::from(seed) | 1),
+            written: 0,
+            open: VecDeque::new(),
+            cursor: 0,
+            next_write: Instant::NEVER,
+            remaining,
+            frame: 0,
+            started: None,
+            delays: Vec::new(),
+            missed: 0,
+        }
+    }
+
+    /// The connection is established.
+    pub fn start(&mut self, now: Instant) {
+        self.started = Some(now);
+        match self.workload {
+            Workload::Bulk { bytes } => self.write(now, bytes.get(), None),
+            Workload::Duration { .. } => self.write(now, ENDLESS, None),
+            _ => {
+                self.next_write = now;
+                self.run(now);
+            }
+        }
+    }
+
+    /// When the application acts next.
+    #[inline]
+    pub fn next_event(&self) -> Instant {
+        self.next_write
+    }
+
+    /// Writes what is due.
+    pub fn run(&mut self, now: Instant) {
+        while self.next_write <= now {
+            let due = self.next_write;
+            self.next_write = self.write_next(due);
+        }
+    }
+
+    /// Writes once; when to write again.
+    fn write_next(&mut self, now: Instant) -> Instant {
+        match self.workload.clone() {
+            Workload::Bulk { .. } | Workload::Duration { .. } => Instant::NEVER,
+            Workload::Limited { rate, bytes } => {
+                let step = bytes.get().saturating_sub(self.written).min(1200);
+                self.write(now, step, None);
+                if self.written >= bytes.get() { Instant::NEVER } else { now + rate.transmission_time(Bytes::new(step)) }
+            }
+            Workload::Messages { sizes, period, deadline, .. } => {
+                let size = self.draw(&sizes);
+                self.write(now, size, deadline);
+                self.count_down(now + period)
+            }
+            Workload::Stream { rate, period, key_every, key_ratio, deadline, .. } => {
+                let size = self.frame_size(rate.bytes_in(period).get(), key_every, key_ratio);
+                self.frame += 1;
+                self.write(now, size, Some(deadline));
+                self.count_down(now + period)
+            }
+            Workload::RequestResponse { bytes, .. } => {
+                self.write(now, bytes.get(), None);
+                self.remaining = self.remaining.saturating_sub(1);
+                Instant::NEVER
+            }
+        }
+    }
+
+    fn count_down(&mut self, next: Instant) -> Instant {
+        self.remaining = self.remaining.saturating_sub(1);
+        if self.remaining == 0 { Instant::NEVER } else { next }
+    }
+
+    /// Frames keep the mean rate: in a group of `every`, one is `ratio` times as large.
+    fn frame_size(&self, mean: u64, every: u32, ratio: u32) -> u64 {
+        let (every, ratio) = (u64::from(every), u64::from(ratio.max(1)));
+        if every < 2 {
+            return mean.max(1);
+        }
+        let small = mean * every / (every - 1 + ratio);
+        if self.frame.is_multiple_of(every) { (small * ratio).max(1) } else { small.max(1) }
+    }
+
+    fn draw(&mut self, sizes: &[(u32, Bytes)]) -> u64 {
+        let total: u64 = sizes.iter().map(|(weight, _)| u64::from(*weight)).sum();
+        let mut at = if total == 0 { 0 } else { self.rng.next_u64() % total };
+        for (weight, size) in sizes {
+            if at < u64::from(*weight) {
+                return size.get().max(1);
+            }
+            at -= u64::from(*weight);
+        }
+        1
+    }
+
+    fn write(&mut self, now: Instant, bytes: u64, deadline: Option<Span>) {
+        let (start, end) = (self.written, self.written + bytes);
+        self.written = end;
+        if bytes > 0 {
+            self.open.push_back(Message { start, end, written: now, deadline: deadline.map(|span| now + span) });
+        }
+    }
+
+    /// Bytes written so far.
+    #[inline]
+    pub fn written(&self) -> u64 {
+        self.written
+    }
+
+    /// The message that byte `at` belongs to, if it is written.
+    #[inline]
+    pub fn message_at(&mut self, at: u64) -> Option<Message> {
+        while self.cursor > 0 && self.open.get(self.cursor).is_none_or(|message| at < message.start) {
+            self.cursor -= 1;
+        }
+        while self.open.get(self.cursor).is_some_and(|message| message.end <= at) {
+            self.cursor += 1;
+        }
+        self.open.get(self.cursor).copied().filter(|message| message.start <= at)
+    }
+
+    /// Everything before `to` has arrived. The next request sets out `request` later.
+    #[inline]
+    pub fn arrived(&mut self, now: Instant, to: u64, request: Span) {
+        while self.open.front().is_some_and(|message| message.end <= to) {
+            self.complete(now, request);
+        }
+    }
+
+    fn complete(&mut self, now: Instant, request: Span) {
+        let Some(message) = self.open.pop_front() else { return };
+        self.cursor = self.cursor.saturating_sub(1);
+        self.delays.push(now.since(message.written));
+        if message.deadline.is_some_and(|deadline| now > deadline) {
+            self.missed += 1;
+        }
+        if let Workload::RequestResponse { think, .. } = self.workload {
+            if self.remaining > 0 {
+                self.next_write = now + think + request;
+            }
+        }
+    }
+
+    /// Whether everything that will ever be written has arrived, `to` being what has.
+    #[inline]
+    pub fn is_done(&self, now: Instant, to: u64) -> bool {
+        match self.workload {
+            Workload::Duration { span } => self.started.is_some() && now.as_nanos() >= span.as_nanos(),
+            Workload::Bulk { bytes } => self.started.is_some() && to >= bytes.get(),
+            Workload::Limited { bytes, .. } => self.started.is_some() && to >= bytes.get(),
+            _ => self.started.is_some() && self.remaining == 0 && self.next_write.is_never() && self.open.is_empty(),
+        }
+    }
+
+    /// When the run ends whatever arrives.
+    pub fn cut_off(&self) -> Instant {
+        match self.workload {
+            Workload::Duration { span } => Instant::ZERO + span,
+            _ => Instant::NEVER,
+        }
+    }
+
+    /// Messages written and not arrived.
+    pub fn outstanding(&self) -> u64 {
+        self.open.len() as u64
+    }
+
+    /// Whether the workload is made of messages.
+    pub fn has_messages(&self) -> bool {
+        !matches!(self.workload, Workload::Bulk { .. } | Workload::Duration { .. } | Workload::Limited { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weftway_path::BitRate;
+
+    /// 2.4 Mbit/s at 40 frames a second is 7500 B a frame; of eight, one is nine times as large:
+    /// 8 · 7500 / (7 + 9) = 3750 B, and 33 750 B for the key frame.
+    #[test]
+    fn frames_keep_the_mean_rate() {
+        let workload = Workload::Stream {
+            rate: BitRate::from_bps(2_400_000),
+            period: Span::from_millis(25),
+            key_every: 8,
+            key_ratio: 9,
+            deadline: Span::from_millis(100),
+            span: Span::from_millis(200),
+        };
+        let mut app = App::new(&workload, 1);
+        app.start(Instant::ZERO);
+        assert_eq!(app.written(), 33_750);
+        app.run(Instant::from_millis(1000));
+        assert_eq!(app.written(), 8 * 7500);
+    }
+
+    #[test]
+    fn messages_are_timed_and_missed() {
+        let workload = Workload::Messages {
+            sizes: vec![(1, Bytes::new(100))],
+            period: Span::from_millis(10),
+            count: 2,
+            deadline: Some(Span::from_millis(15)),
+        };
+        let mut app = App::new(&workload, 1);
+        app.start(Instant::ZERO);
+        app.run(Instant::from_millis(10));
+        app.arrived(Instant::from_millis(12), 100, Span::ZERO);
+        assert!(!app.is_done(Instant::from_millis(12), 100));
+        app.arrived(Instant::from_millis(30), 200, Span::ZERO);
+        assert_eq!(app.delays, [Span::from_millis(12), Span::from_millis(20)]);
+        assert_eq!((app.missed, app.is_done(Instant::from_millis(30), 200)), (1, true));
+    }
+}
