@@ -177,8 +177,12 @@ impl<T: Copy> Link<T> {
             return Verdict::Dropped(Reason::Queue);
         }
         let marked = self.exceeds(self.marks_above, 0, 0);
-        let held = Held { item, bytes: wire_bytes(bytes), marked, since: now };
-        let lost = if self.codel.is_some() { self.enqueue(now, held) } else { self.carry(now, held) };
+        let bytes = wire_bytes(bytes);
+        let lost = if self.codel.is_some() {
+            self.enqueue(now, Held { item, bytes, marked, since: now })
+        } else {
+            self.carry(now, bytes, marked, item)
+        };
         self.refresh();
         if lost { Verdict::Lost } else { Verdict::Queued }
     }
@@ -280,14 +284,14 @@ impl<T: Copy> Link<T> {
 
     /// Puts a packet on the wire as soon as it is free, and says whether the packet gets lost.
     #[inline]
-    pub(crate) fn carry(&mut self, now: Instant, held: Held<T>) -> bool {
-        let departure = self.wire.depart(self.free_at.max(now), held.bytes);
+    pub(crate) fn carry(&mut self, now: Instant, bytes: u32, marked: bool, item: T) -> bool {
+        let departure = self.wire.depart(self.free_at.max(now), bytes);
         self.free_at = departure;
         let mut extra = self.jitters.as_mut().map_or(0, |jitters| jitters.draw(departure));
         let lost = self.losses.take(departure) && !self.repair(&mut extra);
-        self.waiting.push_back(Waiting { departure, extra, bytes: held.bytes });
-        self.waiting_bytes += u64::from(held.bytes);
-        self.counts.marked += u64::from(held.marked);
+        self.waiting.push_back(Waiting { departure, extra, bytes });
+        self.waiting_bytes += u64::from(bytes);
+        self.counts.marked += u64::from(marked);
         let serial = self.serial;
         self.serial += 1;
         if lost {
@@ -295,7 +299,7 @@ impl<T: Copy> Link<T> {
             return true;
         }
         let arrival = self.arrival(departure, extra);
-        self.insert(Flight { arrival, serial, bytes: held.bytes, ce: held.marked, item: held.item });
+        self.insert(Flight { arrival, serial, bytes, ce: marked, item });
         false
     }
 
@@ -355,7 +359,7 @@ impl<T: Copy> Link<T> {
         self.counts.dropped_queue += drops;
         if let Some(held) = held {
             self.retire(at);
-            self.carry(at, held);
+            self.carry(at, held.bytes, held.marked, held.item);
         }
         self.dequeue_at = if more { self.wire.opening(self.free_at.max(at)) } else { Instant::NEVER };
     }

@@ -151,7 +151,7 @@ impl Span {
     /// `self * num / den` without overflow in between, rounded down; `den` must not be 0.
     #[inline]
     pub const fn mul_div(self, num: u64, den: u64) -> Self {
-        Self((self.0 as u128 * num as u128 / den as u128) as u64)
+        Self(crate::units::mul_div(self.0, num, den))
     }
 }
 

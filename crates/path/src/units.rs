@@ -18,6 +18,16 @@ pub struct Offset(u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct BitRate(u64);
 
+/// `a * b / c`, rounded down, in 64 bits where the product fits: most do, and a division of 128
+/// bits costs several times as much.
+#[inline]
+pub(crate) const fn mul_div(a: u64, b: u64, c: u64) -> u64 {
+    match a.checked_mul(b) {
+        Some(product) => product / c,
+        None => (a as u128 * b as u128 / c as u128) as u64,
+    }
+}
+
 impl Bytes {
     /// No bytes.
     pub const ZERO: Self = Self(0);
@@ -45,7 +55,7 @@ impl Bytes {
     /// `self * num / den` without overflow in between, rounded down; `den` must not be 0.
     #[inline]
     pub const fn mul_div(self, num: u64, den: u64) -> Self {
-        Self((self.0 as u128 * num as u128 / den as u128) as u64)
+        Self(mul_div(self.0, num, den))
     }
 
     /// How many whole packets of `mss` bytes these are, rounded down.
@@ -97,11 +107,10 @@ impl BitRate {
     /// The mean rate of `bytes` in `span`, rounded down; zero when no time passed.
     #[inline]
     pub const fn of(bytes: Bytes, span: Span) -> Self {
-        let ns = span.as_nanos();
-        if ns == 0 {
-            return Self(0);
+        match span.as_nanos() {
+            0 => Self(0),
+            ns => Self(mul_div(bytes.0, 8_000_000_000, ns)),
         }
-        Self((bytes.0 as u128 * 8_000_000_000 / ns as u128) as u64)
     }
 
     /// Bits per second.
@@ -132,7 +141,7 @@ impl BitRate {
     /// Bytes that pass in `span`, rounded down.
     #[inline]
     pub const fn bytes_in(self, span: Span) -> Bytes {
-        Bytes((self.0 as u128 * span.as_nanos() as u128 / 8_000_000_000) as u64)
+        Bytes(mul_div(self.0, span.as_nanos(), 8_000_000_000))
     }
 
     /// The bandwidth-delay product for a round trip of `rtt`, rounded down.
@@ -144,7 +153,7 @@ impl BitRate {
     /// `self * num / den`, rounded down; `den` must not be 0.
     #[inline]
     pub const fn mul_div(self, num: u64, den: u64) -> Self {
-        Self((self.0 as u128 * num as u128 / den as u128) as u64)
+        Self(mul_div(self.0, num, den))
     }
 }
 

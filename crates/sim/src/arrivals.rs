@@ -34,8 +34,8 @@ impl Connection {
     /// Data reach the receiver.
     fn on_data(&mut self, net: &mut Net, now: Instant, parcel: &Parcel, data: &Data, marked: bool) {
         let id = parcel.path;
-        self.meet(id, parcel.epoch);
-        let at_once = self.receiver.paths[id.index()].arrive(now, data, marked, &self.transport);
+        let current = self.meet(id, parcel.epoch);
+        let at_once = current && self.receiver.paths[id.index()].arrive(now, data, marked, &self.transport);
         let arrival = self.receiver.data.arrive(now, data.offset, data.bytes);
         self.count(id, data, arrival);
         let next = self.receiver.data.next();
@@ -51,7 +51,9 @@ impl Connection {
         if let Arrival::InOrder(_) = arrival {
             let rtt = self.views.get(id).srtt;
             tell |= self.receiver.data.open(now, rtt);
-            self.app.arrived(now, next.get(), rtt / 2);
+            if self.app.arrived(now, next.get(), rtt / 2) {
+                net.calendar.lower(self.source, self.app.next_event());
+            }
             if self.app.is_done(now, next.get()) {
                 self.finished.get_or_insert(now);
             }
@@ -207,10 +209,9 @@ impl Connection {
     /// A tail-loss probe with new data passes the window.
     fn force_one(&mut self, net: &mut Net, now: Instant, id: PathId) {
         let (sender, mut desk) = self.desk(net, now, id);
-        let Some(assigned) = sender.queue.pop_front() else { return };
-        let Some(chunk) = desk.outbox.get(assigned.chunk).copied() else { return };
-        desk.view.queued = desk.view.queued.saturating_sub(desk.transport.mss);
-        sender.send(&mut desk, assigned, chunk.offset, chunk.bytes);
+        if let Some((assigned, chunk)) = sender.next_queued(&mut desk) {
+            sender.send(&mut desk, assigned, chunk.offset, chunk.bytes);
+        }
     }
 
     /// QUIC probes repeat the oldest data on the same path.
@@ -220,7 +221,7 @@ impl Connection {
             let serial = self.next_serial();
             let (sender, mut desk) = self.desk(net, now, id);
             let Some(flown) = sender.oldest_unsettled().copied() else { return };
-            let assigned = Assigned { chunk: flown.chunk, serial, kind: SendKind::Again };
+            let assigned = Assigned { chunk: flown.chunk, serial, kind: SendKind::Again, bytes: flown.bytes };
             sender.send(&mut desk, assigned, flown.offset, flown.bytes);
         }
     }
@@ -228,6 +229,9 @@ impl Connection {
     /// MPTCP v0.9x: after a timeout, everything unacknowledged on the subflow is offered to the
     /// others as well, once (heuristics §1.1).
     fn reinject(&mut self, id: PathId) {
+        if self.views.usable().len() < 2 {
+            return;
+        }
         let only_here: Vec<u64> = self.senders[id.index()]
             .flight
             .iter()
@@ -275,11 +279,13 @@ impl Connection {
         if !quiet || !self.is_shut() {
             return;
         }
-        let Some(path) = self.views.usable().first() else { return };
         self.probe_at = now + PROBE_AFTER;
-        let id = path.id;
-        let parcel = Parcel { conn: self.number, path: id, epoch: self.senders[id.index()].epoch, load: Load::Ping };
-        let _ = net.send(now, self.routes[id.index()].data, self.transport.ack_packet, parcel);
+        // On every path: any of them may be dead, and nothing in flight would tell.
+        for id in self.views.set().iter() {
+            let epoch = self.senders[id.index()].epoch;
+            let parcel = Parcel { conn: self.number, path: id, epoch, load: Load::Ping };
+            let _ = net.send(now, self.routes[id.index()].data, self.transport.ack_packet, parcel);
+        }
     }
 
     fn next_serial(&mut self) -> u64 {

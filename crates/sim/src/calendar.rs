@@ -2,17 +2,17 @@
 //!
 //! Packets in flight wait in their link's ring, so the calendar knows only one time for each
 //! *source*: the head of each ring, and the earliest timer of each path and connection. With a
-//! dozen sources a linear minimum beats any heap; above that, blocks of sixteen keep their own.
+//! dozen sources a linear minimum beats any heap; above that, blocks of eight keep their own.
 
 use weftway_path::Instant;
 
-const BLOCK: usize = 16;
+const BLOCK: usize = 8;
 
 /// The next time of every source. Among equal times the lowest source comes first.
 #[derive(Clone, Debug, Default)]
 pub struct Calendar {
     times: Vec<u64>,
-    /// The minimum of each block of sixteen sources.
+    /// The minimum of each block of eight sources.
     blocks: Vec<u64>,
 }
 
@@ -43,12 +43,6 @@ impl Calendar {
         if at.as_nanos() < self.times[source] {
             self.set(source, at);
         }
-    }
-
-    /// The time of `source`.
-    #[inline]
-    pub fn at(&self, source: usize) -> Instant {
-        Instant::from_nanos(self.times[source])
     }
 
     /// The earliest source and its time; [`Instant::NEVER`] when no source has anything to do.

@@ -13,8 +13,8 @@ use crate::config::{Buffer, PathConfig, Stack, Transport};
 use crate::lifecycle::Stage;
 use crate::net::Net;
 use crate::outbox::Outbox;
-use crate::receiver::{MAX_BLOCKS, Receiver};
-use crate::sender::{Assigned, Desk, PathSender};
+use crate::receiver::{MAX_BLOCKS, Reassembly, Receiver};
+use crate::sender::{Assigned, Desk, Events, PathSender};
 use crate::tally::{PathTally, Tally};
 use crate::tap::{Note, Tap};
 use crate::tcp::Repair;
@@ -54,6 +54,8 @@ pub struct Connection {
     pub(crate) configs: Vec<PathConfig>,
     pub(crate) routes: Vec<Route>,
     pub(crate) cc_spec: String,
+    /// Whether controllers read each other's shares.
+    coupled: bool,
     pub(crate) seed: u64,
     // The sender.
     pub(crate) views: Views,
@@ -72,7 +74,7 @@ pub struct Connection {
     pub(crate) ready: bool,
     starved: bool,
     pub(crate) serial: u64,
-    pub(crate) events: Vec<Event>,
+    pub(crate) events: Events,
     pub(crate) wake: Instant,
     pub(crate) meta_timer: Instant,
     meta_since: Instant,
@@ -145,7 +147,7 @@ impl Connection {
             ready: false,
             starved: false,
             serial: 0,
-            events: Vec::new(),
+            events: Events::default(),
             wake: Instant::NEVER,
             meta_timer: Instant::NEVER,
             meta_since: Instant::ZERO,
@@ -169,6 +171,7 @@ impl Connection {
             transport,
             configs,
             routes,
+            coupled: weftway_cc::parse(&cc_spec).is_ok_and(|(entry, _)| entry.coupled),
             cc_spec,
             seed,
         }
@@ -179,6 +182,21 @@ impl Connection {
     pub fn context(&self, now: Instant) -> Context<'_> {
         let packet = if self.hand.is_some() { Some(&self.packet) } else { None };
         Context { now, paths: self.views.usable(), packet, flow: Some(&self.flow) }
+    }
+
+    /// What has arrived in order.
+    pub fn delivered(&self) -> Bytes {
+        self.receiver.data.next().since(Offset::ZERO)
+    }
+
+    /// What the receiver held out of order.
+    pub fn reordering(&self) -> &Reassembly {
+        &self.receiver.data
+    }
+
+    /// The smoothed round-trip time of a path.
+    pub fn srtt(&self, path: usize) -> Span {
+        self.views.get(PathId::new(path as u8)).srtt
     }
 
     /// Lends everything that path `id` needs.
@@ -195,6 +213,7 @@ impl Connection {
             transport: &self.transport,
             tally: &mut self.path_tallies[id.index()],
             tap: &mut self.tap,
+            coupled: self.coupled,
             app_limited: self.flow.unsent == Bytes::ZERO,
         };
         (&mut self.senders[id.index()], desk)
@@ -257,8 +276,8 @@ impl Connection {
         }
         let room = if self.host.needs.queueing { !self.roomy.is_empty() } else { !self.open.is_empty() };
         if !room {
-            self.sync_flow(now);
             self.hand = None;
+            self.sync_una();
             return false;
         }
         self.take_up(now);
@@ -309,6 +328,13 @@ impl Connection {
         (at + bytes <= end).then(|| self.outbox.cut(bytes as u32))
     }
 
+    /// The part of the flow that acknowledgements and packets move.
+    #[inline]
+    fn sync_una(&mut self) {
+        self.flow.una = self.outbox.una();
+        self.flow.next = self.outbox.next();
+    }
+
     /// Brings the flow up to date.
     #[inline]
     fn sync_flow(&mut self, now: Instant) {
@@ -344,6 +370,8 @@ impl Connection {
                 self.send_buffer = sum.min(max.get());
             }
         }
+        // A buffer that takes no packet would hold everything up.
+        self.send_buffer = self.send_buffer.max(self.transport.mss.get());
     }
 
     /// A path has room and nothing may go: says why, and relieves the window if that is the rule.
@@ -434,12 +462,12 @@ impl Connection {
     #[inline]
     pub(crate) fn assign(&mut self, net: &mut Net, now: Instant, id: PathId, number: u64, kind: SendKind) {
         self.outbox.carry(number, id);
-        let assigned = Assigned { chunk: number, serial: self.serial, kind };
-        self.serial += 1;
         let (offset, bytes) = {
             let chunk = self.outbox.chunk(number);
             (chunk.offset, chunk.bytes)
         };
+        let assigned = Assigned { chunk: number, serial: self.serial, kind, bytes };
+        self.serial += 1;
         if self.meta_timer.is_never() && self.transport.stack != Stack::Mpquic {
             self.arm_meta(net, now);
         }
@@ -536,11 +564,13 @@ impl Connection {
     /// The turn is over: nothing more is sent until something happens.
     #[inline]
     pub(crate) fn end_turn(&mut self, net: &mut Net, now: Instant) {
-        let wants_room = self.flow.unsent > Bytes::ZERO || self.hand.is_some();
+        let copies = self.host.needs.copies && self.outbox.has_sent();
+        let wants_room = self.flow.unsent > Bytes::ZERO || self.hand.is_some() || copies;
         let mut dirty = core::mem::take(&mut self.dirty);
         while let Some(id) = dirty.iter().next() {
             dirty = dirty.without(id);
             let (sender, mut desk) = self.desk(net, now, id);
+            sender.end_burst(&mut desk);
             sender.validate_window(&mut desk);
             if desk.view.is_open() && sender.queue.is_empty() {
                 sender.rate.on_app_limited(desk.view.bytes_in_flight);

@@ -71,9 +71,15 @@ impl Connection {
     /// Opens the connection on the first path that exists.
     pub(crate) fn open_first(&mut self, net: &mut Net, now: Instant) {
         let first = self.ids().find(|&id| self.is_present(id, now));
-        if let Some(id) = first.or_else(|| self.ids().next()) {
+        if let Some(id) = first {
             self.open_path(net, now, id);
         }
+    }
+
+    /// Whether path `id`, which does not exist yet, is to be opened now: once the others are, or
+    /// while there is none.
+    fn is_wanted(&self) -> bool {
+        self.joined || self.stages.iter().all(|stage| *stage == Stage::Absent)
     }
 
     /// Opens the other paths, if the path manager's policy says so.
@@ -149,6 +155,10 @@ impl Connection {
         if self.established.is_none() {
             self.established = Some(now);
             self.app.start(now);
+            if self.app.is_done(now, 0) {
+                self.finished = Some(now);
+            }
+            net.calendar.lower(self.source, self.app.next_event());
             if quic {
                 self.open_others(net, now);
             }
@@ -194,31 +204,43 @@ impl Connection {
         if !was_up {
             return;
         }
-        let sender = &mut self.senders[id.index()];
-        let held: Vec<u64> = sender
-            .flight
-            .iter()
-            .filter(|flown| !flown.acked)
-            .map(|flown| flown.chunk)
-            .chain(sender.queue.iter().map(|assigned| assigned.chunk))
-            .collect();
-        sender.flight.clear();
-        sender.queue.clear();
-        sender.sacked = crate::ranges::RangeSet::default();
-        sender.disarm();
-        held.into_iter().for_each(|chunk| self.outbox.hand_back(chunk));
-        let view = self.views.get_mut(id);
-        (view.bytes_in_flight, view.queued) = (Bytes::ZERO, Bytes::ZERO);
-        (view.hold, view.recovery, view.health) = (Hold::Validation, Recovery::Open, Health::Good);
+        self.surrender(id);
         self.views.set_usable(id, false);
         self.shares[id.index()].usable = false;
         self.touch(now, id);
         self.events.push(Event::PathDown(id));
         self.tap.note(now, self.number, || Note::Down(id));
-        if self.transport.path_manager == PathManager::PrimaryFirst && self.views.usable().is_empty() {
+        if !self.joined && self.views.usable().is_empty() {
             self.open_next(net, now);
         }
         self.stir();
+    }
+
+    /// Everything that path `id` has not delivered goes back to the connection.
+    fn surrender(&mut self, id: PathId) {
+        let quic = self.transport.stack == Stack::Mpquic;
+        let sender = &mut self.senders[id.index()];
+        let view = self.views.get_mut(id);
+        for flown in sender.flight.iter().filter(|flown| !flown.acked) {
+            if !flown.lost {
+                let receipt = flown.receipt(id);
+                view.lost.add(receipt.bytes);
+                self.events.push(Event::Lost(receipt));
+            }
+            // QUIC handed it back when it declared it lost.
+            if !(quic && flown.lost) {
+                self.outbox.hand_back(flown.chunk);
+            }
+        }
+        sender.queue.iter().for_each(|assigned| self.outbox.hand_back(assigned.chunk));
+        sender.flight.clear();
+        sender.queue.clear();
+        sender.sacked = crate::ranges::RangeSet::default();
+        sender.disarm();
+        // What still travels belongs to the past.
+        sender.epoch = sender.epoch.wrapping_add(1);
+        (view.bytes_in_flight, view.queued) = (Bytes::ZERO, Bytes::ZERO);
+        (view.hold, view.recovery, view.health) = (Hold::Validation, Recovery::Open, Health::Good);
     }
 
     /// Opens the first path that exists and is not open.
@@ -231,9 +253,14 @@ impl Connection {
 
     /// Gives up path `id` if it has been silent for too long with data outstanding.
     pub(crate) fn check_silence(&mut self, net: &mut Net, now: Instant, id: PathId) {
-        let sender = &self.senders[id.index()];
-        let silent = now.since(sender.last_progress.max(sender.flight.front().map_or(now, |_| sender.last_progress)));
-        if self.stages[id.index()] == Stage::Up && !sender.flight.is_empty() && silent > self.transport.path_timeout {
+        let outstanding = self.views.get(id).bytes_in_flight > Bytes::ZERO;
+        if self.stages[id.index()] != Stage::Up || !outstanding {
+            return;
+        }
+        let patience = self.senders[id.index()].last_progress + self.transport.path_timeout;
+        if patience > now {
+            net.calendar.lower(self.source + 1 + id.index(), patience);
+        } else {
             let retry_at = now + self.transport.probe_interval;
             self.path_down(net, now, id, Stage::Down { retry_at });
         }
@@ -244,7 +271,7 @@ impl Connection {
         for id in self.ids() {
             let present = self.is_present(id, now);
             match self.stages[id.index()] {
-                Stage::Absent if present && self.joined => self.open_path(net, now, id),
+                Stage::Absent if present && self.is_wanted() => self.open_path(net, now, id),
                 Stage::Up | Stage::Down { .. } | Stage::Shaking { .. } if !present => {
                     self.path_down(net, now, id, Stage::Absent);
                 }
@@ -257,7 +284,6 @@ impl Connection {
                     }
                 }
                 Stage::Down { retry_at } if retry_at <= now => {
-                    self.senders[id.index()].epoch = self.senders[id.index()].epoch.wrapping_add(1);
                     self.stages[id.index()] = Stage::Down { retry_at: now + self.transport.probe_interval };
                     self.send_shake(net, now, id, 0, now);
                 }
@@ -266,11 +292,15 @@ impl Connection {
         }
     }
 
-    /// The receiver meets a path that has come up anew.
-    pub(crate) fn meet(&mut self, id: PathId, epoch: u8) {
-        if self.inbound_epoch[id.index()] != epoch {
-            self.inbound_epoch[id.index()] = epoch;
+    /// The receiver meets a path, perhaps one that has come up anew; whether the packet is of the
+    /// path as it is now, and not a straggler from before it went down.
+    pub(crate) fn meet(&mut self, id: PathId, epoch: u8) -> bool {
+        let known = &mut self.inbound_epoch[id.index()];
+        let ahead = epoch.wrapping_sub(*known);
+        if ahead > 0 && ahead < 128 {
+            *known = epoch;
             self.receiver.paths[id.index()] = Inbound::default();
         }
+        epoch == self.inbound_epoch[id.index()]
     }
 }

@@ -39,6 +39,10 @@ pub struct Outbox {
     unsent: u64,
     /// Where the next chunk is cut.
     cut: Offset,
+    /// The first byte of the lowest chunk.
+    una: Offset,
+    /// The first byte that was never sent.
+    next: Offset,
     /// Bytes cut and never sent (chunks that were skipped).
     skipped: u64,
     /// Chunks that wait to be sent again, lowest data first.
@@ -47,8 +51,9 @@ pub struct Outbox {
 
 impl Outbox {
     /// Everything below is acknowledged.
+    #[inline]
     pub fn una(&self) -> Offset {
-        self.ring.front().map_or(self.cut, |chunk| chunk.offset)
+        self.una
     }
 
     /// Where the next chunk is cut.
@@ -66,7 +71,7 @@ impl Outbox {
     /// The first byte that was never sent.
     #[inline]
     pub fn next(&self) -> Offset {
-        self.first_unsent().map_or(self.cut, |number| self.chunk(number).offset)
+        self.next
     }
 
     /// Bytes that were cut and never sent.
@@ -119,8 +124,18 @@ impl Outbox {
 
     #[inline]
     fn skip_sent(&mut self) {
-        while self.ring.get((self.unsent - self.base) as usize).is_some_and(|chunk| chunk.sent) {
-            self.unsent += 1;
+        loop {
+            match self.ring.get((self.unsent - self.base) as usize) {
+                Some(chunk) if chunk.sent => self.unsent += 1,
+                Some(chunk) => {
+                    self.next = chunk.offset;
+                    return;
+                }
+                None => {
+                    self.next = self.cut;
+                    return;
+                }
+            }
         }
     }
 
@@ -180,8 +195,11 @@ impl Outbox {
                 self.skipped -= u64::from(chunk.bytes);
             }
             self.base += 1;
-            self.unsent = self.unsent.max(self.base);
-            self.skip_sent();
+            self.una = chunk.end();
+            if self.unsent < self.base {
+                self.unsent = self.base;
+                self.skip_sent();
+            }
         }
     }
 

@@ -99,7 +99,8 @@ impl Inbound {
             self.duplicate = true;
             self.quick = QUICK_ACKS;
         }
-        let at_once = out_of_order || marked || !fresh || self.unacked >= transport.ack_every || (!quic && self.quick > 0);
+        let at_once =
+            out_of_order || marked || !fresh || self.unacked >= transport.ack_every || (!quic && self.quick > 0);
         if !at_once && self.due.is_never() {
             self.due = now + transport.ack_delay;
         }
@@ -216,6 +217,8 @@ impl Reassembly {
             Buffer::Auto { max } => (AUTO_WINDOW.min(max.get()), Some(max.get())),
         };
         let window = transport.stream_window.map_or(window, |stream| window.min(stream.get()));
+        // A window that takes no packet would never open.
+        let window = window.max(transport.mss.get());
         Self {
             next: 0,
             held: RangeSet::default(),
@@ -265,6 +268,10 @@ impl Reassembly {
         }
         self.held_ns += u128::from(self.held.total()) * u128::from(now.since(self.held_since).as_nanos());
         self.held_since = now;
+        if lo == self.next && self.held.first().is_some_and(|range| range.0 >= hi) {
+            self.next = self.held.take_from(hi).map_or(hi, |range| range.1);
+            return Arrival::InOrder(Bytes::new(self.next - lo));
+        }
         let mut fresh = false;
         self.held.insert(lo.max(self.next), hi, |_, _| fresh = true);
         self.held_max = self.held_max.max(self.held.total());
@@ -308,7 +315,8 @@ impl Reassembly {
             // Linux: 2 × copied + 16 segments, and more in proportion to the growth.
             let mut want = 2 * read + 16 * 1460;
             if last > 0 {
-                want += (want as u128 * (2 * (read - last)) as u128 / last as u128).min(u128::from(u64::MAX / 4)) as u64;
+                want +=
+                    (want as u128 * (2 * (read - last)) as u128 / last as u128).min(u128::from(u64::MAX / 4)) as u64;
             }
             self.window = self.window.max(want.min(self.auto_max.unwrap_or(want)));
         }

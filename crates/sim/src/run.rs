@@ -1,10 +1,33 @@
 //! Runs a simulation to its end with schedulers that answer.
 
 use weftway_path::spec::SpecError;
-use weftway_sched::Scheduler;
+use weftway_sched::{Interval, Scheduler};
 
 use crate::config::SimConfig;
-use crate::{Host, Pause, Sim, Verdict};
+use crate::measure::{self, Row, Singles};
+use crate::scenario::Timing;
+use crate::{Host, Listener, Pause, Sim, Verdict};
+
+/// What to run: a configuration, a controller, a seed.
+#[derive(Clone, Copy, Debug)]
+pub struct Job<'a> {
+    /// The configuration.
+    pub config: &'a SimConfig,
+    /// The controller's name and switches.
+    pub cc: &'a str,
+    /// The seed.
+    pub seed: u64,
+    /// Decisions for an interval instead of for each packet.
+    pub timing: Option<Timing>,
+}
+
+/// A run at its end.
+pub struct Finished {
+    /// The simulation.
+    pub sim: Sim,
+    /// How it ended.
+    pub verdict: Verdict,
+}
 
 impl Host {
     /// What the scheduler that `spec` names needs.
@@ -29,7 +52,9 @@ pub fn drive(sim: &mut Sim, schedulers: &mut [&mut dyn Scheduler]) -> Verdict {
                     let why = scheduler.explain(&sim.context(conn));
                     sim.explain(conn, decision, why);
                 }
-                sim.set_wake(conn, scheduler.wake());
+                if sim.wakes(conn) {
+                    sim.set_wake(conn, scheduler.wake());
+                }
                 sim.apply(conn, decision);
             }
             Pause::Observe(conn) => sim.observe(conn, &mut *schedulers[conn]),
@@ -38,15 +63,76 @@ pub fn drive(sim: &mut Sim, schedulers: &mut [&mut dyn Scheduler]) -> Verdict {
     }
 }
 
+impl Job<'_> {
+    /// Runs with `scheduler`, of which `host` says what it needs; `listeners` listen.
+    pub fn run(
+        &self,
+        scheduler: &mut dyn Scheduler,
+        host: Host,
+        listeners: Vec<Box<dyn Listener>>,
+    ) -> Result<Finished, SpecError> {
+        let mut sim = Sim::new(self.config, self.cc, self.seed)?;
+        sim.host(0, self.timed_host(host));
+        listeners.into_iter().for_each(|listener| sim.listen(listener));
+        let verdict = match &self.config.rival {
+            None => drive(&mut sim, &mut [scheduler]),
+            Some(rival) => {
+                let mut other = weftway_sched::build(&rival.scheduler)?;
+                sim.host(1, Host::of(&rival.scheduler)?);
+                drive(&mut sim, &mut [scheduler, other.as_mut()])
+            }
+        };
+        Ok(Finished { sim, verdict })
+    }
+
+    /// Runs with the scheduler that `spec` names.
+    pub fn run_named(&self, spec: &str) -> Result<Finished, SpecError> {
+        let mut scheduler = self.timed(weftway_sched::build(spec)?);
+        self.run(scheduler.as_mut(), Host::of(spec)?, Vec::new())
+    }
+
+    /// The scheduler as it is to be asked: for every packet, or once an interval.
+    pub fn timed(&self, scheduler: Box<dyn Scheduler>) -> Box<dyn Scheduler> {
+        match self.timing {
+            Some(Timing { interval: Some(epoch), mode, delay }) => {
+                Box::new(Interval::new(scheduler, epoch, mode).with_decision_delay(delay))
+            }
+            _ => scheduler,
+        }
+    }
+
+    /// An interval needs wake-ups and events, whatever the scheduler in it needs.
+    fn timed_host(&self, mut host: Host) -> Host {
+        if self.timing.is_some() {
+            (host.needs.wake, host.needs.events) = (true, true);
+        }
+        host
+    }
+
+    /// The goodput of every path alone under the same controller and seed, where that means
+    /// something; see [`measure::aggregates`].
+    pub fn singles(&self) -> Result<Singles, SpecError> {
+        if !measure::aggregates(self.config) {
+            return Ok(Singles::new());
+        }
+        (0..self.config.paths.len())
+            .map(|path| {
+                let config = measure::single(self.config, path);
+                let finished = Job { config: &config, timing: None, ..*self }.run_named("min-rtt")?;
+                let row = measure::row(&config, &finished, &[]);
+                Ok(row["goodput_mbps"].as_f64().unwrap_or(0.0))
+            })
+            .collect()
+    }
+
+    /// The figures of a finished run.
+    pub fn row(&self, finished: &Finished, singles: &[f64]) -> Row {
+        measure::row(self.config, finished, singles)
+    }
+}
+
 /// Runs `config` with registered schedulers and the given controller; the simulation at its end.
 pub fn run(config: &SimConfig, scheduler: &str, cc: &str, seed: u64) -> Result<(Sim, Verdict), SpecError> {
-    let mut sim = Sim::new(config, cc, seed)?;
-    let mut main = weftway_sched::build(scheduler)?;
-    sim.host(0, Host::of(scheduler)?);
-    let mut rival = weftway_sched::build(config.rival.as_ref().map_or("min-rtt", |rival| &rival.scheduler))?;
-    if let Some(rival) = &config.rival {
-        sim.host(1, Host::of(&rival.scheduler)?);
-    }
-    let verdict = drive(&mut sim, &mut [main.as_mut(), rival.as_mut()]);
+    let Finished { sim, verdict } = Job { config, cc, seed, timing: None }.run_named(scheduler)?;
     Ok((sim, verdict))
 }

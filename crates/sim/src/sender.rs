@@ -9,12 +9,12 @@ use weftway_path::{Bytes, Event, Hold, Instant, Path, PathId, Receipt, SendKind,
 use crate::config::{Stack, Transport};
 use crate::flight::{Flight, Flown};
 use crate::net::Net;
-use crate::outbox::Outbox;
+use crate::outbox::{Chunk, Outbox};
 use crate::pacer::Pacer;
 use crate::ranges::RangeSet;
 use crate::rate::{RateSampler, Sample};
-use crate::tap::{Note, Tap};
 use crate::tally::PathTally;
+use crate::tap::{Note, Tap};
 use crate::wire::{Data, Load, Parcel};
 use crate::{quic::Quic, tcp::Tcp};
 
@@ -27,6 +27,8 @@ pub struct Assigned {
     pub serial: u64,
     /// How the packet came to be sent.
     pub kind: SendKind,
+    /// Its payload.
+    pub bytes: u32,
 }
 
 /// What a path uses of its connection and of the network while something happens to it.
@@ -40,7 +42,7 @@ pub struct Desk<'a> {
     /// The path as schedulers see it.
     pub view: &'a mut Path,
     /// What schedulers will be told.
-    pub events: &'a mut Vec<Event>,
+    pub events: &'a mut Events,
     /// The data.
     pub outbox: &'a mut Outbox,
     /// What all controllers publish.
@@ -51,8 +53,29 @@ pub struct Desk<'a> {
     pub tally: &'a mut PathTally,
     /// Who listens.
     pub tap: &'a mut Tap,
+    /// Whether controllers read each other's shares.
+    pub coupled: bool,
     /// Whether the application has nothing more to send.
     pub app_limited: bool,
+}
+
+/// What a scheduler will be told, if it listens.
+#[derive(Clone, Debug, Default)]
+pub struct Events {
+    /// Whether it does.
+    pub wanted: bool,
+    /// In the order in which they happened.
+    pub list: Vec<Event>,
+}
+
+impl Events {
+    /// One more.
+    #[inline]
+    pub fn push(&mut self, event: Event) {
+        if self.wanted {
+            self.list.push(event);
+        }
+    }
 }
 
 /// What the path's single timer means, as in Linux (`icsk_pending`).
@@ -152,19 +175,22 @@ impl PathSender {
     /// Sends what waits, as far as window and pacer allow.
     #[inline]
     pub fn flush(&mut self, desk: &mut Desk<'_>) {
-        while let Some(&assigned) = self.queue.front() {
-            if self.pacer.release() > desk.now || !self.has_room(desk.view) {
-                break;
-            }
-            self.queue.pop_front();
-            let Some(chunk) = desk.outbox.get(assigned.chunk).copied() else {
-                // Acknowledged while it waited: nothing to send.
-                let gone = PathSender::charge(desk.transport, desk.transport.mss.get() as u32);
-                desk.view.queued = desk.view.queued.saturating_sub(gone);
-                continue;
-            };
-            desk.view.queued = desk.view.queued.saturating_sub(Self::charge(desk.transport, chunk.bytes));
+        while self.pacer.release() <= desk.now && self.has_room(desk.view) {
+            let Some((assigned, chunk)) = self.next_queued(desk) else { break };
             self.send(desk, assigned, chunk.offset, chunk.bytes);
+        }
+    }
+
+    /// Takes from the queue the first packet whose data were not acknowledged while it waited.
+    #[inline]
+    pub fn next_queued(&mut self, desk: &mut Desk<'_>) -> Option<(Assigned, Chunk)> {
+        loop {
+            let assigned = self.queue.pop_front()?;
+            desk.view.queued -= Self::charge(desk.transport, assigned.bytes);
+            let chunk = desk.outbox.get(assigned.chunk).filter(|chunk| !chunk.acked);
+            if let Some(&chunk) = chunk {
+                return Some((assigned, chunk));
+            }
         }
     }
 
@@ -181,6 +207,10 @@ impl PathSender {
         let idle = self.flight.is_empty() || desk.view.bytes_in_flight == Bytes::ZERO;
         if self.flight.is_empty() {
             self.after_idle(desk);
+        }
+        if idle {
+            // Silence counts from when something is outstanding.
+            self.last_progress = now;
         }
         let mut flown = Flown {
             sent_at: now,
@@ -236,7 +266,12 @@ impl PathSender {
             self.pacer.on_sent(desk.now, wire, rate, quantum);
         }
         let load = Load::Data(Data { index, settled: self.flight.base(), offset, bytes, sent_at: desk.now });
-        let verdict = desk.net.send(desk.now, self.data_link, wire, Parcel { conn: desk.conn, path: self.id, epoch: self.epoch, load });
+        let verdict = desk.net.send(
+            desk.now,
+            self.data_link,
+            wire,
+            Parcel { conn: desk.conn, path: self.id, epoch: self.epoch, load },
+        );
         desk.tally.on_wire(wire, verdict);
         desk.tap.note(desk.now, desk.conn, || Note::Sent { path: self.id, index, offset, bytes, verdict });
     }
@@ -284,6 +319,9 @@ impl PathSender {
             Some(rate) => rate,
             None => implied_rate(view),
         };
+        if !desk.coupled {
+            return;
+        }
         let mut share = self.cc.share();
         share.srtt = view.srtt;
         share.usable = true;

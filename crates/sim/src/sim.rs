@@ -10,7 +10,7 @@ use crate::connection::{Connection, Host, Parts, Route};
 use crate::cross::CrossSource;
 use crate::net::Net;
 use crate::sender::PathSender;
-use crate::tap::{Listener, Tap};
+use crate::tap::Listener;
 use crate::wire::{Load, Parcel};
 use crate::workload::App;
 
@@ -74,26 +74,31 @@ pub(crate) fn mix(seed: u64, component: u64) -> u64 {
     z ^ (z >> 31)
 }
 
+/// FNV-1a.
+fn hash(name: &str) -> u64 {
+    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
 /// Builds links and routes of the connections.
-struct Layout<'a> {
-    config: &'a SimConfig,
+struct Layout {
     seed: u64,
     links: Vec<Link<Parcel>>,
     owners: Vec<Option<(u8, PathId, bool)>>,
     shared: usize,
 }
 
-impl<'a> Layout<'a> {
-    fn new(config: &'a SimConfig, seed: u64) -> Self {
+impl Layout {
+    fn new(config: &SimConfig, seed: u64) -> Self {
         let links = config.shared.iter().enumerate();
         let links: Vec<_> = links.map(|(at, link)| Link::new(link, mix(seed, 0x5000 + at as u64))).collect();
         let owners = vec![None; links.len()];
-        Self { config, seed, shared: links.len(), links, owners }
+        Self { seed, shared: links.len(), links, owners }
     }
 
     fn route(&mut self, conn: u8, at: usize, path: &PathConfig) -> Route {
         let id = PathId::new(at as u8);
-        let seed = mix(self.seed, 0x1000 * (u64::from(conn) + 1) + 2 * at as u64);
+        // By name: a path alone draws what it draws beside others.
+        let seed = mix(self.seed ^ hash(&path.name), 0x1000 * (u64::from(conn) + 1));
         let data = self.links.len();
         self.links.push(Link::new(&path.data, seed));
         self.links.push(Link::new(&path.acks, mix(seed, 1)));
@@ -184,16 +189,12 @@ impl Sim {
     /// Tells connection `conn` what its scheduler needs and which transport rules go with it.
     pub fn host(&mut self, conn: usize, entry: Host) {
         self.conns[conn].host = entry;
+        self.conns[conn].events.wanted = entry.needs.events;
     }
 
-    /// Listens to every connection… of which there is one under test.
+    /// Lets `listener` listen to the connection under test.
     pub fn listen(&mut self, listener: Box<dyn Listener>) {
-        self.conns[0].tap = Tap::new(listener);
-    }
-
-    /// Gives the listener back.
-    pub fn unlisten(&mut self) -> Option<Box<dyn Listener>> {
-        self.conns[0].tap.take()
+        self.conns[0].tap.add(listener);
     }
 
     /// How many connections ask schedulers.
@@ -224,27 +225,38 @@ impl Sim {
 
     /// What its scheduler has not been told.
     pub fn events(&self, conn: usize) -> &[Event] {
-        &self.conns[conn].events
+        &self.conns[conn].events.list
     }
 
     /// Tells it, and asks when it wants to be woken.
     #[inline]
     pub fn observe(&mut self, conn: usize, scheduler: &mut dyn Scheduler) {
         let c = &mut self.conns[conn];
-        let mut events = core::mem::take(&mut c.events);
+        let mut events = core::mem::take(&mut c.events.list);
         let cx = c.context(self.now);
         for event in &events {
             scheduler.observe(&cx, event);
         }
         events.clear();
-        c.events = events;
-        self.set_wake(conn, scheduler.wake());
+        c.events.list = events;
+        if self.conns[conn].host.needs.wake {
+            self.set_wake(conn, scheduler.wake());
+        }
+    }
+
+    /// Whether connection `conn`'s scheduler asks to be woken.
+    #[inline]
+    pub fn wakes(&self, conn: usize) -> bool {
+        self.conns[conn].host.needs.wake
     }
 
     /// Wakes connection `conn`'s scheduler at `wake`.
     #[inline]
     pub fn set_wake(&mut self, conn: usize, wake: Option<Instant>) {
         let c = &mut self.conns[conn];
+        if wake.is_none() && c.wake.is_never() {
+            return;
+        }
         c.wake = wake.unwrap_or(Instant::NEVER).max(self.now);
         if !c.wake.is_never() {
             self.net.calendar.lower(c.source, c.wake);
@@ -276,14 +288,14 @@ impl Sim {
                 if conn.wants(&mut self.net, self.now) {
                     return Pause::Decide(at);
                 }
-                if !conn.events.is_empty() {
+                self.turn = None;
+                conn.end_turn(&mut self.net, self.now);
+                if !conn.events.list.is_empty() {
                     return Pause::Observe(at);
                 }
-                conn.end_turn(&mut self.net, self.now);
-                self.turn = None;
-                if self.conns[0].finished.is_some() {
-                    return Pause::Done(Verdict::Finished);
-                }
+            }
+            if self.conns[0].finished.is_some() {
+                return Pause::Done(Verdict::Finished);
             }
             let (at, source) = self.net.calendar.next();
             if at > self.limit || at.is_never() {
@@ -347,8 +359,12 @@ impl Sim {
                 return;
             }
         }
-        self.conns[at].on_parcel(&mut self.net, self.now, &parcel, delivery.ce);
-        self.turn = Some(at);
+        let conn = &mut self.conns[at];
+        conn.on_parcel(&mut self.net, self.now, &parcel, delivery.ce);
+        // Data that arrive change nothing for the sender: no turn, unless they end the run.
+        if !matches!(parcel.load, Load::Data(_)) || conn.finished.is_some() {
+            self.turn = Some(at);
+        }
     }
 
     /// Fails, heals or changes a path's links, as the world would.

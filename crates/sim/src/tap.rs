@@ -1,6 +1,8 @@
 //! Who listens to a run: golden traces, qlog, timelines. Nobody does by default, and then a note
 //! costs one branch.
 
+use std::sync::{Arc, Mutex};
+
 use weftway_cc::Signal;
 use weftway_link::Verdict;
 use weftway_path::{Decision, Instant, Offset, PathId};
@@ -93,38 +95,48 @@ pub trait Listener: Send {
     fn note(&mut self, now: Instant, conn: u8, note: &Note);
 }
 
-/// A listener, or none. A cloned simulation has none.
+/// A listener that its owner can look at afterwards.
+impl<T: Listener> Listener for Arc<Mutex<T>> {
+    fn note(&mut self, now: Instant, conn: u8, note: &Note) {
+        // A note can only be lost if an earlier one panicked.
+        if let Ok(mut listener) = self.lock() {
+            listener.note(now, conn, note);
+        }
+    }
+}
+
+/// Those who listen. A cloned simulation has none.
 #[derive(Default)]
-pub struct Tap(Option<Box<dyn Listener>>);
+pub struct Tap(Vec<Box<dyn Listener>>);
 
 impl Tap {
-    /// Listens with `listener`.
-    pub fn new(listener: Box<dyn Listener>) -> Self {
-        Self(Some(listener))
+    /// One more listens.
+    pub fn add(&mut self, listener: Box<dyn Listener>) {
+        self.0.push(listener);
     }
 
     /// Whether anybody listens.
     #[inline]
     pub fn is_on(&self) -> bool {
-        self.0.is_some()
+        !self.0.is_empty()
     }
 
     /// Takes a note if anybody listens.
     #[inline]
     pub fn note(&mut self, now: Instant, conn: u8, note: impl FnOnce() -> Note) {
-        if let Some(listener) = &mut self.0 {
-            listener.note(now, conn, &note());
+        if self.is_on() {
+            self.spread(now, conn, &note());
         }
     }
 
-    /// Gives the listener back.
-    pub fn take(&mut self) -> Option<Box<dyn Listener>> {
-        self.0.take()
+    #[cold]
+    fn spread(&mut self, now: Instant, conn: u8, note: &Note) {
+        self.0.iter_mut().for_each(|listener| listener.note(now, conn, note));
     }
 }
 
 impl Clone for Tap {
     fn clone(&self) -> Self {
-        Self(None)
+        Self::default()
     }
 }

@@ -75,6 +75,8 @@ pub struct Tcp {
     retransmits: u32,
     tlp_high_seq: Option<u64>,
     tlp_retrans: bool,
+    /// New packets left since the probe was scheduled.
+    burst: bool,
     rack: Rack,
     /// Originals below this number have been judged by RACK.
     judged: u64,
@@ -104,6 +106,7 @@ impl Default for Tcp {
             retransmits: 0,
             tlp_high_seq: None,
             tlp_retrans: false,
+            burst: false,
             rack: Rack { steps: 1, ..Rack::default() },
             judged: 0,
             resent: VecDeque::new(),
@@ -175,7 +178,15 @@ impl PathSender {
         if idle || self.timer == Timer::TailProbe || self.timer == Timer::Idle {
             self.rearm_timeout(desk);
         }
-        self.schedule_probe(desk, false);
+        self.tcp.burst = true;
+    }
+
+    /// The sender has sent what it can: a tail-loss probe is due some time after the last packet.
+    #[inline]
+    pub fn end_burst(&mut self, desk: &mut Desk<'_>) {
+        if core::mem::take(&mut self.tcp.burst) {
+            self.schedule_probe(desk, false);
+        }
     }
 
     /// Processes an acknowledgement; what to send again.

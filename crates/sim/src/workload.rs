@@ -50,7 +50,7 @@ impl App {
     pub fn new(workload: &Workload, seed: u64) -> Self {
         let remaining = match workload {
             Workload::Messages { count, .. } | Workload::RequestResponse { count, .. } => *count,
-            Workload::Stream { period, span, .. } => span.as_nanos() / period.as_nanos().max(1),
+            Workload::Stream { period, span, .. } => span.as_nanos().checked_div(period.as_nanos()).unwrap_or(1),
             _ => 0,
         };
         Self {
@@ -74,6 +74,8 @@ impl App {
         match self.workload {
             Workload::Bulk { bytes } => self.write(now, bytes.get(), None),
             Workload::Duration { .. } => self.write(now, ENDLESS, None),
+            _ if self.has_messages() && self.remaining == 0 => {}
+            Workload::Limited { bytes, .. } if bytes == Bytes::ZERO => {}
             _ => {
                 self.next_write = now;
                 self.run(now);
@@ -102,7 +104,11 @@ impl App {
             Workload::Limited { rate, bytes } => {
                 let step = bytes.get().saturating_sub(self.written).min(1200);
                 self.write(now, step, None);
-                if self.written >= bytes.get() { Instant::NEVER } else { now + rate.transmission_time(Bytes::new(step)) }
+                if self.written >= bytes.get() {
+                    Instant::NEVER
+                } else {
+                    now + rate.transmission_time(Bytes::new(step))
+                }
             }
             Workload::Messages { sizes, period, deadline, .. } => {
                 let size = self.draw(&sizes);
@@ -116,7 +122,7 @@ impl App {
                 self.count_down(now + period)
             }
             Workload::RequestResponse { bytes, .. } => {
-                self.write(now, bytes.get(), None);
+                self.write(now, bytes.get().max(1), None);
                 self.remaining = self.remaining.saturating_sub(1);
                 Instant::NEVER
             }
@@ -176,12 +182,15 @@ impl App {
         self.open.get(self.cursor).copied().filter(|message| message.start <= at)
     }
 
-    /// Everything before `to` has arrived. The next request sets out `request` later.
+    /// Everything before `to` has arrived. The next request sets out `request` later. Whether
+    /// [`App::next_event`] may have changed.
     #[inline]
-    pub fn arrived(&mut self, now: Instant, to: u64, request: Span) {
+    pub fn arrived(&mut self, now: Instant, to: u64, request: Span) -> bool {
+        let any = self.open.front().is_some_and(|message| message.end <= to);
         while self.open.front().is_some_and(|message| message.end <= to) {
             self.complete(now, request);
         }
+        any
     }
 
     fn complete(&mut self, now: Instant, request: Span) {
@@ -220,6 +229,11 @@ impl App {
     /// Messages written and not arrived.
     pub fn outstanding(&self) -> u64 {
         self.open.len() as u64
+    }
+
+    /// Whether its messages have deadlines.
+    pub fn has_deadlines(&self) -> bool {
+        matches!(self.workload, Workload::Stream { .. } | Workload::Messages { deadline: Some(_), .. })
     }
 
     /// Whether the workload is made of messages.

@@ -24,13 +24,8 @@ impl<T: Clone> Directed<T> {
     fn side(&self, down: bool) -> Option<T> {
         match self {
             Self::Both(value) => Some(value.clone()),
-            Self::Each(each) => {
-                if down {
-                    each.down.clone()
-                } else {
-                    each.up.clone()
-                }
-            }
+            Self::Each(each) if down => each.down.clone(),
+            Self::Each(each) => each.up.clone(),
         }
     }
 }
@@ -71,6 +66,8 @@ impl PathTable {
 pub(super) struct Around<'a> {
     /// The section and the name: `path`, `wifi`.
     pub at: [&'a str; 2],
+    /// `down` or `up`, where a key may have one value for each.
+    pub side: &'static str,
     /// For queues in bandwidth-delay products; `None` for a shared link, which has no round trip
     /// of its own.
     pub round_trip: Option<Span>,
@@ -78,8 +75,12 @@ pub(super) struct Around<'a> {
 }
 
 impl Around<'_> {
+    fn place(&self, fault: Fault, key: &str) -> Fault {
+        fault.key(&[self.at[0], self.at[1], key, self.side])
+    }
+
     fn fault(&self, key: &str, reason: impl Into<String>) -> Fault {
-        Fault::value(reason).key(&[self.at[0], self.at[1], key])
+        self.place(Fault::value(reason), key)
     }
 }
 
@@ -104,8 +105,8 @@ impl LinkTable {
         match (self.rate, &self.trace) {
             (Some(rate), None) => Ok(Rate::Constant(rate.get())),
             (None, Some(name)) => {
-                let [section, own] = around.at;
-                around.traces.get(name).map(Rate::Trace).map_err(|fault| fault.key(&[section, own, "trace"]))
+                let trace = around.traces.get(name);
+                trace.map(Rate::Trace).map_err(|fault| around.place(fault, "trace"))
             }
             (Some(_), Some(_)) => Err(around.fault("trace", "a trace takes the place of `rate`; give one of them")),
             (None, None) => {
@@ -172,9 +173,8 @@ impl LinkTable {
             None => Ok(None),
             Some(text::Ecn::CoDel) if codel => Ok(Some(Ecn::CoDel)),
             Some(text::Ecn::CoDel) => Err(around.fault("ecn", "this link has no CoDel; set aqm = \"codel\"")),
-            Some(text::Ecn::Above(text::Queue::Packets(n))) => Ok(Some(Ecn::Above(Limit::Packets(n.get())))),
-            Some(text::Ecn::Above(text::Queue::Bytes(n))) => Ok(Some(Ecn::Above(Limit::Bytes(n.get())))),
-            Some(text::Ecn::Above(_)) => Ok(None),
+            Some(text::Ecn::Packets(n)) => Ok(Some(Ecn::Above(Limit::Packets(n.get())))),
+            Some(text::Ecn::Bytes(n)) => Ok(Some(Ecn::Above(Limit::Bytes(n.get())))),
         }
     }
 

@@ -35,7 +35,12 @@ pub(super) fn backends(names: &OneOrMany) -> Result<Vec<String>, Fault> {
 /// Whether there is such a scheduler with such switches. A class in a Python file,
 /// `my_rules.py:MyRule`, is for Python to find.
 pub(super) fn scheduler(name: &str) -> Result<(), Fault> {
-    if name.contains(".py:") { Ok(()) } else { weftway_sched::build(name).map(drop).map_err(unclear) }
+    if name.contains(".py:") { Ok(()) } else { registered(name) }
+}
+
+/// Whether the registry has such a scheduler with such switches.
+pub(super) fn registered(name: &str) -> Result<(), Fault> {
+    weftway_sched::build(name).map(drop).map_err(unclear)
 }
 
 /// Whether there is such a controller with such switches.

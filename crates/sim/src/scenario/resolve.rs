@@ -18,7 +18,7 @@ use crate::config::{PathConfig, Rival, SimConfig, Workload};
 const TIME_LIMIT: Span = Span::from_secs(600);
 
 /// When decisions are made and have effect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Timing {
     /// One decision for so long; `None`: one for each packet.
     pub interval: Option<Span>,
@@ -33,7 +33,11 @@ pub(super) fn config(file: &File, traces: &mut Traces) -> Result<SimConfig, Faul
     let transport = transport::main(file)?;
     let workload = file.workload.workload()?;
     let paths = paths(file, ConnectionName::Main, traces)?;
-    check_count(file, paths.len())?;
+    if paths.is_empty() {
+        let help = "add one: [path.wifi] with rate and delay";
+        return Err(Fault::new(Mistake::Missing, "no path: there is nothing to send over").help(help).key(&["path"]));
+    }
+    check_count(&paths, file.transport)?;
     let main: Vec<&str> = paths.iter().map(|path| path.name.as_str()).collect();
     let links = file.link.names();
     let cross = file.cross.0.iter().map(|(name, cross)| cross.source(name, &main, &links));
@@ -64,18 +68,16 @@ pub(super) fn timing(table: &DecisionTable) -> Result<Timing, Fault> {
     })
 }
 
-fn check_count(file: &File, count: usize) -> Result<(), Fault> {
-    if count == 0 {
-        let help = "add one: [path.wifi] with rate and delay";
-        return Err(Fault::new(Mistake::Missing, "no path: there is nothing to send over").help(help).key(&["path"]));
-    }
-    if count > PathId::MAX_PATHS {
+/// Whether a connection over `transport` can have these paths.
+fn check_count(paths: &[PathConfig], transport: TransportName) -> Result<(), Fault> {
+    let count = paths.len();
+    if let Some(path) = paths.get(PathId::MAX_PATHS) {
         let reason = format!("{count} paths; a connection has at most {}", PathId::MAX_PATHS);
-        return Err(Fault::value(reason).key(&["path", &file.path.0[PathId::MAX_PATHS].0]));
+        return Err(Fault::value(reason).key(&["path", &path.name]));
     }
-    if count > 1 && file.transport == TransportName::Tcp {
+    if let (TransportName::Tcp, Some(second)) = (transport, paths.get(1)) {
         let reason = format!("TCP uses one path, and here are {count}");
-        return Err(Fault::value(reason).help("mptcp and mpquic use several").key(&["transport"]));
+        return Err(Fault::value(reason).help("mptcp and mpquic use several").key(&["path", &second.name]));
     }
     Ok(())
 }
@@ -87,13 +89,19 @@ fn paths(file: &File, connection: ConnectionName, traces: &mut Traces) -> Result
 
 fn path(file: &File, name: &str, table: &PathTable, traces: &mut Traces) -> Result<PathConfig, Fault> {
     names::section("path", name)?;
-    let mut around = Around { at: ["path", name], round_trip: Some(table.round_trip()), traces };
-    let down = file.direction == DirectionName::Download;
+    let (data, acks) = match file.direction {
+        DirectionName::Download => ("down", "up"),
+        DirectionName::Upload => ("up", "down"),
+    };
+    let mut side = |side| {
+        let round_trip = Some(table.round_trip());
+        table.link(side == "down", side == data).config(&mut Around { at: ["path", name], side, round_trip, traces })
+    };
     Ok(PathConfig {
         name: name.to_owned(),
         role: if table.role == RoleName::Backup { Role::Backup } else { Role::Active },
-        data: table.link(down, true).config(&mut around)?,
-        acks: table.link(!down, false).config(&mut around)?,
+        data: side(data)?,
+        acks: side(acks)?,
         via: table.via.as_ref().map(|via| link(file, name, via)).transpose()?,
         presence: table.present.as_deref().map_or(Ok(Vec::new()), |windows| presence(windows, name))?,
     })
@@ -120,7 +128,7 @@ fn presence(windows: &[Window], name: &str) -> Result<Vec<Instant>, Fault> {
 fn shared(file: &File, traces: &mut Traces) -> Result<Vec<weftway_link::LinkConfig>, Fault> {
     let links = file.link.0.iter().map(|(name, table)| {
         names::section("link", name)?;
-        table.config(&mut Around { at: ["link", name], round_trip: None, traces })
+        table.config(&mut Around { at: ["link", name], side: "", round_trip: None, traces })
     });
     links.collect()
 }
@@ -141,9 +149,10 @@ fn rival(file: &File, traces: &mut Traces) -> Result<Option<Rival>, Fault> {
         let help = "give its paths connection = \"rival\"";
         return Err(Fault::new(Mistake::Missing, "the rival has no path").help(help).key(&["rival"]));
     }
+    check_count(&paths, table.transport.unwrap_or(file.transport))?;
     let scheduler = table.scheduler.clone().unwrap_or_else(|| "min-rtt".to_owned());
     let cc = table.cc.clone().unwrap_or_else(|| "cubic".to_owned());
-    names::scheduler(&scheduler).map_err(|fault| fault.key(&["rival", "scheduler"]))?;
+    names::registered(&scheduler).map_err(|fault| fault.key(&["rival", "scheduler"]))?;
     names::controller(&cc).map_err(|fault| fault.key(&["rival", "cc"]))?;
     let start = table.start.map_or(Instant::ZERO, super::links::instant);
     Ok(Some(Rival { transport: transport::rival(file, table.transport)?, paths, cc, scheduler, start }))

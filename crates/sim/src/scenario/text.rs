@@ -120,8 +120,10 @@ impl FromText for Queue {
 pub(super) enum Ecn {
     /// Where CoDel would drop it.
     CoDel,
-    /// When more than this waits.
-    Above(Queue),
+    /// When more packets than this wait.
+    Packets(Packets),
+    /// When more bytes than this wait.
+    Bytes(Size),
 }
 
 impl FromText for Ecn {
@@ -130,7 +132,8 @@ impl FromText for Ecn {
 
     fn read(text: &str) -> Result<Self, String> {
         match Queue::read(text) {
-            Ok(queue @ (Queue::Packets(_) | Queue::Bytes(_))) => Ok(Self::Above(queue)),
+            Ok(Queue::Packets(n)) => Ok(Self::Packets(n)),
+            Ok(Queue::Bytes(n)) => Ok(Self::Bytes(n)),
             _ if text.trim() == "codel" => Ok(Self::CoDel),
             _ => Err(format!("expected \"codel\", \"20 packets\" or \"30 kB\", found \"{text}\"")),
         }

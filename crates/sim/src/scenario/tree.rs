@@ -123,21 +123,25 @@ impl Node {
 }
 
 impl fmt::Display for Node {
-    /// As a person would name it: a text without its quotes, anything else as in TOML.
+    /// As `--set` takes it: a text without its quotes, anything else as in TOML.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.value {
             Value::Text(text) => f.write_str(text),
-            Value::Whole(number) => write!(f, "{number}"),
-            Value::Real(number) => write!(f, "{number}"),
-            Value::Flag(flag) => write!(f, "{flag}"),
-            Value::List(items) => {
-                let items: Vec<String> = items.iter().map(Self::to_string).collect();
-                write!(f, "[{}]", items.join(", "))
-            }
+            _ => self.toml().fmt(f),
+        }
+    }
+}
+
+impl Node {
+    fn toml(&self) -> toml::Value {
+        match &self.value {
+            Value::Text(text) => toml::Value::String(text.clone()),
+            Value::Whole(number) => toml::Value::Integer(*number),
+            Value::Real(number) => toml::Value::Float(*number),
+            Value::Flag(flag) => toml::Value::Boolean(*flag),
+            Value::List(items) => toml::Value::Array(items.iter().map(Self::toml).collect()),
             Value::Table(entries) => {
-                let entries: Vec<String> =
-                    entries.iter().map(|entry| format!("{} = {}", entry.key, entry.node)).collect();
-                write!(f, "{{ {} }}", entries.join(", "))
+                toml::Value::Table(entries.iter().map(|entry| (entry.key.clone(), entry.node.toml())).collect())
             }
         }
     }

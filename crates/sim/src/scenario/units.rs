@@ -29,7 +29,11 @@ pub(super) trait Dimension: Copy {
 }
 
 macro_rules! dimension {
-    ($(#[$doc:meta])* $name:ident($value:ty) = $make:expr; $what:literal, $example:literal, $range:literal, $units:expr $(, most $most:expr)?) => {
+    (
+        $(#[$doc:meta])*
+        $name:ident($value:ty) = $make:expr;
+        $what:literal, $example:literal, $range:literal, $units:expr $(, most $most:expr)?
+    ) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
         pub(super) struct $name;
@@ -73,7 +77,8 @@ const TYPED: &[(&str, &str)] = &[
 
 dimension! {
     /// A length of time, in nanoseconds.
-    InTime(Span) = Span::from_nanos; "a time", "10 ms", "5 ms..25 ms", &[
+    InTime(Span) = Span::from_nanos;
+    "a time", "10 ms", "5 ms..25 ms", &[
         ("ns", 1),
         ("us", 1_000),
         ("µs", 1_000),
@@ -85,7 +90,8 @@ dimension! {
 }
 dimension! {
     /// A rate, in bits per second.
-    InRate(BitRate) = BitRate::from_bps; "a rate", "30 Mbit/s", "5 Mbit/s..20 Mbit/s", &[
+    InRate(BitRate) = BitRate::from_bps;
+    "a rate", "30 Mbit/s", "5 Mbit/s..20 Mbit/s", &[
         ("bit/s", 1),
         ("kbit/s", 1_000),
         ("Mbit/s", 1_000_000),
@@ -96,19 +102,23 @@ dimension! {
 }
 dimension! {
     /// A number of bytes.
-    InBytes(Bytes) = Bytes::new; "a size", "64 KiB", "16 KiB..64 KiB", SIZES
+    InBytes(Bytes) = Bytes::new;
+    "a size", "64 KiB", "16 KiB..64 KiB", SIZES
 }
 dimension! {
     /// A number of packets.
-    InPackets(u64) = core::convert::identity; "a number of packets", "100 packets", "10 packets..100 packets", &[("packets", 1), ("packet", 1)]
+    InPackets(u64) = core::convert::identity;
+    "a number of packets", "100 packets", "10 packets..100 packets", &[("packets", 1), ("packet", 1)]
 }
 dimension! {
     /// A share of a whole, in thousand-millionths.
-    InShare(f64) = |billionths| billionths as f64 / 1e9; "a share", "0.5 %", "0 %..2 %", &[("%", 10_000_000)], most 1_000_000_000
+    InShare(f64) = |billionths| billionths as f64 / 1e9;
+    "a share", "0.5 %", "0 %..2 %", &[("%", 10_000_000)], most 1_000_000_000
 }
 dimension! {
     /// A multiple of the bandwidth-delay product, in thousandths.
-    InBdp(u64) = core::convert::identity; "a queue in bandwidth-delay products", "1 BDP", "1 BDP..2 BDP", &[("BDP", 1000)]
+    InBdp(u64) = core::convert::identity;
+    "a queue in bandwidth-delay products", "1 BDP", "1 BDP..2 BDP", &[("BDP", 1000)]
 }
 
 /// A length of time.

@@ -34,6 +34,10 @@ pub(super) fn axes(root: &Node) -> Result<Vec<Axis>, Fault> {
     let entries = root.get(&["vary"]).map_or(&[][..], Node::entries);
     let axes = entries.iter().filter(|entry| !matches!(entry.key.as_str(), "scheduler" | "cc"));
     let axes = axes.map(|entry| Axis::new(root, entry)).collect::<Result<Vec<_>, _>>()?;
+    let keys: Vec<&String> = axes.iter().flat_map(|axis| &axis.keys).collect();
+    if let Some(twice) = keys.iter().enumerate().find_map(|(n, key)| keys[..n].contains(key).then_some(key)) {
+        return Err(Fault::new(Mistake::Key, format!("`{twice}` is varied twice")).key(&["vary"]));
+    }
     let count = axes.iter().try_fold(1usize, |count, axis| count.checked_mul(axis.points.len()));
     if count.is_none_or(|count| count > MOST) {
         return Err(Fault::value(format!("more than {MOST} combinations")).key(&["vary"]));
@@ -105,9 +109,11 @@ fn split(keys: &str) -> Vec<String> {
 /// Whether `key` may be varied.
 fn check(root: &Node, key: &str) -> Result<(), Fault> {
     let path: Vec<&str> = key.split('.').collect();
-    if !VARIABLE.contains(&path[0]) || path.iter().any(|part| part.is_empty()) {
-        let fault = Fault::unknown(Mistake::Key, "key to vary", path[0], VARIABLE);
-        return Err(if key.is_empty() { Fault::new(Mistake::Key, "an empty key") } else { fault });
+    if path.iter().any(|part| part.is_empty()) {
+        return Err(Fault::new(Mistake::Key, format!("`{key}` is no path of keys")));
+    }
+    if !VARIABLE.contains(&path[0]) {
+        return Err(Fault::unknown(Mistake::Key, "key to vary", path[0], VARIABLE));
     }
     exists(root, &path)
 }

@@ -217,6 +217,10 @@ fn values_of_vary_are_checked_where_they_are() {
     assert_eq!(told(&error(&text)).0, Mistake::Key);
     let text = format!("{PLAIN}[vary]\n\"path.wifi.loss, path.lte.loss\" = [[\"1 %\"]]\n");
     assert_eq!(told(&error(&text)).3, "expected a list of 2 values, one for each key");
+    let text = format!(
+        "{PLAIN}[vary]\n\"path.wifi.loss\" = [\"1 %\"]\n\"path.wifi.loss, path.lte.loss\" = [[\"1 %\", \"1 %\"]]\n"
+    );
+    assert_eq!(told(&error(&text)).3, "`path.wifi.loss` is varied twice");
     let text = format!("scheduler = \"ecf\"\n{PLAIN}[vary]\nscheduler = [\"blest\"]\n");
     assert_eq!(told(&error(&text)).1, 15);
 }
@@ -258,6 +262,22 @@ fn trace_files() {
     fs::write(folder.0.join("up.trace"), "1\n2\n4\n").unwrap();
     let second = Scenario::load(&file, &[]).unwrap();
     assert_ne!(first.hash(), second.hash(), "the content of a trace decides results");
+}
+
+#[test]
+fn a_mistake_in_one_direction_is_shown_there() {
+    let text = plain("\"5 Mbit/s\"", "\"0 Mbit/s\"");
+    // `up` is the second of the two values in line 8.
+    assert_eq!(
+        told(&error(&text)),
+        (
+            Mistake::Value,
+            8,
+            35,
+            "at this rate nothing is ever sent | raise it in `schedule`, leave the path out, or fail it with `present`"
+                .to_owned()
+        )
+    );
 }
 
 #[test]

@@ -184,7 +184,9 @@ fn variants_are_all_combinations() {
 
 #[test]
 fn labels_as_sets_give_the_same_variant() {
-    let text = format!("{PLAIN}[vary]\n\"path.wifi.loss\" = [\"0 %\", \"1 %\"]\ntransport = [\"mptcp\", \"mpquic\"]\n");
+    let text = format!(
+        "{PLAIN}[vary]\n\"path.wifi.loss\" = [\"0 %\", \"1 %\"]\ntransport = [\"mptcp\", \"mpquic\"]\n\"path.lte.rate\" = [{{ down = \"9 Mbit/s\", up = \"2 Mbit/s\" }}, \"3 Mbit/s\"]\n"
+    );
     for variant in parse(&text).unwrap().variants().unwrap() {
         let sets: Vec<String> = variant.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let sets: Vec<&str> = sets.iter().map(String::as_str).collect();

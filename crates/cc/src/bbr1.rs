@@ -1,0 +1,443 @@
+//! BBR version 1: paces at the bottleneck's rate instead of reacting to loss.
+//!
+//! ```text
+//! bw      = largest delivery rate of 10 round trips      rtt = smallest of 10 s
+//! pacing  = pacing_gain · bw · 99 %                      cwnd = cwnd_gain · bw · rtt + 3 bursts
+//!
+//! STARTUP     both gains 2/ln 2                 until bw grew by < 25 % in 3 rounds
+//!    ↓
+//! DRAIN       pacing gain ln 2 / 2              until in flight ≤ bw · rtt
+//!    ↓
+//! PROBE_BW    cwnd gain 2; pacing gain, an rtt each: 5/4 3/4 1 1 1 1 1 1, from a random phase
+//!    ↕
+//! PROBE_RTT   cwnd 4 packets for 200 ms and a round; after 10 s without a smaller or equal rtt
+//! ```
+//!
+//! The first round of a loss recovery sends a packet for each delivered; its end restores the
+//! window. The model itself ignores loss, unless a policer shows (`bbr1/policer.rs`). The window
+//! holds more where ACKs come in bunches (`bbr1/aggregation.rs`). The modes are in `bbr1/model.rs`.
+//!
+//! Reference: Cardwell et al., "BBR: Congestion-Based Congestion Control", ACM Queue 14(5), 2016;
+//! Linux 5.x `net/ipv4/tcp_bbr.c`.
+//! State: the two filters, the mode and its timers, the policer's and the aggregation's estimate.
+//! Switch `form`: `xquic` takes the constants of XQUIC.
+//! Departures: bandwidth in bits/s, not packets/µs, so that short packets count by their bytes.
+//! Every RTT sample may refresh an expired minimum, delayed ACK or not. Packets in flight have
+//! left the pacer, so none is taken back for it (`bbr_packets_in_net_at_edt`). Any start after
+//! idleness counts as limited by the application.
+
+mod aggregation;
+mod model;
+mod policer;
+
+use rand_core::SeedableRng;
+use rand_pcg::Pcg32;
+use weftway_path::spec::Param;
+use weftway_path::{BitRate, Bytes, Instant, PathId, Recovery, Span};
+
+use crate::max_filter::MaxFilter;
+use crate::registry::Entry;
+use crate::window::{LARGEST, is_timeout};
+use crate::{Acked, Congestion, Controller, Flavour, Sent, Setup, Share, Siblings, Signal, send_quantum};
+use aggregation::Aggregation;
+use policer::Policer;
+
+pub(crate) const ENTRY: Entry = Entry {
+    name: "bbr1",
+    aliases: &["bbr", "bbrv1"],
+    version: 1,
+    summary: "paces at the largest delivery rate seen, with twice the bandwidth-delay product in flight",
+    reference: "Cardwell et al., ACM Queue 14(5), 2016; Linux net/ipv4/tcp_bbr.c",
+    coupled: false,
+    paced: true,
+    params: &[Param {
+        name: "form",
+        default: "linux",
+        values: "linux | xquic",
+        doc: "xquic: window gain 2.5, pipe full below 10 % growth, PROBE_RTT for 100 ms at 3/4 of the product",
+    }],
+    build: |params, setup| {
+        let form = params.choice("form", &[("linux", LINUX), ("xquic", XQUIC)])?;
+        Ok(Box::new(Bbr1::new(form, setup)))
+    },
+};
+
+/// Gains are in 256ths (`BBR_UNIT`).
+const UNIT: u64 = 256;
+/// 2/ln 2, the least gain that doubles the rate each round (`bbr_high_gain`, rounded up).
+const HIGH_GAIN: u64 = UNIT * 2885 / 1000 + 1;
+/// Its inverse, which drains in one round what STARTUP queued.
+const DRAIN_GAIN: u64 = UNIT * 1000 / 2885;
+/// The phases of PROBE_BW: probe, drain what probing queued, cruise.
+const CYCLE: [u64; 8] = [UNIT * 5 / 4, UNIT * 3 / 4, UNIT, UNIT, UNIT, UNIT, UNIT, UNIT];
+/// PROBE_BW begins in any phase but the draining one (`bbr_cycle_rand`).
+const CYCLE_STARTS: u64 = 7;
+/// Rounds that the bandwidth filter remembers: a cycle and two.
+const BW_ROUNDS: u64 = 10;
+/// How long a smallest RTT is trusted.
+const MIN_RTT_WINDOW: Span = Span::from_secs(10);
+/// Packets that keep a path busy when every second one is acknowledged (`bbr_cwnd_min_target`).
+const LEAST: u64 = 4;
+/// The window that is safe before any RTT sample (RFC 6928).
+const INITIAL: u64 = 10;
+/// Rounds without growth after which the pipe is full.
+const FULL_ROUNDS: u32 = 3;
+/// Pacing stays 1 % below the estimate, so that queues drain.
+const MARGIN: (u64, u64) = (99, 100);
+/// Below this rate a burst is a single packet (`bbr_min_tso_rate`).
+const SLOW: BitRate = BitRate::from_bps(1_200_000);
+/// A burst is at most this many packets when the window budgets for it (`bbr_tso_segs_goal`).
+const BURST_MOST: u64 = 127;
+/// The RTT that sets the first pacing rate while none is known.
+const NOMINAL_RTT: Span = Span::from_millis(1);
+
+/// The constants in which implementations differ.
+#[derive(Clone, Copy, Debug)]
+struct Form {
+    /// The window in PROBE_BW, in 256ths of the bandwidth-delay product.
+    cwnd_gain: u64,
+    /// Growth that shows that the pipe is not full, in 256ths.
+    full_growth: u64,
+    probe_rtt: Span,
+    /// The share of the product that PROBE_RTT leaves in flight, in 256ths.
+    probe_rtt_gain: u64,
+}
+
+const LINUX: Form =
+    Form { cwnd_gain: 2 * UNIT, full_growth: UNIT * 5 / 4, probe_rtt: Span::from_millis(200), probe_rtt_gain: 0 };
+const XQUIC: Form = Form {
+    cwnd_gain: UNIT * 5 / 2,
+    full_growth: UNIT * 11 / 10,
+    probe_rtt: Span::from_millis(100),
+    probe_rtt_gain: UNIT * 3 / 4,
+};
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Mode {
+    Startup,
+    Drain,
+    ProbeBw,
+    ProbeRtt,
+}
+
+/// Packet-timed round trips.
+#[derive(Clone, Copy, Debug, Default)]
+struct Round {
+    count: u64,
+    /// What was delivered when the round began; a packet sent since then ends it.
+    began: Bytes,
+    /// Whether this ACK began one.
+    start: bool,
+}
+
+/// Whether STARTUP has filled the pipe.
+#[derive(Clone, Copy, Debug, Default)]
+struct FullPipe {
+    bw: u64,
+    rounds: u32,
+    reached: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Cycle {
+    index: usize,
+    began: Instant,
+}
+
+/// The end of a PROBE_RTT.
+#[derive(Clone, Copy, Debug, Default)]
+struct ProbeRtt {
+    done: Option<Instant>,
+    round_done: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Bbr1 {
+    path: PathId,
+    flavour: Flavour,
+    mss: u64,
+    form: Form,
+    rng: Pcg32,
+    mode: Mode,
+    /// In packets.
+    cwnd: u64,
+    ssthresh: Bytes,
+    /// The window to restore after a recovery or PROBE_RTT.
+    prior_cwnd: u64,
+    pacing: BitRate,
+    pacing_gain: u64,
+    cwnd_gain: u64,
+    has_seen_rtt: bool,
+    bw: MaxFilter,
+    min_rtt: Option<Span>,
+    min_rtt_stamp: Instant,
+    round: Round,
+    full: FullPipe,
+    cycle: Cycle,
+    probe_rtt: ProbeRtt,
+    /// Packets sent from the first to the last of these counts of delivery are limited by
+    /// PROBE_RTT, and say nothing about the path.
+    limited: Option<(Bytes, Bytes)>,
+    idle_restart: bool,
+    recovery: Recovery,
+    conserving: bool,
+    policer: Policer,
+    aggregation: Aggregation,
+}
+
+impl Bbr1 {
+    fn new(form: Form, setup: &Setup) -> Self {
+        let mss = setup.mss.get().clamp(1, LARGEST >> 8);
+        let mut bbr = Self {
+            path: setup.path,
+            flavour: setup.flavour,
+            mss,
+            form,
+            rng: Pcg32::seed_from_u64(setup.seed),
+            mode: Mode::Startup,
+            cwnd: 0,
+            ssthresh: Bytes::MAX,
+            prior_cwnd: 0,
+            pacing: BitRate::ZERO,
+            pacing_gain: HIGH_GAIN,
+            cwnd_gain: HIGH_GAIN,
+            has_seen_rtt: false,
+            bw: MaxFilter::new(BW_ROUNDS),
+            min_rtt: setup.rtt,
+            min_rtt_stamp: setup.now,
+            round: Round::default(),
+            full: FullPipe::default(),
+            cycle: Cycle::default(),
+            probe_rtt: ProbeRtt::default(),
+            limited: None,
+            idle_restart: false,
+            recovery: Recovery::Open,
+            conserving: false,
+            policer: Policer::new(setup.now),
+            aggregation: Aggregation::new(setup.now),
+        };
+        bbr.set_cwnd(setup.initial_window);
+        bbr.pace_by_rtt(setup.rtt.unwrap_or(Span::ZERO));
+        bbr
+    }
+
+    fn max_bw(&self) -> BitRate {
+        BitRate::from_bps(self.bw.get())
+    }
+
+    fn bandwidth(&self) -> BitRate {
+        self.policer.rate().unwrap_or(self.max_bw())
+    }
+
+    fn packets(&self, bytes: Bytes) -> u64 {
+        bytes.get().min(LARGEST).div_ceil(self.mss)
+    }
+
+    /// gain · bw · rtt in packets, rounded up.
+    fn bdp(&self, bw: BitRate, gain: u64) -> u64 {
+        match self.min_rtt {
+            Some(rtt) => (bw.bdp(rtt).get().min(LARGEST) * gain / UNIT).div_ceil(self.mss),
+            None => INITIAL,
+        }
+    }
+
+    fn burst_packets(&self) -> u64 {
+        (self.send_quantum().get() / self.mss).min(BURST_MOST)
+    }
+
+    /// Adds room for three bursts in the hosts, rounds up to an even number for delayed ACKs, and
+    /// lets the probing phase exceed even the smallest product.
+    fn with_bursts(&self, packets: u64) -> u64 {
+        let even = (packets + 3 * self.burst_packets()).next_multiple_of(2);
+        if self.mode == Mode::ProbeBw && self.cycle.index == 0 { even + 2 } else { even }
+    }
+
+    fn target_in_flight(&self, gain: u64) -> u64 {
+        self.with_bursts(self.bdp(self.max_bw(), gain))
+    }
+
+    /// In flight when the next burst leaves.
+    fn in_flight_at_departure(&self, in_flight: Bytes) -> u64 {
+        let burst = if self.pacing_gain > UNIT { self.burst_packets() } else { 0 };
+        self.packets(in_flight) + burst
+    }
+
+    fn probe_rtt_cwnd(&self) -> u64 {
+        match self.form.probe_rtt_gain {
+            0 => LEAST,
+            gain => self.bdp(self.bandwidth(), gain).max(LEAST),
+        }
+    }
+
+    fn rate_for(bw: BitRate, gain: u64) -> BitRate {
+        bw.mul_div(gain * MARGIN.0, UNIT * MARGIN.1)
+    }
+
+    /// The first rate: the window in an RTT, times the high gain.
+    fn pace_by_rtt(&mut self, srtt: Span) {
+        self.has_seen_rtt = !srtt.is_zero();
+        let rtt = if self.has_seen_rtt { srtt.max(Span::from_micros(1)) } else { NOMINAL_RTT };
+        self.pacing = Self::rate_for(BitRate::of(Bytes::new(self.cwnd * self.mss), rtt), HIGH_GAIN);
+    }
+
+    fn pace(&mut self, gain: u64) {
+        let rate = Self::rate_for(self.bandwidth(), gain);
+        if self.full.reached || rate > self.pacing {
+            self.pacing = rate;
+        }
+    }
+
+    fn save_cwnd(&mut self) {
+        self.prior_cwnd = if self.recovery < Recovery::Recovery && self.mode != Mode::ProbeRtt {
+            self.cwnd
+        } else {
+            self.prior_cwnd.max(self.cwnd)
+        };
+    }
+
+    fn update_cwnd(&mut self, acked: &Acked) {
+        let newly = self.packets(acked.bytes);
+        if newly > 0 {
+            let (cwnd, conserving) = self.recover_or_restore(acked, newly);
+            self.cwnd = if conserving { cwnd } else { self.approach_target(acked, cwnd, newly) };
+        }
+        if self.mode == Mode::ProbeRtt {
+            self.cwnd = self.cwnd.min(self.probe_rtt_cwnd());
+        }
+        self.cwnd = self.in_limits(self.cwnd);
+    }
+
+    fn in_limits(&self, cwnd: u64) -> u64 {
+        // RFC 9002 §7.2 keeps two packets; Linux falls to one.
+        let least = if self.flavour == Flavour::Quic { 2 } else { 1 };
+        cwnd.min(LARGEST / self.mss).max(least)
+    }
+
+    /// An ACK for P packets lets at most 2 P leave; in the first round of a recovery, P.
+    fn recover_or_restore(&mut self, acked: &Acked, newly: u64) -> (u64, bool) {
+        let mut cwnd = self.cwnd.saturating_sub(self.packets(acked.lost)).max(1);
+        let conserved = self.packets(acked.bytes_in_flight) + newly;
+        if acked.recovery == Recovery::Recovery && self.recovery != Recovery::Recovery {
+            self.conserving = true;
+            self.round.began = acked.delivered;
+            cwnd = conserved;
+        } else if self.recovery >= Recovery::Recovery && acked.recovery < Recovery::Recovery {
+            self.conserving = false;
+            cwnd = cwnd.max(self.prior_cwnd);
+        }
+        self.recovery = acked.recovery;
+        if self.conserving { (cwnd.max(conserved), true) } else { (cwnd, false) }
+    }
+
+    fn approach_target(&self, acked: &Acked, cwnd: u64, newly: u64) -> u64 {
+        let bw = self.bandwidth();
+        let extra = if self.full.reached { self.aggregation.extra(bw) / self.mss } else { 0 };
+        let target = self.with_bursts(self.bdp(bw, self.cwnd_gain) + extra);
+        let next = if self.full.reached {
+            (cwnd + newly).min(target)
+        } else if cwnd < target || acked.delivered.get() < INITIAL * self.mss {
+            cwnd + newly
+        } else {
+            cwnd
+        };
+        next.max(LEAST)
+    }
+}
+
+impl Controller for Bbr1 {
+    fn on_sent(&mut self, sent: &Sent) {
+        if !sent.after_idle {
+            return;
+        }
+        self.idle_restart = true;
+        self.aggregation.restart(sent.now);
+        match self.mode {
+            // No faster than the estimate: there is no queue of ours to compete with.
+            Mode::ProbeBw => self.pace(UNIT),
+            Mode::ProbeRtt => self.check_probe_rtt_done(sent.now),
+            Mode::Startup | Mode::Drain => {}
+        }
+    }
+
+    fn on_acked(&mut self, acked: &Acked, _: Siblings<'_>) {
+        self.update_model(acked);
+        if !self.has_seen_rtt && !acked.srtt.is_zero() {
+            self.pace_by_rtt(acked.srtt);
+        }
+        self.pace(self.pacing_gain);
+        self.update_cwnd(acked);
+    }
+
+    fn on_congestion(&mut self, congestion: &Congestion, _: Siblings<'_>) {
+        self.save_cwnd();
+        if !is_timeout(congestion.signal) {
+            return;
+        }
+        self.full.bw = 0;
+        self.round.start = true;
+        self.policer.count_lost(congestion.lost);
+        let verdict = self.policer.on_timeout(congestion.now, self.mode == Mode::ProbeBw);
+        self.heed(verdict, congestion.now);
+        if congestion.signal == Signal::Timeout {
+            self.recovery = Recovery::Loss;
+        }
+        if self.flavour == Flavour::Quic {
+            self.cwnd = LEAST;
+        }
+    }
+
+    fn on_spurious(&mut self, now: Instant) {
+        self.full.bw = 0;
+        self.full.rounds = 0;
+        self.policer.reset(now);
+    }
+
+    fn on_penalty(&mut self) {
+        self.cwnd = (self.cwnd / 2).max(LEAST);
+    }
+
+    fn cwnd(&self) -> Bytes {
+        Bytes::new(self.cwnd * self.mss)
+    }
+
+    fn set_cwnd(&mut self, cwnd: Bytes) {
+        self.cwnd = self.in_limits(self.packets(cwnd));
+    }
+
+    fn ssthresh(&self) -> Bytes {
+        self.ssthresh
+    }
+
+    fn pacing_rate(&self) -> Option<BitRate> {
+        Some(self.pacing)
+    }
+
+    fn send_quantum(&self) -> Bytes {
+        let least = if self.pacing < SLOW { 1 } else { 2 };
+        send_quantum(self.pacing, Bytes::new(self.mss), least)
+    }
+
+    fn owns_recovery(&self) -> bool {
+        true
+    }
+
+    fn share(&self) -> Share {
+        Share {
+            path: self.path,
+            cwnd: self.cwnd(),
+            mss: Bytes::new(self.mss),
+            srtt: Span::ZERO,
+            inter_loss: Bytes::ZERO,
+            bandwidth: self.bandwidth(),
+            steady: self.full.reached && self.mode != Mode::Drain,
+            usable: true,
+        }
+    }
+
+    fn snapshot(&self) -> String {
+        format!("{:?} {} cwnd {} bw {} min_rtt {:?}", self.mode, self.cycle.index, self.cwnd, self.bandwidth(), self.min_rtt)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,170 @@
+//! BBR's model of the path and its modes: what each ACK changes (`bbr_update_model`).
+
+use rand_core::Rng;
+use weftway_path::{BitRate, Bytes, Instant};
+
+use super::policer::{Interval, Verdict};
+use super::{Bbr1, CYCLE, CYCLE_STARTS, Cycle, DRAIN_GAIN, FULL_ROUNDS, FullPipe, HIGH_GAIN, MIN_RTT_WINDOW, Mode};
+use super::{ProbeRtt, Round, UNIT};
+use crate::Acked;
+
+impl Bbr1 {
+    fn is_app_limited(&self, acked: &Acked) -> bool {
+        let probing = |(from, to)| (from..=to).contains(&acked.prior_delivered);
+        acked.app_limited || self.limited.is_some_and(probing)
+    }
+
+    pub(super) fn update_model(&mut self, acked: &Acked) {
+        self.round.start = false;
+        self.policer.count_lost(acked.lost);
+        if let Some(rate) = acked.rate {
+            self.update_round(acked);
+            self.watch_for_policer(acked);
+            if !self.is_app_limited(acked) || rate.as_bps() >= self.bw.get() {
+                self.bw.add(self.round.count, rate.as_bps());
+            }
+            let (cwnd, bw) = (self.cwnd * self.mss, self.bandwidth());
+            self.aggregation.on_acked(acked, self.round.start, bw, (cwnd, self.mss));
+        }
+        if self.mode == Mode::ProbeBw && self.is_phase_over(acked) {
+            self.next_phase(acked.now);
+        }
+        self.check_full_pipe(acked);
+        self.check_drain(acked);
+        self.update_min_rtt(acked);
+        self.update_gains();
+    }
+
+    fn update_round(&mut self, acked: &Acked) {
+        if acked.prior_delivered >= self.round.began {
+            self.round = Round { count: self.round.count + 1, began: acked.delivered, start: true };
+            self.conserving = false;
+        }
+    }
+
+    fn watch_for_policer(&mut self, acked: &Acked) {
+        let interval = Interval {
+            now: acked.now,
+            delivered: acked.delivered.get(),
+            lossy: acked.lost > Bytes::ZERO,
+            round_start: self.round.start,
+            app_limited: self.is_app_limited(acked),
+            probing: self.mode == Mode::ProbeBw,
+        };
+        let verdict = self.policer.on_interval(&interval);
+        self.heed(verdict, acked.now);
+    }
+
+    pub(super) fn heed(&mut self, verdict: Verdict, now: Instant) {
+        match verdict {
+            Verdict::Nothing => {}
+            Verdict::Policed => self.pacing_gain = UNIT,
+            Verdict::Expired => self.enter_probe_bw(now),
+        }
+    }
+
+    pub(super) fn is_phase_over(&self, acked: &Acked) -> bool {
+        let elapsed = acked.now.since(self.cycle.began);
+        let full_length = self.min_rtt.is_some_and(|rtt| elapsed > rtt);
+        let in_flight = self.in_flight_at_departure(acked.prior_in_flight);
+        match self.pacing_gain.cmp(&UNIT) {
+            core::cmp::Ordering::Equal => full_length,
+            // A small buffer may not hold what this phase wants in flight.
+            core::cmp::Ordering::Greater => {
+                full_length && (acked.lost > Bytes::ZERO || in_flight >= self.target_in_flight(self.pacing_gain))
+            }
+            core::cmp::Ordering::Less => full_length || in_flight <= self.target_in_flight(UNIT),
+        }
+    }
+
+    fn next_phase(&mut self, now: Instant) {
+        self.cycle = Cycle { index: (self.cycle.index + 1) % CYCLE.len(), began: now };
+    }
+
+    pub(super) fn enter_probe_bw(&mut self, now: Instant) {
+        self.mode = Mode::ProbeBw;
+        let back = (u64::from(self.rng.next_u32()) * CYCLE_STARTS) >> 32;
+        self.cycle.index = CYCLE.len() - 1 - back as usize;
+        self.next_phase(now);
+    }
+
+    fn check_full_pipe(&mut self, acked: &Acked) {
+        if self.full.reached || !self.round.start || self.is_app_limited(acked) {
+            return;
+        }
+        let enough = BitRate::from_bps(self.full.bw).mul_div(self.form.full_growth, UNIT);
+        if self.max_bw() >= enough {
+            self.full = FullPipe { bw: self.bw.get(), rounds: 0, reached: false };
+        } else {
+            self.full.rounds += 1;
+            self.full.reached = self.full.rounds >= FULL_ROUNDS;
+        }
+    }
+
+    fn check_drain(&mut self, acked: &Acked) {
+        if self.mode == Mode::Startup && self.full.reached {
+            self.mode = Mode::Drain;
+            self.ssthresh = Bytes::new(self.target_in_flight(UNIT).saturating_mul(self.mss));
+        }
+        if self.mode == Mode::Drain
+            && self.in_flight_at_departure(acked.bytes_in_flight) <= self.target_in_flight(UNIT)
+        {
+            self.enter_probe_bw(acked.now);
+        }
+    }
+
+    fn update_min_rtt(&mut self, acked: &Acked) {
+        let expired = acked.now > self.min_rtt_stamp + MIN_RTT_WINDOW;
+        if let Some(rtt) = acked.rtt
+            && (expired || self.min_rtt.is_none_or(|least| rtt <= least))
+        {
+            self.min_rtt = Some(rtt);
+            self.min_rtt_stamp = acked.now;
+        }
+        if expired && !self.idle_restart && self.mode != Mode::ProbeRtt {
+            self.mode = Mode::ProbeRtt;
+            self.save_cwnd();
+            self.probe_rtt.done = None;
+            self.limited = None;
+        }
+        if self.mode == Mode::ProbeRtt {
+            self.probe(acked);
+        }
+        if acked.bytes > Bytes::ZERO {
+            self.idle_restart = false;
+        }
+    }
+
+    /// Holds PROBE_RTT for its time and one round from when few packets are in flight.
+    fn probe(&mut self, acked: &Acked) {
+        let from = self.limited.map_or(acked.delivered, |(from, _)| from);
+        self.limited = Some((from, acked.delivered + acked.bytes_in_flight));
+        if self.probe_rtt.done.is_some() {
+            self.probe_rtt.round_done |= self.round.start;
+            if self.probe_rtt.round_done {
+                self.check_probe_rtt_done(acked.now);
+            }
+        } else if self.packets(acked.bytes_in_flight) <= self.probe_rtt_cwnd() {
+            self.probe_rtt = ProbeRtt { done: Some(acked.now + self.form.probe_rtt), round_done: false };
+            self.round.began = acked.delivered;
+        }
+    }
+
+    pub(super) fn check_probe_rtt_done(&mut self, now: Instant) {
+        if self.probe_rtt.done.is_some_and(|done| now > done) {
+            self.min_rtt_stamp = now;
+            self.cwnd = self.cwnd.max(self.prior_cwnd);
+            if self.full.reached { self.enter_probe_bw(now) } else { self.mode = Mode::Startup }
+        }
+    }
+
+    pub(super) fn update_gains(&mut self) {
+        (self.pacing_gain, self.cwnd_gain) = match self.mode {
+            Mode::Startup => (HIGH_GAIN, HIGH_GAIN),
+            Mode::Drain => (DRAIN_GAIN, HIGH_GAIN),
+            Mode::ProbeBw if self.policer.rate().is_some() => (UNIT, self.form.cwnd_gain),
+            Mode::ProbeBw => (CYCLE[self.cycle.index], self.form.cwnd_gain),
+            Mode::ProbeRtt => (UNIT, UNIT),
+        };
+    }
+}

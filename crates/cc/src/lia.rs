@@ -1,0 +1,154 @@
+//! LIA, the linked increases of MPTCP: together no more aggressive than one flow on the best path.
+//!
+//! ```text
+//! α = w_total · max_j(w_j / rtt_j²) / (Σ_j w_j / rtt_j)²
+//! congestion avoidance, for each packet acknowledged:  w_i += min(α / w_total, 1 / w_i)
+//! ```
+//!
+//! With b the path of the largest w/rtt², w_total/α is (Σ_j w_j · rtt_b / rtt_j)² / w_b, so that
+//! the rule reads: one packet for each max(w_total/α, w_i) acknowledged. Slow start and the
+//! reaction to loss are NewReno's. Fewer than two established paths: NewReno.
+//!
+//! Reference: RFC 6356 §3; `net/mptcp/mptcp_coupled.c` of MPTCP v0.9x.
+//! State: the shared window.
+//! Switch `form`: `kernel` counts whole packets in the kernel's fixed point, whose result is a
+//! whole number of packets to wait for; `rfc` keeps the same quotient to a byte.
+//! Departures: α is computed anew at each ACK, where the kernel waits until a window changes.
+
+use weftway_path::spec::Param;
+use weftway_path::{Instant, PathId};
+
+use crate::registry::Entry;
+use crate::window::{LARGEST, Window, window_methods};
+use crate::{Acked, Congestion, Controller, Share, Siblings};
+
+pub(crate) const ENTRY: Entry = Entry {
+    name: "lia",
+    aliases: &["coupled", "linked-increases"],
+    version: 1,
+    summary: "couples the paths' increases so that together they take no more than one flow on the best path",
+    reference: "RFC 6356; MPTCP v0.9x net/mptcp/mptcp_coupled.c",
+    coupled: true,
+    paced: false,
+    params: &[Param {
+        name: "form",
+        default: "kernel",
+        values: "kernel | rfc",
+        doc: "the kernel's fixed point, which waits for whole packets, or the quotient of RFC 6356 to a byte",
+    }],
+    build: |params, setup| {
+        let form = params.choice("form", &[("kernel", Form::Kernel), ("rfc", Form::Rfc)])?;
+        Ok(Box::new(Lia { path: setup.path, form, window: Window::new(setup) }))
+    },
+};
+
+/// The kernel's scales, as powers of two: of the numerator, and of each term of the denominator.
+/// What is left in the quotient is their difference, numerator − 2 · denominator = 12.
+const SCALE_NUMERATOR: u32 = 32;
+const SCALE_DENOMINATOR: u32 = 10;
+const SCALE_QUOTIENT: u32 = SCALE_NUMERATOR - 2 * SCALE_DENOMINATOR;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Form {
+    Kernel,
+    Rfc,
+}
+
+#[derive(Clone, Debug)]
+struct Lia {
+    path: PathId,
+    form: Form,
+    window: Window,
+}
+
+/// One established path as the rule sees it.
+#[derive(Clone, Copy)]
+struct Seen {
+    cwnd: u64,
+    /// The same in packets.
+    packets: u64,
+    /// In µs.
+    rtt: u64,
+}
+
+impl Seen {
+    /// Whether it has at least the w/rtt² of `other`.
+    fn is_as_good_as(self, other: Self) -> bool {
+        u128::from(self.cwnd) * square(other.rtt) >= u128::from(other.cwnd) * square(self.rtt)
+    }
+}
+
+impl Lia {
+    fn paths<'a>(&'a self, siblings: Siblings<'a>) -> impl Iterator<Item = Seen> + 'a {
+        siblings.iter().filter(|share| share.usable && !share.srtt.is_zero()).map(|share| {
+            // Our own entry may be as old as our last event.
+            let own = share.path == self.path;
+            let cwnd = if own { self.window.cwnd() } else { share.cwnd.get().min(LARGEST) };
+            let packets = (cwnd / share.mss.get().max(1)).clamp(1, u64::from(u32::MAX));
+            Seen { cwnd, packets, rtt: share.srtt.as_micros().clamp(1, u64::from(u32::MAX)) }
+        })
+    }
+
+    /// w_total/α in bytes; `None` when fewer than two paths are established.
+    fn wait(&self, siblings: Siblings<'_>) -> Option<u64> {
+        let mut paths = self.paths(siblings);
+        let first = paths.next()?;
+        let second = paths.next()?;
+        // Of equals the last, as in the kernel.
+        let better = |best: Seen, path: Seen| if path.is_as_good_as(best) { path } else { best };
+        let best = paths.fold(better(first, second), better);
+        Some(match self.form {
+            Form::Kernel => self.kernel_wait(siblings, best),
+            Form::Rfc => self.rfc_wait(siblings, best),
+        })
+    }
+
+    fn kernel_wait(&self, siblings: Siblings<'_>, best: Seen) -> u64 {
+        let scaled = |path: Seen| u128::from(path.packets) << SCALE_DENOMINATOR;
+        let term = |path: Seen| scaled(path) * u128::from(best.rtt) / u128::from(path.rtt);
+        let sum: u128 = self.paths(siblings).map(term).sum();
+        let alpha = ((u128::from(best.packets) << SCALE_NUMERATOR) / sum.saturating_mul(sum).max(1)).max(1);
+        ((1u128 << SCALE_QUOTIENT) / alpha) as u64 * self.window.mss()
+    }
+
+    fn rfc_wait(&self, siblings: Siblings<'_>, best: Seen) -> u64 {
+        let term = |path: Seen| u128::from(path.cwnd) * u128::from(best.rtt) / u128::from(path.rtt);
+        let sum: u128 = self.paths(siblings).map(term).sum();
+        (sum.saturating_mul(sum) / u128::from(best.cwnd.max(1))).min(u128::from(LARGEST)) as u64
+    }
+}
+
+fn square(n: u64) -> u128 {
+    u128::from(n) * u128::from(n)
+}
+
+impl Controller for Lia {
+    fn on_acked(&mut self, acked: &Acked, siblings: Siblings<'_>) {
+        let left = self.window.grow(acked);
+        if left > 0 {
+            let per = self.wait(siblings).unwrap_or(0).max(self.window.cwnd());
+            self.window.increase(left, per);
+        }
+    }
+
+    fn on_congestion(&mut self, congestion: &Congestion, _: Siblings<'_>) {
+        if self.window.is_new(congestion) {
+            self.window.reduce(congestion, self.window.cwnd() / 2);
+        }
+        self.window.collapse(congestion.signal);
+    }
+
+    fn on_spurious(&mut self, _: Instant) {
+        self.window.undo();
+    }
+
+    window_methods!();
+
+    fn share(&self) -> Share {
+        self.window.share()
+    }
+
+    fn snapshot(&self) -> String {
+        format!("cwnd {} ssthresh {}", self.window.cwnd(), self.window.ssthresh())
+    }
+}

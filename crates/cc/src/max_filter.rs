@@ -1,0 +1,98 @@
+//! The largest sample of a window of rounds, in constant space (Kathleen Nichols' filter; Linux
+//! `lib/win_minmax.c`).
+//!
+//! Three samples are kept: the largest, the largest since it, the largest since that, spread over
+//! quarters of the window. When the first grows too old the others move up.
+//! Departure: none known; the sample is 64 bits wide.
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Sample {
+    round: u64,
+    value: u64,
+}
+
+/// A running maximum over the last `window` rounds.
+#[derive(Clone, Debug)]
+pub(crate) struct MaxFilter {
+    window: u64,
+    best: [Sample; 3],
+}
+
+impl MaxFilter {
+    pub(crate) fn new(window: u64) -> Self {
+        Self { window, best: [Sample::default(); 3] }
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.best[0].value
+    }
+
+    /// Takes a sample of `round`; rounds never go back.
+    pub(crate) fn add(&mut self, round: u64, value: u64) {
+        let sample = Sample { round, value };
+        if value >= self.best[0].value || round - self.best[2].round > self.window {
+            self.best = [sample; 3];
+            return;
+        }
+        if value >= self.best[1].value {
+            self.best[1] = sample;
+            self.best[2] = sample;
+        } else if value >= self.best[2].value {
+            self.best[2] = sample;
+        }
+        self.age(sample);
+    }
+
+    fn age(&mut self, sample: Sample) {
+        let age = sample.round - self.best[0].round;
+        if age > self.window {
+            self.best = [self.best[1], self.best[2], sample];
+            // The second may have been too old as well.
+            if sample.round - self.best[0].round > self.window {
+                self.best = [self.best[1], self.best[2], sample];
+            }
+        } else if self.best[1].round == self.best[0].round && age > self.window / 4 {
+            self.best[1] = sample;
+            self.best[2] = sample;
+        } else if self.best[2].round == self.best[1].round && age > self.window / 2 {
+            self.best[2] = sample;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_maximum_is_forgotten_after_its_window() {
+        let mut filter = MaxFilter::new(10);
+        filter.add(0, 100);
+        for round in 1..=10 {
+            filter.add(round, 50);
+            assert_eq!(filter.get(), 100);
+        }
+        filter.add(11, 40);
+        assert_eq!(filter.get(), 50);
+    }
+
+    #[test]
+    fn a_new_maximum_counts_at_once() {
+        let mut filter = MaxFilter::new(10);
+        filter.add(0, 1);
+        filter.add(0, 3);
+        filter.add(1, 2);
+        assert_eq!(filter.get(), 3);
+    }
+    #[test]
+    fn the_second_best_comes_from_a_later_quarter_of_the_window() {
+        let mut filter = MaxFilter::new(10);
+        filter.add(0, 100);
+        filter.add(3, 60);
+        for round in 4..=10 {
+            filter.add(round, 40);
+        }
+        filter.add(11, 40);
+        assert_eq!(filter.get(), 60);
+    }
+}

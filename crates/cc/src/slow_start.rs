@@ -1,0 +1,205 @@
+//! When slow start ends before a loss: classic HyStart, and HyStart++.
+//!
+//! ```text
+//! threshold(min) = clamp(min / 8, 4 ms, 16 ms)
+//! HyStart, from 16 packets on, once:
+//!     train   ACKs have come less than 2 ms apart for longer than half the smallest RTT
+//!     delay   the smallest RTT of the round, after 8 samples, exceeds it by the threshold
+//! HyStart++, each round of 8 samples or more:
+//!     slow start   min(round) ≥ min(last round) + threshold → conservative slow start (CSS)
+//!     CSS          a quarter of the growth; min(round) < min at its start → slow start again;
+//!                  after 5 rounds leave
+//! ```
+//!
+//! Reference: Ha and Rhee, "Taming the Elephants" (2008), as in `hystart_update` of
+//! `tcp_cubic.c`; RFC 9406.
+//! Departures: a round ends when a packet sent after its start is acknowledged, seen from the
+//! delivery counters instead of sequence numbers. The train's threshold is the unpaced one. RFC
+//! 9406's limit of 8 packets an ACK is not applied.
+
+use weftway_path::{BitRate, Bytes, Instant, Span};
+
+use crate::Acked;
+
+/// RTT samples in a round before its smallest means anything (`HYSTART_MIN_SAMPLES`; RFC 9406
+/// N_RTT_SAMPLE).
+const SAMPLES: u32 = 8;
+/// The bounds of the delay threshold (`HYSTART_DELAY_MIN`, `_MAX`; RFC 9406 MIN_ and
+/// MAX_RTT_THRESH).
+const THRESHOLD_MIN: Span = Span::from_millis(4);
+const THRESHOLD_MAX: Span = Span::from_millis(16);
+/// Packets below which HyStart does not look (`hystart_low_window`).
+const LOW_WINDOW: u64 = 16;
+/// ACKs closer than this are one train (`hystart_ack_delta_us`).
+const TRAIN_GAP: Span = Span::from_millis(2);
+/// Four maximal bursts: the delay of aggregation that a train may have (`hystart_ack_delay`).
+const BURSTS: Bytes = Bytes::new(4 * 65_536);
+/// Its cap.
+const BURST_DELAY_MAX: Span = Span::from_millis(1);
+/// How much slower CSS grows (RFC 9406 CSS_GROWTH_DIVISOR).
+pub(crate) const CSS_DIVISOR: u64 = 4;
+/// Rounds of CSS before slow start ends (RFC 9406 CSS_ROUNDS).
+const CSS_ROUNDS: u32 = 5;
+
+/// How the window grows with this ACK.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Pace {
+    /// As slow start does.
+    Full,
+    /// Slower by [`CSS_DIVISOR`].
+    Slower,
+    /// Slow start ends at this window.
+    Leave,
+}
+
+/// The rule in use.
+#[derive(Clone, Debug)]
+pub(crate) enum Exit {
+    /// Only a loss ends slow start.
+    Loss,
+    /// Classic HyStart.
+    HyStart(HyStart),
+    /// HyStart++.
+    PlusPlus(PlusPlus),
+}
+
+impl Exit {
+    /// Looks at the round-trip sample of one ACK in slow start. `delay_min` is the smallest RTT
+    /// and `packets` the window.
+    pub(crate) fn on_sample(&mut self, acked: &Acked, rtt: Span, delay_min: Span, packets: u64) -> Pace {
+        match self {
+            Self::Loss => Pace::Full,
+            Self::HyStart(_) if packets < LOW_WINDOW => Pace::Full,
+            Self::HyStart(rule) => rule.on_sample(acked, rtt, delay_min, packets),
+            Self::PlusPlus(rule) => rule.on_sample(acked, rtt),
+        }
+    }
+
+    /// Starts anew, after a timeout.
+    pub(crate) fn reset(&mut self, now: Instant) {
+        match self {
+            Self::Loss => {}
+            Self::HyStart(rule) => *rule = HyStart::new(now),
+            Self::PlusPlus(rule) => *rule = PlusPlus::default(),
+        }
+    }
+}
+
+/// One round trip, as the delivery counters show it.
+#[derive(Clone, Debug, Default)]
+struct Round {
+    /// What was delivered when it began.
+    began: Bytes,
+    smallest: Option<Span>,
+    samples: u32,
+}
+
+impl Round {
+    fn is_over(&self, acked: &Acked) -> bool {
+        acked.prior_delivered >= self.began
+    }
+
+    fn add(&mut self, rtt: Span) {
+        self.smallest = Some(self.smallest.map_or(rtt, |smallest| smallest.min(rtt)));
+        self.samples = self.samples.saturating_add(1);
+    }
+}
+
+fn threshold(smallest: Span) -> Span {
+    (smallest / 8).clamp(THRESHOLD_MIN, THRESHOLD_MAX)
+}
+
+/// Classic HyStart, as CUBIC in Linux has it.
+#[derive(Clone, Debug)]
+pub(crate) struct HyStart {
+    round: Round,
+    round_start: Instant,
+    last_ack: Instant,
+    found: bool,
+}
+
+impl HyStart {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { round: Round::default(), round_start: now, last_ack: now, found: false }
+    }
+
+    fn on_sample(&mut self, acked: &Acked, rtt: Span, delay_min: Span, packets: u64) -> Pace {
+        if self.found {
+            return Pace::Full;
+        }
+        if self.round.is_over(acked) {
+            self.round = Round { began: acked.delivered, ..Round::default() };
+            (self.round_start, self.last_ack) = (acked.now, acked.now);
+        }
+        let train = self.is_train(acked, delay_min, packets);
+        let delayed = self.is_delayed(rtt, delay_min);
+        self.found = train || delayed;
+        if self.found { Pace::Leave } else { Pace::Full }
+    }
+
+    fn is_train(&mut self, acked: &Acked, delay_min: Span, packets: u64) -> bool {
+        if acked.now.since(self.last_ack) > TRAIN_GAP {
+            return false;
+        }
+        self.last_ack = acked.now;
+        let threshold = (delay_min + burst_delay(acked, packets)) / 2;
+        acked.now.since(self.round_start) > threshold
+    }
+
+    fn is_delayed(&mut self, rtt: Span, delay_min: Span) -> bool {
+        let known = self.round.samples >= SAMPLES;
+        self.round.add(rtt);
+        known && self.round.smallest.is_some_and(|smallest| smallest > delay_min + threshold(delay_min))
+    }
+}
+
+/// What aggregation may add at the rate that Linux paces with in slow start, 2 · cwnd / srtt. The
+/// packet size is not known here; 1448 bytes is the usual one, and below 2 Gbit/s the cap decides.
+fn burst_delay(acked: &Acked, packets: u64) -> Span {
+    let rate = BitRate::of(Bytes::new(packets.saturating_mul(2 * 1448)), acked.srtt);
+    if rate == BitRate::ZERO { Span::ZERO } else { rate.transmission_time(BURSTS).min(BURST_DELAY_MAX) }
+}
+
+/// HyStart++.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PlusPlus {
+    round: Round,
+    last_smallest: Option<Span>,
+    /// In CSS: the smallest RTT of the round in which it began, and the rounds it has lasted.
+    css: Option<(Span, u32)>,
+}
+
+impl PlusPlus {
+    fn on_sample(&mut self, acked: &Acked, rtt: Span) -> Pace {
+        if self.round.is_over(acked) && self.next_round(acked) {
+            return Pace::Leave;
+        }
+        self.round.add(rtt);
+        if self.round.samples >= SAMPLES {
+            self.judge();
+        }
+        if self.css.is_some() { Pace::Slower } else { Pace::Full }
+    }
+
+    /// Begins a round; says whether CSS has lasted long enough.
+    fn next_round(&mut self, acked: &Acked) -> bool {
+        self.last_smallest = self.round.smallest;
+        self.round = Round { began: acked.delivered, ..Round::default() };
+        match &mut self.css {
+            Some((_, rounds)) => {
+                *rounds += 1;
+                *rounds >= CSS_ROUNDS
+            }
+            None => false,
+        }
+    }
+
+    fn judge(&mut self) {
+        let (Some(smallest), Some(last)) = (self.round.smallest, self.last_smallest) else { return };
+        match self.css {
+            Some((baseline, _)) if smallest < baseline => self.css = None,
+            None if smallest >= last + threshold(last) => self.css = Some((smallest, 0)),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! The window that loss-based controllers share: slow start, additive increase, reduction, undo.
+//!
+//! ```text
+//! slow start             cwnd += acked, up to ssthresh
+//! congestion avoidance   one packet for each `per` bytes acknowledged (Reno: per = cwnd)
+//! congestion             ssthresh = max(target, 2 packets); QUIC also cwnd = ssthresh
+//! undo                   cwnd = max(cwnd, prior), ssthresh = max(ssthresh, prior)
+//! ```
+//!
+//! Linux: everything counts whole packets (`tcp_slow_start`, `tcp_cong_avoid_ai`,
+//! `tcp_reno_undo_cwnd`), and the engine moves the window during an episode. QUIC: everything
+//! counts bytes (RFC 9002 §7.3 and appendix B).
+//! Departures: an ACK that crosses `ssthresh` is divided there under QUIC as well, where RFC 9002
+//! lets the whole of it count for slow start. Linux counts each short packet as one; we know
+//! bytes, and round up once for each ACK.
+
+use weftway_path::{BitRate, Bytes, Instant, PathId, Span};
+
+use crate::{Acked, Congestion, Flavour, Setup, Share, Signal};
+
+/// No window grows beyond 2^40 bytes: over 80 s at 100 Gbit/s. It keeps products in range.
+pub(crate) const LARGEST: u64 = 1 << 40;
+
+/// Never reduced below this many packets (`tcp_reno_ssthresh`; RFC 9002 §7.2). Only a timeout
+/// takes a Linux window lower.
+const LEAST_PACKETS: u64 = 2;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Window {
+    flavour: Flavour,
+    path: PathId,
+    mss: u64,
+    cwnd: u64,
+    ssthresh: u64,
+    /// What was acknowledged towards the next step. Linux: bytes of whole packets
+    /// (`snd_cwnd_cnt`). QUIC: bytes times mss, what is left after division.
+    credit: u64,
+    /// QUIC: when the current recovery began. Packets sent before do not grow the window.
+    recovery_start: Option<Instant>,
+    /// The window and threshold before the last reduction.
+    prior: Option<(u64, u64)>,
+}
+
+impl Window {
+    pub(crate) fn new(setup: &Setup) -> Self {
+        let mut window = Self {
+            flavour: setup.flavour,
+            path: setup.path,
+            mss: setup.mss.get().clamp(1, LARGEST >> 8),
+            cwnd: 0,
+            ssthresh: u64::MAX,
+            credit: 0,
+            recovery_start: None,
+            prior: None,
+        };
+        window.set(setup.initial_window.get());
+        window
+    }
+
+    #[inline]
+    pub(crate) fn cwnd(&self) -> u64 {
+        self.cwnd
+    }
+
+    #[inline]
+    pub(crate) fn ssthresh(&self) -> u64 {
+        self.ssthresh
+    }
+
+    #[inline]
+    pub(crate) fn mss(&self) -> u64 {
+        self.mss
+    }
+
+    #[inline]
+    pub(crate) fn packets(&self) -> u64 {
+        self.cwnd / self.mss
+    }
+
+    #[inline]
+    pub(crate) fn in_slow_start(&self) -> bool {
+        self.cwnd < self.ssthresh
+    }
+
+    /// The smallest step: a packet (Linux), a byte (QUIC).
+    pub(crate) fn grain(&self) -> u64 {
+        match self.flavour {
+            Flavour::Linux => self.mss,
+            Flavour::Quic => 1,
+        }
+    }
+
+    /// The smallest window.
+    fn least(&self) -> u64 {
+        match self.flavour {
+            Flavour::Linux => self.mss,
+            Flavour::Quic => LEAST_PACKETS * self.mss,
+        }
+    }
+
+    /// Sets the window to `bytes`, rounded up to its grain and kept in its limits.
+    pub(crate) fn set(&mut self, bytes: u64) {
+        self.cwnd = bytes.min(LARGEST).next_multiple_of(self.grain()).max(self.least());
+    }
+
+    /// Ends slow start here.
+    pub(crate) fn leave_slow_start(&mut self) {
+        self.ssthresh = self.cwnd;
+    }
+
+    /// Whether the window was used and nothing forbids it to grow.
+    fn may_grow(&self, acked: &Acked) -> bool {
+        acked.cwnd_limited && !acked.reducing && self.recovery_start.is_none_or(|start| acked.newest_sent > start)
+    }
+
+    /// Grows in slow start; returns the bytes of this ACK that count for congestion avoidance.
+    #[inline]
+    pub(crate) fn grow(&mut self, acked: &Acked) -> u64 {
+        if !self.may_grow(acked) {
+            return 0;
+        }
+        let counted = acked.bytes.get().min(LARGEST).next_multiple_of(self.grain());
+        if !self.in_slow_start() {
+            return counted;
+        }
+        let step = counted.min(self.ssthresh - self.cwnd);
+        self.cwnd = (self.cwnd + step).min(LARGEST);
+        counted - step
+    }
+
+    /// Grows in slow start by only one packet for each `divisor` acknowledged (RFC 9406's CSS).
+    pub(crate) fn grow_slower(&mut self, acked: &Acked, divisor: u64) {
+        if self.may_grow(acked) {
+            let counted = acked.bytes.get().min(LARGEST).next_multiple_of(self.grain());
+            self.increase(counted, divisor * self.mss);
+            self.cwnd = self.cwnd.min(self.ssthresh);
+        }
+    }
+
+    /// Grows by one packet for each `per` bytes of `acked`.
+    #[inline]
+    pub(crate) fn increase(&mut self, acked: u64, per: u64) {
+        let per = per.max(1);
+        let grown = match self.flavour {
+            Flavour::Linux => self.whole_packets(acked, per),
+            Flavour::Quic => self.fraction(acked, per),
+        };
+        self.cwnd = self.cwnd.saturating_add(grown).min(LARGEST).max(self.least());
+    }
+
+    /// `tcp_cong_avoid_ai`: credit that was saved for a larger `per` is worth one packet.
+    fn whole_packets(&mut self, acked: u64, per: u64) -> u64 {
+        let mut packets = 0;
+        if self.credit >= per {
+            self.credit = 0;
+            packets = 1;
+        }
+        self.credit += acked;
+        if self.credit >= per {
+            packets += self.credit / per;
+            self.credit %= per;
+        }
+        packets.min(LARGEST / self.mss) * self.mss
+    }
+
+    /// RFC 9002 §7.3.3, without losing what division leaves.
+    fn fraction(&mut self, acked: u64, per: u64) -> u64 {
+        let credit = u128::from(acked) * u128::from(self.mss) + u128::from(self.credit);
+        // A typical ACK fits 64 bits, whose division is several times cheaper.
+        let (grown, left) = match u64::try_from(credit) {
+            Ok(credit) => (credit / per, credit % per),
+            Err(_) => ((credit / u128::from(per)).min(u128::from(LARGEST)) as u64, (credit % u128::from(per)) as u64),
+        };
+        self.credit = left;
+        grown
+    }
+
+    /// Grows, or shrinks, by `steps` grains.
+    pub(crate) fn shift(&mut self, steps: i64) {
+        let change = steps.unsigned_abs().saturating_mul(self.grain());
+        let cwnd = if steps < 0 { self.cwnd.saturating_sub(change) } else { self.cwnd.saturating_add(change) };
+        self.cwnd = cwnd.min(LARGEST).max(self.least());
+    }
+
+    /// Whether this starts a new episode: QUIC ignores losses of packets sent before the last one.
+    pub(crate) fn is_new(&self, congestion: &Congestion) -> bool {
+        self.recovery_start.is_none_or(|start| congestion.lost_sent > start)
+    }
+
+    /// Starts an episode: the window is to fall to `target` bytes.
+    pub(crate) fn reduce(&mut self, congestion: &Congestion, target: u64) {
+        // Linux remembers no threshold below 3/4 of the window (`tcp_current_ssthresh`).
+        self.prior = Some((self.cwnd, self.ssthresh.max(self.cwnd / 4 * 3)));
+        self.ssthresh = (target / self.grain() * self.grain()).max(LEAST_PACKETS * self.mss);
+        self.credit = 0;
+        if self.flavour == Flavour::Quic {
+            self.cwnd = self.ssthresh;
+            self.recovery_start = Some(congestion.now);
+        }
+    }
+
+    /// After a timeout or persistent congestion a QUIC window falls to its least (RFC 9002 §7.6.2);
+    /// under Linux the engine sets it.
+    pub(crate) fn collapse(&mut self, signal: Signal) {
+        if self.flavour == Flavour::Quic && is_timeout(signal) {
+            self.cwnd = self.least();
+            self.recovery_start = None;
+        }
+    }
+
+    /// Takes the last reduction back.
+    pub(crate) fn undo(&mut self) {
+        if let Some((cwnd, ssthresh)) = self.prior.take() {
+            self.cwnd = self.cwnd.max(cwnd);
+            self.ssthresh = self.ssthresh.max(ssthresh);
+            self.recovery_start = None;
+        }
+    }
+
+    /// MPTCP v0.9x penalisation (`mptcp_rcv_buf_optimization`).
+    pub(crate) fn penalise(&mut self) {
+        let prior = self.cwnd;
+        self.cwnd = (prior / 2 / self.grain() * self.grain()).max(self.least());
+        if prior >= self.ssthresh {
+            self.ssthresh = (self.ssthresh / 2 / self.grain() * self.grain()).max(LEAST_PACKETS * self.mss);
+        }
+    }
+
+    /// What siblings may know of it.
+    pub(crate) fn share(&self) -> Share {
+        Share {
+            path: self.path,
+            cwnd: Bytes::new(self.cwnd),
+            mss: Bytes::new(self.mss),
+            srtt: Span::ZERO,
+            inter_loss: Bytes::ZERO,
+            bandwidth: BitRate::ZERO,
+            steady: false,
+            usable: true,
+        }
+    }
+}
+
+/// Whether the path was silent, rather than short of a packet.
+pub(crate) fn is_timeout(signal: Signal) -> bool {
+    matches!(signal, Signal::Timeout | Signal::Persistent)
+}
+
+/// The methods of [`crate::Controller`] that only pass on to the field `window`.
+macro_rules! window_methods {
+    () => {
+        fn on_penalty(&mut self) {
+            self.window.penalise();
+        }
+
+        fn cwnd(&self) -> weftway_path::Bytes {
+            weftway_path::Bytes::new(self.window.cwnd())
+        }
+
+        fn set_cwnd(&mut self, cwnd: weftway_path::Bytes) {
+            self.window.set(cwnd.get());
+        }
+
+        fn ssthresh(&self) -> weftway_path::Bytes {
+            weftway_path::Bytes::new(self.window.ssthresh())
+        }
+    };
+}
+pub(crate) use window_methods;

@@ -1,0 +1,173 @@
+//! What the rules share: which paths count at all, the best of them, and when waiting is safe.
+//!
+//! Paths fall into tiers. A tier serves new data while any path of it lives, even if every one of
+//! them is full: backups step in when the active paths are gone, not when they are busy. This is
+//! the availability test of multipath-tcp/mptcp `mptcp_sched.c`.
+
+use weftway_path::{Bytes, Context, Decision, Health, Hold, Path, PathSet};
+
+/// How readily a path is used.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Tier {
+    Active,
+    Backup,
+    /// Potentially failed or stale: used when nothing else is left.
+    Failing,
+}
+
+/// The tier of a path; none before its handshake is finished.
+#[inline]
+pub(crate) fn tier(path: &Path) -> Option<Tier> {
+    match path.health {
+        _ if path.hold == Hold::Validation => None,
+        Health::Suspect | Health::Stale => Some(Tier::Failing),
+        Health::Good if path.is_active() => Some(Tier::Active),
+        Health::Good => Some(Tier::Backup),
+    }
+}
+
+/// The first tier that has a path.
+#[inline]
+fn live_tier(cx: &Context<'_>) -> Option<Tier> {
+    let mut live = None;
+    for path in cx.paths {
+        match tier(path) {
+            Some(Tier::Active) => return Some(Tier::Active),
+            Some(tier) if live.is_none_or(|live| tier < live) => live = Some(tier),
+            _ => {}
+        }
+    }
+    live
+}
+
+/// The paths that new data may use, blocked or not.
+#[inline]
+pub(crate) fn standing<'a>(cx: &Context<'a>) -> impl Iterator<Item = &'a Path> + use<'a> {
+    let live = live_tier(cx);
+    cx.paths.iter().filter(move |path| live.is_some() && tier(path) == live)
+}
+
+/// The paths that new data may use now.
+#[inline]
+pub(crate) fn candidates<'a>(cx: &Context<'a>) -> impl Iterator<Item = &'a Path> + use<'a> {
+    let live = live_tier(cx);
+    cx.sendable().filter(move |path| tier(path) == live)
+}
+
+/// The best of `paths`; among equals the first.
+#[inline]
+pub(crate) fn best<'a>(
+    paths: impl Iterator<Item = &'a Path>,
+    mut better: impl FnMut(&Path, &Path) -> bool,
+) -> Option<&'a Path> {
+    paths.reduce(|best, path| if better(path, best) { path } else { best })
+}
+
+/// The path of `paths` with the smallest key; among equals the first.
+#[inline]
+pub(crate) fn least<'a, K: PartialOrd>(
+    paths: impl Iterator<Item = &'a Path>,
+    key: impl Fn(&Path) -> K,
+) -> Option<&'a Path> {
+    let keyed = paths.map(|path| (key(path), path));
+    keyed.reduce(|best, next| if next.0 < best.0 { next } else { best }).map(|(_, path)| path)
+}
+
+/// The best path for the packet at hand. Data sent before go to a path that has not carried
+/// them, an unused backup before a used active path; if such a path is only full, none is
+/// chosen, because it will have room.
+#[inline]
+pub(crate) fn pick<'a>(cx: &Context<'a>, mut better: impl FnMut(&Path, &Path) -> bool) -> Option<&'a Path> {
+    match cx.packet {
+        Some(packet) if !packet.carried.is_empty() => pick_again(cx, packet.carried, &mut better),
+        _ => best(candidates(cx), better),
+    }
+}
+
+/// The path with the smallest key for the packet at hand, by the same rule.
+#[inline]
+pub(crate) fn pick_least<'a, K: PartialOrd>(cx: &Context<'a>, key: impl Fn(&Path) -> K) -> Option<&'a Path> {
+    match cx.packet {
+        Some(packet) if !packet.carried.is_empty() => pick(cx, |a, b| key(a) < key(b)),
+        _ => least(candidates(cx), key),
+    }
+}
+
+fn pick_again<'a>(
+    cx: &Context<'a>,
+    carried: PathSet,
+    better: &mut impl FnMut(&Path, &Path) -> bool,
+) -> Option<&'a Path> {
+    for class in [Tier::Active, Tier::Backup] {
+        let members = || cx.paths.iter().filter(move |path| tier(path) == Some(class));
+        let unused = || members().filter(|path| !carried.contains(path.id));
+        if let Some(path) = best(unused().filter(|path| path.is_open()), &mut *better) {
+            return Some(path);
+        }
+        let used_is_open = members().any(|path| carried.contains(path.id) && path.is_open());
+        if !used_is_open && unused().next().is_some() {
+            return None;
+        }
+    }
+    // Every path has had its turn: forget who carried the packet.
+    best(candidates(cx), better)
+}
+
+/// Waits, unless nothing would ever end the wait: then whatever is open goes, lowest srtt first.
+#[inline]
+pub(crate) fn wait(cx: &Context<'_>) -> Decision {
+    let ends = |path: &Path| path.bytes_in_flight > Bytes::ZERO || path.hold == Hold::Pacing;
+    if cx.packet.is_none() || cx.paths.iter().any(ends) {
+        return Decision::Wait;
+    }
+    least(cx.sendable(), |path| path.srtt).map_or(Decision::Wait, |path| Decision::Send(path.id))
+}
+
+/// Sends the packet at hand on `path`; without either, waits.
+#[inline]
+pub(crate) fn send_or_wait(cx: &Context<'_>, path: Option<&Path>) -> Decision {
+    match path {
+        Some(path) if cx.packet.is_some() => Decision::Send(path.id),
+        _ => wait(cx),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Bench, path};
+    use weftway_path::{PathId, Role};
+
+    fn faster(a: &Path, b: &Path) -> bool {
+        a.srtt < b.srtt
+    }
+
+    #[test]
+    fn busy_active_paths_keep_backups_idle() {
+        let mut bench = Bench::new(vec![path(0, 20, 10, 10), path(1, 10, 10, 0)]);
+        bench.paths[1].role = Role::Backup;
+        assert!(pick(&bench.context(), faster).is_none());
+        bench.paths[0].health = Health::Suspect;
+        assert_eq!(pick(&bench.context(), faster).map(|path| path.id), Some(PathId::new(1)));
+    }
+
+    #[test]
+    fn a_repeat_prefers_an_unused_backup_and_waits_for_an_unused_path_that_is_full() {
+        let mut bench = Bench::new(vec![path(0, 20, 10, 0), path(1, 10, 10, 0)]);
+        bench.paths[1].role = Role::Backup;
+        bench.resend(0, PathSet::of(PathId::new(0)));
+        assert_eq!(pick(&bench.context(), faster).map(|path| path.id), Some(PathId::new(1)));
+
+        let mut bench = Bench::new(vec![path(0, 20, 10, 10), path(1, 10, 10, 10)]);
+        bench.resend(0, PathSet::of(PathId::new(0)));
+        assert!(pick(&bench.context(), faster).is_none());
+    }
+
+    #[test]
+    fn a_wait_that_nothing_would_end_is_not_made() {
+        let mut bench = Bench::new(vec![path(0, 20, 10, 0)]);
+        assert_eq!(wait(&bench.context()), Decision::Send(PathId::new(0)));
+        bench.paths[0].bytes_in_flight = Bytes::new(1);
+        assert_eq!(wait(&bench.context()), Decision::Wait);
+    }
+}

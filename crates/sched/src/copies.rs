@@ -1,0 +1,49 @@
+//! Where a path that repeats the connection's data stands: after everything it has carried,
+//! never before the oldest unacknowledged byte.
+
+use weftway_path::{Decision, Event, Flow, Offset, Path, PathId};
+
+use crate::per_path::PerPath;
+
+/// The pointers of the copying paths.
+///
+/// A host may know that everything past a pointer has arrived out of order; its `Repeat` then
+/// finds nothing. Some event other than `Sent` comes next, and the pointer skips that stretch:
+/// else the path would ask for it again and again and keep new data from going.
+#[derive(Clone, Default)]
+pub(crate) struct Copies {
+    barren: PerPath<Offset>,
+    asked: Option<(PathId, Offset)>,
+}
+
+impl Copies {
+    /// The next offset that `path` has a use for.
+    #[inline]
+    pub(crate) fn pointer(&self, path: &Path, flow: &Flow) -> Offset {
+        let barren = self.barren.get(path.id).copied().unwrap_or_default();
+        path.next.max(flow.una).max(barren)
+    }
+
+    /// Asks for the copy that is due on `path`, if data past its pointer have been sent.
+    #[inline]
+    pub(crate) fn repeat(&mut self, path: &Path, flow: &Flow) -> Option<Decision> {
+        let pointer = self.pointer(path, flow);
+        (pointer < flow.next).then(|| {
+            self.asked = Some((path.id, flow.next));
+            Decision::Repeat(path.id, pointer)
+        })
+    }
+
+    /// Learns whether the last copy that was asked for went out.
+    #[inline]
+    pub(crate) fn observe(&mut self, event: &Event) {
+        let asked = self.asked.take();
+        match (*event, asked) {
+            (Event::Sent(..), _) | (_, None) => {}
+            (_, Some((path, end))) => *self.barren.at(path) = end,
+        }
+        if let Event::PathUp(path) = *event {
+            self.barren.reset(path);
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Earliest completion first: do not use the slow path when the fast one would have finished.
+//!
+//! Rule: `x` = min-RTT's choice, `f` = the path with the smallest srtt, full or not. If `x = f`,
+//! send. Else, with `s = x`, `δ = max(σ_f, σ_s)`, `k` unassigned bytes, β = ¼ and windows in bytes,
+//!   wait if  `rtt_f·(X_f + cwnd_f) < (1 + waiting·β)·cwnd_f·(rtt_s + δ)`
+//!       and  `rtt_s·X_s ≥ cwnd_s·(2·rtt_f + δ)`,  with `X_i = max(k, cwnd_i)`, in print `X_i = k`.
+//! Reference: Lim et al., CoNEXT 2017; multipath-tcp/mptcp `mptcp_ecf.c`.
+//! State: `waiting`, 1 from a wait until the first test fails. It only moves the way that repeats
+//! the answer: a question asked again finds the first test at least as true.
+//! Departs from print: products are 128 bits wide; the kernel's wrap at 2³² µs·bytes. A path of
+//! the other role (backup for active) is never waited for.
+
+use weftway_path::spec::{Param, Params, SpecError};
+use weftway_path::{Bytes, Context, Decision, Hold, Path, Recovery, Span};
+
+use crate::Scheduler;
+use crate::choose::{self, Tier};
+use crate::min_rtt;
+use crate::registry::{Arity, Entry, Needs, Provenance, TransportRules};
+
+pub(crate) static ENTRY: Entry = Entry {
+    name: "ecf",
+    aliases: &["earliest-completion-first"],
+    version: 1,
+    summary: "min-RTT, unless waiting for the fastest path completes the transfer sooner",
+    reference: "Lim, Nahum, Towsley, Gibbens: ECF, CoNEXT 2017; multipath-tcp/mptcp net/mptcp/mptcp_ecf.c",
+    provenance: Provenance::Code,
+    needs: Needs { flow: true, ..Needs::NONE },
+    arity: Arity::Pair,
+    transport: TransportRules::RP,
+    params: &[
+        Param {
+            name: "form",
+            default: "kernel",
+            values: "kernel | paper",
+            doc: "the kernel counts at least one full window on either path where the paper counts the unassigned data",
+        },
+        Param {
+            name: "delta",
+            default: "linux",
+            values: "linux | rttvar",
+            doc: "the margin δ: Linux's halved rttvar with its floor of 200 ms (so δ is at least 100 ms), or RFC 6298's RTTVAR",
+        },
+        Param { name: "beta", default: "0.25", values: "number, 0 to 10", doc: "hysteresis once waiting" },
+        Param {
+            name: "fast_excludes_pf",
+            default: "false",
+            values: "true | false",
+            doc: "whether a potentially failed path, or one in Loss, cannot be the fast path (the kernel lets it)",
+        },
+    ],
+    build,
+};
+
+fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
+    Ok(Box::new(Ecf {
+        whole_window: params.choice("form", &[("kernel", true), ("paper", false)])?,
+        linux_delta: params.choice("delta", &[("linux", true), ("rttvar", false)])?,
+        beta_permille: (params.within("beta", 0.0..=10.0)? * 1000.0 + 0.5) as u64,
+        fast_excludes_pf: params.get("fast_excludes_pf")?,
+        waiting: false,
+    }))
+}
+
+#[derive(Clone)]
+struct Ecf {
+    whole_window: bool,
+    linux_delta: bool,
+    beta_permille: u64,
+    fast_excludes_pf: bool,
+    waiting: bool,
+}
+
+/// The two tests.
+struct Tests {
+    fast_is_first: bool,
+    slow_is_late: bool,
+}
+
+impl Ecf {
+    fn deviation(&self, path: &Path) -> Span {
+        // Linux keeps four times RTTVAR, never below 200 ms, and the module halves it.
+        if self.linux_delta { (path.rttvar * 4).max(Span::from_millis(200)) / 2 } else { path.rttvar }
+    }
+
+    fn tests(&self, fast: &Path, slow: &Path, unsent: Bytes) -> Tests {
+        let delta = self.deviation(fast).max(self.deviation(slow));
+        let load = |path: &Path| if self.whole_window { unsent.max(path.cwnd) } else { unsent };
+        let margin = 1000 + if self.waiting { self.beta_permille } else { 0 };
+        let product = |span: Span, bytes: Bytes| span.as_nanos() as u128 * bytes.get() as u128;
+        Tests {
+            fast_is_first: product(fast.srtt, load(fast) + fast.cwnd) * 1000
+                < product(slow.srtt + delta, fast.cwnd) * margin as u128,
+            slow_is_late: product(slow.srtt, load(slow)) >= product(fast.srtt * 2 + delta, slow.cwnd),
+        }
+    }
+}
+
+/// The path with the smallest srtt among those of `like`'s role, full or not: ECF and BLEST weigh
+/// min-RTT's choice against it.
+pub(crate) fn fastest<'a>(cx: &Context<'a>, like: &'a Path, excludes_pf: bool) -> &'a Path {
+    let broken = |path: &Path| choose::tier(path) == Some(Tier::Failing) || path.recovery == Recovery::Loss;
+    let established = cx.paths.iter().filter(|path| path.role == like.role && path.hold != Hold::Validation);
+    let sound = established.filter(|path| !excludes_pf || !broken(path));
+    choose::least(sound, |path| path.srtt).unwrap_or(like)
+}
+
+impl Scheduler for Ecf {
+    fn select(&mut self, cx: &Context<'_>) -> Decision {
+        let Some(slow) = min_rtt::pick(cx) else { return choose::wait(cx) };
+        let fast = fastest(cx, slow, self.fast_excludes_pf);
+        if fast.id == slow.id {
+            return choose::send_or_wait(cx, Some(fast));
+        }
+        let tests = self.tests(fast, slow, cx.flow.map_or(Bytes::ZERO, |flow| flow.unsent));
+        if tests.fast_is_first && tests.slow_is_late {
+            self.waiting = true;
+            return choose::wait(cx);
+        }
+        // The second test alone leaves `waiting` as it is.
+        self.waiting &= tests.fast_is_first;
+        choose::send_or_wait(cx, Some(slow))
+    }
+
+    fn explain(&self, cx: &Context<'_>) -> Option<String> {
+        let (slow, flow) = (min_rtt::pick(cx)?, cx.flow?);
+        let fast = fastest(cx, slow, self.fast_excludes_pf);
+        let Tests { fast_is_first, slow_is_late } = self.tests(fast, slow, flow.unsent);
+        let (f, s, k, waiting) = (fast.id, slow.id, flow.unsent, self.waiting);
+        Some(format!("f {f:?}, s {s:?}, k {k}: f first {fast_is_first}, s late {slow_is_late}, waiting {waiting}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Bench, packets, path};
+    use weftway_path::{PathId, Role};
+
+    #[test]
+    fn a_backup_is_never_waited_for() {
+        let mut ecf = ENTRY.make(&[("delta".into(), "rttvar".into())]).unwrap();
+        let mut bench = Bench::new(vec![path(0, 20, 10, 10), path(1, 100, 20, 0)]);
+        bench.flow.unsent = packets(15);
+        // 20·(15 + 10)/10 = 50 < 100 and 100 ≥ 40.
+        assert_eq!(ecf.select(&bench.context()), Decision::Wait);
+        bench.paths[0].role = Role::Backup;
+        assert_eq!(ecf.select(&bench.context()), Decision::Send(PathId::new(1)));
+    }
+}

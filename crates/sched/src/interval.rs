@@ -1,0 +1,191 @@
+//! One choice per interval: a rule is asked every 50 or 100 ms instead of for every packet, as the
+//! learned schedulers are.
+
+use weftway_path::{Context, Decision, Event, Hold, Instant, Packet, Path, PathId, PathSet, Span};
+
+use crate::Scheduler;
+use crate::choose;
+
+/// What the other paths do during an interval.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Mode {
+    /// Nothing: only the chosen path sends.
+    #[default]
+    Exclusive,
+    /// They send, lowest srtt first, while the chosen path cannot.
+    Preferred,
+}
+
+/// Asks `inner` once per epoch, as if every path were open, and keeps to its answer.
+///
+/// The first choice takes effect at once; later ones after a decision delay, for as long as a
+/// real policy takes to compute. A chosen path that leaves is replaced at once. `inner` observes
+/// every event. Needs wake-ups, beyond what `inner` needs.
+#[derive(Clone)]
+pub struct Interval {
+    inner: Box<dyn Scheduler>,
+    epoch: Span,
+    mode: Mode,
+    decision_delay: Span,
+    chosen: Option<PathId>,
+    pending: Option<(PathId, Instant)>,
+    /// When the next question is due; none before the first.
+    epoch_end: Option<Instant>,
+    /// The paths as `inner` sees them; kept to reuse its memory.
+    open: Vec<Path>,
+}
+
+impl Interval {
+    /// `inner`, asked every `epoch`, which is not zero.
+    pub fn new(inner: Box<dyn Scheduler>, epoch: Span, mode: Mode) -> Self {
+        assert!(!epoch.is_zero(), "an epoch takes time");
+        Self {
+            inner,
+            epoch,
+            mode,
+            decision_delay: Span::ZERO,
+            chosen: None,
+            pending: None,
+            epoch_end: None,
+            open: Vec::new(),
+        }
+    }
+
+    /// Lets each choice take effect only `delay` after the epoch's end.
+    pub fn with_decision_delay(mut self, delay: Span) -> Self {
+        self.decision_delay = delay;
+        self
+    }
+
+    /// The path that the present choice names.
+    pub fn chosen(&self) -> Option<PathId> {
+        self.chosen
+    }
+
+    /// What `inner` answers about a fresh packet when every established path is open.
+    fn ask(&mut self, cx: &Context<'_>) -> Option<PathId> {
+        self.open.clear();
+        self.open.extend(cx.paths.iter().filter(|path| path.hold != Hold::Validation).cloned());
+        for path in &mut self.open {
+            path.hold = Hold::None;
+        }
+        let offset = cx.flow.map(|flow| flow.next).or(cx.packet.map(|packet| packet.offset));
+        let packet = Packet {
+            offset: offset.unwrap_or_default(),
+            bytes: self.open.first()?.mss,
+            again: false,
+            carried: PathSet::EMPTY,
+        };
+        match self.inner.select(&Context { paths: &self.open, packet: Some(&packet), ..*cx }) {
+            Decision::Send(path) | Decision::Ahead(path, _) | Decision::Repeat(path, _) => Some(path),
+            Decision::Wait => None,
+        }
+    }
+
+    /// Ends the epoch if it is over, and lets a pending choice take effect if it is due.
+    fn advance(&mut self, cx: &Context<'_>) {
+        if self.epoch_end.is_some_and(|end| cx.now >= end) {
+            self.epoch_end = Some(cx.now + self.epoch);
+            self.pending = self.ask(cx).map(|path| (path, cx.now + self.decision_delay)).or(self.pending);
+        }
+        if let Some((path, _)) = self.pending.filter(|(_, due)| cx.now >= *due) {
+            self.chosen = Some(path);
+            self.pending = None;
+        }
+    }
+
+    /// The chosen path; chosen anew if there is none. A second question finds it chosen.
+    fn path<'a>(&mut self, cx: &Context<'a>) -> Option<&'a Path> {
+        if let Some(path) = self.chosen.and_then(|path| cx.path(path)) {
+            return Some(path);
+        }
+        self.chosen = self.ask(cx);
+        self.pending = None;
+        self.epoch_end = Some(cx.now + self.epoch);
+        self.chosen.and_then(|path| cx.path(path))
+    }
+}
+
+impl Scheduler for Interval {
+    fn select(&mut self, cx: &Context<'_>) -> Decision {
+        if cx.packet.is_none() {
+            return Decision::Wait;
+        }
+        let chosen = self.path(cx).filter(|path| path.is_open());
+        match self.mode {
+            Mode::Preferred if chosen.is_none() => {
+                choose::send_or_wait(cx, choose::least(cx.sendable(), |path| path.srtt))
+            }
+            _ => chosen.map_or(Decision::Wait, |path| Decision::Send(path.id)),
+        }
+    }
+
+    fn observe(&mut self, cx: &Context<'_>, event: &Event) {
+        self.inner.observe(cx, event);
+        if let Event::PathDown(path) = *event {
+            self.chosen = self.chosen.filter(|chosen| *chosen != path);
+            self.pending = self.pending.filter(|(pending, _)| *pending != path);
+        }
+        self.advance(cx);
+    }
+
+    fn wake(&self) -> Option<Instant> {
+        let due = self.pending.map(|(_, due)| due);
+        [self.epoch_end, due, self.inner.wake()].into_iter().flatten().min()
+    }
+
+    fn explain(&self, cx: &Context<'_>) -> Option<String> {
+        let reason = self.inner.explain(cx).unwrap_or_default();
+        Some(format!("{:?} until {:?}; inner: {reason}", self.chosen, self.epoch_end))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Bench, packets, path};
+
+    const A: Decision = Decision::Send(PathId::new(0));
+    const B: Decision = Decision::Send(PathId::new(1));
+
+    fn over_min_rtt(mode: Mode) -> (Interval, Bench) {
+        let inner = crate::build("min-rtt").unwrap();
+        let bench = Bench::new(vec![path(0, 20, 10, 0), path(1, 40, 10, 0)]);
+        (Interval::new(inner, Span::from_millis(100), mode), bench)
+    }
+
+    #[test]
+    fn a_choice_holds_until_the_epoch_ends_and_the_delay_is_over() {
+        let (interval, mut bench) = over_min_rtt(Mode::Exclusive);
+        let mut interval = interval.with_decision_delay(Span::from_millis(20));
+        assert_eq!(interval.wake(), None);
+        assert_eq!(interval.select(&bench.context()), A);
+        bench.paths[0].srtt = Span::from_millis(60);
+        for (ms, answer, wake) in [(50, A, 100), (100, A, 120), (120, B, 200)] {
+            bench.now = Instant::from_millis(ms);
+            interval.observe(&bench.context(), &Event::Wake);
+            assert_eq!(interval.select(&bench.context()), answer, "at {ms} ms");
+            assert_eq!(interval.wake(), Some(Instant::from_millis(wake)));
+        }
+    }
+
+    #[test]
+    fn a_full_choice_is_waited_for_or_stood_in_for() {
+        for (mode, answer) in [(Mode::Exclusive, Decision::Wait), (Mode::Preferred, B)] {
+            let (mut interval, mut bench) = over_min_rtt(mode);
+            assert_eq!(interval.select(&bench.context()), A);
+            bench.paths[0].bytes_in_flight = packets(10);
+            bench.refresh();
+            assert_eq!(interval.select(&bench.context()), answer);
+        }
+    }
+
+    #[test]
+    fn a_choice_that_leaves_is_replaced_at_once() {
+        let (mut interval, mut bench) = over_min_rtt(Mode::Exclusive);
+        assert_eq!(interval.select(&bench.context()), A);
+        let down = bench.remove(PathId::new(0)).unwrap();
+        interval.observe(&bench.context(), &down);
+        assert_eq!(interval.select(&bench.context()), B);
+    }
+}

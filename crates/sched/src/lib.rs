@@ -1,0 +1,82 @@
+//! Multipath packet schedulers: which path of a connection carries the next packet.
+//!
+//! A [`Scheduler`] is asked with a [`Context`] and answers with a [`Decision`]. One file holds one
+//! scheduler; [`all`] lists them. `select` is idempotent: asked again with no event between, it
+//! gives the same answer and behaves the same later. What depends on a decision being carried out
+//! moves in `observe(Event::Sent)`.
+//!
+//! ```
+//! use weftway_path::{Bytes, Context, Decision, Instant, Packet, Path, PathId, PathSet, Offset, Span};
+//!
+//! let mut min_rtt = weftway_sched::build("min-rtt").unwrap();
+//! let mut paths = [0, 1].map(|n| Path::new(PathId::new(n), Bytes::new(1400), Bytes::new(14_000)));
+//! paths[0].srtt = Span::from_millis(40);
+//! paths[1].srtt = Span::from_millis(20);
+//! let packet = Packet { offset: Offset::ZERO, bytes: Bytes::new(1400), again: false, carried: PathSet::EMPTY };
+//! let cx = Context { now: Instant::ZERO, paths: &paths, packet: Some(&packet), flow: None };
+//! assert_eq!(min_rtt.select(&cx), Decision::Send(PathId::new(1)));
+//! ```
+//!
+//! To add one: a file with its rule and its `ENTRY`, a line in `schedulers!`, a file in
+//! `vectors/sched`. A scheduler may also live outside this crate: any `Box<dyn Scheduler>` will do.
+
+/// Declares a module for each scheduler and lists its `ENTRY`: one line adds one.
+macro_rules! schedulers {
+    ($($module:ident)*) => {
+        $(mod $module;)*
+        static ALL: &[&Entry] = &[$(&$module::ENTRY),*];
+    };
+}
+
+schedulers! {
+    min_rtt
+    average_rtt
+    round_robin
+    redundant
+    ecf
+    blest
+    otias
+    lamps
+    llhd
+    prs
+    stms
+    musher
+    linux_v1
+}
+
+mod choose;
+mod copies;
+mod interval;
+mod per_path;
+mod registry;
+pub mod testing;
+pub mod vector;
+
+pub use interval::{Interval, Mode};
+pub use registry::{Arity, Entry, Needs, Provenance, TransportRules, all, build, find, parse};
+use weftway_path::{Context, Decision, Event, Instant};
+
+/// A packet scheduler.
+pub trait Scheduler: Send + dyn_clone::DynClone {
+    /// Which path carries the packet at hand. Asking has no effect of its own: asked again with
+    /// no event between, the answer and everything after it are the same.
+    fn select(&mut self, cx: &Context<'_>) -> Decision;
+
+    /// Something happened; `cx` is the state just after.
+    fn observe(&mut self, cx: &Context<'_>, event: &Event) {
+        let _ = (cx, event);
+    }
+
+    /// When to ask again although nothing happened. The host sends [`Event::Wake`] then.
+    fn wake(&self) -> Option<Instant> {
+        None
+    }
+
+    /// Why the answer to `cx` is what it is, in one line for a log. Never steers.
+    fn explain(&self, cx: &Context<'_>) -> Option<String> {
+        let _ = cx;
+        None
+    }
+}
+
+dyn_clone::clone_trait_object!(Scheduler);

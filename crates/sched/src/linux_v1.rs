@@ -1,0 +1,172 @@
+//! The default scheduler of MPTCP in today's Linux: the path that drains its send queue first.
+//!
+//! Rule: over active paths that are not stale, `argmin linger`, `linger = queued and in flight /
+//! average pacing rate`; backups if there is no active path. The path then carries a burst of
+//! `min(65428 bytes, window left)` and its average becomes `(average·backlog + pacing·burst) /
+//! (backlog + burst)`. It stays chosen until the burst is used, it falls out, or its send memory
+//! is full. There is no test of the congestion window: TCP queues below.
+//! Reference: Linux `net/mptcp/protocol.c`, `mptcp_subflow_get_send`, `mptcp_subflow_get_retrans`.
+//! State: average pacing rate per path; the path and the rest of the burst.
+//! Departs from print: data sent before go to the first active path with nothing outstanding, as
+//! there; if there is none, by the rule above instead of waiting for the next retransmission timer.
+
+use weftway_path::{BitRate, Bytes, Context, Decision, Event, Health, Hold, Path, PathId, SendKind};
+
+use crate::Scheduler;
+use crate::choose;
+use crate::per_path::PerPath;
+use crate::registry::{Arity, Entry, Needs, Provenance, TransportRules};
+
+pub(crate) static ENTRY: Entry = Entry {
+    name: "linux-v1",
+    aliases: &["linux", "mptcp-v1", "linux-default", "upstream"],
+    version: 1,
+    summary: "the path that would drain its send queue first, in bursts",
+    reference: "Linux net/mptcp/protocol.c, mptcp_subflow_get_send",
+    provenance: Provenance::Code,
+    needs: Needs { flow: true, queueing: true, events: true, ..Needs::NONE },
+    arity: Arity::Any,
+    transport: TransportRules::NONE,
+    params: &[],
+    build: |_| Ok(Box::new(LinuxV1::default())),
+};
+
+/// `MPTCP_SEND_BURST_SIZE`: 64 KiB less the headers of a full segment.
+const BURST: Bytes = Bytes::new(65_536 - 20 - 40 - 40 - 8);
+
+#[derive(Clone, Default)]
+struct LinuxV1 {
+    averages: PerPath<BitRate>,
+    /// What the last answer starts if it is carried out.
+    planned: Option<Burst>,
+    /// The path that sends and how much of its burst is left.
+    current: Option<(PathId, Bytes)>,
+}
+
+#[derive(Clone, Copy)]
+struct Burst {
+    path: PathId,
+    bytes: Bytes,
+    average: BitRate,
+}
+
+impl LinuxV1 {
+    /// The average, which starts as the rate at which the path is first looked at.
+    fn note_averages(&mut self, cx: &Context<'_>) {
+        for path in cx.paths {
+            let average = self.averages.at(path.id);
+            if *average == BitRate::ZERO {
+                *average = path.pacing_rate;
+            }
+        }
+    }
+
+    fn average(&self, path: &Path) -> u64 {
+        self.averages.get(path.id).map_or(0, |rate| rate.as_bps())
+    }
+
+    /// Whether `a` drains before `b`: `backlog_a/rate_a < backlog_b/rate_b`.
+    fn drains_before(&self, a: &Path, b: &Path) -> bool {
+        let product = |backlog: &Path, rate: &Path| backlog.unacked().get() as u128 * self.average(rate) as u128;
+        product(a, b) < product(b, a)
+    }
+
+    /// The path of least linger, memory or not.
+    fn pick<'a>(&self, cx: &Context<'a>) -> Option<&'a Path> {
+        let rated = |path: &&Path| self.average(path) > 0;
+        let active = usable(cx).filter(|path| path.is_active()).filter(rated);
+        choose::best(active, |a, b| self.drains_before(a, b))
+            .or_else(|| choose::best(usable(cx).filter(rated), |a, b| self.drains_before(a, b)))
+    }
+
+    /// The path in the middle of its burst.
+    fn going_on<'a>(&self, cx: &Context<'a>) -> Option<&'a Path> {
+        let (id, left) = self.current?;
+        usable(cx).find(|path| path.id == id).filter(|path| left > Bytes::ZERO && has_memory(cx, path))
+    }
+
+    fn plan(&self, cx: &Context<'_>, path: &Path) -> Burst {
+        let bytes = cx.flow.map_or(BURST, |flow| flow.credit().min(BURST));
+        let (backlog, burst) = (path.unacked().get() as u128, bytes.get() as u128);
+        let average = self.average(path) as u128;
+        let average = match backlog + burst {
+            _ if burst == 0 => average,
+            total => (average * backlog + path.pacing_rate.as_bps() as u128 * burst) / total,
+        };
+        Burst { path: path.id, bytes, average: BitRate::from_bps(average as u64) }
+    }
+}
+
+/// The paths that answer and are established.
+fn usable<'a>(cx: &Context<'a>) -> impl Iterator<Item = &'a Path> {
+    cx.paths.iter().filter(|path| path.health != Health::Stale && path.hold != Hold::Validation)
+}
+
+fn has_memory(cx: &Context<'_>, path: &Path) -> bool {
+    path.queue_room >= cx.packet.map_or(Bytes::new(1), |packet| packet.bytes)
+}
+
+impl Scheduler for LinuxV1 {
+    fn select(&mut self, cx: &Context<'_>) -> Decision {
+        self.planned = None;
+        self.note_averages(cx);
+        let Some(packet) = cx.packet else { return Decision::Wait };
+        if packet.again {
+            let idle = usable(cx).find(|path| path.is_active() && path.unacked() == Bytes::ZERO);
+            return choose::send_or_wait(cx, idle.or_else(|| self.pick(cx)).filter(|path| has_memory(cx, path)));
+        }
+        if let Some(path) = self.going_on(cx) {
+            return Decision::Send(path.id);
+        }
+        let chosen = self.pick(cx).filter(|path| has_memory(cx, path));
+        self.planned = chosen.map(|path| self.plan(cx, path));
+        choose::send_or_wait(cx, chosen)
+    }
+
+    fn observe(&mut self, _: &Context<'_>, event: &Event) {
+        match *event {
+            Event::Sent(receipt, SendKind::Fresh) => {
+                if let Some(burst) = self.planned.take().filter(|burst| burst.path == receipt.path) {
+                    *self.averages.at(burst.path) = burst.average;
+                    self.current = Some((burst.path, burst.bytes));
+                }
+                if let Some((path, left)) = self.current.as_mut().filter(|(path, _)| *path == receipt.path) {
+                    self.current = Some((*path, left.saturating_sub(receipt.bytes)));
+                }
+            }
+            Event::PathUp(path) => self.averages.reset(path),
+            _ => {}
+        }
+    }
+
+    fn explain(&self, cx: &Context<'_>) -> Option<String> {
+        if let Some((path, left)) = self.current.filter(|_| self.going_on(cx).is_some()) {
+            return Some(format!("{path:?} goes on with its burst, {left} left"));
+        }
+        let path = self.pick(cx)?;
+        let average = BitRate::from_bps(self.average(path));
+        Some(format!("{:?} drains first: {} at {average}", path.id, path.unacked()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Bench, path};
+
+    #[test]
+    fn only_what_is_sent_moves_the_average() {
+        let mut linux = LinuxV1::default();
+        let mut bench = Bench::new(vec![path(0, 20, 100, 0)]);
+        bench.paths[0].pacing_rate = BitRate::from_mbps(8);
+        let answer = linux.select(&bench.context());
+        bench.paths[0].pacing_rate = BitRate::from_mbps(4);
+        assert_eq!(linux.select(&bench.context()), answer);
+        assert_eq!(linux.averages.get(PathId::new(0)), Some(&BitRate::from_mbps(8)));
+        let sent = bench.carry(answer).unwrap();
+        linux.observe(&bench.context(), &sent);
+        // No backlog: (8·0 + 4·65428)/65428. The burst has 65 428 - 1400 bytes left.
+        assert_eq!(linux.averages.get(PathId::new(0)), Some(&BitRate::from_mbps(4)));
+        assert_eq!(linux.current, Some((PathId::new(0), Bytes::new(64_028))));
+    }
+}

@@ -1,0 +1,287 @@
+//! MuSher: a fixed split between two paths, found again by search when the throughput shifts.
+//!
+//! Rule: of each 100 segments `r` go on the first path, the others on the second; the turn's owner
+//! is waited for when it is full. Every 100 ms (200 ms in a search) the rate sent and the bytes
+//! buffered are sampled, against a reference of 5 samples. If for 5 samples the rate is further
+//! from it than T, or the buffer is lower by more than B, and 3 s have passed since the last
+//! search: try `r + 5`; if that gains more than G, go on while it does not get worse and undo the
+//! last step; else try `r − 5` likewise; else restore `r`.
+//! Reference: Aggarwal et al., MuSher, MobiCom 2019 and its kernel module; `mptcp_ratio.c`.
+//! State: r, the segments of the turn, the reference or the search.
+//! Departs from print: T, G, B are 200 and 5 Mbit/s and 75 000 bytes for links of about 800 Mbit/s;
+//! `scale=relative` keeps their proportion to the reference rate: 25 %, 0.6 %, 0.75 ms. The
+//! buffer is sampled, not averaged. Of more than two paths the first two are used.
+
+use weftway_path::spec::{Param, Params, SpecError};
+use weftway_path::{BitRate, Bytes, Context, Decision, Event, Instant, Path, SendKind, Span};
+
+use crate::Scheduler;
+use crate::choose;
+use crate::registry::{Arity, Entry, Needs, Provenance, TransportRules};
+
+pub(crate) static ENTRY: Entry = Entry {
+    name: "musher",
+    aliases: &["mu-sher"],
+    version: 1,
+    summary: "a ratio of two paths, searched again when the throughput shifts",
+    reference: "Aggarwal, Swetank, Koutsonikolas, et al.: MuSher, MobiCom 2019, kernel module",
+    provenance: Provenance::Code,
+    needs: Needs { flow: true, wake: true, events: true, ..Needs::NONE },
+    arity: Arity::Pair,
+    transport: TransportRules::NONE,
+    params: &[
+        Param { name: "ratio", default: "50", values: "percent, 5 to 95", doc: "the first path's share at the start" },
+        Param {
+            name: "scale",
+            default: "relative",
+            values: "relative | absolute",
+            doc: "thresholds in proportion to the rate, or the kernel module's for links of about 800 Mbit/s",
+        },
+    ],
+    build,
+};
+
+const SAMPLE: Span = Span::from_millis(100);
+const SEARCH_SAMPLE: Span = Span::from_millis(200);
+const QUIET: Span = Span::from_secs(3);
+const REFERENCE_SAMPLES: u64 = 5;
+const STEP: i64 = 5;
+/// 75 000 bytes at 800 Mbit/s.
+const BUFFER_TIME: Span = Span::from_micros(750);
+
+fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
+    Ok(Box::new(Musher {
+        ratio: params.within("ratio", 5..=95)?,
+        absolute: params.choice("scale", &[("relative", false), ("absolute", true)])?,
+        used: [0, 0],
+        last: None,
+        next: Instant::ZERO,
+        quiet_until: Instant::ZERO,
+        phase: Phase::default(),
+    }))
+}
+
+#[derive(Clone)]
+struct Musher {
+    /// Percent of the segments on the first path.
+    ratio: i64,
+    absolute: bool,
+    /// Segments of the turn that each path has sent.
+    used: [i64; 2],
+    last: Option<(Instant, Bytes)>,
+    next: Instant,
+    quiet_until: Instant,
+    phase: Phase,
+}
+
+/// Bit rate sent and bytes buffered.
+#[derive(Clone, Copy, Default)]
+struct Sample {
+    rate: u64,
+    buffered: u64,
+}
+
+#[derive(Clone)]
+enum Phase {
+    /// Adds up the reference.
+    Reference { samples: u64, sum: Sample },
+    /// Counts the samples in a row that are off.
+    Watch { reference: Sample, shifted: u64, drained: u64 },
+    /// Has changed the ratio by `step` and looks what came of it.
+    Search { home: i64, step: i64, climbing: bool, rate: u64 },
+}
+
+impl Default for Phase {
+    fn default() -> Self {
+        Self::Reference { samples: 0, sum: Sample::default() }
+    }
+}
+
+impl Musher {
+    fn pair<'a>(&self, cx: &Context<'a>) -> [Option<&'a Path>; 2] {
+        let mut paths = choose::standing(cx);
+        [paths.next(), paths.next()]
+    }
+
+    fn share(&self, side: usize) -> i64 {
+        if side == 0 { self.ratio } else { 100 - self.ratio }
+    }
+
+    /// Whose turn it is; when both have had theirs, the first begins again.
+    fn turn(&self) -> usize {
+        let second = self.used[0] >= self.share(0) && self.used[1] < self.share(1);
+        usize::from(second)
+    }
+
+    fn note_sent(&mut self, side: usize, segments: i64) {
+        if (0..2).all(|side| self.used[side] >= self.share(side)) {
+            self.used = [0, 0];
+        }
+        self.used[side] += segments;
+    }
+
+    fn sample(&mut self, cx: &Context<'_>) {
+        let total = cx.paths.iter().fold(Bytes::ZERO, |sum, path| sum + path.sent.bytes);
+        let buffered = cx.flow.map_or(0, |flow| flow.end.since(flow.una).get());
+        if let Some((then, before)) = self.last {
+            let rate = BitRate::of(total.saturating_sub(before), cx.now.since(then)).as_bps();
+            self.learn(cx.now, Sample { rate, buffered });
+        }
+        self.last = Some((cx.now, total));
+        self.next = cx.now + if let Phase::Search { .. } = self.phase { SEARCH_SAMPLE } else { SAMPLE };
+    }
+
+    fn learn(&mut self, now: Instant, sample: Sample) {
+        match self.phase {
+            Phase::Reference { samples, sum } => self.phase = add_up(samples + 1, sum, sample),
+            Phase::Watch { reference, shifted, drained } => {
+                let shift = sample.rate.abs_diff(reference.rate) > self.rate_shift(reference);
+                let drain = sample.buffered + self.buffer_drop(reference) < reference.buffered;
+                let shifted = if shift { shifted + 1 } else { 0 };
+                let drained = if drain { drained + 1 } else { 0 };
+                self.phase = Phase::Watch { reference, shifted, drained };
+                if shifted.max(drained) >= REFERENCE_SAMPLES && now >= self.quiet_until {
+                    self.search(self.ratio, STEP, sample.rate);
+                }
+            }
+            Phase::Search { home, step, climbing, rate } => {
+                let gain = if climbing { 0 } else { self.gain(rate) + 1 };
+                match () {
+                    () if sample.rate >= rate + gain => self.climb(home, step, sample.rate),
+                    () if climbing => self.settle(self.ratio - step),
+                    () if step > 0 => self.search(home, -STEP, rate),
+                    () => self.settle(home),
+                }
+                if !matches!(self.phase, Phase::Search { .. }) {
+                    self.quiet_until = now + QUIET;
+                }
+            }
+        }
+    }
+
+    /// Tries the ratio one step from `home`; at the edge the other side, if it is left.
+    fn search(&mut self, home: i64, step: i64, rate: u64) {
+        match home + step {
+            ratio @ 5..=95 => {
+                self.ratio = ratio;
+                self.phase = Phase::Search { home, step, climbing: false, rate };
+            }
+            _ if step > 0 => self.search(home, -step, rate),
+            _ => self.settle(home),
+        }
+    }
+
+    fn climb(&mut self, home: i64, step: i64, rate: u64) {
+        match self.ratio + step {
+            ratio @ 5..=95 => {
+                self.ratio = ratio;
+                self.phase = Phase::Search { home, step, climbing: true, rate };
+            }
+            _ => self.settle(self.ratio),
+        }
+    }
+
+    fn settle(&mut self, ratio: i64) {
+        self.ratio = ratio;
+        self.phase = Phase::default();
+    }
+
+    fn rate_shift(&self, reference: Sample) -> u64 {
+        if self.absolute { 200_000_000 } else { reference.rate / 4 }
+    }
+
+    fn gain(&self, rate: u64) -> u64 {
+        if self.absolute { 5_000_000 } else { rate / 1000 * 6 }
+    }
+
+    fn buffer_drop(&self, reference: Sample) -> u64 {
+        let relative = || BitRate::from_bps(reference.rate).bytes_in(BUFFER_TIME).get();
+        if self.absolute { 75_000 } else { relative() }
+    }
+}
+
+fn add_up(samples: u64, sum: Sample, sample: Sample) -> Phase {
+    let sum = Sample { rate: sum.rate + sample.rate, buffered: sum.buffered + sample.buffered };
+    if samples < REFERENCE_SAMPLES {
+        return Phase::Reference { samples, sum };
+    }
+    let reference = Sample { rate: sum.rate / samples, buffered: sum.buffered / samples };
+    Phase::Watch { reference, shifted: 0, drained: 0 }
+}
+
+impl Scheduler for Musher {
+    fn select(&mut self, cx: &Context<'_>) -> Decision {
+        let owner = match self.pair(cx) {
+            [Some(first), Some(second)] => Some([first, second][self.turn()]),
+            [only, _] => only,
+        };
+        choose::send_or_wait(cx, owner.filter(|path| path.is_open()))
+    }
+
+    fn observe(&mut self, cx: &Context<'_>, event: &Event) {
+        if let Event::Sent(receipt, SendKind::Fresh) = *event {
+            let pair = self.pair(cx);
+            let side = pair.iter().position(|path| path.is_some_and(|path| path.id == receipt.path));
+            if let Some((side, path)) = side.and_then(|side| Some((side, pair[side]?))) {
+                self.note_sent(side, receipt.bytes.get().div_ceil(path.mss.get().max(1)) as i64);
+            }
+        }
+        if cx.now >= self.next {
+            self.sample(cx);
+        }
+    }
+
+    fn wake(&self) -> Option<Instant> {
+        Some(self.next)
+    }
+
+    fn explain(&self, cx: &Context<'_>) -> Option<String> {
+        let [first, second] = self.used;
+        let owner = self.pair(cx)[self.turn()]?.id;
+        Some(format!("turn of {owner:?}: {first} and {second} sent, first path's share {} %", self.ratio))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn watching(ratio: &str) -> Musher {
+        let mut musher = Musher {
+            ratio: ratio.parse().unwrap(),
+            absolute: true,
+            used: [0, 0],
+            last: None,
+            next: Instant::ZERO,
+            quiet_until: Instant::ZERO,
+            phase: Phase::default(),
+        };
+        (0..5).for_each(|_| musher.learn(Instant::ZERO, Sample { rate: 800_000_000, buffered: 100_000 }));
+        musher
+    }
+
+    #[test]
+    fn a_search_at_the_edge_goes_left_and_comes_back() {
+        let mut musher = watching("95");
+        // Five samples 300 Mbit/s off, more than 200.
+        let low = Sample { rate: 500_000_000, buffered: 100_000 };
+        (0..5).for_each(|_| musher.learn(Instant::ZERO, low));
+        assert_eq!(musher.ratio, 90);
+        // 505 Mbit/s do not exceed 500 + 5.
+        musher.learn(Instant::from_millis(1000), Sample { rate: 505_000_000, ..low });
+        assert_eq!(musher.ratio, 95);
+        assert_eq!(musher.quiet_until, Instant::from_millis(4000));
+    }
+
+    #[test]
+    fn one_sample_as_before_starts_the_count_again() {
+        let mut musher = watching("50");
+        let (usual, drained) = (100_000, 24_999);
+        for buffered in [drained, drained, drained, drained, usual, drained, drained, drained, drained] {
+            musher.learn(Instant::ZERO, Sample { rate: 800_000_000, buffered });
+        }
+        assert_eq!(musher.ratio, 50);
+        musher.learn(Instant::ZERO, Sample { rate: 800_000_000, buffered: drained });
+        assert_eq!(musher.ratio, 55);
+    }
+}

@@ -1,0 +1,31 @@
+//! What a scheduler remembers about each path. Grows when a path is first seen, then never moves.
+
+use weftway_path::PathId;
+
+/// One `T` for each path, made by default.
+#[derive(Clone, Default)]
+pub(crate) struct PerPath<T>(Vec<T>);
+
+impl<T: Clone + Default> PerPath<T> {
+    /// What is known of `path`, if anything.
+    #[inline]
+    pub(crate) fn get(&self, path: PathId) -> Option<&T> {
+        self.0.get(path.index())
+    }
+
+    /// What is known of `path`, to change.
+    #[inline]
+    pub(crate) fn at(&mut self, path: PathId) -> &mut T {
+        if path.index() >= self.0.len() {
+            self.0.resize(path.index() + 1, T::default());
+        }
+        &mut self.0[path.index()]
+    }
+
+    /// Forgets `path`: it left, or comes back as new.
+    pub(crate) fn reset(&mut self, path: PathId) {
+        if let Some(known) = self.0.get_mut(path.index()) {
+            *known = T::default();
+        }
+    }
+}

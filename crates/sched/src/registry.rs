@@ -1,0 +1,129 @@
+//! The list of schedulers. Everything else derives from it: parsing and "did you mean",
+//! `weft list`, the Python list, the reference page, the conformance suite, the cost benchmark.
+
+use weftway_path::spec::{Param, Params, Spec, SpecError, nearest};
+
+use crate::Scheduler;
+
+/// Where the rule comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Provenance {
+    /// Read from the authors' or the kernel's source code.
+    Code,
+    /// Read from the paper.
+    Paper,
+    /// Taken from a secondary description.
+    Secondary,
+    /// A concrete rule was fixed that is compatible with what is known.
+    Reconstructed,
+}
+
+/// What a scheduler needs from its host beyond paths and the packet at hand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Needs {
+    /// [`weftway_path::Context::flow`].
+    pub flow: bool,
+    /// Packets assigned to a path without room wait in its queue.
+    pub queueing: bool,
+    /// [`weftway_path::Decision::Repeat`].
+    pub copies: bool,
+    /// [`weftway_path::Decision::Ahead`].
+    pub ahead: bool,
+    /// [`Scheduler::wake`] is honoured.
+    pub wake: bool,
+    /// [`Scheduler::observe`] is called. A host need not tell a scheduler that does not listen.
+    pub events: bool,
+}
+
+impl Needs {
+    /// Nothing.
+    pub const NONE: Self = Self { flow: false, queueing: false, copies: false, ahead: false, wake: false, events: false };
+}
+
+/// For how many paths the rule is defined.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Arity {
+    /// Any number.
+    Any,
+    /// Two: the fastest, and the one that min-RTT would choose among the rest. The entry's
+    /// documentation says how it picks them among more.
+    Pair,
+}
+
+/// Which rules of the MPTCP v0.9x transport go with the scheduler by default.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TransportRules {
+    /// Opportunistic retransmission: a window-blocked connection repeats its oldest data on a
+    /// path at least four times faster than the one that holds them.
+    pub opportunistic: bool,
+    /// Penalisation: the path that holds them has its window halved.
+    pub penalise: bool,
+}
+
+impl TransportRules {
+    /// Neither rule.
+    pub const NONE: Self = Self { opportunistic: false, penalise: false };
+    /// Both: what the papers call RP.
+    pub const RP: Self = Self { opportunistic: true, penalise: true };
+}
+
+/// One scheduler of the registry.
+#[derive(Debug)]
+pub struct Entry {
+    /// Its name.
+    pub name: &'static str,
+    /// Other names that people type.
+    pub aliases: &'static [&'static str],
+    /// Counts changes of behaviour.
+    pub version: u32,
+    /// What it does, in one sentence.
+    pub summary: &'static str,
+    /// Who described it, where.
+    pub reference: &'static str,
+    /// Where our rule comes from.
+    pub provenance: Provenance,
+    /// What it needs.
+    pub needs: Needs,
+    /// For how many paths it is defined.
+    pub arity: Arity,
+    /// The transport rules that go with it.
+    pub transport: TransportRules,
+    /// Its switches.
+    pub params: &'static [Param],
+    /// Makes one.
+    pub build: fn(&Params) -> Result<Box<dyn Scheduler>, SpecError>,
+}
+
+impl Entry {
+    /// One of them, with the switches of `given` set.
+    pub fn make(&self, given: &[(String, String)]) -> Result<Box<dyn Scheduler>, SpecError> {
+        (self.build)(&Params::new(self.name, self.params, given)?)
+    }
+}
+
+/// Every scheduler, in the order of the registry.
+pub fn all() -> &'static [&'static Entry] {
+    crate::ALL
+}
+
+/// The entry that `name` or an alias of it names, if any.
+pub fn find(name: &str) -> Option<&'static Entry> {
+    all().iter().copied().find(|entry| entry.name == name || entry.aliases.contains(&name))
+}
+
+/// The entry and the switches that `spec` names.
+pub fn parse(spec: &str) -> Result<(&'static Entry, Spec), SpecError> {
+    let spec: Spec = spec.parse()?;
+    let Some(entry) = find(&spec.name) else {
+        let names = all().iter().flat_map(|entry| entry.aliases.iter().chain([&entry.name]));
+        let nearest = nearest(&spec.name, names.copied());
+        return Err(SpecError::Unknown { kind: "scheduler", name: spec.name, nearest });
+    };
+    Ok((entry, spec))
+}
+
+/// The scheduler that `spec` names, for example `ecf:form=paper`.
+pub fn build(spec: &str) -> Result<Box<dyn Scheduler>, SpecError> {
+    let (entry, spec) = parse(spec)?;
+    entry.make(&spec.given)
+}

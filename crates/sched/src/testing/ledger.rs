@@ -1,0 +1,93 @@
+//! Checks that every decision is paid exactly once.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use weftway_path::{Event, PathId, Receipt};
+
+/// What a [`Bandit`](super::Bandit) was told about its decisions. Clones share one book, so that
+/// it can be read while the bandit is in the engine.
+#[derive(Clone, Default)]
+pub struct Ledger(Arc<Mutex<Book>>);
+
+#[derive(Default)]
+struct Book {
+    decisions: BTreeMap<u64, Account>,
+    faults: Vec<String>,
+}
+
+struct Account {
+    path: PathId,
+    losses: u32,
+    acked: bool,
+}
+
+/// The state of a [`Ledger`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Audit {
+    /// Decisions carried out.
+    pub sent: usize,
+    /// Those acknowledged, whether lost before or not.
+    pub acked: usize,
+    /// Those declared lost and not acknowledged since.
+    pub lost: usize,
+    /// Those declared lost more than once: a retransmission under the same serial was lost too.
+    pub lost_again: usize,
+    /// Those without an outcome.
+    pub pending: usize,
+    /// Breaches: a serial used twice or out of sequence, an outcome without a decision, on another
+    /// path, or after the acknowledgement.
+    pub faults: Vec<String>,
+}
+
+impl Ledger {
+    /// Enters what happened.
+    pub(super) fn note(&self, event: &Event) {
+        let mut book = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match event {
+            Event::Sent(receipt, _) => book.open(receipt),
+            Event::Acked(receipt) => book.settle(receipt, "acknowledged", |account| account.acked = true),
+            Event::Lost(receipt) => book.settle(receipt, "lost", |account| account.losses += 1),
+            _ => {}
+        }
+    }
+
+    /// The books as they stand.
+    pub fn audit(&self) -> Audit {
+        let book = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = |is: fn(&Account) -> bool| book.decisions.values().filter(|account| is(account)).count();
+        Audit {
+            sent: book.decisions.len(),
+            acked: count(|account| account.acked),
+            lost: count(|account| account.losses > 0 && !account.acked),
+            lost_again: count(|account| account.losses > 1),
+            pending: count(|account| account.losses == 0 && !account.acked),
+            faults: book.faults.clone(),
+        }
+    }
+}
+
+impl Book {
+    fn open(&mut self, receipt: &Receipt) {
+        let expected = self.decisions.last_key_value().map_or(0, |(serial, _)| serial + 1);
+        if receipt.serial != expected {
+            self.faults.push(format!("sent as number {}, expected {expected}", receipt.serial));
+        }
+        let account = Account { path: receipt.path, losses: 0, acked: false };
+        self.decisions.insert(receipt.serial, account);
+    }
+
+    fn settle(&mut self, receipt: &Receipt, what: &str, enter: impl FnOnce(&mut Account)) {
+        let serial = receipt.serial;
+        match self.decisions.get_mut(&serial) {
+            None => self.faults.push(format!("number {serial} {what} but never sent")),
+            Some(account) if account.acked => {
+                self.faults.push(format!("number {serial} {what} after it was acknowledged"))
+            }
+            Some(account) if account.path != receipt.path => {
+                self.faults.push(format!("number {serial} sent on {:?}, {what} on {:?}", account.path, receipt.path));
+            }
+            Some(account) => enter(account),
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Plays a case on a bench.
+
+use weftway_path::{
+    Counters, Decision, Event, Health, Hold, Instant, Offset, Path, PathId, PathSet, Recovery, Role, Starved,
+};
+
+use super::quantity::{self, Amount};
+use super::script::{self, FlowRow, PathRow, Step};
+use super::{Case, VectorError};
+use crate::Scheduler;
+use crate::testing::{Bench, MSS, packets, path};
+
+/// How often each question is asked.
+const QUESTIONS: usize = 3;
+
+/// Runs one case of the file about `scheduler`.
+pub(super) fn play(scheduler: &str, case: &script::Case) -> Result<Case, VectorError> {
+    let spec = if case.with.is_empty() { scheduler.to_owned() } else { format!("{scheduler}:{}", case.with) };
+    let fail = |step| move |what| VectorError::Step { case: case.name.clone(), step, what };
+    let mut player = Player::new(crate::build(&spec)?, case).map_err(fail(0))?;
+    if case.expect.is_none() && case.steps.iter().all(|step| step.expect.is_none() && step.wakes.is_none()) {
+        return Err(fail(0)("nothing is expected".to_owned()));
+    }
+    if let Some(expect) = &case.expect {
+        player.ask(expect).map_err(fail(0))?;
+    }
+    for (n, step) in case.steps.iter().enumerate() {
+        player.step(step).map_err(fail(n + 1))?;
+    }
+    Ok(Case {
+        name: case.name.clone(),
+        why: case.why.clone(),
+        scheduler: spec,
+        expected: player.expected,
+        got: player.got,
+    })
+}
+
+struct Player {
+    scheduler: Box<dyn Scheduler>,
+    bench: Bench,
+    names: Vec<(String, PathId)>,
+    expected: Vec<String>,
+    got: Vec<String>,
+}
+
+impl Player {
+    fn new(scheduler: Box<dyn Scheduler>, case: &script::Case) -> Result<Self, String> {
+        let mut names = Vec::new();
+        let mut bench = Bench::new(Vec::new());
+        for (n, row) in case.paths.iter().enumerate() {
+            let name = row.name.clone().ok_or("a path has no name")?;
+            let mut path = path(row.id.unwrap_or(n as u8), 0, 10, 0);
+            change(&mut path, row)?;
+            names.push((name, path.id));
+            bench.add(path).ok_or("two paths have one number")?;
+        }
+        change_flow(&mut bench, &case.flow)?;
+        bench.refresh();
+        Ok(Self { scheduler, bench, names, expected: Vec::new(), got: Vec::new() })
+    }
+
+    fn step(&mut self, step: &Step) -> Result<(), String> {
+        if let Some(at) = &step.at {
+            self.bench.now = Instant::ZERO + quantity::span(at)?;
+        }
+        for (name, row) in &step.set {
+            let id = self.id(name)?;
+            if row.name.is_some() || row.id.is_some() {
+                return Err(format!("path `{name}` has its name and number already"));
+            }
+            let path = self.bench.paths.iter_mut().find(|path| path.id == id);
+            change(path.ok_or_else(|| format!("path `{name}` is gone"))?, row)?;
+        }
+        change_flow(&mut self.bench, &step.flow)?;
+        self.bench.refresh();
+        if let Some(resend) = &step.resend {
+            let carried =
+                resend.carried.iter().try_fold(PathSet::EMPTY, |set, name| Ok::<_, String>(set.with(self.id(name)?)));
+            self.bench.resend(resend.packet, carried?);
+        }
+        self.land(step.acked.as_deref(), Bench::ack)?;
+        self.land(step.lost.as_deref(), Bench::lose)?;
+        if let Some(event) = &step.event {
+            let event = self.event(event)?;
+            self.scheduler.observe(&self.bench.context(), &event);
+        }
+        if let Some(expect) = &step.expect {
+            self.ask(expect)?;
+        }
+        if let Some(wakes) = &step.wakes {
+            let at = Instant::ZERO + quantity::span(wakes)?;
+            self.expected.push(format!("wake at {at}"));
+            self.got.push(self.scheduler.wake().map_or("no wake".to_owned(), |at| format!("wake at {at}")));
+        }
+        Ok(())
+    }
+
+    /// Acknowledges or loses the packets that `list` names.
+    fn land(
+        &mut self,
+        list: Option<&str>,
+        how: fn(&mut Bench, PathId, Option<Offset>) -> Option<Event>,
+    ) -> Result<(), String> {
+        for item in list.into_iter().flat_map(|list| list.split(',')) {
+            let (name, count, at) = parts(item)?;
+            let path = self.id(name)?;
+            for _ in 0..count {
+                let event = how(&mut self.bench, path, at).ok_or_else(|| format!("`{item}` is not in flight"))?;
+                self.scheduler.observe(&self.bench.context(), &event);
+            }
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, text: &str) -> Result<Event, String> {
+        match text.split_once(' ') {
+            None if text == "wake" => Ok(Event::Wake),
+            Some(("starved", "window")) => Ok(Event::Starved(Starved::Window)),
+            Some(("starved", "buffer")) => Ok(Event::Starved(Starved::SendBuffer)),
+            Some(("congestion", name)) => self.id(name).map(Event::Congestion),
+            Some(("down", name)) => {
+                let id = self.id(name)?;
+                self.bench.remove(id).ok_or_else(|| format!("path `{name}` is gone"))
+            }
+            _ => Err(format!("unknown event `{text}`")),
+        }
+    }
+
+    /// Asks for as many decisions as `expect` lists and carries them out.
+    fn ask(&mut self, expect: &str) -> Result<(), String> {
+        let mut expected = Vec::new();
+        for item in expect.split(',') {
+            let (decision, count) = self.decision(item)?;
+            expected.extend(std::iter::repeat_n(self.word(decision), count));
+        }
+        let got: Vec<_> = expected.iter().map(|_| self.decide()).collect();
+        self.expected.push(sentence(&expected));
+        self.got.push(sentence(&got));
+        Ok(())
+    }
+
+    fn decide(&mut self) -> String {
+        let answers = [(); QUESTIONS].map(|()| self.scheduler.select(&self.bench.context()));
+        if let Some(other) = answers.iter().find(|answer| **answer != answers[0]) {
+            return format!("{}, asked again {}", self.word(answers[0]), self.word(*other));
+        }
+        if let Some(event) = self.bench.carry(answers[0]) {
+            self.scheduler.observe(&self.bench.context(), &event);
+        }
+        self.word(answers[0])
+    }
+
+    fn decision(&self, item: &str) -> Result<(Decision, usize), String> {
+        let item = item.trim();
+        if item == "wait" {
+            return Ok((Decision::Wait, 1));
+        }
+        if let Some(rest) = item.strip_prefix("ahead ") {
+            let (name, count, at) = parts(rest)?;
+            return Ok((Decision::Ahead(self.id(name)?, at.unwrap_or_default()), count));
+        }
+        if let Some(rest) = item.strip_prefix("repeat ") {
+            let (name, count, at) = parts(rest)?;
+            return Ok((Decision::Repeat(self.id(name)?, at.unwrap_or_default()), count));
+        }
+        let (name, count, _) = parts(item)?;
+        Ok((Decision::Send(self.id(name)?), count))
+    }
+
+    fn word(&self, decision: Decision) -> String {
+        let at = |offset: Offset| offset.since(Offset::ZERO).packets(MSS);
+        match decision {
+            Decision::Send(path) => self.name(path),
+            Decision::Ahead(path, offset) => format!("ahead {} @{}", self.name(path), at(offset)),
+            Decision::Repeat(path, offset) => format!("repeat {} @{}", self.name(path), at(offset)),
+            Decision::Wait => "wait".to_owned(),
+        }
+    }
+
+    fn id(&self, name: &str) -> Result<PathId, String> {
+        let known = self.names.iter().find(|(known, _)| known == name);
+        known.map(|(_, id)| *id).ok_or_else(|| format!("there is no path `{name}`"))
+    }
+
+    fn name(&self, id: PathId) -> String {
+        let known = self.names.iter().find(|(_, known)| *known == id);
+        known.map_or_else(|| format!("{id:?}"), |(name, _)| name.clone())
+    }
+}
+
+/// `NAME`, `NAME xN`, `NAME @OFFSET`.
+fn parts(item: &str) -> Result<(&str, usize, Option<Offset>), String> {
+    let complaint = || format!("cannot read `{item}`");
+    match item.split_whitespace().collect::<Vec<_>>()[..] {
+        [name] => Ok((name, 1, None)),
+        [name, detail] => {
+            let (mark, number) = detail.split_at_checked(1).ok_or_else(complaint)?;
+            let number: u64 = number.parse().map_err(|_| complaint())?;
+            match mark {
+                "x" => Ok((name, number as usize, None)),
+                "@" => Ok((name, 1, Some(Offset::ZERO + packets(number)))),
+                _ => Err(complaint()),
+            }
+        }
+        _ => Err(complaint()),
+    }
+}
+
+/// Words with repetitions counted: `F x10, S, wait`.
+fn sentence(words: &[String]) -> String {
+    let runs = words.chunk_by(|a, b| a == b && !a.contains('@') && a != "wait");
+    let said = runs.map(|run| if run.len() == 1 { run[0].clone() } else { format!("{} x{}", run[0], run.len()) });
+    said.collect::<Vec<_>>().join(", ")
+}
+
+fn choice<T: Copy>(text: &str, choices: &[(&str, T)]) -> Result<T, String> {
+    let found = choices.iter().find(|(name, _)| *name == text).map(|(_, value)| *value);
+    found.ok_or_else(|| {
+        format!("`{text}` is none of {}", choices.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", "))
+    })
+}
+
+/// Puts what `from` says, if anything, into `to`.
+fn put<S, T>(to: &mut T, from: &Option<S>, read: impl FnOnce(&S) -> Result<T, String>) -> Result<(), String> {
+    if let Some(from) = from {
+        *to = read(from)?;
+    }
+    Ok(())
+}
+
+fn change(path: &mut Path, row: &PathRow) -> Result<(), String> {
+    let span = |text: &String| quantity::span(text);
+    let rate = |text: &String| quantity::rate(text);
+    if let Some(srtt) = &row.srtt {
+        path.srtt = span(srtt)?;
+        path.latest_rtt = path.srtt;
+    }
+    put(&mut path.rttvar, &row.rttvar, span)?;
+    put(&mut path.latest_rtt, &row.latest_rtt, span)?;
+    if let Some(samples) = &row.samples {
+        path.rtt_samples = samples.len() as u64;
+        path.rtt_sum = samples.iter().try_fold(Default::default(), |sum, text| Ok::<_, String>(span(text)? + sum))?;
+    }
+    put(&mut path.cwnd, &row.cwnd, Amount::bytes)?;
+    put(&mut path.ssthresh, &row.ssthresh, Amount::bytes)?;
+    put(&mut path.bytes_in_flight, &row.in_flight, Amount::bytes)?;
+    put(&mut path.queued, &row.queued, Amount::bytes)?;
+    put(&mut path.queue_room, &row.queue_room, Amount::bytes)?;
+    put(&mut path.delivery_rate, &row.delivery_rate, rate)?;
+    put(&mut path.pacing_rate, &row.pacing_rate, rate)?;
+    put(&mut path.sent, &row.sent, counters)?;
+    put(&mut path.acked, &row.acked, counters)?;
+    put(&mut path.lost, &row.lost, counters)?;
+    put(&mut path.retransmitted, &row.retransmitted, counters)?;
+    change_state(path, row)
+}
+
+fn change_state(path: &mut Path, row: &PathRow) -> Result<(), String> {
+    put(&mut path.role, &row.role, |text| choice(text, &[("active", Role::Active), ("backup", Role::Backup)]))?;
+    put(&mut path.health, &row.health, |text| {
+        choice(text, &[("good", Health::Good), ("suspect", Health::Suspect), ("stale", Health::Stale)])
+    })?;
+    put(&mut path.hold, &row.hold, |text| {
+        let holds = [("pacing", Hold::Pacing), ("validation", Hold::Validation), ("transport", Hold::Transport)];
+        choice(text, &[&[("none", Hold::None)], &holds[..]].concat())
+    })?;
+    put(&mut path.recovery, &row.recovery, |text| {
+        choice(text, &[("open", Recovery::Open), ("recovery", Recovery::Recovery), ("loss", Recovery::Loss)])
+    })
+}
+
+fn counters(amount: &Amount) -> Result<Counters, String> {
+    Ok(Counters { bytes: amount.bytes()?, packets: amount.count()? })
+}
+
+fn change_flow(bench: &mut Bench, row: &FlowRow) -> Result<(), String> {
+    let offset = |amount: &Amount| Ok::<_, String>(Offset::ZERO + amount.bytes()?);
+    let flow = &mut bench.flow;
+    put(&mut flow.una, &row.una, offset)?;
+    put(&mut flow.next, &row.next, offset)?;
+    if let Some(unsent) = &row.unsent {
+        flow.unsent = unsent.bytes()?;
+        flow.end = flow.next + flow.unsent;
+    }
+    let una = flow.una;
+    put(&mut flow.edge, &row.window, |window| Ok(una + window.bytes()?))
+}

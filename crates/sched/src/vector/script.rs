@@ -1,0 +1,110 @@
+//! The text of a vector file.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+use super::quantity::Amount;
+
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub(super) struct File {
+    /// The scheduler, with the switches that all cases share.
+    pub scheduler: String,
+    pub case: Vec<Case>,
+}
+
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Case {
+    pub name: String,
+    /// The working, for the reader.
+    pub why: String,
+    /// More switches: `form=paper:delta=rttvar`.
+    #[serde(default)]
+    pub with: String,
+    /// The paths, numbered in this order unless a row has an `id`.
+    pub paths: Vec<PathRow>,
+    #[serde(default)]
+    pub flow: FlowRow,
+    /// The first question; short for a step of its own.
+    pub expect: Option<String>,
+    #[serde(default)]
+    pub steps: Vec<Step>,
+}
+
+/// What is known of a path; what is missing stays as it was: at first active, good, open, with a
+/// window of 10 packets and a slow-start threshold of 10.
+#[derive(Deserialize, Default, Debug)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PathRow {
+    /// Only where the path is introduced.
+    pub name: Option<String>,
+    /// Its number, likewise.
+    pub id: Option<u8>,
+    pub role: Option<String>,
+    pub health: Option<String>,
+    pub hold: Option<String>,
+    pub recovery: Option<String>,
+    pub srtt: Option<String>,
+    pub rttvar: Option<String>,
+    pub latest_rtt: Option<String>,
+    /// The samples so far, of which the mean is taken.
+    pub samples: Option<Vec<String>>,
+    pub cwnd: Option<Amount>,
+    pub ssthresh: Option<Amount>,
+    pub in_flight: Option<Amount>,
+    pub queued: Option<Amount>,
+    pub queue_room: Option<Amount>,
+    pub delivery_rate: Option<String>,
+    pub pacing_rate: Option<String>,
+    pub sent: Option<Amount>,
+    pub acked: Option<Amount>,
+    pub lost: Option<Amount>,
+    pub retransmitted: Option<Amount>,
+}
+
+#[derive(Deserialize, Default, Debug)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FlowRow {
+    pub una: Option<Amount>,
+    pub next: Option<Amount>,
+    pub unsent: Option<Amount>,
+    /// The peer's whole window, from `una`.
+    pub window: Option<Amount>,
+}
+
+/// One step. Its parts happen in the order of these fields.
+#[derive(Deserialize, Default, Debug)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Step {
+    /// The time.
+    pub at: Option<String>,
+    /// Paths that change, by name.
+    #[serde(default)]
+    pub set: BTreeMap<String, PathRow>,
+    #[serde(default)]
+    pub flow: FlowRow,
+    /// A packet handed back to be sent again.
+    pub resend: Option<Resend>,
+    /// Packets acknowledged: `F`, `F x3`, `F @2`, in a list.
+    pub acked: Option<String>,
+    /// Packets declared lost, likewise.
+    pub lost: Option<String>,
+    /// `congestion F`, `starved window`, `starved buffer`, `down F`, `wake`.
+    pub event: Option<String>,
+    /// The decisions, in a list: `F`, `F x3`, `ahead S @71`, `repeat S @0`, `wait`.
+    pub expect: Option<String>,
+    /// When the scheduler wants to be woken.
+    pub wakes: Option<String>,
+}
+
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Resend {
+    /// Its number.
+    pub packet: u64,
+    /// The paths that have carried it.
+    #[serde(default)]
+    pub carried: Vec<String>,
+}

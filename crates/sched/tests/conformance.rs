@@ -1,0 +1,279 @@
+//! What every scheduler of the registry keeps, on any sequence of events, with every switch:
+//!
+//! - answers name existing paths; a full path is only answered by entries that queue, a copy or
+//!   data ahead only by entries that say so, and data only when there are some to send;
+//! - asking three times is asking once;
+//! - no wait that nothing would end: nothing in flight, no pacer to fire, no wake-up;
+//! - a wake-up moves on.
+
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+use weftway_path::{BitRate, Decision, Event, Health, Hold, Offset, PathId, Role, Span, Starved};
+use weftway_sched::testing::{Bandit, Bench, packets, path};
+use weftway_sched::{Entry, Interval, Mode, Needs, Scheduler};
+
+#[derive(Clone, Debug)]
+enum Op {
+    Ask,
+    Ack(u8),
+    Lose(u8),
+    Pass(u64),
+    Srtt(u8, u64),
+    Cwnd(u8, u64),
+    Rate(u8, u64),
+    Pace(u8, bool),
+    Health(u8, u8),
+    Role(u8, bool),
+    Down(u8),
+    Up(u8, u64),
+    Congestion(u8),
+    Starved(bool),
+    Window(u64),
+    Unsent(u64),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let path = || any::<u8>();
+    prop_oneof![
+        12 => Just(Op::Ask),
+        8 => path().prop_map(Op::Ack),
+        2 => path().prop_map(Op::Lose),
+        4 => (0..150u64).prop_map(Op::Pass),
+        2 => (path(), small_or(400)).prop_map(|(path, ms)| Op::Srtt(path, ms)),
+        2 => (path(), small_or(40)).prop_map(|(path, window)| Op::Cwnd(path, window)),
+        2 => (path(), small_or(100)).prop_map(|(path, mbps)| Op::Rate(path, mbps)),
+        1 => (path(), any::<bool>()).prop_map(|(path, on)| Op::Pace(path, on)),
+        1 => (path(), 0..3u8).prop_map(|(path, health)| Op::Health(path, health)),
+        1 => (path(), any::<bool>()).prop_map(|(path, backup)| Op::Role(path, backup)),
+        1 => path().prop_map(Op::Down),
+        1 => (path(), small_or(400)).prop_map(|(path, ms)| Op::Up(path, ms)),
+        1 => path().prop_map(Op::Congestion),
+        1 => any::<bool>().prop_map(Op::Starved),
+        1 => small_or(200).prop_map(Op::Window),
+        1 => small_or(200).prop_map(Op::Unsent),
+    ]
+}
+
+/// A number below `limit`, often one of the first, where rules have their edges.
+fn small_or(limit: u64) -> impl Strategy<Value = u64> {
+    prop_oneof![0..3u64, 0..limit]
+}
+
+/// One scheduler twice, asked once and asked three times, on one bench.
+struct Trial {
+    needs: Needs,
+    once: Box<dyn Scheduler>,
+    thrice: Box<dyn Scheduler>,
+    bench: Bench,
+    most: u8,
+}
+
+impl Trial {
+    fn new(needs: Needs, scheduler: Box<dyn Scheduler>, paths: u8) -> Self {
+        let bench = Bench::new((0..paths).map(|n| path(n, 10 + 7 * u64::from(n), 10, 0)).collect());
+        Self { needs, once: scheduler.clone(), thrice: scheduler, bench, most: paths }
+    }
+
+    fn play(&mut self, op: &Op) -> Result<(), TestCaseError> {
+        let event = match *op {
+            Op::Ask => return self.ask(),
+            Op::Ack(n) => self.id(n).and_then(|path| self.bench.ack(path, None)),
+            Op::Lose(n) => self.id(n).and_then(|path| self.bench.lose(path, None)),
+            Op::Pass(ms) => return self.pass(Span::from_millis(ms)),
+            Op::Down(n) => self.id(n).and_then(|path| self.bench.remove(path)),
+            Op::Up(n, ms) => self.bench.add(path(n % self.most, ms, 10, 0)),
+            Op::Congestion(n) => self.id(n).map(Event::Congestion),
+            Op::Starved(true) => Some(Event::Starved(Starved::Window)),
+            Op::Starved(false) => Some(Event::Starved(Starved::SendBuffer)),
+            ref change => {
+                self.change(change);
+                None
+            }
+        };
+        event.iter().for_each(|event| self.observe(event));
+        Ok(())
+    }
+
+    fn id(&self, n: u8) -> Option<PathId> {
+        let at = (n as usize).checked_rem(self.bench.paths.len())?;
+        Some(self.bench.paths[at].id)
+    }
+
+    fn change(&mut self, op: &Op) {
+        let bench = &mut self.bench;
+        let (Op::Srtt(n, _) | Op::Cwnd(n, _) | Op::Rate(n, _) | Op::Pace(n, _) | Op::Health(n, _) | Op::Role(n, _)) =
+            *op
+        else {
+            match *op {
+                Op::Window(n) => {
+                    bench.flow.edge = bench.flow.edge.max(bench.flow.next).min(bench.flow.una + packets(n))
+                }
+                Op::Unsent(n) => {
+                    bench.flow.unsent = packets(n);
+                    bench.flow.end = bench.flow.next + bench.flow.unsent;
+                }
+                _ => {}
+            }
+            return bench.refresh();
+        };
+        let paths = bench.paths.len();
+        let Some(at) = (n as usize).checked_rem(paths) else { return };
+        let path = &mut bench.paths[at];
+        match *op {
+            Op::Srtt(_, ms) => (path.srtt, path.latest_rtt) = (Span::from_millis(ms), Span::from_millis(ms)),
+            Op::Cwnd(_, n) => path.cwnd = packets(n),
+            Op::Rate(_, n) => (path.delivery_rate, path.pacing_rate) = (BitRate::from_mbps(n), BitRate::from_mbps(n)),
+            Op::Pace(_, on) => path.hold = if on { Hold::Pacing } else { Hold::None },
+            Op::Health(_, n) => path.health = [Health::Good, Health::Suspect, Health::Stale][n as usize],
+            Op::Role(_, backup) => path.role = if backup { Role::Backup } else { Role::Active },
+            _ => {}
+        }
+        bench.refresh();
+    }
+
+    fn observe(&mut self, event: &Event) {
+        let cx = self.bench.context();
+        self.once.observe(&cx, event);
+        self.thrice.observe(&cx, event);
+    }
+
+    fn pass(&mut self, time: Span) -> Result<(), TestCaseError> {
+        self.bench.now += time;
+        if self.once.wake().is_some_and(|at| at <= self.bench.now) {
+            self.observe(&Event::Wake);
+            let next = self.once.wake();
+            prop_assert!(next.is_none_or(|at| at > self.bench.now), "wakes at {next:?} for ever");
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self) -> Result<(), TestCaseError> {
+        let cx = self.bench.context();
+        let answer = self.once.select(&cx);
+        for _ in 0..3 {
+            prop_assert_eq!(self.thrice.select(&cx), answer, "asked again");
+        }
+        prop_assert_eq!(self.once.wake(), self.thrice.wake());
+        prop_assert_eq!(self.once.explain(&cx), self.thrice.explain(&cx));
+        self.check(answer)?;
+        match self.bench.carry(answer) {
+            Some(event) => self.observe(&event),
+            // A copy or data ahead that does not exist counts as a wait.
+            None => self.check(Decision::Wait)?,
+        }
+        Ok(())
+    }
+
+    fn check(&self, answer: Decision) -> Result<(), TestCaseError> {
+        let cx = self.bench.context();
+        let path = match answer {
+            Decision::Send(path) => {
+                prop_assert!(cx.packet.is_some(), "{answer:?} without a packet");
+                path
+            }
+            Decision::Ahead(path, _) => {
+                prop_assert!(self.needs.ahead, "{answer:?} not declared");
+                path
+            }
+            Decision::Repeat(path, _) => {
+                prop_assert!(self.needs.copies, "{answer:?} not declared");
+                path
+            }
+            Decision::Wait => {
+                let will_end =
+                    |path: &weftway_path::Path| path.bytes_in_flight > packets(0) || path.hold == Hold::Pacing;
+                let could_go = cx.packet.is_some() && cx.sendable().next().is_some();
+                let ends = cx.paths.iter().any(will_end) || self.once.wake().is_some();
+                prop_assert!(!could_go || ends, "waits for nothing");
+                return Ok(());
+            }
+        };
+        let known = cx.path(path);
+        prop_assert!(known.is_some(), "{answer:?} does not exist");
+        prop_assert!(known.is_some_and(|path| path.is_open()) || self.needs.queueing, "{answer:?} is blocked");
+        Ok(())
+    }
+}
+
+/// Plays random sequences on 1, 2, 3, 16 and 64 paths.
+fn conforms(name: &str, needs: Needs, scheduler: &dyn Fn() -> Box<dyn Scheduler>) {
+    for (paths, cases) in [(1, 32), (2, 128), (3, 64), (16, 16), (64, 8)] {
+        // A runner counts its cases over all its runs, so that each size needs its own.
+        let config = Config { cases, failure_persistence: None, ..Config::default() };
+        let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
+        let result = runner.run(&vec(op(), 1..250), |ops| {
+            let mut trial = Trial::new(needs, scheduler(), paths);
+            ops.iter().try_for_each(|op| trial.play(op))
+        });
+        if let Err(error) = result {
+            panic!("{name} on {paths} paths: {error}");
+        }
+    }
+}
+
+/// The entry as it is and with each value of each switch that has named values.
+fn variants(entry: &'static Entry) -> Vec<String> {
+    let named = entry.params.iter().filter(|param| param.values.contains(" | "));
+    let values =
+        named.flat_map(|param| param.values.split(" | ").map(|value| format!("{}:{}={value}", entry.name, param.name)));
+    [entry.name.to_owned()].into_iter().chain(values).collect()
+}
+
+#[test]
+fn the_registry_conforms() {
+    for entry in weftway_sched::all() {
+        for spec in variants(entry) {
+            conforms(&spec, entry.needs, &|| weftway_sched::build(&spec).expect("a declared value"));
+        }
+    }
+}
+
+#[test]
+fn hosts_of_other_schedulers_conform() {
+    let needs = Needs { wake: true, ..Needs::NONE };
+    conforms("bandit", Needs::NONE, &|| Box::new(Bandit::new().0));
+    for (inner, mode) in [("min-rtt", Mode::Exclusive), ("ecf", Mode::Preferred), ("round-robin", Mode::Exclusive)] {
+        let inner = || weftway_sched::build(inner).expect("it is in the registry");
+        conforms("interval", needs, &|| {
+            let interval = Interval::new(inner(), Span::from_millis(100), mode);
+            Box::new(interval.with_decision_delay(Span::from_millis(20)))
+        });
+    }
+}
+
+#[test]
+fn names_and_switches_are_sound() {
+    let names: Vec<_> =
+        weftway_sched::all().iter().flat_map(|entry| entry.aliases.iter().chain([&entry.name])).collect();
+    for name in &names {
+        assert_eq!(names.iter().filter(|other| other == &name).count(), 1, "{name} names two schedulers");
+        assert_eq!(**name, weftway_path::spec::normalise(name), "{name} can never be typed");
+    }
+    for entry in weftway_sched::all() {
+        assert!(entry.make(&[]).is_ok(), "{}'s defaults are not among its values", entry.name);
+        let typo = format!("{}x", entry.name);
+        assert!(weftway_sched::parse(&typo).unwrap_err().to_string().contains("did you mean"), "{typo}");
+        let bad = |param: &weftway_path::spec::Param| [(param.name.to_owned(), "no such value".to_owned())];
+        assert!(entry.params.iter().all(|param| entry.make(&bad(param)).is_err()), "{} takes anything", entry.name);
+    }
+}
+
+#[test]
+fn the_check_finds_faults() {
+    /// Names a path that is not there, a different one each time.
+    #[derive(Clone)]
+    struct Wild(u8);
+    impl Scheduler for Wild {
+        fn select(&mut self, _: &weftway_path::Context<'_>) -> Decision {
+            self.0 += 1;
+            Decision::Repeat(PathId::new(self.0), Offset::ZERO)
+        }
+    }
+    let mut trial = Trial::new(Needs::NONE, Box::new(Wild(5)), 1);
+    assert!(trial.play(&Op::Ask).is_err());
+    assert!(trial.check(Decision::Send(PathId::new(9))).is_err());
+    assert!(trial.check(Decision::Repeat(PathId::new(0), Offset::ZERO)).is_err());
+    assert!(trial.check(Decision::Wait).is_err());
+    assert!(trial.check(Decision::Send(PathId::new(0))).is_ok());
+}

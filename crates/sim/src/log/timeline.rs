@@ -1,0 +1,291 @@
+//! What a run looked like over time, in bounded memory: a value per path and step.
+//!
+//! A step lasts 10 ms at first. When a run outgrows [`MAX_STEPS`], each pair of steps becomes one:
+//! bytes add up, a gauge (srtt, window, in flight) keeps its later value, the receiver's
+//! quantities keep their peak.
+
+use serde_json::{Value, json};
+use weftway_path::{Instant, PathId, Span};
+
+use crate::tap::{Listener, Note};
+
+/// How long a step lasts until there are too many.
+const FIRST_STEP: Span = Span::from_millis(10);
+/// The most steps: about what a chart can show.
+const MAX_STEPS: usize = 400;
+/// The most events; the first one past them has the kind `more`, no path, and none follows.
+const MAX_EVENTS: usize = 4000;
+
+/// A path as its last acknowledgement showed it.
+#[derive(Clone, Copy)]
+struct Gauge {
+    srtt_us: u64,
+    cwnd: u64,
+    in_flight: u64,
+}
+
+/// One path, step by step.
+#[derive(Default)]
+struct PathSteps {
+    /// Bytes that it was the first to bring.
+    carried: Vec<u64>,
+    /// Absent before the first acknowledgement and while the path is down.
+    gauges: Vec<Option<Gauge>>,
+}
+
+/// The receiver, step by step.
+#[derive(Default)]
+struct ReceiverSteps {
+    /// The most bytes held out of order.
+    held: Vec<u64>,
+    /// The most of the receive window in use: from the first missing byte to the last that arrived.
+    reach: Vec<u64>,
+}
+
+struct Happening {
+    at: Instant,
+    path: Option<PathId>,
+    kind: &'static str,
+}
+
+/// A listener that sums a run up over time.
+pub struct Timeline {
+    names: Vec<String>,
+    step: Span,
+    paths: Vec<PathSteps>,
+    receiver: ReceiverSteps,
+    events: Vec<Happening>,
+    /// Everything before it has arrived.
+    in_order_to: u64,
+    /// Bytes that have arrived after it.
+    held: u64,
+    /// The end of the last of them.
+    top: u64,
+}
+
+impl Timeline {
+    /// A timeline of paths with these names, by number.
+    pub fn new(names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        let names: Vec<String> = names.into_iter().map(Into::into).collect();
+        Self {
+            paths: names.iter().map(|_| PathSteps::default()).collect(),
+            names,
+            step: FIRST_STEP,
+            receiver: ReceiverSteps::default(),
+            events: Vec::new(),
+            in_order_to: 0,
+            held: 0,
+            top: 0,
+        }
+    }
+
+    /// The timeline as the report reads it. Series are per path, in the order of `paths`; `null`
+    /// stands where a path had no value. Rates are of first copies and divide by the whole step,
+    /// also the last, which the run may not have filled: rate times step sums to the bytes delivered.
+    /// A kb is 1000 bytes.
+    pub fn to_json(&self) -> Value {
+        let step_s = self.step.as_secs_f64();
+        json!({
+            "step_ms": self.step.as_millis_f64(),
+            "paths": self.names,
+            "mbps": self.carried(|bytes| bytes as f64 * 8.0 / 1e6 / step_s),
+            "srtt_ms": self.gauged(|gauge| (gauge.srtt_us > 0).then_some(gauge.srtt_us as f64 / 1e3)),
+            "cwnd_kb": self.gauged(|gauge| Some(kb(gauge.cwnd))),
+            "inflight_kb": self.gauged(|gauge| Some(kb(gauge.in_flight))),
+            "receive_buffer_kb": self.receiver.reach.iter().copied().map(kb).collect::<Vec<_>>(),
+            "ooo_kb": self.receiver.held.iter().copied().map(kb).collect::<Vec<_>>(),
+            "events": self.events.iter().map(|event| self.event(event)).collect::<Vec<_>>(),
+        })
+    }
+
+    fn carried(&self, value: impl Fn(u64) -> f64) -> Vec<Vec<f64>> {
+        self.paths.iter().map(|path| path.carried.iter().map(|&bytes| value(bytes)).collect()).collect()
+    }
+
+    fn gauged(&self, value: impl Fn(Gauge) -> Option<f64>) -> Vec<Vec<Option<f64>>> {
+        self.paths.iter().map(|path| path.gauges.iter().map(|gauge| gauge.and_then(&value)).collect()).collect()
+    }
+
+    fn event(&self, event: &Happening) -> Value {
+        let name = event.path.map(|path| &self.names[path.index()]);
+        json!({ "t_ms": event.at.as_nanos() as f64 / 1e6, "path": name, "kind": event.kind })
+    }
+
+    fn reach(&self) -> u64 {
+        self.top.saturating_sub(self.in_order_to)
+    }
+
+    /// Makes the step of `now` the last one; what is skipped is as things stand.
+    fn go_to(&mut self, now: Instant) {
+        let place = |step: Span| (now.as_nanos() / step.as_nanos()) as usize;
+        while place(self.step) >= MAX_STEPS {
+            self.double();
+        }
+        let steps = place(self.step) + 1;
+        let reach = self.reach();
+        for path in &mut self.paths {
+            path.carried.resize(steps, 0);
+            path.gauges.resize(steps, path.gauges.last().copied().flatten());
+        }
+        self.receiver.held.resize(steps, self.held);
+        self.receiver.reach.resize(steps, reach);
+    }
+
+    fn double(&mut self) {
+        self.step = self.step * 2;
+        for path in &mut self.paths {
+            pair_up(&mut path.carried, |a, b| a + b);
+            pair_up(&mut path.gauges, |_, later| later);
+        }
+        pair_up(&mut self.receiver.held, u64::max);
+        pair_up(&mut self.receiver.reach, u64::max);
+    }
+
+    /// What has arrived, in order or not, grows by what is new in a packet: nothing for a copy.
+    fn arrived(&mut self, path: PathId, end: u64, in_order_to: u64, held: u64) {
+        let fresh = in_order_to + held - (self.in_order_to + self.held);
+        (self.in_order_to, self.held, self.top) = (in_order_to, held, self.top.max(end));
+        let reach = self.reach();
+        *last(&mut self.paths[path.index()].carried) += fresh;
+        raise(last(&mut self.receiver.held), held);
+        raise(last(&mut self.receiver.reach), reach);
+    }
+
+    fn happened(&mut self, at: Instant, path: PathId, kind: &'static str) {
+        match self.events.len() {
+            n if n < MAX_EVENTS => self.events.push(Happening { at, path: Some(path), kind }),
+            MAX_EVENTS => self.events.push(Happening { at, path: None, kind: "more" }),
+            _ => {}
+        }
+    }
+}
+
+impl Listener for Timeline {
+    fn note(&mut self, now: Instant, conn: u8, note: &Note) {
+        if conn != 0 {
+            return;
+        }
+        self.go_to(now);
+        match *note {
+            Note::Decided { .. } | Note::Sent { .. } => {}
+            Note::Arrived { path, offset, bytes, in_order_to, held, .. } => {
+                self.arrived(path, offset.get() + u64::from(bytes), in_order_to.get(), held);
+            }
+            Note::Acked { path, cwnd, in_flight, srtt_us, .. } => {
+                *last(&mut self.paths[path.index()].gauges) = Some(Gauge { srtt_us, cwnd, in_flight });
+            }
+            Note::Lost { path, .. } => self.happened(now, path, "loss"),
+            Note::Timeout { path, kind } => self.happened(now, path, kind),
+            Note::Congestion { path, .. } => self.happened(now, path, "congestion"),
+            Note::Up(path) => self.happened(now, path, "up"),
+            Note::Down(path) => {
+                *last(&mut self.paths[path.index()].gauges) = None;
+                self.happened(now, path, "down");
+            }
+        }
+    }
+}
+
+fn kb(bytes: u64) -> f64 {
+    bytes as f64 / 1e3
+}
+
+fn last<T>(column: &mut [T]) -> &mut T {
+    column.last_mut().expect("a note opens its step first")
+}
+
+fn raise(peak: &mut u64, value: u64) {
+    *peak = value.max(*peak);
+}
+
+/// Makes one of each two neighbours; a last one without neighbour stays.
+fn pair_up<T: Copy>(column: &mut Vec<T>, merge: impl Fn(T, T) -> T) {
+    *column = column.chunks(2).map(|pair| pair.iter().copied().reduce(&merge).expect("a chunk is not empty")).collect();
+}
+
+#[cfg(test)]
+mod tests {
+    use weftway_path::Offset;
+
+    use super::*;
+
+    const PATH: PathId = PathId::new(0);
+
+    fn arrived(offset: u64, in_order_to: u64, held: u64) -> Note {
+        Note::Arrived {
+            path: PATH,
+            index: 0,
+            offset: Offset::new(offset),
+            bytes: 1000,
+            in_order_to: Offset::new(in_order_to),
+            held,
+        }
+    }
+
+    fn acked(cwnd: u64) -> Note {
+        Note::Acked { path: PATH, cum: 1, una: Offset::ZERO, cwnd, in_flight: 2000, srtt_us: 20_500 }
+    }
+
+    fn timeline(notes: &[(u64, Note)]) -> Value {
+        let mut timeline = Timeline::new(["wifi"]);
+        for (ms, note) in notes {
+            timeline.note(Instant::from_millis(*ms), 0, note);
+        }
+        timeline.to_json()
+    }
+
+    #[test]
+    fn a_step_holds_what_arrived_first_and_the_receivers_peak() {
+        // 1000 B at offset 2000 wait for the first 2000, which come in the third step; then a copy.
+        let notes = [(0, arrived(2000, 0, 1000)), (21, arrived(0, 1000, 1000)), (22, arrived(1000, 3000, 0))];
+        let mut json = timeline(&[&notes[..], &[(31, arrived(0, 3000, 0))]].concat());
+        // 1000 B in 10 ms are 0.8 Mbit/s.
+        assert_eq!(json["mbps"].take(), json!([[0.8, 0.0, 1.6, 0.0]]));
+        assert_eq!(json["ooo_kb"].take(), json!([1.0, 1.0, 1.0, 0.0]));
+        // Bytes 0 to 3000 of the window are in use until byte 0 arrives.
+        assert_eq!(json["receive_buffer_kb"].take(), json!([3.0, 3.0, 3.0, 0.0]));
+    }
+
+    #[test]
+    fn a_gauge_stays_until_the_path_goes_down() {
+        let json = timeline(&[(5, Note::Up(PATH)), (12, acked(14_000)), (29, Note::Lost { path: PATH, index: 3 })]);
+        assert_eq!(json["cwnd_kb"], json!([[null, 14.0, 14.0]]));
+        assert_eq!(json["srtt_ms"], json!([[null, 20.5, 20.5]]));
+        let down = timeline(&[(12, acked(14_000)), (21, Note::Down(PATH)), (39, Note::Up(PATH))]);
+        assert_eq!(down["inflight_kb"], json!([[null, 2.0, null, null]]));
+        let events =
+            json!([{ "t_ms": 5.0, "path": "wifi", "kind": "up" }, { "t_ms": 29.0, "path": "wifi", "kind": "loss" }]);
+        assert_eq!(json["events"], events);
+    }
+
+    #[test]
+    fn four_seconds_fill_the_steps_and_one_more_pairs_them_up() {
+        // A packet each 10 ms: 400 steps of 1000 B; the next makes 200 steps of 2000 B and one of 1000.
+        let notes: Vec<_> = (0..400).map(|n| (10 * n, arrived(1000 * n, 1000 * (n + 1), 0))).collect();
+        let full = timeline(&notes);
+        assert_eq!((full["step_ms"].as_f64(), full["mbps"][0].as_array().unwrap().len()), (Some(10.0), 400));
+        let mut timeline = Timeline::new(["wifi"]);
+        for (ms, note) in notes.iter().chain([&(4000, arrived(400_000, 401_000, 0))]) {
+            timeline.note(Instant::from_millis(*ms), 0, note);
+        }
+        let json = timeline.to_json();
+        assert_eq!((json["step_ms"].as_f64(), json["ooo_kb"].as_array().unwrap().len()), (Some(20.0), 201));
+        assert_eq!((&json["mbps"][0][199], &json["mbps"][0][200]), (&json!(0.8), &json!(0.4)));
+    }
+
+    #[test]
+    fn a_long_silence_costs_no_memory() {
+        // 600 s need 2^8 × 10 ms: 600 / 2.56 = 234.4.
+        let json = timeline(&[(0, arrived(0, 1000, 0)), (600_000, acked(14_000))]);
+        assert_eq!(json["step_ms"], 2560.0);
+        assert_eq!(json["mbps"][0].as_array().unwrap().len(), 235);
+    }
+
+    #[test]
+    fn events_beyond_the_cap_are_left_out_and_said_to_be() {
+        let json = timeline(&vec![(0, Note::Lost { path: PATH, index: 0 }); MAX_EVENTS + 5]);
+        let events = json["events"].as_array().unwrap();
+        assert_eq!(events.len(), MAX_EVENTS + 1);
+        assert_eq!(events[MAX_EVENTS], json!({ "t_ms": 0.0, "path": null, "kind": "more" }));
+    }
+}

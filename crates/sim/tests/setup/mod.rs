@@ -1,0 +1,141 @@
+//! What the tests of the engine are made from: links, paths, a driver, and listeners.
+
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use std::sync::{Arc, Mutex};
+
+use weftway_link::{Change, Limit, LinkConfig, Loss, Set};
+use weftway_path::{BitRate, Bytes, Instant, PathId, Role, Span};
+use weftway_sched::Scheduler;
+use weftway_sim::config::{PathConfig, SimConfig, Transport};
+use weftway_sim::{Host, Listener, Note, Pause, Sim, Verdict};
+
+/// A link of `kbps` kbit/s with a one-way delay of `delay` ms and room for a hundred packets.
+pub fn link(kbps: u64, delay: u64) -> LinkConfig {
+    let rate = BitRate::from_bps(kbps * 1000).into();
+    let mut link = LinkConfig { rate, delay: Span::from_millis(delay), ..LinkConfig::default() };
+    link.queue.limit = Limit::Packets(100);
+    link
+}
+
+/// A path with the same link both ways.
+pub fn path(name: &str, kbps: u64, delay: u64) -> PathConfig {
+    let data = link(kbps, delay);
+    PathConfig { name: name.to_owned(), role: Role::Active, acks: data.clone(), data, via: None, presence: Vec::new() }
+}
+
+/// The path with random loss towards the receiver.
+pub fn lossy(path: PathConfig, loss: f64) -> PathConfig {
+    let data = LinkConfig { loss: Loss::Bernoulli(loss), ..path.data };
+    PathConfig { data, ..path }
+}
+
+/// The path with both of its links down from `from` ms until `to` ms.
+pub fn down(mut path: PathConfig, from: u64, to: Option<u64>) -> PathConfig {
+    let mut changes = vec![Change { at: Instant::from_millis(from), set: Set::Down }];
+    changes.extend(to.map(|to| Change { at: Instant::from_millis(to), set: Set::Up }));
+    path.data.changes = changes.clone();
+    path.acks.changes = changes;
+    path
+}
+
+/// The three stacks, with their names.
+pub fn stacks() -> [(&'static str, Transport); 3] {
+    [
+        ("mptcp v0.9x", Transport::mptcp_v09x()),
+        ("linux-v1", Transport::mptcp_linux_v1()),
+        ("mpquic", Transport::mpquic()),
+    ]
+}
+
+/// A bulk transfer.
+pub fn bulk(transport: &Transport, paths: Vec<PathConfig>, bytes: u64) -> SimConfig {
+    SimConfig::new(transport.clone(), paths, Bytes::new(bytes))
+}
+
+/// Runs `sim` to its end; each question is put `times` times, and the last answer counts.
+pub fn drive(sim: &mut Sim, scheduler: &mut dyn Scheduler, times: usize) -> Verdict {
+    loop {
+        match sim.advance() {
+            Pause::Decide(_) => answer(sim, scheduler, times),
+            Pause::Observe(_) => sim.observe(0, scheduler),
+            Pause::Done(verdict) => return verdict,
+        }
+    }
+}
+
+/// Answers one question, put `times` times.
+pub fn answer(sim: &mut Sim, scheduler: &mut dyn Scheduler, times: usize) {
+    if !sim.events(0).is_empty() {
+        sim.observe(0, scheduler);
+    }
+    for _ in 1..times {
+        let _ = scheduler.select(&sim.context(0));
+    }
+    let decision = scheduler.select(&sim.context(0));
+    sim.set_wake(0, scheduler.wake());
+    sim.apply(0, decision);
+}
+
+/// A finished run and everything that was noted.
+pub struct Run {
+    pub sim: Sim,
+    pub verdict: Verdict,
+    pub notes: Vec<(Instant, Note)>,
+}
+
+/// Runs `config` with the scheduler and the controller of these names.
+pub fn run(config: &SimConfig, scheduler: &str, cc: &str) -> Run {
+    let mut sim = Sim::new(config, cc, 1).unwrap();
+    sim.host(0, Host::of(scheduler).unwrap());
+    let notes = Arc::new(Mutex::new(Notes::default()));
+    sim.listen(Box::new(notes.clone()));
+    let mut scheduler = weftway_sched::build(scheduler).unwrap();
+    let verdict = drive(&mut sim, scheduler.as_mut(), 1);
+    let notes = std::mem::take(&mut notes.lock().unwrap().0);
+    Run { sim, verdict, notes }
+}
+
+#[derive(Default)]
+struct Notes(Vec<(Instant, Note)>);
+
+impl Listener for Notes {
+    fn note(&mut self, now: Instant, _: u8, note: &Note) {
+        self.0.push((now, note.clone()));
+    }
+}
+
+impl Run {
+    /// When the transfer ended, in milliseconds.
+    pub fn end_ms(&self) -> f64 {
+        self.sim.now().as_secs_f64() * 1e3
+    }
+
+    /// When path `id` came up first.
+    pub fn up(&self, id: u8) -> Option<Instant> {
+        self.first(|note| matches!(note, Note::Up(path) if path.get() == id))
+    }
+
+    /// When something was first noted.
+    pub fn first(&self, what: impl Fn(&Note) -> bool) -> Option<Instant> {
+        self.notes.iter().find(|(_, note)| what(note)).map(|(at, _)| *at)
+    }
+
+    /// When packets were put on the wire: time, path, number on the path, payload.
+    pub fn sent(&self) -> Vec<(Instant, PathId, u64, u32)> {
+        let sent = self.notes.iter().filter_map(|(at, note)| match note {
+            Note::Sent { path, index, bytes, .. } => Some((*at, *path, *index, *bytes)),
+            _ => None,
+        });
+        sent.collect()
+    }
+
+    /// When acknowledgements reached the sender on path `id`, and up to which packet.
+    pub fn acked(&self, id: u8) -> Vec<(Instant, u64)> {
+        let acked = self.notes.iter().filter_map(|(at, note)| match note {
+            Note::Acked { path, cum, .. } if path.get() == id => Some((*at, *cum)),
+            _ => None,
+        });
+        acked.collect()
+    }
+}
