@@ -180,7 +180,8 @@ impl Scheduler for Blest {
         self.note_ranges(cx);
         let Some(slow) = min_rtt::pick(cx) else { return choose::wait(cx) };
         let fast = fastest(cx, slow, self.fast_excludes_pf);
-        let Some(flow) = cx.flow.filter(|_| fast.id != slow.id) else { return choose::send_or_wait(cx, Some(slow)) };
+        // A path with room is not waited for: min-RTT passed it over because it has carried the packet.
+        let Some(flow) = cx.flow.filter(|_| !fast.is_open()) else { return choose::send_or_wait(cx, Some(slow)) };
         self.move_lambda(cx.now, slow);
         let pair = (fast, slow);
         let blocks = if self.paper { self.blocks_in_print(flow, pair) } else { self.blocks(cx, flow, pair) };

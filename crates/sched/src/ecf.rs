@@ -8,7 +8,8 @@
 //! State: `waiting`, 1 from a wait until the first test fails. It only moves the way that repeats
 //! the answer: a question asked again finds the first test at least as true.
 //! Departs from print: products are 128 bits wide; the kernel's wrap at 2³² µs·bytes. A path of
-//! the other role (backup for active) is never waited for.
+//! the other role (backup for active) is never waited for, nor is one with room: min-RTT passes over
+//! an open path that has carried the packet, and waiting for that path would not end.
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Bytes, Context, Decision, Hold, Path, Recovery, Span};
@@ -109,8 +110,9 @@ impl Scheduler for Ecf {
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         let Some(slow) = min_rtt::pick(cx) else { return choose::wait(cx) };
         let fast = fastest(cx, slow, self.fast_excludes_pf);
-        if fast.id == slow.id {
-            return choose::send_or_wait(cx, Some(fast));
+        // A path with room is not waited for: min-RTT passed it over because it has carried the packet.
+        if fast.is_open() {
+            return choose::send_or_wait(cx, Some(slow));
         }
         let tests = self.tests(fast, slow, cx.flow.map_or(Bytes::ZERO, |flow| flow.unsent));
         if tests.fast_is_first && tests.slow_is_late {

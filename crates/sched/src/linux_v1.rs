@@ -97,9 +97,10 @@ impl LinuxV1 {
     }
 }
 
-/// The paths that answer and are established.
+/// The paths that answer, are established, and take new data by the transport's own rules.
 fn usable<'a>(cx: &Context<'a>) -> impl Iterator<Item = &'a Path> {
-    cx.paths.iter().filter(|path| path.health != Health::Stale && path.hold != Hold::Validation)
+    let held = |path: &&Path| matches!(path.hold, Hold::Validation | Hold::Transport);
+    cx.paths.iter().filter(|path| path.health != Health::Stale).filter(move |path| !held(path))
 }
 
 fn has_memory(cx: &Context<'_>, path: &Path) -> bool {

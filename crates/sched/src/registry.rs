@@ -37,7 +37,8 @@ pub struct Needs {
 
 impl Needs {
     /// Nothing.
-    pub const NONE: Self = Self { flow: false, queueing: false, copies: false, ahead: false, wake: false, events: false };
+    pub const NONE: Self =
+        Self { flow: false, queueing: false, copies: false, ahead: false, wake: false, events: false };
 }
 
 /// For how many paths the rule is defined.

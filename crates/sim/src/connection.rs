@@ -339,7 +339,8 @@ impl Connection {
     #[inline]
     fn sync_flow(&mut self, now: Instant) {
         let una = self.outbox.una();
-        let end = self.app.written().min(una.get() + self.send_buffer);
+        // A buffer that shrinks, because a path is gone, keeps what it holds.
+        let end = self.app.written().min(una.get() + self.send_buffer).max(self.outbox.cut_at().get());
         let flow = &mut self.flow;
         flow.una = una;
         flow.next = self.outbox.next();
@@ -359,7 +360,7 @@ impl Connection {
     fn grow_send_buffer(&mut self, id: PathId) {
         match self.transport.send_buffer {
             Buffer::Fixed(bytes) => {
-                self.senders[id.index()].send_memory = bytes;
+                self.senders[id.index()].send_memory = bytes.max(self.transport.mss);
                 self.send_buffer = bytes.get();
             }
             Buffer::Auto { max } => {
@@ -517,7 +518,13 @@ impl Connection {
     /// Whether path `id` takes a packet from this scheduler.
     #[inline]
     fn takes(&self, id: PathId) -> bool {
-        self.open.contains(id) || (self.host.needs.queueing && self.roomy.contains(id))
+        self.open.contains(id) || (self.host.needs.queueing && (self.roomy.contains(id) || self.fits(id)))
+    }
+
+    /// Whether the queue of path `id` has room for the packet at hand, full or not.
+    fn fits(&self, id: PathId) -> bool {
+        let view = self.views.get(id);
+        self.views.set().contains(id) && view.hold != Hold::Transport && view.queue_room >= self.packet.bytes
     }
 
     /// The first unsent chunk at or after `offset`, cutting as far as window and data allow.
@@ -542,8 +549,9 @@ impl Connection {
             return;
         }
         self.tally.waits += 1;
-        let idle = self.views.usable().iter().all(|path| path.unacked() == Bytes::ZERO);
-        if idle && self.wake.is_never() {
+        // An acknowledgement, a pacer or the scheduler's own wake will bring the question back.
+        let returns = |path: &Path| path.unacked() > Bytes::ZERO || path.hold == Hold::Pacing;
+        if self.wake.is_never() && !self.views.usable().iter().any(returns) {
             self.fault(net, now);
         }
     }
@@ -565,7 +573,8 @@ impl Connection {
     #[inline]
     pub(crate) fn end_turn(&mut self, net: &mut Net, now: Instant) {
         let copies = self.host.needs.copies && self.outbox.has_sent();
-        let wants_room = self.flow.unsent > Bytes::ZERO || self.hand.is_some() || copies;
+        let fresh = self.flow.unsent > Bytes::ZERO || self.hand.is_some();
+        let wants_room = fresh || copies || self.outbox.first_again().is_some();
         let mut dirty = core::mem::take(&mut self.dirty);
         while let Some(id) = dirty.iter().next() {
             dirty = dirty.without(id);

@@ -236,6 +236,7 @@ impl Connection {
         sender.flight.clear();
         sender.queue.clear();
         sender.sacked = crate::ranges::RangeSet::default();
+        (sender.tcp, sender.quic) = Default::default();
         sender.disarm();
         // What still travels belongs to the past.
         sender.epoch = sender.epoch.wrapping_add(1);

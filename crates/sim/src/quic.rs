@@ -59,7 +59,8 @@ impl PathSender {
             return self.disarm();
         }
         let pto = self.quic.rtt.pto(desk.transport.ack_delay) * (1 << desk.view.pto_count.min(10));
-        self.arm(Timer::Timeout, self.quic.last_sent + pto);
+        // Never in the past: an acknowledgement that resets the back-off may come late.
+        self.arm(Timer::Timeout, (self.quic.last_sent + pto).max(desk.now));
     }
 
     /// Processes an acknowledgement.

@@ -121,11 +121,6 @@ impl Inbound {
         self.cum = self.above.take_from(below).map_or(below, |(_, hi)| hi);
     }
 
-    /// Whether packets wait for an acknowledgement.
-    pub fn waits(&self) -> bool {
-        self.unacked > 0
-    }
-
     /// Whether something has arrived out of order.
     #[inline]
     pub fn has_gaps(&self) -> bool {
@@ -184,6 +179,8 @@ pub struct Reassembly {
     held: RangeSet,
     edge: u64,
     window: u64,
+    /// The payload of a full packet.
+    packet: u64,
     quic: bool,
     auto_max: Option<u64>,
     /// Receive-window growth (Linux `tcp_rcv_space_adjust`): what was read in the last round.
@@ -224,6 +221,7 @@ impl Reassembly {
             held: RangeSet::default(),
             edge: window,
             window,
+            packet: transport.mss.get(),
             quic: transport.stack == Stack::Mpquic,
             auto_max,
             round: (Instant::ZERO, 0, 10 * 1448), // rcvq_space starts at ten segments
@@ -290,9 +288,10 @@ impl Reassembly {
             self.grow(now, rtt);
         }
         let edge = self.next + self.window;
-        // QUIC raises its limits when half of the window is used; TCP with every acknowledgement.
+        // QUIC raises its limits when half of the window is used, or too little is left for a
+        // packet; TCP with every acknowledgement.
         if self.quic {
-            let due = edge.saturating_sub(self.edge) >= self.window / 2;
+            let due = edge.saturating_sub(self.edge) >= self.window / 2 || self.edge < self.next + self.packet;
             if due {
                 self.edge = edge;
             }

@@ -283,25 +283,39 @@ impl Sim {
     #[inline]
     pub fn advance(&mut self) -> Pause {
         loop {
+            if let Some(pause) = self.advance_until(Instant::NEVER) {
+                return pause;
+            }
+        }
+    }
+
+    /// Runs as [`Sim::advance`] does, but not beyond `until`: with `None` that time has come.
+    #[inline]
+    pub fn advance_until(&mut self, until: Instant) -> Option<Pause> {
+        loop {
             if let Some(at) = self.turn {
                 let conn = &mut self.conns[at];
                 if conn.wants(&mut self.net, self.now) {
-                    return Pause::Decide(at);
+                    return Some(Pause::Decide(at));
                 }
                 self.turn = None;
                 conn.end_turn(&mut self.net, self.now);
                 if !conn.events.list.is_empty() {
-                    return Pause::Observe(at);
+                    return Some(Pause::Observe(at));
                 }
             }
             if self.conns[0].finished.is_some() {
-                return Pause::Done(Verdict::Finished);
+                return Some(Pause::Done(Verdict::Finished));
             }
             let (at, source) = self.net.calendar.next();
+            if at > until && until <= self.limit {
+                self.now = self.now.max(until);
+                return None;
+            }
             if at > self.limit || at.is_never() {
                 self.now = self.limit.min(at);
                 let usable = !self.conns[0].views.usable().is_empty();
-                return Pause::Done(if usable { Verdict::TimeLimit } else { Verdict::NoPath });
+                return Some(Pause::Done(if usable { Verdict::TimeLimit } else { Verdict::NoPath }));
             }
             debug_assert!(at >= self.now, "time never goes back");
             self.now = self.now.max(at);

@@ -189,8 +189,59 @@ impl PathSender {
         }
     }
 
+    /// Whether nothing is missing and nothing was sent twice: an acknowledgement then only settles
+    /// packets from the front.
+    #[inline]
+    fn is_plain(&self, desk: &Desk<'_>, ack: &Ack) -> bool {
+        desk.view.recovery == Recovery::Open
+            && self.sacked.is_empty()
+            && self.tcp.resent.is_empty()
+            && self.tcp.tlp_high_seq.is_none()
+            && self.tcp.lost_out == 0
+            && !ack.duplicate
+            && ack.cum > self.flight.base()
+    }
+
+    /// The plain case, which is nearly every acknowledgement: the same outcome as the long way, in
+    /// a third of the instructions.
+    fn plain_acked(&mut self, desk: &mut Desk<'_>, cum: u64) {
+        let mut outcome = Outcome { prior_in_flight: desk.view.bytes_in_flight, ..Outcome::default() };
+        let cum = cum.min(self.flight.next());
+        let mut packets = 0;
+        let mut first = None;
+        while self.flight.base() < cum {
+            let Some(flown) = self.flight.pop() else { break };
+            let payload = Bytes::new(u64::from(flown.bytes));
+            outcome.bytes += payload;
+            packets += 1;
+            first.get_or_insert(flown.sent_at);
+            desk.events.push(Event::Acked(flown.receipt(self.id)));
+            self.rate.on_delivered(desk.now, &flown, &mut outcome.sample);
+        }
+        desk.view.acked.bytes += outcome.bytes;
+        desk.view.acked.packets += packets;
+        let (Some(first), Some(last)) = (first, outcome.sample.newest_sent) else { return };
+        self.tcp.retransmits = 0;
+        self.tcp.rack.advance(desk.now, last, cum - 1, false, Span::ZERO);
+        self.take_rtt(desk, desk.now.since(first), desk.now.since(last), &mut outcome);
+        self.last_heard(desk);
+        self.set_timer(desk);
+        desk.view.bytes_in_flight = Bytes::new(self.pipe() * desk.transport.mss.get());
+        self.control(desk, &outcome);
+        self.publish(desk);
+    }
+
     /// Processes an acknowledgement; what to send again.
+    #[inline]
     pub fn tcp_acked(&mut self, desk: &mut Desk<'_>, ack: &Ack, blocks: &[(u64, u64)]) -> Repair {
+        if blocks.is_empty() && self.is_plain(desk, ack) {
+            self.plain_acked(desk, ack.cum);
+            return Repair::Nothing;
+        }
+        self.any_acked(desk, ack, blocks)
+    }
+
+    fn any_acked(&mut self, desk: &mut Desk<'_>, ack: &Ack, blocks: &[(u64, u64)]) -> Repair {
         let prior_una = self.flight.base();
         let prior_highest = self.sacked.last().map_or(prior_una, |range| range.1);
         let mut seen = Seen { duplicate: ack.duplicate, echo: ack.echo, ..Seen::default() };
@@ -216,6 +267,9 @@ impl PathSender {
         }
         self.adjust_window(desk, &seen, &mut outcome);
         self.refresh(desk);
+        if desk.view.recovery == Recovery::Open && self.tcp.retrans_out == 0 {
+            self.tcp.resent.clear();
+        }
         repair
     }
 
@@ -328,8 +382,15 @@ impl PathSender {
             sequence = Some(since(ack.echo));
             newest = sequence;
         }
-        outcome.rtt = newest;
         let (Some(sequence), Some(newest)) = (sequence, newest) else { return };
+        self.take_rtt(desk, sequence, newest, outcome);
+    }
+
+    /// Takes a sample: of the oldest packet acknowledged, delayed acknowledgements and all, for
+    /// the estimator; of the newest for minimum and controller.
+    #[inline]
+    fn take_rtt(&mut self, desk: &mut Desk<'_>, sequence: Span, newest: Span, outcome: &mut Outcome) {
+        outcome.rtt = Some(newest);
         let min = self.tcp.min_rtt.update(desk.now, newest);
         self.tcp.rtt.sample(sequence, desk.transport.min_rto, self.flight.base(), self.flight.next());
         self.tcp.backoff = 0;
@@ -366,6 +427,13 @@ impl PathSender {
                     return Repair::Nothing;
                 }
                 self.find_losses(desk, seen);
+                if desk.view.recovery != Recovery::Recovery {
+                    // The episode was taken back; what is evidently lost begins another.
+                    if self.tcp.lost_out == 0 {
+                        return Repair::Nothing;
+                    }
+                    self.enter_recovery(desk);
+                }
                 return Repair::Lost;
             }
             Recovery::Loss => {
@@ -737,10 +805,12 @@ impl PathSender {
     fn adjust_window(&mut self, desk: &mut Desk<'_>, seen: &Seen, outcome: &mut Outcome) {
         let mss = desk.transport.mss.get();
         outcome.lost = Bytes::new(seen.newly_lost * mss);
-        outcome.reducing = self.in_reduction(desk) && !self.cc.owns_recovery();
+        let raises = seen.una_advanced || self.tcp.rack.reordering_seen;
+        let owns = self.cc.owns_recovery();
+        outcome.reducing = (self.in_reduction(desk) || !raises) && !owns;
         desk.view.bytes_in_flight = Bytes::new(self.pipe() * mss);
         self.control(desk, outcome);
-        if outcome.reducing {
+        if self.in_reduction(desk) && !owns {
             self.reduce(desk, seen);
         }
     }

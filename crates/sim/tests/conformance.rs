@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use setup::{bulk, down, drive, lossy, path, stacks};
 use weftway_path::{Bytes, Instant, Span};
+use weftway_sched::Needs;
 use weftway_sched::testing::Bandit;
 use weftway_sim::config::{SimConfig, Stack, Transport, Workload};
 use weftway_sim::{Host, Listener, Note, Sim, Verdict};
@@ -131,7 +132,8 @@ fn every_decision_finds_its_outcome() {
             let what = format!("{stack} with {cc}");
             let (mut bandit, ledger) = Bandit::new();
             let mut sim = Sim::new(&two_messages(&transport), cc, 3).unwrap();
-            sim.host(0, Host::default());
+            let needs = Needs { events: true, ..Needs::NONE };
+            sim.host(0, Host { needs, ..Host::default() });
             assert_eq!(drive(&mut sim, &mut bandit, 1), Verdict::TimeLimit, "{what}");
             let audit = ledger.audit();
             assert_eq!(sim.connection(0).delivered(), Bytes::new(200_000), "{what}");

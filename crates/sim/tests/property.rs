@@ -216,12 +216,13 @@ impl Trial {
 
     /// Goes on until `until`, or to the end.
     fn run(&mut self, until: Instant) {
-        while self.verdict.is_none() && self.sim.now() < until {
+        while self.verdict.is_none() {
             let before = self.sim.now();
-            match self.sim.advance() {
-                Pause::Decide(_) => self.decide(),
-                Pause::Observe(_) => self.sim.observe(0, self.scheduler.as_mut()),
-                Pause::Done(verdict) => self.verdict = Some(verdict),
+            match self.sim.advance_until(until) {
+                Some(Pause::Decide(_)) => self.decide(),
+                Some(Pause::Observe(_)) => self.sim.observe(0, self.scheduler.as_mut()),
+                Some(Pause::Done(verdict)) => self.verdict = Some(verdict),
+                None => break,
             }
             assert!(self.sim.now() >= before, "time never goes back");
         }

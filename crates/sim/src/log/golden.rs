@@ -90,18 +90,23 @@ fn decided(
     decision: Decision,
     why: Option<&str>,
 ) -> io::Result<()> {
-    let (answer, path, asked) = match decision {
-        Decision::Send(path) => ("send", Some(path), None),
-        Decision::Ahead(path, offset) => ("ahead", Some(path), Some(offset)),
-        Decision::Repeat(path, offset) => ("repeat", Some(path), Some(offset)),
-        Decision::Wait => ("wait", None, None),
-    };
+    let (answer, path, asked) = parts(decision);
     let (path, hand, asked) =
         (OrDot(path.map(PathId::get)), OrDot(hand.map(Offset::get)), OrDot(asked.map(Offset::get)));
     write!(out, "{time:>12} ? {path:>2} {answer:>7} {hand:>10} {asked:>10}")?;
     match why {
         Some(why) => writeln!(out, "  {}", one_line(why)),
         None => writeln!(out),
+    }
+}
+
+/// An answer's name, its path, and the byte that it asks for.
+pub fn parts(decision: Decision) -> (&'static str, Option<PathId>, Option<Offset>) {
+    match decision {
+        Decision::Send(path) => ("send", Some(path), None),
+        Decision::Ahead(path, offset) => ("ahead", Some(path), Some(offset)),
+        Decision::Repeat(path, offset) => ("repeat", Some(path), Some(offset)),
+        Decision::Wait => ("wait", None, None),
     }
 }
 

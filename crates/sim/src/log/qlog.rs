@@ -12,6 +12,7 @@ use weftway_cc::Signal;
 use weftway_link::{Reason, Verdict};
 use weftway_path::{Decision, Instant, Offset, PathId};
 
+use super::golden::parts;
 use super::sink::Sink;
 use crate::config::{Direction, SimConfig, Stack};
 use crate::tap::{Listener, Note};
@@ -136,12 +137,7 @@ impl<W: Write> Qlog<W> {
     }
 
     fn decided(&mut self, now: Instant, hand: Option<Offset>, decision: Decision, why: Option<&str>) {
-        let (answer, path, asked) = match decision {
-            Decision::Send(path) => ("send", Some(path), None),
-            Decision::Ahead(path, offset) => ("ahead", Some(path), Some(offset)),
-            Decision::Repeat(path, offset) => ("repeat", Some(path), Some(offset)),
-            Decision::Wait => ("wait", None, None),
-        };
+        let (answer, path, asked) = parts(decision);
         let mut data = json!({ "answer": answer });
         if let Some(offset) = hand {
             data["offset"] = json!(offset.get());
@@ -218,9 +214,7 @@ fn header(config: &SimConfig, title: &str) -> Value {
     };
     let mapping = match config.transport.stack {
         Stack::Mpquic => "simulated Multipath QUIC, seen by the sender of the data",
-        _ => {
-            "simulated MPTCP, seen by the sender of the data: a packet is a segment, its number the segment's on its subflow"
-        }
+        _ => "simulated MPTCP, seen by the sender of the data: a packet is a segment, numbered on its subflow",
     };
     json!({
         "file_schema": "urn:ietf:params:qlog:file:sequential",
@@ -249,5 +243,72 @@ fn fate(verdict: Verdict) -> Option<&'static str> {
         Verdict::Lost => Some("lost"),
         Verdict::Dropped(Reason::Queue) => Some("queue_full"),
         Verdict::Dropped(Reason::Down) => Some("link_down"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weftway_path::{Bytes, Role};
+
+    use super::*;
+    use crate::config::{PathConfig, Transport};
+
+    const PATH: PathId = PathId::new(0);
+
+    /// The records that follow from `note`, 1.5 ms into a run of `transport`.
+    fn records(transport: Transport, note: &Note) -> Vec<String> {
+        let path = PathConfig {
+            name: "wifi".to_owned(),
+            role: Role::Active,
+            data: Default::default(),
+            acks: Default::default(),
+            via: None,
+            presence: Vec::new(),
+        };
+        let config = SimConfig::new(transport, vec![path], Bytes::new(1));
+        let mut log = Qlog::new(Vec::new(), &config, "one note", [("seed", 1)]);
+        log.note(Instant::from_micros(1500), 0, note);
+        let text = String::from_utf8(log.finish().unwrap().clone()).unwrap();
+        text.split_terminator('\n').skip(2).map(str::to_owned).collect()
+    }
+
+    fn acked(cum: u64) -> Note {
+        Note::Acked { path: PATH, cum, una: Offset::new(2400), cwnd: 12_000, in_flight: 1200, srtt_us: 20_250 }
+    }
+
+    #[test]
+    fn a_record_is_framed_and_times_are_milliseconds() {
+        let records = records(Transport::mpquic(), &Note::Lost { path: PATH, index: 7 });
+        let event = r#"{"time":1.5,"name":"quic:packet_lost","tuple":"wifi","#;
+        let data = r#""data":{"header":{"packet_type":"1RTT","packet_number":7}}}"#;
+        assert_eq!(records, [format!("\x1e{event}{data}")]);
+    }
+
+    #[test]
+    fn an_acknowledgement_comes_with_what_it_changed() {
+        let records = records(Transport::mpquic(), &acked(2));
+        assert_eq!(records.len(), 2);
+        assert!(records[0].contains(r#""frames":[{"frame_type":"ack"}],"weftway_settled_below":2,"weftway_una":2400"#));
+        let metrics = r#"{"smoothed_rtt":20.25,"congestion_window":12000,"bytes_in_flight":1200}"#;
+        assert!(records[1].contains(metrics), "{}", records[1]);
+    }
+
+    #[test]
+    fn mptcp_acknowledges_all_segments_below() {
+        let frame = |cum| {
+            let record = records(Transport::mptcp_linux_v1(), &acked(cum)).remove(0);
+            let start = record.find(r#"{"frame_type""#).unwrap();
+            record[start..record.find("],\"weftway").unwrap()].to_owned()
+        };
+        assert_eq!(frame(0), r#"{"frame_type":"ack"}"#);
+        assert_eq!(frame(1), r#"{"frame_type":"ack","acked_ranges":[[0]]}"#);
+        assert_eq!(frame(5), r#"{"frame_type":"ack","acked_ranges":[[0,4]]}"#);
+    }
+
+    #[test]
+    fn a_path_that_goes_is_a_tuple_without_ends() {
+        let data = |note| records(Transport::mpquic(), &note)[0].split_once(r#""data":"#).unwrap().1.to_owned();
+        assert_eq!(data(Note::Up(PATH)), r#"{"tuple_id":"wifi","tuple_remote":{},"tuple_local":{}}}"#);
+        assert_eq!(data(Note::Down(PATH)), r#"{"tuple_id":"wifi"}}"#);
     }
 }

@@ -1,0 +1,66 @@
+//! What a decision costs: every registered scheduler, asked about a fresh packet over so many
+//! paths, the first of them full, each decision carried out and told.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use weftway_path::{BitRate, Bytes, Context, Decision, Event, Flow, Hold, Offset, Packet, Path, PathId, PathSet, Receipt};
+use weftway_path::{SendKind, Span};
+
+/// How many paths are asked about.
+pub const PATHS: [usize; 4] = [2, 4, 16, 64];
+const MSS: Bytes = Bytes::new(1400);
+
+fn paths(count: usize) -> Vec<Path> {
+    let path = |n: usize| {
+        let mut path = Path::new(PathId::new(n as u8), MSS, Bytes::new(40 * 1400));
+        let rtt = Span::from_millis(20 + 7 * ((n as u64 * 5) % 13));
+        (path.latest_rtt, path.srtt, path.min_rtt, path.max_rtt) = (rtt, rtt, rtt, rtt * 2);
+        (path.rttvar, path.rtt_sum, path.rtt_samples) = (rtt / 8, rtt * 100, 100);
+        path.ssthresh = Bytes::new(30 * 1400);
+        path.bytes_in_flight = if n == 0 { path.cwnd } else { Bytes::new(10 * 1400) };
+        path.hold = if n == 0 { Hold::Congestion } else { Hold::None };
+        (path.delivery_rate, path.pacing_rate) = (BitRate::from_mbps(10), BitRate::from_mbps(12));
+        path.queue_room = Bytes::new(200_000);
+        path
+    };
+    (0..count).map(path).collect()
+}
+
+/// Nanoseconds a decision of `scheduler` takes over `count` paths: the least of seven rounds.
+pub fn nanoseconds(scheduler: &str, count: usize) -> f64 {
+    const ROUND: u32 = 20_000;
+    let paths = paths(count);
+    let mut scheduler = weftway_sched::build(scheduler).expect("the name is registered");
+    let mut least = f64::MAX;
+    let mut serial = 0;
+    for _ in 0..7 {
+        let start = Instant::now();
+        for _ in 0..ROUND {
+            decide(scheduler.as_mut(), &paths, &mut serial);
+        }
+        least = least.min(start.elapsed().as_nanos() as f64 / f64::from(ROUND));
+    }
+    least
+}
+
+fn decide(scheduler: &mut dyn weftway_sched::Scheduler, paths: &[Path], serial: &mut u64) {
+    let offset = Offset::new(*serial * MSS.get());
+    let flow = Flow {
+        una: Offset::new(offset.get().saturating_sub(200 * MSS.get())),
+        next: offset,
+        end: Offset::new(offset.get() + 1_000_000),
+        edge: Offset::new(offset.get() + 4_000_000),
+        unsent: Bytes::new(1_000_000),
+        ..Flow::default()
+    };
+    let packet = Packet { offset, bytes: MSS, again: false, carried: PathSet::EMPTY };
+    let now = weftway_path::Instant::from_micros(*serial);
+    let cx = Context { now, paths, packet: Some(&packet), flow: Some(&flow) };
+    let decision = black_box(scheduler.select(black_box(&cx)));
+    if let Decision::Send(path) | Decision::Ahead(path, _) = decision {
+        let receipt = Receipt { path, offset, bytes: MSS, serial: *serial };
+        scheduler.observe(&cx, &Event::Sent(receipt, SendKind::Fresh));
+    }
+    *serial += 1;
+}

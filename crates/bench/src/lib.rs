@@ -1,0 +1,5 @@
+//! How fast the simulator is. `weft bench` prints what the binary of this crate measures.
+
+pub mod bare;
+pub mod decisions;
+pub mod scenarios;

@@ -1,0 +1,46 @@
+//! What can go wrong, as exceptions that a Python user would guess.
+
+use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
+use pyo3::{PyErr, create_exception};
+use weftway_path::spec::SpecError;
+use weftway_sim::scenario::{Mistake, ScenarioError as ScenarioMistake};
+
+create_exception!(weftway, ScenarioError, PyValueError, "A scenario, a name or a switch that makes no sense.");
+create_exception!(weftway, TraceError, PyOSError, "A file that a scenario names cannot be read or understood.");
+create_exception!(weftway, SimulationError, PyRuntimeError, "A run failed.");
+
+/// Any error of the crates below, on its way to Python.
+pub enum Error {
+    /// A name or a switch.
+    Spec(SpecError),
+    /// A scenario, or a trace that it names.
+    Scenario(ScenarioMistake),
+    /// A vector that does not hold.
+    Vector(String),
+    /// A file that cannot be written.
+    File(std::io::Error),
+}
+
+impl From<SpecError> for Error {
+    fn from(error: SpecError) -> Self {
+        Self::Spec(error)
+    }
+}
+
+impl From<ScenarioMistake> for Error {
+    fn from(error: ScenarioMistake) -> Self {
+        Self::Scenario(error)
+    }
+}
+
+impl From<Error> for PyErr {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Spec(error) => ScenarioError::new_err(error.to_string()),
+            Error::Scenario(error) if error.mistake == Mistake::Trace => TraceError::new_err(error.to_string()),
+            Error::File(error) => error.into(),
+            Error::Vector(message) => ScenarioError::new_err(message),
+            Error::Scenario(error) => ScenarioError::new_err(error.to_string()),
+        }
+    }
+}

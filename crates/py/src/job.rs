@@ -1,0 +1,155 @@
+//! One run, as Python orders it and gets it back.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pyo3::prelude::*;
+use weftway_path::spec::SpecError;
+
+use weftway_sched::Scheduler;
+use weftway_sim::config::SimConfig;
+use weftway_sim::measure::Singles;
+use weftway_sim::scenario::Variant;
+use weftway_sim::{Host, Listener, run};
+
+use crate::errors::Error;
+use crate::rule::{Fault, Rule};
+use crate::scenario::VariantView;
+
+/// The variant, the scheduler's name, the controller's, the seed, and the class of a rule in Python.
+pub type Order<'py> = (Bound<'py, VariantView>, String, String, u64, Option<Bound<'py, PyAny>>);
+
+/// What to run.
+pub struct Job {
+    variant: Arc<Variant>,
+    scheduler: String,
+    cc: String,
+    seed: u64,
+}
+
+/// What came of it.
+pub enum Finished {
+    /// The results, as JSON.
+    Row(String),
+    /// It cannot be run, for this reason.
+    Skipped(String),
+    /// Something went wrong.
+    Failed(String),
+}
+
+/// Variant, controller and seed.
+type Setting = (String, String, u64);
+
+/// The goodput of each path alone, which all schedulers share.
+#[derive(Default)]
+pub struct Alone(Mutex<HashMap<Setting, Singles>>);
+
+impl Finished {
+    /// How Python tells them apart, and what there is to say.
+    pub fn told(self) -> (&'static str, String) {
+        match self {
+            Self::Row(text) => ("row", text),
+            Self::Skipped(text) => ("skipped", text),
+            Self::Failed(text) => ("failed", text),
+        }
+    }
+
+    /// An invariant of the simulator did not hold.
+    pub fn broken() -> Self {
+        Self::Failed("the simulator failed; this is a defect of Weftway, not of the scenario".to_owned())
+    }
+}
+
+impl Job {
+    /// The native part of an order.
+    pub fn new(order: &Order<'_>) -> Self {
+        let (variant, scheduler, cc, seed, _) = order;
+        Self { variant: variant.get().variant.clone(), scheduler: scheduler.clone(), cc: cc.clone(), seed: *seed }
+    }
+
+    /// Runs it with the scheduler of its name.
+    pub fn run(&self, alone: &Alone) -> Finished {
+        if let Some(why) = self.obstacle() {
+            return Finished::Skipped(why);
+        }
+        let row = self.inner().run_named(&self.scheduler).and_then(|finished| self.row(&finished, alone));
+        row.map_or_else(|error| Finished::Failed(error.to_string()), Finished::Row)
+    }
+
+    /// Runs the order that it is of on this thread, whichever kind its scheduler is: the row.
+    pub fn run_here(
+        &self,
+        py: Python<'_>,
+        order: &Order<'_>,
+        listeners: Vec<Box<dyn Listener>>,
+        alone: &Alone,
+    ) -> PyResult<String> {
+        let (scheduler, host, fault) = self.scheduler(order.4.as_ref())?;
+        let run = || {
+            let finished = self.inner().run(self.inner().timed(scheduler).as_mut(), host, listeners)?;
+            self.row(&finished, alone)
+        };
+        let row = py.detach(run).map_err(Error::from)?;
+        fault.get().map_or_else(|| Ok(row), |error| Err(error.clone_ref(py)))
+    }
+
+    /// The scheduler, what it needs, and where a rule in Python leaves its fault.
+    fn scheduler(&self, class: Option<&Bound<'_, PyAny>>) -> PyResult<(Box<dyn Scheduler>, Host, Fault)> {
+        let Some(class) = class else {
+            let scheduler = weftway_sched::build(&self.scheduler).map_err(Error::from)?;
+            return Ok((scheduler, Host::of(&self.scheduler).map_err(Error::from)?, Fault::default()));
+        };
+        let (rule, fault) = Rule::new(class, &self.scheduler, &self.path_names())?;
+        let host = rule.host();
+        Ok((Box::new(rule), host, fault))
+    }
+
+    /// The paths' names, by number.
+    pub fn path_names(&self) -> Vec<String> {
+        self.config().paths.iter().map(|path| path.name.clone()).collect()
+    }
+
+    /// What the simulator is told.
+    pub fn config(&self) -> &SimConfig {
+        &self.variant.config
+    }
+
+    /// What a log calls it.
+    pub fn title(&self) -> String {
+        format!("{} over {}, seed {}", self.scheduler, self.cc, self.seed)
+    }
+
+    fn inner(&self) -> run::Job<'_> {
+        run::Job { config: &self.variant.config, cc: &self.cc, seed: self.seed, timing: self.variant.timing }
+    }
+
+    fn row(&self, finished: &run::Finished, alone: &Alone) -> Result<String, SpecError> {
+        let singles = alone.of(self)?;
+        Ok(serde_json::Value::Object(self.inner().row(finished, &singles)).to_string())
+    }
+
+    /// Why the scheduler cannot be run here, if it cannot.
+    pub fn obstacle(&self) -> Option<String> {
+        let (entry, _) = weftway_sched::parse(&self.scheduler).ok()?;
+        let pair = entry.arity == weftway_sched::Arity::Pair;
+        let paths = self.variant.config.paths.len();
+        (pair && paths < 2).then(|| format!("its rule is for two paths; the scenario has {paths}"))
+    }
+}
+
+impl Alone {
+    fn of(&self, job: &Job) -> Result<Singles, SpecError> {
+        let key = (job.variant.hash.clone(), job.cc.clone(), job.seed);
+        if let Some(known) = self.lock().get(&key) {
+            return Ok(known.clone());
+        }
+        // Without the lock: others go on, and the same twice is the same.
+        let singles = job.inner().singles()?;
+        self.lock().insert(key, singles.clone());
+        Ok(singles)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Setting, Singles>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,111 @@
+//! Runs that are written down.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pyo3::prelude::*;
+use weftway_sim::Listener;
+use weftway_sim::log::{GoldenTrace, Qlog, Timeline};
+
+use crate::errors::Error;
+use crate::job::{Alone, Finished, Job, Order};
+
+/// How a run was made, key by key.
+type Details = Vec<(String, String)>;
+
+/// Runs a job on this thread and writes its events to one file, its qlog to another: kind and
+/// text, as from a batch.
+#[pyfunction]
+pub fn record(
+    py: Python<'_>,
+    order: Order<'_>,
+    details: Details,
+    events: Option<PathBuf>,
+    qlog: Option<PathBuf>,
+) -> PyResult<(&'static str, String)> {
+    let job = Job::new(&order);
+    if let Some(why) = job.obstacle() {
+        return Ok(Finished::Skipped(why).told());
+    }
+    let events = events.map(|path| events_file(&path, &details)).transpose().map_err(Error::File)?;
+    let qlog = qlog.map(|path| qlog_file(&path, &job, &details)).transpose().map_err(Error::File)?;
+    let listeners = events.iter().map(Log::listener).chain(qlog.iter().map(Log::listener)).collect();
+    let row = job.run_here(py, &order, listeners, &Alone::default())?;
+    events.map(Log::keep).transpose().map_err(Error::File)?;
+    qlog.map(Log::keep).transpose().map_err(Error::File)?;
+    Ok(Finished::Row(row).told())
+}
+
+/// Runs a job on this thread: what it looked like over time, as JSON.
+#[pyfunction]
+pub fn timeline(py: Python<'_>, order: Order<'_>) -> PyResult<String> {
+    let job = Job::new(&order);
+    let timeline = Arc::new(Mutex::new(Timeline::new(job.path_names())));
+    job.run_here(py, &order, vec![Box::new(timeline.clone())], &Alone::default())?;
+    let timeline = timeline.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(timeline.to_json().to_string())
+}
+
+/// A file that is written beside its place, and put into it when it is whole.
+struct Log<L: Ends> {
+    listener: Arc<Mutex<L>>,
+    half: PathBuf,
+    place: PathBuf,
+}
+
+/// A listener that writes to a file until its end.
+trait Ends: Listener {
+    /// Writes out what is buffered.
+    fn end(&mut self) -> io::Result<()>;
+}
+
+impl Ends for GoldenTrace<File> {
+    fn end(&mut self) -> io::Result<()> {
+        self.finish().map(drop)
+    }
+}
+
+impl Ends for Qlog<File> {
+    fn end(&mut self) -> io::Result<()> {
+        self.finish().map(drop)
+    }
+}
+
+impl<L: Ends + 'static> Log<L> {
+    fn new(place: &Path, make: impl FnOnce(File) -> L) -> io::Result<Self> {
+        let name = place.file_name().unwrap_or_default().to_string_lossy();
+        let half = place.with_file_name(format!(".{name}.{}", std::process::id()));
+        let listener = Arc::new(Mutex::new(make(File::create(&half)?)));
+        Ok(Self { listener, half, place: place.to_owned() })
+    }
+
+    fn listener(&self) -> Box<dyn Listener> {
+        Box::new(self.listener.clone())
+    }
+
+    fn keep(self) -> io::Result<()> {
+        self.listener.lock().unwrap_or_else(PoisonError::into_inner).end()?;
+        fs::rename(&self.half, &self.place)
+    }
+}
+
+impl<L: Ends> Drop for Log<L> {
+    fn drop(&mut self) {
+        // Gone already if the log was kept.
+        let _ = fs::remove_file(&self.half);
+    }
+}
+
+fn events_file(place: &Path, details: &Details) -> io::Result<Log<GoldenTrace<File>>> {
+    Log::new(place, |file| GoldenTrace::new(file, details.iter().map(|(key, value)| (key, value))))
+}
+
+fn qlog_file(place: &Path, job: &Job, details: &Details) -> io::Result<Log<Qlog<File>>> {
+    if let Some(folder) = place.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    let details = details.iter().map(|(key, value)| (key, value));
+    Log::new(place, |file| Qlog::new(file, job.config(), &job.title(), details))
+}

@@ -1,0 +1,111 @@
+//! The registries as lists of plain dicts.
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use weftway_path::spec::{Param, Params, Spec};
+use weftway_sched::{Arity, Provenance};
+
+use crate::errors::Error;
+
+/// Every scheduler, in the order of the registry.
+#[pyfunction]
+pub fn schedulers(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
+    weftway_sched::all().iter().map(|entry| scheduler_entry(py, entry)).collect()
+}
+
+/// Every congestion controller, in the order of the registry.
+#[pyfunction]
+pub fn controllers(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
+    weftway_cc::all().iter().map(|entry| controller_entry(py, entry)).collect()
+}
+
+/// The full name of the scheduler that `spec` means, and its name and version.
+#[pyfunction]
+pub fn scheduler(spec: &str) -> Result<(String, String), Error> {
+    let (entry, spec) = weftway_sched::parse(spec)?;
+    entry.make(&spec.given)?;
+    Ok((full_name(entry.name, &spec), format!("{}@{}", entry.name, entry.version)))
+}
+
+/// The full name of the controller that `spec` means, and its name and version.
+#[pyfunction]
+pub fn controller(spec: &str) -> Result<(String, String), Error> {
+    let (entry, spec) = weftway_cc::parse(spec)?;
+    Params::new(entry.name, entry.params, &spec.given)?;
+    Ok((full_name(entry.name, &spec), format!("{}@{}", entry.name, entry.version)))
+}
+
+/// The name without aliases, with the switches that were given.
+fn full_name(name: &str, spec: &Spec) -> String {
+    spec.given.iter().fold(name.to_owned(), |full, (key, value)| format!("{full}:{key}={value}"))
+}
+
+fn scheduler_entry<'py>(py: Python<'py>, entry: &weftway_sched::Entry) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("name", entry.name)?;
+    dict.set_item("aliases", entry.aliases)?;
+    dict.set_item("version", entry.version)?;
+    dict.set_item("summary", entry.summary)?;
+    dict.set_item("reference", entry.reference)?;
+    dict.set_item("provenance", provenance(entry.provenance))?;
+    dict.set_item("needs", needs(&entry.needs))?;
+    dict.set_item("arity", arity(entry.arity))?;
+    dict.set_item("opportunistic", entry.transport.opportunistic)?;
+    dict.set_item("penalise", entry.transport.penalise)?;
+    dict.set_item("params", params(py, entry.params)?)?;
+    Ok(dict)
+}
+
+fn controller_entry<'py>(py: Python<'py>, entry: &weftway_cc::Entry) -> PyResult<Bound<'py, PyDict>> {
+    let dict = PyDict::new(py);
+    dict.set_item("name", entry.name)?;
+    dict.set_item("aliases", entry.aliases)?;
+    dict.set_item("version", entry.version)?;
+    dict.set_item("summary", entry.summary)?;
+    dict.set_item("reference", entry.reference)?;
+    dict.set_item("coupled", entry.coupled)?;
+    dict.set_item("paced", entry.paced)?;
+    dict.set_item("params", params(py, entry.params)?)?;
+    Ok(dict)
+}
+
+fn params<'py>(py: Python<'py>, declared: &[Param]) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    let one = |param: &Param| {
+        let dict = PyDict::new(py);
+        dict.set_item("name", param.name)?;
+        dict.set_item("default", param.default)?;
+        dict.set_item("values", param.values)?;
+        dict.set_item("doc", param.doc)?;
+        Ok(dict)
+    };
+    declared.iter().map(one).collect()
+}
+
+fn provenance(provenance: Provenance) -> &'static str {
+    match provenance {
+        Provenance::Code => "code",
+        Provenance::Paper => "paper",
+        Provenance::Secondary => "secondary",
+        Provenance::Reconstructed => "reconstructed",
+    }
+}
+
+fn arity(arity: Arity) -> &'static str {
+    match arity {
+        Arity::Any => "any",
+        Arity::Pair => "pair",
+    }
+}
+
+fn needs(needs: &weftway_sched::Needs) -> Vec<&'static str> {
+    let weftway_sched::Needs { flow, queueing, copies, ahead, wake, events } = *needs;
+    let all = [
+        (flow, "flow"),
+        (queueing, "queueing"),
+        (copies, "copies"),
+        (ahead, "ahead"),
+        (wake, "wake"),
+        (events, "events"),
+    ];
+    all.into_iter().filter_map(|(needed, name)| needed.then_some(name)).collect()
+}

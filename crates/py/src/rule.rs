@@ -1,0 +1,274 @@
+//! A scheduler written in Python: a class with `select(self, cx)` and, if it likes,
+//! `observe(self, cx, event)`, `wake(self)` and `explain(self, cx)`.
+//!
+//! The first thing that goes wrong is kept and ends the run's usefulness: from then on the rule is
+//! not asked again, the run is finished on the first open path, and its result is thrown away.
+
+use std::sync::{Arc, OnceLock};
+
+use pyo3::exceptions::PyException;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyTraceback};
+use weftway_path::{Context, Decision, Event, Instant, Offset, PathId};
+use weftway_sched::{Needs, Scheduler, TransportRules};
+use weftway_sim::Host;
+
+use crate::errors::{ScenarioError, SimulationError};
+use crate::view::{ContextView, EventView, PathView};
+
+/// An answer: the first unsent packet at or after `offset` goes on `path`.
+#[pyclass(frozen, module = "weftway")]
+pub struct Ahead(PathId, Offset);
+
+/// An answer: a copy of the first unacknowledged packet at or after `offset` goes on `path`.
+#[pyclass(frozen, module = "weftway")]
+pub struct Repeat(PathId, Offset);
+
+#[pymethods]
+impl Ahead {
+    #[new]
+    fn new(path: &Bound<'_, PyAny>, offset: u64) -> PyResult<Self> {
+        Ok(Self(path_id(path)?, Offset::new(offset)))
+    }
+}
+
+#[pymethods]
+impl Repeat {
+    #[new]
+    fn new(path: &Bound<'_, PyAny>, offset: u64) -> PyResult<Self> {
+        Ok(Self(path_id(path)?, Offset::new(offset)))
+    }
+}
+
+/// The first thing that went wrong in a rule, if any.
+pub type Fault = Arc<OnceLock<PyErr>>;
+
+/// An object of a Python class as a scheduler.
+pub struct Rule {
+    object: Py<PyAny>,
+    name: Arc<str>,
+    paths: Arc<[String]>,
+    hooks: Hooks,
+    host: Host,
+    /// Where `select` begins: an answer that makes no sense has no traceback.
+    home: Option<Place>,
+    fault: Fault,
+}
+
+/// File and line.
+type Place = (String, u32);
+
+/// Which of the optional methods the class has.
+#[derive(Clone, Copy)]
+struct Hooks {
+    observe: bool,
+    wake: bool,
+    explain: bool,
+}
+
+impl Rule {
+    /// A new object of `class`, and the place where its fault will be.
+    pub fn new(class: &Bound<'_, PyAny>, name: &str, paths: &[String]) -> PyResult<(Self, Fault)> {
+        let py = class.py();
+        let home = select_of(class).ok();
+        let object = class.call0().map_err(|error| described(py, error, name, "before the first packet", &home))?;
+        let host = Host { needs: needs(&object)?, rules: TransportRules::NONE };
+        let hooks = Hooks {
+            observe: object.hasattr("observe")?,
+            wake: object.hasattr("wake")?,
+            explain: object.hasattr("explain")?,
+        };
+        let fault = Fault::default();
+        let object = object.unbind();
+        let rule = Self { object, name: name.into(), paths: paths.into(), hooks, host, home, fault: fault.clone() };
+        Ok((rule, fault))
+    }
+
+    /// What the class needs from its host.
+    pub fn host(&self) -> Host {
+        self.host
+    }
+
+    /// What `ask` answers, or nothing once something went wrong.
+    fn asked<T>(&self, now: Option<Instant>, ask: impl FnOnce(Python<'_>) -> PyResult<T>) -> Option<T> {
+        if self.fault.get().is_some() {
+            return None;
+        }
+        Python::attach(|py| {
+            let when = now.map_or_else(|| "when asked for its wake".to_owned(), |now| format!("at {now}"));
+            ask(py).map_err(|error| self.fault.set(described(py, error, &self.name, &when, &self.home))).ok()
+        })
+    }
+
+    fn decide(&self, py: Python<'_>, cx: &Context<'_>) -> PyResult<Decision> {
+        let view = Py::new(py, ContextView::new(py, cx, &self.paths)?)?;
+        let answer = self.object.bind(py).call_method1(intern!(py, "select"), (view,))?;
+        let decision = decision(&answer)?;
+        match self.objection(cx, decision) {
+            None => Ok(decision),
+            Some(why) => Err(SimulationError::new_err(format!("select answered {}, {why}", answer.repr()?))),
+        }
+    }
+
+    /// Why `decision` cannot be carried out, if it cannot.
+    fn objection(&self, cx: &Context<'_>, decision: Decision) -> Option<&'static str> {
+        let Needs { queueing, copies, ahead, .. } = self.host.needs;
+        let (path, declared) = match decision {
+            Decision::Wait => return None,
+            Decision::Send(path) => (path, true),
+            Decision::Ahead(path, _) => (path, ahead),
+            Decision::Repeat(path, _) => (path, copies),
+        };
+        match cx.path(path) {
+            None => Some("a path that is not there"),
+            Some(_) if !declared => Some("which the class must announce in its `needs`"),
+            Some(path) if !path.is_open() && !queueing => Some("a path that cannot send now"),
+            Some(_) => None,
+        }
+    }
+}
+
+impl Scheduler for Rule {
+    fn select(&mut self, cx: &Context<'_>) -> Decision {
+        let spare = || cx.sendable().next().map_or(Decision::Wait, |path| Decision::Send(path.id));
+        self.asked(Some(cx.now), |py| self.decide(py, cx)).unwrap_or_else(spare)
+    }
+
+    fn observe(&mut self, cx: &Context<'_>, event: &Event) {
+        if self.hooks.observe {
+            self.asked(Some(cx.now), |py| {
+                let view = Py::new(py, ContextView::new(py, cx, &self.paths)?)?;
+                let event = Py::new(py, EventView::from(event))?;
+                self.object.bind(py).call_method1(intern!(py, "observe"), (view, event)).map(drop)
+            });
+        }
+    }
+
+    fn wake(&self) -> Option<Instant> {
+        let ask = |py: Python<'_>| self.object.bind(py).call_method0(intern!(py, "wake"))?.extract::<Option<f64>>();
+        let ms = if self.hooks.wake { self.asked(None, ask)?? } else { return None };
+        // `as` saturates: a time before the start is the start.
+        Some(Instant::from_nanos((ms * 1e6).round() as u64))
+    }
+
+    fn explain(&self, cx: &Context<'_>) -> Option<String> {
+        if !self.hooks.explain {
+            return None;
+        }
+        self.asked(Some(cx.now), |py| {
+            let view = Py::new(py, ContextView::new(py, cx, &self.paths)?)?;
+            self.object.bind(py).call_method1(intern!(py, "explain"), (view,))?.extract::<Option<String>>()
+        })?
+    }
+}
+
+impl Clone for Rule {
+    /// A deep copy, so that a future can be tried without touching the present.
+    fn clone(&self) -> Self {
+        let copy = |py: Python<'_>| {
+            let copied = py.import("copy")?.call_method1("deepcopy", (self.object.bind(py),))?;
+            Ok(copied.unbind())
+        };
+        let object = self.asked(None, copy).unwrap_or_else(|| Python::attach(|py| self.object.clone_ref(py)));
+        let Self { name, paths, hooks, host, home, fault, .. } = self;
+        Self {
+            object,
+            name: name.clone(),
+            paths: paths.clone(),
+            hooks: *hooks,
+            host: *host,
+            home: home.clone(),
+            fault: fault.clone(),
+        }
+    }
+}
+
+fn decision(answer: &Bound<'_, PyAny>) -> PyResult<Decision> {
+    if answer.is_none() {
+        return Ok(Decision::Wait);
+    }
+    if let Ok(Ahead(path, offset)) = answer.cast::<Ahead>().map(Bound::get) {
+        return Ok(Decision::Ahead(*path, *offset));
+    }
+    if let Ok(Repeat(path, offset)) = answer.cast::<Repeat>().map(Bound::get) {
+        return Ok(Decision::Repeat(*path, *offset));
+    }
+    path_id(answer).map(Decision::Send)
+}
+
+fn path_id(value: &Bound<'_, PyAny>) -> PyResult<PathId> {
+    if let Ok(view) = value.cast::<PathView>() {
+        return Ok(view.get().path.id);
+    }
+    let number = if value.is_instance_of::<PyBool>() { None } else { value.extract::<u8>().ok() };
+    match number {
+        Some(number) if usize::from(number) < PathId::MAX_PATHS => Ok(PathId::new(number)),
+        _ => {
+            let text = value.repr().map_or_else(|_| "something without a repr".to_owned(), |text| text.to_string());
+            let expected = "expected a path, its id, Ahead, Repeat or None";
+            Err(SimulationError::new_err(format!("select answered {text}; {expected}")))
+        }
+    }
+}
+
+/// One message with the place, the scheduler and the simulated time. An interrupt stays one.
+fn described(py: Python<'_>, error: PyErr, name: &str, when: &str, home: &Option<Place>) -> PyErr {
+    if !error.is_instance_of::<PyException>(py) {
+        return error;
+    }
+    let kind = error.get_type(py).name().map_or_else(|_| "an error".to_owned(), |name| name.to_string());
+    let what = if error.is_instance_of::<SimulationError>(py) {
+        error.value(py).to_string()
+    } else {
+        format!("{kind}: {}", error.value(py))
+    };
+    let place = error.traceback(py).and_then(|traceback| innermost(&traceback).ok()).or_else(|| home.clone());
+    let place = place.map_or_else(String::new, |(file, line)| format!("{file}:{line}: "));
+    let described = SimulationError::new_err(format!("{place}scheduler `{name}` failed {when}: {what}"));
+    described.set_cause(py, Some(error));
+    described
+}
+
+/// File and line where an exception was raised.
+fn innermost(traceback: &Bound<'_, PyTraceback>) -> PyResult<Place> {
+    let mut at = traceback.clone().into_any();
+    loop {
+        let next = at.getattr("tb_next")?;
+        if next.is_none() {
+            break;
+        }
+        at = next;
+    }
+    let file = at.getattr("tb_frame")?.getattr("f_code")?.getattr("co_filename")?.extract()?;
+    Ok((file, at.getattr("tb_lineno")?.extract()?))
+}
+
+/// File and line where a class begins its `select`.
+fn select_of(class: &Bound<'_, PyAny>) -> PyResult<Place> {
+    let code = class.getattr("select")?.getattr("__code__")?;
+    Ok((code.getattr("co_filename")?.extract()?, code.getattr("co_firstlineno")?.extract()?))
+}
+
+/// What the class attribute `needs` names: `queueing` to send on paths without room, `copies` to
+/// answer `Repeat`, `ahead` to answer `Ahead`.
+fn needs(object: &Bound<'_, PyAny>) -> PyResult<Needs> {
+    let mut needs = Needs { flow: true, wake: true, events: true, ..Needs::NONE };
+    if !object.hasattr("needs")? {
+        return Ok(needs);
+    }
+    for name in object.getattr("needs")?.try_iter()? {
+        match name?.extract::<String>()?.as_str() {
+            "queueing" => needs.queueing = true,
+            "copies" => needs.copies = true,
+            "ahead" => needs.ahead = true,
+            // Every rule has these here.
+            "flow" | "wake" | "events" => {}
+            other => {
+                let known = "there are queueing, copies, ahead, flow, wake and events";
+                return Err(ScenarioError::new_err(format!("a scheduler cannot need `{other}`; {known}")));
+            }
+        }
+    }
+    Ok(needs)
+}

@@ -1,0 +1,129 @@
+//! Scenarios and their variants.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use weftway_sim::scenario::{Scenario, Variant};
+
+use crate::errors::Error;
+
+/// A scenario file, read and checked.
+#[pyclass(frozen, name = "Scenario", module = "weftway")]
+pub struct ScenarioView {
+    scenario: Scenario,
+    text: String,
+}
+
+/// A scenario with one choice made for everything that it varies, but for schedulers and
+/// controllers.
+#[pyclass(frozen, name = "Variant", module = "weftway")]
+pub struct VariantView {
+    pub variant: Arc<Variant>,
+    scenario: Py<ScenarioView>,
+}
+
+#[pymethods]
+impl ScenarioView {
+    /// The scenario in the file at `path`, with the keys of `sets` (`path.lte.loss=2%`) replaced.
+    #[staticmethod]
+    #[pyo3(signature = (path, sets = Vec::new()))]
+    fn load(path: PathBuf, sets: Vec<String>) -> Result<Self, Error> {
+        let scenario = Scenario::load(&path, &sets)?;
+        // What was understood a moment ago; if it is gone by now, its text is not missed.
+        let text = std::fs::read_to_string(&path).unwrap_or_default();
+        Ok(Self { scenario, text })
+    }
+
+    /// The scenario in `text`; messages call it `name`, and traces are looked for in `folder`.
+    #[staticmethod]
+    #[pyo3(signature = (text, name = "scenario.toml", folder = PathBuf::from("."), sets = Vec::new()))]
+    fn parse(text: String, name: &str, folder: PathBuf, sets: Vec<String>) -> Result<Self, Error> {
+        let scenario = Scenario::parse(&text, name, &folder, &sets)?;
+        Ok(Self { scenario, text })
+    }
+
+    #[getter]
+    fn path(&self) -> &str {
+        &self.scenario.file
+    }
+    #[getter]
+    fn name(&self) -> &str {
+        Path::new(&self.scenario.file).file_stem().and_then(OsStr::to_str).unwrap_or("scenario")
+    }
+    #[getter]
+    fn text(&self) -> &str {
+        &self.text
+    }
+    #[getter]
+    fn title(&self) -> &str {
+        &self.scenario.title
+    }
+    #[getter]
+    fn hash(&self) -> &str {
+        self.scenario.hash()
+    }
+    #[getter]
+    fn sets(&self) -> Vec<String> {
+        self.scenario.sets.clone()
+    }
+    #[getter]
+    fn schedulers(&self) -> Vec<String> {
+        self.scenario.schedulers.clone()
+    }
+    #[getter]
+    fn controllers(&self) -> Vec<String> {
+        self.scenario.controllers.clone()
+    }
+    #[getter]
+    fn backends(&self) -> Vec<String> {
+        self.scenario.backends.clone()
+    }
+    #[getter]
+    fn seeds(&self) -> Vec<u64> {
+        self.scenario.seeds.clone().collect()
+    }
+
+    /// Every combination of what the scenario varies.
+    fn variants(slf: &Bound<'_, Self>) -> PyResult<Vec<VariantView>> {
+        let variants = slf.get().scenario.variants().map_err(Error::from)?;
+        let view = |variant| VariantView { variant: Arc::new(variant), scenario: slf.clone().unbind() };
+        Ok(variants.into_iter().map(view).collect())
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Scenario({}: {})", self.scenario.file, self.scenario.title)
+    }
+}
+
+#[pymethods]
+impl VariantView {
+    #[getter]
+    fn scenario(&self, py: Python<'_>) -> Py<ScenarioView> {
+        self.scenario.clone_ref(py)
+    }
+    #[getter]
+    fn transport(&self) -> &'static str {
+        self.variant.transport
+    }
+    #[getter]
+    fn hash(&self) -> &str {
+        &self.variant.hash
+    }
+
+    /// What was chosen, by key.
+    #[getter]
+    fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let values = PyDict::new(py);
+        self.variant.labels.iter().try_for_each(|(key, value)| values.set_item(key, value))?;
+        Ok(values)
+    }
+
+    /// The same as settings of the command line.
+    #[getter]
+    fn sets(&self) -> Vec<String> {
+        self.variant.labels.iter().map(|(key, value)| format!("{key}={value}")).collect()
+    }
+}

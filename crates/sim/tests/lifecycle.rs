@@ -1,0 +1,310 @@
+//! Paths come and go: data survive, paths are used again when they return, and a connection
+//! without any path ends with a verdict.
+
+mod setup;
+
+use setup::{Run, bulk, down, link, path, run, stacks};
+use weftway_link::{LinkConfig, Loss, Rate};
+use weftway_path::{BitRate, Bytes, Instant, Span};
+use weftway_sim::config::{Direction, PathConfig, PathManager, SimConfig, Transport, Workload};
+use weftway_sim::{Note, Pause, Sim, Verdict};
+
+fn ms(ms: u64) -> Instant {
+    Instant::from_millis(ms)
+}
+
+/// A path whose links take no time to serialise: only delays count.
+fn wire(name: &str, delay: u64) -> PathConfig {
+    let mut path = path(name, 1, delay);
+    path.data.rate = Rate::UNLIMITED;
+    path.acks.rate = Rate::UNLIMITED;
+    path
+}
+
+/// When data of path `id` arrived between two times.
+fn arrivals(run: &Run, id: u8, from: Instant, to: Instant) -> usize {
+    let within = |at: Instant| from <= at && at < to;
+    let here = |note: &Note| matches!(note, Note::Arrived { path, .. } if path.get() == id);
+    run.notes.iter().filter(|(at, note)| within(*at) && here(note)).count()
+}
+
+fn finishes(run: &Run, bytes: u64, what: &str) {
+    assert_eq!(run.verdict, Verdict::Finished, "{what}: {:?}", run.sim.connection(0).tally);
+    assert_eq!(run.sim.connection(0).delivered(), Bytes::new(bytes), "{what}");
+}
+
+/// 8 MB over twice 4 Mbit/s take more than 8 s. The second path is down from 1 s to 4 s. TCP's
+/// timeouts double, so the last one before the return is at most as far back as the failure, and
+/// the next comes within another 3 s and a bit; QUIC gives the path up 3 s after its last sign of
+/// life, at about 4 s, and tries it every second. So data arrive on it again before 8 s.
+#[test]
+fn a_path_that_fails_and_returns_is_used_again() {
+    for (what, transport) in stacks() {
+        let paths = vec![path("lasts", 4_000, 20), down(path("returns", 4_000, 20), 1_000, Some(4_000))];
+        let run = run(&bulk(&transport, paths, 8_000_000), "min-rtt", "cubic");
+        finishes(&run, 8_000_000, what);
+        assert!(arrivals(&run, 1, ms(0), ms(1_000)) > 100, "{what}: before");
+        // What had departed still arrives, 20 ms later.
+        assert_eq!(arrivals(&run, 1, ms(1_021), ms(4_000)), 0, "{what}: while it is down");
+        assert!(arrivals(&run, 1, ms(4_000), ms(8_000)) > 0, "{what}: after");
+        assert!(run.end_ms() < 16_000.0, "{what}: 8 MB take 16 s on one path; {}", run.end_ms());
+    }
+}
+
+/// The scenario removes the path at 1 s and adds it again at 2 s. A handshake then takes at most two
+/// round trips of 40 ms and the transmission of four small packets (72 B or 80 B: 0.16 ms each).
+#[test]
+fn a_path_that_is_removed_and_added_starts_anew() {
+    for (what, transport) in stacks() {
+        let mut away = path("away", 4_000, 20);
+        away.presence = vec![ms(0), ms(1_000), ms(2_000)];
+        let run = run(&bulk(&transport, vec![path("lasts", 4_000, 20), away], 4_000_000), "min-rtt", "cubic");
+        finishes(&run, 4_000_000, what);
+        let down = run.first(|note| matches!(note, Note::Down(id) if id.get() == 1));
+        assert_eq!(down, Some(ms(1_000)), "{what}");
+        let sent = run.sent();
+        let on_it = |from, to| sent.iter().filter(|(at, id, ..)| id.get() == 1 && *at >= from && *at < to).count();
+        assert_eq!(on_it(ms(1_001), ms(2_000)), 0, "{what}: nothing goes on an absent path");
+        assert!(on_it(ms(2_000), ms(2_000) + Span::from_millis(82)) > 0, "{what}: it is used at once");
+    }
+}
+
+/// Everything that the dead path held goes to the other one: the transfer takes what one path
+/// needs, and the time until the loss of the path is noticed at most.
+#[test]
+fn data_of_a_path_that_never_returns_survive() {
+    for (what, transport) in stacks() {
+        for scheduler in ["min-rtt", "round-robin", "redundant", "linux-v1"] {
+            let paths = vec![path("lasts", 4_000, 20), down(path("dies", 4_000, 10), 500, None)];
+            let run = run(&bulk(&transport, paths, 1_000_000), scheduler, "newreno");
+            finishes(&run, 1_000_000, what);
+            // 1 MB at 4 Mbit/s is 2 s (and overhead); path_timeout is 20 s at most.
+            assert!(run.end_ms() < 24_000.0, "{what} {scheduler}: {}", run.end_ms());
+        }
+    }
+}
+
+#[test]
+fn without_any_path_the_run_ends_at_its_limit() {
+    for (what, transport) in stacks() {
+        let paths = vec![down(path("a", 4_000, 20), 500, None), down(path("b", 4_000, 20), 700, None)];
+        let mut config = bulk(&transport, paths, 10_000_000);
+        config.time_limit = Span::from_secs(120);
+        let run = run(&config, "min-rtt", "cubic");
+        assert_eq!(run.verdict, Verdict::NoPath, "{what}");
+        assert_eq!(run.sim.now(), ms(120_000), "{what}");
+        let delivered = run.sim.connection(0).delivered().get();
+        assert!(delivered > 0 && delivered < 10_000_000, "{what}: {delivered}");
+    }
+}
+
+/// All paths die at 1 s and return at 60 s. Each is then tried at least every second.
+#[test]
+fn a_connection_outlives_the_loss_of_all_paths() {
+    for (what, transport) in stacks() {
+        let paths =
+            vec![down(path("a", 4_000, 20), 1_000, Some(60_000)), down(path("b", 4_000, 20), 1_000, Some(60_000))];
+        let run = run(&bulk(&transport, paths, 2_000_000), "min-rtt", "cubic");
+        finishes(&run, 2_000_000, what);
+        assert!(run.end_ms() > 60_000.0 && run.end_ms() < 66_000.0, "{what}: {}", run.end_ms());
+    }
+}
+
+/// A path with no rate at all is there and carries nothing.
+#[test]
+fn a_path_that_carries_nothing_ends_at_the_limit() {
+    for (what, transport) in stacks() {
+        let mut config = bulk(&transport, vec![path("stuck", 0, 20)], 1_000);
+        config.time_limit = Span::from_secs(30);
+        let run = run(&config, "min-rtt", "cubic");
+        assert_eq!((run.verdict, run.sim.now()), (Verdict::NoPath, ms(30_000)), "{what}");
+    }
+}
+
+/// Too slow is not too dead: 1 MB at 100 kbit/s takes 80 s.
+#[test]
+fn a_slow_path_ends_at_the_limit_as_well() {
+    for (what, transport) in stacks() {
+        let mut config = bulk(&transport, vec![path("slow", 100, 20)], 1_000_000);
+        config.time_limit = Span::from_secs(30);
+        let run = run(&config, "min-rtt", "cubic");
+        assert_eq!((run.verdict, run.sim.now()), (Verdict::TimeLimit, ms(30_000)), "{what}");
+    }
+}
+
+/// The first path is dead from the start. Its handshake is tried at 0 s, after 1 s, and after 2 s
+/// more; with that third try the second path is tried as well. To the downloading side's peer that
+/// is three one-way trips of 20 ms.
+#[test]
+fn the_next_path_is_tried_when_the_first_does_not_answer() {
+    for (what, transport) in stacks() {
+        let paths = vec![down(wire("dead", 10), 0, None), wire("lives", 20)];
+        let run = run(&bulk(&transport, paths, 100_000), "min-rtt", "cubic");
+        finishes(&run, 100_000, what);
+        let up = run.up(1).unwrap();
+        assert!(up >= ms(3_060) && up < ms(3_061), "{what}: {up}");
+        assert_eq!(run.up(0), None, "{what}");
+    }
+}
+
+/// The first path vanishes during its handshake. Another that exists takes its place at once: 30 ms
+/// and three trips of 20 ms.
+#[test]
+fn the_next_path_is_opened_when_the_first_vanishes() {
+    for (what, transport) in stacks() {
+        let mut first = wire("vanishes", 20);
+        first.presence = vec![ms(0), ms(30)];
+        let run = run(&bulk(&transport, vec![first, wire("stays", 20)], 100_000), "min-rtt", "cubic");
+        finishes(&run, 100_000, what);
+        let up = run.up(1).unwrap();
+        assert!(up >= ms(90) && up < ms(91), "{what}: {up}");
+    }
+}
+
+/// No path exists before 2 s.
+#[test]
+fn the_connection_waits_for_its_first_path() {
+    for (what, transport) in stacks() {
+        let mut late = wire("late", 20);
+        late.presence = vec![ms(2_000)];
+        let run = run(&bulk(&transport, vec![late], 100_000), "min-rtt", "cubic");
+        finishes(&run, 100_000, what);
+        let up = run.up(0).unwrap();
+        assert!(up >= ms(2_060) && up < ms(2_061), "{what}: {up}");
+    }
+}
+
+/// A handshake over a satellite takes longer than the interval between tries: four trips of 600 ms
+/// against 1 s. Each try must be allowed to finish.
+#[test]
+fn a_distant_path_returns() {
+    for (what, mut transport) in stacks() {
+        transport.direction = Direction::Upload;
+        transport.path_timeout = Span::from_secs(3);
+        let paths = vec![path("near", 1_000, 10), down(path("far", 4_000, 600), 4_000, Some(20_000))];
+        let run = run(&bulk(&transport, paths, 6_000_000), "round-robin", "newreno");
+        finishes(&run, 6_000_000, what);
+        assert!(arrivals(&run, 1, ms(4_601), ms(20_000)) == 0, "{what}: while it is down");
+        // A try a second, four trips, and a trip of data.
+        assert!(arrivals(&run, 1, ms(20_000), ms(24_200)) > 0, "{what}: after");
+    }
+}
+
+/// Silence counts only while data are outstanding: after ten idle seconds, a single lost packet is
+/// repaired by a timeout and the path is kept. On the data link, packet 0 is the handshake's and
+/// packets 1 and 2 are the first two messages.
+#[test]
+fn an_idle_path_is_not_a_silent_one() {
+    for (what, transport) in stacks() {
+        let mut transport = transport;
+        transport.path_timeout = Span::from_secs(3);
+        let mut only = wire("only", 20);
+        only.data.loss = Loss::Packets(vec![2]);
+        let mut config = bulk(&transport, vec![only], 0);
+        config.workload = Workload::Messages {
+            sizes: vec![(1, Bytes::new(500))],
+            period: Span::from_secs(10),
+            count: 2,
+            deadline: None,
+        };
+        let run = run(&config, "min-rtt", "cubic");
+        finishes(&run, 1_000, what);
+        assert_eq!(run.first(|note| matches!(note, Note::Down(_))), None, "{what}");
+        assert!(run.end_ms() < 11_500.0, "{what}: {}", run.end_ms());
+    }
+}
+
+/// Nothing to send: done as soon as the connection is. Three trips of 20 ms.
+#[test]
+fn empty_workloads_end_with_the_handshake() {
+    let bytes = Bytes::ZERO;
+    let (period, deadline) = (Span::from_millis(10), Span::from_millis(100));
+    let rate = BitRate::from_mbps(1);
+    let empty = [
+        Workload::Bulk { bytes },
+        Workload::Limited { rate, bytes },
+        Workload::Messages { sizes: vec![(1, Bytes::new(100))], period, count: 0, deadline: None },
+        Workload::Stream { rate, period, key_every: 0, key_ratio: 1, deadline, span: Span::ZERO },
+        Workload::RequestResponse { bytes: Bytes::new(100), think: period, count: 0 },
+    ];
+    for (what, transport) in stacks() {
+        for workload in &empty {
+            let mut config = bulk(&transport, vec![wire("only", 20)], 0);
+            config.workload = workload.clone();
+            let run = run(&config, "min-rtt", "cubic");
+            finishes(&run, 0, what);
+            assert!(run.end_ms() >= 60.0 && run.end_ms() < 60.01, "{what} {workload:?}: {}", run.end_ms());
+        }
+    }
+}
+
+/// Ten gigabytes are a number, not an allocation: what the sender holds is bounded by its buffer.
+#[test]
+fn ten_gigabytes_cost_no_more_than_the_window() {
+    for (what, transport) in stacks() {
+        let mut config = bulk(&transport, vec![path("a", 100_000, 5), path("b", 50_000, 10)], 10_000_000_000);
+        config.time_limit = Span::from_secs(1);
+        let mut sim = Sim::new(&config, "cubic", 1).unwrap();
+        let mut scheduler = weftway_sched::build("min-rtt").unwrap();
+        let mut most = Bytes::ZERO;
+        let verdict = loop {
+            match sim.advance() {
+                Pause::Decide(_) => {
+                    let flow = sim.context(0).flow.unwrap();
+                    most = most.max(flow.end.since(flow.una));
+                    setup::answer(&mut sim, scheduler.as_mut(), 1);
+                }
+                Pause::Observe(_) => sim.observe(0, scheduler.as_mut()),
+                Pause::Done(verdict) => break verdict,
+            }
+        };
+        assert_eq!(verdict, Verdict::TimeLimit, "{what}");
+        // Two paths grow to 4 MiB of send buffer at most, together.
+        assert!(most > Bytes::ZERO && most <= Bytes::new(4 << 20), "{what}: {most:?}");
+        assert!(sim.connection(0).delivered() > Bytes::new(10_000_000), "{what}: 18 MB fit in a second");
+    }
+}
+
+/// With round robin, 64 paths of 1 Mbit/s all carry their part: 8 MB in the second that they need
+/// and the handshakes before it.
+#[test]
+fn sixty_four_paths_share_the_work() {
+    for (what, transport) in stacks() {
+        let paths = (0..64).map(|n| path(&format!("p{n}"), 1_000, 20)).collect();
+        let run = run(&bulk(&transport, paths, 8_000_000), "round-robin", "newreno");
+        finishes(&run, 8_000_000, what);
+        let shares = run.sim.connection(0).path_tallies.iter().map(|path| path.delivered);
+        let (least, most) = shares.fold((u64::MAX, 0), |(least, most), share| (least.min(share), most.max(share)));
+        assert!(least > 0 && most < 8_000_000 / 16, "{what}: {least} to {most}");
+        assert!(run.end_ms() < 3_000.0, "{what}: {}", run.end_ms());
+    }
+}
+
+/// Under `primary-first` the second path is opened when the first is given up, not before.
+#[test]
+fn the_second_path_waits_for_the_first_to_fail() {
+    for (what, mut transport) in stacks() {
+        transport.path_manager = PathManager::PrimaryFirst;
+        transport.path_timeout = Span::from_secs(2);
+        let paths = vec![down(path("first", 4_000, 20), 1_000, None), path("second", 4_000, 20)];
+        let run = run(&bulk(&transport, paths, 2_000_000), "min-rtt", "cubic");
+        finishes(&run, 2_000_000, what);
+        let down = run.first(|note| matches!(note, Note::Down(id) if id.get() == 0)).unwrap();
+        let up = run.up(1).unwrap();
+        // The last acknowledgement came at 1.02 s at the latest, and packets queue for 300 ms at most.
+        assert!(down > ms(2_700) && down < ms(3_100), "{what}: {down}");
+        assert!(up > down && up < down + Span::from_millis(82), "{what}: {up}");
+    }
+}
+
+/// What a peer-less link swallows is not invented: a link that loses every packet delivers none.
+#[test]
+fn nothing_arrives_over_a_link_that_loses_everything() {
+    let lost = LinkConfig { loss: Loss::Bernoulli(1.0), ..link(4_000, 20) };
+    let paths = vec![PathConfig { data: lost, ..path("void", 4_000, 20) }];
+    let mut config =
+        SimConfig::new(Transport { direction: Direction::Upload, ..Transport::mpquic() }, paths, Bytes::new(1));
+    config.time_limit = Span::from_secs(10);
+    let run = run(&config, "min-rtt", "cubic");
+    assert_eq!((run.verdict, run.sim.connection(0).tally.arrived), (Verdict::NoPath, 0));
+}
