@@ -4,7 +4,9 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use weftway_path::{BitRate, Bytes, Context, Decision, Event, Flow, Hold, Offset, Packet, Path, PathId, PathSet, Receipt};
+use weftway_path::{
+    BitRate, Bytes, Context, Decision, Event, Flow, Hold, Offset, Packet, Path, PathId, PathSet, Receipt,
+};
 use weftway_path::{SendKind, Span};
 
 /// How many paths are asked about.

@@ -36,6 +36,9 @@ impl Connection {
         let id = parcel.path;
         let current = self.meet(id, parcel.epoch);
         let at_once = current && self.receiver.paths[id.index()].arrive(now, data, marked, &self.transport);
+        if current && self.transport.stack != Stack::Mpquic {
+            self.captures[id.index()].data(now, data.index);
+        }
         let arrival = self.receiver.data.arrive(now, data.offset, data.bytes);
         self.count(id, data, arrival);
         let next = self.receiver.data.next();
@@ -97,6 +100,7 @@ impl Connection {
             count = inbound.blocks(quic, &mut self.blocks[slot as usize]);
         }
         let report = inbound.report(now);
+        self.captures[id.index()].ack(now, report.cum);
         let ack = Ack {
             cum: report.cum,
             slot,

@@ -9,6 +9,7 @@ use weftway_path::{
 };
 use weftway_sched::{Needs, TransportRules};
 
+use crate::capture::Capture;
 use crate::config::{Buffer, PathConfig, Stack, Transport};
 use crate::lifecycle::Stage;
 use crate::net::Net;
@@ -87,6 +88,8 @@ pub struct Connection {
     // The receiver.
     pub(crate) receiver: Receiver,
     pub(crate) inbound_epoch: Vec<u8>,
+    /// What a capture at the receiver sees of each subflow.
+    pub(crate) captures: Vec<Capture>,
     pub(crate) blocks: Vec<[(u64, u64); MAX_BLOCKS]>,
     pub(crate) free_blocks: Vec<u32>,
     // Both.
@@ -157,6 +160,7 @@ impl Connection {
             send_buffer: 0,
             receiver,
             inbound_epoch: vec![0; paths],
+            captures: vec![Capture::default(); paths],
             blocks: Vec::new(),
             free_blocks: Vec::new(),
             app,
@@ -652,9 +656,10 @@ impl Connection {
     /// Linux v1: a subflow that has nothing outstanding repeats the head (heuristics §1.2).
     fn retransmit_on_idle(&mut self, net: &mut Net, now: Instant, number: u64) {
         let carried = self.outbox.chunk(number).carried;
-        let idle = self.views.usable().iter().filter(|path| {
-            path.unacked() == Bytes::ZERO && path.health == Health::Good && !carried.contains(path.id)
-        });
+        let idle =
+            self.views.usable().iter().filter(|path| {
+                path.unacked() == Bytes::ZERO && path.health == Health::Good && !carried.contains(path.id)
+            });
         if let Some(id) = idle.min_by_key(|path| path.srtt).map(|path| path.id) {
             self.assign(net, now, id, number, SendKind::Again);
         }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use weftway_path::{Bytes, Instant, Offset, Receipt, PathId};
+use weftway_path::{Bytes, Instant, Offset, PathId, Receipt};
 
 /// One packet that was sent.
 #[derive(Clone, Copy, Debug)]

@@ -6,6 +6,7 @@
 
 mod arrivals;
 mod calendar;
+mod capture;
 pub mod config;
 mod connection;
 mod cross;

@@ -103,7 +103,7 @@ impl Connection {
 
     fn send_shake(&mut self, net: &mut Net, now: Instant, id: PathId, leg: u8, echo: Instant) {
         let upload = self.transport.direction == Direction::Upload;
-        let from_sender = (leg % 2 == 0) == upload;
+        let from_sender = leg.is_multiple_of(2) == upload;
         let route = self.routes[id.index()];
         let link = if from_sender { route.data } else { route.acks };
         let echo = if from_sender { now } else { echo };
@@ -121,7 +121,7 @@ impl Connection {
             return;
         }
         let upload = self.transport.direction == Direction::Upload;
-        let at_sender = (shake.leg % 2 == 0) != upload;
+        let at_sender = shake.leg.is_multiple_of(2) != upload;
         let first = self.established.is_none();
         let needed = match (upload, first || self.transport.stack == Stack::Mpquic) {
             (true, true) => 2,
@@ -142,6 +142,7 @@ impl Connection {
         }
         self.stages[id.index()] = Stage::Up;
         self.renew(now, id, rtt);
+        self.captures[id.index()].start(rtt);
         self.views.set_usable(id, true);
         let quic = self.transport.stack == Stack::Mpquic;
         let (sender, mut desk) = self.desk(net, now, id);
@@ -167,7 +168,7 @@ impl Connection {
         self.stir();
     }
 
-    /// A sender and a view as new; what was counted stays.
+    /// A sender and a view as new, counters included.
     fn renew(&mut self, now: Instant, id: PathId, rtt: Span) {
         let old = &self.senders[id.index()];
         let (link, epoch) = (old.data_link, old.epoch);
@@ -176,11 +177,8 @@ impl Connection {
         let mut sender = PathSender::new(id, link, cc, now);
         sender.epoch = epoch;
         self.senders[id.index()] = sender;
-        let old = self.views.get(id);
-        let (sent, acked, lost, retransmitted) = (old.sent, old.acked, old.lost, old.retransmitted);
         let mut view = weftway_path::Path::new(id, self.transport.mss, setup.initial_window);
         view.role = self.role(id);
-        (view.sent, view.acked, view.lost, view.retransmitted) = (sent, acked, lost, retransmitted);
         *self.views.get_mut(id) = view;
     }
 

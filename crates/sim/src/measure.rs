@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use weftway_link::capacity;
 use weftway_path::{Bytes, Instant, Span};
 
-use crate::config::{Direction, SimConfig, Workload};
+use crate::config::{Direction, SimConfig, Stack, Workload};
 use crate::run::Finished;
 use crate::{Sim, Verdict};
 
@@ -49,7 +49,7 @@ pub fn row(config: &SimConfig, finished: &Finished, singles: &[f64]) -> Row {
     put("aggregation_benefit", benefit(goodput, singles));
     put("best_single_mbps", singles.iter().copied().reduce(f64::max).map_or(Value::Null, rounded));
     put("efficiency", efficiency(config, delivered, elapsed));
-    connection_counts(&mut put, sim, elapsed);
+    connection_counts(&mut put, config, sim, elapsed);
     messages(&mut put, sim);
     fairness(&mut put, config, sim, elapsed);
     paths(&mut put, config, sim, elapsed);
@@ -146,7 +146,7 @@ fn soonest(config: &SimConfig, start: Instant, bytes: Bytes, latest: Instant) ->
     Instant::from_nanos(high)
 }
 
-fn connection_counts(put: &mut impl FnMut(&str, Value), sim: &Sim, elapsed: Span) {
+fn connection_counts(put: &mut impl FnMut(&str, Value), config: &SimConfig, sim: &Sim, elapsed: Span) {
     let conn = sim.connection(0);
     let tally = &conn.tally;
     let sum = |count: fn(&crate::PathTally) -> u64| conn.path_tallies.iter().map(count).sum::<u64>();
@@ -164,8 +164,12 @@ fn connection_counts(put: &mut impl FnMut(&str, Value), sim: &Sim, elapsed: Span
     put("duplicates", json!(tally.duplicates));
     put("timeouts", json!(sum(|path| path.timeouts)));
     put("spurious", json!(sum(|path| path.spurious)));
-    put("ooo_wireshark", json!(sum(|path| path.ooo_wireshark)));
-    put("retx_wireshark", json!(sum(|path| path.retx_wireshark)));
+    let tags = |count: fn(&crate::capture::Capture) -> u64| match config.transport.stack {
+        Stack::Mpquic => Value::Null,
+        _ => json!(conn.captures.iter().map(count).sum::<u64>()),
+    };
+    put("ooo_wireshark", tags(|capture| capture.out_of_order));
+    put("retx_wireshark", tags(|capture| capture.retransmissions));
     put("decisions", json!(tally.decisions));
     put("waits", json!(tally.waits));
     put("faults", json!(tally.faults));
@@ -185,7 +189,8 @@ fn messages(put: &mut impl FnMut(&str, Value), sim: &Sim) {
     put("message_p95_ms", rank(95));
     put("message_p99_ms", rank(99));
     let (missed, all) = (app.missed + app.outstanding(), delays.len() as u64 + app.outstanding());
-    let rate = if applies && all > 0 && app.has_deadlines() { rounded(missed as f64 / all as f64) } else { Value::Null };
+    let rate =
+        if applies && all > 0 && app.has_deadlines() { rounded(missed as f64 / all as f64) } else { Value::Null };
     put("deadline_miss_rate", rate);
 }
 
@@ -205,7 +210,8 @@ fn fairness(put: &mut impl FnMut(&str, Value), config: &SimConfig, sim: &Sim, el
     // Guarded: a path that carried nothing would make it infinite.
     put("jain_inverse", jain(rates.iter().zip(&bounds).map(|(rate, bound)| bound / rate.max(bound * 1e-3)).collect()));
     put("capacity_use", rounded(rates.iter().sum::<f64>() / bounds.iter().sum::<f64>()));
-    let losses = conn.path_tallies.iter().map(|path| (path.wire_lost + path.queue_dropped) as f64 / path.packets.max(1) as f64);
+    let losses =
+        conn.path_tallies.iter().map(|path| (path.wire_lost + path.queue_dropped) as f64 / path.packets.max(1) as f64);
     let delays: f64 = (0..config.paths.len()).map(|path| conn.srtt(path).as_secs_f64()).sum();
     put("utility_002", rounded(rates.iter().sum::<f64>() - delays - losses.sum::<f64>()));
 }

@@ -96,14 +96,8 @@ impl Outbox {
     #[inline]
     pub fn cut(&mut self, bytes: u32) -> u64 {
         let number = self.base + self.ring.len() as u64;
-        let chunk = Chunk {
-            offset: self.cut,
-            bytes,
-            sent: false,
-            acked: false,
-            waiting: false,
-            carried: PathSet::EMPTY,
-        };
+        let chunk =
+            Chunk { offset: self.cut, bytes, sent: false, acked: false, waiting: false, carried: PathSet::EMPTY };
         self.ring.push_back(chunk);
         self.cut = chunk.end();
         self.skipped += u64::from(bytes);

@@ -97,7 +97,13 @@ impl PathSender {
     }
 
     /// Settles the packets of one range that are not settled yet.
-    fn take_range(&mut self, desk: &mut Desk<'_>, range: (u64, u64), newest: &mut Option<(u64, Instant)>, outcome: &mut Outcome) {
+    fn take_range(
+        &mut self,
+        desk: &mut Desk<'_>,
+        range: (u64, u64),
+        newest: &mut Option<(u64, Instant)>,
+        outcome: &mut Outcome,
+    ) {
         let Self { sacked, flight, quic, rate, id, .. } = self;
         let late = desk.transport.credit_late_acks;
         sacked.insert(range.0, range.1, |lo, hi| {
@@ -132,7 +138,10 @@ impl PathSender {
         if desk.view.recovery != Recovery::Open && sent_at > start {
             desk.view.recovery = Recovery::Open;
             self.cc.on_recovered(desk.now);
-        } else if desk.transport.credit_late_acks && self.quic.episode_missing == 0 && desk.view.recovery != Recovery::Open {
+        } else if desk.transport.credit_late_acks
+            && self.quic.episode_missing == 0
+            && desk.view.recovery != Recovery::Open
+        {
             desk.view.recovery = Recovery::Open;
             desk.tally.spurious += 1;
             self.quic.recovery_start = None;

@@ -292,7 +292,7 @@ impl PathSender {
         let mut cwnd = self.cc.cwnd();
         while idle > rto && cwnd > restart {
             cwnd = cwnd.mul_div(1, 2);
-            idle = idle - rto;
+            idle -= rto;
         }
         self.cc.set_cwnd(cwnd.max(restart));
         self.used_stamp = desk.now;

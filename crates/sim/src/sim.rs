@@ -366,12 +366,12 @@ impl Sim {
             return;
         }
         let at = usize::from(parcel.conn);
-        if let Some((_, id, true)) = self.links[link] {
-            if let Some(via) = self.conns[at].routes[id.index()].via {
-                let bytes = wire_bytes(&self.conns[at].transport, &parcel);
-                let _ = self.net.send(self.now, via, bytes, parcel);
-                return;
-            }
+        if let Some((_, id, true)) = self.links[link]
+            && let Some(via) = self.conns[at].routes[id.index()].via
+        {
+            let bytes = wire_bytes(&self.conns[at].transport, &parcel);
+            let _ = self.net.send(self.now, via, bytes, parcel);
+            return;
         }
         let conn = &mut self.conns[at];
         conn.on_parcel(&mut self.net, self.now, &parcel, delivery.ce);

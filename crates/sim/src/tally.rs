@@ -28,10 +28,6 @@ pub struct PathTally {
     pub spurious: u64,
     /// Packets that arrived.
     pub arrived: u64,
-    /// As a capture at the receiver would tag them (heuristics §1.4): out of order.
-    pub ooo_wireshark: u64,
-    /// … and retransmitted.
-    pub retx_wireshark: u64,
 }
 
 impl PathTally {

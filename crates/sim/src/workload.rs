@@ -200,10 +200,10 @@ impl App {
         if message.deadline.is_some_and(|deadline| now > deadline) {
             self.missed += 1;
         }
-        if let Workload::RequestResponse { think, .. } = self.workload {
-            if self.remaining > 0 {
-                self.next_write = now + think + request;
-            }
+        if let Workload::RequestResponse { think, .. } = self.workload
+            && self.remaining > 0
+        {
+            self.next_write = now + think + request;
         }
     }
 

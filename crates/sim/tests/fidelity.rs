@@ -134,7 +134,8 @@ fn the_kernels_goodput_is_ours() {
         errors.sort_by(f64::total_cmp);
         errors
     };
-    let misses = |single: bool| lines.iter().filter(|line| line.single == single && line.error > 0.25 && !line.meets).count();
+    let misses =
+        |single: bool| lines.iter().filter(|line| line.single == single && line.error > 0.25 && !line.meets).count();
     let (single, multi) = (errors(true), errors(false));
     println!(
         "single path: median {:.1} %, ninth decile {:.1} %, {} of {} miss; several paths: median {:.1} %, worst {:.1} %, {} of {} miss",

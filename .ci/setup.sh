@@ -1,0 +1,76 @@
+# Sourced by `weft` and `test`, which set $root: brings .venv up to date with uv, which is found
+# on PATH or installed into .weft/uv. Both folders are the repository's own and are not tracked.
+
+say() { echo "weft: $*" >&2; }
+
+die() {
+    say "$*"
+    exit 1
+}
+
+find_python() {
+    for python in python3 python3.14 python3.13 python3.12 python3.11; do
+        # The interpreter itself, not a launcher that may answer differently elsewhere.
+        path=$("$python" -c 'import sys; print(sys.executable) if sys.version_info >= (3, 11) else sys.exit(1)' 2>/dev/null) || continue
+        python=$path
+        return
+    done
+    die "Python 3.11 or newer is needed, with venv and pip"
+}
+
+find_uv() {
+    if command -v uv >/dev/null; then
+        uv=uv
+        return
+    fi
+    uv=$root/.weft/uv/bin/uv
+    [ -x "$uv" ] && return
+    "$python" -m venv "$root/.weft/uv" &&
+        "$root/.weft/uv/bin/pip" install --quiet --disable-pip-version-check 'uv>=0.8'
+}
+
+# Whether nothing changed since the environment named by stamp file $1 was made. Folders count:
+# their time changes when a file in them goes away.
+is_current() {
+    [ -f "$root/python/weftway/_native.abi3.so" ] && [ -x "$root/.venv/bin/weft" ] || return 1
+    [ "$(cat "$1" 2>/dev/null)" = "$root" ] || return 1
+    cd "$root"
+    newer=$(find crates Cargo.toml Cargo.lock pyproject.toml uv.lock -newer "$1" | head -n 1)
+    cd "$OLDPWD"
+    [ -z "$newer" ]
+}
+
+# Runs in a shell of its own, where `set -e` does not hold: it is part of a condition.
+sync() {
+    find_python
+    find_uv || return
+    cd "$root"
+    # Entry points name the interpreter by its full path: a moved checkout starts afresh.
+    [ "$(cat .weft/root 2>/dev/null)" = "$root" ] || rm -rf .venv
+    echo "$root" >.weft/root
+    rebuild=
+    [ -f python/weftway/_native.abi3.so ] || rebuild='--reinstall-package weftway'
+    # shellcheck disable=SC2086  # an empty $rebuild is no argument
+    env -u VIRTUAL_ENV UV_PROJECT_ENVIRONMENT="$root/.venv" UV_PYTHON_DOWNLOADS=never UV_PYTHON_PREFERENCE=system \
+        "$uv" sync --locked --python "$python" $rebuild "$@"
+}
+
+# setup NAME [OPTION]…: an environment made with these options of `uv sync`. Silent when there is
+# nothing to do; with progress on a terminal; elsewhere with the log if it fails.
+setup() {
+    stamp=$root/.weft/$1
+    shift
+    is_current "$stamp" && return
+    command -v cargo >/dev/null || die "cargo is needed: install Rust 1.88 or newer"
+    mkdir -p "$root/.weft"
+    # Stamped with the time before the build: an edit during it is not missed.
+    echo "$root" >"$stamp.$$"
+    if [ -t 2 ]; then
+        say "bringing the build up to date (the first time takes some minutes)"
+        (sync "$@") >&2 || die "the set-up failed"
+    elif ! (sync "$@") >"$root/.weft/log" 2>&1; then
+        cat "$root/.weft/log" >&2
+        die "the set-up failed"
+    fi
+    mv "$stamp.$$" "$stamp"
+}

@@ -1,4 +1,0 @@
-//! dev
-use weftway_sim::{scenario::Scenario, run::Job};
-fn main(){ let a:Vec<String>=std::env::args().collect(); let sets:Vec<String>=a[5..].to_vec(); let s=match Scenario::load(std::path::Path::new(&a[1]),&sets){Ok(s)=>s,Err(e)=>{println!("{e}");return}};
- for v in s.variants().unwrap() { for seed in 0..a[4].parse::<u64>().unwrap() { let j=Job{config:&v.config,cc:&a[3],seed,timing:v.timing}; let f=j.run_named(&a[2]).unwrap(); let r=j.row(&f,&j.singles().unwrap()); println!("{} seed {seed} {}", v.labels.iter().map(|l| format!("{}={}",l.0,l.1)).collect::<Vec<_>>().join(","), ["verdict","fct_ms","goodput_mbps","aggregation_benefit","efficiency","ooo_packets","retransmissions","waits","faults","timeouts","message_p99_ms"].iter().map(|k| format!("{k}={}",r[*k])).collect::<Vec<_>>().join(" ")); } } }

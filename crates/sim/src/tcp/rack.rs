@@ -1,0 +1,169 @@
+//! RACK (RFC 8985 §6): which packets are lost, judged by when they were sent.
+
+use weftway_path::{Bytes, Event, Instant, Recovery, Span};
+
+use super::{DUP_THRESH, Rack, Seen, TIMER_MIN};
+use crate::sender::{Desk, PathSender, Timer};
+use crate::tap::Note;
+
+impl PathSender {
+    /// RACK (`tcp_rack_detect_loss`): marks what is lost; arms a timer for what may be.
+    pub(super) fn find_losses(&mut self, desk: &mut Desk<'_>, seen: &mut Seen) {
+        let window = self.reordering_window(desk);
+        let prior_retrans = self.tcp.retrans_out;
+        let before = self.tcp.lost_out;
+        let wait = self.judge(desk, window);
+        seen.newly_lost += self.tcp.lost_out.saturating_sub(before);
+        if self.tcp.retrans_out < prior_retrans {
+            seen.lost_retransmission = true;
+        }
+        if let Some(wait) = wait {
+            let rto = self.rto(desk.transport);
+            self.arm(Timer::Reorder, desk.now + (wait + TIMER_MIN).min(rto));
+            seen.keep_timer = true;
+        }
+    }
+
+    pub(super) fn reordering_window(&self, desk: &Desk<'_>) -> Span {
+        let rack = &self.tcp.rack;
+        if !rack.reordering_seen && (desk.view.recovery >= Recovery::Recovery || self.sacked.total() >= DUP_THRESH) {
+            return Span::ZERO;
+        }
+        (self.tcp.min_rtt.get().min(desk.view.srtt * 8) / 4 * rack.steps).min(desk.view.srtt)
+    }
+
+    /// Judges every packet sent before RACK's; how long the youngest undecided one must wait.
+    pub(super) fn judge(&mut self, desk: &mut Desk<'_>, window: Span) -> Option<Span> {
+        if self.tcp.rack.rtt.is_zero() {
+            return None;
+        }
+        let mut wait = self.judge_resent(desk, window);
+        let end = self.flight.next();
+        let mut index = self.tcp.judged.max(self.flight.base());
+        let mut contiguous = true;
+        while index < end {
+            let flown = *self.flight.at(index);
+            if !flown.acked && !flown.lost && !flown.again {
+                if !self.tcp.rack.is_after(flown.sent_at, index) {
+                    break;
+                }
+                match self.tcp.rack.remaining(desk.now, flown.sent_at, window) {
+                    None => self.mark_lost(desk, index),
+                    Some(rest) => {
+                        wait = wait.max(Some(rest));
+                        contiguous = false;
+                    }
+                }
+            }
+            index += 1;
+            if contiguous {
+                self.tcp.judged = index;
+            }
+        }
+        wait
+    }
+
+    pub(super) fn judge_resent(&mut self, desk: &mut Desk<'_>, window: Span) -> Option<Span> {
+        let mut wait = None;
+        let mut at = 0;
+        while let Some(&(sent_at, index)) = self.tcp.resent.get(at) {
+            let live = self
+                .flight
+                .get_mut(index)
+                .is_some_and(|flown| flown.sent_at == sent_at && flown.resent && !flown.acked);
+            if live {
+                if !self.tcp.rack.is_after(sent_at, index) {
+                    break;
+                }
+                match self.tcp.rack.remaining(desk.now, sent_at, window) {
+                    None => self.mark_lost(desk, index),
+                    Some(rest) => {
+                        wait = wait.max(Some(rest));
+                        at += 1;
+                        continue;
+                    }
+                }
+            }
+            self.tcp.resent.remove(at);
+        }
+        wait
+    }
+
+    /// `tcp_mark_skb_lost`.
+    pub(super) fn mark_lost(&mut self, desk: &mut Desk<'_>, index: u64) {
+        let flown = self.flight.at_mut(index);
+        if flown.acked {
+            return;
+        }
+        let payload = Bytes::new(u64::from(flown.bytes));
+        if flown.lost {
+            if !flown.resent {
+                return;
+            }
+            flown.resent = false;
+            self.tcp.retrans_out -= 1;
+        } else {
+            flown.lost = true;
+            self.tcp.lost_out += 1;
+        }
+        let receipt = flown.receipt(self.id);
+        let queue = &mut self.tcp.lost_queue;
+        let place = queue.partition_point(|&other| other < index);
+        if queue.get(place) != Some(&index) {
+            queue.insert(place, index);
+        }
+        desk.view.lost.add(payload);
+        desk.events.push(Event::Lost(receipt));
+        desk.tap.note(desk.now, desk.conn, || Note::Lost { path: self.id, index });
+    }
+}
+
+impl Rack {
+    /// A packet sent at `sent_at` has arrived (`tcp_rack_advance`).
+    #[inline]
+    pub(super) fn advance(&mut self, now: Instant, sent_at: Instant, index: u64, again: bool, min_rtt: Span) {
+        let rtt = now.since(sent_at);
+        if again && min_rtt < Span::MAX && rtt < min_rtt {
+            // The original arrived after all.
+            return;
+        }
+        self.rtt = rtt.max(Span::from_nanos(1));
+        if (sent_at, index) > (self.sent_at, self.index) {
+            self.sent_at = sent_at;
+            self.index = index;
+        }
+    }
+
+    /// Whether RACK's packet was sent after this one.
+    #[inline]
+    pub(super) fn is_after(&self, sent_at: Instant, index: u64) -> bool {
+        (self.sent_at, self.index) > (sent_at, index)
+    }
+
+    /// How long a packet may still take; `None`: it is lost.
+    #[inline]
+    pub(super) fn remaining(&self, now: Instant, sent_at: Instant, window: Span) -> Option<Span> {
+        let due = sent_at + self.rtt + window;
+        (due > now).then(|| due.since(now))
+    }
+
+    /// Sixteen recoveries after the last duplicate the window is narrow again.
+    pub(super) fn age(&mut self) {
+        if self.persist > 0 {
+            self.persist -= 1;
+            if self.persist == 0 {
+                self.steps = 1;
+            }
+        }
+    }
+
+    /// A duplicate arrived: at most once a round trip the window widens by a quarter of min_rtt.
+    pub(super) fn widen(&mut self, una: u64, next: u64) {
+        if una >= self.widened_at {
+            self.steps = (self.steps + 1).min(255);
+            self.persist = 16;
+            self.widened_at = next;
+            self.reordering_seen = true;
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! The recovery states (`tcp_fastretrans_alert`): when an episode begins and ends, and when it turns
+//! out to have been none.
+
+use weftway_cc::Signal;
+use weftway_path::{Bytes, Instant, Recovery};
+
+use super::{Repair, Seen};
+use crate::sender::{Desk, PathSender};
+
+impl PathSender {
+    /// `tcp_fastretrans_alert`: moves the recovery state, and says what to send again.
+    pub(super) fn alert(&mut self, desk: &mut Desk<'_>, seen: &mut Seen) -> Repair {
+        let done = self.flight.base() >= self.tcp.high_seq;
+        match desk.view.recovery {
+            Recovery::Open => self.tcp.retrans_stamp = None,
+            Recovery::Cwr if done && self.flight.base() != self.tcp.high_seq => {
+                self.end_reduction(desk);
+                self.set_state(desk, Recovery::Open);
+            }
+            Recovery::Recovery if done => {
+                self.try_undo_recovery(desk, seen);
+                self.end_reduction(desk);
+            }
+            _ => {}
+        }
+        match desk.view.recovery {
+            Recovery::Recovery => {
+                if seen.una_advanced && self.try_undo_partial(desk, seen) {
+                    return Repair::Nothing;
+                }
+                self.find_losses(desk, seen);
+                if desk.view.recovery != Recovery::Recovery {
+                    // The episode was taken back; what is evidently lost begins another.
+                    if self.tcp.lost_out == 0 {
+                        return Repair::Nothing;
+                    }
+                    self.enter_recovery(desk);
+                }
+                return Repair::Lost;
+            }
+            Recovery::Loss => {
+                let repair = self.process_loss(desk, seen);
+                self.find_losses(desk, seen);
+                if !(desk.view.recovery == Recovery::Open || seen.lost_retransmission) {
+                    return repair;
+                }
+            }
+            _ => {}
+        }
+        if desk.view.recovery <= Recovery::Disorder {
+            self.try_undo_dsack(desk);
+        }
+        self.find_losses(desk, seen);
+        if self.tcp.lost_out == 0 {
+            self.try_to_open(desk);
+            return Repair::Nothing;
+        }
+        self.enter_recovery(desk);
+        Repair::Lost
+    }
+
+    pub(super) fn set_state(&mut self, desk: &mut Desk<'_>, state: Recovery) {
+        desk.view.recovery = state;
+    }
+
+    pub(super) fn try_to_open(&mut self, desk: &mut Desk<'_>) {
+        if !self.any_resent() {
+            self.tcp.retrans_stamp = None;
+        }
+        if desk.view.recovery != Recovery::Cwr {
+            self.keep_open(desk);
+        }
+    }
+
+    pub(super) fn any_resent(&self) -> bool {
+        self.tcp.retrans_out > 0 || self.flight.front().is_some_and(|head| head.again)
+    }
+
+    pub(super) fn keep_open(&mut self, desk: &mut Desk<'_>) {
+        let left_out = !self.sacked.is_empty() || self.tcp.lost_out > 0;
+        let state = if left_out || self.any_resent() { Recovery::Disorder } else { Recovery::Open };
+        if desk.view.recovery != state {
+            self.set_state(desk, state);
+            self.tcp.high_seq = self.flight.next();
+        }
+    }
+
+    /// Remembers where an episode began, to take it back.
+    pub(super) fn init_undo(&mut self) {
+        self.tcp.undo_marker = Some(self.flight.base());
+        self.tcp.undo_retrans = if self.tcp.retrans_out > 0 { self.tcp.retrans_out as i64 } else { -1 };
+    }
+
+    pub(super) fn current_ssthresh(&self, desk: &Desk<'_>) -> Bytes {
+        let (cwnd, ssthresh) = (self.cc.cwnd(), self.cc.ssthresh());
+        if self.in_reduction(desk) { ssthresh } else { ssthresh.max(cwnd.mul_div(3, 4)) }
+    }
+
+    pub(super) fn init_reduction(&mut self, desk: &mut Desk<'_>, signal: Signal) {
+        self.tcp.high_seq = self.flight.next();
+        self.tcp.tlp_high_seq = None;
+        self.tcp.prior_cwnd = self.cwnd_packets(desk);
+        self.tcp.prr_delivered = 0;
+        self.tcp.prr_out = 0;
+        let lost = Bytes::new(self.tcp.lost_out * desk.transport.mss.get());
+        let newest = self.tcp.rack.sent_at;
+        let prior = Bytes::new((self.pipe() + self.tcp.lost_out) * desk.transport.mss.get());
+        self.congestion(desk, signal, prior, (lost, newest));
+    }
+
+    pub(super) fn enter_recovery(&mut self, desk: &mut Desk<'_>) {
+        self.init_undo();
+        if !self.in_reduction(desk) {
+            self.tcp.prior_ssthresh = self.current_ssthresh(desk);
+            self.init_reduction(desk, Signal::Loss);
+        }
+        self.tcp.rack.age();
+        self.set_state(desk, Recovery::Recovery);
+    }
+
+    pub(super) fn end_reduction(&mut self, desk: &mut Desk<'_>) {
+        if !self.cc.owns_recovery() {
+            let ssthresh = self.cc.ssthresh();
+            let settled = desk.view.recovery == Recovery::Cwr || self.tcp.undo_marker.is_some();
+            if ssthresh < Bytes::MAX && settled {
+                self.cc.set_cwnd(ssthresh);
+            }
+        }
+        self.cc.on_recovered(desk.now);
+    }
+
+    /// Whether the echoed timestamp is older than the first retransmission: what was
+    /// acknowledged is the original (the Eifel test; timestamps tick in milliseconds).
+    pub(super) fn may_undo(&self, seen: &Seen) -> bool {
+        self.tcp.undo_marker.is_some() && (self.tcp.undo_retrans == 0 || self.delayed(seen))
+    }
+
+    pub(super) fn delayed(&self, seen: &Seen) -> bool {
+        let tick = |at: Instant| at.as_micros() / 1000;
+        seen.una_advanced && self.tcp.retrans_stamp.is_some_and(|stamp| tick(seen.echo) < tick(stamp))
+    }
+
+    pub(super) fn undo(&mut self, desk: &mut Desk<'_>, unmark: bool) {
+        if unmark {
+            for flown in self.flight.iter_mut() {
+                flown.lost = false;
+            }
+            self.tcp.lost_out = 0;
+            self.tcp.lost_queue.clear();
+            self.tcp.judged = self.flight.base();
+        }
+        self.cc.on_spurious(desk.now);
+        desk.tally.spurious += 1;
+        self.tcp.undo_marker = None;
+    }
+
+    pub(super) fn try_undo_recovery(&mut self, desk: &mut Desk<'_>, seen: &Seen) {
+        if self.may_undo(seen) {
+            self.undo(desk, false);
+        }
+        self.set_state(desk, Recovery::Open);
+        self.cc.on_recovered(desk.now);
+    }
+
+    pub(super) fn try_undo_partial(&mut self, desk: &mut Desk<'_>, seen: &Seen) -> bool {
+        if self.tcp.undo_marker.is_none() || !self.delayed(seen) {
+            return false;
+        }
+        self.tcp.rack.reordering_seen = true;
+        if self.tcp.retrans_out > 0 {
+            return true;
+        }
+        if !self.any_resent() {
+            self.tcp.retrans_stamp = None;
+        }
+        self.undo(desk, true);
+        self.keep_open(desk);
+        false
+    }
+
+    pub(super) fn try_undo_dsack(&mut self, desk: &mut Desk<'_>) {
+        if self.tcp.undo_marker.is_some() && self.tcp.undo_retrans == 0 {
+            self.undo(desk, false);
+        }
+    }
+
+    pub(super) fn try_undo_loss(&mut self, desk: &mut Desk<'_>, seen: &Seen, frto: bool) -> bool {
+        if !(frto || self.may_undo(seen)) {
+            return false;
+        }
+        self.undo(desk, true);
+        self.tcp.retransmits = 0;
+        self.set_state(desk, Recovery::Open);
+        self.cc.on_recovered(desk.now);
+        true
+    }
+
+    /// `tcp_process_loss`: F-RTO, and the end of the Loss state.
+    pub(super) fn process_loss(&mut self, desk: &mut Desk<'_>, seen: &Seen) -> Repair {
+        let recovered = self.flight.base() >= self.tcp.high_seq;
+        if seen.una_advanced && self.try_undo_loss(desk, seen, false) {
+            return Repair::Nothing;
+        }
+        if self.tcp.frto {
+            if seen.original_arrived && self.try_undo_loss(desk, seen, true) {
+                return Repair::Nothing;
+            }
+            if self.flight.next() > self.tcp.high_seq {
+                if seen.newly_sacked || !seen.una_advanced {
+                    self.tcp.frto = false;
+                }
+            } else if seen.una_advanced && !recovered {
+                self.tcp.high_seq = self.flight.next();
+                return Repair::NewData;
+            }
+        }
+        if recovered {
+            self.try_undo_recovery(desk, seen);
+            return Repair::Nothing;
+        }
+        Repair::Lost
+    }
+
+    /// F-RTO found no new data to send: recover as usual.
+    pub fn give_up_frto(&mut self) -> bool {
+        let sent_new = self.flight.next() > self.tcp.high_seq;
+        if !sent_new {
+            self.tcp.frto = false;
+        }
+        sent_new
+    }
+}

@@ -1,0 +1,134 @@
+//! Transport rules as vectors: scenarios with what must happen when, worked out by hand.
+//!
+//! A file in `vectors/transport` holds cases. Each has a `scenario`, as in a scenario file, the
+//! working in `why`, and a `script`: one expectation a line, against everything that is noted.
+//!
+//! | line | meaning |
+//! |---|---|
+//! | `T EVENT` | it happens at T milliseconds, to 2 µs |
+//! | `A..B EVENT` | it happens at least once from A to B milliseconds |
+//! | `count N EVENT`, `count A..B EVENT` | it happens so often in the whole run |
+//!
+//! Events, which may be cut short on the right; `*` stands for any word:
+//!
+//! | event | meaning |
+//! |---|---|
+//! | `up PATH`, `down PATH` | the path becomes usable, or no longer is |
+//! | `sent PATH N CHUNK` | packet N of the path leaves, with the CHUNK-th full packet of data |
+//! | `arrived PATH N` | it reaches the receiver |
+//! | `acked PATH N WINDOW` | everything below N has arrived on the path; the window in packets after it |
+//! | `lost PATH N`, `timeout PATH KIND` | declared lost; a timer fired: `rto`, `tlp`, `pto` |
+//! | `congestion PATH SIGNAL` | an episode begins |
+//! | `end VERDICT` | the run is over |
+
+mod setup;
+
+use std::path::Path;
+
+use serde::Deserialize;
+use setup::Run;
+use weftway_path::{Instant, Span};
+use weftway_sim::Note;
+use weftway_sim::scenario::Scenario;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    title: String,
+    case: Vec<Case>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    name: String,
+    /// The working, for people.
+    why: String,
+    scenario: String,
+    script: String,
+}
+
+/// Everything that was noted, as events of a script.
+fn events(run: &Run, mss: u64) -> Vec<(Instant, String)> {
+    let mut events: Vec<_> =
+        run.notes.iter().filter_map(|(at, note)| event(note, mss).map(|event| (*at, event))).collect();
+    events.push((run.sim.now(), format!("end {:?}", run.verdict)));
+    events
+}
+
+fn event(note: &Note, mss: u64) -> Option<String> {
+    Some(match note {
+        Note::Up(id) => format!("up {}", id.get()),
+        Note::Down(id) => format!("down {}", id.get()),
+        Note::Sent { path, index, offset, .. } => format!("sent {} {index} {}", path.get(), offset.get() / mss),
+        Note::Arrived { path, index, .. } => format!("arrived {} {index}", path.get()),
+        Note::Acked { path, cum, cwnd, .. } => format!("acked {} {cum} {}", path.get(), cwnd / mss),
+        Note::Lost { path, index } => format!("lost {} {index}", path.get()),
+        Note::Timeout { path, kind } => format!("timeout {} {kind}", path.get()),
+        Note::Congestion { path, signal } => format!("congestion {} {signal:?}", path.get()),
+        Note::Decided { .. } => return None,
+    })
+}
+
+/// Whether `event` is what `words` say, as far as they go.
+fn is(event: &str, words: &[&str]) -> bool {
+    let mut given = event.split(' ');
+    words.iter().all(|&word| given.next().is_some_and(|given| word == "*" || word == given))
+}
+
+fn millis(text: &str) -> Instant {
+    Instant::ZERO + Span::from_secs_f64(text.parse::<f64>().unwrap_or_else(|_| panic!("a time: `{text}`")) / 1e3)
+}
+
+fn range<T>(text: &str, read: impl Fn(&str) -> T) -> Option<(T, T)> {
+    text.split_once("..").map(|(from, to)| (read(from), read(to)))
+}
+
+/// What is wrong with `line`, if anything is.
+fn breach(line: &str, events: &[(Instant, String)]) -> Option<String> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    if words[0] == "count" {
+        let found = events.iter().filter(|(_, event)| is(event, &words[2..])).count();
+        let number = |text: &str| text.parse::<usize>().unwrap();
+        let (least, most) = range(words[1], number).unwrap_or_else(|| (number(words[1]), number(words[1])));
+        return (found < least || found > most).then(|| format!("it happened {found} times"));
+    }
+    let slack = Span::from_micros(2);
+    let (from, to) = range(words[0], millis).unwrap_or_else(|| (millis(words[0]) - slack, millis(words[0]) + slack));
+    let when: Vec<_> = events.iter().filter(|(_, event)| is(event, &words[1..])).map(|(at, _)| *at).collect();
+    let met = when.iter().any(|&at| from <= at && at <= to);
+    (!met).then(|| format!("it happened at {:?}", &when[..when.len().min(8)]))
+}
+
+fn check(file: &str, case: &Case) -> Vec<String> {
+    let what = format!("{file}, `{}`", case.name);
+    assert!(!case.why.trim().is_empty(), "{what}: say why");
+    let scenario = Scenario::parse(&case.scenario, file, Path::new(""), &[]).unwrap_or_else(|error| panic!("{error}"));
+    let variant = scenario.variants().unwrap().remove(0);
+    let run = setup::run(&variant.config, &scenario.schedulers[0], &scenario.controllers[0]);
+    let events = events(&run, variant.config.transport.mss.get());
+    if std::env::var_os("WEFTWAY_SHOW").is_some_and(|name| name.to_str() == Some(&case.name)) {
+        events.iter().for_each(|(at, event)| println!("{:.3} {event}", at.as_secs_f64() * 1e3));
+    }
+    let lines = case.script.lines().map(str::trim).filter(|line| !line.is_empty());
+    lines.filter_map(|line| breach(line, &events).map(|why| format!("{what}: `{line}`: {why}"))).collect()
+}
+
+#[test]
+fn the_vectors_hold() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../vectors/transport");
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let mut breaches = Vec::new();
+    let mut cases = 0;
+    for path in files {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let file: File =
+            toml::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert!(!file.title.is_empty());
+        cases += file.case.len();
+        breaches.extend(file.case.iter().flat_map(|case| check(&name, case)));
+    }
+    assert!(cases >= 30, "only {cases} cases");
+    assert!(breaches.is_empty(), "\n{}", breaches.join("\n"));
+}

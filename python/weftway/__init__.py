@@ -1,0 +1,39 @@
+"""Weftway: which path of a multipath connection carries the next packet.
+
+>>> import weftway
+>>> rows = weftway.compare("scenarios/wifi-lte.toml", scheduler=["min-rtt", "ecf"], seeds=range(3))
+>>> rows.select("scheduler", "seed", "fct_ms")  # doctest: +SKIP
+"""
+
+from weftway._native import (
+    Ahead,
+    Repeat,
+    Scenario,
+    ScenarioError,
+    SimulationError,
+    TraceError,
+    __version__,
+    controllers,
+    schedulers,
+)
+from weftway.comparison import Comparison, Interrupted, compare, run
+
+__all__ = [
+    "Ahead",
+    "Comparison",
+    "Interrupted",
+    "Repeat",
+    "Scenario",
+    "ScenarioError",
+    "SimulationError",
+    "TraceError",
+    "Wait",
+    "__version__",
+    "compare",
+    "controllers",
+    "run",
+    "schedulers",
+]
+
+# What `select` answers to send nothing now: returning nothing means the same.
+Wait = None

@@ -1,0 +1,5 @@
+"""`python -m weftway` is the command `weft`."""
+
+from weftway.cli import main
+
+main()

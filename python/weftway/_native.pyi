@@ -1,0 +1,156 @@
+"""The Rust half of the package: private; `weftway` is the public face."""
+
+from collections.abc import Sequence
+from typing import Any, final
+
+__version__: str
+CODE: str
+"""The version and a hash of the sources that decide results."""
+
+Order = tuple[Variant, str, str, int, type | None]
+"""A job: the variant, the scheduler's name, the controller's, the seed, and the class of a rule in Python."""
+
+class ScenarioError(ValueError): ...
+class TraceError(OSError): ...
+class SimulationError(RuntimeError): ...
+
+def schedulers() -> list[dict[str, Any]]: ...
+def controllers() -> list[dict[str, Any]]: ...
+def scheduler(spec: str) -> tuple[str, str]: ...
+def controller(spec: str) -> tuple[str, str]: ...
+
+@final
+class Path:
+    """One usable path at the time of the question. Bytes are payload."""
+
+    id: int
+    name: str
+    role: str
+    health: str
+    recovery: str
+    hold: str | None
+    is_open: bool
+    is_active: bool
+    mss: int
+    latest_rtt_ms: float
+    srtt_ms: float
+    rttvar_ms: float
+    min_rtt_ms: float
+    mean_rtt_ms: float
+    cwnd: int
+    ssthresh: int | None
+    bytes_in_flight: int
+    space: int
+    queued: int
+    queue_room: int | None
+    next: int
+    delivery_rate_mbps: float
+    pacing_rate_mbps: float
+    packets_sent: int
+    packets_acked: int
+    packets_lost: int
+    packets_retransmitted: int
+    pto_count: int
+
+@final
+class Packet:
+    """The packet that would go next."""
+
+    offset: int
+    bytes: int
+    again: bool
+    carried: list[int]
+
+@final
+class Flow:
+    """The connection's data, as its sender sees them."""
+
+    una: int
+    next: int
+    end: int
+    edge: int
+    unsent: int
+    window: int
+    credit: int
+    message_start: int
+    message_end: int
+    message_age_ms: float
+    deadline_ms: float | None
+
+@final
+class Context:
+    """One question: which path carries the packet at hand?"""
+
+    now_ms: float
+    paths: tuple[Path, ...]
+    packet: Packet | None
+    flow: Flow | None
+    def sendable(self) -> list[Path]: ...
+
+@final
+class Event:
+    """Something that happened: `sent`, `acked`, `lost`, `congestion`, `starved`, `path_up`, `path_down`, `wake`."""
+
+    kind: str
+    path: int | None
+    offset: int | None
+    bytes: int | None
+    serial: int | None
+    how: str | None
+
+@final
+class Ahead:
+    """An answer: the first unsent packet at or after `offset` goes on `path`."""
+
+    def __init__(self, path: Path | int, offset: int) -> None: ...
+
+@final
+class Repeat:
+    """An answer: a copy of the first unacknowledged packet at or after `offset` goes on `path`."""
+
+    def __init__(self, path: Path | int, offset: int) -> None: ...
+
+@final
+class Scenario:
+    """A scenario file, read and checked."""
+
+    path: str
+    name: str
+    title: str
+    hash: str
+    sets: list[str]
+    schedulers: list[str]
+    controllers: list[str]
+    backends: list[str]
+    seeds: list[int]
+    text: str
+    @staticmethod
+    def load(path: str, sets: Sequence[str] = ()) -> Scenario: ...
+    @staticmethod
+    def parse(text: str, name: str = "scenario.toml", folder: str = ".", sets: Sequence[str] = ()) -> Scenario: ...
+    def variants(self) -> list[Variant]: ...
+
+@final
+class Variant:
+    """A scenario with one choice made for everything that it varies, but for schedulers and controllers."""
+
+    scenario: Scenario
+    values: dict[str, Any]
+    sets: list[str]
+    transport: str
+    hash: str
+
+@final
+class Batch:
+    """Jobs on native threads. A finished one is `row` and its results as JSON, or `skipped` or `failed` and why."""
+
+    def __init__(self, jobs: Sequence[Order], threads: int) -> None: ...
+    remaining: int
+    def wait(self, seconds: float) -> list[tuple[int, str, str]]: ...
+    def run(self, job: Order) -> tuple[str, str]: ...
+    def cancel(self) -> None: ...
+
+def record(job: Order, details: list[tuple[str, str]], events: str | None, qlog: str | None) -> tuple[str, str]: ...
+def timeline(job: Order) -> str: ...
+def run_vectors(kind: str, text: str) -> int: ...
+def bench() -> str: ...

@@ -1,0 +1,54 @@
+"""`weft bench`: what the benchmark crate measures on this machine."""
+
+import json
+import subprocess
+from typing import Any
+
+from rich.table import Table
+
+from weftway._native import SimulationError
+from weftway.scenario import HOME
+
+COMMAND = ("cargo", "run", "--release", "--quiet", "--package", "weftway-bench")
+
+
+def measure() -> dict[str, Any]:
+    """Builds and runs the benchmark; its figures by their stable names."""
+    done = subprocess.run(COMMAND, cwd=HOME, stdout=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        raise SimulationError(f"the benchmark failed: `{' '.join(COMMAND)}` ended with status {done.returncode}")
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def engine_table(figures: dict[str, Any]) -> Table:
+    """What the simulator does, a column per scenario."""
+    found = {name: value for name, value in figures.items() if name != "decision_ns"}
+    places = next(list(value) for value in found.values() if isinstance(value, dict))
+    table = _table("the simulator", places)
+    for name, value in found.items():
+        values = [value[place] for place in places] if isinstance(value, dict) else [value]
+        table.add_row(name.replace("_", " "), *map(_number, values))
+    return table
+
+
+def decision_table(figures: dict[str, Any]) -> Table:
+    """What a decision costs, by scheduler and number of paths."""
+    costs = figures["decision_ns"]
+    places = list(next(iter(costs.values())))
+    table = _table("ns per decision, by paths", places)
+    for name, values in costs.items():
+        table.add_row(name, *(_number(values[place]) for place in places))
+    return table
+
+
+def _table(title: str, places: list[str]) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    table.add_column("")
+    for place in places:
+        table.add_column(place, justify="right")
+    return table
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:,g}" if value < 1000 else f"{value:,.0f}"

@@ -1,0 +1,195 @@
+"""The command `weft`.
+
+Results go to standard output, everything else to standard error. The exit status says what
+happened: 0 it worked, 1 a run failed, 2 bad input, 130 interrupted.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from rich.console import Console
+
+from weftway import catalogue, comparison, new, plan, report, tables
+from weftway import scenario as scenarios
+from weftway._native import ScenarioError, SimulationError, TraceError, __version__
+from weftway.progress import Bar
+from weftway.store import table
+
+RUN_FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+
+app = typer.Typer(
+    help="Which path of a multipath connection carries the next packet: run, compare, list schedulers.",
+    epilog="Exit status: 0 it worked, 1 a run failed, 2 bad input, 130 interrupted.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+SCENARIO = Annotated[str, typer.Argument(metavar="SCENARIO", help="A scenario file, or the name of one of ours.")]
+SETS = Annotated[
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replaces a key: path.lte.loss=2%. Repeatable.")
+]
+JSON = Annotated[bool, typer.Option("--json", help="One JSON array on standard output, and nothing else there.")]
+
+out = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+@app.callback(invoke_without_command=True)
+def _weft(version: Annotated[bool, typer.Option("--version", help="Prints the version.")] = False) -> None:
+    if version:
+        out.print(f"weft {__version__}")
+        raise typer.Exit
+
+
+@app.command("list")
+def _list(as_json: JSON = False) -> None:
+    """Lists schedulers, controllers, backends, scenarios and experiments."""
+    found = catalogue.entries()
+    if as_json:
+        print_json(found)
+        return
+    kinds = {kind: [one for one in found if one["kind"] == kind] for kind in ("scheduler", "controller")}
+    for part in tables.registry(kinds["scheduler"], kinds["controller"]):
+        out.print(part, "")
+    for kind in ("backend", "scenario", "experiment"):
+        if some := [one for one in found if one["kind"] == kind]:
+            out.print(tables.files(f"{kind}s", some), "")
+
+
+@app.command("run")
+def _run(
+    scenario: SCENARIO,
+    scheduler: Annotated[str | None, typer.Option(help="A name, or my_rules.py:MyRule.")] = None,
+    cc: Annotated[str | None, typer.Option(help="A congestion controller.")] = None,
+    backend: Annotated[str | None, typer.Option(help="Where to run it.")] = None,
+    seed: Annotated[int | None, typer.Option(help="The seed.")] = None,
+    sets: SETS = None,
+    events: Annotated[Path | None, typer.Option(metavar="FILE", help="Writes every event, a line each.")] = None,
+    qlog: Annotated[Path | None, typer.Option(metavar="DIR", help="Writes a qlog file (JSON-SEQ).")] = None,
+    as_json: JSON = False,
+) -> None:
+    """Runs one scheduler once."""
+    loaded = scenarios.load(scenarios.locate(scenario), sets or [])
+    wanted = comparison.first(plan.plan(loaded, scheduler, cc, seed, backend))
+    found = comparison.record(wanted, events, qlog) if events or qlog else executed(wanted, 1, None)
+    if as_json:
+        print_json(found.rows)
+    elif found.rows:
+        out.print(tables.single(found.rows[0]))
+
+
+@app.command("compare")
+def _compare(
+    scenario: SCENARIO,
+    scheduler: Annotated[str | None, typer.Option(metavar="S,…|all", help="Names, or my_rules.py:MyRule.")] = None,
+    cc: Annotated[str | None, typer.Option(metavar="C,…|all", help="Congestion controllers.")] = None,
+    backend: Annotated[str | None, typer.Option(metavar="B,…", help="Where to run them.")] = None,
+    seeds: Annotated[str | None, typer.Option(metavar="A..B", help="Seeds; B is left out.")] = None,
+    sets: SETS = None,
+    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Threads; all cores if not given.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Keeps rows.parquet and report.html there; resumes.")
+    ] = None,
+    figures: Annotated[
+        str | None, typer.Option(metavar="svg,pdf,csv", help="Writes every figure into DIR/figures.")
+    ] = None,
+    as_json: JSON = False,
+) -> None:
+    """Runs schedulers side by side over the seeds of a scenario."""
+    formats = figure_formats(figures, folder)
+    loaded = scenarios.load(scenarios.locate(scenario), sets or [])
+    wanted = plan.plan(loaded, scheduler, cc, seeds, backend)
+    found = executed(wanted, jobs, folder)
+    if as_json:
+        print_json(found.rows)
+    else:
+        print_tables(found)
+    if folder and found.rows:
+        page = comparison.write_report(found, folder, formats)
+        err.print(f"rows in {folder / 'rows.parquet'}, report in {page}")
+
+
+@app.command("bench")
+def _bench(as_json: JSON = False) -> None:
+    """Measures the simulator and the schedulers on this machine."""
+    from weftway import bench
+
+    figures = bench.measure()
+    if as_json:
+        print_json([figures])
+    else:
+        out.print(bench.engine_table(figures), bench.decision_table(figures))
+
+
+@app.command("new")
+def _new(
+    kind: Annotated[str, typer.Argument(metavar="scheduler", help="What to begin.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name: lower case, words joined by -.")],
+) -> None:
+    """Begins a scheduler in the source tree: its file, its line in the registry, its vectors."""
+    if kind != "scheduler":
+        raise ScenarioError(f"`weft new {kind}`: only `weft new scheduler NAME` is known")
+    for line in new.scheduler(name, scenarios.HOME):
+        out.print(line)
+
+
+def figure_formats(figures: str | None, folder: Path | None) -> list[str]:
+    """What `--figures` names."""
+    formats = plan.names(figures or "")
+    if formats and folder is None:
+        raise ScenarioError("--figures needs --out DIR, the folder to write them to")
+    for name in formats:
+        if name not in report.FORMATS:
+            raise ScenarioError(f"--figures {name}: there is {', '.join(report.FORMATS)}")
+    return formats
+
+
+def executed(wanted: plan.Plan, jobs: int | None, folder: Path | None) -> comparison.Comparison:
+    """Runs a plan. What it cannot run, and an interrupt, are told on standard error."""
+    try:
+        with Bar(err) as bar:
+            found = comparison.execute(wanted, jobs, folder, bar.tell)
+    except comparison.Interrupted as error:
+        fail(str(error), INTERRUPTED)
+    lines = [f"skipped: {one.job.scheduler.name} with {one.job.cc[0]}: {one.reason}" for one in found.skipped]
+    for line in dict.fromkeys(lines):
+        err.print(line, markup=False)
+    return found
+
+
+def print_tables(found: comparison.Comparison) -> None:
+    """The tables of a comparison, and published numbers beside ours where the scenario has them."""
+    if not found.rows:
+        return
+    frame = table(found.rows)
+    for part in tables.comparison(frame, scenarios.document(found.plan.scenario)):
+        out.print(part, "")
+
+
+def print_json(rows: list[dict[str, Any]]) -> None:
+    """One array, a line per element."""
+    lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+    sys.stdout.write(f"[\n{lines}\n]\n" if rows else "[]\n")
+
+
+def main() -> None:
+    """Runs the command and turns what went wrong into one message and an exit status."""
+    try:
+        app()
+    except (ScenarioError, TraceError) as error:
+        fail(str(error), BAD_INPUT)
+    except SimulationError as error:
+        fail(str(error), RUN_FAILED)
+    except OSError as error:
+        fail(f"{error.filename or 'input or output'}: {error.strerror}", BAD_INPUT)
+
+
+def fail(message: str, status: int) -> NoReturn:
+    """One message on standard error, and out."""
+    err.print(f"weft: {message}", markup=False)
+    sys.exit(status)

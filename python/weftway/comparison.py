@@ -1,0 +1,224 @@
+"""Runs a comparison: all its jobs, on all cores, into one table."""
+
+import json
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from weftway import _native, plan, report, seeds
+from weftway._native import Batch, Scenario, SimulationError
+from weftway.contender import Contender
+from weftway.plan import PLANNED, Job, Plan
+from weftway.scenario import document, load
+from weftway.store import Row, Store, table, whole
+
+FLUSH_S = 2.0
+"""How often finished rows are written to the folder of `out`: what a power cut can cost."""
+
+POLL_S = 0.1
+"""How long the main thread waits for rows at a time: it answers an interrupt within this."""
+
+Progress = Callable[[int, int], None]
+"""Told how many jobs are finished, and of how many."""
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A job that its backend cannot run, and why. This is no error."""
+
+    job: Job
+    reason: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What came of a plan."""
+
+    plan: Plan
+    rows: list[Row]
+    skipped: list[Skipped] = field(default_factory=list)
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The rows as a table, in the order of the plan."""
+        return table(self.rows)
+
+
+class Interrupted(KeyboardInterrupt):
+    """The comparison was stopped. What was finished is kept, if there is a folder to keep it in."""
+
+    def __init__(self, done: int, total: int, out: Path | None) -> None:
+        self.done, self.total, self.out = done, total, out
+        super().__init__(f"interrupted: {done} of {total} runs finished{self._advice()}")
+
+    def _advice(self) -> str:
+        if self.out is None:
+            return "; with --out DIR they would be kept"
+        return f" and kept in {self.out}; the same command goes on from there"
+
+
+def compare(
+    scenario: Scenario | str | os.PathLike[str],
+    *,
+    scheduler: Any = None,
+    cc: str | Iterable[str] | None = None,
+    seeds: seeds.Seeds = None,
+    set: Iterable[str] = (),
+    backend: str | Iterable[str] | None = None,
+    jobs: int | None = None,
+    out: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> pl.DataFrame:
+    """One row per scheduler, controller, variant and seed of a scenario.
+
+    A scheduler is a name of the registry with its switches (`"ecf:beta=0.5"`), `"all"`, a class
+    with a method `select(self, cx)`, or a list of these. What is not given is the scenario's own.
+    The rows are the same, byte for byte, whatever `jobs` is. With `out`, rows are kept there as
+    they finish, and a later call with the same arguments goes on from them.
+    """
+    loaded = load(scenario, set)
+    wanted = plan.plan(loaded, scheduler, cc, seeds, backend)
+    found = execute(wanted, jobs, None if out is None else Path(out), progress)
+    for reason in dict.fromkeys(f"skipped {one.job.scheduler.name}: {one.reason}" for one in found.skipped):
+        warnings.warn(reason, stacklevel=2)
+    return found.frame
+
+
+def run(scenario: Scenario | str | os.PathLike[str], *, set: Iterable[str] = (), **choice: Any) -> Row:
+    """The row of a single run: the first scheduler, controller, variant and seed that are named."""
+    found = execute(first(plan.plan(load(scenario, set), **choice)), 1)
+    if found.skipped:
+        raise SimulationError(found.skipped[0].reason)
+    return found.rows[0]
+
+
+def first(wanted: Plan) -> Plan:
+    """The plan of the first job alone."""
+    return Plan(wanted.scenario, wanted.jobs[:1])
+
+
+def execute(
+    wanted: Plan, jobs: int | None = None, out: Path | None = None, progress: Progress | None = None
+) -> Comparison:
+    """Runs what is not kept in `out` already, on `jobs` threads."""
+    store = Store(out) if out else None
+    kept = store.recall() if store else {}
+    rows = {job.key: _renewed(job, kept[job.key]) for job in wanted.jobs if job.key in kept and _resumable(job)}
+    skipped: list[Skipped] = []
+    todo = [job for job in wanted.jobs if job.key not in rows]
+    tell = progress or (lambda done, total: None)
+    tell(len(rows), len(wanted.jobs))
+    flushed = time.monotonic()
+    try:
+        for job, result in results(todo, jobs or os.cpu_count() or 1):
+            if isinstance(result, Skipped):
+                skipped.append(result)
+            else:
+                rows[job.key] = result
+                if store:
+                    store.keep(job.key, result)
+            if store and time.monotonic() - flushed > FLUSH_S:
+                store.flush()
+                flushed = time.monotonic()
+            tell(len(rows) + len(skipped), len(wanted.jobs))
+    except KeyboardInterrupt:
+        raise Interrupted(len(rows), len(wanted.jobs), out) from None
+    finally:
+        if store:
+            store.flush()
+    ordered = [rows[job.key] for job in wanted.jobs if job.key in rows]
+    if store and ordered:
+        store.finish(ordered)
+    return Comparison(wanted, ordered, skipped)
+
+
+def results(todo: list[Job], threads: int) -> Iterator[tuple[Job, Row | Skipped]]:
+    """Each job with its row, as they finish. A failure stops the rest and is raised.
+
+    Schedulers of the registry run on native threads; classes in Python take turns on this one.
+    """
+    for job in todo:
+        if job.backend in PLANNED:
+            yield job, Skipped(job, PLANNED[job.backend])
+    todo = [job for job in todo if job.backend not in PLANNED]
+    native = [job for job in todo if job.scheduler.rule is None]
+    batch = Batch([order(job) for job in native], threads)
+    try:
+        for job in todo:
+            if job.scheduler.rule is not None:
+                yield job, _outcome(job, *batch.run(order(job)))
+                yield from _finished(batch, native, 0.0)
+        while batch.remaining:
+            yield from _finished(batch, native, POLL_S)
+    finally:
+        batch.cancel()
+
+
+def record(wanted: Plan, events: Path | None, qlog: Path | None) -> Comparison:
+    """Runs the plan's first job; writes its events to a file, its qlog into a folder, or both."""
+    job = wanted.jobs[0]
+    details = [(name, str(value)) for name, value in job.head.items() if value is not None]
+    log = qlog and qlog / f"{job.key}.sqlog"
+    told = _native.record(order(job), details, str(events) if events else None, str(log) if log else None)
+    found = _outcome(job, *told)
+    return Comparison(wanted, [], [found]) if isinstance(found, Skipped) else Comparison(wanted, [found])
+
+
+def write_report(found: Comparison, folder: Path, formats: Sequence[str] = ()) -> Path:
+    """Writes `report.html`, and every figure into `figures/` in each of `formats`."""
+    runs = timelines(found)
+    about = document(found.plan.scenario)
+    with whole(folder / "report.html") as half:
+        report.write(half, found.frame, runs, about)
+    if formats:
+        report.figures(found.frame, runs, about, folder / "figures", formats)
+    return folder / "report.html"
+
+
+def timelines(found: Comparison) -> dict[tuple[str, str], dict[str, Any]]:
+    """What each scheduler's first run looked like over time: it is run once more, and watched."""
+    ran = {row["key"] for row in found.rows}
+    firsts: dict[Contender, Job] = {}
+    for job in found.plan.jobs:
+        if job.key in ran:
+            firsts.setdefault(job.scheduler, job)
+    return {(job.scheduler.name, job.cc[0]): _timeline(job) for job in firsts.values()}
+
+
+def _timeline(job: Job) -> dict[str, Any]:
+    setting = ", ".join(f"{name} = {value}" for name, value in job.variant.values.items())
+    whose = {"scheduler": job.scheduler.name, "cc": job.cc[0], "seed": job.seed, "setting": setting}
+    return {**whose, **json.loads(_native.timeline(order(job)))}
+
+
+def order(job: Job) -> "_native.Order":
+    """A job as the native side takes it."""
+    return (job.variant, job.scheduler.name, job.cc[0], job.seed, job.scheduler.rule)
+
+
+def _finished(batch: Batch, native: list[Job], seconds: float) -> Iterator[tuple[Job, Row | Skipped]]:
+    """What finished within `seconds`; failures last, so that they cost no row."""
+    for index, kind, text in sorted(batch.wait(seconds), key=lambda done: done[1] == "failed"):
+        yield native[index], _outcome(native[index], kind, text)
+
+
+def _outcome(job: Job, kind: str, text: str) -> Row | Skipped:
+    """What the native side says of a job: `row` and its JSON, or `skipped` or `failed` and why."""
+    if kind == "failed":
+        raise SimulationError(f"{text}\nrepeat it with: {job.command}")
+    return Skipped(job, text) if kind == "skipped" else {"key": job.key, **job.head, **json.loads(text)}
+
+
+def _resumable(job: Job) -> bool:
+    return job.scheduler.source != "unknown"
+
+
+def _renewed(job: Job, row: Row) -> Row:
+    """A kept row under today's command: the same run may be asked for by another path."""
+    return {**row, "command": job.command}

@@ -1,0 +1,93 @@
+"""What takes part in a comparison: a scheduler of the registry, or a class written in Python."""
+
+import hashlib
+import importlib.util
+import inspect
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from weftway import _native
+from weftway._native import ScenarioError
+
+IN_A_FILE = re.compile(r"(?P<file>.+\.py):(?P<name>\w+)")
+
+
+@dataclass(frozen=True)
+class Contender:
+    """One scheduler of a comparison."""
+
+    name: str
+    """As the table shows it and the command line takes it: `ecf:beta=0.5`, `my_rules.py:MyRule`."""
+    version: str
+    """`ecf@1`; for a class in Python, its name and the beginning of its source's hash."""
+    source: str | None = None
+    """The sha256 of the source of a class in Python."""
+    rule: type | None = None
+    """That class."""
+
+
+def contenders(wanted: Any) -> list[Contender]:
+    """Those that `wanted` names: a name, a comma-separated list, `all`, a class, or several of these."""
+    if isinstance(wanted, str):
+        names = [part.strip() for part in wanted.split(",") if part.strip()]
+        found = [one for name in names for one in _named(name)]
+    elif isinstance(wanted, type):
+        found = [_of_class(wanted)]
+    else:
+        found = [one for item in wanted for one in contenders(item)]
+    return list(dict.fromkeys(found))
+
+
+def _named(name: str) -> list[Contender]:
+    if name.lower() == "all":
+        return [one for entry in _native.schedulers() for one in _named(entry["name"])]
+    if match := IN_A_FILE.fullmatch(name):
+        return [_from_file(Path(match["file"]), match["name"])]
+    return [Contender(*_native.scheduler(name))]
+
+
+def _from_file(file: Path, name: str) -> Contender:
+    try:
+        source = hashlib.sha256(file.read_bytes()).hexdigest()
+    except OSError as error:
+        raise ScenarioError(f"scheduler `{file}:{name}`: {error.strerror}") from error
+    rule = getattr(_load(file), name, None)
+    if not isinstance(rule, type):
+        raise ScenarioError(f"scheduler `{file}:{name}`: the file defines no class `{name}`")
+    return _checked(rule, f"{file}:{name}", source)
+
+
+def _load(file: Path) -> ModuleType:
+    """The module in `file`; what stands beside the file can be imported by it, as in a script."""
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    if spec is None or spec.loader is None:
+        raise ScenarioError(f"scheduler file `{file}`: not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    folder = str(file.parent.resolve())
+    sys.path.insert(0, folder)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise ScenarioError(f"scheduler file `{file}`: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.remove(folder)
+    return module
+
+
+def _of_class(rule: type) -> Contender:
+    try:
+        source = hashlib.sha256(inspect.getsource(rule).encode()).hexdigest()
+    except (OSError, TypeError):
+        # Typed at a prompt: there is no text. The name stands for it, and such rows are not resumed.
+        source = "unknown"
+    return _checked(rule, rule.__name__, source)
+
+
+def _checked(rule: type, name: str, source: str) -> Contender:
+    if not callable(getattr(rule, "select", None)):
+        raise ScenarioError(f"scheduler `{name}`: the class has no method `select(self, cx)`")
+    return Contender(name, f"{rule.__name__}@{source[:8]}", source, rule)

@@ -1,0 +1,55 @@
+"""Rows in, numbers out: means with 95 % intervals, and differences paired by seed. Pure functions."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import polars as pl
+
+from weftway.report.stats import Estimate
+from weftway.report.study import Study
+
+SHOWN = (
+    "fct_ms",
+    "goodput_mbps",
+    "aggregation_benefit",
+    "efficiency",
+    "ooo_packets",
+    "retransmissions",
+)
+
+
+def summary(
+    rows: pl.DataFrame, scenario: dict[str, Any] | None = None, measures: Iterable[str] = SHOWN
+) -> pl.DataFrame:
+    """One line per setting, controller, scheduler and measure: mean, interval, and the difference to
+    the reference scheduler over the seeds that both have."""
+    study = Study(rows, scenario or {})
+    wanted = [name for name in measures if study.has(name)]
+    lines = []
+    for cell in study.cells():
+        for name in wanted:
+            if (mean := study.estimate(cell, name)) is None:
+                continue
+            difference = study.difference(cell, name)
+            lines.append(
+                {
+                    "setting": cell.setting,
+                    "cc": cell.cc,
+                    "scheduler": cell.scheduler,
+                    "measure": name,
+                    **_named("", mean),
+                    "runs": mean.n,
+                    "reference": study.reference,
+                    **_named("difference_", difference),
+                }
+            )
+    return pl.DataFrame(lines, infer_schema_length=None)
+
+
+def _named(prefix: str, estimate: Estimate | None) -> dict[str, float | None]:
+    known = estimate is not None and estimate.half is not None
+    return {
+        f"{prefix}mean": estimate.mean if estimate else None,
+        f"{prefix}low": estimate.low if estimate and known else None,
+        f"{prefix}high": estimate.high if estimate and known else None,
+    }

@@ -1,0 +1,101 @@
+"""`weft new scheduler NAME`: the first nine lines of CONTRIBUTING's recipe."""
+
+import re
+from pathlib import Path
+from string import Template
+
+from weftway import _native
+from weftway._native import ScenarioError
+
+REGISTRY = Path("crates/sched/src/lib.rs")
+NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+LIST = re.compile(r"(?P<head>^schedulers! \{\n)(?P<modules>(?: {4}\w+\n)+)(?=\})", re.MULTILINE)
+
+RULE = Template("""\
+//! $title: say in one line what it decides.
+//!
+//! Rule: the path that may send with the smallest srtt; without one, wait.
+//! Reference: who described it, where, which equation.
+//! State: none.
+//! Departs from print: nothing.
+
+use weftway_path::{Context, Decision};
+
+use crate::registry::{Arity, Entry, Needs, Provenance, TransportRules};
+use crate::Scheduler;
+
+pub(crate) static ENTRY: Entry = Entry {
+    name: "$name",
+    aliases: &[],
+    version: 1,
+    summary: "the open path with the smallest smoothed round-trip time",
+    reference: "who described it, where",
+    provenance: Provenance::Reconstructed,
+    needs: Needs::NONE,
+    arity: Arity::Any,
+    transport: TransportRules::NONE,
+    params: &[],
+    build: |_| Ok(Box::new($type)),
+};
+
+#[derive(Clone)]
+struct $type;
+
+impl Scheduler for $type {
+    fn select(&mut self, cx: &Context<'_>) -> Decision {
+        // Without a packet at hand only copies may go, and this rule makes none.
+        let fastest = cx.packet.and(cx.sendable().min_by_key(|path| path.srtt));
+        fastest.map_or(Decision::Wait, |path| Decision::Send(path.id))
+    }
+}
+""")
+
+VECTORS = Template("""\
+# Contexts, the decisions that follow, and why, worked with a pencil.
+scheduler = "$name"
+
+[[case]]
+name   = "the fastest open path first"
+why    = "F has the smaller srtt and room for 2 packets; then S, which has room for 1; then no path is open"
+paths  = [{ name = "F", srtt = "5 ms", cwnd = 2 }, { name = "S", srtt = "10 ms", cwnd = 1 }]
+expect = "F x2, S, wait"
+""")
+
+
+def scheduler(name: str, home: Path) -> list[str]:
+    """Begins a scheduler in the source tree at `home`; tells what was made and what is left to do."""
+    if not NAME.fullmatch(name):
+        raise ScenarioError(f"`{name}`: a name is lower case, words joined by `-`, like `min-rtt`")
+    module = name.replace("-", "_")
+    rule = home / "crates/sched/src" / f"{module}.rs"
+    vectors = home / "vectors/sched" / f"{name}.toml"
+    registry = home / REGISTRY
+    _free(name, rule, vectors)
+    listed = _listed(registry.read_text(), module)
+    words = {"name": name, "title": name.replace("-", " ").capitalize(), "type": name.title().replace("-", "")}
+    rule.write_text(RULE.substitute(words))
+    vectors.write_text(VECTORS.substitute(words))
+    registry.write_text(listed)
+    return [
+        f"wrote   {rule.relative_to(home)}",
+        f"wrote   {vectors.relative_to(home)}",
+        f"listed  {module} in {REGISTRY}",
+        f"left    your rule and its vectors, then `./weft compare wifi-lte --scheduler {name},min-rtt`",
+    ]
+
+
+def _free(name: str, *files: Path) -> None:
+    taken = {alias for entry in _native.schedulers() for alias in (entry["name"], *entry["aliases"])}
+    if name in taken:
+        raise ScenarioError(f"`{name}` is the name or an alias of a scheduler already")
+    for file in files:
+        if file.exists():
+            raise ScenarioError(f"{file} exists already")
+
+
+def _listed(registry: str, module: str) -> str:
+    """The registry's source with one more line at the end of its list."""
+    match = LIST.search(registry)
+    if match is None:
+        raise ScenarioError(f"{REGISTRY} has no list `schedulers! {{ … }}`")
+    return registry[: match.end()] + f"    {module}\n" + registry[match.end() :]

@@ -1,0 +1,123 @@
+"""A comparison as a list of jobs: scheduler x controller x variant x seed, each of them pure."""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from weftway import _native, seeds
+from weftway._native import Scenario, ScenarioError, Variant
+from weftway.contender import Contender, contenders
+
+BACKENDS = {"sim": "the deterministic simulator"}
+"""What a scenario can run on, with a line about each."""
+
+PLANNED = {"quic": "Multipath QUIC is not part of this version", "kernel": "Linux MPTCP is not part of this version"}
+"""What a scenario may name already, and why nothing runs there."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run. Its result depends on nothing else."""
+
+    variant: Variant
+    scheduler: Contender
+    cc: tuple[str, str]
+    backend: str
+    seed: int
+    command: str
+
+    @cached_property
+    def head(self) -> dict[str, Any]:
+        """What a row says before its results: which run it was, and of what."""
+        scenario = self.variant.scenario
+        cc, cc_version = self.cc
+        return {
+            "scenario": scenario.name,
+            "scenario_hash": self.variant.hash,
+            **self.variant.values,
+            "backend": self.backend,
+            "transport": self.variant.transport,
+            "scheduler": self.scheduler.name,
+            "scheduler_version": self.scheduler.version,
+            "scheduler_source": self.scheduler.source,
+            "cc": cc,
+            "cc_version": cc_version,
+            "seed": self.seed,
+            "code": _native.CODE,
+            "command": self.command,
+        }
+
+    @cached_property
+    def key(self) -> str:
+        """The same for the same run of the same code, and for nothing else."""
+        identity = {name: value for name, value in self.head.items() if name != "command"}
+        return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A scenario and what is to be run of it, in the order of the table."""
+
+    scenario: Scenario
+    jobs: list[Job]
+
+
+def plan(
+    scenario: Scenario,
+    scheduler: Any = None,
+    cc: str | Iterable[str] | None = None,
+    seed: seeds.Seeds = None,
+    backend: str | Iterable[str] | None = None,
+) -> Plan:
+    """All jobs of a comparison. What is not given is the scenario's own."""
+    schedulers = contenders(scheduler or scenario.schedulers)
+    controllers = _controllers(cc or scenario.controllers)
+    numbers = scenario.seeds if seed is None else seeds.parse(seed)
+    jobs = [
+        Job(variant, one, controller, where, number, replay(scenario, variant, one, controller[0], where, number))
+        for variant in scenario.variants()
+        for where in _backends(backend or scenario.backends)
+        for controller in controllers
+        for one in schedulers
+        for number in numbers
+    ]
+    return Plan(scenario, jobs)
+
+
+def replay(scenario: Scenario, variant: Variant, scheduler: Contender, cc: str, backend: str, seed: int) -> str:
+    """The command that runs one job again."""
+    sets = [f"--set {quoted(setting)}" for setting in [*scenario.sets, *variant.sets]]
+    place = [] if backend == "sim" else [f"--backend {backend}"]
+    parts = ["weft run", quoted(scenario.path), f"--scheduler {quoted(scheduler.name)}", f"--cc {cc}"]
+    return " ".join([*parts, *place, f"--seed {seed}", *sets])
+
+
+def quoted(text: str) -> str:
+    """`text` as one word of a shell command."""
+    plain = all(c.isalnum() or c in "-_./:=@%+," for c in text)
+    return text if plain and text else "'" + text.replace("'", "'\\''") + "'"
+
+
+def names(wanted: str | Iterable[str]) -> list[str]:
+    """The names in a comma-separated list, or in several."""
+    lists = [wanted] if isinstance(wanted, str) else wanted
+    return [name.strip() for part in lists for name in part.split(",") if name.strip()]
+
+
+def _controllers(wanted: str | Iterable[str]) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for name in names(wanted):
+        entries = [entry["name"] for entry in _native.controllers()] if name.lower() == "all" else [name]
+        found += [_native.controller(entry) for entry in entries]
+    return list(dict.fromkeys(found))
+
+
+def _backends(wanted: str | Iterable[str]) -> list[str]:
+    found = [name.lower() for name in names(wanted)]
+    for name in found:
+        if name not in BACKENDS and name not in PLANNED:
+            raise ScenarioError(f"unknown backend `{name}`: there is {', '.join(BACKENDS)}")
+    return list(dict.fromkeys(found))

@@ -1,0 +1,94 @@
+"""The reference pages of schedulers and controllers, from the registries: `python -m weftway.reference`."""
+
+from typing import Any
+
+from weftway import _native
+from weftway.scenario import HOME
+
+Entry = dict[str, Any]
+
+SCHEDULERS = """\
+# Schedulers
+
+Made from the registry by `python -m weftway.reference`; not edited by hand.
+
+A switch follows a colon: `ecf:beta=0.5`, several as `ecf:form=paper:beta=0`. Names are case-insensitive, and `_` may
+stand for `-`. What the words mean:
+
+- **Source**: `code`, read from the authors' or the kernel's source; `paper`, from print; `secondary`, from someone
+  else's description; `reconstructed`, a concrete rule that fits what is known.
+- **Needs**: what a host must offer beyond paths and the packet at hand. `flow`: the connection's data; `queueing`:
+  packets wait in a path's queue; `copies`: data in flight can be sent again; `ahead`: data can be sent out of order;
+  `wake`: it asks to be asked again later; `events`: it is told what happens.
+- **Paths**: `any`, or `pair` where the rule is for a fast and a slow path. How a pair is found among more paths stands
+  at the head of the scheduler's source file.
+- **Transport**: the MPTCP v0.9x rules that go with it unless the scenario says otherwise: opportunistic
+  retransmission and penalisation.
+"""
+
+CONTROLLERS = """\
+# Congestion controllers
+
+Made from the registry by `python -m weftway.reference`; not edited by hand.
+
+A switch follows a colon: `cubic:slow_start=hystart++`. A *coupled* controller reads what its siblings on the
+connection's other paths publish; a *paced* one sets the rate at which packets leave.
+"""
+
+
+def pages() -> dict[str, str]:
+    """The text of each page by its file's name."""
+    return {
+        "schedulers.md": page(SCHEDULERS, _native.schedulers(), scheduler_facts),
+        "controllers.md": page(CONTROLLERS, _native.controllers(), controller_facts),
+    }
+
+
+def page(head: str, entries: list[Entry], facts: Any) -> str:
+    return "\n".join([head, *(section(entry, facts(entry)) for entry in entries)])
+
+
+def section(entry: Entry, facts: list[tuple[str, str]]) -> str:
+    """One entry: what it does, the facts, its switches."""
+    summary = entry["summary"]
+    lines = [f"## `{entry['name']}`", "", f"{summary[0].upper()}{summary[1:]}.", ""]
+    lines += [f"- {name}: {value}" for name, value in [*named(entry), *facts]]
+    if entry["params"]:
+        lines += ["", "| switch | default | values | meaning |", "|---|---|---|---|"]
+        lines += [switch(param) for param in entry["params"]]
+    return "\n".join([*lines, ""])
+
+
+def named(entry: Entry) -> list[tuple[str, str]]:
+    aliases = listed(entry["aliases"])
+    also = [("Also called", aliases)] if aliases else []
+    return [*also, ("Version", str(entry["version"])), ("Reference", entry["reference"])]
+
+
+def scheduler_facts(entry: Entry) -> list[tuple[str, str]]:
+    rules = [name for name in ("opportunistic", "penalise") if entry[name]]
+    facts = [("Source", entry["provenance"]), ("Needs", listed(entry["needs"]) or "nothing more")]
+    return [*facts, ("Paths", entry["arity"]), ("Transport", listed(rules) or "neither rule")]
+
+
+def controller_facts(entry: Entry) -> list[tuple[str, str]]:
+    return [("Coupled", "yes" if entry["coupled"] else "no"), ("Paced", "yes" if entry["paced"] else "no")]
+
+
+def switch(param: Entry) -> str:
+    values = param["values"].replace("|", "\\|")
+    return f"| `{param['name']}` | `{param['default']}` | {values} | {param['doc']} |"
+
+
+def listed(words: list[str]) -> str:
+    return ", ".join(f"`{word}`" for word in words)
+
+
+def write() -> None:
+    """Writes the pages where they belong."""
+    for name, text in pages().items():
+        (HOME / "docs/reference" / name).write_text(text)
+
+
+if __name__ == "__main__":
+    write()

@@ -1,0 +1,112 @@
+"""The numbers behind each figure as a table: what the CSV holds and the vector figures draw."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import polars as pl
+
+from .series import Timeline, stack
+from .stats import Estimate
+from .study import Cell, Study, is_number
+from .units import Measure
+
+MEMORY = ("receive_buffer_max_kb", "receive_buffer_mean_kb", "ooo_share", "reorder_delay_ms", "retransmission_rate")
+LIMITS = ("aggregation_benefit", "efficiency")
+
+ESTIMATES = {
+    "setting": pl.String,
+    "cc": pl.String,
+    "scheduler": pl.String,
+    "measure": pl.String,
+    "mean": pl.Float64,
+    "ci95_low": pl.Float64,
+    "ci95_high": pl.Float64,
+    "seeds": pl.Int64,
+}
+SHARES = {"setting": pl.String, "cc": pl.String, "scheduler": pl.String, "path": pl.String, "share": pl.Float64}
+
+
+def completion_measures(study: Study) -> list[Measure]:
+    """The primary measure first; then delays for a workload of messages, else its end; then goodput."""
+    delays = ["deadline_miss_rate", "message_p50_ms", "message_p95_ms", "message_p99_ms"]
+    ends = delays if study.has("message_p95_ms") else ["fct_ms"]
+    return study.measures(dict.fromkeys([study.primary.column, *ends, "goodput_mbps"]))
+
+
+def estimates(study: Study, measures: Iterable[Measure]) -> pl.DataFrame:
+    """Mean and interval of every measure in every cell."""
+    rows = [record(c, m, study.estimate(c, m.column)) for m in measures for c in study.cells()]
+    return pl.DataFrame([row for row in rows if row], schema=ESTIMATES, orient="row")
+
+
+def differences(study: Study) -> pl.DataFrame:
+    """Seed-paired difference from the reference, in the measure's own unit."""
+    others = [c for c in study.cells() if c.scheduler != study.reference]
+    rows = [record(c, study.primary, study.difference(c, study.primary.column)) for c in others]
+    return pl.DataFrame([row for row in rows if row], schema=ESTIMATES, orient="row")
+
+
+def record(c: Cell, m: Measure, value: Estimate | None) -> tuple[object, ...] | None:
+    if value is None:
+        return None
+    low, high = (None, None) if value.half is None else (value.low, value.high)
+    return (c.setting, c.cc, c.scheduler, m.column, value.mean, low, high, value.n)
+
+
+def shares(study: Study) -> pl.DataFrame:
+    """Mean share of the bytes that each path carried."""
+    rows = [
+        (c.setting, c.cc, c.scheduler, path, part)
+        for c in study.cells()
+        for path, part in path_shares(study, c).items()
+    ]
+    return pl.DataFrame(rows, schema=SHARES, orient="row")
+
+
+def path_shares(study: Study, c: Cell) -> dict[str, float]:
+    """Each path's part of what all carried, over the cell's runs; empty where no row says."""
+    sums = dict.fromkeys(study.paths, 0.0)
+    for run in study.runs(c):
+        parts = {p: run.get(f"path.{p}.share") for p in study.paths}
+        if not any(is_number(part) for part in parts.values()):
+            parts = {p: run.get(f"path.{p}.bytes") for p in study.paths}
+        numbers = {p: float(part) for p, part in parts.items() if is_number(part)}
+        total = sum(numbers.values())
+        for path, part in numbers.items():
+            sums[path] += part / total if total else 0.0
+    whole = sum(sums.values())
+    return {path: part / whole for path, part in sums.items()} if whole else {}
+
+
+def timeline_frame(timelines: Sequence[Timeline], bins: int) -> pl.DataFrame:
+    """A row per run and step, a column per path and series, thinned to `bins` steps."""
+    rows = []
+    for t in (timeline.thinned(bins) for timeline in timelines):
+        series = {f"{p}.{key}": values for p, path in t.paths.items() for key, values in path.items()} | t.connection
+        for i in range(t.steps):
+            head: dict[str, object] = {"setting": t.cell.setting, "cc": t.cell.cc, "scheduler": t.cell.scheduler}
+            time = {"t_ms": round((i + 0.5) * t.step_ms, 3)}
+            rows.append(
+                head | time | {name: short(values[i]) if i < len(values) else None for name, values in series.items()}
+            )
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def rates_long(timelines: Sequence[Timeline], bins: int) -> pl.DataFrame:
+    """Rate of each path over time, a row per path and step, for the vector figures."""
+    rows = []
+    for t in (timeline.thinned(bins) for timeline in timelines):
+        edges = stack([path.get("mbps", []) for path in t.paths.values()])
+        floor = [[0.0] * (len(edges[0]) if edges else 0), *edges]
+        for name, lower, upper in zip(t.paths, floor, edges, strict=False):
+            head = {"cc": t.cell.cc, "scheduler": t.cell.scheduler, "path": name}
+            rows += [
+                head | {"t_s": (i + 0.5) * t.step_ms / 1000, "from_mbps": low, "to_mbps": high}
+                for i, (low, high) in enumerate(zip(lower, upper, strict=True))
+            ]
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def short(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.4g}")

@@ -1,0 +1,194 @@
+"""The charts of cells: a panel per controller and setting, a row per scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from html import escape
+
+from .axis import Axis, axis
+from .charts import Dot, Share, dots, panel, stacked, swatch
+from .frames import LIMITS, MEMORY, completion_measures, path_shares
+from .palette import Look, look
+from .stats import Estimate
+from .study import Cell, Study
+from .units import Measure, Unit, unit_for
+from .words import apart
+
+ROW_LIMIT = 900
+"""Rows of charts on one page; beyond it the figures keep to the first settings."""
+
+Find = Callable[[Cell], Estimate | None]
+
+
+def drawn_settings(study: Study) -> list[str]:
+    """The settings that have charts: all, unless the page would grow beyond reading."""
+    rows = max(len(study.cells()) // max(len(study.settings), 1), 1) * 9
+    return study.settings[: max(ROW_LIMIT // rows, 1)]
+
+
+def completion(study: Study) -> str:
+    return side_by_side(measure_panels(study, m) for m in completion_measures(study))
+
+
+def memory(study: Study) -> str:
+    return side_by_side(measure_panels(study, m) for m in study.measures(MEMORY))
+
+
+def limits(study: Study) -> str:
+    lines = {"aggregation_benefit": [(0.0, "best link"), (1.0, "all links")], "efficiency": [(1.0, "capacity")]}
+    measures = study.measures(LIMITS)
+    return side_by_side(measure_panels(study, m, lines[m.column], include=(0.0, 1.0)) for m in measures)
+
+
+def side_by_side(groups: Iterable[str]) -> str:
+    """Measures under one another; those of a single panel share the width."""
+    drawn = "".join(groups)
+    return f'<div class="measures">{drawn}</div>' if drawn else ""
+
+
+def measure_panels(
+    study: Study, m: Measure, lines: Sequence[tuple[float, str]] = (), include: Iterable[float] = ()
+) -> str:
+    """One measure: its panels share axis and unit, so that they compare by eye."""
+    settings = drawn_settings(study)
+    cells = [c for s in settings for c in study.cells(s)]
+    found = {c: e for c in cells if (e := study.estimate(c, m.column))}
+    runs = {c: list(study.values(c, m.column).values()) for c in found}
+    if not found:
+        return ""
+    spread = [v for c, e in found.items() for v in (e.low, e.high, *runs[c])]
+    shared, unit = axis(spread, include), unit_for(m.kind, [e.mean for e in found.values()])
+    best = best_of(study, found, m)
+
+    def dot(c: Cell) -> Dot:
+        text = unit.estimate(found[c]) if c in found else "none"
+        remark = "best" if c in best else ""
+        return Dot(c.scheduler, look(c.scheduler, study.registry), found.get(c), runs.get(c, []), text, remark)
+
+    return grid(study, m.title + better(m), dot, shared, unit, lines)
+
+
+def difference(study: Study) -> str:
+    """Seed-paired difference of every scheduler from the reference, around a line at zero."""
+    m = study.primary
+    cells = [c for s in drawn_settings(study) for c in study.cells(s) if c.scheduler != study.reference]
+    found = {c: e for c in cells if (e := study.difference(c, m.column))}
+    if not found:
+        return ""
+    shared = axis([v for e in found.values() for v in (e.low, e.high)], include=(0.0,))
+    unit = unit_for(m.kind, [max(abs(e.mean) for e in found.values())])
+
+    def dot(c: Cell) -> Dot | None:
+        if c.scheduler == study.reference:
+            return None
+        text = unit.estimate(found[c], signed=True) if c in found else "none"
+        return Dot(c.scheduler, look(c.scheduler, study.registry), found.get(c), [], text, sense(found.get(c), m))
+
+    return grid(study, m.title, dot, shared, unit, [(0.0, study.reference)])
+
+
+def sense(gap: Estimate | None, m: Measure) -> str:
+    """Better, worse, or not to be told apart: the words beside a difference."""
+    if gap is None or gap.half is None:
+        return ""
+    if not gap.excludes_zero:
+        return "not apart"
+    return "better" if (gap.mean < 0) == bool(m.lower_is_better) else "worse"
+
+
+def grid(
+    study: Study,
+    title: str,
+    dot: Callable[[Cell], Dot | None],
+    shared: Axis,
+    unit: Unit,
+    lines: Sequence[tuple[float, str]],
+) -> str:
+    """A panel per setting and controller under the measure's name."""
+    panels = []
+    for setting in drawn_settings(study):
+        for cc in study.controllers:
+            rows = [row for c in study.cells(setting, cc) if (row := dot(c)) is not None]
+            if any(row.estimate for row in rows):
+                chart = dots(rows, shared, unit, lines)
+                panels.append(panel(panel_title(study, cc, setting), chart, filters(cc, setting)))
+    css = "measure solo" if len(panels) == 1 else "measure"
+    return f'<div class="{css}"><h3>{escape(title)}</h3><div class="panels">{"".join(panels)}</div></div>'
+
+
+def share(study: Study) -> str:
+    """Stacked bars of the paths' shares, beside the shares of the links' rates where they are known."""
+    if len(study.paths) < 2:
+        return ""
+    capacity = capacity_shares(study)
+    panels = ""
+    for setting in drawn_settings(study):
+        for cc in study.controllers:
+            rows = [share_row(study, c) for c in study.cells(setting, cc)]
+            kept = [row for row in rows if row.parts]
+            if kept:
+                bars = stacked([*kept, *([capacity] if capacity else [])])
+                panels += panel(panel_title(study, cc, setting), bars, filters(cc, setting))
+    return f'<div class="panels">{panels}</div>' if panels else ""
+
+
+def share_row(study: Study, c: Cell) -> Share:
+    parts = path_shares(study, c)
+    return Share(
+        c.scheduler,
+        look(c.scheduler, study.registry),
+        [(path, Look(study.paths.index(path)), part) for path, part in parts.items()],
+    )
+
+
+def capacity_shares(study: Study) -> Share | None:
+    """What each link's rate is of their sum; only where every path has one constant rate."""
+    declared = study.scenario.get("path")
+    if not isinstance(declared, dict) or any("rate" in c or "capacity" in c for c in study.scenario.get("vary") or {}):
+        return None
+    rates = {name: mbps(path.get("rate")) for name, path in declared.items() if isinstance(path, dict)}
+    total = sum(rate or 0.0 for rate in rates.values())
+    if not total or None in rates.values() or list(rates) != study.paths:
+        return None
+    parts = [(name, Look(place), (rate or 0.0) / total) for place, (name, rate) in enumerate(rates.items())]
+    return Share("link rates", None, parts)
+
+
+def mbps(text: object) -> float | None:
+    """A constant rate such as "20 Mbit/s" in Mbit/s; anything else is not one."""
+    number, _, symbol = str(text).strip().partition(" ")
+    factor = {"bit/s": 1e-6, "kbit/s": 1e-3, "Mbit/s": 1.0, "Gbit/s": 1e3}.get(symbol.strip())
+    try:
+        return float(number) * factor if factor else None
+    except ValueError:
+        return None
+
+
+def best_of(study: Study, found: dict[Cell, Estimate], m: Measure) -> set[Cell]:
+    """The cells that lead their setting and controller by more than the seeds' noise."""
+    if m.lower_is_better is None:
+        return set()
+    groups: dict[tuple[str, str], list[Cell]] = {}
+    for c in sorted(found, key=lambda c: found[c].mean, reverse=not m.lower_is_better):
+        groups.setdefault((c.setting, c.cc), []).append(c)
+    pairs = [cells[:2] for cells in groups.values() if len(cells) > 1]
+    return {first for first, second in pairs if apart(study, first, second, m.column)}
+
+
+def better(m: Measure) -> str:
+    words = {True: ", less is better", False: ", more is better", None: ""}
+    return words[m.lower_is_better]
+
+
+def panel_title(study: Study, cc: str, setting: str) -> str:
+    extra = f" <small>{escape(setting)}</small>" if setting else ""
+    return f"{escape(cc)}{extra}"
+
+
+def filters(cc: str, setting: str) -> dict[str, str]:
+    return {"cc": cc, "setting": setting}
+
+
+def legend(paths: Sequence[str]) -> str:
+    """The paths' textures with their names."""
+    return "".join(swatch(Look(place), name) for place, name in enumerate(paths))

@@ -1,0 +1,125 @@
+"""What the page says, in order: each section's title, how to read it, its charts, its data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+
+import polars as pl
+
+from . import frames, panels, tables
+from .provenance import provenance
+from .series import Timeline
+from .study import Study
+from .timeline import MULTIPLE_BINS, chosen_run, offered, small_multiples
+from .units import MEASURES
+
+TIMELINE_KEY = (
+    '<span class="key"><i class="swatch tick loss" aria-hidden="true"></i>loss</span>'
+    '<span class="key"><i class="swatch tick rto" aria-hidden="true"></i>timeout</span>'
+    '<span class="key"><i class="swatch shade" aria-hidden="true"></i>path down</span>'
+)
+
+MEMORY_LEDE = "What waiting for the slower path costs the receiver."
+LIMITS_LEDE = (
+    "Aggregation benefit: 0 is the best single link under the same controller and seed, 1 the sum of all links. "
+    "Efficiency: goodput as part of what the links could carry."
+)
+
+
+@dataclass(frozen=True)
+class Section:
+    """A heading, a line that says how to read what follows (HTML), the content, and its data."""
+
+    id: str
+    title: str
+    lede: str
+    body: str
+    data: pl.DataFrame | None = None
+
+
+def all_sections(study: Study, timelines: list[Timeline]) -> list[Section]:
+    """Every section that has content."""
+    sections = [*table_sections(study), *chart_sections(study), *time_sections(study, timelines)]
+    sections += [
+        Section("scenario", "Scenario", escape(str(study.scenario.get("description") or "")), tables.scenario(study)),
+        Section("provenance", "Provenance", "What it takes to get these numbers again.", provenance(study)),
+    ]
+    order = ("results", "settings", "published", "completion", "difference", "share", "rate", "memory", "limits", "run")
+    ranks = {name: rank for rank, name in enumerate(order)}
+    return sorted((s for s in sections if s.body), key=lambda s: ranks.get(s.id, len(order)))
+
+
+def table_sections(study: Study) -> list[Section]:
+    mean = "Mean ± half of its 95 % interval." if len(study.seeds) > 1 else "A single seed: no intervals."
+    paired = f" Differences are paired by seed, against {escape(study.reference)}."
+    across = f"{study.primary.title}. The best of each column is bold."
+    printed = "The number as printed, ours for the same cell, and their ratio."
+    return [
+        Section("results", "Results", mean + (paired if len(study.schedulers) > 1 else ""), tables.results(study)),
+        Section("settings", "Settings side by side", across, tables.settings(study)),
+        Section("published", "Published beside ours", printed, tables.published(study)),
+    ]
+
+
+def chart_sections(study: Study) -> list[Section]:
+    many = len(study.seeds) > 1
+    marks = "Markers are means, bars 95 % intervals, fine strokes single runs" if many else "Markers are single runs"
+    order = f"{marks}; every figure lists schedulers by {study.primary.title.lower()}, best first.{left_out(study)}"
+    paired = difference_lede(study, many)
+    parts = f"Part of the bytes, in percent. {panels.legend(study.paths)}"
+    ends = frames.estimates(study, frames.completion_measures(study))
+    costs = frames.estimates(study, study.measures(frames.MEMORY))
+    bounds = frames.estimates(study, study.measures(frames.LIMITS))
+    against = f"Difference from {study.reference}"
+    return [
+        Section("completion", headline(study), order, panels.completion(study), ends),
+        Section("difference", against, paired, panels.difference(study), frames.differences(study)),
+        Section("share", "Share of each path", parts, panels.share(study), frames.shares(study)),
+        Section("memory", "Receive buffer and reordering", MEMORY_LEDE, panels.memory(study), costs),
+        Section("limits", "Against the limits", LIMITS_LEDE, panels.limits(study), bounds),
+    ]
+
+
+def time_sections(study: Study, timelines: list[Timeline]) -> list[Section]:
+    """What needs timelines; a comparison may come without."""
+    if not timelines:
+        return []
+    rank = {cell[1:]: place for place, cell in enumerate(study.cells())}
+    timelines = sorted(timelines, key=lambda t: rank.get(t.cell[1:], len(rank)))
+    front = study.winners(study.settings[0])
+    first = next((t for t in timelines if front and t.cell[1:] == front[0][0][1:]), timelines[0])
+    runs = offered(timelines)
+    if first not in runs:
+        runs = [first, *runs[:-1]]
+    some = "" if len(runs) == len(timelines) else f" {len(runs)} of {len(timelines)} runs."
+    seed = f" (seed {escape(str(first.seed))})" if first.seed is not None else ""
+    each = f"One run each{seed}, rates stacked. {panels.legend(study.paths)}"
+    lanes = f"What each path carried, and when it lost packets.{some} {TIMELINE_KEY}"
+    steps = frames.timeline_frame(timelines, MULTIPLE_BINS)
+    return [
+        Section("rate", "Rate of each path over time", each, small_multiples(study, timelines), steps),
+        Section("run", "One run, path by path", lanes, chosen_run(study, runs, first)),
+    ]
+
+
+def headline(study: Study) -> str:
+    """The section is called after what it shows first."""
+    columns = [m.column for m in frames.completion_measures(study)]
+    if columns[:2] == ["fct_ms", "goodput_mbps"]:
+        return "Completion time and goodput"
+    return MEASURES[columns[0]].title if len(columns) == 1 else "Delay and goodput"
+
+
+def difference_lede(study: Study, many: bool) -> str:
+    pairs = "mean of the differences seed by seed, so that what the seeds share cancels"
+    spread = "; an interval that meets the line cannot be told apart" if many else "; one seed, so no interval"
+    good = "left" if study.primary.lower_is_better else "right"
+    return f"{study.primary.title}: {pairs}{spread}. Better lies to the {good}."
+
+
+def left_out(study: Study) -> str:
+    shown = len(panels.drawn_settings(study))
+    if shown == len(study.settings):
+        return ""
+    return f" Charts show the first {shown} of {len(study.settings)} settings; the tables show all."

@@ -1,0 +1,119 @@
+"""The timelines of chosen runs: read, thinned to what a page can show, and turned into points."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .study import Cell, is_number
+
+PATH_SERIES = ("mbps", "srtt_ms", "cwnd_kb", "inflight_kb")
+CONNECTION_SERIES = ("receive_buffer_kb", "ooo_kb")
+
+Values = list[float | None]
+
+
+@dataclass
+class Timeline:
+    """One run over time: a value per step for each path and for the connection, and what happened."""
+
+    cell: Cell
+    step_ms: float
+    paths: dict[str, dict[str, Values]]
+    connection: dict[str, Values]
+    events: list[dict[str, Any]] = field(default_factory=list)
+    seed: Any = None
+
+    @property
+    def steps(self) -> int:
+        series = [*self.connection.values(), *(s for path in self.paths.values() for s in path.values())]
+        return max(map(len, series), default=0)
+
+    @property
+    def end_ms(self) -> float:
+        return self.steps * self.step_ms
+
+    def thinned(self, bins: int) -> Timeline:
+        """The same run in at most `bins` steps: rates are averaged, the rest keep their peak."""
+        stride = max(1, math.ceil(self.steps / bins))
+        thin = {
+            name: {key: reduce(values, stride, mean if key == "mbps" else peak) for key, values in path.items()}
+            for name, path in self.paths.items()
+        }
+        connection = {key: reduce(values, stride, peak) for key, values in self.connection.items()}
+        return Timeline(self.cell, self.step_ms * stride, thin, connection, self.events, self.seed)
+
+
+def read_timelines(timelines: dict[Any, dict[str, Any]]) -> list[Timeline]:
+    """Every timeline that names its run and has at least one step."""
+    found = [read_timeline(key, record) for key, record in (timelines or {}).items()]
+    return [timeline for timeline in found if timeline.steps > 0]
+
+
+def read_timeline(key: Any, record: dict[str, Any]) -> Timeline:
+    names = list(key) if isinstance(key, tuple) else re.split(r"\s*[/×|]\s*", str(key))
+    scheduler = str(record.get("scheduler") or names[0])
+    cc = str(record.get("cc") or (names[1] if len(names) > 1 else "default"))
+    cell = Cell(str(record.get("setting") or ""), cc, scheduler)
+    paths = {
+        name: {key: series for key in PATH_SERIES if (series := path_series(record, name, i, key))}
+        for i, name in enumerate(record.get("paths") or [])
+    }
+    connection = {key: clean(record[key]) for key in CONNECTION_SERIES if record.get(key)}
+    events = [event for event in record.get("events") or [] if is_number(event.get("t_ms"))]
+    return Timeline(cell, float(record.get("step_ms") or 100), paths, connection, events, record.get("seed"))
+
+
+def path_series(record: dict[str, Any], name: str, index: int, key: str) -> Values:
+    """A path's series, by name or by place under its key, or in the path's own record."""
+    own = record["paths"][name] if isinstance(record["paths"], dict) else {}
+    series = record.get(key) or {}
+    if isinstance(series, dict):
+        return clean(series.get(name) or own.get(key) or [])
+    return clean(series[index] if index < len(series) else [])
+
+
+def clean(values: Iterable[Any]) -> Values:
+    return [float(value) if is_number(value) else None for value in values]
+
+
+def reduce(values: Values, stride: int, how: Callable[[Sequence[float]], float]) -> Values:
+    """One value per `stride` of them; absent where all are."""
+    groups = ([v for v in values[i : i + stride] if v is not None] for i in range(0, len(values), stride))
+    return [how(group) if group else None for group in groups]
+
+
+def mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
+
+
+def peak(values: Sequence[float]) -> float:
+    return max(values)
+
+
+def top(series: Iterable[Values]) -> float:
+    """The largest value of several series."""
+    return max((value for values in series for value in values if value is not None), default=0.0)
+
+
+def points(values: Values, step_ms: float, end_ms: float, high: float, width: int, height: int) -> str:
+    """SVG points of a line through the middle of each step, `high` at the top edge."""
+    pairs = []
+    for i, value in enumerate(values):
+        if value is not None:
+            x = round(width * min((i + 0.5) * step_ms / end_ms, 1.0))
+            pairs.append(f"{x},{round(height * (1 - min(value / high, 1.0)))}")
+    return " ".join(pairs)
+
+
+def stack(layers: Sequence[Values]) -> list[list[float]]:
+    """Running sums of the layers, from the axis up: the upper edge of each."""
+    length = max(map(len, layers), default=0)
+    edges, below = [], [0.0] * length
+    for layer in layers:
+        below = [b + ((layer[i] if i < len(layer) else 0.0) or 0.0) for i, b in enumerate(below)]
+        edges.append(below)
+    return edges

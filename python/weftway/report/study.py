@@ -1,0 +1,179 @@
+"""The rows of a comparison, indexed the way the figures ask for them.
+
+A *cell* is one scheduler under one controller in one setting; it holds one run per seed.
+A *setting* is what else was varied: the variant columns, and the backend when there are several.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any, NamedTuple, TypeGuard
+
+import polars as pl
+
+from .stats import Estimate, estimate, paired
+from .units import MEASURES, Measure, measure
+
+PER_PATH = re.compile(r"path\.(.+)\.(bytes|share|mean_rate_mbps|retransmissions|srtt_ms)")
+FINISHED = {None, "", "ok", "complete", "completed", "finished", "done"}
+USUAL_REFERENCE = "min-rtt"
+
+
+class Cell(NamedTuple):
+    """The place of a group of runs that differ in their seed only."""
+
+    setting: str
+    cc: str
+    scheduler: str
+
+
+class Study:
+    """All runs of one comparison, with the names, order and reference every figure shares."""
+
+    def __init__(self, rows: pl.DataFrame, scenario: dict[str, Any]) -> None:
+        self.scenario = scenario
+        self.columns = rows.columns
+        self.count = rows.height
+        self._labels = setting_columns(rows, scenario)
+        self._runs: dict[Cell, list[dict[str, Any]]] = defaultdict(list)
+        for run in rows.iter_rows(named=True):
+            self._runs[self._cell(run)].append(with_path_columns(run))
+        self.settings = distinct(cell.setting for cell in self._runs)
+        self.controllers = distinct(cell.cc for cell in self._runs)
+        self.paths = path_names(scenario, self._runs)
+        self.primary = self._primary()
+        names = distinct(cell.scheduler for cell in self._runs)
+        self.registry = list(scenario.get("registry") or sorted(name.split("@")[0] for name in names))
+        self.reference = self._reference(names)
+        self.schedulers = self._ranked(names)
+
+    def _cell(self, run: dict[str, Any]) -> Cell:
+        parts = [f"{name} = {run[name]}" for name in self._labels if run[name] is not None]
+        return Cell(", ".join(parts), str(run.get("cc") or "default"), str(run["scheduler"]))
+
+    def _reference(self, names: list[str]) -> str:
+        asked = self.scenario.get("reference", USUAL_REFERENCE)
+        return asked if asked in names else (names[0] if names else "")
+
+    def _primary(self) -> Measure:
+        """What the workload is about: messages, deadlines, an end, or else the rate."""
+        kind = (self.scenario.get("workload") or {}).get("kind")
+        wanted = ["deadline_miss_rate", "message_p95_ms", "fct_ms", "goodput_mbps"]
+        if kind == "bulk":
+            wanted = ["fct_ms", "goodput_mbps"]
+        elif kind == "duration":
+            wanted = ["goodput_mbps"]
+        missed = any(any(self.values(cell, wanted[0]).values()) for cell in self._runs)
+        named = (name for name in wanted if self.has(name) and (missed or name != "deadline_miss_rate"))
+        return MEASURES[next(named, "goodput_mbps")]
+
+    def _ranked(self, names: list[str]) -> list[str]:
+        """Best first by the primary measure over all cells, so that every figure has one order."""
+        sign = 1 if self.primary.lower_is_better else -1
+        score: dict[str, list[float]] = defaultdict(list)
+        for cell in self._runs:
+            if found := self.estimate(cell, self.primary.column):
+                score[cell.scheduler].append(sign * found.mean)
+        return sorted(names, key=lambda n: math.fsum(score[n]) / len(score[n]) if score[n] else math.inf)
+
+    @property
+    def seeds(self) -> list[Any]:
+        return sorted({run.get("seed") for runs in self._runs.values() for run in runs}, key=str)
+
+    def has(self, column: str) -> bool:
+        """Whether any run has a value there."""
+        return any(is_number(run.get(column)) for runs in self._runs.values() for run in runs)
+
+    def cells(self, setting: str | None = None, cc: str | None = None) -> list[Cell]:
+        """The cells that were run, settings and controllers as they came, schedulers by rank."""
+        return [
+            cell
+            for s in ([setting] if setting is not None else self.settings)
+            for c in ([cc] if cc is not None else self.controllers)
+            for cell in (Cell(s, c, scheduler) for scheduler in self.schedulers)
+            if cell in self._runs
+        ]
+
+    def runs(self, cell: Cell) -> list[dict[str, Any]]:
+        return self._runs.get(cell, [])
+
+    def values(self, cell: Cell, column: str) -> dict[Any, float]:
+        """Value by seed; runs without one are left out."""
+        runs = self.runs(cell)
+        return {run.get("seed"): float(run[column]) for run in runs if is_number(run.get(column))}
+
+    def estimate(self, cell: Cell, column: str) -> Estimate | None:
+        return estimate(self.values(cell, column).values())
+
+    def difference(self, cell: Cell, column: str) -> Estimate | None:
+        """Seed by seed against the reference scheduler in the same setting and controller."""
+        other = cell._replace(scheduler=self.reference)
+        return paired(self.values(cell, column), self.values(other, column))
+
+    def unfinished(self, cell: Cell) -> list[str]:
+        """The verdicts of the runs that did not end as they should."""
+        verdicts = (run.get("verdict") for run in self.runs(cell))
+        return [str(v) for v in verdicts if (v.lower() if isinstance(v, str) else v) not in FINISHED]
+
+    def first(self, column: str) -> list[Any]:
+        """The different values of a provenance column, as they came."""
+        return distinct(run[column] for runs in self._runs.values() for run in runs if run.get(column) is not None)
+
+    def measures(self, columns: Iterable[str]) -> list[Measure]:
+        """Those of `columns` that any run has."""
+        return [measure(column) for column in columns if self.has(column)]
+
+    def winners(self, setting: str, cc: str | None = None) -> list[tuple[Cell, Estimate]]:
+        """Cells by the mean of the primary measure, best first."""
+        found = [(cell, self.estimate(cell, self.primary.column)) for cell in self.cells(setting, cc)]
+        ranked = [(cell, value) for cell, value in found if value is not None]
+        return sorted(ranked, key=lambda pair: pair[1].mean, reverse=not self.primary.lower_is_better)
+
+
+def distinct(values: Iterable[Any]) -> list[Any]:
+    """Each value once, in order of first appearance."""
+    return list(dict.fromkeys(values))
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    """Whether there is a finite number to count with."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def setting_columns(rows: pl.DataFrame, scenario: dict[str, Any]) -> list[str]:
+    """The columns that name a variant, and backend and transport when more than one was run.
+
+    A variant takes each of its values with every scheduler, controller and seed, which tells its
+    column from a dotted measure such as `path.lte.bytes`, whose values differ from run to run.
+    """
+    run = [name for name in ("scheduler", "cc", "seed") if name in rows.columns]
+    variants = rows.height // max(rows.select(run).n_unique(), 1)
+    declared = set(scenario.get("vary") or {}) - {"scheduler", "cc", "seed", "backend", "transport"}
+    dotted = {name for name in rows.columns if "." in name and not PER_PATH.fullmatch(name)}
+    named = [name for name in rows.columns if name in declared | dotted]
+    return [
+        name
+        for name in [*named, *(n for n in ("backend", "transport") if n in rows.columns)]
+        if 1 < rows[name].n_unique() <= variants
+    ]
+
+
+def with_path_columns(run: dict[str, Any]) -> dict[str, Any]:
+    """The run with `path.<name>.<measure>` columns, also where `paths` is a list of records."""
+    records = run.get("paths")
+    if isinstance(records, list):
+        for record in (r for r in records if isinstance(r, dict) and "name" in r):
+            run |= {f"path.{record['name']}.{key}": value for key, value in record.items()}
+    return run
+
+
+def path_names(scenario: dict[str, Any], runs: dict[Cell, list[dict[str, Any]]]) -> list[str]:
+    """The scenario's paths in its order, else those that the rows mention."""
+    declared = scenario.get("path")
+    if isinstance(declared, dict) and declared:
+        return list(declared)
+    columns = distinct(column for group in runs.values() for run in group for column in run)
+    return distinct(match[1] for column in columns if (match := PER_PATH.fullmatch(column)))

@@ -1,0 +1,218 @@
+"""What each path carried: small stacked charts for every run, and lanes for the chosen one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from html import escape
+
+from .axis import Axis, from_zero
+from .charts import mark, panel
+from .palette import Look, look
+from .series import Timeline, Values, points, stack, top
+from .study import Study
+from .units import Unit, unit_for
+
+WIDTH, HEIGHT = 1000, 100
+MULTIPLE_BINS = 48
+POINT_BUDGET = 40_000
+FEW_PATHS = 4
+"""Up to this many, data in flight is drawn under the windows; beyond, the lane would be a thicket."""
+LANE_LIMIT = 200
+"""Lanes of paths on one page, over all runs."""
+MARKS = {"loss": ("loss", 82, HEIGHT), "rto": ("rto", 0, HEIGHT), "pto": ("rto", 0, HEIGHT)}
+
+
+def small_multiples(study: Study, timelines: Sequence[Timeline]) -> str:
+    """The paths' rates stacked over time, one chart per run, all on one pair of axes."""
+    thin = [timeline.thinned(MULTIPLE_BINS) for timeline in timelines]
+    sums = [stack([path.get("mbps", []) for path in t.paths.values()]) for t in thin]
+    high = whole_steps(max((max(edges[-1], default=0.0) for edges in sums if edges), default=0.0))
+    end = max(t.end_ms for t in thin)
+    unit, clock = unit_for("rate", [high.high]), unit_for("time", [end])
+    charts = (multiple(study, t, edges, high, end, unit, clock) for t, edges in zip(thin, sums, strict=True))
+    return f'<div class="panels">{"".join(charts)}</div>'
+
+
+def whole_steps(top: float) -> Axis:
+    """An axis from zero to the first tick at `top` or a hair below, so that its upper edge has a number."""
+    step = from_zero(top, 4).step
+    return Axis(0.0, max(math.ceil(top / step - 0.02), 1) * step, step)
+
+
+def multiple(
+    study: Study, t: Timeline, edges: list[list[float]], high: Axis, end: float, unit: Unit, clock: Unit
+) -> str:
+    """One run: each area reaches down to the axis, and the lower ones are drawn over the upper."""
+    shapes = [points(list(edge), t.step_ms, end, high.high, WIDTH, HEIGHT) for edge in edges]
+    areas = [f'<polygon class="p{Look(i).hue}" points="{grounded(shape)}"/>' for i, shape in enumerate(shapes)]
+    name, cc = t.cell.scheduler, t.cell.cc
+    title = f"{mark(look(name, study.registry))}{escape(name)} <small>{escape(cc)}</small>"
+    labels = y_labels(high, unit, last_only=True)
+    plot = f'<div class="plot small">{canvas("".join(reversed(areas)), high)}{labels}</div>'
+    words = f"{name} under {cc}: rate per path over {clock.value(end)}"
+    body = f'<div role="img" aria-label="{escape(words, quote=True)}">{plot}{time_axis(end, clock, 3)}</div>'
+    return panel(title, body, {"cc": cc})
+
+
+def chosen_run(study: Study, timelines: Sequence[Timeline], first: Timeline) -> str:
+    """A selector and, for each run, its lanes; the page's script shows one at a time."""
+    series = sum(len(t.connection) + sum(map(len, t.paths.values())) for t in timelines)
+    bins = min(max(POINT_BUDGET // max(series, 1), 40), 240)
+    options = "".join(
+        f'<option value="{i}"{" selected" if t is first else ""}>{escape(run_name(t))}</option>'
+        for i, t in enumerate(timelines)
+    )
+    runs = "".join(run_lanes(study, t.thinned(bins), i, t is first) for i, t in enumerate(timelines))
+    return (
+        f'<div class="chooser"><label>Run <select id="run-choice">{options}</select></label>'
+        f'<output id="readout" aria-live="off"></output></div>{runs}'
+    )
+
+
+def offered(timelines: Sequence[Timeline]) -> list[Timeline]:
+    """The runs that the selector offers: the first ones, where all would make the page heavy."""
+    paths = max((len(t.paths) for t in timelines), default=1)
+    return list(timelines[: max(LANE_LIMIT // max(paths, 1), 1)])
+
+
+def run_name(t: Timeline) -> str:
+    return " · ".join(part for part in (t.cell.scheduler, t.cell.cc, t.cell.setting) if part)
+
+
+def run_lanes(study: Study, t: Timeline, index: int, shown: bool) -> str:
+    """One lane per path for its rate, then round-trip times, windows and the receive buffer."""
+    clock = unit_for("time", [t.end_ms])
+    rate = from_zero(top(path.get("mbps", []) for path in t.paths.values()))
+    lanes = [rate_lane(t, name, place, rate) for place, name in enumerate(t.paths)]
+    lanes.append(shared_lane(t, "Smoothed RTT", "time", ["srtt_ms"]))
+    few = len(t.paths) <= FEW_PATHS
+    windows = ("Window, in flight", ["cwnd_kb", "inflight_kb"]) if few else ("Window", ["cwnd_kb"])
+    lanes.append(shared_lane(t, windows[0], "size", windows[1]))
+    lanes.append(buffer_lane(t))
+    words = f"{run_name(t)}, seed {t.seed}" if t.seed is not None else run_name(t)
+    return (
+        f'<div class="lanes" id="run-{index}" data-end="{t.end_ms:g}" tabindex="0" role="group"'
+        f' aria-label="{escape(f"Timeline of {words}. Arrow keys move the reading line.", quote=True)}"'
+        f"{'' if shown else ' hidden'}>{''.join(lanes)}"
+        f'<div class="lane foot"><span></span>{time_axis(t.end_ms, clock, 6)}</div></div>'
+    )
+
+
+def rate_lane(t: Timeline, name: str, place: int, axis: Axis) -> str:
+    unit = unit_for("rate", [axis.high])
+    drawn = outage(t, name) + line(t, t.paths[name].get("mbps", []), axis, name, f"area p{Look(place).hue}")
+    for kind, (css, upper, lower) in MARKS.items():
+        drawn += event_marks(t, name, kind, css, (upper, lower))
+    losses = sum(e.get("kind") == "loss" and e.get("path") == name for e in t.events)
+    note = f"{losses} lost" if losses else "no loss"
+    title = f'<i class="swatch p{Look(place).hue}" aria-hidden="true"></i>{escape(name)}'
+    return lane(title, f"{unit.symbol} · {note}", drawn, axis, unit)
+
+
+def shared_lane(t: Timeline, title: str, kind: str, keys: list[str]) -> str:
+    """All paths in one lane; the second key is drawn thin."""
+    series = [path[key] for path in t.paths.values() for key in keys if key in path]
+    if not series:
+        return ""
+    axis = from_zero(top(series))
+    unit = unit_for(kind, [axis.high])
+    drawn = "".join(
+        line(t, path[key], axis, name, f"trace {'thin' if rank else ''} p{Look(place).hue}", Look(place).dash)
+        for place, (name, path) in enumerate(t.paths.items())
+        for rank, key in enumerate(keys)
+        if key in path
+    )
+    return lane(escape(title), unit.symbol, drawn, axis, unit)
+
+
+def buffer_lane(t: Timeline) -> str:
+    if not t.connection:
+        return ""
+    axis = from_zero(top(t.connection.values()))
+    unit = unit_for("size", [axis.high])
+    looks = {"receive_buffer_kb": ("area neutral", "held"), "ooo_kb": ("trace ooo", "out of order")}
+    drawn = "".join(line(t, values, axis, looks[key][1], looks[key][0]) for key, values in t.connection.items())
+    return lane("Receive buffer", f"{unit.symbol} · line: out of order", drawn, axis, unit)
+
+
+def lane(title: str, note: str, drawn: str, axis: Axis, unit: Unit) -> str:
+    return (
+        f'<div class="lane" data-top="{axis.high * unit.factor:.4g}"><span class="name">{title}<small>{note}</small>'
+        f'<output class="reading-values" aria-live="off"></output></span>'
+        f'<div class="plot">{canvas(drawn, axis)}{y_labels(axis, unit)}</div></div>'
+    )
+
+
+def line(t: Timeline, values: Values, axis: Axis, name: str, css: str, dash: str = "") -> str:
+    """A polyline with its name; the script reads values back off it by the lane's scale."""
+    if not any(value is not None for value in values):
+        return ""
+    shape = points(values, t.step_ms, t.end_ms, axis.high, WIDTH, HEIGHT)
+    if css.startswith("area"):
+        shape = grounded(shape)
+    dashes = f' stroke-dasharray="{dash}"' if dash else ""
+    named = f' data-name="{escape(name, quote=True)}"'
+    return f'<polyline class="{css}"{named}{dashes} points="{shape}"/>'
+
+
+def grounded(shape: str) -> str:
+    """The points with both ends brought down to the axis."""
+    if not shape:
+        return ""
+    return f"{shape.split(',')[0]},{HEIGHT} {shape} {shape.split()[-1].split(',')[0]},{HEIGHT}"
+
+
+def event_marks(t: Timeline, path: str, kind: str, css: str, span: tuple[int, int]) -> str:
+    """A stroke per event; events that fall on one spot share it."""
+    times = (e["t_ms"] for e in t.events if e.get("kind") == kind and e.get("path") == path)
+    spots = 2 * t.steps
+    places = sorted({round(spots * min(ms / t.end_ms, 1.0)) for ms in times})
+    strokes = "".join(f"M{round(WIDTH * place / spots)} {span[0]}V{span[1]}" for place in places)
+    return f'<path class="{css}" d="{strokes}"/>' if strokes else ""
+
+
+def outage(t: Timeline, path: str) -> str:
+    """Shading from each `down` to the next `up` of that path."""
+    shaded, since = "", None
+    for event in sorted((e for e in t.events if e.get("path") == path), key=lambda e: e["t_ms"]):
+        if event.get("kind") == "down" and since is None:
+            since = event["t_ms"]
+        elif event.get("kind") == "up" and since is not None:
+            shaded += shade(since, event["t_ms"], t.end_ms)
+            since = None
+    return shaded + (shade(since, t.end_ms, t.end_ms) if since is not None else "")
+
+
+def shade(start: float, end: float, whole: float) -> str:
+    left, right = (round(WIDTH * min(ms / whole, 1.0)) for ms in (start, end))
+    return f'<rect class="down" x="{left}" y="0" width="{right - left}" height="{HEIGHT}"/>'
+
+
+def canvas(drawn: str, axis: Axis) -> str:
+    grid = "".join(f"M0 {round(HEIGHT * (1 - axis.at(tick)))}H{WIDTH}" for tick in axis.ticks)
+    return (
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none" aria-hidden="true">'
+        f'<path class="grid" d="{grid}"/>{drawn}</svg>'
+    )
+
+
+def y_labels(axis: Axis, unit: Unit, last_only: bool = False) -> str:
+    labels = [(at, text) for at, text in axis.labels(unit) if at > 0]
+    if last_only:
+        labels = [(at, text + unit.suffix) for at, text in labels[-1:]]
+    css = "y over" if last_only else "y"
+    return "".join(f'<i class="{css}" style="bottom:{100 * at:.1f}%">{text}</i>' for at, text in labels)
+
+
+def time_axis(end: float, clock: Unit, intervals: int) -> str:
+    """Ticks of time from zero to the end; the last one says the unit."""
+    scale = Axis(0.0, end, from_zero(end, intervals).step)
+    labels = scale.labels(clock)
+    labels[-1] = (labels[-1][0], labels[-1][1] + clock.suffix)
+    marks = "".join(f'<i class="{time_edge(at)}" style="left:{100 * at:.1f}%">{text}</i>' for at, text in labels)
+    return f'<span class="ticks time">{marks}</span>'
+
+
+def time_edge(at: float) -> str:
+    return "from-left" if at < 0.03 else "from-right" if at > 0.95 else "centred"

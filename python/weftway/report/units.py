@@ -1,0 +1,112 @@
+"""Measures of a run and how their numbers are written: scaled once per figure, three digits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from .stats import Estimate
+
+SCALES = {
+    "time": [(1000.0, 1e-3, "s"), (0.0, 1.0, "ms")],
+    "rate": [(1000.0, 1e-3, "Gbit/s"), (1.0, 1.0, "Mbit/s"), (0.0, 1e3, "kbit/s")],
+    "size": [(1000.0, 1e-3, "MB"), (0.0, 1.0, "kB")],
+    "share": [(0.0, 100.0, "%")],
+    "count": [(0.0, 1.0, "")],
+    "ratio": [(0.0, 1.0, "")],
+}
+"""Per kind: (from this largest value on, factor, symbol). Input is ms, Mbit/s, kB or a plain number."""
+
+THIN_SPACE = "\u202f"
+MINUS = "\u2212"
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A column of the rows: what it is called, what it counts, and which way is good."""
+
+    column: str
+    title: str
+    kind: str
+    lower_is_better: bool | None
+
+
+MEASURES = {
+    measure.column: measure
+    for measure in (
+        Measure("fct_ms", "Completion time", "time", True),
+        Measure("goodput_mbps", "Goodput", "rate", False),
+        Measure("message_p50_ms", "Median delay", "time", True),
+        Measure("message_p95_ms", "95th-percentile delay", "time", True),
+        Measure("message_p99_ms", "99th-percentile delay", "time", True),
+        Measure("deadline_miss_rate", "Deadlines missed", "share", True),
+        Measure("aggregation_benefit", "Aggregation benefit", "ratio", False),
+        Measure("efficiency", "Efficiency", "share", False),
+        Measure("receive_buffer_max_kb", "Receive buffer, peak", "size", True),
+        Measure("receive_buffer_mean_kb", "Receive buffer, mean", "size", True),
+        Measure("ooo_share", "Packets out of order", "share", True),
+        Measure("ooo_packets", "Packets out of order", "count", True),
+        Measure("reorder_delay_ms", "Reordering delay", "time", True),
+        Measure("retransmission_rate", "Retransmitted", "share", True),
+        Measure("retransmissions", "Retransmissions", "count", True),
+        Measure("reinjections", "Reinjections", "count", None),
+        Measure("duplicates", "Duplicates", "count", None),
+        Measure("waits", "Waits", "count", None),
+        Measure("faults", "Faults", "count", True),
+        Measure("jain", "Jain's index", "ratio", False),
+    )
+}
+
+
+def measure(column: str) -> Measure:
+    """The measure of that column; an unknown one is shown under its own name, as it is."""
+    return MEASURES.get(column) or Measure(column, column, "ratio", None)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """How one figure writes its numbers: value × factor, `digits` after the point, then the symbol."""
+
+    factor: float
+    symbol: str
+    digits: int
+
+    def number(self, value: float, digits: int | None = None) -> str:
+        """The number alone, with a true minus and thin spaces between thousands."""
+        text = f"{abs(value) * self.factor:,.{self.digits if digits is None else digits}f}"
+        negative = value < 0 and any(digit in "123456789" for digit in text)
+        return (MINUS if negative else "") + text.replace(",", THIN_SPACE)
+
+    def value(self, value: float) -> str:
+        """The number with its unit."""
+        return self.number(value) + self.suffix
+
+    def signed(self, value: float) -> str:
+        """The number with its sign and unit, for differences."""
+        text = self.number(value)
+        zero = not any(digit in "123456789" for digit in text)
+        return (text if value < 0 or zero else "+" + text) + self.suffix
+
+    def estimate(self, estimate: Estimate, signed: bool = False) -> str:
+        """Mean ± half interval, with its unit; the mean alone when there was one run."""
+        if estimate.half is None:
+            return self.signed(estimate.mean) if signed else self.value(estimate.mean)
+        mean = self.number(estimate.mean)
+        sign = "+" if signed and estimate.mean > 0 and mean.strip("0.") else ""
+        return f"{sign}{mean}\u00a0±\u00a0{self.number(estimate.half)}{self.suffix}"
+
+    @property
+    def suffix(self) -> str:
+        return f"{THIN_SPACE}{self.symbol}" if self.symbol else ""
+
+
+def unit_for(kind: str, values: Iterable[float]) -> Unit:
+    """The unit in which the largest of `values` has three significant digits."""
+    top = max((abs(value) for value in values), default=0.0)
+    factor, symbol = next((f, s) for least, f, s in SCALES[kind] if top >= least)
+    if kind == "ratio":
+        return Unit(factor, symbol, 2)
+    scaled = top * factor
+    digits = 2 - math.floor(math.log10(scaled)) if scaled > 0 else 0
+    return Unit(factor, symbol, min(max(digits, 0), 1 if kind == "count" else 2))

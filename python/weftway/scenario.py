@@ -1,0 +1,45 @@
+"""Scenario files: finding and reading them."""
+
+import os
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from weftway import _native
+from weftway._native import Scenario
+
+HOME = Path(__file__).resolve().parents[2]
+"""The source tree, which holds the scenarios and experiments."""
+
+
+def load(scenario: Scenario | str | os.PathLike[str], sets: Iterable[str] = ()) -> Scenario:
+    """The scenario in a file, with some of its keys set."""
+    if isinstance(scenario, Scenario):
+        return scenario
+    return Scenario.load(os.fspath(scenario), list(sets))
+
+
+def locate(name: str) -> str:
+    """The scenario file that `name` means: a path from here or from the source tree, or one of ours."""
+    if not Path(name).exists():
+        for candidate in (HOME / name, HOME / "scenarios" / f"{name}.toml"):
+            if candidate.is_file():
+                here = Path.cwd()
+                return str(candidate.relative_to(here) if candidate.is_relative_to(here) else candidate)
+    return name
+
+
+def document(scenario: Scenario) -> dict[str, Any]:
+    """The file's keys as they stand there, and what a reader of the results needs besides."""
+    registry = [entry["name"] for entry in _native.schedulers()]
+    return {**tomllib.loads(scenario.text), "title": scenario.title, "file": scenario.path, "registry": registry}
+
+
+def listed(kind: str, pattern: str) -> list[dict[str, Any]]:
+    """The scenario files of the source tree that match, by name, with their titles."""
+    found = []
+    for file in sorted(HOME.glob(pattern)):
+        title = tomllib.loads(file.read_text()).get("title", "")
+        found.append({"kind": kind, "name": str(file.relative_to(HOME)), "summary": title})
+    return found

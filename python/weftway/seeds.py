@@ -1,0 +1,34 @@
+"""Seeds as people write them: `0..30` (half-open), `7`, a range, a list."""
+
+from collections.abc import Iterable
+
+from weftway._native import ScenarioError
+
+Seeds = str | int | Iterable[int] | None
+
+
+def parse(seeds: str | int | Iterable[int]) -> list[int]:
+    """The seeds in the order given, each once.
+
+    >>> parse("2..5"), parse("7"), parse(range(2))
+    ([2, 3, 4], [7], [0, 1])
+    """
+    if isinstance(seeds, str):
+        found = _span(seeds)
+    elif isinstance(seeds, int):
+        found = [seeds]
+    else:
+        found = list(seeds)
+    if not found:
+        raise ScenarioError(f"seeds `{seeds}`: no seed in it; `a..b` leaves b out")
+    if min(found) < 0 or max(found) >= 2**64:
+        raise ScenarioError(f"seeds `{seeds}`: a seed is a number from 0 to 2^64 - 1")
+    return list(dict.fromkeys(found))
+
+
+def _span(text: str) -> list[int]:
+    first, dots, end = text.partition("..")
+    try:
+        return list(range(int(first), int(end))) if dots else [int(first)]
+    except ValueError:
+        raise ScenarioError(f"seeds `{text}`: expected a range `a..b`, which leaves b out, or one number") from None

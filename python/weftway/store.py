@@ -1,0 +1,87 @@
+"""The folder of `--out`: finished rows are kept as they come, so that an interrupted comparison goes on.
+
+`parts/` holds them while a comparison runs, and `rows.parquet` when it is complete. Every file is
+written beside its place and then renamed into it: none is ever seen half-written.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+Row = dict[str, Any]
+
+
+def table(rows: Iterable[Row]) -> pl.DataFrame:
+    """Rows as a frame; a column's type follows from all of its values."""
+    return pl.DataFrame(list(rows), infer_schema_length=None)
+
+
+@contextmanager
+def whole(file: Path) -> Iterator[Path]:
+    """A place to write what `file` will be: it gets there when all went well."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    half = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        yield half
+        half.replace(file)
+    finally:
+        half.unlink(missing_ok=True)
+
+
+def write_parquet(frame: pl.DataFrame, file: Path) -> None:
+    """Writes `frame` to `file`, whole or not at all."""
+    with whole(file) as half:
+        frame.write_parquet(half)
+
+
+class Store:
+    """Finished rows under a folder, by the keys of their jobs."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._parts = folder / "parts"
+        self._waiting: dict[str, Row] = {}
+
+    def recall(self) -> dict[str, Row]:
+        """Every row that was kept, by key."""
+        kept = self._from_table()
+        for file in sorted(self._parts.glob("*.parquet")):
+            part = pl.read_parquet(file)
+            kept.update(zip(part["key"], map(json.loads, part["row"]), strict=True))
+        return kept
+
+    def _from_table(self) -> dict[str, Row]:
+        file = self._folder / "rows.parquet"
+        if not file.exists():
+            return {}
+        rows = pl.read_parquet(file).to_dicts()
+        return {row["key"]: row for row in rows}
+
+    def keep(self, key: str, row: Row) -> None:
+        """Takes one finished row; `flush` makes it last."""
+        self._waiting[key] = row
+
+    def flush(self) -> None:
+        """Writes what was kept since the last time, as one more part."""
+        if not self._waiting:
+            return
+        # Text keeps a row as it is: a part may hold only nulls where the next holds numbers.
+        part = pl.DataFrame({"key": list(self._waiting), "row": [json.dumps(row) for row in self._waiting.values()]})
+        numbers = [int(file.stem) for file in self._parts.glob("[0-9]*.parquet")]
+        write_parquet(part, self._parts / f"{max(numbers, default=0) + 1:06}.parquet")
+        self._waiting.clear()
+
+    def finish(self, rows: Iterable[Row]) -> pl.DataFrame:
+        """Writes the table of a complete comparison and drops the parts."""
+        frame = table(rows)
+        write_parquet(frame, self._folder / "rows.parquet")
+        for file in self._parts.glob("*.parquet"):
+            file.unlink()
+        if self._parts.exists():
+            self._parts.rmdir()
+        return frame

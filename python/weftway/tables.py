@@ -1,0 +1,156 @@
+"""The tables that the command prints."""
+
+from dataclasses import replace
+from typing import Any
+
+import polars as pl
+from rich.table import Table
+from rich.text import Text
+
+from weftway.metrics import SHOWN
+from weftway.report.published import Claim, claims, ours
+from weftway.report.study import Cell, Study
+from weftway.report.units import Measure, Unit, unit_for
+
+NOTHING = "–"
+
+HEADS = {
+    "fct_ms": "completion",
+    "goodput_mbps": "goodput",
+    "aggregation_benefit": "benefit",
+    "efficiency": "efficiency",
+    "ooo_packets": "reordered",
+    "retransmissions": "resent",
+}
+"""Short enough for a terminal of 80 columns; the report has the full names."""
+
+
+def comparison(rows: pl.DataFrame, scenario: dict[str, Any]) -> list[Table]:
+    """One table per setting: a line per scheduler and controller, best first, the best in green.
+    Where the scenario has published numbers, they follow beside ours."""
+    study = Study(rows, scenario)
+    found = [claim for claim in claims(study) if claim.measure]
+    return [*(_setting(study, setting) for setting in study.settings), *([_published(study, found)] if found else [])]
+
+
+def _setting(study: Study, setting: str) -> Table:
+    columns = _columns(study)
+    units = {measure: _unit(study, setting, measure) for measure in columns}
+    best = {measure: _best(study, setting, measure) for measure in columns}
+    several = len(study.controllers) > 1
+    table = _plain_table(_title(study, setting, several))
+    for name in ("scheduler", *(["cc"] if several else [])):
+        table.add_column(name, no_wrap=True)
+    for measure in columns:
+        head = HEADS.get(measure.column, measure.title)
+        table.add_column(f"{head}\n{units[measure].symbol}", justify="right", no_wrap=True)
+    for cell in (cell for cc in study.controllers for cell in study.cells(setting, cc)):
+        values = [_value(study, cell, measure, units[measure], cell in best[measure]) for measure in columns]
+        table.add_row(cell.scheduler + _unfinished(study, cell), *([cell.cc] if several else []), *values)
+    return table
+
+
+def _title(study: Study, setting: str, several: bool) -> str:
+    runs = {len(study.runs(cell)) for cell in study.cells(setting)}
+    count = f"{runs.pop()} runs each" if len(runs) == 1 else f"{min(runs)} to {max(runs)} runs each"
+    count = "one run each" if count == "1 runs each" else f"mean ± 95 % interval of {count}"
+    return ", ".join([*([setting] if setting else []), *([] if several else study.controllers), count])
+
+
+def _columns(study: Study) -> list[Measure]:
+    """The measure that the workload is about, then those that every comparison shows."""
+    found = study.measures([study.primary.column, *SHOWN])
+    return list(dict.fromkeys(found))
+
+
+def _unit(study: Study, setting: str, measure: Measure) -> Unit:
+    means = [study.estimate(cell, measure.column) for cell in study.cells(setting)]
+    return unit_for(measure.kind, [mean.mean for mean in means if mean])
+
+
+def _best(study: Study, setting: str, measure: Measure) -> set[Cell]:
+    """The cells with the best mean, if the measure has a good side and there is a choice."""
+    found = {cell: mean.mean for cell in study.cells(setting) if (mean := study.estimate(cell, measure.column))}
+    if measure.lower_is_better is None or len(set(found.values())) < 2:
+        return set()
+    top = min(found.values()) if measure.lower_is_better else max(found.values())
+    return {cell for cell, mean in found.items() if mean == top}
+
+
+def _value(study: Study, cell: Cell, measure: Measure, unit: Unit, best: bool) -> Text:
+    mean = study.estimate(cell, measure.column)
+    bare = replace(unit, symbol="")
+    text = bare.estimate(mean) if mean else NOTHING
+    return Text(text, style="bold green" if best else "")
+
+
+def _unfinished(study: Study, cell: Cell) -> str:
+    bad = len(study.unfinished(cell))
+    return f" ({bad} unfinished)" if bad else ""
+
+
+def _published(study: Study, found: list[Claim]) -> Table:
+    table = _plain_table("published, and ours")
+    table.add_column("", no_wrap=True)
+    table.add_column("measure", no_wrap=True)
+    for head in ("published", "ours", "ratio"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for claim in found:
+        mine = ours(study, claim)
+        assert claim.measure is not None, "the caller left out claims of no measure"
+        unit = unit_for(claim.measure.kind, [claim.value])
+        ratio = f"{mine.mean / claim.value:.2f}" if mine and claim.value else NOTHING
+        measure = HEADS.get(claim.measure.column, claim.measure.title)
+        table.add_row(claim.label, measure, unit.value(claim.value), unit.estimate(mine) if mine else NOTHING, ratio)
+    return table
+
+
+def single(row: dict[str, Any]) -> Table:
+    """One run, a line per value."""
+    table = _plain_table(None, show_header=False)
+    for name, value in row.items():
+        if not isinstance(value, (list, dict)):
+            table.add_row(name, _plain(value))
+    for path in row.get("paths") or []:
+        numbers = ", ".join(f"{name} {_plain(value)}" for name, value in path.items() if name != "name")
+        table.add_row(f"path {path['name']}", numbers)
+    return table
+
+
+def _plain(value: Any) -> str:
+    if value is None:
+        return NOTHING
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def registry(schedulers: list[dict[str, Any]], controllers: list[dict[str, Any]]) -> list[Table]:
+    """What can be compared, a line per entry and one per switch."""
+    return [_entries("schedulers", schedulers), _entries("congestion controllers", controllers)]
+
+
+def _plain_table(title: str | None, show_header: bool = True) -> Table:
+    return Table(
+        title=title, title_justify="left", title_style="bold", box=None, show_header=show_header, pad_edge=False
+    )
+
+
+def _entries(title: str, entries: list[dict[str, Any]]) -> Table:
+    table = _plain_table(title, show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for entry in entries:
+        table.add_row(f"  {entry['name']}", entry["summary"])
+        for param in entry["params"]:
+            switch = f":{param['name']}={param['default']}"
+            table.add_row("", Text(f"{switch}  {param['values']}", style="dim"))
+    return table
+
+
+def files(title: str, found: list[dict[str, Any]]) -> Table:
+    """Scenario files with their titles."""
+    table = _plain_table(title, show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    for one in found:
+        table.add_row(f"  {one['name']}", one["summary"])
+    return table

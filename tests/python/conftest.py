@@ -1,0 +1,52 @@
+"""What the tests of the package share: a small scenario, and the command as a person runs it."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+SMALL = """\
+title = "Two small paths"
+transport = "mptcp"
+scheduler = ["min-rtt", "round-robin"]
+cc = "newreno"
+seeds = "0..2"
+
+[path.wifi]
+rate = "10 Mbit/s"
+delay = "10 ms"
+loss = "1 %"
+queue = "50 packets"
+
+[path.lte]
+rate = "5 Mbit/s"
+delay = "30 ms"
+queue = "50 packets"
+
+[workload]
+kind = "bulk"
+bytes = "300 kB"
+"""
+
+Weft = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """A scenario whose runs take a moment."""
+    file = tmp_path / "small.toml"
+    file.write_text(SMALL)
+    return file
+
+
+@pytest.fixture
+def weft(tmp_path: Path) -> Weft:
+    """The command, in a folder of its own."""
+
+    def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "weftway", *map(str, words)]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+
+    return run

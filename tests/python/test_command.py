@@ -1,0 +1,145 @@
+"""The command: what it prints where, and its exit status."""
+
+import json
+import shlex
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from conftest import Weft
+
+PROMISED = {
+    "scheduler",
+    "cc",
+    "seed",
+    "backend",
+    "fct_ms",
+    "goodput_mbps",
+    "aggregation_benefit",
+    "efficiency",
+    "ooo_packets",
+    "retransmissions",
+}
+
+
+def test_json_is_one_array_with_a_row_per_scheduler_controller_and_seed(weft: Weft, small: Path) -> None:
+    done = weft("compare", small, "--scheduler", "min-rtt,ecf", "--cc", "newreno,cubic", "--seeds", "3..6", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = json.loads(done.stdout)
+    runs = [(row["scheduler"], row["cc"], row["seed"]) for row in rows]
+    assert runs == [(s, c, n) for c in ("newreno", "cubic") for s in ("min-rtt", "ecf") for n in (3, 4, 5)]
+    assert all(row.keys() >= PROMISED for row in rows)
+
+
+def test_the_number_of_threads_changes_no_byte(weft: Weft, small: Path) -> None:
+    one, two = (weft("compare", small, "--scheduler", "all", "--json", "--jobs", jobs) for jobs in ("1", "2"))
+    assert one.returncode == 0
+    assert one.stdout == two.stdout
+
+
+def test_a_row_tells_the_command_that_repeats_it(weft: Weft, small: Path) -> None:
+    setting = "path.lte.loss=2 %"
+    row = json.loads(weft("compare", small, "--seeds", "1", "--set", setting, "--json").stdout)[-1]
+    weft_, *words = shlex.split(row["command"])
+    again = json.loads(weft(*words, "--json").stdout)
+    assert weft_ == "weft"
+    assert again == [row]
+
+
+def test_names_are_what_people_type(weft: Weft, small: Path) -> None:
+    done = weft("compare", small, "--scheduler", "MinRTT,DEFAULT,rr", "--cc", "CUBIC", "--seeds", "0", "--json")
+    rows = json.loads(done.stdout)
+    assert [(row["scheduler"], row["cc"]) for row in rows] == [("min-rtt", "cubic"), ("round-robin", "cubic")]
+
+
+def test_tables_go_to_standard_output_and_files_to_the_folder(weft: Weft, small: Path, tmp_path: Path) -> None:
+    done = weft("compare", small, "--out", "out")
+    assert done.returncode == 0
+    assert all(word in done.stdout for word in ("min-rtt", "round-robin", "newreno", "±", "completion"))
+    assert pl.read_parquet(tmp_path / "out/rows.parquet").height == 4
+    assert (tmp_path / "out/report.html").read_text().startswith("<!doctype html>")
+
+
+def test_figures_on_request(weft: Weft, small: Path, tmp_path: Path) -> None:
+    done = weft("compare", small, "--out", "out", "--figures", "svg,csv")
+    assert done.returncode == 0, done.stderr
+    names = {file.name for file in (tmp_path / "out/figures").iterdir()}
+    assert names >= {"fct_ms.svg", "fct_ms.csv", "rate.svg", "rate.csv"}
+
+
+def test_what_is_finished_is_not_run_again(weft: Weft, small: Path, tmp_path: Path) -> None:
+    first = json.loads(weft("compare", small, "--seeds", "0..2", "--out", "out", "--json").stdout)
+    table = tmp_path / "out/rows.parquet"
+    frame = pl.read_parquet(table)
+    # A number that no run gives shows whether it was taken from the table.
+    frame.with_columns(pl.lit(1.25).alias("fct_ms")).write_parquet(table)
+    second = json.loads(weft("compare", small, "--seeds", "0..3", "--out", "out", "--json").stdout)
+    assert [row["fct_ms"] == 1.25 for row in second] == [True, True, False] * 2
+    assert [row["seed"] for row in first] == [0, 1] * 2
+
+
+def test_one_run(weft: Weft, small: Path) -> None:
+    done = weft("run", small, "--scheduler", "ecf", "--seed", "5")
+    assert done.returncode == 0
+    assert "ecf@1" in done.stdout
+
+
+def test_events_are_a_line_each_and_the_row_is_the_same(weft: Weft, small: Path, tmp_path: Path) -> None:
+    plain = weft("run", small, "--json")
+    noted = weft("run", small, "--events", "events.txt", "--qlog", "qlog", "--json")
+    assert noted.returncode == 0
+    assert noted.stdout == plain.stdout
+    assert len((tmp_path / "events.txt").read_text().splitlines()) > 200
+    assert list((tmp_path / "qlog").iterdir())
+
+
+def test_the_list_has_every_kind(weft: Weft) -> None:
+    entries = json.loads(weft("list", "--json").stdout)
+    kinds = {entry["kind"] for entry in entries}
+    assert kinds >= {"scheduler", "controller", "backend"}
+    assert "min-rtt" in weft("list").stdout
+
+
+BAD = {
+    "an unknown scheduler": (["--scheduler", "min-rt"], "did you mean `min-rtt`?"),
+    "an unknown controller": (["--cc", "cubik"], "did you mean `cubic`?"),
+    "an unknown switch": (["--scheduler", "ecf:beat=1"], "did you mean `beta`?"),
+    "an unknown backend": (["--backend", "moon"], "unknown backend `moon`"),
+    "seeds of nothing": (["--seeds", "3..3"], "no seed in it"),
+    "an unknown key": (["--set", "path.lte.lozz=2%"], "loss"),
+    "a wrong unit": (["--set", "path.lte.rate=5 apples"], "5 apples"),
+    "figures of no kind": (["--figures", "bmp", "--out", "out"], "svg, pdf, csv"),
+    "figures without a folder": (["--figures", "svg"], "--out"),
+    "no threads": (["--jobs", "0"], "--jobs"),
+}
+
+
+@pytest.mark.parametrize(("words", "hint"), BAD.values(), ids=BAD)
+def test_bad_input_is_one_message_and_status_2(weft: Weft, small: Path, words: list[str], hint: str) -> None:
+    done = weft("compare", small, *words, "--json")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert hint in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("text", ["", "title = ", "[path.a]\nrate = '1 Mbit/s'\n", "\x00", "[workload]\nkind = 'bulk'"])
+def test_a_file_that_is_no_scenario_is_refused_with_its_name(weft: Weft, tmp_path: Path, text: str) -> None:
+    (tmp_path / "bad.toml").write_text(text)
+    done = weft("compare", "bad.toml")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "bad.toml" in done.stderr
+
+
+def test_a_missing_file_is_refused(weft: Weft) -> None:
+    done = weft("compare", "nowhere.toml")
+    assert done.returncode == 2
+    assert "nowhere.toml" in done.stderr
+
+
+def test_a_folder_that_cannot_be_written_is_told(weft: Weft, small: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("a file")
+    done = weft("compare", small, "--out", "out")
+    assert done.returncode == 2
+    assert "out" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,46 @@
+"""The documentation is true: what it says to type works, prints what is shown, and its links lead somewhere."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import weftway
+from pages import fences, pages, played, runnable
+from weftway import reference
+from weftway.scenario import HOME
+
+LINK = re.compile(r"\[[^]]*\]\((?P<to>[^)#:\s]+)(?:#[^)]*)?\)|(?:src|srcset)=\"(?P<image>[^\":]+)\"")
+
+
+@pytest.mark.parametrize("page", runnable(), ids=lambda page: str(page.relative_to(HOME)))
+def test_a_page_can_be_followed(page: Path, tmp_path: Path) -> None:
+    for fence, printed, shown in played(page, tmp_path):
+        if shown:
+            assert printed == shown.text, f"{fence.text}prints something else; python tests/python/pages.py renews it"
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(HOME)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for match in LINK.finditer(page.read_text()):
+        target = page.parent / (match["to"] or match["image"])
+        assert target.exists(), f"{page.relative_to(HOME)} links to {match.group()}"
+
+
+def test_the_scenario_in_the_readme_is_the_one_that_it_runs() -> None:
+    shown = [fence.text for fence in fences((HOME / "README.md").read_text()) if fence.kind == "toml"]
+    assert shown == [(HOME / "scenarios/wifi-lte.toml").read_text()]
+
+
+def test_reference_pages_are_those_of_the_registries() -> None:
+    for name, text in reference.pages().items():
+        assert (HOME / "docs/reference" / name).read_text() == text, "python -m weftway.reference renews it"
+
+
+def test_the_glossary_defines_every_column_once(small: Path) -> None:
+    row = weftway.run(small, scheduler="min-rtt", seed=0)
+    glossary = (HOME / "docs/glossary.md").read_text()
+    defined = re.findall(r"^\| `([\w.]+)`", glossary, re.MULTILINE)
+    assert len(defined) == len(set(defined))
+    columns = {re.sub(r"^path\.\w+\.", "path.NAME.", name) for name in row}
+    assert columns == set(defined)

@@ -1,0 +1,39 @@
+"""The examples run as their comments say."""
+
+import json
+import shutil
+import subprocess
+
+import pytest
+
+from conftest import Weft
+from weftway.scenario import HOME
+
+CARGO = shutil.which("cargo")
+
+
+@pytest.mark.skipif(CARGO is None, reason="cargo is not installed")
+def test_a_crate_outside_the_tree_is_a_scheduler(weft: Weft) -> None:
+    crate = HOME / "examples/my-scheduler/Cargo.toml"
+    words = ["run", "--quiet", "--release", "--locked", "--manifest-path", crate, "--target-dir", HOME / "target"]
+    done = subprocess.run([str(CARGO), *words], cwd=HOME, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    times = {name: float(ms) for name, ms, *_ in map(str.split, done.stdout.splitlines())}
+    assert times.keys() == {"calm", "min-rtt"}
+    # It holds back where min-RTT sends: its completion time cannot be the same.
+    assert times["calm"] != times["min-rtt"]
+    told = weft("run", "wifi-lte", "--scheduler", "min-rtt", "--cc", "cubic", "--seed", "0", "--json").stdout
+    assert json.loads(told)[0]["fct_ms"] == times["min-rtt"]
+
+
+def test_ten_lines_of_python_take_part(weft: Weft) -> None:
+    rule = f"{HOME / 'examples/my_rules.py'}:Patient"
+    done = weft("compare", "wifi-lte", "--scheduler", f"{rule},min-rtt", "--seeds", "0..2", "--json")
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)
+    assert [(row["scheduler"], row["verdict"], row["faults"]) for row in rows] == [
+        (name, "finished", 0) for name in (rule, rule, "min-rtt", "min-rtt")
+    ]
+    # LTE's round trip is more than twice Wi-Fi's, so the patient rule leaves most of it alone.
+    shares = {row["scheduler"]: row["path.lte.share"] for row in rows}
+    assert shares[rule] < shares["min-rtt"]

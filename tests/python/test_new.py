@@ -1,0 +1,44 @@
+"""`weft new scheduler`: what it writes compiles, passes its vectors, and is in the registry."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from weftway import ScenarioError, new
+from weftway.scenario import HOME
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A copy of what a scheduler is built from."""
+    for name in ("Cargo.toml", "Cargo.lock", "crates", "vectors"):
+        source = HOME / name
+        (shutil.copytree if source.is_dir() else shutil.copy)(source, tmp_path / name)
+    return tmp_path
+
+
+def test_the_result_compiles_and_passes(tree: Path) -> None:
+    lines = new.scheduler("two-thirds", tree)
+    assert len(lines) == 4
+    target = os.environ.get("CARGO_TARGET_DIR", str(HOME / "target"))
+    done = subprocess.run(
+        ["cargo", "test", "--offline", "--quiet", "--package", "weftway-sched"],
+        cwd=tree,
+        env={**os.environ, "CARGO_TARGET_DIR": target},
+        capture_output=True,
+        text=True,
+        timeout=540,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "name", ["", "Two", "two_thirds", "2-thirds", "-two", "two--thirds", "../two", "min-rtt", "rr"]
+)
+def test_a_name_that_cannot_be_is_refused_and_nothing_is_written(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ScenarioError):
+        new.scheduler(name, tmp_path)
+    assert not list(tmp_path.iterdir())

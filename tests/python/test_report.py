@@ -1,0 +1,312 @@
+"""The report: what it says is right, and the page holds together whatever the comparison was."""
+
+import base64
+import io
+import math
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import report_data as data
+from weftway import report
+from weftway.report.axis import axis
+from weftway.report.frames import path_shares
+from weftway.report.palette import look
+from weftway.report.published import claims, ours
+from weftway.report.series import read_timelines
+from weftway.report.stats import estimate, paired, t_quantile
+from weftway.report.study import Cell, Study
+from weftway.report.units import unit_for
+from weftway.report.words import remarks, verdict
+
+VOID = {"meta", "br", "img", "input", "link", "hr"}
+SIZE_LIMIT = 1_500_000
+
+
+class Balance(HTMLParser):
+    """Every element that opens closes, in order, and no id is given twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in VOID:
+            self.open.append(tag)
+        self.ids += [value or "" for name, value in attrs if name == "id"]
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        pass
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open, f"</{tag}> closes nothing"
+        assert self.open.pop() == tag
+
+
+def check(page: str) -> None:
+    """What holds for every page."""
+    parser = Balance()
+    parser.feed(page)
+    assert not parser.open
+    assert len(parser.ids) == len(set(parser.ids))
+    assert not re.search(r"""(src|href)\s*=\s*["']?(https?:|//|file:)""", page), "the page fetches something"
+    assert not re.search(r"@import|url\(|<link|<iframe", page)
+    text = page.encode()
+    assert len(text) < SIZE_LIMIT
+    assert not re.search(r"\bnan\b|\binf\b|>None<|\$\{?title", page)
+
+
+def simple(values: dict[str, list[float]], **columns: list[float]) -> pl.DataFrame:
+    """Rows with a completion time per scheduler and seed; other columns likewise, in the same order."""
+    rows: list[dict[str, Any]] = [
+        {"scheduler": name, "cc": "cubic", "seed": seed, "fct_ms": fct}
+        for name, times in values.items()
+        for seed, fct in enumerate(times)
+    ]
+    frame = pl.DataFrame(rows)
+    return frame.with_columns(pl.Series(name, column) for name, column in columns.items())
+
+
+CASES = {
+    "usual": (data.rows(4, 2, 10), data.timelines(data.rows(4, 2, 1)), data.scenario()),
+    "one seed": (data.rows(4, 1, 1), {}, data.scenario()),
+    "one scheduler, one path": (data.rows(1, 1, 3, 1), data.timelines(data.rows(1, 1, 1), 1), data.scenario(1)),
+    "everything": (data.rows(13, 4, 30, 8), data.timelines(data.rows(13, 4, 1), 8), data.scenario(8)),
+    "variants": (data.rows(3, 2, 4, loss=["0 %", "1 %", "2 %"]), {}, data.scenario(vary={"path.lte.loss": []})),
+    "many variants": (data.rows(13, 4, 2, loss=[f"{i} %" for i in range(12)]), {}, data.scenario()),
+    "no scenario": (data.rows(2, 1, 2), {}, {}),
+    "bare rows": (simple({"ecf": [6000.0]}), {}, {}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_pages_hold_together(case: str, tmp_path: Path) -> None:
+    rows, timelines, scenario = CASES[case]
+    file = tmp_path / "report.html"
+    report.write(file, rows, timelines, scenario)
+    page = file.read_text(encoding="utf-8")
+    check(page)
+    for name in rows["scheduler"].unique():
+        assert name in page
+    assert page == report.render(rows, timelines, scenario), "the same rows give the same bytes"
+
+
+def test_no_row_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one row"):
+        report.render(data.rows().clear(), {}, {})
+
+
+def test_nulls_and_endless_workloads() -> None:
+    rows = data.rows(3, 2, 10).with_columns(
+        fct_ms=pl.lit(None), jain=pl.lit(None), efficiency=pl.lit(float("nan")), reorder_delay_ms=pl.lit(None)
+    )
+    page = report.render(rows, {}, data.scenario(workload={"kind": "duration", "time": "10 s"}))
+    check(page)
+    assert "carried the most under" in page
+    assert "Completion time" not in page
+
+
+def test_names_are_text_not_markup() -> None:
+    rows = data.rows(2, 1, 2).with_columns(scheduler=pl.col("scheduler").replace("min-rtt", "my.py:<b>&\"Rule'"))
+    page = report.render(rows, data.timelines(rows), data.scenario(title="<script>alert(1)</script>"))
+    check(page)
+    assert "<script>alert" not in page
+    assert "<b>&" not in page
+
+
+def test_quantiles_of_one_and_two_degrees_have_closed_forms() -> None:
+    # One degree is Cauchy's: P(|T| < t) = 2/π · atan t. Two: P(|T| < t) = t / √(2 + t²).
+    assert t_quantile(1) == pytest.approx(math.tan(0.95 * math.pi / 2))
+    assert t_quantile(2) == pytest.approx(0.95 * math.sqrt(2 / (1 - 0.95**2)))
+    # With many degrees the normal's 1.95996 is left, from above (t ≈ z + (z³ + z) / 4ν).
+    z = 1.959964
+    assert t_quantile(2001) == pytest.approx(z + (z**3 + z) / (4 * 2001), abs=1e-6)
+
+
+def test_interval_of_three_runs() -> None:
+    # Mean 2, sample deviation 1, so the half width is t(2) / √3.
+    found = estimate([1.0, 2.0, 3.0])
+    assert found is not None and found.half is not None
+    assert (found.mean, found.n) == (2.0, 3)
+    assert found.half == pytest.approx(t_quantile(2) / math.sqrt(3))
+    assert estimate([]) is None
+    lone = estimate([4.0])
+    assert lone is not None and lone.half is None and not lone.excludes_zero
+
+
+def test_pairing_cancels_what_seeds_share() -> None:
+    # The seeds differ by hundreds, the schedulers by exactly 10; seed 9 has no partner and is left out.
+    gap = paired({0: 110.0, 1: 510.0, 9: 1.0}, {0: 100.0, 1: 500.0})
+    assert gap is not None
+    assert (gap.mean, gap.half, gap.n) == (10.0, 0.0, 2)
+    assert gap.excludes_zero
+
+
+def test_verdict_says_who_won_and_by_how_much() -> None:
+    # Means 6.1 and 7.1 s; every seed 1.0 s apart, 1.0 / 7.1 = 14 %. Deviation √0.02 s over two runs:
+    # half width t(1) · 0.1 s = 1.27 s.
+    rows = simple({"ecf": [6000.0, 6200.0], "min-rtt": [7000.0, 7200.0]}, aggregation_benefit=[0.82, 0.84, 0.4, 0.4])
+    study = Study(rows, {"path": {"wifi": {}, "lte": {}}})
+    assert verdict(study).replace("\u00a0", " ").replace("\u202f", " ") == (
+        "ecf finished first under cubic: 6.10 ± 1.27 s; 14 % sooner than min-rtt; "
+        "bonding gained 0.83 of what the second link could add."
+    )
+
+
+def test_a_tie_is_called_a_tie() -> None:
+    # Differences +200, −200, +60: their interval is far wider than their mean of 20.
+    rows = simple({"ecf": [6000.0, 6400.0, 6000.0], "blest": [6200.0, 6200.0, 6060.0]})
+    study = Study(rows, {})
+    assert verdict(study).startswith("ecf and blest are level at the front under cubic")
+    assert remarks(study, Cell("", "cubic", "blest")) == ["level with best"]
+
+
+def test_worse_than_the_best_link_is_said_in_words() -> None:
+    rows = simple(
+        {"ecf": [6000.0, 6010.0], "redundant": [9000.0, 9010.0]}, aggregation_benefit=[0.5, 0.52, -0.4, -0.41]
+    )
+    study = Study(rows, {"path": {"wifi": {}, "lte": {}}})
+    assert remarks(study, Cell("", "cubic", "redundant")) == ["worse than the best link alone"]
+    assert "worse than the best link alone" in report.render(rows, {}, {"path": {"wifi": {}, "lte": {}}})
+
+
+def test_runs_that_did_not_finish_are_counted() -> None:
+    rows = simple({"ecf": [6000.0, 6100.0]}).with_columns(verdict=pl.Series(["finished", "stalled"]))
+    assert remarks(Study(rows, {}), Cell("", "cubic", "ecf")) == ["1 of 2 runs: stalled"]
+
+
+def test_variants_are_told_from_measures_of_paths() -> None:
+    rows = data.rows(2, 1, 3, loss=["1 %", "2 %"]).with_columns(pl.int_range(pl.len()).alias("path.lte.peak_queue_kb"))
+    assert Study(rows, {}).settings == ["path.lte.loss = 1 %", "path.lte.loss = 2 %"]
+    assert Study(data.rows(2, 1, 3), {}).settings == [""]
+
+
+@pytest.mark.parametrize(
+    "published",
+    [
+        [{"scheduler": "ecf", "cc": "cubic", "metric": "goodput_mbps", "value": 4.0, "place": "Table 1"}],
+        {"place": "Table 1", "ecf.cubic.goodput_mbps": 4.0},
+        {"goodput_mbps": {"ecf": {"value": 4, "place": "Table 1"}}},
+    ],
+)
+def test_published_values_find_ours(published: Any) -> None:
+    rows = simple({"ecf": [6000.0, 6000.0]}, goodput_mbps=[5.0, 7.0])
+    scenario = {"published": published}
+    study = Study(rows, scenario)
+    [claim] = claims(study)
+    found = ours(study, claim)
+    assert (claim.value, claim.place) == (4.0, "Table 1")
+    assert found is not None and found.mean == 6.0
+    page = report.render(rows, {}, scenario)
+    check(page)
+    assert "Published beside ours" in page
+    assert ">1.50<" in page, "6 over 4"
+
+
+def test_each_download_holds_its_figure() -> None:
+    rows = simple({"ecf": [6000.0, 6200.0], "min-rtt": [7000.0, 7200.0]})
+    page = report.render(rows, {}, {})
+    links = dict(re.findall(r'download="([\w-]+)\.csv" href="data:text/csv;base64,([^"]+)"', page))
+    ends = pl.read_csv(io.BytesIO(base64.b64decode(links["completion"])))
+    assert dict(ends.select("scheduler", "mean").rows()) == {"ecf": 6100.0, "min-rtt": 7100.0}
+    gaps = pl.read_csv(io.BytesIO(base64.b64decode(links["difference"])))
+    assert gaps["mean"].to_list() == [-1000.0]
+    assert pl.read_csv(io.BytesIO(base64.b64decode(links["rows"]))).height == rows.height
+
+
+def test_shares_come_from_bytes_or_from_records() -> None:
+    # Seed 0 carried 30 + 10, seed 1 carried 10 + 10: mean of 0.75 and 0.5.
+    columns = simple({"ecf": [1.0, 1.0]}, **{"path.wifi.bytes": [30.0, 10.0], "path.lte.bytes": [10.0, 10.0]})
+    records = simple({"ecf": [1.0, 1.0]}).with_columns(
+        paths=pl.Series(
+            [
+                [{"name": "wifi", "bytes": 30}, {"name": "lte", "bytes": 10}],
+                [{"name": "wifi", "bytes": 10}, {"name": "lte", "bytes": 10}],
+            ]
+        )
+    )
+    for rows in (columns, records):
+        assert path_shares(Study(rows, {}), Cell("", "cubic", "ecf")) == {"wifi": 0.625, "lte": 0.375}
+
+
+def test_thinning_keeps_bytes_and_peaks() -> None:
+    record = {
+        "step_ms": 10,
+        "paths": ["wifi"],
+        "mbps": {"wifi": [0, 8, 4, 4]},
+        "srtt_ms": [[20, 50, None, 30]],
+        "receive_buffer_kb": [1, 9, 2, 3],
+    }
+    [timeline] = read_timelines({"ecf/cubic": record})
+    thin = timeline.thinned(2)
+    assert timeline.cell == Cell("", "cubic", "ecf")
+    assert thin.step_ms == 20
+    assert thin.paths["wifi"]["mbps"] == [4.0, 4.0]
+    assert thin.paths["wifi"]["srtt_ms"] == [50.0, 30.0]
+    assert thin.connection["receive_buffer_kb"] == [9.0, 3.0]
+
+
+def test_timeline_marks_losses_and_outages() -> None:
+    record = {
+        "step_ms": 100,
+        "paths": ["wifi"],
+        "mbps": {"wifi": [10.0] * 10},
+        "events": [
+            {"t_ms": 200, "path": "wifi", "kind": "loss"},
+            {"t_ms": 500, "path": "wifi", "kind": "down"},
+            {"t_ms": 750, "path": "wifi", "kind": "up"},
+        ],
+    }
+    page = report.render(simple({"ecf": [1000.0]}), {"ecf/cubic": record}, {"path": {"wifi": {}}})
+    check(page)
+    # The run lasts 1000 ms on 1000 units: times are places.
+    assert '<path class="loss" d="M200 82V100"/>' in page
+    assert '<rect class="down" x="500" y="0" width="250" height="100"/>' in page
+
+
+def test_a_scheduler_keeps_its_look() -> None:
+    few, many = Study(data.rows(2, 1, 1), data.scenario()), Study(data.rows(9, 1, 1), data.scenario())
+    assert look("min-rtt", few.registry) == look("min-rtt", many.registry)
+    looks = [look(name, data.REGISTRY) for name in data.REGISTRY]
+    assert len({(one.hue, one.shape) for one in looks}) == len(looks)
+    assert look("my.py:Mine", data.REGISTRY) == look("my.py:Mine", data.REGISTRY)
+
+
+def test_numbers_are_written_for_reading() -> None:
+    seconds = unit_for("time", [6123.0])
+    assert seconds.value(6123.0) == "6.12\u202fs"
+    assert seconds.signed(-720.0) == "\u22120.72\u202fs"
+    assert seconds.signed(-0.4) == "0.00\u202fs", "no minus before nothing"
+    assert unit_for("count", [12345.0]).value(12345.0) == "12\u202f345"
+    assert unit_for("rate", [0.25]).value(0.25) == "250\u202fkbit/s"
+
+
+def test_axes_start_at_zero_when_values_spread() -> None:
+    assert axis([2.0, 10.0]).low == 0.0
+    near = axis([9.0, 10.0])
+    assert 8.5 < near.low < 9.0
+    assert all(near.low <= tick <= near.high for tick in near.ticks)
+    assert axis([-1.0, 3.0]).at(-1.0) < axis([-1.0, 3.0]).at(0.0)
+
+
+def test_figures_are_written_in_each_format(tmp_path: Path) -> None:
+    rows = data.rows(3, 2, 3).select("scheduler", "cc", "seed", "fct_ms", "path.wifi.share", "path.lte.share")
+    files = report.figures(rows, data.timelines(rows, steps=40), data.scenario(), tmp_path)
+    assert {file.name for file in files} == {
+        f"{name}.{kind}" for name in ("fct_ms", "difference", "share", "rate") for kind in ("svg", "pdf", "csv")
+    }
+    for file in files:
+        start = {".svg": b"<svg", ".pdf": b"%PDF-", ".csv": b"setting,"}[file.suffix]
+        assert file.read_bytes().startswith(start)
+    drawn = (tmp_path / "fct_ms.svg").read_text()
+    assert all(f">{name}<" in drawn for name in ("prs", "linux-v1", "min-rtt", "cubic", "bbr1"))
+
+
+def test_unknown_figure_format_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="'png', one of svg, pdf, csv"):
+        report.figures(data.rows(), {}, {}, tmp_path, formats=("png",))

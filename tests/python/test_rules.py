@@ -1,0 +1,162 @@
+"""Schedulers written in Python."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import weftway
+from conftest import SMALL, Weft
+from weftway import Scenario
+from weftway.scenario import HOME
+
+GOOD = '''\
+class Fastest:
+    """Min-RTT, as a person would write it."""
+
+    def select(self, cx):
+        return min(cx.sendable(), key=lambda path: path.srtt_ms, default=None)
+'''
+
+
+class Fastest:
+    """The same, beside the test."""
+
+    def select(self, cx: Any) -> Any:
+        return min(cx.sendable(), key=lambda path: path.srtt_ms, default=None)
+
+
+class Alternating:
+    """Sees what happens to it; asks to be woken; uses ids."""
+
+    def __init__(self) -> None:
+        self.kinds: set[str] = set()
+        self.last = 0
+
+    def select(self, cx: Any) -> int | None:
+        others = [path.id for path in cx.sendable() if path.id != self.last]
+        return others[0] if others else next((path.id for path in cx.sendable()), None)
+
+    def observe(self, cx: Any, event: Any) -> None:
+        assert cx.now_ms >= 0
+        if event.kind == "sent":
+            self.last = event.path
+
+
+def scenario() -> Scenario:
+    return Scenario.parse(SMALL)
+
+
+def test_a_class_takes_part_beside_the_registry() -> None:
+    rows = weftway.compare(scenario(), scheduler=[Fastest, Alternating, "min-rtt"], seeds=range(2))
+    assert rows["scheduler"].to_list() == ["Fastest"] * 2 + ["Alternating"] * 2 + ["min-rtt"] * 2
+    ours, theirs = (rows.filter(scheduler=name)["fct_ms"].to_list() for name in ("Fastest", "min-rtt"))
+    assert len(ours) == 2
+    assert all(fct > 0 for fct in ours + theirs)
+
+
+class Sleepy:
+    """Holds everything back until its own alarm, which it never moves on."""
+
+    def __init__(self) -> None:
+        self.woken = False
+
+    def select(self, cx: Any) -> Any:
+        return cx.paths[0] if self.woken and cx.paths[0].is_open else None
+
+    def observe(self, cx: Any, event: Any) -> None:
+        self.woken = self.woken or event.kind == "wake"
+
+    def wake(self) -> float:
+        return 500.0
+
+
+def test_a_rule_is_woken_when_it_asked_and_only_then() -> None:
+    row = weftway.run(scenario(), scheduler=Sleepy)
+    # 300 kB at 10 Mbit/s take 240 ms at least, and nothing was sent before the alarm.
+    assert row["fct_ms"] > 740
+    assert row["path.lte.bytes"] == 0
+
+
+class Never:
+    """Sends nothing, ever."""
+
+    def select(self, cx: Any) -> None:
+        return None
+
+
+def test_a_rule_that_never_sends_does_not_hang_the_run() -> None:
+    row = weftway.run(scenario(), scheduler=Never)
+    assert row["verdict"] == "finished"
+    assert row["faults"] > 0
+
+
+def test_the_row_has_the_hash_of_the_file(weft: Weft, small: Path, tmp_path: Path) -> None:
+    import hashlib
+
+    (tmp_path / "my_rules.py").write_text(GOOD)
+    done = weft("compare", small, "--scheduler", "my_rules.py:Fastest,min-rtt", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = json.loads(done.stdout)
+    assert {row["scheduler_source"] for row in rows} == {hashlib.sha256(GOOD.encode()).hexdigest(), None}
+    assert {row["scheduler"] for row in rows} == {"my_rules.py:Fastest", "min-rtt"}
+
+
+def test_an_edited_rule_is_run_again(weft: Weft, small: Path, tmp_path: Path) -> None:
+    words = ("compare", small, "--scheduler", "my_rules.py:Fastest", "--out", "out", "--json")
+    (tmp_path / "my_rules.py").write_text(GOOD)
+    weft(*words)
+    (tmp_path / "my_rules.py").write_text(GOOD.replace("min(", "max("))
+    rows = json.loads(weft(*words).stdout)
+    fresh = json.loads(weft(*words[:-3], "--json").stdout)
+    assert rows == fresh
+
+
+BROKEN = {
+    "raises": ("raise KeyError('lte')", "my_rules.py:3: scheduler `my_rules.py:Broken` failed at", "KeyError: 'lte'"),
+    "a word": ("return 'wifi'", "my_rules.py:2: scheduler `my_rules.py:Broken` failed at", "answered 'wifi'"),
+    "no such path": ("return 7", "my_rules.py:2:", "answered 7, a path that is not there"),
+    "a full path": ("return next((p for p in cx.paths if not p.is_open), None)", "my_rules.py:2:", "cannot send now"),
+    "a copy unannounced": ("import weftway; return weftway.Repeat(0, 0)", "my_rules.py:2:", "`needs`"),
+    "a truth": ("return True", "my_rules.py:2:", "answered True"),
+    "a negative offset": ("import weftway; return weftway.Ahead(0, -1)", "my_rules.py:3:", "negative"),
+}
+
+
+@pytest.mark.parametrize(("body", "place", "what"), BROKEN.values(), ids=BROKEN)
+def test_a_broken_rule_is_one_clear_error(
+    weft: Weft, small: Path, tmp_path: Path, body: str, place: str, what: str
+) -> None:
+    (tmp_path / "my_rules.py").write_text(f"class Broken:\n    def select(self, cx):\n        {body}\n")
+    done = weft("compare", small, "--scheduler", "my_rules.py:Broken", "--out", "out", "--json")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert place in done.stderr
+    assert what in done.stderr
+    assert " ms: " in done.stderr
+    assert not (tmp_path / "out" / "rows.parquet").exists()
+
+
+UNFIT = {
+    "no file": ("nowhere.py:Rule", "nowhere.py"),
+    "no class": ("my_rules.py:Other", "no class `Other`"),
+    "no select": ("my_rules.py:Idle", "no method `select"),
+    "does not load": ("typo.py:Rule", "SyntaxError"),
+}
+
+
+@pytest.mark.parametrize(("name", "what"), UNFIT.values(), ids=UNFIT)
+def test_what_is_no_rule_is_refused(weft: Weft, small: Path, tmp_path: Path, name: str, what: str) -> None:
+    (tmp_path / "my_rules.py").write_text("class Idle:\n    pass\n")
+    (tmp_path / "typo.py").write_text("class Rule\n")
+    done = weft("compare", small, "--scheduler", name)
+    assert done.returncode == 2
+    assert what in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_example_runs(weft: Weft, small: Path) -> None:
+    done = weft("compare", small, "--scheduler", f"{HOME / 'examples/my_rules.py'}:Patient", "--json")
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)) == 2

@@ -1,0 +1,24 @@
+"""Seeds as people write them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from weftway import ScenarioError, seeds
+
+
+@given(first=st.integers(0, 1000), count=st.integers(1, 50))
+def test_a_span_leaves_its_end_out(first: int, count: int) -> None:
+    assert seeds.parse(f"{first}..{first + count}") == list(range(first, first + count))
+
+
+def test_a_number_a_range_and_a_list_are_seeds_too() -> None:
+    assert seeds.parse("7") == seeds.parse(7) == [7]
+    assert seeds.parse(range(3)) == [0, 1, 2]
+    assert seeds.parse([4, 2, 4]) == [4, 2]
+
+
+@pytest.mark.parametrize("text", ["", "a..b", "3..", "..3", "5..5", "9..2", "-1", "-2..1", "1.5", str(2**64)])
+def test_what_names_no_seed_is_refused(text: str) -> None:
+    with pytest.raises(ScenarioError, match="seed"):
+        seeds.parse(text)
