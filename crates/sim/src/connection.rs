@@ -249,7 +249,8 @@ impl Connection {
         let usable = self.views.set().contains(id);
         let sender = &mut self.senders[id.index()];
         let view = self.views.get_mut(id);
-        view.hold = sender.hold(now, view, &self.transport);
+        let more = self.flow.unsent > view.mss;
+        view.hold = sender.hold(now, view, more, &self.transport);
         view.release = sender.pacer.release();
         let open = usable && view.is_open();
         self.open = if open { self.open.with(id) } else { self.open.without(id) };

@@ -31,6 +31,11 @@ pub struct Assigned {
     pub bytes: u32,
 }
 
+/// `sysctl_tcp_tso_win_divisor`.
+const DEFER_DIVISOR: u64 = 3;
+/// A write this long ago is no burst.
+const DEFER_AFTER: Span = Span::from_millis(1);
+
 /// What a path uses of its connection and of the network while something happens to it.
 pub struct Desk<'a> {
     /// The time.
@@ -194,6 +199,19 @@ impl PathSender {
         }
     }
 
+    /// Whether Linux keeps a single packet back for now (`tcp_tso_should_defer`): with more data
+    /// behind it and an acknowledgement due soon, it waits for a third of the window, so as to send
+    /// larger bursts. It does so only just after it has sent, and not during recovery.
+    #[inline]
+    fn defers(&self, now: Instant, view: &Path, taken: Bytes, more: bool, transport: &Transport) -> bool {
+        more && transport.stack == Stack::MptcpLinuxV1
+            && taken + view.mss + view.mss > view.cwnd
+            && view.cwnd.get() > DEFER_DIVISOR * view.mss.get()
+            && view.recovery < weftway_path::Recovery::Recovery
+            && now.since(self.last_sent) < DEFER_AFTER
+            && self.flight.front().is_some_and(|head| now.since(head.sent_at) * 2 >= view.srtt)
+    }
+
     /// Whether the window has room for a packet.
     #[inline]
     fn has_room(&self, view: &Path) -> bool {
@@ -330,13 +348,14 @@ impl PathSender {
 
     /// Why the path cannot take a packet now.
     #[inline]
-    pub fn hold(&self, now: Instant, view: &Path, transport: &Transport) -> Hold {
+    pub fn hold(&self, now: Instant, view: &Path, more: bool, transport: &Transport) -> Hold {
         if transport.stack == Stack::MptcpV09x
             && (view.recovery == weftway_path::Recovery::Loss || view.health != weftway_path::Health::Good)
         {
             return Hold::Transport;
         }
-        if view.bytes_in_flight + view.queued + view.mss > view.cwnd {
+        let taken = view.bytes_in_flight + view.queued;
+        if taken + view.mss > view.cwnd || self.defers(now, view, taken, more, transport) {
             return Hold::Congestion;
         }
         // MPTCP's pacer delays what waits in the subflow; QUIC's blocks the path.
@@ -351,7 +370,7 @@ impl PathSender {
     pub fn validate_window(&mut self, desk: &mut Desk<'_>) {
         let mss = desk.transport.mss;
         let out = self.flight.next() - self.flight.base();
-        let limited = desk.view.bytes_in_flight + mss > desk.view.cwnd;
+        let limited = desk.view.hold == Hold::Congestion || desk.view.bytes_in_flight + mss > desk.view.cwnd;
         let round_over = self.flight.base() >= self.usage_round;
         if round_over || limited || (!self.limited_by_window && out > self.max_out) {
             self.limited_by_window = limited;
