@@ -64,8 +64,8 @@ def played(page: Path, folder: Path) -> Iterator[tuple[Fence, str, Fence | None]
             (folder / fence.mark.removeprefix("file=")).write_text(fence.text)
         if fence.runs:
             after = blocks[at + 1] if at + 1 < len(blocks) else None
-            adjacent = after is not None and after.kind == "text" and not text[fence.end : after.start].strip("`text\n")
-            yield fence, output(fence, folder), after if adjacent else None
+            shows = after is not None and text[fence.end : after.start].split() == ["```", "```text"]
+            yield fence, output(fence, folder), after if shows else None
 
 
 def output(fence: Fence, folder: Path) -> str:

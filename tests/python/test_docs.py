@@ -27,6 +27,17 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert target.exists(), f"{page.relative_to(HOME)} links to {match.group()}"
 
 
+def test_the_walks_name_what_is_there() -> None:
+    text = (HOME / "ARCHITECTURE.md").read_text()
+    source = "".join(file.read_text() for file in HOME.glob("crates/*/src/**/*.rs"))
+    functions = {name for pair in re.findall(r"[A-Z]\w+::([a-z]\w+)", text) for name in pair.split()}
+    assert functions
+    assert not {name for name in functions if f"fn {name}" not in source}
+    for file in re.findall(r"[\w/-]+\.(?:rs|py)\b", text):
+        places = (HOME, HOME / "crates", HOME / "crates/sim/src", HOME / "tests/python", HOME / "python/weftway")
+        assert any((place / file).exists() for place in places) or "my" in file, file
+
+
 def test_the_scenario_in_the_readme_is_the_one_that_it_runs() -> None:
     shown = [fence.text for fence in fences((HOME / "README.md").read_text()) if fence.kind == "toml"]
     assert shown == [(HOME / "scenarios/wifi-lte.toml").read_text()]

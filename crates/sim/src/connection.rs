@@ -26,6 +26,9 @@ use crate::workload::App;
 /// full segment's buffers (`tcp_sndbuf_expand`; 4096 + 256 bytes).
 const SEND_MEMORY_PER_PACKET: u64 = 2 * 4352;
 
+/// Linux v1 keeps what the application wrote in fragments of this size (`PAGE_FRAG_CACHE_MAX_SIZE`).
+const FRAGMENT: u64 = 32 * 1024;
+
 /// What a connection needs to know of the scheduler that will be asked.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Host {
@@ -254,7 +257,10 @@ impl Connection {
         view.release = sender.pacer.release();
         let open = usable && view.is_open();
         self.open = if open { self.open.with(id) } else { self.open.without(id) };
-        if view.cwnd > sender.widest {
+        // Linux grants more memory only to a window that what it had could not fill
+        // (`tcp_should_expand_sndbuf`).
+        let unfilled = sender.queue.is_empty() && view.bytes_in_flight + view.mss <= view.cwnd;
+        if view.cwnd > sender.widest && unfilled {
             sender.widest = view.cwnd;
             self.grow_send_buffer(id);
         }
@@ -626,10 +632,12 @@ impl Connection {
         net.calendar.lower(self.source, self.meta_timer);
     }
 
-    /// The meta-level timeout: twice the longest of the subflows (heuristics §1.1).
+    /// The meta-level timeout: v0.9x waits twice the longest timeout of the subflows (heuristics
+    /// §1.1), Linux v1 once (`mptcp_set_timeout`).
     fn meta_due(&self) -> Instant {
         let longest = self.views.set().iter().map(|id| self.senders[id.index()].rto(&self.transport)).max();
-        let span = longest.unwrap_or(Span::from_secs(1)) * 2 * (1 << self.meta_backoff.min(10));
+        let times = if self.transport.stack == Stack::MptcpLinuxV1 { 1 } else { 2 };
+        let span = longest.unwrap_or(Span::from_secs(1)) * times * (1 << self.meta_backoff.min(10));
         self.meta_since + span.min(Span::from_secs(120))
     }
 
@@ -654,16 +662,23 @@ impl Connection {
         self.stir();
     }
 
-    /// Linux v1: a subflow that has nothing outstanding repeats the head (heuristics §1.2).
+    /// Linux v1: a subflow that has nothing outstanding repeats the head, a whole fragment of it
+    /// (heuristics §1.2; `__mptcp_retrans`).
     fn retransmit_on_idle(&mut self, net: &mut Net, now: Instant, number: u64) {
         let carried = self.outbox.chunk(number).carried;
-        let idle =
-            self.views.usable().iter().filter(|path| {
-                path.unacked() == Bytes::ZERO && path.health == Health::Good && !carried.contains(path.id)
-            });
-        if let Some(id) = idle.min_by_key(|path| path.srtt).map(|path| path.id) {
-            self.assign(net, now, id, number, SendKind::Again);
-        }
+        let idle = self.views.usable().iter().filter(|path| {
+            path.unacked() == Bytes::ZERO && path.health == Health::Good && !carried.contains(path.id)
+        });
+        let Some(id) = idle.min_by_key(|path| path.srtt).map(|path| path.id) else { return };
+        let fragment: Vec<u64> = self
+            .outbox
+            .chunks()
+            .scan(0, |bytes, (number, chunk)| {
+                *bytes += u64::from(chunk.bytes);
+                (*bytes <= FRAGMENT && chunk.sent && !chunk.carried.contains(id)).then_some(number)
+            })
+            .collect();
+        fragment.into_iter().for_each(|number| self.assign(net, now, id, number, SendKind::Again));
     }
 
     /// Logs a decision and its reason.

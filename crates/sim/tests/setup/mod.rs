@@ -8,6 +8,7 @@ use weftway_link::{Change, Limit, LinkConfig, Loss, Set};
 use weftway_path::{BitRate, Bytes, Instant, PathId, Role, Span};
 use weftway_sched::Scheduler;
 use weftway_sim::config::{PathConfig, SimConfig, Transport};
+use weftway_sim::run::{Finished, Job};
 use weftway_sim::{Host, Listener, Note, Pause, Sim, Verdict};
 
 /// A link of `kbps` kbit/s with a one-way delay of `delay` ms and room for a hundred packets.
@@ -53,7 +54,7 @@ pub fn bulk(transport: &Transport, paths: Vec<PathConfig>, bytes: u64) -> SimCon
     SimConfig::new(transport.clone(), paths, Bytes::new(bytes))
 }
 
-/// Runs `sim` to its end; each question is put `times` times, and the last answer counts.
+/// Runs `sim`, which has one connection, to its end; each question is put `times` times, and the last answer counts.
 pub fn drive(sim: &mut Sim, scheduler: &mut dyn Scheduler, times: usize) -> Verdict {
     loop {
         match sim.advance() {
@@ -86,12 +87,11 @@ pub struct Run {
 
 /// Runs `config` with the scheduler and the controller of these names.
 pub fn run(config: &SimConfig, scheduler: &str, cc: &str) -> Run {
-    let mut sim = Sim::new(config, cc, 1).unwrap();
-    sim.host(0, Host::of(scheduler).unwrap());
     let notes = Arc::new(Mutex::new(Notes::default()));
-    sim.listen(Box::new(notes.clone()));
-    let mut scheduler = weftway_sched::build(scheduler).unwrap();
-    let verdict = drive(&mut sim, scheduler.as_mut(), 1);
+    let mut built = weftway_sched::build(scheduler).unwrap();
+    let job = Job { config, cc, seed: 1 };
+    let host = Host::of(scheduler).unwrap();
+    let Finished { sim, verdict } = job.run(built.as_mut(), host, vec![Box::new(notes.clone())]).unwrap();
     let notes = std::mem::take(&mut notes.lock().unwrap().0);
     Run { sim, verdict, notes }
 }
