@@ -7,6 +7,8 @@
 
 from weftway._native import (
     Ahead,
+    Context,
+    Event,
     Repeat,
     Scenario,
     ScenarioError,
@@ -21,6 +23,8 @@ from weftway.comparison import Comparison, Interrupted, compare, run
 __all__ = [
     "Ahead",
     "Comparison",
+    "Context",
+    "Event",
     "Interrupted",
     "Repeat",
     "Scenario",

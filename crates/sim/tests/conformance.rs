@@ -48,8 +48,7 @@ fn digest(what: &str, config: &SimConfig, scheduler: &str, cc: &str, times: usiz
     let tally = &sim.connection(0).tally;
     assert_eq!(verdict, Verdict::Finished, "{what}: {:?} at {} {tally:?}", verdict, sim.now());
     assert_eq!(tally.faults, 0, "{what}: {tally:?}");
-    let hash = digest.lock().unwrap().hash;
-    hash
+    digest.lock().unwrap().hash
 }
 
 /// Every entry over every stack and controller, on the paths that `world` gives for a stack.

@@ -417,3 +417,56 @@ proptest! {
         play(&world, &ops);
     }
 }
+
+/// One plain path, to which the cases below that were once found and shrunk add what they need.
+fn plain(stack: Stack, kbps: u64, delay: u64, work: Work) -> World {
+    let line = Line { kbps, delay, queue: 3, loss: 0, ack_loss: 0, jitter: 0, presence: vec![], backup: false };
+    World {
+        stack,
+        lines: vec![line],
+        scheduler: 0,
+        cc: 0,
+        seed: 0,
+        receive: 20_000,
+        send: None,
+        upload: false,
+        manager: PathManager::FullMesh,
+        fastest: false,
+        credit_late: false,
+        rules: None,
+        work,
+    }
+}
+
+/// The last byte of data was lost while the pacer held the path, and nobody asked for its release.
+#[test]
+fn a_loss_under_pacing_is_sent_again() {
+    let work = Work::Answers { bytes: 26_401, think: 0, count: 1 };
+    let mut world = World { receive: 10_800, upload: true, cc: 4, ..plain(Stack::Mpquic, 929, 0, work) };
+    world.seed = 14_043_948_824_817_893_066;
+    (world.lines[0].loss, world.lines[0].ack_loss, world.lines[0].queue) = (11, 3, 2);
+    play(&world, &[Op::Delay(0, 683), Op::Pass(8_185)]);
+}
+
+/// Losses that were found in the same acknowledgement that took an episode back began no new one.
+#[test]
+fn what_is_lost_after_an_undo_is_recovered() {
+    let work = Work::Answers { bytes: 21_421, think: 0, count: 2 };
+    let world = World { cc: 4, ..plain(Stack::MptcpLinuxV1, 195, 19, work) };
+    play(&world, &[Op::Pass(1_014), Op::Rate(0, 0), Op::Pass(3_479), Op::Heal(0), Op::Pass(7)]);
+}
+
+/// The window was smaller than two packets, and a short message left less than one of it.
+#[test]
+fn a_window_of_one_packet_opens_again() {
+    let work = Work::Messages { bytes: 6_001, period: 0, count: 2 };
+    play(&World { receive: 1, ..plain(Stack::Mpquic, 100, 0, work) }, &[]);
+}
+
+/// A path that returned had a smaller send buffer than before it failed.
+#[test]
+fn a_send_buffer_that_shrinks_keeps_its_data() {
+    let mut world = World { receive: 87_108, ..plain(Stack::MptcpV09x, 623, 23, Work::Bulk(147_017)) };
+    world.scheduler = 6;
+    play(&world, &[Op::Pass(115), Op::Fail(0), Op::Pass(15_716)]);
+}

@@ -27,9 +27,11 @@ use std::path::Path;
 
 use serde::Deserialize;
 use setup::Run;
-use weftway_path::{Instant, Span};
-use weftway_sim::Note;
+use weftway_link::Limit;
+use weftway_path::{Bytes, Instant, Span};
+use weftway_sim::config::{Buffer, Transport};
 use weftway_sim::scenario::Scenario;
+use weftway_sim::{Note, Verdict};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -107,9 +109,6 @@ fn check(file: &str, case: &Case) -> Vec<String> {
     let variant = scenario.variants().unwrap().remove(0);
     let run = setup::run(&variant.config, &scenario.schedulers[0], &scenario.controllers[0]);
     let events = events(&run, variant.config.transport.mss.get());
-    if std::env::var_os("WEFTWAY_SHOW").is_some_and(|name| name.to_str() == Some(&case.name)) {
-        events.iter().for_each(|(at, event)| println!("{:.3} {event}", at.as_secs_f64() * 1e3));
-    }
     let lines = case.script.lines().map(str::trim).filter(|line| !line.is_empty());
     lines.filter_map(|line| breach(line, &events).map(|why| format!("{what}: `{line}`: {why}"))).collect()
 }
@@ -131,4 +130,40 @@ fn the_vectors_hold() {
     }
     assert!(cases >= 30, "only {cases} cases");
     assert!(breaches.is_empty(), "\n{}", breaches.join("\n"));
+}
+
+/// A window of 60 kB that the slow path's packets shut, on path 0 of 10 ms and path 1 of `slow` ms;
+/// copies sent, and the widest window of the slow path.
+fn shut_window(slow: u64, opportunistic: bool, penalise: bool) -> (u64, u64) {
+    let mut transport = Transport::mptcp_v09x();
+    (transport.opportunistic, transport.penalise) = (Some(opportunistic), Some(penalise));
+    transport.receive_buffer = Buffer::Fixed(Bytes::new(60_000));
+    // The fast path takes 25 kB in flight and 15 kB in its queue: the rest of the window is the slow one's.
+    let mut paths = vec![setup::path("fast", 10_000, 10), setup::path("slow", 10_000, slow)];
+    paths.iter_mut().for_each(|path| path.data.queue.limit = Limit::Packets(10));
+    let run = setup::run(&setup::bulk(&transport, paths, 2_000_000), "min-rtt", "newreno");
+    assert_eq!(run.verdict, Verdict::Finished);
+    let windows = run.notes.iter().filter_map(|(_, note)| match note {
+        Note::Acked { path, cwnd, .. } if path.get() == 1 => Some(*cwnd),
+        _ => None,
+    });
+    let copies = run.sim.connection(0).path_tallies.iter().map(|path| path.copies).sum();
+    (copies, windows.max().unwrap_or(0))
+}
+
+/// The fast path repeats what a path more than four times slower holds back.
+#[test]
+fn opportunistic_retransmission_wants_a_path_four_times_faster() {
+    assert_eq!(shut_window(100, false, false).0, 0, "switched off");
+    let (far, near) = (shut_window(100, true, false).0, shut_window(15, true, false).0);
+    // A holder whose window has fallen to four packets counts as slow whatever its round trip.
+    assert!(far > 0 && near * 5 < far, "{far} copies of what 100 ms hold back, {near} at 15 ms");
+}
+
+/// Penalisation halves the slow path's window again and again while it holds up the connection.
+#[test]
+fn penalisation_keeps_the_slow_window_small() {
+    let (_, free) = shut_window(100, false, false);
+    let (copies, punished) = shut_window(100, false, true);
+    assert!(punished < free && copies == 0, "{punished} against {free} bytes, {copies} copies");
 }
