@@ -435,7 +435,14 @@ impl Controller for Bbr1 {
     }
 
     fn snapshot(&self) -> String {
-        format!("{:?} {} cwnd {} bw {} min_rtt {:?}", self.mode, self.cycle.index, self.cwnd, self.bandwidth(), self.min_rtt)
+        format!(
+            "{:?} {} cwnd {} bw {} min_rtt {:?}",
+            self.mode,
+            self.cycle.index,
+            self.cwnd,
+            self.bandwidth(),
+            self.min_rtt
+        )
     }
 }
 

@@ -50,7 +50,9 @@ pub(crate) const ENTRY: Entry = Entry {
             values: "number, 0.1 to 0.95",
             doc: "the share of the window that a loss leaves",
         },
-        Param { name: "c", default: "0.4", values: "number, 0.01 to 10", doc: "how steep the cubic is, in packets/s³" },
+        Param {
+            name: "c", default: "0.4", values: "number, 0.01 to 10", doc: "how steep the cubic is, in packets/s³"
+        },
         Param {
             name: "fast_convergence",
             default: "true",

@@ -214,7 +214,8 @@ pub trait Controller: Send + dyn_clone::DynClone {
         let _ = now;
     }
 
-    /// MPTCP v0.9x penalisation: halve the window, and the threshold with it (heuristics §1.1).
+    /// MPTCP v0.9x penalisation: halve the window, and the threshold with it
+    /// (`mptcp_rcv_buf_optimization`).
     fn on_penalty(&mut self) {}
 
     /// The window.

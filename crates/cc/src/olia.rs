@@ -148,7 +148,8 @@ impl Olia {
         }
         let (mss, cwnd) = (u128::from(self.window.mss()), u128::from(self.window.cwnd()));
         // Σ w_p · rtt_r / rtt_p, in bytes. A path that is not among its siblings is alone.
-        let sum: u128 = self.paths(siblings).map(|path| u128::from(path.cwnd) * u128::from(rtt) / u128::from(path.rtt)).sum();
+        let sum: u128 =
+            self.paths(siblings).map(|path| u128::from(path.cwnd) * u128::from(rtt) / u128::from(path.rtt)).sum();
         let sum = if sum == 0 { cwnd } else { sum };
         let first = ((cwnd * mss) << SCALE) / sum.saturating_mul(sum);
         let (sign, per) = self.epsilon(siblings);

@@ -146,7 +146,11 @@ impl Params {
     }
 
     /// The value of `key` as a number within `range`.
-    pub fn within<T: FromStr + PartialOrd>(&self, key: &str, range: core::ops::RangeInclusive<T>) -> Result<T, SpecError> {
+    pub fn within<T: FromStr + PartialOrd>(
+        &self,
+        key: &str,
+        range: core::ops::RangeInclusive<T>,
+    ) -> Result<T, SpecError> {
         self.get(key).and_then(|value| if range.contains(&value) { Ok(value) } else { Err(self.bad(key)) })
     }
 

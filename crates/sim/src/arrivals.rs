@@ -114,7 +114,7 @@ impl Connection {
         };
         let link = self.routes[self.return_path(id).index()].acks;
         let epoch = self.inbound_epoch[id.index()];
-        let parcel = Parcel { conn: self.number, path: id, epoch, load: Load::Ack(ack) };
+        let parcel = Parcel { conn: self.number, path: id, epoch, marked: false, load: Load::Ack(ack) };
         let verdict = net.send(now, link, self.transport.ack_packet, parcel);
         if slot != NO_SLOT && verdict != weftway_link::Verdict::Queued {
             self.free_blocks.push(slot);
@@ -231,7 +231,7 @@ impl Connection {
     }
 
     /// MPTCP v0.9x: after a timeout, everything unacknowledged on the subflow is offered to the
-    /// others as well, once (heuristics §1.1).
+    /// others as well, once (`mptcp_reinject_data`).
     fn reinject(&mut self, id: PathId) {
         if self.views.usable().len() < 2 {
             return;
@@ -287,7 +287,7 @@ impl Connection {
         // On every path: any of them may be dead, and nothing in flight would tell.
         for id in self.views.set().iter() {
             let epoch = self.senders[id.index()].epoch;
-            let parcel = Parcel { conn: self.number, path: id, epoch, load: Load::Ping };
+            let parcel = Parcel { conn: self.number, path: id, epoch, marked: false, load: Load::Ping };
             let _ = net.send(now, self.routes[id.index()].data, self.transport.ack_packet, parcel);
         }
     }

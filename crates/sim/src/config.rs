@@ -168,14 +168,14 @@ impl Transport {
     }
 }
 
-/// The rules of the transport (heuristics §1).
+/// The rules of the transport; `docs/explanation/transport.md` tells them apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stack {
-    /// §1.1.
+    /// MPTCP of the out-of-tree kernels, v0.89 to v0.96.
     MptcpV09x,
-    /// §1.2.
+    /// MPTCP v1 (RFC 8684) as Linux has it since 5.6, and plain TCP.
     MptcpLinuxV1,
-    /// §1.3.
+    /// Multipath QUIC (RFC 9000, RFC 9002, draft-ietf-quic-multipath).
     Mpquic,
 }
 

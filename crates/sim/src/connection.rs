@@ -421,7 +421,8 @@ impl Connection {
         )
     }
 
-    /// Opportunistic retransmission and penalisation (heuristics §1.1).
+    /// Opportunistic retransmission and penalisation (Raiciu et al., NSDI 2012; multipath-tcp/mptcp
+    /// `mptcp_rcv_buf_optimization`).
     fn relieve(&mut self, net: &mut Net, now: Instant, by_window: bool) {
         let (opportunistic, penalise) = self.rules();
         if !(opportunistic || penalise) || !by_window {
@@ -632,8 +633,8 @@ impl Connection {
         net.calendar.lower(self.source, self.meta_timer);
     }
 
-    /// The meta-level timeout: v0.9x waits twice the longest timeout of the subflows (heuristics
-    /// §1.1), Linux v1 once (`mptcp_set_timeout`).
+    /// The meta-level timeout: v0.9x waits twice the longest timeout of the subflows, Linux v1
+    /// once (`mptcp_set_timeout`).
     fn meta_due(&self) -> Instant {
         let longest = self.views.set().iter().map(|id| self.senders[id.index()].rto(&self.transport)).max();
         let times = if self.transport.stack == Stack::MptcpLinuxV1 { 1 } else { 2 };
@@ -663,12 +664,13 @@ impl Connection {
     }
 
     /// Linux v1: a subflow that has nothing outstanding repeats the head, a whole fragment of it
-    /// (heuristics §1.2; `__mptcp_retrans`).
+    /// (`__mptcp_retrans`).
     fn retransmit_on_idle(&mut self, net: &mut Net, now: Instant, number: u64) {
         let carried = self.outbox.chunk(number).carried;
-        let idle = self.views.usable().iter().filter(|path| {
-            path.unacked() == Bytes::ZERO && path.health == Health::Good && !carried.contains(path.id)
-        });
+        let idle =
+            self.views.usable().iter().filter(|path| {
+                path.unacked() == Bytes::ZERO && path.health == Health::Good && !carried.contains(path.id)
+            });
         let Some(id) = idle.min_by_key(|path| path.srtt).map(|path| path.id) else { return };
         let fragment: Vec<u64> = self
             .outbox

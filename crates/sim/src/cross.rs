@@ -73,7 +73,7 @@ impl CrossSource {
             self.next = self.switch_at;
             return;
         }
-        let parcel = Parcel { conn: 0, path: PathId::new(0), epoch: 0, load: Load::Cross };
+        let parcel = Parcel { conn: 0, path: PathId::new(0), epoch: 0, marked: false, load: Load::Cross };
         let _ = net.send(now, self.link, self.bytes, parcel);
         self.next = now + self.wait().max(Span::from_nanos(1));
     }

@@ -110,7 +110,7 @@ impl Connection {
         let load = Load::Shake(Shake { leg, echo });
         let epoch = self.senders[id.index()].epoch;
         let bytes = self.transport.ack_packet;
-        let _ = net.send(now, link, bytes, Parcel { conn: self.number, path: id, epoch, load });
+        let _ = net.send(now, link, bytes, Parcel { conn: self.number, path: id, epoch, marked: false, load });
         net.calendar.lower(self.source, self.stages[id.index()].next_event());
     }
 

@@ -199,7 +199,7 @@ impl PathSender {
         desk.tally.retransmissions += 1;
         desk.outbox.hand_back(flown.chunk);
         desk.events.push(Event::Lost(flown.receipt(self.id)));
-        self.quic.episode_missing += 1;
+        self.quic.episode_missing = self.quic.episode_missing.saturating_add(1);
         desk.tap.note(desk.now, desk.conn, || Note::Lost { path: self.id, index });
     }
 
@@ -210,7 +210,9 @@ impl PathSender {
             return;
         }
         self.quic.recovery_start = Some(desk.now);
-        self.quic.episode_missing = self.flight.iter().filter(|flown| flown.lost && !flown.acked).count() as u64;
+        let missing = self.flight.iter().filter(|flown| flown.lost && !flown.acked).count() as u64;
+        // A mark is not taken back, whatever turns up.
+        self.quic.episode_missing = if signal == Signal::Ecn { u64::MAX } else { missing };
         desk.view.recovery = Recovery::Recovery;
         self.congestion(desk, signal, prior, lost);
     }

@@ -175,7 +175,7 @@ impl MinRtt {
 mod tests {
     use super::*;
 
-    /// heuristics §1.1: SRTT 100, RTTVAR 50, sample 140 → RTTVAR 47.5, SRTT 105; RFC 6298 with a
+    /// SRTT 100, RTTVAR 50, sample 140 → RTTVAR 47.5, SRTT 105; RFC 6298 with a
     /// floor of 1 s gives 1 s, Linux 305 ms.
     #[test]
     fn linux_and_rfc_floors_differ() {
@@ -190,7 +190,7 @@ mod tests {
         assert_eq!(rtt.rto_rfc6298(Span::from_secs(1)), Span::from_secs(1));
     }
 
-    /// heuristics §1.3: srtt 40, rttvar 5, max_ack_delay 25 → PTO 85 ms.
+    /// RFC 9002 §6.2.1: srtt 40, rttvar 5, max_ack_delay 25 → 40 + 4·5 + 25 = 85 ms.
     #[test]
     fn quic_probe_timeout() {
         let rtt = QuicRtt { srtt: Span::from_millis(40), rttvar: Span::from_millis(5), min: Span::from_millis(35) };

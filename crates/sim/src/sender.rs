@@ -288,7 +288,7 @@ impl PathSender {
             desk.now,
             self.data_link,
             wire,
-            Parcel { conn: desk.conn, path: self.id, epoch: self.epoch, load },
+            Parcel { conn: desk.conn, path: self.id, epoch: self.epoch, marked: false, load },
         );
         desk.tally.on_wire(wire, verdict);
         desk.tap.note(desk.now, desk.conn, || Note::Sent { path: self.id, index, offset, bytes, verdict });

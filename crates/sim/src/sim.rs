@@ -1,7 +1,7 @@
 //! The simulation as a value: it stops at every decision.
 
 use weftway_cc::{Flavour, Setup};
-use weftway_link::Link;
+use weftway_link::{Link, LinkConfig};
 use weftway_path::{Bytes, Context, Decision, Event, Instant, PathId, Span};
 use weftway_sched::Scheduler;
 
@@ -79,6 +79,14 @@ fn hash(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
+/// A link; one that marks drops instead where packets are not ECN-capable (RFC 3168 §5).
+fn new_link(config: &LinkConfig, ecn: bool, seed: u64) -> Link<Parcel> {
+    if ecn || config.ecn.is_none() {
+        return Link::new(config, seed);
+    }
+    Link::new(&LinkConfig { ecn: None, ..config.clone() }, seed)
+}
+
 /// Builds links and routes of the connections.
 struct Layout {
     seed: u64,
@@ -90,24 +98,25 @@ struct Layout {
 impl Layout {
     fn new(config: &SimConfig, seed: u64) -> Self {
         let links = config.shared.iter().enumerate();
-        let links: Vec<_> = links.map(|(at, link)| Link::new(link, mix(seed, 0x5000 + at as u64))).collect();
+        let ecn = config.transport.ecn;
+        let links: Vec<_> = links.map(|(at, link)| new_link(link, ecn, mix(seed, 0x5000 + at as u64))).collect();
         let owners = vec![None; links.len()];
         Self { seed, shared: links.len(), links, owners }
     }
 
-    fn route(&mut self, conn: u8, at: usize, path: &PathConfig) -> Route {
+    fn route(&mut self, conn: u8, at: usize, path: &PathConfig, ecn: bool) -> Route {
         let id = PathId::new(at as u8);
         // By name: a path alone draws what it draws beside others.
         let seed = mix(self.seed ^ hash(&path.name), 0x1000 * (u64::from(conn) + 1));
         let data = self.links.len();
-        self.links.push(Link::new(&path.data, seed));
-        self.links.push(Link::new(&path.acks, mix(seed, 1)));
+        self.links.push(new_link(&path.data, ecn, seed));
+        self.links.push(new_link(&path.acks, ecn, mix(seed, 1)));
         self.owners.extend([Some((conn, id, true)), Some((conn, id, false))]);
         Route { data, acks: data + 1, via: path.via.filter(|&via| via < self.shared) }
     }
 
     fn connection(&mut self, number: u8, transport: &Transport, paths: &[PathConfig], cc: &str, app: App) -> Parts {
-        let routes = paths.iter().enumerate().map(|(at, path)| self.route(number, at, path)).collect();
+        let routes = paths.iter().enumerate().map(|(at, path)| self.route(number, at, path, transport.ecn)).collect();
         Parts {
             number,
             transport: transport.clone(),
@@ -370,11 +379,11 @@ impl Sim {
             && let Some(via) = self.conns[at].routes[id.index()].via
         {
             let bytes = wire_bytes(&self.conns[at].transport, &parcel);
-            let _ = self.net.send(self.now, via, bytes, parcel);
+            let _ = self.net.send(self.now, via, bytes, Parcel { marked: delivery.ce, ..parcel });
             return;
         }
         let conn = &mut self.conns[at];
-        conn.on_parcel(&mut self.net, self.now, &parcel, delivery.ce);
+        conn.on_parcel(&mut self.net, self.now, &parcel, delivery.ce || parcel.marked);
         // Data that arrive change nothing for the sender: no turn, unless they end the run.
         if !matches!(parcel.load, Load::Data(_)) || conn.finished.is_some() {
             self.turn = Some(at);

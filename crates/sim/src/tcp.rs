@@ -201,6 +201,7 @@ impl PathSender {
             && self.tcp.tlp_high_seq.is_none()
             && self.tcp.lost_out == 0
             && !ack.duplicate
+            && !ack.marked
             && ack.cum > self.flight.base()
     }
 
@@ -261,6 +262,9 @@ impl PathSender {
         let mut repair = Repair::Nothing;
         self.finish_probe(desk, ack.cum, &seen);
         let dubious = seen.newly_sacked || seen.duplicate || !(seen.una_advanced || seen.delivered > 0);
+        if ack.marked && desk.view.recovery <= Recovery::Disorder {
+            self.enter_cwr(desk);
+        }
         if dubious || desk.view.recovery != Recovery::Open {
             repair = self.alert(desk, &mut seen);
         }

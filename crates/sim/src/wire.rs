@@ -11,6 +11,8 @@ pub struct Parcel {
     pub path: PathId,
     /// How often the path has come up: packets from before are strangers.
     pub epoch: u8,
+    /// Whether a link before the present one marked it "congestion experienced".
+    pub marked: bool,
     /// What it carries.
     pub load: Load,
 }

@@ -89,6 +89,16 @@ fn ours(cell: &Cell) -> Vec<f64> {
     goodput
 }
 
+/// Runs in ascending order; a bar where the next is half as much again: two modes.
+fn list(values: &[f64]) -> String {
+    let mut text = format!("{:.2}", values[0]);
+    for pair in values.windows(2) {
+        let bar = if pair[1] > 1.5 * pair[0] { " |" } else { "" };
+        text += &format!("{bar} {:.2}", pair[1]);
+    }
+    text
+}
+
 struct Line {
     text: String,
     error: f64,
@@ -102,7 +112,6 @@ fn compare(cell: &Cell) -> Line {
     let error = mine / theirs - 1.0;
     let (low, high) = (cell.kernel[0] * 0.9, cell.kernel[cell.kernel.len() - 1] * 1.1);
     let meets = goodput[INTERVAL.0] <= high && goodput[INTERVAL.1] >= low;
-    let list = |values: &[f64]| values.iter().map(|value| format!("{value:.2}")).collect::<Vec<_>>().join(" ");
     let text = format!(
         "{:<22} {:<6} {:>7.2} {:>7.2} {:>+6.1} % {}  kernel [{}]  ours [{}]",
         cell.name,

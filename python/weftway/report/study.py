@@ -146,14 +146,18 @@ def is_number(value: object) -> TypeGuard[float]:
 def setting_columns(rows: pl.DataFrame, scenario: dict[str, Any]) -> list[str]:
     """The columns that name a variant, and backend and transport when more than one was run.
 
-    A variant takes each of its values with every scheduler, controller and seed, which tells its
-    column from a dotted measure such as `path.lte.bytes`, whose values differ from run to run.
+    The scenario's `[vary]` names them. Rows without a scenario must tell by themselves: a variant
+    takes each of its values with every scheduler, controller and seed, and a dotted measure such as
+    `path.lte.bytes` differs from run to run.
     """
     run = [name for name in ("scheduler", "cc", "seed") if name in rows.columns]
     variants = rows.height // max(rows.select(run).n_unique(), 1)
-    declared = set(scenario.get("vary") or {}) - {"scheduler", "cc", "seed", "backend", "transport"}
-    dotted = {name for name in rows.columns if "." in name and not PER_PATH.fullmatch(name)}
-    named = [name for name in rows.columns if name in declared | dotted]
+    if "vary" in scenario:
+        keys = {key.strip() for joined in scenario["vary"] for key in joined.split(",")}
+        known = keys - {"scheduler", "cc", "seed", "backend", "transport"}
+    else:
+        known = {name for name in rows.columns if "." in name and not PER_PATH.fullmatch(name)}
+    named = [name for name in rows.columns if name in known]
     return [
         name
         for name in [*named, *(n for n in ("backend", "transport") if n in rows.columns)]

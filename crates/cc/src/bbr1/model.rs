@@ -106,8 +106,7 @@ impl Bbr1 {
             self.mode = Mode::Drain;
             self.ssthresh = Bytes::new(self.target_in_flight(UNIT).saturating_mul(self.mss));
         }
-        if self.mode == Mode::Drain
-            && self.in_flight_at_departure(acked.bytes_in_flight) <= self.target_in_flight(UNIT)
+        if self.mode == Mode::Drain && self.in_flight_at_departure(acked.bytes_in_flight) <= self.target_in_flight(UNIT)
         {
             self.enter_probe_bw(acked.now);
         }

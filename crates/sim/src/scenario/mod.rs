@@ -22,9 +22,9 @@
 //! # Ok::<(), weftway_sim::scenario::ScenarioError>(())
 //! ```
 //!
-//! Text becomes values that know their place ([`tree`]); `--set` and `[vary]` change these; then
-//! they are read into the keys' types ([`schema`], by [`de`]) and those into the simulator's
-//! ([`resolve`]). A mistake found at any step is shown where it was written ([`source`]).
+//! Text becomes values that know their place (`tree`); `--set` and `[vary]` change these; then
+//! they are read into the keys' types (`schema`, by `de`) and those into the simulator's
+//! (`resolve`). A mistake found at any step is shown where it was written (`source`).
 
 mod de;
 mod error;

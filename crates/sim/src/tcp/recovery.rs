@@ -108,6 +108,14 @@ impl PathSender {
         self.congestion(desk, signal, prior, (lost, newest));
     }
 
+    /// A mark arrived: the window is reduced once a round trip, and nothing is sent again
+    /// (`tcp_enter_cwr`; RFC 3168 §6.1.2).
+    pub(super) fn enter_cwr(&mut self, desk: &mut Desk<'_>) {
+        self.tcp.undo_marker = None;
+        self.init_reduction(desk, Signal::Ecn);
+        self.set_state(desk, Recovery::Cwr);
+    }
+
     pub(super) fn enter_recovery(&mut self, desk: &mut Desk<'_>) {
         self.init_undo();
         if !self.in_reduction(desk) {
