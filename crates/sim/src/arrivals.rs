@@ -56,9 +56,9 @@ impl Connection {
             tell |= self.receiver.data.open(now, rtt);
             if self.app.arrived(now, next.get(), rtt / 2) {
                 net.calendar.lower(self.source, self.app.next_event());
-            }
-            if self.app.is_done(now, next.get()) {
-                self.finished.get_or_insert(now);
+                if self.app.is_done(now, next.get()) {
+                    self.finished.get_or_insert(now);
+                }
             }
         }
         if tell {

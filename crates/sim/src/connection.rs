@@ -68,6 +68,8 @@ pub struct Connection {
     pub(crate) outbox: Outbox,
     pub(crate) flow: Flow,
     hand: Option<(u64, SendKind)>,
+    /// The end of the message in which chunks are being cut.
+    cut_message_end: u64,
     packet: Packet,
     /// Paths that may send now.
     open: PathSet,
@@ -146,6 +148,7 @@ impl Connection {
             outbox: Outbox::default(),
             flow: Flow { edge, ..Flow::default() },
             hand: None,
+            cut_message_end: 0,
             packet: Packet { offset: Offset::ZERO, bytes: Bytes::ZERO, again: false, carried: PathSet::EMPTY },
             open: PathSet::EMPTY,
             roomy: PathSet::EMPTY,
@@ -304,7 +307,7 @@ impl Connection {
         self.sync_flow(now);
         self.hand = match self.outbox.first_again() {
             Some(number) => Some((number, SendKind::Again)),
-            None => self.next_fresh(now).map(|number| (number, SendKind::Fresh)),
+            None => self.next_fresh().map(|number| (number, SendKind::Fresh)),
         };
         if let Some((number, kind)) = self.hand {
             let chunk = self.outbox.chunk(number);
@@ -317,24 +320,26 @@ impl Connection {
         }
     }
 
-    fn next_fresh(&mut self, now: Instant) -> Option<u64> {
+    fn next_fresh(&mut self) -> Option<u64> {
         let number = match self.outbox.first_unsent() {
             Some(number) => number,
-            None => self.cut(now)?,
+            None => self.cut()?,
         };
         (self.outbox.chunk(number).end() <= self.flow.edge).then_some(number)
     }
 
     /// Cuts the next chunk: a full packet, or what is left of a message.
-    fn cut(&mut self, _now: Instant) -> Option<u64> {
+    fn cut(&mut self) -> Option<u64> {
         let at = self.outbox.cut_at().get();
         let end = self.flow.end.get();
         if at >= end {
             return None;
         }
         let mss = self.transport.mss.get();
-        let message = self.app.message_at(at).map_or(end, |message| message.end);
-        let bytes = mss.min(message - at);
+        if at >= self.cut_message_end {
+            self.cut_message_end = self.app.message_at(at).map_or(end, |message| message.end);
+        }
+        let bytes = mss.min(self.cut_message_end - at);
         // A send buffer that ends within a packet: wait for the rest of it.
         (at + bytes <= end).then(|| self.outbox.cut(bytes as u32))
     }
@@ -510,7 +515,7 @@ impl Connection {
                 }
                 _ => self.fault(net, now),
             },
-            Decision::Ahead(id, offset) if self.takes(id) => match self.find_ahead(now, offset) {
+            Decision::Ahead(id, offset) if self.takes(id) => match self.find_ahead(offset) {
                 Some(number) => {
                     let fresh = self.outbox.first_unsent() == Some(number);
                     let kind = if fresh { SendKind::Fresh } else { SendKind::Ahead };
@@ -540,7 +545,7 @@ impl Connection {
     }
 
     /// The first unsent chunk at or after `offset`, cutting as far as window and data allow.
-    fn find_ahead(&mut self, now: Instant, offset: Offset) -> Option<u64> {
+    fn find_ahead(&mut self, offset: Offset) -> Option<u64> {
         if !self.host.needs.ahead {
             return None;
         }
@@ -551,7 +556,7 @@ impl Connection {
             if self.outbox.cut_at() >= self.flow.edge {
                 return None;
             }
-            self.cut(now)?;
+            self.cut()?;
         }
     }
 
