@@ -13,7 +13,6 @@ import polars as pl
 
 from weftway import _native, plan, report, seeds
 from weftway._native import Batch, Scenario, SimulationError
-from weftway.contender import Contender
 from weftway.plan import PLANNED, Job, Plan
 from weftway.scenario import document, load
 from weftway.store import Row, Store, table, whole
@@ -170,6 +169,10 @@ def record(wanted: Plan, events: Path | None, qlog: Path | None) -> Comparison:
     return Comparison(wanted, [], [found]) if isinstance(found, Skipped) else Comparison(wanted, [found])
 
 
+MOST_TIMELINES = 16
+"""A page with more runs to look at is slow to make and to load."""
+
+
 def write_report(found: Comparison, folder: Path, formats: Sequence[str] = ()) -> Path:
     """Writes `report.html`, and every figure into `figures/` in each of `formats`."""
     runs = timelines(found)
@@ -182,13 +185,19 @@ def write_report(found: Comparison, folder: Path, formats: Sequence[str] = ()) -
 
 
 def timelines(found: Comparison) -> dict[tuple[str, str], dict[str, Any]]:
-    """What each scheduler's first run looked like over time: it is run once more, and watched."""
+    """What each scheduler's first run under each controller looked like over time: it is run once more, and watched.
+
+    With more than so many, one run of each scheduler must do.
+    """
     ran = {row["key"] for row in found.rows}
-    firsts: dict[Contender, Job] = {}
+    firsts: dict[tuple[str, str], Job] = {}
     for job in found.plan.jobs:
         if job.key in ran:
-            firsts.setdefault(job.scheduler, job)
-    return {(job.scheduler.name, job.cc[0]): _timeline(job) for job in firsts.values()}
+            firsts.setdefault((job.scheduler.name, job.cc[0]), job)
+    if len(firsts) > MOST_TIMELINES:
+        ofs = {name: (name, cc) for name, cc in reversed(firsts)}
+        firsts = {key: job for key, job in firsts.items() if ofs[key[0]] == key}
+    return {key: _timeline(job) for key, job in firsts.items()}
 
 
 def _timeline(job: Job) -> dict[str, Any]:

@@ -56,6 +56,10 @@
     const value = (1 - nearest.y / 100) * line.closest("[data-top]").dataset.top;
     return value >= 100 ? value.toFixed(0) : value.toFixed(value >= 10 ? 1 : 2);
   };
+  const covers = (line, at) => {
+    const last = line.points[line.points.length - 1];
+    return line.points[0].x - 10 <= at && at <= last.x + 10;
+  };
   const read = (run, at) => {
     run.dataset.at = at;
     run.style.setProperty("--at", at / 1000);
@@ -65,8 +69,9 @@
       const output = lane.querySelector(".reading-values");
       if (!output) continue;
       const lines = all("polyline", lane).filter((line) => !line.classList.contains("thin"));
-      output.textContent = lines.map((line) => {
-        const name = lines.length > 1 ? `${line.dataset.name} ` : "";
+      const names = new Set(lines.map((line) => line.dataset.name));
+      output.textContent = lines.filter((line) => covers(line, at)).map((line) => {
+        const name = names.size > 1 ? `${line.dataset.name} ` : "";
         return `${name}${valueAt(line, at)}`;
       }).join(" · ");
     }

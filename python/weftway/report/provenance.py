@@ -35,7 +35,7 @@ def first_of(study: Study, columns: tuple[str, ...]) -> str:
 def versions(study: Study, column: str) -> str:
     """Names with their versions, where the rows carry them."""
     pairs = ((run.get(column), run.get(f"{column}_version")) for c in study.cells() for run in study.runs(c))
-    return ", ".join(f"{name}@{version}" if version else str(name) for name, version in distinct(pairs) if name)
+    return ", ".join(str(version or name) for name, version in distinct(pairs) if name)
 
 
 def seeds(values: list[Any]) -> str:

@@ -23,6 +23,10 @@ LANE_LIMIT = 200
 MARKS = {"loss": ("loss", 82, HEIGHT), "rto": ("rto", 0, HEIGHT), "pto": ("rto", 0, HEIGHT)}
 
 
+GAP = 5
+"""So many steps without a value break a line."""
+
+
 def small_multiples(study: Study, timelines: Sequence[Timeline]) -> str:
     """The paths' rates stacked over time, one chart per run, all on one pair of axes."""
     thin = [timeline.thinned(MULTIPLE_BINS) for timeline in timelines]
@@ -145,15 +149,33 @@ def lane(title: str, note: str, drawn: str, axis: Axis, unit: Unit) -> str:
 
 
 def line(t: Timeline, values: Values, axis: Axis, name: str, css: str, dash: str = "") -> str:
-    """A polyline with its name; the script reads values back off it by the lane's scale."""
-    if not any(value is not None for value in values):
-        return ""
-    shape = points(values, t.step_ms, t.end_ms, axis.high, WIDTH, HEIGHT)
-    if css.startswith("area"):
-        shape = grounded(shape)
+    """A polyline with its name, broken where values are missing for long: while a path is down.
+
+    The script reads values back off it by the lane's scale.
+    """
     dashes = f' stroke-dasharray="{dash}"' if dash else ""
     named = f' data-name="{escape(name, quote=True)}"'
-    return f'<polyline class="{css}"{named}{dashes} points="{shape}"/>'
+    drawn = ""
+    for part in unbroken(values):
+        shape = points(part, t.step_ms, t.end_ms, axis.high, WIDTH, HEIGHT)
+        if css.startswith("area"):
+            shape = grounded(shape)
+        drawn += f'<polyline class="{css}"{named}{dashes} points="{shape}"/>'
+    return drawn
+
+
+def unbroken(values: Values) -> list[Values]:
+    """Copies of `values`, each with only one of the stretches that no long gap interrupts."""
+    parts: list[Values] = []
+    last = -GAP
+    for at, value in enumerate(values):
+        if value is None:
+            continue
+        if at - last >= GAP:
+            parts.append([None] * len(values))
+        parts[-1][at] = value
+        last = at
+    return parts
 
 
 def grounded(shape: str) -> str:
