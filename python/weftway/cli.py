@@ -5,7 +5,9 @@ happened: 0 it worked, 1 a run failed, 2 bad input, 130 interrupted.
 """
 
 import json
+import signal
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -48,7 +50,7 @@ def _weft(version: Annotated[bool, typer.Option("--version", help="Prints the ve
 
 @app.command("list")
 def _list(as_json: JSON = False) -> None:
-    """Lists schedulers, controllers, backends, scenarios and experiments."""
+    """Lists what can be run: schedulers, controllers, scenarios."""
     found = catalogue.entries()
     if as_json:
         print_json(found)
@@ -75,11 +77,14 @@ def _run(
 ) -> None:
     """Runs one scheduler once."""
     loaded = scenarios.load(scenarios.locate(scenario), sets or [])
-    wanted = comparison.first(plan.plan(loaded, scheduler, cc, seed, backend))
-    found = comparison.record(wanted, events, qlog) if events or qlog else executed(wanted, 1, None)
+    with redirect_stdout(sys.stderr):  # what a scheduler in Python prints is no result
+        wanted = comparison.first(plan.plan(loaded, scheduler, cc, seed, backend))
+        found = comparison.record(wanted, events, qlog) if events or qlog else executed(wanted, 1, None)
+    if found.skipped:
+        raise SimulationError(skipped(found)[0])
     if as_json:
         print_json(found.rows)
-    elif found.rows:
+    else:
         out.print(tables.single(found.rows[0]))
 
 
@@ -103,14 +108,18 @@ def _compare(
     """Runs schedulers side by side over the seeds of a scenario."""
     formats = figure_formats(figures, folder)
     loaded = scenarios.load(scenarios.locate(scenario), sets or [])
-    wanted = plan.plan(loaded, scheduler, cc, seeds, backend)
-    found = executed(wanted, jobs, folder)
+    with redirect_stdout(sys.stderr):  # what a scheduler in Python prints is no result
+        wanted = plan.plan(loaded, scheduler, cc, seeds, backend)
+        found = executed(wanted, jobs, folder)
+    for line in skipped(found):
+        err.print(f"skipped: {line}", markup=False)
     if as_json:
         print_json(found.rows)
     else:
         print_tables(found)
     if folder and found.rows:
-        page = comparison.write_report(found, folder, formats)
+        with redirect_stdout(sys.stderr):
+            page = comparison.write_report(found, folder, formats)
         err.print(f"rows in {folder / 'rows.parquet'}, report in {page}")
 
 
@@ -131,7 +140,7 @@ def _new(
     kind: Annotated[str, typer.Argument(metavar="scheduler", help="What to begin.")],
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its name: lower case, words joined by -.")],
 ) -> None:
-    """Begins a scheduler in the source tree: its file, its line in the registry, its vectors."""
+    """Begins a scheduler in the source tree. Writes its file, its line in the registry and its vectors."""
     if kind != "scheduler":
         raise ScenarioError(f"`weft new {kind}`: only `weft new scheduler NAME` is known")
     for line in new.scheduler(name, scenarios.HOME):
@@ -150,16 +159,19 @@ def figure_formats(figures: str | None, folder: Path | None) -> list[str]:
 
 
 def executed(wanted: plan.Plan, jobs: int | None, folder: Path | None) -> comparison.Comparison:
-    """Runs a plan. What it cannot run, and an interrupt, are told on standard error."""
+    """Runs a plan; an interrupt ends the command."""
     try:
         with Bar(err) as bar:
-            found = comparison.execute(wanted, jobs, folder, bar.tell)
+            return comparison.execute(wanted, jobs, folder, bar.tell)
     except comparison.Interrupted as error:
+        # What is finished is kept: an impatient second Ctrl-C has nothing left to stop.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         fail(str(error), INTERRUPTED)
-    lines = [f"skipped: {one.job.scheduler.name} with {one.job.cc[0]}: {one.reason}" for one in found.skipped]
-    for line in dict.fromkeys(lines):
-        err.print(line, markup=False)
-    return found
+
+
+def skipped(found: comparison.Comparison) -> list[str]:
+    """What could not be run and why, each once: the reason is seldom a matter of the controller."""
+    return list(dict.fromkeys(f"{one.job.scheduler.name}: {one.reason}" for one in found.skipped))
 
 
 def print_tables(found: comparison.Comparison) -> None:
@@ -186,7 +198,7 @@ def main() -> None:
     except SimulationError as error:
         fail(str(error), RUN_FAILED)
     except OSError as error:
-        fail(f"{error.filename or 'input or output'}: {error.strerror}", BAD_INPUT)
+        fail(f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error), BAD_INPUT)
 
 
 def fail(message: str, status: int) -> NoReturn:

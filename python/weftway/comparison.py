@@ -5,6 +5,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from weftway import _native, plan, report, seeds
-from weftway._native import Batch, Scenario, SimulationError
+from weftway._native import Batch, Scenario, ScenarioError, SimulationError
 from weftway.plan import PLANNED, Job, Plan
 from weftway.scenario import document, load
 from weftway.store import Row, Store, table, whole
@@ -151,7 +152,9 @@ def results(todo: list[Job], threads: int) -> Iterator[tuple[Job, Row | Skipped]
     try:
         for job in todo:
             if job.scheduler.rule is not None:
-                yield job, _outcome(job, *batch.run(order(job)))
+                with _staying(job):
+                    told = batch.run(order(job))
+                yield job, _outcome(job, *told)
                 yield from _finished(batch, native, 0.0)
         while batch.remaining:
             yield from _finished(batch, native, POLL_S)
@@ -159,12 +162,31 @@ def results(todo: list[Job], threads: int) -> Iterator[tuple[Job, Row | Skipped]
         batch.cancel()
 
 
+@contextmanager
+def _writing(*files: Path | None) -> Iterator[None]:
+    """The native side says why it cannot write, and not where."""
+    try:
+        yield
+    except OSError as error:
+        raise ScenarioError(f"{' or '.join(str(file) for file in files if file)}: {error}") from error
+
+
+@contextmanager
+def _staying(job: Job) -> Iterator[None]:
+    """A class in Python may not end the program."""
+    try:
+        yield
+    except SystemExit as error:
+        raise SimulationError(f"scheduler `{job.scheduler.name}` ended the program: SystemExit: {error}") from error
+
+
 def record(wanted: Plan, events: Path | None, qlog: Path | None) -> Comparison:
     """Runs the plan's first job; writes its events to a file, its qlog into a folder, or both."""
     job = wanted.jobs[0]
     details = [(name, str(value)) for name, value in job.head.items() if value is not None]
     log = qlog and qlog / f"{job.key}.sqlog"
-    told = _native.record(order(job), details, str(events) if events else None, str(log) if log else None)
+    with _staying(job), _writing(events, qlog):
+        told = _native.record(order(job), details, str(events) if events else None, str(log) if log else None)
     found = _outcome(job, *told)
     return Comparison(wanted, [], [found]) if isinstance(found, Skipped) else Comparison(wanted, [found])
 

@@ -71,7 +71,7 @@ def _load(file: Path) -> ModuleType:
     sys.path.insert(0, folder)
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ScenarioError(f"scheduler file `{file}`: {type(error).__name__}: {error}") from error
     finally:
         sys.path.remove(folder)

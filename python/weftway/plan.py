@@ -73,13 +73,17 @@ def plan(
     backend: str | Iterable[str] | None = None,
 ) -> Plan:
     """All jobs of a comparison. What is not given is the scenario's own."""
-    schedulers = contenders(scheduler or scenario.schedulers)
-    controllers = _controllers(cc or scenario.controllers)
+    schedulers = contenders(scenario.schedulers if scheduler is None else scheduler)
+    controllers = _controllers(scenario.controllers if cc is None else cc)
+    places = _backends(scenario.backends if backend is None else backend)
+    for kind, found in (("scheduler", schedulers), ("controller", controllers), ("backend", places)):
+        if not found:
+            raise ScenarioError(f"no {kind} is named: there is nothing to run")
     numbers = scenario.seeds if seed is None else seeds.parse(seed)
     jobs = [
         Job(variant, one, controller, where, number, replay(scenario, variant, one, controller[0], where, number))
         for variant in scenario.variants()
-        for where in _backends(backend or scenario.backends)
+        for where in places
         for controller in controllers
         for one in schedulers
         for number in numbers

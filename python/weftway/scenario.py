@@ -1,5 +1,6 @@
 """Scenario files: finding and reading them."""
 
+import difflib
 import os
 import tomllib
 from collections.abc import Iterable
@@ -7,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from weftway import _native
-from weftway._native import Scenario
+from weftway._native import Scenario, ScenarioError
 
 HOME = Path(__file__).resolve().parents[2]
 """The source tree, which holds the scenarios and experiments."""
@@ -27,6 +28,8 @@ def locate(name: str) -> str:
             if candidate.is_file():
                 here = Path.cwd()
                 return str(candidate.relative_to(here) if candidate.is_relative_to(here) else candidate)
+        near = difflib.get_close_matches(Path(name).stem, [file.stem for file in HOME.glob("scenarios/*.toml")], n=1)
+        raise ScenarioError(f"no scenario `{name}`; {f'did you mean `{near[0]}`?' if near else '`weft list` has ours'}")
     return name
 
 

@@ -4,6 +4,9 @@ from collections.abc import Iterable
 
 from weftway._native import ScenarioError
 
+MOST = 1_000_000
+"""More seeds than this are a slip of the finger."""
+
 Seeds = str | int | Iterable[int] | None
 
 
@@ -29,6 +32,9 @@ def parse(seeds: str | int | Iterable[int]) -> list[int]:
 def _span(text: str) -> list[int]:
     first, dots, end = text.partition("..")
     try:
-        return list(range(int(first), int(end))) if dots else [int(first)]
+        span = range(int(first), int(end) if dots else int(first) + 1)
     except ValueError:
         raise ScenarioError(f"seeds `{text}`: expected a range `a..b`, which leaves b out, or one number") from None
+    if span.stop - span.start > MOST:
+        raise ScenarioError(f"seeds `{text}`: at most {MOST:,} seeds")
+    return list(span)

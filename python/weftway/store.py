@@ -7,11 +7,13 @@ written beside its place and then renamed into it: none is ever seen half-writte
 import json
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import polars as pl
+
+from weftway._native import ScenarioError
 
 Row = dict[str, Any]
 
@@ -39,6 +41,17 @@ def write_parquet(frame: pl.DataFrame, file: Path) -> None:
         frame.write_parquet(half)
 
 
+def _read(file: Path, columns: list[str]) -> pl.DataFrame:
+    """The table in `file`, which must have these columns."""
+    try:
+        frame = pl.read_parquet(file)
+    except pl.exceptions.PolarsError as error:
+        raise ScenarioError(f"{file} cannot be read as kept rows: remove it, or name another folder") from error
+    if missing := [column for column in columns if column not in frame.columns]:
+        raise ScenarioError(f"{file} holds no kept rows (no column `{missing[0]}`): remove it, or name another folder")
+    return frame
+
+
 class Store:
     """Finished rows under a folder, by the keys of their jobs."""
 
@@ -51,7 +64,7 @@ class Store:
         """Every row that was kept, by key."""
         kept = self._from_table()
         for file in sorted(self._parts.glob("*.parquet")):
-            part = pl.read_parquet(file)
+            part = _read(file, ["key", "row"])
             kept.update(zip(part["key"], map(json.loads, part["row"]), strict=True))
         return kept
 
@@ -59,7 +72,7 @@ class Store:
         file = self._folder / "rows.parquet"
         if not file.exists():
             return {}
-        rows = pl.read_parquet(file).to_dicts()
+        rows = _read(file, ["key"]).to_dicts()
         return {row["key"]: row for row in rows}
 
     def keep(self, key: str, row: Row) -> None:
@@ -81,7 +94,8 @@ class Store:
         frame = table(rows)
         write_parquet(frame, self._folder / "rows.parquet")
         for file in self._parts.glob("*.parquet"):
-            file.unlink()
-        if self._parts.exists():
+            file.unlink(missing_ok=True)
+        # It stays where another process keeps rows in the same folder.
+        with suppress(OSError):
             self._parts.rmdir()
         return frame

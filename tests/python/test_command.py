@@ -107,6 +107,8 @@ BAD = {
     "an unknown switch": (["--scheduler", "ecf:beat=1"], "did you mean `beta`?"),
     "an unknown backend": (["--backend", "moon"], "unknown backend `moon`"),
     "seeds of nothing": (["--seeds", "3..3"], "no seed in it"),
+    "no scheduler": (["--scheduler", ","], "no scheduler is named"),
+    "no controller": (["--cc", ""], "no controller is named"),
     "an unknown key": (["--set", "path.lte.lozz=2%"], "loss"),
     "a wrong unit": (["--set", "path.lte.rate=5 apples"], "5 apples"),
     "figures of no kind": (["--figures", "bmp", "--out", "out"], "svg, pdf, csv"),
@@ -135,6 +137,35 @@ def test_a_missing_file_is_refused(weft: Weft) -> None:
     done = weft("compare", "nowhere.toml")
     assert done.returncode == 2
     assert "nowhere.toml" in done.stderr
+
+
+def test_a_scenario_of_ours_is_guessed(weft: Weft) -> None:
+    done = weft("run", "wifi-lt")
+    assert done.returncode == 2
+    assert "did you mean `wifi-lte`?" in done.stderr
+
+
+@pytest.mark.parametrize("words", [("--events", "nowhere/x"), ("--qlog", "small.toml")])
+def test_a_log_that_cannot_be_written_is_told(weft: Weft, small: Path, words: tuple[str, str]) -> None:
+    done = weft("run", small, *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words[1] in done.stderr
+
+
+def test_what_nothing_runs_is_told_once(weft: Weft, small: Path) -> None:
+    compared = weft("compare", small, "--scheduler", "ecf", "--cc", "cubic,lia", "--backend", "kernel", "--json")
+    assert (compared.returncode, compared.stdout, len(compared.stderr.splitlines())) == (0, "[]\n", 1)
+    ran = weft("run", small, "--backend", "kernel", "--json")
+    assert (ran.returncode, ran.stdout, len(ran.stderr.splitlines())) == (1, "", 1)
+
+
+def test_a_spoiled_folder_is_told(weft: Weft, small: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "rows.parquet").write_text("no table")
+    done = weft("compare", small, "--out", "out")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert str(Path("out/rows.parquet")) in done.stderr
+    assert (tmp_path / "out" / "rows.parquet").read_text() == "no table"
 
 
 def test_a_folder_that_cannot_be_written_is_told(weft: Weft, small: Path, tmp_path: Path) -> None:

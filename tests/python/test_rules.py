@@ -138,10 +138,39 @@ def test_a_broken_rule_is_one_clear_error(
     assert not (tmp_path / "out" / "rows.parquet").exists()
 
 
+TALKER = """
+class Talker:
+    def select(self, cx):
+        print("here")
+        return next(iter(cx.sendable()), None)
+
+class Leaver:
+    def select(self, cx):
+        raise SystemExit(0)
+"""
+
+
+def test_what_a_rule_prints_is_no_result(weft: Weft, small: Path, tmp_path: Path) -> None:
+    (tmp_path / "my_rules.py").write_text(TALKER)
+    done = weft("run", small, "--scheduler", "my_rules.py:Talker", "--json")
+    assert len(json.loads(done.stdout)) == 1
+    assert set(done.stderr.splitlines()) == {"here"}
+
+
+@pytest.mark.parametrize("words", [(), ("--events", "events.txt")])
+def test_a_rule_cannot_end_the_program(weft: Weft, small: Path, tmp_path: Path, words: tuple[str, ...]) -> None:
+    (tmp_path / "my_rules.py").write_text(TALKER)
+    done = weft("run", small, "--scheduler", "my_rules.py:Leaver", *words)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "`my_rules.py:Leaver` ended the program" in done.stderr
+    assert not (tmp_path / "events.txt").exists()
+
+
 UNFIT = {
     "no file": ("nowhere.py:Rule", "nowhere.py"),
     "no class": ("my_rules.py:Other", "no class `Other`"),
     "no select": ("my_rules.py:Idle", "no method `select"),
+    "ends the program": ("leaves.py:Rule", "SystemExit"),
     "does not load": ("typo.py:Rule", "SyntaxError"),
 }
 
@@ -150,6 +179,7 @@ UNFIT = {
 def test_what_is_no_rule_is_refused(weft: Weft, small: Path, tmp_path: Path, name: str, what: str) -> None:
     (tmp_path / "my_rules.py").write_text("class Idle:\n    pass\n")
     (tmp_path / "typo.py").write_text("class Rule\n")
+    (tmp_path / "leaves.py").write_text("raise SystemExit(0)\n")
     done = weft("compare", small, "--scheduler", name)
     assert done.returncode == 2
     assert what in done.stderr

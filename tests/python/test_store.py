@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from weftway._native import ScenarioError
 from weftway.store import Row, Store, write_parquet
 
 VALUES = st.none() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | st.text()
@@ -37,6 +38,13 @@ def test_a_finished_table_replaces_the_parts_and_is_recalled(tmp_path: Path) -> 
     assert [file.name for file in tmp_path.iterdir()] == ["rows.parquet"]
     assert frame["fct_ms"].to_list() == [1.5, None]
     assert list(Store(tmp_path).recall().values()) == rows
+
+
+@pytest.mark.parametrize("name", ["rows.parquet", "parts/000001.parquet"])
+def test_what_holds_no_rows_is_refused_by_name(tmp_path: Path, name: str) -> None:
+    write_parquet(pl.DataFrame({"a": [1]}), tmp_path / name)
+    with pytest.raises(ScenarioError, match=name):
+        Store(tmp_path).recall()
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -124,7 +124,8 @@ impl BitRate {
         self.0 as f64 / 1e6
     }
 
-    /// Time to put `bytes` on a wire of this rate, rounded up; [`Span::MAX`] at rate 0.
+    /// Time to put `bytes` on a wire of this rate, rounded up; [`Span::MAX`] at rate 0, and where
+    /// it takes longer than that.
     #[inline]
     pub const fn transmission_time(self, bytes: Bytes) -> Span {
         if self.0 == 0 {
@@ -134,7 +135,8 @@ impl BitRate {
         if bytes.0 < 2_000_000_000 {
             Span::from_nanos((bytes.0 * 8_000_000_000).div_ceil(self.0))
         } else {
-            Span::from_nanos((bytes.0 as u128 * 8_000_000_000).div_ceil(self.0 as u128) as u64)
+            let ns = (bytes.0 as u128 * 8_000_000_000).div_ceil(self.0 as u128);
+            if ns < u64::MAX as u128 { Span::from_nanos(ns as u64) } else { Span::MAX }
         }
     }
 
@@ -252,5 +254,7 @@ mod tests {
     #[test]
     fn a_silent_wire_never_finishes() {
         assert_eq!(BitRate::ZERO.transmission_time(Bytes::new(1)), Span::MAX);
+        // 10 GB at 1 bit/s: 8 · 10¹⁹ ns, and 2⁶⁴ is 1.8 · 10¹⁹.
+        assert_eq!(BitRate::from_bps(1).transmission_time(Bytes::new(10_000_000_000)), Span::MAX);
     }
 }

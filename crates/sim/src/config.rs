@@ -112,6 +112,11 @@ pub struct Transport {
 }
 
 impl Transport {
+    /// The initial window in payload bytes.
+    pub(crate) fn initial_cwnd(&self) -> Bytes {
+        Bytes::new(self.mss.get().saturating_mul(self.initial_window))
+    }
+
     /// MPTCP of the out-of-tree kernels 0.89 to 0.96, on which the papers measured.
     pub fn mptcp_v09x() -> Self {
         Self { stack: Stack::MptcpV09x, opportunistic: None, penalise: None, ..Self::mptcp_linux_v1() }

@@ -129,8 +129,7 @@ impl Connection {
         let Parts { number, transport, configs, routes, cc_spec, seed, app, source } = parts;
         let paths = configs.len();
         let view = |n: usize| {
-            let cwnd = Bytes::new(transport.mss.get() * transport.initial_window);
-            let mut path = Path::new(PathId::new(n as u8), transport.mss, cwnd);
+            let mut path = Path::new(PathId::new(n as u8), transport.mss, transport.initial_cwnd());
             path.role = configs[n].role;
             path.hold = Hold::Validation;
             path

@@ -36,6 +36,26 @@ pub struct Flown {
 }
 
 impl Flown {
+    /// A packet that is sent for the first time.
+    #[inline]
+    pub fn new(now: Instant, offset: Offset, bytes: u32) -> Self {
+        Self {
+            sent_at: now,
+            offset,
+            serial: 0,
+            chunk: 0,
+            delivered: Bytes::ZERO,
+            delivered_at: now,
+            flight_start: now,
+            bytes,
+            acked: false,
+            lost: false,
+            resent: false,
+            again: false,
+            app_limited: false,
+        }
+    }
+
     /// How the connection names it.
     #[inline]
     pub fn receipt(&self, path: PathId) -> Receipt {

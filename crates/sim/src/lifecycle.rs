@@ -76,8 +76,8 @@ impl Connection {
         }
     }
 
-    /// Whether path `id`, which does not exist yet, is to be opened now: once the others are, or
-    /// while there is none.
+    /// Whether a path that comes into existence is to be opened at once: when the others are
+    /// open, or while there is none.
     fn is_wanted(&self) -> bool {
         self.joined || self.stages.iter().all(|stage| *stage == Stage::Absent)
     }

@@ -229,7 +229,7 @@ impl Outbox {
         }
     }
 
-    /// Forgets which paths have carried chunk `number`: min-RTT's second pass.
+    /// The chunks that are cut and not acknowledged, with their numbers, in the order of their data.
     pub fn chunks(&self) -> impl Iterator<Item = (u64, &Chunk)> {
         self.ring.iter().enumerate().map(|(at, chunk)| (self.base + at as u64, chunk))
     }

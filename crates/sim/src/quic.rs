@@ -33,7 +33,7 @@ pub struct Quic {
     last_sent: Instant,
     /// Packets of the current episode that have not turned up.
     episode_missing: u64,
-    /// The loss of which the connection must send a copy now.
+    /// Probes that the connection must send now, whatever the window.
     pub probes: u32,
 }
 

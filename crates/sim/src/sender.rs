@@ -230,21 +230,8 @@ impl PathSender {
             // Silence counts from when something is outstanding.
             self.last_progress = now;
         }
-        let mut flown = Flown {
-            sent_at: now,
-            offset,
-            serial: assigned.serial,
-            chunk: assigned.chunk,
-            delivered: Bytes::ZERO,
-            delivered_at: now,
-            flight_start: now,
-            bytes,
-            acked: false,
-            lost: false,
-            resent: false,
-            again: false,
-            app_limited: false,
-        };
+        let mut flown = Flown::new(now, offset, bytes);
+        (flown.serial, flown.chunk) = (assigned.serial, assigned.chunk);
         self.rate.on_sent(now, idle, &mut flown);
         let index = self.flight.next();
         self.flight.push(flown);
@@ -305,8 +292,7 @@ impl PathSender {
         if idle <= rto || self.flight.next() == 0 {
             return;
         }
-        let mss = desk.transport.mss;
-        let restart = Bytes::new(mss.get() * desk.transport.initial_window).min(self.cc.cwnd());
+        let restart = desk.transport.initial_cwnd().min(self.cc.cwnd());
         let mut cwnd = self.cc.cwnd();
         while idle > rto && cwnd > restart {
             cwnd = cwnd.mul_div(1, 2);
@@ -396,10 +382,10 @@ impl PathSender {
         {
             return;
         }
-        let used = desk.transport.mss.get() * self.used.max(desk.transport.initial_window);
+        let used = Bytes::new(desk.transport.mss.get() * self.used).max(desk.transport.initial_cwnd());
         let cwnd = self.cc.cwnd();
-        if Bytes::new(used) < cwnd {
-            self.cc.set_cwnd((cwnd + Bytes::new(used)).mul_div(1, 2));
+        if used < cwnd {
+            self.cc.set_cwnd((cwnd + used).mul_div(1, 2));
             self.publish(desk);
         }
         self.used = 0;

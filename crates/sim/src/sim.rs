@@ -58,7 +58,7 @@ pub(crate) fn controller_setup(transport: &Transport, seed: u64, id: PathId) -> 
     Setup {
         path: id,
         mss: transport.mss,
-        initial_window: Bytes::new(transport.mss.get() * transport.initial_window),
+        initial_window: transport.initial_cwnd(),
         flavour: if transport.stack == Stack::Mpquic { Flavour::Quic } else { Flavour::Linux },
         seed: mix(seed, 0xcc00 + u64::from(id.get())),
         now: Instant::ZERO,

@@ -12,15 +12,15 @@ pub struct PathTally {
     pub packets: u64,
     /// Bytes on the wire.
     pub wire_bytes: u64,
-    /// Packets sent again on the path because they were lost.
+    /// TCP: packets sent again on the path because they were lost. QUIC: packets declared lost.
     pub retransmissions: u64,
-    /// Data of another path sent here because that path failed or stalled.
+    /// Data that were handed back to the connection and sent here, and QUIC's probes.
     pub reinjections: u64,
-    /// Copies by decision of the scheduler.
+    /// Copies of data in flight: by decision of the scheduler, or opportunistic retransmissions.
     pub copies: u64,
-    /// Packets lost on the wire.
+    /// Packets lost on the path's own link, or because it was down.
     pub wire_lost: u64,
-    /// Packets that a full queue dropped.
+    /// Packets that the full queue of the path's own link dropped on arrival.
     pub queue_dropped: u64,
     /// Retransmission or probe timeouts.
     pub timeouts: u64,

@@ -140,8 +140,8 @@ impl App {
         if every < 2 {
             return mean.max(1);
         }
-        let small = mean * every / (every - 1 + ratio);
-        if self.frame.is_multiple_of(every) { (small * ratio).max(1) } else { small.max(1) }
+        let small = Bytes::new(mean).mul_div(every, every - 1 + ratio).get();
+        if self.frame.is_multiple_of(every) { small.saturating_mul(ratio).max(1) } else { small.max(1) }
     }
 
     fn draw(&mut self, sizes: &[(u32, Bytes)]) -> u64 {
@@ -196,7 +196,10 @@ impl App {
     fn complete(&mut self, now: Instant, request: Span) {
         let Some(message) = self.open.pop_front() else { return };
         self.cursor = self.cursor.saturating_sub(1);
-        self.delays.push(now.since(message.written));
+        // What is no message has a delay of no interest, and there may be very many.
+        if self.has_messages() {
+            self.delays.push(now.since(message.written));
+        }
         if message.deadline.is_some_and(|deadline| now > deadline) {
             self.missed += 1;
         }

@@ -180,8 +180,8 @@ impl PathSender {
                 repair = Repair::NewData;
             } else {
                 let last = self.flight.next() - 1;
-                let sent = self.flight.at(last).acked;
-                if !sent {
+                let arrived = self.flight.at(last).acked;
+                if !arrived {
                     self.retransmit(desk, last);
                 }
             }
