@@ -71,6 +71,12 @@ impl PathSet {
         Self(self.0 & !(1 << path.0))
     }
 
+    /// The paths that are in both sets.
+    #[inline]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
     /// Whether no path is in the set.
     #[inline]
     pub const fn is_empty(self) -> bool {

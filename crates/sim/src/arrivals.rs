@@ -54,7 +54,7 @@ impl Connection {
         if let Arrival::InOrder(_) = arrival {
             let rtt = self.views.get(id).srtt;
             tell |= self.receiver.data.open(now, rtt);
-            if self.app.arrived(now, next.get(), rtt / 2) {
+            if self.app.arrived(now, next.get(), self.configs[id.index()].acks.delay) {
                 net.calendar.lower(self.source, self.app.next_event());
                 if self.app.is_done(now, next.get()) {
                     self.finished.get_or_insert(now);

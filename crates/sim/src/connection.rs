@@ -433,16 +433,20 @@ impl Connection {
             return;
         }
         let Some((number, head)) = self.outbox.chunks().next().map(|(number, chunk)| (number, *chunk)) else { return };
-        let Some(tp) = self.open.iter().min_by_key(|&id| self.views.get(id).srtt) else { return };
+        // Backups help out only when they are all there is.
+        let only_backups = !self.views.usable().iter().any(Path::is_active);
+        let open = self.views.usable().iter().filter(|path| path.is_open() && (only_backups || path.is_active()));
+        let Some(tp) = open.min_by_key(|path| path.srtt).map(|path| path.id) else { return };
+        let holders = head.carried.and(self.views.set());
         let srtt = self.views.get(tp).srtt;
         if penalise && now.since(self.last_relief[tp.index()]) >= srtt {
-            self.penalise(net, now, tp, head.carried);
+            self.penalise(net, now, tp, holders);
         }
         if !opportunistic || head.carried.contains(tp) || !head.sent {
             return;
         }
         let mut worth = false;
-        for id in head.carried.iter() {
+        for id in holders.iter() {
             let holder = self.views.get(id);
             if holder.cwnd.get() <= 4 * holder.mss.get() {
                 worth = true;
@@ -564,11 +568,12 @@ impl Connection {
         if self.hand.is_none() {
             return;
         }
-        self.tally.waits += 1;
         // An acknowledgement, a pacer or the scheduler's own wake will bring the question back.
         let returns = |path: &Path| path.unacked() > Bytes::ZERO || path.hold == Hold::Pacing;
         if self.wake.is_never() && !self.views.usable().iter().any(returns) {
             self.fault(net, now);
+        } else {
+            self.tally.waits += 1;
         }
     }
 
@@ -671,11 +676,13 @@ impl Connection {
     /// (`__mptcp_retrans`).
     fn retransmit_on_idle(&mut self, net: &mut Net, now: Instant, number: u64) {
         let carried = self.outbox.chunk(number).carried;
-        let idle =
-            self.views.usable().iter().filter(|path| {
-                path.unacked() == Bytes::ZERO && path.health == Health::Good && !carried.contains(path.id)
-            });
-        let Some(id) = idle.min_by_key(|path| path.srtt).map(|path| path.id) else { return };
+        let mut idle = self.views.usable().iter().filter(|path| {
+            path.is_active()
+                && path.unacked() == Bytes::ZERO
+                && path.health == Health::Good
+                && !carried.contains(path.id)
+        });
+        let Some(id) = idle.next().map(|path| path.id) else { return };
         let fragment: Vec<u64> = self
             .outbox
             .chunks()

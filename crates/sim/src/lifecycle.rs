@@ -256,7 +256,13 @@ impl Connection {
         if self.stages[id.index()] != Stage::Up || !outstanding {
             return;
         }
-        let patience = self.senders[id.index()].last_progress + self.transport.path_timeout;
+        // A path is not silent while its own round trip may still be under way.
+        let sender = &self.senders[id.index()];
+        let own = match self.transport.stack {
+            Stack::Mpquic => sender.quic.rtt.pto(self.transport.ack_delay),
+            _ => sender.tcp.rtt.rto(),
+        };
+        let patience = sender.last_progress + self.transport.path_timeout.max(own * 3);
         if patience > now {
             net.calendar.lower(self.source + 1 + id.index(), patience);
         } else {

@@ -1,7 +1,7 @@
 //! What a run amounts to: one row of named figures, each defined in `docs/glossary.md`.
 
 use serde_json::{Map, Value, json};
-use weftway_link::capacity;
+use weftway_link::{LinkConfig, Set, capacity};
 use weftway_path::{Bytes, Instant, Span};
 
 use crate::config::{Direction, SimConfig, Stack, Workload};
@@ -94,6 +94,10 @@ fn benefit(goodput: f64, singles: &[f64]) -> Value {
 /// Goodput over the most that the links can carry: what would arrive if every path sent full
 /// packets from the end of the handshake on.
 fn efficiency(config: &SimConfig, delivered: Bytes, elapsed: Span) -> Value {
+    // What a link that is drawn anew could carry is not known beforehand.
+    if config.paths.iter().any(|path| path.data.redraw.is_some()) {
+        return Value::Null;
+    }
     let start = Instant::ZERO + handshake(config);
     match config.workload {
         Workload::Duration { .. } => {
@@ -111,10 +115,19 @@ fn efficiency(config: &SimConfig, delivered: Bytes, elapsed: Span) -> Value {
 /// The fastest handshake: two one-way trips for the side that opens, three for the other.
 fn handshake(config: &SimConfig) -> Span {
     let path = |path: &crate::config::PathConfig| match config.transport.direction {
-        Direction::Upload => path.data.delay + path.acks.delay,
-        Direction::Download => path.data.delay + path.acks.delay * 2,
+        Direction::Upload => least_delay(&path.data) + least_delay(&path.acks),
+        Direction::Download => least_delay(&path.data) + least_delay(&path.acks) * 2,
     };
     config.paths.iter().map(path).min().unwrap_or(Span::ZERO)
+}
+
+/// The least delay that a link ever has, jitter apart.
+fn least_delay(link: &LinkConfig) -> Span {
+    let scheduled = link.changes.iter().filter_map(|change| match change.set {
+        Set::Delay(delay) => Some(delay),
+        _ => None,
+    });
+    scheduled.fold(link.delay, Span::min)
 }
 
 /// Payload that all paths together can bring between `start` and `end`.
@@ -123,7 +136,7 @@ fn carried(config: &SimConfig, start: Instant, end: Instant) -> u64 {
     let mut shared = vec![0; config.shared.len()];
     let mut total = 0;
     for path in &config.paths {
-        let last = end - path.data.delay;
+        let last = end - least_delay(&path.data);
         let bytes = payload(if last > start { capacity(&path.data, start, last) } else { Bytes::ZERO });
         match path.via {
             Some(via) => shared[via] += bytes,

@@ -157,7 +157,9 @@ impl PathSender {
         let mut due = Instant::NEVER;
         let mut index = self.quic.judged.max(self.flight.base());
         let mut contiguous = true;
-        let mut lost: Option<(Instant, Instant)> = None;
+        // The newest loss; the first of a run of losses without an acknowledged packet between them
+        // (RFC 9002 §7.6.2), and the longest such run.
+        let (mut newest, mut run, mut longest_run): (Option<Instant>, Option<Instant>, Span) = Default::default();
         while index < largest {
             let flown = *self.flight.at(index);
             if !flown.acked && !flown.lost {
@@ -165,20 +167,23 @@ impl PathSender {
                 let by_time = flown.sent_at + delay;
                 if by_count || by_time <= desk.now {
                     self.lose(desk, index, outcome);
-                    lost = Some((lost.map_or(flown.sent_at, |span| span.0), flown.sent_at));
+                    newest = Some(flown.sent_at);
+                    longest_run = longest_run.max(flown.sent_at.since(*run.get_or_insert(flown.sent_at)));
                 } else {
                     due = due.min(by_time);
                     contiguous = false;
                 }
+            } else if flown.acked {
+                run = None;
             }
             index += 1;
             if contiguous {
                 self.quic.judged = index;
             }
         }
-        if let Some((oldest, newest)) = lost {
+        if let Some(newest) = newest {
             let persistent = self.quic.rtt.pto(desk.transport.ack_delay) * 3;
-            let signal = if newest.since(oldest) > persistent { Signal::Persistent } else { Signal::Loss };
+            let signal = if longest_run > persistent { Signal::Persistent } else { Signal::Loss };
             self.episode(desk, signal, outcome.prior_in_flight, (outcome.lost, newest));
         }
         if due.is_never() {

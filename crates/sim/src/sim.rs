@@ -379,7 +379,10 @@ impl Sim {
             && let Some(via) = self.conns[at].routes[id.index()].via
         {
             let bytes = wire_bytes(&self.conns[at].transport, &parcel);
-            let _ = self.net.send(self.now, via, bytes, Parcel { marked: delivery.ce, ..parcel });
+            let verdict = self.net.send(self.now, via, bytes, Parcel { marked: delivery.ce, ..parcel });
+            if matches!(parcel.load, Load::Data(_)) {
+                self.conns[at].path_tallies[id.index()].on_shared(verdict);
+            }
             return;
         }
         let conn = &mut self.conns[at];

@@ -18,9 +18,9 @@ pub struct PathTally {
     pub reinjections: u64,
     /// Copies of data in flight: by decision of the scheduler, or opportunistic retransmissions.
     pub copies: u64,
-    /// Packets lost on the path's own link, or because it was down.
+    /// Packets lost on the path's own link or a shared one, or because a link was down.
     pub wire_lost: u64,
-    /// Packets that the full queue of the path's own link dropped on arrival.
+    /// Packets that the full queue of the path's own link or of a shared one dropped on arrival.
     pub queue_dropped: u64,
     /// Retransmission or probe timeouts.
     pub timeouts: u64,
@@ -46,6 +46,12 @@ impl PathTally {
     pub fn on_wire(&mut self, bytes: Bytes, verdict: Verdict) {
         self.packets += 1;
         self.wire_bytes += bytes.get();
+        self.on_shared(verdict);
+    }
+
+    /// A packet came to the shared link after the path's own.
+    #[inline]
+    pub fn on_shared(&mut self, verdict: Verdict) {
         match verdict {
             Verdict::Queued => {}
             Verdict::Lost => self.wire_lost += 1,
