@@ -180,7 +180,7 @@ def print_tables(found: comparison.Comparison) -> None:
         return
     frame = table(found.rows)
     for part in tables.comparison(frame, scenarios.document(found.plan.scenario)):
-        out.print(part, "")
+        out.print(tables.fitted(part, out), "")
 
 
 def print_json(rows: list[dict[str, Any]]) -> None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import polars as pl
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -14,6 +15,12 @@ from weftway.report.units import Measure, Unit, unit_for
 
 NOTHING = "–"
 
+LEAST_COLUMNS = 2
+"""A name and a number."""
+
+WIDE = 1000
+"""Wider than any table."""
+
 HEADS = {
     "fct_ms": "completion",
     "goodput_mbps": "goodput",
@@ -23,6 +30,17 @@ HEADS = {
     "retransmissions": "resent",
 }
 """Short enough for a terminal of 80 columns; the report has the full names."""
+
+
+def fitted(table: Table, console: Console) -> Table:
+    """The table without the last columns for which the terminal is too narrow: a cut number would be a wrong one."""
+    while len(table.columns) > LEAST_COLUMNS and _needs(table, console) > console.width:
+        table.columns.pop()
+    return table
+
+
+def _needs(table: Table, console: Console) -> int:
+    return console.measure(table, options=console.options.update(width=WIDE)).maximum
 
 
 def comparison(rows: pl.DataFrame, scenario: dict[str, Any]) -> list[Table]:

@@ -1,13 +1,17 @@
 """The command: what it prints where, and its exit status."""
 
+import io
 import json
 import shlex
 from pathlib import Path
 
 import polars as pl
 import pytest
+from rich.console import Console
+from rich.table import Table
 
 from conftest import Weft
+from weftway import tables
 
 PROMISED = {
     "scheduler",
@@ -174,3 +178,15 @@ def test_a_folder_that_cannot_be_written_is_told(weft: Weft, small: Path, tmp_pa
     assert done.returncode == 2
     assert "out" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_narrow_terminal_costs_columns_and_no_digits() -> None:
+    whole = Table("scheduler", *(f"measure {n}" for n in range(5)))
+    whole.add_row("min-rtt", *(f"{n}.25 ± 0.125" for n in range(5)))
+    screen = Console(width=40, file=io.StringIO())
+    cut = tables.fitted(whole, screen)
+    screen.print(cut)
+    shown = screen.file.getvalue()  # type: ignore[attr-defined]
+    assert "…" not in shown
+    assert "0.25 ± 0.125" in shown
+    assert 2 <= len(cut.columns) < 6
