@@ -462,7 +462,7 @@ impl Connection {
         }
     }
 
-    fn penalise(&mut self, net: &mut Net, now: Instant, tp: PathId, holders: PathSet) {
+    pub(crate) fn penalise(&mut self, net: &mut Net, now: Instant, tp: PathId, holders: PathSet) {
         let srtt = self.views.get(tp).srtt;
         for id in holders.without(tp).iter() {
             let holder = self.views.get(id);

@@ -78,3 +78,53 @@ impl CrossSource {
         self.next = now + self.wait().max(Span::from_nanos(1));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::CrossLink;
+    use weftway_link::{Link, LinkConfig};
+    use weftway_path::BitRate;
+
+    /// Packets of 1500 B at 12 Mbit/s, one a millisecond while on, in the first ten seconds; and how
+    /// many different gaps there were.
+    fn sent(poisson: bool, on_off: Option<(Span, Span)>) -> (u64, usize) {
+        let traffic = CrossTraffic {
+            on: CrossLink::Shared(0),
+            rate: BitRate::from_mbps(12),
+            packet: Bytes::new(1500),
+            on_off,
+            poisson,
+        };
+        let mut source = CrossSource::new(&traffic, 0, 7);
+        let mut net = Net::new(vec![Link::new(&LinkConfig::default(), 1)], 1);
+        let mut gaps = std::collections::BTreeSet::new();
+        while source.next() <= Instant::from_millis(10_000) {
+            let now = source.next();
+            source.run(&mut net, now);
+            gaps.insert(source.next().since(now));
+        }
+        (net.links[0].counts().pushed, gaps.len())
+    }
+
+    #[test]
+    fn equal_gaps_are_equal() {
+        assert_eq!(sent(false, None), (10_000, 1));
+    }
+
+    /// A Poisson count of mean 10 000 has a standard deviation of 100; five of them.
+    #[test]
+    fn poisson_gaps_vary_about_the_same_mean() {
+        let (packets, gaps) = sent(true, None);
+        assert!(packets.abs_diff(10_000) <= 500 && gaps > 9_000, "{packets} packets, {gaps} gaps");
+    }
+
+    /// On and off for 100 ms each on the mean: on for 5 s of 10, with a standard deviation of
+    /// √(2·10·10·10 / 20³) = 0.5 s; four of them are 2000 packets.
+    #[test]
+    fn a_source_that_is_half_the_time_off_sends_half() {
+        let half = Span::from_millis(100);
+        let (packets, _) = sent(false, Some((half, half)));
+        assert!(packets.abs_diff(5_000) <= 2_000, "{packets} packets");
+    }
+}

@@ -424,3 +424,40 @@ fn wire_bytes(transport: &Transport, parcel: &Parcel) -> Bytes {
         _ => transport.ack_packet,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weftway_link::LinkConfig;
+    use weftway_path::{BitRate, PathSet, Role};
+
+    /// Windows after the fast path of three penalises both slow ones, which hold the head.
+    fn penalised(first_only: bool) -> [u64; 3] {
+        let path = |(name, ms): (&str, u64)| {
+            let delay = Span::from_millis(ms);
+            let data = LinkConfig { rate: BitRate::from_mbps(10).into(), delay, ..LinkConfig::default() };
+            PathConfig { name: name.into(), role: Role::Active, acks: data.clone(), data, via: None, presence: vec![] }
+        };
+        let mut transport = Transport::mptcp_v09x();
+        transport.penalise_first_only = first_only;
+        let paths = [("fast", 10), ("one", 50), ("two", 50)].map(path).to_vec();
+        let config = SimConfig::new(transport, paths, Bytes::new(10_000_000));
+        let mut sim = Sim::new(&config, "newreno", 1).unwrap();
+        // Nothing is sent yet: every window is the initial ten packets.
+        let ids = [0, 1, 2].map(PathId::new);
+        let conn = &mut sim.conns[0];
+        for (id, ms) in ids.into_iter().zip([20, 100, 100]) {
+            conn.views.get_mut(id).srtt = Span::from_millis(ms);
+        }
+        let holders = PathSet::of(ids[1]).with(ids[2]);
+        conn.penalise(&mut sim.net, Instant::from_millis(1_000), ids[0], holders);
+        ids.map(|id| conn.senders[id.index()].cc.cwnd().packets(config.transport.mss))
+    }
+
+    /// Versions up to 0.94 stop at the first holder; later ones halve all of them. 10 / 2 = 5.
+    #[test]
+    fn penalisation_meets_the_first_holder_or_all() {
+        assert_eq!(penalised(true), [10, 5, 10]);
+        assert_eq!(penalised(false), [10, 5, 5]);
+    }
+}
