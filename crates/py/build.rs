@@ -1,5 +1,6 @@
 //! Gives the sources that decide results a name, `WEFTWAY_CODE`: a row says which code made it,
-//! the same on every machine, and a comparison does not resume from rows of other code.
+//! the same on every machine, and a comparison does not resume from rows of other code. What the kernel does depends
+//! on fewer of them: `WEFTWAY_KERNEL_CODE`.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
@@ -7,12 +8,22 @@ use std::{env, fs, io};
 /// The crates on which a row depends.
 const CRATES: [&str; 5] = ["path", "sched", "cc", "link", "sim"];
 
+/// Those on which a run of the kernel depends, beside how this crate asks for it.
+const KERNEL_FOLDERS: [&str; 4] = ["../path/src", "../link/src", "../emu/src", "src/kernel"];
+
 fn main() -> io::Result<()> {
+    let version = env::var("CARGO_PKG_VERSION").unwrap_or_default();
+    let folders = CRATES.map(|name| format!("../{name}/src"));
+    println!("cargo::rustc-env=WEFTWAY_CODE={version}+{:016x}", hash(&folders)?);
+    println!("cargo::rustc-env=WEFTWAY_KERNEL_CODE={version}+{:016x}", hash(&KERNEL_FOLDERS)?);
+    Ok(())
+}
+
+fn hash(folders: &[impl AsRef<Path>]) -> io::Result<u64> {
     let mut files = Vec::new();
-    for name in CRATES {
-        let folder = Path::new("..").join(name).join("src");
-        println!("cargo::rerun-if-changed={}", folder.display());
-        list(&folder, &mut files)?;
+    for folder in folders {
+        println!("cargo::rerun-if-changed={}", folder.as_ref().display());
+        list(folder.as_ref(), &mut files)?;
     }
     files.sort();
     let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
@@ -20,9 +31,7 @@ fn main() -> io::Result<()> {
         hash.add(file.to_string_lossy().replace('\\', "/").as_bytes());
         hash.add(&fs::read(file)?);
     }
-    let version = env::var("CARGO_PKG_VERSION").unwrap_or_default();
-    println!("cargo::rustc-env=WEFTWAY_CODE={version}+{:016x}", hash.0);
-    Ok(())
+    Ok(hash.0)
 }
 
 fn list(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {

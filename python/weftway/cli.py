@@ -5,6 +5,7 @@ happened: 0 it worked, 1 a run failed, 2 bad input, 130 interrupted.
 """
 
 import json
+import shlex
 import signal
 import sys
 from contextlib import redirect_stdout
@@ -14,11 +15,11 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 
-from weftway import catalogue, comparison, new, plan, report, tables
+from weftway import catalogue, comparison, emulate, new, plan, report, tables
 from weftway import scenario as scenarios
-from weftway._native import ScenarioError, SimulationError, TraceError, __version__
+from weftway._native import CODE, EmulationError, ScenarioError, SimulationError, TraceError, __version__
 from weftway.progress import Bar
-from weftway.store import table
+from weftway.store import Store, table
 
 RUN_FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
@@ -123,6 +124,93 @@ def _compare(
         err.print(f"rows in {folder / 'rows.parquet'}, report in {page}")
 
 
+@app.command("emulate")
+def _emulate(
+    links: Annotated[str, typer.Argument(metavar="LINKS", help="A scenario file, or the name of one of ours.")],
+    command: Annotated[list[str], typer.Argument(metavar="-- CMD…", help="The client's command.")],
+    server: Annotated[
+        str | None, typer.Option(metavar="CMD", help="A command at the other end, started first.")
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="The seed of losses and jitter.")] = 0,
+    sets: SETS = None,
+    log: Annotated[Path, typer.Option(metavar="FILE", help="The packet log: a line per packet.")] = Path("packets.csv"),
+    no_log: Annotated[bool, typer.Option("--no-log", help="Writes no packet log.")] = False,
+    pcap: Annotated[Path | None, typer.Option(metavar="DIR", help="Writes client.pcap and server.pcap.")] = None,
+    as_json: JSON = False,
+) -> None:
+    """Runs ordinary commands over emulated links. $WEFT_PEER is the other end's address.
+
+    The exit status is that of CMD.
+    """
+    loaded = scenarios.load(scenarios.locate(links), sets or [])
+    variant = loaded.variants()[0]
+    words = shlex.split(server) if server else None
+    if server is not None and not words:
+        raise ScenarioError("--server needs a command, for example --server 'iperf3 -s -1'")
+    kept = None if no_log else log
+    again = plan.quoted
+    asked = [f"--server {again(server)}"] if server else []
+    provenance = [
+        f"weft emulate: {loaded.title}",
+        f"code {CODE}, scenario {loaded.path} ({variant.hash}), seed {seed}",
+        " ".join(["weft emulate", again(loaded.path), *asked, f"--seed {seed} --", *map(again, command)]),
+        *(f"--set {setting}" for setting in [*loaded.sets, *variant.sets]),
+    ]
+    try:
+        outcome = emulate.run(variant, command, words, seed=seed, log=kept, pcap=pcap, provenance=provenance)
+    except KeyboardInterrupt:
+        fail("interrupted; nothing is left behind", INTERRUPTED)
+    if as_json:
+        print_json([{"scenario": loaded.name, "scenario_hash": variant.hash, "seed": seed, "code": CODE, **outcome}])
+    else:
+        err.print(emulate.links(outcome))
+        for line in emulate.punctuality(outcome):
+            err.print(line)
+    if kept:
+        err.print(f"packet log in {kept}", markup=False)
+    sys.exit(outcome["client"])
+
+
+@app.command("fidelity")
+def _fidelity(
+    cells: Annotated[int, typer.Option(min=1, metavar="N", help="How many cells.")] = 20,
+    seed: Annotated[int, typer.Option(metavar="S", help="Which cells: equal seeds draw equal ones.")] = 0,
+    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Threads; all cores if not given.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Keeps everything there; resumes. [fidelity-S]")
+    ] = None,
+    as_json: JSON = False,
+) -> None:
+    """Measures how near the simulator is to this machine's kernel, over cells drawn at random."""
+    from weftway import fidelity
+
+    request = fidelity.Request(cells=cells, seed=seed, folder=folder or Path(f"fidelity-{seed}"), jobs=jobs)
+    try:
+        with Bar(err) as bar:
+            measured = fidelity.measure(request, progress=bar.tell)
+    except comparison.Interrupted as error:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        fail(str(error), INTERRUPTED)
+    found = fidelity.differences(measured.runs)
+    if as_json:
+        print_json([one.record for one in found])
+    else:
+        for part in fidelity.tables(measured, found):
+            out.print(part, "")
+    if found:
+        store = Store(request.folder)
+        page = fidelity.write_report(measured, found, lambda job: decoded(store.timeline(job.key)))
+        err.print(f"rows in {request.folder / 'rows.parquet'}, report in {page}", markup=False)
+
+
+def decoded(text: str | None) -> dict[str, Any] | None:
+    """A timeline as it was kept."""
+    if text is None:
+        return None
+    timeline: dict[str, Any] = json.loads(text)
+    return timeline
+
+
 @app.command("bench")
 def _bench(as_json: JSON = False) -> None:
     """Measures the simulator and the schedulers on this machine."""
@@ -195,7 +283,7 @@ def main() -> None:
         app()
     except (ScenarioError, TraceError) as error:
         fail(str(error), BAD_INPUT)
-    except SimulationError as error:
+    except (SimulationError, EmulationError) as error:
         fail(str(error), RUN_FAILED)
     except OSError as error:
         fail(f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error), BAD_INPUT)

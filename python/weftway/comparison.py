@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,6 +21,9 @@ from weftway.store import Row, Store, table, whole
 
 FLUSH_S = 2.0
 """How often finished rows are written to the folder of `out`: what a power cut can cost."""
+
+LABS_PER_THREAD = 3
+"""A lab waits most of the time: so many run beside one another for each thread that is asked for."""
 
 POLL_S = 0.1
 """How long the main thread waits for rows at a time: it answers an interrupt within this."""
@@ -43,6 +47,8 @@ class Comparison:
     plan: Plan
     rows: list[Row]
     skipped: list[Skipped] = field(default_factory=list)
+    watched: dict[str, str] = field(default_factory=dict)
+    """The timelines of the kernel's runs, by key, as JSON."""
 
     @property
     def frame(self) -> pl.DataFrame:
@@ -112,17 +118,20 @@ def execute(
     rows = {job.key: _renewed(job, kept[job.key]) for job in wanted.jobs if job.key in kept and _resumable(job)}
     skipped: list[Skipped] = []
     todo = [job for job in wanted.jobs if job.key not in rows]
+    watched = _recalled(store, [job for job in wanted.jobs if job.key in rows])
     tell = progress or (lambda done, total: None)
     tell(len(rows), len(wanted.jobs))
     flushed = time.monotonic()
     try:
-        for job, result in results(todo, jobs or os.cpu_count() or 1):
+        for job, result in results(todo, jobs or os.cpu_count() or 1, watched):
             if isinstance(result, Skipped):
                 skipped.append(result)
             else:
                 rows[job.key] = result
                 if store:
                     store.keep(job.key, result)
+                    if job.key in watched:
+                        store.keep_timeline(job.key, watched[job.key])
             if store and time.monotonic() - flushed > FLUSH_S:
                 store.flush()
                 flushed = time.monotonic()
@@ -135,18 +144,48 @@ def execute(
     ordered = [rows[job.key] for job in wanted.jobs if job.key in rows]
     if store and ordered:
         store.finish(ordered)
-    return Comparison(wanted, ordered, skipped)
+    return Comparison(wanted, ordered, skipped, watched)
 
 
-def results(todo: list[Job], threads: int) -> Iterator[tuple[Job, Row | Skipped]]:
+def _recalled(store: Store | None, kept: list[Job]) -> dict[str, str]:
+    told = {job.key: store.timeline(job.key) for job in kept if store and job.backend == "kernel"}
+    return {key: text for key, text in told.items() if text is not None}
+
+
+def results(
+    todo: list[Job], threads: int, watched: dict[str, str] | None = None
+) -> Iterator[tuple[Job, Row | Skipped]]:
     """Each job with its row, as they finish. A failure stops the rest and is raised.
 
-    Schedulers of the registry run on native threads; classes in Python take turns on this one.
+    Schedulers of the registry run on native threads; classes in Python take turns on this one. The kernel runs last:
+    a busy machine would make its links late. What its runs looked like is put into `watched`.
     """
     for job in todo:
         if job.backend in PLANNED:
             yield job, Skipped(job, PLANNED[job.backend])
-    todo = [job for job in todo if job.backend not in PLANNED]
+    yield from _simulated([job for job in todo if job.backend == "sim"], threads)
+    yield from _of_the_kernel(
+        [job for job in todo if job.backend == "kernel"], threads, {} if watched is None else watched
+    )
+
+
+def _of_the_kernel(todo: list[Job], threads: int, watched: dict[str, str]) -> Iterator[tuple[Job, Row | Skipped]]:
+    if not hasattr(_native, "KernelBatch"):
+        yield from ((job, Skipped(job, f"there is no Linux kernel here; this is {sys.platform}")) for job in todo)
+        return
+    batch = _native.KernelBatch([(job.variant, job.cc[0], job.seed) for job in todo], LABS_PER_THREAD * threads)
+    try:
+        while batch.remaining:
+            for index, kind, text, timeline in sorted(batch.wait(POLL_S), key=lambda done: done[1] == "failed"):
+                job = todo[index]
+                if timeline is not None:
+                    watched[job.key] = timeline
+                yield job, _outcome(job, kind, text)
+    finally:
+        batch.cancel()
+
+
+def _simulated(todo: list[Job], threads: int) -> Iterator[tuple[Job, Row | Skipped]]:
     native = [job for job in todo if job.scheduler.rule is None]
     batch = Batch([order(job) for job in native], threads)
     try:
@@ -206,26 +245,33 @@ def write_report(found: Comparison, folder: Path, formats: Sequence[str] = ()) -
     return folder / "report.html"
 
 
-def timelines(found: Comparison) -> dict[tuple[str, str], dict[str, Any]]:
-    """What each scheduler's first run under each controller looked like over time: it is run once more, and watched.
+def timelines(found: Comparison) -> dict[tuple[str, str, str], dict[str, Any]]:
+    """What each scheduler's first run under each controller and backend looked like over time.
 
     With more than so many, one run of each scheduler must do.
     """
     ran = {row["key"] for row in found.rows}
-    firsts: dict[tuple[str, str], Job] = {}
+    firsts: dict[tuple[str, str, str], Job] = {}
     for job in found.plan.jobs:
         if job.key in ran:
-            firsts.setdefault((job.scheduler.name, job.cc[0]), job)
+            firsts.setdefault((job.scheduler.name, job.cc[0], job.backend), job)
     if len(firsts) > MOST_TIMELINES:
-        ofs = {name: (name, cc) for name, cc in reversed(firsts)}
-        firsts = {key: job for key, job in firsts.items() if ofs[key[0]] == key}
-    return {key: _timeline(job) for key, job in firsts.items()}
+        ofs = {(name, backend): (name, cc, backend) for name, cc, backend in reversed(firsts)}
+        firsts = {key: job for key, job in firsts.items() if ofs[key[0], key[2]] == key}
+    several = len({job.backend for job in found.plan.jobs if job.key in ran}) > 1
+    told = {key: _timeline(job, found.watched, several) for key, job in firsts.items()}
+    return {key: timeline for key, timeline in told.items() if timeline is not None}
 
 
-def _timeline(job: Job) -> dict[str, Any]:
-    setting = ", ".join(f"{name} = {value}" for name, value in job.variant.values.items())
+def _timeline(job: Job, watched: dict[str, str], several: bool) -> dict[str, Any] | None:
+    """A simulated run is watched again; one of the kernel was kept, or is not to be had."""
+    text = watched.get(job.key) if job.backend == "kernel" else _native.timeline(order(job))
+    if text is None:
+        return None
+    choices = {**job.variant.values, **({"backend": job.backend} if several else {})}
+    setting = ", ".join(f"{name} = {value}" for name, value in choices.items())
     whose = {"scheduler": job.scheduler.name, "cc": job.cc[0], "seed": job.seed, "setting": setting}
-    return {**whose, **json.loads(_native.timeline(order(job)))}
+    return {**whose, **json.loads(text)}
 
 
 def order(job: Job) -> "_native.Order":

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import platform
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,11 +12,17 @@ from weftway import _native, seeds
 from weftway._native import Scenario, ScenarioError, Variant
 from weftway.contender import Contender, contenders
 
-BACKENDS = {"sim": "the deterministic simulator"}
+BACKENDS = {
+    "sim": "the deterministic simulator",
+    "kernel": "MPTCP v1 and TCP of the running Linux kernel, over links emulated in real time",
+}
 """What a scenario can run on, with a line about each."""
 
-PLANNED = {"quic": "Multipath QUIC is not part of this version", "kernel": "Linux MPTCP is not part of this version"}
+PLANNED = {"quic": "Multipath QUIC is not part of this version"}
 """What a scenario may name already, and why nothing runs there."""
+
+KERNELS_OWN = "linux-v1"
+"""The kernel has one scheduler, and this is our name for it."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +53,7 @@ class Job:
             "cc": cc,
             "cc_version": cc_version,
             "seed": self.seed,
-            "code": _native.CODE,
+            "code": code(self.backend),
             "command": self.command,
         }
 
@@ -55,6 +62,11 @@ class Job:
         """The same for the same run of the same code, and for nothing else."""
         identity = {name: value for name, value in self.head.items() if name != "command"}
         return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:32]
+
+
+def code(backend: str) -> str:
+    """What decides a row's results besides the scenario: our sources, and for the kernel also its release."""
+    return f"{_native.KERNEL_CODE}, Linux {platform.release()}" if backend == "kernel" else _native.CODE
 
 
 @dataclass(frozen=True)
@@ -72,8 +84,12 @@ def plan(
     seed: seeds.Seeds = None,
     backend: str | Iterable[str] | None = None,
 ) -> Plan:
-    """All jobs of a comparison. What is not given is the scenario's own."""
+    """All jobs of a comparison. What is not given is the scenario's own.
+
+    On the kernel each controller runs once per seed, whichever schedulers are named: it has one.
+    """
     schedulers = contenders(scenario.schedulers if scheduler is None else scheduler)
+    own = contenders(KERNELS_OWN)
     controllers = _controllers(scenario.controllers if cc is None else cc)
     places = _backends(scenario.backends if backend is None else backend)
     for kind, found in (("scheduler", schedulers), ("controller", controllers), ("backend", places)):
@@ -85,7 +101,7 @@ def plan(
         for variant in scenario.variants()
         for where in places
         for controller in controllers
-        for one in schedulers
+        for one in (own if where == "kernel" else schedulers)
         for number in numbers
     ]
     return Plan(scenario, jobs)

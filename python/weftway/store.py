@@ -1,9 +1,11 @@
 """The folder of `--out`: finished rows are kept as they come, so that an interrupted comparison goes on.
 
-`parts/` holds them while a comparison runs, and `rows.parquet` when it is complete. Every file is
+`parts/` holds them while a comparison runs, and `rows.parquet` when it is complete; `timelines/` has what the
+kernel's runs looked like, since they cannot be had again. Every file is
 written beside its place and then renamed into it: none is ever seen half-written.
 """
 
+import gzip
 import json
 import os
 from collections.abc import Iterable, Iterator
@@ -58,6 +60,7 @@ class Store:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._parts = folder / "parts"
+        self._timelines = folder / "timelines"
         self._waiting: dict[str, Row] = {}
 
     def recall(self) -> dict[str, Row]:
@@ -78,6 +81,16 @@ class Store:
     def keep(self, key: str, row: Row) -> None:
         """Takes one finished row; `flush` makes it last."""
         self._waiting[key] = row
+
+    def keep_timeline(self, key: str, text: str) -> None:
+        """Writes what a run that cannot be repeated looked like."""
+        with whole(self._timelines / f"{key}.json.gz") as half:
+            half.write_bytes(gzip.compress(text.encode()))
+
+    def timeline(self, key: str) -> str | None:
+        """What was kept of it."""
+        file = self._timelines / f"{key}.json.gz"
+        return gzip.decompress(file.read_bytes()).decode() if file.exists() else None
 
     def flush(self) -> None:
         """Writes what was kept since the last time, as one more part."""

@@ -56,7 +56,7 @@ def _setting(study: Study, setting: str) -> Table:
     units = {measure: _unit(study, setting, measure) for measure in columns}
     best = {measure: _best(study, setting, measure) for measure in columns}
     several = len(study.controllers) > 1
-    table = _plain_table(_title(study, setting, several))
+    table = plain_table(_title(study, setting, several))
     for name in ("scheduler", *(["cc"] if several else [])):
         table.add_column(name, no_wrap=True)
     for measure in columns:
@@ -108,7 +108,7 @@ def _unfinished(study: Study, cell: Cell) -> str:
 
 
 def _published(study: Study, found: list[Claim]) -> Table:
-    table = _plain_table("published, and ours")
+    table = plain_table("published, and ours")
     table.add_column("", no_wrap=True)
     table.add_column("measure", no_wrap=True)
     for head in ("published", "ours", "ratio"):
@@ -125,7 +125,7 @@ def _published(study: Study, found: list[Claim]) -> Table:
 
 def single(row: dict[str, Any]) -> Table:
     """One run, a line per value."""
-    table = _plain_table(None, show_header=False)
+    table = plain_table(None, show_header=False)
     for name, value in row.items():
         if not isinstance(value, (list, dict)):
             table.add_row(name, _plain(value))
@@ -146,14 +146,14 @@ def registry(schedulers: list[dict[str, Any]], controllers: list[dict[str, Any]]
     return [_entries("schedulers", schedulers), _entries("congestion controllers", controllers)]
 
 
-def _plain_table(title: str | None, show_header: bool = True) -> Table:
+def plain_table(title: str | None, show_header: bool = True) -> Table:
     return Table(
         title=title, title_justify="left", title_style="bold", box=None, show_header=show_header, pad_edge=False
     )
 
 
 def _entries(title: str, entries: list[dict[str, Any]]) -> Table:
-    table = _plain_table(title, show_header=False)
+    table = plain_table(title, show_header=False)
     table.add_column(no_wrap=True)
     table.add_column()
     for entry in entries:
@@ -166,7 +166,7 @@ def _entries(title: str, entries: list[dict[str, Any]]) -> Table:
 
 def files(title: str, found: list[dict[str, Any]]) -> Table:
     """Scenario files with their titles."""
-    table = _plain_table(title, show_header=False)
+    table = plain_table(title, show_header=False)
     table.add_column(no_wrap=True)
     table.add_column()
     for one in found:

@@ -15,7 +15,7 @@
 //!
 //! The first round of a loss recovery sends a packet for each delivered; its end restores the
 //! window. The model itself ignores loss, unless a policer shows (`bbr1/policer.rs`). The window
-//! holds more where ACKs come in bunches (`bbr1/aggregation.rs`). The modes are in `bbr1/model.rs`.
+//! holds more where ACKs come in bunches (`bbr/aggregation.rs`). The modes are in `bbr1/model.rs`.
 //!
 //! Reference: Cardwell et al., "BBR: Congestion-Based Congestion Control", ACM Queue 14(5), 2016;
 //! Linux 5.x `net/ipv4/tcp_bbr.c`.
@@ -26,7 +26,6 @@
 //! left the pacer, so none is taken back for it (`bbr_packets_in_net_at_edt`). Any start after
 //! idleness counts as limited by the application.
 
-mod aggregation;
 mod model;
 mod policer;
 
@@ -35,11 +34,12 @@ use rand_pcg::Pcg32;
 use weftway_path::spec::Param;
 use weftway_path::{BitRate, Bytes, Instant, PathId, Recovery, Span};
 
+use crate::bbr::{Aggregation, FullPipe, HIGH_GAIN, INITIAL, LEAST, ProbeRtt, Round, UNIT};
+use crate::bbr::{bdp, burst, burst_packets, first_rate, packets, rate_for};
 use crate::max_filter::MaxFilter;
 use crate::registry::Entry;
 use crate::window::{LARGEST, is_timeout};
-use crate::{Acked, Congestion, Controller, Flavour, Sent, Setup, Share, Siblings, Signal, send_quantum};
-use aggregation::Aggregation;
+use crate::{Acked, Congestion, Controller, Flavour, Sent, Setup, Share, Siblings, Signal};
 use policer::Policer;
 
 pub(crate) const ENTRY: Entry = Entry {
@@ -62,12 +62,6 @@ pub(crate) const ENTRY: Entry = Entry {
     },
 };
 
-/// Gains are in 256ths (`BBR_UNIT`).
-const UNIT: u64 = 256;
-/// 2/ln 2, the least gain that doubles the rate each round (`bbr_high_gain`, rounded up).
-const HIGH_GAIN: u64 = UNIT * 2885 / 1000 + 1;
-/// Its inverse, which drains in one round what STARTUP queued.
-const DRAIN_GAIN: u64 = UNIT * 1000 / 2885;
 /// The phases of PROBE_BW: probe, drain what probing queued, cruise.
 const CYCLE: [u64; 8] = [UNIT * 5 / 4, UNIT * 3 / 4, UNIT, UNIT, UNIT, UNIT, UNIT, UNIT];
 /// PROBE_BW begins in any phase but the draining one (`bbr_cycle_rand`).
@@ -76,20 +70,6 @@ const CYCLE_STARTS: u64 = 7;
 const BW_ROUNDS: u64 = 10;
 /// How long a smallest RTT is trusted.
 const MIN_RTT_WINDOW: Span = Span::from_secs(10);
-/// Packets that keep a path busy when every second one is acknowledged (`bbr_cwnd_min_target`).
-const LEAST: u64 = 4;
-/// The window that is safe before any RTT sample (RFC 6928).
-const INITIAL: u64 = 10;
-/// Rounds without growth after which the pipe is full.
-const FULL_ROUNDS: u32 = 3;
-/// Pacing stays 1 % below the estimate, so that queues drain.
-const MARGIN: (u64, u64) = (99, 100);
-/// Below this rate a burst is a single packet (`bbr_min_tso_rate`).
-const SLOW: BitRate = BitRate::from_bps(1_200_000);
-/// A burst is at most this many packets when the window budgets for it (`bbr_tso_segs_goal`).
-const BURST_MOST: u64 = 127;
-/// The RTT that sets the first pacing rate while none is known.
-const NOMINAL_RTT: Span = Span::from_millis(1);
 
 /// The constants in which implementations differ.
 #[derive(Clone, Copy, Debug)]
@@ -120,35 +100,10 @@ enum Mode {
     ProbeRtt,
 }
 
-/// Packet-timed round trips.
-#[derive(Clone, Copy, Debug, Default)]
-struct Round {
-    count: u64,
-    /// What was delivered when the round began; a packet sent since then ends it.
-    began: Bytes,
-    /// Whether this ACK began one.
-    start: bool,
-}
-
-/// Whether STARTUP has filled the pipe.
-#[derive(Clone, Copy, Debug, Default)]
-struct FullPipe {
-    bw: u64,
-    rounds: u32,
-    reached: bool,
-}
-
 #[derive(Clone, Copy, Debug, Default)]
 struct Cycle {
     index: usize,
     began: Instant,
-}
-
-/// The end of a PROBE_RTT.
-#[derive(Clone, Copy, Debug, Default)]
-struct ProbeRtt {
-    done: Option<Instant>,
-    round_done: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -175,9 +130,6 @@ struct Bbr1 {
     full: FullPipe,
     cycle: Cycle,
     probe_rtt: ProbeRtt,
-    /// Packets sent from the first to the last of these counts of delivery are limited by
-    /// PROBE_RTT, and say nothing about the path.
-    limited: Option<(Bytes, Bytes)>,
     idle_restart: bool,
     recovery: Recovery,
     conserving: bool,
@@ -209,7 +161,6 @@ impl Bbr1 {
             full: FullPipe::default(),
             cycle: Cycle::default(),
             probe_rtt: ProbeRtt::default(),
-            limited: None,
             idle_restart: false,
             recovery: Recovery::Open,
             conserving: false,
@@ -230,19 +181,15 @@ impl Bbr1 {
     }
 
     fn packets(&self, bytes: Bytes) -> u64 {
-        bytes.get().min(LARGEST).div_ceil(self.mss)
+        packets(bytes, self.mss)
     }
 
-    /// gain · bw · rtt in packets, rounded up.
     fn bdp(&self, bw: BitRate, gain: u64) -> u64 {
-        match self.min_rtt {
-            Some(rtt) => (bw.bdp(rtt).get().min(LARGEST) * gain / UNIT).div_ceil(self.mss),
-            None => INITIAL,
-        }
+        bdp(bw, self.min_rtt, gain, self.mss)
     }
 
     fn burst_packets(&self) -> u64 {
-        (self.send_quantum().get() / self.mss).min(BURST_MOST)
+        burst_packets(self.pacing, self.mss)
     }
 
     /// Adds room for three bursts in the hosts, rounds up to an even number for delayed ACKs, and
@@ -269,19 +216,13 @@ impl Bbr1 {
         }
     }
 
-    fn rate_for(bw: BitRate, gain: u64) -> BitRate {
-        bw.mul_div(gain * MARGIN.0, UNIT * MARGIN.1)
-    }
-
-    /// The first rate: the window in an RTT, times the high gain.
     fn pace_by_rtt(&mut self, srtt: Span) {
         self.has_seen_rtt = !srtt.is_zero();
-        let rtt = if self.has_seen_rtt { srtt.max(Span::from_micros(1)) } else { NOMINAL_RTT };
-        self.pacing = Self::rate_for(BitRate::of(Bytes::new(self.cwnd * self.mss), rtt), HIGH_GAIN);
+        self.pacing = first_rate(Bytes::new(self.cwnd * self.mss), srtt);
     }
 
     fn pace(&mut self, gain: u64) {
-        let rate = Self::rate_for(self.bandwidth(), gain);
+        let rate = rate_for(self.bandwidth(), gain);
         if self.full.reached || rate > self.pacing {
             self.pacing = rate;
         }
@@ -413,8 +354,7 @@ impl Controller for Bbr1 {
     }
 
     fn send_quantum(&self) -> Bytes {
-        let least = if self.pacing < SLOW { 1 } else { 2 };
-        send_quantum(self.pacing, Bytes::new(self.mss), least)
+        burst(self.pacing, self.mss)
     }
 
     fn owns_recovery(&self) -> bool {

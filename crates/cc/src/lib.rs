@@ -23,6 +23,7 @@
 //! # Ok::<(), weftway_path::spec::SpecError>(())
 //! ```
 
+mod bbr;
 mod max_filter;
 mod registry;
 mod slow_start;
@@ -46,6 +47,7 @@ controllers! {
     lia
     olia
     bbr1
+    bbr2
 }
 
 /// Which stack's details a controller follows where they differ.

@@ -246,6 +246,13 @@ impl<T: Copy> Link<T> {
         self.flight.len() as u64 + self.held().0
     }
 
+    /// What is inside, in no order that means anything: for a caller that keeps packets elsewhere and
+    /// must know which it may forget.
+    pub fn items(&self) -> impl Iterator<Item = &T> {
+        let held = self.codel.iter().flat_map(|codel| codel.queue().iter().map(|held| &held.item));
+        self.flight.iter().map(|flight| &flight.item).chain(held)
+    }
+
     /// Whether the link is up.
     pub fn is_up(&self) -> bool {
         self.up

@@ -9,6 +9,13 @@ create_exception!(weftway, ScenarioError, PyValueError, "A scenario, a name or a
 create_exception!(weftway, TraceError, PyOSError, "A file that a scenario names cannot be read or understood.");
 create_exception!(weftway, SimulationError, PyRuntimeError, "A run failed.");
 
+create_exception!(
+    weftway,
+    EmulationError,
+    PyRuntimeError,
+    "Links could not be emulated, or the kernel not be measured."
+);
+
 /// Any error of the crates below, on its way to Python.
 pub enum Error {
     /// A name or a switch.
@@ -19,6 +26,8 @@ pub enum Error {
     Vector(String),
     /// A file that cannot be written.
     File(std::io::Error),
+    /// The system's refusal, in a line.
+    Emulation(String),
 }
 
 impl From<SpecError> for Error {
@@ -39,6 +48,7 @@ impl From<Error> for PyErr {
             Error::Spec(error) => ScenarioError::new_err(error.to_string()),
             Error::Scenario(error) if error.mistake == Mistake::Trace => TraceError::new_err(error.to_string()),
             Error::File(error) => error.into(),
+            Error::Emulation(message) => EmulationError::new_err(message),
             Error::Vector(message) => ScenarioError::new_err(message),
             Error::Scenario(error) => ScenarioError::new_err(error.to_string()),
         }

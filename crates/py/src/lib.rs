@@ -2,8 +2,12 @@
 //! public face.
 
 mod batch;
+#[cfg(target_os = "linux")]
+mod emulate;
 mod errors;
 mod job;
+#[cfg(target_os = "linux")]
+mod kernel;
 mod log;
 mod registry;
 mod rule;
@@ -18,8 +22,14 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use super::batch::Batch;
+    #[cfg(target_os = "linux")]
     #[pymodule_export]
-    use super::errors::{ScenarioError, SimulationError, TraceError};
+    use super::emulate::{Emulation, probe};
+    #[pymodule_export]
+    use super::errors::{EmulationError, ScenarioError, SimulationError, TraceError};
+    #[cfg(target_os = "linux")]
+    #[pymodule_export]
+    use super::kernel::KernelBatch;
     #[pymodule_export]
     use super::log::{record, timeline};
     #[pymodule_export]
@@ -41,4 +51,8 @@ mod _native {
     /// The version and a hash of the sources that decide results.
     #[pymodule_export]
     const CODE: &str = env!("WEFTWAY_CODE");
+
+    /// The same of the sources that decide what the kernel is asked to do.
+    #[pymodule_export]
+    const KERNEL_CODE: &str = env!("WEFTWAY_KERNEL_CODE");
 }

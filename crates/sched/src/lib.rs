@@ -42,11 +42,17 @@ schedulers! {
     stms
     musher
     linux_v1
+    q_learning
+    lin_ucb
+    peekaboo
+    m_peekaboo
+    ucb1_redundancy
 }
 
 mod choose;
 mod copies;
 mod interval;
+mod learned;
 mod per_path;
 mod registry;
 pub mod testing;

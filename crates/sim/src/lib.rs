@@ -35,6 +35,7 @@ mod workload;
 
 pub use connection::{Connection, Host};
 pub use receiver::Reassembly;
-pub use sim::{Pause, Sim, Verdict};
+pub use sim::{Pause, Sim, Verdict, path_seeds, shared_seed};
 pub use tally::{PathTally, Tally};
 pub use tap::{Listener, Note};
+pub use workload::writes;

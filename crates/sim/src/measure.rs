@@ -70,12 +70,13 @@ fn verdict_name(verdict: Verdict) -> &'static str {
     }
 }
 
-fn mbps(bytes: Bytes, span: Span) -> f64 {
+/// Mbit/s; zero for no time.
+pub fn mbps(bytes: Bytes, span: Span) -> f64 {
     if span.is_zero() { 0.0 } else { bytes.get() as f64 * 8.0 / span.as_secs_f64() / 1e6 }
 }
 
 /// Six significant decimals: enough to compare, and no noise to look at.
-fn rounded(value: f64) -> Value {
+pub fn rounded(value: f64) -> Value {
     if value.is_finite() { json!((value * 1e6).round() / 1e6) } else { Value::Null }
 }
 
@@ -92,8 +93,8 @@ fn benefit(goodput: f64, singles: &[f64]) -> Value {
 }
 
 /// Goodput over the most that the links can carry: what would arrive if every path sent full
-/// packets from the end of the handshake on.
-fn efficiency(config: &SimConfig, delivered: Bytes, elapsed: Span) -> Value {
+/// packets from the end of the handshake on. Null where that says nothing.
+pub fn efficiency(config: &SimConfig, delivered: Bytes, elapsed: Span) -> Value {
     // What a link that is drawn anew could carry is not known beforehand.
     if config.paths.iter().any(|path| path.data.redraw.is_some()) {
         return Value::Null;
@@ -207,12 +208,21 @@ fn messages(put: &mut impl FnMut(&str, Value), sim: &Sim) {
     put("deadline_miss_rate", rate);
 }
 
-/// Jain's index over each path's share of its capacity, in the usual form and in the papers'
-/// inverse (000, 004 eq. 6); the MPQUIC paper's utility (002 eq. 1) with unit weights.
 fn fairness(put: &mut impl FnMut(&str, Value), config: &SimConfig, sim: &Sim, elapsed: Span) {
     let conn = sim.connection(0);
-    let end = Instant::ZERO + elapsed;
     let rates: Vec<f64> = conn.path_tallies.iter().map(|path| mbps(Bytes::new(path.delivered), elapsed)).collect();
+    let losses =
+        conn.path_tallies.iter().map(|path| (path.wire_lost + path.queue_dropped) as f64 / path.packets.max(1) as f64);
+    let delays: f64 = (0..config.paths.len()).map(|path| conn.srtt(path).as_secs_f64()).sum();
+    balance(put, config, elapsed, &rates);
+    put("utility_002", rounded(rates.iter().sum::<f64>() - delays - losses.sum::<f64>()));
+}
+
+/// Jain's index over each path's share of its capacity, in the usual form and in the papers'
+/// inverse (000, 004 eq. 6), and the share of all capacity that was used; `rates` are the paths', in Mbit/s. The
+/// MPQUIC paper's utility (002 eq. 1), with unit weights, is beside it in a row.
+pub fn balance(put: &mut impl FnMut(&str, Value), config: &SimConfig, elapsed: Span, rates: &[f64]) {
+    let end = Instant::ZERO + elapsed;
     let bounds: Vec<f64> =
         config.paths.iter().map(|path| mbps(capacity(&path.data, Instant::ZERO, end), elapsed)).collect();
     let jain = |values: Vec<f64>| {
@@ -223,10 +233,6 @@ fn fairness(put: &mut impl FnMut(&str, Value), config: &SimConfig, sim: &Sim, el
     // Guarded: a path that carried nothing would make it infinite.
     put("jain_inverse", jain(rates.iter().zip(&bounds).map(|(rate, bound)| bound / rate.max(bound * 1e-3)).collect()));
     put("capacity_use", rounded(rates.iter().sum::<f64>() / bounds.iter().sum::<f64>()));
-    let losses =
-        conn.path_tallies.iter().map(|path| (path.wire_lost + path.queue_dropped) as f64 / path.packets.max(1) as f64);
-    let delays: f64 = (0..config.paths.len()).map(|path| conn.srtt(path).as_secs_f64()).sum();
-    put("utility_002", rounded(rates.iter().sum::<f64>() - delays - losses.sum::<f64>()));
 }
 
 fn paths(put: &mut impl FnMut(&str, Value), config: &SimConfig, sim: &Sim, elapsed: Span) {

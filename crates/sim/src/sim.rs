@@ -79,6 +79,18 @@ fn hash(name: &str) -> u64 {
     name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
+/// The seeds of the links that carry data and acknowledgements of the path `name` of connection `conn`. They follow
+/// from the name, so that a path alone draws what it draws beside others.
+pub fn path_seeds(seed: u64, conn: u8, name: &str) -> (u64, u64) {
+    let data = mix(seed ^ hash(name), 0x1000 * (u64::from(conn) + 1));
+    (data, mix(data, 1))
+}
+
+/// The seed of the shared link with this number.
+pub fn shared_seed(seed: u64, number: usize) -> u64 {
+    mix(seed, 0x5000 + number as u64)
+}
+
 /// A link; one that marks drops instead where packets are not ECN-capable (RFC 3168 §5).
 fn new_link(config: &LinkConfig, ecn: bool, seed: u64) -> Link<Parcel> {
     if ecn || config.ecn.is_none() {
@@ -99,18 +111,17 @@ impl Layout {
     fn new(config: &SimConfig, seed: u64) -> Self {
         let links = config.shared.iter().enumerate();
         let ecn = config.transport.ecn;
-        let links: Vec<_> = links.map(|(at, link)| new_link(link, ecn, mix(seed, 0x5000 + at as u64))).collect();
+        let links: Vec<_> = links.map(|(at, link)| new_link(link, ecn, shared_seed(seed, at))).collect();
         let owners = vec![None; links.len()];
         Self { seed, shared: links.len(), links, owners }
     }
 
     fn route(&mut self, conn: u8, at: usize, path: &PathConfig, ecn: bool) -> Route {
         let id = PathId::new(at as u8);
-        // By name: a path alone draws what it draws beside others.
-        let seed = mix(self.seed ^ hash(&path.name), 0x1000 * (u64::from(conn) + 1));
+        let (data_seed, acks_seed) = path_seeds(self.seed, conn, &path.name);
         let data = self.links.len();
-        self.links.push(new_link(&path.data, ecn, seed));
-        self.links.push(new_link(&path.acks, ecn, mix(seed, 1)));
+        self.links.push(new_link(&path.data, ecn, data_seed));
+        self.links.push(new_link(&path.acks, ecn, acks_seed));
         self.owners.extend([Some((conn, id, true)), Some((conn, id, false))]);
         Route { data, acks: data + 1, via: path.via.filter(|&via| via < self.shared) }
     }
@@ -135,7 +146,7 @@ impl Sim {
     /// must exist: [`weftway_cc::parse`] says whether it does.
     pub fn new(config: &SimConfig, cc: &str, seed: u64) -> Result<Self, weftway_path::spec::SpecError> {
         let mut layout = Layout::new(config, seed);
-        let app = App::new(&config.workload, mix(seed, 0xa0));
+        let app = App::of(&config.workload, seed);
         let mut parts = vec![layout.connection(0, &config.transport, &config.paths, cc, app)];
         if let Some(rival) = &config.rival {
             let endless = crate::config::Workload::Duration { span: Span::MAX };

@@ -7,6 +7,7 @@ use rand_pcg::Pcg64Mcg;
 use weftway_path::{Bytes, Instant, Span};
 
 use crate::config::Workload;
+use crate::sim::mix;
 
 /// Far more than any run delivers.
 const ENDLESS: u64 = 1 << 60;
@@ -22,6 +23,23 @@ pub struct Message {
     pub written: Instant,
     /// By when it should arrive.
     pub deadline: Option<Instant>,
+}
+
+/// What an application that waits for nothing writes: when, counted from its start, and how much.
+///
+/// The draws are those of a simulation with this seed, so that a real application can write the same. `None` for
+/// applications without end, and for those that wait for an answer.
+pub fn writes(workload: &Workload, seed: u64) -> Option<Vec<(Span, Bytes)>> {
+    if matches!(workload, Workload::Duration { .. } | Workload::RequestResponse { .. }) {
+        return None;
+    }
+    let mut app = App::of(workload, seed);
+    app.start(Instant::ZERO);
+    while !app.next_event().is_never() {
+        app.run(app.next_event());
+    }
+    let written = |message: &Message| (message.written.since(Instant::ZERO), Bytes::new(message.end - message.start));
+    Some(app.open.iter().map(written).collect())
 }
 
 /// The application.
@@ -46,6 +64,11 @@ pub struct App {
 }
 
 impl App {
+    /// The application of a simulation's first connection.
+    pub fn of(workload: &Workload, seed: u64) -> Self {
+        Self::new(workload, mix(seed, 0xa0))
+    }
+
     /// An application that has not started.
     pub fn new(workload: &Workload, seed: u64) -> Self {
         let remaining = match workload {

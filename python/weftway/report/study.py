@@ -157,12 +157,9 @@ def setting_columns(rows: pl.DataFrame, scenario: dict[str, Any]) -> list[str]:
         known = keys - {"scheduler", "cc", "seed", "backend", "transport"}
     else:
         known = {name for name in rows.columns if "." in name and not PER_PATH.fullmatch(name)}
-    named = [name for name in rows.columns if name in known]
-    return [
-        name
-        for name in [*named, *(n for n in ("backend", "transport") if n in rows.columns)]
-        if 1 < rows[name].n_unique() <= variants
-    ]
+    named = [name for name in rows.columns if name in known and 1 < rows[name].n_unique() <= variants]
+    # A backend may lack some of the runs; its others are no repetitions of another's.
+    return [*named, *(n for n in ("backend", "transport") if n in rows.columns and rows[n].n_unique() > 1)]
 
 
 def with_path_columns(run: dict[str, Any]) -> dict[str, Any]:

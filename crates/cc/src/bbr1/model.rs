@@ -1,17 +1,16 @@
 //! BBR's model of the path and its modes: what each ACK changes (`bbr_update_model`).
 
 use rand_core::Rng;
-use weftway_path::{BitRate, Bytes, Instant};
+use weftway_path::{Bytes, Instant};
 
 use super::policer::{Interval, Verdict};
-use super::{Bbr1, CYCLE, CYCLE_STARTS, Cycle, DRAIN_GAIN, FULL_ROUNDS, FullPipe, HIGH_GAIN, MIN_RTT_WINDOW, Mode};
-use super::{ProbeRtt, Round, UNIT};
+use super::{Bbr1, CYCLE, CYCLE_STARTS, Cycle, MIN_RTT_WINDOW, Mode};
 use crate::Acked;
+use crate::bbr::{DRAIN_GAIN, HIGH_GAIN, UNIT};
 
 impl Bbr1 {
     fn is_app_limited(&self, acked: &Acked) -> bool {
-        let probing = |(from, to)| (from..=to).contains(&acked.prior_delivered);
-        acked.app_limited || self.limited.is_some_and(probing)
+        self.probe_rtt.is_app_limited(acked)
     }
 
     pub(super) fn update_model(&mut self, acked: &Acked) {
@@ -36,8 +35,7 @@ impl Bbr1 {
     }
 
     fn update_round(&mut self, acked: &Acked) {
-        if acked.prior_delivered >= self.round.began {
-            self.round = Round { count: self.round.count + 1, began: acked.delivered, start: true };
+        if self.round.advance(acked) {
             self.conserving = false;
         }
     }
@@ -92,13 +90,7 @@ impl Bbr1 {
         if self.full.reached || !self.round.start || self.is_app_limited(acked) {
             return;
         }
-        let enough = BitRate::from_bps(self.full.bw).mul_div(self.form.full_growth, UNIT);
-        if self.max_bw() >= enough {
-            self.full = FullPipe { bw: self.bw.get(), rounds: 0, reached: false };
-        } else {
-            self.full.rounds += 1;
-            self.full.reached = self.full.rounds >= FULL_ROUNDS;
-        }
+        self.full.judge(self.bw.get(), self.form.full_growth);
     }
 
     fn check_drain(&mut self, acked: &Acked) {
@@ -123,8 +115,7 @@ impl Bbr1 {
         if expired && !self.idle_restart && self.mode != Mode::ProbeRtt {
             self.mode = Mode::ProbeRtt;
             self.save_cwnd();
-            self.probe_rtt.done = None;
-            self.limited = None;
+            self.probe_rtt.begin();
         }
         if self.mode == Mode::ProbeRtt {
             self.probe(acked);
@@ -136,15 +127,14 @@ impl Bbr1 {
 
     /// Holds PROBE_RTT for its time and one round from when few packets are in flight.
     fn probe(&mut self, acked: &Acked) {
-        let from = self.limited.map_or(acked.delivered, |(from, _)| from);
-        self.limited = Some((from, acked.delivered + acked.bytes_in_flight));
+        self.probe_rtt.limit(acked);
         if self.probe_rtt.done.is_some() {
             self.probe_rtt.round_done |= self.round.start;
             if self.probe_rtt.round_done {
                 self.check_probe_rtt_done(acked.now);
             }
         } else if self.packets(acked.bytes_in_flight) <= self.probe_rtt_cwnd() {
-            self.probe_rtt = ProbeRtt { done: Some(acked.now + self.form.probe_rtt), round_done: false };
+            (self.probe_rtt.done, self.probe_rtt.round_done) = (Some(acked.now + self.form.probe_rtt), false);
             self.round.began = acked.delivered;
         }
     }

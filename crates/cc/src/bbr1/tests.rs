@@ -1,121 +1,20 @@
-//! BBR over a toy pipe: 10 Mbit/s of payload, a 40 ms round trip, an unbounded queue, an ACK for
-//! each packet of 1250 B. A packet takes 1 ms, the pipe holds 40.
-
-use std::collections::VecDeque;
+//! BBR over a toy pipe (`bbr/pipe.rs`): 10 Mbit/s, 40 ms, 40 packets.
 
 use super::*;
+use crate::bbr::pipe::{self, MSS, RATE, blank};
 
-const MSS: Bytes = Bytes::new(1250);
-const RATE: BitRate = BitRate::from_mbps(10);
-const RTT: Span = Span::from_millis(40);
+type Pipe = pipe::Pipe<Bbr1>;
 
-struct Packet {
-    sent: Instant,
-    acked: Instant,
-    delivered: Bytes,
-    delivered_at: Instant,
-    first_sent: Instant,
-}
-
-struct Pipe {
-    bbr: Bbr1,
-    now: Instant,
-    in_flight: VecDeque<Packet>,
-    free: Instant,
-    release: Instant,
-    delivered: Bytes,
-    delivered_at: Instant,
-    first_sent: Instant,
-    /// By how much the round trip grows each second.
-    drift: Span,
-}
-
-impl Pipe {
-    fn new(seed: u64, drift: Span) -> Self {
-        let setup = Setup {
-            path: PathId::new(0),
-            mss: MSS,
-            initial_window: Bytes::new(10 * 1250),
-            flavour: Flavour::Linux,
-            seed,
-            now: Instant::ZERO,
-            rtt: Some(RTT),
-        };
-        Self {
-            bbr: Bbr1::new(LINUX, &setup),
-            now: Instant::ZERO,
-            in_flight: VecDeque::new(),
-            free: Instant::ZERO,
-            release: Instant::ZERO,
-            delivered: Bytes::ZERO,
-            delivered_at: Instant::ZERO,
-            first_sent: Instant::ZERO,
-            drift,
-        }
-    }
-
-    fn outstanding(&self) -> Bytes {
-        Bytes::new(self.in_flight.len() as u64 * MSS.get())
-    }
-
-    /// Sends or acknowledges one packet, whichever comes first.
-    fn step(&mut self) {
-        let send = if self.outstanding() < self.bbr.cwnd() { self.release.max(self.now) } else { Instant::NEVER };
-        let ack = self.in_flight.front().map_or(Instant::NEVER, |packet| packet.acked);
-        self.now = send.min(ack);
-        if send < ack { self.send() } else { self.acknowledge() }
-    }
-
-    fn send(&mut self) {
-        if self.in_flight.is_empty() {
-            (self.delivered_at, self.first_sent) = (self.now, self.now);
-        }
-        self.free = self.free.max(self.now) + RATE.transmission_time(MSS);
-        let rtt = RTT + self.drift.mul_div(self.now.as_nanos(), 1_000_000_000);
-        self.in_flight.push_back(Packet {
-            sent: self.now,
-            // The time on the link is part of the round trip.
-            acked: self.free + rtt.saturating_sub(RATE.transmission_time(MSS)),
-            delivered: self.delivered,
-            delivered_at: self.delivered_at,
-            first_sent: self.first_sent,
-        });
-        self.release = self.now + self.bbr.pacing.transmission_time(MSS);
-    }
-
-    fn acknowledge(&mut self) {
-        let prior_in_flight = self.outstanding();
-        let packet = self.in_flight.pop_front().expect("an ACK was due");
-        self.delivered += MSS;
-        (self.delivered_at, self.first_sent) = (self.now, packet.sent);
-        let interval = packet.sent.since(packet.first_sent).max(self.now.since(packet.delivered_at));
-        let rtt = self.now.since(packet.sent);
-        let sample = Bytes::new(self.delivered.get() - packet.delivered.get());
-        let acked = Acked {
-            prior_in_flight,
-            bytes_in_flight: self.outstanding(),
-            rtt: Some(rtt),
-            srtt: rtt,
-            newest_sent: packet.sent,
-            delivered: self.delivered,
-            prior_delivered: packet.delivered,
-            rate: (interval >= RTT).then(|| BitRate::of(sample, interval)),
-            interval,
-            ..blank(self.now)
-        };
-        self.bbr.on_acked(&acked, &[]);
-    }
-
-    fn run_until(&mut self, end: Instant) {
-        while self.now < end {
-            self.step();
-        }
-    }
+/// BBR on the pipe, whose round trip grows by `drift` each second.
+fn pipe(seed: u64, drift: Span) -> Pipe {
+    let mut pipe = Pipe::new(Bbr1::new(LINUX, &pipe::setup(seed)));
+    pipe.drift = drift;
+    pipe
 }
 
 #[test]
 fn it_finds_the_rate_and_holds_twice_the_product() {
-    let mut pipe = Pipe::new(1, Span::ZERO);
+    let mut pipe = pipe(1, Span::ZERO);
     pipe.run_until(Instant::from_millis(3000));
     let before = pipe.delivered;
     pipe.run_until(Instant::from_millis(8000));
@@ -131,7 +30,7 @@ fn it_finds_the_rate_and_holds_twice_the_product() {
 
 #[test]
 fn startup_ends_soon_after_the_pipe_is_full() {
-    let mut pipe = Pipe::new(1, Span::ZERO);
+    let mut pipe = pipe(1, Span::ZERO);
     while pipe.bbr.mode == Mode::Startup {
         pipe.step();
     }
@@ -144,7 +43,7 @@ fn startup_ends_soon_after_the_pipe_is_full() {
 #[test]
 fn a_path_whose_rtt_never_falls_is_probed_every_ten_seconds() {
     // The round trip grows by 0.1 ms each second: no sample equals the smallest one.
-    let mut pipe = Pipe::new(1, Span::from_micros(100));
+    let mut pipe = pipe(1, Span::from_micros(100));
     let mut entered = Vec::new();
     let mut probing = false;
     while pipe.now < Instant::from_millis(45_000) {
@@ -165,7 +64,7 @@ fn a_path_whose_rtt_never_falls_is_probed_every_ten_seconds() {
 
 #[test]
 fn probe_rtt_leaves_four_packets_in_flight() {
-    let mut pipe = Pipe::new(1, Span::from_micros(100));
+    let mut pipe = pipe(1, Span::from_micros(100));
     let mut least = u64::MAX;
     while pipe.now < Instant::from_millis(11_000) {
         pipe.step();
@@ -182,7 +81,7 @@ fn probe_rtt_leaves_four_packets_in_flight() {
 #[test]
 fn the_gains_of_a_cycle_average_one() {
     assert_eq!(CYCLE.iter().sum::<u64>(), CYCLE.len() as u64 * UNIT);
-    let mut pipe = Pipe::new(1, Span::ZERO);
+    let mut pipe = pipe(1, Span::ZERO);
     pipe.run_until(Instant::from_millis(2000));
     let (mut weighted, mut total) = (0, 0);
     while pipe.now < Instant::from_millis(9000) {
@@ -201,7 +100,7 @@ fn the_gains_of_a_cycle_average_one() {
 fn probe_bw_begins_in_any_phase_but_the_draining_one() {
     let mut begun = [false; CYCLE.len()];
     for seed in 0..200 {
-        let mut pipe = Pipe::new(seed, Span::ZERO);
+        let mut pipe = pipe(seed, Span::ZERO);
         pipe.bbr.enter_probe_bw(Instant::ZERO);
         begun[pipe.bbr.cycle.index] = true;
     }
@@ -210,7 +109,7 @@ fn probe_bw_begins_in_any_phase_but_the_draining_one() {
 
 #[test]
 fn restarting_from_idle_paces_at_the_estimate() {
-    let mut pipe = Pipe::new(1, Span::ZERO);
+    let mut pipe = pipe(1, Span::ZERO);
     pipe.run_until(Instant::from_millis(2000));
     while pipe.bbr.pacing_gain <= UNIT {
         pipe.step();
@@ -222,7 +121,7 @@ fn restarting_from_idle_paces_at_the_estimate() {
 
 /// In PROBE_BW, in phase `index`, with a product of 40 packets.
 fn cruising(index: usize) -> Pipe {
-    let mut pipe = Pipe::new(1, Span::ZERO);
+    let mut pipe = pipe(1, Span::ZERO);
     pipe.run_until(Instant::from_millis(2000));
     pipe.bbr.bw = MaxFilter::new(BW_ROUNDS);
     pipe.bbr.bw.add(pipe.bbr.round.count, RATE.as_bps());
@@ -256,26 +155,4 @@ fn phases_end_by_time_or_by_what_is_in_flight() {
     // Probing wants 1.25 · 40 + 3 · 2 + 2 = 58 in flight, the burst of two about to leave among
     // them, unless packets are lost; never before its time.
     assert!(!over(0, 41, 55, 0) && over(0, 41, 56, 0) && over(0, 41, 55, 1) && !over(0, 39, 60, 1));
-}
-
-fn blank(now: Instant) -> Acked {
-    Acked {
-        now,
-        bytes: MSS,
-        lost: Bytes::ZERO,
-        prior_in_flight: Bytes::ZERO,
-        bytes_in_flight: Bytes::ZERO,
-        rtt: Some(RTT),
-        srtt: RTT,
-        min_rtt: RTT,
-        newest_sent: now - RTT,
-        delivered: Bytes::ZERO,
-        prior_delivered: Bytes::ZERO,
-        rate: None,
-        interval: RTT,
-        app_limited: false,
-        cwnd_limited: true,
-        recovery: Recovery::Open,
-        reducing: false,
-    }
 }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use serde::Deserialize;
+use weftway_link::LinkConfig;
 
 use super::error::{Fault, Mistake, ScenarioError};
 use super::forms::OneOrMany;
@@ -68,6 +69,8 @@ pub struct Variant {
     pub labels: Vec<(String, String)>,
     /// What the simulator is told.
     pub config: SimConfig,
+    /// The links of each path, up and down, where neither is known to carry the data: a single `loss` holds for both.
+    pub ways: Vec<[LinkConfig; 2]>,
     /// How decisions are timed; `None`: one for each packet, at once.
     pub timing: Option<Timing>,
     /// The transport's name: `mptcp`, `mpquic` or `tcp`.
@@ -191,6 +194,7 @@ fn variant(labels: Vec<(String, String)>, node: &Node, traces: &mut Traces) -> R
     Ok(Variant {
         labels,
         config: resolve::config(&file, traces)?,
+        ways: resolve::ways(&file, traces)?,
         timing: file.decision.as_ref().map(resolve::timing).transpose()?,
         transport: file.transport.name(),
         hash: hash::hash(node, traces),

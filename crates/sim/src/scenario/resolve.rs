@@ -1,5 +1,6 @@
 //! From the keys of a file to what the simulator is told.
 
+use weftway_link::LinkConfig;
 use weftway_path::{Instant, PathId, Role, Span};
 use weftway_sched::Mode;
 
@@ -87,16 +88,34 @@ fn paths(file: &File, connection: ConnectionName, traces: &mut Traces) -> Result
     own.map(|(name, table)| path(file, name, table, traces)).collect()
 }
 
+/// The links of each path, up and down, when ordinary programs use them: either way may carry data.
+pub(super) fn ways(file: &File, traces: &mut Traces) -> Result<Vec<[LinkConfig; 2]>, Fault> {
+    let own = file.path.0.iter().filter(|(_, table)| table.connection == ConnectionName::Main);
+    own.map(|(name, table)| {
+        let mut side = |side| way(name, table, (side, true), traces);
+        Ok([side("up")?, side("down")?])
+    })
+    .collect()
+}
+
+/// One direction of a path, and whether it carries the data.
+fn way(
+    name: &str,
+    table: &PathTable,
+    (side, data): (&'static str, bool),
+    traces: &mut Traces,
+) -> Result<LinkConfig, Fault> {
+    let round_trip = Some(table.round_trip());
+    table.link(side == "down", data).config(&mut Around { at: ["path", name], side, round_trip, traces })
+}
+
 fn path(file: &File, name: &str, table: &PathTable, traces: &mut Traces) -> Result<PathConfig, Fault> {
     names::section("path", name)?;
     let (data, acks) = match file.direction {
         DirectionName::Download => ("down", "up"),
         DirectionName::Upload => ("up", "down"),
     };
-    let mut side = |side| {
-        let round_trip = Some(table.round_trip());
-        table.link(side == "down", side == data).config(&mut Around { at: ["path", name], side, round_trip, traces })
-    };
+    let mut side = |side| way(name, table, (side, side == data), traces);
     Ok(PathConfig {
         name: name.to_owned(),
         role: if table.role == RoleName::Backup { Role::Backup } else { Role::Active },
@@ -125,7 +144,7 @@ fn presence(windows: &[Window], name: &str) -> Result<Vec<Instant>, Fault> {
     Ok(instants)
 }
 
-fn shared(file: &File, traces: &mut Traces) -> Result<Vec<weftway_link::LinkConfig>, Fault> {
+fn shared(file: &File, traces: &mut Traces) -> Result<Vec<LinkConfig>, Fault> {
     let links = file.link.0.iter().map(|(name, table)| {
         names::section("link", name)?;
         table.config(&mut Around { at: ["link", name], side: "", round_trip: None, traces })

@@ -13,35 +13,44 @@ use weftway_path::{BitRate, Instant, Span};
 use crate::Acked;
 use crate::window::LARGEST;
 
-/// Rounds that each of the two maxima covers (`bbr_extra_acked_win_rtts`).
+/// Rounds that each of the two maxima covers (`bbr_extra_acked_win_rtts`), unless in STARTUP of version 2.
 const ROUNDS: u32 = 5;
 /// The most that aggregation may add, as time (`bbr_extra_acked_max_us`).
 const MOST: Span = Span::from_millis(100);
 /// Packets after which an epoch starts anew (`bbr_ack_epoch_acked_reset_thresh`).
 const EPOCH_PACKETS: u64 = 1 << 20;
 
+/// The excess of what is acknowledged over what the bandwidth explains.
 #[derive(Clone, Debug)]
-pub(super) struct Aggregation {
+pub(crate) struct Aggregation {
     began: Instant,
     acked: u64,
+    /// Rounds that each of the two maxima covers.
+    span: u32,
     rounds: u32,
     current: usize,
     extra: [u64; 2],
 }
 
 impl Aggregation {
-    pub(super) fn new(now: Instant) -> Self {
-        Self { began: now, acked: 0, rounds: 0, current: 0, extra: [0; 2] }
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { began: now, acked: 0, span: ROUNDS, rounds: 0, current: 0, extra: [0; 2] }
+    }
+
+    /// Remembers for one to two rounds in STARTUP, whose estimate grows, and for five to ten after
+    /// it (`bbr_extra_acked_in_startup`).
+    pub(crate) fn in_startup(&mut self, startup: bool) {
+        self.span = if startup { 1 } else { ROUNDS };
     }
 
     /// Starts an epoch.
-    pub(super) fn restart(&mut self, now: Instant) {
+    pub(crate) fn restart(&mut self, now: Instant) {
         self.began = now;
         self.acked = 0;
     }
 
     /// `limits` are the window and the packet size, in bytes.
-    pub(super) fn on_acked(&mut self, acked: &Acked, round_start: bool, bw: BitRate, limits: (u64, u64)) {
+    pub(crate) fn on_acked(&mut self, acked: &Acked, round_start: bool, bw: BitRate, limits: (u64, u64)) {
         let (cwnd, mss) = limits;
         let newly = acked.bytes.get().min(LARGEST);
         if newly == 0 {
@@ -49,7 +58,7 @@ impl Aggregation {
         }
         if round_start {
             self.rounds += 1;
-            if self.rounds >= ROUNDS {
+            if self.rounds >= self.span {
                 self.rounds = 0;
                 self.current = 1 - self.current;
                 self.extra[self.current] = 0;
@@ -66,7 +75,7 @@ impl Aggregation {
     }
 
     /// What the window may hold for it, in bytes.
-    pub(super) fn extra(&self, bw: BitRate) -> u64 {
+    pub(crate) fn extra(&self, bw: BitRate) -> u64 {
         self.extra[0].max(self.extra[1]).min(bw.bytes_in(MOST).get())
     }
 }
@@ -132,5 +141,14 @@ mod tests {
             assert_eq!(ack(&mut aggregation, 100 * round, 1, true), 9, "round {round}");
         }
         assert_eq!(ack(&mut aggregation, 1000, 1, true), 1);
+    }
+
+    #[test]
+    fn in_startup_it_is_remembered_for_one_to_two() {
+        let mut aggregation = Aggregation::new(Instant::ZERO);
+        aggregation.in_startup(true);
+        ack(&mut aggregation, 10, 9, false);
+        assert_eq!(ack(&mut aggregation, 100, 1, true), 9);
+        assert_eq!(ack(&mut aggregation, 200, 1, true), 1);
     }
 }

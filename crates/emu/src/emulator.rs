@@ -1,0 +1,268 @@
+//! Drives links in real time: one thread takes packets from TUN devices, asks the links what becomes of them, and
+//! hands each over when it is due.
+//!
+//! A packet enters its link when it is *read*, and leaves it as near to its time of arrival as the machine allows;
+//! what that costs is in [`Lateness`]. A link that ends in a shared one is left at the time that was planned, so that
+//! lateness does not add up.
+
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
+use weftway_link::{Counts, Delivery, Link, LinkConfig, Reason, Verdict};
+use weftway_path::{Bytes, Instant, Span};
+
+use crate::clock::Clock;
+use crate::lateness::Lateness;
+use crate::pool::{Pool, Slot};
+use crate::record::{Fate, Recorder};
+use crate::tun::Tun;
+use crate::{EmuError, ecn, priority};
+
+/// Packets read from a device before others are looked after: about 50 µs of work.
+const BATCH: usize = 16;
+
+/// The longest sleep: a request to stop is seen within this.
+const NAP: Duration = Duration::from_millis(20);
+
+/// A link, by number.
+pub type LinkId = usize;
+
+/// One link and where it leads.
+#[derive(Clone, Debug)]
+pub struct Wire {
+    /// The link's rules.
+    pub config: LinkConfig,
+    /// The seed of its draws.
+    pub seed: u64,
+    /// Where packets go that arrive.
+    pub to: Next,
+}
+
+/// Where a link leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// To the device with this number.
+    Device(usize),
+    /// Into a link that several share; from there to the device with this number.
+    Shared(LinkId, usize),
+    /// A shared link: whoever enters says where it goes on to.
+    AsTold,
+}
+
+/// A TUN device and the link that its packets enter.
+#[derive(Debug)]
+pub struct Port {
+    /// The device.
+    pub tun: Tun,
+    /// The link.
+    pub into: LinkId,
+}
+
+/// What a run of the emulator amounted to.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// What happened on each link.
+    pub links: Vec<Counts>,
+    /// How late packets were handed over.
+    pub lateness: Lateness,
+    /// Packets that the kernel did not take: its device was down.
+    pub refused: u64,
+    /// Whether the thread ran with real-time priority.
+    pub realtime: bool,
+    /// How long it ran.
+    pub elapsed: Span,
+}
+
+/// An emulator at work. It stops when it is dropped.
+#[derive(Debug)]
+pub struct Emulator {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<(Vec<Port>, Report)>>,
+    clock: Clock,
+}
+
+impl Emulator {
+    /// Starts to drive `wires` between `ports`; the links' time zero is now.
+    pub fn start(ports: Vec<Port>, wires: &[Wire], recorder: Option<Recorder>) -> Result<Self, EmuError> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let clock = Clock::new();
+        let mut machine = Machine::new(wires, recorder, clock);
+        let asked = stop.clone();
+        let thread = thread::Builder::new().name("weftway-links".to_owned()).spawn(move || {
+            machine.report.realtime = priority::realtime();
+            machine.run(&ports, &asked);
+            (ports, machine.report)
+        });
+        let thread = thread.map_err(EmuError::system("starting the emulator's thread"))?;
+        Ok(Self { stop, thread: Some(thread), clock })
+    }
+
+    /// The clock that its links go by.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// Stops it: the devices, still open, and what there was.
+    pub fn finish(mut self) -> Result<(Vec<Port>, Report), EmuError> {
+        self.stop.store(true, Ordering::Relaxed);
+        let thread = self.thread.take().expect("an emulator finishes once");
+        thread.join().map_err(|_| EmuError::Transfer("the emulator's thread failed; this is a defect".to_owned()))
+    }
+}
+
+impl Drop for Emulator {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A packet on a link.
+#[derive(Clone, Copy, Debug)]
+struct Parcel {
+    slot: Slot,
+    /// Its number in the record.
+    number: u64,
+    /// The device it goes to in the end.
+    device: usize,
+}
+
+struct Machine {
+    links: Vec<Link<Parcel>>,
+    to: Vec<Next>,
+    pool: Pool,
+    clock: Clock,
+    recorder: Option<Recorder>,
+    report: Report,
+    packets: u64,
+}
+
+impl Machine {
+    fn new(wires: &[Wire], recorder: Option<Recorder>, clock: Clock) -> Self {
+        Self {
+            links: wires.iter().map(|wire| Link::new(&wire.config, wire.seed)).collect(),
+            to: wires.iter().map(|wire| wire.to).collect(),
+            pool: Pool::new(),
+            clock,
+            recorder,
+            report: Report::default(),
+            packets: 0,
+        }
+    }
+
+    fn run(&mut self, ports: &[Port], stop: &AtomicBool) {
+        let mut fds: Vec<PollFd> = ports.iter().map(|port| PollFd::new(port.tun.as_fd(), PollFlags::POLLIN)).collect();
+        while !stop.load(Ordering::Relaxed) {
+            self.hand_over(ports);
+            // Interrupted or not: everything is looked at anyway.
+            let _ = ppoll(&mut fds, Some(TimeSpec::from_duration(self.patience())), None);
+            for (port, fd) in ports.iter().zip(&fds) {
+                self.hand_over(ports);
+                if fd.any() == Some(true) {
+                    self.take_in(port);
+                }
+            }
+        }
+        self.report.links = self.links.iter().map(|link| *link.counts()).collect();
+        self.report.elapsed = self.clock.now().since(Instant::ZERO);
+    }
+
+    /// Until something is due.
+    fn patience(&self) -> Duration {
+        let next = self.links.iter().map(Link::next_event).min().unwrap_or(Instant::NEVER);
+        Duration::from_nanos(next.since(self.clock.now()).as_nanos()).min(NAP)
+    }
+
+    /// Reads what waits at a device, a batch at most.
+    fn take_in(&mut self, port: &Port) {
+        for _ in 0..BATCH {
+            let slot = self.slot();
+            match port.tun.receive(self.pool.room(slot)) {
+                Ok(Some(bytes)) => {
+                    self.pool.set_len(slot, bytes);
+                    self.enter(port.into, slot);
+                }
+                Ok(None) | Err(_) => return self.pool.free(slot),
+            }
+        }
+    }
+
+    /// A free slot. Links that drop what they had taken in (CoDel, a failing link) do not tell: what none of them
+    /// holds is free again.
+    fn slot(&mut self) -> Slot {
+        if self.pool.is_empty() {
+            let held = self.links.iter().flat_map(Link::items).map(|parcel| parcel.slot);
+            self.pool.reclaim(held);
+        }
+        self.pool.take()
+    }
+
+    fn enter(&mut self, link: LinkId, slot: Slot) {
+        let device = match self.to[link] {
+            Next::Device(device) | Next::Shared(_, device) => device,
+            Next::AsTold => unreachable!("no device leads straight into a shared link"),
+        };
+        let now = self.clock.now();
+        let number = self.packets;
+        self.packets += 1;
+        if let Some(recorder) = &mut self.recorder {
+            recorder.entered(link, now, self.pool.packet(slot));
+        }
+        self.push(link, now, Parcel { slot, number, device });
+    }
+
+    fn push(&mut self, link: LinkId, now: Instant, parcel: Parcel) {
+        let bytes = Bytes::new(self.pool.packet(parcel.slot).len() as u64);
+        let fate = match self.links[link].push(now, bytes, parcel) {
+            Verdict::Queued => return,
+            Verdict::Lost => Fate::Lost,
+            Verdict::Dropped(Reason::Queue) => Fate::QueueFull,
+            Verdict::Dropped(Reason::Down) => Fate::LinkDown,
+        };
+        if let Some(recorder) = &mut self.recorder {
+            recorder.left(parcel.number, fate, now, now, &[]);
+        }
+        self.pool.free(parcel.slot);
+    }
+
+    /// Hands over everything that is due, in the order in which it is due.
+    fn hand_over(&mut self, ports: &[Port]) {
+        loop {
+            let next = self.links.iter().enumerate().map(|(at, link)| (link.next_event(), at)).min();
+            let Some((due, link)) = next else { return };
+            if due > self.clock.now() {
+                return;
+            }
+            let Some(delivery) = self.links[link].pop(due) else { continue };
+            match self.to[link] {
+                Next::Shared(shared, _) => self.push(shared, due, delivery.item),
+                Next::Device(_) | Next::AsTold => self.deliver(&ports[delivery.item.device], due, delivery),
+            }
+        }
+    }
+
+    fn deliver(&mut self, port: &Port, due: Instant, delivery: Delivery<Parcel>) {
+        let parcel = delivery.item;
+        if delivery.ce {
+            ecn::mark(self.pool.room(parcel.slot));
+        }
+        let packet = self.pool.packet(parcel.slot);
+        if port.tun.send(packet).is_err() {
+            self.report.refused += 1;
+        }
+        // After the write: what the receiving kernel does with a packet is part of handing it over.
+        let done = self.clock.now();
+        self.report.lateness.add(done.since(due));
+        if let Some(recorder) = &mut self.recorder {
+            recorder.left(parcel.number, Fate::Delivered, due, done, packet);
+        }
+        self.pool.free(parcel.slot);
+    }
+}

@@ -1,0 +1,54 @@
+//! What can go wrong at the edge to the operating system.
+
+use std::io;
+
+/// Why something could not be emulated.
+#[derive(Debug, thiserror::Error)]
+pub enum EmuError {
+    /// A right or a part of the kernel is missing; [`probe`](crate::probe) says so beforehand.
+    #[error("{what} cannot be had: {source}; {remedy}")]
+    Missing {
+        /// What was asked for.
+        what: &'static str,
+        /// What the system answered.
+        source: io::Error,
+        /// What would help.
+        remedy: &'static str,
+    },
+    /// The kernel refused a step of the set-up.
+    #[error("{step}: {source}")]
+    System {
+        /// What was being done, with its object.
+        step: String,
+        /// What the system answered.
+        source: io::Error,
+    },
+    /// A command could not be started.
+    #[error("`{command}` cannot be started: {source}")]
+    Command {
+        /// The command's first word.
+        command: String,
+        /// What the system answered.
+        source: io::Error,
+    },
+    /// The connection that was measured broke off.
+    #[error("the transfer broke off: {0}")]
+    Transfer(String),
+    /// The caller asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl EmuError {
+    /// A failed step of the set-up.
+    pub(crate) fn system(step: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let step = step.into();
+        move |source| Self::System { step, source }
+    }
+
+    /// The same for errors of `nix`.
+    pub(crate) fn errno(step: impl Into<String>) -> impl FnOnce(nix::Error) -> Self {
+        let system = Self::system(step);
+        move |errno| system(errno.into())
+    }
+}

@@ -1,0 +1,85 @@
+//! A transfer over emulated paths: a lab of its own, set up, used once, and gone.
+
+use std::sync::atomic::AtomicBool;
+
+use weftway_path::Bytes;
+
+use crate::kernel::{Ends, Opener, Outcome, Transfer, transfer};
+use crate::record::{Record, Traffic, record};
+use crate::{EmuError, Lab, LabPlan, Report, client_address, server_address};
+
+/// What the kernel starts a socket's buffers with, and their least size (`tcp_rmem`, `tcp_wmem`).
+const LEAST_BUFFER: u64 = 4096;
+const FIRST_RECEIVE_BUFFER: u64 = 131_072;
+const FIRST_SEND_BUFFER: u64 = 16_384;
+
+/// How both ends are set.
+#[derive(Clone, Debug, Default)]
+pub struct Setup {
+    /// Of each path, whether it is a backup.
+    pub backups: Vec<bool>,
+    /// How far a send buffer grows by itself; `None`: the kernel's own bound.
+    pub send_max: Option<Bytes>,
+    /// How far a receive buffer does.
+    pub receive_max: Option<Bytes>,
+    /// Whether connections negotiate ECN.
+    pub ecn: bool,
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// The transfer's outcome.
+    pub outcome: Outcome,
+    /// What the emulator says: what the links did, and how punctual they were. Path k's links are number 2k, away from
+    /// the client, and 2k + 1.
+    pub report: Report,
+    /// What went over each link, if it was recorded.
+    pub traffic: Vec<Traffic>,
+}
+
+/// Carries out `order`, whose ends and addresses follow from `plan`: the client opens the connection.
+///
+/// # Errors
+///
+/// Where a lab cannot be had, and as [`transfer`].
+pub fn measure(
+    plan: &LabPlan,
+    setup: &Setup,
+    order: &Transfer,
+    to: Option<Record>,
+    stop: &AtomicBool,
+) -> Result<Measured, EmuError> {
+    let lab = Lab::build(plan)?;
+    if order.multipath {
+        lab.join_paths(&setup.backups)?;
+    }
+    settle(&lab, setup)?;
+    let subjects = lab.subjects().to_vec();
+    let recording = to.map(|to| record(Record { subjects, ..to })).transpose()?;
+    let (recorder, recording) = recording.unzip();
+    let running = lab.start(recorder)?;
+    let order = Transfer { paths: (0..plan.paths.len()).map(client_address).collect(), ..order.clone() };
+    let (client, server) = (&running.client, &running.server);
+    let (ours, theirs) = (client_address(0), server_address(0));
+    let ends = match order.opener {
+        Opener::Sender => Ends { sender: client, receiver: server, sender_address: ours, receiver_address: theirs },
+        Opener::Receiver => Ends { sender: server, receiver: client, sender_address: theirs, receiver_address: ours },
+    };
+    let outcome = transfer(&ends, &order, stop);
+    let (_, report) = running.emulator.finish()?;
+    let traffic = recording.map_or_else(|| Ok(Vec::new()), |recording| recording.finish())?;
+    Ok(Measured { outcome: outcome?, report, traffic })
+}
+
+fn settle(lab: &Lab, setup: &Setup) -> Result<(), EmuError> {
+    lab.set("net/ipv4/tcp_ecn", if setup.ecn { "1" } else { "0" })?;
+    let buffer = |first: u64, max: Bytes| format!("{LEAST_BUFFER} {} {}", first.min(max.get()), max.get());
+    if let Some(max) = setup.receive_max {
+        lab.set("net/ipv4/tcp_rmem", &buffer(FIRST_RECEIVE_BUFFER, max))?;
+    }
+    if let Some(max) = setup.send_max {
+        lab.set("net/ipv4/tcp_wmem", &buffer(FIRST_SEND_BUFFER, max))?;
+    }
+    Ok(())
+}

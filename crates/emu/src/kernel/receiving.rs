@@ -1,0 +1,67 @@
+//! The receiver's end of a transfer.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::Ordering;
+
+use nix::poll::PollFlags;
+use weftway_path::Instant;
+
+use crate::EmuError;
+use crate::kernel::run::{Door, Joined, REQUEST, Run, broke_off};
+use crate::kernel::workload::Sink;
+
+/// What is read at once, at most.
+const BUFFER: usize = 256 << 10;
+
+/// What the receiver has at the end.
+#[derive(Debug)]
+pub(super) struct Received<'a> {
+    pub joined: Option<Joined>,
+    pub sink: Sink<'a>,
+    /// When it read the last byte, or gave up.
+    pub ended: Instant,
+}
+
+/// Reads until everything is there, or time is over.
+pub(super) fn receive<'a>(run: &Run<'a>, door: Door) -> Result<Received<'a>, EmuError> {
+    let mut sink = Sink::new(&run.order.work);
+    let joined = run.join(door)?;
+    let ended = match &joined {
+        Some(joined) => read(run, joined, &mut sink)?,
+        None => run.clock.now(),
+    };
+    run.read.store(true, Ordering::Release);
+    Ok(Received { joined, sink, ended })
+}
+
+/// When it ended.
+fn read(run: &Run, joined: &Joined, sink: &mut Sink) -> Result<Instant, EmuError> {
+    let mut stream = &joined.stream;
+    let mut buffer = vec![0; BUFFER];
+    // Who downloads asks first.
+    let mut request = joined.opened().then_some(joined.at);
+    let mut now = run.clock.now();
+    while !sink.is_done() && run.goes_on(now) {
+        if request.is_some_and(|at| at <= now) {
+            ask(stream)?;
+            request = None;
+        }
+        match stream.read(&mut buffer) {
+            Ok(0) => return Err(EmuError::Transfer("the sender closed the connection".to_owned())),
+            Ok(bytes) => request = sink.took(run.clock.now(), bytes as u64).or(request),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                run.wait(stream, PollFlags::POLLIN, request.unwrap_or(Instant::NEVER))?;
+            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(broke_off("receiving")(error)),
+        }
+        now = run.clock.now();
+    }
+    Ok(now)
+}
+
+/// A request always fits: nothing else goes in this direction.
+fn ask(mut stream: &TcpStream) -> Result<(), EmuError> {
+    stream.write_all(&[0; REQUEST]).map_err(broke_off("asking"))
+}

@@ -1,0 +1,168 @@
+//! Commands over emulated links, for Python.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use pyo3::prelude::*;
+use serde_json::{Value, json};
+use weftway_emu::{
+    BINS_US, Command, EmuError, Exit, Finished, LabPath, LabPlan, Lateness, Order, Record, Report, Session, Traffic,
+    Way,
+};
+use weftway_path::Span;
+use weftway_sim::config::{Direction, PathConfig, SimConfig};
+use weftway_sim::scenario::Variant;
+use weftway_sim::{path_seeds, shared_seed};
+
+use crate::errors::Error;
+use crate::scenario::VariantView;
+
+/// Two commands at work over the paths of a scenario.
+#[pyclass(frozen, module = "weftway._native")]
+pub struct Emulation {
+    session: Mutex<Option<Session>>,
+}
+
+#[pymethods]
+impl Emulation {
+    /// Sets up the paths of `variant` and starts the server's command, then the client's. `log` and `pcap` say where
+    /// packets are recorded; `provenance` is the head of the log.
+    #[new]
+    #[pyo3(signature = (variant, seed, client, server = None, log = None, pcap = None, provenance = Vec::new()))]
+    #[expect(clippy::too_many_arguments, reason = "keywords on the Python side")]
+    fn new(
+        py: Python<'_>,
+        variant: &Bound<'_, VariantView>,
+        seed: u64,
+        client: Vec<OsString>,
+        server: Option<Vec<OsString>>,
+        log: Option<PathBuf>,
+        pcap: Option<PathBuf>,
+        provenance: Vec<String>,
+    ) -> PyResult<Self> {
+        let plan = either_way(&variant.get().variant, seed);
+        let command = |argv, quiet| Command { argv, quiet, ..Command::default() };
+        let record = Record { log, pcap, provenance, ..Record::default() };
+        let order = Order { client: command(client, false), server: server.map(|argv| command(argv, true)), record };
+        let mut interrupt = Ok(());
+        let session = py.detach(|| {
+            Session::start(&plan, order, &mut || {
+                interrupt = Python::attach(|py| py.check_signals());
+                interrupt.is_ok()
+            })
+        });
+        interrupt?;
+        Ok(Self { session: Mutex::new(Some(session.map_err(Error::from)?)) })
+    }
+
+    /// Waits at most `seconds`: the exit code of the client's command, if it has ended.
+    fn wait(&self, py: Python<'_>, seconds: f64) -> Option<i32> {
+        let patience = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+        py.detach(|| self.lock().as_mut().and_then(|session| session.wait(patience)).map(Exit::code))
+    }
+
+    /// Ends what still runs: what happened, as JSON.
+    fn finish(&self, py: Python<'_>) -> PyResult<String> {
+        let session = self.lock().take();
+        let Some(session) = session else { return Ok("null".to_owned()) };
+        let finished = py.detach(|| session.finish()).map_err(Error::from)?;
+        Ok(told(&finished).to_string())
+    }
+}
+
+impl Emulation {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<Session>> {
+        self.session.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What this machine can do, as JSON: names, whether they are there, and if not, why.
+#[pyfunction]
+pub fn probe() -> String {
+    let probe = weftway_emu::probe();
+    let parts = probe.parts.iter().map(|part| match &part.state {
+        Ok(known) => json!({ "part": part.name, "there": true, "note": known }),
+        Err(absence) => json!({ "part": part.name, "there": false, "note": absence.reason, "remedy": absence.remedy }),
+    });
+    Value::Array(parts.collect()).to_string()
+}
+
+/// The paths as ordinary programs use them: either way may carry data.
+fn either_way(variant: &Variant, seed: u64) -> LabPlan {
+    let mut plan = lab(&variant.config, seed);
+    for (path, [up, down]) in plan.paths.iter_mut().zip(&variant.ways) {
+        (path.up.link, path.down.link) = (up.clone(), down.clone());
+    }
+    plan
+}
+
+/// The paths of a scenario between a client, who opens the connection, and a server.
+pub fn lab(config: &SimConfig, seed: u64) -> LabPlan {
+    let shared = config.shared.iter().enumerate();
+    LabPlan {
+        paths: config.paths.iter().map(|path| lab_path(path, config.transport.direction, seed)).collect(),
+        shared: shared.map(|(at, link)| (link.clone(), shared_seed(seed, at))).collect(),
+    }
+}
+
+fn lab_path(path: &PathConfig, direction: Direction, seed: u64) -> LabPath {
+    let (data_seed, acks_seed) = path_seeds(seed, 0, &path.name);
+    let data = Way { link: path.data.clone(), seed: data_seed, via: path.via };
+    let acks = Way { link: path.acks.clone(), seed: acks_seed, via: None };
+    let (up, down) = match direction {
+        Direction::Upload => (data, acks),
+        Direction::Download => (acks, data),
+    };
+    LabPath { name: path.name.clone(), up, down, presence: path.presence.clone() }
+}
+
+fn told(finished: &Finished) -> Value {
+    json!({
+        "client": finished.client.code(),
+        "server": finished.server.map(Exit::code),
+        "links": finished.traffic.iter().map(traffic).collect::<Vec<_>>(),
+        "emulator": report(&finished.report),
+    })
+}
+
+fn traffic(link: &Traffic) -> Value {
+    let millis = |span: Option<Span>| span.map(|span| (span.as_millis_f64() * 1e6).round() / 1e6);
+    json!({
+        "link": link.name,
+        "packets": link.packets,
+        "bytes": link.bytes.get(),
+        "delivered": link.delivered,
+        "delivered_bytes": link.delivered_bytes.get(),
+        "lost": link.lost,
+        "dropped": link.dropped,
+        "busy_rate_mbps": link.busy_rate.map(|rate| rate.as_bps() as f64 / 1e6),
+        "least_delay_ms": millis(link.least_delay),
+        "median_delay_ms": millis(link.median_delay),
+    })
+}
+
+/// How well the emulator kept time.
+pub fn report(report: &Report) -> Value {
+    let lateness: &Lateness = &report.lateness;
+    let micros = |span: Span| (span.as_nanos() as f64 / 1e2).round() / 10.0;
+    json!({
+        "elapsed_ms": report.elapsed.as_millis_f64(),
+        "packets": lateness.packets(),
+        "late_mean_us": micros(lateness.mean()),
+        "late_max_us": micros(lateness.max()),
+        "late_over_1ms": lateness.late(),
+        "fit": lateness.is_fit(),
+        "bins_us": BINS_US,
+        "bins": lateness.bins(),
+        "refused": report.refused,
+        "realtime": report.realtime,
+    })
+}
+
+impl From<EmuError> for Error {
+    fn from(error: EmuError) -> Self {
+        Self::Emulation(error.to_string())
+    }
+}

@@ -1,0 +1,327 @@
+//! When a policy is asked, and what becomes of its answers.
+//!
+//! A policy is asked about a fresh packet while F is blocked and S is open: keep the packet for F,
+//! or send it on S? Otherwise nothing is asked: F with room takes the packet, without S one waits,
+//! and data sent before go where min-RTT sends them. This is the trigger of the comparison of
+//! Q-learning, DQN and UCB, and of Peekaboo.
+//!
+//! An answer is kept: for S until the packet at hand is another, for F until F has room, as in
+//! public code of Peekaboo, where one drawn wait blocks S (`wait_sticky=false`: until the next
+//! event). So a question asked again draws nothing, and a decision has one record.
+
+use std::collections::VecDeque;
+
+use weftway_path::spec::{Param, Params, SpecError};
+use weftway_path::{Context, Decision, Event, Hold, Instant, Offset, Packet, Path, PathId, Receipt, SendKind};
+
+use super::meters::Meters;
+use super::records::{Book, Choice, Fate, Outcome};
+use super::roles;
+use crate::Scheduler;
+use crate::choose;
+use crate::min_rtt;
+
+/// Decisions that a paced subflow has not sent yet; older ones are forgotten.
+const QUEUED: usize = 1024;
+
+/// What to do with a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Action {
+    /// Keep it for F: wait, or send it there if F has room.
+    Fast,
+    /// Send it on S now.
+    Slow,
+}
+
+/// What a policy looks at: the pair, when it decides and when a record closes.
+#[derive(Clone, Copy)]
+pub(crate) struct Question<'a> {
+    pub(crate) cx: Context<'a>,
+    pub(crate) fast: &'a Path,
+    pub(crate) slow: &'a Path,
+    pub(crate) meters: &'a Meters,
+}
+
+/// What a learned scheduler decides and learns. The rest is [`Blocked`]'s.
+pub(crate) trait Policy: Clone + Send {
+    /// What it remembers of a decision until the outcome is known.
+    type Seen: Copy + Send;
+
+    /// Asked once for each decision: draws belong here.
+    fn decide(&mut self, question: &Question<'_>) -> (Action, Self::Seen);
+
+    /// A decision's record closed; `scene` is the same pair then.
+    fn learn(&mut self, scene: &Question<'_>, outcome: &Outcome<Self::Seen>);
+
+    /// Whether records stay open until T_ref although their packet's fate is known.
+    fn keeps_until_deadline(&self) -> bool {
+        false
+    }
+
+    /// Any packet was sent, on a decision of `since` or of that moment.
+    fn sent(&mut self, receipt: &Receipt, since: Instant) {
+        let _ = (receipt, since);
+    }
+
+    /// Any packet was acknowledged.
+    fn acked(&mut self, receipt: &Receipt, now: Instant) {
+        let _ = (receipt, now);
+    }
+
+    /// Its inner state as it bears on `question`.
+    fn explain(&self, question: &Question<'_>) -> String;
+}
+
+/// How long a wait lasts.
+pub(crate) const WAIT_STICKY: Param = Param {
+    name: "wait_sticky",
+    default: "true",
+    values: "true | false",
+    doc: "whether a decision to wait holds until F has room, as in public code of Peekaboo; else it is drawn anew after the next event",
+};
+/// What a pacer means.
+pub(crate) const PACED: Param = Param {
+    name: "paced",
+    default: "blocked",
+    values: "blocked | free",
+    doc: "an F that only its pacer holds counts as blocked, so that the policy is asked; or it is not asked and S takes the packet",
+};
+
+/// The switches that all policies share.
+#[derive(Clone, Copy)]
+pub(crate) struct Rules {
+    pub(crate) sticky: bool,
+    pub(crate) asks_when_paced: bool,
+    /// Ask also while both have room.
+    pub(crate) asks_when_free: bool,
+}
+
+impl Rules {
+    /// As the switches say; asked only while F is blocked.
+    pub(crate) fn new(params: &Params) -> Result<Self, SpecError> {
+        Ok(Self {
+            sticky: params.get("wait_sticky")?,
+            asks_when_paced: params.choice("paced", &[("blocked", true), ("free", false)])?,
+            asks_when_free: false,
+        })
+    }
+}
+
+/// A decision that has not been seen to be carried out.
+#[derive(Clone, Copy)]
+struct Slot<X> {
+    choice: Choice<X>,
+    /// The packet that was answered with a path; none while waiting.
+    answered: Option<Offset>,
+    /// A wait after which something happened.
+    stale: bool,
+    /// A wait that was closed in vain and goes on.
+    closed: bool,
+}
+
+impl<X> Slot<X> {
+    fn new(choice: Choice<X>, answered: Option<Offset>) -> Self {
+        Self { choice, answered, stale: false, closed: false }
+    }
+}
+
+/// A policy as a scheduler.
+#[derive(Clone)]
+pub(crate) struct Blocked<P: Policy> {
+    rules: Rules,
+    pub(crate) policy: P,
+    meters: Meters,
+    slot: Option<Slot<P::Seen>>,
+    /// A wait that is over and not bound to a packet yet.
+    parked: Option<Choice<P::Seen>>,
+    /// Answered and not sent yet, oldest first: a subflow's queue paces.
+    queued: VecDeque<(Offset, Choice<P::Seen>)>,
+    book: Book<P::Seen>,
+}
+
+impl<P: Policy> Blocked<P> {
+    /// `policy`, asked as `rules` say.
+    pub(crate) fn new(rules: Rules, policy: P) -> Self {
+        Self {
+            rules,
+            policy,
+            meters: Meters::default(),
+            slot: None,
+            parked: None,
+            queued: VecDeque::with_capacity(QUEUED),
+            book: Book::new(),
+        }
+    }
+
+    /// Another packet is at hand: the answered one has been taken.
+    fn turn_to(&mut self, at: Offset) {
+        let Some(slot) = self.slot.take_if(|slot| slot.answered.is_some_and(|offset| offset != at)) else { return };
+        if let Some(offset) = slot.answered.filter(|_| !slot.closed) {
+            if self.queued.len() == QUEUED {
+                self.queued.pop_front();
+            }
+            self.queued.push_back((offset, slot.choice));
+        }
+    }
+
+    /// F takes the packet, and a wait for F ends with it.
+    fn give_to_fast(&mut self, fast: &Path, at: Offset) -> Decision {
+        let is_for_fast = |choice: &Choice<_>| choice.action == Action::Fast && choice.fast == fast.id;
+        let kept = self.slot.take().filter(|slot| is_for_fast(&slot.choice));
+        let parked = self.parked.take_if(|choice| choice.fast == fast.id);
+        let slot = kept.or(parked.map(|choice| Slot::new(choice, None)));
+        // A closed one stays too: asked again, it answers the same.
+        self.slot = slot.map(|slot| Slot { answered: Some(at), stale: false, ..slot });
+        Decision::Send(fast.id)
+    }
+
+    /// What is decided about the packet at `at`: as before, or anew.
+    fn action(&mut self, cx: &Context<'_>, fast: &Path, slow: &Path, at: Offset) -> Action {
+        if let Some(slot) = self.slot.filter(|slot| slot.choice.fast == fast.id && !slot.stale) {
+            let choice = slot.choice;
+            if choice.action == Action::Fast || choice.slow == slow.id && slot.answered == Some(at) {
+                return choice.action;
+            }
+        }
+        let question = Question { cx: *cx, fast, slow, meters: &self.meters };
+        let choice = Choice::new(cx.now, fast, slow, self.policy.decide(&question));
+        let earlier = self.slot.take().filter(|slot| slot.stale && slot.choice.fast == fast.id);
+        let action = choice.action;
+        self.slot = match (earlier, action) {
+            // A wait that goes on is one decision.
+            (Some(earlier), Action::Fast) => Some(Slot { stale: false, ..earlier }),
+            (earlier, _) => {
+                self.parked = self.parked.or(earlier.filter(|slot| !slot.closed).map(|slot| slot.choice));
+                Some(Slot::new(choice, (action == Action::Slow).then_some(at)))
+            }
+        };
+        action
+    }
+
+    fn decide(&mut self, cx: &Context<'_>, packet: &Packet) -> Decision {
+        let Some(fast) = roles::fast(cx) else { return choose::wait(cx) };
+        let slow = roles::slow(cx, fast);
+        self.turn_to(packet.offset);
+        match slow {
+            Some(slow) if fast.is_open() && self.rules.asks_when_free => {
+                match self.action(cx, fast, slow, packet.offset) {
+                    Action::Fast => self.give_to_fast(fast, packet.offset),
+                    Action::Slow => Decision::Send(slow.id),
+                }
+            }
+            _ if fast.is_open() => self.give_to_fast(fast, packet.offset),
+            Some(slow) if fast.hold == Hold::Pacing && !self.rules.asks_when_paced => Decision::Send(slow.id),
+            Some(slow) => match self.action(cx, fast, slow, packet.offset) {
+                Action::Fast => choose::wait(cx),
+                Action::Slow => Decision::Send(slow.id),
+            },
+            None => choose::wait(cx),
+        }
+    }
+
+    /// The decision that `receipt` carries out.
+    fn claim(&mut self, receipt: &Receipt) -> Option<Choice<P::Seen>> {
+        let is_it = |offset: Offset, path: PathId| offset == receipt.offset && path == receipt.path;
+        if let Some(at) = self.queued.iter().position(|(offset, choice)| is_it(*offset, choice.path())) {
+            return self.queued.remove(at).map(|(_, choice)| choice);
+        }
+        let slot = self.slot.take_if(|slot| slot.answered.is_some_and(|offset| is_it(offset, slot.choice.path())));
+        slot.filter(|slot| !slot.closed).map(|slot| slot.choice)
+    }
+
+    fn note_sent(&mut self, receipt: &Receipt, now: Instant) {
+        let choice = self.claim(receipt);
+        self.policy.sent(receipt, choice.map_or(now, |choice| choice.at));
+        if let Some(choice) = choice {
+            self.book.open(choice, *receipt);
+        }
+    }
+
+    fn note_fate(&mut self, cx: &Context<'_>, receipt: &Receipt, fate: Fate) {
+        if let Some(path) = cx.path(receipt.path) {
+            self.meters.update(cx.now, path);
+        }
+        if fate == Fate::Acked {
+            self.policy.acked(receipt, cx.now);
+        }
+        let keep = self.policy.keeps_until_deadline();
+        if let Some(outcome) = self.book.settle(receipt, fate, cx.now, keep) {
+            self.learn(cx, &outcome);
+        }
+    }
+
+    /// Lets the policy learn, if both paths are still there.
+    fn learn(&mut self, cx: &Context<'_>, outcome: &Outcome<P::Seen>) {
+        let (fast, slow) = (cx.path(outcome.choice.fast), cx.path(outcome.choice.slow));
+        if let (Some(fast), Some(slow)) = (fast, slow) {
+            [fast, slow].iter().for_each(|path| self.meters.update(cx.now, path));
+            self.policy.learn(&Question { cx: *cx, fast, slow, meters: &self.meters }, outcome);
+        }
+    }
+
+    /// Closes what has waited for T_ref, and ends waits that are over.
+    fn move_on(&mut self, cx: &Context<'_>) {
+        let mut in_vain = self.parked.take_if(|choice| choice.deadline <= cx.now);
+        if let Some(slot) = self.slot.as_mut().filter(|slot| slot.answered.is_none()) {
+            slot.stale = !self.rules.sticky;
+            if !slot.closed && slot.choice.deadline <= cx.now {
+                slot.closed = true;
+                in_vain = in_vain.or(Some(slot.choice));
+            }
+            if cx.path(slot.choice.fast).is_some_and(Path::is_open) {
+                self.parked = self.slot.take().filter(|slot| !slot.closed).map(|slot| slot.choice).or(self.parked);
+            }
+        }
+        if let Some(choice) = in_vain {
+            self.learn(cx, &choice.unsent());
+        }
+        while let Some(outcome) = self.book.expire(cx.now) {
+            self.learn(cx, &outcome);
+        }
+    }
+
+    fn forget(&mut self, path: PathId) {
+        let names = |choice: &Choice<P::Seen>| choice.fast == path || choice.slow == path;
+        self.slot.take_if(|slot| names(&slot.choice));
+        self.parked.take_if(|choice| names(choice));
+        self.queued.retain(|(_, choice)| !names(choice));
+        self.meters.reset(path);
+    }
+}
+
+impl<P: Policy> Scheduler for Blocked<P> {
+    fn select(&mut self, cx: &Context<'_>) -> Decision {
+        match cx.packet {
+            None => Decision::Wait,
+            Some(packet) if packet.again || !packet.carried.is_empty() => choose::send_or_wait(cx, min_rtt::pick(cx)),
+            Some(packet) => match roles::unprobed(cx) {
+                Some(path) => Decision::Send(path.id),
+                None => self.decide(cx, packet),
+            },
+        }
+    }
+
+    fn observe(&mut self, cx: &Context<'_>, event: &Event) {
+        match event {
+            Event::Sent(_, SendKind::Copy) => {}
+            Event::Sent(receipt, _) => self.note_sent(receipt, cx.now),
+            Event::Acked(receipt) => self.note_fate(cx, receipt, Fate::Acked),
+            Event::Lost(receipt) => self.note_fate(cx, receipt, Fate::Lost),
+            Event::PathUp(path) | Event::PathDown(path) => self.forget(*path),
+            _ => {}
+        }
+        self.move_on(cx);
+    }
+
+    fn explain(&self, cx: &Context<'_>) -> Option<String> {
+        let fast = roles::fast(cx)?;
+        let Some(slow) = roles::slow(cx, fast) else { return Some(format!("F {:?}, no S with room", fast.id)) };
+        let kept = self.slot.filter(|slot| slot.choice.fast == fast.id).map(|slot| slot.choice.action);
+        let question = Question { cx: *cx, fast, slow, meters: &self.meters };
+        let inner = self.policy.explain(&question);
+        Some(format!("F {:?}, S {:?}, decided {kept:?}; {inner}", fast.id, slow.id))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,182 @@
+//! What is measured of each path beyond what the path itself says.
+//!
+//! Throughput is bytes newly acknowledged over one srtt after the other. Loss is a fraction,
+//! `lost/(lost + acked)` of each such window, smoothed with gain 1/8 (the comparison of 2024 in
+//! which Q-learning, DQN and UCB were set side by side counts losses per second; a fraction does
+//! not depend on the rate). Probe timeouts are counted over one second.
+
+use weftway_path::{BitRate, Bytes, Counters, Instant, Path, PathId, Span};
+
+use super::norm::{self, Peak};
+use crate::per_path::PerPath;
+
+/// A path's first peak rate, before it has shown any: 1 Mbit/s, in bytes per second.
+const FIRST_RATE: f64 = 125_000.0;
+
+/// For how long a probe timeout counts.
+const TIMEOUT_MEMORY: Span = Span::from_secs(1);
+
+/// The meters of all paths.
+#[derive(Clone, Default)]
+pub(crate) struct Meters(PerPath<Meter>);
+
+/// One path's meters.
+#[derive(Clone, Debug)]
+pub(crate) struct Meter {
+    since: Option<Instant>,
+    acked: Counters,
+    lost: Counters,
+    rate: BitRate,
+    /// Smoothed fraction of lost packets.
+    pub(crate) loss: f64,
+    peak: Peak,
+    timeouts: u32,
+    consecutive: u32,
+    last_timeout: Instant,
+}
+
+impl Default for Meter {
+    fn default() -> Self {
+        Self {
+            since: None,
+            acked: Counters::default(),
+            lost: Counters::default(),
+            rate: BitRate::ZERO,
+            loss: 0.0,
+            peak: Peak::new(FIRST_RATE),
+            timeouts: 0,
+            consecutive: 0,
+            last_timeout: Instant::ZERO,
+        }
+    }
+}
+
+impl Meter {
+    fn update(&mut self, now: Instant, path: &Path) {
+        self.note_timeouts(now, path.pto_count);
+        let Some(since) = self.since else {
+            (self.since, self.acked, self.lost) = (Some(now), path.acked, path.lost);
+            return;
+        };
+        let elapsed = now.since(since);
+        if elapsed < path.srtt.max(Span::from_millis(1)) {
+            return;
+        }
+        self.rate = BitRate::of(path.acked.bytes.saturating_sub(self.acked.bytes), elapsed);
+        let acked = path.acked.packets.saturating_sub(self.acked.packets);
+        let lost = path.lost.packets.saturating_sub(self.lost.packets);
+        if acked + lost > 0 {
+            self.loss += (lost as f64 / (acked + lost) as f64 - self.loss) / 8.0;
+        }
+        self.peak.note(now, bytes_per_second(path.delivery_rate));
+        (self.since, self.acked, self.lost) = (Some(now), path.acked, path.lost);
+    }
+
+    fn note_timeouts(&mut self, now: Instant, consecutive: u32) {
+        if now.since(self.last_timeout) > TIMEOUT_MEMORY {
+            self.timeouts = 0;
+        }
+        if consecutive > self.consecutive {
+            self.timeouts += consecutive - self.consecutive;
+            self.last_timeout = now;
+        }
+        self.consecutive = consecutive;
+    }
+
+    /// Throughput against the path's peak rate, within [0, 1].
+    pub(crate) fn throughput(&self) -> f64 {
+        norm::ratio(bytes_per_second(self.rate), self.peak.get()).min(1.0)
+    }
+
+    /// `bytes` a `rtt` against the path's peak rate.
+    #[inline]
+    pub(crate) fn per_round_trip(&self, bytes: Bytes, rtt: Span) -> f64 {
+        if rtt.is_zero() {
+            return 0.0;
+        }
+        norm::ratio(bytes.get() as f64 / rtt.as_secs_f64(), self.peak.get())
+    }
+
+    /// Probe timeouts within the last second of `now`.
+    pub(crate) fn timeouts(&self, now: Instant) -> u32 {
+        if now.since(self.last_timeout) > TIMEOUT_MEMORY { 0 } else { self.timeouts }
+    }
+}
+
+fn bytes_per_second(rate: BitRate) -> f64 {
+    rate.as_bps() as f64 / 8.0
+}
+
+impl Meters {
+    /// Brings the meters of `path` up to date.
+    #[inline]
+    pub(crate) fn update(&mut self, now: Instant, path: &Path) {
+        self.0.at(path.id).update(now, path);
+    }
+
+    /// The meters of `path`; before the first update, those of a path that has shown nothing.
+    #[inline]
+    pub(crate) fn of(&self, path: PathId) -> Meter {
+        self.0.get(path).cloned().unwrap_or_default()
+    }
+
+    /// Forgets `path`.
+    pub(crate) fn reset(&mut self, path: PathId) {
+        self.0.reset(path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{packets, path};
+
+    fn counters(n: u64) -> Counters {
+        Counters { bytes: packets(n), packets: n }
+    }
+
+    #[test]
+    fn throughput_and_loss_are_taken_once_a_round_trip() {
+        let mut path = path(0, 20, 10, 0);
+        // 10 packets of 1400 bytes in 20 ms: 700 kB/s, the path's delivery rate.
+        let mut meter = Meter::default();
+        meter.update(Instant::ZERO, &path);
+        (path.acked, path.lost) = (counters(3), counters(1));
+        meter.update(Instant::from_millis(19), &path);
+        assert_eq!((meter.throughput(), meter.loss), (0.0, 0.0));
+        // 3 · 1400 bytes in 20 ms are 210 kB/s; a quarter lost, an eighth of it taken.
+        meter.update(Instant::from_millis(20), &path);
+        assert!((meter.throughput() - 0.3).abs() < 1e-9);
+        assert!((meter.loss - 0.25 / 8.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn rates_ten_times_as_high_read_the_same_and_silence_reads_zero() {
+        let read = |factor: u64| {
+            let mut path = path(0, 20, 10 * factor, 4 * factor);
+            let mut meter = Meter::default();
+            meter.update(Instant::ZERO, &path);
+            path.acked = counters(5 * factor);
+            meter.update(Instant::from_millis(20), &path);
+            [meter.throughput(), meter.per_round_trip(path.bytes_in_flight, path.srtt)]
+        };
+        let [throughput, in_flight] = read(1);
+        assert!(read(10).iter().zip([throughput, in_flight]).all(|(a, b)| (a - b).abs() < 1e-9));
+        // 5 of 10 and 4 of 10 packets a round trip.
+        assert!((throughput - 0.5).abs() < 1e-9 && (in_flight - 0.4).abs() < 1e-9);
+        let idle = Meter::default();
+        assert_eq!([idle.throughput(), idle.per_round_trip(Bytes::ZERO, Span::ZERO)], [0.0, 0.0]);
+    }
+
+    #[test]
+    fn timeouts_count_for_a_second() {
+        let mut path = path(0, 20, 10, 0);
+        let mut meter = Meter::default();
+        path.pto_count = 2;
+        meter.update(Instant::from_millis(100), &path);
+        path.pto_count = 0;
+        meter.update(Instant::from_millis(200), &path);
+        assert_eq!(meter.timeouts(Instant::from_millis(1100)), 2);
+        assert_eq!(meter.timeouts(Instant::from_millis(1101)), 0);
+    }
+}

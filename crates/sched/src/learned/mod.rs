@@ -1,0 +1,30 @@
+//! What the learned schedulers share.
+//!
+//! A *policy* only says what to do about one packet and what it learns from the outcome; the rest
+//! is common to the published ones:
+//!
+//! - `roles`: which path is F, which is S;
+//! - `blocked`: when a policy is asked (F is full, S is open), how its answer is kept until it is
+//!   carried out, and the wait for F;
+//! - `records`: the decisions whose outcome is not known yet;
+//! - `meters`, `norm`: what is measured per path, and the scales that make inputs dimensionless;
+//! - `context`, `reward`: window, credit and data in flight over a round trip; throughput less
+//!   round-trip time;
+//! - `ridge`: linear arms; `draw`: the generator of coins.
+//!
+//! A trained network is a policy with frozen weights: it reads the same `Question`, and its
+//! scales are those of `norm`.
+
+pub(crate) mod blocked;
+pub(crate) mod context;
+pub(crate) mod draw;
+pub(crate) mod meters;
+pub(crate) mod norm;
+pub(crate) mod records;
+pub(crate) mod reward;
+pub(crate) mod ridge;
+pub(crate) mod roles;
+
+pub(crate) use blocked::{Action, Blocked, Policy, Question, Rules};
+pub(crate) use draw::Coins;
+pub(crate) use records::{Fate, Outcome};

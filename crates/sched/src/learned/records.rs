@@ -1,0 +1,202 @@
+//! Decisions whose outcome is not known yet.
+//!
+//! A decision to send is bound to its packet when that is sent; a decision to wait for F is bound
+//! to the next packet on F. Either clock starts with the decision, so that waiting is charged. A
+//! record closes when its packet is acknowledged or declared lost, or when
+//! `T_ref = max(2·srtt_F, srtt_S)` has passed since the decision. Records close in any order.
+//! Reference: the public re-implementation of Peekaboo (record, learn, deploy, monitor).
+
+use weftway_path::{Bytes, Instant, Path, PathId, Receipt, Span};
+
+use super::Action;
+
+/// How many of the connection's newest packets can have open records; older ones are forgotten.
+/// More than are in flight at 1 Gbit/s and 40 ms. A power of two.
+const PACKETS: usize = 4096;
+
+/// What became of a decision.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fate {
+    /// Its packet arrived.
+    Acked,
+    /// Its packet was declared lost.
+    Lost,
+    /// Its packet was sent and not heard of within T_ref.
+    Late,
+    /// It waited for F, and nothing was sent there within T_ref.
+    Unsent,
+}
+
+/// A decision.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Choice<X> {
+    pub(crate) action: Action,
+    pub(crate) fast: PathId,
+    pub(crate) slow: PathId,
+    pub(crate) at: Instant,
+    pub(crate) deadline: Instant,
+    /// What the policy saw.
+    pub(crate) seen: X,
+}
+
+impl<X> Choice<X> {
+    /// A choice between `fast` and `slow` at `now`.
+    pub(crate) fn new(now: Instant, fast: &Path, slow: &Path, (action, seen): (Action, X)) -> Self {
+        let deadline = now + (fast.srtt * 2).max(slow.srtt);
+        Self { action, fast: fast.id, slow: slow.id, at: now, deadline, seen }
+    }
+
+    /// The path that its packet goes on.
+    pub(crate) fn path(&self) -> PathId {
+        match self.action {
+            Action::Fast => self.fast,
+            Action::Slow => self.slow,
+        }
+    }
+
+    /// What came of it without a packet.
+    pub(crate) fn unsent(self) -> Outcome<X> {
+        let after = self.deadline.since(self.at);
+        Outcome { choice: self, serial: None, bytes: Bytes::ZERO, fate: Fate::Unsent, after }
+    }
+}
+
+/// A decision and what came of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outcome<X> {
+    pub(crate) choice: Choice<X>,
+    /// Its packet, if one was sent.
+    pub(crate) serial: Option<u64>,
+    pub(crate) bytes: Bytes,
+    pub(crate) fate: Fate,
+    /// From the decision to the outcome; T_ref for late ones.
+    pub(crate) after: Span,
+}
+
+#[derive(Clone, Copy)]
+struct Record<X> {
+    choice: Choice<X>,
+    receipt: Receipt,
+    /// Known before it may close.
+    fate: Option<(Fate, Span)>,
+}
+
+/// The open records, by their packets' serials.
+#[derive(Clone)]
+pub(crate) struct Book<X> {
+    records: Vec<Option<Record<X>>>,
+    /// No record before it is open.
+    oldest: u64,
+    /// None from it on.
+    end: u64,
+}
+
+impl<X: Copy> Book<X> {
+    /// An empty one.
+    pub(crate) fn new() -> Self {
+        Self { records: vec![None; PACKETS], oldest: 0, end: 0 }
+    }
+
+    fn slot(serial: u64) -> usize {
+        (serial % PACKETS as u64) as usize
+    }
+
+    /// `choice` was carried out by `receipt`'s packet.
+    pub(crate) fn open(&mut self, choice: Choice<X>, receipt: Receipt) {
+        let serial = receipt.serial;
+        // A paced subflow may send what was decided earlier after what was decided later.
+        self.oldest = if self.oldest == self.end { serial } else { self.oldest.min(serial) };
+        self.end = self.end.max(serial + 1);
+        self.oldest = self.oldest.max(self.end.saturating_sub(PACKETS as u64));
+        if serial >= self.oldest {
+            self.records[Self::slot(serial)] = Some(Record { choice, receipt, fate: None });
+        }
+    }
+
+    /// The fate of `receipt`'s packet is known at `now`. Its record closes, or with `keep` only
+    /// remembers it until T_ref.
+    pub(crate) fn settle(&mut self, receipt: &Receipt, fate: Fate, now: Instant, keep: bool) -> Option<Outcome<X>> {
+        let place = &mut self.records[Self::slot(receipt.serial)];
+        let record = place.as_mut().filter(|record| record.receipt.serial == receipt.serial)?;
+        if record.fate.is_none() {
+            record.fate = Some((fate, now.since(record.choice.at)));
+        }
+        if keep { None } else { place.take().map(Record::close) }
+    }
+
+    /// The next record whose time is up at `now`.
+    pub(crate) fn expire(&mut self, now: Instant) -> Option<Outcome<X>> {
+        while self.oldest < self.end {
+            let place = &mut self.records[Self::slot(self.oldest)];
+            let here = place.as_ref().filter(|record| record.receipt.serial == self.oldest);
+            if here.is_some_and(|record| record.choice.deadline > now) {
+                return None;
+            }
+            let found = if here.is_some() { place.take() } else { None };
+            self.oldest += 1;
+            if found.is_some() {
+                return found.map(Record::close);
+            }
+        }
+        None
+    }
+}
+
+impl<X> Record<X> {
+    fn close(self) -> Outcome<X> {
+        let late = (Fate::Late, self.choice.deadline.since(self.choice.at));
+        let (fate, after) = self.fate.unwrap_or(late);
+        Outcome { choice: self.choice, serial: Some(self.receipt.serial), bytes: self.receipt.bytes, fate, after }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{MSS, path};
+
+    fn choice(action: Action, at_ms: u64) -> Choice<u64> {
+        Choice::new(Instant::from_millis(at_ms), &path(0, 20, 10, 10), &path(1, 60, 10, 0), (action, at_ms))
+    }
+
+    fn receipt(path: u8, serial: u64) -> Receipt {
+        Receipt { path: PathId::new(path), offset: Default::default(), bytes: MSS, serial }
+    }
+
+    #[test]
+    fn records_close_out_of_order_once_and_late_after_t_ref() {
+        let mut book = Book::new();
+        book.open(choice(Action::Slow, 0), receipt(1, 5));
+        book.open(choice(Action::Fast, 10), receipt(0, 7));
+        let first = book.settle(&receipt(0, 7), Fate::Acked, Instant::from_millis(45), false).unwrap();
+        assert_eq!((first.choice.seen, first.after), (10, Span::from_millis(35)));
+        assert!(book.settle(&receipt(0, 7), Fate::Lost, Instant::from_millis(46), false).is_none());
+        // T_ref = max(2·20, 60) ms after the decision at 0 ms.
+        assert!(book.expire(Instant::from_millis(59)).is_none());
+        let late = book.expire(Instant::from_millis(80)).unwrap();
+        assert_eq!((late.choice.seen, late.fate, late.after), (0, Fate::Late, Span::from_millis(60)));
+        assert!(book.expire(Instant::from_millis(500)).is_none());
+    }
+
+    #[test]
+    fn a_fate_that_is_kept_comes_with_the_deadline() {
+        let mut book = Book::new();
+        book.open(choice(Action::Slow, 0), receipt(1, 0));
+        assert!(book.settle(&receipt(1, 0), Fate::Acked, Instant::from_millis(30), true).is_none());
+        let kept = book.expire(Instant::from_millis(60)).unwrap();
+        assert_eq!((kept.fate, kept.after), (Fate::Acked, Span::from_millis(30)));
+    }
+
+    #[test]
+    fn the_oldest_are_forgotten_when_there_are_too_many() {
+        let mut book = Book::new();
+        for serial in [3, 1, 4096, 4099] {
+            book.open(choice(Action::Slow, 0), receipt(1, serial));
+        }
+        let at = Instant::from_millis(1);
+        assert!(book.settle(&receipt(1, 3), Fate::Acked, at, false).is_none());
+        assert!(book.settle(&receipt(1, 4099), Fate::Acked, at, false).is_some());
+        // 1 lies more than 4096 packets back.
+        assert_eq!(book.expire(Instant::from_millis(60)).and_then(|outcome| outcome.serial), Some(4096));
+    }
+}

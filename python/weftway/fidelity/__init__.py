@@ -1,0 +1,15 @@
+"""How near the simulator is to this machine's kernel: random cells, run on both.
+
+>>> measured = fidelity.measure(fidelity.Request(cells=20, seed=7, folder=Path("fidelity-7")))
+>>> found = fidelity.differences(measured.runs)
+>>> fidelity.write_report(measured, found)
+
+`cells` draws the scenarios, `runs` runs and keeps them, `errors` compares, `tables` and `page` show.
+"""
+
+from .errors import Difference, differences
+from .page import write_report
+from .runs import Measured, Request, measure
+from .tables import tables
+
+__all__ = ["Difference", "Measured", "Request", "differences", "measure", "tables", "write_report"]

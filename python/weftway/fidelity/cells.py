@@ -1,0 +1,175 @@
+"""Random scenarios: cell *k* of a seed is the same whatever the number of cells, machine or version of Python.
+
+Only `Random(f"{seed}/{k}").random()` is drawn from: its sequence is the one that Python promises to keep.
+"""
+
+import math
+from dataclasses import dataclass
+from random import Random
+
+CONTROLLERS = ("newreno", "cubic", "bbr1")
+"""Those that the kernel has, too: reno, cubic, bbr."""
+
+MOST_PATHS = 4
+RATE_MBPS = (1.0, 100.0)
+DELAY_MS = (1.0, 75.0)
+"""One way."""
+LOSS_PERCENT = (0.01, 5.0)
+LOSSLESS = 1 / 3
+"""The share of paths without loss."""
+QUEUE_BDP = (0.5, 4.0)
+LEAST_QUEUE = 5
+"""Packets. A shorter queue drops the burst of a single window update."""
+STEADY = 0.5
+"""The share of paths without jitter."""
+JITTER = (0.01, 0.2)
+"""Standard deviation, of the one-way delay."""
+JITTER_MEMORY_MS = 20
+"""As in the cells of `docs/explanation/fidelity.md`."""
+
+SECONDS = 5.0
+"""What a transfer is sized for: long against slow start, short enough for hundreds of runs."""
+LEAST_BYTES = 100_000
+TIME_LIMIT_S = 60
+PACKET = 1500
+MSS = {"tcp": 1448, "mptcp": 1428}
+
+
+@dataclass(frozen=True)
+class Link:
+    """One path, as the scenario says it. Zero loss or jitter is none."""
+
+    rate_mbps: float
+    delay_ms: float
+    loss_percent: float
+    queue_packets: int
+    jitter_ms: float
+
+    @property
+    def line(self) -> str:
+        """`10/10/1 q17 j2`: Mbit/s, ms one way, percent; packets; ms."""
+        jitter = f" j{self.jitter_ms:g}" if self.jitter_ms else ""
+        return f"{self.rate_mbps:g}/{self.delay_ms:g}/{self.loss_percent:g} q{self.queue_packets}{jitter}"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One scenario of the sweep."""
+
+    seed: int
+    number: int
+    cc: str
+    links: tuple[Link, ...]
+    bytes: int
+
+    @property
+    def title(self) -> str:
+        return f"cell {self.number} of seed {self.seed}"
+
+    @property
+    def transport(self) -> str:
+        return transport(len(self.links))
+
+    @property
+    def line(self) -> str:
+        """All of it in a line: `cubic 12 MB 10/10/1 q17 j2 + 5/5/2 q5`."""
+        return f"{self.cc} {size(self.bytes)} {' + '.join(link.line for link in self.links)}"
+
+    @property
+    def file_name(self) -> str:
+        return f"{self.number:03}.toml"
+
+    @property
+    def text(self) -> str:
+        """The scenario file."""
+        stack = [("stack", "linux-v1")] if self.transport == "mptcp" else []
+        head = block(
+            [
+                ("title", self.title),
+                ("transport", self.transport),
+                *stack,
+                ("direction", "upload"),
+                ("scheduler", "linux-v1" if stack else "min-rtt"),
+                ("cc", self.cc),
+                ("time_limit", f"{TIME_LIMIT_S} s"),
+            ]
+        )
+        paths = [f"[path.p{k}]\n{block(link_keys(link))}" for k, link in enumerate(self.links, start=1)]
+        work = f"[workload]\n{block([('kind', 'bulk'), ('bytes', size(self.bytes))])}"
+        return "\n".join([head, *paths, work])
+
+
+def cells(seed: int, count: int) -> list[Cell]:
+    """The first `count` cells of a seed."""
+    return [cell(seed, number) for number in range(count)]
+
+
+def cell(seed: int, number: int) -> Cell:
+    """Cell `number` of a seed."""
+    random = Random(f"{seed}/{number}")
+    cc = CONTROLLERS[int(random.random() * len(CONTROLLERS))]
+    links = tuple(link(random) for _ in range(1 + int(random.random() * MOST_PATHS)))
+    rate = sum(expected_mbps(one, cc, MSS[transport(len(links))]) for one in links)
+    return Cell(seed, number, cc, links, max(round(rounded(rate * 1e6 / 8 * SECONDS)), LEAST_BYTES))
+
+
+def link(random: Random) -> Link:
+    """One path. It takes the same number of draws whatever comes out."""
+    rate = rounded(between(RATE_MBPS, random))
+    delay = rounded(between(DELAY_MS, random))
+    lossless, loss = random.random() < LOSSLESS, rounded(between(LOSS_PERCENT, random))
+    bdp = rate * 1e6 / 8 * 2 * delay / 1e3 / PACKET
+    queue = max(round(rounded(bdp * between(QUEUE_BDP, random))), LEAST_QUEUE)
+    low, high = JITTER
+    steady, jitter = random.random() < STEADY, rounded(delay * (low + (high - low) * random.random()))
+    return Link(rate, delay, 0.0 if lossless else loss, queue, 0.0 if steady else jitter)
+
+
+def between(span: tuple[float, float], random: Random) -> float:
+    """Log-uniform: as much between 1 and 10 as between 10 and 100."""
+    low, high = span
+    return low * math.exp(math.log(high / low) * random.random())
+
+
+def expected_mbps(link: Link, cc: str, mss: int) -> float:
+    """Roughly what a controller gets from a path: its rate, or what losses leave of it.
+
+    Losses by Mathis et al., 1997: mss / rtt · √(3/2p), which measured cells with New Reno and CUBIC reach to a
+    half at least. The model with timeouts (Padhye et al., 1998) is off by up to three on short paths, where
+    selective acknowledgements avoid what it counts. BBR hardly reacts to losses.
+    """
+    share, loss = mss / PACKET, link.loss_percent / 100
+    goodput = link.rate_mbps * share * (1 - loss)
+    if cc == "bbr1" or not loss:
+        return goodput
+    return min(goodput, mss * 8 / 1e6 / (2 * link.delay_ms / 1e3) * math.sqrt(1.5 / loss))
+
+
+def transport(paths: int) -> str:
+    return "mptcp" if paths > 1 else "tcp"
+
+
+def rounded(value: float) -> float:
+    """Two significant digits: what a scenario file is good to read with."""
+    return float(f"{value:.1e}")
+
+
+def size(count: int) -> str:
+    """Bytes as a scenario file has them."""
+    return f"{count / 1e6:g} MB" if count >= 1_000_000 else f"{count / 1e3:g} kB"
+
+
+def link_keys(link: Link) -> list[tuple[str, str]]:
+    keys = [("rate", f"{link.rate_mbps:g} Mbit/s"), ("delay", f"{link.delay_ms:g} ms")]
+    if link.loss_percent:
+        keys.append(("loss", f"{link.loss_percent:g} %"))
+    keys.append(("queue", f"{link.queue_packets} packets"))
+    if link.jitter_ms:
+        keys.append(("jitter", f"correlated {link.jitter_ms:g} ms over {JITTER_MEMORY_MS} ms"))
+    return keys
+
+
+def block(keys: list[tuple[str, str]]) -> str:
+    """Lines `key = "value"` with their signs under one another."""
+    width = max(len(key) for key, _ in keys)
+    return "".join(f'{key:<{width}} = "{value}"\n' for key, value in keys)

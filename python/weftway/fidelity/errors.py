@@ -1,0 +1,214 @@
+"""How far the simulator is from the kernel: per cell, and over all of them. Pure functions."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from weftway.store import Row
+
+from .cells import CONTROLLERS, MOST_PATHS
+from .runs import Runs, goodputs
+from .statistics import Interval, beyond, bootstrap, median, quantile
+
+MEDIAN_TARGET = 0.05
+BEYOND_TARGET = 0.20
+FINISHED = "finished"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One cell, both sides. Goodputs are medians; rates and errors are shares, points are percent points."""
+
+    cell: int
+    scenario: str
+    cc: str
+    paths: int
+    sim_goodput_mbps: float
+    kernel_goodput_mbps: float
+    kernel_low_mbps: float
+    kernel_high_mbps: float
+    share_error_points: float | None
+    sim_retransmission_rate: float | None
+    kernel_retransmission_rate: float | None
+    sim_runs: int
+    kernel_runs: int
+    late_runs: int
+    unfinished_runs: int
+    note: str
+    file: str
+    command: str
+
+    @property
+    def error(self) -> float:
+        """The simulator's median over the kernel's, less one."""
+        return self.sim_goodput_mbps / self.kernel_goodput_mbps - 1
+
+    @property
+    def interval(self) -> Interval:
+        """That of the kernel's median."""
+        return Interval(self.kernel_low_mbps, self.kernel_high_mbps)
+
+    @property
+    def spread(self) -> float:
+        """Half the width of the interval, of the kernel's median: what the kernel differs from itself."""
+        return (self.kernel_high_mbps - self.kernel_low_mbps) / 2 / self.kernel_goodput_mbps
+
+    @property
+    def beyond(self) -> float:
+        """What is left of the error outside of the interval, without its sign."""
+        return abs(beyond(self.sim_goodput_mbps, self.interval)) / self.kernel_goodput_mbps
+
+    @property
+    def inside(self) -> bool:
+        return self.beyond == 0
+
+    @property
+    def retransmission_error_points(self) -> float | None:
+        """The simulator's retransmissions per packet less the kernel's."""
+        if self.sim_retransmission_rate is None or self.kernel_retransmission_rate is None:
+            return None
+        return 100 * (self.sim_retransmission_rate - self.kernel_retransmission_rate)
+
+    @property
+    def retransmission_ratio(self) -> float | None:
+        """The same as a ratio; none where the kernel repeated nothing."""
+        if self.sim_retransmission_rate is None or not self.kernel_retransmission_rate:
+            return None
+        return self.sim_retransmission_rate / self.kernel_retransmission_rate
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """For `--json` and the page's data."""
+        derived = ("error", "beyond", "inside", "spread", "retransmission_error_points", "retransmission_ratio")
+        found = {name: getattr(self, name) for name in derived}
+        return {
+            name: round(value, 6) if isinstance(value, float) else value
+            for name, value in {**asdict(self), **found}.items()
+        }
+
+
+def differences(found: Iterable[Runs]) -> list[Difference]:
+    """Every cell that both sides ran and on which the kernel brought something."""
+    both = [runs for runs in found if runs.sim and runs.kernel]
+    return [difference(runs) for runs in both if median(goodputs(runs.kernel)) > 0]
+
+
+def difference(runs: Runs) -> Difference:
+    """What the runs of one cell come to."""
+    low, high = bootstrap(goodputs(runs.kernel), runs.cell.title)
+    return Difference(
+        cell=runs.cell.number,
+        scenario=runs.cell.line,
+        cc=runs.cell.cc,
+        paths=len(runs.cell.links),
+        sim_goodput_mbps=median(goodputs(runs.sim)),
+        kernel_goodput_mbps=median(goodputs(runs.kernel)),
+        kernel_low_mbps=low,
+        kernel_high_mbps=high,
+        share_error_points=share_error(runs.sim, runs.kernel, len(runs.cell.links)),
+        sim_retransmission_rate=column_median(runs.sim, "retransmission_rate"),
+        kernel_retransmission_rate=column_median(runs.kernel, "retransmission_rate"),
+        sim_runs=len(runs.sim),
+        kernel_runs=len(runs.kernel),
+        late_runs=runs.late,
+        unfinished_runs=sum(row.get("verdict") != FINISHED for row in [*runs.sim, *runs.kernel]),
+        note=runs.note,
+        file=str(runs.file),
+        command=runs.command,
+    )
+
+
+def share_error(sim: Sequence[Row], kernel: Sequence[Row], paths: int) -> float | None:
+    """The path whose share differs most, in points; there is none to differ with a single path."""
+    if paths < 2:
+        return None
+    columns = [f"path.p{k}.share" for k in range(1, paths + 1)]
+    pairs = [(column_median(sim, column), column_median(kernel, column)) for column in columns]
+    gaps = [abs(ours - theirs) for ours, theirs in pairs if ours is not None and theirs is not None]
+    return 100 * max(gaps) if gaps else None
+
+
+def column_median(rows: Sequence[Row], column: str) -> float | None:
+    """Of the rows that have a value there."""
+    values = [row[column] for row in rows if row.get(column) is not None]
+    return median(values) if values else None
+
+
+def worst(found: Iterable[Difference], most: int) -> list[Difference]:
+    """Farthest beyond the kernel's interval first; those inside by their error."""
+    return sorted(found, key=lambda one: (-one.beyond, -abs(one.error)))[:most]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Errors over some cells. None where no cell has the value."""
+
+    name: str
+    cells: int
+    error: float
+    """Median of |error|."""
+    beyond_p90: float
+    beyond_p95: float
+    inside: int
+    spread: float
+    """Median of the kernel's own."""
+    share_points: float | None
+    retransmission_points: float | None
+    retransmission_ratio: float | None
+
+
+def group(name: str, found: Sequence[Difference]) -> Group:
+    """The figures of some cells, at least one."""
+    outside = [one.beyond for one in found]
+    points = values(found, lambda one: one.retransmission_error_points)
+    return Group(
+        name,
+        len(found),
+        median([abs(one.error) for one in found]),
+        quantile(outside, 0.90),
+        quantile(outside, 0.95),
+        sum(one.inside for one in found),
+        median([one.spread for one in found]),
+        middle(values(found, lambda one: one.share_error_points)),
+        middle([abs(point) for point in points]),
+        middle(values(found, lambda one: one.retransmission_ratio)),
+    )
+
+
+def groups(found: Sequence[Difference]) -> list[Group]:
+    """All cells, then by controller, then by number of paths."""
+    counts = range(1, MOST_PATHS + 1)
+    parts = [("all cells", list(found))]
+    parts += [(cc, [one for one in found if one.cc == cc]) for cc in CONTROLLERS]
+    parts += [(f"{n} path{'s' if n > 1 else ''}", [one for one in found if one.paths == n]) for n in counts]
+    return [group(name, part) for name, part in parts if part]
+
+
+def values(found: Iterable[Difference], of: Callable[[Difference], float | None]) -> list[float]:
+    """Those that are known."""
+    return [value for one in found if (value := of(one)) is not None]
+
+
+def middle(known: Sequence[float]) -> float | None:
+    return median(known) if known else None
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is asked of the simulator, and whether it does it."""
+
+    name: str
+    limit: float
+    value: float
+
+    @property
+    def met(self) -> bool:
+        return self.value <= self.limit
+
+
+def targets(whole: Group) -> list[Target]:
+    """The two, over all cells, of the error of the goodput."""
+    return [
+        Target("median error of the goodput", MEDIAN_TARGET, whole.error),
+        Target("95th percentile beyond the kernel's interval", BEYOND_TARGET, whole.beyond_p95),
+    ]

@@ -1,0 +1,121 @@
+"""The worst cells, each with a run of both sides over time, on one pair of axes."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from html import escape
+from typing import Any
+
+from weftway.plan import Job
+from weftway.report.axis import Axis, from_zero
+from weftway.report.palette import Look
+from weftway.report.series import Timeline, read_timeline, top
+from weftway.report.timeline import lane, line, rate_lane, time_axis
+from weftway.report.units import Unit, unit_for
+from weftway.store import Row
+
+from .errors import Difference
+from .runs import Runs
+from .tables import SHARE
+
+BINS = 160
+"""Steps of a lane: half a page wide."""
+
+SHARED = {"srtt_ms": ("Smoothed RTT", "time"), "cwnd_kb": ("Window", "size")}
+"""What all paths show in one lane."""
+
+KernelTimeline = Callable[[Job], dict[str, Any] | None]
+"""What a run of the kernel looked like, as `_native.timeline` says it of ours; none if it was not kept."""
+
+SimTimeline = Callable[[Job], dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Watched:
+    """Where timelines come from."""
+
+    sim: SimTimeline
+    kernel: KernelTimeline
+
+
+def worst_cell(one: Difference, runs: Runs, watched: Watched) -> str:
+    """A cell to unfold: its numbers in the line, its command and runs below."""
+    low, high = one.interval
+    numbers = (
+        f"{SHARE.signed(one.error)} %: ours {one.sim_goodput_mbps:.3g}, "
+        f"kernel {one.kernel_goodput_mbps:.3g} [{low:.3g}, {high:.3g}] Mbit/s"
+    )
+    return (
+        f'<details class="worst" data-cc="{one.cc}" open><summary><b>Cell {one.cell}</b> {escape(one.scenario)}'
+        f"<small>{escape(numbers)}</small></summary>"
+        f'<div class="command"><code>{escape(one.command)}</code>'
+        f'<button type="button" class="copy">Copy</button></div>{pair(runs, watched)}</details>'
+    )
+
+
+def pair(runs: Runs, watched: Watched) -> str:
+    """The run of each side that is nearest to its median."""
+    ours, theirs = runs.typical(runs.sim), runs.typical(runs.kernel)
+    sides = [
+        (f"Simulator, seed {ours.seed}", watched.sim(ours)),
+        (f"Kernel, run {theirs.seed}", watched.kernel(theirs)),
+    ]
+    read = [(name, timeline(record)) for name, record in sides]
+    shown = [t for _, t in read if t]
+    end = max((t.end_ms for t in shown), default=1.0)
+    axes = shared_axes(shown)
+    blocks = "".join(side(name, t, end, axes) for name, t in read)
+    return f'<div class="pair">{blocks}</div>'
+
+
+def timeline(record: dict[str, Any] | None) -> Timeline | None:
+    """Thinned to what a lane can show."""
+    read = read_timeline("run", record) if record else None
+    return read.thinned(BINS) if read and read.steps else None
+
+
+def shared_axes(shown: Sequence[Timeline]) -> dict[str, Axis]:
+    """One axis per series for both sides: they are there to be compared by eye."""
+    return {
+        key: from_zero(top(path.get(key, []) for t in shown for path in t.paths.values())) for key in ("mbps", *SHARED)
+    }
+
+
+def side(name: str, t: Timeline | None, end: float, axes: dict[str, Axis]) -> str:
+    """The lanes of one run."""
+    if t is None:
+        return f'<div><h3>{escape(name)}</h3><p class="none">Its timeline was not kept.</p></div>'
+    t = until(t, end)
+    clock = unit_for("time", [end])
+    lanes = [rate_lane(t, path, place, axes["mbps"]) for place, path in enumerate(t.paths)]
+    lanes += [shared_lane(t, key, axes[key]) for key in SHARED]
+    words = f"Timeline of {name}. Arrow keys move the reading line."
+    return (
+        f'<div><h3>{escape(name)}</h3><div class="lanes" data-end="{t.end_ms:g}" tabindex="0" role="group" '
+        f'aria-label="{escape(words, quote=True)}">{"".join(lanes)}'
+        f'<div class="lane foot"><span></span>{time_axis(t.end_ms, clock, 4)}</div></div></div>'
+    )
+
+
+def until(t: Timeline, end: float) -> Timeline:
+    """Drawn out to `end`, with nothing to see there."""
+    more = max(round((end - t.end_ms) / t.step_ms), 0)
+    empty: list[float | None] = [None] * more
+    paths = {name: {key: [*series, *empty] for key, series in path.items()} for name, path in t.paths.items()}
+    return replace(t, paths=paths, connection={})
+
+
+def shared_lane(t: Timeline, key: str, axis: Axis) -> str:
+    """All paths in one lane."""
+    title, kind = SHARED[key]
+    unit: Unit = unit_for(kind, [axis.high])
+    drawn = "".join(
+        line(t, path[key], axis, name, f"trace p{Look(place).hue}", Look(place).dash)
+        for place, (name, path) in enumerate(t.paths.items())
+        if key in path
+    )
+    return lane(title, unit.symbol, drawn, axis, unit) if drawn else ""
+
+
+def rows_of(runs: Sequence[Runs]) -> list[Row]:
+    """All rows that were compared."""
+    return [row for one in runs for row in [*one.sim, *one.kernel]]

@@ -1,0 +1,236 @@
+"""Runs every cell in the simulator and in the kernel, and keeps what comes of it."""
+
+import shutil
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from weftway import comparison, plan
+from weftway._native import Scenario, ScenarioError, SimulationError
+from weftway.comparison import Comparison, Interrupted, Progress
+from weftway.plan import Job, Plan
+from weftway.store import Row, Store
+
+from .cells import Cell, cells
+from .statistics import bootstrap, median
+
+SIM_RUNS = 12
+FIRST_RUNS = 5
+"""The kernel's runs of a cell …"""
+MORE_RUNS = 3
+MOST_RUNS = 11
+"""… and by how many more, up to how many, while its median is not known well enough."""
+WIDEST = 0.15
+"""Half the width of the interval of the kernel's median, of the median: wider asks for more runs."""
+TRIES = 2
+"""Late runs are repeated, up to so many times as many runs as are wanted."""
+
+
+class Runner(Protocol):
+    """`comparison.execute`, or what a test has in its place."""
+
+    def __call__(
+        self, wanted: Plan, jobs: int | None = None, out: Path | None = None, progress: Progress | None = None, /
+    ) -> Comparison: ...
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to measure, and the folder that keeps it."""
+
+    cells: int
+    seed: int
+    folder: Path
+    jobs: int | None = None
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The runs of one cell. `note` says why there are fewer than there should be."""
+
+    cell: Cell
+    file: Path
+    sim: list[Row] = field(default_factory=list)
+    kernel: list[Row] = field(default_factory=list)
+    late: int = 0
+    note: str = ""
+    jobs: dict[str, Job] = field(default_factory=dict)
+
+    @property
+    def command(self) -> str:
+        """What repeats the cell."""
+        return f"weft compare {plan.quoted(str(self.file))} --backend sim,kernel --seeds 0..{SIM_RUNS}"
+
+    def typical(self, rows: list[Row]) -> Job:
+        """The job whose goodput is nearest to the median of `rows`."""
+        middle = median(goodputs(rows))
+        return self.jobs[min(rows, key=lambda row: abs(row["goodput_mbps"] - middle))["key"]]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """All cells, in order, and how long it took."""
+
+    request: Request
+    runs: list[Runs]
+    seconds: float
+
+
+def measure(
+    request: Request, runner: Runner = comparison.execute, progress: Progress = lambda done, total: None
+) -> Measured:
+    """Runs what is not kept in the folder already.
+
+    The two sides take turns, because a busy machine makes the kernel's links late. The kernel's runs are ordered in
+    rounds over all cells, so that many go on beside one another.
+    """
+    start = time.monotonic()
+    wanted = cells(request.seed, request.cells)
+    sweep = Sweep(request, runner, progress)
+    try:
+        trials = [Trial(cell, written(cell, request.folder / "cells")) for cell in wanted]
+        while todo := [job for trial in trials for job in trial.next_round()]:
+            sweep.run(todo, trials)
+        sweep.run([job for trial in trials for job in trial.simulated()], trials)
+    except KeyboardInterrupt:
+        raise Interrupted(sweep.done, sweep.total, request.folder) from None
+    finally:
+        sweep.flush()
+    sweep.finish()
+    found = [trial.runs() for trial in trials]
+    if found and not any(runs.kernel for runs in found):
+        raise SimulationError(f"the kernel ran no cell: {found[0].note}")
+    return Measured(request, found, time.monotonic() - start)
+
+
+def written(cell: Cell, folder: Path) -> Path:
+    """The cell's scenario file."""
+    file = folder / cell.file_name
+    if file.exists() and file.read_text() != cell.text:
+        raise ScenarioError(f"{file} is not {cell.title}: name another folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    file.write_text(cell.text)
+    return file
+
+
+def in_time(rows: Iterable[Row]) -> list[Row]:
+    """Without the runs whose links were late."""
+    return [row for row in rows if not row.get("late")]
+
+
+def goodputs(rows: Iterable[Row]) -> list[float]:
+    return [row["goodput_mbps"] for row in rows]
+
+
+def uncertain(rows: list[Row], seed: str) -> bool:
+    """Whether the interval of the median is too wide."""
+    values = goodputs(rows)
+    low, high = bootstrap(values, seed)
+    return (high - low) / 2 > WIDEST * median(values)
+
+
+class Trial:
+    """One cell and its rows so far."""
+
+    def __init__(self, cell: Cell, file: Path) -> None:
+        self.cell, self.file = cell, file
+        self._scenario = Scenario.load(str(file))
+        self._jobs: dict[str, Job] = {}
+        self._kernel: list[Row] = []
+        self._sim: list[Row] = []
+        self._wanted = FIRST_RUNS
+        self._note = ""
+
+    def _plan(self, backend: str, seeds: range) -> list[Job]:
+        jobs = plan.plan(self._scenario, seed=seeds, backend=backend).jobs
+        self._jobs.update({job.key: job for job in jobs})
+        return jobs
+
+    def next_round(self) -> list[Job]:
+        """The kernel's runs that are still wanted: the first, more where the median is uncertain, late ones again."""
+        good = in_time(self._kernel)
+        if self._note:
+            return []
+        if len(good) >= self._wanted:
+            if self._wanted >= MOST_RUNS or not uncertain(good, self.cell.title):
+                return []
+            self._wanted = min(self._wanted + MORE_RUNS, MOST_RUNS)
+        done = len(self._kernel)
+        tries = range(done, min(done + self._wanted - len(good), TRIES * self._wanted))
+        if not tries:
+            self._note = f"{len(good)} of {self._wanted} runs in time"
+            return []
+        return self._plan("kernel", tries)
+
+    def simulated(self) -> list[Job]:
+        """The simulator's runs, where there is something to compare them with."""
+        return self._plan("sim", range(SIM_RUNS)) if in_time(self._kernel) else []
+
+    def take(self, key: str, row: Row) -> None:
+        """The row of a job, if it is of this cell."""
+        if job := self._jobs.get(key):
+            (self._kernel if job.backend == "kernel" else self._sim).append(row)
+
+    def refuse(self, key: str, reason: str) -> None:
+        """A job cannot be run."""
+        if key in self._jobs:
+            self._note = reason
+
+    def runs(self) -> Runs:
+        """What there is at the end."""
+        good = in_time(self._kernel)
+        return Runs(self.cell, self.file, self._sim, good, len(self._kernel) - len(good), self._note, self._jobs)
+
+
+class Sweep:
+    """Batches of runs, with the rows that are kept."""
+
+    def __init__(self, request: Request, runner: Runner, progress: Progress) -> None:
+        self._request, self._runner, self._progress = request, runner, progress
+        self._store = Store(request.folder)
+        self._kept = self._store.recall()
+        # A batch is kept run by run here until it is whole: an interrupted one goes on, too.
+        self._under_way = request.folder / "under-way"
+        self.done, self.total = 0, request.cells * (SIM_RUNS + FIRST_RUNS)
+
+    def run(self, jobs: list[Job], trials: list[Trial]) -> None:
+        """Runs those jobs that are not kept, and hands every row to its cell, in the order of the jobs."""
+        todo = [job for job in jobs if job.key not in self._kept]
+        self.total = max(self.total, self.done + len(jobs))
+        before = self.done + len(jobs) - len(todo)
+        if todo:
+            batch = Plan(todo[0].variant.scenario, todo)
+            found = self._runner(batch, self._request.jobs, self._under_way, lambda done, _: self._tell(before + done))
+            self._keep(found)
+            for skipped in found.skipped:
+                for trial in trials:
+                    trial.refuse(skipped.job.key, skipped.reason)
+        self._tell(before + len(todo))
+        for job in jobs:
+            if job.key in self._kept:
+                for trial in trials:
+                    trial.take(job.key, self._kept[job.key])
+
+    def _keep(self, found: Comparison) -> None:
+        for row in found.rows:
+            self._kept[row["key"]] = row
+            self._store.keep(row["key"], row)
+        for key, text in found.watched.items():
+            self._store.keep_timeline(key, text)
+        self._store.flush()
+        shutil.rmtree(self._under_way, ignore_errors=True)
+
+    def _tell(self, done: int) -> None:
+        self.done = done
+        self._progress(done, self.total)
+
+    def flush(self) -> None:
+        """Writes what is not written yet."""
+        self._store.flush()
+
+    def finish(self) -> None:
+        """One table of all rows; those of cells beyond the request stay."""
+        if self._kept:
+            self._store.finish(self._kept.values())

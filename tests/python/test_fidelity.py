@@ -1,0 +1,327 @@
+"""The sweep against the kernel: its cells, its runs, its figures and its page. The kernel is made up."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from rich.console import Console
+
+from test_report import check
+from weftway import _native, comparison, fidelity
+from weftway._native import Scenario, ScenarioError, SimulationError
+from weftway.comparison import Comparison, Interrupted, Progress, Skipped
+from weftway.fidelity import cells, errors, statistics
+from weftway.fidelity.cells import Link
+from weftway.fidelity.errors import Difference
+from weftway.fidelity.runs import FIRST_RUNS, MORE_RUNS, MOST_RUNS, SIM_RUNS, TRIES
+from weftway.plan import Job, Plan
+from weftway.store import Row
+
+STEADY = (9.0, 10.0, 10.0, 10.0, 11.0)
+"""The interval of its median is all of it: a tenth of 10 to each side."""
+
+Make = Callable[[Job], dict[str, Any]]
+
+
+def made(job: Job) -> dict[str, Any]:
+    """Columns of a run that went well; the kernel's goodput walks through `STEADY`."""
+    mbps = STEADY[job.seed % len(STEADY)] if job.backend == "kernel" else 10.0
+    shares = {f"path.p{k}.share": 0.25 for k in range(1, 5)}
+    return {"verdict": "finished", "goodput_mbps": mbps, "retransmission_rate": 0.01, **shares}
+
+
+@dataclass
+class Fake:
+    """Runs nothing, and remembers what it was asked for."""
+
+    make: Make = made
+    asked: list[tuple[str, int]] = field(default_factory=list)
+    skips: str = ""
+
+    def __call__(
+        self, wanted: Plan, jobs: int | None = None, out: Path | None = None, progress: Progress | None = None, /
+    ) -> Comparison:
+        self.asked += [(job.backend, job.seed) for job in wanted.jobs]
+        if self.skips and wanted.jobs[0].backend == "kernel":
+            return Comparison(wanted, [], [Skipped(job, self.skips) for job in wanted.jobs])
+        rows: list[Row] = [{"key": job.key, **job.head, **self.make(job)} for job in wanted.jobs]
+        for done in range(len(rows)):
+            if progress:
+                progress(done + 1, len(rows))
+        return Comparison(wanted, rows)
+
+    def count(self, backend: str) -> int:
+        return sum(name == backend for name, _ in self.asked)
+
+
+def request(folder: Path, count: int = 1, seed: int = 7) -> fidelity.Request:
+    return fidelity.Request(count, seed, folder / "out")
+
+
+def test_a_cell_is_the_same_among_few_and_many() -> None:
+    assert cells.cells(7, 3) == cells.cells(7, 50)[:3]
+    assert cells.cells(7, 20) != cells.cells(8, 20)
+
+
+def test_cells_are_scenarios_within_the_bounds() -> None:
+    found = cells.cells(1, 300)
+    for one in found:
+        scenario = Scenario.parse(one.text, one.file_name)
+        assert scenario.title == f"cell {one.number} of seed 1"
+        assert [variant.transport for variant in scenario.variants()] == ["tcp" if len(one.links) == 1 else "mptcp"]
+        assert one.bytes >= 100_000
+        for link in one.links:
+            assert 1 <= link.rate_mbps <= 100
+            assert 1 <= link.delay_ms <= 75
+            assert link.loss_percent == 0 or 0.01 <= link.loss_percent <= 5
+            assert link.jitter_ms <= 0.2 * link.delay_ms * 1.05  # both are rounded to two digits
+            bdp = link.rate_mbps * 1e6 / 8 * 2 * link.delay_ms / 1e3 / 1500
+            # Two digits, and whole packets.
+            least, most = 0.475 * bdp - 0.5, max(4.2 * bdp + 0.5, 5)
+            assert max(least, 5) <= link.queue_packets <= most
+    assert {one.cc for one in found} == {"newreno", "cubic", "bbr1"}
+    assert {len(one.links) for one in found} == {1, 2, 3, 4}
+
+
+def test_shares_of_links_without_loss_and_jitter() -> None:
+    links = [link for one in cells.cells(2, 800) for link in one.links]
+    # About 2000 links: three standard deviations are 0.032 around a third and 0.034 around a half.
+    assert len(links) > 1700
+    assert sum(link.loss_percent == 0 for link in links) / len(links) == pytest.approx(1 / 3, abs=0.035)
+    assert sum(link.jitter_ms == 0 for link in links) / len(links) == pytest.approx(1 / 2, abs=0.037)
+
+
+def test_what_a_path_is_expected_to_bring() -> None:
+    link = Link(10, 10, 1, 17, 2)
+    # 1448 B · 8 / 20 ms = 0.5792 Mbit/s, times √(1.5 / 0.01) = 12.2474.
+    assert cells.expected_mbps(link, "cubic", 1448) == pytest.approx(7.0937, abs=1e-4)
+    # 10 Mbit/s · 1448 / 1500 · 0.99.
+    assert cells.expected_mbps(link, "bbr1", 1448) == pytest.approx(9.5568)
+    # Without loss the link's rate is all there is: 10 Mbit/s · 1428 / 1500.
+    assert cells.expected_mbps(Link(10, 10, 0, 17, 2), "newreno", 1428) == pytest.approx(9.52)
+
+
+def test_a_cell_in_a_line() -> None:
+    one = cells.Cell(7, 17, "cubic", (Link(10, 10, 1, 17, 2), Link(5, 5, 0, 5, 0)), 12_000_000)
+    assert one.line == "cubic 12 MB 10/10/1 q17 j2 + 5/5/0 q5"
+    assert one.file_name == "017.toml"
+    assert 'jitter = "correlated 2 ms over 20 ms"' in one.text
+
+
+def test_quantiles_lie_between_the_nearest_two() -> None:
+    # 0.9 · 4 = 3.6: six tenths of the way from the fourth value to the fifth.
+    assert statistics.quantile([5, 1, 4, 2, 3], 0.9) == pytest.approx(4.6)
+    assert statistics.median([4, 1, 3, 2]) == 2.5
+    assert statistics.quantile([7], 0.95) == 7
+
+
+def test_bootstrap_interval_of_the_median() -> None:
+    assert statistics.bootstrap([5, 5, 5], "a") == (5, 5)
+    # Of five, a resample's median is the least with P(B(5, 1/5) ≥ 3) = 0.058 > 0.025: from end to end.
+    assert statistics.bootstrap(STEADY, "a") == (9, 11)
+    # Of 1 to 11, it is at most 2 with P(B(11, 2/11) ≥ 6) = 0.007, at most 3 with P(B(11, 3/11) ≥ 6) = 0.05.
+    assert statistics.bootstrap(range(1, 12), "a") == (3, 9)
+    assert statistics.bootstrap([1, 2, 4, 8], "b") == statistics.bootstrap([1, 2, 4, 8], "b")
+
+
+def test_how_far_outside() -> None:
+    interval = statistics.Interval(8, 12)
+    assert [statistics.beyond(value, interval) for value in (15, 10, 7)] == [3, 0, -1]
+
+
+def rows(mbps: tuple[float, ...], shares: tuple[float, float], resent: float, verdict: str = "finished") -> list[Row]:
+    first, second = shares
+    columns = {"path.p1.share": first, "path.p2.share": second, "retransmission_rate": resent, "verdict": verdict}
+    return [{"goodput_mbps": value, **columns} for value in mbps]
+
+
+def two_paths(ours: list[Row], theirs: list[Row], number: int = 0) -> Difference:
+    links = (Link(10, 10, 1, 17, 2), Link(5, 5, 0, 5, 0))
+    cell = cells.Cell(7, number, "cubic", links, 1_000_000)
+    return errors.difference(fidelity.runs.Runs(cell, Path("out/cells/000.toml"), ours, theirs, late=1))
+
+
+def test_the_difference_of_a_cell() -> None:
+    ours = rows((13.0, 13.2, 14.0), (0.6, 0.4), 0.03)
+    one = two_paths(ours, rows(STEADY, (0.5, 0.5), 0.02, "time limit"))
+    assert one.error == pytest.approx(0.32)
+    assert one.spread == pytest.approx(0.1)
+    # 13.2 is 2.2 above 11, the upper end.
+    assert one.beyond == pytest.approx(0.22)
+    assert not one.inside
+    assert one.share_error_points == pytest.approx(10)
+    assert one.retransmission_error_points == pytest.approx(1)
+    assert one.retransmission_ratio == pytest.approx(1.5)
+    assert (one.sim_runs, one.kernel_runs, one.late_runs, one.unfinished_runs) == (3, 5, 1, 5)
+    assert one.command == "weft compare out/cells/000.toml --backend sim,kernel --seeds 0..12"
+    assert json.loads(json.dumps(one.record))["beyond"] == 0.22
+
+
+def test_a_kernel_that_repeats_nothing_has_no_ratio() -> None:
+    one = two_paths(rows((10.0,), (0.6, 0.4), 0.01), rows(STEADY, (0.6, 0.4), 0.0))
+    assert one.inside
+    assert one.retransmission_ratio is None
+    assert one.retransmission_error_points == pytest.approx(1)
+
+
+def test_groups_targets_and_the_worst() -> None:
+    theirs = rows(STEADY, (0.5, 0.5), 0.02)
+    mbps = (10.0, 9.5, 13.2, 6.0)
+    found = [two_paths(rows((value,), (0.5, 0.5), 0.02), theirs, number) for number, value in enumerate(mbps)]
+    whole, cubic, pairs = errors.groups(found)
+    assert [cubic.name, pairs.name] == ["cubic", "2 paths"]
+    # |error|: 0, 0.05, 0.32, 0.4; beyond: 0, 0, 0.22, 0.3.
+    assert whole.error == pytest.approx(0.185)
+    assert whole.beyond_p95 == pytest.approx(0.22 + 0.85 * 0.08)
+    assert whole.beyond_p90 == pytest.approx(0.22 + 0.7 * 0.08)
+    assert (whole.cells, whole.inside) == (4, 2)
+    assert [target.met for target in errors.targets(whole)] == [False, False]
+    assert [one.cell for one in errors.worst(found, 3)] == [3, 2, 1]
+    level = errors.group("level", found[:1])
+    assert [target.met for target in errors.targets(level)] == [True, True]
+
+
+def test_a_steady_kernel_runs_as_often_as_at_least(tmp_path: Path) -> None:
+    fake, told = Fake(), list[tuple[int, int]]()
+    found = fidelity.measure(request(tmp_path, 2), fake, lambda done, total: told.append((done, total)))
+    assert fake.count("kernel") == 2 * FIRST_RUNS
+    assert fake.count("sim") == 2 * SIM_RUNS
+    assert told[-1] == (34, 34)
+    assert [len(runs.kernel) for runs in found.runs] == [FIRST_RUNS, FIRST_RUNS]
+    assert not (tmp_path / "out/under-way").exists()
+    assert pl.read_parquet(tmp_path / "out/rows.parquet").height == 34
+
+
+def test_an_unsteady_kernel_runs_more_often(tmp_path: Path) -> None:
+    def unsteady(job: Job) -> dict[str, Any]:
+        # Every other run at half the goodput: the interval of any number of runs reaches from 5 to 10.
+        return {**made(job), "goodput_mbps": 5.0 if job.seed % 2 else 10.0}
+
+    fake, told = Fake(unsteady), list[tuple[int, int]]()
+    fidelity.measure(request(tmp_path), fake, lambda done, total: told.append((done, total)))
+    assert [seed for name, seed in fake.asked if name == "kernel"] == list(range(MOST_RUNS))
+    assert (MOST_RUNS - FIRST_RUNS) % MORE_RUNS == 0
+    assert told[-1] == (MOST_RUNS + SIM_RUNS, MOST_RUNS + SIM_RUNS)
+
+
+def test_late_runs_are_left_out_and_repeated(tmp_path: Path) -> None:
+    def late(job: Job) -> dict[str, Any]:
+        slow = job.backend == "kernel" and job.seed in (0, 3, 5)
+        return {**made(job), "goodput_mbps": 0.1 if slow else 10.0, "late": slow}
+
+    fake = Fake(late)
+    (runs,) = fidelity.measure(request(tmp_path), fake).runs
+    # 0 to 4 without 0 and 3, then 5 (late) and 6, then 7.
+    assert [row["seed"] for row in runs.kernel] == [1, 2, 4, 6, 7]
+    assert runs.late == 3
+    (one,) = fidelity.differences([runs])
+    assert (one.late_runs, one.error) == (3, 0)
+
+
+def test_a_kernel_that_is_always_late_is_tried_so_often_and_no_more(tmp_path: Path) -> None:
+    fake = Fake(lambda job: {**made(job), "late": job.backend == "kernel"})
+    with pytest.raises(SimulationError, match="the kernel ran no cell: 0 of 5 runs in time"):
+        fidelity.measure(request(tmp_path), fake)
+    assert fake.count("kernel") == TRIES * FIRST_RUNS
+    assert fake.count("sim") == 0
+
+
+def test_a_kernel_that_cannot_run_says_why(tmp_path: Path) -> None:
+    with pytest.raises(SimulationError, match="no TUN"):
+        fidelity.measure(request(tmp_path, 2), Fake(skips="no TUN"))
+
+
+def test_an_interrupted_sweep_goes_on(tmp_path: Path) -> None:
+    whole = Fake()
+    wanted = fidelity.measure(request(tmp_path / "whole", 3), whole)
+    part = Fake()
+
+    def interrupted(
+        plan: Plan, jobs: int | None = None, out: Path | None = None, progress: Progress | None = None, /
+    ) -> Comparison:
+        if len(part.asked) > FIRST_RUNS + SIM_RUNS:
+            raise Interrupted(0, len(plan.jobs), out)
+        return part(plan, jobs, out, progress)
+
+    # The first cell and the kernel's runs of the second are done: 5 + 12 + 5.
+    with pytest.raises(Interrupted, match=r"22 of 51 runs finished and kept in .*; the same command goes on"):
+        fidelity.measure(request(tmp_path, 3), interrupted)
+    rest = Fake()
+    found = fidelity.measure(request(tmp_path, 3), rest)
+    assert part.asked + rest.asked == whole.asked
+    assert [one.error for one in fidelity.differences(found.runs)] == [
+        one.error for one in fidelity.differences(wanted.runs)
+    ]
+
+
+def test_more_cells_later_keep_the_first(tmp_path: Path) -> None:
+    fidelity.measure(request(tmp_path, 3), Fake())
+    fewer, more = Fake(), Fake()
+    fidelity.measure(request(tmp_path, 1), fewer)
+    fidelity.measure(request(tmp_path, 4), more)
+    assert fewer.asked == []
+    assert len(more.asked) == FIRST_RUNS + SIM_RUNS
+
+
+def test_a_folder_holds_one_seed(tmp_path: Path) -> None:
+    fidelity.measure(request(tmp_path), Fake())
+    with pytest.raises(ScenarioError, match="is not cell 0 of seed 8: name another folder"):
+        fidelity.measure(request(tmp_path, seed=8), Fake())
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> fidelity.Measured:
+    """A few cells in the real simulator, and a kernel that is the simulator with other seeds."""
+    fake = Fake()
+
+    def twins(
+        plan: Plan, jobs: int | None = None, out: Path | None = None, progress: Progress | None = None, /
+    ) -> Comparison:
+        if plan.jobs[0].backend == "sim":
+            return comparison.execute(plan, 2, out, progress)
+        return fake(plan, jobs, out, progress)
+
+    return fidelity.measure(request(tmp_path_factory.mktemp("fidelity"), 4), twins)
+
+
+def shown(job: Job) -> dict[str, Any] | None:
+    """A timeline for every other run of the kernel."""
+    found: dict[str, Any] = json.loads(_native.timeline(comparison.order(job)))
+    return found if job.variant.transport == "mptcp" else None
+
+
+def test_the_tables_say_it_first_and_fit(measured: fidelity.Measured) -> None:
+    console = Console(width=80)
+    found = fidelity.differences(measured.runs)
+    with console.capture() as captured:
+        for part in fidelity.tables(measured, found):
+            console.print(part)
+    text = captured.get()
+    assert text.startswith("targets")
+    assert "all cells" in text
+    assert "4 cells of seed 7; 20 runs of the kernel, 48 of ours; 0 late runs left out" in text
+    assert "…" not in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_the_page_holds_together(measured: fidelity.Measured) -> None:
+    found = fidelity.differences(measured.runs)
+    page = fidelity.write_report(measured, found, shown).read_text()
+    check(page)
+    assert page.count("<details") == 4
+    assert page.count("Its timeline was not kept.") == sum(one.paths == 1 for one in found)
+    assert page.count('class="lanes"') == 4 + sum(one.paths > 1 for one in found)
+    assert "Half of the cells are within" in page
+    for one in found:
+        assert f'id="cell-{one.cell}"' in page
+        assert one.command in page
+
+
+def test_nothing_to_show_is_no_page(measured: fidelity.Measured) -> None:
+    with pytest.raises(ValueError, match="at least one cell"):
+        fidelity.write_report(measured, [])
+    assert not list(measured.request.folder.glob(".report*"))
