@@ -8,22 +8,41 @@ use std::{env, fs, io};
 /// The crates on which a row depends.
 const CRATES: [&str; 5] = ["path", "sched", "cc", "link", "sim"];
 
-/// Those on which a run of the kernel depends, beside how this crate asks for it.
-const KERNEL_FOLDERS: [&str; 4] = ["../path/src", "../link/src", "../emu/src", "src/kernel"];
+/// What a run of the kernel depends on: links, how they are driven, and what is asked of the kernel.
+const KERNEL_SOURCES: [&str; 13] = [
+    "../path/src",
+    "../link/src",
+    "../emu/src/clock.rs",
+    "../emu/src/ecn.rs",
+    "../emu/src/emulator.rs",
+    "../emu/src/kernel",
+    "../emu/src/lab.rs",
+    "../emu/src/lateness.rs",
+    "../emu/src/namespace.rs",
+    "../emu/src/pool.rs",
+    "../emu/src/priority.rs",
+    "../emu/src/tun.rs",
+    "src/kernel",
+];
 
 fn main() -> io::Result<()> {
     let version = env::var("CARGO_PKG_VERSION").unwrap_or_default();
     let folders = CRATES.map(|name| format!("../{name}/src"));
     println!("cargo::rustc-env=WEFTWAY_CODE={version}+{:016x}", hash(&folders)?);
-    println!("cargo::rustc-env=WEFTWAY_KERNEL_CODE={version}+{:016x}", hash(&KERNEL_FOLDERS)?);
+    println!("cargo::rustc-env=WEFTWAY_KERNEL_CODE={version}+{:016x}", hash(&KERNEL_SOURCES)?);
     Ok(())
 }
 
-fn hash(folders: &[impl AsRef<Path>]) -> io::Result<u64> {
+/// Of the files given, and of those in the folders given.
+fn hash(sources: &[impl AsRef<Path>]) -> io::Result<u64> {
     let mut files = Vec::new();
-    for folder in folders {
-        println!("cargo::rerun-if-changed={}", folder.as_ref().display());
-        list(folder.as_ref(), &mut files)?;
+    for source in sources.iter().map(AsRef::as_ref) {
+        println!("cargo::rerun-if-changed={}", source.display());
+        if source.is_dir() {
+            list(source, &mut files)?;
+        } else {
+            files.push(source.to_path_buf());
+        }
     }
     files.sort();
     let mut hash = Fnv(0xcbf2_9ce4_8422_2325);

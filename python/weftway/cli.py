@@ -211,6 +211,56 @@ def decoded(text: str | None) -> dict[str, Any] | None:
     return timeline
 
 
+@app.command("steer")
+def _steer(
+    scenario: Annotated[
+        str | None, typer.Argument(metavar="SCENARIO", help="A scenario file; none with --live.")
+    ] = None,
+    scheduler: Annotated[str, typer.Option(metavar="S,…", help="Schedulers that steer.")] = "min-rtt",
+    cc: Annotated[str | None, typer.Option(metavar="C,…", help="Congestion controllers.")] = None,
+    interval: Annotated[str, typer.Option(metavar="TIME", help="From one question to the next.")] = "100ms",
+    mode: Annotated[str, typer.Option(metavar="exclusive|preferred", help="What other subflows do.")] = "exclusive",
+    seeds: Annotated[str | None, typer.Option(metavar="A..B", help="Seeds; B is left out.")] = None,
+    sets: SETS = None,
+    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Transfers beside one another.")] = None,
+    is_live: Annotated[bool, typer.Option("--live", help="Steers this namespace's connections until Ctrl-C.")] = False,
+    token: Annotated[
+        str | None, typer.Option(metavar="T", help="With --live: one connection, as `ss -tiM` shows.")
+    ] = None,
+    as_json: JSON = False,
+) -> None:
+    """Steers the kernel's MPTCP by a scheduler that is asked once per interval, through priorities (MP_PRIO)."""
+    from weftway import steer
+
+    manner = steer.Manner(steer.interval(interval), mode)
+    if is_live == (scenario is not None) or (token and not is_live):
+        raise ScenarioError("weft steer takes a scenario, or --live and perhaps --token")
+    if is_live:
+        report = steer.live(scheduler, manner, steer.token(token), lambda line: err.print(line, markup=False))
+        if as_json:
+            print_json([report])
+        else:
+            err.print("\n".join(steer.summary(report)), markup=False)
+        return
+    loaded = scenarios.load(scenarios.locate(scenario or ""), sets or [])
+    wanted = steer.jobs(loaded, steer.steerers(scheduler), cc, seeds)
+    try:
+        with Bar(err) as bar:
+            rows, missing = steer.run(wanted, manner, jobs or steer.LABS, bar.tell)
+    except KeyboardInterrupt:
+        fail("interrupted; nothing is left behind", INTERRUPTED)
+    reasons = list(dict.fromkeys(one.reason for one in missing))
+    if not rows:
+        raise SimulationError("; ".join(reasons))
+    for line in reasons:
+        err.print(f"skipped: {line}", markup=False)
+    if as_json:
+        print_json(rows)
+    else:
+        for part in steer.table(rows):
+            out.print(tables.fitted(part, out), "")
+
+
 @app.command("bench")
 def _bench(as_json: JSON = False) -> None:
     """Measures the simulator and the schedulers on this machine."""

@@ -22,7 +22,7 @@ from weftway.store import Row, Store, table, whole
 FLUSH_S = 2.0
 """How often finished rows are written to the folder of `out`: what a power cut can cost."""
 
-LABS_PER_THREAD = 3
+LABS_PER_THREAD = 6
 """A lab waits most of the time: so many run beside one another for each thread that is asked for."""
 
 POLL_S = 0.1

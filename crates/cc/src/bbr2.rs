@@ -411,6 +411,11 @@ impl Controller for Bbr2 {
         burst(self.pacing, self.mss)
     }
 
+    /// `bbr_sndbuf_expand`: slow start may double the window while it is being recovered.
+    fn send_memory_windows(&self) -> u64 {
+        3
+    }
+
     fn owns_recovery(&self) -> bool {
         true
     }

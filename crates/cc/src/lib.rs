@@ -239,6 +239,12 @@ pub trait Controller: Send + dyn_clone::DynClone {
         send_quantum(self.pacing_rate().unwrap_or(BitRate::ZERO), self.share().mss, 2)
     }
 
+    /// How many windows of send memory Linux grants the subflow (`sndbuf_expand`): two, or more where a window's
+    /// acknowledgements come late.
+    fn send_memory_windows(&self) -> u64 {
+        2
+    }
+
     /// Whether the controller sets the window itself during recovery (BBR), so that the engine
     /// applies no proportional rate reduction.
     fn owns_recovery(&self) -> bool {

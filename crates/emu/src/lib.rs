@@ -1,4 +1,48 @@
-//! Links in real time, and Linux MPTCP over them.
+//! Links in real time, and Linux TCP and MPTCP over them.
+//!
+//! The simulator steps a [`Link`](weftway_link::Link) in virtual time. Here a thread steps the same value by the clock
+//! on the wall, between devices of which each is one end of a path: what is sent into the one comes out of the other
+//! when the link says so, or not at all. From the ground up:
+//!
+//! - [`Namespace`] and [`Tun`]: the places and devices. Both are descriptors and have no name, so nothing is left of
+//!   them when the process ends, however it ends. [`probe`] says whether they can be had, and which right is missing.
+//! - [`Emulator`]: the thread. It also says how late it was: see [`Lateness`].
+//! - [`Lab`]: a client, a server and the paths between them, with addresses and routes.
+//! - [`record`]: the packet log and captures.
+//! - [`spawn`] and [`Session`]: ordinary commands at both ends, of which nothing survives either.
+//! - [`kernel`]: a transfer by the running kernel, and what the kernel says about it; [`netlink`], with which paths are
+//!   set up and connections asked.
+//!
+//! A packet takes 10 ms and the time of its bits:
+//!
+//! ```no_run
+//! use std::net::UdpSocket;
+//!
+//! use weftway_emu::{Lab, LabPath, LabPlan, Way, client_address, server_address};
+//! use weftway_link::LinkConfig;
+//! use weftway_path::{BitRate, Span};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let rate = BitRate::from_mbps(10).into();
+//! let link = LinkConfig { rate, delay: Span::from_millis(10), ..LinkConfig::default() };
+//! let way = |seed| Way { link: link.clone(), seed, via: None };
+//! let wifi = LabPath { name: "wifi".to_owned(), up: way(1), down: way(2), presence: Vec::new() };
+//! let lab = Lab::build(&LabPlan { paths: vec![wifi], shared: Vec::new() })?.start(None)?;
+//!
+//! // A socket belongs to the namespace in which it is made, and can be used from anywhere.
+//! let bound = |address| move || Ok(UdpSocket::bind((address, 9000)));
+//! let client = lab.client.within(bound(client_address(0)))??;
+//! let server = lab.server.within(bound(server_address(0)))??;
+//! client.send_to(b"hello", (server_address(0), 9000))?;
+//! let (bytes, from) = server.recv_from(&mut [0; 100])?;
+//! assert_eq!((bytes, from.ip()), (5, client_address(0).into()));
+//!
+//! let (_, report) = lab.emulator.finish()?;
+//! assert_eq!(report.links[0].delivered, 1);
+//! println!("on the mean {} late, fit for use: {}", report.lateness.mean(), report.lateness.is_fit());
+//! # Ok(())
+//! # }
+//! ```
 
 mod clock;
 mod commands;
@@ -17,6 +61,7 @@ mod priority;
 mod probe;
 mod record;
 mod session;
+pub mod steer;
 mod tun;
 
 pub use clock::Clock;

@@ -12,6 +12,8 @@ mod log;
 mod registry;
 mod rule;
 mod scenario;
+#[cfg(target_os = "linux")]
+mod steer;
 mod vectors;
 mod view;
 
@@ -38,6 +40,9 @@ mod _native {
     use super::rule::{Ahead, Repeat};
     #[pymodule_export]
     use super::scenario::{ScenarioView, VariantView};
+    #[cfg(target_os = "linux")]
+    #[pymodule_export]
+    use super::steer::{LiveSteering, SteeredRun, steering_obstacle};
     #[pymodule_export]
     use super::vectors::run_vectors;
     #[pymodule_export]

@@ -3,8 +3,9 @@
 //! Rule: over active paths that are not stale, `argmin linger`, `linger = queued and in flight /
 //! average pacing rate`; backups if there is no active path. The path then carries a burst of
 //! `min(65428 bytes, window left)` and its average becomes `(average·backlog + pacing·burst) /
-//! (backlog + burst)`. It stays chosen until the burst is used, it falls out, or its send memory
-//! is full. There is no test of the congestion window: TCP queues below.
+//! (backlog + burst)`. It stays chosen until the burst is used, it falls out, its send memory is
+//! full, or the next acknowledgement comes. There is no test of the congestion window: TCP queues
+//! below.
 //! Reference: Linux `net/mptcp/protocol.c`, `mptcp_subflow_get_send`, `mptcp_subflow_get_retrans`.
 //! State: average pacing rate per path; the path and the rest of the burst.
 //! Departs from print: data sent before go to the first active path with nothing outstanding, as
@@ -135,7 +136,12 @@ impl Scheduler for LinuxV1 {
                     self.current = Some((*path, left.saturating_sub(receipt.bytes)));
                 }
             }
-            Event::PathUp(path) => self.averages.reset(path),
+            Event::PathUp(path) => {
+                self.averages.reset(path);
+                self.current = None;
+            }
+            // Each acknowledgement pushes anew, and a push begins with a choice.
+            Event::Acked(..) | Event::Lost(..) => self.current = None,
             _ => {}
         }
     }

@@ -52,8 +52,7 @@ impl Connection {
         });
         let mut tell = at_once;
         if let Arrival::InOrder(_) = arrival {
-            let rtt = self.views.get(id).srtt;
-            tell |= self.receiver.data.open(now, rtt);
+            tell |= self.receiver.data.open(now, self.widest_rtt(id));
             if self.app.arrived(now, next.get(), self.configs[id.index()].acks.delay) {
                 net.calendar.lower(self.source, self.app.next_event());
                 if self.app.is_done(now, next.get()) {
@@ -68,6 +67,16 @@ impl Connection {
         }
         if !self.joined && self.transport.stack != Stack::Mpquic {
             self.open_others(net, now);
+        }
+    }
+
+    /// The round trip over which the receiver measures what is read: of the path of the data, or where MPTCP of today
+    /// has several, the longest (`mptcp_rcv_space_adjust`).
+    #[inline]
+    fn widest_rtt(&self, id: PathId) -> Span {
+        match self.transport.stack {
+            Stack::MptcpLinuxV1 => self.views.usable().iter().map(|path| path.srtt).fold(Span::ZERO, Span::max),
+            _ => self.views.get(id).srtt,
         }
     }
 

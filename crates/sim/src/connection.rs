@@ -4,8 +4,8 @@
 
 use weftway_cc::Share;
 use weftway_path::{
-    Bytes, Context, Decision, Event, Flow, Health, Hold, Instant, Offset, Packet, Path, PathId, PathSet, Recovery,
-    SendKind, Span,
+    Bytes, Context, Decision, Event, Flow, Health, Hold, Instant, Offset, Packet, Path, PathId, PathSet, Receipt,
+    Recovery, SendKind, Span,
 };
 use weftway_sched::{Needs, TransportRules};
 
@@ -22,9 +22,13 @@ use crate::tcp::Repair;
 use crate::views::Views;
 use crate::workload::App;
 
-/// Send memory that Linux grants per packet of window: twice the window, at the true size of a
-/// full segment's buffers (`tcp_sndbuf_expand`; 4096 + 256 bytes).
-const SEND_MEMORY_PER_PACKET: u64 = 2 * 4352;
+/// Send memory that Linux counts per packet of window (`tcp_sndbuf_expand`): a segment with its headers and
+/// bookkeeping in the next power of two, 2048 bytes, and 256 for the buffer's descriptor. A kernel that leaves room
+/// for the headers of wireless devices or tunnels needs 4096 + 256.
+const SEND_MEMORY_PER_PACKET: u64 = 2304;
+
+/// Beside its subflows' send memory, the connection has the least of a socket (`tcp_wmem[0]`).
+const LEAST_SEND_MEMORY: u64 = 4096;
 
 /// Linux v1 keeps what the application wrote in fragments of this size (`PAGE_FRAG_CACHE_MAX_SIZE`).
 const FRAGMENT: u64 = 32 * 1024;
@@ -90,6 +94,10 @@ pub struct Connection {
     last_relief: Vec<Instant>,
     /// How far the application writes ahead of what is acknowledged.
     send_buffer: u64,
+    /// The path that took the last packet, when, and the number of the fragment in which the packet began.
+    pushed: Option<(PathId, Instant, u64)>,
+    /// How far it has been let write: a full buffer takes more when a third of it is free.
+    granted: u64,
     // The receiver.
     pub(crate) receiver: Receiver,
     pub(crate) inbound_epoch: Vec<u8>,
@@ -163,6 +171,8 @@ impl Connection {
             meta_backoff: 0,
             last_relief: vec![Instant::ZERO; paths],
             send_buffer: 0,
+            pushed: None,
+            granted: 0,
             receiver,
             inbound_epoch: vec![0; paths],
             captures: vec![Capture::default(); paths],
@@ -259,20 +269,37 @@ impl Connection {
         view.release = sender.pacer.release();
         let open = usable && view.is_open();
         self.open = if open { self.open.with(id) } else { self.open.without(id) };
-        // Linux grants more memory only to a window that what it had could not fill
-        // (`tcp_should_expand_sndbuf`).
-        let unfilled = sender.queue.is_empty() && view.bytes_in_flight + view.mss <= view.cwnd;
-        if view.cwnd > sender.widest && unfilled {
+        // Linux grants memory for the widest window so far (`tcp_sndbuf_expand`). It passes over acknowledgements after
+        // which the window is full, but a window hardly grows without one that leaves it open.
+        if view.cwnd > sender.widest {
             sender.widest = view.cwnd;
             self.grow_send_buffer(id);
         }
         if self.host.needs.queueing {
+            let room = self.room(now, id);
             let view = self.views.get_mut(id);
-            view.queue_room = self.senders[id.index()].send_memory.saturating_sub(view.unacked());
+            view.queue_room = room;
             let roomy = usable && view.hold != Hold::Transport && view.queue_room >= view.mss;
             self.roomy = if roomy { self.roomy.with(id) } else { self.roomy.without(id) };
         }
         self.dirty = self.dirty.with(id);
+    }
+
+    /// How much more path `id` takes into its queue. Linux v1 asks for free memory, however little, at the beginning
+    /// of a push and after each fragment, and not within one.
+    #[inline]
+    fn room(&self, now: Instant, id: PathId) -> Bytes {
+        let view = self.views.get(id);
+        let free = self.senders[id.index()].send_memory.saturating_sub(view.unacked());
+        if self.transport.stack != Stack::MptcpLinuxV1 {
+            return free;
+        }
+        let fragment = self.outbox.next().get() / FRAGMENT;
+        match free {
+            Bytes::ZERO if self.pushed == Some((id, now, fragment)) => view.mss,
+            Bytes::ZERO => Bytes::ZERO,
+            free => free.max(view.mss),
+        }
     }
 
     /// Something happened: the scheduler may be asked again.
@@ -354,8 +381,14 @@ impl Connection {
     #[inline]
     fn sync_flow(&mut self, now: Instant) {
         let una = self.outbox.una();
+        let room = una.get() + self.send_buffer;
+        // Linux wakes a blocked writer when what is queued is at most twice what is free
+        // (`sk_stream_is_writeable`): data come to the scheduler in portions, not in drops.
+        if self.transport.stack == Stack::Mpquic || self.granted.saturating_sub(una.get()) * 3 <= self.send_buffer * 2 {
+            self.granted = self.granted.max(room);
+        }
         // A buffer that shrinks, because a path is gone, keeps what it holds.
-        let end = self.app.written().min(una.get() + self.send_buffer).max(self.outbox.cut_at().get());
+        let end = self.app.written().min(self.granted).max(self.outbox.cut_at().get());
         let flow = &mut self.flow;
         flow.una = una;
         flow.next = self.outbox.next();
@@ -380,10 +413,11 @@ impl Connection {
             }
             Buffer::Auto { max } => {
                 let packets = self.senders[id.index()].widest.packets(self.transport.mss).max(10);
-                let memory = (packets * SEND_MEMORY_PER_PACKET).min(max.get());
+                let windows = self.senders[id.index()].cc.send_memory_windows();
+                let memory = (windows * packets * SEND_MEMORY_PER_PACKET).min(max.get());
                 self.senders[id.index()].send_memory = Bytes::new(memory);
                 let sum: u64 = self.senders.iter().map(|sender| sender.send_memory.get()).sum();
-                self.send_buffer = sum.min(max.get());
+                self.send_buffer = sum + LEAST_SEND_MEMORY;
             }
         }
         // A buffer that takes no packet would hold everything up.
@@ -500,6 +534,13 @@ impl Connection {
             sender.queue.push_back(assigned);
             desk.view.queued += PathSender::charge(desk.transport, bytes);
             desk.view.next = desk.view.next.max(offset + Bytes::new(u64::from(bytes)));
+        }
+        // Carried out when the path has the packet, be it in its queue: the next question may come at once.
+        let receipt = Receipt { path: id, offset, bytes: Bytes::new(u64::from(bytes)), serial: assigned.serial };
+        self.events.push(Event::Sent(receipt, kind));
+        let before = self.pushed.replace((id, now, offset.get() / FRAGMENT)).map(|(before, ..)| before);
+        if let Some(before) = before.filter(|&before| before != id) {
+            self.touch(now, before);
         }
         self.touch(now, id);
     }

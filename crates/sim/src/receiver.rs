@@ -206,12 +206,23 @@ pub enum Arrival {
 /// Linux starts with a window of this size (`tcp_rmem[1]`, half of it usable) and lets it grow.
 const AUTO_WINDOW: u64 = 65_535;
 
+/// How much of a receive buffer becomes window. Linux charges a packet with all the memory that it takes: today by
+/// measure (`scaling_ratio`; 1428 of 2304 bytes for full packets, in 256ths), before 6.6 by assuming a half
+/// (`tcp_adv_win_scale`).
+fn usable(buffer: Bytes, stack: Stack) -> u64 {
+    match stack {
+        Stack::MptcpLinuxV1 => buffer.mul_div(158, 256).get(),
+        Stack::MptcpV09x => buffer.get() / 2,
+        Stack::Mpquic => buffer.get(),
+    }
+}
+
 impl Reassembly {
     /// Nothing has arrived.
     pub fn new(transport: &Transport) -> Self {
         let (window, auto_max) = match transport.receive_buffer {
             Buffer::Fixed(bytes) => (bytes.get(), None),
-            Buffer::Auto { max } => (AUTO_WINDOW.min(max.get()), Some(max.get())),
+            Buffer::Auto { max } => (AUTO_WINDOW.min(max.get()), Some(usable(max, transport.stack))),
         };
         let window = transport.stream_window.map_or(window, |stream| window.min(stream.get()));
         // A window that takes no packet would never open.

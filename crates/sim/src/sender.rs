@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use weftway_cc::{Acked, Congestion, Controller, Sent, Share, Signal};
-use weftway_path::{Bytes, Event, Hold, Instant, Path, PathId, Receipt, SendKind, Span};
+use weftway_path::{Bytes, Event, Hold, Instant, Path, PathId, SendKind, Span};
 
 use crate::config::{Stack, Transport};
 use crate::flight::{Flight, Flown};
@@ -249,8 +249,6 @@ impl PathSender {
             app_limited: desk.app_limited,
         };
         self.cc.on_sent(&sent);
-        let receipt = Receipt { path: self.id, offset, bytes: payload, serial: assigned.serial };
-        desk.events.push(Event::Sent(receipt, assigned.kind));
         desk.tally.on_sent(assigned.kind);
         if desk.transport.stack == Stack::Mpquic {
             self.quic_sent(desk);

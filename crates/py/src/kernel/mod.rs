@@ -20,7 +20,7 @@ use crate::scenario::VariantView;
 
 /// What two cores carry together without being late, in Mbit/s; a link of more runs alone. One of 930 Mbit/s keeps
 /// both busy.
-const BUDGET_MBPS: f64 = 300.0;
+const BUDGET_MBPS: f64 = 600.0;
 
 /// How often a run that was late is repeated before it is handed over as it is.
 const REPEATS: u32 = 2;

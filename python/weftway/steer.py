@@ -1,0 +1,336 @@
+"""Steers the running kernel's MPTCP by schedulers of the registry, through the priorities of its subflows."""
+
+import json
+import re
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from random import Random
+from typing import Any, NamedTuple
+
+from rich.table import Table
+
+from weftway import _native, plan, seeds
+from weftway._native import CODE, EmulationError, Scenario, ScenarioError, SimulationError, Variant
+from weftway.contender import Contender, contenders
+from weftway.fidelity.statistics import LEVEL, RESAMPLES, Interval, median, quantile
+from weftway.tables import NOTHING, plain_table
+
+MODES = ("exclusive", "preferred")
+
+LABS = 3
+"""So many transfers beside one another: their links are slow, and a lab waits most of the time."""
+
+POLL_S = 0.05
+"""How long the main thread waits at a time: it answers an interrupt within this."""
+
+SPAN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s)\s*")
+LEAST_MS, MOST_MS = 5.0, 60_000.0
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How to steer."""
+
+    interval_ms: float = 100.0
+    mode: str = "exclusive"
+
+    def __post_init__(self) -> None:
+        if not LEAST_MS <= self.interval_ms <= MOST_MS:
+            raise ScenarioError(f"--interval {self.interval_ms:g}ms: from {LEAST_MS:g} ms to {MOST_MS / 1e3:g} s")
+        if self.mode not in MODES:
+            raise ScenarioError(f"--mode {self.mode}: there is {', '.join(MODES)}")
+
+
+class Job(NamedTuple):
+    """One transfer; without a scheduler nobody steers."""
+
+    variant: Variant
+    scheduler: Contender | None
+    cc: tuple[str, str]
+    seed: int
+
+
+class Skipped(NamedTuple):
+    """A transfer that cannot be had, and why."""
+
+    job: Job
+    reason: str
+
+
+def interval(text: str) -> float:
+    """Milliseconds.
+
+    >>> interval("100ms"), interval("0.05 s")
+    (100.0, 50.0)
+    """
+    match = SPAN.fullmatch(text)
+    if match is None:
+        raise ScenarioError(f"--interval {text}: expected a time such as 100ms or 0.1s")
+    return float(match[1]) * (1000.0 if match[2] == "s" else 1.0)
+
+
+def token(text: str | None) -> int | None:
+    """A connection's token as people copy it: decimal, or hexadecimal with 0x or as `ss` prints it.
+
+    >>> token("0xb2c1"), token("b2c1"), token(None)
+    (45761, 45761, None)
+    """
+    if text is None:
+        return None
+    try:
+        number = int(text, 0 if text.startswith("0x") or text.isdigit() else 16)
+    except ValueError:
+        raise ScenarioError(f"--token {text}: expected a number, for example 0x1f2e3d4c") from None
+    if number >= 2**32:
+        raise ScenarioError(f"--token {text}: a token has 32 bits")
+    return number
+
+
+def steerers(wanted: Any) -> list[Contender]:
+    """The schedulers of `wanted`, all of which can steer; the first one that cannot is refused with its reason."""
+    if not hasattr(_native, "steering_obstacle"):
+        raise EmulationError(f"only Linux has an MPTCP that can be steered; this is {sys.platform}")
+    found = contenders(wanted)
+    for one in found:
+        why = "a class in Python is asked in the simulator only" if one.rule else _native.steering_obstacle(one.name)
+        if why:
+            raise ScenarioError(f"{one.name} cannot steer the kernel: {why}")
+    return found
+
+
+def jobs(
+    scenario: Scenario, schedulers: Iterable[Contender], cc: str | None = None, seed: seeds.Seeds = None
+) -> list[Job]:
+    """Every transfer: unsteered, then by each scheduler. What is compared runs one after the other."""
+    names = plan.names(scenario.controllers if cc is None else cc)
+    controllers = list(dict.fromkeys(_native.controller(name) for name in names))
+    numbers = scenario.seeds if seed is None else seeds.parse(seed)
+    return [
+        Job(variant, scheduler, controller, number)
+        for variant in scenario.variants()
+        for controller in controllers
+        for number in numbers
+        for scheduler in (None, *schedulers)
+    ]
+
+
+def run(
+    wanted: list[Job], manner: Manner, labs: int = LABS, progress: Callable[[int, int], None] | None = None
+) -> tuple[list[Row], list[Skipped]]:
+    """The rows in the order of the jobs, and what could not be had. A failure stops the rest and is raised."""
+    rows: dict[int, Row] = {}
+    skipped: list[Skipped] = []
+    for at, told in _finished(wanted, manner, labs):
+        if isinstance(told, Skipped):
+            skipped.append(told)
+        else:
+            rows[at] = told
+        if progress:
+            progress(len(rows) + len(skipped), len(wanted))
+    return [rows[at] for at in sorted(rows)], skipped
+
+
+def _finished(wanted: list[Job], manner: Manner, labs: int) -> Iterator[tuple[int, Row | Skipped]]:
+    todo = list(enumerate(wanted))
+    running: dict[int, _native.SteeredRun] = {}
+    try:
+        while todo or running:
+            while todo and len(running) < labs:
+                at, job = todo.pop(0)
+                name = job.scheduler.name if job.scheduler else None
+                preferred = manner.mode == "preferred"
+                running[at] = _native.SteeredRun(job.variant, name, job.cc[0], job.seed, manner.interval_ms, preferred)
+            time.sleep(POLL_S)
+            for at, told in [(at, one.told()) for at, one in running.items()]:
+                if told is not None:
+                    del running[at]
+                    yield at, _outcome(wanted[at], manner, *told)
+    finally:
+        for one in running.values():
+            one.cancel()
+
+
+def _outcome(job: Job, manner: Manner, kind: str, text: str) -> Row | Skipped:
+    if kind == "failed":
+        raise SimulationError(f"{text}\nrepeat it with: {command(job, manner)}")
+    return Skipped(job, text) if kind == "skipped" else {**head(job, manner), **json.loads(text)}
+
+
+def head(job: Job, manner: Manner) -> Row:
+    """What a row says before its results: which run it was, and of what."""
+    scenario, steered = job.variant.scenario, job.scheduler
+    cc, cc_version = job.cc
+    own = plan.KERNELS_OWN
+    return {
+        "scenario": scenario.name,
+        "scenario_hash": job.variant.hash,
+        **job.variant.values,
+        "backend": "kernel",
+        "transport": job.variant.transport,
+        "scheduler": f"{steered.name} over {own}" if steered else own,
+        "scheduler_version": steered.version if steered else None,
+        "steer_interval_ms": manner.interval_ms if steered else None,
+        "steer_mode": manner.mode if steered else None,
+        "cc": cc,
+        "cc_version": cc_version,
+        "seed": job.seed,
+        "code": f"{CODE}, {plan.code('kernel')}" if steered else plan.code("kernel"),
+        "command": command(job, manner),
+    }
+
+
+def command(job: Job, manner: Manner) -> str:
+    """The command that repeats a transfer; unsteered, the one that runs it on the kernel."""
+    scenario = job.variant.scenario
+    if job.scheduler is None:
+        return plan.replay(scenario, job.variant, contenders(plan.KERNELS_OWN)[0], job.cc[0], "kernel", job.seed)
+    sets = [f"--set {plan.quoted(setting)}" for setting in [*scenario.sets, *job.variant.sets]]
+    how = [f"--interval {manner.interval_ms:g}ms", f"--mode {manner.mode}", f"--seeds {job.seed}"]
+    name = plan.quoted(job.scheduler.name)
+    parts = ["weft steer", plan.quoted(scenario.path), f"--scheduler {name}", f"--cc {job.cc[0]}"]
+    return " ".join([*parts, *how, *sets])
+
+
+class Ratio(NamedTuple):
+    """A ratio of medians, and where it lies with 95 % confidence."""
+
+    value: float
+    within: Interval
+
+
+def ratio(ours: list[float], reference: list[float], seed: str) -> Ratio | None:
+    """The median of `ours` over that of `reference`; its percentile bootstrap draws from both. `None` without runs."""
+    if not ours or not reference or median(reference) == 0:
+        return None
+    random = Random(seed)
+
+    def again(values: list[float]) -> float:
+        return median([values[int(random.random() * len(values))] for _ in values])
+
+    drawn = [again(ours) / (again(reference) or float("inf")) for _ in range(RESAMPLES)]
+    tail = (1 - LEVEL) / 2
+    return Ratio(median(ours) / median(reference), Interval(quantile(drawn, tail), quantile(drawn, 1 - tail)))
+
+
+SHOWN = {
+    "goodput_mbps": ("goodput\nMbit/s", 1.0, 2),
+    "fct_ms": ("completion\ns", 1e-3, 2),
+    "message_p50_ms": ("half within\nms", 1.0, 1),
+    "message_p95_ms": ("95 % within\nms", 1.0, 1),
+    "deadline_miss_rate": ("too late\n%", 100.0, 2),
+}
+"""What the table shows of a row where there is something to show: the head, a factor, and how many decimals."""
+
+MESSAGES, BULK = "message_p95_ms", "goodput_mbps"
+"""What is compared: the delay of messages where there are any."""
+
+
+def table(rows: list[Row]) -> list[Table]:
+    """A table per setting and controller: medians, and how they compare with the kernel's own."""
+    settings = dict.fromkeys((row["scenario_hash"], row["cc"]) for row in rows)
+    return [_table([row for row in rows if (row["scenario_hash"], row["cc"]) == setting]) for setting in settings]
+
+
+def _table(rows: list[Row]) -> Table:
+    own = [row for row in rows if row["steer_mode"] is None]
+    measure = MESSAGES if any(row[MESSAGES] is not None for row in rows) else BULK
+    shown = [name for name in SHOWN if any(row[name] is not None for row in rows)]
+    found = plain_table(_title(rows, own, measure))
+    found.add_column("scheduler", no_wrap=True)
+    for name in shown:
+        found.add_column(SHOWN[name][0], justify="right", no_wrap=True)
+    for name in ("ratio\n", "switches\nper s", "asking\nµs", "look, order\nµs"):
+        found.add_column(name, justify="right", no_wrap=True)
+    for scheduler in dict.fromkeys(row["scheduler"] for row in rows):
+        runs = [row for row in rows if row["scheduler"] == scheduler]
+        values = [_median(runs, name) for name in shown]
+        found.add_row(scheduler + _unfit(runs), *values, *_compared(runs, own, measure))
+    return found
+
+
+def _title(rows: list[Row], own: list[Row], measure: str) -> str:
+    steered = next((row for row in rows if row["steer_mode"]), None)
+    how = f", {steered['steer_mode']} every {steered['steer_interval_ms']:g} ms" if steered else ""
+    what = "95 % delay (below 1: sooner)" if measure == MESSAGES else "goodput"
+    return f"{rows[0]['cc']}{how}, medians of {len(own)} runs, ratio of {what} to {plan.KERNELS_OWN} [95 %]"
+
+
+def _median(runs: list[Row], name: str) -> str:
+    _, factor, decimals = SHOWN[name]
+    values = [row[name] for row in runs if row[name] is not None]
+    return f"{median(values) * factor:.{decimals}f}" if values else NOTHING
+
+
+def _unfit(runs: list[Row]) -> str:
+    late = sum(bool(row["late"]) for row in runs)
+    unfinished = sum(row["verdict"] != "finished" for row in runs)
+    notes = [f"{late} late" if late else "", f"{unfinished} unfinished" if unfinished else ""]
+    return f" ({', '.join(note for note in notes if note)})" if late or unfinished else ""
+
+
+def _compared(runs: list[Row], own: list[Row], measure: str) -> list[str]:
+    if runs[0]["steer_mode"] is None:
+        return [NOTHING] * 4
+
+    def known(of: list[Row]) -> list[float]:
+        return [row[measure] for row in of if row[measure] is not None]
+
+    switches = median([row["steer_switches"] / row["steer_ms"] * 1e3 for row in runs])
+    mean = {name: median([row[f"steer_{name}"][1] for row in runs]) for name in ("questions", "looks", "orders")}
+    compared = ratio(known(runs), known(own), runs[0]["scheduler"])
+    text = f"{compared.value:.2f} [{compared.within.low:.2f}, {compared.within.high:.2f}]" if compared else NOTHING
+    return [text, f"{switches:.1f}", f"{mean['questions']:.1f}", f"{mean['looks']:.0f}, {mean['orders']:.0f}"]
+
+
+def live(scheduler: str, manner: Manner, token: int | None, tell: Callable[[str], None]) -> Row:
+    """Steers the connections of this namespace until an interrupt; then priorities are what they were."""
+    found = steerers(scheduler)
+    if len(found) != 1:
+        raise ScenarioError(f"--live takes one scheduler, not {len(found)}")
+    steering = _native.LiveSteering(found[0].name, manner.interval_ms, manner.mode == "preferred", token)
+    known: dict[int, str] = {}
+    try:
+        while (text := steering.connections(POLL_S)) is not None:
+            connections = json.loads(text) or []
+            lines = {one["token"]: _line(one) for one in connections}
+            for number, line in lines.items():
+                if known.get(number) != line:
+                    tell(line)
+            for number in known.keys() - lines.keys():
+                tell(f"{number:#010x}: gone")
+            known = lines
+    except KeyboardInterrupt:
+        pass
+    finally:
+        report: Row = json.loads(steering.stop())
+    return report
+
+
+def _line(connection: dict[str, Any]) -> str:
+    name = f"{connection['token']:#010x}"
+    if connection["obstacle"]:
+        return f"{name}: not steered: {connection['obstacle']}"
+    ends = {f"{one['local']} to {one['remote']}": one["chosen"] for one in connection["subflows"]}
+    chosen = next((text for text, is_chosen in ends.items() if is_chosen), None)
+    return f"{name}: {len(ends)} subflows, {f'by {chosen}' if chosen else 'nothing chosen'}"
+
+
+def summary(report: Row) -> list[str]:
+    """What a live steering did, as lines."""
+    costs = {name: report[f"steer_{name}"] for name in ("looks", "questions", "orders")}
+    told = (
+        f"{name}: {calls}, {mean:.1f} µs each, {most:.1f} µs at most" for name, (calls, mean, most) in costs.items()
+    )
+    error = report["steer_last_error"]
+    return [
+        f"{report['steer_ms'] / 1e3:.1f} s, {report['steer_connections']} connections: "
+        f"{report['steer_decisions']} decisions, {report['steer_switches']} switches, "
+        f"{report['steer_waits']} waits, {report['steer_errors']} refusals by the kernel",
+        *told,
+        *([f"last: {error}"] if error else []),
+        "priorities are what they were",
+    ]
