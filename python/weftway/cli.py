@@ -156,8 +156,9 @@ def _emulate(
         " ".join(["weft emulate", again(loaded.path), *asked, f"--seed {seed} --", *map(again, command)]),
         *(f"--set {setting}" for setting in [*loaded.sets, *variant.sets]),
     ]
+    lines = [line for text in provenance for line in text.splitlines()]
     try:
-        outcome = emulate.run(variant, command, words, seed=seed, log=kept, pcap=pcap, provenance=provenance)
+        outcome = emulate.run(variant, command, words, seed=seed, log=kept, pcap=pcap, provenance=lines, quiet=as_json)
     except KeyboardInterrupt:
         fail("interrupted; nothing is left behind", INTERRUPTED)
     if as_json:

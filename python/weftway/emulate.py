@@ -27,15 +27,25 @@ def run(
     log: Path | None = None,
     pcap: Path | None = None,
     provenance: Sequence[str] = (),
+    quiet: bool = False,
 ) -> Outcome:
     """Runs `client` until it ends, with `server` at the other end: what went over each link, and how punctually.
+
+    What the server prints goes to standard error, and with `quiet` what the client prints, too.
 
     An interrupt ends both commands and is then raised.
     """
     if not hasattr(_native, "Emulation"):
         raise EmulationError(f"links are emulated on Linux only; this is {sys.platform}")
     session = _native.Emulation(
-        variant, seed, list(client), server and list(server), log and str(log), pcap and str(pcap), list(provenance)
+        variant,
+        seed,
+        list(client),
+        list(server) if server else None,
+        str(log) if log else None,
+        str(pcap) if pcap else None,
+        list(provenance),
+        quiet,
     )
     try:
         while session.wait(POLL_S) is None:

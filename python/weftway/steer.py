@@ -2,11 +2,11 @@
 
 import json
 import re
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from random import Random
 from typing import Any, NamedTuple
 
 from rich.table import Table
@@ -14,7 +14,7 @@ from rich.table import Table
 from weftway import _native, plan, seeds
 from weftway._native import CODE, EmulationError, Scenario, ScenarioError, SimulationError, Variant
 from weftway.contender import Contender, contenders
-from weftway.fidelity.statistics import LEVEL, RESAMPLES, Interval, median, quantile
+from weftway.fidelity.statistics import Interval, bootstrap, median
 from weftway.tables import NOTHING, plain_table
 
 MODES = ("exclusive", "preferred")
@@ -196,24 +196,23 @@ def command(job: Job, manner: Manner) -> str:
 
 
 class Ratio(NamedTuple):
-    """A ratio of medians, and where it lies with 95 % confidence."""
+    """A median of ratios, and where it lies with 95 % confidence."""
 
     value: float
     within: Interval
 
 
-def ratio(ours: list[float], reference: list[float], seed: str) -> Ratio | None:
-    """The median of `ours` over that of `reference`; its percentile bootstrap draws from both. `None` without runs."""
-    if not ours or not reference or median(reference) == 0:
-        return None
-    random = Random(seed)
+def ratio(ours: dict[int, float], reference: dict[int, float], name: str) -> Ratio | None:
+    """The median over the seeds of ours over the reference's, with its bootstrap interval; `None` without common seeds.
 
-    def again(values: list[float]) -> float:
-        return median([values[int(random.random() * len(values))] for _ in values])
+    Runs of a seed have the same draws of the links and run beside one another: what the seed and a busy machine do to
+    all of them cancels.
 
-    drawn = [again(ours) / (again(reference) or float("inf")) for _ in range(RESAMPLES)]
-    tail = (1 - LEVEL) / 2
-    return Ratio(median(ours) / median(reference), Interval(quantile(drawn, tail), quantile(drawn, 1 - tail)))
+    >>> ratio({0: 1.0, 1: 9.0}, {0: 2.0, 1: 18.0, 2: 1.0}, "")
+    Ratio(value=0.5, within=Interval(low=0.5, high=0.5))
+    """
+    ratios = [value / reference[seed] for seed, value in ours.items() if reference.get(seed)]
+    return Ratio(median(ratios), bootstrap(ratios, name)) if ratios else None
 
 
 SHOWN = {
@@ -276,8 +275,8 @@ def _compared(runs: list[Row], own: list[Row], measure: str) -> list[str]:
     if runs[0]["steer_mode"] is None:
         return [NOTHING] * 4
 
-    def known(of: list[Row]) -> list[float]:
-        return [row[measure] for row in of if row[measure] is not None]
+    def known(of: list[Row]) -> dict[int, float]:
+        return {row["seed"]: row[measure] for row in of if row[measure] is not None}
 
     switches = median([row["steer_switches"] / row["steer_ms"] * 1e3 for row in runs])
     mean = {name: median([row[f"steer_{name}"][1] for row in runs]) for name in ("questions", "looks", "orders")}
@@ -287,21 +286,24 @@ def _compared(runs: list[Row], own: list[Row], measure: str) -> list[str]:
 
 
 def live(scheduler: str, manner: Manner, token: int | None, tell: Callable[[str], None]) -> Row:
-    """Steers the connections of this namespace until an interrupt; then priorities are what they were."""
+    """Steers the connections of this namespace until SIGINT or SIGTERM; then priorities are what they were."""
     found = steerers(scheduler)
     if len(found) != 1:
         raise ScenarioError(f"--live takes one scheduler, not {len(found)}")
     steering = _native.LiveSteering(found[0].name, manner.interval_ms, manner.mode == "preferred", token)
     known: dict[int, str] = {}
+    # A shell's background job ignores SIGINT, and a service manager sends SIGTERM: both are to restore priorities.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     try:
         while (text := steering.connections(POLL_S)) is not None:
             connections = json.loads(text) or []
             lines = {one["token"]: _line(one) for one in connections}
-            for number, line in lines.items():
-                if known.get(number) != line:
+            for name, line in lines.items():
+                if known.get(name) != line:
                     tell(line)
-            for number in known.keys() - lines.keys():
-                tell(f"{number:#010x}: gone")
+            for name in known.keys() - lines.keys():
+                tell(f"{name:#010x}: gone")
             known = lines
     except KeyboardInterrupt:
         pass

@@ -71,7 +71,9 @@ def _setting(study: Study, setting: str) -> Table:
 def _title(study: Study, setting: str, several: bool) -> str:
     runs = {len(study.runs(cell)) for cell in study.cells(setting)}
     count = f"{runs.pop()} runs each" if len(runs) == 1 else f"{min(runs)} to {max(runs)} runs each"
-    count = "one run each" if count == "1 runs each" else f"mean ± 95 % interval of {count}"
+    kernel = any(study.is_kernel(cell) for cell in study.cells(setting))
+    summary = "median ± 93 % interval of" if kernel else "mean ± 95 % interval of"
+    count = "one run each" if count == "1 runs each" else f"{summary} {count}"
     return ", ".join([*([setting] if setting else []), *([] if several else study.controllers), count])
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import pages
 from weftway import catalogue
 
 emulation = pytest.mark.skipif(
@@ -27,6 +28,15 @@ WEFT = (sys.executable, "-m", "weftway")
 SOON_S = 10.0
 
 _markers = itertools.count(1)
+
+
+def follow(page: Path, folder: Path) -> list[str]:
+    """Runs the blocks of a page that need rights (`sh root`), in a folder of their own: what they print."""
+    copy = folder / "page.md"
+    copy.write_text(page.read_text().replace("```sh root", "```sh run"))
+    place = folder / "place"
+    place.mkdir()
+    return [printed for _, printed, _ in pages.played(copy, place)]
 
 
 def powerless() -> list[str]:

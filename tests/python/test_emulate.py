@@ -16,6 +16,7 @@ import pytest
 import machine
 from conftest import Weft
 from draws import link_seeds, losses
+from weftway.scenario import HOME
 
 SEED = 7
 LINKS = """\
@@ -372,3 +373,10 @@ def test_without_rights_the_message_names_the_right(tmp_path: Path) -> None:
     assert "a network namespace cannot be had" in done.stderr
     assert "root, or CAP_SYS_ADMIN" in done.stderr
     assert not (tmp_path / "ran").exists()
+
+
+@machine.emulation
+def test_the_page_can_be_followed(tmp_path: Path) -> None:
+    (listing,) = machine.follow(HOME / "docs/how-to/emulate-links.md", tmp_path)
+    # How long the server's list of its folder is.
+    assert int(listing) > 100

@@ -203,6 +203,15 @@ def test_without_rights_the_simulator_goes_on(tmp_path: Path) -> None:
     assert line.endswith("root, or CAP_SYS_ADMIN")
 
 
+def test_the_list_says_what_is_missing(tmp_path: Path) -> None:
+    command = [*machine.powerless(), *machine.WEFT, "list", "--json"]
+    listed = json.loads(subprocess.run(command, capture_output=True, text=True, timeout=60).stdout)
+    simulator, measured = (entry for entry in listed if entry["kind"] == "backend")
+    assert simulator["lacking"] is None
+    assert measured["lacking"].startswith("a network namespace: ")
+    assert f"Not on this machine: {measured['lacking']}" in measured["summary"]
+
+
 @machine.kernel
 def test_an_interrupt_keeps_what_was_finished(weft: Weft, tmp_path: Path) -> None:
     # Six labs per thread: of forty runs of a second most are still to come when the first are kept.
@@ -222,3 +231,14 @@ def test_an_interrupt_keeps_what_was_finished(weft: Weft, tmp_path: Path) -> Non
     assert f"{kept} of 40 runs finished and kept in out; the same command goes on from there" in told
     rows = json.loads(weft(*words, "--seeds", "0").stdout)
     assert [row["seed"] for row in rows] == [0]
+
+
+@machine.kernel
+def test_the_page_can_be_followed(tmp_path: Path) -> None:
+    (tables,) = machine.follow(HOME / "docs/how-to/run-beside-the-kernel.md", tmp_path)
+    assert "backend = kernel, mean ± 95 % interval of 5 runs each" in tables
+
+
+def test_the_glossary_has_the_kernels_columns() -> None:
+    glossary = (HOME / "docs/glossary.md").read_text()
+    assert set(re.findall(r"^- `(\w+)`", glossary, re.MULTILINE)) == OF_THE_KERNEL

@@ -18,7 +18,7 @@ from weftway.report.frames import path_shares
 from weftway.report.palette import look
 from weftway.report.published import claims, ours
 from weftway.report.series import read_timelines
-from weftway.report.stats import estimate, paired, t_quantile
+from weftway.report.stats import Estimate, estimate, middle, paired, t_quantile
 from weftway.report.study import Cell, Study
 from weftway.report.units import unit_for
 from weftway.report.words import remarks, verdict
@@ -85,6 +85,15 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
+def test_a_median_is_enclosed_by_order_statistics() -> None:
+    # Five runs: from the least to the largest, 1 − 2/32 = 0.9375.
+    assert middle([1.0, 2.0, 3.0, 4.0, 100.0]) == Estimate(3.0, 49.5, 5)
+    # Eleven: 1 − 2·(1 + 11 + 55)/2048 = 0.935 from the third to the ninth; one further in it is below 0.93.
+    assert middle([float(n) for n in range(11)]) == Estimate(5.0, 3.0, 11)
+    assert middle([7.0]) == Estimate(7.0, None, 1)
+    assert middle([]) is None
+
+
 def test_pages_hold_together(case: str, tmp_path: Path) -> None:
     rows, timelines, scenario = CASES[case]
     file = tmp_path / "report.html"

@@ -14,7 +14,7 @@ use weftway_emu::{
     client_address, mptcp_enabled, server_address, transfer,
 };
 use weftway_link::LinkConfig;
-use weftway_path::{BitRate, Bytes, Context, Decision, Instant, PathId, Span};
+use weftway_path::{BitRate, Bytes, Context, Decision, Instant, PathId, Role, Span};
 
 const EXCLUSIVE: Settings = Settings { interval: Span::from_millis(50), mode: Mode::Exclusive, token: None };
 
@@ -57,7 +57,11 @@ fn lab(joins: bool) -> Option<RunningLab> {
 }
 
 fn by_program(namespace: &Namespace) {
-    namespace.within(|| Ok(fs::write("/proc/sys/net/mptcp/pm_type", "1").unwrap())).unwrap();
+    let choose = || {
+        fs::write("/proc/sys/net/mptcp/pm_type", "1").unwrap();
+        Ok(())
+    };
+    namespace.within(choose).unwrap();
 }
 
 fn ends(lab: &RunningLab, opener: Opener) -> Ends<'_> {
@@ -224,6 +228,25 @@ fn a_measurement_is_steered_from_its_start() {
         assert!(measured.outcome.finished && report.errors == 0, "{report:?}");
         assert!(paths[1] > 9 * paths[0], "{paths:?}");
     }
+}
+
+/// The first path is a backup of its own accord, which the rule sees. Chosen, it is active, and the other a backup: two
+/// orders.
+#[test]
+fn a_path_that_is_kept_as_a_backup_can_be_chosen() {
+    if lab(false).is_none() {
+        return;
+    }
+    let setup = weftway_emu::kernel::Setup { backups: vec![true, false], ..Default::default() };
+    let mut rule = |_: u32, cx: &Context<'_>| {
+        assert_eq!(cx.paths.iter().map(|path| path.role).collect::<Vec<_>>(), [Role::Backup, Role::Active]);
+        Decision::Send(PathId::new(0))
+    };
+    let (order, stop) = (stream(Opener::Sender), AtomicBool::new(false));
+    let (measured, report) = steer::measure((&plan(), &setup, &order), EXCLUSIVE, &mut rule, &stop).unwrap();
+    let paths = measured.outcome.last.paths.iter().map(|path| path.bytes_acked.get()).collect::<Vec<_>>();
+    assert!(paths[0] > 9 * paths[1], "{paths:?}");
+    assert_eq!((report.orders.calls, report.errors), (2, 0), "{report:?}");
 }
 
 /// A bulk transfer in mode preferred: the chosen path's window is full at most looks, and then both paths send. In

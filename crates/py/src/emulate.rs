@@ -28,9 +28,10 @@ pub struct Emulation {
 #[pymethods]
 impl Emulation {
     /// Sets up the paths of `variant` and starts the server's command, then the client's. `log` and `pcap` say where
-    /// packets are recorded; `provenance` is the head of the log.
+    /// packets are recorded; `provenance` is the head of the log. What the
+    /// server prints goes to standard error; with `quiet` the client's output does, too.
     #[new]
-    #[pyo3(signature = (variant, seed, client, server = None, log = None, pcap = None, provenance = Vec::new()))]
+    #[pyo3(signature = (variant, seed, client, server = None, log = None, pcap = None, provenance = Vec::new(), quiet = false))]
     #[expect(clippy::too_many_arguments, reason = "keywords on the Python side")]
     fn new(
         py: Python<'_>,
@@ -41,11 +42,12 @@ impl Emulation {
         log: Option<PathBuf>,
         pcap: Option<PathBuf>,
         provenance: Vec<String>,
+        quiet: bool,
     ) -> PyResult<Self> {
         let plan = either_way(&variant.get().variant, seed);
         let command = |argv, quiet| Command { argv, quiet, ..Command::default() };
         let record = Record { log, pcap, provenance, ..Record::default() };
-        let order = Order { client: command(client, false), server: server.map(|argv| command(argv, true)), record };
+        let order = Order { client: command(client, quiet), server: server.map(|argv| command(argv, true)), record };
         let mut interrupt = Ok(());
         let session = py.detach(|| {
             Session::start(&plan, order, &mut || {

@@ -22,8 +22,10 @@ use crate::scenario::VariantView;
 
 // What a scenario asks of the kernel, and a row of it, are private to the module that measures it unsteered.
 #[path = "kernel/order.rs"]
+#[expect(clippy::duplicate_mod, reason = "see above")]
 mod order;
 #[path = "kernel/row.rs"]
+#[expect(clippy::duplicate_mod, reason = "see above")]
 #[expect(dead_code, reason = "a steered run is not watched")]
 mod row;
 

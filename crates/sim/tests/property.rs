@@ -71,7 +71,7 @@ enum Work {
     Limited { kbps: u64, bytes: u64 },
 }
 
-const CONTROLLERS: [&str; 5] = ["newreno", "cubic", "lia", "olia", "bbr1"];
+const CONTROLLERS: [&str; 6] = ["newreno", "cubic", "lia", "olia", "bbr1", "bbr2"];
 /// How long a healed world may take. Backed-off timers reach two minutes, and a path that was
 /// given up may need several.
 const PATIENCE: u64 = 2_000;

@@ -71,7 +71,7 @@ class Runs:
 
 @dataclass(frozen=True)
 class Measured:
-    """All cells, in order, and how long it took."""
+    """All cells, in order, and how long they took, earlier calls for the same folder included."""
 
     request: Request
     runs: list[Runs]
@@ -95,14 +95,24 @@ def measure(
             sweep.run(todo, trials)
         sweep.run([job for trial in trials for job in trial.simulated()], trials)
     except KeyboardInterrupt:
+        spent(request.folder, time.monotonic() - start)
         raise Interrupted(sweep.done, sweep.total, request.folder) from None
     finally:
         sweep.flush()
     sweep.finish()
+    seconds = spent(request.folder, time.monotonic() - start)
     found = [trial.runs() for trial in trials]
     if found and not any(runs.kernel for runs in found):
         raise SimulationError(f"the kernel ran no cell: {found[0].note}")
-    return Measured(request, found, time.monotonic() - start)
+    return Measured(request, found, seconds)
+
+
+def spent(folder: Path, seconds: float) -> float:
+    """The time of this call and of those before it in the same folder, in seconds: kept beside the rows."""
+    file = folder / "seconds"
+    total = seconds + (float(file.read_text()) if file.exists() else 0.0)
+    file.write_text(f"{total:.1f}\n")
+    return total
 
 
 def written(cell: Cell, folder: Path) -> Path:

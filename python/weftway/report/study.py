@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 import polars as pl
 
-from .stats import Estimate, estimate, paired
+from .stats import Estimate, estimate, middle, paired
 from .units import MEASURES, Measure, measure
 
 PER_PATH = re.compile(r"path\.(.+)\.(bytes|share|mean_rate_mbps|retransmissions|srtt_ms)")
@@ -106,7 +106,13 @@ class Study:
         return {run.get("seed"): float(run[column]) for run in runs if is_number(run.get(column))}
 
     def estimate(self, cell: Cell, column: str) -> Estimate | None:
-        return estimate(self.values(cell, column).values())
+        """The mean of simulated runs, the median of the kernel's: those have modes and strays."""
+        summary = middle if self.is_kernel(cell) else estimate
+        return summary(self.values(cell, column).values())
+
+    def is_kernel(self, cell: Cell) -> bool:
+        """Whether the runs are the kernel's."""
+        return any(run.get("backend") == "kernel" for run in self.runs(cell))
 
     def difference(self, cell: Cell, column: str) -> Estimate | None:
         """Seed by seed against the reference scheduler in the same setting and controller."""

@@ -161,7 +161,7 @@ impl Steering {
     }
 
     /// Sets all priorities back. A connection that is gone needs nothing.
-    fn restore(&self) -> Result<(), EmuError> {
+    fn restore(&mut self) -> Result<(), EmuError> {
         if self.lever.is_shared() {
             return self.lever.restore();
         }

@@ -14,8 +14,16 @@ const MANAGERS: [(&str, &str); 2] =
 pub(super) enum Lever {
     /// Each subflow by itself: the userspace path manager.
     Subflows(PathManager),
-    /// All subflows from one address, in every connection: the endpoints of the in-kernel path manager, as they were.
-    Endpoints(PathManager, Vec<Endpoint>),
+    /// All subflows from one address, in every connection: the endpoints of the in-kernel path manager.
+    Endpoints(PathManager, Vec<Known>),
+}
+
+/// An endpoint.
+pub(super) struct Known {
+    /// As it was.
+    was: Endpoint,
+    /// Whether it is a backup now.
+    backup: bool,
 }
 
 impl Lever {
@@ -25,8 +33,9 @@ impl Lever {
         if by_program() {
             return Ok(Self::Subflows(manager));
         }
-        let endpoints = manager.endpoints()?;
-        Ok(Self::Endpoints(manager, endpoints))
+        let mut lever = Self::Endpoints(manager, Vec::new());
+        lever.renew()?;
+        Ok(lever)
     }
 
     /// The path manager, where it is ours to open subflows with.
@@ -46,7 +55,9 @@ impl Lever {
     pub fn own(&self, address: Ipv4Addr) -> Option<bool> {
         match self {
             Self::Subflows(_) => None,
-            Self::Endpoints(_, endpoints) => Some(of(endpoints, address).is_some_and(|found| found.flags.backup)),
+            Self::Endpoints(_, endpoints) => {
+                Some(endpoints.iter().any(|known| known.was.address == address && known.was.flags.backup))
+            }
         }
     }
 
@@ -61,27 +72,36 @@ impl Lever {
                  manager (sysctl net.mptcp.path_manager=userspace, before the connection begins)"
             ));
         }
-        let without = addresses.iter().find(|address| of(endpoints, **address).is_none())?;
+        let is_known = |address: &Ipv4Addr| endpoints.iter().any(|known| known.was.address == *address);
+        let without = addresses.iter().find(|address| !is_known(address))?;
         Some(format!("{without} is no endpoint of the path manager; `ip mptcp endpoint add {without}` makes it one"))
     }
 
     /// Makes a subflow a backup, or no backup.
-    pub fn set(&self, token: u32, ends: (SocketAddrV4, SocketAddrV4), backup: bool) -> Result<(), EmuError> {
-        match self {
-            Self::Subflows(manager) => manager.set_subflow_backup(token, ends.0, ends.1, backup),
-            Self::Endpoints(manager, endpoints) => match of(endpoints, *ends.0.ip()) {
-                Some(endpoint) => manager.set_backup(endpoint, backup),
-                None => Ok(()),
-            },
+    pub fn set(&mut self, token: u32, ends: (SocketAddrV4, SocketAddrV4), backup: bool) -> Result<(), EmuError> {
+        let (manager, endpoints) = match self {
+            Self::Subflows(manager) => return manager.set_subflow_backup(token, ends.0, ends.1, backup),
+            Self::Endpoints(manager, endpoints) => (manager, endpoints),
+        };
+        let Some(known) = endpoints.iter_mut().find(|known| known.was.address == *ends.0.ip()) else { return Ok(()) };
+        // The kernel passes on only what changes the endpoint. A subflow that was not yet there for it when that
+        // changed is reached by changing it back and again.
+        if known.backup == backup {
+            manager.set_backup(&known.was, !backup)?;
         }
+        manager.set_backup(&known.was, backup)?;
+        known.backup = backup;
+        Ok(())
     }
 
     /// Endpoints that came in the meantime.
     pub fn renew(&mut self) -> Result<(), EmuError> {
         let Self::Endpoints(manager, known) = self else { return Ok(()) };
-        let new = manager.endpoints()?.into_iter().filter(|endpoint| of(known, endpoint.address).is_none());
-        let new: Vec<Endpoint> = new.collect();
-        known.extend(new);
+        for endpoint in manager.endpoints()? {
+            if known.iter().all(|known| known.was.address != endpoint.address) {
+                known.push(Known { was: endpoint, backup: endpoint.flags.backup });
+            }
+        }
         Ok(())
     }
 
@@ -89,15 +109,12 @@ impl Lever {
     pub fn restore(&self) -> Result<(), EmuError> {
         let Self::Endpoints(manager, known) = self else { return Ok(()) };
         let present = manager.endpoints()?;
-        let changed = known.iter().filter(|was| {
-            of(&present, was.address).is_some_and(|is| is.id == was.id && is.flags.backup != was.flags.backup)
+        let mut changed = known.iter().map(|known| &known.was).filter(|was| {
+            let same = |is: &&Endpoint| is.id == was.id && is.address == was.address;
+            present.iter().find(same).is_some_and(|is| is.flags.backup != was.flags.backup)
         });
-        changed.map(|was| manager.set_backup(was, was.flags.backup)).collect()
+        changed.try_for_each(|was| manager.set_backup(was, was.flags.backup))
     }
-}
-
-fn of(endpoints: &[Endpoint], address: Ipv4Addr) -> Option<&Endpoint> {
-    endpoints.iter().find(|endpoint| endpoint.address == address)
 }
 
 fn by_program() -> bool {

@@ -1,0 +1,80 @@
+//! What Linux grants a connection of memory, as measured: how far an application writes ahead, what a subflow queues,
+//! how far the receiver's window opens.
+
+mod setup;
+
+use weftway_path::{Bytes, Offset};
+use weftway_sched::Scheduler;
+use weftway_sim::config::{Buffer, SimConfig, Transport};
+use weftway_sim::{Host, Pause, Sim, Verdict};
+
+/// Runs to the end with `linux-v1` over `cc`; `look` sees every question.
+fn watch(config: &SimConfig, cc: &str, mut look: impl FnMut(&weftway_path::Context<'_>)) -> Verdict {
+    let mut sim = Sim::new(config, cc, 1).unwrap();
+    let mut scheduler: Box<dyn Scheduler> = weftway_sched::build("linux-v1").unwrap();
+    sim.host(0, Host::of("linux-v1").unwrap());
+    loop {
+        match sim.advance() {
+            Pause::Decide(conn) => {
+                sim.observe(conn, scheduler.as_mut());
+                look(&sim.context(conn));
+                let decision = scheduler.select(&sim.context(conn));
+                sim.apply(conn, decision);
+            }
+            Pause::Observe(conn) => sim.observe(conn, scheduler.as_mut()),
+            Pause::Done(verdict) => return verdict,
+        }
+    }
+}
+
+/// A buffer of 90 kB that is full takes more when at most 60 kB are queued: 30 kB or more at a time.
+#[test]
+fn a_blocked_writer_is_woken_when_a_third_is_free() {
+    let mut transport = Transport::mptcp_linux_v1();
+    transport.send_buffer = Buffer::Fixed(Bytes::new(90_000));
+    let config = setup::bulk(&transport, vec![setup::path("a", 10_000, 10)], 1_000_000);
+    let mut ends: Vec<Offset> = Vec::new();
+    let verdict = watch(&config, "newreno", |cx| {
+        let end = cx.flow.unwrap().end;
+        if ends.last() != Some(&end) {
+            ends.push(end);
+        }
+    });
+    assert_eq!(verdict, Verdict::Finished);
+    let steps: Vec<u64> = ends.windows(2).map(|pair| pair[1].get() - pair[0].get()).collect();
+    let (last, others) = steps.split_last().unwrap();
+    assert!(others.iter().all(|&step| (30_000..=90_000).contains(&step)), "{steps:?}");
+    assert!(*last <= 90_000);
+    // 910 kB in portions of at least 30 kB.
+    assert!((11..=31).contains(&steps.len()), "{} steps", steps.len());
+}
+
+/// `tcp_sndbuf_expand`: ten packets' worth at first, 2304 bytes each, for two windows, or three under BBR.
+#[test]
+fn a_subflow_begins_with_memory_for_ten_packets() {
+    for (cc, room) in [("newreno", 2 * 10 * 2304), ("bbr1", 3 * 10 * 2304)] {
+        let config = setup::bulk(&Transport::mptcp_linux_v1(), vec![setup::path("a", 10_000, 10)], 100_000);
+        let mut first = None;
+        watch(&config, cc, |cx| {
+            first.get_or_insert(cx.paths[0].queue_room);
+        });
+        assert_eq!(first, Some(Bytes::new(room)), "{cc}");
+    }
+}
+
+/// Of a receive buffer of at most 256 KiB, 158 of 256 parts become window: 161 792 bytes.
+#[test]
+fn the_window_is_less_than_the_receive_buffer() {
+    let mut transport = Transport::mptcp_linux_v1();
+    transport.receive_buffer = Buffer::Auto { max: Bytes::new(256 << 10) };
+    // A round trip of 200 ms at 100 Mbit/s has room for 2.5 MB: the window is what limits.
+    let config = setup::bulk(&transport, vec![setup::path("a", 100_000, 100)], 5_000_000);
+    let mut widest = 0;
+    watch(&config, "cubic", |cx| {
+        let flow = cx.flow.unwrap();
+        widest = widest.max(flow.edge.get() - flow.una.get());
+    });
+    let full = 158 * 1024;
+    // What is read and not yet acknowledged to the sender adds at most a window.
+    assert!((full..=2 * full).contains(&widest), "{widest}");
+}
