@@ -33,13 +33,14 @@ app = typer.Typer(
 )
 
 SCENARIO = Annotated[str, typer.Argument(metavar="SCENARIO", help="A scenario file, or the name of one of ours.")]
+BACKENDS = ", ".join(plan.BACKENDS)
 SETS = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replaces a key: path.lte.loss=2%. Repeatable.")
 ]
 JSON = Annotated[bool, typer.Option("--json", help="One JSON array on standard output, and nothing else there.")]
 
 out = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
-err = Console(stderr=True, highlight=False, soft_wrap=True)
+err = Console(stderr=True, highlight=False, soft_wrap=True, width=None if sys.stderr.isatty() else 160)
 
 
 @app.callback(invoke_without_command=True)
@@ -69,7 +70,7 @@ def _run(
     scenario: SCENARIO,
     scheduler: Annotated[str | None, typer.Option(help="A name, or my_rules.py:MyRule.")] = None,
     cc: Annotated[str | None, typer.Option(help="A congestion controller.")] = None,
-    backend: Annotated[str | None, typer.Option(help="Where to run it.")] = None,
+    backend: Annotated[str | None, typer.Option(help=f"Where to run it: {BACKENDS}.")] = None,
     seed: Annotated[int | None, typer.Option(help="The seed.")] = None,
     sets: SETS = None,
     events: Annotated[Path | None, typer.Option(metavar="FILE", help="Writes every event, a line each.")] = None,
@@ -94,7 +95,7 @@ def _compare(
     scenario: SCENARIO,
     scheduler: Annotated[str | None, typer.Option(metavar="S,…|all", help="Names, or my_rules.py:MyRule.")] = None,
     cc: Annotated[str | None, typer.Option(metavar="C,…|all", help="Congestion controllers.")] = None,
-    backend: Annotated[str | None, typer.Option(metavar="B,…", help="Where to run them.")] = None,
+    backend: Annotated[str | None, typer.Option(metavar="B,…|all", help=f"Where to run them: {BACKENDS}.")] = None,
     seeds: Annotated[str | None, typer.Option(metavar="A..B", help="Seeds; B is left out.")] = None,
     sets: SETS = None,
     jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Threads; all cores if not given.")] = None,
@@ -131,7 +132,7 @@ def _emulate(
     server: Annotated[
         str | None, typer.Option(metavar="CMD", help="A command at the other end, started first.")
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="The seed of losses and jitter.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**64 - 1, metavar="N", help="The seed of losses and jitter.")] = 0,
     sets: SETS = None,
     log: Annotated[Path, typer.Option(metavar="FILE", help="The packet log: a line per packet.")] = Path("packets.csv"),
     no_log: Annotated[bool, typer.Option("--no-log", help="Writes no packet log.")] = False,
@@ -144,17 +145,15 @@ def _emulate(
     """
     loaded = scenarios.load(scenarios.locate(links), sets or [])
     variant = loaded.variants()[0]
-    words = shlex.split(server) if server else None
-    if server is not None and not words:
-        raise ScenarioError("--server needs a command, for example --server 'iperf3 -s -1'")
+    words = server_words(server)
     kept = None if no_log else log
     again = plan.quoted
-    asked = [f"--server {again(server)}"] if server else []
+    asked = [f"--set {again(setting)}" for setting in [*loaded.sets, *variant.sets]]
+    asked += [f"--server {again(server)}"] if server else []
     provenance = [
         f"weft emulate: {loaded.title}",
         f"code {CODE}, scenario {loaded.path} ({variant.hash}), seed {seed}",
         " ".join(["weft emulate", again(loaded.path), *asked, f"--seed {seed} --", *map(again, command)]),
-        *(f"--set {setting}" for setting in [*loaded.sets, *variant.sets]),
     ]
     lines = [line for text in provenance for line in text.splitlines()]
     try:
@@ -215,7 +214,8 @@ def decoded(text: str | None) -> dict[str, Any] | None:
 @app.command("steer")
 def _steer(
     scenario: Annotated[
-        str | None, typer.Argument(metavar="SCENARIO", help="A scenario file; none with --live.")
+        str | None,
+        typer.Argument(metavar="SCENARIO", help="A scenario file, or the name of one of ours; none with --live."),
     ] = None,
     scheduler: Annotated[str, typer.Option(metavar="S,…", help="Schedulers that steer.")] = "min-rtt",
     cc: Annotated[str | None, typer.Option(metavar="C,…", help="Congestion controllers.")] = None,
@@ -234,8 +234,11 @@ def _steer(
     from weftway import steer
 
     manner = steer.Manner(steer.interval(interval), mode)
-    if is_live == (scenario is not None) or (token and not is_live):
+    if is_live == (scenario is not None) or (token is not None and not is_live):
         raise ScenarioError("weft steer takes a scenario, or --live and perhaps --token")
+    transfers = {"--cc": cc, "--seeds": seeds, "--set": sets or None, "--jobs": jobs}
+    if is_live and (given := [name for name, value in transfers.items() if value is not None]):
+        raise ScenarioError(f"--live steers connections as they are: it takes no {', '.join(given)}")
     if is_live:
         report = steer.live(scheduler, manner, steer.token(token), lambda line: err.print(line, markup=False))
         if as_json:
@@ -295,6 +298,19 @@ def figure_formats(figures: str | None, folder: Path | None) -> list[str]:
         if name not in report.FORMATS:
             raise ScenarioError(f"--figures {name}: there is {', '.join(report.FORMATS)}")
     return formats
+
+
+def server_words(server: str | None) -> list[str] | None:
+    """What `--server` names, word by word."""
+    if server is None:
+        return None
+    try:
+        words = shlex.split(server)
+    except ValueError as error:
+        raise ScenarioError(f"--server {server}: {error}") from None
+    if not words:
+        raise ScenarioError("--server needs a command, for example --server 'iperf3 -s -1'")
+    return words
 
 
 def executed(wanted: plan.Plan, jobs: int | None, folder: Path | None) -> comparison.Comparison:

@@ -65,7 +65,7 @@ class Interrupted(KeyboardInterrupt):
 
     def _advice(self) -> str:
         if self.out is None:
-            return "; with --out DIR they would be kept"
+            return "" if self.total == 1 else "; with --out DIR they would be kept"
         return f" and kept in {self.out}; the same command goes on from there"
 
 

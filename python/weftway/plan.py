@@ -1,5 +1,6 @@
 """A comparison as a list of jobs: scheduler x controller x variant x seed, each of them pure."""
 
+import difflib
 import hashlib
 import json
 import platform
@@ -20,6 +21,9 @@ BACKENDS = {
 
 PLANNED = {"quic": "Multipath QUIC is not part of this version"}
 """What a scenario may name already, and why nothing runs there."""
+
+EVERY_BACKEND = ("sim", "quic", "kernel")
+"""What `all` means, here as in a scenario file. It includes what is planned, which is then told to be skipped."""
 
 KERNELS_OWN = "linux-v1"
 """The kernel has one scheduler, and this is our name for it."""
@@ -136,8 +140,12 @@ def _controllers(wanted: str | Iterable[str]) -> list[tuple[str, str]]:
 
 
 def _backends(wanted: str | Iterable[str]) -> list[str]:
-    found = [name.lower() for name in names(wanted)]
+    found: list[str] = []
+    for name in names(wanted):
+        found += EVERY_BACKEND if name.lower() == "all" else [name.lower()]
     for name in found:
-        if name not in BACKENDS and name not in PLANNED:
-            raise ScenarioError(f"unknown backend `{name}`: there is {', '.join(BACKENDS)}")
+        if name not in EVERY_BACKEND:
+            near = difflib.get_close_matches(name, EVERY_BACKEND, n=1)
+            hint = f"; did you mean `{near[0]}`?" if near else f": there is {', '.join(BACKENDS)}"
+            raise ScenarioError(f"unknown backend `{name}`{hint}")
     return list(dict.fromkeys(found))

@@ -74,19 +74,19 @@ def interval(text: str) -> float:
 
 
 def token(text: str | None) -> int | None:
-    """A connection's token as people copy it: decimal, or hexadecimal with 0x or as `ss` prints it.
+    """A connection's token as `ss` prints it: hexadecimal, with or without 0x.
 
-    >>> token("0xb2c1"), token("b2c1"), token(None)
-    (45761, 45761, None)
+    >>> token("0xb2c1"), token("b2c1"), token("10"), token(None)
+    (45761, 45761, 16, None)
     """
     if text is None:
         return None
     try:
-        number = int(text, 0 if text.startswith("0x") or text.isdigit() else 16)
+        number = int(text, 16)
     except ValueError:
-        raise ScenarioError(f"--token {text}: expected a number, for example 0x1f2e3d4c") from None
-    if number >= 2**32:
-        raise ScenarioError(f"--token {text}: a token has 32 bits")
+        number = -1
+    if not 0 <= number < 2**32:
+        raise ScenarioError(f"--token {text}: expected a hexadecimal number of 32 bits, for example 0x1f2e3d4c")
     return number
 
 
@@ -95,6 +95,8 @@ def steerers(wanted: Any) -> list[Contender]:
     if not hasattr(_native, "steering_obstacle"):
         raise EmulationError(f"only Linux has an MPTCP that can be steered; this is {sys.platform}")
     found = contenders(wanted)
+    if not found:
+        raise ScenarioError("no scheduler is named: there is nothing to run")
     for one in found:
         why = "a class in Python is asked in the simulator only" if one.rule else _native.steering_obstacle(one.name)
         if why:
@@ -108,6 +110,8 @@ def jobs(
     """Every transfer: unsteered, then by each scheduler. What is compared runs one after the other."""
     names = plan.names(scenario.controllers if cc is None else cc)
     controllers = list(dict.fromkeys(_native.controller(name) for name in names))
+    if not controllers:
+        raise ScenarioError("no controller is named: there is nothing to run")
     numbers = scenario.seeds if seed is None else seeds.parse(seed)
     return [
         Job(variant, scheduler, controller, number)
@@ -255,7 +259,8 @@ def _title(rows: list[Row], own: list[Row], measure: str) -> str:
     steered = next((row for row in rows if row["steer_mode"]), None)
     how = f", {steered['steer_mode']} every {steered['steer_interval_ms']:g} ms" if steered else ""
     what = "95 % delay (below 1: sooner)" if measure == MESSAGES else "goodput"
-    return f"{rows[0]['cc']}{how}, medians of {len(own)} runs, ratio of {what} to {plan.KERNELS_OWN} [95 %]"
+    runs = "median of one run" if len(own) == 1 else f"medians of {len(own)} runs"
+    return f"{rows[0]['cc']}{how}, {runs}, ratio of {what} to {plan.KERNELS_OWN} [95 %]"
 
 
 def _median(runs: list[Row], name: str) -> str:
@@ -286,15 +291,17 @@ def _compared(runs: list[Row], own: list[Row], measure: str) -> list[str]:
 
 
 def live(scheduler: str, manner: Manner, token: int | None, tell: Callable[[str], None]) -> Row:
-    """Steers the connections of this namespace until SIGINT or SIGTERM; then priorities are what they were."""
+    """Steers the connections of this namespace until SIGINT, SIGTERM or SIGHUP; then priorities are what they were."""
     found = steerers(scheduler)
     if len(found) != 1:
         raise ScenarioError(f"--live takes one scheduler, not {len(found)}")
+    # A shell's background job ignores SIGINT, a service manager sends SIGTERM, and a terminal that closes SIGHUP (which
+    # `nohup` has ignored): all are to restore priorities.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
     steering = _native.LiveSteering(found[0].name, manner.interval_ms, manner.mode == "preferred", token)
     known: dict[int, str] = {}
-    # A shell's background job ignores SIGINT, and a service manager sends SIGTERM: both are to restore priorities.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
     try:
         while (text := steering.connections(POLL_S)) is not None:
             connections = json.loads(text) or []

@@ -11,7 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 from conftest import Weft
-from weftway import tables
+from weftway import cli, emulate, plan, tables
+from weftway._native import Scenario
+from weftway.comparison import Interrupted
 
 PROMISED = {
     "scheduler",
@@ -109,7 +111,8 @@ BAD = {
     "an unknown scheduler": (["--scheduler", "min-rt"], "did you mean `min-rtt`?"),
     "an unknown controller": (["--cc", "cubik"], "did you mean `cubic`?"),
     "an unknown switch": (["--scheduler", "ecf:beat=1"], "did you mean `beta`?"),
-    "an unknown backend": (["--backend", "moon"], "unknown backend `moon`"),
+    "an unknown backend": (["--backend", "moon"], "unknown backend `moon`: there is sim, kernel"),
+    "a mistyped backend": (["--backend", "kernal"], "did you mean `kernel`?"),
     "seeds of nothing": (["--seeds", "3..3"], "no seed in it"),
     "no scheduler": (["--scheduler", ","], "no scheduler is named"),
     "no controller": (["--cc", ""], "no controller is named"),
@@ -127,6 +130,57 @@ def test_bad_input_is_one_message_and_status_2(weft: Weft, small: Path, words: l
     assert (done.returncode, done.stdout) == (2, "")
     assert hint in done.stderr
     assert "Traceback" not in done.stderr
+
+
+BAD_LAB = {
+    "a quote left open": (["--server", "'a"], "--server 'a: No closing quotation"),
+    "a server of no words": (["--server", " "], "--server needs a command"),
+    "a seed below 0": (["--seed", "-1"], "--seed"),
+    "a seed of 65 bits": (["--seed", str(2**64)], "--seed"),
+}
+
+
+@pytest.mark.parametrize(("words", "hint"), BAD_LAB.values(), ids=BAD_LAB)
+def test_bad_input_of_emulate_is_one_message_and_status_2(weft: Weft, small: Path, words: list[str], hint: str) -> None:
+    done = weft("emulate", small, *words, "--no-log", "--", "true")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert hint in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_run_refuses_a_seed_below_0(weft: Weft, small: Path) -> None:
+    done = weft("run", small, "--seed", "-1")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "a seed is a number from 0" in done.stderr
+
+
+def test_the_head_of_the_packet_log_has_the_whole_command(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+
+    def run(*_: object, provenance: list[str], **__: object) -> dict[str, int]:
+        told.extend(provenance)
+        return {"client": 0}
+
+    monkeypatch.setattr(emulate, "run", run)
+    words = ["emulate", str(small), "--set", "path.lte.loss=2 %", "--server", "sh -c 'sleep 1'", "--seed", "7"]
+    client = ["--", "echo", "a b"]
+    with pytest.raises(SystemExit):
+        cli.app([*words, "--json", *client])
+    assert len(told) == 3
+    assert shlex.split(told[2]) == ["weft", *words, *client]
+
+
+def test_all_backends_are_those_of_a_file_that_says_all(small: Path) -> None:
+    (small.parent / "all.toml").write_text(f'backend = "all"\n{small.read_text()}')
+    in_file = Scenario.load(str(small.parent / "all.toml"), [])
+    jobs = plan.plan(Scenario.load(str(small), []), backend="ALL").jobs
+    assert list(dict.fromkeys(job.backend for job in jobs)) == in_file.backends == ["sim", "quic", "kernel"]
+
+
+def test_an_interrupted_run_is_not_told_of_an_option_it_lacks(tmp_path: Path) -> None:
+    assert str(Interrupted(0, 1, None)) == "interrupted: 0 of 1 runs finished"
+    assert "--out" in str(Interrupted(1, 2, None))
+    assert "kept in" in str(Interrupted(1, 2, tmp_path))
 
 
 @pytest.mark.parametrize("text", ["", "title = ", "[path.a]\nrate = '1 Mbit/s'\n", "\x00", "[workload]\nkind = 'bulk'"])
@@ -157,9 +211,9 @@ def test_a_log_that_cannot_be_written_is_told(weft: Weft, small: Path, words: tu
 
 
 def test_what_nothing_runs_is_told_once(weft: Weft, small: Path) -> None:
-    compared = weft("compare", small, "--scheduler", "ecf", "--cc", "cubic,lia", "--backend", "kernel", "--json")
+    compared = weft("compare", small, "--scheduler", "ecf", "--cc", "cubic,lia", "--backend", "quic", "--json")
     assert (compared.returncode, compared.stdout, len(compared.stderr.splitlines())) == (0, "[]\n", 1)
-    ran = weft("run", small, "--backend", "kernel", "--json")
+    ran = weft("run", small, "--backend", "quic", "--json")
     assert (ran.returncode, ran.stdout, len(ran.stderr.splitlines())) == (1, "", 1)
 
 

@@ -84,7 +84,6 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
 def test_a_median_is_enclosed_by_order_statistics() -> None:
     # Five runs: from the least to the largest, 1 − 2/32 = 0.9375.
     assert middle([1.0, 2.0, 3.0, 4.0, 100.0]) == Estimate(3.0, 49.5, 5)
@@ -94,6 +93,7 @@ def test_a_median_is_enclosed_by_order_statistics() -> None:
     assert middle([]) is None
 
 
+@pytest.mark.parametrize("case", CASES)
 def test_pages_hold_together(case: str, tmp_path: Path) -> None:
     rows, timelines, scenario = CASES[case]
     file = tmp_path / "report.html"

@@ -18,7 +18,7 @@ use weftway_path::{Bytes, Instant, Span};
 
 use crate::clock::Clock;
 use crate::lateness::Lateness;
-use crate::pool::{Pool, Slot};
+use crate::pool::{self, Pool, Slot};
 use crate::record::{Fate, Recorder};
 use crate::tun::Tun;
 use crate::{EmuError, ecn, priority};
@@ -70,8 +70,10 @@ pub struct Report {
     pub links: Vec<Counts>,
     /// How late packets were handed over.
     pub lateness: Lateness,
-    /// Packets that the kernel did not take: its device was down.
+    /// Packets that the kernel did not take, since its device was down, and those larger than a device's MTU.
     pub refused: u64,
+    /// Devices that somebody deleted meanwhile.
+    pub devices_lost: u64,
     /// Whether the thread ran with real-time priority.
     pub realtime: bool,
     /// How long it ran.
@@ -158,20 +160,36 @@ impl Machine {
     }
 
     fn run(&mut self, ports: &[Port], stop: &AtomicBool) {
-        let mut fds: Vec<PollFd> = ports.iter().map(|port| PollFd::new(port.tun.as_fd(), PollFlags::POLLIN)).collect();
+        let mut alive: Vec<&Port> = ports.iter().collect();
         while !stop.load(Ordering::Relaxed) {
-            self.hand_over(ports);
-            // Interrupted or not: everything is looked at anyway.
-            let _ = ppoll(&mut fds, Some(TimeSpec::from_duration(self.patience())), None);
-            for (port, fd) in ports.iter().zip(&fds) {
-                self.hand_over(ports);
-                if fd.any() == Some(true) {
-                    self.take_in(port);
-                }
-            }
+            let mut fds: Vec<PollFd> =
+                alive.iter().map(|port| PollFd::new(port.tun.as_fd(), PollFlags::POLLIN)).collect();
+            let lost = self.turn(ports, &alive, &mut fds, stop);
+            // A device that somebody deleted would be ready for ever.
+            alive.retain(|port| lost != Some(port.into));
         }
         self.report.links = self.links.iter().map(|link| *link.counts()).collect();
         self.report.elapsed = self.clock.now().since(Instant::ZERO);
+    }
+
+    /// Hands over and takes in until it is to stop, or a device is lost: the link that it led into.
+    fn turn(&mut self, ports: &[Port], alive: &[&Port], fds: &mut [PollFd<'_>], stop: &AtomicBool) -> Option<LinkId> {
+        while !stop.load(Ordering::Relaxed) {
+            self.hand_over(ports);
+            // Interrupted or not: everything is looked at anyway.
+            let _ = ppoll(fds, Some(TimeSpec::from_duration(self.patience())), None);
+            for (port, fd) in alive.iter().zip(&*fds) {
+                self.hand_over(ports);
+                let ready = fd.revents().unwrap_or(PollFlags::empty());
+                if ready.contains(PollFlags::POLLIN) {
+                    self.take_in(port);
+                } else if ready.intersects(PollFlags::POLLERR | PollFlags::POLLHUP | PollFlags::POLLNVAL) {
+                    self.report.devices_lost += 1;
+                    return Some(port.into);
+                }
+            }
+        }
+        None
     }
 
     /// Until something is due.
@@ -185,6 +203,11 @@ impl Machine {
         for _ in 0..BATCH {
             let slot = self.slot();
             match port.tun.receive(self.pool.room(slot)) {
+                Ok(Some(bytes)) if bytes >= pool::LARGEST => {
+                    // Cut short by the read: somebody raised the MTU.
+                    self.report.refused += 1;
+                    self.pool.free(slot);
+                }
                 Ok(Some(bytes)) => {
                     self.pool.set_len(slot, bytes);
                     self.enter(port.into, slot);

@@ -40,6 +40,16 @@ pub enum EmuError {
 }
 
 impl EmuError {
+    /// What a right or a part of the kernel was needed for. Other refusals (too many files, no memory, a name that is
+    /// taken) are failed steps.
+    pub(crate) fn missing(what: &'static str, source: io::Error, remedy: &'static str) -> Self {
+        const ABSENT: [i32; 5] = [libc::EPERM, libc::EACCES, libc::ENOENT, libc::ENODEV, libc::EINVAL];
+        if source.raw_os_error().is_none_or(|code| ABSENT.contains(&code)) {
+            return Self::Missing { what, source, remedy };
+        }
+        Self::System { step: format!("making {what}"), source }
+    }
+
     /// A failed step of the set-up.
     pub(crate) fn system(step: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         let step = step.into();

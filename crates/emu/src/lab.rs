@@ -4,6 +4,7 @@
 //! address on a path takes that path; what the server sends takes the path of the address it goes to.
 
 use std::fs;
+use std::io;
 use std::net::Ipv4Addr;
 use std::path::Path as FilePath;
 
@@ -25,6 +26,9 @@ const DEVICE_QUEUE: u32 = 10_000;
 
 /// What MPTCP of Linux has at most, beside the first (`MPTCP_PM_ADDR_MAX`).
 pub const MOST_SUBFLOWS: u32 = 8;
+
+/// The most paths: as many as a connection can have.
+const MOST_PATHS: usize = 64;
 
 /// The first of the routing tables by source address.
 const FIRST_TABLE: u32 = 100;
@@ -86,7 +90,11 @@ impl Lab {
     /// Makes the namespaces and devices of `plan`, with addresses and routes.
     pub fn build(plan: &LabPlan) -> Result<Self, EmuError> {
         let (client, server) = (Namespace::new()?, Namespace::new()?);
-        let names: Vec<String> = plan.paths.iter().enumerate().map(|(at, path)| device(at, &path.name)).collect();
+        if plan.paths.len() > MOST_PATHS {
+            let source = io::Error::other(format!("{} paths; a lab has at most {MOST_PATHS}", plan.paths.len()));
+            return Err(EmuError::System { step: "setting up the paths".to_owned(), source });
+        }
+        let names = devices(plan.paths.iter().map(|path| path.name.as_str()));
         let client_tuns = client.within(|| end(&names, client_address, true))?;
         let server_tuns = server.within(|| end(&names, server_address, false))?;
         let (wires, subjects) = wiring(plan);
@@ -174,6 +182,19 @@ fn down_link(at: usize) -> usize {
     2 * at + 1
 }
 
+/// A device for each path, no two alike.
+fn devices<'a>(paths: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for (at, path) in paths.enumerate() {
+        let mut name = device(at, path);
+        while names.contains(&name) {
+            name = format!("device{}", names.len());
+        }
+        names.push(name);
+    }
+    names
+}
+
 /// The path's name if it can be a device's (15 bytes, no `/`, no space, and not the loopback's).
 fn device(at: usize, name: &str) -> String {
     let is_plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
@@ -259,6 +280,13 @@ mod tests {
         assert_eq!(device(1, "a-rather-long-name"), "path1");
         assert_eq!(device(2, "zwei wege"), "path2");
         assert_eq!(device(3, "lo"), "path3");
+    }
+
+    #[test]
+    fn no_two_devices_are_called_alike() {
+        let names = devices(["path1", "a-rather-long-name", "device2", "path1"].into_iter());
+        // The second falls back on `path1`, which is taken; so is the name of the fourth.
+        assert_eq!(names, ["path1", "device1", "device2", "device3"]);
     }
 
     #[test]

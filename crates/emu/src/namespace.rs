@@ -26,11 +26,8 @@ impl Namespace {
     /// A new namespace, in which only a loopback device exists.
     pub fn new() -> Result<Self, EmuError> {
         on_a_thread(|| {
-            unshare(CloneFlags::CLONE_NEWNET).map_err(|errno| EmuError::Missing {
-                what: "a network namespace",
-                source: errno.into(),
-                remedy: REMEDY,
-            })?;
+            unshare(CloneFlags::CLONE_NEWNET)
+                .map_err(|errno| EmuError::missing("a network namespace", errno.into(), REMEDY))?;
             Self::current()
         })
     }

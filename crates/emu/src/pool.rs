@@ -1,7 +1,7 @@
 //! Memory for the packets under way.
 
-/// The largest packet: the devices' MTU, and room to notice that one is larger.
-const LARGEST: usize = 2048;
+/// Room for the devices' MTU and more: a packet that fills it was larger.
+pub const LARGEST: usize = 2048;
 
 /// Packets that fit before memory grows; 8 MiB.
 const FIRST: usize = 4096;

@@ -23,10 +23,8 @@ pub struct Tun {
 impl Tun {
     /// Makes the device `name` (at most 15 bytes) in the calling thread's namespace.
     pub fn open(name: &str) -> Result<Self, EmuError> {
-        let missing = |source| EmuError::Missing {
-            what: "a TUN device",
-            source,
-            remedy: "it needs /dev/net/tun (module `tun`) and root, or CAP_NET_ADMIN",
+        let missing = |source| {
+            EmuError::missing("a TUN device", source, "it needs /dev/net/tun (module `tun`) and root, or CAP_NET_ADMIN")
         };
         let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(PATH);
         let file = file.map_err(missing)?;

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use weftway_emu::netlink::{Events, SubflowInfo, diagnose};
+use nix::ifaddrs::getifaddrs;
+use weftway_emu::netlink::{Endpoint, EndpointFlags, Events, PathManager, Route, SubflowInfo, diagnose};
 use weftway_emu::steer::{self, Mode, Report, Settings, Steering};
 use weftway_emu::{
     Clock, EmuError, Ends, Lab, LabPath, LabPlan, Namespace, Opener, Outcome, RunningLab, Transfer, Way, Work,
@@ -178,13 +179,91 @@ fn a_stream_is_moved_by_token_and_back() {
     check(&moved(&lab, Opener::Receiver));
 }
 
+/// The second subflow is bound to its device, as `ip mptcp endpoint add … dev …` has it: it is found all the same.
+#[test]
+fn a_subflow_that_is_bound_to_a_device_is_steered() {
+    let Some(lab) = lab(true) else { return };
+    let bind = || {
+        let address = client_address(1);
+        let has = |address| {
+            move |one: &nix::ifaddrs::InterfaceAddress| {
+                one.address.as_ref().and_then(|one| one.as_sockaddr_in()).is_some_and(|one| one.ip() == address)
+            }
+        };
+        let device = getifaddrs().unwrap().find(has(address)).unwrap().interface_name;
+        let device = Some(Route::open()?.device_index(&device)?);
+        let manager = PathManager::open()?;
+        manager.remove_endpoint(2, address)?;
+        let flags = EndpointFlags { subflow: true, ..EndpointFlags::default() };
+        manager.add_endpoint(&Endpoint { id: Some(2), address, device, flags })
+    };
+    lab.client.within(bind).unwrap();
+    let moved = moved(&lab, Opener::Sender);
+    assert_eq!(moved.after.iter().filter(|subflow| subflow.interface != 0).count(), 1, "{:?}", moved.after);
+    check(&moved);
+}
+
+/// A connection that the path manager let have one subflow only is there first; the one with two is asked about.
+#[test]
+fn a_connection_of_one_subflow_is_passed_over() {
+    let Some(lab) = lab(true) else { return };
+    let limit = |subflows| lab.client.within(|| PathManager::open()?.set_limits(subflows, 8)).unwrap();
+    let never = AtomicBool::new(false);
+    let moved = thread::scope(|scope| {
+        limit(0);
+        let work = Work::Messages { written: (0..MESSAGES + 200).map(|k| (PERIOD * k, MESSAGE)).collect() };
+        let order = Transfer { work, ..stream(Opener::Sender) };
+        let (ends, never) = (ends(&lab, Opener::Sender), &never);
+        let single = scope.spawn(move || transfer(&ends, &order, never));
+        thread::sleep(Duration::from_millis(200));
+        limit(8);
+        let moved = moved(&lab, Opener::Sender);
+        assert!(single.join().unwrap().unwrap().finished);
+        moved
+    });
+    // The first one's subflow, and two.
+    assert_eq!((moved.after.len(), moved.report.connections), (3, 2), "{:?}", moved.after);
+    assert!(moved.report.decisions >= 30 && moved.report.switches == 2, "{:?}", moved.report);
+}
+
+/// The rule panics at its second question, when the subflow that it did not choose is a backup.
+#[test]
+fn priorities_are_restored_when_the_rule_panics() {
+    let Some(lab) = lab(true) else { return };
+    by_program(&lab.server);
+    let ends = ends(&lab, Opener::Receiver);
+    let (stop, never) = (AtomicBool::new(false), AtomicBool::new(false));
+    let backups = || {
+        let all = diagnose().unwrap();
+        all.iter().map(|subflow| subflow.mptcp.unwrap().flags.backup_loc()).filter(|&is_backup| is_backup).count()
+    };
+    let asked = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        let mut rule = |_: u32, cx: &Context<'_>| {
+            let mut asked = asked.lock().unwrap();
+            asked.push(backups());
+            assert!(asked.len() < 2, "the rule panics");
+            Decision::Send(cx.paths[1].id)
+        };
+        let stop = &stop;
+        let steering = scope.spawn(move || ends.sender.within(|| Steering::open(EXCLUSIVE)?.run(&mut rule, stop)));
+        thread::sleep(Duration::from_millis(20));
+        let transfer = scope.spawn(|| transfer(&ends, &stream(Opener::Receiver), &never));
+        assert!(steering.join().is_err());
+        let after = ends.sender.within(|| Ok(backups())).unwrap();
+        assert!(transfer.join().unwrap().unwrap().finished);
+        assert_eq!(after, 0);
+    });
+    assert_eq!(asked.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner), [0, 1]);
+}
+
 /// Nobody but the steering opens a second subflow here.
 #[test]
 fn a_client_without_path_manager_gets_its_subflows() {
     let Some(lab) = lab(false) else { return };
     by_program(&lab.client);
     // The server's own path manager lets none in until it is told.
-    lab.server.within(|| weftway_emu::netlink::PathManager::open()?.set_limits(8, 8)).unwrap();
+    lab.server.within(|| PathManager::open()?.set_limits(8, 8)).unwrap();
     let moved = moved(&lab, Opener::Sender);
     assert_eq!(moved.report.joins, 1, "{:?}", moved.report);
     check(&moved);

@@ -159,6 +159,7 @@ pub fn report(report: &Report) -> Value {
         "bins_us": BINS_US,
         "bins": lateness.bins(),
         "refused": report.refused,
+        "devices_lost": report.devices_lost,
         "realtime": report.realtime,
     })
 }

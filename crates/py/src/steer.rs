@@ -99,6 +99,12 @@ impl SteeredRun {
     }
 }
 
+impl Drop for SteeredRun {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
 struct Job {
     variant: Arc<Variant>,
     scheduler: Option<String>,
@@ -175,6 +181,7 @@ impl LiveSteering {
             move || {
                 while !stop.load(Ordering::Relaxed) {
                     steering.step(&mut |token, cx| askers.ask(token, cx))?;
+                    askers.retain(steering.connections());
                     *lock(&state) = Value::Array(steering.connections().iter().map(connection).collect());
                     steering.wait()?;
                 }
@@ -203,6 +210,8 @@ impl LiveSteering {
 impl Drop for LiveSteering {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
+        // The thread restores the priorities. It never waits for Python, and there is nobody to tell of a failure.
+        let _ = lock(&self.thread).take().map(JoinHandle::join);
     }
 }
 
@@ -233,6 +242,11 @@ impl Askers {
         let asker = self.by_token.entry(token).or_insert_with(|| Asker::new(&self.spec));
         asker.ask(cx)
     }
+
+    /// Forgets the connections that are gone.
+    fn retain(&mut self, connections: &[Connection]) {
+        self.by_token.retain(|token, _| connections.iter().any(|connection| connection.token == *token));
+    }
 }
 
 impl Asker {
@@ -260,6 +274,10 @@ impl Asker {
         let mut events: Vec<Event> = gone.collect();
         for path in cx.paths {
             match self.known.iter().find(|known| known.id == path.id) {
+                // Another path has the number of one that is gone.
+                Some(before) if path.sent.bytes < before.sent.bytes => {
+                    events.extend([Event::PathDown(path.id), Event::PathUp(path.id)]);
+                }
                 Some(before) => self.moved(before, path, &mut events),
                 None => events.push(Event::PathUp(path.id)),
             }

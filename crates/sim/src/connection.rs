@@ -314,6 +314,10 @@ impl Connection {
         if !self.ready || self.established.is_none() || self.finished.is_some() {
             return false;
         }
+        // What is left of a fragment counts within one push only.
+        if let Some((id, ..)) = self.pushed.take_if(|(_, at, _)| *at != now) {
+            self.touch(now, id);
+        }
         let room = if self.host.needs.queueing { !self.roomy.is_empty() } else { !self.open.is_empty() };
         if !room {
             self.hand = None;

@@ -249,7 +249,7 @@ def provenance(measured: Measured) -> str:
     lines = [
         ("Simulator", _native.CODE),
         ("Kernel", f"{platform.system()} {platform.release()}"),
-        ("Time", f"{measured.seconds:.0f} s; what was kept from before is not counted"),
+        ("Time", f"{measured.seconds:.0f} s; earlier calls for this folder included"),
         ("Short of runs", short_of_runs(measured)),
     ]
     listed = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in lines if text)

@@ -74,7 +74,11 @@ pub fn measure(
 
 fn settle(lab: &Lab, setup: &Setup) -> Result<(), EmuError> {
     lab.set("net/ipv4/tcp_ecn", if setup.ecn { "1" } else { "0" })?;
-    let buffer = |first: u64, max: Bytes| format!("{LEAST_BUFFER} {} {}", first.min(max.get()), max.get());
+    // The kernel keeps them in an `int`.
+    let buffer = |first: u64, max: Bytes| {
+        let max = max.get().min(i32::MAX as u64);
+        format!("{LEAST_BUFFER} {} {max}", first.min(max))
+    };
     if let Some(max) = setup.receive_max {
         lab.set("net/ipv4/tcp_rmem", &buffer(FIRST_RECEIVE_BUFFER, max))?;
     }

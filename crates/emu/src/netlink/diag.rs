@@ -51,6 +51,8 @@ pub struct SubflowInfo {
     pub local: SocketAddrV4,
     /// Address and port at the other end.
     pub remote: SocketAddrV4,
+    /// Index of the device that the socket is bound to; 0 for none.
+    pub interface: u32,
     /// The socket's inode.
     pub inode: u32,
     /// Bytes that wait for an acknowledgement, or to be sent.
@@ -151,10 +153,21 @@ impl Diagnosis {
         Ok(answers.iter().filter_map(SubflowInfo::parse).collect())
     }
 
-    /// One connection; `None` where it does not exist. The kernel finds it by its hash, where a list costs it a walk
-    /// through the hash table.
+    /// One connection that is bound to no device; `None` where it does not exist. The kernel finds it by its hash,
+    /// where a list costs it a walk through the hash table.
     pub fn subflow(&self, local: SocketAddrV4, remote: SocketAddrV4) -> Result<Option<SubflowInfo>, EmuError> {
-        match self.socket.get(BY_FAMILY, exact_request(local, remote)) {
+        self.subflow_bound(local, remote, 0)
+    }
+
+    /// As [`subflow`](Self::subflow), of a connection that is bound to the device with the index `interface`. The
+    /// kernel finds a bound socket under its device only, and one that is not bound under any.
+    pub fn subflow_bound(
+        &self,
+        local: SocketAddrV4,
+        remote: SocketAddrV4,
+        interface: u32,
+    ) -> Result<Option<SubflowInfo>, EmuError> {
+        match self.socket.get(BY_FAMILY, exact_request(local, remote, interface)) {
             Ok(answer) => Ok(SubflowInfo::parse(&answer)),
             Err(refusal) if refusal.is_absence() => Ok(None),
             Err(refusal) => Err(refusal.of(format_args!("looking up the connection from {local} to {remote}"))),
@@ -172,12 +185,13 @@ impl Diagnosis {
 
 impl SubflowInfo {
     fn parse(answer: &Buffer) -> Option<Self> {
-        let (Head { local, remote, inode, send_queue }, attributes) = split(answer)?;
+        let (Head { local, remote, interface, inode, send_queue }, attributes) = split(answer)?;
         let tcp = TcpInfo::parse(find(&attributes, attr::INFO)?.payload().as_ref());
         let controller = find(&attributes, attr::CONG).and_then(|name| name.get_payload_as_with_len().ok());
         let ulp = inside(&attributes, attr::ULP_INFO);
         let mptcp = ulp.and_then(|ulp| inside(&ulp, attr::ULP_INFO_MPTCP)).map(|subflow| MptcpSubflow::parse(&subflow));
-        Some(Self { local, remote, inode, send_queue, controller: controller.unwrap_or_default(), tcp, mptcp })
+        let controller = controller.unwrap_or_default();
+        Some(Self { local, remote, interface, inode, send_queue, controller, tcp, mptcp })
     }
 }
 
@@ -209,6 +223,7 @@ impl ConnectionInfo {
 struct Head {
     local: SocketAddrV4,
     remote: SocketAddrV4,
+    interface: u32,
     inode: u32,
     send_queue: Bytes,
 }
@@ -222,12 +237,13 @@ fn request(protocol: u8, attributes: &Attributes) -> Buffer {
 }
 
 /// One connection of TCP.
-fn exact_request(local: SocketAddrV4, remote: SocketAddrV4) -> Buffer {
+fn exact_request(local: SocketAddrV4, remote: SocketAddrV4, interface: u32) -> Buffer {
     let mut bytes = header(libc::IPPROTO_TCP as u8);
     bytes[8..10].copy_from_slice(&local.port().to_be_bytes());
     bytes[10..12].copy_from_slice(&remote.port().to_be_bytes());
     bytes[12..16].copy_from_slice(&local.ip().octets());
     bytes[28..32].copy_from_slice(&remote.ip().octets());
+    bytes[44..48].copy_from_slice(&interface.to_ne_bytes());
     bytes[48..56].fill(0xff); // Any cookie.
     bytes.to_vec().into()
 }
@@ -254,7 +270,8 @@ fn split(answer: &Buffer) -> Option<(Head, Attributes)> {
     };
     let number = |at| array(bytes, at).map(u32::from_ne_bytes);
     let send_queue = Bytes::new(number(60)?.into());
-    Some((Head { local: socket(4, 8)?, remote: socket(6, 24)?, inode: number(68)?, send_queue }, attributes))
+    let (local, remote) = (socket(4, 8)?, socket(6, 24)?);
+    Some((Head { local, remote, interface: number(40)?, inode: number(68)?, send_queue }, attributes))
 }
 
 fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {

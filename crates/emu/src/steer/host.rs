@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -52,8 +53,9 @@ pub struct Settings {
 ///
 /// Where the namespace has the userspace path manager, connections are steered one by one, by token, and those that
 /// this end opens get a subflow from every IPv4 address of the namespace to the peer's. With the in-kernel path
-/// manager, priorities belong to endpoints, which hold for the whole namespace: the oldest connection is asked about,
-/// and the others go along.
+/// manager, priorities belong to endpoints, which hold for the whole namespace: of the connections with several
+/// subflows, the one that was found first is asked about (of those found at once, the least token), and the others go
+/// along.
 pub struct Steering {
     settings: Settings,
     clock: Clock,
@@ -82,7 +84,8 @@ pub struct Connection {
     pub obstacle: Option<String>,
     /// Of each subflow: whether it is a backup of its own accord, and whether it is one now.
     backups: Vec<(bool, bool)>,
-    next_id: u8,
+    /// Of each subflow: the index of the device that it is bound to, or 0.
+    interfaces: Vec<u32>,
 }
 
 impl Steering {
@@ -137,10 +140,12 @@ impl Steering {
         }
         let mut connections = std::mem::take(&mut self.connections);
         let asked = if self.lever.is_shared() { 1 } else { connections.len() };
-        let steerable = connections.iter_mut().filter(|connection| connection.obstacle.is_none());
-        let result = steerable.take(asked).try_for_each(|connection| self.steer(connection, rule));
+        let mut steerable =
+            connections.iter_mut().filter(|one| one.obstacle.is_none() && one.paths.len() > 1).take(asked);
+        // If the rule panics, what it steered has to be here to be restored.
+        let result = catch_unwind(AssertUnwindSafe(|| steerable.try_for_each(|one| self.steer(one, rule))));
         self.connections = connections;
-        result
+        result.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
     /// What is steered.
@@ -160,20 +165,19 @@ impl Steering {
         Ok(self.report())
     }
 
-    /// Sets all priorities back. A connection that is gone needs nothing.
+    /// Sets all priorities back, as many as the kernel lets, and returns the first error. A connection that is gone needs
+    /// nothing.
     fn restore(&mut self) -> Result<(), EmuError> {
         if self.lever.is_shared() {
             return self.lever.restore();
         }
+        let mut result = Ok(());
         for connection in &self.connections {
-            for (&ends, &(own, _)) in connection.ends.iter().zip(&connection.backups) {
-                let now = self.diagnosis.subflow(ends.0, ends.1)?.and_then(|subflow| subflow.mptcp);
-                if now.is_some_and(|subflow| subflow.flags.backup_loc() != own) {
-                    self.lever.set(connection.token, ends, own)?;
-                }
+            for at in 0..connection.ends.len() {
+                result = result.and(restore(&self.diagnosis, &mut self.lever, connection, at));
             }
         }
-        Ok(())
+        result
     }
 
     /// An event may mean that a list is out of date, or that a connection can be joined.
@@ -259,7 +263,7 @@ impl Steering {
         let mut gone = Vec::new();
         for at in 0..connection.ends.len() {
             let (start, ends) = (self.clock.now(), connection.ends[at]);
-            let found = self.diagnosis.subflow(ends.0, ends.1)?;
+            let found = self.diagnosis.subflow_bound(ends.0, ends.1, connection.interfaces[at])?;
             self.report.looks.add(self.clock.now().since(start));
             match found {
                 Some(info) => connection.renew(at, &info),
@@ -308,7 +312,7 @@ impl Connection {
             chosen: None,
             obstacle: None,
             backups: Vec::new(),
-            next_id: 0,
+            interfaces: Vec::new(),
         }
     }
 
@@ -318,18 +322,22 @@ impl Connection {
         self.retain(|ends| subflows.iter().any(|subflow| (subflow.local, subflow.remote) == *ends));
         for info in subflows {
             let ends = (info.local, info.remote);
-            if self.ends.contains(&ends) || usize::from(self.next_id) >= PathId::MAX_PATHS {
-                continue;
-            }
+            let Some(id) = self.free_id().filter(|_| !self.ends.contains(&ends)) else { continue };
             let flags = info.mptcp.unwrap_or_default().flags;
             let own = lever.own(*info.local.ip()).unwrap_or(flags.backup_loc());
             self.ends.push(ends);
             self.backups.push((own, flags.backup_loc()));
-            self.paths.push(view::path(PathId::new(self.next_id), &info, own || flags.backup_rem()));
-            self.next_id += 1;
+            self.interfaces.push(info.interface);
+            self.paths.push(view::path(id, &info, own || flags.backup_rem()));
         }
         let locals: Vec<SocketAddrV4> = self.ends.iter().map(|ends| ends.0).collect();
         self.obstacle = lever.obstacle(&locals).filter(|_| locals.len() > 1);
+    }
+
+    /// The lowest number that no path has.
+    fn free_id(&self) -> Option<PathId> {
+        let mut ids = (0..PathId::MAX_PATHS as u8).map(PathId::new);
+        ids.find(|id| self.paths.iter().all(|path| path.id != *id))
     }
 
     fn renew(&mut self, at: usize, info: &SubflowInfo) {
@@ -345,6 +353,7 @@ impl Connection {
             self.ends.remove(at);
             self.paths.remove(at);
             self.backups.remove(at);
+            self.interfaces.remove(at);
         }
         self.chosen = self.chosen.filter(|chosen| self.paths.iter().any(|path| path.id == *chosen));
     }
@@ -365,6 +374,16 @@ impl Report {
         self.errors += 1;
         self.last_error = Some(error.to_string());
     }
+}
+
+/// Sets the priority of a subflow back, if it is there and another now.
+fn restore(diagnosis: &Diagnosis, lever: &mut Lever, of: &Connection, at: usize) -> Result<(), EmuError> {
+    let (ends, own) = (of.ends[at], of.backups[at].0);
+    let now = diagnosis.subflow_bound(ends.0, ends.1, of.interfaces[at])?.and_then(|subflow| subflow.mptcp);
+    if now.is_some_and(|subflow| subflow.flags.backup_loc() != own) {
+        lever.set(of.token, ends, own)?;
+    }
+    Ok(())
 }
 
 /// The first subflow first, then by the number of the address that tells them apart.

@@ -105,15 +105,20 @@ impl Lever {
         Ok(())
     }
 
-    /// Sets all endpoints back to what they were; those that are gone need it no more.
+    /// Sets all endpoints back to what they were, as many as the kernel lets, and returns the first error; those that are
+    /// gone need it no more.
     pub fn restore(&self) -> Result<(), EmuError> {
         let Self::Endpoints(manager, known) = self else { return Ok(()) };
         let present = manager.endpoints()?;
-        let mut changed = known.iter().map(|known| &known.was).filter(|was| {
+        let changed = known.iter().map(|known| &known.was).filter(|was| {
             let same = |is: &&Endpoint| is.id == was.id && is.address == was.address;
             present.iter().find(same).is_some_and(|is| is.flags.backup != was.flags.backup)
         });
-        changed.try_for_each(|was| manager.set_backup(was, was.flags.backup))
+        let mut result = Ok(());
+        for was in changed {
+            result = result.and(manager.set_backup(was, was.flags.backup));
+        }
+        result
     }
 }
 

@@ -3,6 +3,7 @@
 mod order;
 mod row;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -21,6 +22,8 @@ use crate::scenario::VariantView;
 /// What two cores carry together without being late, in Mbit/s; a link of more runs alone. One of 930 Mbit/s keeps
 /// both busy.
 const BUDGET_MBPS: f64 = 600.0;
+
+const BROKEN: &str = "the run broke off; this is a defect of Weftway, not of the scenario";
 
 /// How often a run that was late is repeated before it is handed over as it is.
 const REPEATS: u32 = 2;
@@ -105,6 +108,8 @@ impl KernelBatch {
 
     /// Stops everything, also what is running.
     fn cancel(&self) {
+        // Under the lock: whoever is about to wait has seen it, or will be woken.
+        let _state = self.shop.lock();
         self.shop.stop.store(true, Ordering::Relaxed);
         self.shop.freed.notify_all();
     }
@@ -115,7 +120,11 @@ impl KernelBatch {
         let receiver = self.finished.lock().unwrap_or_else(PoisonError::into_inner);
         match receiver.recv_timeout(patience) {
             Ok(first) => std::iter::once(first).chain(receiver.try_iter()).collect(),
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => Vec::new(),
+            Err(RecvTimeoutError::Timeout) => Vec::new(),
+            Err(RecvTimeoutError::Disconnected) => {
+                self.remaining.store(0, Ordering::Relaxed);
+                Vec::new()
+            }
         }
     }
 }
@@ -129,9 +138,10 @@ impl Drop for KernelBatch {
 impl Shop {
     fn work(&self, sender: &Sender<Told>) {
         while let Some((index, load)) = self.take() {
-            let told = self.jobs[index].run(&self.stop);
+            // A broken invariant costs its run, not the batch; the hook has told where it was.
+            let told = catch_unwind(AssertUnwindSafe(|| self.jobs[index].run(&self.stop)));
             self.give_back(load);
-            let (kind, text, timeline) = told;
+            let (kind, text, timeline) = told.unwrap_or_else(|_| ("failed", BROKEN.to_owned(), None));
             if sender.send((index, kind, text, timeline)).is_err() {
                 return;
             }

@@ -1,0 +1,71 @@
+"""`weft steer`: what it refuses, and how it reads what is given; nothing here needs rights."""
+
+import pytest
+
+from conftest import Weft
+from weftway import steer
+from weftway._native import ScenarioError
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"), [("100ms", 100.0), ("0.05 s", 50.0), (" 5ms ", 5.0), ("60s", 60_000.0)]
+)
+def test_an_interval_has_a_unit(text: str, milliseconds: float) -> None:
+    assert steer.interval(text) == pytest.approx(milliseconds)
+    assert steer.Manner(steer.interval(text)).interval_ms == pytest.approx(milliseconds)
+
+
+@pytest.mark.parametrize("text", ["", "100", "ms", "-5ms", "1e3ms", "5 min", "nan ms"])
+def test_what_is_no_interval_is_refused(text: str) -> None:
+    with pytest.raises(ScenarioError, match="--interval"):
+        steer.interval(text)
+
+
+@pytest.mark.parametrize("text", ["4ms", "0s", "61s"])
+def test_an_interval_out_of_range_is_refused(text: str) -> None:
+    with pytest.raises(ScenarioError, match="from 5 ms to 60 s"):
+        steer.Manner(steer.interval(text))
+
+
+# 0xb2c1 = 11 * 4096 + 2 * 256 + 12 * 16 + 1 = 45761.
+@pytest.mark.parametrize(("text", "number"), [("0xb2c1", 45_761), ("b2c1", 45_761), ("0xffffffff", 2**32 - 1)])
+def test_a_token_is_read_as_ss_prints_it(text: str, number: int) -> None:
+    assert steer.token(text) == number
+
+
+@pytest.mark.parametrize("text", ["", "0x", "wifi", "0x100000000", "100000000000"])
+def test_what_is_no_token_is_refused(text: str) -> None:
+    with pytest.raises(ScenarioError, match="--token"):
+        steer.token(text)
+
+
+def test_no_token_is_every_connection() -> None:
+    assert steer.token(None) is None
+
+
+BAD = {
+    "nothing to steer": ([], "takes a scenario, or --live"),
+    "both": (["wifi-lte", "--live"], "takes a scenario, or --live"),
+    "a token of no connection": (["wifi-lte", "--token", "0x1"], "takes a scenario, or --live"),
+    "an unknown mode": (["wifi-lte", "--mode", "both"], "--mode both: there is exclusive, preferred"),
+    "an interval without a unit": (["wifi-lte", "--interval", "100"], "--interval 100: expected a time"),
+    "an unknown scenario": (["wifi-lt"], "did you mean `wifi-lte`?"),
+    "live and a controller": (["--live", "--cc", "cubic"], "it takes no --cc"),
+    "live and seeds": (["--live", "--seeds", "0..3"], "it takes no --seeds"),
+    "live and a setting": (["--live", "--set", "path.lte.loss=2%"], "it takes no --set"),
+    "live and jobs": (["--live", "--jobs", "2"], "it takes no --jobs"),
+    "live and several": (["--live", "--cc", "cubic", "--jobs", "2"], "it takes no --cc, --jobs"),
+}
+
+
+@pytest.mark.parametrize(("words", "hint"), BAD.values(), ids=BAD)
+def test_bad_input_is_one_message_and_status_2(weft: Weft, words: list[str], hint: str) -> None:
+    done = weft("steer", *words, "--json")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert hint in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_help_says_what_a_scenario_may_be(weft: Weft) -> None:
+    told = " ".join(weft("steer", "--help").stdout.split())
+    assert "A scenario file, or the name of one of ours; none with --live." in told
