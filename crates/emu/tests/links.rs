@@ -5,7 +5,9 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant as Wall};
 
-use weftway_emu::{EmuError, Lab, LabPath, LabPlan, Record, Traffic, Way, client_address, record, server_address};
+use weftway_emu::{
+    EmuError, Lab, LabPath, LabPlan, Lateness, Record, Traffic, Way, client_address, record, server_address,
+};
 use weftway_link::{Distribution, Jitter, Limit, LinkConfig, Loss, Rate, Trace};
 use weftway_path::{BitRate, Span};
 
@@ -46,11 +48,24 @@ fn sockets(lab: &weftway_emu::RunningLab) -> (UdpSocket, UdpSocket) {
 }
 
 /// 200 packets of 1000 B, 28 B of headers each, sent at once over 10 Mbit/s and 20 ms. The last leaves after
-/// 200 · 1028 B · 8 / 10 Mbit/s = 164.5 ms.
+/// 200 · 1028 B · 8 / 10 Mbit/s = 164.5 ms. What the link decides holds on any machine; that it comes in time, in one of
+/// three tries on a busy one.
 #[test]
 fn a_burst_takes_the_time_of_its_bits_and_the_delay() {
-    let ideal = way(1000, 0, Loss::None, 2);
-    let Some(lab) = lab(way(10, 20, Loss::None, 1), ideal) else { return };
+    let in_time = (0..3).any(|_| {
+        let Some((took, lateness)) = timed_burst() else { return true };
+        let fits = lateness.is_fit() && (0.1845..0.195).contains(&took.as_secs_f64());
+        if !fits {
+            eprintln!("again: {took:?}, {lateness:?}");
+        }
+        fits
+    });
+    assert!(in_time);
+}
+
+/// Sends the burst: how long it took, and how late packets were. `None` without the rights.
+fn timed_burst() -> Option<(Duration, Lateness)> {
+    let lab = lab(way(10, 20, Loss::None, 1), way(1000, 0, Loss::None, 2))?;
     let subjects = lab.subjects().to_vec();
     let (recorder, recording) = record(Record { subjects, ..Record::default() }).unwrap();
     let lab = lab.start(Some(recorder)).unwrap();
@@ -62,14 +77,13 @@ fn a_burst_takes_the_time_of_its_bits_and_the_delay() {
     let took = begin.elapsed();
     let (_, report) = lab.emulator.finish().unwrap();
     let traffic = recording.finish().unwrap();
-    assert!(report.lateness.is_fit(), "{:?}", report.lateness);
-    assert!((0.1845..0.195).contains(&took.as_secs_f64()), "{took:?}");
     assert_eq!((traffic[0].packets, traffic[0].delivered), (200, 200));
-    let rate = traffic[0].busy_rate.unwrap().as_bps() as f64;
-    assert!((rate / 10e6 - 1.0).abs() < 0.001, "{rate}");
     // The first packet waits for nobody: 0.8224 ms for its bits, and 20 ms.
     let least = traffic[0].least_delay.unwrap();
     assert!(least.abs_diff(Span::from_micros(20_822)) < Span::from_micros(5), "{least:?}");
+    let rate = traffic[0].busy_rate.unwrap().as_bps() as f64;
+    assert!((rate / 10e6 - 1.0).abs() < 0.001, "{rate}");
+    Some((took, report.lateness))
 }
 
 /// The packets carry numbers, and the draws are worked out here: PCG-XSH-RR, a number a packet, lost if it is below
