@@ -189,13 +189,13 @@ fn what_is_dropped_is_killed_and_a_panic_drops() {
 #[test]
 fn helper() {
     let (Ok(role), Ok(script)) = (std::env::var(ROLE), std::env::var(SCRIPT)) else { return };
-    if role == "survive SIGINT" {
-        extern "C" fn nothing(_: libc::c_int) {}
-        let action = SigAction::new(SigHandler::Handler(nothing), SaFlags::SA_RESTART, SigSet::empty());
-        // SAFETY: the handler does nothing.
-        #[allow(unsafe_code)]
-        unsafe { sigaction(Signal::SIGINT, &action) }.unwrap();
-    }
+    extern "C" fn nothing(_: libc::c_int) {}
+    // Whoever runs the tests in the background may have had it ignored, which is inherited.
+    let handler = if role == "survive SIGINT" { SigHandler::Handler(nothing) } else { SigHandler::SigDfl };
+    let action = SigAction::new(handler, SaFlags::SA_RESTART, SigSet::empty());
+    // SAFETY: the handler does nothing.
+    #[allow(unsafe_code)]
+    unsafe { sigaction(Signal::SIGINT, &action) }.unwrap();
     let mut running = start(&script).expect("the caller has made a namespace");
     process::exit(running.wait(Duration::MAX).expect("it waits for as long as it takes").code());
 }
