@@ -18,19 +18,8 @@ use weftway_sim::scenario::Variant;
 
 use crate::emulate::lab;
 use crate::errors::Error;
+use crate::kernel::{REPEATS, order, row};
 use crate::scenario::VariantView;
-
-// What a scenario asks of the kernel, and a row of it, are private to the module that measures it unsteered.
-#[path = "kernel/order.rs"]
-#[expect(clippy::duplicate_mod, reason = "see above")]
-mod order;
-#[path = "kernel/row.rs"]
-#[expect(clippy::duplicate_mod, reason = "see above")]
-#[expect(dead_code, reason = "a steered run is not watched")]
-mod row;
-
-/// How often a run that was late is repeated before it is handed over as it is.
-const REPEATS: u32 = 2;
 
 /// Why the scheduler that `spec` names cannot steer the kernel, if it cannot.
 #[pyfunction]

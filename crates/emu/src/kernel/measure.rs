@@ -6,7 +6,7 @@ use weftway_path::Bytes;
 
 use crate::kernel::{Ends, Opener, Outcome, Transfer, transfer};
 use crate::record::{Record, Traffic, record};
-use crate::{EmuError, Lab, LabPlan, Report, client_address, server_address};
+use crate::{EmuError, Lab, LabPlan, Namespace, Report, client_address, server_address};
 
 /// What the kernel starts a socket's buffers with, and their least size (`tcp_rmem`, `tcp_wmem`).
 const LEAST_BUFFER: u64 = 4096;
@@ -61,18 +61,24 @@ pub fn measure(
     let running = lab.start(recorder)?;
     let order = Transfer { paths: (0..plan.paths.len()).map(client_address).collect(), ..order.clone() };
     let (client, server) = (&running.client, &running.server);
-    let (ours, theirs) = (client_address(0), server_address(0));
-    let ends = match order.opener {
-        Opener::Sender => Ends { sender: client, receiver: server, sender_address: ours, receiver_address: theirs },
-        Opener::Receiver => Ends { sender: server, receiver: client, sender_address: theirs, receiver_address: ours },
-    };
+    let ends = ends(client, server, order.opener);
     let outcome = transfer(&ends, &order, stop);
     let (_, report) = running.emulator.finish()?;
     let traffic = recording.map_or_else(|| Ok(Vec::new()), |recording| recording.finish())?;
     Ok(Measured { outcome: outcome?, report, traffic })
 }
 
-fn settle(lab: &Lab, setup: &Setup) -> Result<(), EmuError> {
+/// The ends of a transfer in a lab, where the client opens the connection.
+pub(crate) fn ends<'a>(client: &'a Namespace, server: &'a Namespace, opener: Opener) -> Ends<'a> {
+    let (ours, theirs) = (client_address(0), server_address(0));
+    match opener {
+        Opener::Sender => Ends { sender: client, receiver: server, sender_address: ours, receiver_address: theirs },
+        Opener::Receiver => Ends { sender: server, receiver: client, sender_address: theirs, receiver_address: ours },
+    }
+}
+
+/// Sets buffers and ECN of both ends.
+pub(crate) fn settle(lab: &Lab, setup: &Setup) -> Result<(), EmuError> {
     lab.set("net/ipv4/tcp_ecn", if setup.ecn { "1" } else { "0" })?;
     // The kernel keeps them in an `int`.
     let buffer = |first: u64, max: Bytes| {

@@ -14,6 +14,7 @@ mod workload;
 
 pub use counters::Counters;
 pub use measure::{Measured, Setup, measure};
+pub(crate) use measure::{ends, settle};
 pub use order::{Ends, Opener, Outcome, Transfer, Work};
 pub use sample::{Connection, Sample, Subflow};
 pub use socket::{available_controllers, mptcp_enabled};

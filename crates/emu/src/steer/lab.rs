@@ -5,17 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::thread;
 
-use weftway_path::Bytes;
-
 use super::host::{Rule, Settings, Steering};
 use super::report::Report;
-use crate::kernel::{Ends, Measured, Opener, Outcome, Setup, Transfer, transfer};
-use crate::{EmuError, Lab, LabPlan, Namespace, client_address, server_address};
-
-/// What the kernel starts a socket's buffers with, and their least size (`tcp_rmem`, `tcp_wmem`).
-const LEAST_BUFFER: u64 = 4096;
-const FIRST_RECEIVE_BUFFER: u64 = 131_072;
-const FIRST_SEND_BUFFER: u64 = 16_384;
+use crate::kernel::{Ends, Measured, Opener, Outcome, Setup, Transfer, ends, settle, transfer};
+use crate::{EmuError, Lab, LabPlan, client_address};
 
 /// Carries out `order` in a lab of its own while `rule` steers at the sender, as `settings` say.
 ///
@@ -72,28 +65,7 @@ fn steered(
     })
 }
 
-fn ends<'a>(client: &'a Namespace, server: &'a Namespace, opener: Opener) -> Ends<'a> {
-    let (ours, theirs) = (client_address(0), server_address(0));
-    match opener {
-        Opener::Sender => Ends { sender: client, receiver: server, sender_address: ours, receiver_address: theirs },
-        Opener::Receiver => Ends { sender: server, receiver: client, sender_address: theirs, receiver_address: ours },
-    }
-}
-
 /// Gives the calling thread's namespace the userspace path manager, for connections to come.
 fn by_program() -> Result<(), EmuError> {
     fs::write("/proc/sys/net/mptcp/pm_type", "1").map_err(EmuError::system("choosing the userspace path manager"))
-}
-
-/// Buffers and ECN as [`kernel::measure`](crate::kernel::measure) sets them.
-fn settle(lab: &Lab, setup: &Setup) -> Result<(), EmuError> {
-    lab.set("net/ipv4/tcp_ecn", if setup.ecn { "1" } else { "0" })?;
-    let buffer = |first: u64, max: Bytes| format!("{LEAST_BUFFER} {} {}", first.min(max.get()), max.get());
-    if let Some(max) = setup.receive_max {
-        lab.set("net/ipv4/tcp_rmem", &buffer(FIRST_RECEIVE_BUFFER, max))?;
-    }
-    if let Some(max) = setup.send_max {
-        lab.set("net/ipv4/tcp_wmem", &buffer(FIRST_SEND_BUFFER, max))?;
-    }
-    Ok(())
 }

@@ -1,7 +1,7 @@
 //! Runs of the running Linux kernel, for Python: like a `Batch`, in as many labs at once as the machine bears.
 
-mod order;
-mod row;
+pub mod order;
+pub mod row;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -26,7 +26,7 @@ const BUDGET_MBPS: f64 = 600.0;
 const BROKEN: &str = "the run broke off; this is a defect of Weftway, not of the scenario";
 
 /// How often a run that was late is repeated before it is handed over as it is.
-const REPEATS: u32 = 2;
+pub const REPEATS: u32 = 2;
 
 /// A variant, the controller's name, the seed.
 type Order<'py> = (Bound<'py, VariantView>, String, u64);
