@@ -1,6 +1,7 @@
 //! `weftway._native`: what Python sees of the simulator. Private; the package `weftway` is the
 //! public face.
 
+mod arena;
 mod batch;
 #[cfg(target_os = "linux")]
 mod emulate;
@@ -22,6 +23,8 @@ use pyo3::prelude::*;
 /// The Rust half of the package `weftway`.
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use super::arena::Arena;
     #[pymodule_export]
     use super::batch::Batch;
     #[cfg(target_os = "linux")]

@@ -47,12 +47,13 @@ schedulers! {
     peekaboo
     m_peekaboo
     ucb1_redundancy
+    random
 }
 
 mod choose;
 mod copies;
 mod interval;
-mod learned;
+pub mod learned;
 mod per_path;
 mod registry;
 pub mod testing;

@@ -10,6 +10,7 @@ mod capture;
 pub mod config;
 mod connection;
 mod cross;
+mod episode;
 mod flight;
 mod lifecycle;
 pub mod log;
@@ -34,8 +35,9 @@ mod wire;
 mod workload;
 
 pub use connection::{Connection, Host};
+pub use episode::Episode;
 pub use receiver::Reassembly;
-pub use sim::{Pause, Sim, Verdict, path_seeds, shared_seed};
+pub use sim::{Pause, Sim, Verdict, mix, path_seeds, shared_seed};
 pub use tally::{PathTally, Tally};
 pub use tap::{Listener, Note};
 pub use workload::writes;

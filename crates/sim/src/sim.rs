@@ -67,7 +67,7 @@ pub(crate) fn controller_setup(transport: &Transport, seed: u64, id: PathId) -> 
 }
 
 /// A stream of its own for every component: SplitMix64 over the seed and the component's number.
-pub(crate) fn mix(seed: u64, component: u64) -> u64 {
+pub fn mix(seed: u64, component: u64) -> u64 {
     let mut z = seed.wrapping_add(component.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

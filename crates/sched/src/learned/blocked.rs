@@ -175,13 +175,38 @@ impl<P: Policy> Blocked<P> {
         Decision::Send(fast.id)
     }
 
+    /// What was decided about the packet at `at`, if that still holds.
+    fn kept(&self, fast: &Path, slow: &Path, at: Offset) -> Option<Action> {
+        let slot = self.slot.filter(|slot| slot.choice.fast == fast.id && !slot.stale)?;
+        let choice = slot.choice;
+        let holds = choice.action == Action::Fast || choice.slow == slow.id && slot.answered == Some(at);
+        holds.then_some(choice.action)
+    }
+
+    /// What the policy will be asked by the next `select` at `cx`, if it will be asked.
+    pub(crate) fn asks<'a>(&'a mut self, cx: &Context<'a>) -> Option<(&'a P, Question<'a>)> {
+        let packet = cx.packet.filter(|packet| !packet.again && packet.carried.is_empty())?;
+        if roles::unprobed(cx).is_some() {
+            return None;
+        }
+        let fast = roles::fast(cx)?;
+        let slow = roles::slow(cx, fast)?;
+        let is_asked = match fast.is_open() {
+            true => self.rules.asks_when_free,
+            false => fast.hold != Hold::Pacing || self.rules.asks_when_paced,
+        };
+        if !is_asked {
+            return None;
+        }
+        self.turn_to(packet.offset);
+        let question = Question { cx: *cx, fast, slow, meters: &self.meters };
+        self.kept(fast, slow, packet.offset).is_none().then_some((&self.policy, question))
+    }
+
     /// What is decided about the packet at `at`: as before, or anew.
     fn action(&mut self, cx: &Context<'_>, fast: &Path, slow: &Path, at: Offset) -> Action {
-        if let Some(slot) = self.slot.filter(|slot| slot.choice.fast == fast.id && !slot.stale) {
-            let choice = slot.choice;
-            if choice.action == Action::Fast || choice.slow == slow.id && slot.answered == Some(at) {
-                return choice.action;
-            }
+        if let Some(action) = self.kept(fast, slow, at) {
+            return action;
         }
         let question = Question { cx: *cx, fast, slow, meters: &self.meters };
         let choice = Choice::new(cx.now, fast, slow, self.policy.decide(&question));

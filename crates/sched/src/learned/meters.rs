@@ -88,6 +88,12 @@ impl Meter {
         norm::ratio(bytes_per_second(self.rate), self.peak.get()).min(1.0)
     }
 
+    /// The largest rate that the path has shown, in bytes per second; at first 1 Mbit/s.
+    #[inline]
+    pub(crate) fn peak_rate(&self) -> f64 {
+        self.peak.get()
+    }
+
     /// `bytes` a `rtt` against the path's peak rate.
     #[inline]
     pub(crate) fn per_round_trip(&self, bytes: Bytes, rtt: Span) -> f64 {

@@ -12,19 +12,30 @@
 //!   round-trip time;
 //! - `ridge`: linear arms; `draw`: the generator of coins.
 //!
-//! A trained network is a policy with frozen weights: it reads the same `Question`, and its
-//! scales are those of `norm`.
+//! What is trained beforehand is split otherwise:
+//!
+//! - `task`, `tasks`: what is decided, when, what is seen, what it earns; a scheduler that lacks
+//!   its decisions;
+//! - `epochs`: one decision per interval; `quality`: what is measured of each path in one;
+//! - `nn`, `policy_file`: the networks, and how they come;
+//! - `deployed`: a task, a network and a guard are a scheduler.
 
 pub(crate) mod blocked;
 pub(crate) mod context;
 pub(crate) mod draw;
+pub(crate) mod epochs;
 pub(crate) mod meters;
 pub(crate) mod norm;
+pub(crate) mod quality;
 pub(crate) mod records;
 pub(crate) mod reward;
 pub(crate) mod ridge;
 pub(crate) mod roles;
+pub(crate) mod slots;
+pub mod task;
+mod tasks;
 
 pub(crate) use blocked::{Action, Blocked, Policy, Question, Rules};
 pub(crate) use draw::Coins;
+pub use task::{Actions, Earned, Input, Ledger, Shape, Task, TaskEntry, build_task, tasks};
 pub(crate) use records::{Fate, Outcome};

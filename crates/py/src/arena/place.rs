@@ -1,0 +1,157 @@
+//! One place of an arena: an episode, and the next when it ends.
+
+use std::sync::Arc;
+
+use weftway_path::spec::SpecError;
+use weftway_sim::scenario::Variant;
+use weftway_sim::{Episode, Verdict, mix};
+
+/// Why there is no episode.
+pub enum Trouble {
+    /// A task, scheduler or controller that makes no sense.
+    Spec(SpecError),
+    /// Nothing is ever to be decided.
+    Silent,
+}
+
+/// What episodes are drawn from.
+#[derive(Clone)]
+pub struct Pool {
+    pub task: String,
+    pub variants: Vec<Arc<Variant>>,
+    pub controllers: Vec<String>,
+    pub seed: u64,
+}
+
+/// One place, with its present episode.
+pub struct Place {
+    pub number: u64,
+    episodes: u64,
+    pub draw: Draw,
+    pub episode: Episode,
+    /// The number of the present episode's first decision.
+    pub base: u64,
+    steps: u64,
+    gained: f64,
+    /// What is seen now, and what was seen at the end of the episode before.
+    pub seen: Vec<f32>,
+    pub last: Vec<f32>,
+    pub outcome: Outcome,
+    pub closed: Vec<(i64, f32)>,
+    pub finished: Vec<String>,
+}
+
+/// Which episode a place has.
+#[derive(Clone, Copy)]
+pub struct Draw {
+    pub variant: usize,
+    pub cc: usize,
+    pub seed: u64,
+}
+
+/// What the last step brought.
+#[derive(Clone, Copy, Default)]
+pub struct Outcome {
+    pub reward: f32,
+    pub terminated: u8,
+    pub truncated: u8,
+}
+
+impl Pool {
+    /// The episode with this number of this place.
+    fn draw(&self, place: u64, episode: u64) -> Draw {
+        let own = mix(mix(self.seed, place), episode);
+        let of = |count: usize, component| (mix(own, component) % count as u64) as usize;
+        Draw { variant: of(self.variants.len(), 1), cc: of(self.controllers.len(), 2), seed: mix(own, 3) >> 1 }
+    }
+
+    fn episode(&self, draw: &Draw) -> Result<Episode, Trouble> {
+        let config = &self.variants[draw.variant].config;
+        Episode::new(config, &self.controllers[draw.cc], draw.seed, &self.task).map_err(Trouble::Spec)
+    }
+}
+
+impl Place {
+    /// The first episode of place `number`, at its first question.
+    pub fn new(pool: &Pool, number: u64, inputs: usize) -> Result<Self, Trouble> {
+        let draw = pool.draw(number, 0);
+        let mut place = Self {
+            number,
+            episodes: 0,
+            draw,
+            episode: pool.episode(&draw)?,
+            base: 0,
+            steps: 0,
+            gained: 0.0,
+            seen: vec![0.0; inputs],
+            last: vec![0.0; inputs],
+            outcome: Outcome::default(),
+            closed: Vec::new(),
+            finished: Vec::new(),
+        };
+        place.begin(pool)?;
+        Ok(place)
+    }
+
+    /// Goes to the first question; an episode without one is followed by the next.
+    fn begin(&mut self, pool: &Pool) -> Result<(), Trouble> {
+        for _ in 0..MOST_SILENT {
+            if self.episode.advance(&mut self.seen).is_none() {
+                return Ok(());
+            }
+            self.next(pool)?;
+        }
+        Err(Trouble::Silent)
+    }
+
+    fn next(&mut self, pool: &Pool) -> Result<(), Trouble> {
+        self.episodes += 1;
+        self.base += self.episode.ledger().decisions();
+        self.draw = pool.draw(self.number, self.episodes);
+        self.episode = pool.episode(&self.draw)?;
+        (self.steps, self.gained) = (0, 0.0);
+        Ok(())
+    }
+
+    /// Answers, and goes on to the next question: of the next episode, if this one ended.
+    pub fn step(&mut self, pool: &Pool, action: &[f32]) -> Result<(), Trouble> {
+        self.episode.answer(action);
+        let verdict = self.episode.advance(&mut self.seen);
+        self.steps += 1;
+        let mut reward = 0.0;
+        for earned in self.episode.ledger().earned().drain(..) {
+            reward += earned.reward;
+            self.closed.push(((self.base + earned.decision) as i64, earned.reward));
+        }
+        self.gained += f64::from(reward);
+        self.outcome = Outcome { reward, ..Outcome::default() };
+        if let Some(verdict) = verdict {
+            let ended = verdict == Verdict::Finished;
+            (self.outcome.terminated, self.outcome.truncated) = (u8::from(ended), u8::from(!ended));
+            self.last.copy_from_slice(&self.seen);
+            self.report(pool);
+            self.next(pool)?;
+            self.begin(pool)?;
+        }
+        Ok(())
+    }
+
+    /// Keeps the row of the episode that ended.
+    fn report(&mut self, pool: &Pool) {
+        let packets = self.episode.packets();
+        let Some(row) = self.episode.clone().row(&pool.variants[self.draw.variant].config) else { return };
+        let mut told = serde_json::Map::new();
+        told.insert("env".into(), self.number.into());
+        told.insert("variant".into(), self.draw.variant.into());
+        told.insert("cc".into(), pool.controllers[self.draw.cc].clone().into());
+        told.insert("seed".into(), self.draw.seed.into());
+        told.insert("steps".into(), self.steps.into());
+        told.insert("packets".into(), packets.into());
+        told.insert("return".into(), self.gained.into());
+        told.extend(row);
+        self.finished.push(serde_json::Value::Object(told).to_string());
+    }
+}
+
+/// So many episodes in a row without a question: the scenarios do not suit the task.
+pub const MOST_SILENT: usize = 64;

@@ -1,0 +1,72 @@
+//! Paths in the slots of a network of fixed size, and a choice among them carried out.
+
+use weftway_path::spec::Param;
+use weftway_path::{Context, Decision, PathId};
+
+use super::task::Input;
+use crate::choose;
+use crate::min_rtt;
+use crate::Mode;
+
+/// For how many paths the network is made.
+pub(crate) const SLOTS: Param = Param {
+    name: "slots",
+    default: "4",
+    values: "paths, 1 to 64",
+    doc: "for how many paths the network is made; of more, those of best quality count",
+};
+/// How long a choice holds.
+pub(crate) const INTERVAL: Param =
+    Param { name: "interval_ms", default: "100", values: "milliseconds, 1 to 60000", doc: "from one question to the next" };
+
+/// What is seen of so many slots, slot by slot.
+pub(crate) fn inputs(slots: usize, features: &[&str]) -> Vec<Input> {
+    let of = |slot: usize| features.iter().map(move |name| Input::normalised(format!("{name}.{slot}")));
+    (0..slots).flat_map(of).collect()
+}
+
+/// Puts `paths` into the slots `at`: each into that of its number; where one has none, all in the
+/// order of their numbers.
+pub(crate) fn assign(at: &mut [Option<PathId>], paths: &[PathId]) {
+    at.fill(None);
+    if paths.iter().all(|path| path.index() < at.len()) {
+        paths.iter().for_each(|path| at[path.index()] = Some(*path));
+        return;
+    }
+    let mut sorted = paths.to_vec();
+    sorted.sort();
+    at.iter_mut().zip(sorted).for_each(|(slot, path)| *slot = Some(path));
+}
+
+/// Sends new data on `chosen`, or while that is full on others if `mode` lets them. Data sent
+/// before, and everything while the choice is gone, go where min-RTT sends them.
+pub(crate) fn send_chosen(cx: &Context<'_>, chosen: Option<PathId>, mode: Mode) -> Decision {
+    let Some(packet) = cx.packet else { return Decision::Wait };
+    let chosen = chosen.and_then(|path| choose::standing(cx).find(|other| other.id == path));
+    match chosen {
+        Some(path) if !packet.again && packet.carried.is_empty() => match mode {
+            _ if path.is_open() => Decision::Send(path.id),
+            Mode::Exclusive => Decision::Wait,
+            Mode::Preferred => choose::send_or_wait(cx, min_rtt::pick(cx)),
+        },
+        _ => choose::send_or_wait(cx, min_rtt::pick(cx)),
+    }
+}
+
+
+
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_keep_the_slot_of_their_number_while_there_is_one() {
+        let ids = |numbers: &[u8]| numbers.iter().map(|n| PathId::new(*n)).collect::<Vec<_>>();
+        let mut at = vec![None; 3];
+        assign(&mut at, &ids(&[2, 0]));
+        assert_eq!(at, [Some(PathId::new(0)), None, Some(PathId::new(2))]);
+        assign(&mut at, &ids(&[7, 2]));
+        assert_eq!(at, [Some(PathId::new(2)), Some(PathId::new(7)), None]);
+    }
+}

@@ -1,0 +1,199 @@
+//! What a learned scheduler decides, apart from who decides it.
+//!
+//! A [`Task`] is a scheduler that lacks its decisions: it says when one is due, what is seen then,
+//! which actions there are, and afterwards what they earned. The training environments stop at its
+//! questions and let an agent answer; [`super::Deployed`] lets an exported network answer. Both
+//! run this very code, so that what is seen in training is what is seen at work.
+
+use weftway_path::spec::{Param, Params, Spec, SpecError, nearest};
+use weftway_path::{Context, Span};
+
+use crate::{Needs, Scheduler};
+
+/// A scheduler that lacks its decisions.
+pub trait Task: Scheduler {
+    /// What is seen, and which actions there are.
+    fn shape(&self) -> &Shape;
+
+    /// Whether a decision is due at `cx`; if so, `seen` is what there is to see, as long as
+    /// [`Shape::inputs`]. Asked again with no answer and no event between, the same.
+    fn question(&mut self, cx: &Context<'_>, seen: &mut [f32]) -> bool;
+
+    /// Answers the question that is due: one number per action of [`Actions`].
+    fn answer(&mut self, cx: &Context<'_>, action: &[f32]);
+
+    /// Which choices of a discrete action are open for the question that is due; all, if nothing
+    /// is said.
+    fn mask(&self, cx: &Context<'_>, open: &mut [bool]) {
+        let _ = cx;
+        open.fill(true);
+    }
+
+    /// The connection is at its end: settles what has been earned by then, and writes what there
+    /// is to see.
+    fn finish(&mut self, cx: &Context<'_>, seen: &mut [f32]);
+
+    /// What earlier decisions earned.
+    fn ledger(&mut self) -> &mut Ledger;
+}
+
+dyn_clone::clone_trait_object!(Task);
+
+/// What a task shows, and what it takes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Shape {
+    /// What is seen, in this order.
+    pub inputs: Vec<Input>,
+    /// What is answered.
+    pub actions: Actions,
+    /// The time between two questions, where it is fixed.
+    pub interval: Option<Span>,
+}
+
+/// One number of what is seen.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Input {
+    /// Its name, with the path's role or number: `srtt.fast`, `cwnd.2`.
+    pub name: String,
+    /// Its smallest value.
+    pub low: f32,
+    /// Its largest value.
+    pub high: f32,
+}
+
+impl Input {
+    /// A normalised one: within [0, 4].
+    pub fn normalised(name: impl Into<String>) -> Self {
+        Self { name: name.into(), low: 0.0, high: super::norm::LARGEST as f32 }
+    }
+
+    /// One within [0, 1].
+    pub fn share(name: impl Into<String>) -> Self {
+        Self { name: name.into(), low: 0.0, high: 1.0 }
+    }
+}
+
+/// What is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Actions {
+    /// The index of one of so many choices.
+    Discrete(usize),
+    /// So many indices, each of so many choices.
+    Several {
+        /// How many indices.
+        count: usize,
+        /// Of how many choices each.
+        choices: usize,
+    },
+    /// So many shares, none negative, which add up to 1.
+    Shares(usize),
+}
+
+impl Actions {
+    /// How many numbers an answer has.
+    pub fn len(self) -> usize {
+        match self {
+            Self::Discrete(_) => 1,
+            Self::Several { count, .. } => count,
+            Self::Shares(count) => count,
+        }
+    }
+
+    /// Whether there is nothing to answer; never so.
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many numbers a network gives for an answer: one per choice, or per share.
+    pub fn outputs(self) -> usize {
+        match self {
+            Self::Discrete(choices) => choices,
+            Self::Several { count, choices } => count * choices,
+            Self::Shares(count) => count,
+        }
+    }
+}
+
+/// What one decision earned.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Earned {
+    /// Which decision, counted from 0 over the connection.
+    pub decision: u64,
+    /// What it is worth.
+    pub reward: f32,
+}
+
+/// Counts decisions, and keeps what they earned until somebody takes it; keeps nothing while
+/// nobody learns.
+#[derive(Clone, Debug, Default)]
+pub struct Ledger {
+    is_open: bool,
+    decisions: u64,
+    earned: Vec<Earned>,
+}
+
+impl Ledger {
+    /// From now on, somebody learns.
+    pub fn open(&mut self) {
+        self.is_open = true;
+    }
+
+    /// Whether somebody learns.
+    pub fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// How many decisions were made: the number of the next.
+    pub fn decisions(&self) -> u64 {
+        self.decisions
+    }
+
+    /// What became known since this was last emptied.
+    pub fn earned(&mut self) -> &mut Vec<Earned> {
+        &mut self.earned
+    }
+
+    /// A decision is made: its number.
+    pub(crate) fn decide(&mut self) -> u64 {
+        self.decisions += 1;
+        self.decisions - 1
+    }
+
+    /// `decision` earned `reward`.
+    pub(crate) fn earn(&mut self, decision: u64, reward: f64) {
+        if self.is_open {
+            self.earned.push(Earned { decision, reward: reward as f32 });
+        }
+    }
+}
+
+/// One task of the list.
+#[derive(Debug)]
+pub struct TaskEntry {
+    /// Its name.
+    pub name: &'static str,
+    /// What is decided, in one sentence.
+    pub summary: &'static str,
+    /// What its schedulers need from their host.
+    pub needs: Needs,
+    /// Its switches.
+    pub params: &'static [Param],
+    /// Makes one.
+    pub build: fn(&Params) -> Result<Box<dyn Task>, SpecError>,
+}
+
+/// Every task.
+pub fn tasks() -> &'static [&'static TaskEntry] {
+    super::tasks::ALL
+}
+
+/// The entry that `spec` names, and the task.
+pub fn build_task(spec: &str) -> Result<(&'static TaskEntry, Box<dyn Task>), SpecError> {
+    let spec: Spec = spec.parse()?;
+    let Some(entry) = tasks().iter().find(|entry| entry.name == spec.name) else {
+        let nearest = nearest(&spec.name, tasks().iter().map(|entry| entry.name));
+        return Err(SpecError::Unknown { kind: "task", name: spec.name, nearest });
+    };
+    let params = Params::new(entry.name, entry.params, &spec.given)?;
+    Ok((entry, (entry.build)(&params)?))
+}

@@ -1,0 +1,285 @@
+//! Which path for the next interval?
+//!
+//! Every 100 ms, one choice. Seen of each of `slots` paths: spare rate, throughput, window,
+//! packets, loss (5 numbers, [`crate::learned::quality`]), all 0 for an empty slot; `action=direct`
+//! adds each path's quality Q.
+//! Actions: `direct`: the number of a slot. `ternary`: with the paths ranked by Q, 0 (positive)
+//! takes the best, 1 (negative) the one of rank ⌈N/2⌉, of two the second, 2 (zero) the last.
+//! Earned when the interval is over: `Σ ln((TT + 1 kB/s)/(125 kB/s))` over the paths.
+//! During the interval the choice carries new data alone (`mode=exclusive`) or first
+//! (`preferred`); data sent before go where min-RTT sends them.
+//! Reference: PDAA3C (A3C for MPTCP), Algorithm 1 and equations 4 to 5; RLDS (Luo et al., 2019),
+//! whose inputs are not printed, is given the same.
+//! Departs from print: Algorithm 1 sends on the path of best Q in line 8 before it takes its action
+//! in line 10; "positive, negative, zero" are read as ranks, which makes one chooser of the two.
+//! Scales are ours: rates over the largest that any path has shown.
+
+use weftway_path::spec::{Param, Params, SpecError};
+use weftway_path::{Context, Decision, Event, Instant, Path, PathId, Span};
+
+use crate::learned::epochs::{self, Epochs};
+use crate::learned::quality::{self, Qualities};
+use crate::learned::slots;
+use crate::learned::task::{Actions, Input, Ledger, Shape, Task, TaskEntry};
+use crate::{Mode, Needs, Scheduler};
+
+pub(in crate::learned) static ENTRY: TaskEntry = TaskEntry {
+    name: "path",
+    summary: "the path of the next interval, by its slot or by its rank",
+    needs: Needs { flow: false, wake: true, events: true, ..Needs::NONE },
+    params: &[
+        Param {
+            name: "action",
+            default: "ternary",
+            values: "ternary | direct",
+            doc: "best, middle or worst by quality; or a path by its number, with the qualities seen",
+        },
+        slots::SLOTS,
+        slots::INTERVAL,
+        epochs::MODE,
+        epochs::DELAY,
+        quality::QUALITY,
+    ],
+    build,
+};
+
+/// What is seen of a path.
+const FEATURES: [&str; 5] = ["spare", "throughput", "cwnd", "packets", "loss"];
+
+fn build(params: &Params) -> Result<Box<dyn Task>, SpecError> {
+    let slots = params.within("slots", 1..=PathId::MAX_PATHS)?;
+    let is_direct = params.choice("action", &[("ternary", false), ("direct", true)])?;
+    let length = Span::from_millis(params.within("interval_ms", 1..=60_000)?);
+    let delay = Span::from_millis(params.within("decision_delay_ms", 0..=10_000)?);
+    let mut inputs = slots::inputs(slots, &FEATURES);
+    if is_direct {
+        inputs.extend((0..slots).map(|slot| Input::share(format!("quality.{slot}"))));
+    }
+    let actions = Actions::Discrete(if is_direct { slots } else { 3 });
+    Ok(Box::new(PathTask {
+        seen: vec![0.0; inputs.len()],
+        shape: Shape { inputs, actions, interval: Some(length) },
+        slots,
+        is_direct,
+        is_printed: params.choice("quality", &[("sound", false), ("printed", true)])?,
+        mode: epochs::mode(params)?,
+        epochs: Epochs::new(length, delay),
+        qualities: Qualities::default(),
+        ranked: Vec::new(),
+        at: vec![None; slots],
+        open: None,
+        ledger: Ledger::default(),
+    }))
+}
+
+#[derive(Clone)]
+struct PathTask {
+    shape: Shape,
+    slots: usize,
+    is_direct: bool,
+    is_printed: bool,
+    mode: Mode,
+    epochs: Epochs<PathId>,
+    qualities: Qualities,
+    /// As of the last interval's end: what is seen, the paths from best to worst, who is in which slot.
+    seen: Vec<f32>,
+    ranked: Vec<PathId>,
+    at: Vec<Option<PathId>>,
+    /// The decision of this interval.
+    open: Option<u64>,
+    ledger: Ledger,
+}
+
+impl PathTask {
+    /// Ends the interval if it is over.
+    fn turn(&mut self, cx: &Context<'_>) {
+        if let Some(passed) = self.epochs.turn(cx.now) {
+            self.measure(cx, passed);
+            self.look(cx);
+        }
+    }
+
+    fn measure(&mut self, cx: &Context<'_>, passed: Span) {
+        self.qualities.turn(cx.now, passed, cx.paths);
+        if let Some(decision) = self.open.take() {
+            self.ledger.earn(decision, self.qualities.reward(cx.paths));
+        }
+    }
+
+    fn look(&mut self, cx: &Context<'_>) {
+        let standing: Vec<&Path> = crate::choose::standing(cx).collect();
+        let quality = self.qualities.qualities(&standing, self.is_printed);
+        let order = quality::ranked(&quality);
+        self.ranked.clear();
+        self.ranked.extend(order.iter().take(self.slots).map(|at| standing[*at].id));
+        slots::assign(&mut self.at, &self.ranked);
+        let scale = self.qualities.scale(cx.paths);
+        self.seen.fill(0.0);
+        for (slot, path) in self.at.iter().enumerate() {
+            let Some(at) = path.and_then(|path| standing.iter().position(|other| other.id == path)) else { continue };
+            let seen = self.qualities.seen(standing[at], scale);
+            self.seen[slot * FEATURES.len()..][..FEATURES.len()].copy_from_slice(&seen[..FEATURES.len()]);
+            if self.is_direct {
+                self.seen[self.slots * FEATURES.len() + slot] = quality[at].clamp(0.0, 1.0) as f32;
+            }
+        }
+    }
+
+    /// The path that `action` names.
+    fn named(&self, action: usize) -> Option<PathId> {
+        if self.is_direct {
+            return self.at.get(action).copied().flatten();
+        }
+        let count = self.ranked.len();
+        let rank = match action {
+            0 => 1,
+            1 => count.div_ceil(2).max(2.min(count)),
+            _ => count,
+        };
+        self.ranked.get(rank.checked_sub(1)?).copied()
+    }
+}
+
+impl Scheduler for PathTask {
+    fn select(&mut self, cx: &Context<'_>) -> Decision {
+        self.turn(cx);
+        slots::send_chosen(cx, self.epochs.chosen().copied(), self.mode)
+    }
+
+    fn observe(&mut self, cx: &Context<'_>, event: &Event) {
+        if let Event::PathUp(path) | Event::PathDown(path) = *event {
+            self.qualities.reset(path);
+        }
+        self.turn(cx);
+    }
+
+    fn wake(&self) -> Option<Instant> {
+        self.epochs.wake()
+    }
+
+    fn explain(&self, _: &Context<'_>) -> Option<String> {
+        Some(format!("chosen {:?}; from best to worst {:?}", self.epochs.chosen(), self.ranked))
+    }
+}
+
+impl Task for PathTask {
+    fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    fn question(&mut self, cx: &Context<'_>, seen: &mut [f32]) -> bool {
+        self.turn(cx);
+        let is_due = self.epochs.is_due() && !self.ranked.is_empty();
+        if is_due {
+            seen.copy_from_slice(&self.seen);
+        }
+        is_due
+    }
+
+    fn mask(&self, _: &Context<'_>, open: &mut [bool]) {
+        if self.is_direct {
+            open.iter_mut().zip(&self.at).for_each(|(open, path)| *open = path.is_some());
+        } else {
+            open.fill(true);
+        }
+    }
+
+    fn answer(&mut self, cx: &Context<'_>, action: &[f32]) {
+        let named = action.first().and_then(|action| self.named(*action as usize));
+        // A slot without a path: the best one.
+        if let Some(path) = named.or(self.ranked.first().copied()) {
+            self.epochs.choose(cx.now, path);
+        }
+        self.open = Some(self.ledger.decide());
+    }
+
+    fn finish(&mut self, cx: &Context<'_>, seen: &mut [f32]) {
+        self.measure(cx, cx.now.since(self.epochs.begin()));
+        self.look(cx);
+        seen.copy_from_slice(&self.seen);
+    }
+
+    fn ledger(&mut self) -> &mut Ledger {
+        &mut self.ledger
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::learned::build_task;
+    use crate::testing::{Bench, path};
+
+    fn bench(paths: u8) -> Bench {
+        // The larger the number, the larger the window and so the quality.
+        Bench::new((0..paths).map(|n| path(n, 20, 10 * (u64::from(n) + 1), 0)).collect())
+    }
+
+    fn chosen(spec: &str, paths: u8, action: f32) -> Decision {
+        let (_, mut task) = build_task(spec).unwrap();
+        let bench = bench(paths);
+        let mut seen = vec![0.0; task.shape().inputs.len()];
+        assert!(task.question(&bench.context(), &mut seen));
+        task.answer(&bench.context(), &[action]);
+        assert!(!task.question(&bench.context(), &mut seen));
+        task.select(&bench.context())
+    }
+
+    #[test]
+    fn ternary_actions_are_ranks() {
+        // Best, middle, worst of 2, 3, 4 paths: ⌈N/2⌉ of 3 and 4 is 2, of 2 paths the second.
+        for (paths, expected) in [(2, [1, 0, 0]), (3, [2, 1, 0]), (4, [3, 2, 0])] {
+            for (action, id) in expected.into_iter().enumerate() {
+                let answer = chosen("path", paths, action as f32);
+                assert_eq!(answer, Decision::Send(PathId::new(id)), "{paths} paths, action {action}");
+            }
+        }
+    }
+
+    #[test]
+    fn direct_actions_are_slots_and_empty_ones_are_closed() {
+        assert_eq!(chosen("path:action=direct", 3, 1.0), Decision::Send(PathId::new(1)));
+        assert_eq!(chosen("path:action=direct", 3, 3.0), Decision::Send(PathId::new(2)));
+        let (_, mut task) = build_task("path:action=direct").unwrap();
+        let bench = bench(3);
+        let mut seen = vec![9.0; 24];
+        assert!(task.question(&bench.context(), &mut seen));
+        assert_eq!(seen[15..20], [0.0; 5]);
+        let mut open = [false; 4];
+        task.mask(&bench.context(), &mut open);
+        assert_eq!(open, [true, true, true, false]);
+    }
+
+    #[test]
+    fn an_interval_earns_what_it_delivered() {
+        let (_, mut task) = build_task("path").unwrap();
+        let mut bench = bench(2);
+        let mut seen = vec![0.0; 20];
+        task.ledger().open();
+        assert!(task.question(&bench.context(), &mut seen));
+        task.answer(&bench.context(), &[0.0]);
+        bench.paths[1].acked.bytes = crate::testing::packets(40);
+        bench.now = Instant::from_millis(100);
+        task.observe(&bench.context(), &Event::Wake);
+        assert!(task.question(&bench.context(), &mut seen));
+        // ln(561/125) of 40 packets of 1400 B in 100 ms, and ln(1/125), within −5.
+        let expected = (4.488_f64.ln() + (1.0_f64 / 125.0).ln()) as f32;
+        let earned = task.ledger().earned()[0];
+        assert_eq!(earned.decision, 0);
+        assert!((earned.reward - expected).abs() < 1e-5, "{earned:?} is not {expected}");
+    }
+
+    #[test]
+    fn a_full_choice_is_waited_for_or_stood_in_for() {
+        for (mode, answer) in [("exclusive", Decision::Wait), ("preferred", Decision::Send(PathId::new(0)))] {
+            let (_, mut task) = build_task(&format!("path:mode={mode}")).unwrap();
+            let mut bench = bench(2);
+            let mut seen = vec![0.0; 20];
+            assert!(task.question(&bench.context(), &mut seen));
+            task.answer(&bench.context(), &[0.0]);
+            bench.paths[1].bytes_in_flight = bench.paths[1].cwnd;
+            bench.refresh();
+            assert_eq!(task.select(&bench.context()), answer);
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! Keep the packet for the full fast path, or send it on the slow one now?
+//!
+//! Asked as `blocked` says: F is full, S is open. Actions: 0 waits for F, 1 sends on S.
+//! Seen, each within [0, 4] (`state`):
+//!   `paper`: cwnd, srtt and bytes in flight of F and S over W0, D0 and W0 (6 numbers);
+//!   `credit`: these and the room of the peer's window over W0 (7, FALCON's);
+//!   `controller`: per path without any unit, window, data in flight and credit over the path's
+//!   own bandwidth-delay product, srtt over its least value, delivery rate over its peak, pacing
+//!   rate over its peak, loss and slow start, then srtt of S over F's (17). How a controller
+//!   behaves shows in these, and links ten times as fast look the same.
+//! Earned when a decision's record closes (`reward`):
+//!   `delivery`: throughput less round-trip time, as Q-learning earns;
+//!   `bytes`: what the pair delivered since the decision, over that time and the pair's peak rates.
+//! Reference: MPQUIC comparison of min-RTT, ECF, BLEST, Q-learning, DQN and UCB, section 4.2 and
+//! Table 1; FALCON (Wu et al., 2022).
+//! Departs from print: the papers say neither scales nor what a reward's window is.
+
+use weftway_path::spec::{Param, Params, SpecError};
+use weftway_path::{Bytes, Context, Decision, Event, Path, Span};
+
+use crate::learned::meters::Meter;
+use crate::learned::reward::{self, Delivery};
+use crate::learned::task::{Actions, Input, Ledger, Shape, Task, TaskEntry};
+use crate::learned::{Action, Blocked, Outcome, Policy, Question, Rules, blocked, norm};
+use crate::{Needs, Scheduler};
+
+pub(in crate::learned) static ENTRY: TaskEntry = TaskEntry {
+    name: "wait-or-send",
+    summary: "wait for the full fast path (0), or send on the slow one (1)",
+    needs: Needs { flow: true, events: true, ..Needs::NONE },
+    params: &[
+        Param {
+            name: "state",
+            default: "paper",
+            values: "paper | credit | controller",
+            doc: "what is seen: six numbers of the pair; with the room of the peer's window; or seventeen without units that show how the controller behaves",
+        },
+        Param {
+            name: "order",
+            default: "role",
+            values: "role | index",
+            doc: "the fast path first, or the one of smaller number; the paper says path 1 and 2 of the state, and fastest and second of the actions",
+        },
+        Param {
+            name: "reward",
+            default: "delivery",
+            values: "delivery | bytes",
+            doc: "throughput less round-trip time, or what the pair delivered between the decision and its record's close",
+        },
+        Param {
+            name: "w0_kb",
+            default: "1000",
+            values: "kB, 1 to 1000000",
+            doc: "the window that counts as 1; 100 suits paths below 20 Mbit/s",
+        },
+        reward::A,
+        reward::B,
+        reward::D0,
+        blocked::WAIT_STICKY,
+        blocked::PACED,
+    ],
+    build,
+};
+
+fn build(params: &Params) -> Result<Box<dyn Task>, SpecError> {
+    let states = [("paper", State::Paper), ("credit", State::Credit), ("controller", State::Controller)];
+    let seat = Seat {
+        state: params.choice("state", &states)?,
+        by_index: params.choice("order", &[("role", false), ("index", true)])?,
+        pays_bytes: params.choice("reward", &[("delivery", false), ("bytes", true)])?,
+        w0: 1e3 * f64::from(params.within::<u32>("w0_kb", 1..=1_000_000)?),
+        d0: Span::from_millis(params.within("d0_ms", 1..=10_000)?),
+        delivery: Delivery::new(params)?,
+        ledger: Ledger::default(),
+        answer: None,
+    };
+    let shape = Shape { inputs: seat.inputs(), actions: Actions::Discrete(2), interval: None };
+    Ok(Box::new(WaitOrSend { shape, blocked: Blocked::new(Rules::new(params)?, seat) }))
+}
+
+#[derive(Clone)]
+struct WaitOrSend {
+    shape: Shape,
+    blocked: Blocked<Seat>,
+}
+
+/// Where the decisions come in.
+#[derive(Clone)]
+struct Seat {
+    state: State,
+    by_index: bool,
+    pays_bytes: bool,
+    w0: f64,
+    d0: Span,
+    delivery: Delivery,
+    ledger: Ledger,
+    answer: Option<Action>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Paper,
+    Credit,
+    Controller,
+}
+
+const PAPER: [&str; 3] = ["cwnd", "srtt", "in_flight"];
+const CONTROLLER: [&str; 8] =
+    ["window", "in_flight", "credit", "queueing", "delivery_rate", "pacing_rate", "loss", "slow_start"];
+
+/// A loss of one packet in ten counts as 1.
+const LOSS_SCALE: f64 = 0.1;
+
+impl Seat {
+    fn inputs(&self) -> Vec<Input> {
+        let roles = if self.by_index { ["first", "second"] } else { ["fast", "slow"] };
+        let of_both = |names: &[&str]| {
+            let named = names.iter().flat_map(|name| roles.map(|role| Input::normalised(format!("{name}.{role}"))));
+            named.collect::<Vec<_>>()
+        };
+        match self.state {
+            State::Paper => of_both(&PAPER),
+            State::Credit => [of_both(&PAPER), vec![Input::normalised("credit")]].concat(),
+            State::Controller => [of_both(&CONTROLLER), vec![Input::normalised("srtt.ratio")]].concat(),
+        }
+    }
+
+    /// What the policy sees. Both paths' values of a kind stand side by side.
+    fn see(&self, question: &Question<'_>, seen: &mut [f32]) {
+        let Question { fast, slow, cx, .. } = *question;
+        let pair = if self.by_index && slow.id < fast.id { [slow, fast] } else { [fast, slow] };
+        let credit = cx.flow.map_or(Bytes::ZERO, |flow| flow.credit());
+        let mut values = seen.iter_mut();
+        let mut put = |value: f64| {
+            if let Some(place) = values.next() {
+                *place = value as f32;
+            }
+        };
+        if self.state == State::Controller {
+            let [a, b] = pair.map(|path| behaviour(question.meters.of(path.id), path, credit));
+            a.into_iter().zip(b).for_each(|(a, b)| [a, b].into_iter().for_each(&mut put));
+            return put(norm::ratio(slow.srtt.as_secs_f64(), fast.srtt.as_secs_f64()));
+        }
+        let bytes = |bytes: Bytes| norm::ratio(bytes.get() as f64, self.w0);
+        pair.iter().for_each(|path| put(bytes(path.cwnd)));
+        pair.iter().for_each(|path| put(norm::ratio(path.srtt.as_secs_f64(), self.d0.as_secs_f64())));
+        pair.iter().for_each(|path| put(bytes(path.unacked())));
+        put(bytes(credit));
+    }
+}
+
+/// How the controller of `path` behaves, in numbers without units.
+fn behaviour(meter: Meter, path: &Path, credit: Bytes) -> [f64; 8] {
+    let least = path.min_rtt.as_secs_f64();
+    let product = meter.peak_rate() * least;
+    let over = |bytes: Bytes| norm::ratio(bytes.get() as f64, product);
+    let rate = |bits: u64| norm::ratio(bits as f64 / 8.0, meter.peak_rate());
+    [
+        over(path.cwnd),
+        over(path.unacked()),
+        over(credit),
+        (norm::ratio(path.srtt.as_secs_f64(), least) - 1.0).max(0.0),
+        rate(path.delivery_rate.as_bps()),
+        rate(path.pacing_rate.as_bps()),
+        norm::ratio(meter.loss, LOSS_SCALE),
+        f64::from(u8::from(path.in_first_slow_start())),
+    ]
+}
+
+/// A decision, and what the pair had delivered by then.
+#[derive(Clone, Copy)]
+struct Mark {
+    decision: u64,
+    delivered: Bytes,
+}
+
+fn delivered(question: &Question<'_>) -> Bytes {
+    question.fast.acked.bytes + question.slow.acked.bytes
+}
+
+impl Policy for Seat {
+    type Seen = Mark;
+
+    fn decide(&mut self, question: &Question<'_>) -> (Action, Mark) {
+        // Nobody answered: waiting is what every path allows.
+        let action = self.answer.take().unwrap_or(Action::Fast);
+        (action, Mark { decision: self.ledger.decide(), delivered: delivered(question) })
+    }
+
+    fn learn(&mut self, scene: &Question<'_>, outcome: &Outcome<Mark>) {
+        if !self.ledger.is_open() {
+            return;
+        }
+        let Mark { decision, delivered: before } = outcome.choice.seen;
+        let reward = if self.pays_bytes {
+            let seconds = scene.cx.now.since(outcome.choice.at).as_secs_f64();
+            let peak: f64 = [scene.fast, scene.slow].iter().map(|path| scene.meters.of(path.id).peak_rate()).sum();
+            norm::ratio(delivered(scene).saturating_sub(before).get() as f64, peak * seconds)
+        } else {
+            self.delivery.of(scene, outcome.fate)
+        };
+        self.ledger.earn(decision, reward);
+    }
+
+    fn explain(&self, question: &Question<'_>) -> String {
+        let mut seen = vec![0.0; self.inputs().len()];
+        self.see(question, &mut seen);
+        format!("seen {seen:.3?}")
+    }
+}
+
+impl Scheduler for WaitOrSend {
+    fn select(&mut self, cx: &Context<'_>) -> Decision {
+        self.blocked.select(cx)
+    }
+
+    fn observe(&mut self, cx: &Context<'_>, event: &Event) {
+        self.blocked.observe(cx, event);
+    }
+
+    fn explain(&self, cx: &Context<'_>) -> Option<String> {
+        self.blocked.explain(cx)
+    }
+}
+
+impl Task for WaitOrSend {
+    fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    fn question(&mut self, cx: &Context<'_>, seen: &mut [f32]) -> bool {
+        if self.blocked.policy.answer.is_some() {
+            return false;
+        }
+        match self.blocked.asks(cx) {
+            Some((seat, question)) => {
+                seat.see(&question, seen);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn answer(&mut self, _: &Context<'_>, action: &[f32]) {
+        let is_slow = action.first().is_some_and(|action| *action >= 0.5);
+        self.blocked.policy.answer = Some(if is_slow { Action::Slow } else { Action::Fast });
+    }
+
+    fn finish(&mut self, _: &Context<'_>, seen: &mut [f32]) {
+        seen.fill(0.0);
+    }
+
+    fn ledger(&mut self) -> &mut Ledger {
+        &mut self.blocked.policy.ledger
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::learned::build_task;
+    use crate::testing::{Bench, packets, path};
+    use weftway_path::{Instant, PathId};
+
+    /// F is path 1, 20 ms and full; S is path 0, 50 ms.
+    fn bench() -> Bench {
+        Bench::new(vec![path(0, 50, 20, 5), path(1, 20, 10, 10)])
+    }
+
+    fn seen(spec: &str) -> Vec<f32> {
+        let (_, mut task) = build_task(spec).unwrap();
+        let mut seen = vec![-1.0; task.shape().inputs.len()];
+        assert!(task.question(&bench().context(), &mut seen));
+        seen
+    }
+
+    #[test]
+    fn the_six_numbers_by_hand() {
+        // Packets of 1400 B: windows 14 and 28 kB, 20 and 50 ms of 250, 14 and 7 kB in flight; W0 is 100 kB.
+        let expected = [0.14, 0.28, 0.08, 0.2, 0.14, 0.07];
+        let by_role = seen("wait-or-send:w0_kb=100");
+        assert!(by_role.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-6), "{by_role:?}");
+        let by_index = seen("wait-or-send:w0_kb=100:order=index");
+        assert_eq!(by_index, [0.28, 0.14, 0.2, 0.08, 0.07, 0.14]);
+        assert_eq!(seen("wait-or-send:state=credit").len(), 7);
+        assert_eq!(seen("wait-or-send:state=controller").len(), 17);
+    }
+
+    #[test]
+    fn an_answer_is_carried_out_and_earns_once() {
+        let (_, mut task) = build_task("wait-or-send:reward=bytes").unwrap();
+        task.ledger().open();
+        let mut bench = bench();
+        let mut seen = [0.0; 6];
+        assert!(task.question(&bench.context(), &mut seen));
+        task.answer(&bench.context(), &[1.0]);
+        assert!(!task.question(&bench.context(), &mut seen), "it is answered");
+        let answer = task.select(&bench.context());
+        assert_eq!(answer, Decision::Send(PathId::new(0)));
+        let sent = bench.carry(answer).unwrap();
+        task.observe(&bench.context(), &sent);
+        bench.now = Instant::from_millis(40);
+        let Event::Sent(receipt, _) = sent else { unreachable!() };
+        bench.paths[0].acked.bytes = packets(3);
+        task.observe(&bench.context(), &Event::Acked(receipt));
+        // 4200 B in 40 ms over two peaks of 125 kB/s.
+        let earned = task.ledger().earned();
+        assert_eq!((earned.len(), earned[0].decision), (1, 0));
+        assert!((earned[0].reward - 4200.0 / 0.04 / 250e3).abs() < 1e-5, "{earned:?}");
+    }
+
+    #[test]
+    fn a_wait_lasts_until_the_fast_path_has_room() {
+        let (_, mut task) = build_task("wait-or-send").unwrap();
+        let mut bench = bench();
+        let mut seen = [0.0; 6];
+        assert!(task.question(&bench.context(), &mut seen));
+        task.answer(&bench.context(), &[0.0]);
+        assert_eq!(task.select(&bench.context()), Decision::Wait);
+        assert!(!task.question(&bench.context(), &mut seen));
+        bench.paths[1].bytes_in_flight = packets(9);
+        bench.refresh();
+        assert_eq!(task.select(&bench.context()), Decision::Send(PathId::new(1)));
+    }
+}

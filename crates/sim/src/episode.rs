@@ -1,0 +1,139 @@
+//! A simulation that stops at a learned scheduler's questions: what training environments step.
+
+use weftway_path::spec::SpecError;
+use weftway_path::{Context, Instant};
+use weftway_sched::learned::{Ledger, Shape, Task, TaskEntry, build_task};
+use weftway_sched::{Scheduler, TransportRules};
+
+use crate::config::SimConfig;
+use crate::measure::{self, Row};
+use crate::run::Finished;
+use crate::{Host, Pause, Sim, Verdict};
+
+/// A run whose decisions come from outside, one by one.
+///
+/// ```text
+/// while episode.advance(&mut seen).is_none() { episode.answer(&agent.act(&seen)) }
+/// ```
+#[derive(Clone)]
+pub struct Episode {
+    sim: Sim,
+    task: Box<dyn Task>,
+    rival: Option<Box<dyn Scheduler>>,
+    verdict: Option<Verdict>,
+}
+
+impl Episode {
+    /// A run of `config` under controller `cc`; `task` says what is decided. Equal seeds and equal
+    /// answers behave equally.
+    pub fn new(config: &SimConfig, cc: &str, seed: u64, task: &str) -> Result<Self, SpecError> {
+        let mut sim = Sim::new(config, cc, seed)?;
+        let (TaskEntry { needs, .. }, mut task) = build_task(task)?;
+        task.ledger().open();
+        sim.host(0, Host { needs: *needs, rules: TransportRules::NONE });
+        let mut rival = None;
+        if let Some(other) = &config.rival {
+            sim.host(1, Host::of(&other.scheduler)?);
+            rival = Some(weftway_sched::build(&other.scheduler)?);
+        }
+        Ok(Self { sim, task, rival, verdict: None })
+    }
+
+    /// Runs to the next question, or to the end, and writes what there is to see; how it ended, if
+    /// it did.
+    pub fn advance(&mut self, seen: &mut [f32]) -> Option<Verdict> {
+        while self.verdict.is_none() {
+            match self.sim.advance() {
+                Pause::Decide(0) => {
+                    if !self.sim.events(0).is_empty() {
+                        self.sim.observe(0, &mut *self.task);
+                    }
+                    if self.task.question(&self.sim.context(0), seen) {
+                        return None;
+                    }
+                    let decision = self.task.select(&self.sim.context(0));
+                    self.note_wake();
+                    self.sim.apply(0, decision);
+                }
+                Pause::Observe(0) => {
+                    self.sim.observe(0, &mut *self.task);
+                    if self.task.question(&self.sim.context(0), seen) {
+                        return None;
+                    }
+                    self.note_wake();
+                }
+                Pause::Decide(other) => self.decide_for_rival(other),
+                Pause::Observe(other) => {
+                    if let Some(rival) = &mut self.rival {
+                        self.sim.observe(other, rival.as_mut());
+                    }
+                }
+                Pause::Done(verdict) => {
+                    self.task.finish(&self.sim.context(0), seen);
+                    self.verdict = Some(verdict);
+                }
+            }
+        }
+        self.verdict
+    }
+
+    /// Answers the question at which it stopped.
+    pub fn answer(&mut self, action: &[f32]) {
+        self.task.answer(&self.sim.context(0), action);
+        self.note_wake();
+    }
+
+    /// Which choices the question at which it stopped allows.
+    pub fn mask(&self, open: &mut [bool]) {
+        self.task.mask(&self.sim.context(0), open);
+    }
+
+    /// What its decisions earned.
+    pub fn ledger(&mut self) -> &mut Ledger {
+        self.task.ledger()
+    }
+
+    /// What is seen and answered.
+    pub fn shape(&self) -> &Shape {
+        self.task.shape()
+    }
+
+    /// What the task sees of the transport now.
+    pub fn context(&self) -> Context<'_> {
+        self.sim.context(0)
+    }
+
+    /// The time.
+    pub fn now(&self) -> Instant {
+        self.sim.now()
+    }
+
+    /// How many packets have been sent.
+    pub fn packets(&self) -> u64 {
+        self.sim.context(0).paths.iter().map(|path| path.sent.packets).sum()
+    }
+
+    /// The figures of a run that is over.
+    pub fn row(self, config: &SimConfig) -> Option<Row> {
+        let verdict = self.verdict?;
+        Some(measure::row(config, &Finished { sim: self.sim, verdict }, &[]))
+    }
+
+    fn note_wake(&mut self) {
+        if self.sim.wakes(0) {
+            self.sim.set_wake(0, self.task.wake());
+        }
+    }
+
+    fn decide_for_rival(&mut self, conn: usize) {
+        let Some(rival) = &mut self.rival else { return };
+        if !self.sim.events(conn).is_empty() {
+            self.sim.observe(conn, rival.as_mut());
+        }
+        let decision = rival.select(&self.sim.context(conn));
+        if self.sim.wakes(conn) {
+            self.sim.set_wake(conn, rival.wake());
+        }
+        self.sim.apply(conn, decision);
+    }
+}

@@ -1,0 +1,122 @@
+"""The native vector environment with numpy arrays: many simulations, one call per step.
+
+Shapes: `envs` places run side by side; what is seen is (envs, inputs) float32. An episode that ends is followed by
+the next of its place within the same step; `last` has what was seen at its end.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from weftway._native import Arena, Variant
+
+Floats = npt.NDArray[np.float32]
+Flags = npt.NDArray[np.bool_]
+Numbers = npt.NDArray[np.int64]
+
+
+class Step(NamedTuple):
+    """What one step brought. The arrays are the caller's."""
+
+    seen: Floats
+    reward: Floats
+    """What became known of earlier decisions since the step before, summed per place."""
+    terminated: Flags
+    """The transfer is finished."""
+    truncated: Flags
+    """Time ran out."""
+
+
+class Closed(NamedTuple):
+    """Rewards with the decisions that earned them."""
+
+    place: npt.NDArray[np.int32]
+    decision: Numbers
+    """Counted over all episodes of a place."""
+    reward: Floats
+
+
+class Vector:
+    """Episodes of one task, drawn from a pool of scenarios and controllers.
+
+    >>> from weftway import Scenario
+    >>> variants = Scenario.load("scenarios/wifi-lte.toml").variants()
+    >>> vector = Vector("path:slots=2", variants, ["bbr1"], envs=4, seed=1)
+    >>> vector.reset().shape, vector.kind, vector.choices
+    ((4, 10), 'discrete', 3)
+    """
+
+    def __init__(
+        self,
+        task: str,
+        variants: Sequence[Variant],
+        controllers: Sequence[str],
+        envs: int,
+        seed: int,
+        threads: int = 1,
+    ) -> None:
+        self._arena = Arena(task, list(variants), list(controllers), envs, seed, threads)
+        self.task = task
+        self.envs = envs
+        self.inputs: int = self._arena.inputs
+        self.names: list[str] = self._arena.names
+        self.low = np.asarray(self._arena.low, np.float32)
+        self.high = np.asarray(self._arena.high, np.float32)
+        self.kind: str = self._arena.kind
+        """`discrete`, `several` (that many indices) or `shares` (on the simplex)."""
+        self.actions: int = self._arena.actions
+        """How many numbers an answer has."""
+        self.choices: int = self._arena.choices
+        """Of how many choices each is; of shares, how many."""
+
+    def reset(self, seed: int | None = None) -> Floats:
+        """Begins anew; equal seeds and answers see equal things."""
+        seen = np.empty((self.envs, self.inputs), np.float32)
+        self._arena.reset(seen, seed)
+        return seen
+
+    def step(self, actions: npt.ArrayLike) -> Step:
+        """Answers every place: (envs,) or (envs, actions)."""
+        answers = np.ascontiguousarray(np.asarray(actions, np.float32).reshape(self.envs, self.actions))
+        seen = np.empty((self.envs, self.inputs), np.float32)
+        reward = np.empty(self.envs, np.float32)
+        ended = np.empty((2, self.envs), np.bool_)
+        flags = ended.view(np.uint8)
+        self._arena.step(answers, seen, (reward, flags[0], flags[1]))
+        return Step(seen, reward, ended[0], ended[1])
+
+    def last(self) -> Floats:
+        """What each place saw at the end of its last episode."""
+        seen = np.empty((self.envs, self.inputs), np.float32)
+        self._arena.last(seen)
+        return seen
+
+    def masks(self) -> Flags:
+        """Which choices are open: (envs, choices)."""
+        open_ = np.empty((self.envs, self.choices), np.bool_)
+        self._arena.masks(open_.view(np.uint8))
+        return open_
+
+    def decisions(self) -> Numbers:
+        """The number of the decision that each place waits for."""
+        numbers = np.empty(self.envs, np.int64)
+        self._arena.decisions(numbers)
+        return numbers
+
+    def closed(self) -> Closed:
+        """Rewards that became known since the last call, with their decisions."""
+        place, decision, reward = self._arena.closed()
+        return Closed(
+            np.frombuffer(place, np.int32), np.frombuffer(decision, np.int64), np.frombuffer(reward, np.float32)
+        )
+
+    def episodes(self) -> list[dict[str, Any]]:
+        """The episodes that ended since the last call: draw, `return`, `steps`, `packets` and the figures of a row."""
+        return [json.loads(text) for text in self._arena.episodes()]
+
+    def drawn(self) -> list[dict[str, Any]]:
+        """The scenario (index into the pool), controller and seed of each place's present episode."""
+        return self._arena.drawn()
