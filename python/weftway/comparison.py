@@ -180,7 +180,7 @@ def _of_the_kernel(todo: list[Job], threads: int, watched: dict[str, str]) -> It
                 job = todo[index]
                 if timeline is not None:
                     watched[job.key] = timeline
-                yield job, _outcome(job, kind, text)
+                yield job, outcome(job, kind, text)
     finally:
         batch.cancel()
 
@@ -193,7 +193,7 @@ def _simulated(todo: list[Job], threads: int) -> Iterator[tuple[Job, Row | Skipp
             if job.scheduler.rule is not None:
                 with _staying(job):
                     told = batch.run(order(job))
-                yield job, _outcome(job, *told)
+                yield job, outcome(job, *told)
                 yield from _finished(batch, native, 0.0)
         while batch.remaining:
             yield from _finished(batch, native, POLL_S)
@@ -226,7 +226,7 @@ def record(wanted: Plan, events: Path | None, qlog: Path | None) -> Comparison:
     log = qlog and qlog / f"{job.key}.sqlog"
     with _staying(job), _writing(events, qlog):
         told = _native.record(order(job), details, str(events) if events else None, str(log) if log else None)
-    found = _outcome(job, *told)
+    found = outcome(job, *told)
     return Comparison(wanted, [], [found]) if isinstance(found, Skipped) else Comparison(wanted, [found])
 
 
@@ -282,10 +282,10 @@ def order(job: Job) -> "_native.Order":
 def _finished(batch: Batch, native: list[Job], seconds: float) -> Iterator[tuple[Job, Row | Skipped]]:
     """What finished within `seconds`; failures last, so that they cost no row."""
     for index, kind, text in sorted(batch.wait(seconds), key=lambda done: done[1] == "failed"):
-        yield native[index], _outcome(native[index], kind, text)
+        yield native[index], outcome(native[index], kind, text)
 
 
-def _outcome(job: Job, kind: str, text: str) -> Row | Skipped:
+def outcome(job: Job, kind: str, text: str) -> Row | Skipped:
     """What the native side says of a job: `row` and its JSON, or `skipped` or `failed` and why."""
     if kind == "failed":
         raise SimulationError(f"{text}\nrepeat it with: {job.command}")

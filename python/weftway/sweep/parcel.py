@@ -1,0 +1,217 @@
+"""What a node of a cluster is sent, and what it does with it.
+
+A parcel holds all that its jobs need: the scenario's text and the traces that it names, the source of schedulers in
+Python, and which code is to carry them out. A node needs Weftway, and none of the user's files.
+"""
+
+import hashlib
+import os
+import socket
+import tempfile
+import time
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path, PurePath
+from typing import Any
+
+from weftway import _native
+from weftway._native import Batch, Scenario, ScenarioError, SimulationError, Variant
+from weftway.contender import IN_A_FILE, contenders
+from weftway.plan import Job
+
+KEPT = 8
+"""So many scenarios, and so many rules, stay read in a worker for the next parcels."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """A scenario and the files that it reads; equal ones are the same scenario."""
+
+    text: str
+    file: str
+    sets: tuple[str, ...]
+    traces: tuple[tuple[str, str], ...]
+    """The names of traces as the text has them, and what they hold."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A scheduler in Python."""
+
+    file: str
+    text: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Task:
+    """One job."""
+
+    variant: int
+    hash: str
+    """The variant's: the node must come to the same."""
+    scheduler: str
+    cc: str
+    seed: int
+    source: Source | None
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """Jobs of one scenario."""
+
+    code: str
+    origin: Origin
+    tasks: tuple[Task, ...]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What became of a parcel."""
+
+    told: list[tuple[str, str]]
+    """For each task `row` and its results as JSON, or `skipped` or `failed` and why."""
+    seconds: float
+    refusal: str | None = None
+    """Why the node did nothing."""
+
+
+class Sender:
+    """Makes parcels of one scenario."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._origin = origin(scenario)
+        self._variants = {(one.hash, tuple(one.sets)): at for at, one in enumerate(scenario.variants())}
+
+    def parcel(self, jobs: list[Job]) -> Parcel:
+        """These jobs of the scenario."""
+        return Parcel(_native.CODE, self._origin, tuple(map(self._task, jobs)))
+
+    def _task(self, job: Job) -> Task:
+        number = self._variants[job.variant.hash, tuple(job.variant.sets)]
+        return Task(number, job.variant.hash, job.scheduler.name, job.cc[0], job.seed, _source(job))
+
+
+def _source(job: Job) -> Source | None:
+    match = IN_A_FILE.fullmatch(job.scheduler.name)
+    if job.scheduler.rule is None or match is None:
+        return None
+    content = Path(match["file"]).read_bytes()
+    if hashlib.sha256(content).hexdigest() != job.scheduler.source:
+        raise ScenarioError(f"scheduler file `{match['file']}` changed while the sweep was running")
+    return Source(Path(match["file"]).name, content.decode(), match["name"])
+
+
+def origin(scenario: Scenario) -> Origin:
+    """The scenario with its traces. One that is named by its full path gets another name, which a node can have."""
+    text, sets = scenario.text, list(scenario.sets)
+    traces = {}
+    for name in sorted(trace_names(text, sets), key=len, reverse=True):
+        if (file := _found(name, Path(scenario.path).parent)) is None:
+            continue
+        sent = name
+        if PurePath(name).is_absolute():
+            sent = f"{hashlib.sha256(name.encode()).hexdigest()}.trace"
+            text, sets = text.replace(name, sent), [one.replace(name, sent) for one in sets]
+        traces[sent] = file.read_text()
+    return Origin(text, Path(scenario.path).name, tuple(sets), tuple(sorted(traces.items())))
+
+
+def trace_names(text: str, sets: list[str]) -> set[str]:
+    """Every text that a key may have as a trace: of the file, of its [vary], and of `--set`."""
+    found = set(_texts(tomllib.loads(text), False))
+    for key, _, value in (one.partition("=") for one in sets):
+        try:
+            told: Any = tomllib.loads(f"v={value}")["v"]
+        except tomllib.TOMLDecodeError:
+            told = value.strip()
+        found |= set(_texts({key: told}, False))
+    return found
+
+
+def _texts(value: Any, is_trace: bool) -> Iterator[str]:
+    if isinstance(value, str):
+        yield from [value] if is_trace else []
+    elif isinstance(value, list):
+        for one in value:
+            yield from _texts(one, is_trace)
+    elif isinstance(value, dict):
+        for key, one in value.items():
+            yield from _texts(one, is_trace or "trace" in key)
+
+
+def _found(name: str, folder: Path) -> Path | None:
+    """A trace is looked for beside the scenario and in the folders above it."""
+    base = folder.absolute()
+    return next((place / name for place in (base, *base.parents) if (place / name).is_file()), None)
+
+
+def carried_out(parcel: Parcel) -> Answer:
+    """Runs the jobs of a parcel on one core."""
+    begin = time.monotonic()
+    here = socket.gethostname()
+    if parcel.code != _native.CODE:
+        return Answer([], 0.0, f"node {here} has other code, {_native.CODE} in place of {parcel.code}")
+    try:
+        variants = _variants(parcel.origin)
+        orders = [_order(task, variants[task.variant]) for task in parcel.tasks]
+    except (ScenarioError, OSError) as error:
+        return Answer([], 0.0, f"node {here} cannot make the jobs out: {error}")
+    return Answer(_run(orders), time.monotonic() - begin)
+
+
+def _run(orders: list["_native.Order"]) -> list[tuple[str, str]]:
+    native = [at for at, order in enumerate(orders) if order[4] is None]
+    batch = Batch([orders[at] for at in native], 1)
+    told = {}
+    try:
+        while batch.remaining:
+            told.update({native[index]: (kind, text) for index, kind, text in batch.wait(1.0)})
+        for at, order in enumerate(orders):
+            if order[4] is not None:
+                told[at] = _by_rule(batch, order)
+    finally:
+        batch.cancel()
+    return [told[at] for at in range(len(orders))]
+
+
+def _by_rule(batch: Batch, order: "_native.Order") -> tuple[str, str]:
+    """A class in Python may not end the worker."""
+    try:
+        return batch.run(order)
+    except (ScenarioError, SimulationError) as error:
+        return "failed", str(error)
+    except SystemExit as error:
+        return "failed", f"scheduler `{order[1]}` ended the program: SystemExit: {error}"
+
+
+def _order(task: Task, variant: Variant) -> "_native.Order":
+    if variant.hash != task.hash:
+        raise ScenarioError(f"the scenario has the hash {variant.hash} here and {task.hash} where it was sent from")
+    return (variant, task.scheduler, task.cc, task.seed, _rule(task.source) if task.source else None)
+
+
+@lru_cache(KEPT)
+def _variants(sent: Origin) -> list[Variant]:
+    with tempfile.TemporaryDirectory(prefix="weftway-") as top:
+        # Deep enough for names that lead upwards.
+        depth = max((PurePath(name).parts.count("..") for name, _ in sent.traces), default=0)
+        folder = Path(top, *map(str, range(depth)))
+        for name, content in sent.traces:
+            file = Path(os.path.normpath(folder / name))
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(content)
+        folder.mkdir(parents=True, exist_ok=True)
+        return Scenario.parse(sent.text, sent.file, str(folder), list(sent.sets)).variants()
+
+
+@lru_cache(KEPT)
+def _rule(source: Source) -> type:
+    with tempfile.TemporaryDirectory(prefix="weftway-") as folder:
+        file = Path(folder, source.file)
+        file.write_text(source.text)
+        rule = contenders(f"{file}:{source.name}")[0].rule
+    assert rule is not None, "a name of this form is a class in a file"
+    return rule
