@@ -125,6 +125,93 @@ def _compare(
         err.print(f"rows in {folder / 'rows.parquet'}, report in {page}")
 
 
+@app.command("sweep")
+def _sweep(
+    grid: Annotated[str, typer.Argument(metavar="GRID", help="A grid file, the name of one of ours, or a scenario.")],
+    folder: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Keeps rows.parquet there, and a report per run; resumes.")
+    ],
+    ray: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="On a Ray cluster: auto, local, HOST:PORT, ray://HOST:PORT.")
+    ] = None,
+    seeds: Annotated[str | None, typer.Option(metavar="A..B", help="Seeds of every run; B is left out.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="At a time; what there is if not given.")] = None,
+    as_json: JSON = False,
+) -> None:
+    """Runs many scenarios, on this machine or on a Ray cluster. The rows are those of weft compare."""
+    from weftway import sweep
+
+    wanted = sweep.read(grid, seeds)
+    try:
+        with redirect_stdout(sys.stderr), Bar(err) as bar:
+            found = sweep.execute(wanted, sweep.Request(folder, jobs, ray), bar.tell)
+    except comparison.Interrupted as error:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        fail(str(error), INTERRUPTED)
+    for line in dict.fromkeys(line for one in found for line in skipped(one)):
+        err.print(f"skipped: {line}", markup=False)
+    if as_json:
+        print_json(sweep.rows(found))
+    for run, one in zip(wanted.runs, found, strict=True):
+        if not one.rows:
+            continue
+        if not as_json:
+            if not wanted.is_scenario:
+                out.print(f"{run.name}: {one.plan.scenario.title}\n", markup=False, style="bold")
+            print_tables(one)
+        with redirect_stdout(sys.stderr):
+            page = comparison.write_report(one, wanted.folder(run, folder))
+        err.print(f"report in {page}", markup=False)
+    if any(one.rows for one in found):
+        err.print(f"rows in {folder / 'rows.parquet'}", markup=False)
+
+
+@app.command("evaluate")
+def _evaluate(
+    policy: Annotated[
+        str, typer.Argument(metavar="POLICY", help="A scheduler's name, my_rules.py:MyRule, or a .safetensors file.")
+    ],
+    on: Annotated[str, typer.Option(metavar="DISTRIBUTION", help="A distribution of scenarios, or the name of ours.")],
+    against: Annotated[
+        str, typer.Option(metavar="S,…|all", help="Schedulers beside it; min-rtt always.")
+    ] = "min-rtt,random,round-robin,ecf,blest",
+    cc: Annotated[str | None, typer.Option(metavar="C,…|all", help="Controllers; the distribution's if none.")] = None,
+    instances: Annotated[int, typer.Option(min=1, metavar="N", help="How many held-out instances.")] = 60,
+    seed: Annotated[int, typer.Option(min=0, metavar="S", help="Which instances: equal seeds draw equal ones.")] = 1,
+    sets: SETS = None,
+    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Threads; all cores if not given.")] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Keeps rows.parquet, instances and report.html there; resumes."),
+    ] = None,
+    as_json: JSON = False,
+) -> None:
+    """Evaluates a scheduler on scenarios that no training saw, beside others, with 95 % intervals."""
+    from weftway import evaluate
+    from weftway.report import held_out
+
+    request = evaluate.Request(policy, on, against, cc, instances, seed, sets or [])
+    try:
+        with redirect_stdout(sys.stderr), Bar(err) as bar:  # what a scheduler in Python prints is no result
+            found, missing = evaluate.run(request, jobs, folder, bar.tell)
+    except comparison.Interrupted as error:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        fail(str(error), INTERRUPTED)
+    for line in missing:
+        err.print(f"skipped: {line}", markup=False)
+    shown = evaluate.held(request, found)
+    if as_json:
+        print_json(
+            [{"kind": "result", **one} for one in shown.lines] + [{"kind": "claim", **one} for one in shown.claims]
+        )
+    else:
+        for part in held_out.terminal(shown):
+            out.print(tables.fitted(part, out), "")
+    if folder:
+        written = evaluate.write_report(request, found, folder)
+        err.print(f"rows in {folder / 'rows.parquet'}, report in {written}", markup=False)
+
+
 @app.command("emulate")
 def _emulate(
     links: Annotated[str, typer.Argument(metavar="LINKS", help="A scenario file, or the name of one of ours.")],

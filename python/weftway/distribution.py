@@ -1,0 +1,267 @@
+"""Distributions of scenarios: what a policy trains on, and what is held out to evaluate it.
+
+A distribution is a scenario file in which a value may be left open: `{ from = "5 ms", to = "50 ms" }` is a number of
+that range, log-uniform unless it begins at zero or says `scale = "linear"`; `{ one_of = [...], weights = [...] }` is
+one of several; `{ sometimes = "50 %", value = ... }` is there or not, and `sometimes` in a table decides about the
+whole table. Knobs with the same `draw = "NAME"` share their draw. Besides the keys of a scenario, `paths` says how many
+of the paths an instance has, `copies` in a path makes so many of it, and `measure` names the measure that counts.
+
+>>> there = load("mpquic-pair")
+>>> one = there.sample(seed=1, index=0)
+>>> one == there.sample(seed=1, index=0)
+True
+"""
+
+import difflib
+import hashlib
+import itertools
+import json
+import os
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from weftway import knobs
+from weftway._native import Scenario, ScenarioError, Variant
+from weftway.knobs import Turn, Uniform
+from weftway.scenario import HOME
+
+FOLDER = HOME / "scenarios" / "distributions"
+SPLITS = ("train", "held-out")
+"""The parts of a distribution: the place here is the parity of the last digits, and of the seeds of the runs."""
+
+NOT_HERE = ("seeds", "scheduler", "backend", "vary", "figure", "published", "expect")
+"""Keys of a scenario that a distribution has no use for."""
+
+OWN = ("title", "description", "measure", "paths")
+"""Keys about the distribution as a whole."""
+
+USUAL_CC = "cubic"
+"""A scenario's own default."""
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """One instance of a distribution."""
+
+    id: str
+    """`mpquic-pair-train-1-7`: the distribution, the split, the seed and the index."""
+    text: str
+    """The scenario file. It names the controller and the seed of its run."""
+    values: dict[str, Any]
+    """Its keys and values, as the text has them: `path.fast.rate`, …"""
+    cc: str
+    """The congestion controller that was drawn."""
+    seed: int
+    """The seed of its run: even for training, odd for held-out instances."""
+
+    def scenario(self, sets: Sequence[str] = (), folder: str | None = None) -> Scenario:
+        """The instance as a scenario, checked by the schema; `folder` is where its file is kept, if it is."""
+        name = f"{self.id}.toml"
+        place = name if folder is None else str(Path(folder) / name)
+        return Scenario.parse(self.text, place, folder or str(FOLDER), list(sets))
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """Scenarios of one kind, and how likely each is."""
+
+    name: str
+    file: str
+    keys: dict[str, Any]
+    """The file as it stands."""
+
+    @property
+    def title(self) -> str:
+        """What it is about, in a line."""
+        return str(self.keys.get("title", self.name))
+
+    @property
+    def controllers(self) -> list[str]:
+        """The congestion controllers that are drawn, in the order of the file."""
+        cc = self.keys.get("cc", USUAL_CC)
+        return [cc] if isinstance(cc, str) else [*(knobs.options(cc, "cc") if isinstance(cc, dict) else cc)]
+
+    @property
+    def measure(self) -> str | None:
+        """The measure by which its instances are judged; by their workload, if it names none."""
+        return self.keys.get("measure")
+
+    def sample(self, seed: int, index: int, split: str = "train") -> Drawn:
+        """Instance `index` of a seed: a pure function of the three and of the file.
+
+        Each knob has a stream of its own, named by its key: a new one moves no other's draw.
+        """
+        parity = self._parity(split)
+        label = f"{self.name}-{split}-{seed}-{index}"
+
+        def uniform(name: str) -> float:
+            return _hash(split, seed, index, name) / 2**64
+
+        run = (_hash(split, seed, index, "seed of the run") >> 32) // 2 * 2 + parity
+        return self._drawn(label, run, Turn(uniform, parity))
+
+    def variant(self, drawn: Drawn, sets: Sequence[str] = (), folder: str | None = None) -> Variant:
+        """An instance as the native side takes it. A mistake is told with the distribution's file."""
+        try:
+            (variant,) = drawn.scenario(sets, folder).variants()
+        except ScenarioError as error:
+            raise ScenarioError(f"{self.file}, as drawn for {drawn.id}: {error}") from None
+        return variant
+
+    def pool(self, seed: int, n: int, split: str = "train") -> list[Variant]:
+        """The first `n` instances of a seed, each read and checked."""
+        return [self.variant(self.sample(seed, index, split)) for index in range(n)]
+
+    def checked(self) -> "Distribution":
+        """Itself, if the ends of every range and every choice make a scenario; else it says what is wrong."""
+        steps = max(_widest(self.keys), 2)
+        for place, parity in itertools.product(range(steps + 1), range(len(SPLITS))):
+            at = min(place / steps, 1 - 2**-40)
+            self.variant(self._drawn(f"{self.name}, every draw {at:.3g}", 0, Turn(_always(at), parity)))
+        return self
+
+    def _parity(self, split: str) -> int:
+        if split not in SPLITS:
+            raise ScenarioError(f"no split `{split}`: there is {' and '.join(SPLITS)}")
+        return SPLITS.index(split)
+
+    def _drawn(self, label: str, run: int, turn: Turn) -> Drawn:
+        try:
+            keys = self._instance(turn)
+        except ScenarioError as error:
+            raise ScenarioError(f"{self.file}: {error}") from None
+        head = {"title": label, "seeds": f"{run}..{run + 1}"}
+        body = {key: value for key, value in keys.items() if key not in OWN}
+        return Drawn(label, written({**head, **body}), flat(body), str(body.get("cc", USUAL_CC)), run)
+
+    def _instance(self, turn: Turn) -> dict[str, Any]:
+        if refused := [key for key in NOT_HERE if key in self.keys]:
+            raise ScenarioError(
+                f"`{refused[0]}`: a distribution has no such key; it says what is drawn, not what is run"
+            )
+        keys = {**self.keys, "path": _paths(self.keys, turn)}
+        keys["workload"] = _workload(keys.get("workload"), turn)
+        if isinstance(keys.get("cc"), list):
+            keys["cc"] = {"one_of": keys["cc"]}
+        found: dict[str, Any] = knobs.turned({key: keys[key] for key in keys if key not in OWN}, "", turn)
+        return _pruned(found, _every_path(self.keys))
+
+
+def load(name: str | os.PathLike[str]) -> Distribution:
+    """The distribution in a file, or one of ours by its name, checked."""
+    file = Path(name)
+    if not file.is_file():
+        file = FOLDER / f"{os.fspath(name)}.toml"
+    if not file.is_file():
+        ours = names()
+        near = difflib.get_close_matches(os.fspath(name), ours, n=1)
+        raise ScenarioError(
+            f"no distribution `{name}`; {f'did you mean `{near[0]}`?' if near else 'there is ' + ', '.join(ours)}"
+        )
+    shown = file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
+    return parse(file.read_text(encoding="utf-8"), file.stem, str(shown))
+
+
+def parse(text: str, name: str, file: str = "") -> Distribution:
+    """The distribution that `text` describes, checked."""
+    try:
+        keys = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ScenarioError(f"{file or name}: {error}") from None
+    return Distribution(name, file or name, keys).checked()
+
+
+def names() -> list[str]:
+    """The distributions of the source tree."""
+    return sorted(file.stem for file in FOLDER.glob("*.toml"))
+
+
+def _always(number: float) -> Uniform:
+    return lambda name: number
+
+
+def _hash(*parts: object) -> int:
+    """64 bits that depend on every part. No generator's state: any draw can be had without the others."""
+    return int.from_bytes(hashlib.sha256(json.dumps(parts).encode()).digest()[:8], "big")
+
+
+def _every_path(keys: dict[str, Any]) -> dict[str, Any]:
+    """The paths of the file, copies made."""
+    tables = keys.get("path")
+    if not isinstance(tables, dict) or not tables or not all(isinstance(one, dict) for one in tables.values()):
+        raise ScenarioError("path: at least one table `[path.NAME]` is needed")
+    found: dict[str, Any] = {}
+    for name, table in tables.items():
+        body = {key: value for key, value in table.items() if key != "copies"}
+        copies = table.get("copies")
+        if copies is not None and (type(copies) is not int or copies < 1):
+            raise ScenarioError(f"path.{name}.copies: `{copies}` is no number of paths")
+        labels = [name] if copies is None else [f"{name}{place}" for place in range(1, copies + 1)]
+        found.update(dict.fromkeys(labels, body))
+    return found
+
+
+def _paths(keys: dict[str, Any], turn: Turn) -> dict[str, Any]:
+    """The paths of an instance: as many as `paths` says, in the order of the file."""
+    every = _every_path(keys)
+    count = knobs.turned(keys.get("paths", len(every)), "paths", turn)
+    if type(count) is not int or not 0 < count <= len(every):
+        raise ScenarioError(f"paths: {count} of {len(every)} paths cannot be had")
+    kept = sorted(every, key=lambda name: turn.uniform(f"paths.{name}"))[:count]
+    return {name: table for name, table in every.items() if name in kept}
+
+
+def _workload(given: Any, turn: Turn) -> Any:
+    """One of several workloads, by their `weight`."""
+    if not isinstance(given, list):
+        return given
+    weights = [one.get("weight", 1) for one in given]
+    bodies = [{key: value for key, value in one.items() if key != "weight"} for one in given]
+    return knobs.turned({"one_of": bodies, "weights": weights}, "workload", turn)
+
+
+def _pruned(keys: dict[str, Any], every: dict[str, Any]) -> dict[str, Any]:
+    """Without links that no path of the instance crosses, and sources on paths and links that it lacks."""
+    crossed = {path.get("via") for path in keys["path"].values()}
+    links = {name: link for name, link in keys.get("link", {}).items() if name in crossed}
+    lacking = {*every, *keys.get("link", {})} - {*keys["path"], *links}
+    cross = {name: one for name, one in keys.get("cross", {}).items() if one.get("on") not in lacking}
+    return {key: value for key, value in {**keys, "link": links, "cross": cross}.items() if value != {}}
+
+
+def _widest(value: Any) -> int:
+    """The most values that a choice of the file has."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    own = len(value) if isinstance(value, list) else 0
+    return max([own, *map(_widest, inner)])
+
+
+def flat(keys: dict[str, Any], above: str = "") -> dict[str, Any]:
+    """Dotted keys and their values."""
+    found: dict[str, Any] = {}
+    for key, value in keys.items():
+        found.update(flat(value, f"{above}{key}.") if isinstance(value, dict) else {f"{above}{key}": value})
+    return found
+
+
+def written(keys: dict[str, Any]) -> str:
+    """A scenario file of these keys: tables where a scenario has tables, the rest inline."""
+    tables = {key: value for key, value in keys.items() if isinstance(value, dict)}
+    lines = [f"{key} = {inline(value)}" for key, value in keys.items() if key not in tables]
+    for key, table in tables.items():
+        named = key in ("path", "link", "cross")
+        for head, body in ((f"{key}.{name}", one) for name, one in table.items()) if named else [(key, table)]:
+            lines += ["", f"[{head}]", *(f"{name} = {inline(value)}" for name, value in body.items())]
+    return "\n".join(lines) + "\n"
+
+
+def inline(value: Any) -> str:
+    """A TOML value on one line."""
+    if isinstance(value, dict):
+        return f"{{ {', '.join(f'{key} = {inline(one)}' for key, one in value.items())} }}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(inline, value))}]"
+    return json.dumps(value, ensure_ascii=False)

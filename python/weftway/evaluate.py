@@ -1,0 +1,219 @@
+"""Held-out evaluation: schedulers side by side on instances that no training saw.
+
+>>> rows = evaluate("ecf", on="mpquic-pair", against="min-rtt,random", instances=4)  # doctest: +SKIP
+>>> summary(rows), claims(rows)  # doctest: +SKIP
+
+`distribution` draws the instances, `comparison` runs and keeps them, `paired` counts.
+"""
+
+import hashlib
+import json
+import os
+import struct
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from weftway import _native, comparison, distribution, plan
+from weftway._native import ScenarioError, SimulationError
+from weftway.comparison import Progress
+from weftway.contender import Contender, contenders
+from weftway.distribution import Distribution, Drawn
+from weftway.paired import REFERENCE, Claim, Estimate, claims, summary
+from weftway.plan import Job, Plan
+from weftway.report import held_out
+from weftway.store import Store, table, whole
+
+__all__ = ["AGAINST", "Claim", "Estimate", "Request", "claims", "evaluate", "planned", "run", "summary"]
+
+AGAINST = "min-rtt,random,round-robin,ecf,blest"
+"""What a policy is held against unless something else is named; min-RTT always takes part."""
+
+SUFFIX = ".safetensors"
+"""Of policy files."""
+
+MEASURE = {
+    "bulk": "fct_ms",
+    "limited": "fct_ms",
+    "request-response": "fct_ms",
+    "messages": "message_p95_ms",
+    "stream": "message_p95_ms",
+}
+"""What a workload is about, where a distribution does not say it; goodput for those without an end."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be evaluated, on what, and against what."""
+
+    policy: Any
+    on: str | os.PathLike[str]
+    against: Any = AGAINST
+    cc: str | Iterable[str] | None = None
+    """Controllers; the distribution's own if none is named."""
+    instances: int = 60
+    seed: int = 1
+    set: Sequence[str] = ()
+    """Keys that are set in every instance: `decision.mode=exclusive`."""
+
+
+def evaluate(
+    policy: Any,
+    on: str | os.PathLike[str],
+    *,
+    against: Any = AGAINST,
+    cc: str | Iterable[str] | None = None,
+    instances: int = 60,
+    seed: int = 1,
+    set: Sequence[str] = (),
+    jobs: int | None = None,
+    out: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> pl.DataFrame:
+    """One row per held-out instance, controller and scheduler; `summary` and `claims` read it.
+
+    A policy is whatever takes part in a comparison, or a policy file. With `out`, the rows and the instances are kept
+    there, and a later call goes on from them.
+    """
+    request = Request(policy, on, against, cc, instances, seed, set)
+    frame, skipped = run(request, jobs, None if out is None else Path(out), progress)
+    for line in skipped:
+        warnings.warn(f"skipped {line}", stacklevel=2)
+    return frame
+
+
+def run(
+    request: Request, jobs: int | None, out: Path | None, progress: Progress | None = None
+) -> tuple[pl.DataFrame, list[str]]:
+    """Carries out a request; also says which schedulers could not run, and why."""
+    wanted, about = planned(request, out)
+    found = comparison.execute(wanted, jobs, out, progress)
+    skipped = list(dict.fromkeys(f"{one.job.scheduler.name}: {one.reason}" for one in found.skipped))
+    if not any(row["scheduler"] == REFERENCE for row in found.rows):
+        raise SimulationError("; ".join(skipped) or f"{REFERENCE} did not run")
+    frame = table({**row, **about[row["key"]]} for row in found.rows)
+    if out:
+        Store(out).finish(frame.to_dicts())
+    return frame, skipped
+
+
+def held(request: Request, frame: pl.DataFrame) -> held_out.Held:
+    """The rows of a request, counted and ready to be shown."""
+    lines, asked = summary(frame).to_dicts(), [asdict(claim) for claim in claims(frame)]
+    title = f"{_text(request.policy)} on {lines[0]['on']}"
+    return held_out.Held(title, replay(request), lines, asked, [one["name"] for one in _native.schedulers()])
+
+
+def write_report(request: Request, frame: pl.DataFrame, out: Path) -> Path:
+    """Writes `report.html` into the folder."""
+    with whole(out / "report.html") as half:
+        held_out.write(half, held(request, frame), frame)
+    return out / "report.html"
+
+
+def replay(request: Request) -> str:
+    """The command that carries out a request."""
+    cc = [] if request.cc is None else [f"--cc {','.join(plan.names(request.cc))}"]
+    sets = [f"--set {plan.quoted(one)}" for one in request.set]
+    words = [plan.quoted(_text(request.policy)), f"--on {plan.quoted(_text(request.on))}"]
+    words += [f"--against {plan.quoted(_text(request.against))}", *cc, *sets]
+    return " ".join(["weft evaluate", *words, f"--instances {request.instances} --seed {request.seed}"])
+
+
+def _text(named: Any) -> str:
+    """A scheduler, a list of them or a file, as the command line takes it."""
+    if isinstance(named, str | os.PathLike):
+        return os.fspath(named)
+    return named.__name__ if isinstance(named, type) else ",".join(map(_text, named))
+
+
+def planned(request: Request, out: Path | None = None) -> tuple[Plan, dict[str, dict[str, Any]]]:
+    """The jobs, and what each one's row says besides its run, by key."""
+    if request.instances < 1:
+        raise ScenarioError("an evaluation needs at least one instance")
+    there = distribution.load(request.on)
+    policies = [_pinned(one) for one in contenders(named(request.policy))]
+    others = [_pinned(one) for one in contenders([REFERENCE, named(request.against)])]
+    field = list(dict.fromkeys([*policies, *others]))
+    controllers = _controllers(there, request.cc)
+    jobs: list[Job] = []
+    about: dict[str, dict[str, Any]] = {}
+    for index in range(request.instances):
+        drawn = there.sample(request.seed, index, "held-out")
+        variant = there.variant(drawn, request.set, _kept(drawn, out))
+        shared = {"on": there.name, "instance": drawn.id, **described(there, drawn, variant.scenario.sets)}
+        for cc in controllers:
+            for one in field:
+                again = plan.replay(variant.scenario, variant, one, cc[0], "sim", drawn.seed)
+                jobs.append(Job(variant, one, cc, "sim", drawn.seed, again))
+                about[jobs[-1].key] = {**shared, "is_policy": one in policies}
+    return Plan(jobs[0].variant.scenario, jobs), about
+
+
+def named(policy: Any) -> Any:
+    """A policy file as the scheduler that runs it, each in a list; everything else as it is."""
+    if isinstance(policy, os.PathLike):
+        policy = os.fspath(policy)
+    if not isinstance(policy, str):
+        return policy
+    return ",".join(_of_file(part.strip()) for part in policy.split(","))
+
+
+def _of_file(name: str) -> str:
+    is_file = name.endswith(SUFFIX) and ":" not in name
+    return f"{algorithm(Path(name))}:policy={name}" if is_file else name
+
+
+def _pinned(one: Contender) -> Contender:
+    """With the hash of its policy file: kept rows of a policy that was trained again since are another's."""
+    file = Path(one.name.rpartition("policy=")[2])
+    if one.rule is not None or file.suffix != SUFFIX or not file.is_file():
+        return one
+    return replace(one, source=hashlib.sha256(file.read_bytes()).hexdigest())
+
+
+def algorithm(file: Path) -> str:
+    """The algorithm on a policy file's card: the name of the scheduler that runs it.
+
+    A safetensors file begins with the length of its header (8 bytes, little-endian) and the header as JSON.
+    """
+    try:
+        with file.open("rb") as content:
+            (length,) = struct.unpack("<Q", content.read(8))
+            header = json.loads(content.read(min(length, 2**24)))
+        return str(header["__metadata__"]["algorithm"])
+    except FileNotFoundError:
+        raise ScenarioError(f"no policy file `{file}`") from None
+    except (struct.error, ValueError, KeyError, TypeError) as error:
+        raise ScenarioError(f"{file}: no policy file: its card names no algorithm") from error
+
+
+def described(there: Distribution, drawn: Drawn, sets: Iterable[str]) -> dict[str, Any]:
+    """What decides how an instance's rows are read: how long a decision holds, and the measure that counts."""
+    keys = {**drawn.values, **dict(one.split("=", 1) for one in sets)}
+    interval = str(keys.get("decision.interval", ""))
+    mode = f"{keys.get('decision.mode', 'preferred')} {interval}" if interval else "each packet"
+    return {"mode": mode, "measure": there.measure or MEASURE.get(str(keys.get("workload.kind")), "goodput_mbps")}
+
+
+def _controllers(there: Distribution, cc: str | Iterable[str] | None) -> list[tuple[str, str]]:
+    named = plan.names(there.controllers if cc is None else cc)
+    if not named:
+        raise ScenarioError("no controller is named: there is nothing to run")
+    every = [entry["name"] for entry in _native.controllers()]
+    found = [one for name in named for one in (every if name.lower() == "all" else [name])]
+    return list(dict.fromkeys(map(_native.controller, found)))
+
+
+def _kept(drawn: Drawn, out: Path | None) -> str | None:
+    """Where the instance's file is: a row's command runs it from there."""
+    if out is None:
+        return None
+    folder = out / "instances"
+    with whole(folder / f"{drawn.id}.toml") as half:
+        half.write_text(drawn.text, encoding="utf-8")
+    return str(folder)

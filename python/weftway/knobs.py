@@ -1,0 +1,160 @@
+"""What a distribution leaves open: numbers from a range, one of several values, keys that are sometimes there.
+
+A knob is a table in the place of a value. Each turns one uniform number of [0, 1) into that value.
+"""
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from weftway._native import ScenarioError
+
+RANGE, CHOICE, SOMETIMES = {"from", "to", "scale", "draw"}, {"one_of", "weights", "draw"}, {"sometimes", "draw"}
+SIGNS = {"from", "to", "one_of", "weights", "sometimes"}
+"""Keys by which a table is known to be a knob; no scenario file has them."""
+
+DIGITS = 4
+"""Significant digits of a drawn number; the last one tells training from held-out instances."""
+
+WHOLE = ("packets", "B")
+"""Units of which there are no fractions."""
+
+NUMBER = re.compile(r"(?P<before>[^\d.]*)(?P<number>\d+(?:\.\d+)?)(?P<after>.*)")
+
+ABSENT = object()
+"""What comes of a key that is not there this time."""
+
+Uniform = Callable[[str], float]
+"""The number of [0, 1) that belongs to a name."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One instance's draws: where its numbers come from, and the parity of their last digits."""
+
+    uniform: Uniform
+    parity: int
+
+
+def turned(value: Any, where: str, turn: Turn) -> Any:
+    """`value` with all its knobs turned; `where` is its key, by which its draws are named."""
+    if isinstance(value, list):
+        return [turned(one, f"{where}.{place}", turn) for place, one in enumerate(value)]
+    if not isinstance(value, dict):
+        return value
+    if not SIGNS & value.keys():
+        found = {key: turned(one, f"{where}.{key}" if where else key, turn) for key, one in value.items()}
+        return {key: one for key, one in found.items() if one is not ABSENT}
+    if "sometimes" in value:
+        return _sometimes(value, where, turn)
+    if "one_of" in value or "weights" in value:
+        return _choice(value, where, turn)
+    return _range(value, where, turn)
+
+
+def _drawn(knob: dict[str, Any], own: str, turn: Turn) -> float:
+    """The knob's number: of its own stream, or of the one that it shares."""
+    return turn.uniform(str(knob.get("draw", own)))
+
+
+def share(text: Any, where: str) -> float:
+    """A share such as `"50 %"`."""
+    match = NUMBER.fullmatch(text) if isinstance(text, str) else None
+    if not match or match["before"] or match["after"].strip() != "%" or float(match["number"]) > 100:
+        raise ScenarioError(f'{where}: `{text}` is no share such as "50 %"')
+    return float(match["number"]) / 100
+
+
+def _sometimes(knob: dict[str, Any], where: str, turn: Turn) -> Any:
+    if _drawn(knob, f"{where}|sometimes", turn) >= share(knob["sometimes"], f"{where}.sometimes"):
+        return ABSENT
+    rest = {key: one for key, one in knob.items() if key not in SOMETIMES}
+    if not rest:
+        raise ScenarioError(f"{where}: `sometimes` needs a `value`, or the keys of the table that is there sometimes")
+    return turned(rest.get("value", rest), where, turn)
+
+
+def _choice(knob: dict[str, Any], where: str, turn: Turn) -> Any:
+    _known(knob, CHOICE, where)
+    items = options(knob, where)
+    weights = [float(one) for one in knob.get("weights", [1] * len(items))]
+    if len(weights) != len(items) or min(weights) < 0 or not sum(weights):
+        raise ScenarioError(f"{where}.weights: {len(items)} values need as many weights, not all of them zero")
+    left = _drawn(knob, f"{where}|one_of", turn) * sum(weights)
+    for item, weight in zip(items, weights, strict=True):
+        if left < weight:
+            return turned(item, where, turn)
+        left -= weight
+    return turned(items[-1], where, turn)
+
+
+def options(knob: dict[str, Any], where: str) -> list[Any]:
+    """The values of a choice."""
+    items = knob.get("one_of")
+    if not isinstance(items, list) or not items:
+        raise ScenarioError(f"{where}.one_of: a list with at least one value is needed")
+    return items
+
+
+def _range(knob: dict[str, Any], where: str, turn: Turn) -> str | int:
+    _known(knob, RANGE, where)
+    if missing := [end for end in ("from", "to") if end not in knob]:
+        raise ScenarioError(f"{where}: a range needs `from` and `to`; `{missing[0]}` is missing")
+    low, high = knob["from"], knob["to"]
+    if type(low) is int and type(high) is int:
+        _ordered(low, high, where)
+        return low + math.floor(_drawn(knob, where, turn) * (high - low + 1))
+    ends = [NUMBER.fullmatch(end) if isinstance(end, str) else None for end in (low, high)]
+    if not ends[0] or not ends[1]:
+        raise ScenarioError(f'{where}: the ends of a range are two whole numbers, or two values such as "5 ms"')
+    words = [(end["before"], end["after"]) for end in ends if end]
+    if words[0] != words[1]:
+        raise ScenarioError(f"{where}: `{low}` and `{high}` differ in their units; both ends take the same")
+    span = float(ends[0]["number"]), float(ends[1]["number"])
+    _ordered(*span, where)
+    number = _number(span, _drawn(knob, where, turn), _is_log(knob, span[0], where))
+    before, after = words[0]
+    if after.strip() in WHOLE:
+        return f"{before}{round(number)}{after}"
+    return f"{before}{_written(number, span, turn.parity, where)}{after}"
+
+
+def _known(knob: dict[str, Any], known: set[str], where: str) -> None:
+    if extra := [key for key in knob if key not in known]:
+        raise ScenarioError(f"{where}: unknown key `{extra[0]}`; there is {', '.join(sorted(known))}")
+
+
+def _ordered(low: float, high: float, where: str) -> None:
+    if not low < high:
+        raise ScenarioError(f"{where}: the range from {low:g} to {high:g} is empty; `from` is less than `to`")
+
+
+def _is_log(knob: dict[str, Any], low: float, where: str) -> bool:
+    scale = knob.get("scale", "log" if low > 0 else "linear")
+    if scale not in ("log", "linear") or (scale == "log" and low <= 0):
+        raise ScenarioError(f"{where}.scale: `log` or `linear`; a range from zero is linear")
+    return bool(scale == "log")
+
+
+def _number(span: tuple[float, float], uniform: float, is_log: bool) -> float:
+    low, high = span
+    return low * (high / low) ** uniform if is_log else low + (high - low) * uniform
+
+
+def _written(number: float, span: tuple[float, float], parity: int, where: str) -> str:
+    """The number in four digits, of which the last is even or odd: no instance for training is one that is held out."""
+    low, high = map(Decimal, map(repr, span))
+    size = Decimal(repr(number)) if low else high
+    step = Decimal(1).scaleb(size.adjusted() - DIGITS + 1)
+    count = int(Decimal(repr(number)) / step)
+    count += count % 2 != parity
+    while count * step > high:
+        count -= 2
+    while count * step < low:
+        count += 2
+    if count * step > high:
+        raise ScenarioError(f"{where}: the range from {low} to {high} is too narrow to draw {DIGITS} digits from")
+    return format((count * step).normalize(), "f")

@@ -1,0 +1,306 @@
+"""Held-out evaluation: the counting by hand, and the command."""
+
+import json
+import math
+import shlex
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import weftway.distribution
+import weftway.evaluate
+from conftest import Weft
+from weftway import comparison, evaluate, paired
+from weftway._native import ScenarioError
+from weftway.contender import Contender
+from weftway.evaluate import Request, claims, summary
+from weftway.paired import Claim
+
+TINY = """\
+title = "Two small paths"
+transport = "mptcp"
+cc = ["cubic", "bbr1"]
+
+[path.a]
+rate = { from = "2 Mbit/s", to = "10 Mbit/s" }
+delay = { from = "5 ms", to = "20 ms" }
+
+[path.b]
+rate = { from = "2 Mbit/s", to = "10 Mbit/s" }
+delay = { from = "20 ms", to = "60 ms" }
+
+[options]
+receive_buffer = "64 KiB"
+
+[workload]
+kind = "bulk"
+bytes = "100 kB"
+"""
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    file = tmp_path / "tiny.toml"
+    file.write_text(TINY)
+    return file
+
+
+def row(instance: int, scheduler: str, fct_ms: float | None, **more: Any) -> dict[str, Any]:
+    """A row of an evaluation, with what counting needs."""
+    usual = {
+        "on": "tiny",
+        "instance": f"tiny-{instance}",
+        "cc": "cubic",
+        "scheduler": scheduler,
+        "is_policy": scheduler not in ("min-rtt", "random", "round-robin"),
+        "mode": "each packet",
+        "measure": "fct_ms",
+        "verdict": "finished",
+        "fct_ms": fct_ms,
+        "goodput_mbps": 1.0,
+        "message_p95_ms": None,
+        "ooo_share": 0.5,
+    }
+    return {**usual, **more}
+
+
+def frame(ratios: dict[str, list[float]], **more: Any) -> pl.DataFrame:
+    """Rows in which each scheduler is so many times as fast as min-RTT, instance by instance."""
+    rows = [
+        row(instance, scheduler, 1000.0 / ratio, **more)
+        for scheduler, some in ratios.items()
+        for instance, ratio in enumerate(some)
+    ]
+    return pl.DataFrame(rows, infer_schema_length=None)
+
+
+def test_a_ratio_is_above_one_where_ours_is_better() -> None:
+    assert paired.ratio(row(0, "x", 500.0), row(0, "y", 1000.0)) == 2.0
+    ours, theirs = (
+        row(0, name, None, measure="goodput_mbps", goodput_mbps=mbps) for name, mbps in (("x", 6), ("y", 4))
+    )
+    assert paired.ratio(ours, theirs) == 1.5
+    assert paired.ratio(row(0, "x", 7.0), row(0, "y", 7.0)) == 1.0
+
+
+def test_a_run_that_did_not_finish_is_counted_by_its_goodput() -> None:
+    cut = row(0, "x", None, goodput_mbps=0.25)
+    assert paired.ratio(cut, row(0, "y", 1000.0)) == 0.25
+    dead = row(0, "x", None, goodput_mbps=0.0)
+    assert paired.ratio(dead, row(0, "y", 1000.0)) == 1 / paired.MOST
+    assert paired.ratio(row(0, "y", 1000.0), dead) == paired.MOST
+    assert paired.ratio(dead, dead) == 1.0
+
+
+def test_ratios_are_averaged_geometrically_with_equal_weight_for_each_instance() -> None:
+    """Twice as good and half as good is as good. One instance with (2·8)^½ = 4 and one with 1 give (4·1)^½ = 2."""
+    assert paired.geometric({"a": [2.0], "b": [0.5]}).value == pytest.approx(1.0)  # type: ignore[union-attr]
+    assert paired.geometric({"a": [2.0, 8.0], "b": [1.0]}).value == pytest.approx(2.0)  # type: ignore[union-attr]
+    assert paired.geometric({}) is None
+
+
+def test_an_interval_is_that_of_the_mean_over_instances() -> None:
+    """100 values of 0 and 1 by halves: mean 0.5, sd of the mean 0.05, so 0.402 to 0.598; an end of 2000 resamples is
+    good to a fifth of that sd, and the mean is a multiple of 0.01."""
+    found = paired.bootstrap([0.0, 1.0] * 50)
+    assert found is not None and found.low is not None and found.high is not None
+    assert found.value == 0.5
+    assert found.low == pytest.approx(0.402, abs=0.02)
+    assert found.high == pytest.approx(0.598, abs=0.02)
+    assert paired.bootstrap([0.0, 1.0] * 50) == found, "equal rows give equal intervals"
+    same = paired.bootstrap([3.0] * 5)
+    assert same is not None and (same.value, same.low, same.high) == (3.0, 3.0, 3.0)
+
+
+def test_cells_of_one_instance_are_no_independent_evidence() -> None:
+    alone = paired.geometric({"a": [2.0] * 50})
+    assert alone is not None and alone.low is None and alone.high is None
+    once = paired.geometric({"a": [2.0], "b": [1.0], "c": [1.0]})
+    assert paired.geometric({"a": [2.0] * 9, "b": [1.0] * 9, "c": [1.0] * 9}) == once
+
+
+def test_a_summary_counts_what_is_lost_and_won() -> None:
+    """Against min-RTT: 0.9 is lost, 0.96 is not, 1.1 and 1.2 are won."""
+    found = summary(frame({"min-rtt": [1, 1, 1, 1], "x": [0.9, 0.96, 1.1, 1.2], "y": [0.5, 0.5, 1, 1]}))
+    assert found["scheduler"].to_list() == ["x", "min-rtt", "y"], "best first"
+    lines = {line["scheduler"]: line for line in found.iter_rows(named=True)}
+    assert (lines["x"]["lost_share"], lines["x"]["won_share"], lines["x"]["cells"]) == (0.25, 0.5, 4)
+    assert lines["x"]["ratio"] == pytest.approx((0.9 * 0.96 * 1.1 * 1.2) ** 0.25)
+    assert lines["y"]["ratio"] == pytest.approx(0.5**0.5)
+    assert (lines["min-rtt"]["ratio_low"], lines["min-rtt"]["ratio_high"]) == (1.0, 1.0)
+
+
+def test_a_summary_has_all_controllers_and_each() -> None:
+    both = pl.concat([frame({"min-rtt": [1, 1], "x": [2, 2]}), frame({"min-rtt": [1, 1], "x": [0.5, 0.5]}, cc="bbr1")])
+    found = summary(both).filter(pl.col("scheduler") == "x")
+    assert found["cc"].to_list() == ["all", "cubic", "bbr1"]
+    assert found["ratio"].to_list() == pytest.approx([1.0, 2.0, 0.5])
+    assert found["instances"].to_list() == [2, 2, 2]
+
+
+def asked(ratios: dict[str, list[float]], claim: str, **more: Any) -> Claim:
+    (found,) = [one for one in claims(frame(ratios, **more)) if claim in one.claim]
+    return found
+
+
+def test_beating_random_takes_the_whole_interval() -> None:
+    surely = asked({"random": [1] * 20, "x": [1.1, 1.2] * 10}, "random")
+    assert (surely.verdict, surely.is_sure) == ("holds", True)
+    assert surely.value == pytest.approx((1.1 * 1.2) ** 0.5)
+    # Nine times 0.9 and once 3: above 1 on the mean, 0.9·(3/0.9)^0.1 = 1.015, but a resample without the 3 has 0.9.
+    perhaps = asked({"random": [1] * 10, "x": [0.9] * 9 + [3]}, "random")
+    assert perhaps.value > 1 and perhaps.low is not None and perhaps.low == pytest.approx(0.9)
+    assert (perhaps.verdict, perhaps.is_sure) == ("fails", False)
+    worse = asked({"random": [1] * 10, "x": [0.9] * 10}, "random")
+    assert (worse.verdict, worse.is_sure) == ("fails", True)
+
+
+def test_dqn_is_held_against_min_rtt_under_bbr1() -> None:
+    ratios: dict[str, list[float]] = {"min-rtt": [1] * 10, "dqn": [1.01] * 10, "x": [2] * 10}
+    found = asked(ratios, "BBRv1", cc="bbr1")
+    assert (found.scheduler, found.against, found.cc, found.verdict) == ("dqn", "min-rtt", "bbr1", "holds")
+    assert not [one for one in claims(frame(ratios, cc="cubic")) if "BBRv1" in one.claim]
+    with_file = asked({"min-rtt": [1] * 3, "dqn:policy=a.safetensors": [0.98] * 3}, "BBRv1", cc="bbr1")
+    assert (with_file.verdict, with_file.is_sure) == ("fails", True)
+
+
+@pytest.mark.parametrize("name", ["pdaa3c", "stsgat"])
+def test_interval_policies_are_held_against_round_robin_in_exclusive_mode(name: str) -> None:
+    ratios: dict[str, list[float]] = {"round-robin": [1] * 10, name: [0.9, 1.2] * 5}
+    found = asked(ratios, "round robin", mode="exclusive 100ms")
+    assert (found.verdict, found.is_sure, found.mode) == ("holds", False, "exclusive 100ms")
+    assert found.value == pytest.approx((0.9 * 1.2) ** 0.5)
+    assert not [one for one in claims(frame(ratios, mode="preferred 100ms")) if "round robin" in one.claim]
+
+
+def test_a_policy_that_loses_one_cell_of_ten_is_still_within_the_bar() -> None:
+    at_bar = asked({"min-rtt": [1] * 10, "x": [0.9] + [1] * 9}, "10 %")
+    assert (at_bar.value, at_bar.verdict, at_bar.is_sure) == (0.1, "holds", False)
+    beyond = asked({"min-rtt": [1] * 10, "x": [0.9] * 2 + [1] * 8}, "10 %")
+    assert (beyond.value, beyond.verdict) == (0.2, "fails")
+    never = asked({"min-rtt": [1] * 10, "x": [0.96] * 10}, "10 %")
+    assert (never.value, never.verdict, never.is_sure) == (0.0, "holds", True)
+
+
+def test_everyone_meets_the_same_instances_and_seeds(tiny: Path) -> None:
+    wanted, about = evaluate.planned(Request("ecf", tiny, "round-robin", instances=3))
+    met: dict[str, set[tuple[Any, ...]]] = {}
+    for job in wanted.jobs:
+        assert job.seed % 2 == 1, "held-out runs have odd seeds"
+        met.setdefault(job.scheduler.name, set()).add((job.variant.hash, job.cc[0], job.seed))
+    assert set(met) == {"ecf", "min-rtt", "round-robin"}, "the reference takes part uninvited"
+    assert len(met["ecf"]) == 3 * 2
+    assert met["ecf"] == met["min-rtt"] == met["round-robin"]
+    assert {one["measure"] for one in about.values()} == {"fct_ms"}
+    train = {one.hash for one in weftway.distribution.load(tiny).pool(1, 50)}
+    assert not train & {job.variant.hash for job in wanted.jobs}
+
+
+def test_a_key_that_is_set_is_part_of_the_instance(tiny: Path) -> None:
+    sets = ["decision.interval=100ms", "decision.mode=exclusive"]
+    wanted, about = evaluate.planned(Request("ecf", tiny, "min-rtt", "cubic", 1, set=sets))
+    assert {one["mode"] for one in about.values()} == {"exclusive 100ms"}
+    assert all(f"--set {one}" in wanted.jobs[0].command for one in sets)
+
+
+def policy(file: Path, header: Any) -> Path:
+    text = json.dumps(header).encode()
+    file.write_bytes(struct.pack("<Q", len(text)) + text)
+    return file
+
+
+def test_a_policy_file_names_its_algorithm(tmp_path: Path) -> None:
+    file = policy(tmp_path / "p.safetensors", {"__metadata__": {"algorithm": "dqn"}})
+    assert evaluate.named(f"ecf,{file}") == f"ecf,dqn:policy={file}"
+    assert evaluate.named(file) == f"dqn:policy={file}"
+    assert evaluate.named("ecf:beta=0.5") == "ecf:beta=0.5"
+    assert evaluate.named(f"dqn:policy={file}") == f"dqn:policy={file}"
+    headers: list[Any] = [{}, {"__metadata__": {}}, []]
+    for header in headers:
+        with pytest.raises(ScenarioError, match="no policy file: its card names no algorithm"):
+            evaluate.named(policy(file, header))
+    file.write_bytes(b"short")
+    with pytest.raises(ScenarioError, match="its card names no algorithm"):
+        evaluate.named(file)
+    with pytest.raises(ScenarioError, match="no policy file `"):
+        evaluate.named(tmp_path / "none.safetensors")
+
+
+def test_a_policy_that_was_trained_again_is_another(tmp_path: Path) -> None:
+    file = policy(tmp_path / "p.safetensors", {"__metadata__": {"algorithm": "dqn"}})
+    one = Contender(f"dqn:policy={file}", "dqn@1")
+    before = evaluate._pinned(one)
+    assert evaluate._pinned(one) == before != one
+    file.write_bytes(file.read_bytes() + b"weights")
+    assert evaluate._pinned(one) != before
+    plain = Contender("ecf", "ecf@1")
+    assert evaluate._pinned(plain) is plain
+
+
+def test_what_is_kept_is_not_run_again(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "out"
+
+    def again() -> pl.DataFrame:
+        return weftway.evaluate.evaluate("ecf", tiny, against="round-robin", instances=3, out=out)
+
+    rows = again()
+    assert rows.height == 3 * 2 * 3
+    assert pl.read_parquet(out / "rows.parquet")["instance"].to_list() == rows["instance"].to_list()
+
+    def none(todo: list[Any], *more: Any) -> Iterator[Any]:
+        assert not todo
+        return iter([])
+
+    monkeypatch.setattr(comparison, "results", none)
+    assert again().equals(rows)
+
+
+def test_a_class_in_python_takes_part(tiny: Path, tmp_path: Path) -> None:
+    file = tmp_path / "first.py"
+    file.write_text("class First:\n    def select(self, cx):\n        return next(iter(cx.sendable()), None)\n")
+    rows = weftway.evaluate.evaluate(f"{file}:First", tiny, against="min-rtt", cc="cubic", instances=2)
+    assert rows.filter("is_policy")["scheduler"].unique().to_list() == [f"{file}:First"]
+
+
+def test_the_command_tells_shows_and_keeps(weft: Weft, tiny: Path, tmp_path: Path) -> None:
+    words = ("evaluate", "ecf", "--on", tiny, "--against", "round-robin", "--instances", "4", "--out", "out")
+    told = weft(*words)
+    assert told.returncode == 0, told.stderr
+    assert "4 held-out instances" in told.stdout and "claims" in told.stdout
+    page = (tmp_path / "out/report.html").read_text()
+    assert page.count('class="interval') == 6, "a bar for two schedulers over all controllers and under each of two"
+    assert "weft evaluate ecf --on" in page
+    found = json.loads(weft(*words, "--json").stdout)
+    results = [one for one in found if one["kind"] == "result"]
+    assert [one["cc"] for one in results] == ["all"] * 3 + ["cubic"] * 3 + ["bbr1"] * 3
+    assert all(math.isclose(one["ratio"], 1) for one in results if one["scheduler"] == "min-rtt")
+    assert [one["claim"][:10] for one in found if one["kind"] == "claim"] == ["loses more"]
+
+
+def test_the_command_of_a_row_repeats_it(weft: Weft, tiny: Path, tmp_path: Path) -> None:
+    weft("evaluate", "ecf", "--on", tiny, "--against", "min-rtt", "--instances", "1", "--out", "out")
+    kept = pl.read_parquet(tmp_path / "out/rows.parquet").row(0, named=True)
+    (again,) = json.loads(weft(*shlex.split(kept["command"])[1:], "--json").stdout)
+    assert {name: kept[name] for name in again if name != "command"} == {
+        name: value for name, value in again.items() if name != "command"
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("nope", "--on", "mpquic-pair"), "unknown scheduler `nope`"),
+        (("ecf", "--on", "mpquic-par"), "did you mean `mpquic-pair`?"),
+        (("ecf", "--on", "mpquic-pair", "--cc", "cubik"), "cubik"),
+        (("p.safetensors", "--on", "mpquic-pair"), "no policy file `p.safetensors`"),
+        (("ecf", "--on", "mpquic-pair", "--set", "path.thick.rate=1Mbit/s"), "thick"),
+    ],
+)
+def test_mistakes_are_told(weft: Weft, words: tuple[str, ...], told: str) -> None:
+    done = weft("evaluate", *words)
+    assert done.returncode == 2
+    assert told in done.stderr and not done.stdout
