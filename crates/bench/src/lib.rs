@@ -2,4 +2,5 @@
 
 pub mod bare;
 pub mod decisions;
+pub mod environment;
 pub mod scenarios;

@@ -6,7 +6,7 @@ use std::process::{Command, ExitCode};
 use cpu_time::ProcessTime;
 use serde_json::{Map, Value, json};
 use weftway_bench::scenarios::{self, Scenario};
-use weftway_bench::{bare, decisions};
+use weftway_bench::{bare, decisions, environment};
 
 /// The budgets that are checked (instructions where valgrind is).
 const MOST_EVENTS: f64 = 2.5;
@@ -27,6 +27,10 @@ fn main() -> ExitCode {
             println!("{}", bare::run(packets.parse().unwrap_or(0), Scenario::A.paths()));
             ExitCode::SUCCESS
         }
+        ["environment"] => {
+            println!("{:#}", Value::Object(environment::settings().iter().map(stepped).collect()));
+            ExitCode::SUCCESS
+        }
         ["count", name, packets] => {
             let scenario = Scenario::ALL.into_iter().find(|scenario| scenario.name() == name);
             let (Some(scenario), Ok(packets)) = (scenario, packets.parse()) else { return usage() };
@@ -38,7 +42,7 @@ fn main() -> ExitCode {
 }
 
 fn usage() -> ExitCode {
-    eprintln!("usage: weftway-bench [gate | count A|B PACKETS | bare PACKETS]");
+    eprintln!("usage: weftway-bench [gate | environment | count A|B PACKETS | bare PACKETS]");
     ExitCode::from(2)
 }
 
@@ -81,7 +85,21 @@ fn figures() -> Value {
     out.insert("peak_memory_mb".into(), peak_memory().map_or(Value::Null, |mb| json!(mb)));
     let decisions = weftway_sched::all().iter().map(|entry| (entry.name.to_owned(), decision_costs(entry.name)));
     out.insert("decision_ns".into(), Value::Object(decisions.collect()));
+    out.insert("environment".into(), Value::Object(environment::settings().iter().map(stepped).collect()));
     Value::Object(out)
+}
+
+/// What stepping one environment costs, by the setting's name.
+fn stepped(setting: &environment::Setting) -> (String, Value) {
+    let found = environment::step(setting);
+    let rounded = |value: f64, unit: f64| json!((value / unit).round() * unit);
+    let told = json!({
+        "steps_per_cpu_second": rounded(found.steps_per_second, 1.0),
+        "packets_per_cpu_second": rounded(found.packets_per_second, 1.0),
+        "packets_per_step": (found.packets_per_step * 10.0).round() / 10.0,
+        "ratio_to_raw": (found.ratio_to_raw * 1000.0).round() / 1000.0,
+    });
+    (setting.name.to_owned(), told)
 }
 
 fn decision_costs(name: &str) -> Value {
