@@ -35,7 +35,7 @@ is_current() {
     [ -f "$root/python/weftway/_native.abi3.so" ] && [ -x "$root/.venv/bin/weft" ] || return 1
     [ "$(cat "$1" 2>/dev/null)" = "$root" ] || return 1
     cd "$root"
-    newer=$(find crates Cargo.toml Cargo.lock pyproject.toml uv.lock -newer "$1" | head -n 1)
+    newer=$(find crates policies Cargo.toml Cargo.lock pyproject.toml uv.lock -newer "$1" | head -n 1)
     cd "$OLDPWD"
     [ -z "$newer" ]
 }

@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-/// The crates on which a row depends.
+/// The crates on which a row depends; and the policies that come with `sched`.
 const CRATES: [&str; 5] = ["path", "sched", "cc", "link", "sim"];
 
 /// What a run of the kernel depends on: links, how they are driven, and what is asked of the kernel.
@@ -27,7 +27,8 @@ const KERNEL_SOURCES: [&str; 13] = [
 
 fn main() -> io::Result<()> {
     let version = env::var("CARGO_PKG_VERSION").unwrap_or_default();
-    let folders = CRATES.map(|name| format!("../{name}/src"));
+    let mut folders = CRATES.map(|name| format!("../{name}/src")).to_vec();
+    folders.push("../../policies".to_owned());
     println!("cargo::rustc-env=WEFTWAY_CODE={version}+{:016x}", hash(&folders)?);
     println!("cargo::rustc-env=WEFTWAY_KERNEL_CODE={version}+{:016x}", hash(&KERNEL_SOURCES)?);
     Ok(())

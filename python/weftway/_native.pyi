@@ -1,5 +1,6 @@
 """The Rust half of the package: private; `weftway` is the public face."""
 
+import os
 from collections.abc import Sequence
 from typing import Any, final
 
@@ -21,6 +22,17 @@ def schedulers() -> list[dict[str, Any]]: ...
 def controllers() -> list[dict[str, Any]]: ...
 def scheduler(spec: str) -> tuple[str, str]: ...
 def controller(spec: str) -> tuple[str, str]: ...
+def labels(
+    variants: Sequence[Variant],
+    controllers: Sequence[str],
+    episodes: int,
+    seed: int,
+    behaviours: Sequence[str],
+    task: str = "graph",
+    threads: int = 1,
+) -> dict[str, bytes]:
+    """What was seen at each question of the task, and what the oracle said: arrays as bytes of 32-bit numbers."""
+
 
 @final
 class Path:
@@ -227,3 +239,10 @@ class Arena:
     def closed(self) -> tuple[bytes, bytes, bytes]: ...
     def episodes(self) -> list[str]: ...
     def drawn(self) -> list[dict[str, Any]]: ...
+
+class Policy:
+    def __init__(self, path: str | os.PathLike[str]) -> None: ...
+    card: dict[str, str]
+    inputs: int
+    outputs: int
+    def forward(self, seen: Any, out: Any) -> None: ...

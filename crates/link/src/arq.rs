@@ -28,6 +28,11 @@ impl Repairs {
         }
     }
 
+    /// The share of the losses that is hidden.
+    pub(crate) fn hides(&self) -> f64 {
+        self.hides.probability()
+    }
+
     /// How much later a lost packet arrives after all; `None` when it stays lost.
     pub(crate) fn repair(&mut self) -> Option<Span> {
         if !self.hides.draw(&mut self.generator) {

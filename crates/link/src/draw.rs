@@ -45,6 +45,11 @@ impl Chance {
         self.0 == 0
     }
 
+    /// How likely it is.
+    pub(crate) fn probability(self) -> f64 {
+        self.0 as f64 / 4_294_967_296.0
+    }
+
     /// One draw.
     #[inline]
     pub(crate) fn draw(self, generator: &mut Pcg32) -> bool {

@@ -51,6 +51,7 @@ mod generate;
 mod jitter;
 mod link;
 mod loss;
+mod outlook;
 mod replan;
 mod timetable;
 mod trace;
@@ -63,4 +64,5 @@ pub use config::{
 };
 pub use generate::{LteModel, State, lte};
 pub use link::{Counts, Delivery, Link, Reason, Verdict};
+pub use outlook::Outlook;
 pub use trace::{OPPORTUNITY, Trace, TraceError};

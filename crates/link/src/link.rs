@@ -123,6 +123,13 @@ pub(crate) struct Flight<T> {
     item: T,
 }
 
+impl<T> Flight<T> {
+    /// What will arrive.
+    pub(crate) fn item(&self) -> &T {
+        &self.item
+    }
+}
+
 impl<T: Copy> Link<T> {
     /// An empty link at time zero; equal seeds behave equally.
     pub fn new(config: &LinkConfig, seed: u64) -> Self {

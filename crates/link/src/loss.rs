@@ -48,6 +48,24 @@ impl Losses {
         }
     }
 
+    /// How likely the next packet is lost if it departs at `departure`. Of what is listed, it is certain.
+    pub(crate) fn probability(&self, departure: Instant) -> f64 {
+        match &self.model {
+            Model::Never => 0.0,
+            Model::Bernoulli(chance) => chance.probability(),
+            Model::GilbertElliott { leave, lose, bad } => {
+                let here = usize::from(*bad);
+                let leave = leave[here].probability();
+                leave * lose[1 - here].probability() + (1.0 - leave) * lose[here].probability()
+            }
+            Model::Packets { numbers, .. } => f64::from(u8::from(numbers.binary_search(&self.packets).is_ok())),
+            Model::Windows { windows, .. } => {
+                let holds = windows.iter().any(|(start, end)| *start <= departure && departure < *end);
+                f64::from(u8::from(holds))
+            }
+        }
+    }
+
     #[cold]
     fn take_other(&mut self, number: u64, departure: Instant) -> bool {
         match &mut self.model {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use weftway_path::{BitRate, Bytes, Instant, Span};
 
+use crate::outlook::soon;
 use crate::{OPPORTUNITY, Rate, Trace};
 
 /// The wire behind a queue. Packets are given to it in the order in which they depart.
@@ -38,6 +39,14 @@ impl Wire {
             Self::Constant(constant) if constant.rate == BitRate::ZERO => Instant::NEVER,
             Self::Constant(_) => ready,
             Self::Trace(cursor) => cursor.open_at_or_after(ready),
+        }
+    }
+
+    /// How fast it is at `now`.
+    pub(crate) fn rate(&self, now: Instant) -> BitRate {
+        match self {
+            Self::Constant(constant) => constant.rate,
+            Self::Trace(cursor) => soon(&cursor.trace, now),
         }
     }
 

@@ -53,6 +53,18 @@ pub enum SpecError {
         /// What would be right.
         expected: &'static str,
     },
+    /// The switch's value names something that does not serve.
+    #[error("`{entry}:{key}={value}`: {why}")]
+    Wrong {
+        /// The entry.
+        entry: &'static str,
+        /// The key.
+        key: &'static str,
+        /// What was given.
+        value: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// A part after the name is not `key=value`.
     #[error("`{0}` is not of the form key=value")]
     NotAPair(String),
@@ -123,6 +135,11 @@ impl Params {
         Ok(Self { entry, declared, values })
     }
 
+    /// The entry's name.
+    pub fn entry(&self) -> &'static str {
+        self.entry
+    }
+
     fn index(&self, key: &str) -> usize {
         let at = self.declared.iter().position(|param| param.name == key);
         at.unwrap_or_else(|| panic!("{} declares no parameter {key}", self.entry))
@@ -138,6 +155,17 @@ impl Params {
         let at = self.index(key);
         let Param { name, values, .. } = self.declared[at];
         SpecError::BadValue { entry: self.entry, key: name, value: self.values[at].clone(), expected: values }
+    }
+
+    /// The complaint that what `key` names does not serve.
+    pub fn wrong(&self, key: &str, why: String) -> SpecError {
+        let at = self.index(key);
+        SpecError::Wrong { entry: self.entry, key: self.declared[at].name, value: self.values[at].clone(), why }
+    }
+
+    /// Whether the entry has the switch `key`.
+    pub fn declares(&self, key: &str) -> bool {
+        self.declared.iter().any(|param| param.name == key)
     }
 
     /// The value of `key` as a number, true/false, or any type that text can be.

@@ -3,6 +3,7 @@
 
 mod arena;
 mod batch;
+mod dataset;
 #[cfg(target_os = "linux")]
 mod emulate;
 mod errors;
@@ -10,6 +11,7 @@ mod job;
 #[cfg(target_os = "linux")]
 mod kernel;
 mod log;
+mod policy;
 mod registry;
 mod rule;
 mod scenario;
@@ -27,6 +29,8 @@ mod _native {
     use super::arena::Arena;
     #[pymodule_export]
     use super::batch::Batch;
+    #[pymodule_export]
+    use super::dataset::labels;
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use super::emulate::{Emulation, probe};
@@ -37,6 +41,8 @@ mod _native {
     use super::kernel::KernelBatch;
     #[pymodule_export]
     use super::log::{record, timeline};
+    #[pymodule_export]
+    use super::policy::Policy;
     #[pymodule_export]
     use super::registry::{controller, controllers, scheduler, schedulers};
     #[pymodule_export]

@@ -53,6 +53,7 @@ fn scheduler_entry<'py>(py: Python<'py>, entry: &weftway_sched::Entry) -> PyResu
     dict.set_item("opportunistic", entry.transport.opportunistic)?;
     dict.set_item("penalise", entry.transport.penalise)?;
     dict.set_item("params", params(py, entry.params)?)?;
+    dict.set_item("policies", crate::policy::cards(py, entry.name)?)?;
     Ok(dict)
 }
 

@@ -134,6 +134,10 @@ impl Scheduler for Interval {
         [self.epoch_end, due, self.inner.wake()].into_iter().flatten().min()
     }
 
+    fn guarded(&self) -> Option<u64> {
+        self.inner.guarded()
+    }
+
     fn explain(&self, cx: &Context<'_>) -> Option<String> {
         let reason = self.inner.explain(cx).unwrap_or_default();
         Some(format!("{:?} until {:?}; inner: {reason}", self.chosen, self.epoch_end))

@@ -79,6 +79,12 @@ pub trait Scheduler: Send + dyn_clone::DynClone {
         None
     }
 
+    /// How many packets a stand-in has decided, because what was seen left the ranges of training;
+    /// none for schedulers without such a guard.
+    fn guarded(&self) -> Option<u64> {
+        None
+    }
+
     /// Why the answer to `cx` is what it is, in one line for a log. Never steers.
     fn explain(&self, cx: &Context<'_>) -> Option<String> {
         let _ = cx;

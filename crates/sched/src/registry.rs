@@ -29,9 +29,9 @@ pub struct Needs {
     pub copies: bool,
     /// [`weftway_path::Decision::Ahead`].
     pub ahead: bool,
-    /// [`Scheduler::wake`] is honoured.
+    /// [`Scheduler::wake`] is honoured, and [`Scheduler::observe`] called with `Wake`, `PathUp` and `PathDown`.
     pub wake: bool,
-    /// [`Scheduler::observe`] is called. A host need not tell a scheduler that does not listen.
+    /// [`Scheduler::observe`] is called with every event. A host need not tell a scheduler that does not listen.
     pub events: bool,
 }
 

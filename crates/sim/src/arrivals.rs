@@ -263,7 +263,7 @@ impl Connection {
         }
         if self.wake <= now {
             self.wake = Instant::NEVER;
-            self.events.push(Event::Wake);
+            self.events.push_rare(Event::Wake);
         }
         loop {
             let (due, id) = self.receiver.due();

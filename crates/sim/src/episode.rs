@@ -108,15 +108,15 @@ impl Episode {
         self.sim.now()
     }
 
-    /// How many packets have been sent.
-    pub fn packets(&self) -> u64 {
-        self.sim.context(0).paths.iter().map(|path| path.sent.packets).sum()
+    /// How many packets have arrived, over all paths.
+    pub fn arrived(&self) -> u64 {
+        self.sim.connection(0).tally.arrived
     }
 
     /// The figures of a run that is over.
     pub fn row(self, config: &SimConfig) -> Option<Row> {
         let verdict = self.verdict?;
-        Some(measure::row(config, &Finished { sim: self.sim, verdict }, &[]))
+        Some(measure::row(config, &Finished { sim: self.sim, verdict, guarded: None }, &[]))
     }
 
     fn note_wake(&mut self) {

@@ -16,6 +16,7 @@ mod lifecycle;
 pub mod log;
 pub mod measure;
 mod net;
+pub mod oracle;
 mod outbox;
 mod pacer;
 mod quic;

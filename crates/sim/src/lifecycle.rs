@@ -151,7 +151,7 @@ impl Connection {
         } else {
             sender.tcp_start(&mut desk, rtt);
         }
-        self.events.push(Event::PathUp(id));
+        self.events.push_rare(Event::PathUp(id));
         self.tap.note(now, self.number, || Note::Up(id));
         if self.established.is_none() {
             self.established = Some(now);
@@ -206,7 +206,7 @@ impl Connection {
         self.views.set_usable(id, false);
         self.shares[id.index()].usable = false;
         self.touch(now, id);
-        self.events.push(Event::PathDown(id));
+        self.events.push_rare(Event::PathDown(id));
         self.tap.note(now, self.number, || Note::Down(id));
         if !self.joined && self.views.usable().is_empty() {
             self.open_next(net, now);

@@ -248,6 +248,11 @@ impl Reassembly {
         Offset::new(self.next)
     }
 
+    /// Whether byte `at` has arrived.
+    pub fn has(&self, at: Offset) -> bool {
+        at.get() < self.next || self.held.range_of(at.get()).is_some()
+    }
+
     /// The right edge of the window.
     #[inline]
     pub fn edge(&self) -> Offset {

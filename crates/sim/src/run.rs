@@ -27,6 +27,8 @@ pub struct Finished {
     pub sim: Sim,
     /// How it ended.
     pub verdict: Verdict,
+    /// How many packets the scheduler's guard decided, if it has one.
+    pub guarded: Option<u64>,
 }
 
 impl Host {
@@ -82,7 +84,7 @@ impl Job<'_> {
                 drive(&mut sim, &mut [scheduler, other.as_mut()])
             }
         };
-        Ok(Finished { sim, verdict })
+        Ok(Finished { sim, verdict, guarded: scheduler.guarded() })
     }
 
     /// Runs with the scheduler that `spec` names.
@@ -133,6 +135,6 @@ impl Job<'_> {
 
 /// Runs `config` with registered schedulers and the given controller; the simulation at its end.
 pub fn run(config: &SimConfig, scheduler: &str, cc: &str, seed: u64) -> Result<(Sim, Verdict), SpecError> {
-    let Finished { sim, verdict } = Job { config, cc, seed, timing: None }.run_named(scheduler)?;
+    let Finished { sim, verdict, .. } = Job { config, cc, seed, timing: None }.run_named(scheduler)?;
     Ok((sim, verdict))
 }

@@ -67,8 +67,10 @@ pub struct Desk<'a> {
 /// What a scheduler will be told, if it listens.
 #[derive(Clone, Debug, Default)]
 pub struct Events {
-    /// Whether it does.
+    /// Whether it learns of everything.
     pub wanted: bool,
+    /// Whether it learns at least of its wake-ups and of paths that come and go.
+    pub rare_wanted: bool,
     /// In the order in which they happened.
     pub list: Vec<Event>,
 }
@@ -78,6 +80,13 @@ impl Events {
     #[inline]
     pub fn push(&mut self, event: Event) {
         if self.wanted {
+            self.list.push(event);
+        }
+    }
+
+    /// One more of those that come seldom.
+    pub fn push_rare(&mut self, event: Event) {
+        if self.wanted || self.rare_wanted {
             self.list.push(event);
         }
     }

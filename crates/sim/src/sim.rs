@@ -209,7 +209,8 @@ impl Sim {
     /// Tells connection `conn` what its scheduler needs and which transport rules go with it.
     pub fn host(&mut self, conn: usize, entry: Host) {
         self.conns[conn].host = entry;
-        self.conns[conn].events.wanted = entry.needs.events;
+        let events = &mut self.conns[conn].events;
+        (events.wanted, events.rare_wanted) = (entry.needs.events, entry.needs.wake);
     }
 
     /// Lets `listener` listen to the connection under test.
@@ -225,6 +226,11 @@ impl Sim {
     /// Connection `conn`.
     pub fn connection(&self, conn: usize) -> &Connection {
         &self.conns[conn]
+    }
+
+    /// Link number `at`.
+    pub(crate) fn link(&self, at: usize) -> &Link<Parcel> {
+        &self.net.links[at]
     }
 
     /// The time.

@@ -252,6 +252,11 @@ impl App {
         }
     }
 
+    /// How many messages end at or before byte `at`, those that have arrived included.
+    pub(crate) fn number_at(&self, at: u64) -> usize {
+        self.delays.len() + self.open.iter().take_while(|message| message.end <= at).count()
+    }
+
     /// Messages written and not arrived.
     pub fn outstanding(&self) -> u64 {
         self.open.len() as u64

@@ -138,7 +138,7 @@ impl Place {
 
     /// Keeps the row of the episode that ended.
     fn report(&mut self, pool: &Pool) {
-        let packets = self.episode.packets();
+        let packets = self.episode.arrived();
         let Some(row) = self.episode.clone().row(&pool.variants[self.draw.variant].config) else { return };
         let mut told = serde_json::Map::new();
         told.insert("env".into(), self.number.into());

@@ -72,7 +72,7 @@ fn counts(put: &mut impl FnMut(&str, Value), outcome: &Outcome, links: &[Counts]
     put("duplicates", json!(counted(&outcome.receiver_counters, &["MPTcpExt.DuplicateData"])));
     put("timeouts", json!(counted(&outcome.sender_counters, &["TcpExt.TCPTimeouts"])));
     put("spurious", json!(counted(&outcome.sender_counters, &undone)));
-    for unknown in ["ooo_wireshark", "retx_wireshark", "decisions", "waits", "faults"] {
+    for unknown in ["ooo_wireshark", "retx_wireshark", "decisions", "waits", "faults", "guarded"] {
         put(unknown, Value::Null);
     }
 }

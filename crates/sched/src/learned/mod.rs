@@ -18,22 +18,26 @@
 //!   its decisions;
 //! - `epochs`: one decision per interval; `quality`: what is measured of each path in one;
 //! - `nn`, `policy_file`: the networks, and how they come;
-//! - `deployed`: a task, a network and a guard are a scheduler.
+//! - `deployed`: a task, a network and a guard are a scheduler; `shipped`: those that come along.
 
 pub(crate) mod blocked;
 pub(crate) mod context;
+pub(crate) mod deployed;
 pub(crate) mod draw;
 pub(crate) mod epochs;
 pub(crate) mod meters;
+pub mod nn;
 pub(crate) mod norm;
+pub mod policy_file;
 pub(crate) mod quality;
 pub(crate) mod records;
 pub(crate) mod reward;
 pub(crate) mod ridge;
 pub(crate) mod roles;
+pub mod shipped;
 pub(crate) mod slots;
 pub mod task;
-mod tasks;
+pub(crate) mod tasks;
 
 pub(crate) use blocked::{Action, Blocked, Policy, Question, Rules};
 pub(crate) use draw::Coins;

@@ -49,17 +49,27 @@ pub(crate) struct Qualities(PerPath<Quality>);
 pub(crate) struct Quality {
     acked: Counters,
     lost: Counters,
+    rtt_sum: Span,
+    rtt_samples: u64,
     /// Bytes per second in the last interval.
     pub(crate) throughput: f64,
     /// Smoothed fraction of lost packets.
     pub(crate) loss: f64,
+    /// Packets of which the last interval brought news.
+    pub(crate) resolved: u64,
+    /// The lost fraction of these.
+    pub(crate) loss_now: f64,
+    /// Mean of the round-trip samples in the last interval, in seconds; without one, srtt.
+    pub(crate) mean_rtt: f64,
     peak: Peak,
 }
 
 impl Default for Quality {
     fn default() -> Self {
-        let (acked, lost) = Default::default();
-        Self { acked, lost, throughput: 0.0, loss: 0.0, peak: Peak::new(FIRST_RATE) }
+        let (acked, lost, rtt_sum, rtt_samples) = Default::default();
+        let (throughput, loss, resolved, loss_now, mean_rtt) = Default::default();
+        let peak = Peak::new(FIRST_RATE);
+        Self { acked, lost, rtt_sum, rtt_samples, throughput, loss, resolved, loss_now, mean_rtt, peak }
     }
 }
 
@@ -70,11 +80,21 @@ impl Quality {
         self.throughput = if passed.is_zero() { 0.0 } else { bytes / passed.as_secs_f64() };
         let acked = path.acked.packets.saturating_sub(self.acked.packets);
         let lost = path.lost.packets.saturating_sub(self.lost.packets);
+        self.resolved = acked + lost;
+        self.loss_now = if acked + lost > 0 { lost as f64 / (acked + lost) as f64 } else { 0.0 };
         if acked + lost > 0 {
-            self.loss += (lost as f64 / (acked + lost) as f64 - self.loss) / 8.0;
+            self.loss += (self.loss_now - self.loss) / 8.0;
         }
+        self.note_rtt(path);
         self.peak.note(now, path.delivery_rate.as_bps() as f64 / 8.0);
         (self.acked, self.lost) = (path.acked, path.lost);
+    }
+
+    fn note_rtt(&mut self, path: &Path) {
+        let (sum, samples) = (path.rtt_sum, path.rtt_samples);
+        let count = samples.saturating_sub(self.rtt_samples);
+        let mean = if count == 0 { path.srtt } else { sum.saturating_sub(self.rtt_sum) / count };
+        (self.mean_rtt, self.rtt_sum, self.rtt_samples) = (mean.as_secs_f64(), sum, samples);
     }
 }
 
@@ -105,6 +125,12 @@ impl Qualities {
         paths.iter().map(|path| self.of(path.id).peak.get()).fold(0.0, f64::max)
     }
 
+    /// The sum of the largest rates that `paths` have shown, in bytes per second: what a sender
+    /// knows of their capacity.
+    pub(crate) fn capacity(&self, paths: &[Path]) -> f64 {
+        paths.iter().map(|path| self.of(path.id).peak.get()).sum()
+    }
+
     /// What is seen of `path`, each within [0, 4]: spare rate, throughput, window, packets, loss,
     /// round-trip time. Packets are those of the interval, computed from the throughput as in
     /// PDAA3C, so that on the scale of rates they say the same again.
@@ -131,7 +157,8 @@ impl Qualities {
             let of = |((path, rate), known): ((&&Path, &f64), &Quality)| printed(path, *rate, known.loss);
             return paths.iter().zip(&rates).zip(&known).map(of).collect();
         }
-        let spare: Vec<f64> = rates.iter().zip(&known).map(|(rate, known)| (rate - known.throughput).max(0.0)).collect();
+        let spare: Vec<f64> =
+            rates.iter().zip(&known).map(|(rate, known)| (rate - known.throughput).max(0.0)).collect();
         let most = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
         let (most_rate, most_spare) = (most(&rates), most(&spare));
         let of = |((rate, spare), known): ((&f64, &f64), &Quality)| {

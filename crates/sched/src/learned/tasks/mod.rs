@@ -2,6 +2,11 @@
 
 use super::task::TaskEntry;
 
+mod history;
+mod ranges;
+#[cfg(test)]
+mod tests;
+
 /// Declares a module for each task and lists its `ENTRY`.
 macro_rules! list {
     ($($module:ident)*) => {
@@ -13,4 +18,9 @@ macro_rules! list {
 list! {
     wait_or_send
     path
+    pick
+    split
+    shares
+    gap
+    graph
 }

@@ -23,10 +23,10 @@ use crate::learned::slots;
 use crate::learned::task::{Actions, Input, Ledger, Shape, Task, TaskEntry};
 use crate::{Mode, Needs, Scheduler};
 
-pub(in crate::learned) static ENTRY: TaskEntry = TaskEntry {
+pub(crate) static ENTRY: TaskEntry = TaskEntry {
     name: "path",
     summary: "the path of the next interval, by its slot or by its rank",
-    needs: Needs { flow: false, wake: true, events: true, ..Needs::NONE },
+    needs: Needs { wake: true, ..Needs::NONE },
     params: &[
         Param {
             name: "action",

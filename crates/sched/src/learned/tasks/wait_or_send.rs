@@ -24,7 +24,7 @@ use crate::learned::task::{Actions, Input, Ledger, Shape, Task, TaskEntry};
 use crate::learned::{Action, Blocked, Outcome, Policy, Question, Rules, blocked, norm};
 use crate::{Needs, Scheduler};
 
-pub(in crate::learned) static ENTRY: TaskEntry = TaskEntry {
+pub(crate) static ENTRY: TaskEntry = TaskEntry {
     name: "wait-or-send",
     summary: "wait for the full fast path (0), or send on the slow one (1)",
     needs: Needs { flow: true, events: true, ..Needs::NONE },

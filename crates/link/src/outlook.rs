@@ -1,0 +1,111 @@
+//! What holds on a link now, whether or not anybody could know it: for oracles, and for checks.
+
+use weftway_path::{BitRate, Bytes, Instant, Span};
+
+use crate::loss::Losses;
+use crate::{Link, OPPORTUNITY, Rate, Set, Trace};
+
+/// A trace's rate is that of the next so long.
+const AHEAD: Span = Span::from_millis(100);
+
+/// Rate, delay and loss of a link at one time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Outlook {
+    /// How fast the queue empties. Of a trace, the mean of the next 100 ms; zero while the link is down.
+    pub rate: BitRate,
+    /// One-way delay after serialisation, jitter apart.
+    pub delay: Span,
+    /// The probability that the next packet is lost, and not repaired by the link.
+    pub loss: f64,
+}
+
+impl<T: Copy> Link<T> {
+    /// What holds at `now`, with all changes up to then, those included that the link, being idle, has
+    /// not come to yet. `now` is not before the last event.
+    pub fn outlook(&self, now: Instant) -> Outlook {
+        let mut rate = self.wire.rate(now);
+        let (mut delay, mut up, mut losses) = (self.delay, self.up, None::<Losses>);
+        let mut timetable = self.timetable.clone();
+        timetable.skip(now);
+        while timetable.next() <= now && !timetable.next().is_never() {
+            for set in timetable.take() {
+                match set {
+                    Set::Rate(next) => rate = next.at(now),
+                    Set::Delay(next) => delay = next,
+                    Set::Loss(next) => losses.get_or_insert_with(|| self.losses.clone()).set(&next),
+                    Set::Down => up = false,
+                    Set::Up => up = true,
+                }
+            }
+        }
+        let loss = losses.as_ref().unwrap_or(&self.losses).probability(now);
+        let kept = self.repairs.as_ref().map_or(1.0, |repairs| 1.0 - repairs.hides());
+        Outlook { rate: if up { rate } else { BitRate::ZERO }, delay, loss: loss * kept }
+    }
+
+    /// What will arrive, and when as far as is known now, in order of arrival. Packets that CoDel keeps
+    /// back are not among them.
+    pub fn arrivals(&self) -> impl Iterator<Item = (Instant, &T)> {
+        self.flight.iter().map(|flight| (flight.arrival, flight.item()))
+    }
+}
+
+impl Rate {
+    /// How much it is at `now`.
+    pub(crate) fn at(&self, now: Instant) -> BitRate {
+        match self {
+            Self::Constant(rate) => *rate,
+            Self::Trace(trace) => soon(trace, now),
+        }
+    }
+}
+
+/// The rate of a trace in the next [`AHEAD`].
+pub(crate) fn soon(trace: &Trace, now: Instant) -> BitRate {
+    let count = trace.opportunities_before(now + AHEAD) - trace.opportunities_before(now);
+    BitRate::of(Bytes::new(count * OPPORTUNITY.get()), AHEAD)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Change, LinkConfig, Loss};
+
+    /// 10 Mbit/s, 5 ms, no loss; at 20 ms twice the rate, 10 ms and 3 % loss; down from 30 to 40 ms.
+    #[test]
+    fn an_idle_link_keeps_up_with_its_timetable() {
+        let at = Instant::from_millis;
+        let changes = [
+            (20, Set::Rate(BitRate::from_mbps(20).into())),
+            (20, Set::Delay(Span::from_millis(10))),
+            (20, Set::Loss(Loss::Bernoulli(0.25))),
+            (30, Set::Down),
+            (40, Set::Up),
+        ];
+        let changes = changes.into_iter().map(|(ms, set)| Change { at: at(ms), set }).collect();
+        let rate = BitRate::from_mbps(10).into();
+        let config = LinkConfig { rate, delay: Span::from_millis(5), changes, ..LinkConfig::default() };
+        let link: Link<u8> = Link::new(&config, 1);
+        let of = |ms| {
+            let outlook = link.outlook(at(ms));
+            (outlook.rate.as_bps() / 1_000_000, outlook.delay.as_millis(), outlook.loss)
+        };
+        assert_eq!([of(19), of(20), of(30), of(41)], [(10, 5, 0.0), (20, 10, 0.25), (0, 10, 0.25), (20, 10, 0.25)]);
+    }
+
+    /// Opportunities at 50, 100, 150, … ms: of 100 ms from 60 ms on, those at 100 and 150: 3000 B, 240 kbit/s.
+    #[test]
+    fn a_trace_has_the_rate_of_the_next_tenth_of_a_second() {
+        let trace = std::sync::Arc::new(Trace::new(vec![50]).expect("a trace"));
+        let link: Link<u8> = Link::new(&LinkConfig { rate: Rate::Trace(trace), ..LinkConfig::default() }, 1);
+        assert_eq!(link.outlook(Instant::from_millis(60)).rate, BitRate::from_bps(240_000));
+    }
+
+    /// A good state that turns bad with 0.1 and then loses half: 0.1 · 0.5 for the first packet.
+    #[test]
+    fn bursts_show_the_chance_of_the_next_packet() {
+        let loss = Loss::GilbertElliott { to_bad: 0.1, to_good: 0.2, loss_good: 0.0, loss_bad: 0.5 };
+        let link: Link<u8> = Link::new(&LinkConfig { loss, ..LinkConfig::default() }, 1);
+        assert!((link.outlook(Instant::ZERO).loss - 0.05).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,130 @@
+//! What was seen at each question of the task `graph`, and what the oracle said: to train on. Made
+//! without the interpreter's lock; what comes of an episode depends on its number, not on threads.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict};
+use weftway_path::spec::SpecError;
+use weftway_sim::mix;
+use weftway_sim::oracle::{Plan, Sample, run};
+use weftway_sim::run::Job;
+use weftway_sim::scenario::Variant;
+
+use crate::errors::{Error, ScenarioError, SimulationError};
+use crate::scenario::VariantView;
+
+/// What is to be run.
+struct Order {
+    variants: Vec<Arc<Variant>>,
+    controllers: Vec<String>,
+    plan: Plan,
+    seed: u64,
+}
+
+impl Order {
+    /// Which variant, under which controller, with which seed.
+    fn drawn(&self, episode: usize) -> (usize, &str, u64) {
+        let seed = mix(self.seed, episode as u64);
+        let variant = episode % self.variants.len();
+        (variant, &self.controllers[(mix(seed, 1) % self.controllers.len() as u64) as usize], seed)
+    }
+
+    fn samples(&self, episode: usize) -> Result<Vec<Sample>, SpecError> {
+        let (variant, cc, seed) = self.drawn(episode);
+        let job = Job { config: &self.variants[variant].config, cc, seed, timing: None };
+        Ok(run(&job, &self.plan)?.samples)
+    }
+
+    /// All episodes, in their order.
+    fn run(&self, episodes: usize, threads: usize) -> Result<Vec<Vec<Sample>>, Trouble> {
+        let next = AtomicUsize::new(0);
+        let done = Mutex::new(Vec::with_capacity(episodes));
+        let work = || {
+            loop {
+                let episode = next.fetch_add(1, Ordering::Relaxed);
+                if episode >= episodes {
+                    return;
+                }
+                let samples = self.samples(episode);
+                done.lock().unwrap_or_else(PoisonError::into_inner).push((episode, samples));
+            }
+        };
+        let joined = thread::scope(|scope| {
+            let threads: Vec<_> = (0..threads.clamp(1, episodes.max(1))).map(|_| scope.spawn(work)).collect();
+            threads.into_iter().map(|thread| thread.join().is_ok()).fold(true, |all, one| all & one)
+        });
+        if !joined {
+            return Err(Trouble::Broken);
+        }
+        let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        done.sort_by_key(|(episode, _)| *episode);
+        done.into_iter().map(|(_, samples)| samples.map_err(Trouble::Spec)).collect()
+    }
+}
+
+/// Why there are no labels.
+enum Trouble {
+    Spec(SpecError),
+    Broken,
+}
+
+impl From<Trouble> for PyErr {
+    fn from(trouble: Trouble) -> Self {
+        match trouble {
+            Trouble::Spec(error) => Error::from(error).into(),
+            Trouble::Broken => SimulationError::new_err("the simulator failed; this is a defect of Weftway"),
+        }
+    }
+}
+
+/// The questions of so many episodes, each over the next of `variants` under one of `controllers`, drawn from `seed`,
+/// in the order of the episodes. Arrays as bytes of 32-bit numbers: `seen` (n, inputs), `label`, `taken`, `margin`,
+/// `costs` (n, slots), `instance`, `behaviour`, `episode`, `message`.
+#[pyfunction]
+#[pyo3(signature = (variants, controllers, episodes, seed, behaviours, task = "graph", threads = 1))]
+#[expect(clippy::too_many_arguments, reason = "Python gives them by name")]
+pub fn labels<'py>(
+    py: Python<'py>,
+    variants: Vec<PyRef<'py, VariantView>>,
+    controllers: Vec<String>,
+    episodes: usize,
+    seed: u64,
+    behaviours: Vec<String>,
+    task: &str,
+    threads: usize,
+) -> PyResult<Bound<'py, PyDict>> {
+    if variants.is_empty() || controllers.is_empty() || behaviours.is_empty() {
+        return Err(ScenarioError::new_err("labels need a scenario, a controller and a behaviour"));
+    }
+    let variants = variants.iter().map(|view| view.variant.clone()).collect();
+    let order = Order { variants, controllers, plan: Plan { task: task.to_owned(), behaviours }, seed };
+    let runs = py.detach(|| order.run(episodes, threads))?;
+    let numbered: Vec<(usize, &Sample)> = runs
+        .iter()
+        .enumerate()
+        .flat_map(|(episode, samples)| samples.iter().map(move |sample| (episode, sample)))
+        .collect();
+    let arrays = PyDict::new(py);
+    let floats = |of: &dyn Fn(&Sample) -> Vec<f32>| {
+        let bytes: Vec<u8> = numbered.iter().flat_map(|(_, sample)| of(sample)).flat_map(f32::to_ne_bytes).collect();
+        PyBytes::new(py, &bytes)
+    };
+    let whole = |of: &dyn Fn(usize, &Sample) -> usize| {
+        let bytes: Vec<u8> =
+            numbered.iter().flat_map(|(episode, sample)| (of(*episode, sample) as i32).to_ne_bytes()).collect();
+        PyBytes::new(py, &bytes)
+    };
+    arrays.set_item("seen", floats(&|sample| sample.seen.clone()))?;
+    arrays.set_item("costs", floats(&|sample| sample.judgement.costs.iter().map(|cost| *cost as f32).collect()))?;
+    arrays.set_item("margin", floats(&|sample| vec![sample.judgement.margin as f32]))?;
+    arrays.set_item("label", whole(&|_, sample| sample.judgement.label))?;
+    arrays.set_item("taken", whole(&|_, sample| sample.taken))?;
+    arrays.set_item("behaviour", whole(&|_, sample| sample.behaviour))?;
+    arrays.set_item("message", whole(&|_, sample| sample.message.min(i32::MAX as u64) as usize))?;
+    arrays.set_item("episode", whole(&|episode, _| episode))?;
+    arrays.set_item("instance", whole(&|episode, _| order.drawn(episode).0))?;
+    Ok(arrays)
+}

@@ -1,0 +1,114 @@
+//! Dense layers: `y = act(x·W1 + b1)·W2 + b2 …`, the last one linear. Tensors `w1` (in, out), `b1`
+//! (out), `w2`, `b2` and so on.
+
+use weftway_path::spec::Params;
+
+use super::{Scratch, dense};
+use crate::learned::policy_file::{PolicyError, Tensors};
+
+/// Dense layers.
+#[derive(Clone, Debug)]
+pub struct Mlp {
+    layers: Vec<Layer>,
+    activation: Activation,
+}
+
+#[derive(Clone, Debug)]
+struct Layer {
+    inputs: usize,
+    w: Vec<f32>,
+    b: Vec<f32>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Activation {
+    Relu,
+    Tanh,
+}
+
+impl Activation {
+    fn apply(self, values: &mut [f32]) {
+        match self {
+            Self::Relu => values.iter_mut().for_each(|value| *value = value.max(0.0)),
+            Self::Tanh => values.iter_mut().for_each(|value| *value = libm::tanhf(*value)),
+        }
+    }
+}
+
+impl Mlp {
+    pub(crate) fn read(params: &Params, tensors: &Tensors<'_>) -> Result<Self, PolicyError> {
+        let activation = params.choice("activation", &[("relu", Activation::Relu), ("tanh", Activation::Tanh)])?;
+        Self::layers(tensors, activation)
+    }
+
+    fn layers(tensors: &Tensors<'_>, activation: Activation) -> Result<Self, PolicyError> {
+        let mut layers: Vec<Layer> = Vec::new();
+        for number in 1.. {
+            let (w, b) = (format!("w{number}"), format!("b{number}"));
+            let Some(shape) = tensors.shape(&w) else { break };
+            let [inputs, outputs] = shape[..] else {
+                let (found, expected) = (format!("of shape {shape:?}"), "two dimensions, (in, out)".to_owned());
+                return Err(PolicyError::Tensor { name: w, found, expected });
+            };
+            let inputs = layers.last().map_or(inputs, |last| last.b.len());
+            if inputs == 0 || outputs == 0 {
+                let (found, expected) = ("empty".to_owned(), "at least one input and one output".to_owned());
+                return Err(PolicyError::Tensor { name: w, found, expected });
+            }
+            layers.push(Layer { inputs, w: tensors.take(&w, &[inputs, outputs])?, b: tensors.take(&b, &[outputs])? });
+        }
+        if layers.is_empty() {
+            return Err(PolicyError::NoTensor("w1".to_owned()));
+        }
+        Ok(Self { layers, activation })
+    }
+
+    pub(crate) fn inputs(&self) -> usize {
+        self.layers[0].inputs
+    }
+
+    pub(crate) fn outputs(&self) -> usize {
+        self.layers[self.layers.len() - 1].b.len()
+    }
+
+    pub(crate) fn scratch(&self) -> Scratch {
+        Scratch(self.layers.iter().map(|layer| vec![0.0; layer.b.len()]).collect())
+    }
+
+    pub(crate) fn forward(&self, scratch: &mut Scratch, seen: &[f32], out: &mut [f32]) {
+        let last = self.layers.len() - 1;
+        for (at, layer) in self.layers.iter().enumerate() {
+            let (before, here) = scratch.0.split_at_mut(at);
+            let x = before.last().map_or(seen, Vec::as_slice);
+            if at == last {
+                dense(x, &layer.w, &layer.b, out);
+            } else {
+                dense(x, &layer.w, &layer.b, &mut here[0]);
+                self.activation.apply(&mut here[0]);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::learned::policy_file::PolicyFile;
+    use crate::learned::policy_file::tests::{CARD, file};
+
+    #[test]
+    fn two_layers_by_hand() {
+        let tensors: [(&str, &[usize], &[f32]); 6] = [
+            ("low", &[1], &[0.0]),
+            ("high", &[1], &[1.0]),
+            ("w1", &[1, 2], &[2.0, -3.0]),
+            ("b1", &[2], &[1.0, 1.0]),
+            ("w2", &[2, 1], &[10.0, 100.0]),
+            ("b2", &[1], &[0.25]),
+        ];
+        let policy = PolicyFile::parse(&file(&CARD, &tensors)).unwrap();
+        let mut out = [0.0];
+        policy.network.forward(&mut policy.network.scratch(), &[2.0], &mut out);
+        // (5, −5) becomes (5, 0); 50 + 0.25.
+        assert_eq!(out, [50.25]);
+    }
+}

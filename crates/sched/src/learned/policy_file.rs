@@ -1,0 +1,290 @@
+//! Policy files: a network with its card, in the safetensors format.
+//!
+//! The card is the file's metadata: what was trained, on what, and how it is to be used. Required:
+//! `format` (`weftway-policy-1`), `algorithm`, `task` and `network` (named as schedulers are),
+//! `head` (`greedy`, `sample` or `shares`), `guard` (a scheduler, or `off`). The rest tells people
+//! where it comes from. Tensors are float32: `low` and `high`, the range of each input in
+//! training, and the network's. Anything else is refused, with the place and what would be right.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use safetensors::tensor::Dtype;
+use safetensors::{SafeTensorError, SafeTensors};
+use thiserror::Error;
+use weftway_path::spec::SpecError;
+
+use super::nn::Network;
+
+/// The only format there is.
+const FORMAT: &str = "weftway-policy-1";
+
+/// A network of this project is far smaller.
+const LARGEST: u64 = 16 << 20;
+
+/// How outputs become an action.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Head {
+    /// The choice of the largest output.
+    Greedy,
+    /// A choice drawn by the softmax of the outputs.
+    Sample,
+    /// The softmax of the outputs are shares.
+    Shares,
+}
+
+/// Why a policy file is refused.
+#[derive(Debug, Error)]
+pub enum PolicyError {
+    /// The file cannot be read.
+    #[error("{0}; a shipped policy's name or a file is expected")]
+    File(#[from] std::io::Error),
+    /// The file is too large to be a policy.
+    #[error("{0} bytes are no policy: at most {LARGEST} are read")]
+    TooLarge(u64),
+    /// The file is not safetensors, or only a part of it.
+    #[error("not a whole safetensors file: {0}")]
+    Format(#[from] SafeTensorError),
+    /// The card lacks something.
+    #[error("its card has no `{0}`; `weft train` writes one")]
+    Missing(&'static str),
+    /// The card says something that is not understood.
+    #[error("its card says `{key} = {value}`; expected {expected}")]
+    Card {
+        /// The key.
+        key: &'static str,
+        /// Its value.
+        value: String,
+        /// What would be right.
+        expected: &'static str,
+    },
+    /// The network's name or switches make no sense.
+    #[error("its card's network: {0}")]
+    Network(#[from] SpecError),
+    /// The network needs a tensor.
+    #[error("it has no tensor `{0}`")]
+    NoTensor(String),
+    /// A tensor is not what the network needs.
+    #[error("its tensor `{name}` is {found}; expected {expected}")]
+    Tensor {
+        /// The tensor.
+        name: String,
+        /// What it is.
+        found: String,
+        /// What it should be.
+        expected: String,
+    },
+    /// A tensor that nothing reads: the network is another than the card says.
+    #[error("its tensor `{0}` belongs to no part of the network that its card names")]
+    Unread(String),
+}
+
+/// A policy, read and checked.
+#[derive(Clone, Debug)]
+pub struct PolicyFile {
+    card: BTreeMap<String, String>,
+    /// The smallest value of each input in training.
+    pub low: Vec<f32>,
+    /// The largest.
+    pub high: Vec<f32>,
+    /// How outputs become an action.
+    pub head: Head,
+    /// The network.
+    pub network: Network,
+}
+
+impl PolicyFile {
+    /// The policy in the file at `path`.
+    pub fn read(path: impl AsRef<Path>) -> Result<Self, PolicyError> {
+        let size = std::fs::metadata(&path)?.len();
+        if size > LARGEST {
+            return Err(PolicyError::TooLarge(size));
+        }
+        Self::parse(&std::fs::read(path)?)
+    }
+
+    /// The policy in `bytes`.
+    pub fn parse(bytes: &[u8]) -> Result<Self, PolicyError> {
+        if bytes.len() as u64 > LARGEST {
+            return Err(PolicyError::TooLarge(bytes.len() as u64));
+        }
+        let (_, metadata) = SafeTensors::read_metadata(bytes)?;
+        let card: BTreeMap<_, _> = metadata.metadata().clone().unwrap_or_default().into_iter().collect();
+        let tensors = Tensors::new(bytes)?;
+        let said = |key: &'static str| card.get(key).map(String::as_str).ok_or(PolicyError::Missing(key));
+        let wrong = |key, expected| {
+            let value = card.get(key).cloned().unwrap_or_default();
+            PolicyError::Card { key, value, expected }
+        };
+        if said("format")? != FORMAT {
+            return Err(wrong("format", FORMAT));
+        }
+        for key in ["algorithm", "task", "guard"] {
+            said(key)?;
+        }
+        let head = match said("head")? {
+            "greedy" => Head::Greedy,
+            "sample" => Head::Sample,
+            "shares" => Head::Shares,
+            _ => return Err(wrong("head", "greedy, sample or shares")),
+        };
+        let network = Network::read(said("network")?, &tensors)?;
+        let low = tensors.take("low", &[network.inputs()])?;
+        let high = tensors.take("high", &[network.inputs()])?;
+        if let Some(at) = low.iter().zip(&high).position(|(low, high)| low > high) {
+            let found = format!("{} at {at}, above `high`'s {}", low[at], high[at]);
+            return Err(PolicyError::Tensor { name: "low".into(), found, expected: "at most `high`".into() });
+        }
+        tensors.finish()?;
+        Ok(Self { low, high, head, network, card })
+    }
+
+    /// What the card says about `key`.
+    pub fn card(&self, key: &str) -> Option<&str> {
+        self.card.get(key).map(String::as_str)
+    }
+
+    /// The whole card.
+    pub fn cards(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.card.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
+    /// The task that it decides, with its switches.
+    pub fn task(&self) -> &str {
+        self.card("task").unwrap_or_default()
+    }
+
+    /// What decides outside the ranges of training: a scheduler, or `off`.
+    pub fn guard(&self) -> &str {
+        self.card("guard").unwrap_or("off")
+    }
+}
+
+/// The tensors of a file, each to be taken once.
+pub(crate) struct Tensors<'a> {
+    all: SafeTensors<'a>,
+    unread: RefCell<BTreeSet<String>>,
+}
+
+impl<'a> Tensors<'a> {
+    fn new(bytes: &'a [u8]) -> Result<Self, PolicyError> {
+        let all = SafeTensors::deserialize(bytes)?;
+        let unread = RefCell::new(all.names().into_iter().map(str::to_owned).collect());
+        Ok(Self { all, unread })
+    }
+
+    /// The dimensions of `name`; none without such a tensor.
+    pub(crate) fn shape(&self, name: &str) -> Option<Vec<usize>> {
+        self.all.tensor(name).ok().map(|tensor| tensor.shape().to_vec())
+    }
+
+    /// The numbers of tensor `name`, row-major, which must have this shape.
+    pub(crate) fn take(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, PolicyError> {
+        let tensor = self.all.tensor(name).map_err(|_| PolicyError::NoTensor(name.to_owned()))?;
+        let wrong = |found: String, expected: String| PolicyError::Tensor { name: name.to_owned(), found, expected };
+        if tensor.dtype() != Dtype::F32 {
+            return Err(wrong(format!("of {:?}", tensor.dtype()), "F32".to_owned()));
+        }
+        if tensor.shape() != shape {
+            return Err(wrong(format!("of shape {:?}", tensor.shape()), format!("{shape:?}")));
+        }
+        let number = |bytes: &[u8]| f32::from_le_bytes(bytes.try_into().expect("four bytes"));
+        let numbers: Vec<f32> = tensor.data().chunks_exact(4).map(number).collect();
+        if let Some(at) = numbers.iter().position(|number| !number.is_finite()) {
+            return Err(wrong(format!("{} at {at}", numbers[at]), "finite numbers".to_owned()));
+        }
+        self.unread.borrow_mut().remove(name);
+        Ok(numbers)
+    }
+
+    fn finish(&self) -> Result<(), PolicyError> {
+        self.unread.borrow().first().map_or(Ok(()), |name| Err(PolicyError::Unread(name.clone())))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use safetensors::tensor::TensorView;
+
+    /// A file of these tensors under this card.
+    pub(crate) fn file(card: &[(&str, &str)], tensors: &[(&str, &[usize], &[f32])]) -> Vec<u8> {
+        let bytes: Vec<Vec<u8>> =
+            tensors.iter().map(|(_, _, numbers)| numbers.iter().flat_map(|number| number.to_le_bytes()).collect()).collect();
+        let views = tensors.iter().zip(&bytes).map(|((name, shape, _), bytes)| {
+            (*name, TensorView::new(Dtype::F32, shape.to_vec(), bytes).expect("shape and bytes agree"))
+        });
+        let card = card.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+        safetensors::serialize(views, Some(card)).expect("a file")
+    }
+
+    pub(crate) const CARD: [(&str, &str); 6] = [
+        ("format", FORMAT),
+        ("algorithm", "dqn"),
+        ("task", "wait-or-send"),
+        ("network", "mlp"),
+        ("head", "greedy"),
+        ("guard", "min-rtt"),
+    ];
+
+    /// Two inputs, two outputs: y = x·W + b.
+    const TENSORS: [(&str, &[usize], &[f32]); 4] = [
+        ("low", &[2], &[0.0, 0.0]),
+        ("high", &[2], &[1.0, 2.0]),
+        ("w1", &[2, 2], &[1.0, 2.0, 3.0, 4.0]),
+        ("b1", &[2], &[0.5, -0.5]),
+    ];
+
+    fn refused(card: &[(&str, &str)], tensors: &[(&str, &[usize], &[f32])]) -> String {
+        PolicyFile::parse(&file(card, tensors)).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_file_is_read() {
+        let policy = PolicyFile::parse(&file(&CARD, &TENSORS)).unwrap();
+        assert_eq!((policy.task(), policy.guard(), policy.head), ("wait-or-send", "min-rtt", Head::Greedy));
+        assert_eq!((policy.network.inputs(), policy.network.outputs()), (2, 2));
+        let mut out = [0.0; 2];
+        policy.network.forward(&mut policy.network.scratch(), &[1.0, 10.0], &mut out);
+        // 1·1 + 10·3 + 0.5, 1·2 + 10·4 − 0.5.
+        assert_eq!(out, [31.5, 41.5]);
+    }
+
+    #[test]
+    fn mistakes_say_where_and_what_would_be_right() {
+        let with = |key: &'static str, value: &'static str| {
+            CARD.map(|(own, old)| if own == key { (key, value) } else { (own, old) })
+        };
+        assert_eq!(refused(&CARD[1..], &TENSORS), "its card has no `format`; `weft train` writes one");
+        let found = refused(&with("head", "best"), &TENSORS);
+        assert_eq!(found, "its card says `head = best`; expected greedy, sample or shares");
+        let found = refused(&with("network", "mpl"), &TENSORS);
+        assert_eq!(found, "its card's network: unknown network `mpl`; did you mean `mlp`?");
+        assert_eq!(refused(&CARD, &TENSORS[..3]), "it has no tensor `b1`");
+        let mut wrong = TENSORS;
+        wrong[3] = ("b1", &[3], &[0.0; 3]);
+        assert_eq!(refused(&CARD, &wrong), "its tensor `b1` is of shape [3]; expected [2]");
+        wrong[3] = ("b1", &[2], &[0.0, f32::NAN]);
+        assert_eq!(refused(&CARD, &wrong), "its tensor `b1` is NaN at 1; expected finite numbers");
+        wrong = TENSORS;
+        wrong[0] = ("low", &[2], &[0.0, 3.0]);
+        assert_eq!(refused(&CARD, &wrong), "its tensor `low` is 3 at 1, above `high`'s 2; expected at most `high`");
+        let more = [TENSORS.as_slice(), &[("w9", &[1], &[0.0])]].concat();
+        assert_eq!(refused(&CARD, &more), "its tensor `w9` belongs to no part of the network that its card names");
+    }
+
+    #[test]
+    fn a_part_of_a_file_is_refused_and_a_changed_one_does_no_harm() {
+        let whole = file(&CARD, &TENSORS);
+        for length in 0..whole.len() {
+            assert!(PolicyFile::parse(&whole[..length]).is_err(), "{length} bytes of {}", whole.len());
+        }
+        for at in 0..whole.len() {
+            let mut changed = whole.clone();
+            changed[at] ^= 0x5a;
+            // Weights may change unnoticed; nothing may panic.
+            let _ = PolicyFile::parse(&changed);
+        }
+    }
+}
