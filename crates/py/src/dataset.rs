@@ -102,29 +102,38 @@ pub fn labels<'py>(
     let variants = variants.iter().map(|view| view.variant.clone()).collect();
     let order = Order { variants, controllers, plan: Plan { task: task.to_owned(), behaviours }, seed };
     let runs = py.detach(|| order.run(episodes, threads))?;
-    let numbered: Vec<(usize, &Sample)> = runs
-        .iter()
-        .enumerate()
-        .flat_map(|(episode, samples)| samples.iter().map(move |sample| (episode, sample)))
-        .collect();
-    let arrays = PyDict::new(py);
-    let floats = |of: &dyn Fn(&Sample) -> Vec<f32>| {
-        let bytes: Vec<u8> = numbered.iter().flat_map(|(_, sample)| of(sample)).flat_map(f32::to_ne_bytes).collect();
-        PyBytes::new(py, &bytes)
-    };
-    let whole = |of: &dyn Fn(usize, &Sample) -> usize| {
-        let bytes: Vec<u8> =
-            numbered.iter().flat_map(|(episode, sample)| (of(*episode, sample) as i32).to_ne_bytes()).collect();
-        PyBytes::new(py, &bytes)
-    };
-    arrays.set_item("seen", floats(&|sample| sample.seen.clone()))?;
-    arrays.set_item("costs", floats(&|sample| sample.judgement.costs.iter().map(|cost| *cost as f32).collect()))?;
-    arrays.set_item("margin", floats(&|sample| vec![sample.judgement.margin as f32]))?;
-    arrays.set_item("label", whole(&|_, sample| sample.judgement.label))?;
-    arrays.set_item("taken", whole(&|_, sample| sample.taken))?;
-    arrays.set_item("behaviour", whole(&|_, sample| sample.behaviour))?;
-    arrays.set_item("message", whole(&|_, sample| sample.message.min(i32::MAX as u64) as usize))?;
-    arrays.set_item("episode", whole(&|episode, _| episode))?;
-    arrays.set_item("instance", whole(&|episode, _| order.drawn(episode).0))?;
-    Ok(arrays)
+    let of_run = |(episode, run): (usize, Vec<Sample>)| run.into_iter().map(move |sample| (episode, sample));
+    let table = Table { order, rows: runs.into_iter().enumerate().flat_map(of_run).collect() };
+    table.arrays(py)
+}
+
+/// Every question, with the number of its episode.
+struct Table {
+    order: Order,
+    rows: Vec<(usize, Sample)>,
+}
+
+impl Table {
+    fn arrays<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let arrays = PyDict::new(py);
+        let float = |name, of: &dyn Fn(&Sample) -> Vec<f32>| {
+            let bytes: Vec<u8> = self.rows.iter().flat_map(|(_, row)| of(row)).flat_map(f32::to_ne_bytes).collect();
+            arrays.set_item(name, PyBytes::new(py, &bytes))
+        };
+        float("seen", &|row| row.seen.clone())?;
+        float("costs", &|row| row.judgement.costs.iter().map(|cost| *cost as f32).collect())?;
+        float("margin", &|row| vec![row.judgement.margin as f32])?;
+        let whole = |name, of: &dyn Fn(usize, &Sample) -> usize| {
+            let number = |(episode, row): &(usize, Sample)| i32::try_from(of(*episode, row)).unwrap_or(i32::MAX);
+            let bytes: Vec<u8> = self.rows.iter().map(number).flat_map(i32::to_ne_bytes).collect();
+            arrays.set_item(name, PyBytes::new(py, &bytes))
+        };
+        whole("label", &|_, row| row.judgement.label)?;
+        whole("taken", &|_, row| row.taken)?;
+        whole("behaviour", &|_, row| row.behaviour)?;
+        whole("message", &|_, row| usize::try_from(row.message).unwrap_or(usize::MAX))?;
+        whole("episode", &|episode, _| episode)?;
+        whole("instance", &|episode, _| self.order.drawn(episode).0)?;
+        Ok(arrays)
+    }
 }

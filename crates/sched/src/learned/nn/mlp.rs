@@ -3,34 +3,43 @@
 
 use weftway_path::spec::Params;
 
-use super::{Scratch, dense};
+use super::dense;
 use crate::learned::policy_file::{PolicyError, Tensors};
 
 /// Dense layers.
 #[derive(Clone, Debug)]
 pub struct Mlp {
-    layers: Vec<Layer>,
+    pub(super) layers: Vec<Layer>,
     activation: Activation,
 }
 
-#[derive(Clone, Debug)]
-struct Layer {
-    inputs: usize,
-    w: Vec<f32>,
-    b: Vec<f32>,
+/// `x·W + b`, W row-major of shape (inputs, outputs).
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Layer {
+    pub(super) inputs: usize,
+    pub(super) w: Vec<f32>,
+    pub(super) b: Vec<f32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Activation {
+pub(super) enum Activation {
     Relu,
     Tanh,
 }
 
 impl Activation {
-    fn apply(self, values: &mut [f32]) {
+    pub(super) fn apply(self, values: &mut [f32]) {
         match self {
             Self::Relu => values.iter_mut().for_each(|value| *value = value.max(0.0)),
             Self::Tanh => values.iter_mut().for_each(|value| *value = libm::tanhf(*value)),
+        }
+    }
+
+    /// Its derivative where it gives `value`.
+    pub(super) fn slope(self, value: f32) -> f32 {
+        match self {
+            Self::Relu => f32::from(u8::from(value > 0.0)),
+            Self::Tanh => 1.0 - value * value,
         }
     }
 }
@@ -38,13 +47,23 @@ impl Activation {
 impl Mlp {
     pub(crate) fn read(params: &Params, tensors: &Tensors<'_>) -> Result<Self, PolicyError> {
         let activation = params.choice("activation", &[("relu", Activation::Relu), ("tanh", Activation::Tanh)])?;
-        Self::layers(tensors, activation)
+        Self::layers(tensors, "", activation)
     }
 
-    fn layers(tensors: &Tensors<'_>, activation: Activation) -> Result<Self, PolicyError> {
+    /// Those of `tensors`, with ReLU between them.
+    pub(crate) fn relu(tensors: &Tensors<'_>) -> Result<Self, PolicyError> {
+        Self::layers(tensors, "", Activation::Relu)
+    }
+
+    /// Those of `tensors` whose names begin with `prefix`, with ReLU between them.
+    pub(crate) fn relu_of(tensors: &Tensors<'_>, prefix: &str) -> Result<Self, PolicyError> {
+        Self::layers(tensors, prefix, Activation::Relu)
+    }
+
+    fn layers(tensors: &Tensors<'_>, prefix: &str, activation: Activation) -> Result<Self, PolicyError> {
         let mut layers: Vec<Layer> = Vec::new();
         for number in 1.. {
-            let (w, b) = (format!("w{number}"), format!("b{number}"));
+            let (w, b) = (format!("{prefix}w{number}"), format!("{prefix}b{number}"));
             let Some(shape) = tensors.shape(&w) else { break };
             let [inputs, outputs] = shape[..] else {
                 let (found, expected) = (format!("of shape {shape:?}"), "two dimensions, (in, out)".to_owned());
@@ -58,9 +77,28 @@ impl Mlp {
             layers.push(Layer { inputs, w: tensors.take(&w, &[inputs, outputs])?, b: tensors.take(&b, &[outputs])? });
         }
         if layers.is_empty() {
-            return Err(PolicyError::NoTensor("w1".to_owned()));
+            return Err(PolicyError::NoTensor(format!("{prefix}w1")));
         }
         Ok(Self { layers, activation })
+    }
+
+    /// What follows each layer but the last.
+    pub(super) fn activation(&self) -> Activation {
+        self.activation
+    }
+
+    /// Takes the weights of `other`, whose layers are as wide.
+    pub(crate) fn copy_from(&mut self, other: &Self) {
+        for (mine, theirs) in self.layers.iter_mut().zip(&other.layers) {
+            mine.w.copy_from_slice(&theirs.w);
+            mine.b.copy_from_slice(&theirs.b);
+        }
+    }
+
+    /// Whether the layers of `other` are as wide.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        let widths = |mlp: &Self| mlp.layers.iter().map(|layer| (layer.inputs, layer.b.len())).collect::<Vec<_>>();
+        widths(self) == widths(other)
     }
 
     pub(crate) fn inputs(&self) -> usize {
@@ -71,14 +109,15 @@ impl Mlp {
         self.layers[self.layers.len() - 1].b.len()
     }
 
-    pub(crate) fn scratch(&self) -> Scratch {
-        Scratch(self.layers.iter().map(|layer| vec![0.0; layer.b.len()]).collect())
+    /// Room for what each layer gives.
+    pub(crate) fn room(&self) -> Vec<Vec<f32>> {
+        self.layers.iter().map(|layer| vec![0.0; layer.b.len()]).collect()
     }
 
-    pub(crate) fn forward(&self, scratch: &mut Scratch, seen: &[f32], out: &mut [f32]) {
+    pub(crate) fn forward(&self, room: &mut [Vec<f32>], seen: &[f32], out: &mut [f32]) {
         let last = self.layers.len() - 1;
         for (at, layer) in self.layers.iter().enumerate() {
-            let (before, here) = scratch.0.split_at_mut(at);
+            let (before, here) = room.split_at_mut(at);
             let x = before.last().map_or(seen, Vec::as_slice);
             if at == last {
                 dense(x, &layer.w, &layer.b, out);

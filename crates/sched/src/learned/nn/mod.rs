@@ -3,9 +3,16 @@
 //! A dense layer is `y = x·W + b` with W of shape (in, out), row by row: the inner loop runs over
 //! outputs, which lie side by side, so that it is vectorised without a change of order.
 
+mod bank;
+mod lstm;
 mod mlp;
+pub(crate) mod mlp_train;
+mod stsgat;
 
-pub(crate) use mlp::Mlp;
+pub use bank::Bank;
+pub use lstm::Lstm;
+pub use mlp::Mlp;
+pub use stsgat::Stsgat;
 use weftway_path::spec::{Param, Params, Spec, SpecError, nearest};
 
 use super::policy_file::{PolicyError, Tensors};
@@ -15,11 +22,27 @@ use super::policy_file::{PolicyError, Tensors};
 pub enum Network {
     /// Dense layers.
     Mlp(Mlp),
+    /// LSTM layers, then dense ones.
+    Lstm(Lstm),
+    /// Attention over paths and steps.
+    Stsgat(Stsgat),
+    /// Dense layers for each group of conditions; FALCON picks.
+    Falcon(Bank),
 }
 
-/// What a forward pass writes on its way; made once per network.
-#[derive(Clone, Debug, Default)]
-pub struct Scratch(Vec<Vec<f32>>);
+/// What a forward pass writes on its way; made once, by the network that uses it.
+#[derive(Clone, Debug)]
+pub struct Scratch(Room);
+
+#[derive(Clone, Debug)]
+enum Room {
+    Mlp(Vec<Vec<f32>>),
+    Lstm(Box<lstm::Room>),
+    Stsgat(Box<stsgat::Room>),
+}
+
+/// The networks' names.
+const NAMES: [&str; 4] = ["mlp", "lstm", "stsgat", "falcon"];
 
 const MLP: &[Param] = &[Param {
     name: "activation",
@@ -34,8 +57,14 @@ impl Network {
         let spec: Spec = spec.parse()?;
         match spec.name.as_str() {
             "mlp" => Mlp::read(&Params::new("mlp", MLP, &spec.given)?, tensors).map(Self::Mlp),
+            "lstm" => {
+                Params::new("lstm", &[], &spec.given)?;
+                Lstm::read(tensors).map(Self::Lstm)
+            }
+            "stsgat" => Stsgat::read(&Params::new("stsgat", stsgat::PARAMS, &spec.given)?, tensors).map(Self::Stsgat),
+            "falcon" => Bank::read(&Params::new("falcon", bank::PARAMS, &spec.given)?, tensors).map(Self::Falcon),
             _ => {
-                let nearest = nearest(&spec.name, ["mlp"].into_iter());
+                let nearest = nearest(&spec.name, NAMES.into_iter());
                 Err(SpecError::Unknown { kind: "network", name: spec.name, nearest }.into())
             }
         }
@@ -45,6 +74,9 @@ impl Network {
     pub fn inputs(&self) -> usize {
         match self {
             Self::Mlp(mlp) => mlp.inputs(),
+            Self::Lstm(lstm) => lstm.inputs(),
+            Self::Stsgat(stsgat) => stsgat.inputs(),
+            Self::Falcon(bank) => bank.of(0).inputs(),
         }
     }
 
@@ -52,30 +84,58 @@ impl Network {
     pub fn outputs(&self) -> usize {
         match self {
             Self::Mlp(mlp) => mlp.outputs(),
+            Self::Lstm(lstm) => lstm.outputs(),
+            Self::Stsgat(stsgat) => stsgat.outputs(),
+            Self::Falcon(bank) => bank.of(0).outputs(),
         }
     }
 
     /// Room for the forward passes of this network.
     pub fn scratch(&self) -> Scratch {
         match self {
-            Self::Mlp(mlp) => mlp.scratch(),
+            Self::Mlp(mlp) => Scratch(Room::Mlp(mlp.room())),
+            Self::Lstm(lstm) => Scratch(Room::Lstm(Box::new(lstm.room()))),
+            Self::Stsgat(stsgat) => Scratch(Room::Stsgat(Box::new(stsgat.room()))),
         }
     }
 
-    /// What comes out of `seen`.
+    /// What comes out of `seen`; of a bank, out of its first group.
     pub fn forward(&self, scratch: &mut Scratch, seen: &[f32], out: &mut [f32]) {
-        match self {
-            Self::Mlp(mlp) => mlp.forward(scratch, seen, out),
+        match (self, &mut scratch.0) {
+            (Self::Mlp(mlp), Room::Mlp(room)) => mlp.forward(room, seen, out),
+            (Self::Lstm(lstm), Room::Lstm(room)) => lstm.forward(room, seen, out),
+            (Self::Stsgat(stsgat), Room::Stsgat(room)) => stsgat.forward(room, seen, out),
+            (Self::Falcon(bank), scratch) => bank.of(0).forward(scratch, seen, out),
+            _ => unreachable!("a network is given its own scratch"),
         }
     }
 }
 
-/// `out = x·W + b`; W is row-major, (x.len(), out.len()).
+/// So many outputs are added up at once, in registers.
+const BLOCK: usize = 16;
+
+/// `out = x·W + b`; W is row-major, (x.len(), out.len()). Each sum runs over x in order.
 #[inline]
 pub(crate) fn dense(x: &[f32], w: &[f32], b: &[f32], out: &mut [f32]) {
-    out.copy_from_slice(b);
-    for (x, row) in x.iter().zip(w.chunks_exact(out.len())) {
-        for (out, w) in out.iter_mut().zip(row) {
+    let width = out.len();
+    let whole = width - width % BLOCK;
+    for at in (0..whole).step_by(BLOCK) {
+        let mut sums = [0.0; BLOCK];
+        sums.copy_from_slice(&b[at..at + BLOCK]);
+        for (x, row) in x.iter().zip(w.chunks_exact(width)) {
+            for (sum, w) in sums.iter_mut().zip(&row[at..at + BLOCK]) {
+                *sum += x * w;
+            }
+        }
+        out[at..at + BLOCK].copy_from_slice(&sums);
+    }
+    let rest = &mut out[whole..];
+    rest.copy_from_slice(&b[whole..]);
+    if rest.is_empty() {
+        return;
+    }
+    for (x, row) in x.iter().zip(w.chunks_exact(width)) {
+        for (out, w) in rest.iter_mut().zip(&row[whole..]) {
             *out += x * w;
         }
     }

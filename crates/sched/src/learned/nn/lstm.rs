@@ -1,0 +1,132 @@
+//! LSTM layers over a history, then dense layers on the last hidden state.
+//!
+//! `(i, f, g, o) = x·Wx + h·Wh + b`, `c = σ(f)·c + σ(i)·tanh(g)`, `h = σ(o)·tanh(c)`, from zero. What
+//! is seen are the steps one after the other, the oldest first. Tensors `l0.wx` (in, 4H), `l0.wh`
+//! (H, 4H), `l0.b` (4H), `l1.wx` …, then those of the dense layers. How many steps there are
+//! follows from how many numbers are seen.
+//! Reference: Hochreiter and Schmidhuber (1997), with a forget gate (Gers et al., 2000).
+
+use super::{Mlp, dense};
+use crate::learned::policy_file::{PolicyError, Tensors};
+
+/// The network.
+#[derive(Clone, Debug)]
+pub struct Lstm {
+    steps: usize,
+    cells: Vec<Cell>,
+    head: Mlp,
+}
+
+#[derive(Clone, Debug)]
+struct Cell {
+    inputs: usize,
+    hidden: usize,
+    wx: Vec<f32>,
+    wh: Vec<f32>,
+    b: Vec<f32>,
+}
+
+/// What a pass writes.
+#[derive(Clone, Debug)]
+pub(super) struct Room {
+    cells: Vec<State>,
+    head: Vec<Vec<f32>>,
+}
+
+#[derive(Clone, Debug)]
+struct State {
+    h: Vec<f32>,
+    c: Vec<f32>,
+    gates: Vec<f32>,
+    from_h: Vec<f32>,
+    zeros: Vec<f32>,
+}
+
+impl Lstm {
+    pub(super) fn read(tensors: &Tensors<'_>) -> Result<Self, PolicyError> {
+        let mut cells: Vec<Cell> = Vec::new();
+        for number in 0.. {
+            let name = |part: &str| format!("l{number}.{part}");
+            let (Some(wx), Some(wh)) = (tensors.shape(&name("wx")), tensors.shape(&name("wh"))) else { break };
+            let hidden = wh.first().copied().unwrap_or(0);
+            let inputs = cells.last().map_or(wx.first().copied().unwrap_or(0), |cell| cell.hidden);
+            if hidden == 0 || inputs == 0 {
+                let (found, expected) = (format!("of shape {wx:?}"), "(in, 4H), neither of them 0".to_owned());
+                return Err(PolicyError::Tensor { name: name("wx"), found, expected });
+            }
+            let wx = tensors.take(&name("wx"), &[inputs, 4 * hidden])?;
+            let wh = tensors.take(&name("wh"), &[hidden, 4 * hidden])?;
+            cells.push(Cell { inputs, hidden, wx, wh, b: tensors.take(&name("b"), &[4 * hidden])? });
+        }
+        let (Some(first), Some(last)) = (cells.first(), cells.last()) else {
+            return Err(PolicyError::NoTensor("l0.wx".to_owned()));
+        };
+        let head = Mlp::relu(tensors)?;
+        let seen = tensors.shape("low").and_then(|shape| shape.first().copied()).unwrap_or(0);
+        let steps = seen / first.inputs;
+        if steps == 0 || steps * first.inputs != seen {
+            let (name, found) = ("low".to_owned(), format!("of {seen} numbers"));
+            let expected = format!("some steps of {} inputs", first.inputs);
+            return Err(PolicyError::Tensor { name, found, expected });
+        }
+        if head.inputs() != last.hidden {
+            let (name, found) = ("w1".to_owned(), format!("for {} inputs", head.inputs()));
+            return Err(PolicyError::Tensor { name, found, expected: format!("the last layer's {}", last.hidden) });
+        }
+        Ok(Self { steps, cells, head })
+    }
+
+    pub(super) fn inputs(&self) -> usize {
+        self.steps * self.cells[0].inputs
+    }
+
+    pub(super) fn outputs(&self) -> usize {
+        self.head.outputs()
+    }
+
+    pub(super) fn room(&self) -> Room {
+        let state = |cell: &Cell| {
+            let zeros = |count| vec![0.0; count];
+            let (h, gates) = (cell.hidden, 4 * cell.hidden);
+            State { h: zeros(h), c: zeros(h), gates: zeros(gates), from_h: zeros(gates), zeros: zeros(gates) }
+        };
+        let cells = self.cells.iter().map(state).collect();
+        Room { cells, head: self.head.room() }
+    }
+
+    pub(super) fn forward(&self, room: &mut Room, seen: &[f32], out: &mut [f32]) {
+        for state in &mut room.cells {
+            state.h.fill(0.0);
+            state.c.fill(0.0);
+        }
+        for x in seen.chunks_exact(self.cells[0].inputs) {
+            for (at, cell) in self.cells.iter().enumerate() {
+                let (before, here) = room.cells.split_at_mut(at);
+                cell.step(before.last().map_or(x, |below| &below.h), &mut here[0]);
+            }
+        }
+        if let Some(last) = room.cells.last() {
+            self.head.forward(&mut room.head, &last.h, out);
+        }
+    }
+}
+
+impl Cell {
+    fn step(&self, x: &[f32], state: &mut State) {
+        dense(x, &self.wx, &self.b, &mut state.gates);
+        dense(&state.h, &self.wh, &state.zeros, &mut state.from_h);
+        state.gates.iter_mut().zip(&state.from_h).for_each(|(gate, more)| *gate += more);
+        let (i, rest) = state.gates.split_at(self.hidden);
+        let (f, rest) = rest.split_at(self.hidden);
+        let (g, o) = rest.split_at(self.hidden);
+        for at in 0..self.hidden {
+            state.c[at] = sigmoid(f[at]) * state.c[at] + sigmoid(i[at]) * libm::tanhf(g[at]);
+            state.h[at] = sigmoid(o[at]) * libm::tanhf(state.c[at]);
+        }
+    }
+}
+
+#[inline]
+fn sigmoid(value: f32) -> f32 {
+    1.0 / (1.0 + libm::expf(-value))
+}
