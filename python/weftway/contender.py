@@ -25,7 +25,7 @@ class Contender:
     version: str
     """`ecf@1`; for a class in Python, its name and the beginning of its source's hash."""
     source: str | None = None
-    """The sha256 of the source of a class in Python."""
+    """The sha256 of the source of a class in Python, or of the policy file that a learned scheduler is given."""
     rule: type | None = None
     """That class."""
 
@@ -47,7 +47,14 @@ def _named(name: str) -> list[Contender]:
         return [one for entry in _native.schedulers() for one in _named(entry["name"])]
     if match := IN_A_FILE.fullmatch(name):
         return [_from_file(Path(match["file"]), match["name"])]
-    return [Contender(*_native.scheduler(name))]
+    return [Contender(*_native.scheduler(name), policy_source(name))]
+
+
+def policy_source(spec: str) -> str | None:
+    """The sha256 of the file that `policy=FILE` names in a scheduler's switches, if it names one."""
+    switches = dict(part.partition("=")[::2] for part in spec.split(":")[1:])
+    file = Path(switches.get("policy", ""))
+    return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else None
 
 
 def _from_file(file: Path, name: str) -> Contender:

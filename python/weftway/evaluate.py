@@ -6,13 +6,10 @@
 `distribution` draws the instances, `comparison` runs and keeps them, `paired` counts.
 """
 
-import hashlib
-import json
 import os
-import struct
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +18,7 @@ import polars as pl
 from weftway import _native, comparison, distribution, plan
 from weftway._native import ScenarioError, SimulationError
 from weftway.comparison import Progress
-from weftway.contender import Contender, contenders
+from weftway.contender import contenders
 from weftway.distribution import Distribution, Drawn
 from weftway.paired import REFERENCE, Claim, Estimate, claims, summary
 from weftway.plan import Job, Plan
@@ -136,8 +133,8 @@ def planned(request: Request, out: Path | None = None) -> tuple[Plan, dict[str, 
     if request.instances < 1:
         raise ScenarioError("an evaluation needs at least one instance")
     there = distribution.load(request.on)
-    policies = [_pinned(one) for one in contenders(named(request.policy))]
-    others = [_pinned(one) for one in contenders([REFERENCE, named(request.against)])]
+    policies = contenders(named(request.policy))
+    others = contenders([REFERENCE, named(request.against)])
     field = list(dict.fromkeys([*policies, *others]))
     controllers = _controllers(there, request.cc)
     jobs: list[Job] = []
@@ -168,28 +165,9 @@ def _of_file(name: str) -> str:
     return f"{algorithm(Path(name))}:policy={name}" if is_file else name
 
 
-def _pinned(one: Contender) -> Contender:
-    """With the hash of its policy file: kept rows of a policy that was trained again since are another's."""
-    file = Path(one.name.rpartition("policy=")[2])
-    if one.rule is not None or file.suffix != SUFFIX or not file.is_file():
-        return one
-    return replace(one, source=hashlib.sha256(file.read_bytes()).hexdigest())
-
-
 def algorithm(file: Path) -> str:
-    """The algorithm on a policy file's card: the name of the scheduler that runs it.
-
-    A safetensors file begins with the length of its header (8 bytes, little-endian) and the header as JSON.
-    """
-    try:
-        with file.open("rb") as content:
-            (length,) = struct.unpack("<Q", content.read(8))
-            header = json.loads(content.read(min(length, 2**24)))
-        return str(header["__metadata__"]["algorithm"])
-    except FileNotFoundError:
-        raise ScenarioError(f"no policy file `{file}`") from None
-    except (struct.error, ValueError, KeyError, TypeError) as error:
-        raise ScenarioError(f"{file}: no policy file: its card names no algorithm") from error
+    """The algorithm on a policy file's card: the name of the scheduler that runs it."""
+    return _native.Policy(file).card["algorithm"]
 
 
 def described(there: Distribution, drawn: Drawn, sets: Iterable[str]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import weftway.evaluate
 from conftest import Weft
 from weftway import comparison, evaluate, paired
 from weftway._native import ScenarioError
-from weftway.contender import Contender
+from weftway.contender import policy_source
 from weftway.evaluate import Request, claims, summary
 from weftway.paired import Claim
 
@@ -207,38 +207,42 @@ def test_a_key_that_is_set_is_part_of_the_instance(tiny: Path) -> None:
     assert all(f"--set {one}" in wanted.jobs[0].command for one in sets)
 
 
-def policy(file: Path, header: Any) -> Path:
+def policy(file: Path, **card: str) -> Path:
+    """The smallest policy file: one input, two outputs. Eight bytes of length, the header, the numbers."""
+    shapes = {"low": [1], "high": [1], "w1": [1, 2], "b1": [2]}
+    card = {"format": "weftway-policy-1", "task": "path", "network": "mlp", "head": "greedy", "guard": "off", **card}
+    header: dict[str, Any] = {"__metadata__": card}
+    end = 0
+    for name, shape in shapes.items():
+        begin, end = end, end + 4 * math.prod(shape)
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [begin, end]}
     text = json.dumps(header).encode()
-    file.write_bytes(struct.pack("<Q", len(text)) + text)
+    file.write_bytes(struct.pack("<Q", len(text)) + text + bytes(end))
     return file
 
 
 def test_a_policy_file_names_its_algorithm(tmp_path: Path) -> None:
-    file = policy(tmp_path / "p.safetensors", {"__metadata__": {"algorithm": "dqn"}})
+    file = policy(tmp_path / "p.safetensors", algorithm="dqn")
     assert evaluate.named(f"ecf,{file}") == f"ecf,dqn:policy={file}"
     assert evaluate.named(file) == f"dqn:policy={file}"
     assert evaluate.named("ecf:beta=0.5") == "ecf:beta=0.5"
     assert evaluate.named(f"dqn:policy={file}") == f"dqn:policy={file}"
-    headers: list[Any] = [{}, {"__metadata__": {}}, []]
-    for header in headers:
-        with pytest.raises(ScenarioError, match="no policy file: its card names no algorithm"):
-            evaluate.named(policy(file, header))
+    with pytest.raises(ScenarioError, match=r"p\.safetensors: its card has no `algorithm`"):
+        evaluate.named(policy(file))
     file.write_bytes(b"short")
-    with pytest.raises(ScenarioError, match="its card names no algorithm"):
+    with pytest.raises(ScenarioError, match="not a whole safetensors file"):
         evaluate.named(file)
-    with pytest.raises(ScenarioError, match="no policy file `"):
+    with pytest.raises(ScenarioError, match=r"none\.safetensors: No such file"):
         evaluate.named(tmp_path / "none.safetensors")
 
 
 def test_a_policy_that_was_trained_again_is_another(tmp_path: Path) -> None:
-    file = policy(tmp_path / "p.safetensors", {"__metadata__": {"algorithm": "dqn"}})
-    one = Contender(f"dqn:policy={file}", "dqn@1")
-    before = evaluate._pinned(one)
-    assert evaluate._pinned(one) == before != one
+    file = policy(tmp_path / "p.safetensors", algorithm="dqn")
+    before = policy_source(f"dqn:policy={file}")
+    assert policy_source(f"dqn:policy={file}:guard=off") == before
     file.write_bytes(file.read_bytes() + b"weights")
-    assert evaluate._pinned(one) != before
-    plain = Contender("ecf", "ecf@1")
-    assert evaluate._pinned(plain) is plain
+    assert policy_source(f"dqn:policy={file}") not in (before, None)
+    assert policy_source("ecf:beta=0.5") is None
 
 
 def test_what_is_kept_is_not_run_again(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -296,7 +300,7 @@ def test_the_command_of_a_row_repeats_it(weft: Weft, tiny: Path, tmp_path: Path)
         (("nope", "--on", "mpquic-pair"), "unknown scheduler `nope`"),
         (("ecf", "--on", "mpquic-par"), "did you mean `mpquic-pair`?"),
         (("ecf", "--on", "mpquic-pair", "--cc", "cubik"), "cubik"),
-        (("p.safetensors", "--on", "mpquic-pair"), "no policy file `p.safetensors`"),
+        (("p.safetensors", "--on", "mpquic-pair"), "policy p.safetensors: No such file"),
         (("ecf", "--on", "mpquic-pair", "--set", "path.thick.rate=1Mbit/s"), "thick"),
     ],
 )
