@@ -23,7 +23,8 @@ def measure() -> dict[str, Any]:
 
 def engine_table(figures: dict[str, Any]) -> Table:
     """What the simulator does, a column per scenario."""
-    found = {name: value for name, value in figures.items() if name != "decision_ns"}
+    others = ("decision_ns", "learned_decision_us", "environment")
+    found = {name: value for name, value in figures.items() if name not in others}
     places = next(list(value) for value in found.values() if isinstance(value, dict))
     table = _table("the simulator", places)
     for name, value in found.items():
@@ -39,6 +40,24 @@ def decision_table(figures: dict[str, Any]) -> Table:
     table = _table("ns per decision, by paths", places)
     for name, values in costs.items():
         table.add_row(name, *(_number(values[place]) for place in places))
+    return table
+
+
+def learned_table(figures: dict[str, Any]) -> Table:
+    """What a decision of each shipped policy costs when it is due: what is seen, and the forward pass."""
+    table = _table("µs per decision that is due, two paths", ["µs"])
+    for name, value in figures["learned_decision_us"].items():
+        table.add_row(name, _number(value))
+    return table
+
+
+def environment_table(figures: dict[str, Any]) -> Table:
+    """What stepping costs, against the same runs with min-RTT inside."""
+    found = figures["environment"]
+    columns = list(next(iter(found.values())))
+    table = _table("environments, by task", [name.replace("_", " ") for name in columns])
+    for name, values in found.items():
+        table.add_row(name, *(_number(values[column]) for column in columns))
     return table
 
 

@@ -8,7 +8,7 @@ import json
 import shlex
 import signal
 import sys
-from contextlib import redirect_stdout
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -164,6 +164,28 @@ def _sweep(
         err.print(f"report in {page}", markup=False)
     if any(one.rows for one in found):
         err.print(f"rows in {folder / 'rows.parquet'}", markup=False)
+
+
+@app.command(
+    "train", context_settings={"allow_extra_args": True, "ignore_unknown_options": True}, add_help_option=False
+)
+def _train(
+    context: typer.Context,
+    algorithm: Annotated[str | None, typer.Argument(metavar="ALGORITHM", help="What learns: dqn, rlds, …")] = None,
+) -> None:
+    """Trains a scheduler. `weft train dqn --help` has its settings."""
+    from weftway.train import command
+
+    if command.wants_usage(algorithm) or algorithm is None:
+        out.print(command.USAGE, markup=False)
+        return
+    try:
+        with redirect_stdout(sys.stderr) if "--help" not in context.args else nullcontext(), Bar(err) as bar:
+            trained = command.run(algorithm, context.args, bar.tell)
+    except KeyboardInterrupt:
+        fail("interrupted; --resume goes on from the last checkpoint", INTERRUPTED)
+    for line in command.lines(trained):
+        out.print(line, markup=False)
 
 
 @app.command("evaluate")
@@ -361,7 +383,8 @@ def _bench(as_json: JSON = False) -> None:
     if as_json:
         print_json([figures])
     else:
-        out.print(bench.engine_table(figures), bench.decision_table(figures))
+        tables_ = (bench.engine_table, bench.decision_table, bench.learned_table, bench.environment_table)
+        out.print(*(table(figures) for table in tables_))
 
 
 @app.command("new")

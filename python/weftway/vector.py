@@ -78,6 +78,12 @@ class Vector:
         self._arena.reset(seen, seed)
         return seen
 
+    def renew(self) -> Floats:
+        """Leaves every episode under way for the next of its place; one that was not stepped yet stays."""
+        seen = np.empty((self.envs, self.inputs), np.float32)
+        self._arena.renew(seen)
+        return seen
+
     def step(self, actions: npt.ArrayLike) -> Step:
         """Answers every place: (envs,) or (envs, actions)."""
         answers = np.ascontiguousarray(np.asarray(actions, np.float32).reshape(self.envs, self.actions))

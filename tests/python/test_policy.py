@@ -26,7 +26,15 @@ def card(network: str, inputs: int) -> dict[str, str]:
     """A card that says what must be said."""
     said = {key: "test" for key in ("trained_on", "cc", "seed", "steps", "code", "command", "evaluation")}
     named = ",".join(f"x{i}" for i in range(inputs))
-    return {"algorithm": "test", "task": "path", "network": network, "head": "greedy", "guard": "off", "inputs": named, **said}
+    return {
+        "algorithm": "test",
+        "task": "path",
+        "network": network,
+        "head": "greedy",
+        "guard": "off",
+        "inputs": named,
+        **said,
+    }
 
 
 def exported(folder: Path, network: Any, spec: str, inputs: int) -> Policy:

@@ -13,7 +13,7 @@ use weftway_path::{SendKind, Span};
 pub const PATHS: [usize; 4] = [2, 4, 16, 64];
 const MSS: Bytes = Bytes::new(1400);
 
-fn paths(count: usize) -> Vec<Path> {
+pub(crate) fn paths(count: usize) -> Vec<Path> {
     let path = |n: usize| {
         let mut path = Path::new(PathId::new(n as u8), MSS, Bytes::new(40 * 1400));
         let rtt = Span::from_millis(20 + 7 * ((n as u64 * 5) % 13));
@@ -46,22 +46,40 @@ pub fn nanoseconds(scheduler: &str, count: usize) -> f64 {
     least
 }
 
+/// A fresh packet, and the data behind it.
+pub(crate) struct Offer {
+    pub(crate) packet: Packet,
+    pub(crate) flow: Flow,
+}
+
+impl Offer {
+    /// The packet with this number.
+    fn number(serial: u64) -> Self {
+        let offset = Offset::new(serial * MSS.get());
+        let flow = Flow {
+            una: Offset::new(offset.get().saturating_sub(200 * MSS.get())),
+            next: offset,
+            end: Offset::new(offset.get() + 1_000_000),
+            edge: Offset::new(offset.get() + 4_000_000),
+            unsent: Bytes::new(1_000_000),
+            ..Flow::default()
+        };
+        Self { packet: Packet { offset, bytes: MSS, again: false, carried: PathSet::EMPTY }, flow }
+    }
+
+    /// The packet of this second.
+    pub(crate) fn at(now: weftway_path::Instant) -> Self {
+        Self::number(now.as_nanos() / 1_000_000_000)
+    }
+}
+
 fn decide(scheduler: &mut dyn weftway_sched::Scheduler, paths: &[Path], serial: &mut u64) {
-    let offset = Offset::new(*serial * MSS.get());
-    let flow = Flow {
-        una: Offset::new(offset.get().saturating_sub(200 * MSS.get())),
-        next: offset,
-        end: Offset::new(offset.get() + 1_000_000),
-        edge: Offset::new(offset.get() + 4_000_000),
-        unsent: Bytes::new(1_000_000),
-        ..Flow::default()
-    };
-    let packet = Packet { offset, bytes: MSS, again: false, carried: PathSet::EMPTY };
+    let offer = Offer::number(*serial);
     let now = weftway_path::Instant::from_micros(*serial);
-    let cx = Context { now, paths, packet: Some(&packet), flow: Some(&flow) };
+    let cx = Context { now, paths, packet: Some(&offer.packet), flow: Some(&offer.flow) };
     let decision = black_box(scheduler.select(black_box(&cx)));
     if let Decision::Send(path) | Decision::Ahead(path, _) = decision {
-        let receipt = Receipt { path, offset, bytes: MSS, serial: *serial };
+        let receipt = Receipt { path, offset: offer.packet.offset, bytes: MSS, serial: *serial };
         scheduler.observe(&cx, &Event::Sent(receipt, SendKind::Fresh));
     }
     *serial += 1;

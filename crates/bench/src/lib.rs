@@ -3,4 +3,5 @@
 pub mod bare;
 pub mod decisions;
 pub mod environment;
+pub mod inference;
 pub mod scenarios;

@@ -6,7 +6,7 @@ use std::process::{Command, ExitCode};
 use cpu_time::ProcessTime;
 use serde_json::{Map, Value, json};
 use weftway_bench::scenarios::{self, Scenario};
-use weftway_bench::{bare, decisions, environment};
+use weftway_bench::{bare, decisions, environment, inference};
 
 /// The budgets that are checked (instructions where valgrind is).
 const MOST_EVENTS: f64 = 2.5;
@@ -85,6 +85,11 @@ fn figures() -> Value {
     out.insert("peak_memory_mb".into(), peak_memory().map_or(Value::Null, |mb| json!(mb)));
     let decisions = weftway_sched::all().iter().map(|entry| (entry.name.to_owned(), decision_costs(entry.name)));
     out.insert("decision_ns".into(), Value::Object(decisions.collect()));
+    let due = inference::policies().map(|(scheduler, policy)| {
+        let us = (inference::microseconds(scheduler, policy, 2) * 1000.0).round() / 1000.0;
+        (format!("{scheduler}:policy={policy}"), json!(us))
+    });
+    out.insert("learned_decision_us".into(), Value::Object(due.collect()));
     out.insert("environment".into(), Value::Object(environment::settings().iter().map(stepped).collect()));
     Value::Object(out)
 }

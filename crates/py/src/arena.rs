@@ -127,6 +127,18 @@ impl Arena {
         self.write_seen(py, seen)
     }
 
+    /// Leaves every episode under way for the next of its place; one of which no step was taken
+    /// stays. What its open decisions would have earned is lost.
+    fn renew(&self, py: Python<'_>, seen: &Bound<'_, PyAny>) -> PyResult<()> {
+        py.detach(|| {
+            let mut inner = self.lock();
+            let Inner { pool, places, .. } = &mut *inner;
+            let done = places.iter_mut().try_for_each(|place| place.renew(pool));
+            done.map_err(|trouble| inner.described(trouble))
+        })?;
+        self.write_seen(py, seen)
+    }
+
     /// Answers every question and goes on to the next ones. `actions` is (envs, actions); what is
     /// seen, the rewards that became known, and which episodes ended are written into the rest.
     fn step(

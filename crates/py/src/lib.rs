@@ -44,7 +44,7 @@ mod _native {
     #[pymodule_export]
     use super::policy::Policy;
     #[pymodule_export]
-    use super::registry::{controller, controllers, scheduler, schedulers};
+    use super::registry::{controller, controllers, scheduler, schedulers, tasks};
     #[pymodule_export]
     use super::rule::{Ahead, Repeat};
     #[pymodule_export]

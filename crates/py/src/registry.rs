@@ -19,6 +19,20 @@ pub fn controllers(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     weftway_cc::all().iter().map(|entry| controller_entry(py, entry)).collect()
 }
 
+/// Every task of a learned scheduler, in the order of the list.
+#[pyfunction]
+pub fn tasks(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
+    let one = |entry: &&weftway_sched::learned::TaskEntry| {
+        let dict = PyDict::new(py);
+        dict.set_item("name", entry.name)?;
+        dict.set_item("summary", entry.summary)?;
+        dict.set_item("needs", needs(&entry.needs))?;
+        dict.set_item("params", params(py, entry.params)?)?;
+        Ok(dict)
+    };
+    weftway_sched::learned::tasks().iter().map(one).collect()
+}
+
 /// The full name of the scheduler that `spec` means, and its name and version.
 #[pyfunction]
 pub fn scheduler(spec: &str) -> Result<(String, String), Error> {

@@ -93,6 +93,11 @@ impl ScenarioView {
         Ok(variants.into_iter().map(view).collect())
     }
 
+    /// Nothing of it can change: a copy is the same one.
+    fn __deepcopy__(slf: Py<Self>, _memo: &Bound<'_, PyAny>) -> Py<Self> {
+        slf
+    }
+
     fn __repr__(&self) -> String {
         format!("Scenario({}: {})", self.scenario.file, self.scenario.title)
     }
@@ -111,6 +116,11 @@ impl VariantView {
     #[getter]
     fn hash(&self) -> &str {
         &self.variant.hash
+    }
+
+    /// Nothing of it can change: a copy is the same one.
+    fn __deepcopy__(slf: Py<Self>, _memo: &Bound<'_, PyAny>) -> Py<Self> {
+        slf
     }
 
     /// What was chosen, by key.

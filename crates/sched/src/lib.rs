@@ -52,6 +52,9 @@ schedulers! {
 
 mod choose;
 mod copies;
+// Joins the list together with its policy file.
+#[allow(dead_code)]
+mod falcon;
 mod interval;
 pub mod learned;
 mod per_path;

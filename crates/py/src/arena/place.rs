@@ -104,6 +104,15 @@ impl Place {
         Err(Trouble::Silent)
     }
 
+    /// Leaves the episode for the next one, unless no step of it was taken yet.
+    pub fn renew(&mut self, pool: &Pool) -> Result<(), Trouble> {
+        if self.steps == 0 {
+            return Ok(());
+        }
+        self.next(pool)?;
+        self.begin(pool)
+    }
+
     fn next(&mut self, pool: &Pool) -> Result<(), Trouble> {
         self.episodes += 1;
         self.base += self.episode.ledger().decisions();

@@ -5,9 +5,10 @@
 //! ([`Scheduler::guarded`]): a network says nothing about what it has not seen.
 
 use weftway_path::spec::{Param, Params, SpecError};
-use weftway_path::{Context, Decision, Event, Instant, SendKind};
+use weftway_path::{Context, Decision, Event, Instant};
 
 use super::draw::Coins;
+use super::guard::Guard;
 use super::nn::{Network, Scratch};
 use super::policy_file::{Head, PolicyFile};
 use super::shipped::shipped;
@@ -16,16 +17,13 @@ use crate::Scheduler;
 
 /// Which policy, for entries with shipped ones.
 pub(crate) const fn policy(default: &'static str, values: &'static str) -> Param {
-    Param { name: "policy", default, values, doc: "a shipped policy, or a policy file (safetensors) that `weft train` wrote" }
+    Param {
+        name: "policy",
+        default,
+        values,
+        doc: "a shipped policy, or a policy file (safetensors) that `weft train` wrote",
+    }
 }
-
-/// What decides outside the ranges of training.
-pub(crate) const GUARD: Param = Param {
-    name: "guard",
-    default: "card",
-    values: "card | off | a scheduler of the registry",
-    doc: "what decides where inputs leave the ranges of training: as the policy's card says, nothing, or this one",
-};
 
 /// What other paths do while an interval's choice is full.
 pub(crate) const MODE: Param = Param {
@@ -37,6 +35,14 @@ pub(crate) const MODE: Param = Param {
 
 /// The scheduler that the switches of an entry name; its policies decide `task`.
 pub(crate) fn build(params: &Params, task: &TaskEntry) -> Result<Box<dyn Scheduler>, SpecError> {
+    let (file, task) = open(params, task)?;
+    let guard = Guard::new(params, &file)?;
+    let coins = Coins::new(params.get("seed")?);
+    Ok(Box::new(Deployed::new(file, task, guard, coins).map_err(|why| params.wrong("policy", why))?))
+}
+
+/// The policy that the switches name, and its task, which has to be `task`.
+pub(crate) fn open(params: &Params, task: &TaskEntry) -> Result<(PolicyFile, Box<dyn Task>), SpecError> {
     let wrong = |why: String| params.wrong("policy", why);
     let name = params.text("policy");
     let file = match shipped(params.entry()).find(|shipped| shipped.name == name) {
@@ -49,13 +55,7 @@ pub(crate) fn build(params: &Params, task: &TaskEntry) -> Result<Box<dyn Schedul
     if entry.name != task.name {
         return Err(wrong(format!("its task is `{}`; this scheduler's is `{}`", entry.name, task.name)));
     }
-    let guard = match params.text("guard") {
-        "card" => file.guard().to_owned(),
-        other => other.to_owned(),
-    };
-    let guard = if guard == "off" { None } else { Some(crate::build(&guard)?) };
-    let coins = Coins::new(params.get("seed")?);
-    Ok(Box::new(Deployed::new(file, built, guard, coins).map_err(wrong)?))
+    Ok((file, built))
 }
 
 /// The task of the card, in the mode that was asked for.
@@ -76,30 +76,23 @@ pub(crate) struct Deployed {
     scratch: Scratch,
     head: Head,
     actions: Actions,
-    low: Vec<f32>,
-    high: Vec<f32>,
-    guard: Option<Box<dyn Scheduler>>,
+    guard: Guard,
     coins: Coins,
     seen: Vec<f32>,
     outputs: Vec<f32>,
     open: Vec<bool>,
     action: Vec<f32>,
-    /// Whether the guard gave the last answer, and how often it did.
-    is_guarded: bool,
-    guarded: u64,
 }
 
 impl Deployed {
     /// `file`'s network over `task`; what does not fit is an error.
-    pub(crate) fn new(
-        file: PolicyFile,
-        task: Box<dyn Task>,
-        guard: Option<Box<dyn Scheduler>>,
-        coins: Coins,
-    ) -> Result<Self, String> {
+    pub(crate) fn new(file: PolicyFile, task: Box<dyn Task>, guard: Guard, coins: Coins) -> Result<Self, String> {
         let shape = task.shape();
         let (inputs, outputs, actions) = (shape.inputs.len(), shape.actions.outputs(), shape.actions);
         let network = file.network;
+        if let Network::Falcon(_) = network {
+            return Err("its network is a set of models; `falcon` picks from it".to_owned());
+        }
         if network.inputs() != inputs || network.outputs() != outputs {
             let found = format!("{} inputs and {} outputs", network.inputs(), network.outputs());
             return Err(format!("its network has {found}; its task has {inputs} and {outputs}"));
@@ -108,16 +101,12 @@ impl Deployed {
             scratch: network.scratch(),
             head: file.head,
             actions,
-            low: file.low,
-            high: file.high,
             guard,
             coins,
             seen: vec![0.0; inputs],
             outputs: vec![0.0; outputs],
             open: vec![true; outputs],
             action: vec![0.0; actions.len()],
-            is_guarded: false,
-            guarded: 0,
             network,
             task,
         })
@@ -128,19 +117,13 @@ impl Deployed {
         if !self.task.question(cx, &mut self.seen) {
             return false;
         }
-        if self.guard.is_some() && !self.is_familiar() {
+        if self.guard.is_needed(&self.seen) {
             return true;
         }
         self.network.forward(&mut self.scratch, &self.seen, &mut self.outputs);
         self.choose(cx);
         self.task.answer(cx, &self.action);
         false
-    }
-
-    /// Whether training saw the like.
-    fn is_familiar(&self) -> bool {
-        let ranges = self.low.iter().zip(&self.high);
-        self.seen.iter().zip(ranges).all(|(seen, (low, high))| (low..=high).contains(&seen))
     }
 
     /// Turns the network's outputs into an answer.
@@ -198,39 +181,28 @@ fn softmax(values: &mut [f32]) {
 
 impl Scheduler for Deployed {
     fn select(&mut self, cx: &Context<'_>) -> Decision {
-        self.is_guarded = self.decide(cx);
-        match &mut self.guard {
-            Some(guard) if self.is_guarded => guard.select(cx),
-            _ => self.task.select(cx),
-        }
+        let is_guarded = self.decide(cx);
+        self.guard.select(cx, is_guarded).unwrap_or_else(|| self.task.select(cx))
     }
 
     fn observe(&mut self, cx: &Context<'_>, event: &Event) {
-        if let Event::Sent(_, kind) = event
-            && *kind != SendKind::Copy
-        {
-            self.guarded += u64::from(self.is_guarded);
-        }
-        if let Some(guard) = &mut self.guard {
-            guard.observe(cx, event);
-        }
+        self.guard.observe(cx, event);
         self.task.observe(cx, event);
         // An interval's question is answered when the interval begins, not with its first packet.
         self.decide(cx);
     }
 
     fn wake(&self) -> Option<Instant> {
-        let guard = self.guard.as_ref().and_then(|guard| guard.wake());
-        self.task.wake().into_iter().chain(guard).min()
+        self.task.wake().into_iter().chain(self.guard.wake()).min()
     }
 
     fn guarded(&self) -> Option<u64> {
-        self.guard.as_ref().map(|_| self.guarded)
+        self.guard.count()
     }
 
     fn explain(&self, cx: &Context<'_>) -> Option<String> {
         let task = self.task.explain(cx).unwrap_or_default();
-        if self.is_guarded {
+        if self.guard.is_on() {
             return Some(format!("the guard decides: what is seen left the ranges of training; {task}"));
         }
         Some(format!("outputs {:.3?}; {task}", self.outputs))

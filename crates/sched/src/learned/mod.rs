@@ -18,13 +18,17 @@
 //!   its decisions;
 //! - `epochs`: one decision per interval; `quality`: what is measured of each path in one;
 //! - `nn`, `policy_file`: the networks, and how they come;
-//! - `deployed`: a task, a network and a guard are a scheduler; `shipped`: those that come along.
+//! - `deployed`: a task, a network and a guard are a scheduler; `shipped`: those that come along;
+//! - `change`, `nn::mlp_train`, `experience`: what goes on learning notices, and learns from.
 
 pub(crate) mod blocked;
+pub(crate) mod change;
 pub(crate) mod context;
 pub(crate) mod deployed;
 pub(crate) mod draw;
 pub(crate) mod epochs;
+pub(crate) mod experience;
+pub(crate) mod guard;
 pub(crate) mod meters;
 pub mod nn;
 pub(crate) mod norm;

@@ -46,7 +46,11 @@ impl Bank {
         let models = models.collect::<Result<Vec<_>, _>>()?;
         if let Some(group) = models.iter().position(|model| !model.is_like(&models[0])) {
             let expected = "layers as wide as those of `g0`".to_owned();
-            return Err(PolicyError::Tensor { name: format!("g{group}.w1"), found: "of another network".into(), expected });
+            return Err(PolicyError::Tensor {
+                name: format!("g{group}.w1"),
+                found: "of another network".into(),
+                expected,
+            });
         }
         Ok(Self(models))
     }
@@ -63,8 +67,11 @@ pub(crate) mod tests {
     use crate::learned::policy_file::PolicyFile;
     use crate::learned::policy_file::tests::{CARD, file};
 
-    /// A file of `models`, one per group, each a list of layers (inputs, W, b).
-    pub(crate) fn bank_file(card: &[(&str, &str)], models: &[Vec<(usize, Vec<f32>, Vec<f32>)>]) -> Vec<u8> {
+    /// A dense layer: inputs, W, b.
+    pub(crate) type Dense = (usize, Vec<f32>, Vec<f32>);
+
+    /// A file of `models`, one per group, each a list of layers.
+    pub(crate) fn bank_file(card: &[(&str, &str)], models: &[Vec<Dense>]) -> Vec<u8> {
         let inputs = models[0][0].0;
         let mut tensors = vec![("low".to_owned(), vec![inputs], vec![0.0; inputs])];
         tensors.push(("high".to_owned(), vec![inputs], vec![4.0; inputs]));
@@ -87,14 +94,15 @@ pub(crate) mod tests {
         let models: Vec<_> = (0..12u8).map(|n| vec![(1, vec![f32::from(n), 1.0], vec![0.5, -1.0])]).collect();
         let policy = PolicyFile::parse(&bank_file(&card("falcon:groups=12"), &models)).unwrap();
         let super::super::Network::Falcon(bank) = &policy.network else { panic!("{:?}", policy.network) };
-        let mut scratch = policy.network.scratch();
+        let mut room = bank.of(0).room();
         for group in 0..12u8 {
             let mut out = [0.0; 2];
-            bank.of(usize::from(group)).forward(&mut scratch, &[2.0], &mut out);
+            bank.of(usize::from(group)).forward(&mut room, &[2.0], &mut out);
             // 2·n + 0.5, 2·1 − 1.
             assert_eq!(out, [2.0 * f32::from(group) + 0.5, 1.0]);
         }
-        let refused = |network, models: &[_]| PolicyFile::parse(&bank_file(&card(network), models)).unwrap_err().to_string();
+        let refused =
+            |network, models: &[_]| PolicyFile::parse(&bank_file(&card(network), models)).unwrap_err().to_string();
         assert_eq!(refused("falcon", &models[..11]), "it has no tensor `g11.w1`");
         assert_eq!(refused("falcon:groups=3", &models), "its card's network: `falcon:groups=3`: expected 12");
         let mut other = models.clone();

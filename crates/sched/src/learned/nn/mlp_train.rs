@@ -8,7 +8,7 @@
 //! Reference: Kingma and Ba, Adam, 2015, algorithm 1 with its constants.
 
 use super::mlp::Layer;
-use super::{Mlp, Scratch, dense};
+use super::{Mlp, dense};
 
 const BETA_1: f32 = 0.9;
 const BETA_2: f32 = 0.999;
@@ -35,7 +35,7 @@ pub(crate) struct Trainer {
     /// The outputs of each layer, and the loss's derivatives by what they are before activation.
     outputs: Vec<Vec<f32>>,
     errors: Vec<Vec<f32>>,
-    scratch: Scratch,
+    room: Vec<Vec<f32>>,
     values: Vec<f32>,
     /// Transitions in the batch so far.
     count: u32,
@@ -53,7 +53,7 @@ impl Trainer {
             powers: [1.0; 2],
             errors: outputs.clone(),
             outputs,
-            scratch: mlp.scratch(),
+            room: mlp.room(),
             values: vec![0.0; mlp.outputs()],
             count: 0,
         }
@@ -68,7 +68,7 @@ impl Trainer {
 
     /// `r + γ·max Q'(s', ·)`, where `target` is Q'.
     pub(crate) fn wanted(&mut self, target: &Mlp, transition: &Transition<'_>, gamma: f32) -> f32 {
-        target.forward(&mut self.scratch, transition.following, &mut self.values);
+        target.forward(&mut self.room, transition.following, &mut self.values);
         let best = self.values.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         transition.reward + gamma * best
     }

@@ -10,6 +10,9 @@ pub(crate) mod mlp_train;
 mod stsgat;
 
 pub use bank::Bank;
+#[cfg(test)]
+pub(crate) use bank::tests::bank_file;
+pub(crate) use bank::Condition;
 pub use lstm::Lstm;
 pub use mlp::Mlp;
 pub use stsgat::Stsgat;
@@ -96,6 +99,7 @@ impl Network {
             Self::Mlp(mlp) => Scratch(Room::Mlp(mlp.room())),
             Self::Lstm(lstm) => Scratch(Room::Lstm(Box::new(lstm.room()))),
             Self::Stsgat(stsgat) => Scratch(Room::Stsgat(Box::new(stsgat.room()))),
+            Self::Falcon(bank) => Scratch(Room::Mlp(bank.of(0).room())),
         }
     }
 
@@ -105,7 +109,7 @@ impl Network {
             (Self::Mlp(mlp), Room::Mlp(room)) => mlp.forward(room, seen, out),
             (Self::Lstm(lstm), Room::Lstm(room)) => lstm.forward(room, seen, out),
             (Self::Stsgat(stsgat), Room::Stsgat(room)) => stsgat.forward(room, seen, out),
-            (Self::Falcon(bank), scratch) => bank.of(0).forward(scratch, seen, out),
+            (Self::Falcon(bank), Room::Mlp(room)) => bank.of(0).forward(room, seen, out),
             _ => unreachable!("a network is given its own scratch"),
         }
     }

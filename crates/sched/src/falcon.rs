@@ -1,0 +1,248 @@
+//! FALCON: a network per kind of condition, picked when the network changes, then adapted.
+//!
+//! Rule: while F is full, the action of the larger `Q(s, ·)`: wait for F (0) or send on S (1), where
+//!   s = (cwnd F, cwnd S, srtt F, srtt S, in flight F, in flight S, credit), normalised.
+//! At the start and whenever a test finds the network changed (`learned::change`), Q becomes a copy
+//! of the meta-model of the group of conditions: delivery rate of S over F's, loss, srtt of S over
+//! F's, as trailing averages. With 32 decisions' rewards it takes at most 10 gradient steps on
+//! them, and goes on with one step per 32 more at a smaller rate. Actions are drawn at random with
+//! ε = 0.3 for 100 decisions after a change, 0.05 later.
+//! Reference: Wu et al., FALCON: fast and accurate multipath scheduling using offline and online
+//! learning, 2022; the MPQUIC comparison, section 3.2.5 and Table 1 (state, actions, reward).
+//! State: the weights in use and Adam's moments, the newest 256 transitions, means per path.
+//! Departs from print: groups, network, test and rates of learning are ours, as the comparison gives
+//! none. Decisions from before a change are not learned from: they earned in another network.
+
+mod learner;
+
+use learner::{Learner, Learning};
+use weftway_path::spec::{Param, Params, SpecError};
+use weftway_path::{Context, Decision, Event, Instant, Path};
+
+use crate::Scheduler;
+use crate::learned::change::{self, Change, Sample};
+use crate::learned::deployed::{open, policy};
+use crate::learned::draw::SEED;
+use crate::learned::guard::{GUARD, Guard};
+use crate::learned::nn::{Bank, Condition, Network};
+use crate::learned::policy_file::PolicyFile;
+use crate::learned::tasks::wait_or_send;
+use crate::learned::{Actions, Coins, Task, roles};
+use crate::registry::{Arity, Entry, Needs, Provenance, TransportRules};
+
+pub(crate) static ENTRY: Entry = Entry {
+    name: "falcon",
+    aliases: &[],
+    version: 1,
+    summary: "a network per kind of condition, picked when the network changes and adapted while sending",
+    reference: "Wu et al.: FALCON, multipath scheduling using offline and online learning, 2022",
+    provenance: Provenance::Secondary,
+    needs: Needs { flow: true, events: true, ..Needs::NONE },
+    arity: Arity::Pair,
+    transport: TransportRules::NONE,
+    params: &[
+        policy("meta", "meta, or a file"),
+        GUARD,
+        Param {
+            name: "adapt",
+            default: "on",
+            values: "on | off",
+            doc: "whether weights and actions move while sending; off, the group's model decides as it came",
+        },
+        Param { name: "steps", default: "10", values: "gradient steps, 0 to 10", doc: "how far a copy is adapted" },
+        Param { name: "adapt_lr", default: "0.001", values: "number, 0 to 1", doc: "learning rate of adaptation" },
+        Param { name: "lr", default: "0.0005", values: "number, 0 to 1", doc: "learning rate after it" },
+        Param {
+            name: "eps_first",
+            default: "0.3",
+            values: "probability, 0 to 1",
+            doc: "exploration in the first 100 decisions after a change",
+        },
+        Param { name: "eps", default: "0.05", values: "probability, 0 to 1", doc: "exploration after these" },
+        change::DELTA,
+        change::LAMBDA,
+        SEED,
+    ],
+    build,
+};
+
+/// Decisions after a change that explore more.
+const FIRST: u64 = 100;
+
+/// The discount of a card that names none.
+const GAMMA: f32 = 0.9;
+
+fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
+    let (file, task) = open(params, &wait_or_send::ENTRY)?;
+    Ok(Box::new(Falcon::new(params, file, task)?))
+}
+
+#[derive(Clone)]
+struct Falcon {
+    task: Box<dyn Task>,
+    guard: Guard,
+    bank: Bank,
+    change: Change,
+    learner: Learner,
+    adapts: bool,
+    eps: [f64; 2],
+    coins: Coins,
+    /// None: to be picked with the next question.
+    group: Option<usize>,
+    /// Decisions since it was picked.
+    decisions: u64,
+    seen: Vec<f32>,
+    values: Vec<f32>,
+}
+
+impl Falcon {
+    fn new(params: &Params, file: PolicyFile, mut task: Box<dyn Task>) -> Result<Self, SpecError> {
+        let wrong = |why: String| params.wrong("policy", why);
+        let guard = Guard::new(params, &file)?;
+        let learning = learning(params, &file)?;
+        let Network::Falcon(bank) = file.network else {
+            return Err(wrong("its network is no set of models; its card should say `falcon:groups=12`".to_owned()));
+        };
+        let (inputs, actions, model) = (task.shape().inputs.len(), task.shape().actions, bank.of(0));
+        if actions != Actions::Discrete(model.outputs()) || model.inputs() != inputs {
+            let found = format!("{} inputs and {} outputs", model.inputs(), model.outputs());
+            return Err(wrong(format!("its models have {found}; its task has {inputs} and {}", actions.outputs())));
+        }
+        let adapts = params.choice("adapt", &[("on", true), ("off", false)])?;
+        if adapts {
+            task.ledger().open();
+        }
+        let seed: u64 = params.get("seed")?;
+        Ok(Self {
+            guard,
+            change: Change::new(params)?,
+            // Batches have draws of their own, so that how much is learned does not move actions' draws.
+            learner: Learner::new(model, learning, Coins::new(!seed)),
+            adapts,
+            eps: [params.within("eps_first", 0.0..=1.0)?, params.within("eps", 0.0..=1.0)?],
+            coins: Coins::new(seed),
+            group: None,
+            decisions: 0,
+            seen: vec![0.0; inputs],
+            values: vec![0.0; model.outputs()],
+            bank,
+            task,
+        })
+    }
+
+    /// Answers the question that is due, if one is. Whether the guard has to stand in instead.
+    fn decide(&mut self, cx: &Context<'_>) -> bool {
+        if !self.task.question(cx, &mut self.seen) {
+            return false;
+        }
+        self.pick(cx);
+        if self.guard.is_needed(&self.seen) {
+            return true;
+        }
+        let action = self.choose();
+        if self.adapts {
+            let number = self.task.ledger().decisions();
+            self.learner.decide(number, &self.seen, action);
+        }
+        self.task.answer(cx, &[action as f32]);
+        self.decisions += 1;
+        false
+    }
+
+    /// Begins with the model of the condition, if none is in use.
+    fn pick(&mut self, cx: &Context<'_>) {
+        if self.group.is_none() {
+            let group = self.condition(cx).group();
+            self.learner.restart(self.bank.of(group));
+            (self.group, self.decisions) = (Some(group), 0);
+        }
+    }
+
+    fn condition(&self, cx: &Context<'_>) -> Condition {
+        let recent = |path: &Path| self.change.recent(path.id).unwrap_or_else(|| Sample::of(path));
+        let fast = roles::fast(cx);
+        let slow = fast.and_then(|fast| roles::slow(cx, fast));
+        let [f, s] = [fast, slow].map(|path| path.map(recent).unwrap_or_default());
+        Condition { rate_ratio: ratio(s.rate, f.rate), loss: f.loss.max(s.loss), rtt_ratio: ratio(s.srtt, f.srtt) }
+    }
+
+    /// The action for what is seen: the better one, or now and then any.
+    fn choose(&mut self) -> usize {
+        self.learner.values(&self.seen, &mut self.values);
+        let eps = self.eps[usize::from(self.decisions >= FIRST)];
+        if self.adapts && self.coins.flip(eps) {
+            return (self.coins.unit() * self.values.len() as f64) as usize;
+        }
+        let mut best = 0;
+        for (at, value) in self.values.iter().enumerate() {
+            if *value > self.values[best] {
+                best = at;
+            }
+        }
+        best
+    }
+
+    /// The network is another: the next question picks a model anew.
+    fn begin_anew(&mut self) {
+        self.group = None;
+        self.learner.forget();
+    }
+}
+
+fn learning(params: &Params, file: &PolicyFile) -> Result<Learning, SpecError> {
+    let gamma = match file.card("gamma") {
+        None => GAMMA,
+        Some(said) => said.parse().ok().filter(|gamma| (0.0..1.0).contains(gamma)).ok_or_else(|| {
+            params.wrong("policy", format!("its card says `gamma = {said}`; expected a number from 0 to below 1"))
+        })?,
+    };
+    let rates = [params.within("adapt_lr", 0.0..=1.0)?, params.within("lr", 0.0..=1.0)?];
+    Ok(Learning { steps: params.within("steps", 0..=10)?, rates, gamma })
+}
+
+/// `a/b`; 1 while one of them is not known.
+fn ratio(a: f64, b: f64) -> f64 {
+    if a > 0.0 && b > 0.0 { a / b } else { 1.0 }
+}
+
+impl Scheduler for Falcon {
+    fn select(&mut self, cx: &Context<'_>) -> Decision {
+        let is_guarded = self.decide(cx);
+        self.guard.select(cx, is_guarded).unwrap_or_else(|| self.task.select(cx))
+    }
+
+    fn observe(&mut self, cx: &Context<'_>, event: &Event) {
+        self.guard.observe(cx, event);
+        self.task.observe(cx, event);
+        if let Event::PathUp(path) | Event::PathDown(path) = event {
+            self.change.forget(*path);
+            self.begin_anew();
+        }
+        if self.change.observe(cx) {
+            self.begin_anew();
+        }
+        if self.adapts {
+            self.learner.learn(self.task.ledger().earned().drain(..));
+        }
+    }
+
+    fn wake(&self) -> Option<Instant> {
+        self.task.wake().into_iter().chain(self.guard.wake()).min()
+    }
+
+    fn guarded(&self) -> Option<u64> {
+        self.guard.count()
+    }
+
+    fn explain(&self, cx: &Context<'_>) -> Option<String> {
+        let task = self.task.explain(cx).unwrap_or_default();
+        if self.guard.is_on() {
+            return Some(format!("the guard decides: what is seen left the ranges of training; {task}"));
+        }
+        let (values, stage) = (&self.values, self.learner.stage());
+        Some(format!("group {:?}, {stage:?}, values {values:.3?}; {task}", self.group))
+    }
+}
+
+#[cfg(test)]
+mod tests;

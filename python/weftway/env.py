@@ -1,0 +1,357 @@
+"""Gymnasium's side: `weftway/Packet-v0`, `weftway/Interval-v0`, and a vector environment of either.
+
+Importing this module registers both ids; `gymnasium.make("weftway.env:weftway/Packet-v0")` does so by itself. What is
+seen and earned is computed by the code that a deployed policy runs (`crates/sched/src/learned`): there is no second
+simulator here, only other names for what `weftway.vector.Vector` brings.
+"""
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypedDict, runtime_checkable
+
+try:
+    import gymnasium as gym
+    from gymnasium.vector.utils import batch_space
+except ImportError as error:
+    raise ImportError("weftway.env needs Gymnasium: pip install 'weftway[gym]'") from error
+import numpy as np
+import numpy.typing as npt
+
+from weftway import distribution, scenario
+from weftway._native import Scenario, ScenarioError, Variant
+from weftway.vector import Vector
+
+if TYPE_CHECKING:
+    from weftway.sb3 import Sb3VecEnv
+
+INSTANCES = 256
+"""How many scenarios are drawn from a distribution, unless told otherwise."""
+
+USUAL_CC = "cubic"
+
+
+class Info(TypedDict, total=False):
+    """What `info` holds. At an episode's end that is `row`; otherwise the others."""
+
+    decision: int
+    """The number of the decision that is due, counted over all episodes since the seed was given."""
+    action_mask: npt.NDArray[np.int8]
+    """1 for each action that is open; of discrete actions only. `action_space.sample(mask)` takes it."""
+    row: dict[str, Any]
+    """The figures of the episode that ended: those of `weft run`, with `return`, `steps`, `packets`, and what was
+    drawn: `variant` (index of the scenario), `cc`, `seed`."""
+
+
+@runtime_checkable
+class Pool(Protocol):
+    """Where scenarios can be drawn: `weftway.distribution.Distribution`, or anything with the same method."""
+
+    def pool(self, seed: int, n: int) -> list[Variant]:
+        """The first `n` scenarios of a seed."""
+        ...
+
+
+Source = str | os.PathLike[str] | Scenario | Sequence[Variant] | Pool
+"""A scenario file; the name of a distribution or of a scenario of ours; or what these stand for, read already."""
+
+
+def pool(source: Source, seed: int, instances: int) -> tuple[list[Variant], list[str]]:
+    """The scenarios that `source` means, and their controllers. Of a name that both have, the distribution."""
+    if isinstance(source, (str, os.PathLike)):
+        name = os.fspath(source)
+        source = distribution.load(name) if name in distribution.names() else scenario.load(scenario.locate(name))
+    if isinstance(source, Scenario):
+        return source.variants(), source.controllers
+    if isinstance(source, Pool):
+        return source.pool(seed, instances), list(getattr(source, "controllers", [USUAL_CC]))
+    variants = list(source)
+    if not variants:
+        raise ScenarioError("an environment needs a scenario")
+    return variants, variants[0].scenario.controllers
+
+
+def action_space(vector: Vector) -> gym.Space[Any]:
+    """The space of one place's answers."""
+    match vector.kind:
+        case "discrete":
+            return gym.spaces.Discrete(vector.choices)
+        case "several":
+            return gym.spaces.MultiDiscrete([vector.choices] * vector.actions)
+        case _:
+            return gym.spaces.Box(0.0, 1.0, (vector.actions,), np.float32)
+
+
+def answers(vector: Vector, actions: npt.ArrayLike) -> npt.NDArray[np.float32]:
+    """Actions as the vector takes them: shares brought to a sum of 1, all equal if none is positive."""
+    given = np.asarray(actions, np.float32).reshape(vector.envs, vector.actions)
+    if vector.kind != "shares":
+        return given
+    positive = np.clip(given, 0.0, None)
+    total = positive.sum(axis=1, keepdims=True)
+    return np.where(total > 0.0, positive / np.where(total > 0.0, total, 1.0), np.float32(1.0 / vector.actions))
+
+
+class WeftwayEnv(gym.Env[Any, Any]):
+    """One connection whose learned scheduler is you: what `PacketEnv` and `IntervalEnv` share."""
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}  # type: ignore[misc]
+    usual_task: ClassVar[str] = "wait-or-send"
+
+    def __init__(
+        self,
+        scenario: Source = "wifi-lte",
+        cc: Sequence[str] | str | None = None,
+        task: str | None = None,
+        seed: int = 0,
+        instances: int = INSTANCES,
+    ) -> None:
+        self.vector = _vector(scenario, cc, task or self.usual_task, seed, instances)
+        self.observation_space = _observation_space(self.vector)
+        self.action_space = action_space(self.vector)
+        self._is_over = True
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[npt.NDArray[np.float32], dict[str, Any]]:
+        """Begins anew from `seed`; without one, goes on with the next episode, or stays at one not stepped yet."""
+        super().reset(seed=seed)
+        seen = self.vector.renew() if seed is None else self.vector.reset(seed)
+        self._is_over = False
+        return seen[0], self._info()
+
+    def step(self, action: Any) -> tuple[npt.NDArray[np.float32], float, bool, bool, dict[str, Any]]:
+        """Answers the question that is due, and goes on to the next or to the end."""
+        if self._is_over:
+            raise gym.error.ResetNeeded("the episode is over, or has not begun: call reset() first")
+        step = self.vector.step(answers(self.vector, action))
+        terminated, truncated = bool(step.terminated[0]), bool(step.truncated[0])
+        self._is_over = terminated or truncated
+        self.vector.closed()  # rewards by decision, which nobody takes here
+        if self._is_over:
+            # The arena stands at the next episode already; its beginning is `reset`'s to show.
+            (row,) = self.vector.episodes()
+            return self.vector.last()[0], float(step.reward[0]), terminated, truncated, {"row": row}
+        return step.seen[0], float(step.reward[0]), terminated, truncated, self._info()
+
+    def action_masks(self) -> npt.NDArray[np.bool_]:
+        """Which actions are open, as MaskablePPO asks for them; of discrete actions only."""
+        return np.asarray(self.vector.masks()[0])
+
+    def _info(self) -> dict[str, Any]:
+        info: dict[str, Any] = {"decision": int(self.vector.decisions()[0])}
+        if self.vector.kind == "discrete":
+            info["action_mask"] = self.vector.masks()[0].astype(np.int8)
+        return info
+
+
+class PacketEnv(WeftwayEnv):
+    """Wait for the fast path, or send on the slow one? One step per decision: `weftway/Packet-v0`.
+
+    A multipath connection transfers data. Whenever its fast path F is full while the slow path S has room, the agent
+    is asked. What follows is about the default task, `wait-or-send`; others are listed by `weftway._native.tasks()`,
+    described in `crates/sched/src/learned/tasks`, and named as `task="wait-or-send:state=credit"`.
+
+    ## Action Space
+
+    `Discrete(2)`: 0 waits for F, 1 sends the packet on S.
+
+    ## Observation Space
+
+    `Box(0, 4, (6,), float32)`, each number cut to its range:
+
+    | number | input | unit | divided by |
+    |---|---|---|---|
+    | 0, 1 | `cwnd.fast`, `cwnd.slow`: congestion window | bytes | W0 = 1 MB (`w0_kb`) |
+    | 2, 3 | `srtt.fast`, `srtt.slow`: smoothed round-trip time | ms | D0 = 250 ms (`d0_ms`) |
+    | 4, 5 | `in_flight.fast`, `in_flight.slow`: bytes in flight, not acknowledged | bytes | W0 |
+
+    ## Rewards
+
+    When a decision's packet is acknowledged, lost, or overdue, that decision earns `a·Σ throughput/peak − b·Σ srtt/D0`
+    over both paths, a = 1 and b = 0.5; a lost packet earns no throughput. A step's reward is the sum of what became
+    known since the step before. Rewards come late: `env.unwrapped.vector.closed()` is for those who need to know which
+    decision earned what, on a `weftway.vector.Vector` of their own.
+
+    ## Starting State
+
+    The first question of a connection over one of the scenarios, under one of the controllers, both drawn with the
+    seed. At that time F's first window is full. An episode without any question is passed over.
+
+    ## Episode End
+
+    Terminated: the transfer is finished. Truncated: the scenario's time is over. What is seen then is zero.
+
+    ## Arguments
+
+    - `scenario`: a scenario file or its name, a distribution's name, a `Scenario`, a list of variants, or a
+      `Distribution` (anything with `pool(seed, n)`).
+    - `cc`: the congestion controllers to draw from; those of the scenario if none is given.
+    - `task`: which question is asked, with its switches.
+    - `seed`: holds until `reset` is given one, and draws a distribution's scenarios.
+    - `instances`: how many scenarios are drawn from a distribution.
+
+    ## Version History
+
+    - v0: the first.
+    """
+
+    usual_task = "wait-or-send"
+
+
+class IntervalEnv(WeftwayEnv):
+    """Which path carries the data of the next 100 ms? One step per interval: `weftway/Interval-v0`.
+
+    What follows is about the default task, `path:action=direct`.
+
+    ## Action Space
+
+    `Discrete(4)`: the path in that slot; `info["action_mask"]` says which slots have one. An empty slot means the path
+    of best quality. With `mode=preferred` other paths send while the chosen one is full, with `mode=exclusive` none.
+
+    ## Observation Space
+
+    `Box(0, 4 or 1, (24,), float32)`, each number cut to its range and 0 for an empty slot. R is the largest delivery
+    rate that any path has shown. Slot after slot, five numbers:
+
+    | input | unit | divided by |
+    |---|---|---|
+    | `spare.SLOT`: cwnd/srtt less throughput | bytes/s | R |
+    | `throughput.SLOT`: acknowledged in the interval | bytes/s | R |
+    | `cwnd.SLOT`: congestion window | bytes | R·250 ms |
+    | `packets.SLOT`: the same, counted in packets of full size | bytes/s | R |
+    | `loss.SLOT`: smoothed fraction of packets lost | 1 | 0.1 |
+
+    then `quality.SLOT` of each slot, within [0, 1]: PDAA3C's Q.
+
+    ## Rewards
+
+    When the interval is over: `Σ ln((throughput + 1 kB/s)/(125 kB/s))` over the paths, each within [−5, 5]: a
+    path left idle costs 4.8, so that the fastest path alone is not what pays best.
+
+    ## Starting State
+
+    The beginning of a connection over one of the scenarios, under one of the controllers, both drawn with the seed.
+
+    ## Episode End
+
+    Terminated: the transfer is finished. Truncated: the scenario's time is over. What is seen then is the last,
+    shortened interval.
+
+    ## Arguments
+
+    As of `PacketEnv`; `task="path:action=direct:interval_ms=50:mode=exclusive"` changes the interval and what full
+    paths mean.
+
+    ## Version History
+
+    - v0: the first.
+    """
+
+    usual_task = "path:action=direct"
+
+
+class WeftwayVectorEnv(gym.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray[Any], npt.NDArray[Any]]):
+    """Many connections, one native call per step: `gymnasium.make_vec("weftway/Interval-v0", num_envs=32)`.
+
+    An episode that ends is followed by the next of its place in the same step; `final_obs` and `final_info` hold what
+    was last seen, and the row. Equal seeds see equal things, whatever `threads`. Place 0 sees what the single
+    environment sees. Arguments: those of `PacketEnv`, `num_envs`, and `threads`.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {  # type: ignore[misc]
+        "render_modes": [],
+        "autoreset_mode": gym.vector.AutoresetMode.SAME_STEP,
+    }
+
+    def __init__(
+        self,
+        num_envs: int = 1,
+        scenario: Source = "wifi-lte",
+        cc: Sequence[str] | str | None = None,
+        task: str = PacketEnv.usual_task,
+        seed: int = 0,
+        instances: int = INSTANCES,
+        threads: int = 1,
+    ) -> None:
+        self.vector = _vector(scenario, cc, task, seed, instances, num_envs, threads)
+        self.num_envs = num_envs
+        self.single_observation_space = _observation_space(self.vector)
+        self.single_action_space = action_space(self.vector)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[npt.NDArray[np.float32], dict[str, Any]]:
+        """Begins anew from `seed`; without one, each place goes on with its next episode."""
+        super().reset(seed=seed)
+        return self.vector.renew() if seed is None else self.vector.reset(seed), self._infos()
+
+    def step(
+        self, actions: npt.NDArray[Any]
+    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any], dict[str, Any]]:
+        """Answers every place's question."""
+        step = self.vector.step(answers(self.vector, actions))
+        self.vector.closed()
+        infos = self._infos()
+        if np.any(step.terminated | step.truncated):
+            last = self.vector.last()
+            for row in self.vector.episodes():
+                final = {"final_obs": last[row["env"]], "final_info": {"row": row}}
+                infos = self._add_info(infos, final, row["env"])
+        return step.seen, step.reward.astype(np.float64), step.terminated, step.truncated, infos
+
+    def _infos(self) -> dict[str, Any]:
+        everywhere = np.ones(self.num_envs, np.bool_)
+        infos: dict[str, Any] = {"decision": self.vector.decisions(), "_decision": everywhere}
+        if self.vector.kind == "discrete":
+            infos |= {"action_mask": self.vector.masks().astype(np.int8), "_action_mask": everywhere.copy()}
+        return infos
+
+
+def sb3_vec_env(
+    num_envs: int = 1,
+    scenario: Source = "wifi-lte",
+    cc: Sequence[str] | str | None = None,
+    task: str = PacketEnv.usual_task,
+    seed: int = 0,
+    instances: int = INSTANCES,
+    threads: int = 1,
+) -> "Sb3VecEnv":
+    """The same as a `VecEnv` of Stable-Baselines3, with `action_masks()` for MaskablePPO."""
+    from weftway.sb3 import Sb3VecEnv
+
+    return Sb3VecEnv(_vector(scenario, cc, task, seed, instances, num_envs, threads))
+
+
+def _vector(
+    source: Source,
+    cc: Sequence[str] | str | None,
+    task: str,
+    seed: int,
+    instances: int,
+    envs: int = 1,
+    threads: int = 1,
+) -> Vector:
+    variants, usual = pool(source, seed, instances)
+    controllers = usual if cc is None else [cc] if isinstance(cc, str) else list(cc)
+    return Vector(task, variants, controllers, envs, seed, threads)
+
+
+def _observation_space(vector: Vector) -> gym.spaces.Box:
+    return gym.spaces.Box(vector.low, vector.high, dtype=np.float32)
+
+
+def register_envs() -> None:
+    """Makes both ids known to `gymnasium.make` and `make_vec`; once is enough."""
+    for name, env in {"weftway/Packet-v0": PacketEnv, "weftway/Interval-v0": IntervalEnv}.items():
+        if name not in gym.registry:
+            gym.register(
+                name,
+                entry_point=f"weftway.env:{env.__name__}",
+                vector_entry_point="weftway.env:WeftwayVectorEnv",
+                kwargs={"task": env.usual_task},
+            )
+
+
+register_envs()

@@ -1,0 +1,302 @@
+"""Gymnasium's side: its own checker, determinism, and that one environment and many see the same."""
+
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from weftway import Scenario, _native, distribution
+from weftway.scenario import HOME
+from weftway.vector import Vector
+
+gym: Any = pytest.importorskip("gymnasium", reason="Gymnasium is not installed: pip install 'weftway[gym]'")
+
+from gymnasium.utils.env_checker import check_env  # noqa: E402
+
+from weftway import env as weftway_env  # noqa: E402
+
+IDS = ("weftway/Packet-v0", "weftway/Interval-v0")
+TASKS = [entry["name"] for entry in _native.tasks()]
+
+CHUNKS = "video-chunks"
+"""A sender that pauses: every task is asked here. One that never pauses hardly ever has room on two paths (`pick`)."""
+
+EASY = """\
+title = "One path four times the other"
+transport = "mpquic"
+cc = "cubic"
+seeds = "0..1"
+
+[path.narrow]
+rate = "4 Mbit/s"
+delay = "10 ms"
+queue = "50 packets"
+
+[path.wide]
+rate = "16 Mbit/s"
+delay = "10 ms"
+queue = "50 packets"
+
+[workload]
+kind = "bulk"
+bytes = "2 MB"
+"""
+
+
+@pytest.fixture
+def easy() -> Scenario:
+    return Scenario.parse(EASY, "easy.toml")
+
+
+def made(id: str, small: str | Path, **more: Any) -> Any:
+    return gym.make(id, scenario=small, cc=["newreno", "cubic"], **more).unwrapped
+
+
+def played(env: Any, steps: int, seed: int | None) -> list[tuple[bytes, float, bool, bool]]:
+    """So many steps with actions that depend on their number alone."""
+    env.reset(seed=seed)
+    env.action_space.seed(7)
+    trail = []
+    for _ in range(steps):
+        seen, reward, terminated, truncated, _ = env.step(env.action_space.sample())
+        trail.append((seen.tobytes(), reward, terminated, truncated))
+        if terminated or truncated:
+            env.reset()
+    return trail
+
+
+@pytest.mark.parametrize("id, task", [(id, None) for id in IDS] + [(IDS[0], task) for task in TASKS])
+def test_gymnasium_finds_nothing_wrong(id: str, task: str | None) -> None:
+    env = made(id, CHUNKS, **({} if task is None else {"task": task}))
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        check_env(env)
+    assert not [str(warning.message) for warning in found]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_what_is_seen_lies_in_the_space(task: str) -> None:
+    env = made(IDS[0], CHUNKS, task=task)
+    seen, _ = env.reset(seed=3)
+    env.action_space.seed(3)
+    for _ in range(2000):
+        assert env.observation_space.contains(seen), seen
+        seen, _, terminated, truncated, _ = env.step(env.action_space.sample())
+        if terminated or truncated:
+            assert env.observation_space.contains(seen), seen
+            seen, _ = env.reset()
+
+
+@pytest.mark.parametrize("id", IDS)
+def test_equal_seeds_see_equal_things(id: str, small: Path) -> None:
+    env = made(id, small)
+    first = played(env, 60, seed=5)
+    assert played(env, 60, seed=5) == first
+    assert played(made(id, small), 60, seed=5) == first
+    assert played(env, 60, seed=6) != first
+
+
+def test_a_scenario_that_was_read_a_list_and_a_distribution_will_do(small: Path) -> None:
+    read = Scenario.load(str(small))
+    trails = [
+        played(gym.make(IDS[1], scenario=given).unwrapped, 30, seed=1) for given in (small, read, read.variants())
+    ]
+    assert trails[0] == trails[1] == trails[2]
+    name = distribution.names()[0]
+    for given in (name, distribution.load(name)):
+        env = gym.make(IDS[1], scenario=given, instances=3)
+        seen, _ = env.reset(seed=1)
+        assert env.observation_space.contains(seen)
+
+
+def test_no_episode_is_skipped_or_played_twice(small: Path) -> None:
+    """The arena draws the episodes of a place from the seed; the environment plays them in that order."""
+    env = made(IDS[1], small)
+    raw = Vector(env.vector.task, Scenario.load(str(small)).variants(), ["newreno", "cubic"], 1, seed=9)
+    expected: list[int] = []
+    while len(expected) < 4:
+        raw.step([0])
+        expected += [row["seed"] for row in raw.episodes()]
+    rows: list[int] = []
+    env.reset(seed=9)
+    while len(rows) < 4:
+        *_, terminated, truncated, info = env.step(0)
+        if terminated or truncated:
+            rows.append(info["row"]["seed"])
+            env.reset()
+            env.reset()  # not stepped yet: it stays
+    assert rows == expected
+    assert len(set(rows)) == 4
+
+
+def test_a_reset_in_the_middle_goes_on_with_the_next_episode(small: Path) -> None:
+    env = made(IDS[1], small)
+    env.reset(seed=9)
+    (first,) = env.vector.drawn()
+    env.reset()
+    assert env.vector.drawn() == [first]
+    env.step(0)
+    env.reset()
+    (second,) = env.vector.drawn()
+    assert second != first
+    env.reset(seed=9)
+    assert env.vector.drawn() == [first]
+
+
+def test_an_episode_that_is_over_takes_no_step(small: Path) -> None:
+    env = made(IDS[1], small)
+    with pytest.raises(gym.error.ResetNeeded):
+        env.step(0)
+    env.reset(seed=1)
+    while not any(env.step(0)[2:4]):
+        pass
+    with pytest.raises(gym.error.ResetNeeded):
+        env.step(0)
+
+
+def test_masks_close_slots_without_a_path(small: Path) -> None:
+    env = made(IDS[1], small)
+    _, info = env.reset(seed=1)
+    # Four slots; the second path has not joined yet.
+    assert info["action_mask"].tolist() == [1, 0, 0, 0]
+    assert info["decision"] == 0
+    # 200 ms later it has: its handshake and the acknowledgement that completes it are two round trips of 60 ms.
+    env.step(0)
+    *_, info = env.step(0)
+    assert info["action_mask"].tolist() == [1, 1, 0, 0]
+    assert env.action_masks().tolist() == [True, True, False, False]
+    assert info["decision"] == 2
+    assert all(env.action_space.sample(info["action_mask"]) < 2 for _ in range(20))
+
+
+def test_shares_are_brought_to_a_sum_of_one(small: Path) -> None:
+    vector = Vector("shares:slots=2", Scenario.load(str(small)).variants(), ["cubic"], 2, seed=1)
+    assert weftway_env.answers(vector, [[1.0, 3.0], [0.0, 0.0]]).tolist() == [[0.25, 0.75], [0.5, 0.5]]
+
+
+@pytest.mark.parametrize("id", IDS)
+def test_many_see_what_one_sees_whatever_the_threads(id: str, small: Path) -> None:
+    one = made(id, small)
+    many = [
+        gym.make_vec(id, 3, "vector_entry_point", scenario=small, cc=["newreno", "cubic"], threads=threads)
+        for threads in (1, 2)
+    ]
+    assert all(envs.metadata["autoreset_mode"] is gym.vector.AutoresetMode.SAME_STEP for envs in many)
+    seen, _ = one.reset(seed=4)
+    batches = [envs.reset(seed=4)[0] for envs in many]
+    one.action_space.seed(4)
+    ends = 0
+    for _ in range(300):
+        assert np.array_equal(batches[0], batches[1])
+        assert np.array_equal(batches[0][0], seen)
+        action = one.action_space.sample()
+        seen, reward, terminated, truncated, info = one.step(action)
+        steps = [envs.step(np.array([action, 0, 1])) for envs in many]
+        batches = [step[0] for step in steps]
+        _, rewards, terminations, truncations, infos = steps[0]
+        assert (rewards[0], terminations[0], truncations[0]) == (reward, terminated, truncated)
+        if terminated or truncated:
+            ends += 1
+            assert infos["_final_obs"][0]
+            assert infos["_final_info"][0]
+            assert np.array_equal(infos["final_obs"][0], seen)
+            assert infos["final_info"]["row"]["return"][0] == info["row"]["return"]
+            seen, info = one.reset()
+        elif "_final_obs" in infos:
+            assert not infos["_final_obs"][0]
+        assert infos["decision"][0] == info["decision"]
+    assert ends > 1
+
+
+def test_gymnasium_wrappers_take_it(easy: Scenario) -> None:
+    env = gym.wrappers.RecordEpisodeStatistics(gym.make(IDS[1], scenario=easy))
+    env.reset(seed=1)
+    while True:
+        *_, terminated, truncated, info = env.step(0)
+        if terminated or truncated:
+            break
+    assert info["episode"]["l"] == info["row"]["steps"]
+    assert info["episode"]["r"] == pytest.approx(info["row"]["return"], rel=1e-4)
+
+
+def test_both_ids_are_known_by_the_module_alone() -> None:
+    code = "import gymnasium; print(gymnasium.make('weftway.env:weftway/Interval-v0').spec.id)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=HOME, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "weftway/Interval-v0"
+
+
+def test_without_gymnasium_it_says_what_to_install() -> None:
+    code = "import sys; sys.modules['gymnasium'] = None; import weftway; import weftway.env"
+    done = subprocess.run([sys.executable, "-c", code], cwd=HOME, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert (
+        done.stderr.strip().splitlines()[-1] == "ImportError: weftway.env needs Gymnasium: pip install 'weftway[gym]'"
+    )
+
+
+def test_the_package_itself_needs_no_gymnasium() -> None:
+    code = "import sys, weftway; assert 'gymnasium' not in sys.modules; assert 'weftway.env' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], cwd=HOME, check=True)
+
+
+def sb3() -> Any:
+    return pytest.importorskip("stable_baselines3", reason="Stable-Baselines3 is not installed: 'weftway[sb3]'")
+
+
+TASK = "path:action=direct:slots=2:mode=exclusive"
+
+
+def test_sb3_is_told_how_an_episode_ended(easy: Scenario) -> None:
+    sb3()
+    envs = weftway_env.sb3_vec_env(2, scenario=easy, task=TASK, seed=1)
+    envs.reset()
+    envs.step(np.array([0, 0]))  # the second path joins
+    assert np.stack(envs.env_method("action_masks")).tolist() == [[True, True], [True, True]]
+    for _ in range(200):
+        _, _, dones, infos = envs.step(np.array([0, 1]))
+        assert [done == ("terminal_observation" in info) for done, info in zip(dones, infos, strict=True)]
+        if dones[1]:
+            break
+    # 2 MB at 16 Mbit/s take 1 s and more: ten intervals at least.
+    assert infos[1]["episode"]["l"] >= 10
+    assert infos[1]["TimeLimit.truncated"] is False
+
+
+def mean_return(easy: Scenario, choose: Any) -> float:
+    vector = Vector(TASK, easy.variants(), ["cubic"], 4, seed=77)
+    seen = vector.reset()
+    returns: list[float] = []
+    while len(returns) < 12:
+        seen = vector.step(choose(seen)).seen
+        returns += [row["return"] for row in vector.episodes()]
+    return float(np.mean(returns))
+
+
+def test_sb3s_dqn_learns(easy: Scenario) -> None:
+    dqn = sb3().DQN
+    envs = weftway_env.sb3_vec_env(4, scenario=easy, task=TASK, seed=1)
+    model = dqn(
+        "MlpPolicy",
+        envs,
+        seed=1,
+        learning_rate=1e-3,
+        gamma=0.5,
+        learning_starts=200,
+        train_freq=1,
+        gradient_steps=1,
+        target_update_interval=100,
+        exploration_fraction=0.5,
+        device="cpu",
+    )
+    model.learn(2000)
+    coin = np.random.default_rng(1)
+    greedy = mean_return(easy, lambda seen: model.predict(seen, deterministic=True)[0])
+    random = mean_return(easy, lambda seen: coin.integers(0, 2, len(seen)))
+    print(f"mean return: greedy {greedy:.2f}, random {random:.2f}")
+    # The reward adds up logarithms: a path left idle costs ln(1/125) = -4.8 an interval. The wide path alone is
+    # therefore no match for the two in turn, with data still queued on the other: chance is not the worst opponent.
+    assert greedy > random + 0.2 * abs(random)
