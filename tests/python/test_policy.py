@@ -68,7 +68,7 @@ def test_dense_layers_agree(tmp_path: Path, sizes: tuple[int, ...], activation: 
 def test_an_lstm_agrees(tmp_path: Path) -> None:
     network, steps = LSTM(20, [64, 64], [64, 4], jax.random.key(4)), 8
     policy, seen = exported(tmp_path, network, network.spec(), 20 * steps), drawn(20 * steps)
-    expected = network(seen.reshape(ROWS, steps, 20))
+    expected = network(jax.numpy.asarray(seen.reshape(ROWS, steps, 20)))
     np.testing.assert_allclose(forward(policy, seen), expected, atol=1e-5)
 
 
@@ -84,7 +84,7 @@ def test_graph_attention_agrees(tmp_path: Path, identity: bool, paths: int) -> N
     split = paths * shape.features * shape.steps
     x = seen[:, :split].reshape(ROWS, paths, shape.features, shape.steps)
     c = seen[:, split:-paths].reshape(ROWS, shape.packet_features, shape.steps)
-    expected = np.asarray(network(x, c, seen[:, -paths:]))
+    expected = np.asarray(network(*map(jax.numpy.asarray, (x, c, seen[:, -paths:]))))
     found = forward(exported(tmp_path, network, network.spec(shape), inputs), seen)
     alive = seen[:, -paths:] > 0
     np.testing.assert_allclose(found[alive], expected[alive], atol=1e-5)

@@ -41,7 +41,7 @@ pub(crate) static ENTRY: Entry = Entry {
     arity: Arity::Pair,
     transport: TransportRules::NONE,
     params: &[
-        policy("meta", "meta, or a file"),
+        policy("meta", "meta"),
         GUARD,
         Param {
             name: "adapt",

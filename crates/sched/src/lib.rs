@@ -48,13 +48,17 @@ schedulers! {
     m_peekaboo
     ucb1_redundancy
     random
+    dqn
+    rlds
+    rosello
+    lee_yoo
+    falcon
+    stsgat
 }
 
 mod choose;
 mod copies;
 // Joins the list together with its policy file.
-#[allow(dead_code)]
-mod falcon;
 mod interval;
 pub mod learned;
 mod per_path;

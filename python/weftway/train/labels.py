@@ -116,13 +116,16 @@ def collect(
     behaviours: Sequence[str] = BEHAVIOURS,
     task: str = "graph",
     threads: int = 1,
+    basis: str = "message",
 ) -> Labels:
     """The questions of so many runs, over one of `variants` after the other.
 
     `task` is `graph` with its switches; it has a slot for each path. The same arguments give the same numbers, however
-    many threads there are. Raises ScenarioError for names that make no sense.
+    many threads there are. `basis` is for which data a path is best: the `message` at hand, or all that its size class
+    brings until the `interval` ends, which is what an answer binds that holds for the interval. Raises ScenarioError
+    for names that make no sense.
     """
-    held = labels(list(variants), list(controllers), episodes, seed, list(behaviours), task, threads)
+    held = labels(list(variants), list(controllers), episodes, seed, list(behaviours), task, threads, basis)
     whole = {name: np.frombuffer(held[name], np.int32) for name in WHOLE}
     n = len(whole["label"])
     if n == 0:

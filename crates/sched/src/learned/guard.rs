@@ -11,8 +11,8 @@ use crate::Scheduler;
 pub(crate) const GUARD: Param = Param {
     name: "guard",
     default: "card",
-    values: "card | off | a scheduler of the registry",
-    doc: "what decides where inputs leave the ranges of training: as the policy's card says, nothing, or this one",
+    values: "card | off | min-rtt",
+    doc: "what decides where inputs leave the ranges of training: as the card says, nothing, or this scheduler, which may be any of the registry",
 };
 
 /// A stand-in for what training did not see.

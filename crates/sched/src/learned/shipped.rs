@@ -27,6 +27,15 @@ macro_rules! policies {
 }
 
 policies! {
+    "dqn" "bbr1"
+    "dqn" "all"
+    "rlds" "preferred"
+    "rlds" "exclusive"
+    "rosello" "five-g"
+    "lee-yoo" "streaming"
+    "falcon" "meta"
+    "stsgat" "four-paths"
+    "stsgat" "exclusive"
 }
 
 /// The policies of `scheduler`.

@@ -6,8 +6,8 @@
 //!   `credit`: these and the room of the peer's window over W0 (7, FALCON's);
 //!   `controller`: per path without any unit, window, data in flight and credit over the path's
 //!   own bandwidth-delay product, srtt over its least value, delivery rate over its peak, pacing
-//!   rate over its peak, loss and slow start, then srtt of S over F's (17). How a controller
-//!   behaves shows in these, and links ten times as fast look the same.
+//!   rate over its peak, loss and slow start; then srtt of S over F's, and what is unsent over F's
+//!   product (18). How a controller behaves shows in these, and links ten times as fast look the same.
 //! Earned when a decision's record closes (`reward`):
 //!   `delivery`: throughput less round-trip time, as Q-learning earns;
 //!   `bytes`: what the pair delivered since the decision, over that time and the pair's peak rates.
@@ -33,7 +33,7 @@ pub(crate) static ENTRY: TaskEntry = TaskEntry {
             name: "state",
             default: "paper",
             values: "paper | credit | controller",
-            doc: "what is seen: six numbers of the pair; with the room of the peer's window; or seventeen without units that show how the controller behaves",
+            doc: "what is seen: six numbers of the pair; with the room of the peer's window; or eighteen without units that show how the controller behaves",
         },
         Param {
             name: "order",
@@ -121,7 +121,7 @@ impl Seat {
         match self.state {
             State::Paper => of_both(&PAPER),
             State::Credit => [of_both(&PAPER), vec![Input::normalised("credit")]].concat(),
-            State::Controller => [of_both(&CONTROLLER), vec![Input::normalised("srtt.ratio")]].concat(),
+            State::Controller => [of_both(&CONTROLLER), ["srtt.ratio", "backlog"].map(Input::normalised).to_vec()].concat(),
         }
     }
 
@@ -139,7 +139,9 @@ impl Seat {
         if self.state == State::Controller {
             let [a, b] = pair.map(|path| behaviour(question.meters.of(path.id), path, credit));
             a.into_iter().zip(b).for_each(|(a, b)| [a, b].into_iter().for_each(&mut put));
-            return put(norm::ratio(slow.srtt.as_secs_f64(), fast.srtt.as_secs_f64()));
+            put(norm::ratio(slow.srtt.as_secs_f64(), fast.srtt.as_secs_f64()));
+            let unsent = cx.flow.map_or(Bytes::ZERO, |flow| flow.unsent);
+            return put(norm::ratio(unsent.get() as f64, product(&question.meters.of(fast.id), fast)));
         }
         let bytes = |bytes: Bytes| norm::ratio(bytes.get() as f64, self.w0);
         pair.iter().for_each(|path| put(bytes(path.cwnd)));
@@ -149,10 +151,14 @@ impl Seat {
     }
 }
 
+/// The largest rate that `path` has shown, over its least round-trip time, in bytes.
+fn product(meter: &Meter, path: &Path) -> f64 {
+    meter.peak_rate() * path.min_rtt.as_secs_f64()
+}
+
 /// How the controller of `path` behaves, in numbers without units.
 fn behaviour(meter: Meter, path: &Path, credit: Bytes) -> [f64; 8] {
-    let least = path.min_rtt.as_secs_f64();
-    let product = meter.peak_rate() * least;
+    let (least, product) = (path.min_rtt.as_secs_f64(), product(&meter, path));
     let over = |bytes: Bytes| norm::ratio(bytes.get() as f64, product);
     let rate = |bits: u64| norm::ratio(bits as f64 / 8.0, meter.peak_rate());
     [
@@ -283,7 +289,7 @@ mod tests {
         let by_index = seen("wait-or-send:w0_kb=100:order=index");
         assert_eq!(by_index, [0.28, 0.14, 0.2, 0.08, 0.07, 0.14]);
         assert_eq!(seen("wait-or-send:state=credit").len(), 7);
-        assert_eq!(seen("wait-or-send:state=controller").len(), 17);
+        assert_eq!(seen("wait-or-send:state=controller").len(), 18);
     }
 
     #[test]

@@ -1,0 +1,27 @@
+//! RLDS: every 100 ms a Q-network names the path of the interval.
+//!
+//! Rule: `argmax Q(s, ·)` over the paths; `s` holds what PDAA3C's does (task `path`). The weights are frozen.
+//! Reference: Luo, Su and Liu (2019), as PDAA3C and PDASTSGAT describe their baseline.
+//! State: none beyond the task's.
+//! Departs from print: the descriptions say "DQN framework, path information, transmission results";
+//! inputs and reward are PDAA3C's, so that a comparison of the two is one of the learners.
+
+use crate::learned::deployed;
+use crate::learned::draw::SEED;
+use crate::learned::guard;
+use crate::learned::tasks::path::ENTRY as TASK;
+use crate::registry::{Arity, Entry, Provenance, TransportRules};
+
+pub(crate) static ENTRY: Entry = Entry {
+    name: "rlds",
+    aliases: &[],
+    version: 1,
+    summary: "a Q-network names the path of each 100 ms",
+    reference: "Luo, Su, Liu 2019, as the baseline of PDAA3C and PDASTSGAT",
+    provenance: Provenance::Reconstructed,
+    needs: TASK.needs,
+    arity: Arity::Any,
+    transport: TransportRules::NONE,
+    params: &[deployed::policy("preferred", "preferred | exclusive"), guard::GUARD, deployed::MODE, SEED],
+    build: |params| deployed::build(params, &TASK),
+};

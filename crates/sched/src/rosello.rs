@@ -1,0 +1,27 @@
+//! Roselló's DQN: a network picks the path of each packet while both have room.
+//!
+//! Rule: `argmax Q(s, ·)` over the pair; with one open path, that one. `s` holds free window,
+//! round-trip time and data in flight of both (task `pick`). The weights are frozen.
+//! Reference: Roselló, "Multi-path Scheduling with Deep Reinforcement Learning" (EuCNC, 2019).
+//! State: none beyond the task's.
+//! Departs from print: see the task; network and constants follow public forks of the author's work.
+
+use crate::learned::deployed;
+use crate::learned::draw::SEED;
+use crate::learned::guard;
+use crate::learned::tasks::pick::ENTRY as TASK;
+use crate::registry::{Arity, Entry, Provenance, TransportRules};
+
+pub(crate) static ENTRY: Entry = Entry {
+    name: "rosello",
+    aliases: &["dqn-5g"],
+    version: 1,
+    summary: "a network picks the path of each packet while both have room",
+    reference: "Roselló, Multi-path Scheduling with Deep Reinforcement Learning, EuCNC 2019",
+    provenance: Provenance::Secondary,
+    needs: TASK.needs,
+    arity: Arity::Pair,
+    transport: TransportRules::NONE,
+    params: &[deployed::policy("five-g", "five-g"), guard::GUARD, SEED],
+    build: |params| deployed::build(params, &TASK),
+};

@@ -1,0 +1,27 @@
+//! PDASTSGAT: every 100 ms and message size, a spatio-temporal graph attention network names a path.
+//!
+//! Rule: `argmax z` over the usable paths, z one score per path from the last twelve intervals of all
+//! paths (task `graph`; network `stsgat`). Trained to copy an oracle that knows the queues.
+//! Reference: PDASTSGAT, Algorithm 1 and Figure 2.
+//! State: the task's history.
+//! Departs from print: see network and task; without node identity (`policy=any`) it serves any number of paths.
+
+use crate::learned::deployed;
+use crate::learned::draw::SEED;
+use crate::learned::guard;
+use crate::learned::tasks::graph::ENTRY as TASK;
+use crate::registry::{Arity, Entry, Provenance, TransportRules};
+
+pub(crate) static ENTRY: Entry = Entry {
+    name: "stsgat",
+    aliases: &["pdastsgat"],
+    version: 1,
+    summary: "a graph attention network over twelve intervals names the path of each 100 ms and message size",
+    reference: "PDASTSGAT: spatio-temporal synchronous graph attention for MPTCP; Algorithm 1",
+    provenance: Provenance::Reconstructed,
+    needs: TASK.needs,
+    arity: Arity::Any,
+    transport: TransportRules::NONE,
+    params: &[deployed::policy("four-paths", "four-paths | exclusive"), guard::GUARD, deployed::MODE, SEED],
+    build: |params| deployed::build(params, &TASK),
+};

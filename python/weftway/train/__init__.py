@@ -1,0 +1,31 @@
+"""Training of learned schedulers: one file per algorithm, and the pieces that they share.
+
+JAX, Equinox and Optax are imported in the files of this folder only: `pip install "weftway[train]"`.
+
+| file | what it has |
+|---|---|
+| `networks.py` | MLP and LSTM, in the layout of a policy file |
+| `graph/` | graph networks over paths, and supervised training of them |
+| `export.py` | policy files |
+| `checkpoint.py` | the state of an interrupted training |
+| `curve.py` | learning curves |
+| `session.py` | settings and results of every training |
+| `replay.py`, `q_learning.py` | delayed rewards, replay, deep Q-learning: dqn, rlds, rosello, lee_yoo, falcon |
+| `actor_critic.py`, `chance.py`, `a3c.py` | rollouts, losses, one worker or several: `pdaa3c`, `reles`, `gaps` |
+| `command.py` | `weft train` |
+"""
+
+ALGORITHMS = {
+    "dqn": "weftway.train.dqn",
+    "rosello": "weftway.train.rosello",
+    "lee-yoo": "weftway.train.lee_yoo",
+    "evolved": "weftway.train.evolved",
+    "falcon": "weftway.train.falcon",
+    "rlds": "weftway.train.rlds",
+    "pdaa3c": "weftway.train.pdaa3c",
+    "reles": "weftway.train.reles",
+    "gaps": "weftway.train.gaps",
+    "stsgat": "weftway.train.stsgat",
+    "stsgat-study": "weftway.train.study",
+}
+"""Where each algorithm is: `Args` and `train` of that file."""

@@ -1,0 +1,100 @@
+"""`weft train`: an algorithm's settings as options, read from its dataclass.
+
+Every field of `Args` is an option, its docstring the help; a field that an algorithm gives another value keeps the
+docstring of the class it comes from.
+"""
+
+import argparse
+import ast
+import inspect
+import os
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, fields, replace
+from functools import partial
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NoReturn, get_type_hints
+
+from weftway._native import ScenarioError
+from weftway.train import ALGORITHMS
+
+USAGE = f"weft train ALGORITHM [--help] [--quick] [--out DIR] [--resume] …\n\nAlgorithms: {', '.join(ALGORITHMS)}."
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose mistakes are those of the command `weft`."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ScenarioError(f"{self.prog}: {message}; --help lists what there is")
+
+
+def module(algorithm: str) -> Any:
+    """The file of an algorithm. JAX is told to keep to one thread, as long as nobody has told it anything."""
+    if algorithm not in ALGORITHMS:
+        raise ScenarioError(f"no algorithm `{algorithm}`; there is {', '.join(ALGORITHMS)}")
+    os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    try:
+        return import_module(ALGORITHMS[algorithm])
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("weftway"):
+            raise
+        raise ScenarioError(f"training needs `{error.name}`: pip install 'weftway[train]'") from None
+
+
+def documented(args: type) -> dict[str, str]:
+    """The docstring of every field, by its name."""
+    found: dict[str, str] = {}
+    for one in reversed(args.__mro__[:-1]):
+        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(one))).body
+        body = getattr(tree, "body", [])
+        for field, after in pairwise(body):
+            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+                match after:
+                    case ast.Expr(value=ast.Constant(value=str(text))):
+                        found[field.target.id] = " ".join(text.split())
+    return found
+
+
+def parser(algorithm: str, args: type) -> argparse.ArgumentParser:
+    """The options of an algorithm."""
+    made = _Parser(prog=f"weft train {algorithm}", allow_abbrev=False, description=inspect.getdoc(args))
+    help_, hints = documented(args), get_type_hints(args)
+    for field in fields(args):
+        option, said = f"--{field.name.replace('_', '-')}", help_.get(field.name, "").replace("%", "%%")
+        add = partial(made.add_argument, option, dest=field.name, default=argparse.SUPPRESS)
+        if hints[field.name] is bool:
+            add(action=argparse.BooleanOptionalAction if field.default is True else "store_true", help=said)
+            continue
+        usual = "" if field.default in (MISSING, None, "") else f" [{field.default}]"
+        kind = hints[field.name] if hints[field.name] in (int, float, str) else Path
+        add(type=kind, metavar=kind.__name__.upper() if kind is not Path else "DIR", help=said + usual)
+    return made
+
+
+def run(algorithm: str, options: Sequence[str], progress: Callable[[int, int], None]) -> Any:
+    """Trains as the options say, into a folder in any case; what `train` of the algorithm returns."""
+    algorithm_ = module(algorithm)
+    given = vars(parser(algorithm, algorithm_.Args).parse_args(list(options)))
+    args = algorithm_.Args(**given)
+    if args.out is None:
+        args = replace(args, out=Path(f"{algorithm}-{args.seed}"))
+    try:
+        return algorithm_.train(args, progress)
+    except ValueError as error:
+        raise ScenarioError(str(error)) from error
+
+
+def wants_usage(algorithm: str | None) -> bool:
+    """Whether nothing but help is asked for."""
+    return algorithm is None or algorithm in ("--help", "-h")
+
+
+def lines(trained: Any) -> list[str]:
+    """What is told of a training: its last measurement, its policy; or what it has to say itself."""
+    if hasattr(trained, "lines"):
+        return list(trained.lines())
+    told = [trained.policy.card["evaluation"]]
+    return [*told, f"policy in {trained.file}, learning curve beside it"] if trained.file else told

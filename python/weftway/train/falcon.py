@@ -1,0 +1,219 @@
+"""FALCON: a meta-model for each kind of network, and a detector that says when the kind has changed.
+
+Off line: scenarios fall into twelve groups by the ratio of the bandwidths of the slower and the faster path (below
+1/3, about 1, above 3), the larger loss (below 0.5 %, or not) and the ratio of the round-trip times (below 2, or not).
+A group's meta-model is trained by Reptile: visit a scenario of the group, make a few steps of Adam from the
+meta-model's weights on what the scenario has shown so far, and move the meta-model a tenth of the way there. The
+values that the inner steps are drawn to are those of the meta-model as it was when they began.
+On line, the scheduler `falcon` (crates/sched/src/falcon.rs) watches for a change, copies the meta-model of the group
+that it finds itself in, and adapts it with at most ten steps on the newest 256 transitions.
+The policy holds a model per group: `g0.w1`, `g0.b1`, …; its card's `groups` says which group each is. A group that the
+distribution never draws has the model of the one with the nearest number.
+
+Reference: FALCON (Wu et al., 2022), of which the abstract says meta-models, grouping and adaptation; MPQUIC
+comparison, section 3.2.5 and Table 1, for inputs, actions and reward. Every number is ours.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import numpy as np
+
+from weftway import distribution
+from weftway._native import Variant
+from weftway.distribution import Drawn
+from weftway.train import checkpoint, session
+from weftway.train.curve import Curve
+from weftway.train.networks import MLP
+from weftway.train.q_learning import Epsilon, Learned, Learner, Rule, Tally, greedy, updater, values
+from weftway.train.replay import Practice, Ranges
+from weftway.train.session import Progress, Trained, quiet
+from weftway.vector import Vector
+
+GROUPS = 12
+RATES, LOSSES, TIMES = ("rate<1/3", "rate~1", "rate>3"), ("loss<0.5%", "loss>=0.5%"), ("rtt<2", "rtt>=2")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Args(Learner):
+    """Settings, and what they are if not given."""
+
+    steps: int = 460_800
+    """Decisions to make: 300 visits to each of twelve groups, of `visit` decisions each."""
+    distribution: str = "mpquic-pair"
+    cc: str = "bbr1,cubic,bbr2"
+    envs: int = 4
+    memory: int = 2_048
+    """Transitions that are kept of each scenario."""
+    visit: int = 128
+    """Decisions of a visit to a scenario."""
+    inner: int = 8
+    """Steps of Adam in a visit, at `learning_rate`."""
+    outer: float = 0.1
+    """How far the meta-model moves to where the inner steps have come."""
+    kinds: int = 8
+    """Scenarios in each group, at most."""
+    eps_last: float = 0.05
+    """The probability of any action in the second half of the training; it falls from 1 in the first."""
+
+    ALGORITHM: ClassVar[str] = "falcon"
+    QUICK: ClassVar[Mapping[str, Any]] = {"steps": 61_440, "pool": 128, "kinds": 4, "held_out": 16}
+
+
+TASK = "wait-or-send:state=credit:reward=bytes"
+
+
+def group(fast: tuple[float, float], slow: tuple[float, float], loss: float) -> int:
+    """The number of a group, from (bandwidth, round-trip time) of either path and the larger loss, a fraction."""
+    rate, time = slow[0] / fast[0], slow[1] / fast[1]
+    return 4 * int((rate >= 1 / 3) + (rate > 3)) + 2 * int(loss >= 0.005) + int(time >= 2)
+
+
+def label(number: int) -> str:
+    """What a group is, in words."""
+    return f"{RATES[number // 4]} {LOSSES[number // 2 % 2]} {TIMES[number % 2]}"
+
+
+def group_of(drawn: Drawn) -> int:
+    """The group of a drawn scenario of two paths."""
+    names = {key.split(".")[1] for key in drawn.values if key.startswith("path.")}
+    of = {
+        name: (number(drawn.values[f"path.{name}.rate"]), number(drawn.values[f"path.{name}.delay"])) for name in names
+    }
+    fast, slow = sorted(of.values(), key=lambda path: path[1])
+    return group(fast, slow, max(number(drawn.values.get(f"path.{name}.loss", "0 %")) for name in names) / 100)
+
+
+def number(text: str) -> float:
+    """`35.2 Mbit/s` is 35.2. A distribution writes a knob's draws in one unit, so that ratios need no other."""
+    return float(str(text).split()[0])
+
+
+def grouped(args: Args, split: str = "train", most: int | None = None) -> dict[int, list[Variant]]:
+    """The scenarios of each group that the pool has, the first `most` of them."""
+    there = distribution.load(args.distribution)
+    found: dict[int, list[Variant]] = {}
+    for index in range(args.pool):
+        drawn = there.sample(args.seed, index, split)
+        members = found.setdefault(group_of(drawn), [])
+        if most is None or len(members) < most:
+            members.append(there.variant(drawn))
+    return dict(sorted(found.items()))
+
+
+class Meta(NamedTuple):
+    """A group's meta-model, and where it practises: a vector of simulations for each of its scenarios."""
+
+    number: int
+    network: MLP
+    grounds: list[Practice]
+
+
+def train(args: Args, progress: Progress = quiet) -> Trained:
+    """Trains a meta-model for each group, in turns."""
+    args = args.settled()
+    rng = np.random.default_rng(args.seed)
+    metas = [_begun(args, at, members) for at, members in grouped(args, most=args.kinds).items()]
+    turns, first = max(1, args.steps // (GROUPS * args.visit)), 0
+    if found := _resumed(args, metas, rng):
+        metas, first = found
+    curve, tally = Curve(args.file("jsonl"), first * len(metas) * args.visit), Tally()
+    between = max(1, turns // 40)
+    kept_every = max(1, args.checkpoint_every // (between * GROUPS * args.visit)) * between
+    for turn in range(first, turns):
+        eps = Epsilon(1.0, args.eps_last, turns / 2).at(turn)
+        metas = [visited(args, meta, eps, (rng, tally)) for meta in metas]
+        done = (turn + 1) * len(metas) * args.visit
+        if (turn + 1) % between == 0:
+            curve.add(done, **tally.values(), eps=round(eps, 4))
+            progress(turn + 1, turns)
+        if (turn + 1) % kept_every == 0 and turn + 1 < turns:
+            _keep(args, metas, rng, turn + 1)
+    return _concluded(args, metas, curve)
+
+
+def _begun(args: Args, at: int, members: list[Variant]) -> Meta:
+    grounds = [Practice(args.vector(TASK, [one]), args.memory) for one in members]
+    sizes = [grounds[0].vector.inputs, *args.widths, grounds[0].vector.choices]
+    return Meta(at, MLP(sizes, jax.random.key(args.seed)), grounds)
+
+
+def visited(args: Args, meta: Meta, eps: float, rest: tuple[np.random.Generator, Tally]) -> Meta:
+    """The meta-model after a visit to one of its scenarios."""
+    rng, tally = rest
+    ground = meta.grounds[int(rng.integers(len(meta.grounds)))]
+    explore = Epsilon(eps, eps, 1)
+    for _ in range(args.visit // args.envs):
+        q = np.asarray(values(meta.network, ground.seen))
+        _, rewards = ground.step(explore.choose(q, ground.open, eps, rng))
+        tally.note(ground.vector.episodes(), rewards, [])
+    if len(ground.memory) < args.batch:
+        return meta
+    inner, losses = adapted(args, meta.network, ground, rng)
+    tally.note([], np.zeros(0, np.float32), [losses])
+    network = jax.tree.map(lambda old, new: old + args.outer * (new - old), meta.network, inner)
+    return meta._replace(network=network)
+
+
+def adapted(args: Args, network: MLP, ground: Practice, rng: np.random.Generator) -> tuple[MLP, jax.Array]:
+    """Where `inner` steps of Adam lead from a network, on what a scenario has shown."""
+    # The target is copied every so many updates: never, within a visit.
+    rule = Rule.of(args)._replace(target_every=args.inner + 1)
+    state = Learned(network, network, rule.optimiser().init(network), jax.numpy.zeros((), jax.numpy.int32))
+    state, losses = updater(rule)(state, ground.memory.draw(rng, args.inner, args.batch))
+    return state.network, losses
+
+
+def _keep(args: Args, metas: list[Meta], rng: np.random.Generator, turn: int) -> None:
+    if file := args.file("checkpoint"):
+        taken = {f"{meta.number}.{k}": one.taken for meta in metas for k, one in enumerate(meta.grounds)}
+        networks = [meta.network for meta in metas]
+        checkpoint.save(file, turn, networks, rng=rng, arrays=taken, notes={"settings": args.settings()})
+
+
+def _resumed(args: Args, metas: list[Meta], rng: np.random.Generator) -> tuple[list[Meta], int] | None:
+    file = args.file("checkpoint")
+    found = checkpoint.restore(file, [meta.network for meta in metas], rng=rng) if args.resume and file else None
+    if found is None:
+        return None
+    if found.notes["settings"] != args.settings():
+        raise checkpoint.CheckpointError(f"{file} was written under other settings: remove it, or name another folder")
+    for meta in metas:
+        for k, ground in enumerate(meta.grounds):
+            ground.retrace(found.arrays[f"{meta.number}.{k}"])
+    return [meta._replace(network=network) for meta, network in zip(metas, found.tree, strict=True)], found.step
+
+
+def _concluded(args: Args, metas: list[Meta], curve: Curve) -> Trained:
+    """The policy, once every meta-model is evaluated, as it is, over held-out scenarios of its group."""
+    held_out = grouped(args, "held-out", args.kinds)
+    rows: dict[str, list[dict[str, float]]] = {"falcon": [], "random": [], "min-rtt": [], "wait": []}
+    vector = metas[0].grounds[0].vector
+    for meta in metas:
+        if meta.number in held_out:
+            vector = args.held_out_vector(TASK, held_out[meta.number])
+            choices = greedy(meta.network), session.anything(args.seed), session.constant(1), session.constant(0)
+            for name, choose in zip(rows, choices, strict=True):
+                rows[name].append(session.trial(vector, choose))
+    figures = {
+        name: {key: float(np.mean([row[key] for row in found])) for key in found[0]} for name, found in rows.items()
+    }
+    curve.add(
+        max(args.steps, *(point["step"] for point in curve.points)), kind="held-out", eps=0.0, **figures["falcon"]
+    )
+    said = session.sentence(figures, args.held_out * len(rows["falcon"]), args.cc)
+    groups = ",".join(f"g{meta.number}={label(meta.number)}" for meta in metas)
+    card = session.card(args, vector, network=f"falcon:groups={GROUPS}", evaluation=said, groups=groups)
+    return session.finish(args, card, _tensors(metas, vector), (curve.points, figures))
+
+
+def _tensors(metas: list[Meta], vector: Vector) -> dict[str, Any]:
+    ranges = Ranges(vector.low, vector.high)
+    for ground in (ground for meta in metas for ground in meta.grounds):
+        ranges.merge(ground.ranges)
+    nearest = {at: min(metas, key=lambda meta: abs(meta.number - at)) for at in range(GROUPS)}
+    named = {f"g{at}.{key}": one for at, meta in nearest.items() for key, one in meta.network.tensors().items()}
+    low, high = ranges.bounds()
+    return {"low": low, "high": high, **named}

@@ -1,0 +1,75 @@
+"""GAPS: how far ahead of the fast path each slower one sends.
+
+Six numbers of each path in the last eight intervals, two hidden layers of 128; for every slot one of five changes of
+its gap, each drawn from a softmax of its own.
+
+Reference: GAPS (Liao et al., 2020), from what PDAA3C's authors say of it.
+Departs from print: the paper was not at hand, and its network and learner are ours. Rewards are taken for a tenth:
+queues bring rare large ones, which else the critic's part of the gradient is made of.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from weftway.train.a3c import Course, Rivals, learn
+from weftway.train.actor_critic import Learner
+from weftway.train.session import Progress, Trained, quiet
+
+CHOICES = 5
+"""Changes of a gap: −8, −2, 0, +2, +8 packets."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Args(Learner):
+    """Settings, and what they are if not given."""
+
+    steps: int = 200_000
+    distribution: str = "four-paths"
+    cc: str = "bbr1"
+    envs: int = 64
+    held_out: int = 128
+    network: str = "128-128"
+    gamma: float = 0.9
+    learning_rate: float = 1e-3
+    reward_scale: float = 0.1
+    entropy: float = 0.001
+    slots: int = 4
+    """How many paths are seen."""
+    history: int = 8
+    """Intervals that are seen."""
+    base: str = "first"
+    """What the changes add to: the formula's gap at the beginning (`first`), or always the present one (`tracked`)."""
+    a: float = 0.5
+    """Weight of the out-of-order queue in the reward."""
+    b: float = 0.1
+    """Weight of changing the gaps in the reward."""
+
+    ALGORITHM: ClassVar[str] = "gaps"
+    QUICK: ClassVar[Mapping[str, Any]] = {"steps": 20_000, "envs": 16, "pool": 64, "held_out": 16}
+
+
+def task(args: Args) -> str:
+    """The task these settings mean."""
+    return f"gap:base={args.base}:slots={args.slots}:history={args.history}:a={args.a:g}:b={args.b:g}"
+
+
+def train(args: Args, progress: Progress = quiet) -> Trained:
+    """Trains a policy; its rivals leave the formula's gaps alone, or change them by chance."""
+    args = args.settled()
+    return learn(args, Course(task(args)), rivals(args), progress)
+
+
+def rivals(args: Args) -> Rivals:
+    """Who is evaluated beside the policy."""
+    rng = np.random.default_rng(args.seed)
+
+    def unchanged(seen: np.ndarray, open_: np.ndarray) -> np.ndarray:
+        return np.full((len(seen), args.slots), CHOICES // 2)
+
+    def anyhow(seen: np.ndarray, open_: np.ndarray) -> np.ndarray:
+        return rng.integers(0, CHOICES, (len(seen), args.slots))
+
+    return {"formula": (task(args), unchanged), "random": (task(args), anyhow)}

@@ -1,0 +1,101 @@
+"""PDAA3C: the path of the next 100 ms, learned by asynchronous advantage actor-critic.
+
+Five numbers of each path, two hidden layers of 128; three actions that are ranks by quality (`--action-mode ternary`)
+or one for each slot (`direct`). What a choice means for packets (`--mode`): the chosen path sends first (`preferred`)
+or alone (`exclusive`).
+
+Reference: PDAA3C (A3C for MPTCP), Algorithm 1. It prints the state, the kinds of action, the reward, gamma and 2 000
+steps. The network, t_max, workers, optimiser and weights of the loss are ours, the usual ones of A3C (`--paper`).
+Departs from print: `weftway.train.a3c` trains over many places in one process unless `--workers` says otherwise, and
+the defaults learn more: 2 000 steps of four workers are 400 updates of 1e-4, in which the critic does not even come to
+the mean return. What a choice earns differs little beside what scenarios do, least where others stand in: hence the
+many places. Rewards are taken for a tenth, as a return is about −30 where one of four paths sends alone.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from weftway.train import session
+from weftway.train.a3c import Course, Rivals, learn
+from weftway.train.actor_critic import Learner
+from weftway.train.session import Choose, Progress, Trained, quiet
+
+WIDEST = 2
+"""The slot of the path that is 4 Mbit/s where the others are 2."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Args(Learner):
+    """Settings, and what they are if not given."""
+
+    steps: int = 1_600_000
+    distribution: str = "four-paths"
+    cc: str = "bbr1"
+    envs: int = 64
+    held_out: int = 128
+    network: str = "128-128"
+    gamma: float = 0.7
+    learning_rate: float = 1e-3
+    reward_scale: float = 0.1
+    action_mode: str = "ternary"
+    """`ternary`: best, middle or worst path by quality; `direct`: a slot, the qualities seen."""
+    mode: str = "preferred"
+    """While the chosen path is full the others send (`preferred`), or nothing does (`exclusive`)."""
+    slots: int = 4
+    """How many paths are seen."""
+    paper: bool = False
+    """The settings of A3C's makers: four workers of one place, 2 000 steps each, 1e-4."""
+
+    ALGORITHM: ClassVar[str] = "pdaa3c"
+    QUICK: ClassVar[Mapping[str, Any]] = {"steps": 20_000, "envs": 16, "pool": 64, "held_out": 16}
+    PAPER: ClassVar[Mapping[str, Any]] = {
+        "workers": 4,
+        "envs": 1,
+        "steps": 8_000,
+        "learning_rate": 1e-4,
+        "reward_scale": 1.0,
+    }
+
+    def settled(self) -> Self:
+        """With what `paper` and `quick` set; the card then names the settings themselves."""
+        return super(Args, replace(self, **{**self.PAPER, "paper": False}) if self.paper else self).settled()
+
+
+def task(args: Args) -> str:
+    """The task these settings mean."""
+    return f"path:action={args.action_mode}:slots={args.slots}:mode={args.mode}"
+
+
+def train(args: Args, progress: Progress = quiet) -> Trained:
+    """Trains a policy; its rivals choose slots in turn, by chance, always the third, and always the best quality."""
+    args = args.settled()
+    return learn(args, Course(task(args)), rivals(args), progress)
+
+
+def rivals(args: Args) -> Rivals:
+    """Who is evaluated beside the policy."""
+    slots, ranks = (f"path:action={action}:slots={args.slots}:mode={args.mode}" for action in ("direct", "ternary"))
+    return {
+        "random": (slots, session.anything(args.seed)),
+        "in turn": (slots, in_turn()),
+        "third": (slots, session.constant(WIDEST)),
+        "best quality": (ranks, session.constant(0)),
+    }
+
+
+def in_turn() -> Choose:
+    """The next open slot of each place, round and round."""
+    at: list[np.ndarray] = []
+
+    def choose(seen: np.ndarray, open_: np.ndarray) -> np.ndarray:
+        before = at.pop() if at else np.full(len(seen), -1)
+        slots = open_.shape[1]
+        order = (before[:, None] + 1 + np.arange(slots)) % slots
+        found: np.ndarray = order[np.arange(len(seen)), np.take_along_axis(open_, order, 1).argmax(1)]
+        at.append(found)
+        return found
+
+    return choose

@@ -1,0 +1,50 @@
+"""RLDS: a Q-learner names the path of the next 100 ms.
+
+Its inputs, network and constants are not printed where it is cited; they are those of PDAA3C here, so that the two
+differ in the learner alone: five numbers of each path, and the task's quality of each, to 64, 64, and a value per
+path. Slots without a path are closed. In the cited comparisons it still explores with probability 0.02 at work; an
+exported policy takes the best path always.
+
+Reference: Luo, Su and Liu, 2019, as a baseline of PDAA3C and of STSGAT.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from weftway.train.q_learning import Course, Epsilon, Learner, learn
+from weftway.train.session import Progress, Trained, quiet
+
+
+@dataclass(frozen=True, kw_only=True)
+class Args(Learner):
+    """Settings, and what they are if not given."""
+
+    steps: int = 60_000
+    distribution: str = "four-paths"
+    cc: str = "bbr1"
+    gamma: float = 0.7
+    learning_rate: float = 5e-4
+    target_every: int = 200
+    eps_over: int = 3_000
+    """Decisions over which exploration goes from always to `eps_last`."""
+    eps_last: float = 0.05
+    """The probability of any open path from then on."""
+    slots: int = 4
+    """How many paths are seen."""
+    mode: str = "exclusive"
+    """Whether the named path carries new data alone (`exclusive`) or before the others (`preferred`)."""
+
+    ALGORITHM: ClassVar[str] = "rlds"
+    QUICK: ClassVar[Mapping[str, Any]] = {"steps": 10_000, "pool": 32, "held_out": 16}
+
+
+def task(args: Args) -> str:
+    """The task these settings mean."""
+    return f"path:action=direct:slots={args.slots}:mode={args.mode}"
+
+
+def train(args: Args, progress: Progress = quiet) -> Trained:
+    """Trains a policy."""
+    args = args.settled()
+    return learn(args, Course(task(args), Epsilon(1.0, args.eps_last, args.eps_over)), progress)

@@ -1,0 +1,189 @@
+"""What every training has: its settings, what it leaves behind, and the card of its policy."""
+
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from weftway import distribution
+from weftway._native import CODE, Variant
+from weftway.train import export
+from weftway.train.curve import Point
+from weftway.vector import Floats, Vector
+
+Progress = Callable[[int, int], None]
+"""Is told how many decisions of how many are made."""
+
+UNRELATED = ("out", "resume", "threads", "checkpoint_every")
+"""Settings that change nothing about the policy."""
+
+
+def quiet(done: int, total: int) -> None:
+    """A progress that nobody sees."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Session:
+    """Settings that all trainers share."""
+
+    steps: int = 100_000
+    """Decisions to make, of all places together."""
+    seed: int = 1
+    """Seed of everything that is drawn: scenarios, first weights, exploration, batches."""
+    distribution: str
+    """Distribution of scenarios to train on: the name of one of ours, or a file."""
+    pool: int = 256
+    """How many scenarios are drawn from it."""
+    cc: str
+    """Congestion controllers, separated by commas; each episode has one of them."""
+    envs: int = 16
+    """Simulations side by side."""
+    threads: int = 1
+    """Threads that run the simulations; the policy does not depend on it."""
+    held_out: int = 32
+    """Held-out episodes for the curve's last point."""
+    quick: bool = False
+    """A short training, to see that everything works."""
+    out: Path | None = None
+    """Folder for the policy, the learning curve and checkpoints."""
+    resume: bool = False
+    """Goes on from the checkpoint in the folder, if there is one. The policy is that of an uninterrupted training."""
+    checkpoint_every: int = 50_000
+    """Decisions between two checkpoints."""
+
+    ALGORITHM: ClassVar[str]
+    QUICK: ClassVar[Mapping[str, Any]] = {}
+    """What `quick` sets."""
+
+    def settled(self) -> Self:
+        """With what `quick` sets, and no longer quick: the card then names the settings themselves."""
+        return replace(self, **{**self.QUICK, "quick": False}) if self.quick else self
+
+    @property
+    def controllers(self) -> list[str]:
+        """The names in `cc`."""
+        return [name.strip() for name in self.cc.split(",")]
+
+    def command(self) -> str:
+        """The command that trains the same policy."""
+        words = ["weft", "train", self.ALGORITHM]
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name in UNRELATED or value == field.default:
+                continue
+            option = field.name.replace("_", "-")
+            if isinstance(value, bool):
+                words.append(f"--{option}" if value else f"--no-{option}")
+            else:
+                words += [f"--{option}", str(value)]
+        return shlex.join(words)
+
+    def settings(self) -> dict[str, Any]:
+        """What a checkpoint belongs to."""
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in UNRELATED}
+
+    def file(self, ending: str) -> Path | None:
+        """A file of the folder."""
+        return None if self.out is None else self.out / f"{self.ALGORITHM}.{ending}"
+
+    def variants(self) -> list[Variant]:
+        """The scenarios to train on."""
+        return distribution.load(self.distribution).pool(self.seed, self.pool)
+
+    def vector(self, task: str, variants: list[Variant] | None = None) -> Vector:
+        """The simulations to train in."""
+        return Vector(task, variants or self.variants(), self.controllers, self.envs, self.seed, self.threads)
+
+    def held_out_vector(self, task: str, variants: list[Variant] | None = None) -> Vector:
+        """Simulations that no training sees, a place for each episode."""
+        found = variants or distribution.load(self.distribution).pool(self.seed, self.held_out, "held-out")
+        return Vector(task, found, self.controllers, self.held_out, self.seed, self.threads)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a training leaves behind."""
+
+    policy: export.Policy
+    """The card and the tensors."""
+    curve: list[Point]
+    held_out: dict[str, dict[str, float]]
+    """Figures of the policy and of its rivals over the same held-out episodes."""
+    file: Path | None
+    """The policy's file, if a folder was named."""
+
+
+def card(args: Session, vector: Vector, **about: str) -> dict[str, str]:
+    """The card of a policy: what follows from the settings, and the algorithm's own in `about`."""
+    there = distribution.load(args.distribution)
+    return {
+        "algorithm": args.ALGORITHM,
+        "task": vector.task,
+        "head": "greedy",
+        "inputs": ",".join(vector.names),
+        "guard": "min-rtt",
+        "trained_on": f"{there.name}: {there.title}; {args.pool} instances of seed {args.seed}",
+        "cc": ",".join(args.controllers),
+        "seed": str(args.seed),
+        "steps": str(args.steps),
+        "code": CODE,
+        "command": args.command(),
+        **about,
+    }
+
+
+def finish(
+    args: Session, card: Mapping[str, str], tensors: Mapping[str, ArrayLike], told: tuple[list[Point], dict[str, Any]]
+) -> Trained:
+    """Writes the policy if a folder is named; `told` is the curve and the held-out figures."""
+    single = {name: np.asarray(value, np.float32) for name, value in tensors.items()}
+    file = args.file("safetensors")
+    if file:
+        export.write_policy(file, card, single)
+    return Trained(export.Policy(dict(card), single), *told, file)
+
+
+Choose = Callable[[Floats, np.ndarray], np.ndarray]
+"""What is seen and which choices are open, to actions; rows are places."""
+
+
+def constant(choice: int) -> Choose:
+    """Always the same choice."""
+    return lambda seen, open_: np.full(len(seen), choice)
+
+
+def anything(seed: int) -> Choose:
+    """Any open choice, equally likely."""
+    rng = np.random.default_rng(seed)
+    return lambda seen, open_: np.where(open_, rng.random(open_.shape), -1.0).argmax(1)
+
+
+def trial(vector: Vector, choose: Choose) -> dict[str, float]:
+    """Means over the first episode of every place. Whoever chooses, the places have the same episodes."""
+    found: dict[int, dict[str, Any]] = {}
+    seen = vector.reset()
+    vector.episodes()
+    while len(found) < vector.envs:
+        seen = vector.step(choose(seen, vector.masks())).seen
+        for episode in vector.episodes():
+            found.setdefault(episode["env"], episode)
+    vector.closed()
+    rows = [found[place] for place in range(vector.envs)]
+    decisions = sum(row["steps"] for row in rows)
+    return {
+        "return": float(np.mean([row["return"] for row in rows])),
+        "reward": sum(row["return"] for row in rows) / decisions,
+        "goodput": float(np.mean([row["goodput_mbps"] or 0.0 for row in rows])),
+        "fct": float(np.mean([row["fct_ms"] or row["elapsed_ms"] for row in rows])),
+        "decisions": decisions / len(rows),
+    }
+
+
+def sentence(figures: Mapping[str, Mapping[str, float]], episodes: int, controllers: str) -> str:
+    """The card's `evaluation`."""
+    parts = [f"{name} {one['goodput']:.2f} Mbit/s, {one['reward']:.3f} a decision" for name, one in figures.items()]
+    return f"{episodes} held-out episodes under {controllers}: {'; '.join(parts)}"
