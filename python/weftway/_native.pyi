@@ -31,6 +31,7 @@ def labels(
     behaviours: Sequence[str],
     task: str = "graph",
     threads: int = 1,
+    basis: str = "message",
 ) -> dict[str, bytes]:
     """What was seen at each question of the task, and what the oracle said: arrays as bytes of 32-bit numbers."""
 

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use weftway_path::spec::SpecError;
 use weftway_sim::mix;
-use weftway_sim::oracle::{Plan, Sample, run};
+use weftway_sim::oracle::{Basis, Plan, Sample, run};
 use weftway_sim::run::Job;
 use weftway_sim::scenario::Variant;
 
@@ -82,9 +82,9 @@ impl From<Trouble> for PyErr {
 
 /// The questions of so many episodes, each over the next of `variants` under one of `controllers`, drawn from `seed`,
 /// in the order of the episodes. Arrays as bytes of 32-bit numbers: `seen` (n, inputs), `label`, `taken`, `margin`,
-/// `costs` (n, slots), `instance`, `behaviour`, `episode`, `message`.
+/// `costs` (n, slots), `instance`, `behaviour`, `episode`, `message`. `basis` is `message` or `interval`: what labels are about.
 #[pyfunction]
-#[pyo3(signature = (variants, controllers, episodes, seed, behaviours, task = "graph", threads = 1))]
+#[pyo3(signature = (variants, controllers, episodes, seed, behaviours, task = "graph", threads = 1, basis = "message"))]
 #[expect(clippy::too_many_arguments, reason = "Python gives them by name")]
 pub fn labels<'py>(
     py: Python<'py>,
@@ -95,12 +95,18 @@ pub fn labels<'py>(
     behaviours: Vec<String>,
     task: &str,
     threads: usize,
+    basis: &str,
 ) -> PyResult<Bound<'py, PyDict>> {
     if variants.is_empty() || controllers.is_empty() || behaviours.is_empty() {
         return Err(ScenarioError::new_err("labels need a scenario, a controller and a behaviour"));
     }
+    let basis = match basis {
+        "message" => Basis::Message,
+        "interval" => Basis::Interval,
+        _ => return Err(ScenarioError::new_err(format!("basis `{basis}`: there is message and interval"))),
+    };
     let variants = variants.iter().map(|view| view.variant.clone()).collect();
-    let order = Order { variants, controllers, plan: Plan { task: task.to_owned(), behaviours }, seed };
+    let order = Order { variants, controllers, plan: Plan { task: task.to_owned(), behaviours, basis }, seed };
     let runs = py.detach(|| order.run(episodes, threads))?;
     let of_run = |(episode, run): (usize, Vec<Sample>)| run.into_iter().map(move |sample| (episode, sample));
     let table = Table { order, rows: runs.into_iter().enumerate().flat_map(of_run).collect() };

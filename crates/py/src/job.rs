@@ -84,24 +84,24 @@ impl Job {
         listeners: Vec<Box<dyn Listener>>,
         alone: &Alone,
     ) -> PyResult<String> {
-        let (scheduler, host, fault) = self.scheduler(order.4.as_ref())?;
+        let (mut scheduler, host, fault) = self.scheduler(order.4.as_ref())?;
         let run = || {
-            let finished = self.inner().run(self.inner().timed(scheduler).as_mut(), host, listeners)?;
+            let finished = self.inner().run(scheduler.as_mut(), host, listeners)?;
             self.row(&finished, alone)
         };
         let row = py.detach(run).map_err(Error::from)?;
         fault.get().map_or_else(|| Ok(row), |error| Err(error.clone_ref(py)))
     }
 
-    /// The scheduler, what it needs, and where a rule in Python leaves its fault.
+    /// The scheduler as it is to be asked, what it needs, and where a rule in Python leaves its fault.
     fn scheduler(&self, class: Option<&Bound<'_, PyAny>>) -> PyResult<(Box<dyn Scheduler>, Host, Fault)> {
         let Some(class) = class else {
-            let scheduler = weftway_sched::build(&self.scheduler).map_err(Error::from)?;
+            let scheduler = self.inner().scheduler(&self.scheduler).map_err(Error::from)?;
             return Ok((scheduler, Host::of(&self.scheduler).map_err(Error::from)?, Fault::default()));
         };
         let (rule, fault) = Rule::new(class, &self.scheduler, &self.path_names())?;
         let host = rule.host();
-        Ok((Box::new(rule), host, fault))
+        Ok((self.inner().timed(Box::new(rule)), host, fault))
     }
 
     /// The paths' names, by number.

@@ -54,6 +54,9 @@ schedulers! {
     lee_yoo
     falcon
     stsgat
+    pdaa3c
+    reles
+    gaps
 }
 
 mod choose;

@@ -96,6 +96,11 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// Whether it decides once an interval by itself: it has the switch `mode`.
+    pub fn has_intervals(&self) -> bool {
+        self.params.iter().any(|param| param.doc == crate::learned::deployed::MODE.doc)
+    }
+
     /// One of them, with the switches of `given` set.
     pub fn make(&self, given: &[(String, String)]) -> Result<Box<dyn Scheduler>, SpecError> {
         (self.build)(&Params::new(self.name, self.params, given)?)

@@ -22,6 +22,6 @@ pub(crate) static ENTRY: Entry = Entry {
     needs: TASK.needs,
     arity: Arity::Any,
     transport: TransportRules::NONE,
-    params: &[deployed::policy("four-paths", "four-paths | exclusive"), guard::GUARD, deployed::MODE, SEED],
+    params: &[deployed::policy("four-paths", "four-paths | exclusive | any"), guard::GUARD, deployed::MODE, SEED],
     build: |params| deployed::build(params, &TASK),
 };

@@ -1,7 +1,7 @@
 //! Runs a simulation to its end with schedulers that answer.
 
 use weftway_path::spec::SpecError;
-use weftway_sched::{Interval, Scheduler};
+use weftway_sched::{Interval, Mode, Scheduler};
 
 use crate::config::SimConfig;
 use crate::measure::{self, Row, Singles};
@@ -89,8 +89,24 @@ impl Job<'_> {
 
     /// Runs with the scheduler that `spec` names.
     pub fn run_named(&self, spec: &str) -> Result<Finished, SpecError> {
-        let mut scheduler = self.timed(weftway_sched::build(spec)?);
+        let mut scheduler = self.scheduler(spec)?;
         self.run(scheduler.as_mut(), Host::of(spec)?, Vec::new())
+    }
+
+    /// The scheduler that `spec` names, as it is to be asked. One that decides once an interval by
+    /// itself is not asked again by an interval around it: it takes over the mode.
+    pub fn scheduler(&self, spec: &str) -> Result<Box<dyn Scheduler>, SpecError> {
+        let (entry, mut spec) = weftway_sched::parse(spec)?;
+        match self.timing {
+            Some(Timing { interval: Some(_), mode, delay }) if entry.has_intervals() && delay.is_zero() => {
+                if spec.given.iter().all(|(key, _)| key != "mode") {
+                    let mode = if mode == Mode::Exclusive { "exclusive" } else { "preferred" };
+                    spec.given.push(("mode".to_owned(), mode.to_owned()));
+                }
+                entry.make(&spec.given)
+            }
+            _ => Ok(self.timed(entry.make(&spec.given)?)),
+        }
     }
 
     /// The scheduler as it is to be asked: for every packet, or once an interval.

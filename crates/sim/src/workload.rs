@@ -257,6 +257,11 @@ impl App {
         self.delays.len() + self.open.iter().take_while(|message| message.end <= at).count()
     }
 
+    /// Messages written and not arrived whole, oldest first.
+    pub(crate) fn outlook(&self) -> impl Iterator<Item = &Message> {
+        self.open.iter()
+    }
+
     /// Messages written and not arrived.
     pub fn outstanding(&self) -> u64 {
         self.open.len() as u64

@@ -58,11 +58,16 @@ class Args(Learner):
     eps_last: float = 0.05
     """The probability of any action in the second half of the training; it falls from 1 in the first."""
 
+    reward: str = "bytes"
+    """What is earned: `bytes`, as printed, or `delivery` (throughput less round-trip time)."""
+
     ALGORITHM: ClassVar[str] = "falcon"
     QUICK: ClassVar[Mapping[str, Any]] = {"steps": 61_440, "pool": 128, "kinds": 4, "held_out": 16}
 
 
-TASK = "wait-or-send:state=credit:reward=bytes"
+def task(args: Args) -> str:
+    """The task these settings mean."""
+    return f"wait-or-send:state=credit:reward={args.reward}"
 
 
 def group(fast: tuple[float, float], slow: tuple[float, float], loss: float) -> int:
@@ -135,7 +140,7 @@ def train(args: Args, progress: Progress = quiet) -> Trained:
 
 
 def _begun(args: Args, at: int, members: list[Variant]) -> Meta:
-    grounds = [Practice(args.vector(TASK, [one]), args.memory) for one in members]
+    grounds = [Practice(args.vector(task(args), [one]), args.memory) for one in members]
     sizes = [grounds[0].vector.inputs, *args.widths, grounds[0].vector.choices]
     return Meta(at, MLP(sizes, jax.random.key(args.seed)), grounds)
 
@@ -193,7 +198,7 @@ def _concluded(args: Args, metas: list[Meta], curve: Curve) -> Trained:
     vector = metas[0].grounds[0].vector
     for meta in metas:
         if meta.number in held_out:
-            vector = args.held_out_vector(TASK, held_out[meta.number])
+            vector = args.held_out_vector(task(args), held_out[meta.number])
             choices = greedy(meta.network), session.anything(args.seed), session.constant(1), session.constant(0)
             for name, choose in zip(rows, choices, strict=True):
                 rows[name].append(session.trial(vector, choose))

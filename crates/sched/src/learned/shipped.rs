@@ -36,6 +36,11 @@ policies! {
     "falcon" "meta"
     "stsgat" "four-paths"
     "stsgat" "exclusive"
+    "stsgat" "any"
+    "pdaa3c" "preferred"
+    "pdaa3c" "exclusive"
+    "reles" "four-paths"
+    "gaps" "four-paths"
 }
 
 /// The policies of `scheduler`.

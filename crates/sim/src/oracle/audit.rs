@@ -53,7 +53,7 @@ impl Audit {
 /// Runs `job` as `plan` says, and audits every `every`-th question.
 pub fn audit(job: &Job<'_>, plan: &Plan, every: usize) -> Result<Vec<Audit>, SpecError> {
     let mut crew = Crew::new(plan, job.seed);
-    let mut lab = Lab::new(job.config, job.cc, job.seed, &plan.task, &crew.advisers)?;
+    let mut lab = Lab::new(job.config, job.cc, job.seed, &plan.task, &crew.advisers)?.judged_by(plan.basis);
     let (mut audits, mut asked) = (Vec::new(), 0);
     while lab.advance(Instant::NEVER) == Stop::Asked {
         asked += 1;

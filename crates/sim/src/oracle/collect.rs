@@ -3,8 +3,8 @@
 use weftway_path::spec::SpecError;
 use weftway_path::{Instant, Span};
 
-use super::Judgement;
 use super::lab::{Lab, Stop};
+use super::{Basis, Judgement};
 use crate::run::{Finished, Job};
 use crate::sim::mix;
 
@@ -22,6 +22,8 @@ pub struct Plan {
     /// Who decides, in stretches of a second each: one of [`BEHAVIOURS`], or a registered scheduler, asked about the
     /// message's first packet as if every path were open.
     pub behaviours: Vec<String>,
+    /// For which data the best path is looked for.
+    pub basis: Basis,
 }
 
 /// One question.
@@ -52,7 +54,7 @@ pub struct Run {
 /// Runs `job` as `plan` says. Equal seeds behave equally.
 pub fn run(job: &Job<'_>, plan: &Plan) -> Result<Run, SpecError> {
     let mut crew = Crew::new(plan, job.seed);
-    let mut lab = Lab::new(job.config, job.cc, job.seed, &plan.task, &crew.advisers)?;
+    let mut lab = Lab::new(job.config, job.cc, job.seed, &plan.task, &crew.advisers)?.judged_by(plan.basis);
     let mut samples = Vec::new();
     loop {
         match lab.advance(Instant::NEVER) {

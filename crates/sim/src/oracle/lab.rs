@@ -5,6 +5,7 @@ use weftway_path::{Bytes, Context, Decision, Event, Hold, Instant, Path, PathId,
 use weftway_sched::learned::{Task, TaskEntry, build_task};
 use weftway_sched::{Scheduler, TransportRules};
 
+use super::binding::{Basis, Binding};
 use super::shares::Shares;
 use super::truth::{Truth, release};
 use super::{Judgement, judge};
@@ -35,6 +36,8 @@ pub struct Lab {
     company: Company,
     rival: Option<Box<dyn Scheduler>>,
     shares: Shares,
+    binding: Binding,
+    basis: Basis,
     seen: Vec<f32>,
 }
 
@@ -65,7 +68,7 @@ impl Lab {
     /// registered schedulers.
     pub fn new(config: &SimConfig, cc: &str, seed: u64, task: &str, advisers: &[String]) -> Result<Self, SpecError> {
         let mut sim = Sim::new(config, cc, seed)?;
-        let (entry, task) = slots(task, config.paths.len())?;
+        let (spec, (entry, task)) = (task, slots(task, config.paths.len())?);
         let advisers = advisers.iter().map(|spec| weftway_sched::build(spec)).collect::<Result<Vec<_>, _>>()?;
         sim.host(0, Host { needs: entry.needs, rules: TransportRules::NONE });
         let mut rival = None;
@@ -73,8 +76,15 @@ impl Lab {
             sim.host(1, Host::of(&other.scheduler)?);
             rival = Some(weftway_sched::build(&other.scheduler)?);
         }
+        let (binding, basis) = (Binding::new(entry, spec)?, Basis::default());
         let seen = vec![0.0; task.shape().inputs.len()];
-        Ok(Self { sim, company: Company { task, advisers }, rival, shares: Shares::new(config.paths.len()), seen })
+        let (shares, company) = (Shares::new(config.paths.len()), Company { task, advisers });
+        Ok(Self { sim, company, rival, shares, binding, basis, seen })
+    }
+
+    /// Judges by `basis`.
+    pub fn judged_by(self, basis: Basis) -> Self {
+        Self { basis, ..self }
     }
 
     /// Runs to the next question, to `until`, or to the end.
@@ -111,6 +121,9 @@ impl Lab {
 
     /// Answers the question: path number `path`.
     pub fn answer(&mut self, path: usize) {
+        if let (Some(flow), Some(ends)) = (self.sim.context(0).flow, self.company.task.wake()) {
+            self.binding.hold(flow, path, ends);
+        }
         self.company.task.answer(&self.sim.context(0), &[path as f32]);
     }
 
@@ -120,10 +133,14 @@ impl Lab {
         let flow = self.sim.context(0).flow?;
         let start = flow.next;
         let conn = self.sim.connection(0);
-        let bytes = if conn.app.has_messages() { flow.message_end.since(start) } else { PORTION };
         let open = self.open();
         let truth = |at: usize| open[at].then(|| Truth::of(&self.sim, PathId::new(at as u8)));
-        let truths: Vec<Option<Truth>> = (0..open.len()).map(truth).collect();
+        let mut truths: Vec<Option<Truth>> = (0..open.len()).map(truth).collect();
+        let bytes = match (self.basis, self.company.task.wake()) {
+            (Basis::Interval, Some(ends)) => self.binding.stake((conn, self.sim.now()), flow, ends, &mut truths),
+            _ if conn.app.has_messages() => flow.message_end.since(start),
+            _ => PORTION,
+        };
         let mut loads = self.shares.loads().to_vec();
         loads.resize(open.len(), 0.0);
         judge(&truths, bytes, conn.transport.mss, release(&self.sim, start), &loads)
@@ -167,6 +184,8 @@ impl Lab {
             sim: self.sim.clone(),
             rival: self.rival.clone(),
             shares: self.shares.clone(),
+            binding: self.binding.clone(),
+            basis: self.basis,
             seen: self.seen.clone(),
         }
     }

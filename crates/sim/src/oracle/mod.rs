@@ -3,12 +3,14 @@
 //! At a question of the task `graph`, [`Truth`] reads queues, rates, delays and losses from the
 //! simulation itself, and [`judge`] says which path brings the message soonest (O1). [`run`] lets
 //! the oracle or others decide, and keeps what was seen and what would have been best. [`audit`]
-//! asks copies of the simulation, one for each path, what really comes of it (O2).
+//! asks copies of the simulation, one for each path, what really comes of it (O2). An answer that
+//! holds for an interval binds more than the message that asked: [`Basis`] says what is judged.
 //!
 //! Reference: STSGAT says that the network learns "the optimal sub-flow", and not how that is found;
 //! both oracles are ours.
 
 mod audit;
+mod binding;
 mod collect;
 mod judge;
 mod lab;
@@ -16,6 +18,7 @@ mod shares;
 mod truth;
 
 pub use audit::{Audit, Future, audit};
+pub use binding::Basis;
 pub use collect::{BEHAVIOURS, Plan, Run, Sample, run};
 pub use judge::{D0, FAR, Judgement, LAMBDA, jain, judge};
 pub use lab::{Lab, Stop};

@@ -91,7 +91,7 @@ pub fn run(config: &SimConfig, scheduler: &str, cc: &str) -> Run {
     let mut built = weftway_sched::build(scheduler).unwrap();
     let job = Job { config, cc, seed: 1, timing: None };
     let host = Host::of(scheduler).unwrap();
-    let Finished { sim, verdict } = job.run(built.as_mut(), host, vec![Box::new(notes.clone())]).unwrap();
+    let Finished { sim, verdict, .. } = job.run(built.as_mut(), host, vec![Box::new(notes.clone())]).unwrap();
     let notes = std::mem::take(&mut notes.lock().unwrap().0);
     Run { sim, verdict, notes }
 }

@@ -1,0 +1,27 @@
+//! GAPS: a network moves the gaps at which slower paths send ahead of the fast one.
+//!
+//! Rule: per slower path `argmax` of five steps of its gap (task `gap`). The weights are frozen.
+//! Reference: Liao et al., "Precise and Adaptable: Leveraging Deep Reinforcement Learning for
+//! GAP-based Multipath Scheduler" (IFIP Networking, 2020).
+//! State: none beyond the task's.
+//! Departs from print: see the task, of which the papers at hand give only the idea.
+
+use crate::learned::deployed;
+use crate::learned::draw::SEED;
+use crate::learned::guard;
+use crate::learned::tasks::gap::ENTRY as TASK;
+use crate::registry::{Arity, Entry, Provenance, TransportRules};
+
+pub(crate) static ENTRY: Entry = Entry {
+    name: "gaps",
+    aliases: &[],
+    version: 1,
+    summary: "slower paths send ahead of the fast one, by gaps that a network moves",
+    reference: "Liao et al., GAPS, IFIP Networking 2020",
+    provenance: Provenance::Reconstructed,
+    needs: TASK.needs,
+    arity: Arity::Any,
+    transport: TransportRules::NONE,
+    params: &[deployed::policy("four-paths", "four-paths"), guard::GUARD, SEED],
+    build: |params| deployed::build(params, &TASK),
+};

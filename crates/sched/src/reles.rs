@@ -1,0 +1,28 @@
+//! ReLeS: an LSTM sets the shares of the paths, interval by interval.
+//!
+//! Rule: shares `w = softmax(y)` of the network's outputs, carried out by deficit round robin (task
+//! `shares`). The weights are frozen.
+//! Reference: Zhang et al., "ReLeS: A Neural Adaptive Multipath Scheduler based on Deep
+//! Reinforcement Learning" (INFOCOM, 2019).
+//! State: none beyond the task's.
+//! Departs from print: trained by an actor-critic over a Dirichlet, not by normalised advantages; frozen.
+
+use crate::learned::deployed;
+use crate::learned::draw::SEED;
+use crate::learned::guard;
+use crate::learned::tasks::shares::ENTRY as TASK;
+use crate::registry::{Arity, Entry, Provenance, TransportRules};
+
+pub(crate) static ENTRY: Entry = Entry {
+    name: "reles",
+    aliases: &[],
+    version: 1,
+    summary: "an LSTM sets each path's share, interval by interval",
+    reference: "Zhang et al., ReLeS, INFOCOM 2019",
+    provenance: Provenance::Reconstructed,
+    needs: TASK.needs,
+    arity: Arity::Any,
+    transport: TransportRules::NONE,
+    params: &[deployed::policy("four-paths", "four-paths"), guard::GUARD, SEED],
+    build: |params| deployed::build(params, &TASK),
+};
