@@ -35,7 +35,6 @@ def labels(
 ) -> dict[str, bytes]:
     """What was seen at each question of the task, and what the oracle said: arrays as bytes of 32-bit numbers."""
 
-
 @final
 class Path:
     """One usable path at the time of the question. Bytes are payload."""

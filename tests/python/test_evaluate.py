@@ -210,7 +210,15 @@ def test_a_key_that_is_set_is_part_of_the_instance(tiny: Path) -> None:
 def policy(file: Path, **card: str) -> Path:
     """The smallest policy file: one input, two outputs. Eight bytes of length, the header, the numbers."""
     shapes = {"low": [1], "high": [1], "w1": [1, 2], "b1": [2]}
-    card = {"format": "weftway-policy-1", "task": "path", "network": "mlp", "head": "greedy", "guard": "off", **card}
+    card = {
+        "format": "weftway-policy-1",
+        "inputs": "x",
+        "task": "path",
+        "network": "mlp",
+        "head": "greedy",
+        "guard": "off",
+        **card,
+    }
     header: dict[str, Any] = {"__metadata__": card}
     end = 0
     for name, shape in shapes.items():

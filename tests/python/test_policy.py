@@ -24,7 +24,7 @@ Floats = np.ndarray[Any, np.dtype[np.float32]]
 
 def card(network: str, inputs: int) -> dict[str, str]:
     """A card that says what must be said."""
-    said = {key: "test" for key in ("trained_on", "cc", "seed", "steps", "code", "command", "evaluation")}
+    said = dict.fromkeys(("trained_on", "cc", "seed", "steps", "code", "command", "evaluation"), "test")
     named = ",".join(f"x{i}" for i in range(inputs))
     return {
         "algorithm": "test",

@@ -9,6 +9,7 @@
 //! ε = 0.3 for 100 decisions after a change, 0.05 later.
 //! Reference: Wu et al., FALCON: fast and accurate multipath scheduling using offline and online
 //! learning, 2022; the MPQUIC comparison, section 3.2.5 and Table 1 (state, actions, reward).
+//! Where the card says that a group's model lost to min-RTT in training, the guard decides.
 //! State: the weights in use and Adam's moments, the newest 256 transitions, means per path.
 //! Departs from print: groups, network, test and rates of learning are ours, as the comparison gives
 //! none. Decisions from before a change are not learned from: they earned in another network.
@@ -24,7 +25,7 @@ use crate::learned::change::{self, Change, Sample};
 use crate::learned::deployed::{open, policy};
 use crate::learned::draw::SEED;
 use crate::learned::guard::{GUARD, Guard};
-use crate::learned::nn::{Bank, Condition, Network};
+use crate::learned::nn::{Bank, Condition, GROUPS, Network};
 use crate::learned::policy_file::PolicyFile;
 use crate::learned::tasks::wait_or_send;
 use crate::learned::{Actions, Coins, Task, roles};
@@ -89,6 +90,8 @@ struct Falcon {
     coins: Coins,
     /// None: to be picked with the next question.
     group: Option<usize>,
+    /// Groups that the guard serves.
+    modelless: [bool; GROUPS],
     /// Decisions since it was picked.
     decisions: u64,
     seen: Vec<f32>,
@@ -99,7 +102,7 @@ impl Falcon {
     fn new(params: &Params, file: PolicyFile, mut task: Box<dyn Task>) -> Result<Self, SpecError> {
         let wrong = |why: String| params.wrong("policy", why);
         let guard = Guard::new(params, &file)?;
-        let learning = learning(params, &file)?;
+        let (learning, modelless) = (learning(params, &file)?, modelless(params, &file)?);
         let Network::Falcon(bank) = file.network else {
             return Err(wrong("its network is no set of models; its card should say `falcon:groups=12`".to_owned()));
         };
@@ -114,6 +117,7 @@ impl Falcon {
         }
         let seed: u64 = params.get("seed")?;
         Ok(Self {
+            modelless,
             guard,
             change: Change::new(params)?,
             // Batches have draws of their own, so that how much is learned does not move actions' draws.
@@ -136,7 +140,8 @@ impl Falcon {
             return false;
         }
         self.pick(cx);
-        if self.guard.is_needed(&self.seen) {
+        let has_no_model = self.group.is_some_and(|group| self.modelless[group]);
+        if self.guard.is_there() && has_no_model || self.guard.is_needed(&self.seen) {
             return true;
         }
         let action = self.choose();
@@ -198,6 +203,21 @@ fn learning(params: &Params, file: &PolicyFile) -> Result<Learning, SpecError> {
     };
     let rates = [params.within("adapt_lr", 0.0..=1.0)?, params.within("lr", 0.0..=1.0)?];
     Ok(Learning { steps: params.within("steps", 0..=10)?, rates, gamma })
+}
+
+/// The groups whose model lost to min-RTT in training, as the card's `guarded` lists them: `0,3,11`.
+fn modelless(params: &Params, file: &PolicyFile) -> Result<[bool; GROUPS], SpecError> {
+    let mut found = [false; GROUPS];
+    for text in file.card("guarded").unwrap_or_default().split(',').filter(|text| !text.is_empty()) {
+        let group = text.parse::<usize>().ok().filter(|group| *group < GROUPS);
+        found[group.ok_or_else(|| {
+            params.wrong(
+                "policy",
+                format!("its card's `guarded` has `{text}`; expected numbers of groups, below {GROUPS}"),
+            )
+        })?] = true;
+    }
+    Ok(found)
 }
 
 /// `a/b`; 1 while one of them is not known.

@@ -53,6 +53,7 @@ schedulers! {
     rosello
     lee_yoo
     falcon
+    evolved
     stsgat
     pdaa3c
     reles

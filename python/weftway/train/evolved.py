@@ -45,7 +45,7 @@ FIRST_SPREAD = 0.3
 BIAS = 0.2
 """Of sending, at first: the search begins next to min-RTT, and near enough to waiting that candidates differ."""
 
-DECAY = 0.02
+DECAY = 0.05
 """By how much weights shrink in a generation: where all candidates do the same, they come to differ again."""
 
 Weights = npt.NDArray[np.float64]
@@ -57,18 +57,18 @@ class Args(Session):
 
     steps: int = 60
     """Generations."""
-    distribution: str = "mpquic-pair"
+    distribution: str = "phone"
     cc: str = "bbr1,cubic,bbr2"
     pool: int = 512
     hidden: int = 16
     """Units of the hidden layer."""
-    pairs: int = 10
+    pairs: int = 16
     """Mirrored pairs of candidates in a generation."""
     instances: int = 24
     """Scenarios in a generation, drawn from the pool; each under every controller."""
-    sigma: float = 0.1
+    sigma: float = 0.5
     """How far candidates are from the centre."""
-    learning_rate: float = 0.05
+    learning_rate: float = 0.1
     """Of Adam."""
     trials: int = 64
     """Scenarios on which centres are compared, never used for a step."""

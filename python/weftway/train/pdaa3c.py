@@ -44,6 +44,8 @@ class Args(Learner):
     """`ternary`: best, middle or worst path by quality; `direct`: a slot, the qualities seen."""
     mode: str = "preferred"
     """While the chosen path is full the others send (`preferred`), or nothing does (`exclusive`)."""
+    reward: str = "log"
+    """What an interval earns: `log`, the sum of the paths' log throughputs as printed; or `rate`, the throughput."""
     slots: int = 4
     """How many paths are seen."""
     paper: bool = False
@@ -66,7 +68,7 @@ class Args(Learner):
 
 def task(args: Args) -> str:
     """The task these settings mean."""
-    return f"path:action={args.action_mode}:slots={args.slots}:mode={args.mode}"
+    return f"path:action={args.action_mode}:slots={args.slots}:mode={args.mode}:reward={args.reward}"
 
 
 def train(args: Args, progress: Progress = quiet) -> Trained:
@@ -77,7 +79,10 @@ def train(args: Args, progress: Progress = quiet) -> Trained:
 
 def rivals(args: Args) -> Rivals:
     """Who is evaluated beside the policy."""
-    slots, ranks = (f"path:action={action}:slots={args.slots}:mode={args.mode}" for action in ("direct", "ternary"))
+    slots, ranks = (
+        f"path:action={action}:slots={args.slots}:mode={args.mode}:reward={args.reward}"
+        for action in ("direct", "ternary")
+    )
     return {
         "random": (slots, session.anything(args.seed)),
         "in turn": (slots, in_turn()),

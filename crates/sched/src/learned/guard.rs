@@ -37,6 +37,11 @@ impl Guard {
         Ok(Self { scheduler, low: file.low.clone(), high: file.high.clone(), is_on: false, count: 0 })
     }
 
+    /// Whether there is one.
+    pub(crate) fn is_there(&self) -> bool {
+        self.scheduler.is_some()
+    }
+
     /// Whether it has to stand in, as training did not see the like of `seen`.
     pub(crate) fn is_needed(&self, seen: &[f32]) -> bool {
         let ranges = self.low.iter().zip(&self.high);

@@ -45,5 +45,5 @@ pub(crate) mod tasks;
 
 pub(crate) use blocked::{Action, Blocked, Policy, Question, Rules};
 pub(crate) use draw::Coins;
-pub use task::{Actions, Earned, Input, Ledger, Shape, Task, TaskEntry, build_task, tasks};
 pub(crate) use records::{Fate, Outcome};
+pub use task::{Actions, Earned, Input, Ledger, Shape, Task, TaskEntry, build_task, tasks};

@@ -2,8 +2,8 @@
 //!
 //! The card is the file's metadata: what was trained, on what, and how it is to be used. Required:
 //! `format` (`weftway-policy-1`), `algorithm`, `task` and `network` (named as schedulers are),
-//! `head` (`greedy`, `sample` or `shares`), `guard` (a scheduler, or `off`). The rest tells people
-//! where it comes from. Tensors are float32: `low` and `high`, the range of each input in
+//! `head` (`greedy`, `sample` or `shares`), `guard` (a scheduler, or `off`), `inputs` (the name of
+//! each, with commas). The rest tells people where it comes from. Tensors are float32: `low` and `high`, the range of each input in
 //! training, and the network's. Anything else is refused, with the place and what would be right.
 
 use std::cell::RefCell;
@@ -58,6 +58,14 @@ pub enum PolicyError {
         value: String,
         /// What would be right.
         expected: &'static str,
+    },
+    /// The card names more or fewer inputs than the network has.
+    #[error("its card names {named} inputs; its network has {inputs}")]
+    Inputs {
+        /// How many names there are.
+        named: usize,
+        /// How many inputs.
+        inputs: usize,
     },
     /// The network's name or switches make no sense.
     #[error("its card's network: {0}")]
@@ -129,7 +137,12 @@ impl PolicyFile {
             "shares" => Head::Shares,
             _ => return Err(wrong("head", "greedy, sample or shares")),
         };
+        let names = said("inputs")?;
         let network = Network::read(said("network")?, &tensors)?;
+        let (named, inputs) = (names.split(',').filter(|name| !name.trim().is_empty()).count(), network.inputs());
+        if named != inputs {
+            return Err(PolicyError::Inputs { named, inputs });
+        }
         let low = tensors.take("low", &[network.inputs()])?;
         let high = tensors.take("high", &[network.inputs()])?;
         if let Some(at) = low.iter().zip(&high).position(|(low, high)| low > high) {
@@ -179,6 +192,21 @@ impl<'a> Tensors<'a> {
         self.all.tensor(name).ok().map(|tensor| tensor.shape().to_vec())
     }
 
+    /// The dimensions of `name`, which must be D, none of them 0; none without such a tensor. Their
+    /// product is less than the file has bits, so a few times one of them is still a number.
+    pub(crate) fn dimensions<const D: usize>(&self, name: &str) -> Result<Option<[usize; D]>, PolicyError> {
+        let Some(shape) = self.shape(name) else {
+            return Ok(None);
+        };
+        match <[usize; D]>::try_from(shape.as_slice()) {
+            Ok(dimensions) if !shape.contains(&0) => Ok(Some(dimensions)),
+            _ => {
+                let (found, expected) = (format!("of shape {shape:?}"), format!("{D} dimensions, none of them 0"));
+                Err(PolicyError::Tensor { name: name.to_owned(), found, expected })
+            }
+        }
+    }
+
     /// The numbers of tensor `name`, row-major, which must have this shape.
     pub(crate) fn take(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, PolicyError> {
         let tensor = self.all.tensor(name).map_err(|_| PolicyError::NoTensor(name.to_owned()))?;
@@ -208,14 +236,20 @@ pub(crate) mod tests {
     use super::*;
     use safetensors::tensor::TensorView;
 
-    /// A file of these tensors under this card.
+    /// A file of these tensors under this card; inputs that the card does not name are as many as
+    /// `low` has numbers.
     pub(crate) fn file(card: &[(&str, &str)], tensors: &[(&str, &[usize], &[f32])]) -> Vec<u8> {
-        let bytes: Vec<Vec<u8>> =
-            tensors.iter().map(|(_, _, numbers)| numbers.iter().flat_map(|number| number.to_le_bytes()).collect()).collect();
+        let inputs = tensors.iter().find(|(name, ..)| *name == "low").map_or(0, |(_, shape, _)| shape[0]);
+        let named = (0..inputs).map(|input| format!("x{input}")).collect::<Vec<_>>().join(",");
+        let bytes: Vec<Vec<u8>> = tensors
+            .iter()
+            .map(|(_, _, numbers)| numbers.iter().flat_map(|number| number.to_le_bytes()).collect())
+            .collect();
         let views = tensors.iter().zip(&bytes).map(|((name, shape, _), bytes)| {
             (*name, TensorView::new(Dtype::F32, shape.to_vec(), bytes).expect("shape and bytes agree"))
         });
-        let card = card.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+        let given = [("inputs", named.as_str())].into_iter().chain(card.iter().copied());
+        let card = given.map(|(key, value)| (key.to_string(), value.to_string())).collect();
         safetensors::serialize(views, Some(card)).expect("a file")
     }
 
@@ -261,6 +295,10 @@ pub(crate) mod tests {
         assert_eq!(found, "its card says `head = best`; expected greedy, sample or shares");
         let found = refused(&with("network", "mpl"), &TENSORS);
         assert_eq!(found, "its card's network: unknown network `mpl`; did you mean `mlp`?");
+        let named = |names| refused(&[CARD.as_slice(), &[("inputs", names)]].concat(), &TENSORS);
+        assert_eq!(named("srtt"), "its card names 1 inputs; its network has 2");
+        assert_eq!(named("srtt,cwnd,rate"), "its card names 3 inputs; its network has 2");
+        assert_eq!(named(""), "its card names 0 inputs; its network has 2");
         assert_eq!(refused(&CARD, &TENSORS[..3]), "it has no tensor `b1`");
         let mut wrong = TENSORS;
         wrong[3] = ("b1", &[3], &[0.0; 3]);
@@ -274,12 +312,27 @@ pub(crate) mod tests {
         assert_eq!(refused(&CARD, &more), "its tensor `w9` belongs to no part of the network that its card names");
     }
 
+    /// Reads parts of `whole`, and copies in which a byte of the header is another: parts are refused,
+    /// and what is read all the same runs.
+    pub(crate) fn withstands(whole: &[u8]) {
+        let header = 8 + u64::from_le_bytes(whole[..8].try_into().unwrap()) as usize;
+        for length in (0..header).chain((header..whole.len()).step_by(61)) {
+            assert!(PolicyFile::parse(&whole[..length]).is_err(), "{length} bytes of {}", whole.len());
+        }
+        for (at, bits) in (0..header).flat_map(|at| [(at, 0x01), (at, 0x5a)]) {
+            let mut changed = whole.to_vec();
+            changed[at] ^= bits;
+            // Names on the card may change unnoticed; nothing may panic.
+            if let Ok(PolicyFile { network, low, .. }) = PolicyFile::parse(&changed) {
+                network.forward(&mut network.scratch(), &low, &mut vec![0.0; network.outputs()]);
+            }
+        }
+    }
+
     #[test]
     fn a_part_of_a_file_is_refused_and_a_changed_one_does_no_harm() {
         let whole = file(&CARD, &TENSORS);
-        for length in 0..whole.len() {
-            assert!(PolicyFile::parse(&whole[..length]).is_err(), "{length} bytes of {}", whole.len());
-        }
+        withstands(&whole);
         for at in 0..whole.len() {
             let mut changed = whole.clone();
             changed[at] ^= 0x5a;

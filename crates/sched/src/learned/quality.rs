@@ -167,6 +167,12 @@ impl Qualities {
         rates.iter().zip(&spare).zip(&known).map(of).collect()
     }
 
+    /// The throughput of `paths` together, over the sum of their largest rates.
+    pub(crate) fn share(&self, paths: &[Path]) -> f64 {
+        let throughput = paths.iter().map(|path| self.of(path.id).throughput).sum();
+        norm::ratio(throughput, self.capacity(paths))
+    }
+
     /// PDAA3C's and RLDS's reward of an interval: the sum over `paths` of
     /// `ln((TT + 1 kB/s)/(125 kB/s))`, each within [−5, 5]. Print has `Σ ln TT`, which an idle
     /// path makes −∞.

@@ -34,6 +34,7 @@ policies! {
     "rosello" "five-g"
     "lee-yoo" "streaming"
     "falcon" "meta"
+    "evolved" "phone"
     "stsgat" "four-paths"
     "stsgat" "exclusive"
     "stsgat" "any"

@@ -4,9 +4,9 @@ use weftway_path::spec::Param;
 use weftway_path::{Context, Decision, PathId};
 
 use super::task::Input;
+use crate::Mode;
 use crate::choose;
 use crate::min_rtt;
-use crate::Mode;
 
 /// For how many paths the network is made.
 pub(crate) const SLOTS: Param = Param {
@@ -16,8 +16,12 @@ pub(crate) const SLOTS: Param = Param {
     doc: "for how many paths the network is made; of more, those of best quality count",
 };
 /// How long a choice holds.
-pub(crate) const INTERVAL: Param =
-    Param { name: "interval_ms", default: "100", values: "milliseconds, 1 to 60000", doc: "from one question to the next" };
+pub(crate) const INTERVAL: Param = Param {
+    name: "interval_ms",
+    default: "100",
+    values: "milliseconds, 1 to 60000",
+    doc: "from one question to the next",
+};
 
 /// What is seen of so many slots, slot by slot.
 pub(crate) fn inputs(slots: usize, features: &[&str]) -> Vec<Input> {
@@ -52,9 +56,6 @@ pub(crate) fn send_chosen(cx: &Context<'_>, chosen: Option<PathId>, mode: Mode) 
         _ => choose::send_or_wait(cx, min_rtt::pick(cx)),
     }
 }
-
-
-
 
 #[cfg(test)]
 mod tests {

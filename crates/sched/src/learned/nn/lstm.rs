@@ -9,6 +9,9 @@
 use super::{Mlp, dense};
 use crate::learned::policy_file::{PolicyError, Tensors};
 
+/// Numbers in a layer's state; a network of this project has 64.
+const WIDEST: usize = 512;
+
 /// The network.
 #[derive(Clone, Debug)]
 pub struct Lstm {
@@ -47,13 +50,15 @@ impl Lstm {
         let mut cells: Vec<Cell> = Vec::new();
         for number in 0.. {
             let name = |part: &str| format!("l{number}.{part}");
-            let (Some(wx), Some(wh)) = (tensors.shape(&name("wx")), tensors.shape(&name("wh"))) else { break };
-            let hidden = wh.first().copied().unwrap_or(0);
-            let inputs = cells.last().map_or(wx.first().copied().unwrap_or(0), |cell| cell.hidden);
-            if hidden == 0 || inputs == 0 {
-                let (found, expected) = (format!("of shape {wx:?}"), "(in, 4H), neither of them 0".to_owned());
-                return Err(PolicyError::Tensor { name: name("wx"), found, expected });
+            let (wx, wh) = (tensors.dimensions::<2>(&name("wx"))?, tensors.dimensions::<2>(&name("wh"))?);
+            let (Some([seen, _]), Some([hidden, _])) = (wx, wh) else {
+                break;
+            };
+            if hidden > WIDEST {
+                let (found, expected) = (format!("for a state of {hidden}"), format!("at most {WIDEST}"));
+                return Err(PolicyError::Tensor { name: name("wh"), found, expected });
             }
+            let inputs = cells.last().map_or(seen, |below| below.hidden);
             let wx = tensors.take(&name("wx"), &[inputs, 4 * hidden])?;
             let wh = tensors.take(&name("wh"), &[hidden, 4 * hidden])?;
             cells.push(Cell { inputs, hidden, wx, wh, b: tensors.take(&name("b"), &[4 * hidden])? });
@@ -62,9 +67,9 @@ impl Lstm {
             return Err(PolicyError::NoTensor("l0.wx".to_owned()));
         };
         let head = Mlp::relu(tensors)?;
-        let seen = tensors.shape("low").and_then(|shape| shape.first().copied()).unwrap_or(0);
+        let [seen] = tensors.dimensions("low")?.ok_or_else(|| PolicyError::NoTensor("low".to_owned()))?;
         let steps = seen / first.inputs;
-        if steps == 0 || steps * first.inputs != seen {
+        if !seen.is_multiple_of(first.inputs) {
             let (name, found) = ("low".to_owned(), format!("of {seen} numbers"));
             let expected = format!("some steps of {} inputs", first.inputs);
             return Err(PolicyError::Tensor { name, found, expected });
@@ -130,3 +135,6 @@ impl Cell {
 fn sigmoid(value: f32) -> f32 {
     1.0 / (1.0 + libm::expf(-value))
 }
+
+#[cfg(test)]
+mod tests;

@@ -16,7 +16,8 @@
 
 use weftway_path::spec::{Param, Params};
 
-use super::dense;
+use super::dense_rows;
+use super::exp::{exp, expm1};
 use crate::learned::policy_file::{PolicyError, Tensors};
 
 /// Below zero, LeakyReLU's slope.
@@ -25,12 +26,16 @@ const SLOPE: f32 = 0.2;
 /// A score that no softmax weighs.
 const DEAD: f32 = -1e9;
 
+/// Heads of a layer, and numbers that it gives per node (F), at most.
+const MOST_HEADS: usize = 64;
+const WIDEST: usize = 512;
+
 /// Steps of a window.
 const WINDOW: usize = 3;
 
 pub(super) const PARAMS: &[Param] = &[
     Param { name: "paths", default: "4", values: "paths, 1 to 64", doc: "nodes, N" },
-    Param { name: "steps", default: "12", values: "steps, 3 to 1000", doc: "history, T" },
+    Param { name: "steps", default: "12", values: "steps, 3 to 64", doc: "history, T" },
     Param { name: "features", default: "6", values: "numbers, 1 to 64", doc: "of a path per step, C" },
     Param { name: "packet_features", default: "2", values: "numbers, 0 to 64", doc: "of the packet per step, Cp" },
     Param { name: "heads", default: "4", values: "heads, 1 to 64", doc: "of a layer, K" },
@@ -77,33 +82,48 @@ struct Seen {
     src: Vec<f32>,
 }
 
+/// What attention gives for one step's nodes.
+#[derive(Clone, Debug, Default)]
+struct Given {
+    /// Of one node: α of each neighbour and head, (neighbours, K).
+    weights: Vec<f32>,
+    /// (N, F).
+    h: Vec<f32>,
+}
+
 /// What a pass writes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Room {
     h: Vec<f32>,
     next: Vec<f32>,
+    /// One step's inputs, (N, C + Cp).
     input: Vec<f32>,
     /// The first layer's view of every step.
     all: Vec<Seen>,
     window: [Seen; WINDOW],
-    output: [Vec<f32>; WINDOW],
+    given: [Given; WINDOW],
     zeros: Vec<f32>,
 }
 
 impl Stsgat {
     pub(super) fn read(params: &Params, tensors: &Tensors<'_>) -> Result<Self, PolicyError> {
         let count = |key: &str, least: usize, most: usize| params.within(key, least..=most);
-        let (paths, steps) = (count("paths", 1, 64)?, count("steps", 3, 1000)?);
+        let (paths, steps) = (count("paths", 1, 64)?, count("steps", 3, 64)?);
         let (features, packet_features) = (count("features", 1, 64)?, count("packet_features", 0, 64)?);
-        let (heads, modules, layers) = (count("heads", 1, 64)?, count("modules", 1, 16)?, count("layers", 1, 16)?);
+        let (heads, modules, layers) =
+            (count("heads", 1, MOST_HEADS)?, count("modules", 1, 16)?, count("layers", 1, 16)?);
         if steps <= 2 * modules {
             return Err(params.bad("modules").into());
         }
         let channels = features + packet_features;
-        let hidden = tensors.shape("fc_b").and_then(|shape| shape.first().copied()).unwrap_or(0);
-        if hidden == 0 || hidden % heads != 0 {
+        let [hidden] = tensors.dimensions("fc_b")?.ok_or_else(|| PolicyError::NoTensor("fc_b".to_owned()))?;
+        if hidden > WIDEST || !hidden.is_multiple_of(heads) {
             let (name, found) = ("fc_b".to_owned(), format!("of {hidden} numbers"));
-            return Err(PolicyError::Tensor { name, found, expected: format!("a multiple of {heads} heads") });
+            return Err(PolicyError::Tensor {
+                name,
+                found,
+                expected: format!("a multiple of {heads} heads, at most {WIDEST}"),
+            });
         }
         let size = hidden / heads;
         let layer = |m: usize, l: usize| {
@@ -144,13 +164,15 @@ impl Stsgat {
         let (nodes, size) = (self.paths, self.paths * self.hidden);
         let seen =
             || Seen { u: vec![0.0; size], dst: vec![0.0; nodes * self.heads], src: vec![0.0; nodes * self.heads] };
+        // The paths of the step, and itself before and after.
+        let given = || Given { weights: vec![0.0; (nodes + WINDOW - 1) * self.heads], h: vec![0.0; size] };
         Room {
             h: vec![0.0; self.steps * size],
             next: vec![0.0; self.steps * size],
-            input: vec![0.0; self.features + self.packet_features],
+            input: vec![0.0; nodes * (self.features + self.packet_features)],
             all: (0..self.steps).map(|_| seen()).collect(),
             window: [seen(), seen(), seen()],
-            output: [vec![0.0; size], vec![0.0; size], vec![0.0; size]],
+            given: [given(), given(), given()],
             zeros: vec![0.0; self.hidden],
         }
     }
@@ -181,11 +203,11 @@ impl Stsgat {
                         Some(own) => c[own * self.steps + step],
                     };
                     let known = self.semb.as_ref().map_or(0.0, |semb| semb[node * channels + channel]);
-                    room.input[channel] = value + self.temb[channel * self.steps + step] + known;
+                    room.input[node * channels + channel] = value + self.temb[channel * self.steps + step] + known;
                 }
-                let place = (step * self.paths + node) * self.hidden;
-                dense(&room.input, &self.fc_w, &self.fc_b, &mut room.h[place..][..self.hidden]);
             }
+            let size = self.paths * self.hidden;
+            dense_rows(&room.input, &self.fc_w, &self.fc_b, &mut room.h[step * size..][..size]);
         }
     }
 
@@ -204,13 +226,13 @@ impl Stsgat {
                 for q in 0..WINDOW {
                     // Of the last layer, only the middle step is kept.
                     if at < last || q == 1 {
-                        self.attend(&seen, q, alive, &mut room.output[q]);
+                        self.attend(&seen, q, alive, &mut room.given[q]);
                     }
                 }
-                keep(kept, &room.output[1], at == 0);
+                keep(kept, &room.given[1].h, at == 0);
                 if let Some(following) = layers.get(at + 1) {
-                    for (seen, output) in room.window.iter_mut().zip(&room.output) {
-                        self.see(following, output, &room.zeros, seen);
+                    for (seen, given) in room.window.iter_mut().zip(&room.given) {
+                        self.see(following, &given.h, &room.zeros, seen);
                     }
                 }
             }
@@ -220,42 +242,39 @@ impl Stsgat {
     /// Projects a step's nodes and adds up both halves of their scores.
     fn see(&self, layer: &Layer, h: &[f32], zeros: &[f32], seen: &mut Seen) {
         let size = self.hidden / self.heads;
-        for node in 0..self.paths {
-            let u = &mut seen.u[node * self.hidden..][..self.hidden];
-            dense(&h[node * self.hidden..][..self.hidden], &layer.w, zeros, u);
-            for head in 0..self.heads {
-                let part = head * size..(head + 1) * size;
-                let dot = |a: &[f32]| u[part.clone()].iter().zip(&a[part.clone()]).map(|(u, a)| u * a).sum::<f32>();
-                seen.dst[node * self.heads + head] = dot(&layer.dst);
-                seen.src[node * self.heads + head] = dot(&layer.src);
-            }
+        dense_rows(h, &layer.w, zeros, &mut seen.u);
+        let halves = seen.dst.iter_mut().zip(&mut seen.src);
+        for (at, (u, (dst, src))) in seen.u.chunks_exact(size).zip(halves).enumerate() {
+            let head = at % self.heads * size;
+            *dst = dot(u, &layer.dst[head..][..size]);
+            *src = dot(u, &layer.src[head..][..size]);
         }
     }
 
     /// What each node of step `q` takes from the paths of its step, and from itself beside it.
-    fn attend(&self, seen: &[&Seen; WINDOW], q: usize, alive: &[f32], out: &mut [f32]) {
-        let size = self.hidden / self.heads;
-        for node in 0..self.paths {
-            for head in 0..self.heads {
-                let dst = seen[q].dst[node * self.heads + head];
-                let score = |step: usize, other: usize| leaky(dst + seen[step].src[other * self.heads + head]);
-                let beside = [q.checked_sub(1), (q + 1 < WINDOW).then_some(q + 1)];
-                let here =
-                    (0..self.paths).filter(|&other| other == node || alive[other] != 0.0).map(|other| (q, other));
-                let among = here.chain(beside.into_iter().flatten().map(|step| (step, node)));
-                let most = among.clone().map(|(step, other)| score(step, other)).fold(f32::NEG_INFINITY, f32::max);
-                let part = node * self.hidden + head * size;
-                let out = &mut out[part..][..size];
-                out.fill(0.0);
-                let mut total = 0.0;
-                for (step, other) in among {
-                    let weight = libm::expf(score(step, other) - most);
-                    total += weight;
-                    let u = &seen[step].u[other * self.hidden + head * size..][..size];
-                    out.iter_mut().zip(u).for_each(|(out, u)| *out += weight * u);
-                }
-                out.iter_mut().for_each(|out| *out = elu(*out / total));
+    fn attend(&self, seen: &[&Seen; WINDOW], q: usize, alive: &[f32], given: &mut Given) {
+        let (heads, size) = (self.heads, self.hidden / self.heads);
+        let steps = [q.checked_sub(1), (q + 1 < WINDOW).then_some(q + 1)];
+        for (node, h) in given.h.chunks_exact_mut(self.hidden).enumerate() {
+            let here = (0..self.paths).filter(|&other| other == node || alive[other] != 0.0).map(|other| (q, other));
+            let among = here.chain(steps.into_iter().flatten().map(|step| (step, node)));
+            let dst = &seen[q].dst[node * heads..][..heads];
+            let mut count = 0;
+            for ((step, other), weights) in among.clone().zip(given.weights.chunks_exact_mut(heads)) {
+                let src = &seen[step].src[other * heads..][..heads];
+                weights.iter_mut().zip(dst).zip(src).for_each(|((weight, dst), src)| *weight = leaky(dst + src));
+                count += 1;
             }
+            let weights = &mut given.weights[..count * heads];
+            softmax(weights, heads);
+            h.fill(0.0);
+            for ((step, other), weights) in among.zip(weights.chunks_exact(heads)) {
+                let u = &seen[step].u[other * self.hidden..][..self.hidden];
+                for ((h, u), weight) in h.chunks_exact_mut(size).zip(u.chunks_exact(size)).zip(weights) {
+                    h.iter_mut().zip(u).for_each(|(h, u)| *h += weight * u);
+                }
+            }
+            h.iter_mut().for_each(|h| *h = elu(*h));
         }
     }
 
@@ -264,7 +283,7 @@ impl Stsgat {
         for step in 0..steps {
             let h = &h[(step * self.paths + node) * self.hidden..][..self.hidden];
             let w = &self.out_w[step * self.hidden..][..self.hidden];
-            z += h.iter().zip(w).map(|(h, w)| h * w).sum::<f32>();
+            z += dot(h, w);
         }
         z
     }
@@ -279,6 +298,39 @@ fn keep(kept: &mut [f32], output: &[f32], is_first: bool) {
     }
 }
 
+/// The softmax of each column of `scores`, (neighbours, heads).
+fn softmax(scores: &mut [f32], heads: usize) {
+    let (mut most, mut total) = ([f32::NEG_INFINITY; MOST_HEADS], [0.0; MOST_HEADS]);
+    for scores in scores.chunks_exact(heads) {
+        most.iter_mut().zip(scores).for_each(|(most, score)| *most = if *score > *most { *score } else { *most });
+    }
+    for scores in scores.chunks_exact_mut(heads) {
+        scores.iter_mut().zip(&most).for_each(|(score, most)| *score -= most);
+    }
+    scores.iter_mut().for_each(|score| *score = exp(*score));
+    for scores in scores.chunks_exact(heads) {
+        total.iter_mut().zip(scores).for_each(|(total, score)| *total += score);
+    }
+    for scores in scores.chunks_exact_mut(heads) {
+        scores.iter_mut().zip(&total).for_each(|(score, total)| *score /= total);
+    }
+}
+
+/// So many sums of a dot product run side by side; they are added in their order.
+const LANES: usize = 8;
+
+fn dot(a: &[f32], b: &[f32]) -> f32 {
+    let mut sums = [0.0; LANES];
+    let whole = a.len() - a.len() % LANES;
+    for (a, b) in a[..whole].chunks_exact(LANES).zip(b[..whole].chunks_exact(LANES)) {
+        for lane in 0..LANES {
+            sums[lane] += a[lane] * b[lane];
+        }
+    }
+    let rest: f32 = a[whole..].iter().zip(&b[whole..]).map(|(a, b)| a * b).sum();
+    sums.iter().sum::<f32>() + rest
+}
+
 #[inline]
 fn leaky(score: f32) -> f32 {
     if score < 0.0 { SLOPE * score } else { score }
@@ -286,5 +338,9 @@ fn leaky(score: f32) -> f32 {
 
 #[inline]
 fn elu(value: f32) -> f32 {
-    if value < 0.0 { libm::expm1f(value) } else { value }
+    let below = expm1(if value < 0.0 { value } else { 0.0 });
+    if value < 0.0 { below } else { value }
 }
+
+#[cfg(test)]
+mod tests;

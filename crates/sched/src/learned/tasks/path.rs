@@ -5,7 +5,8 @@
 //! adds each path's quality Q.
 //! Actions: `direct`: the number of a slot. `ternary`: with the paths ranked by Q, 0 (positive)
 //! takes the best, 1 (negative) the one of rank ⌈N/2⌉, of two the second, 2 (zero) the last.
-//! Earned when the interval is over: `Σ ln((TT + 1 kB/s)/(125 kB/s))` over the paths.
+//! Earned when the interval is over (`reward`): `log`, `Σ ln((TT + 1 kB/s)/(125 kB/s))` over the paths;
+//! `rate`, the throughput of all paths over the sum of the largest rates that they have shown.
 //! During the interval the choice carries new data alone (`mode=exclusive`) or first
 //! (`preferred`); data sent before go where min-RTT sends them.
 //! Reference: PDAA3C (A3C for MPTCP), Algorithm 1 and equations 4 to 5; RLDS (Luo et al., 2019),
@@ -34,6 +35,12 @@ pub(crate) static ENTRY: TaskEntry = TaskEntry {
             values: "ternary | direct",
             doc: "best, middle or worst by quality; or a path by its number, with the qualities seen",
         },
+        Param {
+            name: "reward",
+            default: "log",
+            values: "log | rate",
+            doc: "the sum of the paths' log throughputs, as printed, which pays for using all of them; or the connection's throughput",
+        },
         slots::SLOTS,
         slots::INTERVAL,
         epochs::MODE,
@@ -61,6 +68,7 @@ fn build(params: &Params) -> Result<Box<dyn Task>, SpecError> {
         shape: Shape { inputs, actions, interval: Some(length) },
         slots,
         is_direct,
+        pays_rate: params.choice("reward", &[("log", false), ("rate", true)])?,
         is_printed: params.choice("quality", &[("sound", false), ("printed", true)])?,
         mode: epochs::mode(params)?,
         epochs: Epochs::new(length, delay),
@@ -77,6 +85,7 @@ struct PathTask {
     shape: Shape,
     slots: usize,
     is_direct: bool,
+    pays_rate: bool,
     is_printed: bool,
     mode: Mode,
     epochs: Epochs<PathId>,
@@ -102,7 +111,11 @@ impl PathTask {
     fn measure(&mut self, cx: &Context<'_>, passed: Span) {
         self.qualities.turn(cx.now, passed, cx.paths);
         if let Some(decision) = self.open.take() {
-            self.ledger.earn(decision, self.qualities.reward(cx.paths));
+            let reward = match self.pays_rate {
+                true => self.qualities.share(cx.paths),
+                false => self.qualities.reward(cx.paths),
+            };
+            self.ledger.earn(decision, reward);
         }
     }
 

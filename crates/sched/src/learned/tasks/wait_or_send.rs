@@ -121,7 +121,9 @@ impl Seat {
         match self.state {
             State::Paper => of_both(&PAPER),
             State::Credit => [of_both(&PAPER), vec![Input::normalised("credit")]].concat(),
-            State::Controller => [of_both(&CONTROLLER), ["srtt.ratio", "backlog"].map(Input::normalised).to_vec()].concat(),
+            State::Controller => {
+                [of_both(&CONTROLLER), ["srtt.ratio", "backlog"].map(Input::normalised).to_vec()].concat()
+            }
         }
     }
 

@@ -1,0 +1,30 @@
+//! Evolved: a network that sees how the controller behaves decides whether a packet waits.
+//!
+//! Rule: while F is full and S open, the larger of two outputs: 0 waits for F, 1 sends on S. What is
+//! seen has no units: window, data in flight and credit over the path's bandwidth-delay product,
+//! queueing, delivery and pacing rate, loss, slow start of both, and the ratio of their round-trip
+//! times (task `wait-or-send:state=controller`). The weights are frozen.
+//! Reference: ours; an answer to the open question of the MPQUIC comparison, a learned scheduler
+//! for every controller. Found by evolution strategies (Salimans et al., 2017) on completion time.
+//! State: none beyond the task's.
+//! Departs from print: nothing is printed.
+
+use crate::learned::deployed;
+use crate::learned::draw::SEED;
+use crate::learned::guard;
+use crate::learned::tasks::wait_or_send::ENTRY as TASK;
+use crate::registry::{Arity, Entry, Provenance, TransportRules};
+
+pub(crate) static ENTRY: Entry = Entry {
+    name: "evolved",
+    aliases: &["any-cc"],
+    version: 1,
+    summary: "a network that sees how the controller behaves: wait for the full fast path, or use the slow one",
+    reference: "ours, after the open question of the MPQUIC comparison; Salimans et al. 2017",
+    provenance: Provenance::Code,
+    needs: TASK.needs,
+    arity: Arity::Pair,
+    transport: TransportRules::NONE,
+    params: &[deployed::policy("phone", "phone"), guard::GUARD, SEED],
+    build: |params| deployed::build(params, &TASK),
+};
