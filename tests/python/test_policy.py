@@ -102,5 +102,5 @@ def test_bad_files_are_refused_with_their_place(tmp_path: Path) -> None:
     write_policy(bad, card("mlp", 5), {"low": np.zeros(5), "high": np.ones(5), **network.tensors()})
     with pytest.raises(ScenarioError, match=r"tensor `low` is of shape \[5\]; expected \[6\]"):
         Policy(bad)
-    with pytest.raises(ScenarioError, match="policy .*none: .* a file is expected"):
+    with pytest.raises(ScenarioError, match=r"policy .*none: .* a file is expected"):
         Policy(os.devnull + "/none")

@@ -1,17 +1,17 @@
 """One scheduler for every controller, evolved on what counts: the time that a transfer takes.
 
-The MPQUIC comparison leaves open whether a learned scheduler can hold up under every congestion controller; its DQN is
-tied to the one that it was trained under. Two things differ here. What is seen has no units and shows how the
+The MPQUIC comparison leaves open whether a learned scheduler can hold up under every congestion controller; its DQN
+is tied to the one that it was trained under. Two things differ here. What is seen has no units and shows how the
 controller behaves (`wait-or-send:state=controller`: windows and data in flight over the path's own bandwidth-delay
-product, queueing, delivery and pacing rate, slow start, backlog). And what is earned is not a reward per decision, which
-delayed and shared as it is says little about the one decision, but the completion time of whole transfers against
-min-RTT's, the mean over instances and controllers of `ln(t_min-RTT / t)`.
+product, queueing, delivery and pacing rate, slow start, backlog). And what is earned is not a reward per decision,
+which delayed and shared as it is says little about the one decision, but the completion time of whole transfers
+against min-RTT's, the mean over instances and controllers of `ln(t_min-RTT / t)`.
 
 Evolution strategies (Salimans et al. 2017, "Evolution Strategies as a Scalable Alternative to Reinforcement
-Learning"): w ← Adam((1 - λ) w, Σ_k u_k ε_k / (2nσ)) for n mirrored pairs w ± σ ε_k, u_k the difference of their ranks within
-[-0.5, 0.5]. All candidates of a generation run the same instances with the same seeds. The search begins at "always
-send", which is min-RTT. Of the generations' centres the one that does best on a part of the training instances that
-the gradient never sees is kept.
+Learning"): w ← Adam((1 - λ) w, Σ_k u_k ε_k / (2nσ)) for n mirrored pairs w ± σ ε_k, u_k the difference of their ranks
+within [-0.5, 0.5]. All candidates of a generation run the same instances with the same seeds. The search begins at
+"always send", which is min-RTT. Of the generations' centres the one that does best on a part of the training
+instances that the gradient never sees is kept.
 """
 
 import json
@@ -110,7 +110,7 @@ def unpacked(weights: Weights, inputs: int, hidden: int) -> dict[str, npt.NDArra
 def first(inputs: int, hidden: int, rng: np.random.Generator) -> Weights:
     """Weights that always send."""
     count = inputs * hidden + hidden + hidden * 2 + 2
-    weights = FIRST_SPREAD * rng.standard_normal(count) / np.sqrt(inputs)
+    weights: Weights = FIRST_SPREAD * rng.standard_normal(count) / np.sqrt(inputs)
     weights[-hidden * 2 - 2 : -2] *= 0.1
     weights[-2:] = [0.0, BIAS]
     return weights
