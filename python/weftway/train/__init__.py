@@ -29,3 +29,6 @@ ALGORITHMS = {
     "stsgat-study": "weftway.train.study",
 }
 """Where each algorithm is: `Args` and `train` of that file."""
+
+ALIASES = {"a3c": "pdaa3c", "pdastsgat": "stsgat"}
+"""Other names that people type."""

@@ -6,6 +6,7 @@ docstring of the class it comes from.
 
 import argparse
 import ast
+import difflib
 import inspect
 import os
 import textwrap
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn, get_type_hints
 
 from weftway._native import ScenarioError
-from weftway.train import ALGORITHMS
+from weftway.train import ALGORITHMS, ALIASES
 
 USAGE = f"weft train ALGORITHM [--help] [--quick] [--out DIR] [--resume] …\n\nAlgorithms: {', '.join(ALGORITHMS)}."
 
@@ -31,11 +32,12 @@ class _Parser(argparse.ArgumentParser):
 
 
 def module(algorithm: str) -> Any:
-    """The file of an algorithm. JAX is told to keep to one thread, as long as nobody has told it anything."""
+    """The file of an algorithm. JAX keeps to one thread, unless it was told otherwise: equal seeds, equal bytes."""
     if algorithm not in ALGORITHMS:
-        raise ScenarioError(f"no algorithm `{algorithm}`; there is {', '.join(ALGORITHMS)}")
+        near = difflib.get_close_matches(algorithm, ALGORITHMS, n=1)
+        hint = f"did you mean `{near[0]}`?" if near else f"there is {', '.join(ALGORITHMS)}"
+        raise ScenarioError(f"no algorithm `{algorithm}`; {hint}")
     os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
-    os.environ.setdefault("JAX_PLATFORMS", "cpu")
     try:
         return import_module(ALGORITHMS[algorithm])
     except ModuleNotFoundError as error:
@@ -76,6 +78,7 @@ def parser(algorithm: str, args: type) -> argparse.ArgumentParser:
 
 def run(algorithm: str, options: Sequence[str], progress: Callable[[int, int], None]) -> Any:
     """Trains as the options say, into a folder in any case; what `train` of the algorithm returns."""
+    algorithm = ALIASES.get(algorithm, algorithm)
     algorithm_ = module(algorithm)
     given = vars(parser(algorithm, algorithm_.Args).parse_args(list(options)))
     args = algorithm_.Args(**given)
