@@ -20,6 +20,7 @@ from typing import Any, NoReturn, get_type_hints
 
 from weftway._native import ScenarioError
 from weftway.train import ALGORITHMS, ALIASES
+from weftway.train.picture import draw
 
 USAGE = f"weft train ALGORITHM [--help] [--quick] [--out DIR] [--resume] …\n\nAlgorithms: {', '.join(ALGORITHMS)}."
 
@@ -85,9 +86,12 @@ def run(algorithm: str, options: Sequence[str], progress: Callable[[int, int], N
     if args.out is None:
         args = replace(args, out=Path(f"{algorithm}-{args.seed}"))
     try:
-        return algorithm_.train(args, progress)
+        trained = algorithm_.train(args, progress)
     except ValueError as error:
         raise ScenarioError(str(error)) from error
+    if points := getattr(trained, "curve", None):
+        draw(points, args.command(), args.out / f"{algorithm}.svg")
+    return trained
 
 
 def wants_usage(algorithm: str | None) -> bool:
@@ -100,4 +104,4 @@ def lines(trained: Any) -> list[str]:
     if hasattr(trained, "lines"):
         return list(trained.lines())
     told = [trained.policy.card["evaluation"]]
-    return [*told, f"policy in {trained.file}, learning curve beside it"] if trained.file else told
+    return [*told, f"policy in {trained.file}, learning curve (.jsonl, .svg) beside it"] if trained.file else told
