@@ -95,6 +95,10 @@ class Pace:
         """Whether a point of the curve is due."""
         return rollouts % self._between == 0
 
+    def is_tried(self, rollouts: int) -> bool:
+        """Whether the yardstick is due; only where a point is."""
+        return rollouts % (max(1, POINTS // session.TRIALS) * self._between) == 0
+
     def is_kept(self, rollouts: int) -> bool:
         """Whether a checkpoint is due; only where a point is."""
         return rollouts % self._kept == 0 and rollouts < self.rollouts
@@ -123,11 +127,19 @@ def _together(args: Learner, course: Course, progress: Progress) -> tuple[Learne
     act = course.compiled(args, places.vector)
     state, done = resumed(args, first(args, course, places.vector), places)
     curve = Curve(args.file("jsonl"), done * pace.each)
+    yardstick = session.Yardstick(args, course.task)
+
+    def tried() -> dict[str, float]:
+        return yardstick.measure(next(iter(choosers(args, course, state.network, places.vector).values())))
+
+    if done == 0:
+        curve.add(0, **tried())
     for rollout in range(done, pace.rollouts):
         state, rows, loss = turn(act, places, state, (key_of(args, 0, rollout), args.rollout))
         tally.note(places.vector.episodes(), rows.reward, loss)
         if pace.is_point(rollout + 1):
-            curve.add((rollout + 1) * pace.each, **tally.values())
+            more = tried() if pace.is_tried(rollout + 1) else {}
+            curve.add((rollout + 1) * pace.each, **tally.values(), **more)
             progress(min((rollout + 1) * pace.each, args.steps), args.steps)
         if pace.is_kept(rollout + 1):
             keep(args, rollout + 1, state, places)

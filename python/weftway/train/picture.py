@@ -10,10 +10,10 @@ from weftway.store import whole
 from weftway.train.curve import Point
 
 MEASURES = {
+    "trial": "on the same scenarios, reward per decision",
     "reward": "reward per decision",
     "return": "return of an episode",
     "goodput": "goodput, Mbit/s",
-    "trial": "gain on trial instances",
     "loss": "loss",
     "validation_accuracy": "validation accuracy",
 }

@@ -263,6 +263,9 @@ def learn(args: Learner, course: Course, progress: Progress = quiet) -> Trained:
     curve = Curve(args.file("jsonl"), practice.steps * args.envs)
     tally = Tally()
     rounds, between = -(-args.steps // args.envs), max(1, args.steps // args.envs // POINTS)
+    yardstick, tried_every = session.Yardstick(args, course.task), max(1, POINTS // session.TRIALS) * between
+    if practice.steps == 0:
+        curve.add(0, **yardstick.measure(greedy(state.network)))
     kept_every = max(1, args.checkpoint_every // (between * args.envs)) * between
     while practice.steps < rounds:
         much = course.explore.at(practice.steps * args.envs)
@@ -271,7 +274,9 @@ def learn(args: Learner, course: Course, progress: Progress = quiet) -> Trained:
         state, losses = debt.pay(state, practice.memory, complete, rng)
         tally.note(practice.vector.episodes(), rewards, losses)
         if practice.steps % between == 0:
-            curve.add(practice.steps * args.envs, **tally.values(), eps=round(much, 4))
+            is_trial = practice.steps % tried_every == 0
+            tried = yardstick.measure(greedy(state.network)) if is_trial else {}
+            curve.add(practice.steps * args.envs, **tally.values(), **tried, eps=round(much, 4))
             progress(min(practice.steps * args.envs, args.steps), args.steps)
         if practice.steps % kept_every == 0 and practice.steps < rounds:
             keep(args, practice, state, (rng, debt))

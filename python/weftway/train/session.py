@@ -183,6 +183,28 @@ def trial(vector: Vector, choose: Choose) -> dict[str, float]:
     }
 
 
+TRIALS = 6
+"""How often a training is measured on the yardstick, besides before its first step."""
+
+
+class Yardstick:
+    """The same few scenarios of the training and the same seeds, again and again.
+
+    Rewards met while learning depend on which scenarios are under way and on exploration; these do not.
+    """
+
+    PLACES = 16
+
+    def __init__(self, args: Session, task: str) -> None:
+        self._args, self._task = args, task
+        self._variants = distribution.load(args.distribution).pool(args.seed, min(args.pool, self.PLACES))
+
+    def measure(self, choose: Choose) -> dict[str, float]:
+        """What each decision earns there, as `trial`."""
+        vector = Vector(self._task, self._variants, self._args.controllers, self.PLACES, self._args.seed + 1)
+        return {"trial": round(trial(vector, choose)["reward"], 6)}
+
+
 def sentence(figures: Mapping[str, Mapping[str, float]], episodes: int, controllers: str) -> str:
     """The card's `evaluation`."""
     parts = [f"{name} {one['goodput']:.2f} Mbit/s, {one['reward']:.3f} a decision" for name, one in figures.items()]
