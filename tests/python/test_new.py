@@ -14,7 +14,7 @@ from weftway.scenario import HOME
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """A copy of what a scheduler is built from."""
-    for name in ("Cargo.toml", "Cargo.lock", "crates", "vectors"):
+    for name in ("Cargo.toml", "Cargo.lock", "crates", "policies", "vectors"):
         source = HOME / name
         (shutil.copytree if source.is_dir() else shutil.copy)(source, tmp_path / name)
     return tmp_path

@@ -22,7 +22,7 @@ pub fn microseconds(scheduler: &str, policy: &str, count: usize) -> f64 {
         let start = Instant::now();
         for _ in 0..ROUND {
             // Longer than any interval.
-            now = now + weftway_path::Span::from_secs(1);
+            now += weftway_path::Span::from_secs(1);
             let offer = Offer::at(now);
             let cx = Context { now, paths: &paths, packet: Some(&offer.packet), flow: Some(&offer.flow) };
             scheduler.observe(&cx, &Event::Wake);

@@ -2,7 +2,7 @@
 //!
 //! A [`Task`] is a scheduler that lacks its decisions: it says when one is due, what is seen then,
 //! which actions there are, and afterwards what they earned. The training environments stop at its
-//! questions and let an agent answer; [`super::Deployed`] lets an exported network answer. Both
+//! questions and let an agent answer; a deployed policy lets an exported network answer. Both
 //! run this very code, so that what is seen in training is what is seen at work.
 
 use weftway_path::spec::{Param, Params, Spec, SpecError, nearest};
