@@ -220,7 +220,7 @@ def test_a_policy_says_what_it_is(tmp_path: Path) -> None:
         "b3": (2,),
     }
     assert (tensors["low"] < tensors["high"]).all()
-    assert {"step", "return", "loss", "eps", "goodput"} <= trained.curve[0].keys()
+    assert {"step", "return", "loss", "eps", "goodput"} <= trained.curve[1].keys()
     assert trained.curve[-1]["kind"] == "held-out"
     assert set(trained.held_out) == {"dqn", "random", "min-rtt", "wait"}
 
