@@ -188,8 +188,11 @@ impl Scheduler for Deployed {
     fn observe(&mut self, cx: &Context<'_>, event: &Event) {
         self.guard.observe(cx, event);
         self.task.observe(cx, event);
-        // An interval's question is answered when the interval begins, not with its first packet.
-        self.decide(cx);
+        // An interval's question is answered when the interval begins, not with its first packet. A packet's
+        // waits for `select`: what is seen is then complete, as in training.
+        if *event == Event::Wake {
+            self.decide(cx);
+        }
     }
 
     fn wake(&self) -> Option<Instant> {
