@@ -58,6 +58,8 @@ class Path:
     bytes_in_flight: int
     space: int
     queued: int
+    device_queue: int
+    bottleneck: int | None
     queue_room: int | None
     next: int
     delivery_rate_mbps: float

@@ -21,7 +21,7 @@ RULE = Template("""\
 
 use weftway_path::{Context, Decision};
 
-use crate::registry::{Arity, Entry, Needs, Provenance, TransportRules};
+use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
 use crate::Scheduler;
 
 pub(crate) static ENTRY: Entry = Entry {
@@ -31,9 +31,13 @@ pub(crate) static ENTRY: Entry = Entry {
     summary: "the open path with the smallest smoothed round-trip time",
     reference: "who described it, where",
     provenance: Provenance::Reconstructed,
+    goal: "what it is to improve",
+    application: "for what traffic",
+    inputs: &[Input::Rtt],
     needs: Needs::NONE,
     arity: Arity::Any,
     transport: TransportRules::NONE,
+    presets: &[],
     params: &[],
     build: |_| Ok(Box::new($type)),
 };

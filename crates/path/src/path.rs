@@ -222,6 +222,10 @@ pub struct Path {
     pub bytes_in_flight: Bytes,
     /// Assigned to this path and not sent yet.
     pub queued: Bytes,
+    /// What this host's device on the path holds of the connection's packets, where the host can see it.
+    pub device_queue: Bytes,
+    /// The bottleneck it shares with the paths of the same number, where that is known.
+    pub bottleneck: Option<u8>,
     /// How many more bytes the path's queue takes from a scheduler that queues.
     pub queue_room: Bytes,
     /// The first offset after everything this path has carried.
@@ -265,6 +269,8 @@ impl Path {
             ssthresh: Bytes::MAX,
             bytes_in_flight: Bytes::ZERO,
             queued: Bytes::ZERO,
+            device_queue: Bytes::ZERO,
+            bottleneck: None,
             queue_room: Bytes::MAX,
             next: Offset::ZERO,
             delivery_rate: BitRate::ZERO,

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use weftway_path::spec::{Param, Params, Spec};
-use weftway_sched::{Arity, Provenance};
+use weftway_sched::{Arity, Input, Preset, Provenance};
 
 use crate::errors::Error;
 
@@ -62,10 +62,14 @@ fn scheduler_entry<'py>(py: Python<'py>, entry: &weftway_sched::Entry) -> PyResu
     dict.set_item("summary", entry.summary)?;
     dict.set_item("reference", entry.reference)?;
     dict.set_item("provenance", provenance(entry.provenance))?;
+    dict.set_item("goal", entry.goal)?;
+    dict.set_item("application", entry.application)?;
+    dict.set_item("inputs", entry.inputs.iter().copied().map(input).collect::<Vec<_>>())?;
     dict.set_item("needs", needs(&entry.needs))?;
     dict.set_item("arity", arity(entry.arity))?;
     dict.set_item("opportunistic", entry.transport.opportunistic)?;
     dict.set_item("penalise", entry.transport.penalise)?;
+    dict.set_item("presets", presets(py, entry.presets)?)?;
     dict.set_item("params", params(py, entry.params)?)?;
     dict.set_item("policies", crate::policy::cards(py, entry.name)?)?;
     Ok(dict)
@@ -94,6 +98,34 @@ fn params<'py>(py: Python<'py>, declared: &[Param]) -> PyResult<Vec<Bound<'py, P
         Ok(dict)
     };
     declared.iter().map(one).collect()
+}
+
+fn presets<'py>(py: Python<'py>, declared: &[Preset]) -> PyResult<Vec<Bound<'py, PyDict>>> {
+    let one = |preset: &Preset| {
+        let dict = PyDict::new(py);
+        dict.set_item("name", preset.name)?;
+        dict.set_item("switches", preset.switches)?;
+        dict.set_item("doc", preset.doc)?;
+        Ok(dict)
+    };
+    declared.iter().map(one).collect()
+}
+
+/// The names under which the overview tables have them.
+fn input(input: Input) -> &'static str {
+    match input {
+        Input::Rtt => "rtt",
+        Input::MinRtt => "min_rtt",
+        Input::Cwnd => "cwnd",
+        Input::InFlight => "in_flight",
+        Input::Mss => "mss",
+        Input::Loss => "loss",
+        Input::Rate => "rate",
+        Input::Queue => "queue",
+        Input::Window => "window",
+        Input::Size => "size",
+        Input::Bottleneck => "bottleneck",
+    }
 }
 
 fn provenance(provenance: Provenance) -> &'static str {

@@ -178,6 +178,14 @@ impl PathView {
         self.path.queued.get()
     }
     #[getter]
+    fn device_queue(&self) -> u64 {
+        self.path.device_queue.get()
+    }
+    #[getter]
+    fn bottleneck(&self) -> Option<u8> {
+        self.path.bottleneck
+    }
+    #[getter]
     fn queue_room(&self) -> Option<u64> {
         finite(self.path.queue_room)
     }

@@ -12,7 +12,7 @@ use weftway_path::{Context, Decision, Event, Instant, Path, Span};
 use crate::Scheduler;
 use crate::choose;
 use crate::per_path::PerPath;
-use crate::registry::{Arity, Entry, Needs, Provenance, TransportRules};
+use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "average-rtt",
@@ -21,9 +21,13 @@ pub(crate) static ENTRY: Entry = Entry {
     summary: "the open path with the smallest mean round-trip time",
     reference: "Lübben & Morgenroth, LCN 2019, as used by later comparisons",
     provenance: Provenance::Reconstructed,
+    goal: "throughput",
+    application: "bulk transfer",
+    inputs: &[Input::Rtt],
     needs: Needs { events: true, ..Needs::NONE },
     arity: Arity::Any,
     transport: TransportRules::NONE,
+    presets: &[],
     params: &[
         Param {
             name: "span",

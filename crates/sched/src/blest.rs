@@ -25,7 +25,7 @@ use crate::choose;
 use crate::ecf::fastest;
 use crate::min_rtt;
 use crate::per_path::PerPath;
-use crate::registry::{Arity, Entry, Needs, Provenance, TransportRules};
+use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "blest",
@@ -34,9 +34,13 @@ pub(crate) static ENTRY: Entry = Entry {
     summary: "min-RTT, unless the slow path's packet would block the fast path's window",
     reference: "Ferlin, Alay, Mehani, Boreli: BLEST, IFIP Networking 2016; multipath-tcp/mptcp net/mptcp/mptcp_blest.c",
     provenance: Provenance::Code,
+    goal: "head-of-line blocking",
+    application: "bulk transfer",
+    inputs: &[Input::Rtt, Input::Cwnd, Input::InFlight, Input::Mss, Input::Queue, Input::Window, Input::Size],
     needs: Needs { flow: true, events: true, ..Needs::NONE },
     arity: Arity::Pair,
     transport: TransportRules::RP,
+    presets: &[],
     params: &[
         Param {
             name: "form",

@@ -11,7 +11,7 @@ use crate::learned::deployed;
 use crate::learned::draw::SEED;
 use crate::learned::guard;
 use crate::learned::tasks::wait_or_send::ENTRY as TASK;
-use crate::registry::{Arity, Entry, Provenance, TransportRules};
+use crate::registry::{Arity, Entry, Input, Provenance, TransportRules};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "dqn",
@@ -20,9 +20,13 @@ pub(crate) static ENTRY: Entry = Entry {
     summary: "a network of 98 weights: wait for the full fast path, or use the slow one",
     reference: "MPQUIC schedulers under BBR and CUBIC: min-RTT, ECF, BLEST, Q-learning, DQN, UCB; section 4.2",
     provenance: Provenance::Reconstructed,
+    goal: "throughput",
+    application: "bulk transfer",
+    inputs: &[Input::Rtt, Input::Cwnd, Input::InFlight, Input::Queue, Input::Window, Input::Rate],
     needs: TASK.needs,
     arity: Arity::Pair,
     transport: TransportRules::NONE,
+    presets: &[],
     params: &[deployed::policy("bbr1", "bbr1 | all"), guard::GUARD, SEED],
     build: |params| deployed::build(params, &TASK),
 };

@@ -17,7 +17,7 @@ use weftway_path::{Bytes, Context, Decision, Hold, Path, Recovery, Span};
 use crate::Scheduler;
 use crate::choose::{self, Tier};
 use crate::min_rtt;
-use crate::registry::{Arity, Entry, Needs, Provenance, TransportRules};
+use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "ecf",
@@ -26,9 +26,13 @@ pub(crate) static ENTRY: Entry = Entry {
     summary: "min-RTT, unless waiting for the fastest path completes the transfer sooner",
     reference: "Lim, Nahum, Towsley, Gibbens: ECF, CoNEXT 2017; multipath-tcp/mptcp net/mptcp/mptcp_ecf.c",
     provenance: Provenance::Code,
+    goal: "use of the fast path",
+    application: "streaming video",
+    inputs: &[Input::Rtt, Input::Cwnd, Input::Mss, Input::Queue],
     needs: Needs { flow: true, ..Needs::NONE },
     arity: Arity::Pair,
     transport: TransportRules::RP,
+    presets: &[],
     params: &[
         Param {
             name: "form",

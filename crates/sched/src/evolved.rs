@@ -13,7 +13,7 @@ use crate::learned::deployed;
 use crate::learned::draw::SEED;
 use crate::learned::guard;
 use crate::learned::tasks::wait_or_send::ENTRY as TASK;
-use crate::registry::{Arity, Entry, Provenance, TransportRules};
+use crate::registry::{Arity, Entry, Input, Provenance, TransportRules};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "evolved",
@@ -22,9 +22,13 @@ pub(crate) static ENTRY: Entry = Entry {
     summary: "a network that sees how the controller behaves: wait for the full fast path, or use the slow one",
     reference: "ours, after the open question of the MPQUIC comparison; Salimans et al. 2017",
     provenance: Provenance::Code,
+    goal: "completion time under any controller",
+    application: "messages and bulk transfer",
+    inputs: &[Input::Rtt, Input::Cwnd, Input::InFlight, Input::Queue, Input::Window, Input::Rate],
     needs: TASK.needs,
     arity: Arity::Pair,
     transport: TransportRules::NONE,
+    presets: &[],
     params: &[deployed::policy("phone", "phone"), guard::GUARD, SEED],
     build: |params| deployed::build(params, &TASK),
 };

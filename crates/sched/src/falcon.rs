@@ -29,7 +29,7 @@ use crate::learned::nn::{Bank, Condition, GROUPS, Network};
 use crate::learned::policy_file::PolicyFile;
 use crate::learned::tasks::wait_or_send;
 use crate::learned::{Actions, Coins, Task, roles};
-use crate::registry::{Arity, Entry, Needs, Provenance, TransportRules};
+use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "falcon",
@@ -38,9 +38,13 @@ pub(crate) static ENTRY: Entry = Entry {
     summary: "a network per kind of condition, picked when the network changes and adapted while sending",
     reference: "Wu et al.: FALCON, multipath scheduling using offline and online learning, 2022",
     provenance: Provenance::Secondary,
+    goal: "throughput as paths change",
+    application: "bulk transfer",
+    inputs: &[Input::Rtt, Input::Cwnd, Input::InFlight, Input::Rate, Input::Loss, Input::Queue, Input::Window],
     needs: Needs { flow: true, events: true, ..Needs::NONE },
     arity: Arity::Pair,
     transport: TransportRules::NONE,
+    presets: &[],
     params: &[
         policy("meta", "meta"),
         GUARD,

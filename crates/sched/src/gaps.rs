@@ -10,7 +10,7 @@ use crate::learned::deployed;
 use crate::learned::draw::SEED;
 use crate::learned::guard;
 use crate::learned::tasks::gap::ENTRY as TASK;
-use crate::registry::{Arity, Entry, Provenance, TransportRules};
+use crate::registry::{Arity, Entry, Input, Provenance, TransportRules};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "gaps",
@@ -19,9 +19,13 @@ pub(crate) static ENTRY: Entry = Entry {
     summary: "slower paths send ahead of the fast one, by gaps that a network moves",
     reference: "Liao et al., GAPS, IFIP Networking 2020",
     provenance: Provenance::Reconstructed,
+    goal: "reordering",
+    application: "bulk transfer",
+    inputs: &[Input::Rtt, Input::Cwnd, Input::InFlight, Input::Rate, Input::Loss, Input::Queue],
     needs: TASK.needs,
     arity: Arity::Any,
     transport: TransportRules::NONE,
+    presets: &[],
     params: &[deployed::policy("four-paths", "four-paths"), guard::GUARD, SEED],
     build: |params| deployed::build(params, &TASK),
 };

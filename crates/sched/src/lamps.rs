@@ -20,7 +20,7 @@ use crate::Scheduler;
 use crate::choose;
 use crate::copies::Copies;
 use crate::per_path::PerPath;
-use crate::registry::{Arity, Entry, Needs, Provenance, TransportRules};
+use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "lamps",
@@ -29,9 +29,13 @@ pub(crate) static ENTRY: Entry = Entry {
     summary: "the path of shortest delivery time including losses; very lossy paths only repeat",
     reference: "Dong et al.: LAMPS, LCN 2017; vkirany/mptcp-kau mptcp_lamp.c",
     provenance: Provenance::Code,
+    goal: "completion time under loss",
+    application: "streaming over lossy links",
+    inputs: &[Input::Rtt, Input::Mss, Input::Loss],
     needs: Needs { flow: true, copies: true, events: true, ..Needs::NONE },
     arity: Arity::Any,
     transport: TransportRules::RP,
+    presets: &[],
     params: &[
         Param {
             name: "thresh",

@@ -10,7 +10,7 @@ use crate::learned::deployed;
 use crate::learned::draw::SEED;
 use crate::learned::guard;
 use crate::learned::tasks::split::ENTRY as TASK;
-use crate::registry::{Arity, Entry, Provenance, TransportRules};
+use crate::registry::{Arity, Entry, Input, Provenance, TransportRules};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "lee-yoo",
@@ -19,9 +19,13 @@ pub(crate) static ENTRY: Entry = Entry {
     summary: "a network splits packets between two paths anew every 50 ms and chunk",
     reference: "Lee and Yoo, Reinforcement Learning Based Multipath QUIC Scheduler for Multimedia Streaming, 2022",
     provenance: Provenance::Secondary,
+    goal: "throughput",
+    application: "streaming",
+    inputs: &[Input::Rtt, Input::Cwnd, Input::InFlight, Input::Rate, Input::Loss, Input::Queue],
     needs: TASK.needs,
     arity: Arity::Pair,
     transport: TransportRules::NONE,
+    presets: &[],
     params: &[deployed::policy("streaming", "streaming"), guard::GUARD, SEED],
     build: |params| deployed::build(params, &TASK),
 };

@@ -71,7 +71,7 @@ pub mod testing;
 pub mod vector;
 
 pub use interval::{Interval, Mode};
-pub use registry::{Arity, Entry, Needs, Provenance, TransportRules, all, build, find, parse};
+pub use registry::{Arity, Entry, Input, Needs, Preset, Provenance, TransportRules, all, build, find, parse};
 use weftway_path::{Context, Decision, Event, Instant};
 
 /// A packet scheduler.

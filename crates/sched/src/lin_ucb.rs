@@ -22,7 +22,7 @@ use crate::learned::draw::SEED;
 use crate::learned::reward::{self, Delivery};
 use crate::learned::ridge::Arm;
 use crate::learned::{Action, Blocked, Coins, Outcome, Policy, Question, Rules, blocked};
-use crate::registry::{Arity, Entry, Needs, Provenance, TransportRules};
+use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "lin-ucb",
@@ -31,9 +31,13 @@ pub(crate) static ENTRY: Entry = Entry {
     summary: "two linear estimates and a coin: wait for the full fast path, or use the slow one",
     reference: "MPQUIC schedulers under BBR and CUBIC: min-RTT, ECF, BLEST, Q-learning, DQN, UCB; section 4.3",
     provenance: Provenance::Reconstructed,
+    goal: "throughput",
+    application: "bulk transfer",
+    inputs: &[Input::Rtt, Input::Cwnd, Input::InFlight, Input::Queue, Input::Window, Input::Rate],
     needs: Needs { flow: true, events: true, ..Needs::NONE },
     arity: Arity::Pair,
     transport: TransportRules::NONE,
+    presets: &[],
     params: &[
         Param {
             name: "sgd",

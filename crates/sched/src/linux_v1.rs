@@ -16,7 +16,7 @@ use weftway_path::{BitRate, Bytes, Context, Decision, Event, Health, Hold, Path,
 use crate::Scheduler;
 use crate::choose;
 use crate::per_path::PerPath;
-use crate::registry::{Arity, Entry, Needs, Provenance, TransportRules};
+use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "linux-v1",
@@ -25,9 +25,13 @@ pub(crate) static ENTRY: Entry = Entry {
     summary: "the path that would drain its send queue first, in bursts",
     reference: "Linux net/mptcp/protocol.c, mptcp_subflow_get_send",
     provenance: Provenance::Code,
+    goal: "use of every path's memory",
+    application: "general",
+    inputs: &[Input::Rate, Input::Queue, Input::Window],
     needs: Needs { flow: true, queueing: true, events: true, ..Needs::NONE },
     arity: Arity::Any,
     transport: TransportRules::NONE,
+    presets: &[],
     params: &[],
     build: |_| Ok(Box::new(LinuxV1::default())),
 };

@@ -17,7 +17,7 @@ use weftway_path::{BitRate, Bytes, Context, Decision, Event, Instant, Path};
 use crate::Scheduler;
 use crate::choose;
 use crate::per_path::PerPath;
-use crate::registry::{Arity, Entry, Needs, Provenance, TransportRules};
+use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "llhd",
@@ -26,9 +26,13 @@ pub(crate) static ENTRY: Entry = Entry {
     summary: "the best of goodput and round-trip time together",
     reference: "LLHD: low latency, high data rate scheduler for MPTCP; github.com/imtiaztee/LLHD",
     provenance: Provenance::Paper,
+    goal: "throughput and latency",
+    application: "bulk transfer",
+    inputs: &[Input::Rtt, Input::Loss, Input::Rate],
     needs: Needs { events: true, ..Needs::NONE },
     arity: Arity::Any,
     transport: TransportRules::RP,
+    presets: &[],
     params: &[
         Param {
             name: "form",

@@ -8,7 +8,7 @@
 
 use crate::learned::Question;
 use crate::peekaboo::{PARAMS, build, rates};
-use crate::registry::{Arity, Entry, Needs, Provenance, TransportRules};
+use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "m-peekaboo",
@@ -17,9 +17,13 @@ pub(crate) static ENTRY: Entry = Entry {
     summary: "Peekaboo that does not look at the send window, for paths with large windows",
     reference: "Wu et al.: multipath scheduling in 5G networks (M-Peekaboo), 2021",
     provenance: Provenance::Secondary,
+    goal: "throughput",
+    application: "bulk transfer over 5G",
+    inputs: &[Input::Rtt, Input::Cwnd, Input::InFlight, Input::Window, Input::Rate],
     needs: Needs { flow: true, events: true, ..Needs::NONE },
     arity: Arity::Pair,
     transport: TransportRules::NONE,
+    presets: &[],
     params: PARAMS,
     build: |params| build(params, features),
 };

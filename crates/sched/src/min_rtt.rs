@@ -12,7 +12,7 @@ use weftway_path::{Context, Decision, Path};
 
 use crate::Scheduler;
 use crate::choose;
-use crate::registry::{Arity, Entry, Needs, Provenance, TransportRules};
+use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "min-rtt",
@@ -21,9 +21,13 @@ pub(crate) static ENTRY: Entry = Entry {
     summary: "the open path with the smallest smoothed round-trip time",
     reference: "multipath-tcp/mptcp net/mptcp/mptcp_sched.c; Paasch et al., CSWS 2014",
     provenance: Provenance::Code,
+    goal: "throughput",
+    application: "bulk transfer",
+    inputs: &[Input::Rtt],
     needs: Needs::NONE,
     arity: Arity::Any,
     transport: TransportRules::RP,
+    presets: &[],
     params: &[],
     build: |_| Ok(Box::new(MinRtt)),
 };

@@ -17,7 +17,7 @@ use weftway_path::{BitRate, Bytes, Context, Decision, Event, Instant, Path, Send
 
 use crate::Scheduler;
 use crate::choose;
-use crate::registry::{Arity, Entry, Needs, Provenance, TransportRules};
+use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "musher",
@@ -26,9 +26,13 @@ pub(crate) static ENTRY: Entry = Entry {
     summary: "a ratio of two paths, searched again when the throughput shifts",
     reference: "Aggarwal, Swetank, Koutsonikolas, et al.: MuSher, MobiCom 2019, kernel module",
     provenance: Provenance::Code,
+    goal: "throughput",
+    application: "bulk transfer over very fast links",
+    inputs: &[Input::Rate, Input::Queue],
     needs: Needs { flow: true, wake: true, events: true, ..Needs::NONE },
     arity: Arity::Pair,
     transport: TransportRules::NONE,
+    presets: &[],
     params: &[
         Param { name: "ratio", default: "50", values: "percent, 5 to 95", doc: "the first path's share at the start" },
         Param {

@@ -16,7 +16,7 @@ use weftway_path::{Bytes, Context, Decision, Hold, Path};
 
 use crate::Scheduler;
 use crate::choose;
-use crate::registry::{Arity, Entry, Needs, Provenance, TransportRules};
+use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "otias",
@@ -25,9 +25,13 @@ pub(crate) static ENTRY: Entry = Entry {
     summary: "the path of earliest arrival, counting what already queues there",
     reference: "Yang, Wang, Amer: OTIAS, WAINA 2014; vkirany/mptcp-kau mptcp_otias.c",
     provenance: Provenance::Code,
+    goal: "completion time and jitter",
+    application: "real-time",
+    inputs: &[Input::Rtt, Input::Cwnd, Input::InFlight, Input::Mss, Input::Queue],
     needs: Needs { queueing: true, ..Needs::NONE },
     arity: Arity::Any,
     transport: TransportRules::NONE,
+    presets: &[],
     params: &[
         Param {
             name: "form",

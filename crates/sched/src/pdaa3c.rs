@@ -10,7 +10,7 @@ use crate::learned::deployed;
 use crate::learned::draw::SEED;
 use crate::learned::guard;
 use crate::learned::tasks::path::ENTRY as TASK;
-use crate::registry::{Arity, Entry, Provenance, TransportRules};
+use crate::registry::{Arity, Entry, Input, Provenance, TransportRules};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "pdaa3c",
@@ -19,9 +19,13 @@ pub(crate) static ENTRY: Entry = Entry {
     summary: "an actor-critic policy names the path of each 100 ms",
     reference: "PDAA3C: multipath data scheduling by asynchronous advantage actor-critic; Algorithm 1, equations 4 to 6",
     provenance: Provenance::Reconstructed,
+    goal: "throughput and fairness",
+    application: "bulk transfer",
+    inputs: &[Input::Rtt, Input::Cwnd, Input::Rate, Input::Loss],
     needs: TASK.needs,
     arity: Arity::Any,
     transport: TransportRules::NONE,
+    presets: &[],
     params: &[deployed::policy("preferred", "preferred | exclusive"), guard::GUARD, deployed::MODE, SEED],
     build: |params| deployed::build(params, &TASK),
 };

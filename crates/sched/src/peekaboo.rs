@@ -25,7 +25,7 @@ use crate::learned::context::Rates;
 use crate::learned::draw::SEED;
 use crate::learned::ridge::Arm;
 use crate::learned::{Action, Blocked, Coins, Outcome, Policy, Question, Rules, blocked};
-use crate::registry::{Arity, Entry, Needs, Provenance, TransportRules};
+use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
 
 mod returns;
 
@@ -38,9 +38,13 @@ pub(crate) static ENTRY: Entry = Entry {
     summary: "a bandit that records, learns, deploys and monitors: wait for the full fast path, or use the slow one",
     reference: "Wu, Alay, Brunstrom, Ferlin, Caso: Peekaboo, IEEE JSAC 2020, and its released code",
     provenance: Provenance::Secondary,
+    goal: "throughput",
+    application: "bulk transfer",
+    inputs: &[Input::Rtt, Input::Cwnd, Input::InFlight, Input::Window, Input::Rate],
     needs: Needs { flow: true, events: true, ..Needs::NONE },
     arity: Arity::Pair,
     transport: TransportRules::NONE,
+    presets: &[],
     params: PARAMS,
     build: |params| build(params, features),
 };

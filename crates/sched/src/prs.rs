@@ -17,7 +17,7 @@ use crate::Scheduler;
 use crate::choose;
 use crate::min_rtt;
 use crate::per_path::PerPath;
-use crate::registry::{Arity, Entry, Needs, Provenance, TransportRules};
+use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "prs",
@@ -26,9 +26,13 @@ pub(crate) static ENTRY: Entry = Entry {
     summary: "the path with more window per round trip and retransmission; bad fast paths are waited out",
     reference: "PRS-MPTCP, figure 13",
     provenance: Provenance::Paper,
+    goal: "reordering and throughput",
+    application: "bulk transfer",
+    inputs: &[Input::Rtt, Input::Cwnd, Input::InFlight, Input::Loss],
     needs: Needs { events: true, ..Needs::NONE },
     arity: Arity::Pair,
     transport: TransportRules::RP,
+    presets: &[],
     params: &[
         Param {
             name: "mode",

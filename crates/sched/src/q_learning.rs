@@ -22,7 +22,7 @@ use crate::learned::draw::SEED;
 use crate::learned::meters::Meter;
 use crate::learned::reward::{self, Delivery};
 use crate::learned::{Action, Blocked, Coins, Outcome, Policy, Question, Rules, blocked};
-use crate::registry::{Arity, Entry, Needs, Provenance, TransportRules};
+use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "q-learning",
@@ -31,9 +31,13 @@ pub(crate) static ENTRY: Entry = Entry {
     summary: "a table learned while sending: wait for the full fast path, or use the slow one",
     reference: "MPQUIC schedulers under BBR and CUBIC: min-RTT, ECF, BLEST, Q-learning, DQN, UCB; section 4.1",
     provenance: Provenance::Reconstructed,
+    goal: "throughput",
+    application: "bulk transfer",
+    inputs: &[Input::Rtt, Input::Cwnd, Input::InFlight, Input::Rate],
     needs: Needs { flow: true, events: true, ..Needs::NONE },
     arity: Arity::Pair,
     transport: TransportRules::NONE,
+    presets: &[],
     params: &[
         Param { name: "lr", default: "0.1", values: "number, 0 to 1", doc: "learning rate" },
         Param { name: "gamma", default: "0.9", values: "number, 0 to 0.999", doc: "discount of what follows" },

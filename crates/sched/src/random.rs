@@ -21,9 +21,13 @@ pub(crate) static ENTRY: Entry = Entry {
     summary: "any path with room, with equal probability: a baseline for what learns",
     reference: "none: the uniform policy",
     provenance: Provenance::Reconstructed,
+    goal: "yardstick of the learned",
+    application: "testing",
+    inputs: &[],
     needs: Needs { events: true, ..Needs::NONE },
     arity: Arity::Any,
     transport: TransportRules::NONE,
+    presets: &[],
     params: &[SEED],
     build,
 };

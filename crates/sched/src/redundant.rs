@@ -24,9 +24,13 @@ pub(crate) static ENTRY: Entry = Entry {
     summary: "every path carries all data that are not acknowledged yet",
     reference: "multipath-tcp/mptcp net/mptcp/mptcp_redundant.c; Frömmgen et al., ReMP TCP, ICC 2016",
     provenance: Provenance::Code,
+    goal: "latency and reliability",
+    application: "short messages",
+    inputs: &[],
     needs: Needs { flow: true, copies: true, events: true, ..Needs::NONE },
     arity: Arity::Any,
     transport: TransportRules::NONE,
+    presets: &[],
     params: &[],
     build: |_| Ok(Box::new(Redundant::default())),
 };

@@ -68,6 +68,44 @@ impl TransportRules {
     pub const RP: Self = Self { opportunistic: true, penalise: true };
 }
 
+/// What a rule decides by; what only decides whether a path is open does not count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Input {
+    /// Round-trip times, whether smoothed, newest or mean, and their spread.
+    Rtt,
+    /// The smallest round-trip time.
+    MinRtt,
+    /// Congestion window, slow-start threshold.
+    Cwnd,
+    /// Bytes in flight on a path.
+    InFlight,
+    /// The size of a path's packets.
+    Mss,
+    /// Losses and retransmissions.
+    Loss,
+    /// Delivery or pacing rate, or what was delivered in a time.
+    Rate,
+    /// Data not sent yet: of the connection, in a path's queue, in the device's.
+    Queue,
+    /// The peer's receive window.
+    Window,
+    /// The sizes of packets, messages or flows.
+    Size,
+    /// Which paths share a bottleneck.
+    Bottleneck,
+}
+
+/// Switches under a name of their own: a variant that is described somewhere, or a stack's.
+#[derive(Clone, Copy, Debug)]
+pub struct Preset {
+    /// What people type for it.
+    pub name: &'static str,
+    /// The switches it sets: `form=paper:delta=rttvar`.
+    pub switches: &'static str,
+    /// What it is.
+    pub doc: &'static str,
+}
+
 /// One scheduler of the registry.
 #[derive(Debug)]
 pub struct Entry {
@@ -83,12 +121,20 @@ pub struct Entry {
     pub reference: &'static str,
     /// Where our rule comes from.
     pub provenance: Provenance,
+    /// What it is to improve, in a few words.
+    pub goal: &'static str,
+    /// For what traffic.
+    pub application: &'static str,
+    /// What it decides by.
+    pub inputs: &'static [Input],
     /// What it needs.
     pub needs: Needs,
     /// For how many paths it is defined.
     pub arity: Arity,
     /// The transport rules that go with it.
     pub transport: TransportRules,
+    /// Its variants that have a name.
+    pub presets: &'static [Preset],
     /// Its switches.
     pub params: &'static [Param],
     /// Makes one.
@@ -117,11 +163,24 @@ pub fn find(name: &str) -> Option<&'static Entry> {
     all().iter().copied().find(|entry| entry.name == name || entry.aliases.contains(&name))
 }
 
-/// The entry and the switches that `spec` names.
+/// The entry that has a preset called `name`, and that preset.
+fn preset(name: &str) -> Option<(&'static Entry, &'static Preset)> {
+    all().iter().find_map(|entry| Some((*entry, entry.presets.iter().find(|preset| preset.name == name)?)))
+}
+
+/// The entry and the switches that `spec` names. What is given goes before what a preset sets.
 pub fn parse(spec: &str) -> Result<(&'static Entry, Spec), SpecError> {
-    let spec: Spec = spec.parse()?;
+    let mut spec: Spec = spec.parse()?;
+    if let Some((entry, preset)) = preset(&spec.name) {
+        let mut sets: Spec = format!("{}:{}", entry.name, preset.switches).parse()?;
+        sets.given.retain(|(key, _)| spec.given.iter().all(|(given, _)| given != key));
+        spec = Spec { name: sets.name, given: [sets.given, spec.given].concat() };
+    }
     let Some(entry) = find(&spec.name) else {
-        let names = all().iter().flat_map(|entry| entry.aliases.iter().chain([&entry.name]));
+        let names = all().iter().flat_map(|entry| {
+            let presets = entry.presets.iter().map(|preset| &preset.name);
+            entry.aliases.iter().chain(presets).chain([&entry.name])
+        });
         let nearest = nearest(&spec.name, names.copied());
         return Err(SpecError::Unknown { kind: "scheduler", name: spec.name, nearest });
     };

@@ -11,7 +11,7 @@ use crate::learned::deployed;
 use crate::learned::draw::SEED;
 use crate::learned::guard;
 use crate::learned::tasks::shares::ENTRY as TASK;
-use crate::registry::{Arity, Entry, Provenance, TransportRules};
+use crate::registry::{Arity, Entry, Input, Provenance, TransportRules};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "reles",
@@ -20,9 +20,13 @@ pub(crate) static ENTRY: Entry = Entry {
     summary: "an LSTM sets each path's share, interval by interval",
     reference: "Zhang et al., ReLeS, INFOCOM 2019",
     provenance: Provenance::Reconstructed,
+    goal: "throughput and latency",
+    application: "general",
+    inputs: &[Input::Rtt, Input::Cwnd, Input::InFlight, Input::Rate, Input::Loss],
     needs: TASK.needs,
     arity: Arity::Any,
     transport: TransportRules::NONE,
+    presets: &[],
     params: &[deployed::policy("four-paths", "four-paths"), guard::GUARD, SEED],
     build: |params| deployed::build(params, &TASK),
 };

@@ -10,7 +10,7 @@ use crate::learned::deployed;
 use crate::learned::draw::SEED;
 use crate::learned::guard;
 use crate::learned::tasks::path::ENTRY as TASK;
-use crate::registry::{Arity, Entry, Provenance, TransportRules};
+use crate::registry::{Arity, Entry, Input, Provenance, TransportRules};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "rlds",
@@ -19,9 +19,13 @@ pub(crate) static ENTRY: Entry = Entry {
     summary: "a Q-network names the path of each 100 ms",
     reference: "Luo, Su, Liu 2019, as the baseline of PDAA3C and PDASTSGAT",
     provenance: Provenance::Reconstructed,
+    goal: "throughput",
+    application: "bulk transfer",
+    inputs: &[Input::Rtt, Input::Cwnd, Input::InFlight, Input::Rate, Input::Loss],
     needs: TASK.needs,
     arity: Arity::Any,
     transport: TransportRules::NONE,
+    presets: &[],
     params: &[deployed::policy("preferred", "preferred | exclusive"), guard::GUARD, deployed::MODE, SEED],
     build: |params| deployed::build(params, &TASK),
 };

@@ -10,7 +10,7 @@ use crate::learned::deployed;
 use crate::learned::draw::SEED;
 use crate::learned::guard;
 use crate::learned::tasks::pick::ENTRY as TASK;
-use crate::registry::{Arity, Entry, Provenance, TransportRules};
+use crate::registry::{Arity, Entry, Input, Provenance, TransportRules};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "rosello",
@@ -19,9 +19,13 @@ pub(crate) static ENTRY: Entry = Entry {
     summary: "a network picks the path of each packet while both have room",
     reference: "Roselló, Multi-path Scheduling with Deep Reinforcement Learning, EuCNC 2019",
     provenance: Provenance::Secondary,
+    goal: "throughput",
+    application: "bulk transfer",
+    inputs: &[Input::Rtt, Input::Cwnd, Input::InFlight, Input::Rate],
     needs: TASK.needs,
     arity: Arity::Pair,
     transport: TransportRules::NONE,
+    presets: &[],
     params: &[deployed::policy("five-g", "five-g"), guard::GUARD, SEED],
     build: |params| deployed::build(params, &TASK),
 };

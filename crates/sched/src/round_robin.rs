@@ -17,7 +17,7 @@ use weftway_path::{Context, Decision, Event, Hold, Path, PathId, PathSet, SendKi
 use crate::Scheduler;
 use crate::choose;
 use crate::per_path::PerPath;
-use crate::registry::{Arity, Entry, Needs, Provenance, TransportRules};
+use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "round-robin",
@@ -26,9 +26,13 @@ pub(crate) static ENTRY: Entry = Entry {
     summary: "each path in turn",
     reference: "multipath-tcp/mptcp net/mptcp/mptcp_rr.c",
     provenance: Provenance::Code,
+    goal: "load balance",
+    application: "testing",
+    inputs: &[Input::Size],
     needs: Needs { events: true, ..Needs::NONE },
     arity: Arity::Any,
     transport: TransportRules::NONE,
+    presets: &[],
     params: &[
         Param {
             name: "num_segments",

@@ -20,7 +20,7 @@ use crate::Scheduler;
 use crate::choose;
 use crate::min_rtt;
 use crate::per_path::PerPath;
-use crate::registry::{Arity, Entry, Needs, Provenance, TransportRules};
+use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "stms",
@@ -29,9 +29,13 @@ pub(crate) static ENTRY: Entry = Entry {
     summary: "the slow path sends ahead, so that data of both paths arrive in order",
     reference: "Shi, Cui, Wang, et al.: STMS, USENIX ATC 2018",
     provenance: Provenance::Reconstructed,
+    goal: "reordering",
+    application: "bulk transfer",
+    inputs: &[Input::Rtt, Input::Mss, Input::Rate, Input::Queue, Input::Window],
     needs: Needs { flow: true, ahead: true, events: true, ..Needs::NONE },
     arity: Arity::Any,
     transport: TransportRules::NONE,
+    presets: &[],
     params: &[Param {
         name: "tail",
         default: "wait",

@@ -10,7 +10,7 @@ use crate::learned::deployed;
 use crate::learned::draw::SEED;
 use crate::learned::guard;
 use crate::learned::tasks::graph::ENTRY as TASK;
-use crate::registry::{Arity, Entry, Provenance, TransportRules};
+use crate::registry::{Arity, Entry, Input, Provenance, TransportRules};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "stsgat",
@@ -19,9 +19,13 @@ pub(crate) static ENTRY: Entry = Entry {
     summary: "a graph attention network over twelve intervals names the path of each 100 ms and message size",
     reference: "PDASTSGAT: spatio-temporal synchronous graph attention for MPTCP; Algorithm 1",
     provenance: Provenance::Reconstructed,
+    goal: "throughput",
+    application: "bulk transfer",
+    inputs: &[Input::Rtt, Input::Cwnd, Input::InFlight, Input::Rate, Input::Loss],
     needs: TASK.needs,
     arity: Arity::Any,
     transport: TransportRules::NONE,
+    presets: &[],
     params: &[deployed::policy("four-paths", "four-paths | exclusive | any"), guard::GUARD, deployed::MODE, SEED],
     build: |params| deployed::build(params, &TASK),
 };

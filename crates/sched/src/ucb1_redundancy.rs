@@ -26,7 +26,7 @@ use crate::learned::draw::SEED;
 use crate::learned::norm::Peak;
 use crate::min_rtt;
 use crate::per_path::PerPath;
-use crate::registry::{Arity, Entry, Needs, Provenance, TransportRules};
+use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
 
 mod arms;
 
@@ -39,9 +39,13 @@ pub(crate) static ENTRY: Entry = Entry {
     summary: "a bandit learns how much of the other paths' data each path repeats",
     reference: "Xing et al.: on-line learning assisted multipath TCP scheduling, 2023, author's code",
     provenance: Provenance::Secondary,
+    goal: "latency at little redundancy",
+    application: "short messages",
+    inputs: &[Input::Rtt, Input::Rate],
     needs: Needs { flow: true, copies: true, events: true, ..Needs::NONE },
     arity: Arity::Any,
     transport: TransportRules::NONE,
+    presets: &[],
     params: &[
         Param {
             name: "learner",

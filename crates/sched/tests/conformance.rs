@@ -212,12 +212,13 @@ fn conforms(name: &str, needs: Needs, scheduler: &dyn Fn() -> Box<dyn Scheduler>
     }
 }
 
-/// The entry as it is and with each value of each switch that has named values.
+/// The entry as it is, with each value of each switch that has named values, and each preset.
 fn variants(entry: &'static Entry) -> Vec<String> {
     let named = entry.params.iter().filter(|param| param.values.contains(" | "));
     let values =
         named.flat_map(|param| param.values.split(" | ").map(|value| format!("{}:{}={value}", entry.name, param.name)));
-    [entry.name.to_owned()].into_iter().chain(values).collect()
+    let presets = entry.presets.iter().map(|preset| preset.name.to_owned());
+    [entry.name.to_owned()].into_iter().chain(values).chain(presets).collect()
 }
 
 #[test]
@@ -244,14 +245,21 @@ fn hosts_of_other_schedulers_conform() {
 
 #[test]
 fn names_and_switches_are_sound() {
-    let names: Vec<_> =
-        weftway_sched::all().iter().flat_map(|entry| entry.aliases.iter().chain([&entry.name])).collect();
+    let names_of = |entry: &'static Entry| {
+        let presets = entry.presets.iter().map(|preset| &preset.name);
+        entry.aliases.iter().chain(presets).chain([&entry.name])
+    };
+    let names: Vec<_> = weftway_sched::all().iter().copied().flat_map(names_of).collect();
     for name in &names {
         assert_eq!(names.iter().filter(|other| other == &name).count(), 1, "{name} names two schedulers");
         assert_eq!(**name, weftway_path::spec::normalise(name), "{name} can never be typed");
     }
     for entry in weftway_sched::all() {
         assert!(entry.make(&[]).is_ok(), "{}'s defaults are not among its values", entry.name);
+        assert!(!entry.goal.is_empty() && !entry.application.is_empty(), "{} is for nothing", entry.name);
+        for preset in entry.presets {
+            assert!(weftway_sched::build(preset.name).is_ok(), "{} sets what {} has not", preset.name, entry.name);
+        }
         let typo = format!("{}x", entry.name);
         assert!(weftway_sched::parse(&typo).unwrap_err().to_string().contains("did you mean"), "{typo}");
         let bad = |param: &weftway_path::spec::Param| [(param.name.to_owned(), "no such value".to_owned())];

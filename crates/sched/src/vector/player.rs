@@ -247,6 +247,8 @@ fn change(path: &mut Path, row: &PathRow) -> Result<(), String> {
     put(&mut path.bytes_in_flight, &row.in_flight, Amount::bytes)?;
     put(&mut path.queued, &row.queued, Amount::bytes)?;
     put(&mut path.queue_room, &row.queue_room, Amount::bytes)?;
+    put(&mut path.device_queue, &row.device_queue, Amount::bytes)?;
+    path.bottleneck = row.bottleneck.or(path.bottleneck);
     put(&mut path.delivery_rate, &row.delivery_rate, rate)?;
     put(&mut path.pacing_rate, &row.pacing_rate, rate)?;
     put(&mut path.sent, &row.sent, counters)?;

@@ -56,6 +56,8 @@ pub(super) struct PathRow {
     pub in_flight: Option<Amount>,
     pub queued: Option<Amount>,
     pub queue_room: Option<Amount>,
+    pub device_queue: Option<Amount>,
+    pub bottleneck: Option<u8>,
     pub delivery_rate: Option<String>,
     pub pacing_rate: Option<String>,
     pub sent: Option<Amount>,
