@@ -56,6 +56,8 @@ class Request:
     seed: int = 1
     set: Sequence[str] = ()
     """Keys that are set in every instance: `decision.mode=exclusive`."""
+    split: str = "held-out"
+    """Whether instances are those that no training sees, or those of the training."""
 
 
 def evaluate(
@@ -140,7 +142,7 @@ def planned(request: Request, out: Path | None = None) -> tuple[Plan, dict[str, 
     jobs: list[Job] = []
     about: dict[str, dict[str, Any]] = {}
     for index in range(request.instances):
-        drawn = there.sample(request.seed, index, "held-out")
+        drawn = there.sample(request.seed, index, request.split)
         variant = there.variant(drawn, request.set, _kept(drawn, out))
         shared = {"on": there.name, "instance": drawn.id, **described(there, drawn, variant.scenario.sets)}
         for cc in controllers:

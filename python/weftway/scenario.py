@@ -33,10 +33,16 @@ def locate(name: str) -> str:
     return name
 
 
+RULE = ("summary", "goal", "application", "provenance", "reference")
+"""What a reader of results wants to know of a scheduler."""
+
+
 def document(scenario: Scenario) -> dict[str, Any]:
     """The file's keys as they stand there, and what a reader of the results needs besides."""
-    registry = [entry["name"] for entry in _native.schedulers()]
-    return {**tomllib.loads(scenario.text), "title": scenario.title, "file": scenario.path, "registry": registry}
+    entries = _native.schedulers()
+    rules = {entry["name"]: {key: entry[key] for key in RULE} for entry in entries}
+    extra = {"title": scenario.title, "file": scenario.path, "registry": list(rules), "rules": rules}
+    return {**tomllib.loads(scenario.text), **extra}
 
 
 def listed(kind: str, pattern: str) -> list[dict[str, Any]]:

@@ -160,6 +160,12 @@ def _entries(title: str, entries: list[dict[str, Any]]) -> Table:
     table.add_column()
     for entry in entries:
         table.add_row(f"  {entry['name']}", entry["summary"])
+        if "provenance" in entry:
+            inputs = ", ".join(entry["inputs"]) or "nothing it measures"
+            facts = f"{entry['provenance']}; for {entry['goal']}, {entry['application']}; by {inputs}"
+            table.add_row("", Text(facts, style="dim italic"))
+        for preset in entry.get("presets", []):
+            table.add_row("", Text(f"{preset['name']} = :{preset['switches']}  {preset['doc']}", style="dim"))
         for param in entry["params"]:
             switch = f":{param['name']}={param['default']}"
             table.add_row("", Text(f"{switch}  {param['values']}", style="dim"))

@@ -21,6 +21,10 @@ TIMELINE_KEY = (
 )
 
 MEMORY_LEDE = "What waiting for the slower path costs the receiver."
+RULES_LEDE = (
+    "Source: read from code or from the paper; secondary, from a description; reconstructed, a rule that fits what is "
+    "known and is not to be taken for the original."
+)
 LIMITS_LEDE = (
     "Aggregation benefit: 0 is the best single link under the same controller and seed, 1 the sum of all links. "
     "Efficiency: goodput as part of what the links could carry."
@@ -42,6 +46,7 @@ def all_sections(study: Study, timelines: list[Timeline]) -> list[Section]:
     """Every section that has content."""
     sections = [*table_sections(study), *chart_sections(study), *time_sections(study, timelines)]
     sections += [
+        Section("rules", "Schedulers", RULES_LEDE, tables.rules(study)),
         Section("scenario", "Scenario", escape(str(study.scenario.get("description") or "")), tables.scenario(study)),
         Section("provenance", "Provenance", "What it takes to get these numbers again.", provenance(study)),
     ]

@@ -15,7 +15,7 @@ from .units import Measure, unit_for
 from .words import relative, remarks
 
 ELSEWHERE = (
-    *("title", "name", "description", "registry", "reference", "command", "skipped"),
+    *("title", "name", "description", "registry", "rules", "reference", "command", "skipped"),
     *("published", "expect", "figure"),
 )
 """Keys of a scenario that the page shows in another place, or that are about other tools."""
@@ -133,6 +133,27 @@ def published(study: Study) -> str:
             f"{cell('Where printed', escape(claim.place), 'text')}</tr>"
         )
     head = ["Claim", "Measure", "Published", "Ours", "Ours ÷ published", "Where printed"]
+    return f'<div class="scroll">{table(head, f"<tbody>{rows}</tbody>", "cards")}</div>' if rows else ""
+
+
+def rules(study: Study) -> str:
+    """What was compared: rule, purpose and where it comes from, so that nobody mistakes a reconstruction."""
+    known = study.scenario.get("rules") or {}
+    rows = ""
+    for name in study.schedulers:
+        rule = known.get(name.split("@")[0].split(":")[0])
+        if rule:
+            source = str(rule["provenance"])
+            kind = "bad" if source == "reconstructed" else "plain"
+            told = f'<span class="badge {kind}">{escape(source)}</span>'
+            purpose = f"{rule['goal']}; {rule['application']}"
+            rows += (
+                f'<tr><th scope="row">{mark(look(name, study.registry))}{escape(name)}</th>'
+                f"{cell('Rule', escape(str(rule['summary'])), 'text')}"
+                f"{cell('For', escape(purpose), 'text')}{cell('Source', told, 'remarks')}"
+                f"{cell('Reference', escape(str(rule['reference'])), 'text')}</tr>"
+            )
+    head = ["Scheduler", "Rule", "For", "Source", "Reference"]
     return f'<div class="scroll">{table(head, f"<tbody>{rows}</tbody>", "cards")}</div>' if rows else ""
 
 

@@ -36,7 +36,7 @@ class Args(Learner):
     """The window that counts as 1, in kB."""
 
     ALGORITHM: ClassVar[str] = "dqn"
-    QUICK: ClassVar[Mapping[str, Any]] = {"steps": 40_000, "pool": 64}
+    QUICK: ClassVar[Mapping[str, Any]] = {"steps": 40_000, "envs": 64, "pool": 64}
 
 
 def task(args: Args) -> str:

@@ -52,7 +52,15 @@ class Args(Learner):
     """The settings of A3C's makers: four workers of one place, 2 000 steps each, 1e-4."""
 
     ALGORITHM: ClassVar[str] = "pdaa3c"
-    QUICK: ClassVar[Mapping[str, Any]] = {"steps": 20_000, "envs": 16, "pool": 64, "held_out": 16}
+    QUICK: ClassVar[Mapping[str, Any]] = {
+        "steps": 20_000,
+        "envs": 16,
+        "pool": 64,
+        "held_out": 16,
+        # Where others stand in, a choice changes too little to be learned in so few steps.
+        "mode": "exclusive",
+        "action_mode": "direct",
+    }
     PAPER: ClassVar[Mapping[str, Any]] = {
         "workers": 4,
         "envs": 1,

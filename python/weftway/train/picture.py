@@ -10,7 +10,7 @@ from weftway.store import whole
 from weftway.train.curve import Point
 
 MEASURES = {
-    "trial": "on the same scenarios, reward per decision",
+    "trial": "on the same scenarios, Mbit/s",
     "reward": "reward per decision",
     "return": "return of an episode",
     "goodput": "goodput, Mbit/s",

@@ -265,7 +265,8 @@ def learn(args: Learner, course: Course, progress: Progress = quiet) -> Trained:
     rounds, between = -(-args.steps // args.envs), max(1, args.steps // args.envs // POINTS)
     yardstick, tried_every = session.Yardstick(args, course.task), max(1, POINTS // session.TRIALS) * between
     if practice.steps == 0:
-        curve.add(0, **yardstick.measure(greedy(state.network)))
+        # Before it has learned anything, chance decides; what untrained weights prefer is an accident of the seed.
+        curve.add(0, **yardstick.measure(session.anything(args.seed)))
     kept_every = max(1, args.checkpoint_every // (between * args.envs)) * between
     while practice.steps < rounds:
         much = course.explore.at(practice.steps * args.envs)

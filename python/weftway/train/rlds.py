@@ -34,6 +34,8 @@ class Args(Learner):
     """How many paths are seen."""
     mode: str = "exclusive"
     """Whether the named path carries new data alone (`exclusive`) or before the others (`preferred`)."""
+    reward: str = "log"
+    """What an interval earns: `log`, the sum of the paths' log throughputs as in PDAA3C; or `rate`, the throughput."""
 
     ALGORITHM: ClassVar[str] = "rlds"
     QUICK: ClassVar[Mapping[str, Any]] = {"steps": 10_000, "pool": 32, "held_out": 16}
@@ -41,7 +43,7 @@ class Args(Learner):
 
 def task(args: Args) -> str:
     """The task these settings mean."""
-    return f"path:action=direct:slots={args.slots}:mode={args.mode}"
+    return f"path:action=direct:slots={args.slots}:mode={args.mode}:reward={args.reward}"
 
 
 def train(args: Args, progress: Progress = quiet) -> Trained:

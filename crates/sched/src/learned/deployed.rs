@@ -2,7 +2,8 @@
 //!
 //! While what is seen lies within the ranges that training saw, the network decides. Outside, a
 //! named heuristic does, packet by packet, and the packets that it decided are counted
-//! ([`Scheduler::guarded`]): a network says nothing about what it has not seen.
+//! ([`Scheduler::guarded`]): a network says nothing about what it has not seen. The same where its best output
+//! leads the next by less than the card's `margin`, below which training found that its choices do not pay.
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Context, Decision, Event, Instant};
@@ -77,6 +78,9 @@ pub(crate) struct Deployed {
     head: Head,
     actions: Actions,
     guard: Guard,
+    margin: f32,
+    /// Whether the last answer led by less than the margin.
+    is_unsure: bool,
     coins: Coins,
     seen: Vec<f32>,
     outputs: Vec<f32>,
@@ -102,6 +106,8 @@ impl Deployed {
             head: file.head,
             actions,
             guard,
+            margin: file.margin,
+            is_unsure: false,
             coins,
             seen: vec![0.0; inputs],
             outputs: vec![0.0; outputs],
@@ -115,15 +121,26 @@ impl Deployed {
     /// Answers the question that is due, if one is. Whether the guard has to stand in instead.
     fn decide(&mut self, cx: &Context<'_>) -> bool {
         if !self.task.question(cx, &mut self.seen) {
-            return false;
+            return self.is_unsure;
         }
+        self.is_unsure = false;
         if self.guard.is_needed(&self.seen) {
             return true;
         }
         self.network.forward(&mut self.scratch, &self.seen, &mut self.outputs);
         self.choose(cx);
         self.task.answer(cx, &self.action);
-        false
+        self.is_unsure = self.guard.is_there() && self.margin > 0.0 && self.lead() < self.margin;
+        self.is_unsure
+    }
+
+    /// By how much the best output leads the next; of several choices the least. Outputs of closed places do not count.
+    fn lead(&self) -> f32 {
+        let each = match self.actions {
+            Actions::Several { choices, .. } => choices,
+            _ => self.outputs.len(),
+        };
+        self.outputs.chunks(each.max(1)).map(lead).fold(f32::INFINITY, f32::min)
     }
 
     /// Turns the network's outputs into an answer.
@@ -172,6 +189,19 @@ fn pick(head: Head, outputs: &mut [f32], open: &[bool], coins: &mut Coins) -> us
     best
 }
 
+/// By how much the largest of `outputs` leads the next.
+fn lead(outputs: &[f32]) -> f32 {
+    let (mut best, mut next) = (f32::NEG_INFINITY, f32::NEG_INFINITY);
+    for &output in outputs {
+        if output > best {
+            (best, next) = (output, best);
+        } else {
+            next = next.max(output);
+        }
+    }
+    best - next
+}
+
 fn softmax(values: &mut [f32]) {
     let most = values.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     values.iter_mut().for_each(|value| *value = libm::expf(*value - most));
@@ -206,7 +236,9 @@ impl Scheduler for Deployed {
     fn explain(&self, cx: &Context<'_>) -> Option<String> {
         let task = self.task.explain(cx).unwrap_or_default();
         if self.guard.is_on() {
-            return Some(format!("the guard decides: what is seen left the ranges of training; {task}"));
+            let why =
+                if self.is_unsure { "no choice leads by enough" } else { "what is seen left the ranges of training" };
+            return Some(format!("the guard decides: {why}; {task}"));
         }
         Some(format!("outputs {:.3?}; {task}", self.outputs))
     }

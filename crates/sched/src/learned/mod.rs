@@ -19,6 +19,7 @@
 //! - `epochs`: one decision per interval; `quality`: what is measured of each path in one;
 //! - `nn`, `policy_file`: the networks, and how they come;
 //! - `deployed`: a task, a network and a guard are a scheduler; `shipped`: those that come along;
+//! - `overview`: what each of them sees, earns and does, as a table;
 //! - `change`, `nn::mlp_train`, `experience`: what goes on learning notices, and learns from.
 
 pub(crate) mod blocked;
@@ -32,6 +33,7 @@ pub(crate) mod guard;
 pub(crate) mod meters;
 pub mod nn;
 pub(crate) mod norm;
+pub mod overview;
 pub mod policy_file;
 pub(crate) mod quality;
 pub(crate) mod records;

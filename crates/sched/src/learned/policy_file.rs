@@ -98,6 +98,8 @@ pub struct PolicyFile {
     pub high: Vec<f32>,
     /// How outputs become an action.
     pub head: Head,
+    /// By how much the best output has to lead the next, or the guard decides; 0 if the card has no `margin`.
+    pub margin: f32,
     /// The network.
     pub network: Network,
 }
@@ -137,6 +139,14 @@ impl PolicyFile {
             "shares" => Head::Shares,
             _ => return Err(wrong("head", "greedy, sample or shares")),
         };
+        let margin = match card.get("margin") {
+            None => 0.0,
+            Some(text) => text
+                .parse()
+                .ok()
+                .filter(|margin: &f32| *margin >= 0.0)
+                .ok_or_else(|| wrong("margin", "a number from 0"))?,
+        };
         let names = said("inputs")?;
         let network = Network::read(said("network")?, &tensors)?;
         let (named, inputs) = (names.split(',').filter(|name| !name.trim().is_empty()).count(), network.inputs());
@@ -150,7 +160,7 @@ impl PolicyFile {
             return Err(PolicyError::Tensor { name: "low".into(), found, expected: "at most `high`".into() });
         }
         tensors.finish()?;
-        Ok(Self { low, high, head, network, card })
+        Ok(Self { low, high, head, margin, network, card })
     }
 
     /// What the card says about `key`.
@@ -299,6 +309,10 @@ pub(crate) mod tests {
         assert_eq!(named("srtt"), "its card names 1 inputs; its network has 2");
         assert_eq!(named("srtt,cwnd,rate"), "its card names 3 inputs; its network has 2");
         assert_eq!(named(""), "its card names 0 inputs; its network has 2");
+        for margin in ["wide", "-1", "NaN"] {
+            let found = refused(&[CARD.as_slice(), &[("margin", margin)]].concat(), &TENSORS);
+            assert_eq!(found, format!("its card says `margin = {margin}`; expected a number from 0"));
+        }
         assert_eq!(refused(&CARD, &TENSORS[..3]), "it has no tensor `b1`");
         let mut wrong = TENSORS;
         wrong[3] = ("b1", &[3], &[0.0; 3]);

@@ -1,0 +1,352 @@
+"""The matrix: every scheduler under every controller in a dozen scenarios. `python -m weftway.matrix --out DIR`.
+
+It writes `docs/matrix.html`, the whole of it to look at, and the generated part of `docs/explanation/matrix.md`: who
+wins where, and every cell in which several paths are worse than the best of them alone. What is above the mark in that
+page is written by hand. An interrupted run goes on from DIR.
+"""
+
+import argparse
+import json
+import math
+import tomllib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from statistics import fmean, median
+from typing import Any
+
+from rich.console import Console
+
+from weftway import _native, comparison, plan
+from weftway._native import Scenario
+from weftway.contender import contenders
+from weftway.distribution import written
+from weftway.plan import Job, Plan
+from weftway.progress import Bar
+from weftway.scenario import HOME
+from weftway.store import whole
+
+PAGE = HOME / "docs/explanation/matrix.md"
+PICTURE = HOME / "docs/matrix.html"
+MARK = "<!-- What follows is made by `python -m weftway.matrix`. -->\n"
+
+WORSE = 0.01
+"""By how much bonding has to be behind the best single path to be called worse."""
+
+LEVEL = 0.01
+"""Schedulers within this share of the best are level with it."""
+
+NOT_HERE = ("vary", "figure", "published", "expect", "scheduler", "cc", "seeds")
+"""Keys of a scenario that say what is run of it, or are about other tools."""
+
+
+COLUMNS = {"messages": "message_p99_ms", "stream": "message_p99_ms", "request-response": "fct_ms"}
+"""What counts of workloads that are about time."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A scenario of the matrix: a file, and what is changed so that a cell takes milliseconds."""
+
+    name: str
+    file: str
+    sets: tuple[str, ...] = ()
+
+    @cached_property
+    def keys(self) -> dict[str, Any]:
+        """The file's keys without what it compares."""
+        found = tomllib.loads((HOME / self.file).read_text(encoding="utf-8"))
+        return {key: value for key, value in found.items() if key not in NOT_HERE}
+
+    @property
+    def column(self) -> str:
+        """What counts: benefit of bulk data (0 is the best path alone, 1 the sum of all), or a time in ms."""
+        return COLUMNS.get(self.keys["workload"]["kind"], "aggregation_benefit")
+
+    @property
+    def is_timely(self) -> bool:
+        """Whether what counts is a time."""
+        return self.column != "aggregation_benefit"
+
+    def scenario(self, only: str | None = None) -> Scenario:
+        """It, or it with one path alone."""
+        keys = dict(self.keys)
+        if only:
+            own = {name: body for name, body in keys["path"].items() if name == only or "connection" in body}
+            links = {body.get("on") for body in keys.get("cross", {}).values()} - set(own) - set(keys.get("link", {}))
+            cross = {name: body for name, body in keys.get("cross", {}).items() if body.get("on") not in links}
+            keys = {**keys, "path": own, **({"cross": cross} if "cross" in keys else {})}
+            if not cross:
+                keys.pop("cross", None)
+        folder = str((HOME / self.file).parent)
+        sets = [one for one in self.sets if not (only and one.startswith("path."))]
+        return Scenario.parse(written(keys), self.file, folder, sets)
+
+    @property
+    def paths(self) -> list[str]:
+        """The names of the connection's own paths."""
+        return [name for name, body in self.keys["path"].items() if "connection" not in body]
+
+
+PLACES = (
+    Place("wifi-lte", "scenarios/wifi-lte.toml", ("workload.bytes=8 MB",)),
+    Place("dsl-satellite", "scenarios/dsl-satellite.toml", ("options.receive_buffer=2 MiB",)),
+    Place("three-paths", "scenarios/three-paths.toml", ("workload.bytes=15 MB",)),
+    Place("walking-out", "scenarios/walking-out.toml"),
+    Place("video-chunks", "scenarios/video-chunks.toml", ("path.second.delay=60 ms", "workload.count=8")),
+    Place("gaming", "scenarios/gaming.toml", ("workload.count=600",)),
+    Place("live-video", "scenarios/live-video.toml", ("workload.duration=10 s",)),
+    Place("llhd-table1", "experiments/001/table1.toml", ("workload.duration=30 s",)),
+    Place("unequal-pair", "scenarios/unequal-pair.toml"),
+    Place("tenfold", "scenarios/tenfold.toml"),
+    Place("four-paths", "scenarios/four-paths.toml", ("workload.count=1500", "decision.mode=preferred")),
+    Place("eight-modems", "scenarios/eight-modems.toml", ("workload.bytes=10 MB",)),
+)
+"""The everyday scenarios, the papers', and extremes."""
+
+SINGLE = "one path: "
+"""How a row of a path alone is called."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One scheduler under one controller in one scenario, means over the seeds."""
+
+    place: str
+    scheduler: str
+    cc: str
+    value: float | None
+    """Of the place's column."""
+    out_of_order: float | None
+    """Share of packets that came before their turn."""
+    single: float | None
+    """The same value of the best path alone: 0 where the value is a benefit."""
+    unfinished: int
+
+    def is_worse(self, is_timely: bool) -> bool:
+        """Whether one path alone does better."""
+        if self.value is None or self.single is None:
+            return self.unfinished > 0
+        return self.value > self.single * (1 + WORSE) if is_timely else self.value < -WORSE
+
+
+def jobs(places: Iterable[Place], schedulers: Any, controllers: list[tuple[str, str]], seeds: range) -> list[Job]:
+    """Everything to run: every pair in every scenario, and every path alone under min-RTT where messages count."""
+    field, alone = contenders(schedulers), contenders("min-rtt")[0]
+    found: list[Job] = []
+    for place in places:
+        whole_ = place.scenario()
+        (variant,) = whole_.variants()
+        for cc in controllers:
+            for seed in seeds:
+                for one in field:
+                    again = plan.replay(whole_, variant, one, cc[0], "sim", seed)
+                    found.append(Job(variant, one, cc, "sim", seed, again))
+    for place in places:
+        for path in place.paths if place.is_timely else ():
+            scenario = place.scenario(path)
+            (variant,) = scenario.variants()
+            for cc in controllers:
+                found += [Job(variant, alone, cc, "sim", seed, f"{SINGLE}{path}") for seed in seeds]
+    return found
+
+
+def cells(places: Iterable[Place], rows: list[dict[str, Any]]) -> list[Cell]:
+    """The rows by cell, in the order of the matrix."""
+    by: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    files = {place.scenario().variants()[0].hash: place for place in places}
+    timely = {place.scenario().name: place for place in places}
+    alone: dict[tuple[str, str], dict[str, list[float]]] = {}
+    for row in rows:
+        if row["command"].startswith(SINGLE):
+            best = alone.setdefault((row["scenario"], row["cc"]), {})
+            delay = row[timely[row["scenario"]].column] if row["verdict"] == "finished" else math.inf
+            best.setdefault(row["command"], []).append(math.inf if delay is None else delay)
+        else:
+            place = files[row["scenario_hash"]]
+            by.setdefault((place.name, row["scheduler"], row["cc"]), []).append(row)
+    known = {place.name: place for place in places}
+    found = []
+    for (name, scheduler, cc), some in by.items():
+        singles = alone.get((some[0]["scenario"], cc), {})
+        single = min((fmean(delays) for delays in singles.values()), default=math.inf)
+        lone = (single if math.isfinite(single) else None) if known[name].is_timely else 0.0
+        unfinished = sum(row["verdict"] != "finished" for row in some)
+        found.append(
+            Cell(name, scheduler, cc, mean(some, known[name].column), mean(some, "ooo_share"), lone, unfinished),
+        )
+    return found
+
+
+def mean(rows: list[dict[str, Any]], column: str) -> float | None:
+    """Over the seeds; none where a run has none."""
+    values = [row[column] for row in rows]
+    return None if any(value is None for value in values) else fmean(values)
+
+
+def leaders(places: Iterable[Place], found: list[Cell]) -> list[list[str]]:
+    """A line per scenario: under each controller the best scheduler, how many are level with it, and min-RTT."""
+    lines = []
+    controllers = list(dict.fromkeys(cell.cc for cell in found))
+    for place in places:
+        line = [f"`{place.name}`"]
+        for cc in controllers:
+            here = {c.scheduler: c.value for c in found if (c.place, c.cc) == (place.name, cc) and c.value is not None}
+            line.append(leader(here, place.is_timely))
+        lines.append(line)
+    return lines
+
+
+def leader(here: dict[str, float], is_timely: bool) -> str:
+    """The best of `here`, and what min-RTT has."""
+    if not here:
+        return "–"
+    name = (min if is_timely else max)(here, key=lambda one: here[one])
+    best = here[name]
+    near: Callable[[float], bool] = (
+        (lambda value: value <= best * (1 + LEVEL)) if is_timely else (lambda value: value >= best - LEVEL)
+    )
+    level = sum(map(near, here.values())) - 1
+    usual = here.get("min-rtt")
+    told = f"{best:.0f} ms" if is_timely else f"{best:.2f}"
+    other = "" if usual is None or name == "min-rtt" else f" (`min-rtt` {usual:.{0 if is_timely else 2}f})"
+    return f"`{name}` {told}{f', {level} level' if level else ''}{other}"
+
+
+def behind(places: Iterable[Place], found: list[Cell]) -> list[str]:
+    """Every cell in which bonding is worse than the best path alone."""
+    lines = []
+    everyone = list(dict.fromkeys(cell.scheduler for cell in found))
+    for place in places:
+        here = [cell for cell in found if cell.place == place.name]
+        worse = [cell for cell in here if cell.is_worse(place.is_timely)]
+        lines += [f"### `{place.name}`: {len(worse)} of {len(here)} cells", ""]
+        for cc in dict.fromkeys(cell.cc for cell in worse):
+            names = [cell.scheduler for cell in worse if cell.cc == cc]
+            told = "all" if len(names) == len(everyone) else ", ".join(f"`{name}`" for name in names)
+            if len(names) > len(everyone) / 2 and told != "all":
+                others = [name for name in everyone if name not in names]
+                told = f"all but {', '.join(f'`{name}`' for name in others)}"
+            lines.append(f"- `{cc}`: {told}")
+        lines.append("")
+    return lines
+
+
+def typical(places: list[Place], found: list[Cell]) -> list[list[str]]:
+    """A line per scheduler: its median over the controllers in each scenario, and how often it is with the best."""
+    best: dict[tuple[str, str], float] = {}
+    timely = {place.name: place.is_timely for place in places}
+    for cell in found:
+        if cell.value is not None:
+            key, pick = (cell.place, cell.cc), min if timely[cell.place] else max
+            best[key] = pick(best.get(key, cell.value), cell.value)
+    lines = []
+    for name in dict.fromkeys(cell.scheduler for cell in found):
+        own = [cell for cell in found if cell.scheduler == name]
+        line, level = [f"`{name}`"], 0
+        for place in places:
+            values = [cell.value for cell in own if cell.place == place.name and cell.value is not None]
+            line.append((f"{median(values):.0f}" if place.is_timely else f"{median(values):.2f}") if values else "–")
+        for cell in own:
+            if cell.value is not None:
+                top = best[(cell.place, cell.cc)]
+                level += cell.value <= top * (1 + LEVEL) if timely[cell.place] else cell.value >= top - LEVEL
+        lines.append([*line, f"{level / max(len(own), 1):.0%}"])
+    return lines
+
+
+def grid(heads: list[str], lines: list[list[str]]) -> list[str]:
+    return [f"| {' | '.join(row)} |" for row in (heads, ["---"] * len(heads), *lines)]
+
+
+def page(places: list[Place], found: list[Cell], seeds: range) -> str:
+    """The generated part of the page."""
+    controllers = list(dict.fromkeys(cell.cc for cell in found))
+    schedulers = list(dict.fromkeys(cell.scheduler for cell in found))
+    size = f"{len(schedulers)} schedulers × {len(controllers)} controllers × {len(places)} scenarios"
+    worse = sum(cell.is_worse(place.is_timely) for place in places for cell in found if cell.place == place.name)
+    late = sum(cell.unfinished > 0 for cell in found)
+    text = [
+        f"{size} × {len(seeds)} seeds; code {_native.CODE}. Bulk: aggregation benefit (0 is the best path alone, 1 the "
+        "sum of all). Messages (`gaming`, `live-video`, `four-paths`): the delay that 99 of 100 keep, in ms; "
+        f"`video-chunks`: the time until the last is there. Means over the seeds. {worse} of {len(found)} "
+        f"cells are worse than the best path alone by more than {WORSE:.0%}"
+        f"{f'; in {late} a run was not finished in time' if late else ''}.",
+        "",
+        "## Who wins where",
+        "",
+        f"The best scheduler, how many others are level with it (within {LEVEL:.0%}), and min-RTT's value.",
+        "",
+        *grid(["scenario", *(f"`{cc}`" for cc in controllers)], leaders(places, found)),
+        "",
+        "## Every scheduler, median over the controllers",
+        "",
+        "Last column: in what part of its cells it is level with the best.",
+        "",
+        *grid(["scheduler", *(f"`{place.name}`" for place in places), "level"], typical(places, found)),
+        "",
+        "## Where several paths are worse than one",
+        "",
+        *behind(places, found),
+    ]
+    return "\n".join(text).rstrip() + "\n"
+
+
+def picture(places: list[Place], found: list[Cell], seeds: range) -> str:
+    """The page to look at: all cells, a table per scenario, coloured by how near they are to the best."""
+    short = [
+        [
+            [place.name for place in places].index(cell.place),
+            cell.scheduler,
+            cell.cc,
+            rounded(cell.value),
+            rounded(cell.out_of_order),
+            rounded(cell.single),
+            cell.unfinished,
+        ]
+        for cell in found
+    ]
+    about = [
+        {
+            "name": place.name,
+            "title": place.keys["title"],
+            "timely": place.is_timely,
+            "column": place.column,
+            "file": place.file,
+        }
+        for place in places
+    ]
+    data = json.dumps({"places": about, "cells": short, "seeds": len(seeds), "worse": WORSE}, separators=(",", ":"))
+    template = (Path(__file__).parent / "report/matrix.html").read_text(encoding="utf-8")
+    return template.replace("/*DATA*/null", data.replace("</", "<\\/"))
+
+
+def rounded(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.4g}")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Runs what is missing, and writes both pages."""
+    parser = argparse.ArgumentParser(prog="python -m weftway.matrix", description=__doc__)
+    parser.add_argument("--out", type=Path, required=True, help="folder that keeps the rows")
+    parser.add_argument("--seeds", type=int, default=3, help="runs of each cell")
+    parser.add_argument("--scheduler", default="all")
+    parser.add_argument("--cc", default="all")
+    parser.add_argument("--jobs", type=int, default=None)
+    given = parser.parse_args(arguments)
+    places, seeds = list(PLACES), range(given.seeds)
+    every = [entry["name"] for entry in _native.controllers()] if given.cc == "all" else plan.names(given.cc)
+    wanted = Plan(places[0].scenario(), jobs(places, given.scheduler, [_native.controller(cc) for cc in every], seeds))
+    with Bar(Console(stderr=True)) as bar:
+        result = comparison.execute(wanted, given.jobs, given.out, bar.tell)
+    found = cells(places, result.rows)
+    head = PAGE.read_text(encoding="utf-8").split(MARK)[0] if PAGE.exists() else "# The matrix\n\n"
+    with whole(PAGE) as half:
+        half.write_text(head + MARK + page(places, found, seeds), encoding="utf-8")
+    with whole(PICTURE) as half:
+        half.write_text(picture(places, found, seeds), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
