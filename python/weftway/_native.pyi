@@ -93,6 +93,7 @@ class Flow:
     message_start: int
     message_end: int
     message_age_ms: float
+    message_class: int
     deadline_ms: float | None
 
 @final

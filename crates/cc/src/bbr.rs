@@ -3,6 +3,7 @@
 //! Reference: Linux `net/ipv4/tcp_bbr.c`, which `tcp_bbr2.c` repeats.
 
 mod aggregation;
+pub(crate) mod bounded;
 #[cfg(test)]
 pub(crate) mod pipe;
 
@@ -124,10 +125,10 @@ pub(crate) fn rate_for(bw: BitRate, gain: u64) -> BitRate {
     bw.mul_div(gain * MARGIN.0, UNIT * MARGIN.1)
 }
 
-/// The first rate: the window in an RTT, times the high gain.
-pub(crate) fn first_rate(cwnd: Bytes, srtt: Span) -> BitRate {
+/// The first rate: the window in an RTT, times the gain of STARTUP.
+pub(crate) fn first_rate(cwnd: Bytes, srtt: Span, gain: u64) -> BitRate {
     let rtt = if srtt.is_zero() { NOMINAL_RTT } else { srtt.max(Span::from_micros(1)) };
-    rate_for(BitRate::of(cwnd, rtt), HIGH_GAIN)
+    rate_for(BitRate::of(cwnd, rtt), gain)
 }
 
 /// The burst that leaves at once (`bbr_tso_segs`).

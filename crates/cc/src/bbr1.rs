@@ -58,7 +58,7 @@ pub(crate) const ENTRY: Entry = Entry {
     }],
     build: |params, setup| {
         let form = params.choice("form", &[("linux", LINUX), ("xquic", XQUIC)])?;
-        Ok(Box::new(Bbr1::new(form, setup)))
+        Ok(Box::new(Bbr1::new(form, Cycles::Alike, setup)))
     },
 };
 
@@ -66,6 +66,8 @@ pub(crate) const ENTRY: Entry = Entry {
 const CYCLE: [u64; 8] = [UNIT * 5 / 4, UNIT * 3 / 4, UNIT, UNIT, UNIT, UNIT, UNIT, UNIT];
 /// PROBE_BW begins in any phase but the draining one (`bbr_cycle_rand`).
 const CYCLE_STARTS: u64 = 7;
+/// A cycle at least probes and drains.
+const LEAST_PHASES: u64 = 2;
 /// Rounds that the bandwidth filter remembers: a cycle and two.
 const BW_ROUNDS: u64 = 10;
 /// How long a smallest RTT is trusted.
@@ -73,7 +75,7 @@ const MIN_RTT_WINDOW: Span = Span::from_secs(10);
 
 /// The constants in which implementations differ.
 #[derive(Clone, Copy, Debug)]
-struct Form {
+pub(crate) struct Form {
     /// The window in PROBE_BW, in 256ths of the bandwidth-delay product.
     cwnd_gain: u64,
     /// Growth that shows that the pipe is not full, in 256ths.
@@ -83,7 +85,7 @@ struct Form {
     probe_rtt_gain: u64,
 }
 
-const LINUX: Form =
+pub(crate) const LINUX: Form =
     Form { cwnd_gain: 2 * UNIT, full_growth: UNIT * 5 / 4, probe_rtt: Span::from_millis(200), probe_rtt_gain: 0 };
 const XQUIC: Form = Form {
     cwnd_gain: UNIT * 5 / 2,
@@ -91,6 +93,17 @@ const XQUIC: Form = Form {
     probe_rtt: Span::from_millis(100),
     probe_rtt_gain: UNIT * 3 / 4,
 };
+
+/// How long a cycle of PROBE_BW is, and where the first one begins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Cycles {
+    /// Eight phases, from a random one (`bbr_cycle_rand`).
+    Alike,
+    /// Eight phases, from the probing one.
+    Whole,
+    /// Two to eight phases, drawn for each cycle, from the probing one.
+    Varied,
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Mode {
@@ -103,15 +116,18 @@ enum Mode {
 #[derive(Clone, Copy, Debug, Default)]
 struct Cycle {
     index: usize,
+    /// How many phases it has.
+    phases: usize,
     began: Instant,
 }
 
 #[derive(Clone, Debug)]
-struct Bbr1 {
+pub(crate) struct Bbr1 {
     path: PathId,
     flavour: Flavour,
     mss: u64,
     form: Form,
+    cycles: Cycles,
     rng: Pcg32,
     mode: Mode,
     /// In packets.
@@ -138,13 +154,14 @@ struct Bbr1 {
 }
 
 impl Bbr1 {
-    fn new(form: Form, setup: &Setup) -> Self {
+    pub(crate) fn new(form: Form, cycles: Cycles, setup: &Setup) -> Self {
         let mss = setup.mss.get().clamp(1, LARGEST >> 8);
         let mut bbr = Self {
             path: setup.path,
             flavour: setup.flavour,
             mss,
             form,
+            cycles,
             rng: Pcg32::seed_from_u64(setup.seed),
             mode: Mode::Startup,
             cwnd: 0,
@@ -176,7 +193,7 @@ impl Bbr1 {
         BitRate::from_bps(self.bw.get())
     }
 
-    fn bandwidth(&self) -> BitRate {
+    pub(crate) fn bandwidth(&self) -> BitRate {
         self.policer.rate().unwrap_or(self.max_bw())
     }
 
@@ -218,7 +235,7 @@ impl Bbr1 {
 
     fn pace_by_rtt(&mut self, srtt: Span) {
         self.has_seen_rtt = !srtt.is_zero();
-        self.pacing = first_rate(Bytes::new(self.cwnd * self.mss), srtt);
+        self.pacing = first_rate(Bytes::new(self.cwnd * self.mss), srtt, HIGH_GAIN);
     }
 
     fn pace(&mut self, gain: u64) {
@@ -226,6 +243,36 @@ impl Bbr1 {
         if self.full.reached || rate > self.pacing {
             self.pacing = rate;
         }
+    }
+
+    /// What the model says now becomes rate and window.
+    pub(crate) fn steer(&mut self, acked: &Acked) {
+        if !self.has_seen_rtt && !acked.srtt.is_zero() {
+            self.pace_by_rtt(acked.srtt);
+        }
+        self.pace(self.pacing_gain);
+        self.update_cwnd(acked);
+    }
+
+    /// How many phases the present cycle has, while it cruises at a rate of its own.
+    pub(crate) fn cruising(&self) -> Option<u64> {
+        let free = self.mode == Mode::ProbeBw && self.policer.rate().is_none();
+        (free && self.is_cruise()).then_some(self.cycle.phases as u64)
+    }
+
+    /// Paces by `gain` (256ths) for this ACK.
+    pub(crate) fn override_gain(&mut self, gain: u64) {
+        self.pacing_gain = gain;
+    }
+
+    /// Holds the least window for this ACK.
+    pub(crate) fn squeeze(&mut self) {
+        self.cwnd = LEAST;
+    }
+
+    /// Whether the phase neither probes nor drains.
+    fn is_cruise(&self) -> bool {
+        self.cycle.index > 1
     }
 
     fn save_cwnd(&mut self) {
@@ -302,11 +349,7 @@ impl Controller for Bbr1 {
 
     fn on_acked(&mut self, acked: &Acked, _: Siblings<'_>) {
         self.update_model(acked);
-        if !self.has_seen_rtt && !acked.srtt.is_zero() {
-            self.pace_by_rtt(acked.srtt);
-        }
-        self.pace(self.pacing_gain);
-        self.update_cwnd(acked);
+        self.steer(acked);
     }
 
     fn on_congestion(&mut self, congestion: &Congestion, _: Siblings<'_>) {
@@ -375,6 +418,7 @@ impl Controller for Bbr1 {
             inter_loss: Bytes::ZERO,
             bandwidth: self.bandwidth(),
             steady: self.full.reached && self.mode != Mode::Drain,
+            bottleneck: None,
             usable: true,
         }
     }

@@ -30,16 +30,19 @@ pub(crate) const ENTRY: Entry = Entry {
     reference: "RFC 6356; MPTCP v0.9x net/mptcp/mptcp_coupled.c",
     coupled: true,
     paced: false,
-    params: &[Param {
-        name: "form",
-        default: "kernel",
-        values: "kernel | rfc",
-        doc: "the kernel's fixed point, which waits for whole packets, or the quotient of RFC 6356 to a byte",
-    }],
+    params: &[FORM],
     build: |params, setup| {
-        let form = params.choice("form", &[("kernel", Form::Kernel), ("rfc", Form::Rfc)])?;
+        let form = params.choice("form", Form::CHOICES)?;
         Ok(Box::new(Lia { path: setup.path, form, window: Window::new(setup) }))
     },
+};
+
+/// The switch for the arithmetic of the increase.
+pub(crate) const FORM: Param = Param {
+    name: "form",
+    default: "kernel",
+    values: "kernel | rfc",
+    doc: "the kernel's fixed point, which waits for whole packets, or the quotient of RFC 6356 to a byte",
 };
 
 /// The kernel's scales, as powers of two: of the numerator, and of each term of the denominator.
@@ -49,9 +52,13 @@ const SCALE_DENOMINATOR: u32 = 10;
 const SCALE_QUOTIENT: u32 = SCALE_NUMERATOR - 2 * SCALE_DENOMINATOR;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Form {
+pub(crate) enum Form {
     Kernel,
     Rfc,
+}
+
+impl Form {
+    pub(crate) const CHOICES: &[(&str, Self)] = &[("kernel", Self::Kernel), ("rfc", Self::Rfc)];
 }
 
 #[derive(Clone, Debug)]
@@ -78,9 +85,23 @@ impl Seen {
     }
 }
 
-impl Lia {
-    fn paths<'a>(&'a self, siblings: Siblings<'a>) -> impl Iterator<Item = Seen> + 'a {
-        siblings.iter().filter(|share| share.usable && !share.srtt.is_zero()).map(|share| {
+/// The bytes to acknowledge for each packet of increase: max(w_total/α, w), and w alone when fewer
+/// than two paths are established.
+pub(crate) fn wait(form: Form, window: &Window, path: PathId, siblings: Siblings<'_>) -> u64 {
+    Bundle { window, path, siblings }.wait(form).unwrap_or(0).max(window.cwnd())
+}
+
+/// The paths of the connection, of which `path` is the own one.
+#[derive(Clone, Copy)]
+struct Bundle<'a> {
+    window: &'a Window,
+    path: PathId,
+    siblings: Siblings<'a>,
+}
+
+impl<'a> Bundle<'a> {
+    fn paths(self) -> impl Iterator<Item = Seen> + 'a {
+        self.siblings.iter().filter(|share| share.usable && !share.srtt.is_zero()).map(move |share| {
             // Our own entry may be as old as our last event.
             let own = share.path == self.path;
             let cwnd = if own { self.window.cwnd() } else { share.cwnd.get().min(LARGEST) };
@@ -90,30 +111,30 @@ impl Lia {
     }
 
     /// w_total/α in bytes; `None` when fewer than two paths are established.
-    fn wait(&self, siblings: Siblings<'_>) -> Option<u64> {
-        let mut paths = self.paths(siblings);
+    fn wait(self, form: Form) -> Option<u64> {
+        let mut paths = self.paths();
         let first = paths.next()?;
         let second = paths.next()?;
         // Of equals the last, as in the kernel.
         let better = |best: Seen, path: Seen| if path.is_as_good_as(best) { path } else { best };
         let best = paths.fold(better(first, second), better);
-        Some(match self.form {
-            Form::Kernel => self.kernel_wait(siblings, best),
-            Form::Rfc => self.rfc_wait(siblings, best),
+        Some(match form {
+            Form::Kernel => self.kernel_wait(best),
+            Form::Rfc => self.rfc_wait(best),
         })
     }
 
-    fn kernel_wait(&self, siblings: Siblings<'_>, best: Seen) -> u64 {
+    fn kernel_wait(self, best: Seen) -> u64 {
         let scaled = |path: Seen| u128::from(path.packets) << SCALE_DENOMINATOR;
         let term = |path: Seen| scaled(path) * u128::from(best.rtt) / u128::from(path.rtt);
-        let sum: u128 = self.paths(siblings).map(term).sum();
+        let sum: u128 = self.paths().map(term).sum();
         let alpha = ((u128::from(best.packets) << SCALE_NUMERATOR) / sum.saturating_mul(sum).max(1)).max(1);
         ((1u128 << SCALE_QUOTIENT) / alpha) as u64 * self.window.mss()
     }
 
-    fn rfc_wait(&self, siblings: Siblings<'_>, best: Seen) -> u64 {
+    fn rfc_wait(self, best: Seen) -> u64 {
         let term = |path: Seen| u128::from(path.cwnd) * u128::from(best.rtt) / u128::from(path.rtt);
-        let sum: u128 = self.paths(siblings).map(term).sum();
+        let sum: u128 = self.paths().map(term).sum();
         (sum.saturating_mul(sum) / u128::from(best.cwnd.max(1))).min(u128::from(LARGEST)) as u64
     }
 }
@@ -126,7 +147,7 @@ impl Controller for Lia {
     fn on_acked(&mut self, acked: &Acked, siblings: Siblings<'_>) {
         let left = self.window.grow(acked);
         if left > 0 {
-            let per = self.wait(siblings).unwrap_or(0).max(self.window.cwnd());
+            let per = wait(self.form, &self.window, self.path, siblings);
             self.window.increase(left, per);
         }
     }

@@ -46,8 +46,14 @@ controllers! {
     cubic
     lia
     olia
+    balia
+    dlia
+    wvegas
     bbr1
     bbr2
+    bbr3
+    coupled_bbr
+    mptcp_bbr
 }
 
 /// Which stack's details a controller follows where they differ.
@@ -186,6 +192,8 @@ pub struct Share {
     pub bandwidth: BitRate,
     /// Whether its estimate has settled (BBR past its start).
     pub steady: bool,
+    /// The bottleneck that it shares with the paths of the same number, where that is known. The host fills it in.
+    pub bottleneck: Option<u8>,
     /// Whether the path is established and not closed. The host fills it in.
     pub usable: bool,
 }

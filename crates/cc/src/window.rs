@@ -108,6 +108,18 @@ impl Window {
         self.ssthresh = self.cwnd;
     }
 
+    /// Puts the threshold a packet below the window, unless it is lower.
+    pub(crate) fn pass_slow_start(&mut self) {
+        let below = self.cwnd.saturating_sub(self.mss).max(LEAST_PACKETS * self.mss);
+        self.ssthresh = self.ssthresh.min(below);
+    }
+
+    /// Keeps the threshold at 3/4 of the window or above (`tcp_current_ssthresh`).
+    pub(crate) fn raise_threshold(&mut self) {
+        let least = self.cwnd / 4 * 3 / self.grain() * self.grain();
+        self.ssthresh = self.ssthresh.max(least);
+    }
+
     /// Whether the window was used and nothing forbids it to grow.
     fn may_grow(&self, acked: &Acked) -> bool {
         acked.cwnd_limited && !acked.reducing && self.recovery_start.is_none_or(|start| acked.newest_sent > start)
@@ -236,6 +248,7 @@ impl Window {
             inter_loss: Bytes::ZERO,
             bandwidth: BitRate::ZERO,
             steady: false,
+            bottleneck: None,
             usable: true,
         }
     }

@@ -82,8 +82,9 @@ impl World {
             mss: Bytes::new(MSS),
             srtt: Span::from_nanos(srtt),
             inter_loss: Bytes::new(inter_loss),
-            bandwidth: BitRate::ZERO,
+            bandwidth: BitRate::from_bps(cwnd),
             steady: true,
+            bottleneck: usable.then_some(0),
             usable,
         });
         Self { controller, siblings: siblings.collect(), now: Instant::ZERO, delivered: Bytes::ZERO }

@@ -69,6 +69,8 @@ pub struct Flow {
     pub deadline: Option<Instant>,
     /// How old the message is.
     pub message_age: Span,
+    /// How urgent the message is, as the application says: 0 the most.
+    pub class: u8,
 }
 
 impl Flow {

@@ -222,7 +222,7 @@ pub struct Path {
     pub bytes_in_flight: Bytes,
     /// Assigned to this path and not sent yet.
     pub queued: Bytes,
-    /// What this host's device on the path holds of the connection's packets, where the host can see it.
+    /// What this host's device on the path holds, whoever sent it, for schedulers that ask to see it.
     pub device_queue: Bytes,
     /// The bottleneck it shares with the paths of the same number, where that is known.
     pub bottleneck: Option<u8>,

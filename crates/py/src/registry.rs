@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use weftway_path::spec::{Param, Params, Spec};
+use weftway_sched::learned::overview::LEARNING;
 use weftway_sched::{Arity, Input, Preset, Provenance};
 
 use crate::errors::Error;
@@ -72,6 +73,7 @@ fn scheduler_entry<'py>(py: Python<'py>, entry: &weftway_sched::Entry) -> PyResu
     dict.set_item("presets", presets(py, entry.presets)?)?;
     dict.set_item("params", params(py, entry.params)?)?;
     dict.set_item("policies", crate::policy::cards(py, entry.name)?)?;
+    dict.set_item("learning", learning(py, entry.name)?)?;
     Ok(dict)
 }
 
@@ -111,6 +113,18 @@ fn presets<'py>(py: Python<'py>, declared: &[Preset]) -> PyResult<Vec<Bound<'py,
     declared.iter().map(one).collect()
 }
 
+/// What a scheduler that learns sees, earns and does.
+fn learning<'py>(py: Python<'py>, name: &str) -> PyResult<Option<Bound<'py, PyDict>>> {
+    let Some(line) = LEARNING.iter().find(|line| line.scheduler == name) else { return Ok(None) };
+    let dict = PyDict::new(py);
+    dict.set_item("year", line.year)?;
+    dict.set_item("learner", line.learner)?;
+    dict.set_item("state", line.state)?;
+    dict.set_item("reward", line.reward)?;
+    dict.set_item("actions", line.actions)?;
+    Ok(Some(dict))
+}
+
 /// The names under which the overview tables have them.
 fn input(input: Input) -> &'static str {
     match input {
@@ -145,7 +159,7 @@ fn arity(arity: Arity) -> &'static str {
 }
 
 fn needs(needs: &weftway_sched::Needs) -> Vec<&'static str> {
-    let weftway_sched::Needs { flow, queueing, copies, ahead, wake, events } = *needs;
+    let weftway_sched::Needs { flow, queueing, copies, ahead, wake, events, device } = *needs;
     let all = [
         (flow, "flow"),
         (queueing, "queueing"),
@@ -153,6 +167,7 @@ fn needs(needs: &weftway_sched::Needs) -> Vec<&'static str> {
         (ahead, "ahead"),
         (wake, "wake"),
         (events, "events"),
+        (device, "device"),
     ];
     all.into_iter().filter_map(|(needed, name)| needed.then_some(name)).collect()
 }

@@ -258,7 +258,7 @@ fn select_of(class: &Bound<'_, PyAny>) -> PyResult<Place> {
 }
 
 /// What the class attribute `needs` names: `queueing` to send on paths without room, `copies` to
-/// answer `Repeat`, `ahead` to answer `Ahead`.
+/// answer `Repeat`, `ahead` to answer `Ahead`, `device` to see what the sender's device holds.
 fn needs(object: &Bound<'_, PyAny>) -> PyResult<Needs> {
     let mut needs = Needs { flow: true, wake: true, events: true, ..Needs::NONE };
     if !object.hasattr("needs")? {
@@ -269,10 +269,11 @@ fn needs(object: &Bound<'_, PyAny>) -> PyResult<Needs> {
             "queueing" => needs.queueing = true,
             "copies" => needs.copies = true,
             "ahead" => needs.ahead = true,
+            "device" => needs.device = true,
             // Every rule has these here.
             "flow" | "wake" | "events" => {}
             other => {
-                let known = "there are queueing, copies, ahead, flow, wake and events";
+                let known = "there are queueing, copies, ahead, device, flow, wake and events";
                 return Err(ScenarioError::new_err(format!("a scheduler cannot need `{other}`; {known}")));
             }
         }

@@ -33,6 +33,7 @@ pub struct FlowView {
     message_start: u64,
     message_end: u64,
     message_age_ms: f64,
+    message_class: u8,
     deadline_ms: Option<f64>,
 }
 
@@ -256,6 +257,7 @@ impl From<&weftway_path::Flow> for FlowView {
             message_start: flow.message_start.get(),
             message_end: flow.message_end.get(),
             message_age_ms: flow.message_age.as_millis_f64(),
+            message_class: flow.class,
             deadline_ms: flow.deadline.map(|at| at.as_nanos() as f64 / 1e6),
         }
     }

@@ -12,7 +12,7 @@ use weftway_path::{Context, Decision, Event, Instant, Path, Span};
 use crate::Scheduler;
 use crate::choose;
 use crate::per_path::PerPath;
-use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
+use crate::registry::{Arity, Entry, Input, Needs, Preset, Provenance, TransportRules};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "average-rtt",
@@ -27,7 +27,11 @@ pub(crate) static ENTRY: Entry = Entry {
     needs: Needs { events: true, ..Needs::NONE },
     arity: Arity::Any,
     transport: TransportRules::NONE,
-    presets: &[],
+    presets: &[Preset {
+        name: "average-rtt-epoch",
+        switches: "span=epoch:epoch_ms=100",
+        doc: "the mean of the last 100 ms with a sample",
+    }],
     params: &[
         Param {
             name: "span",

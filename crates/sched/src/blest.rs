@@ -25,7 +25,7 @@ use crate::choose;
 use crate::ecf::fastest;
 use crate::min_rtt;
 use crate::per_path::PerPath;
-use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
+use crate::registry::{Arity, Entry, Input, Needs, Preset, Provenance, TransportRules};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "blest",
@@ -40,7 +40,18 @@ pub(crate) static ENTRY: Entry = Entry {
     needs: Needs { flow: true, events: true, ..Needs::NONE },
     arity: Arity::Pair,
     transport: TransportRules::RP,
-    presets: &[],
+    presets: &[
+        Preset {
+            name: "blest-paper",
+            switches: "form=paper",
+            doc: "as in the paper: by the ratio of the round-trip times",
+        },
+        Preset {
+            name: "blest-linux",
+            switches: "form=kernel",
+            doc: "as in the MPTCP v0.95 kernel module: by rounds of the fast window",
+        },
+    ],
     params: &[
         Param {
             name: "form",

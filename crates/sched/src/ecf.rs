@@ -17,7 +17,7 @@ use weftway_path::{Bytes, Context, Decision, Hold, Path, Recovery, Span};
 use crate::Scheduler;
 use crate::choose::{self, Tier};
 use crate::min_rtt;
-use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
+use crate::registry::{Arity, Entry, Input, Needs, Preset, Provenance, TransportRules};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "ecf",
@@ -32,7 +32,18 @@ pub(crate) static ENTRY: Entry = Entry {
     needs: Needs { flow: true, ..Needs::NONE },
     arity: Arity::Pair,
     transport: TransportRules::RP,
-    presets: &[],
+    presets: &[
+        Preset {
+            name: "ecf-paper",
+            switches: "form=paper:delta=rttvar",
+            doc: "as in the paper: unassigned data alone, and RFC 6298's deviation",
+        },
+        Preset {
+            name: "ecf-linux",
+            switches: "form=kernel:delta=linux",
+            doc: "as the MPTCP v0.95 kernel module runs on Linux",
+        },
+    ],
     params: &[
         Param {
             name: "form",

@@ -47,6 +47,36 @@ schedulers! {
     peekaboo
     m_peekaboo
     ucb1_redundancy
+    dpsaf
+    sb_fps
+    bccps
+    dems
+    late
+    rtt_probs
+    thin_stream
+    blocking_time
+    dpsw2a
+    po_mptcp
+    silva
+    nagayama
+    lts
+    lws
+    hsr
+    espc
+    dmptcp
+    qaware
+    wrr
+    ll_bm
+    strict_priority
+    rtt_threshold
+    pdaa3c_quality
+    mp_quic_go
+    xquic
+    tquic
+    picoquic
+    daps
+    sttf
+    fdps
     random
     dqn
     rlds
@@ -62,10 +92,12 @@ schedulers! {
 
 mod choose;
 mod copies;
+mod forecast;
 // Joins the list together with its policy file.
 mod interval;
 pub mod learned;
 mod per_path;
+mod probes;
 mod registry;
 pub mod testing;
 pub mod vector;

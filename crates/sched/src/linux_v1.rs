@@ -27,7 +27,7 @@ pub(crate) static ENTRY: Entry = Entry {
     provenance: Provenance::Code,
     goal: "use of every path's memory",
     application: "general",
-    inputs: &[Input::Rate, Input::Queue, Input::Window],
+    inputs: &[Input::InFlight, Input::Rate, Input::Queue, Input::Window],
     needs: Needs { flow: true, queueing: true, events: true, ..Needs::NONE },
     arity: Arity::Any,
     transport: TransportRules::NONE,

@@ -17,7 +17,7 @@ use weftway_path::{BitRate, Bytes, Context, Decision, Event, Instant, Path};
 use crate::Scheduler;
 use crate::choose;
 use crate::per_path::PerPath;
-use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
+use crate::registry::{Arity, Entry, Input, Needs, Preset, Provenance, TransportRules};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "llhd",
@@ -32,7 +32,15 @@ pub(crate) static ENTRY: Entry = Entry {
     needs: Needs { events: true, ..Needs::NONE },
     arity: Arity::Any,
     transport: TransportRules::RP,
-    presets: &[],
+    presets: &[
+        Preset { name: "llhd-eq", switches: "form=eq", doc: "the paper's equations 2 to 4" },
+        Preset {
+            name: "llhd-alg1",
+            switches: "form=alg1",
+            doc: "the paper's Algorithm 1, whose constants let time decide",
+        },
+        Preset { name: "llhd-code", switches: "form=code", doc: "the authors' kernel module" },
+    ],
     params: &[
         Param {
             name: "form",

@@ -17,7 +17,7 @@ use weftway_path::{BitRate, Bytes, Context, Decision, Event, Instant, Path, Send
 
 use crate::Scheduler;
 use crate::choose;
-use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
+use crate::registry::{Arity, Entry, Input, Needs, Preset, Provenance, TransportRules};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "musher",
@@ -32,7 +32,18 @@ pub(crate) static ENTRY: Entry = Entry {
     needs: Needs { flow: true, wake: true, events: true, ..Needs::NONE },
     arity: Arity::Pair,
     transport: TransportRules::NONE,
-    presets: &[],
+    presets: &[
+        Preset {
+            name: "musher-kernel",
+            switches: "scale=absolute",
+            doc: "with the thresholds of the kernel module, for links of about 800 Mbit/s",
+        },
+        Preset {
+            name: "mptcp-ratio",
+            switches: "search=false",
+            doc: "`mptcp_ratio.c`: the share `ratio` of each 100 segments on the first path, for good",
+        },
+    ],
     params: &[
         Param { name: "ratio", default: "50", values: "percent, 5 to 95", doc: "the first path's share at the start" },
         Param {
@@ -40,6 +51,12 @@ pub(crate) static ENTRY: Entry = Entry {
             default: "relative",
             values: "relative | absolute",
             doc: "thresholds in proportion to the rate, or the kernel module's for links of about 800 Mbit/s",
+        },
+        Param {
+            name: "search",
+            default: "true",
+            values: "true | false",
+            doc: "whether the ratio is searched again; false: it stays, as in `mptcp_ratio.c`",
         },
     ],
     build,
@@ -57,6 +74,7 @@ fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
     Ok(Box::new(Musher {
         ratio: params.within("ratio", 5..=95)?,
         absolute: params.choice("scale", &[("relative", false), ("absolute", true)])?,
+        search: params.get("search")?,
         used: [0, 0],
         last: None,
         next: Instant::ZERO,
@@ -70,6 +88,8 @@ struct Musher {
     /// Percent of the segments on the first path.
     ratio: i64,
     absolute: bool,
+    /// Whether the ratio moves.
+    search: bool,
     /// Segments of the turn that each path has sent.
     used: [i64; 2],
     last: Option<(Instant, Bytes)>,
@@ -230,13 +250,13 @@ impl Scheduler for Musher {
                 self.note_sent(side, receipt.bytes.get().div_ceil(path.mss.get().max(1)) as i64);
             }
         }
-        if cx.now >= self.next {
+        if self.search && cx.now >= self.next {
             self.sample(cx);
         }
     }
 
     fn wake(&self) -> Option<Instant> {
-        Some(self.next)
+        self.search.then_some(self.next)
     }
 
     fn explain(&self, cx: &Context<'_>) -> Option<String> {
@@ -254,6 +274,7 @@ mod tests {
         let mut musher = Musher {
             ratio: ratio.parse().unwrap(),
             absolute: true,
+            search: true,
             used: [0, 0],
             last: None,
             next: Instant::ZERO,

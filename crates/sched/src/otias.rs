@@ -16,7 +16,7 @@ use weftway_path::{Bytes, Context, Decision, Hold, Path};
 
 use crate::Scheduler;
 use crate::choose;
-use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
+use crate::registry::{Arity, Entry, Input, Needs, Preset, Provenance, TransportRules};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "otias",
@@ -31,7 +31,18 @@ pub(crate) static ENTRY: Entry = Entry {
     needs: Needs { queueing: true, ..Needs::NONE },
     arity: Arity::Any,
     transport: TransportRules::NONE,
-    presets: &[],
+    presets: &[
+        Preset {
+            name: "otias-paper",
+            switches: "form=paper:clamp=true",
+            doc: "as in the paper: fractions of a round trip, none below zero",
+        },
+        Preset {
+            name: "ns3-otias",
+            switches: "form=paper:clamp=false",
+            doc: "as in an MPTCP fork of ns-3: free window makes the waiting time negative",
+        },
+    ],
     params: &[
         Param {
             name: "form",
@@ -95,7 +106,7 @@ impl Otias {
 }
 
 /// Whether the packet at hand may wait on this path.
-fn queues(path: &Path, cx: &Context<'_>) -> bool {
+pub(crate) fn queues(path: &Path, cx: &Context<'_>) -> bool {
     let bytes = cx.packet.map_or(Bytes::ZERO, |packet| packet.bytes);
     matches!(path.hold, Hold::Congestion | Hold::Pacing) && path.queue_room >= bytes
 }

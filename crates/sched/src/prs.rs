@@ -17,7 +17,7 @@ use crate::Scheduler;
 use crate::choose;
 use crate::min_rtt;
 use crate::per_path::PerPath;
-use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
+use crate::registry::{Arity, Entry, Input, Needs, Preset, Provenance, TransportRules};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "prs",
@@ -32,7 +32,19 @@ pub(crate) static ENTRY: Entry = Entry {
     needs: Needs { events: true, ..Needs::NONE },
     arity: Arity::Pair,
     transport: TransportRules::RP,
-    presets: &[],
+    presets: &[
+        Preset { name: "prs-prose", switches: "mode=prose", doc: "the paper's printed steps" },
+        Preset {
+            name: "prs-le",
+            switches: "le=true",
+            doc: "the printed pseudo-code, with a fast path that may go at equal retransmission rates",
+        },
+        Preset {
+            name: "prs-max-rtt",
+            switches: "slow=max-rtt",
+            doc: "S is the slowest path, as in the paper's table 3",
+        },
+    ],
     params: &[
         Param {
             name: "mode",

@@ -33,12 +33,14 @@ pub struct Needs {
     pub wake: bool,
     /// [`Scheduler::observe`] is called with every event. A host need not tell a scheduler that does not listen.
     pub events: bool,
+    /// [`weftway_path::Path::device_queue`], as it is at each question and each call of [`Scheduler::observe`].
+    pub device: bool,
 }
 
 impl Needs {
     /// Nothing.
     pub const NONE: Self =
-        Self { flow: false, queueing: false, copies: false, ahead: false, wake: false, events: false };
+        Self { flow: false, queueing: false, copies: false, ahead: false, wake: false, events: false, device: false };
 }
 
 /// For how many paths the rule is defined.

@@ -1,12 +1,14 @@
-//! Round robin by segments, as the kernel module does it.
+//! Round robin by segments, as the kernel module and other stacks do it.
 //!
 //! Rule: each path has a quota of `num_segments`. A path in the middle of its quota goes on; else
-//! an unused path is next; when every available quota is used up, all start again. A path counts
+//! an unused path is next; when every available quota is used up, all start again. As ns-3 does
+//! it (`rr_order=next`), the path after the one that went last is next, `(last + 1) mod n`; as
+//! mp-quic-go does it (`rr_order=fewest`), `argmin ⌊packets sent/num_segments⌋`. A path counts
 //! as available while its window has room (`cwnd_limited`), so bulk transfers become ACK-clocked;
 //! blind, the turn's owner is waited for, and the slowest path sets the pace of all.
-//! Data sent before: an available path that has not carried them, else any.
-//! Reference: multipath-tcp/mptcp `mptcp_rr.c`.
-//! State: segments of the current quota, per path.
+//! Data sent before: an available path that has not carried them, else any, in the same order.
+//! Reference: multipath-tcp/mptcp `mptcp_rr.c`; nsnam/ns-3 (MPTCP fork); mp-quic-go.
+//! State: segments of the current quota, per path; the path that sent new data last.
 //! Departs from print: the turn starts with the first path, as the papers draw it (the kernel
 //! takes the last unused path of its list: `rr_order=kernel`). Backups rest while an active path
 //! lives; the kernel module ignores that flag.
@@ -17,7 +19,7 @@ use weftway_path::{Context, Decision, Event, Hold, Path, PathId, PathSet, SendKi
 use crate::Scheduler;
 use crate::choose;
 use crate::per_path::PerPath;
-use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
+use crate::registry::{Arity, Entry, Input, Needs, Preset, Provenance, TransportRules};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "round-robin",
@@ -32,7 +34,24 @@ pub(crate) static ENTRY: Entry = Entry {
     needs: Needs { events: true, ..Needs::NONE },
     arity: Arity::Any,
     transport: TransportRules::NONE,
-    presets: &[],
+    presets: &[
+        Preset {
+            name: "blind-rr",
+            switches: "cwnd_limited=false",
+            doc: "strict turns: a full owner is waited for, so that every path carries the same share",
+        },
+        Preset {
+            name: "ns3-rr",
+            switches: "rr_order=next",
+            doc: "as in an MPTCP fork of ns-3: the next path with room",
+        },
+        Preset {
+            name: "mp-quic-go-rr",
+            switches: "rr_order=fewest",
+            doc: "as in mp-quic-go: the path that has sent the fewest packets",
+        },
+        Preset { name: "kernel-rr", switches: "rr_order=kernel", doc: "as in the MPTCP v0.9x kernel module" },
+    ],
     params: &[
         Param {
             name: "num_segments",
@@ -49,8 +68,9 @@ pub(crate) static ENTRY: Entry = Entry {
         Param {
             name: "rr_order",
             default: "first",
-            values: "first | kernel",
-            doc: "which of several unused paths is next: the first, or the last of the list as in the kernel",
+            values: "first | kernel | next | fewest",
+            doc: "which path is next: the first unused one, the last unused one as in the kernel, the one after the last \
+                  sender as in ns-3, or the one with the fewest packets sent as in mp-quic-go",
         },
     ],
     build,
@@ -60,17 +80,31 @@ fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
     Ok(Box::new(RoundRobin {
         quota: params.within("num_segments", 1..=10_000)?,
         cwnd_limited: params.get("cwnd_limited")?,
-        last_first: params.choice("rr_order", &[("first", false), ("kernel", true)])?,
+        order: params.choice("rr_order", ORDERS)?,
         used: PerPath::default(),
+        last: None,
     }))
+}
+
+const ORDERS: &[(&str, Order)] =
+    &[("first", Order::First), ("kernel", Order::Last), ("next", Order::Next), ("fewest", Order::Fewest)];
+
+/// Which path is next.
+#[derive(Clone, Copy)]
+enum Order {
+    First,
+    Last,
+    Next,
+    Fewest,
 }
 
 #[derive(Clone)]
 struct RoundRobin {
     quota: u64,
     cwnd_limited: bool,
-    last_first: bool,
+    order: Order,
     used: PerPath<u64>,
+    last: Option<PathId>,
 }
 
 impl RoundRobin {
@@ -82,25 +116,45 @@ impl RoundRobin {
         self.used.get(path).copied().unwrap_or(0)
     }
 
+    /// The next of `paths` by the order alone.
+    fn next<'a>(&self, mut paths: impl Iterator<Item = &'a Path>) -> Option<&'a Path> {
+        match self.order {
+            Order::First => paths.next(),
+            Order::Last => paths.last(),
+            // Paths up to the last sender come after all others.
+            Order::Next => paths.min_by_key(|path| (self.last.is_some_and(|last| path.id <= last), path.id)),
+            Order::Fewest => choose::least(paths, |path| path.sent.packets / self.quota),
+        }
+    }
+
     /// Whose turn it is; none when every quota is used up.
     fn owner<'a>(&self, cx: &Context<'a>) -> Option<&'a Path> {
-        let mut unused = None;
-        for path in choose::standing(cx).filter(|path| self.is_available(path)) {
-            match self.used(path.id) {
-                0 if unused.is_none() || self.last_first => unused = Some(path),
-                used if (1..self.quota).contains(&used) => return Some(path),
-                _ => {}
+        let available = || choose::standing(cx).filter(|path| self.is_available(path));
+        let goes_on = |path: &&Path| (1..self.quota).contains(&self.used(path.id));
+        match self.order {
+            Order::First | Order::Last => {
+                available().find(goes_on).or_else(|| self.next(available().filter(|path| self.used(path.id) == 0)))
             }
+            Order::Next => {
+                let last = available().find(|path| Some(path.id) == self.last);
+                last.filter(goes_on).or_else(|| self.next(available()))
+            }
+            Order::Fewest => self.next(available()),
         }
-        unused
     }
 
     /// A path for data sent before.
     fn owner_again<'a>(&self, cx: &Context<'a>, carried: PathSet) -> Option<&'a Path> {
-        let first = |skip: PathSet| choose::candidates(cx).find(|path| !skip.contains(path.id));
-        let last = |skip: PathSet| choose::candidates(cx).filter(|path| !skip.contains(path.id)).last();
-        let pick = |skip| if self.last_first { last(skip) } else { first(skip) };
-        pick(carried).or_else(|| pick(PathSet::EMPTY))
+        let unused = choose::candidates(cx).filter(|path| !carried.contains(path.id));
+        self.next(unused).or_else(|| self.next(choose::candidates(cx)))
+    }
+
+    fn note_sent(&mut self, path: PathId, segments: u64) {
+        // Taking turns, a path begins anew when another has gone before it or its quota is used up.
+        let begins = matches!(self.order, Order::Next) && (self.last != Some(path) || self.used(path) >= self.quota);
+        let used = self.used.at(path);
+        *used = if begins { segments } else { used.saturating_add(segments) };
+        self.last = Some(path);
     }
 
     fn start_again(&mut self, cx: &Context<'_>) {
@@ -129,7 +183,7 @@ impl Scheduler for RoundRobin {
         match *event {
             Event::Sent(receipt, SendKind::Fresh) => {
                 let mss = cx.path(receipt.path).map_or(receipt.bytes, |path| path.mss);
-                *self.used.at(receipt.path) += receipt.bytes.get().div_ceil(mss.get().max(1));
+                self.note_sent(receipt.path, receipt.bytes.get().div_ceil(mss.get().max(1)));
             }
             Event::PathUp(path) => self.used.reset(path),
             _ => {}

@@ -20,7 +20,7 @@ use crate::Scheduler;
 use crate::choose;
 use crate::min_rtt;
 use crate::per_path::PerPath;
-use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
+use crate::registry::{Arity, Entry, Input, Needs, Preset, Provenance, TransportRules};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "stms",
@@ -35,7 +35,11 @@ pub(crate) static ENTRY: Entry = Entry {
     needs: Needs { flow: true, ahead: true, events: true, ..Needs::NONE },
     arity: Arity::Any,
     transport: TransportRules::NONE,
-    presets: &[],
+    presets: &[Preset {
+        name: "stms-tail",
+        switches: "tail=last",
+        doc: "the slow path takes the last segment when less than its gap is unsent",
+    }],
     params: &[Param {
         name: "tail",
         default: "wait",

@@ -27,6 +27,20 @@ proptest! {
         }
     }
 
+    /// 2·rtt·cwnd ≥ cwnd·(rtt + δ) while δ ≤ rtt: the first test fails as long as nothing is waited for.
+    #[test]
+    fn ecf_does_not_begin_to_wait_at_equal_times(
+        ms in 1..2000u64, percent in 0..=100u64, windows in (1..5000u64, 1..5000u64), unsent in vec_of_counts(),
+    ) {
+        let mut ecf = weftway_sched::build("ecf:delta=rttvar").unwrap();
+        let mut bench = pair(ms, ms, windows.0, windows.1);
+        bench.paths[1].rttvar = Span::from_millis(ms).mul_div(percent, 100);
+        for count in unsent {
+            bench.flow.unsent = packets(count);
+            prop_assert_eq!(ecf.select(&bench.context()), Decision::Send(SLOW));
+        }
+    }
+
     /// Nothing can block a window that never fills.
     #[test]
     fn blest_never_waits_for_an_unbounded_window(
@@ -51,6 +65,26 @@ proptest! {
             path.retransmitted.packets = again;
         }
         prop_assert_eq!(prs.select(&bench.context()), Decision::Wait);
+    }
+
+    /// With any number of paths: while F is full, nothing goes on a path that is more than four times slower.
+    #[test]
+    fn prs_never_uses_one_of_many_paths_four_times_slower(
+        fast in 1..100u64,
+        others in prop::collection::vec((0..1000u64, 1..50u64, 0..60u64, 0..50u64), 2..8),
+        variant in prop::sample::select(vec!["prs", "prs:le=true", "prs-prose", "prs-max-rtt"]),
+    ) {
+        let mut prs = weftway_sched::build(variant).unwrap();
+        let rows = others.iter().enumerate().map(|(n, &(more, cwnd, in_flight, again))| {
+            let mut path = path(n as u8 + 1, fast + more, cwnd, in_flight.min(cwnd));
+            (path.sent.packets, path.retransmitted.packets) = (1000, again);
+            path
+        });
+        let bench = Bench::new([path(0, fast, 10, 10)].into_iter().chain(rows).collect());
+        if let Decision::Send(id) = prs.select(&bench.context()) {
+            let srtt = bench.paths[id.index()].srtt;
+            prop_assert!(id != FAST && srtt <= Span::from_millis(4 * fast), "{:?} at {}", id, srtt);
+        }
     }
 
     /// Goodput counts in proportion: the same choice in other units.
@@ -79,8 +113,13 @@ proptest! {
 
     /// While every window is open, no path is more than a quota ahead of another.
     #[test]
-    fn round_robin_is_even(paths in 1..20u8, quota in 1..5u64, rounds in 1..200usize) {
-        let mut rr = weftway_sched::build(&format!("rr:num_segments={quota}")).unwrap();
+    fn round_robin_is_even(
+        paths in 1..20u8,
+        quota in 1..5u64,
+        rounds in 1..200usize,
+        order in prop::sample::select(vec!["first", "kernel", "next", "fewest"]),
+    ) {
+        let mut rr = weftway_sched::build(&format!("rr:num_segments={quota}:rr_order={order}")).unwrap();
         let mut bench = Bench::new((0..paths).map(|n| path(n, 10, 10_000, 0)).collect());
         for _ in 0..rounds {
             let sent = bench.carry(rr.select(&bench.context())).unwrap();
@@ -88,6 +127,46 @@ proptest! {
             let counts = || bench.paths.iter().map(|path| path.sent.packets);
             prop_assert!(counts().max().unwrap() - counts().min().unwrap() <= quota);
         }
+    }
+
+    /// In as many packets as all windows hold together, each path carries what its own holds.
+    #[test]
+    fn weighted_round_robin_shares_by_window(windows in prop::collection::vec(1..20u64, 1..9), cycles in 1..4u64) {
+        let mut wrr = weftway_sched::build("wrr").unwrap();
+        let rows = windows.iter().enumerate().map(|(n, &cwnd)| path(n as u8, 10, cwnd, 0));
+        let mut bench = Bench::new(rows.collect());
+        for _ in 0..cycles * windows.iter().sum::<u64>() {
+            let sent = bench.carry(wrr.select(&bench.context())).unwrap();
+            wrr.observe(&bench.context(), &sent);
+            let weftway_path::Event::Sent(receipt, _) = sent else { unreachable!() };
+            bench.ack(receipt.path, None);
+        }
+        for (path, window) in bench.paths.iter().zip(windows) {
+            prop_assert_eq!(path.sent.packets, cycles * window);
+        }
+    }
+
+    /// On equal paths without losses redundancy delivers what one of them would.
+    #[test]
+    fn redundant_is_as_fast_as_one_of_equal_paths(
+        paths in 1..8u8,
+        window in 1..20u64,
+        rounds in 1..10u64,
+        mode in prop::sample::select(vec!["remp", "pinedo", "opportunistic"]),
+    ) {
+        let mut redundant = weftway_sched::build(&format!("redundant:mode={mode}")).unwrap();
+        let mut bench = Bench::new((0..paths).map(|n| path(n, 20, window, 0)).collect());
+        for _ in 0..rounds {
+            while let Some(event) = bench.carry(redundant.select(&bench.context())) {
+                redundant.observe(&bench.context(), &event);
+            }
+            for path in (0..paths).map(PathId::new) {
+                while let Some(event) = bench.ack(path, None) {
+                    redundant.observe(&bench.context(), &event);
+                }
+            }
+        }
+        prop_assert_eq!(bench.flow.una, Offset::ZERO + packets(rounds * window));
     }
 
     /// Whatever is acknowledged in whatever order, every path ends up with everything that was not

@@ -39,7 +39,7 @@ fn vectors_pass_and_cover_the_registry() {
         }
     }
     for (name, count) in &counts {
-        println!("{name:12} {count:3} cases");
+        println!("{name:16} {count:3} cases");
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
     let bare: Vec<_> = counts.iter().filter(|(_, count)| **count == 0).map(|(name, _)| *name).collect();

@@ -168,6 +168,9 @@ impl Connection {
             sender.tcp_acked(&mut desk, ack, blocks)
         };
         let repair = if sender.has_lost() && repair == Repair::Nothing { Repair::Lost } else { repair };
+        if self.groups.is_due(now) {
+            self.groups.look(now, &mut self.views);
+        }
         self.tap.note(now, self.number, || {
             let view = self.views.get(id);
             Note::Acked {

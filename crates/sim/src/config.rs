@@ -109,6 +109,8 @@ pub struct Transport {
     pub direction: Direction,
     /// Whether packets carry ECN-capable marks.
     pub ecn: bool,
+    /// What is known of bottlenecks that paths share.
+    pub bottlenecks: Bottlenecks,
 }
 
 impl Transport {
@@ -149,6 +151,7 @@ impl Transport {
             probe_interval: Span::from_secs(1),
             direction: Direction::Download,
             ecn: false,
+            bottlenecks: Bottlenecks::None,
         }
     }
 
@@ -225,6 +228,17 @@ pub enum PathManager {
     Backup,
 }
 
+/// What a connection knows of the bottlenecks that its paths share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bottlenecks {
+    /// Nothing.
+    None,
+    /// Everything: paths with the same [`PathConfig::via`] share one.
+    Given,
+    /// What their round-trip times tell.
+    Detected,
+}
+
 /// Who sends the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
@@ -249,8 +263,8 @@ pub enum Workload {
     },
     /// Sends messages of mixed sizes at a fixed period.
     Messages {
-        /// (weight, size) of the mixture.
-        sizes: Vec<(u32, Bytes)>,
+        /// What is drawn for each message.
+        sizes: Vec<MessageSize>,
         /// From one message to the next.
         period: Span,
         /// How many.
@@ -289,6 +303,24 @@ pub enum Workload {
         /// How many.
         count: u64,
     },
+}
+
+/// One of the sizes that messages have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MessageSize {
+    /// How often, against the others.
+    pub weight: u32,
+    /// The size.
+    pub bytes: Bytes,
+    /// How urgent messages of this size are; 0 the most.
+    pub class: u8,
+}
+
+impl MessageSize {
+    /// This size, most urgent, with weight 1.
+    pub const fn of(bytes: Bytes) -> Self {
+        Self { weight: 1, bytes, class: 0 }
+    }
 }
 
 /// A second connection over some of the same links, always sending.

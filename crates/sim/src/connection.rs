@@ -9,6 +9,7 @@ use weftway_path::{
 };
 use weftway_sched::{Needs, TransportRules};
 
+use crate::bottleneck::Groups;
 use crate::capture::Capture;
 use crate::config::{Buffer, PathConfig, Stack, Transport};
 use crate::lifecycle::Stage;
@@ -69,6 +70,8 @@ pub struct Connection {
     pub(crate) views: Views,
     pub(crate) senders: Vec<PathSender>,
     pub(crate) shares: Vec<Share>,
+    /// Which paths share a bottleneck.
+    pub(crate) groups: Groups,
     pub(crate) outbox: Outbox,
     pub(crate) flow: Flow,
     hand: Option<(u64, SendKind)>,
@@ -136,9 +139,11 @@ impl Connection {
     pub(crate) fn new(parts: Parts, senders: Vec<PathSender>) -> Self {
         let Parts { number, transport, configs, routes, cc_spec, seed, app, source } = parts;
         let paths = configs.len();
+        let groups = Groups::new(transport.bottlenecks, &routes);
         let view = |n: usize| {
             let mut path = Path::new(PathId::new(n as u8), transport.mss, transport.initial_cwnd());
             path.role = configs[n].role;
+            path.bottleneck = groups.of(path.id);
             path.hold = Hold::Validation;
             path
         };
@@ -152,6 +157,7 @@ impl Connection {
             views,
             senders,
             shares,
+            groups,
             outbox: Outbox::default(),
             flow: Flow { edge, ..Flow::default() },
             hand: None,
@@ -311,6 +317,9 @@ impl Connection {
     /// Whether the scheduler must be asked now.
     #[inline]
     pub(crate) fn wants(&mut self, net: &mut Net, now: Instant) -> bool {
+        if self.host.needs.device {
+            self.look_at_devices(net, now);
+        }
         if !self.ready || self.established.is_none() || self.finished.is_some() {
             return false;
         }
@@ -330,6 +339,17 @@ impl Connection {
         }
         self.lack(net, now);
         self.host.needs.copies && !self.open.is_empty() && self.outbox.has_sent()
+    }
+
+    /// Notes what the sender's device on each path holds: what waits on the path's own link, in payload. Cross traffic
+    /// on it is counted, because a device serves everybody in turn.
+    fn look_at_devices(&mut self, net: &Net, now: Instant) {
+        let headers = self.transport.packet - self.transport.mss;
+        for id in self.views.set().iter() {
+            let (packets, bytes) = net.links[self.routes[id.index()].data].backlog(now);
+            let payload = bytes.saturating_sub(headers.mul_div(packets, 1));
+            self.views.get_mut(id).device_queue = payload;
+        }
     }
 
     /// Finds the packet at hand: what was handed back, else the next that was never sent.
@@ -404,6 +424,7 @@ impl Connection {
             flow.message_end = message.map_or(flow.end, |message| Offset::new(message.end));
             flow.deadline = message.and_then(|message| message.deadline);
             flow.message_age = message.map_or(Span::ZERO, |message| now.since(message.written));
+            flow.class = message.map_or(0, |message| message.class);
         }
     }
 

@@ -5,6 +5,7 @@
 //! seed give the same packets, byte for byte.
 
 mod arrivals;
+mod bottleneck;
 mod calendar;
 mod capture;
 pub mod config;

@@ -179,6 +179,7 @@ impl Connection {
         self.senders[id.index()] = sender;
         let mut view = weftway_path::Path::new(id, self.transport.mss, setup.initial_window);
         view.role = self.role(id);
+        view.bottleneck = self.groups.of(id);
         *self.views.get_mut(id) = view;
     }
 

@@ -335,6 +335,7 @@ impl PathSender {
         }
         let mut share = self.cc.share();
         share.srtt = view.srtt;
+        share.bottleneck = view.bottleneck;
         share.usable = true;
         desk.shares[self.id.index()] = share;
     }

@@ -447,6 +447,52 @@ mod tests {
     use super::*;
     use weftway_link::LinkConfig;
     use weftway_path::{BitRate, PathSet, Role};
+    use weftway_sched::Needs;
+
+    /// What path 1 of two has in its device at each of the first questions, all of which it answers; checked on both
+    /// paths against the links.
+    fn device_queues(needs: Needs, transport: &Transport) -> Vec<Bytes> {
+        let path = |(name, mbps): (&str, u64)| {
+            let delay = Span::from_millis(10);
+            let data = LinkConfig { rate: BitRate::from_mbps(mbps).into(), delay, ..LinkConfig::default() };
+            PathConfig { name: name.into(), role: Role::Active, acks: data.clone(), data, via: None, presence: vec![] }
+        };
+        let paths = [("other", 20), ("used", 10)].map(path).to_vec();
+        let config = SimConfig::new(transport.clone(), paths, Bytes::new(1_000_000));
+        let mut sim = Sim::new(&config, "newreno", 1).unwrap();
+        sim.host(0, Host { needs, ..Host::default() });
+        let mut seen = Vec::new();
+        while seen.len() < 40 {
+            let Pause::Decide(_) = sim.advance() else { continue };
+            let cx = sim.context(0);
+            let Some(used) = cx.path(PathId::new(1)) else {
+                sim.apply(0, Decision::Wait);
+                continue;
+            };
+            for path in cx.paths.iter().filter(|_| needs.device) {
+                let (packets, bytes) = sim.net.links[sim.conns[0].routes[path.id.index()].data].backlog(sim.now);
+                let headers = transport.packet - transport.mss;
+                assert_eq!(path.device_queue, bytes - headers.mul_div(packets, 1), "{:?} at {}", path.id, sim.now);
+            }
+            seen.push(used.device_queue);
+            let decision = if used.is_open() { Decision::Send(used.id) } else { Decision::Send(PathId::new(0)) };
+            sim.apply(0, decision);
+        }
+        seen
+    }
+
+    /// Ten packets go at once, 1.2 ms apart on the wire; all have left it when the first acknowledgement comes after
+    /// 20 ms, and two packets or more may follow.
+    #[test]
+    fn the_device_queue_follows_the_link() {
+        for transport in [Transport::mptcp_v09x(), Transport::mptcp_linux_v1(), Transport::mpquic()] {
+            let seen = device_queues(Needs { device: true, ..Needs::NONE }, &transport);
+            let packets = |n: u64| transport.mss.mul_div(n, 1);
+            assert_eq!(seen[..10], (0..10).map(packets).collect::<Vec<_>>(), "{:?}", transport.stack);
+            assert!(seen[10..].contains(&Bytes::ZERO), "{seen:?}");
+            assert_eq!(device_queues(Needs::NONE, &transport), [Bytes::ZERO; 40]);
+        }
+    }
 
     /// Windows after the fast path of three penalises both slow ones, which hold the head.
     fn penalised(first_only: bool) -> [u64; 3] {

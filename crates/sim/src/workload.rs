@@ -6,7 +6,7 @@ use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
 use weftway_path::{Bytes, Instant, Span};
 
-use crate::config::Workload;
+use crate::config::{MessageSize, Workload};
 use crate::sim::mix;
 
 /// Far more than any run delivers.
@@ -23,6 +23,8 @@ pub struct Message {
     pub written: Instant,
     /// By when it should arrive.
     pub deadline: Option<Instant>,
+    /// How urgent it is; 0 the most.
+    pub class: u8,
 }
 
 /// What an application that waits for nothing writes: when, counted from its start, and how much.
@@ -95,8 +97,8 @@ impl App {
     pub fn start(&mut self, now: Instant) {
         self.started = Some(now);
         match self.workload {
-            Workload::Bulk { bytes } => self.write(now, bytes.get(), None),
-            Workload::Duration { .. } => self.write(now, ENDLESS, None),
+            Workload::Bulk { bytes } => self.write(now, bytes.get(), None, 0),
+            Workload::Duration { .. } => self.write(now, ENDLESS, None, 0),
             _ if self.has_messages() && self.remaining == 0 => {}
             Workload::Limited { bytes, .. } if bytes == Bytes::ZERO => {}
             _ => {
@@ -126,7 +128,7 @@ impl App {
             Workload::Bulk { .. } | Workload::Duration { .. } => Instant::NEVER,
             Workload::Limited { rate, bytes } => {
                 let step = bytes.get().saturating_sub(self.written).min(1200);
-                self.write(now, step, None);
+                self.write(now, step, None, 0);
                 if self.written >= bytes.get() {
                     Instant::NEVER
                 } else {
@@ -134,18 +136,19 @@ impl App {
                 }
             }
             Workload::Messages { sizes, period, deadline, .. } => {
-                let size = self.draw(&sizes);
-                self.write(now, size, deadline);
+                let drawn = self.draw(&sizes);
+                self.write(now, drawn.bytes.get().max(1), deadline, drawn.class);
                 self.count_down(now + period)
             }
             Workload::Stream { rate, period, key_every, key_ratio, deadline, .. } => {
                 let size = self.frame_size(rate.bytes_in(period).get(), key_every, key_ratio);
+                let class = u8::from(!self.is_key_frame(key_every));
                 self.frame += 1;
-                self.write(now, size, Some(deadline));
+                self.write(now, size, Some(deadline), class);
                 self.count_down(now + period)
             }
             Workload::RequestResponse { bytes, .. } => {
-                self.write(now, bytes.get().max(1), None);
+                self.write(now, bytes.get().max(1), None, 0);
                 self.remaining = self.remaining.saturating_sub(1);
                 Instant::NEVER
             }
@@ -157,33 +160,38 @@ impl App {
         if self.remaining == 0 { Instant::NEVER } else { next }
     }
 
+    /// Whether the next frame is a key frame; all are alike where none are.
+    fn is_key_frame(&self, every: u32) -> bool {
+        every < 2 || self.frame.is_multiple_of(u64::from(every))
+    }
+
     /// Frames keep the mean rate: in a group of `every`, one is `ratio` times as large.
-    fn frame_size(&self, mean: u64, every: u32, ratio: u32) -> u64 {
-        let (every, ratio) = (u64::from(every), u64::from(ratio.max(1)));
+    fn frame_size(&self, mean: u64, key_every: u32, ratio: u32) -> u64 {
+        let (every, ratio) = (u64::from(key_every), u64::from(ratio.max(1)));
         if every < 2 {
             return mean.max(1);
         }
         let small = Bytes::new(mean).mul_div(every, every - 1 + ratio).get();
-        if self.frame.is_multiple_of(every) { small.saturating_mul(ratio).max(1) } else { small.max(1) }
+        if self.is_key_frame(key_every) { small.saturating_mul(ratio).max(1) } else { small.max(1) }
     }
 
-    fn draw(&mut self, sizes: &[(u32, Bytes)]) -> u64 {
-        let total: u64 = sizes.iter().map(|(weight, _)| u64::from(*weight)).sum();
+    fn draw(&mut self, sizes: &[MessageSize]) -> MessageSize {
+        let total: u64 = sizes.iter().map(|size| u64::from(size.weight)).sum();
         let mut at = if total == 0 { 0 } else { self.rng.next_u64() % total };
-        for (weight, size) in sizes {
-            if at < u64::from(*weight) {
-                return size.get().max(1);
+        for size in sizes {
+            if at < u64::from(size.weight) {
+                return *size;
             }
-            at -= u64::from(*weight);
+            at -= u64::from(size.weight);
         }
-        1
+        MessageSize::of(Bytes::new(1))
     }
 
-    fn write(&mut self, now: Instant, bytes: u64, deadline: Option<Span>) {
+    fn write(&mut self, now: Instant, bytes: u64, deadline: Option<Span>, class: u8) {
         let (start, end) = (self.written, self.written + bytes);
         self.written = end;
         if bytes > 0 {
-            self.open.push_back(Message { start, end, written: now, deadline: deadline.map(|span| now + span) });
+            self.open.push_back(Message { start, end, written: now, deadline: deadline.map(|span| now + span), class });
         }
     }
 
@@ -300,12 +308,13 @@ mod tests {
         assert_eq!(app.written(), 33_750);
         app.run(Instant::from_millis(1000));
         assert_eq!(app.written(), 8 * 7500);
+        assert_eq!([0, 33_750].map(|at| app.message_at(at).map(|frame| frame.class)), [Some(0), Some(1)]);
     }
 
     #[test]
     fn messages_are_timed_and_missed() {
         let workload = Workload::Messages {
-            sizes: vec![(1, Bytes::new(100))],
+            sizes: vec![MessageSize::of(Bytes::new(100))],
             period: Span::from_millis(10),
             count: 2,
             deadline: Some(Span::from_millis(15)),

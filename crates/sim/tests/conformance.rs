@@ -10,10 +10,10 @@ use setup::{bulk, down, drive, lossy, path, stacks};
 use weftway_path::{Bytes, Instant, Span};
 use weftway_sched::Needs;
 use weftway_sched::testing::Bandit;
-use weftway_sim::config::{SimConfig, Stack, Transport, Workload};
+use weftway_sim::config::{MessageSize, SimConfig, Stack, Transport, Workload};
 use weftway_sim::{Host, Listener, Note, Sim, Verdict};
 
-const CONTROLLERS: [&str; 6] = ["newreno", "cubic", "lia", "olia", "bbr1", "bbr2"];
+const CONTROLLERS: [&str; 10] = ["newreno", "cubic", "lia", "olia", "balia", "dlia", "wvegas", "bbr1", "bbr2", "bbr3"];
 
 /// FNV-1a over everything that is noted.
 struct Digest {
@@ -113,7 +113,7 @@ fn two_messages(transport: &Transport) -> SimConfig {
     let paths = vec![lossy(path("fast", 20_000, 10), 0.02), lossy(path("slow", 5_000, 40), 0.02)];
     let mut config = bulk(transport, paths, 0);
     config.workload = Workload::Messages {
-        sizes: vec![(1, Bytes::new(200_000))],
+        sizes: vec![MessageSize::of(Bytes::new(200_000))],
         period: Span::from_secs(10),
         count: 2,
         deadline: None,

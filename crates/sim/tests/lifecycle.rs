@@ -6,7 +6,7 @@ mod setup;
 use setup::{Run, bulk, down, link, path, run, stacks};
 use weftway_link::{LinkConfig, Loss, Rate};
 use weftway_path::{BitRate, Bytes, Instant, Span};
-use weftway_sim::config::{Direction, PathConfig, PathManager, SimConfig, Transport, Workload};
+use weftway_sim::config::{Direction, MessageSize, PathConfig, PathManager, SimConfig, Transport, Workload};
 use weftway_sim::{Note, Pause, Sim, Verdict};
 
 fn ms(ms: u64) -> Instant {
@@ -202,7 +202,7 @@ fn an_idle_path_is_not_a_silent_one() {
         only.data.loss = Loss::Packets(vec![2]);
         let mut config = bulk(&transport, vec![only], 0);
         config.workload = Workload::Messages {
-            sizes: vec![(1, Bytes::new(500))],
+            sizes: vec![MessageSize::of(Bytes::new(500))],
             period: Span::from_secs(10),
             count: 2,
             deadline: None,
@@ -211,6 +211,28 @@ fn an_idle_path_is_not_a_silent_one() {
         finishes(&run, 1_000, what);
         assert_eq!(run.first(|note| matches!(note, Note::Down(_))), None, "{what}");
         assert!(run.end_ms() < 11_500.0, "{what}: {}", run.end_ms());
+    }
+}
+
+/// What the application says of a message's urgency reaches the scheduler: once both paths are up, messages of class 0
+/// go on the faster one, those of class 1 on the other.
+#[test]
+fn classes_of_messages_are_told_apart() {
+    let size = |bytes, class| MessageSize { weight: 1, bytes: Bytes::new(bytes), class };
+    for (what, transport) in stacks() {
+        let mut config = bulk(&transport, vec![wire("fast", 20), wire("slow", 50)], 0);
+        config.workload = Workload::Messages {
+            sizes: vec![size(500, 0), size(700, 1)],
+            period: Span::from_millis(200),
+            count: 40,
+            deadline: None,
+        };
+        let sent = run(&config, "po-mptcp", "cubic").sent();
+        let settled = sent.iter().filter(|(at, ..)| *at > Instant::from_millis(1000));
+        let mut seen: Vec<_> = settled.map(|(_, path, _, bytes)| (path.get(), *bytes)).collect();
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen, [(0, 500), (1, 700)], "{what}");
     }
 }
 
@@ -223,7 +245,7 @@ fn empty_workloads_end_with_the_handshake() {
     let empty = [
         Workload::Bulk { bytes },
         Workload::Limited { rate, bytes },
-        Workload::Messages { sizes: vec![(1, Bytes::new(100))], period, count: 0, deadline: None },
+        Workload::Messages { sizes: vec![MessageSize::of(Bytes::new(100))], period, count: 0, deadline: None },
         Workload::Stream { rate, period, key_every: 0, key_ratio: 1, deadline, span: Span::ZERO },
         Workload::RequestResponse { bytes: Bytes::new(100), think: period, count: 0 },
     ];

@@ -4,7 +4,7 @@ mod setup;
 
 use weftway_link::{Limit, Loss};
 use weftway_path::{BitRate, Bytes, Instant, PathId, Span};
-use weftway_sim::config::{Buffer, SimConfig, Transport, Workload};
+use weftway_sim::config::{Buffer, MessageSize, SimConfig, Transport, Workload};
 use weftway_sim::oracle::{Audit, Basis, FAR, Lab, Plan, Run, Stop, Truth, audit, jain, judge, run};
 use weftway_sim::run::Job;
 
@@ -28,7 +28,7 @@ fn config(paths: &[Shape], period: u64) -> SimConfig {
     let buffer = Buffer::Fixed(Bytes::new(128_000));
     let transport = Transport { send_buffer: buffer, receive_buffer: buffer, ..Transport::mptcp_v09x() };
     let workload = Workload::Messages {
-        sizes: [1000, 5000, 10_000].map(|bytes| (1, Bytes::new(bytes))).to_vec(),
+        sizes: [1000, 5000, 10_000].map(|bytes| MessageSize::of(Bytes::new(bytes))).to_vec(),
         period: Span::from_micros(period),
         count: 20_000_000 / period,
         deadline: None,
@@ -143,7 +143,7 @@ fn the_truth_is_that_of_the_links() {
 #[test]
 fn an_answer_for_an_interval_is_judged_by_what_the_interval_brings() {
     let cost = |basis, period| {
-        let sizes = vec![(1, Bytes::new(10_000))];
+        let sizes = vec![MessageSize::of(Bytes::new(10_000))];
         let workload = Workload::Messages { sizes, period: Span::from_millis(period), count: 100, deadline: None };
         let config = SimConfig { workload, ..config(&[[8e3, 10.0, 0.0], [8e3, 10.0, 0.0]], 5500) };
         let mut lab = Lab::new(&config, "bbr1", 1, "graph:slots=2", &[]).unwrap().judged_by(basis);

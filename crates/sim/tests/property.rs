@@ -12,7 +12,9 @@ use setup::link;
 use weftway_link::{Distribution, Jitter, Limit, LinkConfig, Loss, Set};
 use weftway_path::{BitRate, Bytes, Decision, Instant, Offset, PathId, Role, Span};
 use weftway_sched::Scheduler;
-use weftway_sim::config::{AckPath, Buffer, Direction, PathConfig, PathManager, SimConfig, Stack, Transport, Workload};
+use weftway_sim::config::{
+    AckPath, Buffer, Direction, MessageSize, PathConfig, PathManager, SimConfig, Stack, Transport, Workload,
+};
 use weftway_sim::{Host, Listener, Note, Pause, Sim, Verdict};
 
 /// Something that happens to the links, or time that passes.
@@ -71,7 +73,7 @@ enum Work {
     Limited { kbps: u64, bytes: u64 },
 }
 
-const CONTROLLERS: [&str; 6] = ["newreno", "cubic", "lia", "olia", "bbr1", "bbr2"];
+const CONTROLLERS: [&str; 10] = ["newreno", "cubic", "lia", "olia", "balia", "dlia", "wvegas", "bbr1", "bbr2", "bbr3"];
 /// How long a healed world may take. Backed-off timers reach two minutes, and a path that was
 /// given up may need several.
 const PATIENCE: u64 = 2_000;
@@ -88,7 +90,7 @@ impl Work {
         match *self {
             Self::Bulk(bytes) => Workload::Bulk { bytes: Bytes::new(bytes) },
             Self::Messages { bytes, period, count } => Workload::Messages {
-                sizes: vec![(1, Bytes::new(bytes))],
+                sizes: vec![MessageSize::of(Bytes::new(bytes))],
                 period: Span::from_millis(period),
                 count,
                 deadline: None,

@@ -4,7 +4,7 @@ use rand_core::Rng;
 use weftway_path::{Bytes, Instant};
 
 use super::policer::{Interval, Verdict};
-use super::{Bbr1, CYCLE, CYCLE_STARTS, Cycle, MIN_RTT_WINDOW, Mode};
+use super::{Bbr1, CYCLE, CYCLE_STARTS, Cycle, Cycles, LEAST_PHASES, MIN_RTT_WINDOW, Mode};
 use crate::Acked;
 use crate::bbr::{DRAIN_GAIN, HIGH_GAIN, UNIT};
 
@@ -13,7 +13,8 @@ impl Bbr1 {
         self.probe_rtt.is_app_limited(acked)
     }
 
-    pub(super) fn update_model(&mut self, acked: &Acked) {
+    /// Takes what the ACK says of the path, moves the mode and sets the gains.
+    pub(crate) fn update_model(&mut self, acked: &Acked) {
         self.round.start = false;
         self.policer.count_lost(acked.lost);
         if let Some(rate) = acked.rate {
@@ -65,7 +66,9 @@ impl Bbr1 {
         let elapsed = acked.now.since(self.cycle.began);
         let full_length = self.min_rtt.is_some_and(|rtt| elapsed > rtt);
         let in_flight = self.in_flight_at_departure(acked.prior_in_flight);
-        match self.pacing_gain.cmp(&UNIT) {
+        // Whatever the rate is while it cruises.
+        let gain = if self.is_cruise() { UNIT } else { self.pacing_gain };
+        match gain.cmp(&UNIT) {
             core::cmp::Ordering::Equal => full_length,
             // A small buffer may not hold what this phase wants in flight.
             core::cmp::Ordering::Greater => {
@@ -76,13 +79,29 @@ impl Bbr1 {
     }
 
     fn next_phase(&mut self, now: Instant) {
-        self.cycle = Cycle { index: (self.cycle.index + 1) % CYCLE.len(), began: now };
+        let Cycle { index, phases, .. } = self.cycle;
+        self.cycle = match index + 1 < phases {
+            true => Cycle { index: index + 1, phases, began: now },
+            false => Cycle { index: 0, phases: self.draw_phases(), began: now },
+        };
+    }
+
+    fn draw_phases(&mut self) -> usize {
+        match self.cycles {
+            Cycles::Alike | Cycles::Whole => CYCLE.len(),
+            Cycles::Varied => CYCLE.len() - self.draw(CYCLE.len() as u64 - LEAST_PHASES + 1),
+        }
+    }
+
+    /// A number below `count`.
+    fn draw(&mut self, count: u64) -> usize {
+        ((u64::from(self.rng.next_u32()) * count) >> 32) as usize
     }
 
     pub(super) fn enter_probe_bw(&mut self, now: Instant) {
         self.mode = Mode::ProbeBw;
-        let back = (u64::from(self.rng.next_u32()) * CYCLE_STARTS) >> 32;
-        self.cycle.index = CYCLE.len() - 1 - back as usize;
+        let back = if self.cycles == Cycles::Alike { self.draw(CYCLE_STARTS) } else { 0 };
+        self.cycle = Cycle { index: CYCLE.len() - 1 - back, phases: CYCLE.len(), began: now };
         self.next_phase(now);
     }
 

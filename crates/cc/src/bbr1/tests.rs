@@ -7,7 +7,7 @@ type Pipe = pipe::Pipe<Bbr1>;
 
 /// BBR on the pipe, whose round trip grows by `drift` each second.
 fn pipe(seed: u64, drift: Span) -> Pipe {
-    let mut pipe = Pipe::new(Bbr1::new(LINUX, &pipe::setup(seed)));
+    let mut pipe = Pipe::new(Bbr1::new(LINUX, Cycles::Alike, &pipe::setup(seed)));
     pipe.drift = drift;
     pipe
 }
@@ -126,7 +126,7 @@ fn cruising(index: usize) -> Pipe {
     pipe.bbr.bw = MaxFilter::new(BW_ROUNDS);
     pipe.bbr.bw.add(pipe.bbr.round.count, RATE.as_bps());
     pipe.bbr.mode = Mode::ProbeBw;
-    pipe.bbr.cycle = Cycle { index, began: pipe.now };
+    pipe.bbr.cycle = Cycle { index, phases: CYCLE.len(), began: pipe.now };
     pipe.bbr.update_gains();
     pipe.bbr.pacing = RATE;
     pipe

@@ -51,6 +51,14 @@ pub(super) struct Sibling {
     pub(super) srtt_ms: f64,
     #[serde(default)]
     pub(super) inter_loss: f64,
+    #[serde(default)]
+    pub(super) bandwidth_mbps: f64,
+    /// Whether its estimate has settled.
+    #[serde(default)]
+    pub(super) steady: bool,
+    pub(super) bottleneck: Option<u8>,
+    #[serde(default = "yes")]
+    pub(super) usable: bool,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -151,9 +159,10 @@ impl Sibling {
             mss: Bytes::new(mss),
             srtt: millis(self.srtt_ms),
             inter_loss: bytes(self.inter_loss, mss),
-            bandwidth: BitRate::ZERO,
-            steady: false,
-            usable: true,
+            bandwidth: BitRate::from_bps((self.bandwidth_mbps * 1e6) as u64),
+            steady: self.steady,
+            bottleneck: self.bottleneck,
+            usable: self.usable,
         }
     }
 }

@@ -238,6 +238,7 @@ fn change(path: &mut Path, row: &PathRow) -> Result<(), String> {
     }
     put(&mut path.rttvar, &row.rttvar, span)?;
     put(&mut path.latest_rtt, &row.latest_rtt, span)?;
+    put(&mut path.min_rtt, &row.min_rtt, span)?;
     if let Some(samples) = &row.samples {
         path.rtt_samples = samples.len() as u64;
         path.rtt_sum = samples.iter().try_fold(Default::default(), |sum, text| Ok::<_, String>(span(text)? + sum))?;
@@ -255,6 +256,7 @@ fn change(path: &mut Path, row: &PathRow) -> Result<(), String> {
     put(&mut path.acked, &row.acked, counters)?;
     put(&mut path.lost, &row.lost, counters)?;
     put(&mut path.retransmitted, &row.retransmitted, counters)?;
+    path.pto_count = row.pto_count.unwrap_or(path.pto_count);
     change_state(path, row)
 }
 
@@ -268,7 +270,12 @@ fn change_state(path: &mut Path, row: &PathRow) -> Result<(), String> {
         choice(text, &[&[("none", Hold::None)], &holds[..]].concat())
     })?;
     put(&mut path.recovery, &row.recovery, |text| {
-        choice(text, &[("open", Recovery::Open), ("recovery", Recovery::Recovery), ("loss", Recovery::Loss)])
+        let repairing = [("recovery", Recovery::Recovery), ("loss", Recovery::Loss)];
+        choice(
+            text,
+            &[&[("open", Recovery::Open), ("disorder", Recovery::Disorder), ("cwr", Recovery::Cwr)], &repairing[..]]
+                .concat(),
+        )
     })
 }
 
@@ -285,6 +292,10 @@ fn change_flow(bench: &mut Bench, row: &FlowRow) -> Result<(), String> {
         flow.unsent = unsent.bytes()?;
         flow.end = flow.next + flow.unsent;
     }
+    put(&mut flow.message_start, &row.message_start, offset)?;
+    put(&mut flow.message_end, &row.message_end, offset)?;
+    put(&mut flow.deadline, &row.deadline, |text| Ok(Some(Instant::ZERO + quantity::span(text)?)))?;
+    flow.class = row.class.unwrap_or(flow.class);
     let una = flow.una;
     put(&mut flow.edge, &row.window, |window| Ok(una + window.bytes()?))
 }

@@ -49,6 +49,7 @@ pub(super) struct PathRow {
     pub srtt: Option<String>,
     pub rttvar: Option<String>,
     pub latest_rtt: Option<String>,
+    pub min_rtt: Option<String>,
     /// The samples so far, of which the mean is taken.
     pub samples: Option<Vec<String>>,
     pub cwnd: Option<Amount>,
@@ -64,6 +65,8 @@ pub(super) struct PathRow {
     pub acked: Option<Amount>,
     pub lost: Option<Amount>,
     pub retransmitted: Option<Amount>,
+    /// Timeouts in a row without progress.
+    pub pto_count: Option<u32>,
 }
 
 #[derive(Deserialize, Default, Debug)]
@@ -74,6 +77,12 @@ pub(super) struct FlowRow {
     pub unsent: Option<Amount>,
     /// The peer's whole window, from `una`.
     pub window: Option<Amount>,
+    pub message_start: Option<Amount>,
+    pub message_end: Option<Amount>,
+    /// When the message should have arrived.
+    pub deadline: Option<String>,
+    /// How urgent the message is; 0 the most.
+    pub class: Option<u8>,
 }
 
 /// One step. Its parts happen in the order of these fields.

@@ -7,7 +7,7 @@ use super::names;
 use super::schema::{CrossTable, SizeShare, WorkloadTable};
 use super::text::Count;
 use super::units::{Size, Time};
-use crate::config::{CrossLink, CrossTraffic, Workload};
+use crate::config::{CrossLink, CrossTraffic, MessageSize, Workload};
 
 /// The most messages, requests or frames: what a run can hold figures of.
 const MOST: u64 = 10_000_000;
@@ -85,16 +85,21 @@ fn small(count: Count, key: &str) -> Result<u32, Fault> {
     u32::try_from(count.0).map_err(|_| fault(key, "this number is too large"))
 }
 
-fn mixture(size: Option<Size>, sizes: Option<&[SizeShare]>) -> Result<Vec<(u32, Bytes)>, Fault> {
+fn mixture(size: Option<Size>, sizes: Option<&[SizeShare]>) -> Result<Vec<MessageSize>, Fault> {
     let positive = |bytes: Size, key| match bytes.is_zero() {
         true => Err(fault(key, "a message has at least one byte")),
         false => Ok(bytes.get()),
     };
+    let share = |size: &SizeShare| {
+        Ok(MessageSize {
+            weight: small(size.weight, "sizes")?,
+            bytes: positive(size.bytes, "sizes")?,
+            class: u8::try_from(size.class.0).map_err(|_| fault("sizes", "a `class` is at most 255"))?,
+        })
+    };
     match (size, sizes) {
-        (Some(size), None) => Ok(vec![(1, positive(size, "size")?)]),
-        (None, Some(sizes)) if sizes.iter().any(|size| size.weight.0 > 0) => {
-            sizes.iter().map(|size| Ok((small(size.weight, "sizes")?, positive(size.bytes, "sizes")?))).collect()
-        }
+        (Some(size), None) => Ok(vec![MessageSize::of(positive(size, "size")?)]),
+        (None, Some(sizes)) if sizes.iter().any(|size| size.weight.0 > 0) => sizes.iter().map(share).collect(),
         (None, Some(_)) => Err(fault("sizes", "no size has a weight above zero")),
         _ => Err(fault("kind", "give either `size` or `sizes`")),
     }

@@ -4,11 +4,11 @@ use weftway_path::Bytes;
 
 use super::error::{Fault, Mistake};
 use super::schema::{
-    AckPathName, Buffer as BufferForm, DirectionName, File, Options, PathManagerName, RtoFloorName, StackName,
+    AckPathName, BottlenecksName, Buffer as BufferForm, DirectionName, File, Options, PathManagerName, RtoFloorName, StackName,
     TransportName,
 };
 use super::units::{Packets, Quantity, Size, Time};
-use crate::config::{AckPath, Buffer, Direction, PathManager, RtoFloor, Transport};
+use crate::config::{AckPath, Bottlenecks, Buffer, Direction, PathManager, RtoFloor, Transport};
 
 /// The transport of the measured connection.
 pub(super) fn main(file: &File) -> Result<Transport, Fault> {
@@ -83,6 +83,7 @@ impl Options {
                 DirectionName::Upload => Direction::Upload,
             },
             ecn: self.ecn.unwrap_or(base.ecn),
+            bottlenecks: self.bottlenecks.map_or(base.bottlenecks, bottlenecks),
             ..base
         };
         fits(&transport)?;
@@ -153,6 +154,14 @@ fn rto_floor(name: RtoFloorName) -> RtoFloor {
     match name {
         RtoFloorName::Linux => RtoFloor::Linux,
         RtoFloorName::Rfc6298 => RtoFloor::Rfc6298,
+    }
+}
+
+fn bottlenecks(name: BottlenecksName) -> Bottlenecks {
+    match name {
+        BottlenecksName::None => Bottlenecks::None,
+        BottlenecksName::Given => Bottlenecks::Given,
+        BottlenecksName::Detected => Bottlenecks::Detected,
     }
 }
 

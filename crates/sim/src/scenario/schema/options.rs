@@ -59,6 +59,8 @@ pub(in super::super) struct Options {
     pub probe_interval: Option<Time>,
     /// Whether packets may be marked.
     pub ecn: Option<bool>,
+    /// What is known of the bottlenecks that paths share.
+    pub bottlenecks: Option<BottlenecksName>,
 }
 
 /// A buffer of fixed size, or one that grows by use.
@@ -116,6 +118,18 @@ pub(in super::super) enum RtoFloorName {
     Linux,
     /// The sum, as in RFC 6298.
     Rfc6298,
+}
+
+/// What is known of the bottlenecks that paths share.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(in super::super) enum BottlenecksName {
+    /// Nothing.
+    None,
+    /// Paths with the same `via` share one.
+    Given,
+    /// What round-trip times tell.
+    Detected,
 }
 
 /// How paths are opened.

@@ -78,6 +78,9 @@ pub(in super::super) struct SizeShare {
     pub weight: Count,
     /// The size.
     pub bytes: Size,
+    /// How urgent messages of this size are, for schedulers that ask; 0 the most, and if not given.
+    #[serde(default)]
+    pub class: Count,
 }
 
 /// A second connection. Its paths are those with `connection = "rival"`.

@@ -58,6 +58,13 @@ fn keys_and_values() {
             35,
             "`m` is no unit of a rate; one of bit/s, kbit/s, Mbit/s, Gbit/s, kB/s, MB/s, as in \"30 Mbit/s\"",
         ),
+        (
+            "kind = \"bulk\"\nbytes = \"20 MB\"",
+            "kind = \"messages\"\nsizes = [{ weight = 1, bytes = \"1 kB\", class = 256 }]\nperiod = \"1 s\"\ncount = 5",
+            12,
+            9,
+            "a `class` is at most 255",
+        ),
     ];
     for (from, to, line, column, reason) in cases {
         let error = error(&plain(from, to));
@@ -72,6 +79,8 @@ fn a_word_that_is_none_of_the_choices() {
     assert_eq!(choices, (Mistake::Value, 1, 13, "unknown value `downlod` | did you mean `download`?".to_owned()));
     let mode = told(&format!("{PLAIN}[decision]\nmode = \"strict\"\n"));
     assert_eq!(mode, (Mistake::Value, 14, 8, "unknown value `strict` | one of preferred, exclusive".to_owned()));
+    let known = told(&format!("{PLAIN}[options]\nbottlenecks = \"guessed\"\n"));
+    assert_eq!(known, (Mistake::Value, 14, 15, "unknown value `guessed` | one of none, given, detected".to_owned()));
     let kind = told(&plain("\"bulk\"", "\"bluk\""));
     assert_eq!(kind, (Mistake::Value, 11, 8, "unknown value `bluk` | did you mean `bulk`?".to_owned()));
     let key = told(&plain("bytes =", "byte ="));

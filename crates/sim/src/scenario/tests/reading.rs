@@ -5,7 +5,7 @@ use weftway_path::{BitRate, Bytes, Instant, Role, Span};
 use weftway_sched::Mode;
 
 use super::{PLAIN, parse, plain, with_sets};
-use crate::config::{Buffer, CrossLink, Direction, SimConfig, Stack, Workload};
+use crate::config::{Buffer, CrossLink, Direction, MessageSize, SimConfig, Stack, Workload};
 
 fn config(text: &str) -> SimConfig {
     let variants = parse(text).and_then(|scenario| scenario.variants());
@@ -128,9 +128,10 @@ fn every_workload() {
         Workload::Duration { span: Span::from_secs(300) }
     );
     let messages = workload(
-        "kind = \"messages\"\nsizes = [{ weight = 9, bytes = \"100 B\" }, { weight = 1, bytes = \"1 kB\" }]\nperiod = \"20 ms\"\ncount = 5_0\ndeadline = \"80 ms\"",
+        "kind = \"messages\"\nsizes = [{ weight = 9, bytes = \"100 B\" }, { weight = 1, bytes = \"1 kB\", class = 2 }]\nperiod = \"20 ms\"\ncount = 5_0\ndeadline = \"80 ms\"",
     );
-    let sizes = vec![(9, Bytes::new(100)), (1, Bytes::new(1000))];
+    let size = |weight, bytes, class| MessageSize { weight, bytes: Bytes::new(bytes), class };
+    let sizes = vec![size(9, 100, 0), size(1, 1000, 2)];
     let (period, deadline) = (Span::from_millis(20), Some(Span::from_millis(80)));
     assert_eq!(messages, Workload::Messages { sizes, period, count: 50, deadline });
     let stream = workload(

@@ -2,11 +2,12 @@
 
 use super::*;
 use crate::bbr::pipe::{self, MSS};
+use crate::bbr2::LINUX;
 
-type Pipe = pipe::Pipe<Bbr2>;
+type Pipe = pipe::Pipe<Bounded>;
 
 fn pipe(seed: u64) -> Pipe {
-    Pipe::new(Bbr2::new(LINUX, &pipe::setup(seed)))
+    Pipe::new(Bounded::new(LINUX, &pipe::setup(seed)))
 }
 
 /// Runs on until `ms`; returns Mbit/s delivered meanwhile.
@@ -90,7 +91,7 @@ fn the_phases_follow_one_another() {
 fn a_probe_waits_two_to_three_seconds() {
     let (mut least, mut most, mut rounds) = (Span::MAX, Span::ZERO, [false; 2]);
     for seed in 0..500 {
-        let mut bbr = Bbr2::new(LINUX, &pipe::setup(seed));
+        let mut bbr = Bounded::new(LINUX, &pipe::setup(seed));
         bbr.enter_down(Instant::ZERO);
         least = least.min(bbr.cycle.wait);
         most = most.max(bbr.cycle.wait);

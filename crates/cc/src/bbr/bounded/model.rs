@@ -4,18 +4,16 @@ use weftway_path::{Bytes, Instant, Recovery};
 
 use super::bounds::Latest;
 use super::signals::Sample;
-use super::{Bbr2, CWND_GAIN, Mode, PROBE_RTT};
+use super::{Bounded, CWND_GAIN, Mode, PROBE_RTT, Phase};
 use crate::Acked;
-use crate::bbr::{HIGH_GAIN, UNIT};
+use crate::bbr::UNIT;
 
-/// ACKs with losses in a round that may end STARTUP (`bbr_full_loss_cnt`), and rounds with marks
-/// (`bbr_full_ecn_cnt`).
-const STARTUP_LOSSES: u32 = 8;
+/// Rounds with marks that end STARTUP (`bbr_full_ecn_cnt`).
 const STARTUP_MARKS: u32 = 2;
 /// Growth that shows that the pipe is not full, in 256ths (`bbr_full_bw_thresh`).
 const FULL_GROWTH: u64 = UNIT * 5 / 4;
 
-impl Bbr2 {
+impl Bounded {
     /// Counts what an ACK lost, and finds the flight of the newest packet that it covers.
     pub(super) fn sample(&mut self, acked: &Acked) -> Sample {
         let lost = self.packets(acked.lost);
@@ -86,12 +84,13 @@ impl Bbr2 {
         if !self.signals.ended {
             return;
         }
-        let many = core::mem::take(&mut self.signals.losses) >= STARTUP_LOSSES;
+        let many = core::mem::take(&mut self.signals.losses) >= self.form.startup_losses;
         let recovering = self.recovery == Recovery::Recovery || acked.recovery == Recovery::Recovery;
         let lossy = many && recovering && sample.is_too_high();
         if !self.full.reached && (lossy || self.signals.marked_rounds >= STARTUP_MARKS) {
             self.full.reached = true;
-            self.bounds.inflight_hi = Some(self.in_flight_for(self.max_bw(), UNIT));
+            let delivered = if self.form.heeds_delivery { self.signals.delivered } else { 0 };
+            self.bounds.inflight_hi = Some(self.in_flight_for(self.max_bw(), UNIT).max(delivered));
         }
     }
 
@@ -156,9 +155,10 @@ impl Bbr2 {
 
     fn update_gains(&mut self) {
         (self.pacing_gain, self.cwnd_gain) = match self.mode {
-            Mode::Startup => (HIGH_GAIN, self.form.startup_cwnd_gain),
+            Mode::Startup => (self.form.startup_gain, self.form.startup_cwnd_gain),
             Mode::Drain => (self.form.drain_gain, self.form.startup_cwnd_gain),
-            Mode::ProbeBw(phase) => (phase.pacing_gain(), CWND_GAIN),
+            Mode::ProbeBw(Phase::Up) => (Phase::Up.pacing_gain(self.form.down_gain), self.form.up_cwnd_gain),
+            Mode::ProbeBw(phase) => (phase.pacing_gain(self.form.down_gain), CWND_GAIN),
             Mode::ProbeRtt => (UNIT, UNIT),
         };
     }

@@ -5,14 +5,12 @@ use weftway_path::{Instant, Span};
 
 use super::bounds::kept;
 use super::signals::Sample;
-use super::{Bbr2, Mode};
+use super::{Bounded, Mode};
 use crate::bbr::UNIT;
 use crate::{Acked, Congestion};
 
 /// How far a probe drives what is in flight, in 256ths of the product (`bbr_bw_probe_pif_gain`).
 const PROBE_GAIN: u64 = UNIT * 5 / 4;
-/// The pacing gain of DOWN, which drains what UP queued.
-const DRAINING: u64 = UNIT * 3 / 4;
 /// A probe waits for 2 s and up to another (`bbr_bw_probe_base_us`, `bbr_bw_probe_rand_us`):
 /// longer than Reno takes to regain 25 Mbit/s over 30 ms, shorter than a person notices.
 const WAIT: Span = Span::from_secs(2);
@@ -33,10 +31,11 @@ pub(super) enum Phase {
 }
 
 impl Phase {
-    pub(super) fn pacing_gain(self) -> u64 {
+    /// `down` is that of DOWN.
+    pub(super) fn pacing_gain(self, down: u64) -> u64 {
         match self {
             Self::Up => PROBE_GAIN,
-            Self::Down => DRAINING,
+            Self::Down => down,
             Self::Cruise | Self::Refill => UNIT,
         }
     }
@@ -69,7 +68,7 @@ pub(super) struct Cycle {
     slope: Slope,
 }
 
-impl Bbr2 {
+impl Bounded {
     /// `n` is at most 2^32.
     fn random_below(&mut self, n: u64) -> u64 {
         (u64::from(self.rng.next_u32()) * n) >> 32
@@ -139,7 +138,8 @@ impl Bbr2 {
 
     fn is_drained(&self, acked: &Acked) -> bool {
         let in_flight = self.in_flight_at_departure(acked.prior_in_flight);
-        in_flight <= self.bounds.with_headroom() && in_flight <= self.in_flight_for(self.max_bw(), UNIT)
+        in_flight <= self.bounds.with_headroom(self.form.headroom)
+            && in_flight <= self.in_flight_for(self.max_bw(), UNIT)
     }
 
     fn check_up(&mut self, acked: &Acked) {

@@ -101,6 +101,8 @@ pub(super) struct Signals {
     pub(super) ended: bool,
     /// ACKs with losses in it.
     pub(super) losses: u32,
+    /// What the last round delivered, at most at once, in packets.
+    pub(super) delivered: u64,
     /// Rounds in a row that were marked.
     pub(super) marked_rounds: u32,
 }
@@ -140,6 +142,7 @@ impl Signals {
 
     pub(super) fn next_round(&mut self, delivered: Bytes, latest: Latest) {
         self.end = delivered;
+        self.delivered = self.latest.inflight;
         self.marked_rounds = if self.is_marked { self.marked_rounds + 1 } else { 0 };
         self.forget();
         self.latest = latest;

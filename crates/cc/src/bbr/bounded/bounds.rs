@@ -11,8 +11,6 @@ use crate::bbr::{LEAST, UNIT};
 
 /// What a loss leaves, 1 − 0.3 in 256ths (`bbr_beta`).
 const KEPT: u64 = UNIT - UNIT * 30 / 100;
-/// The share of `inflight_hi` left for others, 0.15 in 256ths (`bbr_inflight_headroom`).
-const HEADROOM: u64 = UNIT * 15 / 100;
 
 /// Bounds in bits/s and packets; `None` is no bound.
 #[derive(Clone, Copy, Debug, Default)]
@@ -71,10 +69,10 @@ impl Bounds {
         self.inflight_hi = higher(self.inflight_hi, before.inflight_hi);
     }
 
-    /// What leaves others room below `inflight_hi`.
-    pub(super) fn with_headroom(&self) -> u64 {
+    /// What leaves others `share` 256ths of `inflight_hi`, at least a packet.
+    pub(super) fn with_headroom(&self, share: u64) -> u64 {
         self.inflight_hi.map_or(u64::MAX, |hi| {
-            let headroom = part(hi, HEADROOM).max(1);
+            let headroom = part(hi, share).max(1);
             hi.saturating_sub(headroom).max(LEAST)
         })
     }
@@ -104,7 +102,7 @@ mod tests {
 
     #[test]
     fn headroom_is_fifteen_hundredths_and_at_least_a_packet() {
-        let with_headroom = |hi| Bounds { inflight_hi: hi, ..Bounds::default() }.with_headroom();
+        let with_headroom = |hi| Bounds { inflight_hi: hi, ..Bounds::default() }.with_headroom(UNIT * 15 / 100);
         // 38/256 of 100 is 14; of 6 it is none, so 1; never below 4.
         assert_eq!(with_headroom(Some(100)), 86);
         assert_eq!(with_headroom(Some(6)), 5);

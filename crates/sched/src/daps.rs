@@ -1,0 +1,225 @@
+//! A schedule from one-way delays: who sends which segments until all paths are in step again, so
+//! that what a slow path carries is due when it arrives.
+//!
+//! Rule: with `d = srtt/2` and `w` the window in segments, path `p` delivers `w_p` segments at
+//! each multiple of `d_p` up to the least common multiple of all `d`. In the order of these times,
+//! the lower srtt first among equal ones, the deliveries take the data; segments queue on their
+//! path even if it is full. Then a new schedule is made. A path that cannot be used is passed
+//! over; if none is left, min-RTT decides, as it does for data sent before. When the peer's window
+//! is full, the open path of the smallest srtt repeats the oldest segment it has not carried.
+//! Reference: Kuhn et al., ICC 2014; vkirany/mptcp-kau `mptcp_daps.c`.
+//! State: what the schedule says of each path and how far it has come; smoothed windows.
+//! Departs from print: the deliveries are not listed but found one by one, as the smallest
+//! `(turns + 1)·d`. A schedule ends at `cap`: delays without a common divisor have a multiple that
+//! is far away. A path that comes up begins a new schedule. A path whose queue is full is waited for.
+
+mod schedule;
+
+use weftway_path::spec::{Param, Params, SpecError};
+use weftway_path::{Bytes, Context, Decision, Event, Instant, Path, SendKind};
+
+use self::schedule::Schedule;
+
+use crate::Scheduler;
+use crate::choose;
+use crate::fdps::forward_delay;
+use crate::min_rtt;
+use crate::per_path::PerPath;
+use crate::registry::{Arity, Entry, Input, Needs, Preset, Provenance, TransportRules};
+
+pub(crate) static ENTRY: Entry = Entry {
+    name: "daps",
+    aliases: &["daps-2", "dap", "delay-aware"],
+    version: 1,
+    summary: "a schedule of windows by one-way delays, up to their least common multiple",
+    reference: "Kuhn, Lochin, Mifdaoui, et al.: DAPS, ICC 2014; vkirany/mptcp-kau mptcp_daps.c",
+    provenance: Provenance::Code,
+    goal: "head-of-line blocking",
+    application: "general",
+    inputs: &[Input::Rtt, Input::Cwnd, Input::Mss, Input::Rate, Input::Queue, Input::Window],
+    needs: Needs { flow: true, queueing: true, copies: true, events: true, ..Needs::NONE },
+    arity: Arity::Any,
+    transport: TransportRules::NONE,
+    presets: &[Preset {
+        name: "daps-kernel",
+        switches: "round=4",
+        doc: "the kernel module's default: delays in multiples of 4 ms",
+    }],
+    params: &[
+        Param {
+            name: "round",
+            default: "0",
+            values: "ms, 0 to 1000",
+            doc: "delays are rounded to multiples of this, and at least one; 0: to microseconds, for the paper's exact ones",
+        },
+        Param {
+            name: "owd",
+            default: "rtt/2",
+            values: "rtt/2 | forward",
+            doc: "one-way delay: half of srtt, or that and what the path's queue takes to leave",
+        },
+        Param {
+            name: "smooth",
+            default: "false",
+            values: "true | false",
+            doc: "whether the planned window is a mean: 7/8 of the old one and 1/8 of the window, once a round trip",
+        },
+        Param {
+            name: "daps_in_ss",
+            default: "true",
+            values: "true | false",
+            doc: "whether schedules are made in slow start; else min-RTT decides until every path has left it",
+        },
+        Param {
+            name: "cap",
+            default: "1000",
+            values: "ms, 1 to 3600000",
+            doc: "the longest schedule, unless one delay is longer: a schedule keeps the delays it was made with",
+        },
+    ],
+    build,
+};
+
+const MICROS_PER_MILLI: u64 = 1_000;
+
+fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
+    Ok(Box::new(Daps {
+        grain: (params.within::<u64>("round", 0..=1_000)? * MICROS_PER_MILLI).max(1),
+        forward: params.choice("owd", &[("rtt/2", false), ("forward", true)])?,
+        smooths: params.get("smooth")?,
+        in_slow_start: params.get("daps_in_ss")?,
+        cap: params.within::<u64>("cap", 1..=3_600_000)? * MICROS_PER_MILLI,
+        schedule: Schedule::default(),
+        windows: PerPath::default(),
+    }))
+}
+
+#[derive(Clone)]
+struct Daps {
+    /// What delays are multiples of, in microseconds, as are all times of the schedule.
+    grain: u64,
+    forward: bool,
+    smooths: bool,
+    in_slow_start: bool,
+    cap: u64,
+    schedule: Schedule,
+    windows: PerPath<Window>,
+}
+
+/// The smoothed window of a path.
+#[derive(Clone, Default)]
+struct Window {
+    mean: Option<Bytes>,
+    /// When the next sample is due.
+    next: Instant,
+}
+
+impl Window {
+    fn sample(&mut self, now: Instant, path: &Path) {
+        if now >= self.next {
+            let old = self.mean.unwrap_or(path.cwnd).get();
+            self.mean = Some(Bytes::new(old - old / 8 + path.cwnd.get() / 8));
+            self.next = now + path.srtt;
+        }
+    }
+}
+
+impl Daps {
+    /// The one-way delay of `path`: the nearest multiple of the grain, at least one.
+    fn delay(&self, path: &Path) -> u64 {
+        let span = if self.forward { forward_delay(path) } else { path.srtt / 2 };
+        (span.as_micros().saturating_add(self.grain / 2) / self.grain).max(1).saturating_mul(self.grain)
+    }
+
+    /// The window of `path` that a schedule plans with, in segments.
+    fn quota(&self, path: &Path) -> u64 {
+        let mean = self.windows.get(path.id).and_then(|window| window.mean).filter(|_| self.smooths);
+        mean.unwrap_or(path.cwnd).packets(path.mss).max(1)
+    }
+
+    fn plan(&mut self, cx: &Context<'_>) {
+        let mut schedule = core::mem::take(&mut self.schedule);
+        schedule.plan(cx, self.cap, |path| (self.delay(path), self.quota(path)));
+        self.schedule = schedule;
+    }
+
+    fn fresh(&mut self, cx: &Context<'_>, bytes: Bytes) -> Decision {
+        if !self.in_slow_start && choose::standing(cx).any(|path| path.cwnd < path.ssthresh) {
+            self.schedule.discard();
+            return choose::send_or_wait(cx, min_rtt::pick(cx));
+        }
+        // A second question finds the schedule made.
+        let next = self.schedule.next(cx).or_else(|| {
+            self.plan(cx);
+            self.schedule.next(cx)
+        });
+        match next {
+            Some(path) if path.is_open() || path.queue_room >= bytes => Decision::Send(path.id),
+            Some(_) => choose::wait(cx),
+            None => choose::send_or_wait(cx, min_rtt::pick(cx)),
+        }
+    }
+}
+
+/// The peer's window is full: the oldest segment goes again on the open path of the smallest srtt.
+fn priority_send(cx: &Context<'_>) -> Decision {
+    match (cx.flow, min_rtt::pick(cx)) {
+        (Some(flow), Some(path)) if flow.credit() < flow.unsent.min(path.mss) => Decision::Repeat(path.id, flow.una),
+        _ => Decision::Wait,
+    }
+}
+
+impl Scheduler for Daps {
+    fn select(&mut self, cx: &Context<'_>) -> Decision {
+        match cx.packet {
+            None => priority_send(cx),
+            Some(packet) if packet.again => choose::send_or_wait(cx, min_rtt::pick(cx)),
+            Some(packet) => self.fresh(cx, packet.bytes),
+        }
+    }
+
+    fn observe(&mut self, cx: &Context<'_>, event: &Event) {
+        match *event {
+            Event::Sent(sent, SendKind::Fresh) => self.schedule.note_sent(sent.path),
+            Event::Acked(acked) if self.smooths => {
+                if let Some(path) = cx.path(acked.path) {
+                    self.windows.at(path.id).sample(cx.now, path);
+                }
+            }
+            Event::PathUp(path) => {
+                self.windows.reset(path);
+                self.schedule.discard();
+            }
+            _ => {}
+        }
+    }
+
+    fn explain(&self, cx: &Context<'_>) -> Option<String> {
+        self.schedule.explain(self.schedule.next(cx)?.id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Bench, path};
+    use weftway_path::PathId;
+
+    #[test]
+    fn a_path_that_comes_up_begins_a_new_schedule() {
+        let mut bench = Bench::new(vec![path(0, 20, 4, 0), path(2, 60, 3, 0)]);
+        let mut daps = ENTRY.make(&[]).unwrap();
+        let mut next = |bench: &mut Bench| {
+            let decision = daps.select(&bench.context());
+            let sent = bench.carry(decision);
+            sent.iter().for_each(|event| daps.observe(&bench.context(), event));
+            let up = bench.add(path(1, 10, 2, 0));
+            up.iter().for_each(|event| daps.observe(&bench.context(), event));
+            decision
+        };
+        assert_eq!(next(&mut bench), Decision::Send(PathId::new(0)));
+        // 5, 10 and 30 ms: two at 5, two at 10, then four of path 0 at 10.
+        let paths = [0; 6].map(|_| next(&mut bench));
+        assert_eq!(paths, [1, 1, 1, 1, 0, 0].map(|n| Decision::Send(PathId::new(n))));
+    }
+}

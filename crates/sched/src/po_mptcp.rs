@@ -1,0 +1,115 @@
+//! Priorities: urgent packets take the best path that has room, the others keep off it.
+//!
+//! Rule: the paths are ranked by srtt, equal ones by window, largest first. A packet whose message
+//! is of class `urgent` or more urgent goes on the first of them that may send. Any other goes on
+//! the path of smallest srtt among the rest of the list, and on the first only if no other may
+//! send (`rest=away`), or wherever min-RTT sends it (`rest=standard`).
+//! Reference: Lu, Yu, Huang, Guo, International Journal of Digital Multimedia Broadcasting 2018,
+//! algorithms 2 and 3.
+//! State: none.
+//! Departs from print: the two algorithms were read without the text around them, and the symbols
+//! of the two keys by which paths are ranked are taken to be the RTT and the window that their
+//! heads define. There, what is not urgent goes by MPTCP's standard scheduler: with one stream of
+//! data in order, urgent packets then differ from others only where two paths have the same srtt.
+//! So `rest=away` is ours, and the default. Which data are urgent the paper finds out by itself;
+//! here the application says so. A class is known of new data; data sent before go as in min-RTT.
+
+use core::cmp::Reverse;
+
+use weftway_path::spec::{Param, Params, SpecError};
+use weftway_path::{Bytes, Context, Decision, Path, Span};
+
+use crate::Scheduler;
+use crate::choose;
+use crate::min_rtt;
+use crate::registry::{Arity, Entry, Input, Needs, Preset, Provenance, TransportRules};
+
+pub(crate) static ENTRY: Entry = Entry {
+    name: "po-mptcp",
+    aliases: &["pomptcp", "priorities-oriented"],
+    version: 1,
+    summary: "urgent packets on the path of smallest round-trip time, which the others leave to them",
+    reference: "Lu, Yu, Huang, Guo: PO-MPTCP, Int. Journal of Digital Multimedia Broadcasting 2018",
+    provenance: Provenance::Reconstructed,
+    goal: "latency of urgent data",
+    application: "streaming media with priorities",
+    inputs: &[Input::Rtt, Input::Cwnd],
+    needs: Needs { flow: true, ..Needs::NONE },
+    arity: Arity::Any,
+    transport: TransportRules::RP,
+    presets: &[Preset {
+        name: "po-mptcp-paper",
+        switches: "rest=standard",
+        doc: "as printed: what is not urgent goes by min-RTT",
+    }],
+    params: &[
+        URGENT,
+        Param {
+            name: "rest",
+            default: "away",
+            values: "away | standard",
+            doc: "where the others go: off the best path while another may send, or by min-RTT",
+        },
+    ],
+    build,
+};
+
+/// Which classes count as urgent.
+pub(crate) const URGENT: Param = Param {
+    name: "urgent",
+    default: "0",
+    values: "class, 0 to 255",
+    doc: "the least urgent class that is still urgent",
+};
+
+fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
+    Ok(Box::new(PoMptcp {
+        urgent: params.within("urgent", 0..=255)?,
+        keeps_away: params.choice("rest", &[("away", true), ("standard", false)])?,
+    }))
+}
+
+#[derive(Clone)]
+struct PoMptcp {
+    urgent: u8,
+    keeps_away: bool,
+}
+
+fn rank(path: &Path) -> (Span, Reverse<Bytes>) {
+    (path.srtt, Reverse(path.cwnd))
+}
+
+/// Whether the packet at hand is of class `urgent` or a more urgent one.
+#[inline]
+pub(crate) fn is_urgent(cx: &Context<'_>, urgent: u8) -> bool {
+    cx.flow.map_or(0, |flow| flow.class) <= urgent
+}
+
+/// The path of smallest srtt other than `best`; `best` if no other may send.
+#[inline]
+pub(crate) fn away_from<'a>(cx: &Context<'a>, best: Option<&'a Path>) -> Option<&'a Path> {
+    let others = choose::candidates(cx).filter(|path| best.is_none_or(|best| path.id != best.id));
+    choose::least(others, |path| path.srtt).or_else(|| best.filter(|path| path.is_open()))
+}
+
+impl PoMptcp {
+    fn pick<'a>(&self, cx: &Context<'a>) -> Option<&'a Path> {
+        match cx.packet {
+            Some(packet) if packet.again => min_rtt::pick(cx),
+            _ if is_urgent(cx, self.urgent) => choose::least(choose::candidates(cx), rank),
+            _ if self.keeps_away => away_from(cx, choose::least(choose::standing(cx), rank)),
+            _ => min_rtt::pick(cx),
+        }
+    }
+}
+
+impl Scheduler for PoMptcp {
+    fn select(&mut self, cx: &Context<'_>) -> Decision {
+        choose::send_or_wait(cx, self.pick(cx))
+    }
+
+    fn explain(&self, cx: &Context<'_>) -> Option<String> {
+        let (path, class) = (self.pick(cx)?, cx.flow?.class);
+        Some(format!("class {class}, urgent {}: {:?} with srtt {}", is_urgent(cx, self.urgent), path.id, path.srtt))
+    }
+}

@@ -1,0 +1,227 @@
+//! Connections that share a bottleneck: what they take of it from one another. `cargo test --release -p weftway-sim
+//! --test fairness -- --nocapture` prints what is measured.
+//!
+//! Twenty seeds, each with a start of the rival of its own, break phase effects. The figure is what the connection
+//! under test took over what the rival took, after a quarter of the run, as the geometric mean of the seeds.
+
+mod setup;
+
+use weftway_link::{Limit, LinkConfig};
+use weftway_path::{BitRate, Bytes, Instant, Role, Span};
+use weftway_sim::config::{Bottlenecks, Buffer, PathConfig, Rival, SimConfig, Transport, Workload};
+use weftway_sim::{Host, Pause, Sim, mix};
+
+const SEEDS: u64 = 20;
+const SECONDS: u64 = 60;
+
+/// What a connection is for a test: its controller and the links that its paths cross, by number.
+#[derive(Clone, Copy)]
+struct User<'a> {
+    cc: &'a str,
+    links: &'a [usize],
+}
+
+/// The shared links' rates in Mbit/s, and the packets that each of them queues.
+#[derive(Clone, Copy)]
+struct World<'a> {
+    mbps: &'a [u64],
+    queue: u64,
+}
+
+/// One link of 20 Mbit/s; 100 packets are 1.5 times what fits into its round trip of 40 ms.
+const ONE: World<'static> = World { mbps: &[20], queue: 100 };
+
+fn transport(bottlenecks: Bottlenecks) -> Transport {
+    let (send_buffer, receive_buffer) = (Buffer::Fixed(Bytes::new(16 << 20)), Buffer::Fixed(Bytes::new(64 << 20)));
+    Transport { send_buffer, receive_buffer, bottlenecks, ..Transport::mptcp_linux_v1() }
+}
+
+/// Paths that are bounded by the shared links alone, with a round trip of 40 ms.
+fn paths(name: &str, links: &[usize]) -> Vec<PathConfig> {
+    let wide = setup::link(1_000_000, 20);
+    let path = |(at, &via)| PathConfig {
+        name: format!("{name}{at}"),
+        role: Role::Active,
+        data: wide.clone(),
+        acks: wide.clone(),
+        via: Some(via),
+        presence: Vec::new(),
+    };
+    links.iter().enumerate().map(path).collect()
+}
+
+fn config(world: World<'_>, user: User<'_>, rival: Option<User<'_>>, known: Bottlenecks, seed: u64) -> SimConfig {
+    let mut config = SimConfig::new(transport(known), paths("user", user.links), Bytes::ZERO);
+    config.workload = Workload::Duration { span: Span::from_secs(SECONDS) };
+    config.shared = world.mbps.iter().map(|mbps| shared(*mbps, world.queue)).collect();
+    config.rival = rival.map(|rival| Rival {
+        transport: transport(Bottlenecks::None),
+        paths: paths("rival", rival.links),
+        cc: rival.cc.to_owned(),
+        scheduler: "min-rtt".to_owned(),
+        start: Instant::ZERO + Span::from_micros(mix(seed, 1) % 2_000_000),
+    });
+    config
+}
+
+fn shared(mbps: u64, queue: u64) -> LinkConfig {
+    let mut link = LinkConfig { rate: BitRate::from_mbps(mbps).into(), ..LinkConfig::default() };
+    link.queue.limit = Limit::Packets(queue);
+    link
+}
+
+/// Bytes that each path of the connection under test brought, and those of the rival's, after a quarter of the run.
+fn taken(config: &SimConfig, cc: &str, seed: u64) -> [Vec<f64>; 2] {
+    let mut sim = Sim::new(config, cc, seed).unwrap();
+    let mut schedulers: Vec<_> = (0..sim.connections()).map(|_| weftway_sched::build("min-rtt").unwrap()).collect();
+    (0..sim.connections()).for_each(|at| sim.host(at, Host::of("min-rtt").unwrap()));
+    let counts = |sim: &Sim| {
+        let of = |at: usize| match at < sim.connections() {
+            true => sim.connection(at).path_tallies.iter().map(|path| path.delivered as f64).collect(),
+            false => Vec::new(),
+        };
+        [of(0), of(1)]
+    };
+    let quarter = Instant::ZERO + Span::from_secs(SECONDS) / 4;
+    let mut before: Option<[Vec<f64>; 2]> = None;
+    loop {
+        let until = if before.is_none() { quarter } else { Instant::NEVER };
+        match sim.advance_until(until) {
+            None => before = Some(counts(&sim)),
+            Some(Pause::Decide(at)) => {
+                let decision = schedulers[at].select(&sim.context(at));
+                sim.apply(at, decision);
+            }
+            Some(Pause::Observe(at)) => sim.observe(at, schedulers[at].as_mut()),
+            Some(Pause::Done(_)) => break,
+        }
+    }
+    let (before, mut after) = (before.unwrap(), counts(&sim));
+    for (after, before) in after.iter_mut().flatten().zip(before.iter().flatten()) {
+        *after -= before;
+    }
+    after
+}
+
+/// The geometric mean over all seeds of what `figure` makes of a run.
+fn mean(what: &str, figure: impl Fn(u64) -> f64) -> f64 {
+    let figures: Vec<f64> = (0..SEEDS).map(figure).collect();
+    let mean = (figures.iter().map(|figure| figure.ln()).sum::<f64>() / SEEDS as f64).exp();
+    let (least, most) = figures.iter().fold((f64::MAX, 0f64), |(least, most), x| (least.min(*x), most.max(*x)));
+    println!("{what:<44} {mean:.3} [{least:.3}, {most:.3}]");
+    mean
+}
+
+/// What `user` takes of [`ONE`] link over what `rival` takes.
+fn ratio(cc: &str, subflows: usize, rival: &str, known: Bottlenecks) -> f64 {
+    let (user, rival) = (User { cc, links: &[0; 4][..subflows] }, User { cc: rival, links: &[0] });
+    mean(&format!("{subflows} × {cc} / {}", rival.cc), |seed| {
+        let [user, rival] = taken(&config(ONE, user, Some(rival), known, seed), cc, seed);
+        user.iter().sum::<f64>() / rival.iter().sum::<f64>()
+    })
+}
+
+fn within(value: f64, least: f64, most: f64) {
+    assert!((least..=most).contains(&value), "{value:.3} is not within {least} and {most}");
+}
+
+/// The yardstick: flows that do not know of one another share by their number.
+#[test]
+fn uncoupled_subflows_take_a_share_each() {
+    within(ratio("newreno", 1, "newreno", Bottlenecks::None), 0.9, 1.1);
+    within(ratio("newreno", 2, "newreno", Bottlenecks::None), 1.7, 2.2);
+}
+
+#[test]
+fn two_subflows_of_lia_or_olia_take_the_share_of_one_flow() {
+    within(ratio("lia", 2, "newreno", Bottlenecks::None), 0.8, 1.1);
+    within(ratio("olia", 2, "newreno", Bottlenecks::None), 0.8, 1.1);
+}
+
+#[test]
+fn two_subflows_of_balia_take_little_more() {
+    within(ratio("balia", 2, "newreno", Bottlenecks::None), 0.7, 1.3);
+}
+
+/// D-LIA increases as LIA does and gives up less: a loss leaves about two thirds of the window, since its share moves up
+/// with every loss that comes early and is bounded by a half below. A window that loses a third is 1.3 times one that
+/// loses a half as often.
+#[test]
+fn two_subflows_of_d_lia_take_more_than_those_of_lia() {
+    within(ratio("dlia", 2, "newreno", Bottlenecks::None), 1.0, 1.6);
+}
+
+/// Coupled BBR keeps below one flow, and far: while it cruises its rival finds room, takes it, and keeps it while coupled
+/// BBR probes. `docs/explanation/shared-bottlenecks.md` works out 0.37.
+#[test]
+fn two_subflows_of_coupled_bbr_take_less_than_one_flow() {
+    within(ratio("bbr1", 2, "bbr1", Bottlenecks::None), 1.5, 2.2);
+    within(ratio("coupled-bbr", 2, "bbr1", Bottlenecks::None), 0.25, 1.0);
+    within(ratio("mptcp-bbr", 2, "bbr1", Bottlenecks::Given), 0.25, 1.0);
+    within(ratio("mptcp-bbr", 2, "bbr1", Bottlenecks::Detected), 0.25, 1.0);
+}
+
+/// With two links of their own, paths that know it are coupled with none: not a byte differs from BBRv1.
+#[test]
+fn mptcp_bbr_is_bbr1_where_no_bottleneck_is_shared() {
+    let world = World { mbps: &[10, 10], queue: 100 };
+    for known in [Bottlenecks::None, Bottlenecks::Given] {
+        let user = |cc| User { cc, links: &[0, 1] };
+        let bytes = |cc| taken(&config(world, user(cc), None, known, 1), cc, 1);
+        assert_eq!(bytes("mptcp-bbr"), bytes("bbr1"), "{known:?}");
+    }
+}
+
+/// The share of the links' rates that arrives as payload when nobody else sends.
+fn use_alone(cc: &str, world: World<'_>, links: &[usize], known: Bottlenecks) -> f64 {
+    let most: u64 = world.mbps.iter().sum();
+    let bytes = most as f64 * 1e6 / 8.0 * SECONDS as f64 * 0.75 * 1428.0 / 1500.0;
+    mean(&format!("{} × {cc} alone over {} links", links.len(), world.mbps.len()), |seed| {
+        taken(&config(world, User { cc, links }, None, known, seed), cc, seed)[0].iter().sum::<f64>() / bytes
+    })
+}
+
+/// One subflow leaves half of a large product unused: a window that arrives in bursts finds queues of different length
+/// from round to round, each of which is soon twice the smallest; that halves the window, slow start brings it back to
+/// the threshold, and no round is left to climb above it.
+#[test]
+fn two_subflows_of_wvegas_use_their_link() {
+    within(use_alone("wvegas", ONE, &[0, 0], Bottlenecks::None), 0.9, 1.01);
+    within(use_alone("wvegas", World { mbps: &[5], queue: 100 }, &[0, 0], Bottlenecks::None), 0.9, 1.01);
+    within(use_alone("wvegas", World { mbps: &[2], queue: 100 }, &[0], Bottlenecks::None), 0.9, 1.01);
+    within(use_alone("wvegas", ONE, &[0], Bottlenecks::None), 0.4, 1.01);
+}
+
+/// What is coupled although it shares nothing leaves half unused; that is what groups are for.
+#[test]
+fn coupled_bbr_needs_to_know_what_is_shared() {
+    let two = World { mbps: &[10, 10], queue: 100 };
+    within(use_alone("coupled-bbr", ONE, &[0, 0], Bottlenecks::None), 0.9, 1.0);
+    within(use_alone("coupled-bbr", two, &[0, 1], Bottlenecks::None), 0.4, 0.7);
+    within(use_alone("coupled-bbr:scope=bottleneck", two, &[0, 1], Bottlenecks::Given), 0.9, 1.0);
+}
+
+/// Khalili et al. 2013, scenario C in small: the user has a link of its own and a way through an access point at which
+/// four flows contend. What it takes there over what one of the four takes.
+fn at_a_crowded_link(cc: &str) -> f64 {
+    let world = World { mbps: &[10, 10], queue: 100 };
+    let (user, rival) = (User { cc, links: &[0, 1] }, User { cc: "newreno", links: &[1; 4] });
+    mean(&format!("{cc} at a crowded link / one of its flows"), |seed| {
+        let [user, rival] = taken(&config(world, user, Some(rival), Bottlenecks::None, seed), cc, seed);
+        user[1] / (rival.iter().sum::<f64>() / 4.0)
+    })
+}
+
+#[test]
+fn olia_and_balia_leave_a_crowded_link() {
+    let (free, lia) = (at_a_crowded_link("newreno"), at_a_crowded_link("lia"));
+    let (olia, balia) = (at_a_crowded_link("olia"), at_a_crowded_link("balia"));
+    assert!(olia < lia && balia < free && olia < 0.5, "newreno {free}, lia {lia}, olia {olia}, balia {balia}");
+}
+
+/// Reported; that neither starves is all that is asked.
+#[test]
+fn bbr2_and_bbr3_share_with_cubic() {
+    within(ratio("bbr2", 1, "cubic", Bottlenecks::None), 0.2, 5.0);
+    within(ratio("bbr3", 1, "cubic", Bottlenecks::None), 0.2, 5.0);
+}
