@@ -1,0 +1,71 @@
+"""The matrix: who wins where, and which cells are worse than one path alone."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from weftway import _native, matrix
+from weftway.matrix import Cell, Place
+
+BULK = Place("bulk", "scenarios/wifi-lte.toml", ("workload.bytes=300 kB",))
+TIMELY = Place("timely", "scenarios/gaming.toml", ("workload.count=60",))
+
+
+def cell(place: str, scheduler: str, value: float | None, single: float | None = 0.0, cc: str = "cubic") -> Cell:
+    return Cell(place, scheduler, cc, value, 0.1, single, 0)
+
+
+def test_every_scenario_of_the_matrix_can_be_read() -> None:
+    for place in matrix.PLACES:
+        assert len(place.scenario().variants()) == 1, place.name
+        for path in place.paths if place.is_timely else ():
+            assert len(place.scenario(path).variants()) == 1, (place.name, path)
+
+
+def test_worse_is_what_one_path_does_better() -> None:
+    assert not cell("bulk", "a", -0.01).is_worse(is_timely=False)
+    assert cell("bulk", "a", -0.02).is_worse(is_timely=False)
+    assert cell("timely", "a", 51.0, 50.0).is_worse(is_timely=True)
+    assert not cell("timely", "a", 50.5, 50.0).is_worse(is_timely=True)
+    # No path alone carries the messages: then several are never worse.
+    assert not cell("timely", "a", 500.0, None).is_worse(is_timely=True)
+
+
+def test_the_best_is_named_with_those_level_and_min_rtt() -> None:
+    assert matrix.leader({"a": 0.5, "b": 0.495, "min-rtt": 0.3}, False) == "`a` 0.50, 1 level (`min-rtt` 0.30)"
+    assert matrix.leader({"a": 90.0, "min-rtt": 80.0}, True) == "`min-rtt` 80 ms"
+    assert matrix.leader({}, True) == "–"
+
+
+def test_worse_cells_are_listed_under_their_controller() -> None:
+    found = [cell("bulk", "a", 0.2), cell("bulk", "b", -0.3), cell("bulk", "a", -0.1, cc="lia")]
+    lines = matrix.behind([BULK], [*found, cell("bulk", "b", -0.1, cc="lia")])
+    assert lines[0] == "### `bulk`: 3 of 4 cells"
+    assert "- `cubic`: `b`" in lines
+    assert "- `lia`: all" in lines
+
+
+def test_a_small_matrix_is_made_and_goes_on_from_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matrix, "PLACES", (BULK, TIMELY))
+    monkeypatch.setattr(matrix, "PAGE", tmp_path / "matrix.md")
+    monkeypatch.setattr(matrix, "PICTURE", tmp_path / "matrix.html")
+    (tmp_path / "matrix.md").write_text(f"# By hand\n\n{matrix.MARK}old\n")
+    wanted = ["--out", str(tmp_path / "rows"), "--seeds", "1", "--scheduler", "min-rtt,ecf", "--cc", "cubic,lia"]
+    matrix.main(wanted)
+    page, picture = ((tmp_path / name).read_text() for name in ("matrix.md", "matrix.html"))
+    assert page.startswith("# By hand\n")
+    assert "old" not in page
+    assert "2 schedulers × 2 controllers × 2 scenarios × 1 seeds" in page
+    data = json.loads(re.search(r"const data=(.*);", picture)[1])  # type: ignore[index]
+    assert len(data["cells"]) == 8
+    assert all(one[5] is not None for one in data["cells"]), "each has its path alone to be measured by"
+    matrix.main(wanted)
+    assert (tmp_path / "matrix.html").read_text() == picture
+
+
+def test_every_cell_has_a_command_that_repeats_it() -> None:
+    (job,) = matrix.jobs([BULK], "min-rtt", [_native.controller("cubic")], range(1))
+    assert job.command.startswith("weft run scenarios/wifi-lte.toml --scheduler min-rtt --cc cubic --seed 0")
+    assert "--set 'workload.bytes=300 kB'" in job.command
