@@ -52,6 +52,18 @@ A dot: the rule decides by it. What only opens or closes a path (its window, wha
 description, or `reconstructed`: then it is a rule that fits what is known, and not to be taken for the original.
 """
 
+LEFT_OUT = """\
+## Left out, and why
+
+- **Known by title alone**, from the reference list of the PRS-MPTCP paper; nothing was read that gives a rule: PPoS, Xing et al. for
+  live video, Rajnish and Chand, MP-DASH, Kensuke and Yoshihiro, Morawski and Ignaciuk (energy; synchronising), Tang et al. for short
+  flows, Helmke et al. (link quality), Sysomphone et al., Gao et al. (stochastic optimal), Neha et al. (redundant error).
+- **SOS** (Fahmi, 2020): decides by distributions of delay that are not given.
+- **AR&P**, the scheduler part of the coupled-BBR paper, and **OLS**: no description of the rule was to be had.
+- **XQUIC's `backup_fec` and its datagram reinjection**: there is no forward error correction and there are no datagrams here.
+- **C-MPBBR** (a controller): closes subflows, which is not a controller's business; its newest code has that commented out.
+"""
+
 LEARNED = """\
 # Schedulers that learn
 
@@ -86,7 +98,7 @@ def overview(entries: list[Entry]) -> str:
         ]
         for one in entries
     ]
-    return grid(OVERVIEW, heads, lines)
+    return f"{grid(OVERVIEW, heads, lines)}\n{LEFT_OUT}"
 
 
 def learned(entries: list[Entry]) -> str:
