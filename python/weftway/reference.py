@@ -55,13 +55,16 @@ description, or `reconstructed`: then it is a rule that fits what is known, and 
 LEFT_OUT = """\
 ## Left out, and why
 
-- **Known by title alone**, from the reference list of the PRS-MPTCP paper; nothing was read that gives a rule: PPoS, Xing et al. for
-  live video, Rajnish and Chand, MP-DASH, Kensuke and Yoshihiro, Morawski and Ignaciuk (energy; synchronising), Tang et al. for short
-  flows, Helmke et al. (link quality), Sysomphone et al., Gao et al. (stochastic optimal), Neha et al. (redundant error).
+- **Known by title alone**, from the reference list of the PRS-MPTCP paper; nothing was read that gives a rule:
+  PPoS, Xing et al. for live video, Rajnish and Chand, MP-DASH, Kensuke and Yoshihiro, Morawski and Ignaciuk
+  (energy; synchronising), Tang et al. for short flows, Helmke et al. (link quality), Sysomphone et al., Gao et al.
+  (stochastic optimal), Neha et al. (redundant error).
 - **SOS** (Fahmi, 2020): decides by distributions of delay that are not given.
 - **AR&P**, the scheduler part of the coupled-BBR paper, and **OLS**: no description of the rule was to be had.
-- **XQUIC's `backup_fec` and its datagram reinjection**: there is no forward error correction and there are no datagrams here.
-- **C-MPBBR** (a controller): closes subflows, which is not a controller's business; its newest code has that commented out.
+- **XQUIC's `backup_fec` and its datagram reinjection**: there is no forward error correction and there are no
+  datagrams here.
+- **C-MPBBR** (a controller): closes subflows, which is not a controller's business; its newest code has that
+  commented out.
 """
 
 LEARNED = """\
