@@ -18,7 +18,9 @@ pub(super) fn play(scheduler: &str, case: &script::Case) -> Result<Case, VectorE
     let spec = if case.with.is_empty() { scheduler.to_owned() } else { format!("{scheduler}:{}", case.with) };
     let fail = |step| move |what| VectorError::Step { case: case.name.clone(), step, what };
     let mut player = Player::new(crate::build(&spec)?, case).map_err(fail(0))?;
-    if case.expect.is_none() && case.steps.iter().all(|step| step.expect.is_none() && step.wakes.is_none()) {
+    if case.expect.is_none()
+        && case.steps.iter().all(|step| step.expect.is_none() && step.wakes.is_none() && step.explains.is_none())
+    {
         return Err(fail(0)("nothing is expected".to_owned()));
     }
     if let Some(expect) = &case.expect {
@@ -87,6 +89,11 @@ impl Player {
         }
         if let Some(expect) = &step.expect {
             self.ask(expect)?;
+        }
+        if let Some(explains) = &step.explains {
+            let reason = self.scheduler.explain(&self.bench.context()).unwrap_or_default();
+            self.expected.push(explains.clone());
+            self.got.push(if reason.contains(explains) { explains.clone() } else { reason });
         }
         if let Some(wakes) = &step.wakes {
             let at = Instant::ZERO + quantity::span(wakes)?;

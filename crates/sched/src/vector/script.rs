@@ -108,6 +108,8 @@ pub(super) struct Step {
     pub expect: Option<String>,
     /// When the scheduler wants to be woken.
     pub wakes: Option<String>,
+    /// What its reason for the next answer has to contain.
+    pub explains: Option<String>,
 }
 
 #[derive(Deserialize, Debug)]
