@@ -314,6 +314,7 @@ def picture(places: list[Place], found: list[Cell], seeds: range) -> str:
             "timely": place.is_timely,
             "column": place.column,
             "file": place.file,
+            "sets": place.sets,
         }
         for place in places
     ]
