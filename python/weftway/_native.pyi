@@ -108,7 +108,10 @@ class Context:
 
 @final
 class Event:
-    """Something that happened: `sent`, `acked`, `lost`, `congestion`, `starved`, `path_up`, `path_down`, `wake`."""
+    """Something that happened.
+
+    `sent`, `acked`, `lost`, `recalled`, `congestion`, `starved`, `path_up`, `path_down` or `wake`.
+    """
 
     kind: str
     path: int | None
@@ -128,6 +131,12 @@ class Repeat:
     """An answer: a copy of the first unacknowledged packet at or after `offset` goes on `path`."""
 
     def __init__(self, path: Path | int, offset: int) -> None: ...
+
+@final
+class Recall:
+    """An answer: what waits unsent in the queue of `path` goes back to the connection."""
+
+    def __init__(self, path: Path | int) -> None: ...
 
 @final
 class Scenario:

@@ -27,8 +27,11 @@
 //! base is forgotten after a second without sending, where the kernel waits for its retransmission
 //! timeout. A sibling's rate counts from when it has one, whether or not it has samples this round.
 
-use weftway_path::spec::{Param, Params, SpecError};
+mod rule;
+
 use weftway_path::{BitRate, Bytes, Instant, PathId, Recovery, Span};
+
+use self::rule::Rule;
 
 use crate::bbr::Round;
 use crate::registry::Entry;
@@ -43,33 +46,7 @@ pub(crate) const ENTRY: Entry = Entry {
     reference: "Cao, Xu, Fu, IEEE ICNP 2012; MPTCP v0.9x net/mptcp/mptcp_wvegas.c",
     coupled: true,
     paced: false,
-    params: &[
-        Param {
-            name: "initial_alpha",
-            default: "2",
-            values: "packets, 1 to 1000",
-            doc: "what a path keeps queued until its share is known",
-        },
-        Param {
-            name: "total_alpha",
-            default: "10",
-            values: "packets, 1 to 1000",
-            doc: "what all paths together keep queued",
-        },
-        Param { name: "gamma", default: "1", values: "packets, 0 to 1000", doc: "the queue that ends slow start" },
-        Param {
-            name: "queued",
-            default: "whole",
-            values: "whole | exact",
-            doc: "whether the queue and its target are cut to whole packets, as in the kernel, so that the window rests",
-        },
-        Param {
-            name: "drain",
-            default: "full",
-            values: "full | kernel",
-            doc: "which queues are drained once they have doubled: those that have reached their target, or any",
-        },
-    ],
+    params: rule::PARAMS,
     build: |params, setup| Ok(Box::new(WVegas::new(Rule::new(params)?, setup))),
 };
 
@@ -81,28 +58,6 @@ const FEW: u64 = 2;
 const LEAST_PACKETS: u64 = 2;
 /// After so long without sending, the path may be another one.
 const FORGET: Span = Span::from_secs(1);
-
-/// The switches; amounts in packets.
-#[derive(Clone, Copy, Debug)]
-struct Rule {
-    initial_alpha: u64,
-    total_alpha: u64,
-    gamma: u64,
-    is_whole: bool,
-    drains_any: bool,
-}
-
-impl Rule {
-    fn new(params: &Params) -> Result<Self, SpecError> {
-        Ok(Self {
-            initial_alpha: params.within("initial_alpha", 1..=1000)?,
-            total_alpha: params.within("total_alpha", 1..=1000)?,
-            gamma: params.within("gamma", 0..=1000)?,
-            is_whole: params.choice("queued", &[("whole", true), ("exact", false)])?,
-            drains_any: params.choice("drain", &[("full", false), ("kernel", true)])?,
-        })
-    }
-}
 
 #[derive(Clone, Debug)]
 struct WVegas {

@@ -14,6 +14,9 @@ pub enum Decision {
     /// A copy of the first sent and unacknowledged packet at or after this offset that the path
     /// has not carried goes on this path.
     Repeat(PathId, Offset),
+    /// What waits unsent in this path's queue goes back to the connection, and the question is asked
+    /// again. A path gives back once at a time; without anything to give back this is `Wait`.
+    Recall(PathId),
     /// Nothing is sent now, though data and perhaps room exist.
     Wait,
 }

@@ -15,7 +15,7 @@ pub enum SendKind {
     Copy,
 }
 
-/// One packet of the connection, named the same in `Sent`, `Acked` and `Lost`.
+/// One packet of the connection, named the same in `Sent`, `Acked`, `Lost` and `Recalled`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Receipt {
     /// The path that carried it.
@@ -47,6 +47,8 @@ pub enum Event {
     Acked(Receipt),
     /// A packet was declared lost on its path.
     Lost(Receipt),
+    /// A packet was taken out of its path's queue ([`crate::Decision::Recall`]): its decision has no other outcome.
+    Recalled(Receipt),
     /// The path's window was reduced; at most once a round trip.
     Congestion(PathId),
     /// A path has room, and nothing new may go.

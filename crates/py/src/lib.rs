@@ -46,7 +46,7 @@ mod _native {
     #[pymodule_export]
     use super::registry::{controller, controllers, scheduler, schedulers, tasks};
     #[pymodule_export]
-    use super::rule::{Ahead, Repeat};
+    use super::rule::{Ahead, Recall, Repeat};
     #[pymodule_export]
     use super::scenario::{ScenarioView, VariantView};
     #[cfg(target_os = "linux")]

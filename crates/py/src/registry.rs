@@ -159,12 +159,13 @@ fn arity(arity: Arity) -> &'static str {
 }
 
 fn needs(needs: &weftway_sched::Needs) -> Vec<&'static str> {
-    let weftway_sched::Needs { flow, queueing, copies, ahead, wake, events, device } = *needs;
+    let weftway_sched::Needs { flow, queueing, copies, ahead, recall, wake, events, device } = *needs;
     let all = [
         (flow, "flow"),
         (queueing, "queueing"),
         (copies, "copies"),
         (ahead, "ahead"),
+        (recall, "recall"),
         (wake, "wake"),
         (events, "events"),
         (device, "device"),

@@ -25,6 +25,18 @@ pub struct Ahead(PathId, Offset);
 #[pyclass(frozen, module = "weftway")]
 pub struct Repeat(PathId, Offset);
 
+/// An answer: what waits unsent in the queue of `path` goes back to the connection.
+#[pyclass(frozen, module = "weftway")]
+pub struct Recall(PathId);
+
+#[pymethods]
+impl Recall {
+    #[new]
+    fn new(path: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Ok(Self(path_id(path)?))
+    }
+}
+
 #[pymethods]
 impl Ahead {
     #[new]
@@ -116,8 +128,9 @@ impl Rule {
 
     /// Why `decision` cannot be carried out, if it cannot.
     fn objection(&self, cx: &Context<'_>, decision: Decision) -> Option<&'static str> {
-        let Needs { queueing, copies, ahead, .. } = self.host.needs;
+        let Needs { queueing, copies, ahead, recall, .. } = self.host.needs;
         let (path, declared) = match decision {
+            Decision::Recall(path) => (path, recall),
             Decision::Wait => return None,
             Decision::Send(path) => (path, true),
             Decision::Ahead(path, _) => (path, ahead),
@@ -126,6 +139,7 @@ impl Rule {
         match cx.path(path) {
             None => Some("a path that is not there"),
             Some(_) if !declared => Some("which the class must announce in its `needs`"),
+            Some(_) if matches!(decision, Decision::Recall(_)) => None,
             Some(path) if !path.is_open() && !queueing => Some("a path that cannot send now"),
             Some(_) => None,
         }
@@ -201,6 +215,9 @@ fn decision(answer: &Bound<'_, PyAny>) -> PyResult<Decision> {
     if let Ok(Repeat(path, offset)) = answer.cast::<Repeat>().map(Bound::get) {
         return Ok(Decision::Repeat(*path, *offset));
     }
+    if let Ok(Recall(path)) = answer.cast::<Recall>().map(Bound::get) {
+        return Ok(Decision::Recall(*path));
+    }
     path_id(answer).map(Decision::Send)
 }
 
@@ -213,7 +230,7 @@ fn path_id(value: &Bound<'_, PyAny>) -> PyResult<PathId> {
         Some(number) if usize::from(number) < PathId::MAX_PATHS => Ok(PathId::new(number)),
         _ => {
             let text = value.repr().map_or_else(|_| "something without a repr".to_owned(), |text| text.to_string());
-            let expected = "expected a path, its id, Ahead, Repeat or None";
+            let expected = "expected a path, its id, Ahead, Repeat, Recall or None";
             Err(SimulationError::new_err(format!("select answered {text}; {expected}")))
         }
     }
@@ -258,7 +275,7 @@ fn select_of(class: &Bound<'_, PyAny>) -> PyResult<Place> {
 }
 
 /// What the class attribute `needs` names: `queueing` to send on paths without room, `copies` to
-/// answer `Repeat`, `ahead` to answer `Ahead`, `device` to see what the sender's device holds.
+/// answer `Repeat`, `ahead` to answer `Ahead`, `recall` to answer `Recall`, `device` to see what the sender's device holds.
 fn needs(object: &Bound<'_, PyAny>) -> PyResult<Needs> {
     let mut needs = Needs { flow: true, wake: true, events: true, ..Needs::NONE };
     if !object.hasattr("needs")? {
@@ -269,11 +286,12 @@ fn needs(object: &Bound<'_, PyAny>) -> PyResult<Needs> {
             "queueing" => needs.queueing = true,
             "copies" => needs.copies = true,
             "ahead" => needs.ahead = true,
+            "recall" => needs.recall = true,
             "device" => needs.device = true,
             // Every rule has these here.
             "flow" | "wake" | "events" => {}
             other => {
-                let known = "there are queueing, copies, ahead, device, flow, wake and events";
+                let known = "there are queueing, copies, ahead, recall, device, flow, wake and events";
                 return Err(ScenarioError::new_err(format!("a scheduler cannot need `{other}`; {known}")));
             }
         }

@@ -26,12 +26,13 @@ use crate::scenario::VariantView;
 pub fn steering_obstacle(spec: &str) -> Result<Option<String>, Error> {
     let (entry, spec) = weftway_sched::parse(spec)?;
     entry.make(&spec.given)?;
-    let Needs { flow, queueing, copies, ahead, device, .. } = entry.needs;
+    let Needs { flow, queueing, copies, ahead, recall, device, .. } = entry.needs;
     let lacking = [
         (flow, "a view of the connection's data (flow)"),
         (queueing, "paths that queue"),
         (copies, "copies"),
         (ahead, "data out of order (ahead)"),
+        (recall, "data taken back from a path's queue (recall)"),
         (device, "a view of what the sender's device holds (device)"),
     ];
     let lacking: Vec<&str> = lacking.into_iter().filter_map(|(needed, what)| needed.then_some(what)).collect();

@@ -279,6 +279,7 @@ impl From<&weftway_path::Event> for EventView {
             Event::Sent(receipt, how) => Self { how: Some(sent_as(*how)), ..of("sent", receipt) },
             Event::Acked(receipt) => of("acked", receipt),
             Event::Lost(receipt) => of("lost", receipt),
+            Event::Recalled(receipt) => of("recalled", receipt),
             Event::Congestion(path) => on("congestion", path),
             Event::PathUp(path) => on("path_up", path),
             Event::PathDown(path) => on("path_down", path),

@@ -21,13 +21,13 @@ use crate::Scheduler;
 use crate::choose;
 use crate::ecf::fastest;
 use crate::min_rtt;
-use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
+use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules, permille};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "blocking-time",
     aliases: &["blocking-time-scheduler"],
     version: 1,
-    summary: "min-RTT, unless the fast path's packets would wait for the slow path's longer than it for room",
+    summary: "min-RTT, unless a packet on the slow path would block the fast one for longer than that needs to have room",
     reference: "Chen et al., 2018, as described in comparisons",
     provenance: Provenance::Reconstructed,
     goal: "head-of-line blocking",
@@ -57,7 +57,7 @@ pub(crate) static ENTRY: Entry = Entry {
 fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
     Ok(Box::new(BlockingTime {
         by_ack: params.choice("opens", &[("round", false), ("ack", true)])?,
-        ratio_permille: (params.within("ratio", 0.0..=100.0)? * 1000.0 + 0.5) as u64,
+        ratio_permille: permille(params, "ratio", 0.0..=100.0)?,
     }))
 }
 

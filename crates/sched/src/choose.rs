@@ -73,6 +73,12 @@ pub(crate) fn least<'a, K: PartialOrd>(
     keyed.reduce(|best, next| if next.0 < best.0 { next } else { best }).map(|(_, path)| path)
 }
 
+/// The path of smallest srtt that new data may use, full or not.
+#[inline]
+pub(crate) fn fastest<'a>(cx: &Context<'a>) -> Option<&'a Path> {
+    least(standing(cx), |path| path.srtt)
+}
+
 /// The best path for the packet at hand. Data sent before go to a path that has not carried
 /// them, an unused backup before a used active path; if such a path is only full, none is
 /// chosen, because it will have room.

@@ -15,8 +15,12 @@
 //! long message and the pair among more than two paths are ours: whichever path of the rest
 //! has room goes on from the back.
 
+mod known;
+
 use weftway_path::spec::{Param, Params, SpecError};
-use weftway_path::{BitRate, Bytes, Context, Decision, Event, Flow, Offset, Path, PathId, SendKind};
+use weftway_path::{Bytes, Context, Decision, Event, Flow, Offset, Path, PathId, SendKind};
+
+use self::known::Known;
 
 use crate::Scheduler;
 use crate::choose;
@@ -95,28 +99,6 @@ enum Asked {
     Copy(PathId, Offset),
 }
 
-/// What is known of a path.
-#[derive(Clone, Copy, Default)]
-struct Known {
-    /// Everything before it needs no copy.
-    copied: Offset,
-    rate: BitRate,
-    error: BitRate,
-}
-
-impl Known {
-    fn note(&mut self, sample: BitRate) {
-        let (mean, error) = (self.rate.as_bps(), self.error.as_bps());
-        if mean == 0 {
-            self.rate = sample;
-            return;
-        }
-        let miss = mean.abs_diff(sample.as_bps());
-        self.rate = BitRate::from_bps((mean - mean / 8).saturating_add(sample.as_bps() / 8));
-        self.error = BitRate::from_bps((error - error / 4).saturating_add(miss / 4));
-    }
-}
-
 /// The share of `size` that F sends, both finishing together.
 fn front_share(size: Bytes, fast: &Path, slow: &Path) -> Bytes {
     let (fast_rate, slow_rate) = (forecast::rate(fast).as_bps(), forecast::rate(slow).as_bps());
@@ -125,10 +107,6 @@ fn front_share(size: Bytes, fast: &Path, slow: &Path) -> Bytes {
         0 => size,
         sum => (size + meanwhile).mul_div(fast_rate, sum).min(size),
     }
-}
-
-fn fastest<'a>(cx: &Context<'a>) -> Option<&'a Path> {
-    choose::least(choose::standing(cx), |path| path.srtt)
 }
 
 impl Dems {
@@ -225,7 +203,7 @@ impl Dems {
 impl Scheduler for Dems {
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         self.asked = None;
-        let (Some(flow), Some(fast)) = (cx.flow, fastest(cx)) else { return choose::wait(cx) };
+        let (Some(flow), Some(fast)) = (cx.flow, choose::fastest(cx)) else { return choose::wait(cx) };
         let again = cx.packet.is_some_and(|packet| packet.again);
         let in_flight = cx.paths.iter().any(|path| path.bytes_in_flight > Bytes::ZERO);
         if self.copies
@@ -264,7 +242,7 @@ impl Scheduler for Dems {
     }
 
     fn explain(&self, cx: &Context<'_>) -> Option<String> {
-        let (fast, pick, flow) = (fastest(cx)?, min_rtt::pick(cx)?, cx.flow?);
+        let (fast, pick, flow) = (choose::fastest(cx)?, min_rtt::pick(cx)?, cx.flow?);
         let [chunk, _] = self.chunks(flow, pick.mss);
         let split = chunk.start + front_share(chunk.end.since(chunk.start), fast, pick);
         Some(format!("{:?} from {:?}, {:?} from {:?}, to meet at {split:?}", fast.id, flow.next, pick.id, chunk.end))

@@ -29,9 +29,9 @@ use crate::registry::{Arity, Entry, Input, Needs, Preset, Provenance, TransportR
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "dpsaf",
-    aliases: &["f2p-dps", "forward-prediction"],
+    aliases: &["forward-prediction"],
     version: 1,
-    summary: "slow paths send as far ahead as the faster ones, losses counted, deliver meanwhile",
+    summary: "slow paths send as far ahead as the faster ones, losses included, should deliver meanwhile",
     reference: "Xue et al.: DPSAF, forward prediction based dynamic packet scheduling and adjusting with feedback, \
                 IEEE TVT 2018",
     provenance: Provenance::Reconstructed,
@@ -41,11 +41,18 @@ pub(crate) static ENTRY: Entry = Entry {
     needs: Needs { flow: true, ahead: true, events: true, ..Needs::NONE },
     arity: Arity::Any,
     transport: TransportRules::NONE,
-    presets: &[Preset {
-        name: "fps",
-        switches: "loss=false:feedback=false",
-        doc: "forward prediction alone: windows that grow without loss, nothing learned from arrivals",
-    }],
+    presets: &[
+        Preset {
+            name: "fps",
+            switches: "loss=false:feedback=false",
+            doc: "forward prediction alone: windows that grow without loss, nothing learned from arrivals",
+        },
+        Preset {
+            name: "f2p-dps",
+            switches: "feedback=false",
+            doc: "forward prediction with loss: nothing learned from arrivals",
+        },
+    ],
     params: &[
         Param {
             name: "loss",
@@ -129,7 +136,10 @@ impl Dpsaf {
     fn distance(&self, cx: &Context<'_>, slow: &Path) -> Bytes {
         let delivered = forecast::faster(cx, slow).map(|fast| {
             let time = forecast::lead(fast, slow);
-            if self.loss { forecast::by_expected_windows(fast, time, 0.0) } else { forecast::by_windows(fast, time) }
+            match self.loss {
+                true => forecast::by_expected_windows(fast, time, forecast::survival(fast), 0.0),
+                false => forecast::by_windows(fast, time),
+            }
         });
         let sum = delivered.fold(Bytes::ZERO, |sum, bytes| sum + bytes);
         Bytes::new(sum.get().saturating_add_signed(self.correction(slow)))

@@ -26,7 +26,7 @@ use crate::choose;
 use crate::ecf::fastest;
 use crate::min_rtt;
 use crate::per_path::PerPath;
-use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
+use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules, permille};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "dpsw2a",
@@ -62,7 +62,7 @@ pub(crate) static ENTRY: Entry = Entry {
 fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
     Ok(Box::new(Dpsw2a {
         packet_only: params.choice("backlog", &[("all", false), ("packet", true)])?,
-        margin_permille: (params.within("margin", 0.0..=100.0)? * 1000.0 + 0.5) as u64,
+        margin_permille: permille(params, "margin", 0.0..=100.0)?,
         flights: PerPath::default(),
     }))
 }

@@ -17,7 +17,7 @@ use weftway_path::{Bytes, Context, Decision, Hold, Path, Recovery, Span};
 use crate::Scheduler;
 use crate::choose::{self, Tier};
 use crate::min_rtt;
-use crate::registry::{Arity, Entry, Input, Needs, Preset, Provenance, TransportRules};
+use crate::registry::{Arity, Entry, Input, Needs, Preset, Provenance, TransportRules, permille};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "ecf",
@@ -72,7 +72,7 @@ fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
     Ok(Box::new(Ecf {
         whole_window: params.choice("form", &[("kernel", true), ("paper", false)])?,
         linux_delta: params.choice("delta", &[("linux", true), ("rttvar", false)])?,
-        beta_permille: (params.within("beta", 0.0..=10.0)? * 1000.0 + 0.5) as u64,
+        beta_permille: permille(params, "beta", 0.0..=10.0)?,
         fast_excludes_pf: params.get("fast_excludes_pf")?,
         waiting: false,
     }))

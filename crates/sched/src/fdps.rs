@@ -12,11 +12,12 @@
 //! the delivery rate, before its first sample the window over the round-trip time. The sum over
 //! several faster paths, and what happens at the tail, are ours.
 
-use weftway_path::spec::{Param, Params, SpecError};
-use weftway_path::{BitRate, Bytes, Context, Decision, Flow, Offset, Path, Span};
+use weftway_path::spec::{Params, SpecError};
+use weftway_path::{Bytes, Context, Decision, Path, Span};
 
 use crate::Scheduler;
 use crate::choose;
+use crate::forecast;
 use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
 
 pub(crate) static ENTRY: Entry = Entry {
@@ -33,17 +34,12 @@ pub(crate) static ENTRY: Entry = Entry {
     arity: Arity::Any,
     transport: TransportRules::NONE,
     presets: &[],
-    params: &[Param {
-        name: "tail",
-        default: "wait",
-        values: "wait | last",
-        doc: "what a slower path does when the faster ones will take all that is unsent: nothing, or the last segment",
-    }],
+    params: &[forecast::TAIL],
     build,
 };
 
 fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
-    Ok(Box::new(Fdps { takes_last: params.choice("tail", &[("wait", false), ("last", true)])? }))
+    Ok(Box::new(Fdps { takes_last: forecast::takes_last(params)? }))
 }
 
 #[derive(Clone)]
@@ -51,44 +47,20 @@ struct Fdps {
     takes_last: bool,
 }
 
-fn rate(path: &Path) -> BitRate {
-    match path.delivery_rate {
-        BitRate::ZERO => BitRate::of(path.cwnd, path.srtt),
-        rate => rate,
-    }
-}
-
 /// How long a segment assigned to `path` now takes to the receiver: until what waits before it is
 /// on the wire, and half a round trip.
 #[inline]
 pub(crate) fn forward_delay(path: &Path) -> Span {
-    let waits = if path.queued == Bytes::ZERO { Span::ZERO } else { rate(path).transmission_time(path.queued) };
+    let waits =
+        if path.queued == Bytes::ZERO { Span::ZERO } else { forecast::rate(path).transmission_time(path.queued) };
     waits + path.srtt / 2
 }
 
-/// What the faster paths deliver until a segment sent on `path` now arrives, in its whole segments.
+/// What the faster paths deliver until a segment sent on `path` now arrives.
 fn lead(cx: &Context<'_>, path: &Path) -> Bytes {
     let delay = forward_delay(path);
-    let faster = choose::standing(cx).map(|faster| (faster, delay.saturating_sub(forward_delay(faster))));
-    let meanwhile = faster
-        .filter(|(_, behind)| !behind.is_zero())
-        .fold(Bytes::ZERO, |sum, (faster, behind)| sum + rate(faster).bytes_in(behind));
-    Bytes::new(meanwhile.packets(path.mss) * path.mss.get())
-}
-
-impl Fdps {
-    fn ahead(&self, cx: &Context<'_>, flow: &Flow, path: &Path, lead: Bytes) -> Decision {
-        if lead == Bytes::ZERO {
-            return Decision::Send(path.id);
-        }
-        let last = Offset::new(flow.end.get().saturating_sub(path.mss.get()));
-        let at = match flow.unsent > lead {
-            true => flow.next + lead,
-            false if self.takes_last => last.max(flow.next),
-            false => return choose::wait(cx),
-        };
-        if at + path.mss > flow.edge { choose::wait(cx) } else { Decision::Ahead(path.id, at) }
-    }
+    let behind = |faster: &Path| delay.saturating_sub(forward_delay(faster));
+    choose::standing(cx).fold(Bytes::ZERO, |sum, faster| sum + forecast::rate(faster).bytes_in(behind(faster)))
 }
 
 impl Scheduler for Fdps {
@@ -96,10 +68,10 @@ impl Scheduler for Fdps {
         let (Some(packet), Some(path)) = (cx.packet, choose::pick_least(cx, forward_delay)) else {
             return choose::wait(cx);
         };
-        match cx.flow {
-            Some(flow) if !packet.again => self.ahead(cx, flow, path, lead(cx, path)),
-            _ => Decision::Send(path.id),
+        if packet.again {
+            return Decision::Send(path.id);
         }
+        forecast::ahead(cx, path, lead(cx, path), self.takes_last)
     }
 
     fn explain(&self, cx: &Context<'_>) -> Option<String> {

@@ -78,7 +78,7 @@ impl Interval {
         };
         match self.inner.select(&Context { paths: &self.open, packet: Some(&packet), ..*cx }) {
             Decision::Send(path) | Decision::Ahead(path, _) | Decision::Repeat(path, _) => Some(path),
-            Decision::Wait => None,
+            Decision::Recall(_) | Decision::Wait => None,
         }
     }
 

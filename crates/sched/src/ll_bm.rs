@@ -15,11 +15,11 @@ use weftway_path::{Bytes, Context, Decision, Path};
 
 use crate::Scheduler;
 use crate::choose;
-use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
+use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules, permille};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "ll-bm",
-    aliases: &["ll/bm", "bufferbloat-mitigation"],
+    aliases: &["ll/bm", "llbm", "bufferbloat-mitigation"],
     version: 1,
     summary: "the open path with the smallest round-trip time; paths with inflated times take less",
     reference: "Paasch, Ferlin, Alay, Bonaventure: experimental evaluation of MPTCP schedulers, CSWS 2014",
@@ -41,7 +41,7 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
-    Ok(Box::new(LlBm { lambda_permille: (params.within("lambda", 1.0..=1000.0)? * 1000.0 + 0.5) as u64 }))
+    Ok(Box::new(LlBm { lambda_permille: permille(params, "lambda", 1.0..=1000.0)? }))
 }
 
 #[derive(Clone)]

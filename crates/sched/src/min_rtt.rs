@@ -16,7 +16,18 @@ use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "min-rtt",
-    aliases: &["minrtt", "default", "lowest-rtt", "fastest-rtt", "srtt", "ll", "lowest-latency", "ll-rp", "ll/rp"],
+    aliases: &[
+        "minrtt",
+        "default",
+        "lowest-rtt",
+        "fastest-rtt",
+        "srtt",
+        "ll",
+        "lowest-latency",
+        "ll-rp",
+        "ll/rp",
+        "llrp",
+    ],
     version: 1,
     summary: "the open path with the smallest smoothed round-trip time",
     reference: "multipath-tcp/mptcp net/mptcp/mptcp_sched.c; Paasch et al., CSWS 2014",

@@ -6,7 +6,8 @@
 //! from it than T, or the buffer is lower by more than B, and 3 s have passed since the last
 //! search: try `r + 5`; if that gains more than G, go on while it does not get worse and undo the
 //! last step; else try `r − 5` likewise; else restore `r`.
-//! Reference: Aggarwal et al., MuSher, MobiCom 2019 and its kernel module; `mptcp_ratio.c`.
+//! Reference: Saha, Aggarwal, Koutsonikolas et al., MuSher, MobiCom 2019, and its kernel module;
+//! `mptcp_ratio.c`.
 //! State: r, the segments of the turn, the reference or the search.
 //! Departs from print: T, G, B are 200 and 5 Mbit/s and 75 000 bytes for links of about 800 Mbit/s;
 //! `scale=relative` keeps their proportion to the reference rate: 25 %, 0.6 %, 0.75 ms. The
@@ -24,7 +25,7 @@ pub(crate) static ENTRY: Entry = Entry {
     aliases: &["mu-sher"],
     version: 1,
     summary: "a ratio of two paths, searched again when the throughput shifts",
-    reference: "Aggarwal, Swetank, Koutsonikolas, et al.: MuSher, MobiCom 2019, kernel module",
+    reference: "Saha, Aggarwal, Koutsonikolas, et al.: MuSher, MobiCom 2019; its kernel module; mptcp_ratio.c",
     provenance: Provenance::Code,
     goal: "throughput",
     application: "bulk transfer over very fast links",

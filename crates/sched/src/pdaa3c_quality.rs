@@ -13,7 +13,7 @@
 //! smallest at `ST = √(γ·α·(1 − PLR)/η)`, so that below it the slower of two paths ranks first.
 
 use weftway_path::spec::{Param, Params, SpecError};
-use weftway_path::{Context, Decision, Event, Path, PathId, Span};
+use weftway_path::{Context, Decision, Event, Instant, Path, PathId, Span};
 
 use crate::Scheduler;
 use crate::choose;
@@ -140,7 +140,7 @@ impl Scheduler for PdaaQuality {
         self.turn(cx);
     }
 
-    fn wake(&self) -> Option<weftway_path::Instant> {
+    fn wake(&self) -> Option<Instant> {
         self.epochs.wake()
     }
 

@@ -1,8 +1,8 @@
 //! picoquic's choice: the paths without timeouts take turns.
 //!
 //! Rule: the paths of best standing, whether they may send or not, are the active ones without an
-//! unanswered timeout; if there are none, those with the fewest timeouts in a row, backups
-//! included. Of them the open one that sent longest ago goes; without one, wait. A backup that has
+//! unanswered timeout; if there are none, those with the fewest timeouts in a row, backups where
+//! they have fewer than every active path. Of them the open one that sent longest ago goes; without one, wait. A backup that has
 //! been used counts as active from then on. Data sent before go by the same rule, first to paths
 //! that have not carried them.
 //! Reference: private-octopus/picoquic `picoquic/sender.c`, `picoquic_select_next_path_mp`.
@@ -45,10 +45,11 @@ struct Picoquic {
 }
 
 impl Picoquic {
-    /// Whether the path is a second choice, and its timeouts in a row: the least stand best.
-    fn standing(&self, path: &Path) -> (bool, u32) {
+    /// Whether the path is a second choice, its timeouts in a row, and whether it is a backup: the least stand best,
+    /// and a backup steps in where it has fewer timeouts than every active path.
+    fn standing(&self, path: &Path) -> (bool, u32, bool) {
         let is_backup = !path.is_active() && !self.promoted.contains(path.id);
-        (is_backup || path.pto_count > 0, path.pto_count)
+        (is_backup || path.pto_count > 0, path.pto_count, is_backup)
     }
 
     fn last(&self, path: PathId) -> u64 {

@@ -136,7 +136,7 @@ impl Prs {
 
     /// F and S, full or not.
     fn pair<'a>(&self, cx: &Context<'a>) -> Option<(&'a Path, Option<&'a Path>)> {
-        let fast = choose::least(choose::standing(cx), |path| path.srtt)?;
+        let fast = choose::fastest(cx)?;
         let others = || choose::standing(cx).filter(|path| path.id != fast.id);
         let slow = if self.slowest {
             choose::best(others(), |a, b| a.srtt > b.srtt)
@@ -162,7 +162,7 @@ impl Prs {
     }
 
     fn pick_by_prose<'a>(&self, cx: &Context<'a>) -> Option<&'a Path> {
-        let fast = choose::least(choose::standing(cx), |path| path.srtt)?;
+        let fast = choose::fastest(cx)?;
         min_rtt::pick(cx).filter(|path| path.id == fast.id || is_near(path, fast))
     }
 

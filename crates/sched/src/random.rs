@@ -5,6 +5,7 @@
 //! Reference: none; Gymnasium and others compare against the same policy.
 //! State: the generator, and one number that is drawn ahead. It is kept until a packet is sent, so
 //! that asking twice moves nothing.
+//! Departs from print: nothing is in print.
 
 use weftway_path::spec::{Params, SpecError};
 use weftway_path::{Context, Decision, Event, Path, PathSet};

@@ -1,6 +1,8 @@
 //! The list of schedulers. Everything else derives from it: parsing and "did you mean",
 //! `weft list`, the Python list, the reference page, the conformance suite, the cost benchmark.
 
+use core::ops::RangeInclusive;
+
 use weftway_path::spec::{Param, Params, Spec, SpecError, nearest};
 
 use crate::Scheduler;
@@ -29,6 +31,8 @@ pub struct Needs {
     pub copies: bool,
     /// [`weftway_path::Decision::Ahead`].
     pub ahead: bool,
+    /// [`weftway_path::Decision::Recall`]. The scheduler is also asked when nothing may go and packets wait in queues.
+    pub recall: bool,
     /// [`Scheduler::wake`] is honoured, and [`Scheduler::observe`] called with `Wake`, `PathUp` and `PathDown`.
     pub wake: bool,
     /// [`Scheduler::observe`] is called with every event. A host need not tell a scheduler that does not listen.
@@ -39,8 +43,16 @@ pub struct Needs {
 
 impl Needs {
     /// Nothing.
-    pub const NONE: Self =
-        Self { flow: false, queueing: false, copies: false, ahead: false, wake: false, events: false, device: false };
+    pub const NONE: Self = Self {
+        flow: false,
+        queueing: false,
+        copies: false,
+        ahead: false,
+        recall: false,
+        wake: false,
+        events: false,
+        device: false,
+    };
 }
 
 /// For how many paths the rule is defined.
@@ -106,6 +118,11 @@ pub struct Preset {
     pub switches: &'static str,
     /// What it is.
     pub doc: &'static str,
+}
+
+/// Switch `name`, a number, in thousandths: rules decide by integers.
+pub(crate) fn permille(params: &Params, name: &str, range: RangeInclusive<f64>) -> Result<u64, SpecError> {
+    Ok((params.within(name, range)? * 1000.0 + 0.5) as u64)
 }
 
 /// One scheduler of the registry.

@@ -3,7 +3,7 @@
 //! Rule: as min-RTT. Beside it, a path that may send, is not min-RTT's choice, has nothing in
 //! flight and no sample for `interval_ms` carries one packet: a copy of the oldest data in flight
 //! that it has not carried, or (`probe=data`) the packet at hand.
-//! Reference: Lübben & Morgenroth, LCN 2021, of which only the idea is known: min-RTT starves the
+//! Reference: Lübben, 2021 (RTTProbs), of which only the idea is known: min-RTT starves the
 //! slower path of samples, so that its srtt keeps the queue of long ago, and probes refresh it.
 //! State: when each path's newest sample came; the copying pointers.
 //! Departs from print: the interval, what a probe carries, and that one sample counts by srtt's
@@ -23,7 +23,7 @@ pub(crate) static ENTRY: Entry = Entry {
     aliases: &["rttprobs", "rtt-probes"],
     version: 1,
     summary: "min-RTT, with a probe now and then on the paths that it does not choose",
-    reference: "Lübben & Morgenroth, LCN 2021",
+    reference: "Lübben: RTTProbs, 2021, as described in comparisons",
     provenance: Provenance::Reconstructed,
     goal: "fresh round-trip times",
     application: "bulk transfer",

@@ -11,7 +11,7 @@
 //! ours. The paper's congestion control detects the groups by ECN marks; here the host names them
 //! ([`Path::bottleneck`]).
 
-use weftway_path::{Bytes, Context, Decision, Path, PathId};
+use weftway_path::{Bytes, Context, Decision, Path};
 
 use crate::Scheduler;
 use crate::choose;
@@ -21,7 +21,7 @@ use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "sb-fps",
-    aliases: &[],
+    aliases: &["sbfps"],
     version: 1,
     summary: "forward prediction in which paths that share a bottleneck lose together",
     reference: "Wei et al.: shared bottleneck-based congestion control and packet scheduling, IEEE/ACM ToN 2020",
@@ -49,35 +49,37 @@ pub(crate) static ENTRY: Entry = Entry {
 #[derive(Clone)]
 struct SbFps;
 
-/// Logarithm of the chance that a path loses nothing, per nanosecond, by number of the path.
-type Survivals = [f64; PathId::MAX_PATHS];
-
-fn survivals(cx: &Context<'_>) -> Survivals {
-    let mut all = [0.0; PathId::MAX_PATHS];
-    for path in choose::standing(cx).filter(|path| path.bottleneck.is_some() && !path.srtt.is_zero()) {
-        let window = path.cwnd.packets(path.mss) as f64;
-        all[path.id.index()] = forecast::survival(path) * window / path.srtt.as_nanos() as f64;
-    }
-    all
+/// Logarithm of the chance that `path` loses nothing in a nanosecond; `own` is its survival.
+fn per_nanosecond(path: &Path, own: f64) -> f64 {
+    own * path.cwnd.get() as f64 / (path.mss.get() as f64 * path.srtt.as_nanos().max(1) as f64)
 }
 
-/// Logarithm of the chance that the rest of the group loses nothing in a round of `fast`.
-fn others(cx: &Context<'_>, fast: &Path, survivals: &Survivals) -> f64 {
-    if fast.bottleneck.is_none() {
-        return 0.0;
+/// The same of all paths of a group together, by its number.
+type Groups = [f64; 1 << u8::BITS];
+
+fn groups(cx: &Context<'_>) -> Groups {
+    let mut groups = [0.0; 1 << u8::BITS];
+    for path in choose::standing(cx) {
+        if let Some(group) = path.bottleneck {
+            groups[usize::from(group)] += per_nanosecond(path, forecast::survival(path));
+        }
     }
-    let group = cx.paths.iter().filter(|path| path.bottleneck == fast.bottleneck && path.id != fast.id);
-    group.map(|path| survivals[path.id.index()]).sum::<f64>() * fast.srtt.as_nanos() as f64
+    groups
+}
+
+/// What `fast` delivers until a packet on `slow` arrives.
+fn delivered(fast: &Path, slow: &Path, groups: &Groups) -> Bytes {
+    let own = forecast::survival(fast);
+    let rest = fast.bottleneck.map_or(0.0, |group| groups[usize::from(group)] - per_nanosecond(fast, own));
+    let others = rest * fast.srtt.as_nanos() as f64;
+    forecast::by_expected_windows(fast, forecast::lead(fast, slow), own, others)
 }
 
 /// How far ahead `slow` sends.
 fn distance(cx: &Context<'_>, slow: &Path) -> Bytes {
-    let survivals = survivals(cx);
-    let delivered = forecast::faster(cx, slow).map(|fast| {
-        let others = others(cx, fast, &survivals);
-        forecast::by_expected_windows(fast, forecast::lead(fast, slow), others)
-    });
-    delivered.fold(Bytes::ZERO, |sum, bytes| sum + bytes)
+    let groups = groups(cx);
+    let faster = forecast::faster(cx, slow);
+    faster.fold(Bytes::ZERO, |sum, fast| sum + delivered(fast, slow, &groups))
 }
 
 impl Scheduler for SbFps {

@@ -13,11 +13,12 @@
 
 use std::collections::VecDeque;
 
-use weftway_path::spec::{Param, Params, SpecError};
-use weftway_path::{BitRate, Bytes, Context, Decision, Event, Flow, Offset, Path, PathId, Receipt, SendKind};
+use weftway_path::spec::{Params, SpecError};
+use weftway_path::{Bytes, Context, Decision, Event, Flow, Offset, Path, PathId, Receipt, SendKind};
 
 use crate::Scheduler;
 use crate::choose;
+use crate::forecast;
 use crate::min_rtt;
 use crate::per_path::PerPath;
 use crate::registry::{Arity, Entry, Input, Needs, Preset, Provenance, TransportRules};
@@ -40,12 +41,7 @@ pub(crate) static ENTRY: Entry = Entry {
         switches: "tail=last",
         doc: "the slow path takes the last segment when less than its gap is unsent",
     }],
-    params: &[Param {
-        name: "tail",
-        default: "wait",
-        values: "wait | last",
-        doc: "what a slow path does when less than its gap is unsent: nothing, or the last segment",
-    }],
+    params: &[forecast::TAIL],
     build,
 };
 
@@ -53,8 +49,7 @@ pub(crate) static ENTRY: Entry = Entry {
 const GAIN_SHIFT: u64 = 3;
 
 fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
-    let takes_last = params.choice("tail", &[("wait", false), ("last", true)])?;
-    Ok(Box::new(Stms { takes_last, slides: PerPath::default() }))
+    Ok(Box::new(Stms { takes_last: forecast::takes_last(params)?, slides: PerPath::default() }))
 }
 
 #[derive(Clone)]
@@ -89,43 +84,19 @@ impl Slide {
     }
 }
 
-fn fastest<'a>(cx: &Context<'a>) -> Option<&'a Path> {
-    choose::least(choose::standing(cx), |path| path.srtt)
-}
-
 /// What F delivers in the time by which `slow` is behind it.
 fn first_gap(fast: &Path, slow: &Path) -> Bytes {
-    let by_window = || BitRate::of(fast.cwnd, fast.srtt);
-    let rate = if fast.delivery_rate == BitRate::ZERO { by_window() } else { fast.delivery_rate };
-    rate.bytes_in(slow.srtt.saturating_sub(fast.srtt) / 2)
+    forecast::rate(fast).bytes_in(forecast::lead(fast, slow))
 }
 
 impl Stms {
-    /// The gap of `slow` in whole segments.
     fn gap(&self, fast: &Path, slow: &Path) -> Bytes {
         let known = self.slides.get(slow.id).and_then(|slide| slide.gap);
-        let gap = known.unwrap_or_else(|| first_gap(fast, slow));
-        Bytes::new(gap.packets(slow.mss) * slow.mss.get())
-    }
-
-    fn ahead(&self, cx: &Context<'_>, flow: &Flow, slow: &Path, gap: Bytes) -> Decision {
-        if gap == Bytes::ZERO {
-            return Decision::Send(slow.id);
-        }
-        if flow.unsent > gap {
-            let at = flow.next + gap;
-            return if at + slow.mss > flow.edge { choose::wait(cx) } else { Decision::Ahead(slow.id, at) };
-        }
-        let last = Offset::new(flow.end.get().saturating_sub(slow.mss.get()));
-        match () {
-            () if !self.takes_last => choose::wait(cx),
-            () if last <= flow.next => Decision::Send(slow.id),
-            () => Decision::Ahead(slow.id, last),
-        }
+        known.unwrap_or_else(|| first_gap(fast, slow))
     }
 
     fn note_sent(&mut self, cx: &Context<'_>, path: PathId, offset: Offset) {
-        if let (Some(fast), Some(slow)) = (fastest(cx).filter(|fast| fast.id != path), cx.path(path)) {
+        if let (Some(fast), Some(slow)) = (choose::fastest(cx).filter(|fast| fast.id != path), cx.path(path)) {
             let slide = self.slides.at(path);
             slide.gap.get_or_insert_with(|| first_gap(fast, slow));
             slide.in_flight.push_back(offset);
@@ -150,12 +121,12 @@ impl Stms {
 
 impl Scheduler for Stms {
     fn select(&mut self, cx: &Context<'_>) -> Decision {
-        let (Some(packet), Some(flow)) = (cx.packet, cx.flow) else { return Decision::Wait };
-        let (Some(pick), Some(fast)) = (min_rtt::pick(cx), fastest(cx)) else { return choose::wait(cx) };
+        let Some(packet) = cx.packet else { return Decision::Wait };
+        let (Some(pick), Some(fast)) = (min_rtt::pick(cx), choose::fastest(cx)) else { return choose::wait(cx) };
         if packet.again || pick.id == fast.id || pick.srtt <= fast.srtt {
             return Decision::Send(pick.id);
         }
-        self.ahead(cx, flow, pick, self.gap(fast, pick))
+        forecast::ahead(cx, pick, self.gap(fast, pick), self.takes_last)
     }
 
     fn observe(&mut self, cx: &Context<'_>, event: &Event) {
@@ -171,8 +142,8 @@ impl Scheduler for Stms {
     }
 
     fn explain(&self, cx: &Context<'_>) -> Option<String> {
-        let (fast, pick) = (fastest(cx)?, min_rtt::pick(cx)?);
-        let gap = self.gap(fast, pick);
+        let (fast, pick) = (choose::fastest(cx)?, min_rtt::pick(cx)?);
+        let gap = forecast::whole(self.gap(fast, pick), pick);
         Some(format!("F {:?}; {:?} sends {gap} ahead of {:?}", fast.id, pick.id, cx.flow?.next))
     }
 }

@@ -8,20 +8,26 @@
 //! smallest `T` wins, the first of equals. All unsent packets are assigned so, in their order,
 //! and again whenever something changes: `plan=virtual` finds the first of them that falls to a
 //! path with room, and sends just that one. If all fall to full paths, it waits.
+//! `plan=recall` is the kernel's: packets wait in the queues of their paths. Before the first packet
+//! of each time all unsent ones are assigned anew, those in the queues included; if a path's share
+//! then differs from what waits there by more than one, all of them are taken back.
 //! Reference: Hurtig, Grinnemo, Brunstrom, Ferlin, Alay, Kuhn: Low-latency scheduling in MPTCP,
 //! IEEE/ACM ToN 2019; vkirany/mptcp-kau and DaAllexx/mptcp `mptcp_sttf.c`.
-//! State: what was sent ahead of data that are not; the first round-trip times.
-//! Departs from print: the kernel puts packets into the subflows' queues and pulls them back when
-//! a path's share has changed by more than one; `plan=virtual` has no such tolerance, and nothing
-//! to pull back. `plan=queue` queues and leaves them there. Data sent before need room.
+//! State: what was sent ahead of data that are not; the first round-trip times; when packets were
+//! last sent and taken back.
+//! Departs from print: `plan=virtual` has no tolerance, and nothing to take back. `plan=queue`
+//! queues and leaves packets there. `plan=recall` assigns no more than window and queues take, and
+//! once at a time. Data sent before need room.
 
 mod holes;
+mod rounds;
 mod windows;
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Bytes, Context, Decision, Event, Flow, Hold, Path, SendKind, Span};
 
 use self::holes::Holes;
+use self::rounds::Rounds;
 use self::windows::{Growth, MOST, Windows};
 
 use crate::Scheduler;
@@ -41,10 +47,15 @@ pub(crate) static ENTRY: Entry = Entry {
     goal: "completion time",
     application: "web and interactive",
     inputs: &[Input::Rtt, Input::Cwnd, Input::InFlight, Input::Mss, Input::Queue],
-    needs: Needs { flow: true, queueing: true, ahead: true, events: true, ..Needs::NONE },
+    needs: Needs { flow: true, queueing: true, ahead: true, recall: true, events: true, ..Needs::NONE },
     arity: Arity::Any,
     transport: TransportRules { opportunistic: true, penalise: false },
     presets: &[
+        Preset {
+            name: "sttf-kernel",
+            switches: "plan=recall",
+            doc: "as in the kernel: queued packets are taken back when the plan changes",
+        },
         Preset { name: "sttf-v1", switches: "slow_start=v1", doc: "windows grow as in the first version of the code" },
         Preset {
             name: "sttf-v2",
@@ -56,8 +67,8 @@ pub(crate) static ENTRY: Entry = Entry {
         Param {
             name: "plan",
             default: "virtual",
-            values: "virtual | queue",
-            doc: "where packets wait that fall to a full path: with the connection, or in the path's queue for good",
+            values: "virtual | queue | recall",
+            doc: "where packets wait that fall to a full path: with the connection, in the path's queue for good, or there until the plan changes",
         },
         Param {
             name: "slow_start",
@@ -78,24 +89,34 @@ pub(crate) static ENTRY: Entry = Entry {
 fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
     Ok(Box::new(Sttf {
         growth: params.choice("slow_start", &[("v2", Growth::UpToThreshold), ("v1", Growth::PastThreshold)])?,
-        queues: params.choice("plan", &[("virtual", false), ("queue", true)])?,
+        plan: params.choice("plan", &[("virtual", Plan::Virtual), ("queue", Plan::Queue), ("recall", Plan::Recall)])?,
         near: params.within("near", 0..=100)?,
         first_rtts: PerPath::default(),
         holes: Holes::default(),
+        rounds: Rounds::default(),
     }))
 }
 
 /// The resolution of the kernel's clock, at the 250 Hz that distributions choose.
 const JIFFY: Span = Span::from_millis(4);
 
+/// Where packets wait that fall to a full path.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Plan {
+    Virtual,
+    Queue,
+    Recall,
+}
+
 #[derive(Clone)]
 struct Sttf {
     growth: Growth,
-    queues: bool,
+    plan: Plan,
     near: u64,
     /// Zero until a path has been seen with one.
     first_rtts: PerPath<Span>,
     holes: Holes,
+    rounds: Rounds,
 }
 
 /// The newest round-trip time.
@@ -131,16 +152,21 @@ impl Sttf {
 
     /// How many of the unsent packets `path` takes with a transfer time within `time`, or `limit`.
     fn share(&self, path: &Path, time: Span, limit: u64) -> u64 {
+        self.share_behind(path, waiting(path), time, limit)
+    }
+
+    /// The same with so many packets in the path's queue.
+    fn share_behind(&self, path: &Path, queue: u64, time: Span, limit: u64) -> u64 {
         let rtt = rtt(path);
         let Some(left) = time.as_nanos().checked_sub((rtt / 2).as_nanos()) else { return 0 };
         let rounds = match rtt.as_nanos() {
             ns if left < ns => 0,
             ns => left.checked_div(ns).unwrap_or(u64::MAX),
         };
-        if rounds == 0 && path.space() < path.mss {
+        let free = free(path);
+        if rounds == 0 && free <= queue {
             return 0;
         }
-        let (queue, free) = (waiting(path), free(path));
         // What waits there already comes first.
         let enough = limit.saturating_add(queue).saturating_sub(free);
         let windows = Windows::of(path, self.growth).hold(rounds, enough);
@@ -200,7 +226,9 @@ impl Sttf {
 
 impl Scheduler for Sttf {
     fn select(&mut self, cx: &Context<'_>) -> Decision {
-        let (Some(packet), Some(flow)) = (cx.packet, cx.flow) else { return choose::wait(cx) };
+        let (Some(packet), Some(flow)) = (cx.packet, cx.flow) else {
+            return self.outdated(cx).map_or_else(|| choose::wait(cx), Decision::Recall);
+        };
         if self.near > 0 {
             self.note_first_rtts(cx);
             if self.is_near(cx) {
@@ -209,14 +237,18 @@ impl Scheduler for Sttf {
         }
         match () {
             () if packet.again => choose::send_or_wait(cx, choose::pick_least(cx, |path| self.transfer(path))),
-            () if self.queues => choose::send_or_wait(cx, self.queueing(cx)),
-            () => self.virtually(cx, flow),
+            () if self.plan == Plan::Virtual => self.virtually(cx, flow),
+            () => match self.outdated(cx) {
+                Some(path) => Decision::Recall(path),
+                None => choose::send_or_wait(cx, self.queueing(cx)),
+            },
         }
     }
 
     fn observe(&mut self, cx: &Context<'_>, event: &Event) {
+        self.rounds.observe(cx, event);
         match (*event, cx.flow) {
-            (Event::Sent(sent, SendKind::Fresh | SendKind::Ahead), Some(flow)) if !self.queues => {
+            (Event::Sent(sent, SendKind::Fresh | SendKind::Ahead), Some(flow)) if self.plan == Plan::Virtual => {
                 self.holes.add(flow, sent.offset);
             }
             (Event::PathUp(path), _) => self.first_rtts.reset(path),

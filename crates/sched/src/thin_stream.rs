@@ -17,7 +17,7 @@ use weftway_path::{Context, Decision, Event, Path, Span};
 use crate::Scheduler;
 use crate::choose;
 use crate::probes::Probes;
-use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
+use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules, permille};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "thin-stream",
@@ -52,7 +52,7 @@ pub(crate) static ENTRY: Entry = Entry {
 
 fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
     Ok(Box::new(ThinStream {
-        age_permille: (params.within("age", 0.0..=1000.0)? * 1000.0 + 0.5) as u64,
+        age_permille: permille(params, "age", 0.0..=1000.0)?,
         smoothed: params.choice("owd", &[("latest", false), ("srtt", true)])?,
         probes: Probes::default(),
     }))

@@ -157,11 +157,15 @@ impl Trial {
         prop_assert_eq!(self.once.wake(), self.thrice.wake());
         prop_assert_eq!(self.once.explain(&cx), self.thrice.explain(&cx));
         self.check(answer)?;
-        match self.bench.carry(answer) {
-            Some(event) => self.observe(&event),
-            // A copy or data ahead that does not exist counts as a wait.
-            None => self.check(Decision::Wait)?,
+        let events = match answer {
+            Decision::Recall(path) => self.bench.recall(path),
+            other => self.bench.carry(other).into_iter().collect(),
+        };
+        if events.is_empty() {
+            // A copy, data ahead or a queue that does not exist counts as a wait.
+            self.check(Decision::Wait)?;
         }
+        events.iter().for_each(|event| self.observe(event));
         Ok(())
     }
 
@@ -179,6 +183,11 @@ impl Trial {
             Decision::Repeat(path, _) => {
                 prop_assert!(self.needs.copies, "{answer:?} not declared");
                 path
+            }
+            Decision::Recall(path) => {
+                prop_assert!(self.needs.recall, "{answer:?} not declared");
+                prop_assert!(cx.path(path).is_some(), "{answer:?} does not exist");
+                return Ok(());
             }
             Decision::Wait => {
                 let will_end =

@@ -17,7 +17,7 @@ const CHANGES: &[Change] = &[
     ("windows", &[Input::Cwnd, Input::InFlight], change_windows, NOTHING),
     ("bottlenecks", &[Input::Bottleneck], change_bottleneck, NOTHING),
     ("the device's queue", &[Input::Queue], change_device, NOTHING),
-    ("the peer's window", &[Input::Window], |_| {}, |flow| flow.edge = flow.edge + packets(100_000)),
+    ("the peer's window", &[Input::Window], |_| {}, |flow| flow.edge += packets(100_000)),
     ("the backlog", &[Input::Queue, Input::Size], |_| {}, change_backlog),
 ];
 
@@ -59,7 +59,7 @@ fn change_device(path: &mut Path) {
 
 fn change_backlog(flow: &mut Flow) {
     flow.unsent += packets(3);
-    flow.end = flow.end + packets(3);
+    flow.end += packets(3);
 }
 
 /// The two's answers to the same questions, until they differ.

@@ -237,7 +237,15 @@ impl Connection {
             let serial = self.next_serial();
             let (sender, mut desk) = self.desk(net, now, id);
             let Some(flown) = sender.oldest_unsettled().copied() else { return };
-            let assigned = Assigned { chunk: flown.chunk, serial, kind: SendKind::Again, bytes: flown.bytes };
+            let assigned = Assigned {
+                chunk: flown.chunk,
+                serial,
+                kind: SendKind::Again,
+                offset: flown.offset,
+                bytes: flown.bytes,
+                first: false,
+                after: desk.view.next,
+            };
             sender.send(&mut desk, assigned, flown.offset, flown.bytes);
         }
     }

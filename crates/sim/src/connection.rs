@@ -14,7 +14,7 @@ use crate::capture::Capture;
 use crate::config::{Buffer, PathConfig, Stack, Transport};
 use crate::lifecycle::Stage;
 use crate::net::Net;
-use crate::outbox::Outbox;
+use crate::outbox::{Chunk, Outbox};
 use crate::receiver::{MAX_BLOCKS, Reassembly, Receiver};
 use crate::sender::{Assigned, Desk, Events, PathSender};
 use crate::tally::{PathTally, Tally};
@@ -95,6 +95,8 @@ pub struct Connection {
     pub(crate) probe_at: Instant,
     meta_backoff: u32,
     last_relief: Vec<Instant>,
+    /// When each path last gave back what waited in its queue.
+    recalled: Vec<Instant>,
     /// How far the application writes ahead of what is acknowledged.
     send_buffer: u64,
     /// The path that took the last packet, when, and the number of the fragment in which the packet began.
@@ -176,6 +178,7 @@ impl Connection {
             probe_at: Instant::NEVER,
             meta_backoff: 0,
             last_relief: vec![Instant::ZERO; paths],
+            recalled: vec![Instant::NEVER; paths],
             send_buffer: 0,
             pushed: None,
             granted: 0,
@@ -330,6 +333,10 @@ impl Connection {
         let room = if self.host.needs.queueing { !self.roomy.is_empty() } else { !self.open.is_empty() };
         if !room {
             self.hand = None;
+            if self.recalls(now) {
+                self.sync_flow(now);
+                return true;
+            }
             self.sync_una();
             return false;
         }
@@ -338,7 +345,20 @@ impl Connection {
             return true;
         }
         self.lack(net, now);
-        self.host.needs.copies && !self.open.is_empty() && self.outbox.has_sent()
+        let copies = self.host.needs.copies && !self.open.is_empty() && self.outbox.has_sent();
+        copies || self.recalls(now)
+    }
+
+    /// Whether the scheduler may take back what waits in some path's queue.
+    #[inline]
+    fn recalls(&self, now: Instant) -> bool {
+        self.host.needs.recall && self.views.set().iter().any(|id| self.gives_back(now, id))
+    }
+
+    /// Whether path `id` has something to give back, and has not given back at this time: a scheduler that only takes
+    /// back comes to an end.
+    fn gives_back(&self, now: Instant, id: PathId) -> bool {
+        !self.senders[id.index()].queue.is_empty() && self.recalled[id.index()] != now
     }
 
     /// Notes what the sender's device on each path holds: what waits on the path's own link, in payload. Cross traffic
@@ -541,12 +561,10 @@ impl Connection {
     /// Gives chunk `number` to path `id`.
     #[inline]
     pub(crate) fn assign(&mut self, net: &mut Net, now: Instant, id: PathId, number: u64, kind: SendKind) {
+        let Chunk { offset, bytes, carried, .. } = *self.outbox.chunk(number);
         self.outbox.carry(number, id);
-        let (offset, bytes) = {
-            let chunk = self.outbox.chunk(number);
-            (chunk.offset, chunk.bytes)
-        };
-        let assigned = Assigned { chunk: number, serial: self.serial, kind, bytes };
+        let (first, after) = (!carried.contains(id), self.views.get(id).next);
+        let assigned = Assigned { chunk: number, serial: self.serial, kind, offset, bytes, first, after };
         self.serial += 1;
         if self.meta_timer.is_never() && self.transport.stack != Stack::Mpquic {
             self.arm_meta(net, now);
@@ -596,7 +614,10 @@ impl Connection {
                 Some(number) => self.assign(net, now, id, number, SendKind::Copy),
                 None => self.wait(net, now),
             },
-            Decision::Ahead(..) | Decision::Repeat(..) => self.fault(net, now),
+            Decision::Recall(id) if self.host.needs.recall && self.views.set().contains(id) => {
+                self.recall(net, now, id);
+            }
+            Decision::Ahead(..) | Decision::Repeat(..) | Decision::Recall(_) => self.fault(net, now),
             Decision::Wait => self.wait(net, now),
         }
     }
@@ -627,6 +648,18 @@ impl Connection {
             }
             self.cut()?;
         }
+    }
+
+    /// Takes back what waits in the queue of path `id`. The next question is about it.
+    fn recall(&mut self, net: &mut Net, now: Instant, id: PathId) {
+        if !self.gives_back(now, id) {
+            return self.wait(net, now);
+        }
+        self.recalled[id.index()] = now;
+        let (sender, mut desk) = self.desk(net, now, id);
+        sender.recall(&mut desk);
+        self.sync_flow(now);
+        self.touch(now, id);
     }
 
     fn wait(&mut self, net: &mut Net, now: Instant) {

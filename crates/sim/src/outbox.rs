@@ -116,6 +116,27 @@ impl Outbox {
         }
     }
 
+    /// Chunk `number` is taken out of the queue of `path`, which `first` got it when it was put there. Data that no
+    /// path has carried are unsent again; those that were handed back before, `again`, wait to be sent again.
+    pub fn recall(&mut self, number: u64, path: PathId, first: bool, again: bool) {
+        let Some(at) = number.checked_sub(self.base) else { return };
+        let Some(chunk) = self.ring.get_mut(at as usize) else { return };
+        if first {
+            chunk.carried = chunk.carried.without(path);
+        }
+        if !chunk.carried.is_empty() {
+            if again {
+                self.hand_back(number);
+            }
+        } else if chunk.sent && !chunk.acked && !chunk.waiting {
+            chunk.sent = false;
+            self.skipped += u64::from(chunk.bytes);
+            if number < self.unsent {
+                (self.unsent, self.next) = (number, chunk.offset);
+            }
+        }
+    }
+
     #[inline]
     fn skip_sent(&mut self) {
         loop {
@@ -281,6 +302,36 @@ mod tests {
         assert_eq!(outbox.first_again(), Some(2));
         outbox.took_again();
         assert_eq!(outbox.first_again(), None);
+    }
+
+    #[test]
+    fn what_is_taken_back_is_unsent_unless_another_path_has_it() {
+        let (mut outbox, [f, s]) = (outbox(4), [0, 1].map(PathId::new));
+        (0..3).for_each(|number| outbox.carry(number, f));
+        outbox.carry(1, s);
+        (1..3).for_each(|number| outbox.recall(number, f, true, false));
+        assert_eq!((outbox.next(), outbox.skipped(), outbox.first_unsent()), (Offset::new(200), 200, Some(2)));
+        assert_eq!(outbox.chunk(1).carried, PathSet::of(s));
+        // The copy as well: now nobody has it.
+        outbox.recall(1, s, true, false);
+        assert_eq!((outbox.next(), outbox.skipped(), outbox.first_unsent()), (Offset::new(100), 300, Some(1)));
+        (1..4).for_each(|number| outbox.carry(number, s));
+        assert_eq!((outbox.next(), outbox.skipped(), outbox.first_unsent()), (Offset::new(400), 0, None));
+    }
+
+    #[test]
+    fn what_is_taken_back_after_it_was_handed_back_waits_again() {
+        let (mut outbox, [f, s]) = (outbox(2), [0, 1].map(PathId::new));
+        (0..2).for_each(|number| outbox.carry(number, f));
+        outbox.hand_back(0);
+        assert_eq!(outbox.first_again(), Some(0));
+        outbox.took_again();
+        outbox.carry(0, s);
+        outbox.recall(0, s, true, true);
+        assert_eq!(
+            (outbox.first_again(), outbox.first_unsent(), outbox.chunk(0).carried),
+            (Some(0), None, PathSet::of(f))
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use weftway_cc::{Acked, Congestion, Controller, Sent, Share, Signal};
-use weftway_path::{Bytes, Event, Hold, Instant, Path, PathId, SendKind, Span};
+use weftway_path::{Bytes, Event, Hold, Instant, Offset, Path, PathId, Receipt, SendKind, Span};
 
 use crate::config::{Stack, Transport};
 use crate::flight::{Flight, Flown};
@@ -27,8 +27,14 @@ pub struct Assigned {
     pub serial: u64,
     /// How the packet came to be sent.
     pub kind: SendKind,
+    /// Its first byte.
+    pub offset: Offset,
     /// Its payload.
     pub bytes: u32,
+    /// Whether the path had not carried the chunk before.
+    pub first: bool,
+    /// The first offset after everything that the path had carried then.
+    pub after: Offset,
 }
 
 /// `sysctl_tcp_tso_win_divisor`.
@@ -205,6 +211,20 @@ impl PathSender {
             if let Some(&chunk) = chunk {
                 return Some((assigned, chunk));
             }
+        }
+    }
+
+    /// Gives back everything that waits in the queue, as if it had never been given.
+    pub fn recall(&mut self, desk: &mut Desk<'_>) {
+        if let Some(head) = self.queue.front() {
+            desk.view.next = head.after;
+        }
+        let path = self.id;
+        for Assigned { chunk, serial, kind, offset, bytes, first, .. } in self.queue.drain(..) {
+            desk.view.queued -= Self::charge(desk.transport, bytes);
+            desk.outbox.recall(chunk, path, first, kind == SendKind::Again);
+            let receipt = Receipt { path, offset, bytes: Bytes::new(u64::from(bytes)), serial };
+            desk.events.push(Event::Recalled(receipt));
         }
     }
 

@@ -3,7 +3,8 @@
 //!
 //! Losses while not probing lower `bw_lo` and `inflight_lo`, too many of them while probing set
 //! `inflight_hi` (`bounded/bounds.rs`). The phases are in `bounded/cycle.rs`, the rest of the model in
-//! `bounded/model.rs` and `bounded/signals.rs`, what a packet's flight lost in `bounded/flown.rs`.
+//! `bounded/model.rs` and `bounded/signals.rs`, what a packet's flight lost in `bounded/flown.rs`,
+//! the window in `bounded/window.rs`. In what versions differ is a `Form` (`bounded/form.rs`).
 //!
 //! State: the filters, the mode and its timers, the bounds, the signals of a round and a cycle, a
 //! moment for each time at which packets in flight left, the aggregation's estimate.
@@ -16,18 +17,21 @@
 mod bounds;
 mod cycle;
 mod flown;
+mod form;
 mod model;
 mod signals;
+mod window;
 
 use rand_core::SeedableRng;
 use rand_pcg::Pcg32;
-use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{BitRate, Bytes, Instant, PathId, Recovery, Span};
 
 use super::{Aggregation, FullPipe, LEAST, ProbeRtt, Round, UNIT};
 use super::{bdp, burst, burst_packets, first_rate, packets, rate_for};
 use crate::window::{LARGEST, is_timeout};
 use crate::{Acked, Congestion, Controller, Flavour, Sent, Setup, Share, Siblings, Signal};
+pub(crate) use form::{ECN, Form, LOSSY};
+
 use bounds::Bounds;
 use cycle::{Cycle, Phase};
 use flown::Flown;
@@ -37,59 +41,6 @@ use signals::{BwFilter, MinRtt, Signals};
 pub(crate) const CWND_GAIN: u64 = 2 * UNIT;
 /// How long PROBE_RTT lasts (`bbr_probe_rtt_mode_ms`).
 const PROBE_RTT: Span = Span::from_millis(200);
-
-/// The constants in which versions and implementations differ, and what counts as congestion. Gains are in 256ths.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Form {
-    /// The rate of STARTUP.
-    pub(crate) startup_gain: u64,
-    /// The window of STARTUP and DRAIN.
-    pub(crate) startup_cwnd_gain: u64,
-    pub(crate) drain_gain: u64,
-    /// The rate of DOWN, which drains what UP queued.
-    pub(crate) down_gain: u64,
-    /// The window of UP.
-    pub(crate) up_cwnd_gain: u64,
-    /// ACKs with losses in a round that may end STARTUP.
-    pub(crate) startup_losses: u32,
-    /// Whether losses that end STARTUP bound what is in flight by what the round delivered, if that is more than
-    /// the product.
-    pub(crate) heeds_delivery: bool,
-    /// What CRUISE leaves of `inflight_hi` to others.
-    pub(crate) headroom: u64,
-    /// How long a smallest RTT is trusted.
-    pub(crate) min_rtt_window: Span,
-    /// PROBE_RTT begins after so long without a smaller or equal RTT.
-    pub(crate) probe_rtt_every: Span,
-    /// The share of the product that PROBE_RTT leaves in flight.
-    pub(crate) probe_rtt_gain: u64,
-    pub(crate) heeds_marks: bool,
-    pub(crate) heeds_any_loss: bool,
-}
-
-/// The switch for what lowers the short-term bounds.
-pub(crate) const LOSSY: Param = Param {
-    name: "lossy",
-    default: "any",
-    values: "any | many",
-    doc: "what makes a round lossy, so that it lowers bw_lo and inflight_lo: any loss, or over 2 % of a flight",
-};
-/// The switch for marks.
-pub(crate) const ECN: Param = Param {
-    name: "ecn",
-    default: "loss",
-    values: "loss | ignore",
-    doc: "what a mark counts as: a loss of its round, or nothing",
-};
-
-impl Form {
-    /// With what [`LOSSY`] and [`ECN`] say.
-    pub(crate) fn heeding(self, params: &Params) -> Result<Self, SpecError> {
-        let heeds_any_loss = params.choice("lossy", &[("any", true), ("many", false)])?;
-        let heeds_marks = params.choice("ecn", &[("loss", true), ("ignore", false)])?;
-        Ok(Self { heeds_marks, heeds_any_loss, ..self })
-    }
-}
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Mode {
@@ -229,58 +180,6 @@ impl Bounded {
         if self.full.reached || rate > self.pacing {
             self.pacing = rate;
         }
-    }
-
-    fn save_cwnd(&mut self) {
-        self.prior_cwnd = if self.recovery < Recovery::Recovery && self.mode != Mode::ProbeRtt {
-            self.cwnd
-        } else {
-            self.prior_cwnd.max(self.cwnd)
-        };
-    }
-
-    fn in_limits(&self, cwnd: u64) -> u64 {
-        // RFC 9002 §7.2 keeps two packets; Linux falls to one.
-        let least = if self.flavour == Flavour::Quic { 2 } else { 1 };
-        cwnd.min(LARGEST / self.mss).max(least)
-    }
-
-    fn update_cwnd(&mut self, acked: &Acked) {
-        if self.is_cut && acked.recovery < Recovery::Recovery {
-            self.is_cut = false;
-            self.cwnd = self.cwnd.max(self.prior_cwnd);
-        }
-        self.recovery = acked.recovery;
-        let newly = self.packets(acked.bytes);
-        if newly > 0 {
-            self.approach_target(newly);
-        }
-        if self.mode == Mode::ProbeRtt {
-            self.cwnd = self.cwnd.min(self.probe_rtt_cwnd());
-        }
-        self.cwnd = self.in_limits(self.cwnd.min(self.bound().max(LEAST)));
-    }
-
-    fn approach_target(&mut self, newly: u64) {
-        let bw = self.bandwidth();
-        let extra = self.aggregation.extra(bw) / self.mss;
-        let target = self.with_bursts(self.bdp(bw, self.cwnd_gain) + extra);
-        if self.full.reached {
-            self.cwnd = (self.cwnd + newly).min(target);
-        } else if self.cwnd < target || self.cwnd < 2 * self.initial {
-            self.cwnd += newly;
-        }
-        self.cwnd = self.cwnd.max(LEAST);
-    }
-
-    /// The most that the bounds allow in flight (`bbr2_bound_cwnd_for_inflight_model`).
-    fn bound(&self) -> u64 {
-        let high = match self.mode {
-            Mode::Startup | Mode::Drain => None,
-            Mode::ProbeRtt | Mode::ProbeBw(Phase::Cruise) => Some(self.bounds.with_headroom(self.form.headroom)),
-            Mode::ProbeBw(_) => self.bounds.inflight_hi,
-        };
-        high.unwrap_or(u64::MAX).min(self.bounds.inflight_lo.unwrap_or(u64::MAX))
     }
 }
 

@@ -10,7 +10,7 @@ use crate::choose;
 /// F.
 #[inline]
 pub(crate) fn fast<'a>(cx: &Context<'a>) -> Option<&'a Path> {
-    choose::least(choose::standing(cx), |path| path.srtt)
+    choose::fastest(cx)
 }
 
 /// S beside `fast`.

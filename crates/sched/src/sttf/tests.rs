@@ -4,7 +4,14 @@ use proptest::prelude::*;
 
 fn sttf(with: &str) -> Sttf {
     let growth = if with == "v1" { Growth::PastThreshold } else { Growth::UpToThreshold };
-    Sttf { growth, queues: false, near: 0, first_rtts: PerPath::default(), holes: Holes::default() }
+    Sttf {
+        growth,
+        plan: Plan::Virtual,
+        near: 0,
+        first_rtts: PerPath::default(),
+        holes: Holes::default(),
+        rounds: Rounds::default(),
+    }
 }
 
 /// The rule, window by window.

@@ -101,14 +101,20 @@ impl Bandit {
 
     /// Pays the decision `serial`, once.
     fn reward(&mut self, serial: u64, reward: f64) {
-        let at = serial.checked_sub(self.first).map(|at| at as usize);
-        if let Some((path, x)) = at.and_then(|at| self.waiting.get_mut(at)).and_then(Option::take) {
+        if let Some((path, x)) = self.settle(serial) {
             self.arms.at(path).learn(&x, reward);
         }
+    }
+
+    /// What the decision `serial` saw, if it is unrewarded. It will not be again.
+    fn settle(&mut self, serial: u64) -> Option<(PathId, Vector)> {
+        let at = serial.checked_sub(self.first).map(|at| at as usize);
+        let seen = at.and_then(|at| self.waiting.get_mut(at)).and_then(Option::take);
         while let Some(None) = self.waiting.front() {
             self.waiting.pop_front();
             self.first += 1;
         }
+        seen
     }
 }
 
@@ -128,6 +134,7 @@ impl Scheduler for Bandit {
                 self.reward(receipt.serial, 1.0 / (1.0 + rtt / 100.0));
             }
             Event::Lost(receipt) => self.reward(receipt.serial, -1.0),
+            Event::Recalled(receipt) => drop(self.settle(receipt.serial)),
             _ => {}
         }
     }

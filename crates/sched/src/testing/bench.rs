@@ -118,7 +118,7 @@ impl Bench {
         self.refresh();
     }
 
-    /// Carries `decision` out. None: there was nothing to do.
+    /// Carries `decision` out, unless it is a recall. None: there was nothing to do.
     pub fn carry(&mut self, decision: Decision) -> Option<Event> {
         let (path, offset, kind) = match decision {
             Decision::Send(path) => self
@@ -126,7 +126,7 @@ impl Bench {
                 .map(|packet| (path, packet.offset, if packet.again { SendKind::Again } else { SendKind::Fresh })),
             Decision::Ahead(path, at) => self.unsent_from(at).map(|offset| (path, offset, SendKind::Ahead)),
             Decision::Repeat(path, at) => self.unacked_from(at, path).map(|offset| (path, offset, SendKind::Copy)),
-            Decision::Wait => None,
+            Decision::Recall(_) | Decision::Wait => None,
         }?;
         let receipt = Receipt { path, offset, bytes: MSS, serial: self.serial };
         self.serial += 1;
@@ -171,6 +171,38 @@ impl Bench {
             }
         }
         self.refresh();
+    }
+
+    /// Takes back what waits in `path`'s queue.
+    pub fn recall(&mut self, path: PathId) -> Vec<Event> {
+        let Some(at) = self.paths.iter().position(|known| known.id == path) else { return Vec::new() };
+        let waiting = self.paths[at].queued.get().div_ceil(MSS.get()) as usize;
+        let flight = self.flights.at(path);
+        let taken = flight.split_off(flight.len().saturating_sub(waiting));
+        self.paths[at].queued = Bytes::ZERO;
+        if let Some(first) = taken.front() {
+            self.paths[at].next = self.paths[at].next.min(first.offset);
+        }
+        for receipt in &taken {
+            self.paths[at].sent.bytes = self.paths[at].sent.bytes.saturating_sub(receipt.bytes);
+            self.paths[at].sent.packets = self.paths[at].sent.packets.saturating_sub(1);
+            self.take_back(*receipt);
+        }
+        self.refresh();
+        taken.into_iter().map(Event::Recalled).collect()
+    }
+
+    /// What no path has carried is unsent again; what no path carries now is sent again.
+    fn take_back(&mut self, receipt: Receipt) {
+        let Some(segment) = self.segments.get_mut(&receipt.offset) else { return };
+        segment.carried = segment.carried.without(receipt.path);
+        if segment.carried.is_empty() && !segment.due && !segment.acked {
+            self.segments.remove(&receipt.offset);
+            self.flow.unsent += MSS;
+            self.flow.next = self.flow.next.min(receipt.offset);
+        } else if !self.paths.iter().any(|path| self.in_flight(path.id).any(|sent| sent.offset == receipt.offset)) {
+            self.hand_back(receipt);
+        }
     }
 
     /// The packets that `path` carries, oldest first.

@@ -20,6 +20,7 @@ struct Account {
     path: PathId,
     losses: u32,
     acked: bool,
+    recalled: bool,
 }
 
 /// The state of a [`Ledger`].
@@ -33,10 +34,12 @@ pub struct Audit {
     pub lost: usize,
     /// Those declared lost more than once: a retransmission under the same serial was lost too.
     pub lost_again: usize,
+    /// Those taken back from a path's queue.
+    pub recalled: usize,
     /// Those without an outcome.
     pub pending: usize,
     /// Breaches: a serial used twice or out of sequence, an outcome without a decision, on another
-    /// path, or after the acknowledgement.
+    /// path, or after the acknowledgement or the recall.
     pub faults: Vec<String>,
 }
 
@@ -48,6 +51,7 @@ impl Ledger {
             Event::Sent(receipt, _) => book.open(receipt),
             Event::Acked(receipt) => book.settle(receipt, "acknowledged", |account| account.acked = true),
             Event::Lost(receipt) => book.settle(receipt, "lost", |account| account.losses += 1),
+            Event::Recalled(receipt) => book.settle(receipt, "recalled", |account| account.recalled = true),
             _ => {}
         }
     }
@@ -61,7 +65,8 @@ impl Ledger {
             acked: count(|account| account.acked),
             lost: count(|account| account.losses > 0 && !account.acked),
             lost_again: count(|account| account.losses > 1),
-            pending: count(|account| account.losses == 0 && !account.acked),
+            recalled: count(|account| account.recalled),
+            pending: count(|account| account.losses == 0 && !account.acked && !account.recalled),
             faults: book.faults.clone(),
         }
     }
@@ -73,7 +78,7 @@ impl Book {
         if receipt.serial != expected {
             self.faults.push(format!("sent as number {}, expected {expected}", receipt.serial));
         }
-        let account = Account { path: receipt.path, losses: 0, acked: false };
+        let account = Account { path: receipt.path, losses: 0, acked: false, recalled: false };
         self.decisions.insert(receipt.serial, account);
     }
 
@@ -83,6 +88,9 @@ impl Book {
             None => self.faults.push(format!("number {serial} {what} but never sent")),
             Some(account) if account.acked => {
                 self.faults.push(format!("number {serial} {what} after it was acknowledged"))
+            }
+            Some(account) if account.recalled => {
+                self.faults.push(format!("number {serial} {what} after it was recalled"));
             }
             Some(account) if account.path != receipt.path => {
                 self.faults.push(format!("number {serial} sent on {:?}, {what} on {:?}", account.path, receipt.path));

@@ -152,7 +152,11 @@ impl Player {
         if let Some(other) = answers.iter().find(|answer| **answer != answers[0]) {
             return format!("{}, asked again {}", self.word(answers[0]), self.word(*other));
         }
-        if let Some(event) = self.bench.carry(answers[0]) {
+        let events = match answers[0] {
+            Decision::Recall(path) => self.bench.recall(path),
+            other => self.bench.carry(other).into_iter().collect(),
+        };
+        for event in events {
             self.scheduler.observe(&self.bench.context(), &event);
         }
         self.word(answers[0])
@@ -171,6 +175,10 @@ impl Player {
             let (name, count, at) = parts(rest)?;
             return Ok((Decision::Repeat(self.id(name)?, at.unwrap_or_default()), count));
         }
+        if let Some(rest) = item.strip_prefix("recall ") {
+            let (name, count, _) = parts(rest)?;
+            return Ok((Decision::Recall(self.id(name)?), count));
+        }
         let (name, count, _) = parts(item)?;
         Ok((Decision::Send(self.id(name)?), count))
     }
@@ -181,6 +189,7 @@ impl Player {
             Decision::Send(path) => self.name(path),
             Decision::Ahead(path, offset) => format!("ahead {} @{}", self.name(path), at(offset)),
             Decision::Repeat(path, offset) => format!("repeat {} @{}", self.name(path), at(offset)),
+            Decision::Recall(path) => format!("recall {}", self.name(path)),
             Decision::Wait => "wait".to_owned(),
         }
     }

@@ -104,7 +104,7 @@ pub(super) struct Step {
     pub lost: Option<String>,
     /// `congestion F`, `starved window`, `starved buffer`, `down F`, `wake`.
     pub event: Option<String>,
-    /// The decisions, in a list: `F`, `F x3`, `ahead S @71`, `repeat S @0`, `wait`.
+    /// The decisions, in a list: `F`, `F x3`, `ahead S @71`, `repeat S @0`, `recall F`, `wait`.
     pub expect: Option<String>,
     /// When the scheduler wants to be woken.
     pub wakes: Option<String>,

@@ -106,6 +106,7 @@ pub fn parts(decision: Decision) -> (&'static str, Option<PathId>, Option<Offset
         Decision::Send(path) => ("send", Some(path), None),
         Decision::Ahead(path, offset) => ("ahead", Some(path), Some(offset)),
         Decision::Repeat(path, offset) => ("repeat", Some(path), Some(offset)),
+        Decision::Recall(path) => ("recall", Some(path), None),
         Decision::Wait => ("wait", None, None),
     }
 }

@@ -172,7 +172,7 @@ impl Lab {
         paths.iter_mut().for_each(|path| path.hold = Hold::None);
         match self.company.advisers[at].select(&Context { paths: &paths, ..cx }) {
             Decision::Send(path) | Decision::Ahead(path, _) | Decision::Repeat(path, _) => Some(path.index()),
-            Decision::Wait => None,
+            Decision::Recall(_) | Decision::Wait => None,
         }
     }
 
