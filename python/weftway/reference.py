@@ -21,8 +21,8 @@ stand for `-`. What the words mean:
 - **Decides by**: what the rule looks at; what only opens or closes a path does not count.
 - **Needs**: what a host must offer beyond paths and the packet at hand. `flow`: the connection's data; `queueing`:
   packets wait in a path's queue; `copies`: data in flight can be sent again; `ahead`: data can be sent out of order;
-  `recall`: what waits in a path's queue can be taken back; `wake`: it asks to be asked again later; `events`: it is told
-  what happens; `device`: how much the sender's own device on each path holds.
+  `recall`: what waits in a path's queue can be taken back; `wake`: it asks to be asked again later; `events`: it is
+  told what happens; `device`: how much the sender's own device on each path holds.
 - **Paths**: `any`, or `pair` where the rule is for a fast and a slow path. How a pair is found among more paths stands
   at the head of the scheduler's source file.
 - **Transport**: the MPTCP v0.9x rules that go with it unless the scenario says otherwise: opportunistic

@@ -1,6 +1,6 @@
 //! State-driven: min-RTT among the paths that repair nothing, and no switch without need.
 //!
-//! Rule: a path is sound while its recovery state is Open. The path of the last new packet is kept
+//! Rule: a path is sound while its recovery state is Open, or nothing is in flight. The path of the last new packet is kept
 //! while it may send and is sound, unless another such path has an srtt below `(1 − gain)` times
 //! its own. Else the path of smallest srtt among those that may send and are sound is next. If
 //! none is: as in min-RTT (`none=any`), or wait for one (`none=wait`).
@@ -10,10 +10,11 @@
 //! switching paths is to be avoided.
 //! State: the path of the last new packet.
 //! Departs from print: the gain that is worth a switch, and what happens when no path is Open, are
-//! ours. Data sent before go as in min-RTT: a repair is not held up by the state.
+//! ours. Data sent before go as in min-RTT: a repair is not held up by the state. Under QUIC losses may be repaired
+//! elsewhere, and the state then lasts until the path carries something new: hence "or nothing is in flight".
 
 use weftway_path::spec::{Param, Params, SpecError};
-use weftway_path::{Context, Decision, Event, Path, PathId, Recovery, SendKind};
+use weftway_path::{Bytes, Context, Decision, Event, Path, PathId, Recovery, SendKind};
 
 use crate::Scheduler;
 use crate::choose;
@@ -66,12 +67,16 @@ struct Nagayama {
     last: Option<PathId>,
 }
 
+fn is_sound(path: &Path) -> bool {
+    path.recovery == Recovery::Open || path.bytes_in_flight == Bytes::ZERO
+}
+
 impl Nagayama {
     fn pick<'a>(&self, cx: &Context<'a>) -> Option<&'a Path> {
         if cx.packet.is_some_and(|packet| packet.again) {
             return min_rtt::pick(cx);
         }
-        let sound = || choose::candidates(cx).filter(|path| path.recovery == Recovery::Open);
+        let sound = || choose::candidates(cx).filter(|path| is_sound(path));
         let Some(fastest) = choose::least(sound(), |path| path.srtt) else {
             return min_rtt::pick(cx).filter(|_| !self.waits);
         };

@@ -7,10 +7,10 @@
 //! Reference: draft-bonaventure-iccrg-schedulers, from a summary.
 //! State: none.
 //! Departs from print: the text was not at hand. That a connection whose every path repairs losses
-//! still sends is ours; so is the default order, the paths' numbers.
+//! still sends is ours; so is the default order, the paths' numbers, and that a path with nothing in flight repairs nothing.
 
 use weftway_path::spec::{Param, Params, SpecError};
-use weftway_path::{Context, Decision, Path, PathId, Recovery};
+use weftway_path::{Bytes, Context, Decision, Path, PathId, Recovery};
 
 use crate::Scheduler;
 use crate::choose;
@@ -60,9 +60,10 @@ struct StrictPriority {
     rank: [u8; PathId::MAX_PATHS],
 }
 
-/// Whether losses are being repaired on `path`.
-pub(crate) fn is_repairing(path: &Path) -> bool {
-    path.recovery >= Recovery::Recovery
+/// Whether losses are being repaired on `path`. Under QUIC they may be repaired elsewhere: then the state lasts until
+/// the path carries something new, so with nothing in flight it does not count.
+fn is_repairing(path: &Path) -> bool {
+    path.recovery >= Recovery::Recovery && path.bytes_in_flight > Bytes::ZERO
 }
 
 /// The open path with the smallest key; those that repair losses are passed over while a path that

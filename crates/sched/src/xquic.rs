@@ -22,7 +22,7 @@
 //! `backup_fec` are left out: there are none here.
 
 use weftway_path::spec::{Param, Params, SpecError};
-use weftway_path::{Context, Decision, Event, Hold, Path, PathId, PathSet, SendKind, Span};
+use weftway_path::{Context, Decision, Event, Hold, Instant, Path, PathId, PathSet, SendKind, Span};
 
 use crate::Scheduler;
 use crate::choose;
@@ -126,8 +126,9 @@ fn deadline(least_srtt: Span) -> Span {
 }
 
 impl Xquic {
-    fn class(&self, path: &Path, least_srtt: Span) -> Class {
-        let lost_more = |percent| self.recent.get(path.id).is_some_and(|recent| recent.lost_more(percent));
+    fn class(&self, now: Instant, path: &Path, least_srtt: Span) -> Class {
+        let lost_more =
+            |percent| self.recent.get(path.id).is_some_and(|recent| recent.lost_more(percent, now, path.srtt));
         let slow = (least_srtt * 3).min(Span::from_millis(500));
         // cwnd/srtt in bytes per second.
         let is_narrow = path.cwnd.get() as u128 * 1_000_000_000 < 375_000 * path.srtt.as_nanos() as u128;
@@ -145,12 +146,12 @@ impl Xquic {
         let least = least_srtt(cx);
         let open = cx.sendable().filter(|path| !skip.contains(path.id));
         let available = || cx.paths.iter().filter(|path| path.is_active() && path.hold != Hold::Validation);
-        let key = |path: &Path| (self.class(path, least), !path.is_active(), path.srtt);
+        let key = |path: &Path| (self.class(cx.now, path, least), !path.is_active(), path.srtt);
         match self.rule {
             Rule::MinRtt => choose::least(open, key),
             Rule::Backup => {
-                let best = available().map(|path| self.class(path, least)).min();
-                let is_better = |path: &Path| best.is_none_or(|best| self.class(path, least) < best);
+                let best = available().map(|path| self.class(cx.now, path, least)).min();
+                let is_better = |path: &Path| best.is_none_or(|best| self.class(cx.now, path, least) < best);
                 choose::least(open.filter(|path| is_copy || path.is_active() || is_better(path)), key)
             }
             Rule::Rap => choose::least(open, |path| path.srtt),
@@ -234,7 +235,7 @@ impl Scheduler for Xquic {
 
     fn explain(&self, cx: &Context<'_>) -> Option<String> {
         let path = self.pick_data(cx)?;
-        let class = self.class(path, least_srtt(cx));
+        let class = self.class(cx.now, path, least_srtt(cx));
         Some(format!("{:?} is of class {class:?}, srtt {}", path.id, path.srtt))
     }
 }

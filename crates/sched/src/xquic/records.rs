@@ -31,9 +31,11 @@ impl Recent {
         self.spans[0].lost += 1;
     }
 
-    /// Whether more than `percent` of a span's packets were lost.
-    pub(super) fn lost_more(&self, percent: u64) -> bool {
-        self.spans.iter().any(|span| span.sent > 0 && span.lost * 100 > span.sent * percent)
+    /// Whether more than `percent` of a span's packets were lost. What is two spans old is not recent: a path that is
+    /// not used sends nothing that would bring a new one.
+    pub(super) fn lost_more(&self, percent: u64, now: Instant, srtt: Span) -> bool {
+        let is_recent = self.since.is_some_and(|since| now < since + srtt * 10);
+        is_recent && self.spans.iter().any(|span| span.sent > 0 && span.lost * 100 > span.sent * percent)
     }
 }
 
@@ -80,5 +82,23 @@ impl Once {
         while self.0.front().is_some_and(|record| record.is_gone) {
             self.0.pop_front();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unused_path_does_not_keep_its_losses_for_ever() {
+        let srtt = Span::from_millis(20);
+        let mut recent = Recent::default();
+        for ms in 0..5 {
+            recent.note_sent(Instant::from_millis(ms), srtt);
+        }
+        recent.note_lost();
+        // One of five; two spans of 100 ms later it is no longer recent.
+        assert!(recent.lost_more(10, Instant::from_millis(199), srtt));
+        assert!(!recent.lost_more(10, Instant::from_millis(200), srtt));
     }
 }
