@@ -427,8 +427,11 @@ impl Connection {
         let una = self.outbox.una();
         let room = una.get() + self.send_buffer;
         // Linux wakes a blocked writer when what is queued is at most twice what is free
-        // (`sk_stream_is_writeable`): data come to the scheduler in portions, not in drops.
-        if self.transport.stack == Stack::Mpquic || self.granted.saturating_sub(una.get()) * 3 <= self.send_buffer * 2 {
+        // (`sk_stream_is_writeable`): data come to the scheduler in portions, not in drops. What is left of a
+        // grant and fills no packet would wait for more for ever.
+        let left = self.granted.saturating_sub(una.get());
+        let wakes = left * 3 <= self.send_buffer * 2 || left < self.transport.mss.get();
+        if self.transport.stack == Stack::Mpquic || wakes {
             self.granted = self.granted.max(room);
         }
         // A buffer that shrinks, because a path is gone, keeps what it holds.

@@ -472,3 +472,10 @@ fn a_send_buffer_that_shrinks_keeps_its_data() {
     world.scheduler = 6;
     play(&world, &[Op::Pass(115), Op::Fail(0), Op::Pass(15_716)]);
 }
+
+/// A send buffer of one packet, in which a message's last byte left the next message less than a packet of room.
+#[test]
+fn a_send_buffer_of_one_packet_takes_the_next_message() {
+    let work = Work::Messages { bytes: 1_429, period: 0, count: 2 };
+    play(&World { receive: 1, send: Some(1), ..plain(Stack::MptcpV09x, 100, 0, work) }, &[]);
+}
