@@ -1,11 +1,16 @@
 """What the tests of the package share: a small scenario, and the command as a person runs it."""
 
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+# What is started by nohup, or by a shell in the background, ignores signals, and so would every command under test.
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SMALL = """\
 title = "Two small paths"

@@ -103,6 +103,7 @@ fn stepped(setting: &environment::Setting) -> (String, Value) {
         "packets_per_cpu_second": rounded(found.packets_per_second, 1.0),
         "packets_per_step": (found.packets_per_step * 10.0).round() / 10.0,
         "ratio_to_raw": (found.ratio_to_raw * 1000.0).round() / 1000.0,
+        "ratio_to_replay": (found.ratio_to_replay * 1000.0).round() / 1000.0,
     });
     (setting.name.to_owned(), told)
 }

@@ -27,8 +27,9 @@ use crate::learned::draw::SEED;
 use crate::learned::guard::{GUARD, Guard};
 use crate::learned::nn::{Bank, Condition, GROUPS, Network};
 use crate::learned::policy_file::PolicyFile;
+use crate::learned::roles::Roles;
 use crate::learned::tasks::wait_or_send;
-use crate::learned::{Actions, Coins, Task, roles};
+use crate::learned::{Actions, Coins, Task};
 use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
 
 pub(crate) static ENTRY: Entry = Entry {
@@ -169,8 +170,7 @@ impl Falcon {
 
     fn condition(&self, cx: &Context<'_>) -> Condition {
         let recent = |path: &Path| self.change.recent(path.id).unwrap_or_else(|| Sample::of(path));
-        let fast = roles::fast(cx);
-        let slow = fast.and_then(|fast| roles::slow(cx, fast));
+        let Roles { fast, slow, .. } = Roles::of(cx);
         let [f, s] = [fast, slow].map(|path| path.map(recent).unwrap_or_default());
         Condition { rate_ratio: ratio(s.rate, f.rate), loss: f.loss.max(s.loss), rtt_ratio: ratio(s.srtt, f.srtt) }
     }

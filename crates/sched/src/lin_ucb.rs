@@ -127,7 +127,7 @@ impl LinUcb {
 
 fn features(question: &Question<'_>) -> Features {
     let credit = question.cx.flow.map_or(Bytes::ZERO, |flow| flow.window());
-    let rates = |path: &Path| Rates::of(&question.meters.of(path.id), path, path.srtt, credit);
+    let rates = |path: &Path| Rates::of(question.meters.of(path.id), path, path.srtt, credit);
     let (f, s) = (rates(question.fast), rates(question.slow));
     [f.window, f.credit, f.in_flight, s.window, s.credit, s.in_flight]
 }

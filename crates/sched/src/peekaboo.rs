@@ -238,7 +238,7 @@ pub(crate) fn rates(question: &Question<'_>) -> Option<[Rates; 2]> {
         return None;
     }
     let credit = cx.flow.map_or(Bytes::ZERO, |flow| flow.credit());
-    let of = |path: &Path| Rates::of(&meters.of(path.id), path, path.latest_rtt, credit);
+    let of = |path: &Path| Rates::of(meters.of(path.id), path, path.latest_rtt, credit);
     Some([of(fast), of(slow)])
 }
 

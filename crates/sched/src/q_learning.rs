@@ -139,7 +139,7 @@ fn state(question: &Question<'_>) -> usize {
     let Question { cx, fast, slow, meters } = question;
     let [f, s] = [fast, slow].map(|path| {
         let meter = meters.of(path.id);
-        Measured::of(path, &meter, meter.timeouts(cx.now))
+        Measured::of(path, meter, meter.timeouts(cx.now))
     });
     let (class_f, class_s) = (f.class(&s) as usize, s.class(&f) as usize);
     if naming(fast, slow) == 0 { 3 * class_f + class_s } else { 3 * class_s + class_f }

@@ -16,7 +16,7 @@ use weftway_path::{Context, Decision, Event, Hold, Instant, Offset, Packet, Path
 
 use super::meters::Meters;
 use super::records::{Book, Choice, Fate, Outcome};
-use super::roles;
+use super::roles::Roles;
 use crate::Scheduler;
 use crate::choose;
 use crate::min_rtt;
@@ -186,11 +186,7 @@ impl<P: Policy> Blocked<P> {
     /// What the policy will be asked by the next `select` at `cx`, if it will be asked.
     pub(crate) fn asks<'a>(&'a mut self, cx: &Context<'a>) -> Option<(&'a P, Question<'a>)> {
         let packet = cx.packet.filter(|packet| !packet.again && packet.carried.is_empty())?;
-        if roles::unprobed(cx).is_some() {
-            return None;
-        }
-        let fast = roles::fast(cx)?;
-        let slow = roles::slow(cx, fast)?;
+        let Roles { fast: Some(fast), slow: Some(slow), unprobed: None } = Roles::of(cx) else { return None };
         let is_asked = match fast.is_open() {
             true => self.rules.asks_when_free,
             false => fast.hold != Hold::Pacing || self.rules.asks_when_paced,
@@ -224,8 +220,11 @@ impl<P: Policy> Blocked<P> {
     }
 
     fn decide(&mut self, cx: &Context<'_>, packet: &Packet) -> Decision {
-        let Some(fast) = roles::fast(cx) else { return choose::wait(cx) };
-        let slow = roles::slow(cx, fast);
+        let Roles { fast, slow, unprobed } = Roles::of(cx);
+        if let Some(path) = unprobed {
+            return Decision::Send(path.id);
+        }
+        let Some(fast) = fast else { return choose::wait(cx) };
         self.turn_to(packet.offset);
         match slow {
             Some(slow) if fast.is_open() && self.rules.asks_when_free => {
@@ -319,10 +318,7 @@ impl<P: Policy> Scheduler for Blocked<P> {
         match cx.packet {
             None => Decision::Wait,
             Some(packet) if packet.again || !packet.carried.is_empty() => choose::send_or_wait(cx, min_rtt::pick(cx)),
-            Some(packet) => match roles::unprobed(cx) {
-                Some(path) => Decision::Send(path.id),
-                None => self.decide(cx, packet),
-            },
+            Some(packet) => self.decide(cx, packet),
         }
     }
 
@@ -339,8 +335,9 @@ impl<P: Policy> Scheduler for Blocked<P> {
     }
 
     fn explain(&self, cx: &Context<'_>) -> Option<String> {
-        let fast = roles::fast(cx)?;
-        let Some(slow) = roles::slow(cx, fast) else { return Some(format!("F {:?}, no S with room", fast.id)) };
+        let Roles { fast, slow, .. } = Roles::of(cx);
+        let fast = fast?;
+        let Some(slow) = slow else { return Some(format!("F {:?}, no S with room", fast.id)) };
         let kept = self.slot.filter(|slot| slot.choice.fast == fast.id).map(|slot| slot.choice.action);
         let question = Question { cx: *cx, fast, slow, meters: &self.meters };
         let inner = self.policy.explain(&question);

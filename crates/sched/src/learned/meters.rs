@@ -18,7 +18,11 @@ const TIMEOUT_MEMORY: Span = Span::from_secs(1);
 
 /// The meters of all paths.
 #[derive(Clone, Default)]
-pub(crate) struct Meters(PerPath<Meter>);
+pub(crate) struct Meters {
+    known: PerPath<Meter>,
+    /// Of a path that has shown nothing.
+    fresh: Meter,
+}
 
 /// One path's meters.
 #[derive(Clone, Debug)]
@@ -117,18 +121,18 @@ impl Meters {
     /// Brings the meters of `path` up to date.
     #[inline]
     pub(crate) fn update(&mut self, now: Instant, path: &Path) {
-        self.0.at(path.id).update(now, path);
+        self.known.at(path.id).update(now, path);
     }
 
     /// The meters of `path`; before the first update, those of a path that has shown nothing.
     #[inline]
-    pub(crate) fn of(&self, path: PathId) -> Meter {
-        self.0.get(path).cloned().unwrap_or_default()
+    pub(crate) fn of(&self, path: PathId) -> &Meter {
+        self.known.get(path).unwrap_or(&self.fresh)
     }
 
     /// Forgets `path`.
     pub(crate) fn reset(&mut self, path: PathId) {
-        self.0.reset(path);
+        self.known.reset(path);
     }
 }
 

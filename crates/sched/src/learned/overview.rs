@@ -151,7 +151,9 @@ mod tests {
 
     #[test]
     fn lines_name_schedulers_and_no_policy_is_without_one() {
-        assert!(LEARNING.iter().all(|line| crate::find(line.scheduler).is_some_and(|entry| entry.name == line.scheduler)));
+        assert!(
+            LEARNING.iter().all(|line| crate::find(line.scheduler).is_some_and(|entry| entry.name == line.scheduler))
+        );
         assert!(SHIPPED.iter().all(|policy| LEARNING.iter().any(|line| line.scheduler == policy.scheduler)));
     }
 }

@@ -13,32 +13,78 @@ pub(crate) fn fast<'a>(cx: &Context<'a>) -> Option<&'a Path> {
     choose::fastest(cx)
 }
 
-/// S beside `fast`.
-#[inline]
-pub(crate) fn slow<'a>(cx: &Context<'a>, fast: &Path) -> Option<&'a Path> {
-    let fast = fast.id;
-    choose::least(choose::candidates(cx).filter(move |path| path.id != fast), |path| path.srtt)
+/// The paths that a rule of two looks at.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Roles<'a> {
+    /// F.
+    pub(crate) fast: Option<&'a Path>,
+    /// S beside it.
+    pub(crate) slow: Option<&'a Path>,
+    /// The open path without a round-trip sample that has sent the fewest packets: nothing is known
+    /// about it until it is used.
+    pub(crate) unprobed: Option<&'a Path>,
 }
 
-/// The open path without a round-trip sample that has sent the fewest packets: nothing is known
-/// about it until it is used.
-#[inline]
-pub(crate) fn unprobed<'a>(cx: &Context<'a>) -> Option<&'a Path> {
-    choose::least(choose::candidates(cx).filter(|path| path.srtt.is_zero()), |path| path.sent.packets)
+impl<'a> Roles<'a> {
+    /// Who has them now. Among equals the first.
+    #[inline]
+    pub(crate) fn of(cx: &Context<'a>) -> Self {
+        let mut roles = Self::default();
+        // The two open paths of smallest srtt: F may be one of them.
+        let mut open: [Option<&Path>; 2] = [None; 2];
+        for path in choose::standing(cx) {
+            let beats = |other: Option<&Path>| other.is_none_or(|other| path.srtt < other.srtt);
+            if beats(roles.fast) {
+                roles.fast = Some(path);
+            }
+            if !path.is_open() {
+                continue;
+            }
+            if beats(open[0]) {
+                open = [Some(path), open[0]];
+            } else if beats(open[1]) {
+                open[1] = Some(path);
+            }
+            let is_newer = |other: &Path| path.sent.packets < other.sent.packets;
+            if path.srtt.is_zero() && roles.unprobed.is_none_or(is_newer) {
+                roles.unprobed = Some(path);
+            }
+        }
+        let is_fast = |path: &Path| roles.fast.is_some_and(|fast| fast.id == path.id);
+        roles.slow = if open[0].is_some_and(is_fast) { open[1] } else { open[0] };
+        roles
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::testing::{Bench, path};
+    use weftway_path::Span;
 
     #[test]
     fn f_may_be_full_and_s_may_not() {
         let bench = Bench::new(vec![path(0, 30, 10, 0), path(1, 10, 10, 10), path(2, 20, 10, 10)]);
         let cx = bench.context();
-        let f = fast(&cx).unwrap();
-        assert_eq!(f.id.get(), 1);
-        assert_eq!(slow(&cx, f).map(|s| s.id.get()), Some(0));
-        assert!(unprobed(&cx).is_none());
+        let roles = Roles::of(&cx);
+        assert_eq!(fast(&cx).map(|f| f.id.get()), Some(1));
+        assert_eq!(
+            [roles.fast, roles.slow, roles.unprobed].map(|path| path.map(|path| path.id.get())),
+            [Some(1), Some(0), None]
+        );
+    }
+
+    #[test]
+    fn an_open_f_is_not_s_and_equals_go_by_number() {
+        let mut bench = Bench::new(vec![path(0, 20, 10, 0), path(1, 20, 10, 0), path(2, 30, 10, 0)]);
+        let ids = |bench: &Bench| {
+            let roles = Roles::of(&bench.context());
+            [roles.fast, roles.slow, roles.unprobed].map(|path| path.map(|path| path.id.get()))
+        };
+        assert_eq!(ids(&bench), [Some(0), Some(1), None]);
+        // Nothing is known of two: the one that has sent less.
+        (bench.paths[1].srtt, bench.paths[2].srtt) = (Span::ZERO, Span::ZERO);
+        (bench.paths[1].sent.packets, bench.paths[2].sent.packets) = (2, 1);
+        assert_eq!(ids(&bench), [Some(1), Some(2), Some(2)]);
     }
 }

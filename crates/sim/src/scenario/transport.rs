@@ -4,8 +4,8 @@ use weftway_path::Bytes;
 
 use super::error::{Fault, Mistake};
 use super::schema::{
-    AckPathName, BottlenecksName, Buffer as BufferForm, DirectionName, File, Options, PathManagerName, RtoFloorName, StackName,
-    TransportName,
+    AckPathName, BottlenecksName, Buffer as BufferForm, DirectionName, File, Options, PathManagerName, RtoFloorName,
+    StackName, TransportName,
 };
 use super::units::{Packets, Quantity, Size, Time};
 use crate::config::{AckPath, Bottlenecks, Buffer, Direction, PathManager, RtoFloor, Transport};

@@ -25,8 +25,9 @@ use weftway_path::{Bytes, Context, Decision, Event, Instant, Offset, Path, PathI
 
 use crate::learned::meters::Meters;
 use crate::learned::records::{Book, Choice};
+use crate::learned::roles::Roles;
 use crate::learned::task::{Actions, Input, Ledger, Shape, Task, TaskEntry};
-use crate::learned::{Action, Fate, Outcome, norm, roles};
+use crate::learned::{Action, Fate, Outcome, norm};
 use crate::{Needs, Scheduler, choose, min_rtt};
 
 pub(crate) static ENTRY: TaskEntry = TaskEntry {
@@ -117,9 +118,8 @@ struct Mark {
 }
 
 /// F and S in the order of their numbers, while both have room.
-fn pair<'a>(cx: &Context<'a>) -> Option<[&'a Path; 2]> {
-    let fast = roles::fast(cx).filter(|fast| fast.is_open())?;
-    let slow = roles::slow(cx, fast)?;
+fn pair<'a>(roles: &Roles<'a>) -> Option<[&'a Path; 2]> {
+    let (fast, slow) = (roles.fast.filter(|fast| fast.is_open())?, roles.slow?);
     Some(if slow.id < fast.id { [slow, fast] } else { [fast, slow] })
 }
 
@@ -132,10 +132,11 @@ impl Pick {
     /// The pair that there is to choose from for the packet at hand.
     fn asks<'a>(&self, cx: &Context<'a>) -> Option<([&'a Path; 2], Offset)> {
         let packet = cx.packet.filter(|packet| !packet.again && packet.carried.is_empty())?;
-        if roles::unprobed(cx).is_some() || self.kept(cx, packet.offset).is_some() {
+        let roles = Roles::of(cx);
+        if roles.unprobed.is_some() || self.kept(cx, packet.offset).is_some() {
             return None;
         }
-        pair(cx).map(|pair| (pair, packet.offset))
+        pair(&roles).map(|pair| (pair, packet.offset))
     }
 
     /// What was answered for the packet at `at`, while that path has room.
@@ -222,7 +223,7 @@ impl Scheduler for Pick {
         if packet.again || !packet.carried.is_empty() {
             return choose::send_or_wait(cx, min_rtt::pick(cx));
         }
-        let given = roles::unprobed(cx).map(|path| path.id).or_else(|| self.kept(cx, packet.offset));
+        let given = Roles::of(cx).unprobed.map(|path| path.id).or_else(|| self.kept(cx, packet.offset));
         given.map_or_else(|| choose::send_or_wait(cx, min_rtt::pick(cx)), Decision::Send)
     }
 
@@ -240,7 +241,7 @@ impl Scheduler for Pick {
 
     fn explain(&self, cx: &Context<'_>) -> Option<String> {
         let kept = cx.packet.and_then(|packet| self.kept(cx, packet.offset));
-        Some(format!("pair {:?}, answered {kept:?}", pair(cx)?.map(|path| path.id)))
+        Some(format!("pair {:?}, answered {kept:?}", pair(&Roles::of(cx))?.map(|path| path.id)))
     }
 }
 
@@ -275,7 +276,7 @@ impl Task for Pick {
             self.ledger.earn(last, self.use_of_capacity(cx));
         }
         seen.fill(0.0);
-        if let Some(pair) = pair(cx) {
+        if let Some(pair) = pair(&Roles::of(cx)) {
             self.see(pair, seen);
         }
     }

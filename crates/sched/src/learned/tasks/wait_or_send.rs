@@ -143,7 +143,7 @@ impl Seat {
             a.into_iter().zip(b).for_each(|(a, b)| [a, b].into_iter().for_each(&mut put));
             put(norm::ratio(slow.srtt.as_secs_f64(), fast.srtt.as_secs_f64()));
             let unsent = cx.flow.map_or(Bytes::ZERO, |flow| flow.unsent);
-            return put(norm::ratio(unsent.get() as f64, product(&question.meters.of(fast.id), fast)));
+            return put(norm::ratio(unsent.get() as f64, product(question.meters.of(fast.id), fast)));
         }
         let bytes = |bytes: Bytes| norm::ratio(bytes.get() as f64, self.w0);
         pair.iter().for_each(|path| put(bytes(path.cwnd)));
@@ -159,8 +159,8 @@ fn product(meter: &Meter, path: &Path) -> f64 {
 }
 
 /// How the controller of `path` behaves, in numbers without units.
-fn behaviour(meter: Meter, path: &Path, credit: Bytes) -> [f64; 8] {
-    let (least, product) = (path.min_rtt.as_secs_f64(), product(&meter, path));
+fn behaviour(meter: &Meter, path: &Path, credit: Bytes) -> [f64; 8] {
+    let (least, product) = (path.min_rtt.as_secs_f64(), product(meter, path));
     let over = |bytes: Bytes| norm::ratio(bytes.get() as f64, product);
     let rate = |bits: u64| norm::ratio(bits as f64 / 8.0, meter.peak_rate());
     [
