@@ -47,24 +47,29 @@ fn segments(config: &LinkConfig, from: Instant) -> Vec<Segment> {
     changes.sort_by_key(|change| change.at);
     let mut segments = Vec::new();
     let (mut rate, mut up, mut start) = (first_rate(config), true, from);
-    let mut close = |start: Instant, end: Instant, up: bool, rate: &Rate| {
-        if end > start {
+    // When what holds now came, if it came with a change.
+    let mut came = None;
+    let mut close = |start: Instant, end: Instant, up: bool, rate: &Rate, came: Option<Instant>| {
+        // A trace that is replaced at the instant at which it came still has its opportunity of that instant.
+        let is_instant = end == start && came == Some(start) && matches!(rate, Rate::Trace(_));
+        if end > start || is_instant {
             let rate = if up { rate.clone() } else { Rate::Constant(BitRate::ZERO) };
             segments.push(Segment { start, end, rate });
         }
     };
     let redrawn = config.redraw.as_ref().is_some_and(|redraw| redraw.rate.is_some());
     for change in changes {
-        close(start, change.at, up, &rate);
-        start = start.max(change.at);
-        match &change.set {
-            Set::Rate(next) if !redrawn => rate = next.clone(),
-            Set::Down => up = false,
-            Set::Up => up = true,
-            Set::Rate(_) | Set::Delay(_) | Set::Loss(_) => {}
-        }
+        let (next, is_up) = match &change.set {
+            Set::Rate(next) if !redrawn => (next, up),
+            Set::Down if up => (&rate, false),
+            Set::Up if !up => (&rate, true),
+            _ => continue,
+        };
+        let next = next.clone();
+        close(start, change.at, up, &rate, came);
+        (rate, up, start, came) = (next, is_up, start.max(change.at), Some(change.at));
     }
-    close(start, Instant::NEVER, up, &rate);
+    close(start, Instant::NEVER, up, &rate, came);
     segments
 }
 
@@ -80,7 +85,7 @@ impl Segment {
     /// departs at the instant of a change has departed.
     fn work(&self, to: Instant) -> Work {
         let to = to.min(self.end);
-        if to <= self.start {
+        if to < self.start {
             return 0;
         }
         match &self.rate {
@@ -157,6 +162,19 @@ mod tests {
     }
 
     /// Between 8 and 12 Mbit/s: 10 on average.
+    #[test]
+    fn a_trace_that_is_replaced_at_once_has_one_opportunity() {
+        let trace = |every| Set::Rate(Rate::Trace(Arc::new(Trace::new(vec![every]).unwrap())));
+        let slow = Set::Rate(BitRate::from_bps(12_000).into());
+        // Nothing until 18 ms, one opportunity there, then 1500 B a second.
+        let config = link(0, vec![(18, trace(9)), (18, slow.clone())]);
+        assert_eq!(time_to_carry(&config, Bytes::new(1500), at(0)), at(18));
+        assert_eq!(time_to_carry(&config, Bytes::new(3000), at(0)), at(1018));
+        // What changes no rate between them adds none.
+        let config = link(0, vec![(18, trace(9)), (18, Set::Up), (18, Set::Delay(Span::ZERO)), (18, slow)]);
+        assert_eq!(capacity(&config, at(0), at(1018)), Bytes::new(3000));
+    }
+
     #[test]
     fn redrawn() {
         let rate = Some((BitRate::from_mbps(8), BitRate::from_mbps(12)));
