@@ -161,7 +161,6 @@ mod tests {
         assert_eq!(time_to_carry(&config, Bytes::new(4 * 1500 + 1), at(7)), at(20));
     }
 
-    /// Between 8 and 12 Mbit/s: 10 on average.
     #[test]
     fn a_trace_that_is_replaced_at_once_has_one_opportunity() {
         let trace = |every| Set::Rate(Rate::Trace(Arc::new(Trace::new(vec![every]).unwrap())));
@@ -175,6 +174,7 @@ mod tests {
         assert_eq!(capacity(&config, at(0), at(1018)), Bytes::new(3000));
     }
 
+    /// Between 8 and 12 Mbit/s: 10 on average.
     #[test]
     fn redrawn() {
         let rate = Some((BitRate::from_mbps(8), BitRate::from_mbps(12)));
