@@ -1,10 +1,13 @@
 """A few fixed cells on the kernel of this machine, beside the simulator: the live counterpart of the replayed ones in
 `crates/sim/tests/fidelity.rs`. The whole takes half a minute.
+
+A seed loses the same packets on both sides, so a run is held against the simulator's of its own seed. Where the first
+SYN is lost, as with 28 of 1000 seeds at 2 %, both wait a second for it and bring 7.3 Mbit/s instead of 9: medians of
+different seeds can miss each other by that.
 """
 
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 
 import polars as pl
 import polars.selectors as cs
@@ -13,7 +16,7 @@ import pytest
 import machine
 import weftway
 from weftway.fidelity.cells import Cell, Link
-from weftway.fidelity.runs import FIRST_RUNS, SIM_RUNS
+from weftway.fidelity.runs import FIRST_RUNS
 
 LEAST_RUNS = 3
 """A median of fewer says nothing."""
@@ -58,10 +61,13 @@ def test_both_sides_agree(case: Case, tmp_path: Path) -> None:
     cell = Cell(seed=0, number=0, cc=case.cc, links=case.links, bytes=case.bytes)
     (tmp_path / "cell.toml").write_text(cell.text)
     file = tmp_path / "cell.toml"
-    ours = weftway.compare(file, backend="sim", seeds=range(SIM_RUNS))
     theirs = in_time(file)
+    ours = weftway.compare(file, backend="sim", seeds=theirs["seed"])
     assert set(ours["verdict"]) == set(theirs["verdict"]) == {"finished"}
-    assert middle(ours) == pytest.approx(middle(theirs), rel=case.tolerance)
+    pairs = ours.join(theirs, on="seed", suffix="_kernel", validate="1:1")
+    ratios = pairs["goodput_mbps"] / pairs["goodput_mbps_kernel"]
+    assert ratios.len() >= LEAST_RUNS
+    assert ratios.median() == pytest.approx(1, rel=case.tolerance)
     # Neither side brings more than the links, whose packets of 1500 B carry at most 1448.
     most = sum(link.rate_mbps * (1 - link.loss_percent / 100) for link in case.links) * 1448 / 1500
     assert max(ours["goodput_mbps"].max(), theirs["goodput_mbps"].max()) < most * 1.01  # type: ignore[type-var, operator]
@@ -78,7 +84,3 @@ def in_time(file: Path) -> pl.DataFrame:
         if runs.height >= LEAST_RUNS:
             return runs
     pytest.skip(f"the machine is too busy: {runs.height} of {FIRST_RUNS * machine.TRIES} runs were in time")
-
-
-def middle(runs: pl.DataFrame) -> float:
-    return float(median(runs["goodput_mbps"].to_list()))
