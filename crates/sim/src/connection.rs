@@ -337,7 +337,12 @@ impl Connection {
                 self.sync_flow(now);
                 return true;
             }
-            self.sync_una();
+            // With nothing more to send a pacer's release is not waited for; the application may have more since.
+            if self.flow.unsent == Bytes::ZERO {
+                self.sync_flow(now);
+            } else {
+                self.sync_una();
+            }
             return false;
         }
         self.take_up(now);

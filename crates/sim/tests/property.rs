@@ -479,3 +479,14 @@ fn a_send_buffer_of_one_packet_takes_the_next_message() {
     let work = Work::Messages { bytes: 1_429, period: 0, count: 2 };
     play(&World { receive: 1, send: Some(1), ..plain(Stack::MptcpV09x, 100, 0, work) }, &[]);
 }
+
+/// The send buffer took a packet and held everything that was in flight; when that was acknowledged, the pacer held the
+/// path, and nobody asked for its release.
+#[test]
+fn what_a_full_send_buffer_kept_out_waits_for_the_pacer() {
+    let mut world =
+        World { receive: 91_202, send: Some(1), cc: 7, ..plain(Stack::Mpquic, 534, 140, Work::Bulk(46_801)) };
+    (world.scheduler, world.seed) = (8, 1_664_553_116_133_805_823);
+    (world.lines[0].queue, world.lines[0].ack_loss) = (2, 9);
+    play(&world, &[Op::Pass(14_281), Op::Loss(0, 35), Op::Pass(508)]);
+}
