@@ -110,6 +110,8 @@ def devices(namespace: int) -> list[str]:
 def soon(what: Callable[[], bool]) -> bool:
     """Whether it comes true within some seconds."""
     end = time.monotonic() + SOON_S
-    while not what() and time.monotonic() < end:
+    while time.monotonic() < end:
+        if what():
+            return True
         time.sleep(0.01)
-    return what()
+    return False

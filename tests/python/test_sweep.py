@@ -292,7 +292,7 @@ def test_what_was_finished_before_an_interrupt_is_kept(weft: Weft, grid: Path, t
     out, err = process.communicate(timeout=30)
     kept = sum(pl.read_parquet(part).height for part in (tmp_path / "out").glob("*/parts/*.parquet"))
     # 2000 seeds · 12 for each.
-    assert (process.returncode, out) == (130, "")
+    assert (process.returncode, out) == (130, ""), err
     assert f"{kept} of 24000 runs finished and kept in out; the same command goes on" in err
     assert 0 < kept < 24000
     again = weft("sweep", "grid.toml", "--out", "out", "--json", "--seeds", "0..6", "--ray", cluster.address)

@@ -67,10 +67,13 @@ fn members(file: &File) -> usize {
 
 fn soon(what: impl Fn() -> bool) -> bool {
     let start = Instant::now();
-    while !what() && start.elapsed() < SOON {
+    while start.elapsed() < SOON {
+        if what() {
+            return true;
+        }
         thread::sleep(Duration::from_millis(5));
     }
-    what()
+    false
 }
 
 /// What a command writes to a file whose path is in `OUT`.
