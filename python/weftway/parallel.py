@@ -46,7 +46,7 @@ class Pool(Protocol):
         """Each item's number with its result, as they come. Items are taken when there is room for them.
 
         The first exception of a call is raised. Whoever stops listening cancels what has not begun; on Ray it goes on
-        until the pool disconnects.
+        until the connection ends.
         """
         ...
 
