@@ -23,8 +23,7 @@
 //! Switch `form`: `xquic` takes the constants of XQUIC.
 //! Departures: bandwidth in bits/s, not packets/µs, so that short packets count by their bytes.
 //! Every RTT sample may refresh an expired minimum, delayed ACK or not. Packets in flight have
-//! left the pacer, so none is taken back for it (`bbr_packets_in_net_at_edt`). Any start after
-//! idleness counts as limited by the application.
+//! left the pacer, so none is taken back for it (`bbr_packets_in_net_at_edt`).
 
 mod model;
 mod policer;
@@ -334,7 +333,7 @@ impl Bbr1 {
 
 impl Controller for Bbr1 {
     fn on_sent(&mut self, sent: &Sent) {
-        if !sent.after_idle {
+        if !(sent.after_idle && sent.app_limited) {
             return;
         }
         self.idle_restart = true;

@@ -96,8 +96,8 @@ pub struct Sent {
     pub bytes_in_flight: Bytes,
     /// Whether the path was idle (nothing in flight) before it.
     pub after_idle: bool,
-    /// Whether the connection has nothing more to send: delivery-rate samples of this flight are
-    /// limited by the application.
+    /// Whether the application limits the sender, or did when this flight began: its delivery-rate
+    /// samples do not show what the path can bring. A stack that never marks samples never says so.
     pub app_limited: bool,
 }
 

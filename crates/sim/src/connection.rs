@@ -242,7 +242,6 @@ impl Connection {
             tally: &mut self.path_tallies[id.index()],
             tap: &mut self.tap,
             coupled: self.coupled,
-            app_limited: self.flow.unsent == Bytes::ZERO,
         };
         (&mut self.senders[id.index()], desk)
     }
@@ -709,7 +708,7 @@ impl Connection {
             let (sender, mut desk) = self.desk(net, now, id);
             sender.end_burst(&mut desk);
             sender.validate_window(&mut desk);
-            if desk.view.is_open() && sender.queue.is_empty() {
+            if desk.transport.marks_app_limited && desk.view.is_open() && sender.queue.is_empty() {
                 sender.rate.on_app_limited(desk.view.bytes_in_flight);
             }
             let at = sender.next_event(wants_room || sender.has_lost(), now);

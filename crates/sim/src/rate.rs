@@ -44,7 +44,13 @@ impl RateSampler {
         flown.delivered = self.delivered;
         flown.delivered_at = self.delivered_at;
         flown.flight_start = self.flight_start;
-        flown.app_limited = self.app_limited_until > Bytes::ZERO;
+        flown.app_limited = self.is_app_limited();
+    }
+
+    /// Whether the application limits the sender: what is sent now yields no sample of what the path can bring.
+    #[inline]
+    pub fn is_app_limited(&self) -> bool {
+        self.app_limited_until > Bytes::ZERO
     }
 
     /// `flown` is delivered.

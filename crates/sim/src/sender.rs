@@ -66,8 +66,6 @@ pub struct Desk<'a> {
     pub tap: &'a mut Tap,
     /// Whether controllers read each other's shares.
     pub coupled: bool,
-    /// Whether the application has nothing more to send.
-    pub app_limited: bool,
 }
 
 /// What a scheduler will be told, if it listens.
@@ -275,7 +273,7 @@ impl PathSender {
             bytes: payload,
             bytes_in_flight: desk.view.bytes_in_flight,
             after_idle: idle,
-            app_limited: desk.app_limited,
+            app_limited: self.rate.is_app_limited(),
         };
         self.cc.on_sent(&sent);
         desk.tally.on_sent(assigned.kind);
@@ -292,10 +290,8 @@ impl PathSender {
         let payload = Bytes::new(u64::from(bytes));
         let wire = payload + (desk.transport.packet - desk.transport.mss);
         if let Some(rate) = self.cc.pacing_rate() {
-            let quantum = self.cc.send_quantum();
-            let overhead = desk.transport.packet.get();
-            let quantum = quantum.mul_div(overhead, desk.transport.mss.get());
-            self.pacer.on_sent(desk.now, wire, rate, quantum);
+            let paced = desk.transport.paced(payload);
+            self.pacer.on_sent(desk.now, paced, rate, self.cc.send_quantum());
         }
         let load = Load::Data(Data { index, settled: self.flight.base(), offset, bytes, sent_at: desk.now });
         let verdict = desk.net.send(

@@ -8,8 +8,7 @@
 //!
 //! State: the filters, the mode and its timers, the bounds, the signals of a round and a cycle, a
 //! moment for each time at which packets in flight left, the aggregation's estimate.
-//! Departures: those of version 1 (bits/s, delayed ACKs, nothing taken back for the pacer, any
-//! start after idleness). Losses are judged by the flight of the newest packet acknowledged, as in
+//! Departures: those of version 1 (bits/s, delayed ACKs, nothing taken back for the pacer). Losses are judged by the flight of the newest packet acknowledged, as in
 //! XQUIC, not by each lost packet's. DCTCP-style marks, of which `tcp_bbr2.c` weighs the share, do
 //! not reach a controller; so there is no `bw_hi` below `max_bw`, which only they set. No fast path
 //! for senders that the application limits. Bursts do not grow for round trips of a few ms.
@@ -186,7 +185,7 @@ impl Bounded {
 impl Controller for Bounded {
     fn on_sent(&mut self, sent: &Sent) {
         self.flown.sent(sent.now, self.packets(sent.bytes_in_flight));
-        if !sent.after_idle {
+        if !(sent.after_idle && sent.app_limited) {
             return;
         }
         self.idle_restart = true;
