@@ -83,6 +83,7 @@ fn stream(opener: Opener) -> Transfer {
         opener,
         cc: "reno".to_owned(),
         work: Work::Messages { written: (0..MESSAGES).map(|k| (PERIOD * k, MESSAGE)).collect() },
+        write: Bytes::new(256 << 10),
         time_limit: Span::from_secs(10),
         send_buffer: None,
         receive_buffer: None,

@@ -53,6 +53,7 @@ fn order(multipath: bool, work: Work) -> Transfer {
         opener: Opener::Sender,
         cc: "reno".to_owned(),
         work,
+        write: Bytes::new(256 << 10),
         time_limit: Span::from_secs(20),
         send_buffer: None,
         receive_buffer: None,

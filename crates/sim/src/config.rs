@@ -4,6 +4,9 @@
 use weftway_link::LinkConfig;
 use weftway_path::{BitRate, Bytes, Instant, Role, Span};
 
+/// What an application writes at once unless it says otherwise: as iperf3 and many others, rounded to a power of two.
+pub const WRITE: Bytes = Bytes::new(256 << 10);
+
 /// One simulation: a connection over its paths, and what else uses the links.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SimConfig {
@@ -15,6 +18,9 @@ pub struct SimConfig {
     pub shared: Vec<LinkConfig>,
     /// What the application does.
     pub workload: Workload,
+    /// How much the application hands over with one `write` at most. Linux v1 begins a push, and with it a choice of a
+    /// subflow, with each of them (`mptcp_sendmsg`); the other stacks do not tell writes apart.
+    pub write: Bytes,
     /// A second connection that shares links with this one.
     pub rival: Option<Rival>,
     /// Sources without feedback.
@@ -31,6 +37,7 @@ impl SimConfig {
             paths,
             shared: Vec::new(),
             workload: Workload::Bulk { bytes },
+            write: WRITE,
             rival: None,
             cross: Vec::new(),
             time_limit: Span::from_secs(600),

@@ -177,6 +177,7 @@ fn connection_counts(put: &mut impl FnMut(&str, Value), config: &SimConfig, sim:
     put("reinjections", json!(sum(|path| path.reinjections)));
     put("copies", json!(sum(|path| path.copies)));
     put("duplicates", json!(tally.duplicates));
+    put("window_drops", json!(tally.window_drops));
     put("timeouts", json!(sum(|path| path.timeouts)));
     put("spurious", json!(sum(|path| path.spurious)));
     let tags = |count: fn(&crate::capture::Capture) -> u64| match config.transport.stack {

@@ -72,6 +72,8 @@ pub struct Tally {
     pub arrived: u64,
     /// Packets of which nothing was new.
     pub duplicates: u64,
+    /// Packets that the receiver dropped as beyond the window that it had announced.
+    pub window_drops: u64,
     /// `Wait` answered to a packet at hand.
     pub waits: u64,
     /// Answers that broke a rule.

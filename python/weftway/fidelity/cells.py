@@ -27,6 +27,13 @@ JITTER = (0.01, 0.2)
 JITTER_MEMORY_MS = 20
 """As in the cells of `docs/explanation/fidelity.md`."""
 
+AUTO_BUFFER = 0.5
+"""The share of cells whose receive buffer grows by itself."""
+BUFFER_KIB = (64, 4096)
+"""The payload that a fixed receive buffer is asked for (`SO_RCVBUF`)."""
+WRITE_KIB = (4, 4096)
+"""What the application writes at once; powers of two."""
+
 SECONDS = 5.0
 """What a transfer is sized for: long against slow start, short enough for hundreds of runs."""
 LEAST_BYTES = 100_000
@@ -61,6 +68,10 @@ class Cell:
     cc: str
     links: tuple[Link, ...]
     bytes: int
+    buffer_kib: int | None = None
+    """The receive buffer; none: it grows by itself."""
+    write_kib: int = 256
+    """What the application writes at once."""
 
     @property
     def title(self) -> str:
@@ -73,7 +84,9 @@ class Cell:
     @property
     def line(self) -> str:
         """All of it in a line: `cubic 12 MB 10/10/1 q17 j2 + 5/5/2 q5`."""
-        return f"{self.cc} {size(self.bytes)} {' + '.join(link.line for link in self.links)}"
+        buffer = f" buffer {self.buffer_kib} KiB" if self.buffer_kib else ""
+        rest = f"{buffer} writes {self.write_kib} KiB"
+        return f"{self.cc} {size(self.bytes)} {' + '.join(link.line for link in self.links)}{rest}"
 
     @property
     def file_name(self) -> str:
@@ -95,8 +108,11 @@ class Cell:
             ]
         )
         paths = [f"[path.p{k}]\n{block(link_keys(link))}" for k, link in enumerate(self.links, start=1)]
-        work = f"[workload]\n{block([('kind', 'bulk'), ('bytes', size(self.bytes))])}"
-        return "\n".join([head, *paths, work])
+        write = ("write", f"{self.write_kib} KiB")
+        work = f"[workload]\n{block([('kind', 'bulk'), ('bytes', size(self.bytes)), write])}"
+        buffer = [("receive_buffer", f"{self.buffer_kib} KiB")] if self.buffer_kib else []
+        options = [f"[options]\n{block(buffer)}"] if buffer else []
+        return "\n".join([head, *options, *paths, work])
 
 
 def cells(seed: int, count: int) -> list[Cell]:
@@ -105,12 +121,21 @@ def cells(seed: int, count: int) -> list[Cell]:
 
 
 def cell(seed: int, number: int) -> Cell:
-    """Cell `number` of a seed."""
+    """Cell `number` of a seed. Buffer and writes are drawn last: they move no other draw."""
     random = Random(f"{seed}/{number}")
     cc = CONTROLLERS[int(random.random() * len(CONTROLLERS))]
     links = tuple(link(random) for _ in range(1 + int(random.random() * MOST_PATHS)))
     rate = sum(expected_mbps(one, cc, MSS[transport(len(links))]) for one in links)
-    return Cell(seed, number, cc, links, max(round(rounded(rate * 1e6 / 8 * SECONDS)), LEAST_BYTES))
+    grows, buffer, write = random.random() < AUTO_BUFFER, between(BUFFER_KIB, random), between(WRITE_KIB, random)
+    return Cell(
+        seed,
+        number,
+        cc,
+        links,
+        bytes=max(round(rounded(rate * 1e6 / 8 * SECONDS)), LEAST_BYTES),
+        buffer_kib=None if grows else round(rounded(buffer)),
+        write_kib=2 ** round(math.log2(write)),
+    )
 
 
 def link(random: Random) -> Link:

@@ -52,6 +52,7 @@ MEASURES = {
         Measure("retransmissions", "Retransmissions", "count", True),
         Measure("reinjections", "Reinjections", "count", None),
         Measure("duplicates", "Duplicates", "count", None),
+        Measure("window_drops", "Dropped beyond the window", "count", None),
         Measure("waits", "Waits", "count", None),
         Measure("faults", "Faults", "count", True),
         Measure("jain", "Jain's index", "ratio", False),

@@ -70,6 +70,8 @@ pub struct Transfer {
     pub cc: String,
     /// What the application does.
     pub work: Work,
+    /// How much the application hands over with one `write` at most; at most 4 MiB.
+    pub write: Bytes,
     /// When to give up, from time zero.
     pub time_limit: Span,
     /// The payload that the sender's socket holds (`SO_SNDBUF`); the kernel reserves as much again for its own

@@ -16,7 +16,7 @@ use crate::kernel::sample::{Observer, Sample};
 use crate::kernel::workload::Source;
 
 /// What is written, again and again.
-static PAYLOAD: [u8; 256 << 10] = [0; 256 << 10];
+static PAYLOAD: [u8; 4 << 20] = [0; 4 << 20];
 
 /// From one look at the acknowledgements to the next.
 const GRACE_STEP: Duration = Duration::from_millis(1);
@@ -114,7 +114,7 @@ impl<'a> Sender<'a> {
 
     /// Gives the socket at most so many bytes; how many it took.
     fn push(&self, bytes: u64) -> Result<u64, EmuError> {
-        let bytes = bytes.min(PAYLOAD.len() as u64) as usize;
+        let bytes = bytes.min(self.run.order.write.get()).min(PAYLOAD.len() as u64) as usize;
         if bytes == 0 {
             return Ok(0);
         }

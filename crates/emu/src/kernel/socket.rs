@@ -149,6 +149,7 @@ mod tests {
             opener: Opener::Receiver,
             cc: "reno".to_owned(),
             work: Work::Bulk { bytes: Bytes::ZERO },
+            write: Bytes::new(256 << 10),
             time_limit: Span::ZERO,
             send_buffer: Some(Bytes::new(70_000)),
             receive_buffer: None,

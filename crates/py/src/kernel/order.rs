@@ -80,6 +80,7 @@ pub fn transfer(variant: &Variant, cc: &str, seed: u64) -> Transfer {
         },
         cc: name(cc).unwrap_or(cc).to_owned(),
         work: work(&config.workload, seed),
+        write: config.write,
         time_limit: config.time_limit,
         send_buffer: fixed(config.transport.send_buffer),
         receive_buffer: fixed(config.transport.receive_buffer),

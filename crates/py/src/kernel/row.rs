@@ -70,6 +70,7 @@ fn counts(put: &mut impl FnMut(&str, Value), outcome: &Outcome, links: &[Counts]
     put("reinjections", json!(counted(&outcome.sender_counters, &["MPTcpExt.MPTCPRetrans"])));
     put("copies", json!(0));
     put("duplicates", json!(counted(&outcome.receiver_counters, &["MPTcpExt.DuplicateData"])));
+    put("window_drops", json!(counted(&outcome.receiver_counters, &["MPTcpExt.NoDSSInWindow"])));
     put("timeouts", json!(counted(&outcome.sender_counters, &["TcpExt.TCPTimeouts"])));
     put("spurious", json!(counted(&outcome.sender_counters, &undone)));
     for unknown in ["ooo_wireshark", "retx_wireshark", "decisions", "waits", "faults", "guarded"] {

@@ -50,6 +50,7 @@ pub(super) fn config(file: &File, traces: &mut Traces) -> Result<SimConfig, Faul
         transport,
         paths,
         workload,
+        write: file.workload.write(),
     })
 }
 

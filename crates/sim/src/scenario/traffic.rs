@@ -7,7 +7,7 @@ use super::names;
 use super::schema::{CrossTable, SizeShare, WorkloadTable};
 use super::text::Count;
 use super::units::{Size, Time};
-use crate::config::{CrossLink, CrossTraffic, MessageSize, Workload};
+use crate::config::{CrossLink, CrossTraffic, MessageSize, WRITE, Workload};
 
 /// The most messages, requests or frames: what a run can hold figures of.
 const MOST: u64 = 10_000_000;
@@ -17,8 +17,8 @@ impl WorkloadTable {
     pub fn workload(&self) -> Result<Workload, Fault> {
         self.zeros()?;
         Ok(match self {
-            Self::Bulk { bytes } => Workload::Bulk { bytes: bytes.get() },
-            Self::Duration { duration } => Workload::Duration { span: duration.get() },
+            Self::Bulk { bytes, .. } => Workload::Bulk { bytes: bytes.get() },
+            Self::Duration { duration, .. } => Workload::Duration { span: duration.get() },
             Self::Messages { size, sizes, period, count, deadline } => Workload::Messages {
                 sizes: mixture(*size, sizes.as_deref())?,
                 period: period.get(),
@@ -42,10 +42,20 @@ impl WorkloadTable {
         })
     }
 
+    /// How much the application writes at once.
+    pub fn write(&self) -> Bytes {
+        match self {
+            Self::Bulk { write, .. } | Self::Duration { write, .. } => write.map_or(WRITE, Size::get),
+            _ => WRITE,
+        }
+    }
+
     fn zeros(&self) -> Result<(), Fault> {
         let zeros: &[(&str, bool)] = match self {
-            Self::Bulk { .. } => &[],
-            Self::Duration { duration } => &[("duration", duration.is_zero())],
+            Self::Bulk { write, .. } => &[("write", write.is_some_and(Size::is_zero))],
+            Self::Duration { duration, write } => {
+                &[("duration", duration.is_zero()), ("write", write.is_some_and(Size::is_zero))]
+            }
             Self::Messages { period, count, .. } => &[("period", period.is_zero()), ("count", count.0 == 0)],
             Self::Limited { rate, .. } => &[("rate", rate.is_zero())],
             Self::Stream { rate, period, key_ratio, duration, .. } => &[

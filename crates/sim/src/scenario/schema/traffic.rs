@@ -16,11 +16,15 @@ pub(in super::super) enum WorkloadTable {
     Bulk {
         /// How many.
         bytes: Size,
+        /// How much the application writes at once.
+        write: Option<Size>,
     },
     /// Sends without end for a time.
     Duration {
         /// How long.
         duration: Time,
+        /// How much the application writes at once.
+        write: Option<Size>,
     },
     /// Sends messages at a fixed period.
     Messages {
