@@ -85,12 +85,13 @@ impl Run<'_> {
     }
 
     /// Waits until `socket` is ready for `events`, or until a time not long after now, or for a look at the stop flag.
-    pub fn wait(&self, socket: &impl AsFd, events: PollFlags, until: Instant) -> Result<(), EmuError> {
+    pub fn wait(&self, socket: &impl AsFd, events: PollFlags, until: Instant) -> Result<PollFlags, EmuError> {
         let span = until.min(self.until()).since(self.clock.now()).min(LOOK_UP);
         let mut socket = [PollFd::new(socket.as_fd(), events)];
         let timeout = TimeSpec::from_duration(Duration::from_nanos(span.as_nanos()));
         match ppoll(&mut socket, Some(timeout), None) {
-            Ok(_) | Err(Errno::EINTR) => Ok(()),
+            Ok(_) => Ok(socket[0].revents().unwrap_or(PollFlags::empty())),
+            Err(Errno::EINTR) => Ok(PollFlags::empty()),
             Err(errno) => Err(EmuError::errno("waiting for a socket")(errno)),
         }
     }

@@ -58,12 +58,15 @@ struct Sender<'a> {
     next_sample: Instant,
     /// Bytes of requests that have come, less those of requests answered.
     heard: usize,
+    /// Whether the socket took less than it was given. An application waits then until the socket is writable, which
+    /// it is with a third of its buffer free; trying earlier puts data in by the drop.
+    full: bool,
 }
 
 impl<'a> Sender<'a> {
     fn new(run: &'a Run<'a>, stream: &'a TcpStream) -> Self {
         let observer = run.observer(Opener::Sender);
-        Self { run, stream, observer, samples: Vec::new(), next_sample: run.clock.now(), heard: 0 }
+        Self { run, stream, observer, samples: Vec::new(), next_sample: run.clock.now(), heard: 0, full: false }
     }
 
     /// When the application starts: at once in an upload, with the request in a download. `None`: never.
@@ -92,11 +95,12 @@ impl<'a> Sender<'a> {
                 source.asked(now);
             }
             let written = source.written(now);
-            let bytes = self.push(written - sent)?;
+            let bytes = if self.full { 0 } else { self.push(written - sent)? };
             sent += bytes;
             if bytes == 0 {
                 let room = if sent < written { PollFlags::POLLOUT } else { PollFlags::empty() };
-                self.wait(room | listen, source.next_event())?;
+                let found = self.wait(room | listen, source.next_event())?;
+                self.full &= !found.intersects(PollFlags::POLLOUT | PollFlags::POLLERR | PollFlags::POLLHUP);
             }
             now = self.run.clock.now();
         }
@@ -107,23 +111,26 @@ impl<'a> Sender<'a> {
         self.run.goes_on(now) && !self.run.read.load(Ordering::Acquire)
     }
 
-    fn wait(&self, events: PollFlags, until: Instant) -> Result<(), EmuError> {
-        self.run.wait(self.stream, events, until.min(self.next_sample))?;
-        check(self.stream, "sending")
+    fn wait(&self, events: PollFlags, until: Instant) -> Result<PollFlags, EmuError> {
+        let found = self.run.wait(self.stream, events, until.min(self.next_sample))?;
+        check(self.stream, "sending").map(|()| found)
     }
 
     /// Gives the socket at most so many bytes; how many it took.
-    fn push(&self, bytes: u64) -> Result<u64, EmuError> {
+    fn push(&mut self, bytes: u64) -> Result<u64, EmuError> {
         let bytes = bytes.min(self.run.order.write.get()).min(PAYLOAD.len() as u64) as usize;
         if bytes == 0 {
             return Ok(0);
         }
         let mut stream = self.stream;
-        match stream.write(&PAYLOAD[..bytes]) {
-            Ok(bytes) => Ok(bytes as u64),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(0),
-            Err(error) => Err(broke_off("sending")(error)),
-        }
+        let taken = match stream.write(&PAYLOAD[..bytes]) {
+            Ok(taken) => taken,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => 0,
+            Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(0),
+            Err(error) => return Err(broke_off("sending")(error)),
+        };
+        self.full = taken < bytes;
+        Ok(taken as u64)
     }
 
     /// Whether another request is there. They come one at a time.
