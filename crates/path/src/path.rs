@@ -220,6 +220,9 @@ pub struct Path {
     pub ssthresh: Bytes,
     /// Sent, neither acknowledged nor declared lost.
     pub bytes_in_flight: Bytes,
+    /// Sent and not in flight any more, but not acknowledged in order either: it arrived above a hole, or is lost and
+    /// not repaired. A TCP sender keeps it; zero elsewhere.
+    pub retained: Bytes,
     /// Assigned to this path and not sent yet.
     pub queued: Bytes,
     /// What this host's device on the path holds, whoever sent it, for schedulers that ask to see it.
@@ -268,6 +271,7 @@ impl Path {
             cwnd,
             ssthresh: Bytes::MAX,
             bytes_in_flight: Bytes::ZERO,
+            retained: Bytes::ZERO,
             queued: Bytes::ZERO,
             device_queue: Bytes::ZERO,
             bottleneck: None,
@@ -305,6 +309,12 @@ impl Path {
     #[inline]
     pub fn unacked(&self) -> Bytes {
         self.bytes_in_flight + self.queued
+    }
+
+    /// What its send queue holds, in payload (Linux `sk_wmem_queued`): [`Path::unacked`], and what TCP retains.
+    #[inline]
+    pub fn send_queue(&self) -> Bytes {
+        self.unacked() + self.retained
     }
 
     /// The mean of all round-trip samples; zero before the first.

@@ -1,17 +1,17 @@
 //! The default scheduler of MPTCP in today's Linux: the path that drains its send queue first.
 //!
-//! Rule: over active paths that are not stale, `argmin linger`, `linger = queued and in flight /
+//! Rule: over active paths that are not stale, `argmin linger`, `linger = send queue /
 //! average pacing rate`; backups if there is no active path. The path then carries a burst of
 //! `min(65428 bytes, window left)` and its average becomes `(average·backlog + pacing·burst) /
 //! (backlog + burst)`. It stays chosen until the burst is used, it falls out, its send memory is
-//! full, or the next acknowledgement comes. There is no test of the congestion window: TCP queues
+//! full, the next acknowledgement comes, or what the application wrote at once is sent. There is no test of the congestion window: TCP queues
 //! below.
 //! Reference: Linux `net/mptcp/protocol.c`, `mptcp_subflow_get_send`, `mptcp_subflow_get_retrans`.
 //! State: average pacing rate per path; the path and the rest of the burst.
 //! Departs from print: data sent before go to the first active path with nothing outstanding, as
 //! there; if there is none, by the rule above instead of waiting for the next retransmission timer.
 
-use weftway_path::{BitRate, Bytes, Context, Decision, Event, Health, Hold, Path, PathId, SendKind};
+use weftway_path::{BitRate, Bytes, Context, Decision, Event, Health, Hold, Offset, Path, PathId, SendKind};
 
 use crate::Scheduler;
 use crate::choose;
@@ -44,8 +44,8 @@ struct LinuxV1 {
     averages: PerPath<BitRate>,
     /// What the last answer starts if it is carried out.
     planned: Option<Burst>,
-    /// The path that sends and how much of its burst is left.
-    current: Option<(PathId, Bytes)>,
+    /// The path that sends and how much of its burst is left, in the push of the data before this offset.
+    current: Option<(PathId, Bytes, Offset)>,
 }
 
 #[derive(Clone, Copy)]
@@ -53,6 +53,7 @@ struct Burst {
     path: PathId,
     bytes: Bytes,
     average: BitRate,
+    end: Offset,
 }
 
 impl LinuxV1 {
@@ -72,7 +73,7 @@ impl LinuxV1 {
 
     /// Whether `a` drains before `b`: `backlog_a/rate_a < backlog_b/rate_b`.
     fn drains_before(&self, a: &Path, b: &Path) -> bool {
-        let product = |backlog: &Path, rate: &Path| backlog.unacked().get() as u128 * self.average(rate) as u128;
+        let product = |backlog: &Path, rate: &Path| backlog.send_queue().get() as u128 * self.average(rate) as u128;
         product(a, b) < product(b, a)
     }
 
@@ -86,19 +87,20 @@ impl LinuxV1 {
 
     /// The path in the middle of its burst.
     fn going_on<'a>(&self, cx: &Context<'a>) -> Option<&'a Path> {
-        let (id, left) = self.current?;
+        // Each write ends with a push of its own, which begins with a choice.
+        let (id, left, _) = self.current.filter(|(.., end)| *end == end_of(cx))?;
         usable(cx).find(|path| path.id == id).filter(|path| left > Bytes::ZERO && has_memory(cx, path))
     }
 
     fn plan(&self, cx: &Context<'_>, path: &Path) -> Burst {
         let bytes = cx.flow.map_or(BURST, |flow| flow.credit().min(BURST));
-        let (backlog, burst) = (path.unacked().get() as u128, bytes.get() as u128);
+        let (backlog, burst) = (path.send_queue().get() as u128, bytes.get() as u128);
         let average = self.average(path) as u128;
         let average = match backlog + burst {
             _ if burst == 0 => average,
             total => (average * backlog + path.pacing_rate.as_bps() as u128 * burst) / total,
         };
-        Burst { path: path.id, bytes, average: BitRate::from_bps(average as u64) }
+        Burst { path: path.id, bytes, average: BitRate::from_bps(average as u64), end: end_of(cx) }
     }
 }
 
@@ -106,6 +108,11 @@ impl LinuxV1 {
 fn usable<'a>(cx: &Context<'a>) -> impl Iterator<Item = &'a Path> {
     let held = |path: &&Path| matches!(path.hold, Hold::Validation | Hold::Transport);
     cx.paths.iter().filter(|path| path.health != Health::Stale).filter(move |path| !held(path))
+}
+
+/// The offset after what the application has written.
+fn end_of(cx: &Context<'_>) -> Offset {
+    cx.flow.map_or(Offset::ZERO, |flow| flow.end)
 }
 
 fn has_memory(cx: &Context<'_>, path: &Path) -> bool {
@@ -118,7 +125,7 @@ impl Scheduler for LinuxV1 {
         self.note_averages(cx);
         let Some(packet) = cx.packet else { return Decision::Wait };
         if packet.again {
-            let idle = usable(cx).find(|path| path.is_active() && path.unacked() == Bytes::ZERO);
+            let idle = usable(cx).find(|path| path.is_active() && path.send_queue() == Bytes::ZERO);
             return choose::send_or_wait(cx, idle.or_else(|| self.pick(cx)).filter(|path| has_memory(cx, path)));
         }
         if let Some(path) = self.going_on(cx) {
@@ -134,10 +141,10 @@ impl Scheduler for LinuxV1 {
             Event::Sent(receipt, SendKind::Fresh) => {
                 if let Some(burst) = self.planned.take().filter(|burst| burst.path == receipt.path) {
                     *self.averages.at(burst.path) = burst.average;
-                    self.current = Some((burst.path, burst.bytes));
+                    self.current = Some((burst.path, burst.bytes, burst.end));
                 }
-                if let Some((path, left)) = self.current.as_mut().filter(|(path, _)| *path == receipt.path) {
-                    self.current = Some((*path, left.saturating_sub(receipt.bytes)));
+                if let Some((_, left, _)) = self.current.as_mut().filter(|(path, ..)| *path == receipt.path) {
+                    *left = left.saturating_sub(receipt.bytes);
                 }
             }
             Event::PathUp(path) => {
@@ -151,12 +158,12 @@ impl Scheduler for LinuxV1 {
     }
 
     fn explain(&self, cx: &Context<'_>) -> Option<String> {
-        if let Some((path, left)) = self.current.filter(|_| self.going_on(cx).is_some()) {
+        if let Some((path, left, _)) = self.current.filter(|_| self.going_on(cx).is_some()) {
             return Some(format!("{path:?} goes on with its burst, {left} left"));
         }
         let path = self.pick(cx)?;
         let average = BitRate::from_bps(self.average(path));
-        Some(format!("{:?} drains first: {} at {average}", path.id, path.unacked()))
+        Some(format!("{:?} drains first: {} at {average}", path.id, path.send_queue()))
     }
 }
 
@@ -178,6 +185,6 @@ mod tests {
         linux.observe(&bench.context(), &sent);
         // No backlog: (8·0 + 4·65428)/65428. The burst has 65 428 - 1400 bytes left.
         assert_eq!(linux.averages.get(PathId::new(0)), Some(&BitRate::from_mbps(4)));
-        assert_eq!(linux.current, Some((PathId::new(0), Bytes::new(64_028))));
+        assert_eq!(linux.current, Some((PathId::new(0), Bytes::new(64_028), end_of(&bench.context()))));
     }
 }

@@ -87,6 +87,7 @@ impl Connection {
         path.arrived += 1;
         match arrival {
             Arrival::Duplicate => self.tally.duplicates += 1,
+            Arrival::Dropped => self.tally.window_drops += 1,
             Arrival::Held => {
                 self.tally.ooo_packets += 1;
                 self.tally.ooo_bytes += u64::from(data.bytes);
@@ -99,6 +100,7 @@ impl Connection {
     /// Sends an acknowledgement for what arrived on path `id`.
     fn send_ack(&mut self, net: &mut Net, now: Instant, id: PathId) {
         let quic = self.transport.stack == Stack::Mpquic;
+        let edge = self.receiver.announce(id);
         let inbound = &mut self.receiver.paths[id.index()];
         let (mut slot, mut count) = (NO_SLOT, 0);
         if inbound.has_gaps() {
@@ -119,7 +121,7 @@ impl Connection {
             echo: report.echo,
             delay_ns: u32::try_from(report.delay.as_nanos()).unwrap_or(u32::MAX),
             una: self.receiver.data.next(),
-            edge: self.receiver.data.edge(),
+            edge,
         };
         let link = self.routes[self.return_path(id).index()].acks;
         let epoch = self.inbound_epoch[id.index()];
@@ -151,7 +153,7 @@ impl Connection {
 
     fn process_ack(&mut self, net: &mut Net, now: Instant, parcel: &Parcel, ack: &Ack, blocks: &[(u64, u64)]) {
         let id = parcel.path;
-        self.flow.edge = self.flow.edge.max(ack.edge);
+        self.take_edge(parcel, ack);
         let quic = self.transport.stack == Stack::Mpquic;
         if !quic && ack.una > self.outbox.una() {
             self.outbox.acknowledge_below(ack.una);
@@ -184,6 +186,23 @@ impl Connection {
         });
         self.serve(net, now, id, repair);
         self.stir();
+    }
+
+    /// The right edge that an acknowledgement brings. Linux v1 adds DATA_ACK to the send window of the *subflow*, which
+    /// keeps a larger window against a smaller one of a duplicate acknowledgement (`tcp_may_update_window`). So new
+    /// data acknowledged may be added to an old window, and the edge lie beyond the receiver's.
+    #[inline]
+    fn take_edge(&mut self, parcel: &Parcel, ack: &Ack) {
+        let mut edge = ack.edge;
+        let sender = &mut self.senders[parcel.path.index()];
+        if self.transport.subflow_windows && parcel.epoch == sender.epoch {
+            let window = ack.edge.since(ack.una);
+            if ack.cum > sender.flight.base() || window > sender.send_window {
+                sender.send_window = window;
+            }
+            edge = ack.una + sender.send_window;
+        }
+        self.flow.edge = self.flow.edge.max(edge);
     }
 
     /// The timer of path `id`, or its pacer.

@@ -87,6 +87,10 @@ pub struct Transport {
     pub send_buffer: Buffer,
     /// The receive buffer: how far the right edge is ahead of what the application has read.
     pub receive_buffer: Buffer,
+    /// MPTCP v1 of Linux: the sender takes the right edge as DATA_ACK plus the send window of the subflow that brings
+    /// it, and the receiver drops what comes out of order from beyond the edge that it announced. The two disagree at
+    /// times, and only the meta timer repairs that.
+    pub subflow_windows: bool,
     /// QUIC: the credit of one stream; `None` for the connection's.
     pub stream_window: Option<Bytes>,
     /// Acknowledge every so many packets.
@@ -145,7 +149,13 @@ impl Transport {
 
     /// MPTCP of the out-of-tree kernels 0.89 to 0.96, on which the papers measured.
     pub fn mptcp_v09x() -> Self {
-        Self { stack: Stack::MptcpV09x, opportunistic: None, penalise: None, ..Self::mptcp_linux_v1() }
+        Self {
+            stack: Stack::MptcpV09x,
+            subflow_windows: false,
+            opportunistic: None,
+            penalise: None,
+            ..Self::mptcp_linux_v1()
+        }
     }
 
     /// MPTCP v1 of today's kernel.
@@ -160,6 +170,7 @@ impl Transport {
             initial_window: 10,
             send_buffer: Buffer::Auto { max: Bytes::new(4 << 20) },
             receive_buffer: Buffer::Auto { max: Bytes::new(6 << 20) },
+            subflow_windows: true,
             stream_window: None,
             ack_every: 2,
             ack_delay: Span::from_millis(40),
@@ -187,6 +198,7 @@ impl Transport {
             mss: Bytes::new(1448),
             dss_option: Bytes::ZERO,
             marks_app_limited: true,
+            subflow_windows: false,
             ack_packet: Bytes::new(52),
             ..Self::mptcp_linux_v1()
         }
@@ -200,6 +212,7 @@ impl Transport {
             mss: Bytes::new(1200),
             dss_option: Bytes::ZERO,
             marks_app_limited: true,
+            subflow_windows: false,
             ack_packet: Bytes::new(80),
             send_buffer: Buffer::Fixed(Bytes::new(4 << 20)),
             receive_buffer: Buffer::Fixed(Bytes::new(16 << 20)),

@@ -16,7 +16,7 @@ use crate::lifecycle::Stage;
 use crate::net::Net;
 use crate::outbox::{Chunk, Outbox};
 use crate::receiver::{MAX_BLOCKS, Reassembly, Receiver};
-use crate::sender::{Assigned, Desk, Events, PathSender};
+use crate::sender::{Assigned, Desk, Events, PathSender, Timer};
 use crate::tally::{PathTally, Tally};
 use crate::tap::{Note, Tap};
 use crate::tcp::Repair;
@@ -31,8 +31,13 @@ const SEND_MEMORY_PER_PACKET: u64 = 2304;
 /// Beside its subflows' send memory, the connection has the least of a socket (`tcp_wmem[0]`).
 const LEAST_SEND_MEMORY: u64 = 4096;
 
-/// Linux v1 keeps what the application wrote in fragments of this size (`PAGE_FRAG_CACHE_MAX_SIZE`).
-const FRAGMENT: u64 = 32 * 1024;
+/// Linux v1 keeps what the application wrote in fragments of at most this size: `PAGE_FRAG_CACHE_MAX_SIZE` less the
+/// head of a `mptcp_data_frag`. Memory is looked at between fragments, not within one.
+const FRAGMENT: u64 = 32 * 1024 - 40;
+
+/// What a packet that was sent takes of the send memory beside its payload (`ss -m`: `w` less what is queued, for each
+/// buffer outstanding). What waits is in buffers of up to 64 KiB, of which that is little.
+const SENT_OVERHEAD: u64 = 832;
 
 /// What a connection needs to know of the scheduler that will be asked.
 #[derive(Clone, Copy, Debug, Default)]
@@ -94,15 +99,24 @@ pub struct Connection {
     /// When to ask about a shut window.
     pub(crate) probe_at: Instant,
     meta_backoff: u32,
+    /// Linux v1: how long the meta timer runs, as the last push found it.
+    meta_interval: Span,
     last_relief: Vec<Instant>,
     /// When each path last gave back what waited in its queue.
     recalled: Vec<Instant>,
     /// How far the application writes ahead of what is acknowledged.
     send_buffer: u64,
-    /// The path that took the last packet, when, and the number of the fragment in which the packet began.
-    pushed: Option<(PathId, Instant, u64)>,
-    /// How far it has been let write: a full buffer takes more when a third of it is free.
-    granted: u64,
+    /// The path that took the last packet, and when.
+    pushed: Option<(PathId, Instant)>,
+    /// Where the fragment ends that is being sent.
+    fragment: u64,
+    /// How far the buffer lets it write: a full one takes more when a third of it is free.
+    writable: u64,
+    /// How much it writes at once, and what it has written.
+    write: u64,
+    written: u64,
+    /// When it was last looked at, and how far it could write then.
+    writing: (Instant, u64),
     // The receiver.
     pub(crate) receiver: Receiver,
     pub(crate) inbound_epoch: Vec<u8>,
@@ -134,12 +148,13 @@ pub struct Parts {
     pub cc_spec: String,
     pub seed: u64,
     pub app: App,
+    pub write: Bytes,
     pub source: usize,
 }
 
 impl Connection {
     pub(crate) fn new(parts: Parts, senders: Vec<PathSender>) -> Self {
-        let Parts { number, transport, configs, routes, cc_spec, seed, app, source } = parts;
+        let Parts { number, transport, configs, routes, cc_spec, seed, app, write, source } = parts;
         let paths = configs.len();
         let groups = Groups::new(transport.bottlenecks, &routes);
         let view = |n: usize| {
@@ -177,11 +192,17 @@ impl Connection {
             meta_since: Instant::ZERO,
             probe_at: Instant::NEVER,
             meta_backoff: 0,
+            meta_interval: transport.min_rto,
             last_relief: vec![Instant::ZERO; paths],
             recalled: vec![Instant::NEVER; paths],
             send_buffer: 0,
             pushed: None,
-            granted: 0,
+            fragment: 0,
+            writable: 0,
+            // Only Linux v1 tells writes apart.
+            write: if transport.stack == Stack::MptcpLinuxV1 { write.get() } else { u64::MAX },
+            written: 0,
+            writing: (Instant::ZERO, 0),
             receiver,
             inbound_epoch: vec![0; paths],
             captures: vec![Capture::default(); paths],
@@ -263,6 +284,13 @@ impl Connection {
         if !sender.queue.is_empty() {
             sender.flush(&mut desk);
         }
+        // Linux grants memory for the widest window that an acknowledgement did not leave full
+        // (`tcp_should_expand_sndbuf`): a path that always has data waiting keeps what it began with.
+        let view = desk.view;
+        if view.cwnd > sender.widest && view.bytes_in_flight + view.mss <= view.cwnd {
+            sender.widest = view.cwnd;
+            self.grow_send_buffer(id);
+        }
         self.touch(now, id);
     }
 
@@ -277,12 +305,6 @@ impl Connection {
         view.release = sender.pacer.release();
         let open = usable && view.is_open();
         self.open = if open { self.open.with(id) } else { self.open.without(id) };
-        // Linux grants memory for the widest window so far (`tcp_sndbuf_expand`). It passes over acknowledgements after
-        // which the window is full, but a window hardly grows without one that leaves it open.
-        if view.cwnd > sender.widest {
-            sender.widest = view.cwnd;
-            self.grow_send_buffer(id);
-        }
         if self.host.needs.queueing {
             let room = self.room(now, id);
             let view = self.views.get_mut(id);
@@ -298,13 +320,15 @@ impl Connection {
     #[inline]
     fn room(&self, now: Instant, id: PathId) -> Bytes {
         let view = self.views.get(id);
-        let free = self.senders[id.index()].send_memory.saturating_sub(view.unacked());
+        let memory = self.senders[id.index()].send_memory;
         if self.transport.stack != Stack::MptcpLinuxV1 {
-            return free;
+            return memory.saturating_sub(view.send_queue());
         }
-        let fragment = self.outbox.next().get() / FRAGMENT;
-        match free {
-            Bytes::ZERO if self.pushed == Some((id, now, fragment)) => view.mss,
+        let within = self.pushed == Some((id, now)) && self.outbox.next().get() < self.fragment;
+        let outstanding = view.bytes_in_flight + view.retained;
+        let overhead = outstanding.mul_div(SENT_OVERHEAD, view.mss.get());
+        match memory.saturating_sub(view.send_queue() + overhead) {
+            Bytes::ZERO if within => view.mss,
             Bytes::ZERO => Bytes::ZERO,
             free => free.max(view.mss),
         }
@@ -326,7 +350,7 @@ impl Connection {
             return false;
         }
         // What is left of a fragment counts within one push only.
-        if let Some((id, ..)) = self.pushed.take_if(|(_, at, _)| *at != now) {
+        if let Some((id, _)) = self.pushed.take_if(|(_, at)| *at != now) {
             self.touch(now, id);
         }
         let room = if self.host.needs.queueing { !self.roomy.is_empty() } else { !self.open.is_empty() };
@@ -405,11 +429,12 @@ impl Connection {
     /// Cuts the next chunk: a full packet, or what is left of a message.
     fn cut(&mut self) -> Option<u64> {
         let at = self.outbox.cut_at().get();
+        let mss = self.transport.mss.get();
+        while self.flow.end.get() < at + mss && self.write_more() {}
         let end = self.flow.end.get();
         if at >= end {
             return None;
         }
-        let mss = self.transport.mss.get();
         if at >= self.cut_message_end {
             self.cut_message_end = self.app.message_at(at).map_or(end, |message| message.end);
         }
@@ -433,13 +458,14 @@ impl Connection {
         // Linux wakes a blocked writer when what is queued is at most twice what is free
         // (`sk_stream_is_writeable`): data come to the scheduler in portions, not in drops. What is left of a
         // grant and fills no packet would wait for more for ever.
-        let left = self.granted.saturating_sub(una.get());
+        let left = self.writable.saturating_sub(una.get());
         let wakes = left * 3 <= self.send_buffer * 2 || left < self.transport.mss.get();
         if self.transport.stack == Stack::Mpquic || wakes {
-            self.granted = self.granted.max(room);
+            self.writable = self.writable.max(room);
         }
+        self.write_up(now);
         // A buffer that shrinks, because a path is gone, keeps what it holds.
-        let end = self.app.written().min(self.granted).max(self.outbox.cut_at().get());
+        let end = self.written.max(self.outbox.cut_at().get());
         let flow = &mut self.flow;
         flow.una = una;
         flow.next = self.outbox.next();
@@ -455,9 +481,38 @@ impl Connection {
         }
     }
 
+    /// The writes of earlier instants are over, whether their pushes found a path or not. Those of this instant follow
+    /// one by one, each when what was written before it is sent.
+    #[inline]
+    fn write_up(&mut self, now: Instant) {
+        let most = self.app.written().min(self.writable);
+        if self.write == u64::MAX {
+            self.written = most;
+            return;
+        }
+        if self.writing.0 != now {
+            self.written = self.written.max(self.writing.1);
+        }
+        self.writing = (now, most);
+    }
+
+    /// One more write, if the buffer takes it.
+    fn write_more(&mut self) -> bool {
+        let most = self.writing.1;
+        if self.write == u64::MAX || self.written >= most {
+            return false;
+        }
+        let before = self.written;
+        self.written = before.saturating_add(self.write).min(most);
+        let more = Bytes::new(self.written - before);
+        self.flow.end = Offset::new(self.written);
+        self.flow.unsent += more;
+        true
+    }
+
     /// Linux grows a subflow's send memory with its window and never shrinks it; the connection
     /// has the sum.
-    fn grow_send_buffer(&mut self, id: PathId) {
+    pub(crate) fn grow_send_buffer(&mut self, id: PathId) {
         match self.transport.send_buffer {
             Buffer::Fixed(bytes) => {
                 self.senders[id.index()].send_memory = bytes.max(self.transport.mss);
@@ -576,7 +631,12 @@ impl Connection {
         if self.meta_timer.is_never() && self.transport.stack != Stack::Mpquic {
             self.arm_meta(net, now);
         }
+        let edge = self.flow.edge;
         let (sender, mut desk) = self.desk(net, now, id);
+        if desk.transport.subflow_windows {
+            // `mptcp_check_allowed_size`: the subflow may use what the connection may.
+            sender.send_window = sender.send_window.max(edge.since(offset));
+        }
         let fits = desk.view.bytes_in_flight + desk.view.mss <= desk.view.cwnd;
         if sender.queue.is_empty() && fits && sender.pacer.release() <= now {
             sender.send(&mut desk, assigned, offset, bytes);
@@ -588,7 +648,10 @@ impl Connection {
         // Carried out when the path has the packet, be it in its queue: the next question may come at once.
         let receipt = Receipt { path: id, offset, bytes: Bytes::new(u64::from(bytes)), serial: assigned.serial };
         self.events.push(Event::Sent(receipt, kind));
-        let before = self.pushed.replace((id, now, offset.get() / FRAGMENT)).map(|(before, ..)| before);
+        if offset.get() >= self.fragment {
+            self.fragment = (offset.get() + FRAGMENT).min(self.written);
+        }
+        let before = self.pushed.replace((id, now)).map(|(before, _)| before);
         if let Some(before) = before.filter(|&before| before != id) {
             self.touch(now, before);
         }
@@ -700,8 +763,11 @@ impl Connection {
     #[inline]
     pub(crate) fn end_turn(&mut self, net: &mut Net, now: Instant) {
         let copies = self.host.needs.copies && self.outbox.has_sent();
-        let fresh = self.flow.unsent > Bytes::ZERO || self.hand.is_some();
+        let fresh = self.flow.unsent > Bytes::ZERO || self.hand.is_some() || self.written < self.writing.1;
         let wants_room = fresh || copies || self.outbox.first_again().is_some();
+        if self.pushed.is_some_and(|(_, at)| at == now) && self.transport.stack == Stack::MptcpLinuxV1 {
+            self.set_meta_interval(now);
+        }
         let mut dirty = core::mem::take(&mut self.dirty);
         while let Some(id) = dirty.iter().next() {
             dirty = dirty.without(id);
@@ -748,13 +814,25 @@ impl Connection {
         net.calendar.lower(self.source, self.meta_timer);
     }
 
-    /// The meta-level timeout: v0.9x waits twice the longest timeout of the subflows, Linux v1
-    /// once (`mptcp_set_timeout`).
+    /// The meta-level timeout: v0.9x waits twice the longest timeout of the subflows, and longer each time; Linux v1 what
+    /// the last push found.
     fn meta_due(&self) -> Instant {
+        if self.transport.stack == Stack::MptcpLinuxV1 {
+            return self.meta_since + self.meta_interval;
+        }
         let longest = self.views.set().iter().map(|id| self.senders[id.index()].rto(&self.transport)).max();
-        let times = if self.transport.stack == Stack::MptcpLinuxV1 { 1 } else { 2 };
-        let span = longest.unwrap_or(Span::from_secs(1)) * times * (1 << self.meta_backoff.min(10));
+        let span = longest.unwrap_or(Span::from_secs(1)) * 2 * (1 << self.meta_backoff.min(10));
         self.meta_since + span.min(Span::from_secs(120))
+    }
+
+    /// Linux v1: the meta timer runs as long as the longest *rest* of a timer that is pending on a subflow, be it a
+    /// timeout or a tail-loss probe; the least timeout if there is none (`mptcp_set_timeout`). A push sets it.
+    #[inline]
+    fn set_meta_interval(&mut self, now: Instant) {
+        let good = self.views.usable().iter().filter(|path| path.health == Health::Good);
+        let rest = good.map(|path| &self.senders[path.id.index()]).filter(|sender| sender.timer != Timer::Idle);
+        let longest = rest.map(|sender| sender.timer_at.since(now)).fold(Span::ZERO, Span::max);
+        self.meta_interval = if longest.is_zero() { self.transport.min_rto } else { longest };
     }
 
     /// The meta timer fired: the oldest data are sent again.
@@ -770,7 +848,7 @@ impl Connection {
         }
         match self.transport.stack {
             Stack::MptcpV09x => self.outbox.hand_back(number),
-            Stack::MptcpLinuxV1 => self.retransmit_on_idle(net, now, number),
+            Stack::MptcpLinuxV1 => self.retransmit_on_idle(net, now, head.offset),
             Stack::Mpquic => {}
         }
         self.meta_backoff += 1;
@@ -778,25 +856,14 @@ impl Connection {
         self.stir();
     }
 
-    /// Linux v1: a subflow that has nothing outstanding repeats the head, a whole fragment of it
-    /// (`__mptcp_retrans`).
-    fn retransmit_on_idle(&mut self, net: &mut Net, now: Instant, number: u64) {
-        let carried = self.outbox.chunk(number).carried;
-        let mut idle = self.views.usable().iter().filter(|path| {
-            path.is_active()
-                && path.unacked() == Bytes::ZERO
-                && path.health == Health::Good
-                && !carried.contains(path.id)
-        });
-        let Some(id) = idle.next().map(|path| path.id) else { return };
-        let fragment: Vec<u64> = self
-            .outbox
-            .chunks()
-            .scan(0, |bytes, (number, chunk)| {
-                *bytes += u64::from(chunk.bytes);
-                (*bytes <= FRAGMENT && chunk.sent && !chunk.carried.contains(id)).then_some(number)
-            })
-            .collect();
+    /// Linux v1: a subflow that has nothing outstanding repeats what was sent of the fragment at the head, be it the
+    /// subflow that carried it before (`mptcp_subflow_get_retrans`, `__mptcp_retrans`).
+    fn retransmit_on_idle(&mut self, net: &mut Net, now: Instant, head: Offset) {
+        let idle = |path: &&Path| path.send_queue() == Bytes::ZERO && path.health == Health::Good && path.is_active();
+        let Some(id) = self.views.usable().iter().find(idle).map(|path| path.id) else { return };
+        let of_fragment = |chunk: &Chunk| chunk.sent && chunk.offset.get() / FRAGMENT == head.get() / FRAGMENT;
+        let sent = self.outbox.chunks().take_while(|(_, chunk)| of_fragment(chunk));
+        let fragment: Vec<u64> = sent.map(|(number, _)| number).collect();
         fragment.into_iter().for_each(|number| self.assign(net, now, id, number, SendKind::Again));
     }
 

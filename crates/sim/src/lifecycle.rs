@@ -164,6 +164,7 @@ impl Connection {
                 self.open_others(net, now);
             }
         }
+        self.grow_send_buffer(id);
         self.touch(now, id);
         self.stir();
     }

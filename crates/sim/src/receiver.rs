@@ -38,6 +38,10 @@ pub struct Inbound {
     echo: Instant,
     /// What was last acknowledged.
     reported: u64,
+    /// The window that its last acknowledgement announced, in bytes.
+    announced: u64,
+    /// The most that it announces: grows by two packets with each that arrives (`rcv_ssthresh`, `tcp_grow_window`).
+    threshold: u64,
     duplicate: bool,
     marked: bool,
     /// When an acknowledgement is due at the latest.
@@ -57,6 +61,8 @@ impl Default for Inbound {
             newest_at: Instant::ZERO,
             echo: Instant::ZERO,
             reported: 0,
+            announced: 0,
+            threshold: FIRST_WINDOW,
             duplicate: false,
             marked: false,
             due: Instant::NEVER,
@@ -182,6 +188,9 @@ pub struct Reassembly {
     /// The payload of a full packet.
     packet: u64,
     quic: bool,
+    linux_v1: bool,
+    /// Drop what comes out of order from beyond the edge, as Linux v1 does.
+    drops: bool,
     auto_max: Option<u64>,
     /// Receive-window growth (Linux `tcp_rcv_space_adjust`): what was read in the last round.
     round: (Instant, u64, u64),
@@ -201,10 +210,18 @@ pub enum Arrival {
     Held,
     /// Nothing of it was new.
     Duplicate,
+    /// It reached beyond the window: it is not kept.
+    Dropped,
 }
 
-/// Linux starts with a window of this size (`tcp_rmem[1]`, half of it usable) and lets it grow.
-const AUTO_WINDOW: u64 = 65_535;
+/// The window of the handshake, before its scale is agreed on.
+const FIRST_WINDOW: u64 = 65_535;
+
+/// The receive buffer that Linux begins with (`tcp_rmem[1]`).
+const FIRST_BUFFER: Bytes = Bytes::new(131_072);
+
+/// By how much the window grows at most with a packet: two segments as they are advertised (`advmss`).
+const GROWTH: u64 = 2 * 1460;
 
 /// How much of a receive buffer becomes window. Linux charges a packet with all the memory that it takes: today by
 /// measure (`scaling_ratio`; 1428 of 2304 bytes for full packets, in 256ths), before 6.6 by assuming a half
@@ -217,12 +234,20 @@ fn usable(buffer: Bytes, stack: Stack) -> u64 {
     }
 }
 
+/// The buffer behind a size that an application asks for: Linux doubles `SO_RCVBUF`.
+fn asked(bytes: Bytes, stack: Stack) -> Bytes {
+    if stack == Stack::Mpquic { bytes } else { bytes + bytes }
+}
+
 impl Reassembly {
     /// Nothing has arrived.
     pub fn new(transport: &Transport) -> Self {
         let (window, auto_max) = match transport.receive_buffer {
-            Buffer::Fixed(bytes) => (bytes.get(), None),
-            Buffer::Auto { max } => (AUTO_WINDOW.min(max.get()), Some(usable(max, transport.stack))),
+            Buffer::Fixed(bytes) => (usable(asked(bytes, transport.stack), transport.stack), None),
+            Buffer::Auto { max } if transport.stack == Stack::MptcpLinuxV1 => {
+                (usable(FIRST_BUFFER.min(max), transport.stack), Some(usable(max, transport.stack)))
+            }
+            Buffer::Auto { max } => (FIRST_WINDOW.min(max.get()), Some(usable(max, transport.stack))),
         };
         let window = transport.stream_window.map_or(window, |stream| window.min(stream.get()));
         // A window that takes no packet would never open.
@@ -230,10 +255,12 @@ impl Reassembly {
         Self {
             next: 0,
             held: RangeSet::default(),
-            edge: window,
+            edge: if transport.stack == Stack::MptcpLinuxV1 { window.min(FIRST_WINDOW) } else { window },
             window,
             packet: transport.mss.get(),
             quic: transport.stack == Stack::Mpquic,
+            linux_v1: transport.stack == Stack::MptcpLinuxV1,
+            drops: transport.subflow_windows,
             auto_max,
             round: (Instant::ZERO, 0, 10 * 1448), // rcvq_space starts at ten segments
             held_ns: 0,
@@ -280,6 +307,10 @@ impl Reassembly {
         if hi <= self.next {
             return Arrival::Duplicate;
         }
+        // `mptcp_data_queue_ofo`; what is next in order is taken whatever the window.
+        if self.drops && lo > self.next && hi > self.edge {
+            return Arrival::Dropped;
+        }
         self.held_ns += u128::from(self.held.total()) * u128::from(now.since(self.held_since).as_nanos());
         self.held_since = now;
         if lo == self.next && self.held.first().is_some_and(|range| range.0 >= hi) {
@@ -297,24 +328,41 @@ impl Reassembly {
         Arrival::InOrder(Bytes::new(read))
     }
 
-    /// Moves the right edge after data were read; whether the sender must be told at once.
+    /// Data were read. Whether the sender must be told at once: QUIC raises its limits when half of the window is used,
+    /// or too little is left for a packet; TCP raises them with every acknowledgement.
     #[inline]
     pub fn open(&mut self, now: Instant, rtt: Span) -> bool {
         if self.auto_max.is_some() {
             self.grow(now, rtt);
         }
-        let edge = self.next + self.window;
-        // QUIC raises its limits when half of the window is used, or too little is left for a
-        // packet; TCP with every acknowledgement.
-        if self.quic {
-            let due = edge.saturating_sub(self.edge) >= self.window / 2 || self.edge < self.next + self.packet;
-            if due {
-                self.edge = edge;
-            }
-            return due;
+        if !self.quic {
+            return false;
         }
-        self.edge = self.edge.max(edge);
-        false
+        let edge = self.next + self.window;
+        let due = edge.saturating_sub(self.edge) >= self.window / 2 || self.edge < self.next + self.packet;
+        if due {
+            self.edge = edge;
+        }
+        due
+    }
+
+    /// What is left of a TCP receiver's window: data held out of order take room. With less than a sixteenth left, or
+    /// less than a packet, it is shut (`__tcp_select_window`).
+    #[inline]
+    fn free(&self) -> u64 {
+        let free = self.window.saturating_sub(self.held.total());
+        let scarce = free < self.window / 2 && (free < self.window / 16 || free < self.packet);
+        if scarce { 0 } else { free }
+    }
+
+    /// Moves a TCP receiver's edge as far as the window of an acknowledgement reaches, and never back
+    /// (`mptcp_set_rwin`); the window that is announced. The subflow still owes `kept` of what it announced before: TCP
+    /// does not take that back (`tcp_select_window`), whatever room the connection has.
+    #[inline]
+    fn announce(&mut self, kept: u64, most: u64) -> u64 {
+        let own = self.free().min(most).max(kept);
+        self.edge = self.edge.max(self.next + own);
+        own
     }
 
     /// Once a round trip, a window less than twice what was read in it (and room for the round
@@ -327,8 +375,8 @@ impl Reassembly {
         let read = self.next - at_start;
         self.round = (now, self.next, last.max(read));
         if read > last {
-            // Linux: 2 × copied + 16 segments, and more in proportion to the growth.
-            let mut want = 2 * read + 16 * 1460;
+            // Twice what was read, and more in proportion to the growth; before 6.18 16 segments, too.
+            let mut want = 2 * read + if self.linux_v1 { 0 } else { 16 * 1460 };
             if last > 0 {
                 want +=
                     (want as u128 * (2 * (read - last)) as u128 / last as u128).min(u128::from(u64::MAX / 4)) as u64;
@@ -362,6 +410,19 @@ impl Receiver {
     /// A receiver for `paths` paths.
     pub fn new(transport: &Transport, paths: usize) -> Self {
         Self { paths: vec![Inbound::default(); paths], data: Reassembly::new(transport) }
+    }
+
+    /// The right edge that an acknowledgement on path `id` announces; to be asked before [`Inbound::report`].
+    #[inline]
+    pub fn announce(&mut self, id: PathId) -> Offset {
+        if !self.data.quic {
+            let path = &mut self.paths[id.index()];
+            let arrived = (path.cum - path.reported) * self.data.packet;
+            let grown = path.threshold + GROWTH * u64::from(path.unacked);
+            path.threshold = if self.data.linux_v1 { grown.min(self.data.window) } else { u64::MAX };
+            path.announced = self.data.announce(path.announced.saturating_sub(arrived), path.threshold);
+        }
+        self.data.edge()
     }
 
     /// When the first delayed acknowledgement is due, and on which path.

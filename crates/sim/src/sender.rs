@@ -153,6 +153,8 @@ pub struct PathSender {
     pub widest: Bytes,
     /// What its queue holds at most, sent and unsent.
     pub send_memory: Bytes,
+    /// Linux v1: the window that the peer last announced on it, as TCP takes it.
+    pub send_window: Bytes,
 }
 
 impl PathSender {
@@ -181,6 +183,7 @@ impl PathSender {
             quic: Quic::default(),
             widest: Bytes::ZERO,
             send_memory: Bytes::ZERO,
+            send_window: Bytes::ZERO,
         }
     }
 
@@ -516,6 +519,7 @@ fn implied_rate(view: &Path) -> weftway_path::BitRate {
         return weftway_path::BitRate::ZERO;
     }
     let percent = if view.cwnd.get() < view.ssthresh.get() / 2 { 200 } else { 120 };
-    let window = view.cwnd.max(view.bytes_in_flight);
+    // Linux counts all packets that are out, be they reported or lost (`packets_out`).
+    let window = view.cwnd.max(view.bytes_in_flight + view.retained);
     weftway_path::BitRate::of(window.mul_div(percent, 100), view.srtt)
 }

@@ -136,6 +136,7 @@ impl Layout {
             cc_spec: cc.to_owned(),
             seed: mix(self.seed, 0xc0 + u64::from(number)),
             app,
+            write: crate::config::WRITE,
             source: 0,
         }
     }
@@ -147,7 +148,8 @@ impl Sim {
     pub fn new(config: &SimConfig, cc: &str, seed: u64) -> Result<Self, weftway_path::spec::SpecError> {
         let mut layout = Layout::new(config, seed);
         let app = App::of(&config.workload, seed);
-        let mut parts = vec![layout.connection(0, &config.transport, &config.paths, cc, app)];
+        let main = Parts { write: config.write, ..layout.connection(0, &config.transport, &config.paths, cc, app) };
+        let mut parts = vec![main];
         if let Some(rival) = &config.rival {
             let endless = crate::config::Workload::Duration { span: Span::MAX };
             let app = App::new(&endless, mix(seed, 0xa1));

@@ -281,7 +281,9 @@ impl PathSender {
 
     /// Writes the counters into the path's view.
     pub fn refresh(&mut self, desk: &mut Desk<'_>) {
-        desk.view.bytes_in_flight = Bytes::new(self.pipe() * desk.transport.mss.get());
+        let (mss, pipe) = (desk.transport.mss.get(), self.pipe());
+        desk.view.bytes_in_flight = Bytes::new(pipe * mss);
+        desk.view.retained = Bytes::new((self.flight.next() - self.flight.base()).saturating_sub(pipe) * mss);
         self.publish(desk);
     }
 

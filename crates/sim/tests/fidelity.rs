@@ -19,15 +19,15 @@ struct Cell {
     config: SimConfig,
 }
 
-fn link(rate: &str, delay: &str, queue: u64, jitter: Option<f64>) -> LinkConfig {
+fn link(rate: &str, delay: &str, queue: u64) -> LinkConfig {
     let rate = BitRate::from_bps((rate.parse::<f64>().unwrap() * 1e6) as u64);
     let mut link = LinkConfig { rate: rate.into(), delay: millis(delay.parse().unwrap()), ..LinkConfig::default() };
     link.queue.limit = Limit::Packets(queue);
-    link.jitter = jitter.map(|sd| Jitter {
-        distribution: Distribution::Correlated { sd: millis(sd), over: Span::from_millis(20) },
-        reorder: false,
-    });
     link
+}
+
+fn jitter(sd: f64) -> Jitter {
+    Jitter { distribution: Distribution::Correlated { sd: millis(sd), over: Span::from_millis(20) }, reorder: false }
 }
 
 fn millis(ms: f64) -> Span {
@@ -38,11 +38,12 @@ fn path(number: usize, text: &str) -> PathConfig {
     let fields: Vec<&str> = text.split('/').collect();
     let numbered = |letter: char| fields[3..].iter().find_map(|field| field.strip_prefix(letter));
     let queue = numbered('q').unwrap().parse().unwrap();
-    let jitter = numbered('j').map(|sd| sd.parse().unwrap());
-    let acks = link(fields[0], fields[1], queue, jitter);
+    // The recorded runs had jitter in the direction of the data only.
+    let jitter = numbered('j').map(|sd| jitter(sd.parse().unwrap()));
+    let acks = link(fields[0], fields[1], queue);
     let loss = fields[2].parse::<f64>().unwrap() / 100.0;
     let loss = if loss > 0.0 { Loss::Bernoulli(loss) } else { Loss::None };
-    let data = LinkConfig { loss, ..acks.clone() };
+    let data = LinkConfig { loss, jitter, ..acks.clone() };
     PathConfig { name: format!("p{number}"), role: Role::Active, data, acks, via: None, presence: Vec::new() }
 }
 

@@ -25,6 +25,8 @@ pub(in super::super) struct Options {
     pub send_buffer: Option<Buffer>,
     /// The receive buffer.
     pub receive_buffer: Option<Buffer>,
+    /// MPTCP linux-v1: whether sender and receiver may disagree about the right edge of the window, as in the kernel.
+    pub subflow_windows: Option<bool>,
     /// QUIC: the credit of the stream.
     pub stream_window: Option<Size>,
     /// Acknowledge after so many packets …
