@@ -79,6 +79,8 @@ pub struct Connection {
     pub(crate) groups: Groups,
     pub(crate) outbox: Outbox,
     pub(crate) flow: Flow,
+    /// QUIC: the most that the receiver's limit is ever beyond what it has read.
+    largest_window: Option<Bytes>,
     hand: Option<(u64, SendKind)>,
     /// The end of the message in which chunks are being cut.
     cut_message_end: u64,
@@ -152,6 +154,15 @@ pub struct Parts {
     pub source: usize,
 }
 
+/// See [`Connection::una`].
+fn largest_window(transport: &Transport) -> Option<Bytes> {
+    let window = match transport.receive_buffer {
+        Buffer::Fixed(bytes) => transport.stream_window.map_or(bytes, |stream| bytes.min(stream)),
+        Buffer::Auto { max } => max,
+    };
+    (transport.stack == Stack::Mpquic).then(|| window.max(transport.mss))
+}
+
 impl Connection {
     pub(crate) fn new(parts: Parts, senders: Vec<PathSender>) -> Self {
         let Parts { number, transport, configs, routes, cc_spec, seed, app, write, source } = parts;
@@ -177,6 +188,7 @@ impl Connection {
             groups,
             outbox: Outbox::default(),
             flow: Flow { edge, ..Flow::default() },
+            largest_window: largest_window(&transport),
             hand: None,
             cut_message_end: 0,
             packet: Packet { offset: Offset::ZERO, bytes: Bytes::ZERO, again: false, carried: PathSet::EMPTY },
@@ -443,16 +455,26 @@ impl Connection {
         (at + bytes <= end).then(|| self.outbox.cut(bytes as u32))
     }
 
+    /// Everything before it has arrived, as far as the sender can tell. MPTCP's DATA_ACK comes with the window in one
+    /// message. QUIC acknowledges packets on their own path and raises the limit on any: a limit that overtakes a slow
+    /// path's acknowledgements tells that all but a buffer below it was read (RFC 9000 §4.1).
+    #[inline]
+    fn una(&self) -> Offset {
+        let una = self.outbox.una();
+        self.largest_window.map_or(una, |window| una.max(Offset::ZERO + self.flow.edge.since(Offset::ZERO + window)))
+    }
+
     /// The part of the flow that acknowledgements and packets move.
     #[inline]
     fn sync_una(&mut self) {
-        self.flow.una = self.outbox.una();
+        self.flow.una = self.una();
         self.flow.next = self.outbox.next();
     }
 
     /// Brings the flow up to date.
     #[inline]
     fn sync_flow(&mut self, now: Instant) {
+        // The send buffer keeps what is not acknowledged, whatever the limit tells.
         let una = self.outbox.una();
         let room = una.get() + self.send_buffer;
         // Linux wakes a blocked writer when what is queued is at most twice what is free
@@ -466,9 +488,8 @@ impl Connection {
         self.write_up(now);
         // A buffer that shrinks, because a path is gone, keeps what it holds.
         let end = self.written.max(self.outbox.cut_at().get());
+        self.sync_una();
         let flow = &mut self.flow;
-        flow.una = una;
-        flow.next = self.outbox.next();
         flow.end = Offset::new(end);
         flow.unsent = Bytes::new(end.saturating_sub(self.outbox.cut_at().get()) + self.outbox.skipped());
         if self.app.has_messages() || flow.message_end <= flow.next {

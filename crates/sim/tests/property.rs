@@ -204,6 +204,8 @@ struct Trial {
     sim: Sim,
     scheduler: Box<dyn Scheduler>,
     stack: Stack,
+    /// What the receiver's buffer takes; a packet always fits.
+    buffer: Bytes,
     verdict: Option<Verdict>,
 }
 
@@ -213,7 +215,8 @@ impl Trial {
         let mut sim = Sim::new(&world.config(), CONTROLLERS[world.cc], world.seed).unwrap();
         sim.host(0, Host::of(entry.name).unwrap());
         let scheduler = weftway_sched::build(entry.name).unwrap();
-        Self { sim, scheduler, stack: world.stack, verdict: None }
+        let buffer = Bytes::new(world.receive).max(world.transport().mss);
+        Self { sim, scheduler, stack: world.stack, buffer, verdict: None }
     }
 
     /// Goes on until `until`, or to the end.
@@ -260,6 +263,7 @@ impl Trial {
         let flow = cx.flow.unwrap();
         assert!(flow.una <= flow.next && flow.next <= flow.end, "{flow:?}");
         assert!(flow.next <= flow.edge, "beyond the window: {flow:?}");
+        assert!(flow.window() <= self.buffer, "{:?} of a buffer of {:?}: {flow:?}", flow.window(), self.buffer);
         assert!(flow.una.get() <= self.sim.connection(0).delivered().get(), "acknowledged before it arrived");
         for path in cx.paths {
             assert!(!path.is_open() || path.unacked() + path.mss <= path.cwnd, "{path:?} is not open");
