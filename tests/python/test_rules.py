@@ -77,6 +77,41 @@ def test_a_rule_is_woken_when_it_asked_and_only_then() -> None:
     # 300 kB at 10 Mbit/s take 240 ms at least, and nothing was sent before the alarm.
     assert row["fct_ms"] > 740
     assert row["path.lte.bytes"] == 0
+    # From then on the alarm lies in the past.
+    assert row["faults"] > 0
+
+
+class Late:
+    """Min-RTT, with an alarm that has always just passed."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.woken = False
+
+    def select(self, cx: Any) -> Any:
+        self.now = cx.now_ms
+        return min(cx.sendable(), key=lambda path: path.srtt_ms, default=None) if cx.packet else None
+
+    def observe(self, cx: Any, event: Any) -> None:
+        self.now = cx.now_ms
+        assert event.kind != "wake"
+
+    def wake(self) -> float:
+        return self.now - 1
+
+
+class Punctual(Late):
+    """The same, with an alarm for this very moment."""
+
+    def wake(self) -> float:
+        return self.now
+
+
+@pytest.mark.parametrize("rule", [Late, Punctual])
+def test_an_alarm_in_the_past_is_a_fault_and_time_goes_on(rule: type) -> None:
+    row = weftway.run(scenario(), scheduler=rule)
+    assert (row["verdict"], row["faults"] > 0) == ("finished", True)
+    assert row["fct_ms"] == weftway.run(scenario(), scheduler="min-rtt")["fct_ms"]
 
 
 class Never:

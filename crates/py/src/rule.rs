@@ -63,8 +63,6 @@ pub struct Rule {
     paths: Arc<[String]>,
     hooks: Hooks,
     host: Host,
-    /// When the rule last saw something.
-    now: Instant,
     /// Where `select` begins: an answer that makes no sense has no traceback.
     home: Option<Place>,
     fault: Fault,
@@ -95,8 +93,8 @@ impl Rule {
         };
         let fault = Fault::default();
         let object = object.unbind();
-        let (name, paths, now) = (name.into(), paths.into(), Instant::ZERO);
-        let rule = Self { object, name, paths, hooks, host, now, home, fault: fault.clone() };
+        let (name, paths) = (name.into(), paths.into());
+        let rule = Self { object, name, paths, hooks, host, home, fault: fault.clone() };
         Ok((rule, fault))
     }
 
@@ -148,13 +146,11 @@ impl Rule {
 
 impl Scheduler for Rule {
     fn select(&mut self, cx: &Context<'_>) -> Decision {
-        self.now = cx.now;
         let spare = || cx.sendable().next().map_or(Decision::Wait, |path| Decision::Send(path.id));
         self.asked(Some(cx.now), |py| self.decide(py, cx)).unwrap_or_else(spare)
     }
 
     fn observe(&mut self, cx: &Context<'_>, event: &Event) {
-        self.now = cx.now;
         if self.hooks.observe {
             self.asked(Some(cx.now), |py| {
                 let view = Py::new(py, ContextView::new(py, cx, &self.paths)?)?;
@@ -167,9 +163,8 @@ impl Scheduler for Rule {
     fn wake(&self) -> Option<Instant> {
         let ask = |py: Python<'_>| self.object.bind(py).call_method0(intern!(py, "wake"))?.extract::<Option<f64>>();
         let ms = if self.hooks.wake { self.asked(None, ask)?? } else { return None };
-        // `as` saturates: a time before the start is the start. A time that has passed asks for
-        // nothing, or a rule that forgets to move it on would be woken for ever.
-        Some(Instant::from_nanos((ms * 1e6).round() as u64)).filter(|&at| at > self.now)
+        // `as` saturates: a time before the start is the start.
+        Some(Instant::from_nanos((ms * 1e6).round() as u64))
     }
 
     fn explain(&self, cx: &Context<'_>) -> Option<String> {
@@ -191,14 +186,13 @@ impl Clone for Rule {
             Ok(copied.unbind())
         };
         let object = self.asked(None, copy).unwrap_or_else(|| Python::attach(|py| self.object.clone_ref(py)));
-        let Self { name, paths, hooks, host, now, home, fault, .. } = self;
+        let Self { name, paths, hooks, host, home, fault, .. } = self;
         Self {
             object,
             name: name.clone(),
             paths: paths.clone(),
             hooks: *hooks,
             host: *host,
-            now: *now,
             home: home.clone(),
             fault: fault.clone(),
         }

@@ -767,6 +767,20 @@ impl Connection {
         }
     }
 
+    /// The scheduler asks to be woken at `at`. A time that has passed is a fault and asks for nothing: it would be asked
+    /// for at once again, for ever. The exception is the wake-up that is due at this very time and not delivered yet.
+    pub(crate) fn set_wake(&mut self, net: &mut Net, now: Instant, at: Instant) {
+        if at > now {
+            self.wake = at;
+            if !at.is_never() {
+                net.calendar.lower(self.source, at);
+            }
+        } else if self.wake != now {
+            self.tally.faults += 1;
+            self.wake = Instant::NEVER;
+        }
+    }
+
     fn fault(&mut self, net: &mut Net, now: Instant) {
         self.tally.faults += 1;
         self.ready = false;

@@ -278,17 +278,14 @@ impl Sim {
         self.conns[conn].host.needs.wake
     }
 
-    /// Wakes connection `conn`'s scheduler at `wake`.
+    /// Wakes connection `conn`'s scheduler at `wake`, which lies ahead: another time is a fault.
     #[inline]
     pub fn set_wake(&mut self, conn: usize, wake: Option<Instant>) {
         let c = &mut self.conns[conn];
         if wake.is_none() && c.wake.is_never() {
             return;
         }
-        c.wake = wake.unwrap_or(Instant::NEVER).max(self.now);
-        if !c.wake.is_never() {
-            self.net.calendar.lower(c.source, c.wake);
-        }
+        c.set_wake(&mut self.net, self.now, wake.unwrap_or(Instant::NEVER));
     }
 
     /// Carries out the answer of connection `conn`'s scheduler.
