@@ -40,6 +40,8 @@ def test_below_its_margin_the_guard_decides_and_says_so(tmp_path: Path) -> None:
     usual = weftway.run(SCENARIO, scheduler="min-rtt", **run)
     assert never["fct_ms"] == usual["fct_ms"]
     assert never["guarded"] > 0
+    assert never["fallback_differs"] == 0
+    assert usual["fallback_differs"] is None
     always = weftway.run(SCENARIO, scheduler=with_margin(tmp_path, "0"), **run)
     assert always["guarded"] < never["guarded"]
 

@@ -9,10 +9,10 @@ use cpu_time::ProcessTime;
 use weftway_link::{LinkConfig, Loss};
 use weftway_path::{BitRate, Bytes, Context, Decision, Event, Instant, Role, Span};
 use weftway_sched::learned::{Task, build_task};
-use weftway_sched::{Scheduler, TransportRules};
+use weftway_sched::{Needs, Scheduler, TransportRules};
 use weftway_sim::config::{PathConfig, SimConfig, Transport, Workload};
 use weftway_sim::run::Job;
-use weftway_sim::{Episode, Host, mix};
+use weftway_sim::{Episode, mix};
 
 use crate::scenarios::Scenario;
 
@@ -121,7 +121,7 @@ fn raw(setting: &Setting) -> (f64, f64) {
 
 /// All that a scheduler said in a run, in order. A scheduler that says it again makes the same run.
 struct Tape {
-    host: Host,
+    needs: Needs,
     decisions: Vec<Decision>,
     wakes: Vec<Option<Instant>>,
     arrived: u64,
@@ -130,26 +130,26 @@ struct Tape {
 impl Tape {
     /// What a task says in `setting` that is answered at random.
     fn of(setting: &Setting) -> Self {
-        let (entry, task) = build_task(setting.task).expect("the task is registered");
+        let (_, task) = build_task(setting.task).expect("the task is registered");
         let seen = vec![0.0; task.shape().inputs.len()];
         let mut recorder = Recorder { task, seen, answers: 0, decisions: Vec::new(), wakes: RefCell::default() };
-        let host = Host { needs: entry.needs, rules: TransportRules::NONE };
-        let arrived = inside(setting, &mut recorder, host);
-        Self { host, decisions: recorder.decisions, wakes: recorder.wakes.take(), arrived }
+        let needs = recorder.needs();
+        let arrived = inside(setting, &mut recorder);
+        Self { needs, decisions: recorder.decisions, wakes: recorder.wakes.take(), arrived }
     }
 
     /// The run again, with nothing to ask.
     fn replay(&self, setting: &Setting) -> (f64, f64) {
-        let arrived = inside(setting, &mut Player { tape: self, decided: 0, woken: Cell::new(0) }, self.host);
+        let arrived = inside(setting, &mut Player { tape: self, decided: 0, woken: Cell::new(0) });
         assert_eq!(arrived, self.arrived, "the same decisions make the same run");
         (0.0, arrived as f64)
     }
 }
 
 /// The packets that arrive with `scheduler` inside.
-fn inside(setting: &Setting, scheduler: &mut dyn Scheduler, host: Host) -> u64 {
+fn inside(setting: &Setting, scheduler: &mut dyn Scheduler) -> u64 {
     let job = Job { config: &setting.config, cc: setting.cc, seed: 1, timing: None };
-    let finished = job.run(scheduler, host, Vec::new()).expect("the names are registered");
+    let finished = job.run(scheduler, TransportRules::NONE, Vec::new()).expect("the names are registered");
     finished.sim.connection(0).tally.arrived
 }
 
@@ -164,6 +164,10 @@ struct Recorder {
 }
 
 impl Scheduler for Recorder {
+    fn needs(&self) -> Needs {
+        self.task.needs()
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         if self.task.question(cx, &mut self.seen) {
             let choices = self.task.shape().actions.outputs() as u64;
@@ -195,6 +199,10 @@ struct Player<'a> {
 }
 
 impl Scheduler for Player<'_> {
+    fn needs(&self) -> Needs {
+        self.tape.needs
+    }
+
     fn select(&mut self, _: &Context<'_>) -> Decision {
         self.decided += 1;
         self.tape.decisions[self.decided - 1]

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pyo3::prelude::*;
 use weftway_path::spec::SpecError;
 
-use weftway_sched::Scheduler;
+use weftway_sched::{Scheduler, TransportRules};
 use weftway_sim::config::SimConfig;
 use weftway_sim::measure::Singles;
 use weftway_sim::scenario::Variant;
-use weftway_sim::{Host, Listener, run};
+use weftway_sim::{Listener, run};
 
 use crate::errors::Error;
 use crate::rule::{Fault, Rule};
@@ -84,24 +84,24 @@ impl Job {
         listeners: Vec<Box<dyn Listener>>,
         alone: &Alone,
     ) -> PyResult<String> {
-        let (mut scheduler, host, fault) = self.scheduler(order.4.as_ref())?;
+        let (mut scheduler, rules, fault) = self.scheduler(order.4.as_ref())?;
         let run = || {
-            let finished = self.inner().run(scheduler.as_mut(), host, listeners)?;
+            let finished = self.inner().run(scheduler.as_mut(), rules, listeners)?;
             self.row(&finished, alone)
         };
         let row = py.detach(run).map_err(Error::from)?;
         fault.get().map_or_else(|| Ok(row), |error| Err(error.clone_ref(py)))
     }
 
-    /// The scheduler as it is to be asked, what it needs, and where a rule in Python leaves its fault.
-    fn scheduler(&self, class: Option<&Bound<'_, PyAny>>) -> PyResult<(Box<dyn Scheduler>, Host, Fault)> {
+    /// The scheduler as it is to be asked, the transport rules that go with it, and where a rule in Python leaves its
+    /// fault.
+    fn scheduler(&self, class: Option<&Bound<'_, PyAny>>) -> PyResult<(Box<dyn Scheduler>, TransportRules, Fault)> {
         let Some(class) = class else {
             let scheduler = self.inner().scheduler(&self.scheduler).map_err(Error::from)?;
-            return Ok((scheduler, Host::of(&self.scheduler).map_err(Error::from)?, Fault::default()));
+            return Ok((scheduler, run::transport_rules(&self.scheduler).map_err(Error::from)?, Fault::default()));
         };
         let (rule, fault) = Rule::new(class, &self.scheduler, &self.path_names())?;
-        let host = rule.host();
-        Ok((self.inner().timed(Box::new(rule)), host, fault))
+        Ok((self.inner().timed(Box::new(rule)), TransportRules::NONE, fault))
     }
 
     /// The paths' names, by number.

@@ -11,8 +11,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyTraceback};
 use weftway_path::{Context, Decision, Event, Instant, Offset, PathId};
-use weftway_sched::{Needs, Scheduler, TransportRules};
-use weftway_sim::Host;
+use weftway_sched::{Needs, Scheduler};
 
 use crate::errors::{ScenarioError, SimulationError};
 use crate::view::{ContextView, EventView, PathView};
@@ -62,7 +61,7 @@ pub struct Rule {
     name: Arc<str>,
     paths: Arc<[String]>,
     hooks: Hooks,
-    host: Host,
+    needs: Needs,
     /// Where `select` begins: an answer that makes no sense has no traceback.
     home: Option<Place>,
     fault: Fault,
@@ -85,7 +84,7 @@ impl Rule {
         let py = class.py();
         let home = select_of(class).ok();
         let object = class.call0().map_err(|error| described(py, error, name, "before the first packet", &home))?;
-        let host = Host { needs: needs(&object)?, rules: TransportRules::NONE };
+        let needs = needs(&object)?;
         let hooks = Hooks {
             observe: object.hasattr("observe")?,
             wake: object.hasattr("wake")?,
@@ -94,13 +93,8 @@ impl Rule {
         let fault = Fault::default();
         let object = object.unbind();
         let (name, paths) = (name.into(), paths.into());
-        let rule = Self { object, name, paths, hooks, host, home, fault: fault.clone() };
+        let rule = Self { object, name, paths, hooks, needs, home, fault: fault.clone() };
         Ok((rule, fault))
-    }
-
-    /// What the class needs from its host.
-    pub fn host(&self) -> Host {
-        self.host
     }
 
     /// What `ask` answers, or nothing once something went wrong.
@@ -126,7 +120,7 @@ impl Rule {
 
     /// Why `decision` cannot be carried out, if it cannot.
     fn objection(&self, cx: &Context<'_>, decision: Decision) -> Option<&'static str> {
-        let Needs { queueing, copies, ahead, recall, .. } = self.host.needs;
+        let Needs { queueing, copies, ahead, recall, .. } = self.needs;
         let (path, declared) = match decision {
             Decision::Recall(path) => (path, recall),
             Decision::Wait => return None,
@@ -145,6 +139,10 @@ impl Rule {
 }
 
 impl Scheduler for Rule {
+    fn needs(&self) -> Needs {
+        self.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         let spare = || cx.sendable().next().map_or(Decision::Wait, |path| Decision::Send(path.id));
         self.asked(Some(cx.now), |py| self.decide(py, cx)).unwrap_or_else(spare)
@@ -186,13 +184,13 @@ impl Clone for Rule {
             Ok(copied.unbind())
         };
         let object = self.asked(None, copy).unwrap_or_else(|| Python::attach(|py| self.object.clone_ref(py)));
-        let Self { name, paths, hooks, host, home, fault, .. } = self;
+        let Self { name, paths, hooks, needs, home, fault, .. } = self;
         Self {
             object,
             name: name.clone(),
             paths: paths.clone(),
             hooks: *hooks,
-            host: *host,
+            needs: *needs,
             home: home.clone(),
             fault: fault.clone(),
         }

@@ -25,8 +25,7 @@ use crate::scenario::VariantView;
 #[pyfunction]
 pub fn steering_obstacle(spec: &str) -> Result<Option<String>, Error> {
     let (entry, spec) = weftway_sched::parse(spec)?;
-    entry.make(&spec.given)?;
-    let Needs { flow, queueing, copies, ahead, recall, device, .. } = entry.needs;
+    let Needs { flow, queueing, copies, ahead, recall, device, .. } = entry.make(&spec.given)?.needs();
     let lacking = [
         (flow, "a view of the connection's data (flow)"),
         (queueing, "paths that queue"),

@@ -101,6 +101,10 @@ fn number(now: Instant, epoch: Span) -> u64 {
 }
 
 impl Scheduler for AverageRtt {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         choose::send_or_wait(cx, self.pick(cx))
     }

@@ -93,6 +93,10 @@ impl Bccps {
 }
 
 impl Scheduler for Bccps {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         forecast::place(cx, |slow| self.distance(cx, slow))
     }

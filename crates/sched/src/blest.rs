@@ -191,6 +191,10 @@ impl Blest {
 }
 
 impl Scheduler for Blest {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         self.note_ranges(cx);
         let Some(slow) = min_rtt::pick(cx) else { return choose::wait(cx) };

@@ -170,6 +170,10 @@ fn priority_send(cx: &Context<'_>) -> Decision {
 }
 
 impl Scheduler for Daps {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         match cx.packet {
             None => priority_send(cx),

@@ -201,6 +201,10 @@ impl Dems {
 }
 
 impl Scheduler for Dems {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         self.asked = None;
         let (Some(flow), Some(fast)) = (cx.flow, choose::fastest(cx)) else { return choose::wait(cx) };

@@ -171,6 +171,10 @@ impl Dmptcp {
 }
 
 impl Scheduler for Dmptcp {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         let (Some(packet), Some(flow)) = (cx.packet, cx.flow) else { return choose::wait(cx) };
         if packet.again {

@@ -171,6 +171,10 @@ impl Dpsaf {
 }
 
 impl Scheduler for Dpsaf {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         forecast::place(cx, |slow| self.distance(cx, slow))
     }

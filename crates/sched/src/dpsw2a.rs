@@ -115,6 +115,10 @@ impl Dpsw2a {
 }
 
 impl Scheduler for Dpsw2a {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         let Some(slow) = min_rtt::pick(cx) else { return choose::wait(cx) };
         let fast = fastest(cx, slow, false);

@@ -122,6 +122,10 @@ pub(crate) fn fastest<'a>(cx: &Context<'a>, like: &'a Path, excludes_pf: bool) -
 }
 
 impl Scheduler for Ecf {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         let Some(slow) = min_rtt::pick(cx) else { return choose::wait(cx) };
         let fast = fastest(cx, slow, self.fast_excludes_pf);

@@ -96,6 +96,10 @@ fn product(a: Bytes, b: Bytes) -> u128 {
 }
 
 impl Scheduler for Espc {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         choose::send_or_wait(cx, self.pick(cx))
     }

@@ -20,7 +20,6 @@ use learner::{Learner, Learning};
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Context, Decision, Event, Instant, Path};
 
-use crate::Scheduler;
 use crate::learned::change::{self, Change, Sample};
 use crate::learned::deployed::{open, policy};
 use crate::learned::draw::SEED;
@@ -31,6 +30,7 @@ use crate::learned::roles::Roles;
 use crate::learned::tasks::wait_or_send;
 use crate::learned::{Actions, Coins, Task};
 use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
+use crate::{FallbackTally, Scheduler};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "falcon",
@@ -230,6 +230,10 @@ fn ratio(a: f64, b: f64) -> f64 {
 }
 
 impl Scheduler for Falcon {
+    fn needs(&self) -> Needs {
+        self.task.needs().union(self.guard.needs())
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         let is_guarded = self.decide(cx);
         self.guard.select(cx, is_guarded).unwrap_or_else(|| self.task.select(cx))
@@ -254,8 +258,12 @@ impl Scheduler for Falcon {
         self.task.wake().into_iter().chain(self.guard.wake()).min()
     }
 
-    fn guarded(&self) -> Option<u64> {
-        self.guard.count()
+    fn decided(&mut self, cx: &Context<'_>, decision: Decision) {
+        self.guard.decided(cx, decision);
+    }
+
+    fn fallback(&self) -> Option<FallbackTally> {
+        self.guard.tally()
     }
 
     fn explain(&self, cx: &Context<'_>) -> Option<String> {

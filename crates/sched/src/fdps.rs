@@ -64,6 +64,10 @@ fn lead(cx: &Context<'_>, path: &Path) -> Bytes {
 }
 
 impl Scheduler for Fdps {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         let (Some(packet), Some(path)) = (cx.packet, choose::pick_least(cx, forward_delay)) else {
             return choose::wait(cx);

@@ -3,8 +3,8 @@
 
 use weftway_path::{Context, Decision, Event, Hold, Instant, Packet, Path, PathId, PathSet, Span};
 
-use crate::Scheduler;
 use crate::choose;
+use crate::{FallbackTally, Needs, Scheduler};
 
 /// What the other paths do during an interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -20,7 +20,7 @@ pub enum Mode {
 ///
 /// The first choice takes effect at once; later ones after a decision delay, for as long as a
 /// real policy takes to compute. A chosen path that leaves is replaced at once. `inner` observes
-/// every event. Needs wake-ups, beyond what `inner` needs.
+/// every event. Needs wake-ups and events, beyond what `inner` needs.
 #[derive(Clone)]
 pub struct Interval {
     inner: Box<dyn Scheduler>,
@@ -107,6 +107,10 @@ impl Interval {
 }
 
 impl Scheduler for Interval {
+    fn needs(&self) -> Needs {
+        self.inner.needs().union(Needs { wake: true, events: true, ..Needs::NONE })
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         if cx.packet.is_none() {
             return Decision::Wait;
@@ -134,8 +138,12 @@ impl Scheduler for Interval {
         [self.epoch_end, due, self.inner.wake()].into_iter().flatten().min()
     }
 
-    fn guarded(&self) -> Option<u64> {
-        self.inner.guarded()
+    fn decided(&mut self, cx: &Context<'_>, decision: Decision) {
+        self.inner.decided(cx, decision);
+    }
+
+    fn fallback(&self) -> Option<FallbackTally> {
+        self.inner.fallback()
     }
 
     fn explain(&self, cx: &Context<'_>) -> Option<String> {

@@ -132,6 +132,10 @@ impl Lamps {
 }
 
 impl Scheduler for Lamps {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         let Some(packet) = cx.packet else { return self.copy(cx).unwrap_or(Decision::Wait) };
         let pick = self.pick(cx);

@@ -103,6 +103,10 @@ impl Late {
 }
 
 impl Scheduler for Late {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         let Some(packet) = cx.packet else { return Decision::Wait };
         if packet.again {

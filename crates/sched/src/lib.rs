@@ -103,11 +103,18 @@ pub mod testing;
 pub mod vector;
 
 pub use interval::{Interval, Mode};
+pub use learned::guard::FallbackTally;
 pub use registry::{Arity, Entry, Input, Needs, Preset, Provenance, TransportRules, all, build, find, parse};
 use weftway_path::{Context, Decision, Event, Instant};
 
 /// A packet scheduler.
 pub trait Scheduler: Send + dyn_clone::DynClone {
+    /// What it needs from its host beyond paths and the packet at hand: nothing, if it does not say so. A scheduler made
+    /// of others needs what they need.
+    fn needs(&self) -> Needs {
+        Needs::NONE
+    }
+
     /// Which path carries the packet at hand. Asking has no effect of its own: asked again with
     /// no event between, the answer and everything after it are the same.
     fn select(&mut self, cx: &Context<'_>) -> Decision;
@@ -117,14 +124,21 @@ pub trait Scheduler: Send + dyn_clone::DynClone {
         let _ = (cx, event);
     }
 
-    /// When to ask again although nothing happened. The host sends [`Event::Wake`] then.
+    /// When to ask again although nothing happened. The host sends [`Event::Wake`] then. It lies ahead of the time at
+    /// which the scheduler was last asked or told something: a host counts another time as a fault, and ignores it.
     fn wake(&self) -> Option<Instant> {
         None
     }
 
-    /// How many packets a stand-in has decided, because what was seen left the ranges of training;
-    /// none for schedulers without such a guard.
-    fn guarded(&self) -> Option<u64> {
+    /// `decision` was taken as the answer to `cx`, once. Told to schedulers that have a [`Scheduler::fallback`]; never
+    /// steers.
+    fn decided(&mut self, cx: &Context<'_>, decision: Decision) {
+        let _ = (cx, decision);
+    }
+
+    /// What became of its fallback, which decides where what is seen left the ranges of training, as far as the host
+    /// told what was [`Scheduler::decided`]; none for schedulers without one.
+    fn fallback(&self) -> Option<FallbackTally> {
         None
     }
 

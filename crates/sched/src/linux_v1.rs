@@ -120,6 +120,10 @@ fn has_memory(cx: &Context<'_>, path: &Path) -> bool {
 }
 
 impl Scheduler for LinuxV1 {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         self.planned = None;
         self.note_averages(cx);

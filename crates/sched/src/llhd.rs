@@ -142,6 +142,10 @@ fn points(path: &Path) -> u64 {
 }
 
 impl Scheduler for Llhd {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         choose::send_or_wait(cx, self.pick(cx))
     }

@@ -108,6 +108,10 @@ impl MpQuicGo {
 }
 
 impl Scheduler for MpQuicGo {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         let copy = self.copy(cx);
         self.asked = copy.is_some();

@@ -235,6 +235,10 @@ fn add_up(samples: u64, sum: Sample, sample: Sample) -> Phase {
 }
 
 impl Scheduler for Musher {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         let owner = match self.pair(cx) {
             [Some(first), Some(second)] => Some([first, second][self.turn()]),

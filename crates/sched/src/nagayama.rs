@@ -91,6 +91,10 @@ impl Nagayama {
 }
 
 impl Scheduler for Nagayama {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         choose::send_or_wait(cx, self.pick(cx))
     }

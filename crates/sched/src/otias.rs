@@ -112,6 +112,10 @@ pub(crate) fn queues(path: &Path, cx: &Context<'_>) -> bool {
 }
 
 impl Scheduler for Otias {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         choose::send_or_wait(cx, self.pick(cx))
     }

@@ -126,6 +126,10 @@ impl PdaaQuality {
 }
 
 impl Scheduler for PdaaQuality {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         self.turn(cx);
         choose::send_or_wait(cx, self.pick(cx))

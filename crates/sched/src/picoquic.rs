@@ -66,6 +66,10 @@ impl Picoquic {
 }
 
 impl Scheduler for Picoquic {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         choose::send_or_wait(cx, self.pick(cx))
     }

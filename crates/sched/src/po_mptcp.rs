@@ -104,6 +104,10 @@ impl PoMptcp {
 }
 
 impl Scheduler for PoMptcp {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         choose::send_or_wait(cx, self.pick(cx))
     }

@@ -185,6 +185,10 @@ fn is_near(slow: &Path, fast: &Path) -> bool {
 }
 
 impl Scheduler for Prs {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         choose::send_or_wait(cx, self.pick(cx))
     }

@@ -51,6 +51,10 @@ fn pick<'a>(cx: &Context<'a>) -> Option<&'a Path> {
 }
 
 impl Scheduler for QAware {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         choose::send_or_wait(cx, pick(cx))
     }

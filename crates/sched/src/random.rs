@@ -57,6 +57,10 @@ impl Random {
 }
 
 impl Scheduler for Random {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         let carried = cx.packet.map_or(PathSet::EMPTY, |packet| packet.carried);
         let path = self.fallen(cx, carried).or_else(|| self.fallen(cx, PathSet::EMPTY));

@@ -163,6 +163,10 @@ impl Redundant {
 }
 
 impl Scheduler for Redundant {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         if let Some(packet) = cx.packet.filter(|packet| packet.again) {
             return self.resend(cx, packet.carried);

@@ -53,6 +53,21 @@ impl Needs {
         events: false,
         device: false,
     };
+
+    /// What either needs.
+    #[must_use]
+    pub const fn union(self, other: Self) -> Self {
+        Self {
+            flow: self.flow || other.flow,
+            queueing: self.queueing || other.queueing,
+            copies: self.copies || other.copies,
+            ahead: self.ahead || other.ahead,
+            recall: self.recall || other.recall,
+            wake: self.wake || other.wake,
+            events: self.events || other.events,
+            device: self.device || other.device,
+        }
+    }
 }
 
 /// For how many paths the rule is defined.
@@ -146,7 +161,7 @@ pub struct Entry {
     pub application: &'static str,
     /// What it decides by.
     pub inputs: &'static [Input],
-    /// What it needs.
+    /// What it needs as it comes; with switches, [`Scheduler::needs`] says.
     pub needs: Needs,
     /// For how many paths it is defined.
     pub arity: Arity,

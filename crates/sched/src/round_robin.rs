@@ -167,6 +167,10 @@ impl RoundRobin {
 }
 
 impl Scheduler for RoundRobin {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         if let Some(packet) = cx.packet.filter(|packet| packet.again) {
             return choose::send_or_wait(cx, self.owner_again(cx, packet.carried));

@@ -98,6 +98,10 @@ impl RttProbs {
 }
 
 impl Scheduler for RttProbs {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         let again = cx.packet.is_some_and(|packet| packet.again);
         let Some(chosen) = self.pick(cx).filter(|_| !again) else { return choose::send_or_wait(cx, self.pick(cx)) };

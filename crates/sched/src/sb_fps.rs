@@ -83,6 +83,10 @@ fn distance(cx: &Context<'_>, slow: &Path) -> Bytes {
 }
 
 impl Scheduler for SbFps {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         forecast::place(cx, |slow| distance(cx, slow))
     }

@@ -129,6 +129,10 @@ impl Silva {
 }
 
 impl Scheduler for Silva {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         choose::send_or_wait(cx, self.pick(cx))
     }

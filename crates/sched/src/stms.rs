@@ -120,6 +120,10 @@ impl Stms {
 }
 
 impl Scheduler for Stms {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         let Some(packet) = cx.packet else { return Decision::Wait };
         let (Some(pick), Some(fast)) = (min_rtt::pick(cx), choose::fastest(cx)) else { return choose::wait(cx) };

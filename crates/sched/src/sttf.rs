@@ -225,6 +225,10 @@ impl Sttf {
 }
 
 impl Scheduler for Sttf {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         let (Some(packet), Some(flow)) = (cx.packet, cx.flow) else {
             return self.outdated(cx).map_or_else(|| choose::wait(cx), Decision::Recall);

@@ -87,6 +87,10 @@ impl ThinStream {
 }
 
 impl Scheduler for ThinStream {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         let again = cx.packet.is_some_and(|packet| packet.again);
         let Some(chosen) = self.pick(cx).filter(|_| !again) else { return choose::send_or_wait(cx, self.pick(cx)) };

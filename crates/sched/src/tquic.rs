@@ -93,6 +93,10 @@ impl Tquic {
 }
 
 impl Scheduler for Tquic {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         let is_new = cx.packet.is_none_or(|packet| !packet.again);
         if let (Rule::Redundant, true, Some(flow)) = (self.rule, is_new, cx.flow)

@@ -267,6 +267,10 @@ impl Redundancy {
 }
 
 impl Scheduler for Redundancy {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         if cx.packet.is_some_and(|packet| packet.again || !packet.carried.is_empty()) {
             return choose::send_or_wait(cx, min_rtt::pick(cx));

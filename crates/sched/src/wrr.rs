@@ -111,6 +111,10 @@ fn size(bytes: Bytes) -> i128 {
 }
 
 impl Scheduler for Wrr {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         choose::send_or_wait(cx, self.pick(cx))
     }

@@ -200,6 +200,10 @@ impl Xquic {
 }
 
 impl Scheduler for Xquic {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         let copy = if cx.packet.is_some_and(|packet| packet.again) { None } else { self.copy(cx) };
         self.asked = copy.map(|(origin, _)| origin);

@@ -234,21 +234,42 @@ fn variants(entry: &'static Entry) -> Vec<String> {
 fn the_registry_conforms() {
     for entry in weftway_sched::all() {
         for spec in variants(entry) {
-            conforms(&spec, entry.needs, &|| weftway_sched::build(&spec).expect("a declared value"));
+            let build = || weftway_sched::build(&spec).expect("a declared value");
+            conforms(&spec, build().needs(), &build);
+        }
+    }
+}
+
+#[test]
+fn what_is_built_needs_what_its_entry_says() {
+    for entry in weftway_sched::all() {
+        assert_eq!(entry.make(&[]).expect("defaults are values").needs(), entry.needs, "{}", entry.name);
+    }
+    for entry in weftway_sched::learned::tasks() {
+        let (_, task) = weftway_sched::learned::build_task(entry.name).expect("it is in the list");
+        assert_eq!(task.needs(), entry.needs, "{}", entry.name);
+    }
+}
+
+#[test]
+fn a_fallback_brings_its_needs() {
+    let learned = weftway_sched::all().iter().filter(|entry| entry.params.iter().any(|param| param.name == "guard"));
+    for entry in learned {
+        for fallback in weftway_sched::all() {
+            let spec = format!("{}:guard={}", entry.name, fallback.name);
+            let needs = weftway_sched::build(&spec).expect("any of the registry may stand in").needs();
+            assert_eq!(needs, entry.needs.union(fallback.needs), "{spec}");
         }
     }
 }
 
 #[test]
 fn hosts_of_other_schedulers_conform() {
-    let needs = Needs { wake: true, ..Needs::NONE };
     conforms("bandit", Needs::NONE, &|| Box::new(Bandit::new().0));
     for (inner, mode) in [("min-rtt", Mode::Exclusive), ("ecf", Mode::Preferred), ("round-robin", Mode::Exclusive)] {
         let inner = || weftway_sched::build(inner).expect("it is in the registry");
-        conforms("interval", needs, &|| {
-            let interval = Interval::new(inner(), Span::from_millis(100), mode);
-            Box::new(interval.with_decision_delay(Span::from_millis(20)))
-        });
+        let interval = || Interval::new(inner(), Span::from_millis(100), mode);
+        conforms("interval", interval().needs(), &|| Box::new(interval().with_decision_delay(Span::from_millis(20))));
     }
 }
 

@@ -42,7 +42,7 @@ const SENT_OVERHEAD: u64 = 832;
 /// What a connection needs to know of the scheduler that will be asked.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Host {
-    /// Its entry's needs.
+    /// What it needs ([`weftway_sched::Scheduler::needs`]).
     pub needs: Needs,
     /// Its entry's transport rules.
     pub rules: TransportRules,

@@ -2,7 +2,7 @@
 
 use weftway_path::spec::SpecError;
 use weftway_path::{Context, Instant};
-use weftway_sched::learned::{Ledger, Shape, Task, TaskEntry, build_task};
+use weftway_sched::learned::{Ledger, Shape, Task, build_task};
 use weftway_sched::{Scheduler, TransportRules};
 
 use crate::config::SimConfig;
@@ -28,9 +28,9 @@ impl Episode {
     /// answers behave equally.
     pub fn new(config: &SimConfig, cc: &str, seed: u64, task: &str) -> Result<Self, SpecError> {
         let mut sim = Sim::new(config, cc, seed)?;
-        let (TaskEntry { needs, .. }, mut task) = build_task(task)?;
+        let (_, mut task) = build_task(task)?;
         task.ledger().open();
-        sim.host(0, Host { needs: *needs, rules: TransportRules::NONE });
+        sim.host(0, Host { needs: task.needs(), rules: TransportRules::NONE });
         let mut rival = None;
         if let Some(other) = &config.rival {
             sim.host(1, Host::of(&other.scheduler)?);
@@ -116,7 +116,7 @@ impl Episode {
     /// The figures of a run that is over.
     pub fn row(self, config: &SimConfig) -> Option<Row> {
         let verdict = self.verdict?;
-        Some(measure::row(config, &Finished { sim: self.sim, verdict, guarded: None }, &[]))
+        Some(measure::row(config, &Finished { sim: self.sim, verdict, fallback: None }, &[]))
     }
 
     fn note_wake(&mut self) {

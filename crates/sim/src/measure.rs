@@ -32,7 +32,7 @@ pub fn single(config: &SimConfig, path: usize) -> SimConfig {
 
 /// The figures of a finished run. `singles` is empty where aggregation means nothing.
 pub fn row(config: &SimConfig, finished: &Finished, singles: &[f64]) -> Row {
-    let Finished { sim, verdict, guarded } = finished;
+    let Finished { sim, verdict, fallback } = finished;
     let conn = sim.connection(0);
     let elapsed = sim.now().since(Instant::ZERO);
     let delivered = conn.delivered();
@@ -50,7 +50,8 @@ pub fn row(config: &SimConfig, finished: &Finished, singles: &[f64]) -> Row {
     put("best_single_mbps", singles.iter().copied().reduce(f64::max).map_or(Value::Null, rounded));
     put("efficiency", efficiency(config, delivered, elapsed));
     connection_counts(&mut put, config, sim, elapsed);
-    put("guarded", json!(guarded));
+    put("guarded", json!(fallback.map(|fallback| fallback.decided)));
+    put("fallback_differs", json!(fallback.map(|fallback| fallback.differs)));
     messages(&mut put, sim);
     fairness(&mut put, config, sim, elapsed);
     paths(&mut put, config, sim, elapsed);

@@ -1,7 +1,7 @@
 //! Runs a simulation to its end with schedulers that answer.
 
 use weftway_path::spec::SpecError;
-use weftway_sched::{Interval, Mode, Scheduler};
+use weftway_sched::{FallbackTally, Interval, Mode, Scheduler, TransportRules};
 
 use crate::config::SimConfig;
 use crate::measure::{self, Row, Singles};
@@ -27,21 +27,27 @@ pub struct Finished {
     pub sim: Sim,
     /// How it ended.
     pub verdict: Verdict,
-    /// How many packets the scheduler's guard decided, if it has one.
-    pub guarded: Option<u64>,
+    /// What became of the scheduler's fallback, if it has one.
+    pub fallback: Option<FallbackTally>,
 }
 
 impl Host {
-    /// What the scheduler that `spec` names needs.
+    /// What the scheduler that `spec` names needs, with its switches.
     pub fn of(spec: &str) -> Result<Self, SpecError> {
-        let (entry, _) = weftway_sched::parse(spec)?;
-        Ok(Self { needs: entry.needs, rules: entry.transport })
+        let (entry, spec) = weftway_sched::parse(spec)?;
+        Ok(Self { needs: entry.make(&spec.given)?.needs(), rules: entry.transport })
     }
+}
+
+/// The transport rules that go with the scheduler that `spec` names.
+pub fn transport_rules(spec: &str) -> Result<TransportRules, SpecError> {
+    Ok(weftway_sched::parse(spec)?.0.transport)
 }
 
 /// Asks `schedulers`, one per connection, until the simulation is over.
 pub fn drive(sim: &mut Sim, schedulers: &mut [&mut dyn Scheduler]) -> Verdict {
     let explains = sim.is_heard();
+    let compares = schedulers.first().is_some_and(|scheduler| scheduler.fallback().is_some());
     loop {
         match sim.advance() {
             Pause::Decide(conn) => {
@@ -53,6 +59,9 @@ pub fn drive(sim: &mut Sim, schedulers: &mut [&mut dyn Scheduler]) -> Verdict {
                 if explains && conn == 0 {
                     let why = scheduler.explain(&sim.context(conn));
                     sim.explain(conn, decision, why);
+                }
+                if compares && conn == 0 {
+                    scheduler.decided(&sim.context(conn), decision);
                 }
                 if sim.wakes(conn) {
                     sim.set_wake(conn, scheduler.wake());
@@ -66,31 +75,31 @@ pub fn drive(sim: &mut Sim, schedulers: &mut [&mut dyn Scheduler]) -> Verdict {
 }
 
 impl Job<'_> {
-    /// Runs with `scheduler`, of which `host` says what it needs; `listeners` listen.
+    /// Runs with `scheduler`, with which `rules` go; `listeners` listen.
     pub fn run(
         &self,
         scheduler: &mut dyn Scheduler,
-        host: Host,
+        rules: TransportRules,
         listeners: Vec<Box<dyn Listener>>,
     ) -> Result<Finished, SpecError> {
         let mut sim = Sim::new(self.config, self.cc, self.seed)?;
-        sim.host(0, self.timed_host(host));
+        sim.host(0, Host { needs: scheduler.needs(), rules });
         listeners.into_iter().for_each(|listener| sim.listen(listener));
         let verdict = match &self.config.rival {
             None => drive(&mut sim, &mut [scheduler]),
             Some(rival) => {
                 let mut other = weftway_sched::build(&rival.scheduler)?;
-                sim.host(1, Host::of(&rival.scheduler)?);
+                sim.host(1, Host { needs: other.needs(), rules: transport_rules(&rival.scheduler)? });
                 drive(&mut sim, &mut [scheduler, other.as_mut()])
             }
         };
-        Ok(Finished { sim, verdict, guarded: scheduler.guarded() })
+        Ok(Finished { sim, verdict, fallback: scheduler.fallback() })
     }
 
     /// Runs with the scheduler that `spec` names.
     pub fn run_named(&self, spec: &str) -> Result<Finished, SpecError> {
         let mut scheduler = self.scheduler(spec)?;
-        self.run(scheduler.as_mut(), Host::of(spec)?, Vec::new())
+        self.run(scheduler.as_mut(), transport_rules(spec)?, Vec::new())
     }
 
     /// The scheduler that `spec` names, as it is to be asked. One that decides once an interval by
@@ -117,14 +126,6 @@ impl Job<'_> {
             }
             _ => scheduler,
         }
-    }
-
-    /// An interval needs wake-ups and events, whatever the scheduler in it needs.
-    fn timed_host(&self, mut host: Host) -> Host {
-        if self.timing.is_some() {
-            (host.needs.wake, host.needs.events) = (true, true);
-        }
-        host
     }
 
     /// The goodput of every path alone under the same controller and seed, where that means

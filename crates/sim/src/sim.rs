@@ -208,7 +208,7 @@ impl Sim {
         self.net.calendar.lower(conn.source, next);
     }
 
-    /// Tells connection `conn` what its scheduler needs and which transport rules go with it.
+    /// Tells connection `conn` what its scheduler needs ([`Scheduler::needs`]) and which transport rules go with it.
     pub fn host(&mut self, conn: usize, entry: Host) {
         self.conns[conn].host = entry;
         let events = &mut self.conns[conn].events;

@@ -1,11 +1,13 @@
-//! What a host owes its scheduler and what it does about one that breaks a rule: wake-ups.
+//! What a host owes its scheduler and what it does about one that breaks a rule: needs of what was built, wake-ups, and
+//! the counts of a fallback.
 
 mod setup;
 
 use setup::{bulk, lossy, path, stacks};
-use weftway_path::{Context, Decision, Event, Instant};
-use weftway_sched::{Needs, Scheduler};
+use weftway_path::{Context, Decision, Event, Instant, Span};
+use weftway_sched::{Entry, FallbackTally, Needs, Scheduler, TransportRules};
 use weftway_sim::config::{SimConfig, Transport};
+use weftway_sim::run::{Finished, Job};
 use weftway_sim::{Host, Pause, Sim, Verdict};
 
 /// When it asks to be woken, of the time at which it was last asked or told something.
@@ -21,6 +23,10 @@ struct Alarmed {
 }
 
 impl Scheduler for Alarmed {
+    fn needs(&self) -> Needs {
+        Needs { wake: true, events: true, ..Needs::NONE }
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         self.now = cx.now;
         self.inner.as_mut().map_or(Decision::Wait, |inner| inner.select(cx))
@@ -38,7 +44,7 @@ impl Scheduler for Alarmed {
 
 /// Runs to the end, in at most so many steps.
 fn steps(sim: &mut Sim, scheduler: &mut dyn Scheduler, most: u64) -> Option<Verdict> {
-    sim.host(0, Host { needs: Needs { wake: true, events: true, ..Needs::NONE }, ..Host::default() });
+    sim.host(0, Host { needs: scheduler.needs(), rules: TransportRules::NONE });
     for _ in 0..most {
         match sim.advance() {
             Pause::Decide(_) => setup::answer(sim, scheduler, 1),
@@ -87,6 +93,10 @@ struct Once {
 }
 
 impl Scheduler for Once {
+    fn needs(&self) -> Needs {
+        Needs { wake: true, events: true, ..Needs::NONE }
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         self.inner.select(cx)
     }
@@ -123,4 +133,138 @@ fn a_wake_up_that_is_due_is_no_fault() {
             assert_eq!(run(Some(at)), acked, "{stack}");
         }
     }
+}
+
+/// The entries that have a fallback.
+fn learned() -> impl Iterator<Item = &'static Entry> {
+    weftway_sched::all().iter().copied().filter(|entry| entry.params.iter().any(|param| param.name == "guard"))
+}
+
+/// Paths that no training saw: slow, and with a loss of a tenth.
+fn strange(transport: &Transport) -> SimConfig {
+    let path = |n: u64| lossy(path(&format!("p{n}"), 300 + 200 * n, 150 + 90 * n), 0.1);
+    bulk(transport, (0..3).map(path).collect(), 200_000)
+}
+
+/// Paths as training saw many.
+fn usual(transport: &Transport) -> SimConfig {
+    bulk(transport, vec![path("wifi", 20_000, 15), path("lte", 10_000, 40)], 4_000_000)
+}
+
+fn finished(config: &SimConfig, spec: &str) -> Finished {
+    Job { config, cc: "cubic", seed: 2, timing: None }.run_named(spec).unwrap()
+}
+
+/// Whatever stands in, it gets what it needs.
+#[test]
+fn a_fallback_of_any_needs_breaks_no_rule() {
+    for (stack, transport) in stacks() {
+        for entry in learned() {
+            let mut decided = 0;
+            for fallback in weftway_sched::all() {
+                let spec = format!("{}:guard={}", entry.name, fallback.name);
+                assert_eq!(Host::of(&spec).unwrap().needs, entry.needs.union(fallback.needs), "{spec}");
+                let Finished { sim, verdict, fallback } = finished(&strange(&transport), &spec);
+                let tally = &sim.connection(0).tally;
+                assert_eq!((verdict, tally.faults), (Verdict::Finished, 0), "{spec} over {stack}: {tally:?}");
+                decided += fallback.unwrap().decided;
+            }
+            assert!(decided > 0 || !["dqn", "rlds", "pdaa3c"].contains(&entry.name), "{} over {stack}", entry.name);
+        }
+    }
+}
+
+/// The counts of a run, and the same by hand: the reason says who decided, and a min-RTT beside it what it would have
+/// answered.
+fn by_hand(config: &SimConfig, spec: &str) -> (FallbackTally, FallbackTally, u64) {
+    let mut scheduler = weftway_sched::build(spec).unwrap();
+    let mut beside = weftway_sched::build("min-rtt").unwrap();
+    let mut sim = Sim::new(config, "cubic", 2).unwrap();
+    sim.host(0, Host::of(spec).unwrap());
+    let mut counted = FallbackTally::default();
+    loop {
+        match sim.advance() {
+            Pause::Decide(_) => {
+                sim.observe(0, scheduler.as_mut());
+                let cx = sim.context(0);
+                let decision = scheduler.select(&cx);
+                let why = scheduler.explain(&cx).unwrap();
+                if !why.starts_with("the guard decides") {
+                    counted.differs += u64::from(decision != beside.select(&cx));
+                } else if matches!(decision, Decision::Send(_)) {
+                    counted.decided += 1;
+                }
+                scheduler.decided(&cx, decision);
+                sim.set_wake(0, scheduler.wake());
+                sim.apply(0, decision);
+            }
+            Pause::Observe(_) => sim.observe(0, scheduler.as_mut()),
+            Pause::Done(_) => break,
+        }
+    }
+    (counted, scheduler.fallback().unwrap(), sim.connection(0).tally.decisions)
+}
+
+#[test]
+fn what_a_fallback_decides_is_counted() {
+    for (stack, transport) in stacks() {
+        for entry in learned() {
+            let (mut decided, mut own) = (0, 0);
+            for config in [strange(&transport), usual(&transport)] {
+                let what = format!("{} over {stack}", entry.name);
+                let (counted, said, decisions) = by_hand(&config, entry.name);
+                assert_eq!(said, counted, "{what}");
+                assert!(said.decided + said.differs <= decisions, "{what}: {said:?} of {decisions}");
+                assert_eq!(finished(&config, entry.name).fallback, Some(said), "{what}");
+                (decided, own) = (decided + said.decided, own + said.differs);
+            }
+            let expected = match entry.name {
+                "rlds" | "pdaa3c" => decided > 0,
+                "dqn" => decided > 0 && own > 0,
+                _ => true,
+            };
+            assert!(expected, "{} over {stack}: {decided} packets, {own} decisions", entry.name);
+        }
+    }
+}
+
+/// FALCON as it comes has no model that is better than min-RTT, and leaves everything to it.
+#[test]
+fn a_policy_that_is_its_fallback_differs_nowhere() {
+    for (stack, transport) in stacks() {
+        for config in [strange(&transport), usual(&transport)] {
+            let FallbackTally { decided, differs } = finished(&config, "falcon").fallback.unwrap();
+            assert!(decided > 0, "{stack}");
+            assert_eq!(differs, 0, "{stack}");
+        }
+        assert_eq!(finished(&pair(&transport), "falcon:guard=off").fallback, None);
+        assert_eq!(finished(&pair(&transport), "min-rtt").fallback, None);
+    }
+}
+
+/// A fallback that has a state of its own is asked about every decision, and stands in as if it had not been.
+#[test]
+fn comparing_moves_nothing() {
+    for (stack, transport) in stacks() {
+        for spec in ["dqn:guard=late", "rlds:guard=musher", "stsgat:guard=round-robin"] {
+            let config = strange(&transport);
+            let mut scheduler = weftway_sched::build(spec).unwrap();
+            let mut sim = Sim::new(&config, "cubic", 2).unwrap();
+            sim.host(0, Host::of(spec).unwrap());
+            // Nobody is told what was decided.
+            setup::drive(&mut sim, scheduler.as_mut(), 1);
+            let told = finished(&config, spec).sim;
+            let summary = |sim: &Sim| format!("{} {:?}", sim.now(), sim.connection(0).path_tallies);
+            assert_eq!(summary(&told), summary(&sim), "{spec} over {stack}");
+        }
+    }
+}
+
+/// An interval around a scheduler adds what it needs itself.
+#[test]
+fn an_interval_needs_what_is_in_it() {
+    let inner = weftway_sched::build("otias").unwrap();
+    let interval = weftway_sched::Interval::new(inner, Span::from_millis(100), weftway_sched::Mode::Exclusive);
+    let expected = Needs { queueing: true, wake: true, events: true, ..Needs::NONE };
+    assert_eq!(interval.needs(), expected);
 }

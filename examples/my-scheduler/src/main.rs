@@ -4,8 +4,7 @@ use std::error::Error;
 use std::path::Path as File;
 
 use weftway_path::{Bytes, Context, Decision, Path};
-use weftway_sched::{Needs, Scheduler, TransportRules};
-use weftway_sim::Host;
+use weftway_sched::{Scheduler, TransportRules};
 use weftway_sim::run::Job;
 use weftway_sim::scenario::Scenario;
 
@@ -34,9 +33,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let scenario = Scenario::load(File::new(&file), &[])?;
     for variant in scenario.variants()? {
         let job = Job { config: &variant.config, cc: "cubic", seed: 0, timing: variant.timing };
-        let host = Host { needs: Needs::NONE, rules: TransportRules::NONE };
         let mut mine: Box<dyn Scheduler> = Box::new(Calm);
-        let runs = [("calm", job.run(mine.as_mut(), host, Vec::new())?), ("min-rtt", job.run_named("min-rtt")?)];
+        let runs = [
+            ("calm", job.run(mine.as_mut(), TransportRules::NONE, Vec::new())?),
+            ("min-rtt", job.run_named("min-rtt")?),
+        ];
         for (name, finished) in &runs {
             let row = job.row(finished, &[]);
             println!("{name:<8} {:>8} ms {:>10} Mbit/s", row["fct_ms"], row["goodput_mbps"]);

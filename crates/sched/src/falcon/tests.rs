@@ -89,9 +89,10 @@ fn the_guard_decides_what_training_did_not_see() {
     let mut bench = bench();
     let answer = guarded.select(&bench.context());
     assert_eq!(answer, Decision::Send(PathId::new(1)));
+    guarded.decided(&bench.context(), answer);
     let sent = bench.carry(answer).unwrap();
     guarded.observe(&bench.context(), &sent);
-    assert_eq!((guarded.guarded(), guarded.decisions), (Some(1), 0));
+    assert_eq!((guarded.fallback(), guarded.decisions), (Some(FallbackTally { decided: 1, differs: 0 }), 0));
 }
 
 /// S over F of a group: rate ratio 1/6, 1 or 6; 3 % of S's packets lost or none; srtt ratio 1.2 or 3.
@@ -297,7 +298,7 @@ fn play(given: &[(&str, &str)], bytes: &[u8], ops: &[Op]) -> Result<usize, TestC
         once.observe(&bench.context(), &event);
         thrice.observe(&bench.context(), &event);
         adapted += usize::from(once.learner.stage() != before && before == Stage::Fresh);
-        prop_assert_eq!((once.group, once.guarded()), (thrice.group, thrice.guarded()));
+        prop_assert_eq!((once.group, once.guard.is_on()), (thrice.group, thrice.guard.is_on()));
         prop_assert_eq!(once.learner.stage(), thrice.learner.stage());
     }
     let mut values = [[f32::NAN; 2]; 2];

@@ -17,9 +17,9 @@ use weftway_path::{Context, Decision, Event, Hold, Instant, Offset, Packet, Path
 use super::meters::Meters;
 use super::records::{Book, Choice, Fate, Outcome};
 use super::roles::Roles;
-use crate::Scheduler;
 use crate::choose;
 use crate::min_rtt;
+use crate::{Needs, Scheduler};
 
 /// Decisions that a paced subflow has not sent yet; older ones are forgotten.
 const QUEUED: usize = 1024;
@@ -314,6 +314,10 @@ impl<P: Policy> Blocked<P> {
 }
 
 impl<P: Policy> Scheduler for Blocked<P> {
+    fn needs(&self) -> Needs {
+        Needs { flow: true, events: true, ..Needs::NONE }
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         match cx.packet {
             None => Decision::Wait,

@@ -2,7 +2,7 @@
 //!
 //! While what is seen lies within the ranges that training saw, the network decides. Outside, a
 //! named heuristic does, packet by packet, and the packets that it decided are counted
-//! ([`Scheduler::guarded`]): a network says nothing about what it has not seen. The same where its best output
+//! ([`Scheduler::fallback`]): a network says nothing about what it has not seen. The same where its best output
 //! leads the next by less than the card's `margin`, below which training found that its choices do not pay.
 
 use weftway_path::spec::{Param, Params, SpecError};
@@ -14,7 +14,7 @@ use super::nn::{Network, Scratch};
 use super::policy_file::{Head, PolicyFile};
 use super::shipped::shipped;
 use super::task::{Actions, Task, TaskEntry, build_task};
-use crate::Scheduler;
+use crate::{FallbackTally, Needs, Scheduler};
 
 /// Which policy, for entries with shipped ones.
 pub(crate) const fn policy(default: &'static str, values: &'static str) -> Param {
@@ -210,6 +210,10 @@ fn softmax(values: &mut [f32]) {
 }
 
 impl Scheduler for Deployed {
+    fn needs(&self) -> Needs {
+        self.task.needs().union(self.guard.needs())
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         let is_guarded = self.decide(cx);
         self.guard.select(cx, is_guarded).unwrap_or_else(|| self.task.select(cx))
@@ -229,8 +233,12 @@ impl Scheduler for Deployed {
         self.task.wake().into_iter().chain(self.guard.wake()).min()
     }
 
-    fn guarded(&self) -> Option<u64> {
-        self.guard.count()
+    fn decided(&mut self, cx: &Context<'_>, decision: Decision) {
+        self.guard.decided(cx, decision);
+    }
+
+    fn fallback(&self) -> Option<FallbackTally> {
+        self.guard.tally()
     }
 
     fn explain(&self, cx: &Context<'_>) -> Option<String> {

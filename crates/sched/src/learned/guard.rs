@@ -2,10 +2,10 @@
 //! says nothing about what it has not seen.
 
 use weftway_path::spec::{Param, Params, SpecError};
-use weftway_path::{Context, Decision, Event, Instant, SendKind};
+use weftway_path::{Context, Decision, Event, Instant};
 
 use super::policy_file::PolicyFile;
-use crate::Scheduler;
+use crate::{Needs, Scheduler};
 
 /// What decides outside the ranges of training.
 pub(crate) const GUARD: Param = Param {
@@ -15,15 +15,26 @@ pub(crate) const GUARD: Param = Param {
     doc: "what decides where inputs leave the ranges of training: as the card says, nothing, or this scheduler, which may be any of the registry",
 };
 
+/// What became of a fallback.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FallbackTally {
+    /// Packets that it decided.
+    pub decided: u64,
+    /// Decisions that were not its own, and that it would have made otherwise.
+    pub differs: u64,
+}
+
 /// A stand-in for what training did not see.
 #[derive(Clone)]
 pub(crate) struct Guard {
     scheduler: Option<Box<dyn Scheduler>>,
+    /// The same scheduler once more, asked about every decision: who stands in is not moved by what is only compared.
+    shadow: Option<Box<dyn Scheduler>>,
     low: Vec<f32>,
     high: Vec<f32>,
-    /// Whether it gave the last answer, and how often it did.
+    /// Whether it gave the last answer.
     is_on: bool,
-    count: u64,
+    tally: FallbackTally,
 }
 
 impl Guard {
@@ -34,7 +45,8 @@ impl Guard {
             other => other,
         };
         let scheduler = if name == "off" { None } else { Some(crate::build(name)?) };
-        Ok(Self { scheduler, low: file.low.clone(), high: file.high.clone(), is_on: false, count: 0 })
+        let (low, high) = (file.low.clone(), file.high.clone());
+        Ok(Self { shadow: scheduler.clone(), scheduler, low, high, is_on: false, tally: FallbackTally::default() })
     }
 
     /// Whether there is one.
@@ -60,15 +72,26 @@ impl Guard {
         self.is_on
     }
 
-    /// It hears everything, and counts the packets it decided.
+    /// What it needs when it stands in.
+    pub(crate) fn needs(&self) -> Needs {
+        self.scheduler.as_ref().map_or(Needs::NONE, |scheduler| scheduler.needs())
+    }
+
+    /// It hears everything.
     pub(crate) fn observe(&mut self, cx: &Context<'_>, event: &Event) {
-        if let Event::Sent(_, kind) = event
-            && *kind != SendKind::Copy
-        {
-            self.count += u64::from(self.is_on);
-        }
-        if let Some(scheduler) = &mut self.scheduler {
+        for scheduler in [&mut self.scheduler, &mut self.shadow].into_iter().flatten() {
             scheduler.observe(cx, event);
+        }
+    }
+
+    /// Counts `decision`, which was taken as the answer to `cx`: its own, or held against what it would have been.
+    pub(crate) fn decided(&mut self, cx: &Context<'_>, decision: Decision) {
+        let Some(shadow) = &mut self.shadow else { return };
+        let own = shadow.select(cx);
+        if self.is_on {
+            self.tally.decided += u64::from(matches!(decision, Decision::Send(_) | Decision::Ahead(..)));
+        } else {
+            self.tally.differs += u64::from(own != decision);
         }
     }
 
@@ -77,8 +100,8 @@ impl Guard {
         self.scheduler.as_ref().and_then(|scheduler| scheduler.wake())
     }
 
-    /// How many packets it has decided; none where there is no guard.
-    pub(crate) fn count(&self) -> Option<u64> {
-        self.scheduler.as_ref().map(|_| self.count)
+    /// What became of it; none where there is no guard.
+    pub(crate) fn tally(&self) -> Option<FallbackTally> {
+        self.scheduler.as_ref().map(|_| self.tally)
     }
 }

@@ -59,7 +59,7 @@ pub fn run(job: &Job<'_>, plan: &Plan) -> Result<Run, SpecError> {
     loop {
         match lab.advance(Instant::NEVER) {
             Stop::Over(verdict) => {
-                return Ok(Run { samples, finished: Finished { sim: lab.into_sim(), verdict, guarded: None } });
+                return Ok(Run { samples, finished: Finished { sim: lab.into_sim(), verdict, fallback: None } });
             }
             Stop::Time => {}
             Stop::Asked => samples.extend(crew.decide(&mut lab)),

@@ -3,7 +3,7 @@
 use weftway_path::spec::SpecError;
 use weftway_path::{Bytes, Context, Decision, Event, Hold, Instant, Path, PathId, Span};
 use weftway_sched::learned::{Task, TaskEntry, build_task};
-use weftway_sched::{Scheduler, TransportRules};
+use weftway_sched::{Needs, Scheduler, TransportRules};
 
 use super::binding::{Basis, Binding};
 use super::shares::Shares;
@@ -49,6 +49,15 @@ struct Company {
 }
 
 impl Scheduler for Company {
+    /// Advisers see and hear what they need. They send nothing, and so need no more.
+    fn needs(&self) -> Needs {
+        let watches = |adviser: &Box<dyn Scheduler>| {
+            let Needs { flow, wake, events, device, .. } = adviser.needs();
+            Needs { flow, wake, events, device, ..Needs::NONE }
+        };
+        self.advisers.iter().map(watches).fold(self.task.needs(), Needs::union)
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         self.task.select(cx)
     }
@@ -70,7 +79,6 @@ impl Lab {
         let mut sim = Sim::new(config, cc, seed)?;
         let (spec, (entry, task)) = (task, slots(task, config.paths.len())?);
         let advisers = advisers.iter().map(|spec| weftway_sched::build(spec)).collect::<Result<Vec<_>, _>>()?;
-        sim.host(0, Host { needs: entry.needs, rules: TransportRules::NONE });
         let mut rival = None;
         if let Some(other) = &config.rival {
             sim.host(1, Host::of(&other.scheduler)?);
@@ -79,6 +87,7 @@ impl Lab {
         let (binding, basis) = (Binding::new(entry, spec)?, Basis::default());
         let seen = vec![0.0; task.shape().inputs.len()];
         let (shares, company) = (Shares::new(config.paths.len()), Company { task, advisers });
+        sim.host(0, Host { needs: company.needs(), rules: TransportRules::NONE });
         Ok(Self { sim, company, rival, shares, binding, basis, seen })
     }
 
@@ -107,6 +116,9 @@ impl Lab {
                 Some(Pause::Decide(other)) => self.with_rival(|sim, rival| {
                     sim.observe(other, rival);
                     let decision = rival.select(&sim.context(other));
+                    if sim.wakes(other) {
+                        sim.set_wake(other, rival.wake());
+                    }
                     sim.apply(other, decision);
                 }),
             }

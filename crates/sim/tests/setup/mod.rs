@@ -8,8 +8,8 @@ use weftway_link::{Change, Limit, LinkConfig, Loss, Set};
 use weftway_path::{BitRate, Bytes, Instant, PathId, Role, Span};
 use weftway_sched::Scheduler;
 use weftway_sim::config::{PathConfig, SimConfig, Transport};
-use weftway_sim::run::{Finished, Job};
-use weftway_sim::{Host, Listener, Note, Pause, Sim, Verdict};
+use weftway_sim::run::{Finished, Job, transport_rules};
+use weftway_sim::{Listener, Note, Pause, Sim, Verdict};
 
 /// A link of `kbps` kbit/s with a one-way delay of `delay` ms and room for a hundred packets.
 pub fn link(kbps: u64, delay: u64) -> LinkConfig {
@@ -90,8 +90,8 @@ pub fn run(config: &SimConfig, scheduler: &str, cc: &str) -> Run {
     let notes = Arc::new(Mutex::new(Notes::default()));
     let mut built = weftway_sched::build(scheduler).unwrap();
     let job = Job { config, cc, seed: 1, timing: None };
-    let host = Host::of(scheduler).unwrap();
-    let Finished { sim, verdict, .. } = job.run(built.as_mut(), host, vec![Box::new(notes.clone())]).unwrap();
+    let rules = transport_rules(scheduler).unwrap();
+    let Finished { sim, verdict, .. } = job.run(built.as_mut(), rules, vec![Box::new(notes.clone())]).unwrap();
     let notes = std::mem::take(&mut notes.lock().unwrap().0);
     Run { sim, verdict, notes }
 }

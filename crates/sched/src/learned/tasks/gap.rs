@@ -250,6 +250,10 @@ fn see(qualities: &Qualities, path: &Path, gap: Bytes, scale: f64) -> [f64; 6] {
 }
 
 impl Scheduler for Gap {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         self.turn(cx);
         let (Some(packet), Some(flow)) = (cx.packet, cx.flow) else { return Decision::Wait };

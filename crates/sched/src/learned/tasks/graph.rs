@@ -215,6 +215,10 @@ fn fresh<'a>(cx: &Context<'a>) -> Option<&'a Flow> {
 }
 
 impl Scheduler for Graph {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         self.turn(cx);
         slots::send_chosen(cx, cx.flow.and_then(|flow| self.answered(flow)), self.mode)

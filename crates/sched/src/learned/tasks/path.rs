@@ -154,6 +154,10 @@ impl PathTask {
 }
 
 impl Scheduler for PathTask {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         self.turn(cx);
         slots::send_chosen(cx, self.epochs.chosen().copied(), self.mode)

@@ -218,6 +218,10 @@ impl Pick {
 }
 
 impl Scheduler for Pick {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         let Some(packet) = cx.packet else { return Decision::Wait };
         if packet.again || !packet.carried.is_empty() {

@@ -186,6 +186,10 @@ fn see(qualities: &Qualities, path: &Path, scale: f64) -> [f64; 5] {
 }
 
 impl Scheduler for Shares {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         self.turn(cx);
         let Some(packet) = cx.packet else { return Decision::Wait };

@@ -227,6 +227,10 @@ impl Split {
 }
 
 impl Scheduler for Split {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         self.turn(cx);
         match self.epochs.chosen() {

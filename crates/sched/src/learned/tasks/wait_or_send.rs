@@ -218,6 +218,10 @@ impl Policy for Seat {
 }
 
 impl Scheduler for WaitOrSend {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         self.blocked.select(cx)
     }
