@@ -102,8 +102,9 @@ fn the_window_is_within_the_receive_buffer_whichever_acknowledgement_is_first() 
                 });
                 assert_eq!(verdict, Verdict::Finished);
                 assert!(widest <= size, "{stack}, {buffer:?}, {scheduler}: {widest:?}");
-                // It is used: a rule that took the window for nothing would pass as well.
-                assert!(widest >= size.mul_div(1, 2), "{stack}, {buffer:?}, {scheduler}: {widest:?}");
+                // A fixed buffer is the sender's at once, but for what QUIC's limit is late.
+                let is_fixed = matches!(buffer, Buffer::Fixed(_));
+                assert!(!is_fixed || widest >= size.mul_div(1, 2), "{stack}, {buffer:?}, {scheduler}: {widest:?}");
             }
         }
     }
