@@ -51,7 +51,8 @@ pub struct Packet {
 /// The connection's data, as its sender sees them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Flow {
-    /// Everything before it is acknowledged (DATA_ACK; the lowest unacknowledged stream offset).
+    /// Everything before it has arrived, as far as the sender can tell (DATA_ACK; the lowest unacknowledged stream offset,
+    /// or what the peer must have read to raise its limit as far as `edge`).
     pub una: Offset,
     /// The first byte that has never been sent.
     pub next: Offset,
@@ -74,7 +75,7 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// The whole window that the peer advertises, from `una`.
+    /// The whole window that the peer advertises, from `una`; never more than its receive buffer.
     #[inline]
     pub fn window(&self) -> Bytes {
         self.edge.since(self.una)
