@@ -51,11 +51,8 @@ struct Company {
 impl Scheduler for Company {
     /// Advisers see and hear what they need. They send nothing, and so need no more.
     fn needs(&self) -> Needs {
-        let watches = |adviser: &Box<dyn Scheduler>| {
-            let Needs { flow, wake, events, device, .. } = adviser.needs();
-            Needs { flow, wake, events, device, ..Needs::NONE }
-        };
-        self.advisers.iter().map(watches).fold(self.task.needs(), Needs::union)
+        let sees = |Needs { flow, wake, events, device, .. }| Needs { flow, wake, events, device, ..Needs::NONE };
+        self.advisers.iter().map(|adviser| sees(adviser.needs())).fold(self.task.needs(), Needs::union)
     }
 
     fn select(&mut self, cx: &Context<'_>) -> Decision {
