@@ -254,7 +254,8 @@ class WeftwayVectorEnv(gym.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray
     """Many connections, one native call per step: `gymnasium.make_vec("weftway/Interval-v0", num_envs=32)`.
 
     An episode that ends is followed by the next of its place in the same step; `final_obs` and `final_info` hold what
-    was last seen, and the row. Equal seeds see equal things, whatever `threads`. Place 0 sees what the single
+    was last seen, and the row: `infos["final_info"]["row"]["fct_ms"][place]` is what the row of the single environment
+    has, which may be none. Equal seeds see equal things, whatever `threads`. Place 0 sees what the single
     environment sees. Arguments: those of `PacketEnv`, `num_envs`, and `threads`.
     """
 
@@ -295,11 +296,25 @@ class WeftwayVectorEnv(gym.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray
         self.vector.closed()
         infos = self._infos()
         if np.any(step.terminated | step.truncated):
-            last = self.vector.last()
-            for row in self.vector.episodes():
-                final = {"final_obs": last[row["env"]], "final_info": {"row": row}}
-                infos = self._add_info(infos, final, row["env"])
+            infos |= self._finals(self.vector.episodes())
         return step.seen, step.reward.astype(np.float64), step.terminated, step.truncated, infos
+
+    def _finals(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
+        """What Gymnasium's `_add_info` makes of the ends, but with columns that hold what the rows hold.
+
+        `_add_info` gives a column the type of its first value. A figure may be a number in one row and none in the
+        next (`fct_ms` of a transfer that time cut short), or a whole number here and a broken one there.
+        """
+        last, over, columns = self.vector.last(), np.zeros(self.num_envs, np.bool_), dict[str, Any]()
+        seen = np.full(self.num_envs, None, object)
+        for row in rows:
+            place = row["env"]
+            seen[place], over[place] = last[place], True
+            for name, value in row.items():
+                columns.setdefault(name, np.full(self.num_envs, None, object))[place] = value
+                columns.setdefault(f"_{name}", np.zeros(self.num_envs, np.bool_))[place] = True
+        final = {"row": columns, "_row": over.copy()}
+        return {"final_obs": seen, "_final_obs": over, "final_info": final, "_final_info": over.copy()}
 
     def _infos(self) -> dict[str, Any]:
         everywhere = np.ones(self.num_envs, np.bool_)

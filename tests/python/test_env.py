@@ -212,6 +212,25 @@ def test_many_see_what_one_sees_whatever_the_threads(id: str, small: Path) -> No
     assert ends > 1
 
 
+def test_rows_of_many_are_those_of_one_though_a_figure_may_be_none(small: Path) -> None:
+    """Of a transfer that time cuts short there is no completion time; of the next one there is."""
+    variants = [Scenario.load(str(small), sets).variants()[0] for sets in ([], ["time_limit=200ms"])]
+    envs = gym.make_vec(IDS[1], 4, "vector_entry_point", scenario=variants, cc="cubic", seed=2)
+    raw = Vector(envs.vector.task, variants, ["cubic"], 4, seed=2)
+    envs.reset(seed=2)
+    raw.reset(2)
+    rows: list[dict[str, Any]] = []
+    for _ in range(60):
+        *_, infos = envs.step(np.zeros(4, np.int64))
+        raw.step(np.zeros(4))
+        for row in raw.episodes():
+            place, final = row["env"], infos["final_info"]["row"]
+            assert {name: final[name][place] for name in row} == row
+            assert all(final[f"_{name}"][place] for name in row)
+            rows.append(row)
+    assert {row["fct_ms"] is None for row in rows} == {True, False}
+
+
 def test_gymnasium_wrappers_take_it(easy: Scenario) -> None:
     env = gym.wrappers.RecordEpisodeStatistics(gym.make(IDS[1], scenario=easy))
     env.reset(seed=1)
