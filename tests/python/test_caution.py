@@ -53,8 +53,8 @@ def test_a_margin_that_is_none_is_refused(tmp_path: Path) -> None:
 
 def test_a_cautious_training_finds_its_margin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(caution, "INSTANCES", 6)
-    args = rlds.Args(quick=True, cautious=True, mode="preferred", reward="rate", out=tmp_path).settled()
-    trained = rlds.train(replace(args, steps=640, pool=6, held_out=4))
+    args = rlds.Args(quick=True, cautious=True, mode="preferred", reward="rate", out=tmp_path)
+    trained = rlds.train(replace(args, steps=640, pool=6, trials=2, held_out=4))
     card = export.read_policy(tmp_path / "rlds.safetensors").card
     assert {**trained.policy.card, "format": export.FORMAT} == card
     assert float(card["margin"]) >= 0
@@ -63,7 +63,7 @@ def test_a_cautious_training_finds_its_margin(tmp_path: Path, monkeypatch: pytes
 
 
 def test_a_curve_begins_with_chance(tmp_path: Path) -> None:
-    args = replace(dqn.Args(quick=True, out=tmp_path).settled(), steps=640, pool=4, envs=4, held_out=2)
+    args = dqn.Args(steps=640, pool=4, envs=4, trials=3, held_out=2, out=tmp_path)
     first = dqn.train(args).curve[0]
-    yardstick = session.Yardstick(args, dqn.task(args))
-    assert first == {"step": 0, **yardstick.measure(session.anything(args.seed))}
+    validation = session.Validation(args, dqn.task(args), 3)
+    assert first == {"step": 0, "kind": "chance", "trial": validation.speed(session.anything(args.seed))}

@@ -16,11 +16,13 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from weftway.train import a3c, actor_critic, gaps, pdaa3c, reles
+from weftway.train import a3c, actor_critic, gaps, pdaa3c, reles, session
 from weftway.train.actor_critic import ActorCritic, Learner, Places, Rollout, Rule
 from weftway.train.chance import Choices, Shares
 from weftway.train.checkpoint import CheckpointError
 from weftway.train.export import read_policy
+from weftway.train.networks import MLP
+from weftway.train.session import Choose, Trained
 from weftway.vector import Flags, Floats, Step, Vector
 
 KEY = jax.random.key(7)
@@ -213,13 +215,62 @@ def test_the_better_arm_is_found_within_2000_pulls() -> None:
         assert np.mean(np.array(bandit.pulls[-200:]) == 2) > 0.9
 
 
-SMALL: dict[str, Any] = {"envs": 2, "pool": 4, "held_out": 2, "checkpoint_every": 40}
+SMALL: dict[str, Any] = {"envs": 2, "pool": 4, "trials": 3, "held_out": 2, "checkpoint_every": 40}
 
 TRAINERS: list[tuple[Any, dict[str, Any]]] = [
     (pdaa3c, {"mode": "exclusive", "action_mode": "direct"}),
     (reles, {}),
     (gaps, {}),
 ]
+
+
+def exported(args: Learner, done: Trained) -> Choose:
+    """What decides as the policy that was left behind does, with a critic that nobody asks."""
+    card, tensors = done.policy
+    last = max(name for name in tensors if name.startswith("w")).removeprefix("w")
+    wider = {f"w{last}": np.pad(tensors[f"w{last}"], ((0, 0), (0, 1))), f"b{last}": np.pad(tensors[f"b{last}"], (0, 1))}
+    network = ActorCritic(MLP.of({**tensors, **wider}), 0)
+    return a3c.choosers(args, a3c.Course(card["task"]), network, args.vector(card["task"]))[card["head"]]
+
+
+def assert_the_best_is_exported(args: Learner, done: Trained) -> None:
+    """The policy is as fast in validation as the fastest point of the curve, and has that point's head."""
+    tried = [point for point in done.curve if "trial" in point and point.get("kind") != "chance"]
+    assert len(tried) > 3 and tried[-1]["step"] == done.curve[-1]["step"]
+    best = max(tried, key=lambda point: point["trial"])
+    speed = session.Validation(args, done.policy.card["task"], args.trials).speed(exported(args, done))
+    assert (speed, done.policy.card["head"]) == (best["trial"], best["head"])
+    assert f"after {best['step']} decisions" in done.policy.card["chosen"]
+
+
+def test_the_best_checkpoint_is_exported_with_its_better_head(tmp_path: Path) -> None:
+    # Steps of this size forget what was learned: the last policy is not the best.
+    args = pdaa3c.Args(
+        **{**SMALL, "trials": 6}, steps=4_000, mode="exclusive", action_mode="direct", learning_rate=0.05, rollout=10
+    )
+    done = pdaa3c.train(args)
+    trials = [point["trial"] for point in done.curve if "trial" in point and point.get("kind") != "chance"]
+    assert max(trials) > trials[-1]
+    assert_the_best_is_exported(args, done)
+
+
+@pytest.mark.parametrize(("trainer", "settings"), TRAINERS)
+def test_a_curve_begins_with_chance_and_goes_on_with_what_would_be_deployed(
+    trainer: Any, settings: dict[str, Any]
+) -> None:
+    args = trainer.Args(steps=240, **SMALL, **settings)
+    done = trainer.train(args)
+    first, *points = done.curve
+    course = a3c.Course(done.policy.card["task"], getattr(args, "history", 0) if trainer is reles else 0, 40.0)
+    vector = args.vector(course.task)
+    untrained = a3c.first(args, course, vector).network
+    heads = a3c.choosers(args, course, untrained, vector)
+    validation = session.Validation(args, course.task, args.trials)
+    # The largest of nearly equal outputs is an accident: it is not what the curve begins with.
+    drawn = heads.get("sample") or heads["shares"]
+    assert first == {"step": 0, "kind": "chance", "trial": validation.speed(drawn), "head": [*heads][-1]}
+    assert all(point["head"] in heads for point in points if "trial" in point)
+    assert points[-2]["step"] == 240 and "trial" in points[-2]
 
 
 @pytest.mark.parametrize(("trainer", "settings"), TRAINERS)
@@ -260,10 +311,9 @@ def test_what_is_left_behind_is_a_policy_that_a_scheduler_runs(tmp_path: Path) -
 
 
 def test_paper_settings_are_those_of_the_algorithm() -> None:
-    args = pdaa3c.Args(paper=True).settled()
+    args = pdaa3c.Args(paper=True)
     found = (args.workers, args.envs, args.steps, args.learning_rate, args.rollout, args.gamma, args.clip)
     assert found == (4, 1, 4 * 2_000, 1e-4, 20, 0.7, 40.0)
-    assert pdaa3c.Args(paper=True, quick=True).settled().steps == pdaa3c.Args.QUICK["steps"]
 
 
 def test_choices_in_turn_skip_slots_that_are_not_open() -> None:
@@ -277,7 +327,9 @@ def test_two_workers_run_and_end(tmp_path: Path) -> None:
     before = set(multiprocessing.active_children())
     args: Learner = pdaa3c.Args(steps=240, workers=2, out=tmp_path, **SMALL)
     done = pdaa3c.train(args)  # type: ignore[arg-type]
-    # Six rollouts of 20 decisions of two places.
-    assert [point["step"] for point in done.curve] == [40, 80, 120, 160, 200, 240, 240]
+    # Six rollouts of 20 decisions of two places, after the first point and before the held-out one.
+    assert [point["step"] for point in done.curve] == [0, 40, 80, 120, 160, 200, 240, 240]
+    assert done.curve[0]["kind"] == "chance"
+    assert_the_best_is_exported(args, done)
     assert done.file and read_policy(done.file).card["command"].endswith("--workers 2")
     assert set(multiprocessing.active_children()) <= before

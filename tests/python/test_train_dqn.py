@@ -13,14 +13,27 @@ pytest.importorskip("optax")
 
 import jax
 
-from weftway import ScenarioError
-from weftway.train import ALGORITHMS, checkpoint, command, dqn, export, falcon, lee_yoo, q_learning, rosello
+from weftway import ScenarioError, distribution
+from weftway.train import (
+    ALGORITHMS,
+    caution,
+    checkpoint,
+    command,
+    dqn,
+    export,
+    falcon,
+    lee_yoo,
+    q_learning,
+    rlds,
+    rosello,
+    session,
+)
 from weftway.train.networks import MLP
 from weftway.train.q_learning import TOGETHER, Boltzmann, Debt, Epsilon, Learner, Rule, Schedule
 from weftway.train.replay import Delayed, Memory, Ranges, Transitions
 from weftway.vector import Closed
 
-TINY: dict[str, Any] = {"steps": 1_600, "pool": 8, "envs": 4, "held_out": 2, "checkpoint_every": 400}
+TINY: dict[str, Any] = {"steps": 1_600, "pool": 8, "envs": 4, "trials": 3, "held_out": 2, "checkpoint_every": 400}
 
 
 def count(network: MLP) -> int:
@@ -131,7 +144,7 @@ def test_targets_look_at_open_choices_only() -> None:
 @pytest.mark.parametrize("loss", ["huber", "mse"])
 def test_of_two_arms_the_better_is_learned(loss: str) -> None:
     # In state (1, 0) arm 0 pays 1, in state (0, 1) arm 1 does; the other pays nothing.
-    args = Learner(distribution="", cc="", gamma=0.0, learning_rate=1e-2, loss=loss)
+    args = Learner(distribution="", cc="cubic", gamma=0.0, learning_rate=1e-2, loss=loss)
     rng, memory = np.random.default_rng(0), Memory(1000, 2, 2)
     state, arm = rng.integers(0, 2, 500), rng.integers(0, 2, 500)
     memory.add(rows(np.eye(2)[state].tolist(), arm.tolist(), (state == arm).astype(float).tolist()))
@@ -157,7 +170,7 @@ def test_the_target_is_copied_or_follows() -> None:
 
 
 def test_updates_wait_until_they_fill_a_loop() -> None:
-    args = Learner(distribution="", cc="", warm_up=50, updates=5)
+    args = Learner(distribution="", cc="cubic", warm_up=50, updates=5)
     rng, memory = np.random.default_rng(0), Memory(100, 1, 2)
     debt, state = Debt(args), q_learning.begin(Rule.of(args), [1, 2], jax.random.key(0))
     memory.add(rows([[1.0]] * 49, [0] * 49, [1.0] * 49))
@@ -204,6 +217,41 @@ def test_a_resumed_training_gives_the_bytes_of_an_uninterrupted_one(tmp_path: Pa
         dqn.train(replace(cut, resume=True, gamma=0.5))
 
 
+def test_the_best_checkpoint_is_exported(tmp_path: Path) -> None:
+    # Steps of this size forget what was learned: the last policy is not the best.
+    args = rlds.Args(**{**TINY, "trials": 6, "steps": 1_000}, learning_rate=0.3, mode="exclusive", out=tmp_path)
+    done = rlds.train(args)
+    assert done.file is not None
+    tried = [point for point in done.curve if "trial" in point and point.get("kind") != "chance"]
+    best = max(tried, key=lambda point: point["trial"])
+    assert tried[-1]["step"] == 1_000 and tried[-1]["trial"] < best["trial"]
+    choose = caution.Watched(done.file, False).choose
+    assert session.Validation(args, rlds.task(args), 6).speed(choose) == best["trial"]
+    assert f"after {best['step']} decisions" in done.policy.card["chosen"]
+
+
+def test_of_checkpoints_the_first_of_the_fastest_is_kept() -> None:
+    best = session.Best("untrained")
+    for name, speed in [("slow", 1.0), ("fast", 3.0), ("as fast", 3.0), ("slower", 2.0)]:
+        best.meet(name, (speed, len(name), "greedy"))
+    assert (best.network, best.notes) == ("fast", (3.0, 4, "greedy"))
+
+
+def test_validation_scenarios_are_neither_of_the_training_nor_held_out() -> None:
+    args = dqn.Args(pool=20, held_out=20, trials=20)
+    there = distribution.load(args.distribution)
+    texts = {
+        name: {variant.scenario.text for variant in found}
+        for name, found in {
+            "train": args.variants(),
+            "held-out": there.pool(args.seed, 20, "held-out"),
+            "validation": session.validation_variants(args, 20),
+        }.items()
+    }
+    assert all(len(found) == 20 for found in texts.values())
+    assert not texts["validation"] & (texts["train"] | texts["held-out"])
+
+
 def test_a_policy_says_what_it_is(tmp_path: Path) -> None:
     trained = dqn.train(dqn.Args(**TINY, out=tmp_path, w0_kb=500))
     assert trained.file is not None
@@ -226,7 +274,9 @@ def test_a_policy_says_what_it_is(tmp_path: Path) -> None:
 
 
 def test_falcon_has_a_model_for_each_group(tmp_path: Path) -> None:
-    args = falcon.Args(steps=12 * 64 * 4, visit=64, pool=24, kinds=1, held_out=1, out=tmp_path, checkpoint_every=1536)
+    args = falcon.Args(
+        steps=12 * 64 * 4, visit=64, pool=24, kinds=1, trials=12, held_out=1, out=tmp_path, checkpoint_every=1536
+    )
     whole = falcon.train(args)
     groups = [name.split("=")[0] for name in whole.policy.card["groups"].split(",")]
     assert len(groups) > 3
@@ -234,6 +284,9 @@ def test_falcon_has_a_model_for_each_group(tmp_path: Path) -> None:
     sizes = [sum(one.size for name, one in whole.policy.tensors.items() if name.startswith(f"{at}.")) for at in groups]
     assert sizes == [4802] * len(groups)
     assert sum(name.endswith(".w1") for name in whole.policy.tensors) == falcon.GROUPS
+    # Every group's model is the fastest of its checkpoints, and the curve begins with chance.
+    assert whole.curve[0]["kind"] == "chance" and whole.curve[-2]["trial"] > 0
+    assert whole.policy.card["chosen"].count(" after ") == len(groups)
     resumed = falcon.train(replace(args, resume=True))
     assert whole.file is not None and resumed.file is not None
     assert resumed.file.read_bytes() == whole.file.read_bytes()
@@ -253,7 +306,6 @@ def test_every_setting_is_an_option_with_help() -> None:
         assert set(command.documented(args)) >= {field.name for field in fields(args)}
     given = command.parser("dqn", dqn.Args).parse_args(["--w0-kb", "50", "--quick", "--out", "there"])
     assert (given.w0_kb, given.quick, given.out) == (50, True, Path("there"))
-    assert dqn.Args(quick=True).settled().steps == 40_000
     assert set(ALGORITHMS) >= {"dqn", "rlds", "rosello", "lee-yoo", "falcon"}
 
 

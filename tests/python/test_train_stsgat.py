@@ -129,6 +129,15 @@ def test_a_tiny_training_goes_on_to_the_same_bytes_and_its_policy_loads(tmp_path
     assert [point["step"] for point in curve] == [0, 1, 2, 3, 4, 4]
 
 
+def test_of_the_rounds_networks_the_best_on_the_last_validation_is_exported(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Round 1 has made it worse.
+    losses = {"round 0": 0.2, "round 1": 0.6, "round 2": 0.3}
+    monkeypatch.setattr(stsgat, "evaluate", lambda model, batch: (losses[model], 0.5))
+    data = stsgat.dataset(labels(), replace(TINY, steps=14))
+    model, said = stsgat.choose(list(losses), data)  # type: ignore[arg-type]
+    assert model == "round 0" and said.startswith("the network of round 0, loss 0.2000 in 3 ")
+
+
 def run(model: str, seed: int, plateau: int | None, loss: float) -> Run:
     points: list[dict[str, Any]] = [{"step": 1, "loss": loss, "validation_accuracy": 0.5}]
     return Run(model, seed, points, plateau, loss, 1.0, 1.0)

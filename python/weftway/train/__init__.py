@@ -9,7 +9,8 @@ JAX, Equinox and Optax are imported in the files of this folder only: `pip insta
 | `export.py` | policy files |
 | `checkpoint.py` | the state of an interrupted training |
 | `curve.py` | learning curves |
-| `session.py` | settings and results of every training |
+| `session.py` | settings and results of every training; validation, and the checkpoint that is exported |
+| `limits.py` | what each setting may be |
 | `replay.py`, `q_learning.py` | delayed rewards, replay, deep Q-learning: dqn, rlds, rosello, lee_yoo, falcon |
 | `actor_critic.py`, `chance.py`, `a3c.py` | rollouts, losses, one worker or several: `pdaa3c`, `reles`, `gaps` |
 | `command.py` | `weft train` |

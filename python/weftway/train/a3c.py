@@ -21,14 +21,13 @@ import jax
 import numpy as np
 from jax import Array
 
-from weftway import distribution
 from weftway.parallel import LocalPool, Pool, RayPool
 from weftway.train import actor_critic, checkpoint, session
 from weftway.train.actor_critic import ActorCritic, Compiled, Learned, Learner, Places, Rollout, Rule
 from weftway.train.chance import Shares
 from weftway.train.curve import Curve
 from weftway.train.replay import Ranges
-from weftway.train.session import Choose, Progress, Trained, quiet
+from weftway.train.session import Best, Choose, Progress, Trained, Validation, quiet
 from weftway.vector import Vector
 
 POINTS = 40
@@ -93,11 +92,11 @@ class Pace:
 
     def is_point(self, rollouts: int) -> bool:
         """Whether a point of the curve is due."""
-        return rollouts % self._between == 0
+        return rollouts % self._between == 0 or rollouts == self.rollouts
 
     def is_tried(self, rollouts: int) -> bool:
-        """Whether the yardstick is due; only where a point is."""
-        return rollouts % (max(1, POINTS // session.TRIALS) * self._between) == 0
+        """Whether validation is due; only where a point is."""
+        return rollouts % (max(1, POINTS // session.TRIALS) * self._between) == 0 or rollouts == self.rollouts
 
     def is_kept(self, rollouts: int) -> bool:
         """Whether a checkpoint is due; only where a point is."""
@@ -115,35 +114,53 @@ def key_of(args: Learner, worker: int, rollout: int) -> Array:
 
 
 def learn(args: Learner, course: Course, rivals: Rivals, progress: Progress = quiet) -> Trained:
-    """Trains, evaluates over held-out episodes, and exports."""
+    """Trains, chooses the checkpoint and the head that did best, evaluates them over held-out episodes, and exports."""
     trained = _together if args.workers == 1 and not args.ray else _apart
-    state, curve, ranges = trained(args, course, progress)
-    return concluded(args, course, rivals, (state.network, curve, ranges))
+    return concluded(args, course, rivals, trained(args, course, progress))
 
 
-def _together(args: Learner, course: Course, progress: Progress) -> tuple[Learned, Curve, Ranges]:
+class Judge:
+    """What the curve says of the policy as it would be deployed: with the head that does better on the validation."""
+
+    def __init__(self, args: Learner, course: Course, vector: actor_critic.Simulations, curve: Curve) -> None:
+        self._args, self._course, self._vector, self._curve = args, course, vector, curve
+        self._validation = Validation(args, course.task, args.trials)
+
+    def chance(self, network: ActorCritic) -> None:
+        """The first point. First weights give nearly equal outputs, and which is the largest is an accident of the
+        seed: until something is learned, the policy draws from them."""
+        head, choose = list(choosers(self._args, self._course, network, self._vector).items())[-1]
+        self._curve.add(0, kind="chance", trial=self._validation.speed(choose), head=head)
+
+    def meet(self, best: Best[ActorCritic], network: ActorCritic, step: int) -> dict[str, float | str]:
+        """The point's figures of a checkpoint, which may be the best so far."""
+        heads = choosers(self._args, self._course, network, self._vector)
+        speeds = {name: self._validation.speed(choose) for name, choose in heads.items()}
+        head = max(speeds, key=lambda name: speeds[name])
+        best.meet(network, (speeds[head], step, head))
+        return {"trial": speeds[head], "head": head}
+
+
+def _together(args: Learner, course: Course, progress: Progress) -> tuple[Best[ActorCritic], Curve, Ranges]:
     """In this process."""
     places, pace, tally = Places(args.vector(course.task)), Pace(args), Tally()
     act = course.compiled(args, places.vector)
-    state, done = resumed(args, first(args, course, places.vector), places)
+    state, best, done = resumed(args, first(args, course, places.vector), places)
     curve = Curve(args.file("jsonl"), done * pace.each)
-    yardstick = session.Yardstick(args, course.task)
-
-    def tried() -> dict[str, float]:
-        return yardstick.measure(next(iter(choosers(args, course, state.network, places.vector).values())))
-
+    judge = Judge(args, course, places.vector, curve)
     if done == 0:
-        curve.add(0, **tried())
+        judge.chance(state.network)
     for rollout in range(done, pace.rollouts):
         state, rows, loss = turn(act, places, state, (key_of(args, 0, rollout), args.rollout))
         tally.note(places.vector.episodes(), rows.reward, loss)
         if pace.is_point(rollout + 1):
-            more = tried() if pace.is_tried(rollout + 1) else {}
-            curve.add((rollout + 1) * pace.each, **tally.values(), **more)
-            progress(min((rollout + 1) * pace.each, args.steps), args.steps)
+            step = (rollout + 1) * pace.each
+            more = judge.meet(best, state.network, step) if pace.is_tried(rollout + 1) else {}
+            curve.add(step, **tally.values(), **more)
+            progress(min(step, args.steps), args.steps)
         if pace.is_kept(rollout + 1):
-            keep(args, rollout + 1, state, places)
-    return state, curve, places.ranges
+            keep(args, rollout + 1, (state, best), places)
+    return best, curve, places.ranges
 
 
 def turn(act: Compiled, places: Places, state: Learned, how: tuple[Array, int]) -> tuple[Learned, Rollout, float]:
@@ -191,21 +208,24 @@ class Worker:
         return self._places.ranges
 
 
-def _apart(args: Learner, course: Course, progress: Progress) -> tuple[Learned, Curve, Ranges]:
+def _apart(args: Learner, course: Course, progress: Progress) -> tuple[Best[ActorCritic], Curve, Ranges]:
     """In processes of their own. A checkpoint has the weights: the simulations begin anew."""
     vector = args.vector(course.task)
-    state, done = resumed(args, first(args, course, vector), None)
+    state, best, done = resumed(args, first(args, course, vector), None)
     curve = Curve(args.file("jsonl"), done * Pace(args).each)
+    judge = Judge(args, course, vector, curve)
+    if done == 0:
+        judge.chance(state.network)
     with _pool(args) as pool:
         # Those that go on have other episodes than those before.
         workers = [pool.actors(Worker, 1, args, course, done + number)[0] for number in range(args.workers)]
         for ready in [worker.ready() for worker in workers]:
             ready.result()
-        state = _shared(args, course.compiled(args, vector), (state, done, curve), (workers, progress))
+        _shared(args, course.compiled(args, vector), (state, best, done, curve), (workers, judge, progress))
         ranges = Ranges(vector.low, vector.high)
         for found in [worker.ranges() for worker in workers]:
             ranges.merge(found.result())
-    return state, curve, ranges
+    return best, curve, ranges
 
 
 def _pool(args: Learner) -> Pool:
@@ -213,10 +233,13 @@ def _pool(args: Learner) -> Pool:
 
 
 def _shared(
-    args: Learner, act: Compiled, begun: tuple[Learned, int, Curve], who: tuple[list[Any], Progress]
-) -> Learned:
+    args: Learner,
+    act: Compiled,
+    begun: tuple[Learned, Best[ActorCritic], int, Curve],
+    who: tuple[list[Any], Judge, Progress],
+) -> None:
     """Applies gradients as they come, and gives each worker the weights as they are then."""
-    (state, done, curve), (workers, progress) = begun, who
+    (state, best, done, curve), (workers, judge, progress) = begun, who
     pace, tally, asked, start = Pace(args), Tally(), done, time.monotonic()
     form, pending = jax.tree.structure(state.network), {}
     for worker in workers[: pace.rollouts - done]:
@@ -230,47 +253,52 @@ def _shared(
                 pending[worker.gradient(numbers(state.network))], asked = worker, asked + 1
             tally.note(*happened)
             if pace.is_point(done):
-                curve.add(done * pace.each, **tally.values(), seconds=round(time.monotonic() - start, 2))
+                more = judge.meet(best, state.network, done * pace.each) if pace.is_tried(done) else {}
+                curve.add(done * pace.each, **tally.values(), **more, seconds=round(time.monotonic() - start, 2))
                 progress(min(done * pace.each, args.steps), args.steps)
             if pace.is_kept(done):
-                keep(args, done, state, None)
-    return state
+                keep(args, done, (state, best), None)
 
 
-def keep(args: Learner, done: int, state: Learned, places: Places | None) -> None:
+def keep(args: Learner, done: int, learned: tuple[Learned, Best[ActorCritic]], places: Places | None) -> None:
     """Writes a checkpoint after so many rollouts, if there is a folder."""
+    state, best = learned
     if file := args.file("checkpoint"):
         arrays = {"taken": np.array(places.taken, np.float32)} if places else {}
-        checkpoint.save(file, done, state, arrays=arrays, notes={"settings": args.settings()})
+        notes = {"settings": args.settings(), "best": best.notes}
+        checkpoint.save(file, done, (state, best.network), arrays=arrays, notes=notes)
 
 
-def resumed(args: Learner, state: Learned, places: Places | None) -> tuple[Learned, int]:
+def resumed(args: Learner, state: Learned, places: Places | None) -> tuple[Learned, Best[ActorCritic], int]:
     """Where a checkpoint left off, if that is asked and there is one; the simulations go the same way again."""
     file = args.file("checkpoint")
-    found = checkpoint.restore(file, state) if args.resume and file else None
+    found = checkpoint.restore(file, (state, state.network)) if args.resume and file else None
     if found is None:
-        return state, 0
+        return state, Best(state.network), 0
     if found.notes["settings"] != args.settings():
         raise checkpoint.CheckpointError(f"{file} was written under other settings: remove it, or name another folder")
     if places:
         places.retrace(found.arrays["taken"])
-    return found.tree, found.step
+    state, network = found.tree
+    return state, Best(network, *found.notes["best"]), found.step
 
 
-def concluded(args: Learner, course: Course, rivals: Rivals, learned: tuple[ActorCritic, Curve, Ranges]) -> Trained:
-    """The policy, once it is known which head is the better, and it is evaluated over held-out episodes."""
-    network, curve, ranges = learned
+def concluded(
+    args: Learner, course: Course, rivals: Rivals, learned: tuple[Best[ActorCritic], Curve, Ranges]
+) -> Trained:
+    """The policy, once it is evaluated over held-out episodes."""
+    best, curve, ranges = learned
     vector = args.held_out_vector(course.task)
-    heads = choosers(args, course, network, vector)
-    head = better(args, course, heads)
-    figures = {args.ALGORITHM: session.trial(vector, heads[head])}
-    figures |= {f"{name} head": session.trial(vector, heads[name]) for name in heads if name != head}
+    heads = choosers(args, course, best.network, vector)
+    figures = {args.ALGORITHM: session.trial(vector, heads[best.head])}
+    figures |= {f"{name} head": session.trial(vector, heads[name]) for name in heads if name != best.head}
     for name, (task, choose) in rivals.items():
         figures[name] = session.trial(args.held_out_vector(task), choose)
-    curve.add(max(Pace(args).rollouts * Pace(args).each, args.steps), kind="held-out", **figures[args.ALGORITHM])
+    curve.add(Pace(args).rollouts * Pace(args).each, kind="held-out", head=best.head, **figures[args.ALGORITHM])
     low, high = ranges.bounds()
-    actor, said = network.actor(), session.sentence(figures, vector.envs, args.cc)
-    card = session.card(args, vector, network=actor.spec(), head=head, evaluation=said)
+    actor, said = best.network.actor(), session.sentence(figures, vector.envs, args.cc)
+    about = {"network": actor.spec(), "head": best.head, "chosen": best.words(args.trials), "evaluation": said}
+    card = session.card(args, vector, **about)
     return session.finish(args, card, {"low": low, "high": high, **actor.tensors()}, (curve.points, figures))
 
 
@@ -301,12 +329,3 @@ def _keys(args: Learner) -> Iterator[Array]:
     while True:
         key, one = jax.random.split(key)
         yield one
-
-
-def better(args: Learner, course: Course, heads: Mapping[str, Choose]) -> str:
-    """The head that earns most a decision, on scenarios for training of another seed: nothing held out is looked at."""
-    if len(heads) == 1:
-        return next(iter(heads))
-    variants = distribution.load(args.distribution).pool(args.seed + 1, args.held_out)
-    vector = Vector(course.task, variants, args.controllers, len(variants), args.seed + 1, args.threads)
-    return max(heads, key=lambda head: session.trial(vector, heads[head])["reward"])

@@ -9,7 +9,7 @@ first term, and the mean over the places. Actor and critic are one network, whos
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, NamedTuple, Protocol
+from typing import Annotated, Any, NamedTuple, Protocol
 
 import equinox as eqx
 import jax
@@ -20,6 +20,7 @@ import optax
 from jax import Array
 
 from weftway.train.chance import Chance, Choices, Shares
+from weftway.train.limits import Count, Form, Positive, Rate, Share, Weight, Widths
 from weftway.train.networks import LSTM, MLP
 from weftway.train.replay import Ranges
 from weftway.train.session import Session
@@ -29,29 +30,35 @@ FIRST_OUTPUTS = 0.01
 """Scale of the last layer's first weights: the policy begins nearly uniform, and V near 0."""
 
 
+ADDRESS = r"|auto|local|(ray://)?\S+:\d{1,5}"
+"""Where Ray is; or that it is not used."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Learner(Session):
     """Settings of an actor-critic."""
 
-    network: str
+    network: Widths
     """Widths of the hidden layers."""
-    gamma: float
+    gamma: Share
     """What a reward one decision later is worth."""
-    learning_rate: float
+    learning_rate: Rate
     """Of Adam, whose moments all workers share."""
-    rollout: int = 20
+    rollout: Count = 20
     """Decisions of a place between two updates."""
-    entropy: float = 0.01
+    entropy: Weight = 0.01
     """Weight of the entropy: how much the policy is kept from being certain."""
-    value: float = 0.5
+    value: Weight = 0.5
     """Weight of the critic's error."""
-    clip: float = 40.0
+    clip: Positive = 40.0
     """Largest norm of a gradient."""
-    reward_scale: float = 1.0
+    reward_scale: Positive = 1.0
     """What rewards are multiplied by before they are learned from."""
-    workers: int = 1
+    trials: Count = 64
+    """Scenarios on which checkpoints are compared, never used for a step."""
+    workers: Count = 1
     """Processes, each with `envs` places, that send gradients as they have them. More than 1 is not repeatable."""
-    ray: str = ""
+    ray: Annotated[str, Form(ADDRESS, "auto, local, HOST:PORT or ray://HOST:PORT")] = ""
     """Address of a Ray cluster on which the workers are: `auto`, `local`, HOST:PORT."""
 
     @property

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn, get_type_hints
 
 from weftway._native import ScenarioError
-from weftway.train import ALGORITHMS, ALIASES
+from weftway.train import ALGORITHMS, ALIASES, limits
 from weftway.train.picture import draw
 
 USAGE = f"weft train ALGORITHM [--help] [--quick] [--out DIR] [--resume] …\n\nAlgorithms: {', '.join(ALGORITHMS)}."
@@ -64,7 +64,7 @@ def documented(args: type) -> dict[str, str]:
 def parser(algorithm: str, args: type) -> argparse.ArgumentParser:
     """The options of an algorithm."""
     made = _Parser(prog=f"weft train {algorithm}", allow_abbrev=False, description=inspect.getdoc(args))
-    help_, hints = documented(args), get_type_hints(args)
+    help_, hints, stated_limits = documented(args), get_type_hints(args), limits.limits(args)
     for field in fields(args):
         option, said = f"--{field.name.replace('_', '-')}", help_.get(field.name, "").replace("%", "%%")
         add = partial(made.add_argument, option, dest=field.name, default=argparse.SUPPRESS)
@@ -72,20 +72,33 @@ def parser(algorithm: str, args: type) -> argparse.ArgumentParser:
             add(action=argparse.BooleanOptionalAction if field.default is True else "store_true", help=said)
             continue
         usual = "" if field.default in (MISSING, None, "") else f" [{field.default}]"
+        stated = f" Takes {stated_limits[field.name]}." if field.name in stated_limits else ""
         kind = hints[field.name] if hints[field.name] in (int, float, str) else Path
-        add(type=kind, metavar=kind.__name__.upper() if kind is not Path else "DIR", help=said + usual)
+        name = kind.__name__.upper() if kind is not Path else "DIR"
+        add(type=partial(_read, kind), metavar=name, help=said + stated.replace("%", "%%") + usual)
     return made
 
 
+def _read(kind: type, text: str) -> Any:
+    """The value; what cannot be one stays text, of which `limits.check` says what was expected."""
+    try:
+        return kind(text)
+    except ValueError:
+        return text
+
+
+def settings(algorithm: str, args: type, options: Sequence[str]) -> Any:
+    """What the options say; the folder has a name in any case."""
+    given = args(**vars(parser(algorithm, args).parse_args(list(options))))
+    return given if given.out is not None else replace(given, out=Path(f"{algorithm}-{given.seed}"))
+
+
 def run(algorithm: str, options: Sequence[str], progress: Callable[[int, int], None]) -> Any:
-    """Trains as the options say, into a folder in any case; what `train` of the algorithm returns."""
+    """Trains as the options say; what `train` of the algorithm returns."""
     algorithm = ALIASES.get(algorithm, algorithm)
     algorithm_ = module(algorithm)
-    given = vars(parser(algorithm, algorithm_.Args).parse_args(list(options)))
-    args = algorithm_.Args(**given)
-    if args.out is None:
-        args = replace(args, out=Path(f"{algorithm}-{args.seed}"))
     try:
+        args = settings(algorithm, algorithm_.Args, options)
         trained = algorithm_.train(args, progress)
     except ValueError as error:
         raise ScenarioError(str(error)) from error

@@ -10,8 +10,9 @@ inputs, the layers, the actions and the kind of reward. Optimiser, loss, replay,
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
+from weftway.train.limits import CountOrNone, OneOf, Share, Whole
 from weftway.train.q_learning import Course, Epsilon, Learner, learn
 from weftway.train.session import Progress, Trained, quiet
 
@@ -24,19 +25,19 @@ class Args(Learner):
     distribution: str = "mpquic-pair"
     cc: str = "bbr1"
     network: str = "6-6"
-    eps_over: int = 5_000
+    eps_over: CountOrNone = 5_000
     """Decisions over which exploration goes from always to `eps_last`."""
-    eps_last: float = 0.05
+    eps_last: Share = 0.05
     """The probability of any action at all from then on."""
-    state: str = "paper"
-    """What is seen: `paper` (6 numbers), `credit` (7) or `controller` (17)."""
-    reward: str = "delivery"
+    state: Annotated[str, OneOf("paper", "credit", "controller")] = "paper"
+    """What is seen: `paper` (6 numbers), `credit` (7) or `controller` (18)."""
+    reward: Annotated[str, OneOf("delivery", "bytes")] = "delivery"
     """What is earned: `delivery` (throughput less round-trip time) or `bytes`."""
-    w0_kb: int = 1000
+    w0_kb: Annotated[int, Whole(1, 1_000_000)] = 1000
     """The window that counts as 1, in kB."""
 
     ALGORITHM: ClassVar[str] = "dqn"
-    QUICK: ClassVar[Mapping[str, Any]] = {"steps": 40_000, "envs": 64, "pool": 64}
+    QUICK: ClassVar[Mapping[str, Any]] = {"steps": 40_000, "envs": 64, "pool": 64, "trials": 16}
 
 
 def task(args: Args) -> str:
@@ -46,6 +47,5 @@ def task(args: Args) -> str:
 
 def train(args: Args, progress: Progress = quiet) -> Trained:
     """Trains a policy; always sending on S is min-RTT."""
-    args = args.settled()
     explore = Epsilon(1.0, args.eps_last, args.eps_over)
     return learn(args, Course(task(args), explore, {"min-rtt": 1, "wait": 0}), progress)

@@ -29,6 +29,7 @@ from weftway._native import Batch, SimulationError, Variant
 from weftway.train import checkpoint, session
 from weftway.train.curve import Curve
 from weftway.train.export import write_policy
+from weftway.train.limits import Count, Positive, Rate, SettingError
 from weftway.train.replay import Ranges
 from weftway.train.session import Progress, Session, Trained, quiet
 
@@ -60,19 +61,19 @@ class Args(Session):
     distribution: str = "phone"
     cc: str = "bbr1,cubic,bbr2"
     pool: int = 512
-    hidden: int = 16
+    hidden: Count = 16
     """Units of the hidden layer."""
-    pairs: int = 16
+    pairs: Count = 16
     """Mirrored pairs of candidates in a generation."""
-    instances: int = 24
+    instances: Count = 24
     """Scenarios in a generation, drawn from the pool; each under every controller."""
-    sigma: float = 0.5
+    sigma: Positive = 0.5
     """How far candidates are from the centre."""
-    learning_rate: float = 0.1
+    learning_rate: Rate = 0.1
     """Of Adam."""
-    trials: int = 64
+    trials: Count = 64
     """Scenarios on which centres are compared, never used for a step."""
-    trial_every: int = 5
+    trial_every: Count = 5
     """Generations from one such comparison to the next."""
     threads: int = 2
     checkpoint_every: int = 5
@@ -86,6 +87,14 @@ class Args(Session):
         "pairs": 6,
         "instances": 8,
     }
+
+    def fit_together(self) -> None:
+        super().fit_together()
+        if (left := self.pool - self.trials) < self.instances:
+            raise SettingError(
+                f"--pool {self.pool}: expected at least {self.trials + self.instances}, "
+                f"for --trials {self.trials} leaves {max(left, 0)} of it to --instances {self.instances}"
+            )
 
 
 class Cell(NamedTuple):
@@ -205,7 +214,6 @@ def ranges(args: Args, variants: list[Variant]) -> tuple[Any, Any]:
 
 def train(args: Args, progress: Progress = quiet) -> Trained:
     """Evolves a policy."""
-    args = args.settled()
     variants = args.variants()
     trials, variants = variants[: args.trials], variants[args.trials :]
     vector = args.vector(TASK, variants[:1])

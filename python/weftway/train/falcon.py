@@ -17,7 +17,7 @@ comparison, section 3.2.5 and Table 1, for inputs, actions and reward. Every num
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import jax
 import numpy as np
@@ -27,10 +27,11 @@ from weftway._native import Variant
 from weftway.distribution import Drawn
 from weftway.train import checkpoint, session
 from weftway.train.curve import Curve
+from weftway.train.limits import Count, OneOf, Rate, SettingError, Share
 from weftway.train.networks import MLP
-from weftway.train.q_learning import Epsilon, Learned, Learner, Rule, Tally, greedy, updater, values
+from weftway.train.q_learning import POINTS, Epsilon, Learned, Learner, Rule, Tally, greedy, updater, values
 from weftway.train.replay import Practice, Ranges
-from weftway.train.session import Progress, Trained, quiet
+from weftway.train.session import Best, Progress, Trained, Validation, quiet
 from weftway.vector import Vector
 
 GROUPS = 12
@@ -48,22 +49,36 @@ class Args(Learner):
     envs: int = 4
     memory: int = 2_048
     """Transitions that are kept of each scenario."""
-    visit: int = 128
+    visit: Count = 128
     """Decisions of a visit to a scenario."""
-    inner: int = 8
+    inner: Count = 8
     """Steps of Adam in a visit, at `learning_rate`."""
-    outer: float = 0.1
+    outer: Rate = 0.1
     """How far the meta-model moves to where the inner steps have come."""
-    kinds: int = 8
+    kinds: Count = 8
     """Scenarios in each group, at most."""
-    eps_last: float = 0.05
+    eps_last: Share = 0.05
     """The probability of any action in the second half of the training; it falls from 1 in the first."""
 
-    reward: str = "bytes"
+    reward: Annotated[str, OneOf("bytes", "delivery")] = "bytes"
     """What is earned: `bytes`, as printed, or `delivery` (throughput less round-trip time)."""
 
     ALGORITHM: ClassVar[str] = "falcon"
-    QUICK: ClassVar[Mapping[str, Any]] = {"steps": 61_440, "pool": 128, "kinds": 4, "held_out": 16}
+    QUICK: ClassVar[Mapping[str, Any]] = {"steps": 61_440, "pool": 128, "kinds": 4, "trials": 24, "held_out": 16}
+
+    @property
+    def per_group(self) -> int:
+        """Validation scenarios of a group, at most."""
+        return max(1, self.trials // GROUPS)
+
+    def fit_together(self) -> None:
+        super().fit_together()
+        if self.visit < self.envs:
+            raise SettingError(f"--visit {self.visit}: expected at least --envs {self.envs}, a decision of each")
+        if self.memory < self.batch:
+            raise SettingError(
+                f"--memory {self.memory}: expected at least --batch {self.batch}, what a step is made on"
+            )
 
 
 def task(args: Args) -> str:
@@ -97,14 +112,14 @@ def number(text: str) -> float:
     return float(str(text).split()[0])
 
 
-def grouped(args: Args, split: str = "train", most: int | None = None) -> dict[int, list[Variant]]:
-    """The scenarios of each group that the pool has, the first `most` of them."""
+def grouped(args: Args, seed: int, most: int, split: str = "train") -> dict[int, list[Variant]]:
+    """The scenarios of each group that the pool of this seed has, the first `most` of them."""
     there = distribution.load(args.distribution)
     found: dict[int, list[Variant]] = {}
     for index in range(args.pool):
-        drawn = there.sample(args.seed, index, split)
+        drawn = there.sample(seed, index, split)
         members = found.setdefault(group_of(drawn), [])
-        if most is None or len(members) < most:
+        if len(members) < most:
             members.append(there.variant(drawn))
     return dict(sorted(found.items()))
 
@@ -115,35 +130,73 @@ class Meta(NamedTuple):
     number: int
     network: MLP
     grounds: list[Practice]
+    best: Best[MLP]
+    """What is exported."""
 
 
 def train(args: Args, progress: Progress = quiet) -> Trained:
     """Trains a meta-model for each group, in turns."""
-    args = args.settled()
     rng = np.random.default_rng(args.seed)
-    metas = [_begun(args, at, members) for at, members in grouped(args, most=args.kinds).items()]
+    metas = [_begun(args, at, members) for at, members in grouped(args, args.seed, args.kinds).items()]
     turns, first = max(1, args.steps // (GROUPS * args.visit)), 0
     if found := _resumed(args, metas, rng):
         metas, first = found
     curve, tally = Curve(args.file("jsonl"), first * len(metas) * args.visit), Tally()
-    between = max(1, turns // 40)
+    between = max(1, turns // POINTS)
+    tried_every, judge = max(1, POINTS // session.TRIALS) * between, Judge(args)
+    if first == 0:
+        curve.add(0, kind="chance", trial=judge.chance())
     kept_every = max(1, args.checkpoint_every // (between * GROUPS * args.visit)) * between
     for turn in range(first, turns):
         eps = Epsilon(1.0, args.eps_last, turns / 2).at(turn)
         metas = [visited(args, meta, eps, (rng, tally)) for meta in metas]
         done = (turn + 1) * len(metas) * args.visit
-        if (turn + 1) % between == 0:
-            curve.add(done, **tally.values(), eps=round(eps, 4))
+        is_last = turn + 1 == turns
+        if (turn + 1) % between == 0 or is_last:
+            more = {"trial": judge.meet(metas, done)} if (turn + 1) % tried_every == 0 or is_last else {}
+            curve.add(done, **tally.values(), **more, eps=round(eps, 4))
             progress(turn + 1, turns)
-        if (turn + 1) % kept_every == 0 and turn + 1 < turns:
+        if (turn + 1) % kept_every == 0 and not is_last:
             _keep(args, metas, rng, turn + 1)
-    return _concluded(args, metas, curve)
+    return _concluded(args, [meta._replace(network=meta.best.network) for meta in metas], curve)
+
+
+class Judge:
+    """Validation by group: each has a few scenarios that no model is trained on."""
+
+    def __init__(self, args: Args) -> None:
+        self._seed = args.seed
+        members = grouped(args, args.seed + 1, args.per_group)
+        self._validations = {at: Validation(args, task(args), len(found), found) for at, found in members.items()}
+
+    def chance(self) -> float:
+        """The geometric mean of the groups' speeds where chance decides."""
+        return _mean([one.speed(session.anything(self._seed)) for one in self._validations.values()])
+
+    def meet(self, metas: list[Meta], step: int) -> float:
+        """The same of the models, each of which may be the best of its group so far.
+
+        A group without scenarios here has the last model.
+        """
+        speeds = []
+        for meta in metas:
+            if found := self._validations.get(meta.number):
+                speeds.append(found.speed(greedy(meta.network)))
+                meta.best.meet(meta.network, (speeds[-1], step, "greedy"))
+            else:
+                meta.best.network, meta.best.step = meta.network, step
+        return _mean(speeds)
+
+
+def _mean(speeds: list[float]) -> float:
+    return round(float(np.exp(np.mean(np.log(speeds)))), 6)
 
 
 def _begun(args: Args, at: int, members: list[Variant]) -> Meta:
     grounds = [Practice(args.vector(task(args), [one]), args.memory) for one in members]
     sizes = [grounds[0].vector.inputs, *args.widths, grounds[0].vector.choices]
-    return Meta(at, MLP(sizes, jax.random.key(args.seed)), grounds)
+    network = MLP(sizes, jax.random.key(args.seed))
+    return Meta(at, network, grounds, Best(network))
 
 
 def visited(args: Args, meta: Meta, eps: float, rest: tuple[np.random.Generator, Tally]) -> Meta:
@@ -175,13 +228,15 @@ def adapted(args: Args, network: MLP, ground: Practice, rng: np.random.Generator
 def _keep(args: Args, metas: list[Meta], rng: np.random.Generator, turn: int) -> None:
     if file := args.file("checkpoint"):
         taken = {f"{meta.number}.{k}": one.taken for meta in metas for k, one in enumerate(meta.grounds)}
-        networks = [meta.network for meta in metas]
-        checkpoint.save(file, turn, networks, rng=rng, arrays=taken, notes={"settings": args.settings()})
+        networks = [(meta.network, meta.best.network) for meta in metas]
+        notes = {"settings": args.settings(), "best": [meta.best.notes for meta in metas]}
+        checkpoint.save(file, turn, networks, rng=rng, arrays=taken, notes=notes)
 
 
 def _resumed(args: Args, metas: list[Meta], rng: np.random.Generator) -> tuple[list[Meta], int] | None:
     file = args.file("checkpoint")
-    found = checkpoint.restore(file, [meta.network for meta in metas], rng=rng) if args.resume and file else None
+    like = [(meta.network, meta.network) for meta in metas]
+    found = checkpoint.restore(file, like, rng=rng) if args.resume and file else None
     if found is None:
         return None
     if found.notes["settings"] != args.settings():
@@ -189,12 +244,13 @@ def _resumed(args: Args, metas: list[Meta], rng: np.random.Generator) -> tuple[l
     for meta in metas:
         for k, ground in enumerate(meta.grounds):
             ground.retrace(found.arrays[f"{meta.number}.{k}"])
-    return [meta._replace(network=network) for meta, network in zip(metas, found.tree, strict=True)], found.step
+    rows = zip(metas, found.tree, found.notes["best"], strict=True)
+    return [meta._replace(network=now, best=Best(best, *notes)) for meta, (now, best), notes in rows], found.step
 
 
 def _concluded(args: Args, metas: list[Meta], curve: Curve) -> Trained:
     """The policy, once every meta-model is evaluated, as it is, over held-out scenarios of its group."""
-    held_out = grouped(args, "held-out", args.kinds)
+    held_out = grouped(args, args.seed, args.kinds, "held-out")
     rows: dict[str, list[dict[str, float]]] = {"falcon": [], "random": [], "min-rtt": [], "wait": []}
     vector = metas[0].grounds[0].vector
     for meta in metas:
@@ -210,9 +266,11 @@ def _concluded(args: Args, metas: list[Meta], curve: Curve) -> Trained:
         max(args.steps, *(point["step"] for point in curve.points)), kind="held-out", eps=0.0, **figures["falcon"]
     )
     said = session.sentence(figures, args.held_out * len(rows["falcon"]), args.cc)
+    chosen = ", ".join(f"g{meta.number} after {meta.best.step}" for meta in metas)
     about = {
         "groups": ",".join(f"g{meta.number}={label(meta.number)}" for meta in metas),
         "guarded": ",".join(map(str, guarded(args, metas))),
+        "chosen": f"of each group the fastest checkpoint on up to {args.per_group} validation scenarios: {chosen}",
     }
     card = session.card(args, vector, network=f"falcon:groups={GROUPS}", evaluation=said, **about)
     return session.finish(args, card, _tensors(metas, vector), (curve.points, figures))
@@ -220,7 +278,7 @@ def _concluded(args: Args, metas: list[Meta], curve: Curve) -> Trained:
 
 def guarded(args: Args, metas: list[Meta]) -> list[int]:
     """The groups whose model takes longer than min-RTT over scenarios of the training: there the guard decides."""
-    members, found = grouped(args, most=args.kinds), []
+    members, found = grouped(args, args.seed, args.kinds), []
     for meta in metas:
         vector = args.held_out_vector(task(args), members[meta.number])
         ours, others = (session.trial(vector, choose) for choose in (greedy(meta.network), session.constant(1)))

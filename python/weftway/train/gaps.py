@@ -10,12 +10,13 @@ queues bring rare large ones, which else the critic's part of the gradient is ma
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from weftway.train.a3c import Course, Rivals, learn
 from weftway.train.actor_critic import Learner
+from weftway.train.limits import OneOf, Slots, TaskWeight
 from weftway.train.session import Progress, Trained, quiet
 
 CHOICES = 5
@@ -36,19 +37,19 @@ class Args(Learner):
     learning_rate: float = 1e-3
     reward_scale: float = 0.1
     entropy: float = 0.001
-    slots: int = 4
+    slots: Slots = 4
     """How many paths are seen."""
-    history: int = 8
+    history: Slots = 8
     """Intervals that are seen."""
-    base: str = "first"
+    base: Annotated[str, OneOf("first", "tracked")] = "first"
     """What the changes add to: the formula's gap at the beginning (`first`), or always the present one (`tracked`)."""
-    a: float = 0.5
+    a: TaskWeight = 0.5
     """Weight of the out-of-order queue in the reward."""
-    b: float = 0.1
+    b: TaskWeight = 0.1
     """Weight of changing the gaps in the reward."""
 
     ALGORITHM: ClassVar[str] = "gaps"
-    QUICK: ClassVar[Mapping[str, Any]] = {"steps": 20_000, "envs": 16, "pool": 64, "held_out": 16}
+    QUICK: ClassVar[Mapping[str, Any]] = {"steps": 20_000, "envs": 16, "pool": 64, "trials": 16, "held_out": 16}
 
 
 def task(args: Args) -> str:
@@ -58,7 +59,6 @@ def task(args: Args) -> str:
 
 def train(args: Args, progress: Progress = quiet) -> Trained:
     """Trains a policy; its rivals leave the formula's gaps alone, or change them by chance."""
-    args = args.settled()
     return learn(args, Course(task(args)), rivals(args), progress)
 
 

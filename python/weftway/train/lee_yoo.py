@@ -10,8 +10,9 @@ Reference: Lee and Yoo, 2022, and its public code; MPQUIC comparison, section 3.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
+from weftway.train.limits import CountOrNone, OneOf, Share
 from weftway.train.q_learning import Course, Epsilon, Learner, learn
 from weftway.train.session import Progress, Trained, quiet
 
@@ -33,15 +34,15 @@ class Args(Learner):
     target_every: int = 10
     updates: int = 5
     network: str = "24-24-24"
-    eps_over: int = 2_000
+    eps_over: CountOrNone = 2_000
     """Slots over which exploration goes from always to `eps_last`."""
-    eps_last: float = 0.05
+    eps_last: Share = 0.05
     """The probability of any split from then on."""
-    actions: str = "split7"
+    actions: Annotated[str, OneOf(*MIN_RTT)] = "split7"
     """`split7`, as in the public code, or `table1` (wait for the fastest path, or do not)."""
 
     ALGORITHM: ClassVar[str] = "lee-yoo"
-    QUICK: ClassVar[Mapping[str, Any]] = {"steps": 8_000, "pool": 32, "held_out": 16}
+    QUICK: ClassVar[Mapping[str, Any]] = {"steps": 8_000, "pool": 32, "trials": 16, "held_out": 16}
 
 
 def task(args: Args) -> str:
@@ -51,6 +52,5 @@ def task(args: Args) -> str:
 
 def train(args: Args, progress: Progress = quiet) -> Trained:
     """Trains a policy."""
-    args = args.settled()
     explore = Epsilon(1.0, args.eps_last, args.eps_over)
     return learn(args, Course(task(args), explore, {"min-rtt": MIN_RTT[args.actions]}), progress)

@@ -13,14 +13,15 @@ many places. Rewards are taken for a tenth, as a return is about −30 where one
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from weftway.train import session
 from weftway.train.a3c import Course, Rivals, learn
 from weftway.train.actor_critic import Learner
+from weftway.train.limits import Mode, OneOf, Slots
 from weftway.train.session import Choose, Progress, Trained, quiet
 
 WIDEST = 2
@@ -40,22 +41,24 @@ class Args(Learner):
     gamma: float = 0.7
     learning_rate: float = 1e-3
     reward_scale: float = 0.1
-    action_mode: str = "ternary"
+    action_mode: Annotated[str, OneOf("ternary", "direct")] = "ternary"
     """`ternary`: best, middle or worst path by quality; `direct`: a slot, the qualities seen."""
-    mode: str = "preferred"
+    mode: Mode = "preferred"
     """While the chosen path is full the others send (`preferred`), or nothing does (`exclusive`)."""
-    reward: str = "log"
+    reward: Annotated[str, OneOf("log", "rate")] = "log"
     """What an interval earns: `log`, the sum of the paths' log throughputs as printed; or `rate`, the throughput."""
-    slots: int = 4
+    slots: Slots = 4
     """How many paths are seen."""
     paper: bool = False
-    """The settings of A3C's makers: four workers of one place, 2 000 steps each, 1e-4."""
+    """The settings of A3C's makers: four workers of one place, 2 000 steps each, 1e-4. What is given besides stays."""
 
     ALGORITHM: ClassVar[str] = "pdaa3c"
+    PRESETS: ClassVar[tuple[str, ...]] = ("paper", "quick")
     QUICK: ClassVar[Mapping[str, Any]] = {
         "steps": 20_000,
         "envs": 16,
         "pool": 64,
+        "trials": 16,
         "held_out": 16,
         # Where others stand in, a choice changes too little to be learned in so few steps.
         "mode": "exclusive",
@@ -69,10 +72,6 @@ class Args(Learner):
         "reward_scale": 1.0,
     }
 
-    def settled(self) -> Self:
-        """With what `paper` and `quick` set; the card then names the settings themselves."""
-        return super(Args, replace(self, **{**self.PAPER, "paper": False}) if self.paper else self).settled()
-
 
 def task(args: Args) -> str:
     """The task these settings mean."""
@@ -81,7 +80,6 @@ def task(args: Args) -> str:
 
 def train(args: Args, progress: Progress = quiet) -> Trained:
     """Trains a policy; its rivals choose slots in turn, by chance, always the third, and always the best quality."""
-    args = args.settled()
     return learn(args, Course(task(args)), rivals(args), progress)
 
 

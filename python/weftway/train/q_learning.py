@@ -9,7 +9,7 @@ The loop of `learn` is the same for all; what differs is in the settings (`Learn
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,9 +20,10 @@ from jax import Array
 
 from weftway.train import checkpoint, session
 from weftway.train.curve import Curve
+from weftway.train.limits import Count, CountOrNone, OneOf, Rate, Share, Weight, Widths
 from weftway.train.networks import MLP
 from weftway.train.replay import Memory, Practice, Transitions
-from weftway.train.session import Choose, Progress, Session, Trained, quiet
+from weftway.train.session import Best, Choose, Progress, Session, Trained, Validation, quiet
 from weftway.vector import Flags, Floats, Numbers
 
 TOGETHER = 16
@@ -36,28 +37,30 @@ POINTS = 40
 class Learner(Session):
     """Settings of a Q-learner."""
 
-    network: str = "64-64"
+    network: Widths = "64-64"
     """Widths of the hidden layers, all ReLU."""
-    gamma: float = 0.9
+    gamma: Share = 0.9
     """What a reward one decision later is worth."""
-    learning_rate: float = 1e-3
+    learning_rate: Rate = 1e-3
     """Of Adam."""
-    loss: str = "huber"
+    loss: Annotated[str, OneOf("huber", "mse")] = "huber"
     """`huber` (linear beyond 1) or `mse`."""
-    clip: float = 10.0
+    clip: Weight = 10.0
     """Largest norm of a gradient; 0 clips nothing."""
-    batch: int = 32
+    batch: Count = 32
     """Transitions in an update."""
-    memory: int = 10_000
+    memory: Count = 10_000
     """Transitions that are kept."""
-    warm_up: int = 200
+    warm_up: CountOrNone = 200
     """Transitions before the first update."""
-    updates: int = 1
+    updates: Count = 1
     """Updates per transition."""
-    target_every: int = 100
+    target_every: CountOrNone = 100
     """Updates from one copy of the target network to the next; 0 moves it a little with each."""
-    target_rate: float = 1e-4
+    target_rate: Rate = 1e-4
     """How far the target network moves with each update where it is not copied."""
+    trials: Count = 64
+    """Scenarios on which checkpoints are compared, never used for a step."""
 
     @property
     def widths(self) -> list[int]:
@@ -104,8 +107,6 @@ def begin(rule: Rule, sizes: list[int], key: Array) -> Learned:
 @lru_cache
 def updater(rule: Rule) -> Callable[[Learned, Transitions], tuple[Learned, Array]]:
     """Makes as many updates as there are batches (batches, size, …): the new state, and the loss of each."""
-    if rule.loss not in ("huber", "mse"):
-        raise ValueError(f"loss `{rule.loss}`: there is huber and mse")
     optimiser = rule.optimiser()
 
     def update(state: Learned, rows: Transitions) -> tuple[Learned, Array]:
@@ -254,19 +255,19 @@ class Tally:
 
 
 def learn(args: Learner, course: Course, progress: Progress = quiet) -> Trained:
-    """Trains, evaluates over held-out episodes, and exports."""
+    """Trains, chooses the checkpoint that did best, evaluates it over held-out episodes, and exports it."""
     rng = np.random.default_rng(args.seed)
     practice = Practice(args.vector(course.task), args.memory)
     sizes = [practice.vector.inputs, *args.widths, practice.vector.choices]
     state = begin(Rule.of(args), sizes, jax.random.key(args.seed))
-    state, debt = resumed(args, practice, state, rng)
+    state, best, debt = resumed(args, practice, state, rng)
     curve = Curve(args.file("jsonl"), practice.steps * args.envs)
     tally = Tally()
     rounds, between = -(-args.steps // args.envs), max(1, args.steps // args.envs // POINTS)
-    yardstick, tried_every = session.Yardstick(args, course.task), max(1, POINTS // session.TRIALS) * between
+    validation, tried_every = Validation(args, course.task, args.trials), max(1, POINTS // session.TRIALS) * between
     if practice.steps == 0:
         # Before it has learned anything, chance decides; what untrained weights prefer is an accident of the seed.
-        curve.add(0, **yardstick.measure(session.anything(args.seed)))
+        curve.add(0, kind="chance", trial=validation.speed(session.anything(args.seed)))
     kept_every = max(1, args.checkpoint_every // (between * args.envs)) * between
     while practice.steps < rounds:
         much = course.explore.at(practice.steps * args.envs)
@@ -274,45 +275,55 @@ def learn(args: Learner, course: Course, progress: Progress = quiet) -> Trained:
         complete, rewards = practice.step(course.explore.choose(q, practice.open, much, rng))
         state, losses = debt.pay(state, practice.memory, complete, rng)
         tally.note(practice.vector.episodes(), rewards, losses)
-        if practice.steps % between == 0:
-            is_trial = practice.steps % tried_every == 0
-            tried = yardstick.measure(greedy(state.network)) if is_trial else {}
-            curve.add(practice.steps * args.envs, **tally.values(), **tried, eps=round(much, 4))
-            progress(min(practice.steps * args.envs, args.steps), args.steps)
-        if practice.steps % kept_every == 0 and practice.steps < rounds:
-            keep(args, practice, state, (rng, debt))
-    return concluded(args, course, practice, (state.network, curve))
+        is_last = practice.steps == rounds
+        if practice.steps % between == 0 or is_last:
+            done, more = practice.steps * args.envs, {}
+            if practice.steps % tried_every == 0 or is_last:
+                more["trial"] = speed = validation.speed(greedy(state.network))
+                best.meet(state.network, (speed, done, "greedy"))
+            curve.add(done, **tally.values(), **more, eps=round(much, 4))
+            progress(min(done, args.steps), args.steps)
+        if practice.steps % kept_every == 0 and not is_last:
+            keep(args, practice, (state, best), (rng, debt))
+    return concluded(args, course, practice, (best, curve))
 
 
-def concluded(args: Learner, course: Course, practice: Practice, learned: tuple[MLP, Curve]) -> Trained:
+def concluded(args: Learner, course: Course, practice: Practice, learned: tuple[Best[MLP], Curve]) -> Trained:
     """The policy, once it is evaluated over held-out episodes."""
-    network, curve = learned
-    vector = args.held_out_vector(course.task)
+    best, curve = learned
+    network, vector = best.network, args.held_out_vector(course.task)
     candidates = {args.ALGORITHM: greedy(network), "random": session.anything(args.seed)}
     candidates |= {name: session.constant(choice) for name, choice in course.rivals.items()}
     figures = {name: session.trial(vector, choose) for name, choose in candidates.items()}
-    curve.add(max(practice.steps * args.envs, args.steps), kind="held-out", eps=0.0, **figures[args.ALGORITHM])
+    curve.add(practice.steps * args.envs, kind="held-out", eps=0.0, **figures[args.ALGORITHM])
     low, high = practice.ranges.bounds()
     said = session.sentence(figures, vector.envs, args.cc)
-    card = session.card(args, vector, network=network.spec(), evaluation=said)
+    about = {"network": network.spec(), "chosen": best.words(args.trials), "evaluation": said}
+    card = session.card(args, vector, **about)
     return session.finish(args, card, {"low": low, "high": high, **network.tensors()}, (curve.points, figures))
 
 
-def keep(args: Learner, practice: Practice, state: Learned, rest: tuple[np.random.Generator, Debt]) -> None:
+def keep(
+    args: Learner, practice: Practice, learned: tuple[Learned, Best[MLP]], rest: tuple[np.random.Generator, Debt]
+) -> None:
     """Writes a checkpoint, if there is a folder."""
-    rng, debt = rest
+    (state, best), (rng, debt) = learned, rest
     if file := args.file("checkpoint"):
-        notes = {"settings": args.settings(), "owed": debt.owed}
-        checkpoint.save(file, practice.steps, state, rng=rng, arrays={"taken": practice.taken}, notes=notes)
+        notes = {"settings": args.settings(), "owed": debt.owed, "best": best.notes}
+        tree = (state, best.network)
+        checkpoint.save(file, practice.steps, tree, rng=rng, arrays={"taken": practice.taken}, notes=notes)
 
 
-def resumed(args: Learner, practice: Practice, state: Learned, rng: np.random.Generator) -> tuple[Learned, Debt]:
+def resumed(
+    args: Learner, practice: Practice, state: Learned, rng: np.random.Generator
+) -> tuple[Learned, Best[MLP], Debt]:
     """Where a checkpoint left off, if that is asked and there is one; the simulations go the same way again."""
     file = args.file("checkpoint")
-    found = checkpoint.restore(file, state, rng=rng) if args.resume and file else None
+    found = checkpoint.restore(file, (state, state.network), rng=rng) if args.resume and file else None
     if found is None:
-        return state, Debt(args)
+        return state, Best(state.network), Debt(args)
     if found.notes["settings"] != args.settings():
         raise checkpoint.CheckpointError(f"{file} was written under other settings: remove it, or name another folder")
     practice.retrace(found.arrays["taken"])
-    return found.tree, Debt(args, found.notes["owed"])
+    state, network = found.tree
+    return state, Best(network, *found.notes["best"]), Debt(args, found.notes["owed"])

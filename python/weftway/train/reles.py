@@ -11,12 +11,13 @@ lower-triangular output. The learning rate is ten times the 1e-4 of the replay l
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from weftway.train.a3c import Course, Rivals, learn
 from weftway.train.actor_critic import Learner
+from weftway.train.limits import OneOf, Positive, Slots, TaskWeight
 from weftway.train.session import Choose, Progress, Trained, quiet
 
 WIDEST = 2
@@ -37,21 +38,21 @@ class Args(Learner):
     gamma: float = 0.9
     learning_rate: float = 1e-3
     entropy: float = 0.001
-    learner: str = "a2c-dirichlet"
+    learner: Annotated[str, OneOf("a2c-dirichlet")] = "a2c-dirichlet"
     """How it learns; there is no other."""
-    concentration: float = 40.0
+    concentration: Positive = 40.0
     """Sum of the Dirichlet's concentrations: of four equal shares, each deviates by 0.07."""
-    slots: int = 4
+    slots: Slots = 4
     """How many paths are seen."""
-    history: int = 8
+    history: Slots = 8
     """Intervals that are seen."""
-    a: float = 0.5
+    a: TaskWeight = 0.5
     """Weight of round-trip time in the reward."""
-    b: float = 1.0
+    b: TaskWeight = 1.0
     """Weight of loss in the reward."""
 
     ALGORITHM: ClassVar[str] = "reles"
-    QUICK: ClassVar[Mapping[str, Any]] = {"steps": 20_000, "envs": 16, "pool": 64, "held_out": 16}
+    QUICK: ClassVar[Mapping[str, Any]] = {"steps": 20_000, "envs": 16, "pool": 64, "trials": 16, "held_out": 16}
 
 
 def task(args: Args) -> str:
@@ -61,9 +62,6 @@ def task(args: Args) -> str:
 
 def train(args: Args, progress: Progress = quiet) -> Trained:
     """Trains a policy; its rivals give every path the same, or all to one."""
-    args = args.settled()
-    if args.learner != "a2c-dirichlet":
-        raise ValueError(f"learner `{args.learner}`: there is a2c-dirichlet")
     course = Course(task(args), args.history, args.concentration)
     return learn(args, course, rivals(args), progress)
 

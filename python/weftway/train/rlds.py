@@ -10,8 +10,9 @@ Reference: Luo, Su and Liu, 2019, as a baseline of PDAA3C and of STSGAT.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
+from weftway.train.limits import CountOrNone, Mode, OneOf, Share, Slots
 from weftway.train.q_learning import Course, Epsilon, Learner, learn
 from weftway.train.session import Progress, Trained, quiet
 
@@ -26,19 +27,19 @@ class Args(Learner):
     gamma: float = 0.7
     learning_rate: float = 5e-4
     target_every: int = 200
-    eps_over: int = 3_000
+    eps_over: CountOrNone = 3_000
     """Decisions over which exploration goes from always to `eps_last`."""
-    eps_last: float = 0.05
+    eps_last: Share = 0.05
     """The probability of any open path from then on."""
-    slots: int = 4
+    slots: Slots = 4
     """How many paths are seen."""
-    mode: str = "exclusive"
+    mode: Mode = "exclusive"
     """Whether the named path carries new data alone (`exclusive`) or before the others (`preferred`)."""
-    reward: str = "log"
+    reward: Annotated[str, OneOf("log", "rate")] = "log"
     """What an interval earns: `log`, the sum of the paths' log throughputs as in PDAA3C; or `rate`, the throughput."""
 
     ALGORITHM: ClassVar[str] = "rlds"
-    QUICK: ClassVar[Mapping[str, Any]] = {"steps": 10_000, "pool": 32, "held_out": 16}
+    QUICK: ClassVar[Mapping[str, Any]] = {"steps": 10_000, "pool": 32, "trials": 16, "held_out": 16}
 
 
 def task(args: Args) -> str:
@@ -48,5 +49,4 @@ def task(args: Args) -> str:
 
 def train(args: Args, progress: Progress = quiet) -> Trained:
     """Trains a policy."""
-    args = args.settled()
     return learn(args, Course(task(args), Epsilon(1.0, args.eps_last, args.eps_over)), progress)

@@ -10,8 +10,9 @@ Reference: Rosello, 2019; MPQUIC comparison, section 3.2.4 and Table 1; public f
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
+from weftway.train.limits import WIDTHS, Form, OneOf, Positive
 from weftway.train.q_learning import Boltzmann, Course, Learner, learn
 from weftway.train.session import Progress, Trained, quiet
 
@@ -27,18 +28,18 @@ class Args(Learner):
     distribution: str = "five-g"
     cc: str = "cubic"
     gamma: float = 0.99
-    network: str = ""
+    network: Annotated[str, Form(f"({WIDTHS})?", "widths from 1 to 99999 joined by hyphens, such as 8-8")] = ""
     """Widths of the hidden layers; if not given, 8-8 for six inputs and 16-16 for twelve."""
     target_every: int = 0
-    state: str = "6"
+    state: Annotated[str, OneOf(*NETWORKS)] = "6"
     """How many numbers are seen: 6 or 12."""
-    hot: float = 1.0
+    hot: Positive = 1.0
     """The temperature of exploration at first."""
-    cold: float = 0.01
+    cold: Positive = 0.01
     """The temperature after 80 % of the decisions."""
 
     ALGORITHM: ClassVar[str] = "rosello"
-    QUICK: ClassVar[Mapping[str, Any]] = {"steps": 40_000, "pool": 64}
+    QUICK: ClassVar[Mapping[str, Any]] = {"steps": 40_000, "pool": 64, "trials": 16}
 
     @property
     def widths(self) -> list[int]:
@@ -53,6 +54,5 @@ def task(args: Args) -> str:
 
 def train(args: Args, progress: Progress = quiet) -> Trained:
     """Trains a policy."""
-    args = args.settled()
     explore = Boltzmann(args.hot, args.cold, 0.8 * args.steps)
     return learn(args, Course(task(args), explore), progress)

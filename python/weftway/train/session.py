@@ -1,22 +1,27 @@
 """What every training has: its settings, what it leaves behind, and the card of its policy."""
 
+import math
 import shlex
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from weftway import distribution
-from weftway._native import CODE, Variant
-from weftway.train import export
+from weftway._native import CODE, ScenarioError, Variant, controller
+from weftway.train import export, limits
 from weftway.train.curve import Point
+from weftway.train.limits import Count, Names, Seed, SettingError
 from weftway.vector import Floats, Vector
 
 Progress = Callable[[int, int], None]
 """Is told how many decisions of how many are made."""
+
+GIVEN = "_given"
+"""Where the names of what is given are kept until the settings are made."""
 
 UNRELATED = ("out", "resume", "threads", "checkpoint_every")
 """Settings that change nothing about the policy."""
@@ -30,40 +35,61 @@ def quiet(done: int, total: int) -> None:
 class Session:
     """Settings that all trainers share."""
 
-    steps: int = 100_000
+    steps: Count = 100_000
     """Decisions to make, of all places together."""
-    seed: int = 1
+    seed: Seed = 1
     """Seed of everything that is drawn: scenarios, first weights, exploration, batches."""
     distribution: str
     """Distribution of scenarios to train on: the name of one of ours, or a file."""
-    pool: int = 256
+    pool: Count = 256
     """How many scenarios are drawn from it."""
-    cc: str
+    cc: Names
     """Congestion controllers, separated by commas; each episode has one of them."""
-    envs: int = 16
+    envs: Count = 16
     """Simulations side by side."""
-    threads: int = 1
+    threads: Count = 1
     """Threads that run the simulations; the policy does not depend on it."""
-    held_out: int = 32
+    held_out: Count = 32
     """Held-out episodes for the curve's last point."""
     cautious: bool = False
     """Finds how far a choice has to lead before it is taken, so that the policy seldom loses to min-RTT."""
     quick: bool = False
-    """A short training, to see that everything works."""
+    """A short training, to see that everything works. What is given besides stays as it is given."""
     out: Path | None = None
     """Folder for the policy, the learning curve and checkpoints."""
     resume: bool = False
     """Goes on from the checkpoint in the folder, if there is one. The policy is that of an uninterrupted training."""
-    checkpoint_every: int = 50_000
+    checkpoint_every: Count = 50_000
     """Decisions between two checkpoints."""
 
     ALGORITHM: ClassVar[str]
+    PRESETS: ClassVar[tuple[str, ...]] = ("quick",)
+    """Settings that set others, to the values under their names in capitals; of two, the later one has its way."""
     QUICK: ClassVar[Mapping[str, Any]] = {}
-    """What `quick` sets."""
 
-    def settled(self) -> Self:
-        """With what `quick` sets, and no longer quick: the card then names the settings themselves."""
-        return replace(self, **{**self.QUICK, "quick": False}) if self.quick else self
+    def __new__(cls, *_: Any, **given: Any) -> Self:
+        """Notes what is given: no preset changes it."""
+        made = super().__new__(cls)
+        vars(made)[GIVEN] = frozenset(given)
+        return made
+
+    def __post_init__(self) -> None:
+        """Does what the presets say, which are then off: the card names the settings themselves. Then checks all."""
+        given = vars(self).pop(GIVEN, frozenset())
+        for preset in self.PRESETS:
+            if getattr(self, preset):
+                values = {**getattr(self, preset.upper()), preset: False}
+                vars(self).update({name: value for name, value in values.items() if name not in given - {preset}})
+        limits.check(self)
+        self.fit_together()
+
+    def fit_together(self) -> None:
+        """Raises a `SettingError` for what only the registries know, and for settings that do not go together."""
+        for name in self.controllers:
+            try:
+                controller(name)
+            except ScenarioError as error:
+                raise SettingError(f"--cc {self.cc}: {error}; `weft list` has those that there are") from None
 
     @property
     def controllers(self) -> list[str]:
@@ -196,26 +222,59 @@ def trial(vector: Vector, choose: Choose) -> dict[str, float]:
 
 
 TRIALS = 6
-"""How often a training is measured on the yardstick, besides before its first step."""
+"""How often a training is measured for its curve, besides before its first step and after its last."""
 
 
-class Yardstick:
-    """The same few scenarios of the training and the same seeds, again and again.
+def validation_variants(args: Session, scenarios: int) -> list[Variant]:
+    """Those of the next seed: a training has none of them."""
+    return distribution.load(args.distribution).pool(args.seed + 1, scenarios)
 
-    Rewards met while learning depend on which scenarios are under way and on exploration; these do not. What is
-    measured is speed, the geometric mean of the goodputs: what a decision earns depends on how many there are.
+
+class Validation:
+    """Scenarios of the training's distribution that no gradient sees, nor the evaluation: checkpoints are chosen here.
+
+    They are the same each time, with the same seeds. Rewards met while learning depend on which scenarios are under
+    way and on exploration; these do not. What is measured is speed, the geometric mean of the goodputs: what a
+    decision earns depends on how many there are.
     """
 
-    PLACES = 16
+    def __init__(self, args: Session, task: str, scenarios: int, variants: list[Variant] | None = None) -> None:
+        """Over so many, or over these."""
+        variants = variants or validation_variants(args, scenarios)
+        self._vector = Vector(task, variants, args.controllers, len(variants), args.seed + 1, args.threads)
 
-    def __init__(self, args: Session, task: str) -> None:
-        self._args, self._task = args, task
-        self._variants = distribution.load(args.distribution).pool(args.seed, min(args.pool, self.PLACES))
+    def speed(self, choose: Choose) -> float:
+        """Mbit/s, as of `trial`."""
+        return round(trial(self._vector, choose)["speed"], 6)
 
-    def measure(self, choose: Choose) -> dict[str, float]:
-        """The speed there in Mbit/s, as `trial`."""
-        vector = Vector(self._task, self._variants, self._args.controllers, self.PLACES, self._args.seed + 1)
-        return {"trial": round(trial(vector, choose)["speed"], 6)}
+
+N = TypeVar("N")
+
+
+@dataclass
+class Best(Generic[N]):
+    """The checkpoint that is exported: the fastest on the validation scenarios; of equals, the first."""
+
+    network: N
+    speed: float = -math.inf
+    step: int = 0
+    """After so many decisions."""
+    head: str = "greedy"
+    """What it does with its outputs."""
+
+    def meet(self, network: N, measured: tuple[float, int, str]) -> None:
+        """Another checkpoint: its speed, its step, its head."""
+        if measured[0] > self.speed:
+            self.network, (self.speed, self.step, self.head) = network, measured
+
+    @property
+    def notes(self) -> tuple[float, int, str]:
+        """All but the network."""
+        return self.speed, self.step, self.head
+
+    def words(self, scenarios: int) -> str:
+        """The card's `chosen`."""
+        return f"the policy after {self.step} decisions, {self.speed:.2f} Mbit/s on {scenarios} validation scenarios"
 
 
 def sentence(figures: Mapping[str, Mapping[str, float]], episodes: int, controllers: str) -> str:

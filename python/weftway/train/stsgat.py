@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -35,9 +35,13 @@ from weftway.train.graph import Shape
 from weftway.train.graph.fit import Dataset, FitArgs, Split, evaluate, fit, split
 from weftway.train.graph.stsgat import STSGAT
 from weftway.train.labels import Labels
+from weftway.train.limits import Count, CountOrNone, Form, Mode, OneOf, Rate, Whole
 from weftway.train.pdaa3c import in_turn
 from weftway.train.session import Choose, Progress, Session, Trained, quiet
 from weftway.vector import Floats
+
+MOST_PATHS = 8
+"""What a network is made for."""
 
 BASIS = {"preferred": "message", "exclusive": "interval"}
 """What `--basis auto` is where a choice holds for the interval: it binds its class only where nobody stands in."""
@@ -59,28 +63,32 @@ class Args(Session):
     steps: int = 12_000
     """Labelled decisions in an epoch."""
     distribution: str = "four-paths"
+    pool: Annotated[int, Whole(6)] = 256
+    """How many scenarios are drawn from it: at least six, so that each part (70, 15 and 15 per cent) has one."""
     cc: str = "bbr1"
     envs: int = 16
     """Simulations side by side in the evaluation; labels come from runs one after the other."""
-    epochs: int = 4
+    epochs: Count = 4
     """Epochs of each round."""
-    rounds: int = 2
+    rounds: CountOrNone = 2
     """Rounds in which the learnt policy takes its turns (DAgger), after the first without it."""
-    learning_rate: float = 0.003
+    learning_rate: Rate = 0.003
     """Of Adam."""
-    batch: int = 64
+    batch: Count = 64
     """Decisions in a step."""
-    mode: str = "preferred"
+    mode: Mode = "preferred"
     """While the chosen path is full the others send (`preferred`), or nothing does (`exclusive`)."""
-    hold: str = "interval"
+    hold: Annotated[str, OneOf("interval", "message")] = "interval"
     """For how long a choice holds: for its size class until the `interval` ends, or for a `message`."""
-    basis: str = "auto"
+    basis: Annotated[str, OneOf("auto", "message", "interval")] = "auto"
     """What the oracle judges: the `message` at hand, all of its class in the `interval`, or as fits (`auto`)."""
     identity: bool = True
     """Whether the network knows paths by their number; without, it serves any number of them."""
-    slots: int = 4
+    slots: Annotated[int, Whole(1, MOST_PATHS)] = 4
     """Paths at most, 1 to 8; without identity, 8 are usual."""
-    counts: str = ""
+    counts: Annotated[
+        str, Form(r"|[1-8](,[1-8])*", "numbers of paths from 1 to 8 separated by commas, such as 2,4")
+    ] = ""
     """Numbers of paths to train on, separated by commas; scenarios with others are kept for evaluation."""
     held_out: int = 16
 
@@ -136,10 +144,10 @@ def paths(drawn: Drawn) -> int:
 
 def train(args: Args, progress: Progress = quiet) -> Trained:
     """Trains a policy; its rivals choose by chance, and in turn."""
-    args = args.settled()
     prepare(args)
     curve = Curve(args.file("jsonl"))
-    model, data, ranges = rounds(args, curve, progress)
+    models, data, ranges = rounds(args, curve, progress)
+    model, chosen = choose(models, data)
     test = data.batch(data.test)
     loss, accuracy = evaluate(model, test)
     vector = args.held_out_vector(args.task, args.variants("held-out"))
@@ -151,7 +159,7 @@ def train(args: Args, progress: Progress = quiet) -> Trained:
     last = args.epochs * (args.rounds + 1)
     curve.add(last, kind="held-out", test_loss=loss, test_accuracy=accuracy, **figures[args.ALGORITHM])
     said = f"{session.sentence(figures, vector.envs, args.cc)}; as the oracle in {accuracy:.1%} of test decisions"
-    about = {"network": model.spec(args.shape), "evaluation": said}
+    about = {"network": model.spec(args.shape), "chosen": chosen, "evaluation": said}
     card = session.card(args, vector, **about)
     tensors = {"low": ranges[0], "high": ranges[1], **model.tensors()}
     return session.finish(args, card, tensors, (curve.points, figures))
@@ -175,10 +183,23 @@ def prepare(args: Args) -> None:
 Ranges = tuple[Floats, Floats]
 
 
-def rounds(args: Args, curve: Curve, progress: Progress) -> tuple[STSGAT, Dataset, Ranges]:
-    """All rounds: the network, the data of the last round, and the ranges of what was seen."""
+def choose(models: list[STSGAT], data: Dataset) -> tuple[STSGAT, str]:
+    """Of the best network of each round the one of smallest loss on the last round's validation; the card's `chosen`.
+
+    Rounds do not share their validation samples, so that the losses on the curve cannot be compared across them.
+    """
+    batch = data.batch(data.validation)
+    losses = [evaluate(model, batch)[0] for model in models]
+    at = int(np.argmin(losses))
+    return models[
+        at
+    ], f"the network of round {at}, loss {losses[at]:.4f} in {len(data.validation)} validation decisions"
+
+
+def rounds(args: Args, curve: Curve, progress: Progress) -> tuple[list[STSGAT], Dataset, Ranges]:
+    """All rounds: the best network of each, the data of the last round, and the ranges of what was seen."""
     variants = args.variants()
-    model = STSGAT(args.shape, jax.random.key(args.seed), identity=args.identity)
+    model, models = STSGAT(args.shape, jax.random.key(args.seed), identity=args.identity), []
     every: Labels | None = None
     total = args.epochs * (args.rounds + 1)
     for number in range(args.rounds + 1):
@@ -198,8 +219,9 @@ def rounds(args: Args, curve: Curve, progress: Progress) -> tuple[STSGAT, Datase
             values = {key: value for key, value in point.items() if key not in ("step", "seconds")}
             curve.add(number * args.epochs + point["step"], round=number, **values)
         model = fitted.best
+        models.append(model)
     assert every is not None
-    return model, data, ranges(every)
+    return models, data, ranges(every)
 
 
 def collected(args: Args, variants: list[Variant], model: STSGAT | None, number: int) -> Labels:

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import altair as alt
 import equinox as eqx
@@ -35,6 +35,7 @@ from weftway.train.graph.fit import Dataset, Run, against, compare, evaluate
 from weftway.train.graph.stsgat import STSGAT
 from weftway.train.graph.stsgcn import STSGCN
 from weftway.train.graph.wavenet import WaveNet
+from weftway.train.limits import Count, Form, SettingError
 from weftway.train.session import Progress, quiet
 
 NETWORKS: dict[str, Callable[[Shape, Array], Network]] = {"stsgat": STSGAT, "stsgcn": STSGCN, "graph-wavenet": WaveNet}
@@ -54,9 +55,11 @@ class Args(stsgat.Args):
     steps: int = 1_600
     epochs: int = 24
     """Epochs of each run. A quarter of an hour on one core with five seeds; 8 000 and 60 take about three hours."""
-    against: str = "stsgcn,graph-wavenet"
+    against: Annotated[str, Form(r"|[a-z][a-z-]*(, ?[a-z][a-z-]*)*", "networks separated by commas")] = (
+        "stsgcn,graph-wavenet"
+    )
     """Networks beside STSGAT, separated by commas: `stsgcn`, `graph-wavenet`."""
-    seeds: int = 5
+    seeds: Count = 5
     """Runs of each network, from `seed` on."""
 
     ALGORITHM: ClassVar[str] = "stsgat-study"
@@ -67,8 +70,12 @@ class Args(stsgat.Args):
         """The networks' names, in the order of the claim."""
         named = {"stsgat", *(one.strip() for one in self.against.split(",") if one.strip())}
         if unknown := named - NETWORKS.keys():
-            raise ValueError(f"no network `{min(unknown)}`: there is {', '.join(NETWORKS)}")
+            raise SettingError(f"--against {self.against}: no network `{min(unknown)}`, there is {', '.join(NETWORKS)}")
         return [name for name in NETWORKS if name in named]
+
+    def fit_together(self) -> None:
+        super().fit_together()
+        _ = self.networks
 
 
 @dataclass(frozen=True)
@@ -101,7 +108,6 @@ def _of_test(test: dict[str, Any]) -> str:
 
 def train(args: Args, progress: Progress = quiet) -> Studied:
     """Trains every network with every seed."""
-    args = args.settled()
     stsgat.prepare(args)
     data = stsgat.dataset(stsgat.collected(args, args.variants(), None, 0), args)
     makers = {name: partial(NETWORKS[name], args.shape) for name in args.networks}
