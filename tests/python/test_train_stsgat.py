@@ -81,7 +81,7 @@ def test_what_is_seen_comes_apart_as_the_task_put_it_together() -> None:
 
 
 def test_numbers_of_paths_part_training_from_evaluation() -> None:
-    args = replace(TINY, distribution="topologies", cc="cubic", counts="2,5", slots=8, pool=3, held_out=3)
+    args = replace(TINY, distribution="topologies", cc="cubic", counts="2,5", slots=8, pool=6, held_out=3)
 
     def counts(part: str) -> set[int]:
         return {variant.scenario.text.count("[path.") for variant in args.variants(part)}

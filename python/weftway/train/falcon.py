@@ -169,11 +169,11 @@ class Judge:
         members = grouped(args, args.seed + 1, args.per_group)
         self._validations = {at: Validation(args, task(args), len(found), found) for at, found in members.items()}
 
-    def chance(self) -> float:
+    def chance(self) -> float | None:
         """The geometric mean of the groups' speeds where chance decides."""
         return _mean([one.speed(session.anything(self._seed)) for one in self._validations.values()])
 
-    def meet(self, metas: list[Meta], step: int) -> float:
+    def meet(self, metas: list[Meta], step: int) -> float | None:
         """The same of the models, each of which may be the best of its group so far.
 
         A group without scenarios here has the last model.
@@ -188,8 +188,9 @@ class Judge:
         return _mean(speeds)
 
 
-def _mean(speeds: list[float]) -> float:
-    return round(float(np.exp(np.mean(np.log(speeds)))), 6)
+def _mean(speeds: list[float]) -> float | None:
+    """None where a small pool has no group in common with the training's."""
+    return round(float(np.exp(np.mean(np.log(speeds)))), 6) if speeds else None
 
 
 def _begun(args: Args, at: int, members: list[Variant]) -> Meta:
