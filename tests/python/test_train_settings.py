@@ -1,6 +1,7 @@
 """The settings of every trainer: what they may be, what `--quick` leaves alone, and what their docstrings count."""
 
 import re
+import sys
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,7 @@ import pytest
 pytest.importorskip("jax", reason="training needs weftway[train]")
 pytest.importorskip("equinox", reason="training needs weftway[train]")
 
-from conftest import Weft
-from weftway import ScenarioError
+from weftway import ScenarioError, cli
 from weftway.train import ALGORITHMS, command, dqn, evolved, falcon, limits, pdaa3c, stsgat, study
 from weftway.train.limits import SettingError
 
@@ -88,10 +88,20 @@ def test_the_command_and_the_import_say_the_same(algorithm: str, option: str, va
         replace(ARGS[algorithm](), **{name: given})
 
 
-def test_a_mistake_is_one_line_and_the_status_of_a_usage_error(weft: Weft) -> None:
-    done = weft("train", "dqn", "--gamma", "7")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "weft: --gamma 7: expected a number, 0 to 1\n"
+def test_a_mistake_is_one_line_and_the_status_of_a_usage_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # In this process, where JAX is imported already.
+    lines = []
+    for options in (["--gamma", "7"], ["--gama", "0.7"]):
+        monkeypatch.setattr(sys, "argv", ["weft", "train", "dqn", *options])
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        assert ended.value.code == cli.BAD_INPUT
+        said = capsys.readouterr()
+        assert said.out == ""
+        lines.append(said.err)
+    assert lines[0] == "weft: --gamma 7: expected a number, 0 to 1\n"
 
 
 def test_help_states_what_each_option_takes() -> None:
