@@ -78,6 +78,7 @@ class Packet:
     bytes: int
     again: bool
     carried: list[int]
+    avoid: list[int]
 
 @final
 class Flow:

@@ -64,7 +64,10 @@ impl Offer {
             unsent: Bytes::new(1_000_000),
             ..Flow::default()
         };
-        Self { packet: Packet { offset, bytes: MSS, again: false, carried: PathSet::EMPTY }, flow }
+        Self {
+            packet: Packet { offset, bytes: MSS, again: false, carried: PathSet::EMPTY, avoid: PathSet::EMPTY },
+            flow,
+        }
     }
 
     /// The packet of this second.

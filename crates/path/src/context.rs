@@ -46,6 +46,9 @@ pub struct Packet {
     pub again: bool,
     /// The paths that have carried it.
     pub carried: PathSet,
+    /// The paths that the transport would not have it take again while others may: under MPTCP those that have carried
+    /// a reinjection (`path_mask` of v0.9x); under Multipath QUIC none, where what was lost may take any path.
+    pub avoid: PathSet,
 }
 
 /// The connection's data, as its sender sees them.

@@ -18,6 +18,7 @@ pub struct PacketView {
     bytes: u64,
     again: bool,
     carried: Vec<u8>,
+    avoid: Vec<u8>,
 }
 
 /// The connection's data, as its sender sees them.
@@ -240,6 +241,7 @@ impl From<&weftway_path::Packet> for PacketView {
             bytes: packet.bytes.get(),
             again: packet.again,
             carried: packet.carried.iter().map(weftway_path::PathId::get).collect(),
+            avoid: packet.avoid.iter().map(weftway_path::PathId::get).collect(),
         }
     }
 }

@@ -199,7 +199,7 @@ impl Scheduler for Blest {
         self.note_ranges(cx);
         let Some(slow) = min_rtt::pick(cx) else { return choose::wait(cx) };
         let fast = fastest(cx, slow, self.fast_excludes_pf);
-        // A path with room is not waited for: min-RTT passed it over because it has carried the packet.
+        // A path with room is not waited for: min-RTT passed it over because the packet avoids it.
         let Some(flow) = cx.flow.filter(|_| !fast.is_open()) else { return choose::send_or_wait(cx, Some(slow)) };
         self.move_lambda(cx.now, slow);
         let pair = (fast, slow);

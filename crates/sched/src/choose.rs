@@ -79,13 +79,13 @@ pub(crate) fn fastest<'a>(cx: &Context<'a>) -> Option<&'a Path> {
     least(standing(cx), |path| path.srtt)
 }
 
-/// The best path for the packet at hand. Data sent before go to a path that has not carried
-/// them, an unused backup before a used active path; if such a path is only full, none is
-/// chosen, because it will have room.
+/// The best path for the packet at hand. What the transport would have off some paths goes to
+/// another, a backup of the others before an active path of those; if such a path is only full,
+/// none is chosen, because it will have room.
 #[inline]
 pub(crate) fn pick<'a>(cx: &Context<'a>, mut better: impl FnMut(&Path, &Path) -> bool) -> Option<&'a Path> {
     match cx.packet {
-        Some(packet) if !packet.carried.is_empty() => pick_again(cx, packet.carried, &mut better),
+        Some(packet) if !packet.avoid.is_empty() => pick_again(cx, packet.avoid, &mut better),
         _ => best(candidates(cx), better),
     }
 }
@@ -94,28 +94,24 @@ pub(crate) fn pick<'a>(cx: &Context<'a>, mut better: impl FnMut(&Path, &Path) ->
 #[inline]
 pub(crate) fn pick_least<'a, K: PartialOrd>(cx: &Context<'a>, key: impl Fn(&Path) -> K) -> Option<&'a Path> {
     match cx.packet {
-        Some(packet) if !packet.carried.is_empty() => pick(cx, |a, b| key(a) < key(b)),
+        Some(packet) if !packet.avoid.is_empty() => pick(cx, |a, b| key(a) < key(b)),
         _ => least(candidates(cx), key),
     }
 }
 
-fn pick_again<'a>(
-    cx: &Context<'a>,
-    carried: PathSet,
-    better: &mut impl FnMut(&Path, &Path) -> bool,
-) -> Option<&'a Path> {
+fn pick_again<'a>(cx: &Context<'a>, avoid: PathSet, better: &mut impl FnMut(&Path, &Path) -> bool) -> Option<&'a Path> {
     for class in [Tier::Active, Tier::Backup] {
         let members = || cx.paths.iter().filter(move |path| tier(path) == Some(class));
-        let unused = || members().filter(|path| !carried.contains(path.id));
-        if let Some(path) = best(unused().filter(|path| path.is_open()), &mut *better) {
+        let others = || members().filter(|path| !avoid.contains(path.id));
+        if let Some(path) = best(others().filter(|path| path.is_open()), &mut *better) {
             return Some(path);
         }
-        let used_is_open = members().any(|path| carried.contains(path.id) && path.is_open());
-        if !used_is_open && unused().next().is_some() {
+        let avoided_is_open = members().any(|path| avoid.contains(path.id) && path.is_open());
+        if !avoided_is_open && others().next().is_some() {
             return None;
         }
     }
-    // Every path has had its turn: forget who carried the packet.
+    // Every path is to be avoided: then none is.
     best(candidates(cx), better)
 }
 

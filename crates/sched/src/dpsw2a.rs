@@ -122,7 +122,7 @@ impl Scheduler for Dpsw2a {
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         let Some(slow) = min_rtt::pick(cx) else { return choose::wait(cx) };
         let fast = fastest(cx, slow, false);
-        // A path with room is not waited for: min-RTT passed it over because it has carried the packet.
+        // A path with room is not waited for: min-RTT passed it over because the packet avoids it.
         let waits = !fast.is_open() && self.fast_is_sooner(cx, fast, slow);
         choose::send_or_wait(cx, Some(slow).filter(|_| !waits))
     }

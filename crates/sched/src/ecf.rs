@@ -9,7 +9,7 @@
 //! the answer: a question asked again finds the first test at least as true.
 //! Departs from print: products are 128 bits wide; the kernel's wrap at 2³² µs·bytes. A path of
 //! the other role (backup for active) is never waited for, nor is one with room: min-RTT passes over
-//! an open path that has carried the packet, and waiting for that path would not end.
+//! an open path that the packet is to avoid, and waiting for that path would not end.
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Bytes, Context, Decision, Hold, Path, Recovery, Span};
@@ -129,7 +129,7 @@ impl Scheduler for Ecf {
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         let Some(slow) = min_rtt::pick(cx) else { return choose::wait(cx) };
         let fast = fastest(cx, slow, self.fast_excludes_pf);
-        // A path with room is not waited for: min-RTT passed it over because it has carried the packet.
+        // A path with room is not waited for: min-RTT passed it over because the packet avoids it.
         if fast.is_open() {
             return choose::send_or_wait(cx, Some(slow));
         }

@@ -75,6 +75,7 @@ impl Interval {
             bytes: self.open.first()?.mss,
             again: false,
             carried: PathSet::EMPTY,
+            avoid: PathSet::EMPTY,
         };
         match self.inner.select(&Context { paths: &self.open, packet: Some(&packet), ..*cx }) {
             Decision::Send(path) | Decision::Ahead(path, _) | Decision::Repeat(path, _) => Some(path),

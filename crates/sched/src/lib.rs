@@ -12,7 +12,8 @@
 //! let mut paths = [0, 1].map(|n| Path::new(PathId::new(n), Bytes::new(1400), Bytes::new(14_000)));
 //! paths[0].srtt = Span::from_millis(40);
 //! paths[1].srtt = Span::from_millis(20);
-//! let packet = Packet { offset: Offset::ZERO, bytes: Bytes::new(1400), again: false, carried: PathSet::EMPTY };
+//! let (carried, avoid) = (PathSet::EMPTY, PathSet::EMPTY);
+//! let packet = Packet { offset: Offset::ZERO, bytes: Bytes::new(1400), again: false, carried, avoid };
 //! let cx = Context { now: Instant::ZERO, paths: &paths, packet: Some(&packet), flow: None };
 //! assert_eq!(min_rtt.select(&cx), Decision::Send(PathId::new(1)));
 //! ```

@@ -1,8 +1,9 @@
 //! Lowest round-trip time first: the default of MPTCP v0.9x and of most QUIC stacks.
 //!
 //! Rule: `argmin srtt` over the paths that may send, the first of equals. Active paths serve while
-//! one of them lives, then backups. Data sent before: a path that has not carried them, an unused
-//! backup before a used active path. Without one, wait.
+//! one of them lives, then backups. Data sent before: off the paths that the transport says to
+//! avoid, a backup of the others before an active path of those; if another is only full, wait.
+//! MPTCP's reinjections avoid the paths that have carried them; a lost frame of QUIC avoids none.
 //! Reference: multipath-tcp/mptcp `mptcp_sched.c`, `get_available_subflow`.
 //! State: none.
 //! Departs from print: a path without a sample has srtt 0 in the kernel and wins; hosts here

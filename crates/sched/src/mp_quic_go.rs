@@ -4,7 +4,7 @@
 //! without a sample the one that has sent the fewest packets, the last of equals. A packet sent on a
 //! path without a sample is repeated on the first open path that has sent fewer packets than it,
 //! before other data. Data lost on a path without a sample go to such a path, too. Classes and
-//! other data sent before as in min-RTT.
+//! other data sent before as in min-RTT: under QUIC a lost frame may take any path.
 //! Reference: qdeconinck/mp-quic `scheduler.go`; De Coninck, Bonaventure: Multipath QUIC, CoNEXT
 //! 2017.
 //! State: the packet that is to be repeated.

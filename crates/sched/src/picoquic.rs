@@ -3,8 +3,8 @@
 //! Rule: the paths of best standing, whether they may send or not, are the active ones without an
 //! unanswered timeout; if there are none, those with the fewest timeouts in a row, backups where
 //! they have fewer than every active path. Of them the open one that sent longest ago goes; without one, wait. A backup that has
-//! been used counts as active from then on. Data sent before go by the same rule, first to paths
-//! that have not carried them.
+//! been used counts as active from then on. Data sent before go by the same rule, first off the
+//! paths that the transport says to avoid: none under QUIC.
 //! Reference: private-octopus/picoquic `picoquic/sender.c`, `picoquic_select_next_path_mp`.
 //! State: the order in which paths sent last; the backups that have been used.
 //! Departs from print: challenges, acknowledgements (which go to the lowest `rtt_min` there), the
@@ -59,9 +59,9 @@ impl Picoquic {
     fn pick<'a>(&self, cx: &Context<'a>) -> Option<&'a Path> {
         let is_known = |path: &&Path| path.hold != Hold::Validation;
         let best = cx.paths.iter().filter(is_known).map(|path| self.standing(path)).min()?;
-        let carried = cx.packet.map_or(PathSet::EMPTY, |packet| packet.carried);
+        let avoid = cx.packet.map_or(PathSet::EMPTY, |packet| packet.avoid);
         let open = cx.sendable().filter(|path| self.standing(path) == best);
-        choose::least(open, |path| (carried.contains(path.id), self.last(path.id)))
+        choose::least(open, |path| (avoid.contains(path.id), self.last(path.id)))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Uniformly random: the baseline that a policy which learned something has to beat.
 //!
 //! Rule: of the n paths that may carry the packet now, each with probability 1/n, independently
-//! from packet to packet. Data sent before: of those that have not carried them, else of all.
+//! from packet to packet. Data sent before: of those that they need not avoid, else of all.
 //! Reference: none; Gymnasium and others compare against the same policy.
 //! State: the generator, and one number that is drawn ahead. It is kept until a packet is sent, so
 //! that asking twice moves nothing.
@@ -47,9 +47,9 @@ struct Random {
 }
 
 impl Random {
-    /// The path that the draw falls on, of those that have not carried the packet.
-    fn fallen<'a>(&self, cx: &Context<'a>, carried: PathSet) -> Option<&'a Path> {
-        let open = || choose::candidates(cx).filter(|path| !carried.contains(path.id));
+    /// The path that the draw falls on, of those not to `avoid`.
+    fn fallen<'a>(&self, cx: &Context<'a>, avoid: PathSet) -> Option<&'a Path> {
+        let open = || choose::candidates(cx).filter(|path| !avoid.contains(path.id));
         let count = open().count();
         // A draw is a multiple of 2⁻³² below 1: the product is exact in f64 and below `count`.
         open().nth((self.draw * count as f64) as usize)
@@ -62,8 +62,8 @@ impl Scheduler for Random {
     }
 
     fn select(&mut self, cx: &Context<'_>) -> Decision {
-        let carried = cx.packet.map_or(PathSet::EMPTY, |packet| packet.carried);
-        let path = self.fallen(cx, carried).or_else(|| self.fallen(cx, PathSet::EMPTY));
+        let avoid = cx.packet.map_or(PathSet::EMPTY, |packet| packet.avoid);
+        let path = self.fallen(cx, avoid).or_else(|| self.fallen(cx, PathSet::EMPTY));
         choose::send_or_wait(cx, path)
     }
 

@@ -6,7 +6,7 @@
 //! mp-quic-go does it (`rr_order=fewest`), `argmin ⌊packets sent/num_segments⌋`. A path counts
 //! as available while its window has room (`cwnd_limited`), so bulk transfers become ACK-clocked;
 //! blind, the turn's owner is waited for, and the slowest path sets the pace of all.
-//! Data sent before: an available path that has not carried them, else any, in the same order.
+//! Data sent before: an available path that they need not avoid, else any, in the same order.
 //! Reference: multipath-tcp/mptcp `mptcp_rr.c`; nsnam/ns-3 (MPTCP fork); mp-quic-go.
 //! State: segments of the current quota, per path; the path that sent new data last.
 //! Departs from print: the turn starts with the first path, as the papers draw it (the kernel
@@ -144,9 +144,9 @@ impl RoundRobin {
     }
 
     /// A path for data sent before.
-    fn owner_again<'a>(&self, cx: &Context<'a>, carried: PathSet) -> Option<&'a Path> {
-        let unused = choose::candidates(cx).filter(|path| !carried.contains(path.id));
-        self.next(unused).or_else(|| self.next(choose::candidates(cx)))
+    fn owner_again<'a>(&self, cx: &Context<'a>, avoid: PathSet) -> Option<&'a Path> {
+        let others = choose::candidates(cx).filter(|path| !avoid.contains(path.id));
+        self.next(others).or_else(|| self.next(choose::candidates(cx)))
     }
 
     fn note_sent(&mut self, path: PathId, segments: u64) {
@@ -173,7 +173,7 @@ impl Scheduler for RoundRobin {
 
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         if let Some(packet) = cx.packet.filter(|packet| packet.again) {
-            return choose::send_or_wait(cx, self.owner_again(cx, packet.carried));
+            return choose::send_or_wait(cx, self.owner_again(cx, packet.avoid));
         }
         // A second question finds the quotas already cleared and the same owner.
         let owner = self.owner(cx).or_else(|| {

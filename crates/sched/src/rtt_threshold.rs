@@ -4,7 +4,7 @@
 //! losses (as in strict priority). While such paths stand, full or not, slower ones rest; with
 //! `above=overflow` they take what the others have no room for, lowest srtt first. When no path
 //! is below the threshold, the lowest srtt of all goes.
-//! Data sent before: a path that has not carried them first.
+//! Data sent before: off the paths to avoid first.
 //! Reference: draft-bonaventure-iccrg-schedulers, from a summary.
 //! State: none.
 //! Departs from print: the text was not at hand. What happens without a fast path, and the

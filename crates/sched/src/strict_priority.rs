@@ -3,7 +3,7 @@
 //! Rule: the first path in `order` that is neither blocked nor repairing losses (Recovery, Loss).
 //! A path that is repairing is passed over while one that stands is not; when all of them are, they
 //! go on in their order. Full paths give way to the next of the order.
-//! Data sent before: a path that has not carried them first, in the same order.
+//! Data sent before: off the paths to avoid first, in the same order.
 //! Reference: draft-bonaventure-iccrg-schedulers, from a summary.
 //! State: none.
 //! Departs from print: the text was not at hand. That a connection whose every path repairs losses

@@ -5,7 +5,8 @@
 //!   rr:        the next after the one used last;
 //!   redundant: new data on the first path in the order of their numbers; each other path then
 //!              owes a copy, and copies go before new data.
-//! Data sent before go to a path that has not carried them, chosen by the same rule.
+//! Data sent before go by the same rule, first off the paths that the transport says to avoid: none
+//! under QUIC, where a lost frame is a frame again.
 //! Reference: Tencent/tquic `src/multipath_scheduler`.
 //! State: `rr`: the path used last; `redundant`: how far copying was found to be pointless.
 //! Departs from print: TQUIC sends a copy even if the data have been acknowledged meanwhile, here
@@ -67,13 +68,13 @@ struct Tquic {
 }
 
 impl Tquic {
-    /// The open path for new data and, where it has not carried them, for data sent before.
+    /// The open path for the packet at hand.
     fn pick<'a>(&self, cx: &Context<'a>) -> Option<&'a Path> {
         match self.rule {
             Rule::MinRtt => min_rtt::pick(cx),
             Rule::RoundRobin => {
-                let carried = cx.packet.map_or(PathSet::EMPTY, |packet| packet.carried);
-                self.in_turn(cx).find(|path| !carried.contains(path.id)).or_else(|| self.in_turn(cx).next())
+                let avoid = cx.packet.map_or(PathSet::EMPTY, |packet| packet.avoid);
+                self.in_turn(cx).find(|path| !avoid.contains(path.id)).or_else(|| self.in_turn(cx).next())
             }
             Rule::Redundant => choose::pick(cx, |_, _| false),
         }

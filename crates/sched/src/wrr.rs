@@ -6,7 +6,7 @@
 //! `w/Σw` of the bytes, spread evenly. A path without room keeps its credit, but no more than one
 //! such share of a packet. `w` is the window, or with `weights=fixed` `ratio` for the first path and
 //! `100 − ratio` for each other.
-//! Data sent before: by credit, a path that has not carried them first.
+//! Data sent before: by credit, off the paths to avoid first.
 //! Reference: Choi et al., optimal load balancing scheduler for MPTCP, 2017, from summaries.
 //! State: credits, per path; they add up to zero.
 //! Departs from print: the optimisation that finds the weights was not at hand; they are the

@@ -8,8 +8,9 @@
 //!            path, full ones included;
 //!   rap:     the least srtt, whatever the path is for;
 //!   interop: the least srtt of the available; standby paths if no path is available, full or not.
-//! Data sent before go by the same rule, first to a path that has not carried them. A packet in
-//! flight is reinjected once, by the same rule, on another path, where `backup` takes standby paths:
+//! Data sent before go by the same rule, first off the paths that the transport says to avoid: none
+//! under QUIC, where XQUIC's mask is for reinjection alone. A packet in flight
+//! is reinjected once, by the same rule, on another path, where `backup` takes standby paths:
 //!   default:  when nothing else is to be sent;
 //!   deadline: before new data, when it is as old as max(min(1.1·least srtt, 500 ms), 20 ms).
 //! Recent loss is lost over sent, in the last two spans of five srtt the larger of their two.
@@ -193,9 +194,9 @@ impl Xquic {
     }
 
     fn pick_data<'a>(&self, cx: &Context<'a>) -> Option<&'a Path> {
-        let carried = cx.packet.map_or(PathSet::EMPTY, |packet| packet.carried);
-        let fallback = || if carried.is_empty() { None } else { self.pick(cx, PathSet::EMPTY, false) };
-        self.pick(cx, carried, false).or_else(fallback)
+        let avoid = cx.packet.map_or(PathSet::EMPTY, |packet| packet.avoid);
+        let fallback = || if avoid.is_empty() { None } else { self.pick(cx, PathSet::EMPTY, false) };
+        self.pick(cx, avoid, false).or_else(fallback)
     }
 }
 

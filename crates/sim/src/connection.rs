@@ -191,7 +191,13 @@ impl Connection {
             largest_window: largest_window(&transport),
             hand: None,
             cut_message_end: 0,
-            packet: Packet { offset: Offset::ZERO, bytes: Bytes::ZERO, again: false, carried: PathSet::EMPTY },
+            packet: Packet {
+                offset: Offset::ZERO,
+                bytes: Bytes::ZERO,
+                again: false,
+                carried: PathSet::EMPTY,
+                avoid: PathSet::EMPTY,
+            },
             open: PathSet::EMPTY,
             roomy: PathSet::EMPTY,
             dirty: PathSet::EMPTY,
@@ -426,6 +432,9 @@ impl Connection {
                 bytes: Bytes::new(u64::from(chunk.bytes)),
                 again: kind == SendKind::Again,
                 carried: chunk.carried,
+                // A lost frame of QUIC is a frame again. MPTCP reinjects what a subflow still holds and repairs itself:
+                // on another (`path_mask` of multipath-tcp/mptcp).
+                avoid: if self.transport.stack == Stack::Mpquic { PathSet::EMPTY } else { chunk.carried },
             };
         }
     }

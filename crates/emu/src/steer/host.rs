@@ -241,7 +241,13 @@ impl Steering {
     fn steer(&mut self, connection: &mut Connection, rule: &mut Rule<'_>) -> Result<(), EmuError> {
         self.look(connection)?;
         let Some(first) = connection.paths.first().filter(|_| connection.paths.len() > 1) else { return Ok(()) };
-        let packet = Packet { offset: Offset::ZERO, bytes: first.mss, again: false, carried: PathSet::EMPTY };
+        let packet = Packet {
+            offset: Offset::ZERO,
+            bytes: first.mss,
+            again: false,
+            carried: PathSet::EMPTY,
+            avoid: PathSet::EMPTY,
+        };
         let now = self.clock.now();
         let decision =
             rule(connection.token, &Context { now, paths: &connection.paths, packet: Some(&packet), flow: None });

@@ -70,6 +70,8 @@ pub struct Bench {
     pub flow: Flow,
     /// The packet at hand.
     pub packet: Option<Packet>,
+    /// Whether what is handed back avoids the paths that have carried it, as under MPTCP. At first it does.
+    pub masks: bool,
     segments: BTreeMap<Offset, Segment>,
     flights: PerPath<VecDeque<Receipt>>,
     serial: u64,
@@ -86,6 +88,7 @@ impl Bench {
             paths,
             flow,
             packet: None,
+            masks: true,
             segments: BTreeMap::new(),
             flights: PerPath::default(),
             serial: 0,
@@ -104,9 +107,15 @@ impl Bench {
         self.paths.iter_mut().for_each(refresh);
         let again = self.segments.iter().find(|(_, segment)| segment.due);
         self.packet = match again {
-            Some((&offset, segment)) => Some(Packet { offset, bytes: MSS, again: true, carried: segment.carried }),
+            Some((&offset, &Segment { carried, .. })) => {
+                let avoid = if self.masks { carried } else { PathSet::EMPTY };
+                Some(Packet { offset, bytes: MSS, again: true, carried, avoid })
+            }
             None if self.flow.unsent == Bytes::ZERO || self.flow.next >= self.flow.edge => None,
-            None => Some(Packet { offset: self.flow.next, bytes: MSS, again: false, carried: PathSet::EMPTY }),
+            None => {
+                let (carried, avoid) = (PathSet::EMPTY, PathSet::EMPTY);
+                Some(Packet { offset: self.flow.next, bytes: MSS, again: false, carried, avoid })
+            }
         };
     }
 

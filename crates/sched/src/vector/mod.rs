@@ -88,6 +88,6 @@ impl Report {
 pub fn run(text: &str) -> Result<Report, VectorError> {
     let file: script::File = toml::from_str(text)?;
     let (entry, _) = crate::parse(&file.scheduler)?;
-    let cases = file.case.iter().map(|case| player::play(&file.scheduler, case)).collect::<Result<_, _>>()?;
+    let cases = file.case.iter().map(|case| player::play(&file, case)).collect::<Result<_, _>>()?;
     Ok(Report { scheduler: entry.name, cases })
 }

@@ -5,7 +5,7 @@ use weftway_path::{
 };
 
 use super::quantity::{self, Amount};
-use super::script::{self, FlowRow, PathRow, Step};
+use super::script::{self, FlowRow, PathRow, Stack, Step};
 use super::{Case, VectorError};
 use crate::Scheduler;
 use crate::testing::{Bench, MSS, packets, path};
@@ -13,11 +13,13 @@ use crate::testing::{Bench, MSS, packets, path};
 /// How often each question is asked.
 const QUESTIONS: usize = 3;
 
-/// Runs one case of the file about `scheduler`.
-pub(super) fn play(scheduler: &str, case: &script::Case) -> Result<Case, VectorError> {
-    let spec = if case.with.is_empty() { scheduler.to_owned() } else { format!("{scheduler}:{}", case.with) };
+/// Runs one case of `file`.
+pub(super) fn play(file: &script::File, case: &script::Case) -> Result<Case, VectorError> {
+    let scheduler = &file.scheduler;
+    let spec = if case.with.is_empty() { scheduler.clone() } else { format!("{scheduler}:{}", case.with) };
     let fail = |step| move |what| VectorError::Step { case: case.name.clone(), step, what };
     let mut player = Player::new(crate::build(&spec)?, case).map_err(fail(0))?;
+    player.bench.masks = case.stack.unwrap_or(file.stack) == Stack::Mptcp;
     if case.expect.is_none()
         && case.steps.iter().all(|step| step.expect.is_none() && step.wakes.is_none() && step.explains.is_none())
     {

@@ -11,7 +11,20 @@ use super::quantity::Amount;
 pub(super) struct File {
     /// The scheduler, with the switches that all cases share.
     pub scheduler: String,
+    /// Whose rule for data sent before the transport has, unless a case says otherwise: `mptcp`, where they avoid the
+    /// paths that have carried them, or `mpquic`, where they may take any.
+    #[serde(default)]
+    pub stack: Stack,
     pub case: Vec<Case>,
+}
+
+/// A stack, for what it does with data sent before.
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize, Default, Debug)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Stack {
+    #[default]
+    Mptcp,
+    Mpquic,
 }
 
 #[derive(Deserialize, Debug)]
@@ -23,6 +36,7 @@ pub(super) struct Case {
     /// More switches: `form=paper:delta=rttvar`.
     #[serde(default)]
     pub with: String,
+    pub stack: Option<Stack>,
     /// The paths, numbered in this order unless a row has an `id`.
     pub paths: Vec<PathRow>,
     #[serde(default)]

@@ -1,0 +1,53 @@
+//! Where data go that were sent before: MPTCP reinjects what a subflow still holds, on another; what QUIC lost is a
+//! frame again, and may take any path.
+
+mod setup;
+
+use setup::{answer, bulk, down, lossy, path, run, stacks};
+use weftway_path::{Bytes, PathSet, Span};
+use weftway_sim::config::{MessageSize, Stack, Transport, Workload};
+use weftway_sim::{Host, Note, Pause, Sim};
+
+/// One small message every 20 ms: no window is ever full, so the path of the smallest round-trip time has room for all
+/// of them, and for what it lost.
+#[test]
+fn the_fast_path_of_quic_takes_again_what_it_lost() {
+    let mut config = bulk(&Transport::mpquic(), vec![lossy(path("fast", 20_000, 8), 0.05), path("slow", 10_000, 40)], 0);
+    let sizes = vec![MessageSize::of(Bytes::new(160))];
+    config.workload = Workload::Messages { sizes, period: Span::from_millis(20), count: 500, deadline: None };
+    for scheduler in ["min-rtt", "mp-quic-go", "tquic", "xquic-rap"] {
+        let run = run(&config, scheduler, "newreno");
+        let lost = run.notes.iter().filter(|(_, note)| matches!(note, Note::Lost { .. })).count();
+        assert!(lost > 5, "{scheduler}: {lost} lost");
+        let slow = run.sent().iter().filter(|(_, path, ..)| path.get() == 1).count();
+        assert_eq!(slow, 0, "{scheduler}: of {lost} packets that the fast path lost, {slow} went to the slow one");
+    }
+}
+
+/// The mask is the transport's: it says which paths the packet at hand is to avoid.
+#[test]
+fn who_has_carried_data_is_avoided_under_mptcp_alone() {
+    for (name, transport) in stacks() {
+        let paths = vec![lossy(down(path("a", 8_000, 10), 300, Some(1_500)), 0.02), lossy(path("b", 4_000, 30), 0.02)];
+        let mut sim = Sim::new(&bulk(&transport, paths, 3_000_000), "newreno", 1).expect("the controller exists");
+        sim.host(0, Host::of("min-rtt").expect("it is registered"));
+        let mut min_rtt = weftway_sched::build("min-rtt").expect("it is registered");
+        let mut again = 0;
+        loop {
+            match sim.advance() {
+                Pause::Decide(_) => {
+                    if let Some(packet) = sim.context(0).packet {
+                        let quic = transport.stack == Stack::Mpquic;
+                        assert_eq!(packet.avoid, if quic { PathSet::EMPTY } else { packet.carried }, "{name}");
+                        again += u32::from(packet.again && !packet.carried.is_empty());
+                    }
+                    answer(&mut sim, min_rtt.as_mut(), 1);
+                }
+                Pause::Observe(_) => sim.observe(0, min_rtt.as_mut()),
+                Pause::Done(_) => break,
+            }
+        }
+        // Linux repeats on an idle subflow without asking.
+        assert!(again > 0 || transport.stack == Stack::MptcpLinuxV1, "{name}: nothing went again");
+    }
+}
