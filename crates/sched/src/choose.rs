@@ -85,7 +85,9 @@ pub(crate) fn fastest<'a>(cx: &Context<'a>) -> Option<&'a Path> {
 #[inline]
 pub(crate) fn pick<'a>(cx: &Context<'a>, mut better: impl FnMut(&Path, &Path) -> bool) -> Option<&'a Path> {
     match cx.packet {
-        Some(packet) if !packet.avoid.is_empty() => pick_again(cx, packet.avoid, &mut better),
+        Some(packet) if !packet.avoid.is_empty() => {
+            pick_again(cx, packet.avoid, &|_| true, &Path::is_open, &mut better)
+        }
         _ => best(candidates(cx), better),
     }
 }
@@ -99,20 +101,58 @@ pub(crate) fn pick_least<'a, K: PartialOrd>(cx: &Context<'a>, key: impl Fn(&Path
     }
 }
 
-fn pick_again<'a>(cx: &Context<'a>, avoid: PathSet, better: &mut impl FnMut(&Path, &Path) -> bool) -> Option<&'a Path> {
+/// The same of the paths that `may` go at all: the others are as if they were not there. To pick first and drop what
+/// may not go would leave the packet to nobody.
+#[inline]
+pub(crate) fn pick_least_of<'a, K: PartialOrd>(
+    cx: &Context<'a>,
+    may: impl Fn(&Path) -> bool,
+    key: impl Fn(&Path) -> K,
+) -> Option<&'a Path> {
+    match cx.packet {
+        Some(packet) if !packet.avoid.is_empty() => {
+            pick_again(cx, packet.avoid, &may, &Path::is_open, &mut |a, b| key(a) < key(b))
+        }
+        _ => least(candidates(cx).filter(|path| may(path)), key),
+    }
+}
+
+/// The same where only the open paths that have `room` count as open: the others count as full.
+#[inline]
+pub(crate) fn pick_least_with<'a, K: PartialOrd>(
+    cx: &Context<'a>,
+    room: impl Fn(&Path) -> bool,
+    key: impl Fn(&Path) -> K,
+) -> Option<&'a Path> {
+    match cx.packet {
+        Some(packet) if !packet.avoid.is_empty() => {
+            let is_open = |path: &Path| path.is_open() && room(path);
+            pick_again(cx, packet.avoid, &|_| true, &is_open, &mut |a, b| key(a) < key(b))
+        }
+        _ => least(candidates(cx).filter(|path| room(path)), key),
+    }
+}
+
+fn pick_again<'a>(
+    cx: &Context<'a>,
+    avoid: PathSet,
+    may: &impl Fn(&Path) -> bool,
+    is_open: &impl Fn(&Path) -> bool,
+    better: &mut impl FnMut(&Path, &Path) -> bool,
+) -> Option<&'a Path> {
     for class in [Tier::Active, Tier::Backup] {
-        let members = || cx.paths.iter().filter(move |path| tier(path) == Some(class));
+        let members = || cx.paths.iter().filter(move |path| tier(path) == Some(class) && may(path));
         let others = || members().filter(|path| !avoid.contains(path.id));
-        if let Some(path) = best(others().filter(|path| path.is_open()), &mut *better) {
+        if let Some(path) = best(others().filter(|path| is_open(path)), &mut *better) {
             return Some(path);
         }
-        let avoided_is_open = members().any(|path| avoid.contains(path.id) && path.is_open());
+        let avoided_is_open = members().any(|path| avoid.contains(path.id) && is_open(path));
         if !avoided_is_open && others().next().is_some() {
             return None;
         }
     }
     // Every path is to be avoided: then none is.
-    best(candidates(cx), better)
+    best(candidates(cx).filter(|path| may(path) && is_open(path)), better)
 }
 
 /// Waits, unless nothing would ever end the wait: then whatever is open goes, lowest srtt first.

@@ -20,7 +20,7 @@ use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules, pe
 pub(crate) static ENTRY: Entry = Entry {
     name: "ll-bm",
     aliases: &["ll/bm", "llbm", "bufferbloat-mitigation"],
-    version: 1,
+    version: 2,
     summary: "the open path with the smallest round-trip time; paths with inflated times take less",
     reference: "Paasch, Ferlin, Alay, Bonaventure: experimental evaluation of MPTCP schedulers, CSWS 2014",
     provenance: Provenance::Reconstructed,
@@ -61,7 +61,7 @@ impl LlBm {
     }
 
     fn pick<'a>(&self, cx: &Context<'a>) -> Option<&'a Path> {
-        choose::pick_least(cx, |path| (self.is_bloated(path), path.srtt)).filter(|path| !self.is_bloated(path))
+        choose::pick_least_with(cx, |path| !self.is_bloated(path), |path| path.srtt)
     }
 }
 

@@ -77,9 +77,9 @@ impl MpQuicGo {
                 true => (path.sent.packets, u8::MAX - path.id.get()),
                 false => (path.srtt.as_nanos(), 0),
             };
-            (self.is_skipped(cx, path), is_unprobed(path), by, tie)
+            (is_unprobed(path), by, tie)
         };
-        choose::pick_least(cx, key).filter(|path| !self.is_skipped(cx, path))
+        choose::pick_least_of(cx, |path| !self.is_skipped(cx, path), key)
     }
 
     /// The first open path that has sent fewer packets than `origin`.

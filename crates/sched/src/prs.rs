@@ -4,7 +4,8 @@
 //!   both have room: the larger `space/(srtt·max(1, retrans))`, F on a tie;
 //!   only F has: F if `retrans_f/sent_f < retrans_s/sent_s`, else wait;
 //!   only S has: S if `srtt_s/2 ≤ 2·srtt_f`, else wait.
-//! As the prose has it (`mode=prose`): min-RTT, but never S if `srtt_s > 4·srtt_f`.
+//! As the prose has it (`mode=prose`): min-RTT of F and the paths with
+//! `srtt_s ≤ 4·srtt_f`.
 //! Reference: PRS-MPTCP, figure 13 and section 4.
 //! State: none; with `window_ms`, the counters at the last two window starts, per path.
 //! Departs from print: F on a tie, which both printed tests leave open. With more than two paths,
@@ -15,14 +16,13 @@ use weftway_path::{Context, Decision, Event, Instant, Path, Span};
 
 use crate::Scheduler;
 use crate::choose;
-use crate::min_rtt;
 use crate::per_path::PerPath;
 use crate::registry::{Arity, Entry, Input, Needs, Preset, Provenance, TransportRules};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "prs",
     aliases: &["prs-mptcp"],
-    version: 1,
+    version: 2,
     summary: "the path with more window per round trip and retransmission; bad fast paths are waited out",
     reference: "PRS-MPTCP, figure 13",
     provenance: Provenance::Paper,
@@ -163,7 +163,7 @@ impl Prs {
 
     fn pick_by_prose<'a>(&self, cx: &Context<'a>) -> Option<&'a Path> {
         let fast = choose::fastest(cx)?;
-        min_rtt::pick(cx).filter(|path| path.id == fast.id || is_near(path, fast))
+        choose::pick_least_of(cx, |path| path.id == fast.id || is_near(path, fast), |path| path.srtt)
     }
 
     fn performs_better(&self, a: &Path, b: &Path) -> bool {

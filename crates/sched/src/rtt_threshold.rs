@@ -1,14 +1,15 @@
 //! Round-trip time threshold: only paths that are fast enough, in their order.
 //!
 //! Rule: the first path, by number, with `srtt < threshold` that is neither blocked nor repairing
-//! losses (as in strict priority). While such paths stand, full or not, slower ones rest; with
+//! losses. While a path below the threshold stands, full or repairing or not, slower ones rest; with
 //! `above=overflow` they take what the others have no room for, lowest srtt first. When no path
-//! is below the threshold, the lowest srtt of all goes.
+//! is below the threshold, the lowest srtt of all goes. When every path that does not rest repairs
+//! losses, they go on, as in strict priority.
 //! Data sent before: off the paths to avoid first.
 //! Reference: draft-bonaventure-iccrg-schedulers, from a summary.
 //! State: none.
-//! Departs from print: the text was not at hand. What happens without a fast path, and the
-//! default threshold of 100 ms, are ours.
+//! Departs from print: the text was not at hand. What happens without a fast path, or when all of
+//! them repair losses, and the default threshold of 100 ms, are ours.
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Context, Decision, Path, Span};
@@ -21,7 +22,7 @@ use crate::strict_priority::pick_sound;
 pub(crate) static ENTRY: Entry = Entry {
     name: "rtt-threshold",
     aliases: &["round-trip-time-threshold"],
-    version: 1,
+    version: 2,
     summary: "the first path whose round-trip time is below a threshold",
     reference: "Bonaventure, Piraux, De Coninck, et al.: draft-bonaventure-iccrg-schedulers",
     provenance: Provenance::Secondary,
@@ -73,9 +74,8 @@ impl RttThreshold {
     }
 
     fn pick<'a>(&self, cx: &Context<'a>) -> Option<&'a Path> {
-        let pick = pick_sound(cx, |path| self.rank(path))?;
-        let rests = |path: &Path| !self.overflows && !self.is_fast(path);
-        Some(pick).filter(|path| !rests(path) || !choose::standing(cx).any(|path| self.is_fast(path)))
+        let slow_rest = !self.overflows && choose::standing(cx).any(|path| self.is_fast(path));
+        pick_sound(cx, |path| !slow_rest || self.is_fast(path), |path| self.rank(path))
     }
 }
 

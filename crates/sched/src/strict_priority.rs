@@ -19,7 +19,7 @@ use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
 pub(crate) static ENTRY: Entry = Entry {
     name: "strict-priority",
     aliases: &["strict", "priority-order"],
-    version: 1,
+    version: 2,
     summary: "the first path of a given order that has room and repairs no losses",
     reference: "Bonaventure, Piraux, De Coninck, et al.: draft-bonaventure-iccrg-schedulers",
     provenance: Provenance::Secondary,
@@ -66,17 +66,20 @@ fn is_repairing(path: &Path) -> bool {
     path.recovery >= Recovery::Recovery && path.bytes_in_flight > Bytes::ZERO
 }
 
-/// The open path with the smallest key; those that repair losses are passed over while a path that
-/// stands does not.
-pub(crate) fn pick_sound<'a, K: PartialOrd>(cx: &Context<'a>, key: impl Fn(&Path) -> K) -> Option<&'a Path> {
-    let pick = choose::pick_least(cx, |path| (is_repairing(path), key(path)))?;
-    let any_sound = || choose::standing(cx).any(|path| !is_repairing(path));
-    Some(pick).filter(|path| !is_repairing(path) || !any_sound())
+/// The open path with the smallest key of those that `may` go; of them, those that repair losses are passed over while
+/// one that stands does not.
+pub(crate) fn pick_sound<'a, K: PartialOrd>(
+    cx: &Context<'a>,
+    may: impl Fn(&Path) -> bool,
+    key: impl Fn(&Path) -> K,
+) -> Option<&'a Path> {
+    let any_sound = choose::standing(cx).any(|path| may(path) && !is_repairing(path));
+    choose::pick_least_of(cx, |path| may(path) && !(any_sound && is_repairing(path)), key)
 }
 
 impl StrictPriority {
     fn pick<'a>(&self, cx: &Context<'a>) -> Option<&'a Path> {
-        pick_sound(cx, |path| self.rank[path.id.index()])
+        pick_sound(cx, |_| true, |path| self.rank[path.id.index()])
     }
 }
 

@@ -1,5 +1,5 @@
 //! Where data go that were sent before: MPTCP reinjects what a subflow still holds, on another; what QUIC lost is a
-//! frame again, and may take any path.
+//! frame again, and may take any path. And what becomes of a packet whose first choice rests.
 
 mod setup;
 
@@ -49,5 +49,19 @@ fn who_has_carried_data_is_avoided_under_mptcp_alone() {
         }
         // Linux repeats on an idle subflow without asking.
         assert!(again > 0 || transport.stack == Stack::MptcpLinuxV1, "{name}: nothing went again");
+    }
+}
+
+/// While the fast path stands, `rtt-threshold` and the prose of PRS let the slow one rest, so they do as well as the fast
+/// path alone: to pick a path first and then drop it because it rests left one packet to each empty pipe.
+#[test]
+fn a_path_that_rests_costs_the_other_nothing() {
+    for (name, transport) in stacks() {
+        let fast = || lossy(path("fast", 20_000, 10), 0.01);
+        let alone = run(&bulk(&transport, vec![fast()], 3_000_000), "min-rtt", "newreno").end_ms();
+        for scheduler in ["rtt-threshold", "prs-prose"] {
+            let both = run(&bulk(&transport, vec![fast(), path("slow", 10_000, 150)], 3_000_000), scheduler, "newreno");
+            assert!(both.end_ms() < 1.1 * alone, "{scheduler} over {name}: {} ms, alone {alone} ms", both.end_ms());
+        }
     }
 }
