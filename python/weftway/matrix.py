@@ -105,6 +105,9 @@ PLACES = (
 )
 """The everyday scenarios, the papers', and extremes."""
 
+USUAL = "min-rtt"
+"""What the others are compared with."""
+
 SINGLE = "one path: "
 """How a row of a path alone is called."""
 
@@ -185,6 +188,28 @@ def mean(rows: list[dict[str, Any]], column: str) -> float | None:
     return None if any(value is None for value in values) else fmean(values)
 
 
+def twins(found: list[Cell]) -> dict[str, list[str]]:
+    """Who has, in every cell, the very values of another scheduler: by the one of them that the page shows.
+
+    Shown is min-RTT if it is among them, else the first. Such a scheduler decided nothing of its own: it is no rule
+    that could be ranked. Nothing but the rows says who they are.
+    """
+    marks: dict[str, list[tuple[Any, ...]]] = {}
+    for cell in found:
+        mark = (cell.place, cell.cc, cell.value, cell.out_of_order, cell.single, cell.unfinished)
+        marks.setdefault(cell.scheduler, []).append(mark)
+    alike: dict[tuple[tuple[Any, ...], ...], list[str]] = {}
+    for name in sorted(marks, key=lambda name: name != USUAL):
+        alike.setdefault(tuple(sorted(marks[name], key=repr)), []).append(name)
+    return {first: others for first, *others in alike.values() if others}
+
+
+def distinct(found: list[Cell]) -> list[Cell]:
+    """The cells of one scheduler of each that are alike."""
+    others = {name for names in twins(found).values() for name in names}
+    return [cell for cell in found if cell.scheduler not in others]
+
+
 def leaders(places: Iterable[Place], found: list[Cell]) -> list[list[str]]:
     """A line per scenario: under each controller the best scheduler, how many are level with it, and min-RTT."""
     lines = []
@@ -208,9 +233,9 @@ def leader(here: dict[str, float], is_timely: bool) -> str:
         (lambda value: value <= best * (1 + LEVEL)) if is_timely else (lambda value: value >= best - LEVEL)
     )
     level = sum(map(near, here.values())) - 1
-    usual = here.get("min-rtt")
+    usual = here.get(USUAL)
     told = f"{best:.0f} ms" if is_timely else f"{best:.2f}"
-    other = "" if usual is None or name == "min-rtt" else f" (`min-rtt` {usual:.{0 if is_timely else 2}f})"
+    other = "" if usual is None or name == USUAL else f" (`{USUAL}` {usual:.{0 if is_timely else 2}f})"
     return f"`{name}` {told}{f', {level} level' if level else ''}{other}"
 
 
@@ -256,14 +281,24 @@ def typical(places: list[Place], found: list[Cell]) -> list[list[str]]:
     return lines
 
 
+def alike(same: dict[str, list[str]]) -> list[str]:
+    """Who is not ranked, because all that they did is what another does."""
+    if not same:
+        return []
+    lines = [f"- = `{first}`: {', '.join(f'`{name}`' for name in others)}" for first, others in same.items()]
+    said = "To the last digit what another scheduler did, in every cell; neither ranked nor counted on their own:"
+    return [said, "", *lines, ""]
+
+
 def grid(heads: list[str], lines: list[list[str]]) -> list[str]:
     return [f"| {' | '.join(row)} |" for row in (heads, ["---"] * len(heads), *lines)]
 
 
 def page(places: list[Place], found: list[Cell], seeds: range) -> str:
-    """The generated part of the page."""
+    """The generated part of the page. Schedulers that did in every cell what another did are no rows of their own."""
     controllers = list(dict.fromkeys(cell.cc for cell in found))
     schedulers = list(dict.fromkeys(cell.scheduler for cell in found))
+    same, found = twins(found), distinct(found)
     size = f"{len(schedulers)} schedulers × {len(controllers)} controllers × {len(places)} scenarios"
     worse = sum(cell.is_worse(place.is_timely) for place in places for cell in found if cell.place == place.name)
     late = sum(cell.unfinished > 0 for cell in found)
@@ -274,6 +309,7 @@ def page(places: list[Place], found: list[Cell], seeds: range) -> str:
         f"cells are worse than the best path alone by more than {WORSE:.0%}"
         f"{f'; in {late} a run was not finished in time' if late else ''}.",
         "",
+        *alike(same),
         "## Who wins where",
         "",
         f"The best scheduler, how many others are level with it (within {LEVEL:.0%}), and min-RTT's value.",
@@ -295,6 +331,7 @@ def page(places: list[Place], found: list[Cell], seeds: range) -> str:
 
 def picture(places: list[Place], found: list[Cell], seeds: range) -> str:
     """The page to look at: all cells, a table per scenario, coloured by how near they are to the best."""
+    same, found = twins(found), distinct(found)
     short = [
         [
             [place.name for place in places].index(cell.place),
@@ -318,7 +355,8 @@ def picture(places: list[Place], found: list[Cell], seeds: range) -> str:
         }
         for place in places
     ]
-    data = json.dumps({"places": about, "cells": short, "seeds": len(seeds), "worse": WORSE}, separators=(",", ":"))
+    told = {"places": about, "cells": short, "same": same, "seeds": len(seeds), "worse": WORSE}
+    data = json.dumps(told, separators=(",", ":"))
     template = (Path(__file__).parent / "report/matrix.html").read_text(encoding="utf-8")
     return template.replace("/*DATA*/null", data.replace("</", "<\\/"))
 

@@ -47,6 +47,28 @@ def test_worse_cells_are_listed_under_their_controller() -> None:
     assert "- `lia`: all" in lines
 
 
+def test_who_does_all_that_another_does_is_no_rule_of_its_own() -> None:
+    places = [("bulk", "cubic"), ("bulk", "lia")]
+    values = {"a": (0.5, 0.4), "copy": (0.3, 0.2), "min-rtt": (0.3, 0.2), "b": (0.3, 0.1), "a-too": (0.5, 0.4)}
+    found = [cell(place, name, at, cc=cc) for name, all_ in values.items() for (place, cc), at in zip(places, all_)]
+    assert matrix.twins(found) == {"min-rtt": ["copy"], "a": ["a-too"]}
+    page = matrix.page([BULK], found, range(1))
+    assert "- = `min-rtt`: `copy`" in page
+    assert "- = `a`: `a-too`" in page
+    ranked = page.split("## Who wins where")[1]
+    assert "copy" not in ranked
+    assert "a-too" not in ranked
+    # The two that are like another are not counted as level either.
+    assert "| `bulk` | `a` 0.50 (`min-rtt` 0.30) | `a` 0.40 (`min-rtt` 0.20) |" in ranked
+    told = json.loads(re.search(r"const data=(.*);\n", matrix.picture([BULK], found, range(1)))[1])  # type: ignore[index]
+    assert told["same"] == {"min-rtt": ["copy"], "a": ["a-too"]}
+    assert {one[1] for one in told["cells"]} == {"a", "min-rtt", "b"}
+    # One cell that differs makes a rule.
+    assert matrix.twins([*found, cell("bulk", "copy", 0.2, cc="olia"), cell("bulk", "min-rtt", 0.3, cc="olia")]) == {
+        "a": ["a-too"],
+    }
+
+
 def test_a_small_matrix_is_made_and_goes_on_from_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matrix, "PLACES", (BULK, TIMELY))
     monkeypatch.setattr(matrix, "PAGE", tmp_path / "matrix.md")
