@@ -2,19 +2,25 @@
 //! that both arrive together.
 //!
 //! Rule: F = smallest srtt. F sends from the front. Another path s sends the first unsent segment
-//! at or after `next + Gap_s`; if no more than `Gap_s` is unsent, it waits. With OWD = srtt/2,
-//!   `Gap₀ = rate_f·(OWD_s − OWD_f)`, in whole segments when used, and per acknowledgement
-//!   of a segment at S on s while una < S (too early): `Gap −= (S − una)/8`;
-//!   of F's segment while una waits for s (too late):   `Gap += (end of F's segment − una)/8`.
+//! at or after `next + Gap_s`; if no more than `Gap_s` is unsent, it waits. With OWD = srtt/2, the
+//! gap begins as
+//!   `Gap₀ = rate_f·(OWD_s − OWD_f)`, in whole segments when used. Per acknowledgement of a segment
+//! at S on s, which was sent with the gap g, it was off by
+//!   `e = una − S` while una < S (too early), else
+//!   `e =` what faster paths had delivered past S while una waited for s (too late), and
+//!   `Gap_s += (g + e − Gap_s)/8`: each segment counts once, against the gap that it was sent with.
+//! While s has nothing in flight nothing tells whether the gap is right: each srtt of s it goes an
+//! eighth of the way back to `Gap₀` as it is then.
 //! Reference: Shi et al., USENIX ATC 2018, from its summary.
-//! State: the gap, and the offsets in flight while slow, per path.
-//! Departs from print: the paper's text was not at hand. The gain of 1/8 and the gap of each of
-//! several slow paths are ours; the gap never exceeds the peer's window.
+//! State: per path the gap, the segments in flight while slow, and how far faster paths had got.
+//! Departs from print: the paper's text was not at hand. The gain of 1/8, the way back, and the gap of
+//! each of several slow paths are ours. Under QUIC una moves by the acknowledgements of each path,
+//! so that these come in order, not the data: the gap settles at up to `2·Gap₀`.
 
 use std::collections::VecDeque;
 
 use weftway_path::spec::{Params, SpecError};
-use weftway_path::{Bytes, Context, Decision, Event, Flow, Offset, Path, PathId, Receipt, SendKind};
+use weftway_path::{Bytes, Context, Decision, Event, Flow, Instant, Offset, Path, PathId, Receipt, SendKind};
 
 use crate::Scheduler;
 use crate::choose;
@@ -26,7 +32,7 @@ use crate::registry::{Arity, Entry, Input, Needs, Preset, Provenance, TransportR
 pub(crate) static ENTRY: Entry = Entry {
     name: "stms",
     aliases: &["slide-together"],
-    version: 1,
+    version: 2,
     summary: "the slow path sends ahead, so that data of both paths arrive in order",
     reference: "Shi, Cui, Wang, et al.: STMS, USENIX ATC 2018",
     provenance: Provenance::Reconstructed,
@@ -46,7 +52,7 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 /// The share of an error by which the gap moves: one eighth, as srtt does.
-const GAIN_SHIFT: u64 = 3;
+const GAIN: i128 = 8;
 
 fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
     Ok(Box::new(Stms { takes_last: forecast::takes_last(params)?, slides: PerPath::default() }))
@@ -63,24 +69,47 @@ struct Stms {
 struct Slide {
     /// None until the path first sends as the slow one.
     gap: Option<Bytes>,
-    in_flight: VecDeque<Offset>,
+    in_flight: VecDeque<Flight>,
+    /// How far faster paths had delivered while una waited for this path.
+    reached: Offset,
+    /// When the gap last moved, or a segment with it.
+    moved: Instant,
+}
+
+/// A segment on a slow path.
+#[derive(Clone, Copy)]
+struct Flight {
+    offset: Offset,
+    /// The gap that it was sent with.
+    gap: Bytes,
 }
 
 impl Slide {
-    fn grow(&mut self, by: Bytes, limit: Bytes) {
+    /// Moves the gap an eighth of the way to `right`.
+    fn tend(&mut self, right: i128, now: Instant) {
         let gap = self.gap.get_or_insert_default();
-        *gap = (*gap + Bytes::new(by.get() >> GAIN_SHIFT)).min(limit);
+        let moved = gap.get() as i128 + (right - gap.get() as i128) / GAIN;
+        *gap = Bytes::new(moved.max(0) as u64);
+        self.moved = now;
     }
 
-    fn shrink(&mut self, by: Bytes) {
-        let gap = self.gap.get_or_insert_default();
-        *gap = gap.saturating_sub(Bytes::new(by.get() >> GAIN_SHIFT));
+    /// Takes the segment at `offset` out of flight, if it is there.
+    fn take(&mut self, offset: Offset) -> Option<Flight> {
+        let at = self.in_flight.iter().position(|sent| sent.offset == offset)?;
+        self.in_flight.remove(at)
     }
 
-    /// Takes `offset` out of flight; whether it was there.
-    fn take(&mut self, offset: Offset) -> bool {
-        let at = self.in_flight.iter().position(|sent| *sent == offset);
-        at.and_then(|at| self.in_flight.remove(at)).is_some()
+    fn holds(&self, offset: Offset) -> bool {
+        self.in_flight.iter().any(|sent| sent.offset == offset)
+    }
+
+    /// By how much the gap of `sent`, which has arrived, was too small.
+    fn error(&self, sent: Flight, flow: &Flow) -> i128 {
+        match flow.una < sent.offset {
+            true => -(sent.offset.since(flow.una).get() as i128),
+            false if self.reached > sent.offset => self.reached.since(sent.offset).get() as i128,
+            false => 0,
+        }
     }
 }
 
@@ -98,23 +127,34 @@ impl Stms {
     fn note_sent(&mut self, cx: &Context<'_>, path: PathId, offset: Offset) {
         if let (Some(fast), Some(slow)) = (choose::fastest(cx).filter(|fast| fast.id != path), cx.path(path)) {
             let slide = self.slides.at(path);
-            slide.gap.get_or_insert_with(|| first_gap(fast, slow));
-            slide.in_flight.push_back(offset);
+            let gap = *slide.gap.get_or_insert_with(|| first_gap(fast, slow));
+            slide.in_flight.push_back(Flight { offset, gap });
+            slide.moved = cx.now;
         }
     }
 
     fn note_acked(&mut self, cx: &Context<'_>, flow: &Flow, acked: &Receipt) {
-        if self.slides.at(acked.path).take(acked.offset) {
-            self.slides.at(acked.path).shrink(acked.offset.since(flow.una));
-        } else if acked.offset > flow.una {
-            let late = cx.paths.iter().find(|path| {
-                let slide = self.slides.get(path.id).filter(|_| path.id != acked.path);
-                slide.is_some_and(|slide| slide.in_flight.front() == Some(&flow.una))
-            });
-            if let Some(late) = late {
-                let behind = (acked.offset + acked.bytes).since(flow.una);
-                self.slides.at(late.id).grow(behind, flow.window());
+        let slide = self.slides.at(acked.path);
+        if let Some(sent) = slide.take(acked.offset) {
+            let right = sent.gap.get() as i128 + slide.error(sent, flow);
+            slide.tend(right, cx.now);
+        }
+        let Some(by) = cx.path(acked.path) else { return };
+        for slow in cx.paths.iter().filter(|path| path.srtt > by.srtt) {
+            let slide = self.slides.at(slow.id);
+            if acked.offset > flow.una && slide.holds(flow.una) {
+                slide.reached = slide.reached.max(acked.offset + acked.bytes);
             }
+            self.forget(cx, slow);
+        }
+    }
+
+    /// What no segment of `slow` has confirmed for a round trip of it counts less.
+    fn forget(&mut self, cx: &Context<'_>, slow: &Path) {
+        let slide = self.slides.at(slow.id);
+        let is_idle = slide.gap.is_some() && slide.in_flight.is_empty() && cx.now.since(slide.moved) >= slow.srtt;
+        if let Some(fast) = choose::fastest(cx).filter(|_| is_idle) {
+            slide.tend(first_gap(fast, slow).get() as i128, cx.now);
         }
     }
 }
