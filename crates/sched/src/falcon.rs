@@ -9,14 +9,15 @@
 //! ε = 0.3 for 100 decisions after a change, 0.05 later.
 //! Reference: Wu et al., FALCON: fast and accurate multipath scheduling using offline and online
 //! learning, 2022; the MPQUIC comparison, section 3.2.5 and Table 1 (state, actions, reward).
-//! Where the card says that a group's model lost to min-RTT in training, the guard decides.
+//! Where the card says that a group's model lost to min-RTT in training, the guard decides, and is
+//! learned from with the same exploration, until its copy has adapted; then the copy does.
 //! State: the weights in use and Adam's moments, the newest 256 transitions, means per path.
 //! Departs from print: groups, network, test and rates of learning are ours, as the comparison gives
 //! none. Decisions from before a change are not learned from: they earned in another network.
 
 mod learner;
 
-use learner::{Learner, Learning};
+use learner::{Learner, Learning, Stage};
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Context, Decision, Event, Instant, Path};
 
@@ -35,7 +36,7 @@ use crate::{FallbackTally, Scheduler};
 pub(crate) static ENTRY: Entry = Entry {
     name: "falcon",
     aliases: &[],
-    version: 1,
+    version: 2,
     summary: "a network per kind of condition, picked when the network changes and adapted while sending",
     reference: "Wu et al.: FALCON, multipath scheduling using offline and online learning, 2022",
     provenance: Provenance::Secondary,
@@ -95,8 +96,10 @@ struct Falcon {
     coins: Coins,
     /// None: to be picked with the next question.
     group: Option<usize>,
-    /// Groups that the guard serves.
+    /// Groups that the guard serves until their copy has adapted.
     modelless: [bool; GROUPS],
+    /// Whether the last answer is the guard's, learned from.
+    stands_in: bool,
     /// Decisions since it was picked.
     decisions: u64,
     seen: Vec<f32>,
@@ -123,6 +126,7 @@ impl Falcon {
         let seed: u64 = params.get("seed")?;
         Ok(Self {
             modelless,
+            stands_in: false,
             guard,
             change: Change::new(params)?,
             // Batches have draws of their own, so that how much is learned does not move actions' draws.
@@ -142,21 +146,27 @@ impl Falcon {
     /// Answers the question that is due, if one is. Whether the guard has to stand in instead.
     fn decide(&mut self, cx: &Context<'_>) -> bool {
         if !self.task.question(cx, &mut self.seen) {
-            return false;
+            return self.stands_in;
         }
+        self.stands_in = false;
         self.pick(cx);
-        let has_no_model = self.group.is_some_and(|group| self.modelless[group]);
-        if self.guard.is_there() && has_no_model || self.guard.is_needed(&self.seen) {
+        if self.guard.is_needed(&self.seen) || self.follows() && !self.adapts {
             return true;
         }
-        let action = self.choose();
+        let action = self.choose(cx);
         if self.adapts {
             let number = self.task.ledger().decisions();
             self.learner.decide(number, &self.seen, action);
         }
         self.task.answer(cx, &[action as f32]);
         self.decisions += 1;
-        false
+        self.stands_in
+    }
+
+    /// Whether the guard is at work because the group's model lost in training and its copy has not adapted yet.
+    fn follows(&self) -> bool {
+        let lost = self.group.is_some_and(|group| self.modelless[group]);
+        lost && self.guard.is_there() && self.learner.stage() == Stage::Fresh
     }
 
     /// Begins with the model of the condition, if none is in use.
@@ -175,12 +185,18 @@ impl Falcon {
         Condition { rate_ratio: ratio(s.rate, f.rate), loss: f.loss.max(s.loss), rtt_ratio: ratio(s.srtt, f.srtt) }
     }
 
-    /// The action for what is seen: the better one, or now and then any.
-    fn choose(&mut self) -> usize {
+    /// The action for what is seen: the better one, or the guard's, or now and then any.
+    fn choose(&mut self, cx: &Context<'_>) -> usize {
         self.learner.values(&self.seen, &mut self.values);
         let eps = self.eps[usize::from(self.decisions >= FIRST)];
         if self.adapts && self.coins.flip(eps) {
             return (self.coins.unit() * self.values.len() as f64) as usize;
+        }
+        if self.follows()
+            && let Some(decision) = self.guard.select(cx, true)
+        {
+            self.stands_in = true;
+            return usize::from(decision != Decision::Wait);
         }
         let mut best = 0;
         for (at, value) in self.values.iter().enumerate() {
@@ -236,7 +252,10 @@ impl Scheduler for Falcon {
 
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         let is_guarded = self.decide(cx);
-        self.guard.select(cx, is_guarded).unwrap_or_else(|| self.task.select(cx))
+        // The task carries out the same action then, and keeps the record by which it is paid.
+        let own = (!is_guarded || self.stands_in).then(|| self.task.select(cx));
+        let guards = self.guard.select(cx, is_guarded);
+        guards.or(own).unwrap_or(Decision::Wait)
     }
 
     fn observe(&mut self, cx: &Context<'_>, event: &Event) {
@@ -269,7 +288,11 @@ impl Scheduler for Falcon {
     fn explain(&self, cx: &Context<'_>) -> Option<String> {
         let task = self.task.explain(cx).unwrap_or_default();
         if self.guard.is_on() {
-            return Some(format!("the guard decides: what is seen left the ranges of training; {task}"));
+            let why = match self.follows() {
+                true => "the group's model lost in training",
+                false => "what is seen left the ranges of training",
+            };
+            return Some(format!("the guard decides: {why}; {task}"));
         }
         let (values, stage) = (&self.values, self.learner.stage());
         Some(format!("group {:?}, {stage:?}, values {values:.3?}; {task}", self.group))

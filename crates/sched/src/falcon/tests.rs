@@ -1,7 +1,6 @@
 use proptest::prelude::*;
 use weftway_path::{BitRate, Bytes, Counters, PathId, Span};
 
-use super::learner::Stage;
 use super::*;
 use crate::learned::nn::bank_file;
 use crate::learned::{Earned, build_task};
@@ -93,6 +92,47 @@ fn the_guard_decides_what_training_did_not_see() {
     let sent = bench.carry(answer).unwrap();
     guarded.observe(&bench.context(), &sent);
     assert_eq!((guarded.fallback(), guarded.decisions), (Some(FallbackTally { decided: 1, differs: 0 }), 0));
+}
+
+/// Group 5, which `bench` is of, lost in training. Its model waits always, and no step moves it: what decides tells who.
+#[test]
+fn a_group_that_lost_in_training_learns_from_the_guard_and_then_decides() {
+    let lost = || {
+        let models: Vec<_> = (0..12).map(|_| vec![(7, vec![0.0; 14], vec![0.5, 0.0])]).collect();
+        bank_file(&[card("min-rtt"), vec![("guarded", "5")]].concat(), &models)
+    };
+    let play = |given: &[(&str, &str)]| {
+        let (mut falcon, mut bench) = (falcon(given, &lost()), bench());
+        let mut sent = [0; 2];
+        for n in 0..200 {
+            let answer = falcon.select(&bench.context());
+            sent[usize::from(n >= 100)] += u32::from(answer == Decision::Send(PathId::new(1)));
+            bench.now += Span::from_millis(1);
+            // A packet that waits goes on F when it has room; F is then full again.
+            let answer = if answer == Decision::Wait {
+                let acked = bench.ack(PathId::new(0), None);
+                acked.iter().for_each(|event| falcon.observe(&bench.context(), event));
+                bench.paths[0].bytes_in_flight = packets(9);
+                bench.refresh();
+                falcon.select(&bench.context())
+            } else {
+                answer
+            };
+            for event in [bench.carry(answer), bench.ack(PathId::new(1), None)].iter().flatten() {
+                falcon.observe(&bench.context(), event);
+            }
+        }
+        (sent, falcon.decisions, falcon.learner.stage() == Stage::Fresh, falcon.guarded())
+    };
+    let still = [("steps", "0"), ("lr", "0"), ("eps_first", "0"), ("eps", "0")];
+    // The guard is min-RTT, which sends on S whenever F is full. From the 33rd decision the copy decides, and waits.
+    let (sent, decisions, is_fresh, guarded) = play(&still);
+    assert!((33..100).contains(&sent[0]), "{sent:?}");
+    assert_eq!((sent[1], is_fresh), (0, false));
+    assert_eq!((decisions, guarded), (200, Some(u64::from(sent[0]))));
+    // What does not adapt stays with the guard.
+    let (sent, decisions, is_fresh, guarded) = play(&[&still[..], &[("adapt", "off")]].concat());
+    assert_eq!((sent, decisions, is_fresh, guarded), ([100, 100], 0, true, Some(200)));
 }
 
 /// S over F of a group: rate ratio 1/6, 1 or 6; 3 % of S's packets lost or none; srtt ratio 1.2 or 3.
@@ -217,7 +257,7 @@ fn exploration_is_by_the_decisions_since_the_change() {
             falcon.learner.values(&SEEN, &mut falcon.values);
             falcon.seen.copy_from_slice(&SEEN);
             falcon.group = Some(0);
-            falcon.choose() == 1
+            falcon.choose(&fresh.context()) == 1
         };
         falcon.decisions = number + 1;
         sent[usize::from(n >= 100)] += u64::from(is_slow);
