@@ -14,6 +14,8 @@
 //! Reference: Wu, Alay, Brunstrom, Ferlin, Caso: Peekaboo, IEEE JSAC 2020. Numbers are those of
 //! the released code (α, chances) and of a public re-implementation (phases, T_ref).
 //! State: arms, phase, counts and means per arm, rewards by packet, open records, meters per path.
+//! A transfer of fewer than `2·record` = 4000 decisions is all record: it shows neither learning nor
+//! playing. To see them in short ones, set `record` and `learn` smaller.
 //! Departs from print: γ, how long the learn phase is, and when to relearn are ours. The chances
 //! are fixed, as in the released code; the paper adapts them.
 
@@ -76,7 +78,7 @@ pub(crate) const PARAMS: &[Param] = &[
         name: "record",
         default: "2000",
         values: "decisions, 0 to 1000000",
-        doc: "how many waits, then sends, the first record phase takes",
+        doc: "how many waits, then as many sends, the first record phase takes: a transfer with fewer decisions than both (a decision falls due while F is full and another path is open) only records, and what the bandit would do is not seen in it",
     },
     Param { name: "record_again", default: "1000", values: "decisions, 0 to 1000000", doc: "the same in later rounds" },
     Param {

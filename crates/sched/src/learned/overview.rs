@@ -137,7 +137,7 @@ pub static LEARNING: &[Learning] = &[
     Learning {
         scheduler: "gaps",
         year: 2020,
-        learner: "actor-critic with LSTM, frozen",
+        learner: "actor-critic with a plain network, frozen",
         state: "eight intervals of every path, and the gaps",
         reward: "goodput less what waits out of order",
         actions: "five steps of each slow path's gap",
@@ -147,6 +147,7 @@ pub static LEARNING: &[Learning] = &[
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::learned::policy_file::PolicyFile;
     use crate::learned::shipped::SHIPPED;
 
     #[test]
@@ -155,5 +156,25 @@ mod tests {
             LEARNING.iter().all(|line| crate::find(line.scheduler).is_some_and(|entry| entry.name == line.scheduler))
         );
         assert!(SHIPPED.iter().all(|policy| LEARNING.iter().any(|line| line.scheduler == policy.scheduler)));
+    }
+
+    /// What a line says of the network is what its policies have: an LSTM, graph attention, or neither.
+    #[test]
+    fn lines_say_what_their_networks_are() {
+        let kinds = [("lstm", "LSTM"), ("stsgat", "graph attention")];
+        for policy in SHIPPED {
+            let file = PolicyFile::parse(policy.bytes).unwrap();
+            let network = file.card("network").unwrap_or_default().to_owned();
+            let line = LEARNING.iter().find(|line| line.scheduler == policy.scheduler).unwrap();
+            for (kind, said) in kinds {
+                let name = format!("{}:policy={}", policy.scheduler, policy.name);
+                assert_eq!(
+                    network.starts_with(kind),
+                    line.learner.contains(said),
+                    "{name}: {network}, {}",
+                    line.learner
+                );
+            }
+        }
     }
 }
