@@ -72,6 +72,10 @@ impl Scheduler for Random {
             self.draw = self.coins.unit();
         }
     }
+
+    fn explain(&self, cx: &Context<'_>) -> Option<String> {
+        Some(format!("{:.3} is drawn, among {} open paths", self.draw, choose::candidates(cx).count()))
+    }
 }
 
 #[cfg(test)]

@@ -86,8 +86,18 @@ impl Report {
 
 /// Runs the cases of a vector file's `text`.
 pub fn run(text: &str) -> Result<Report, VectorError> {
+    play(text, None)
+}
+
+/// Runs them with the scheduler that `spec` names in the place of the file's, with none of its switches: to see whether
+/// the file tells the two apart.
+pub fn run_in_place(text: &str, spec: &str) -> Result<Report, VectorError> {
+    play(text, Some(spec))
+}
+
+fn play(text: &str, in_place: Option<&str>) -> Result<Report, VectorError> {
     let file: script::File = toml::from_str(text)?;
     let (entry, _) = crate::parse(&file.scheduler)?;
-    let cases = file.case.iter().map(|case| player::play(&file, case)).collect::<Result<_, _>>()?;
+    let cases = file.case.iter().map(|case| player::play(&file, case, in_place)).collect::<Result<_, _>>()?;
     Ok(Report { scheduler: entry.name, cases })
 }

@@ -13,10 +13,13 @@ use crate::testing::{Bench, MSS, packets, path};
 /// How often each question is asked.
 const QUESTIONS: usize = 3;
 
-/// Runs one case of `file`.
-pub(super) fn play(file: &script::File, case: &script::Case) -> Result<Case, VectorError> {
-    let scheduler = &file.scheduler;
-    let spec = if case.with.is_empty() { scheduler.clone() } else { format!("{scheduler}:{}", case.with) };
+/// Runs one case of `file`, with its scheduler or with another in its place.
+pub(super) fn play(file: &script::File, case: &script::Case, in_place: Option<&str>) -> Result<Case, VectorError> {
+    let spec = match in_place {
+        Some(other) => other.to_owned(),
+        None if case.with.is_empty() => file.scheduler.clone(),
+        None => format!("{}:{}", file.scheduler, case.with),
+    };
     let fail = |step| move |what| VectorError::Step { case: case.name.clone(), step, what };
     let mut player = Player::new(crate::build(&spec)?, case).map_err(fail(0))?;
     player.bench.masks = case.stack.unwrap_or(file.stack) == Stack::Mptcp;
