@@ -36,6 +36,7 @@ pub(crate) static ENTRY: Entry = Entry {
     inputs: &[Input::Rtt],
     needs: Needs::NONE,
     arity: Arity::Any,
+    waits: false,
     transport: TransportRules::NONE,
     presets: &[],
     params: &[],

@@ -25,6 +25,7 @@ stand for `-`. What the words mean:
   told what happens; `device`: how much the sender's own device on each path holds.
 - **Paths**: `any`, or `pair` where the rule is for a fast and a slow path. How a pair is found among more paths stands
   at the head of the scheduler's source file.
+- **Waits**: whether by the rule, with any of its switches, new data may wait beside an open path that may serve them.
 - **Transport**: the MPTCP v0.9x rules that go with it unless the scenario says otherwise: opportunistic
   retransmission and penalisation.
 """
@@ -157,7 +158,8 @@ def scheduler_facts(entry: Entry) -> list[tuple[str, str]]:
         ("Decides by", listed(entry["inputs"]) or "nothing it measures"),
         ("Needs", listed(entry["needs"]) or "nothing more"),
     ]
-    return [*facts, ("Paths", entry["arity"]), ("Transport", listed(rules) or "neither rule")]
+    waits = "yes" if entry["waits"] else "no"
+    return [*facts, ("Paths", entry["arity"]), ("Waits", waits), ("Transport", listed(rules) or "neither rule")]
 
 
 def controller_facts(entry: Entry) -> list[tuple[str, str]]:

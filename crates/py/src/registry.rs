@@ -68,6 +68,7 @@ fn scheduler_entry<'py>(py: Python<'py>, entry: &weftway_sched::Entry) -> PyResu
     dict.set_item("inputs", entry.inputs.iter().copied().map(input).collect::<Vec<_>>())?;
     dict.set_item("needs", needs(&entry.needs))?;
     dict.set_item("arity", arity(entry.arity))?;
+    dict.set_item("waits", entry.waits)?;
     dict.set_item("opportunistic", entry.transport.opportunistic)?;
     dict.set_item("penalise", entry.transport.penalise)?;
     dict.set_item("presets", presets(py, entry.presets)?)?;

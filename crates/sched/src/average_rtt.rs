@@ -26,6 +26,7 @@ pub(crate) static ENTRY: Entry = Entry {
     inputs: &[Input::Rtt],
     needs: Needs { events: true, ..Needs::NONE },
     arity: Arity::Any,
+    waits: false,
     transport: TransportRules::NONE,
     presets: &[Preset {
         name: "average-rtt-epoch",

@@ -39,6 +39,7 @@ pub(crate) static ENTRY: Entry = Entry {
     inputs: &[Input::Rtt, Input::Cwnd, Input::InFlight, Input::Mss, Input::Queue, Input::Window, Input::Size],
     needs: Needs { flow: true, events: true, ..Needs::NONE },
     arity: Arity::Pair,
+    waits: true,
     transport: TransportRules::RP,
     presets: &[
         Preset {

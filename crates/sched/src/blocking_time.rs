@@ -35,6 +35,7 @@ pub(crate) static ENTRY: Entry = Entry {
     inputs: &[Input::Rtt, Input::Cwnd, Input::Mss],
     needs: Needs::NONE,
     arity: Arity::Pair,
+    waits: true,
     transport: TransportRules::RP,
     presets: &[],
     params: &[

@@ -39,6 +39,7 @@ pub(crate) static ENTRY: Entry = Entry {
     inputs: &[Input::Rtt, Input::Cwnd, Input::Mss, Input::Rate, Input::Queue, Input::Window],
     needs: Needs { flow: true, queueing: true, copies: true, events: true, ..Needs::NONE },
     arity: Arity::Any,
+    waits: true,
     transport: TransportRules::NONE,
     presets: &[Preset {
         name: "daps-kernel",

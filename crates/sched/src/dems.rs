@@ -42,6 +42,7 @@ pub(crate) static ENTRY: Entry = Entry {
     inputs: &[Input::Rtt, Input::Mss, Input::Rate, Input::Queue, Input::Window, Input::Size],
     needs: Needs { flow: true, copies: true, ahead: true, events: true, ..Needs::NONE },
     arity: Arity::Pair,
+    waits: true,
     transport: TransportRules::NONE,
     presets: &[],
     params: &[

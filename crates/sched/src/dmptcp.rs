@@ -32,6 +32,7 @@ pub(crate) static ENTRY: Entry = Entry {
     inputs: &[Input::Rtt, Input::Cwnd, Input::Queue, Input::Size],
     needs: Needs { flow: true, ..Needs::NONE },
     arity: Arity::Any,
+    waits: true,
     transport: TransportRules::NONE,
     presets: &[],
     params: &[Param {

@@ -40,6 +40,7 @@ pub(crate) static ENTRY: Entry = Entry {
     inputs: &[Input::Rtt, Input::Cwnd, Input::InFlight, Input::Mss, Input::Loss, Input::Queue, Input::Window],
     needs: Needs { flow: true, ahead: true, events: true, ..Needs::NONE },
     arity: Arity::Any,
+    waits: true,
     transport: TransportRules::NONE,
     presets: &[
         Preset {

@@ -40,6 +40,7 @@ pub(crate) static ENTRY: Entry = Entry {
     inputs: &[Input::Rtt, Input::Cwnd, Input::InFlight, Input::Mss, Input::Queue],
     needs: Needs { flow: true, events: true, ..Needs::NONE },
     arity: Arity::Pair,
+    waits: true,
     transport: TransportRules::RP,
     presets: &[],
     params: &[

@@ -25,6 +25,7 @@ pub(crate) static ENTRY: Entry = Entry {
     inputs: &[Input::Rtt, Input::Cwnd, Input::InFlight, Input::Queue, Input::Window, Input::Rate],
     needs: TASK.needs,
     arity: Arity::Pair,
+    waits: true,
     transport: TransportRules::NONE,
     presets: &[],
     params: &[deployed::policy("bbr1", "bbr1 | all"), guard::GUARD, SEED],

@@ -31,6 +31,7 @@ pub(crate) static ENTRY: Entry = Entry {
     inputs: &[Input::Rtt, Input::Cwnd, Input::Mss, Input::Queue],
     needs: Needs { flow: true, ..Needs::NONE },
     arity: Arity::Pair,
+    waits: true,
     transport: TransportRules::RP,
     presets: &[
         Preset {

@@ -29,6 +29,7 @@ pub(crate) static ENTRY: Entry = Entry {
     inputs: &[Input::Rtt, Input::Cwnd, Input::InFlight, Input::Loss],
     needs: Needs { events: true, ..Needs::NONE },
     arity: Arity::Any,
+    waits: false,
     transport: TransportRules::NONE,
     presets: &[],
     params: &[],

@@ -45,6 +45,7 @@ pub(crate) static ENTRY: Entry = Entry {
     inputs: &[Input::Rtt, Input::Cwnd, Input::InFlight, Input::Rate, Input::Loss, Input::Queue, Input::Window],
     needs: Needs { flow: true, events: true, ..Needs::NONE },
     arity: Arity::Pair,
+    waits: true,
     transport: TransportRules::NONE,
     presets: &[],
     params: &[

@@ -24,6 +24,7 @@ pub(crate) static ENTRY: Entry = Entry {
     inputs: &[Input::Rtt, Input::Cwnd, Input::InFlight, Input::Rate, Input::Loss, Input::Queue],
     needs: TASK.needs,
     arity: Arity::Any,
+    waits: true,
     transport: TransportRules::NONE,
     presets: &[],
     params: &[deployed::policy("four-paths", "four-paths"), guard::GUARD, SEED],

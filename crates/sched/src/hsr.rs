@@ -24,6 +24,7 @@ pub(crate) static ENTRY: Entry = Entry {
     inputs: &[Input::Rtt, Input::Cwnd, Input::Mss],
     needs: Needs::NONE,
     arity: Arity::Any,
+    waits: false,
     transport: TransportRules::RP,
     presets: &[],
     params: &[],

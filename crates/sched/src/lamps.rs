@@ -34,6 +34,7 @@ pub(crate) static ENTRY: Entry = Entry {
     inputs: &[Input::Rtt, Input::Mss, Input::Loss],
     needs: Needs { flow: true, copies: true, events: true, ..Needs::NONE },
     arity: Arity::Any,
+    waits: true,
     transport: TransportRules::RP,
     presets: &[],
     params: &[

@@ -34,6 +34,7 @@ pub(crate) static ENTRY: Entry = Entry {
     inputs: &[Input::Rtt, Input::Cwnd, Input::Mss, Input::Loss],
     needs: Needs { events: true, ..Needs::NONE },
     arity: Arity::Any,
+    waits: true,
     transport: TransportRules::RP,
     presets: &[],
     params: &[Param {

@@ -36,6 +36,7 @@ pub(crate) static ENTRY: Entry = Entry {
     inputs: &[Input::Rtt, Input::Cwnd, Input::InFlight, Input::Queue, Input::Window, Input::Rate],
     needs: Needs { flow: true, events: true, ..Needs::NONE },
     arity: Arity::Pair,
+    waits: true,
     transport: TransportRules::NONE,
     presets: &[],
     params: &[

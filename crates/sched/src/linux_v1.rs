@@ -30,6 +30,7 @@ pub(crate) static ENTRY: Entry = Entry {
     inputs: &[Input::InFlight, Input::Rate, Input::Queue, Input::Window],
     needs: Needs { flow: true, queueing: true, events: true, ..Needs::NONE },
     arity: Arity::Any,
+    waits: true,
     transport: TransportRules::NONE,
     presets: &[],
     params: &[],

@@ -29,6 +29,7 @@ pub(crate) static ENTRY: Entry = Entry {
     inputs: &[Input::Rtt, Input::MinRtt, Input::Cwnd, Input::InFlight],
     needs: Needs::NONE,
     arity: Arity::Any,
+    waits: true,
     transport: TransportRules::NONE,
     presets: &[],
     params: &[Param {

@@ -31,6 +31,7 @@ pub(crate) static ENTRY: Entry = Entry {
     inputs: &[Input::Rtt, Input::Loss, Input::Rate],
     needs: Needs { events: true, ..Needs::NONE },
     arity: Arity::Any,
+    waits: false,
     transport: TransportRules::RP,
     presets: &[
         Preset { name: "llhd-eq", switches: "form=eq", doc: "the paper's equations 2 to 4" },

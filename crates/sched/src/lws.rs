@@ -30,6 +30,7 @@ pub(crate) static ENTRY: Entry = Entry {
     inputs: &[Input::Rtt, Input::Cwnd, Input::InFlight],
     needs: Needs::NONE,
     arity: Arity::Any,
+    waits: false,
     transport: TransportRules::RP,
     presets: &[],
     params: &[UNIT],

@@ -38,6 +38,7 @@ pub(crate) static ENTRY: Entry = Entry {
     inputs: &[Input::Rtt],
     needs: Needs::NONE,
     arity: Arity::Any,
+    waits: false,
     transport: TransportRules::RP,
     presets: &[],
     params: &[],

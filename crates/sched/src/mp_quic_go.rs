@@ -31,6 +31,7 @@ pub(crate) static ENTRY: Entry = Entry {
     inputs: &[Input::Rtt],
     needs: Needs { copies: true, events: true, ..Needs::NONE },
     arity: Arity::Any,
+    waits: true,
     transport: TransportRules::NONE,
     presets: &[],
     params: &[Param {

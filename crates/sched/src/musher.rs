@@ -32,6 +32,7 @@ pub(crate) static ENTRY: Entry = Entry {
     inputs: &[Input::Rate, Input::Queue],
     needs: Needs { flow: true, wake: true, events: true, ..Needs::NONE },
     arity: Arity::Pair,
+    waits: true,
     transport: TransportRules::NONE,
     presets: &[
         Preset {

@@ -33,6 +33,7 @@ pub(crate) static ENTRY: Entry = Entry {
     inputs: &[Input::Rtt, Input::Loss],
     needs: Needs { events: true, ..Needs::NONE },
     arity: Arity::Any,
+    waits: true,
     transport: TransportRules::RP,
     presets: &[],
     params: &[

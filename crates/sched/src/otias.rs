@@ -30,6 +30,7 @@ pub(crate) static ENTRY: Entry = Entry {
     inputs: &[Input::Rtt, Input::Cwnd, Input::InFlight, Input::Mss, Input::Queue],
     needs: Needs { queueing: true, ..Needs::NONE },
     arity: Arity::Any,
+    waits: false,
     transport: TransportRules::NONE,
     presets: &[
         Preset {

@@ -34,6 +34,7 @@ pub(crate) static ENTRY: Entry = Entry {
     inputs: &[Input::Rtt, Input::Cwnd, Input::Rate, Input::Loss],
     needs: Needs { wake: true, ..Needs::NONE },
     arity: Arity::Any,
+    waits: false,
     transport: TransportRules::NONE,
     presets: &[],
     params: &[

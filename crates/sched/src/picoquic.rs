@@ -30,6 +30,7 @@ pub(crate) static ENTRY: Entry = Entry {
     inputs: &[Input::Loss],
     needs: Needs { events: true, ..Needs::NONE },
     arity: Arity::Any,
+    waits: true,
     transport: TransportRules::NONE,
     presets: &[],
     params: &[],

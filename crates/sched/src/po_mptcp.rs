@@ -36,6 +36,7 @@ pub(crate) static ENTRY: Entry = Entry {
     inputs: &[Input::Rtt, Input::Cwnd],
     needs: Needs { flow: true, ..Needs::NONE },
     arity: Arity::Any,
+    waits: false,
     transport: TransportRules::RP,
     presets: &[Preset {
         name: "po-mptcp-paper",

@@ -31,6 +31,7 @@ pub(crate) static ENTRY: Entry = Entry {
     inputs: &[Input::Rtt, Input::Cwnd, Input::InFlight, Input::Loss],
     needs: Needs { events: true, ..Needs::NONE },
     arity: Arity::Pair,
+    waits: true,
     transport: TransportRules::RP,
     presets: &[
         Preset { name: "prs-prose", switches: "mode=prose", doc: "the paper's printed steps" },

@@ -27,6 +27,7 @@ pub(crate) static ENTRY: Entry = Entry {
     inputs: &[],
     needs: Needs { events: true, ..Needs::NONE },
     arity: Arity::Any,
+    waits: false,
     transport: TransportRules::NONE,
     presets: &[],
     params: &[SEED],

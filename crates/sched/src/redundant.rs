@@ -39,6 +39,7 @@ pub(crate) static ENTRY: Entry = Entry {
     inputs: &[],
     needs: Needs { flow: true, copies: true, events: true, ..Needs::NONE },
     arity: Arity::Any,
+    waits: false,
     transport: TransportRules::NONE,
     presets: &[
         Preset {

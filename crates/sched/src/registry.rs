@@ -165,6 +165,9 @@ pub struct Entry {
     pub needs: Needs,
     /// For how many paths it is defined.
     pub arity: Arity,
+    /// Whether by its rule, with any of its switches, new data may wait though a path that may serve them is open: for a
+    /// faster path, for the turn's owner, because the path rests. One that does not say so and waits is at fault.
+    pub waits: bool,
     /// The transport rules that go with it.
     pub transport: TransportRules,
     /// Its variants that have a name.

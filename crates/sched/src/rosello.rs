@@ -24,6 +24,7 @@ pub(crate) static ENTRY: Entry = Entry {
     inputs: &[Input::Rtt, Input::Cwnd, Input::InFlight, Input::Rate],
     needs: TASK.needs,
     arity: Arity::Pair,
+    waits: false,
     transport: TransportRules::NONE,
     presets: &[],
     params: &[deployed::policy("five-g", "five-g"), guard::GUARD, SEED],

@@ -33,6 +33,7 @@ pub(crate) static ENTRY: Entry = Entry {
     inputs: &[Input::Size],
     needs: Needs { events: true, ..Needs::NONE },
     arity: Arity::Any,
+    waits: true,
     transport: TransportRules::NONE,
     presets: &[
         Preset {

@@ -40,6 +40,7 @@ pub(crate) static ENTRY: Entry = Entry {
     ],
     needs: Needs { flow: true, ahead: true, ..Needs::NONE },
     arity: Arity::Any,
+    waits: true,
     transport: TransportRules::NONE,
     presets: &[],
     params: &[],

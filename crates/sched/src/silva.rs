@@ -36,6 +36,7 @@ pub(crate) static ENTRY: Entry = Entry {
     inputs: &[Input::Rtt, Input::MinRtt],
     needs: Needs { flow: true, events: true, ..Needs::NONE },
     arity: Arity::Any,
+    waits: false,
     transport: TransportRules::RP,
     presets: &[],
     params: &[

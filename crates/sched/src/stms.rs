@@ -41,6 +41,7 @@ pub(crate) static ENTRY: Entry = Entry {
     inputs: &[Input::Rtt, Input::Mss, Input::Rate, Input::Queue, Input::Window],
     needs: Needs { flow: true, ahead: true, events: true, ..Needs::NONE },
     arity: Arity::Any,
+    waits: true,
     transport: TransportRules::NONE,
     presets: &[Preset {
         name: "stms-tail",

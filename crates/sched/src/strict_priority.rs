@@ -28,6 +28,7 @@ pub(crate) static ENTRY: Entry = Entry {
     inputs: &[Input::Loss],
     needs: Needs::NONE,
     arity: Arity::Any,
+    waits: true,
     transport: TransportRules::NONE,
     presets: &[],
     params: &[Param {

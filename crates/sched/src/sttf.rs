@@ -49,6 +49,7 @@ pub(crate) static ENTRY: Entry = Entry {
     inputs: &[Input::Rtt, Input::Cwnd, Input::InFlight, Input::Mss, Input::Queue],
     needs: Needs { flow: true, queueing: true, ahead: true, recall: true, events: true, ..Needs::NONE },
     arity: Arity::Any,
+    waits: true,
     transport: TransportRules { opportunistic: true, penalise: false },
     presets: &[
         Preset {

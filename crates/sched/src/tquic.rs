@@ -33,6 +33,7 @@ pub(crate) static ENTRY: Entry = Entry {
     inputs: &[Input::Rtt],
     needs: Needs { flow: true, copies: true, events: true, ..Needs::NONE },
     arity: Arity::Any,
+    waits: false,
     transport: TransportRules::NONE,
     presets: &[
         Preset { name: "tquic-minrtt", switches: "rule=minrtt", doc: "the lowest round-trip time, TQUIC's default" },

@@ -32,6 +32,7 @@ pub(crate) static ENTRY: Entry = Entry {
     inputs: &[Input::Cwnd, Input::Mss, Input::Size],
     needs: Needs { events: true, ..Needs::NONE },
     arity: Arity::Any,
+    waits: false,
     transport: TransportRules::NONE,
     presets: &[],
     params: &[

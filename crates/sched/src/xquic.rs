@@ -46,6 +46,7 @@ pub(crate) static ENTRY: Entry = Entry {
     inputs: &[Input::Rtt, Input::Cwnd, Input::Loss],
     needs: Needs { copies: true, events: true, ..Needs::NONE },
     arity: Arity::Any,
+    waits: true,
     transport: TransportRules::NONE,
     presets: &[
         Preset { name: "xquic-minrtt", switches: "rule=minrtt", doc: "XQUIC's default" },

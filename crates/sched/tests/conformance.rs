@@ -3,7 +3,8 @@
 //! - answers name existing paths; a full path is only answered by entries that queue, a copy or
 //!   data ahead only by entries that say so, and data only when there are some to send;
 //! - asking three times is asking once;
-//! - no wait that nothing would end: nothing in flight, no pacer to fire, no wake-up;
+//! - no wait that nothing would end: nothing in flight, no pacer to fire, no wake-up; and no wait with new data at hand
+//!   beside an open path that may serve them, unless the entry says that its rule waits;
 //! - a wake-up moves on.
 
 use proptest::collection::vec;
@@ -60,9 +61,16 @@ fn small_or(limit: u64) -> impl Strategy<Value = u64> {
     prop_oneof![0..3u64, 0..limit]
 }
 
+/// What an entry says of itself.
+#[derive(Clone, Copy)]
+struct Says {
+    needs: Needs,
+    waits: bool,
+}
+
 /// One scheduler twice, asked once and asked three times, on one bench.
 struct Trial {
-    needs: Needs,
+    says: Says,
     once: Box<dyn Scheduler>,
     thrice: Box<dyn Scheduler>,
     bench: Bench,
@@ -70,9 +78,9 @@ struct Trial {
 }
 
 impl Trial {
-    fn new(needs: Needs, scheduler: Box<dyn Scheduler>, paths: u8) -> Self {
+    fn new(says: Says, scheduler: Box<dyn Scheduler>, paths: u8) -> Self {
         let bench = Bench::new((0..paths).map(|n| path(n, 10 + 7 * u64::from(n), 10, 0)).collect());
-        Self { needs, once: scheduler.clone(), thrice: scheduler, bench, most: paths }
+        Self { says, once: scheduler.clone(), thrice: scheduler, bench, most: paths }
     }
 
     fn play(&mut self, op: &Op) -> Result<(), TestCaseError> {
@@ -157,6 +165,8 @@ impl Trial {
         prop_assert_eq!(self.once.wake(), self.thrice.wake());
         prop_assert_eq!(self.once.explain(&cx), self.thrice.explain(&cx));
         self.check(answer)?;
+        let may_wait = self.says.waits || !is_served(&self.bench.context());
+        prop_assert!(may_wait || answer != Decision::Wait, "waits beside an open path, and does not say that it may");
         let events = match answer {
             Decision::Recall(path) => self.bench.recall(path),
             other => self.bench.carry(other).into_iter().collect(),
@@ -177,15 +187,15 @@ impl Trial {
                 path
             }
             Decision::Ahead(path, _) => {
-                prop_assert!(self.needs.ahead, "{answer:?} not declared");
+                prop_assert!(self.says.needs.ahead, "{answer:?} not declared");
                 path
             }
             Decision::Repeat(path, _) => {
-                prop_assert!(self.needs.copies, "{answer:?} not declared");
+                prop_assert!(self.says.needs.copies, "{answer:?} not declared");
                 path
             }
             Decision::Recall(path) => {
-                prop_assert!(self.needs.recall, "{answer:?} not declared");
+                prop_assert!(self.says.needs.recall, "{answer:?} not declared");
                 prop_assert!(cx.path(path).is_some(), "{answer:?} does not exist");
                 return Ok(());
             }
@@ -200,19 +210,31 @@ impl Trial {
         };
         let known = cx.path(path);
         prop_assert!(known.is_some(), "{answer:?} does not exist");
-        prop_assert!(known.is_some_and(|path| path.is_open()) || self.needs.queueing, "{answer:?} is blocked");
+        prop_assert!(known.is_some_and(|path| path.is_open()) || self.says.needs.queueing, "{answer:?} is blocked");
         Ok(())
     }
 }
 
+/// Whether new data are at hand and a path of those that serve them is open: active ones while one lives, then backups,
+/// then those that may have failed.
+fn is_served(cx: &weftway_path::Context<'_>) -> bool {
+    let tier = |path: &weftway_path::Path| match (path.hold, path.health) {
+        (Hold::Validation, _) => None,
+        (_, Health::Good) => Some(u8::from(!path.is_active())),
+        _ => Some(2),
+    };
+    let live = cx.paths.iter().filter_map(tier).min();
+    cx.packet.is_some_and(|packet| !packet.again) && cx.sendable().any(|path| tier(path) == live)
+}
+
 /// Plays random sequences on 1, 2, 3, 16 and 64 paths.
-fn conforms(name: &str, needs: Needs, scheduler: &dyn Fn() -> Box<dyn Scheduler>) {
+fn conforms(name: &str, says: Says, scheduler: &dyn Fn() -> Box<dyn Scheduler>) {
     for (paths, cases) in [(1, 32), (2, 128), (3, 64), (16, 16), (64, 8)] {
         // A runner counts its cases over all its runs, so that each size needs its own.
         let config = Config { cases, failure_persistence: None, ..Config::default() };
         let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
         let result = runner.run(&vec(op(), 1..250), |ops| {
-            let mut trial = Trial::new(needs, scheduler(), paths);
+            let mut trial = Trial::new(says, scheduler(), paths);
             ops.iter().try_for_each(|op| trial.play(op))
         });
         if let Err(error) = result {
@@ -235,7 +257,8 @@ fn the_registry_conforms() {
     for entry in weftway_sched::all() {
         for spec in variants(entry) {
             let build = || weftway_sched::build(&spec).expect("a declared value");
-            conforms(&spec, build().needs(), &build);
+            let says = Says { needs: build().needs(), waits: entry.waits };
+            conforms(&spec, says, &build);
         }
     }
 }
@@ -265,11 +288,12 @@ fn a_fallback_brings_its_needs() {
 
 #[test]
 fn hosts_of_other_schedulers_conform() {
-    conforms("bandit", Needs::NONE, &|| Box::new(Bandit::new().0));
+    conforms("bandit", Says { needs: Needs::NONE, waits: true }, &|| Box::new(Bandit::new().0));
     for (inner, mode) in [("min-rtt", Mode::Exclusive), ("ecf", Mode::Preferred), ("round-robin", Mode::Exclusive)] {
         let inner = || weftway_sched::build(inner).expect("it is in the registry");
         let interval = || Interval::new(inner(), Span::from_millis(100), mode);
-        conforms("interval", interval().needs(), &|| Box::new(interval().with_decision_delay(Span::from_millis(20))));
+        let says = Says { needs: interval().needs(), waits: true };
+        conforms("interval", says, &|| Box::new(interval().with_decision_delay(Span::from_millis(20))));
     }
 }
 
@@ -308,7 +332,21 @@ fn the_check_finds_faults() {
             Decision::Repeat(PathId::new(self.0), Offset::ZERO)
         }
     }
-    let mut trial = Trial::new(Needs::NONE, Box::new(Wild(5)), 1);
+    /// Never sends.
+    #[derive(Clone)]
+    struct Idle;
+    impl Scheduler for Idle {
+        fn select(&mut self, _: &weftway_path::Context<'_>) -> Decision {
+            Decision::Wait
+        }
+    }
+    let idle = |waits| {
+        let mut trial = Trial::new(Says { needs: Needs::NONE, waits }, Box::new(Idle), 2);
+        trial.bench.paths[0].bytes_in_flight = packets(1);
+        trial.play(&Op::Ask)
+    };
+    assert!(idle(true).is_ok() && idle(false).is_err());
+    let mut trial = Trial::new(Says { needs: Needs::NONE, waits: false }, Box::new(Wild(5)), 1);
     assert!(trial.play(&Op::Ask).is_err());
     assert!(trial.check(Decision::Send(PathId::new(9))).is_err());
     assert!(trial.check(Decision::Repeat(PathId::new(0), Offset::ZERO)).is_err());

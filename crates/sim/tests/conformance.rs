@@ -7,9 +7,9 @@ use std::fmt::Write;
 use std::sync::{Arc, Mutex};
 
 use setup::{bulk, down, drive, lossy, path, stacks};
-use weftway_path::{Bytes, Instant, Span};
-use weftway_sched::Needs;
+use weftway_path::{Bytes, Context, Decision, Event, Health, Instant, Path, Span};
 use weftway_sched::testing::Bandit;
+use weftway_sched::{Needs, Scheduler};
 use weftway_sim::config::{MessageSize, SimConfig, Stack, Transport, Workload};
 use weftway_sim::{Host, Listener, Note, Sim, Verdict};
 
@@ -37,13 +37,38 @@ impl Listener for Digest {
     }
 }
 
+/// A scheduler whose entry does not say that its rule waits: it never does with new data at hand and an open path that
+/// may serve them. All paths of these runs are active.
+#[derive(Clone)]
+struct Prompt(Box<dyn Scheduler>, String);
+
+impl Scheduler for Prompt {
+    fn select(&mut self, cx: &Context<'_>) -> Decision {
+        let decision = self.0.select(cx);
+        let is_open = |path: &Path| path.is_open() && path.health == Health::Good;
+        let is_served = cx.packet.is_some_and(|packet| !packet.again) && cx.paths.iter().any(is_open);
+        assert!(decision != Decision::Wait || !is_served, "{}: waits beside an open path at {}", self.1, cx.now);
+        decision
+    }
+
+    fn observe(&mut self, cx: &Context<'_>, event: &Event) {
+        self.0.observe(cx, event);
+    }
+
+    fn wake(&self) -> Option<Instant> {
+        self.0.wake()
+    }
+}
+
 /// Runs, checks what holds for every run, and returns the digest of what happened.
 fn digest(what: &str, config: &SimConfig, scheduler: &str, cc: &str, times: usize) -> u64 {
     let mut sim = Sim::new(config, cc, 7).unwrap();
     sim.host(0, Host::of(scheduler).unwrap());
     let digest = Arc::new(Mutex::new(Digest::default()));
     sim.listen(Box::new(digest.clone()));
-    let mut scheduler = weftway_sched::build(scheduler).unwrap();
+    let waits = weftway_sched::find(scheduler).unwrap().waits;
+    let built = weftway_sched::build(scheduler).unwrap();
+    let mut scheduler = if waits { built } else { Box::new(Prompt(built, what.to_owned())) };
     let verdict = drive(&mut sim, scheduler.as_mut(), times);
     let tally = &sim.connection(0).tally;
     assert_eq!(verdict, Verdict::Finished, "{what}: {:?} at {} {tally:?}", verdict, sim.now());
