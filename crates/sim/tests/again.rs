@@ -12,7 +12,8 @@ use weftway_sim::{Host, Note, Pause, Sim};
 /// of them, and for what it lost.
 #[test]
 fn the_fast_path_of_quic_takes_again_what_it_lost() {
-    let mut config = bulk(&Transport::mpquic(), vec![lossy(path("fast", 20_000, 8), 0.05), path("slow", 10_000, 40)], 0);
+    let mut config =
+        bulk(&Transport::mpquic(), vec![lossy(path("fast", 20_000, 8), 0.05), path("slow", 10_000, 40)], 0);
     let sizes = vec![MessageSize::of(Bytes::new(160))];
     config.workload = Workload::Messages { sizes, period: Span::from_millis(20), count: 500, deadline: None };
     for scheduler in ["min-rtt", "mp-quic-go", "tquic", "xquic-rap"] {
@@ -62,6 +63,29 @@ fn a_path_that_rests_costs_the_other_nothing() {
         for scheduler in ["rtt-threshold", "prs-prose"] {
             let both = run(&bulk(&transport, vec![fast(), path("slow", 10_000, 150)], 3_000_000), scheduler, "newreno");
             assert!(both.end_ms() < 1.1 * alone, "{scheduler} over {name}: {} ms, alone {alone} ms", both.end_ms());
+        }
+    }
+}
+
+/// STMS keeps using the slow path: what its gap has learned from one loss or one full window fades, so that it comes
+/// back. A minute of bulk data in quarters; each has slow packets, though the fast path loses some and so does the slow.
+#[test]
+fn stms_slides_for_as_long_as_the_transfer() {
+    for (name, transport) in stacks() {
+        for cc in ["newreno", "cubic"] {
+            let mut config = bulk(
+                &transport,
+                vec![lossy(path("fast", 20_000, 10), 0.001), lossy(path("slow", 10_000, 30), 0.001)],
+                0,
+            );
+            config.workload = Workload::Duration { span: Span::from_secs(60) };
+            let run = run(&config, "stms", cc);
+            let mut quarters = [0; 4];
+            for (at, id, ..) in run.sent() {
+                let quarter = (at.since(weftway_path::Instant::ZERO).as_millis() / 15_000) as usize;
+                quarters[quarter.min(3)] += u32::from(id.get() == 1);
+            }
+            assert!(quarters.iter().all(|&sent| sent > 100), "{name} with {cc}: {quarters:?}");
         }
     }
 }

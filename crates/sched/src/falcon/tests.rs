@@ -118,11 +118,12 @@ fn a_group_that_lost_in_training_learns_from_the_guard_and_then_decides() {
             } else {
                 answer
             };
+            falcon.decided(&bench.context(), answer);
             for event in [bench.carry(answer), bench.ack(PathId::new(1), None)].iter().flatten() {
                 falcon.observe(&bench.context(), event);
             }
         }
-        (sent, falcon.decisions, falcon.learner.stage() == Stage::Fresh, falcon.guarded())
+        (sent, falcon.decisions, falcon.learner.stage() == Stage::Fresh, falcon.fallback().map(|tally| tally.decided))
     };
     let still = [("steps", "0"), ("lr", "0"), ("eps_first", "0"), ("eps", "0")];
     // The guard is min-RTT, which sends on S whenever F is full. From the 33rd decision the copy decides, and waits.
@@ -383,6 +384,7 @@ fn cost() {
             let answer = falcon.select(&bench.context());
             asked += start.elapsed().as_secs_f64();
             bench.now += Span::from_millis(1);
+            falcon.decided(&bench.context(), answer);
             for event in [bench.carry(answer), bench.ack(PathId::new(1), None)].iter().flatten() {
                 let start = std::time::Instant::now();
                 falcon.observe(&bench.context(), event);
