@@ -34,12 +34,18 @@ impl Connection {
     /// Data reach the receiver.
     fn on_data(&mut self, net: &mut Net, now: Instant, parcel: &Parcel, data: &Data, marked: bool) {
         let id = parcel.path;
-        let current = self.meet(id, parcel.epoch);
+        let before = self.receiver.data.next();
+        let current = self.meet(now, id, parcel.epoch);
         let at_once = current && self.receiver.paths[id.index()].arrive(now, data, marked, &self.transport);
         if current && self.transport.stack != Stack::Mpquic {
             self.captures[id.index()].data(now, data.index);
         }
-        let arrival = self.receiver.data.arrive(now, data.offset, data.bytes);
+        let (arrival, dropped) = if current {
+            self.receiver.take(now, id, data)
+        } else {
+            (self.receiver.data.arrive(now, data.offset, data.bytes), 0)
+        };
+        self.tally.window_drops += dropped;
         self.count(id, data, arrival);
         let next = self.receiver.data.next();
         self.tap.note(now, self.number, || Note::Arrived {
@@ -51,7 +57,7 @@ impl Connection {
             held: self.receiver.data.held().get(),
         });
         let mut tell = at_once;
-        if let Arrival::InOrder(_) = arrival {
+        if next > before {
             tell |= self.receiver.data.open(now, self.widest_rtt(id));
             if self.app.arrived(now, next.get(), self.configs[id.index()].acks.delay) {
                 net.calendar.lower(self.source, self.app.next_event());
@@ -87,7 +93,7 @@ impl Connection {
         path.arrived += 1;
         match arrival {
             Arrival::Duplicate => self.tally.duplicates += 1,
-            Arrival::Dropped => self.tally.window_drops += 1,
+            Arrival::Dropped => {}
             Arrival::Held => {
                 self.tally.ooo_packets += 1;
                 self.tally.ooo_bytes += u64::from(data.bytes);

@@ -10,7 +10,6 @@ use weftway_path::{Bytes, Event, Health, Hold, Instant, PathId, Recovery, Role, 
 use crate::config::{Direction, PathManager, Stack};
 use crate::connection::Connection;
 use crate::net::Net;
-use crate::receiver::Inbound;
 use crate::sender::PathSender;
 use crate::tap::Note;
 use crate::wire::{Load, Parcel, Shake};
@@ -301,12 +300,12 @@ impl Connection {
 
     /// The receiver meets a path, perhaps one that has come up anew; whether the packet is of the
     /// path as it is now, and not a straggler from before it went down.
-    pub(crate) fn meet(&mut self, id: PathId, epoch: u8) -> bool {
+    pub(crate) fn meet(&mut self, now: Instant, id: PathId, epoch: u8) -> bool {
         let known = &mut self.inbound_epoch[id.index()];
         let ahead = epoch.wrapping_sub(*known);
         if ahead > 0 && ahead < 128 {
             *known = epoch;
-            self.receiver.paths[id.index()] = Inbound::default();
+            self.receiver.renew(now, id);
         }
         epoch == self.inbound_epoch[id.index()]
     }

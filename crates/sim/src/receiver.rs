@@ -1,6 +1,8 @@
 //! The receiving side: when it acknowledges, what it holds out of order, what it lets the sender
 //! send.
 
+use std::collections::VecDeque;
+
 use weftway_path::{Bytes, Instant, Offset, PathId, Span};
 
 use crate::config::{Buffer, Stack, Transport};
@@ -38,12 +40,13 @@ pub struct Inbound {
     echo: Instant,
     /// What was last acknowledged.
     reported: u64,
-    /// The window that its last acknowledgement announced, in bytes.
-    announced: u64,
     /// The most that it announces: grows by two packets with each that arrives (`rcv_ssthresh`, `tcp_grow_window`).
     threshold: u64,
     duplicate: bool,
     marked: bool,
+    /// Linux v1: data above a hole of the path, by the number of their packet. The connection does not see them before
+    /// the hole is filled.
+    waiting: VecDeque<(u64, Offset, u32)>,
     /// When an acknowledgement is due at the latest.
     pub due: Instant,
 }
@@ -61,10 +64,10 @@ impl Default for Inbound {
             newest_at: Instant::ZERO,
             echo: Instant::ZERO,
             reported: 0,
-            announced: 0,
             threshold: FIRST_WINDOW,
             duplicate: false,
             marked: false,
+            waiting: VecDeque::new(),
             due: Instant::NEVER,
         }
     }
@@ -125,6 +128,23 @@ impl Inbound {
     fn settle(&mut self, below: u64) {
         self.above.remove_below(below);
         self.cum = self.above.take_from(below).map_or(below, |(_, hi)| hi);
+    }
+
+    /// Puts data aside that arrived above a hole.
+    fn put_aside(&mut self, data: &Data) {
+        let at = self.waiting.partition_point(|&(index, ..)| index < data.index);
+        if self.waiting.get(at).is_none_or(|&(index, ..)| index != data.index) {
+            self.waiting.insert(at, (data.index, data.offset, data.bytes));
+        }
+    }
+
+    /// The next of the data put aside, if no hole is before them any more.
+    fn take_waiting(&mut self) -> Option<(Offset, u32)> {
+        let &(index, offset, bytes) = self.waiting.front()?;
+        (index < self.cum).then(|| {
+            self.waiting.pop_front();
+            (offset, bytes)
+        })
     }
 
     /// Whether something has arrived out of order.
@@ -356,13 +376,11 @@ impl Reassembly {
     }
 
     /// Moves a TCP receiver's edge as far as the window of an acknowledgement reaches, and never back
-    /// (`mptcp_set_rwin`); the window that is announced. The subflow still owes `kept` of what it announced before: TCP
-    /// does not take that back (`tcp_select_window`), whatever room the connection has.
+    /// (`mptcp_set_rwin`). What the subflow announced before does not count: on Linux 6.18 `tcp_probe` shows each
+    /// subflow's `rcv_wnd` follow the connection's edge down.
     #[inline]
-    fn announce(&mut self, kept: u64, most: u64) -> u64 {
-        let own = self.free().min(most).max(kept);
-        self.edge = self.edge.max(self.next + own);
-        own
+    fn announce(&mut self, most: u64) {
+        self.edge = self.edge.max(self.next + self.free().min(most));
     }
 
     /// Once a round trip, a window less than twice what was read in it (and room for the round
@@ -412,15 +430,46 @@ impl Receiver {
         Self { paths: vec![Inbound::default(); paths], data: Reassembly::new(transport) }
     }
 
+    /// Data of a packet that path `id` has just taken: for the connection, or put aside until the path's hole is filled.
+    /// What became of them, and how many packets were dropped as beyond the window.
+    #[inline]
+    pub fn take(&mut self, now: Instant, id: PathId, data: &Data) -> (Arrival, u64) {
+        if !self.data.drops {
+            return (self.data.arrive(now, data.offset, data.bytes), 0);
+        }
+        let path = &mut self.paths[id.index()];
+        if data.index >= path.cum {
+            path.put_aside(data);
+            return (Arrival::Held, 0);
+        }
+        let mut arrival = self.data.arrive(now, data.offset, data.bytes);
+        let mut dropped = u64::from(arrival == Arrival::Dropped);
+        while let Some((offset, bytes)) = path.take_waiting() {
+            match self.data.arrive(now, offset, bytes) {
+                Arrival::Dropped => dropped += 1,
+                read @ Arrival::InOrder(_) => arrival = read,
+                Arrival::Held | Arrival::Duplicate => {}
+            }
+        }
+        (arrival, dropped)
+    }
+
+    /// The path has come up anew: what it had put aside goes to the connection.
+    pub fn renew(&mut self, now: Instant, id: PathId) {
+        let old = core::mem::take(&mut self.paths[id.index()]);
+        for (_, offset, bytes) in old.waiting {
+            self.data.arrive(now, offset, bytes);
+        }
+    }
+
     /// The right edge that an acknowledgement on path `id` announces; to be asked before [`Inbound::report`].
     #[inline]
     pub fn announce(&mut self, id: PathId) -> Offset {
         if !self.data.quic {
             let path = &mut self.paths[id.index()];
-            let arrived = (path.cum - path.reported) * self.data.packet;
             let grown = path.threshold + GROWTH * u64::from(path.unacked);
             path.threshold = if self.data.linux_v1 { grown.min(self.data.window) } else { u64::MAX };
-            path.announced = self.data.announce(path.announced.saturating_sub(arrived), path.threshold);
+            self.data.announce(path.threshold);
         }
         self.data.edge()
     }
