@@ -299,13 +299,15 @@ impl Connection {
             }
             Repair::Lost => sender.retransmit_lost(&mut desk),
         }
+        let holds_back = sender.gathers(now, desk.view, desk.transport);
         if !sender.queue.is_empty() {
             sender.flush(&mut desk);
         }
         // Linux grants memory for the widest window that an acknowledgement did not leave full
-        // (`tcp_should_expand_sndbuf`): a path that always has data waiting keeps what it began with.
+        // (`tcp_should_expand_sndbuf`): a slow path with data waiting keeps what it began with.
         let view = desk.view;
-        if view.cwnd > sender.widest && view.bytes_in_flight + view.mss <= view.cwnd {
+        let open = holds_back || view.bytes_in_flight + view.mss <= view.cwnd;
+        if view.cwnd > sender.widest && open {
             sender.widest = view.cwnd;
             self.grow_send_buffer(id);
         }

@@ -240,6 +240,9 @@ const FIRST_WINDOW: u64 = 65_535;
 /// The receive buffer that Linux begins with (`tcp_rmem[1]`).
 const FIRST_BUFFER: Bytes = Bytes::new(131_072);
 
+/// What data held out of order take of the window, in ninths of their size.
+const HELD_NINTHS: u64 = 8;
+
 /// By how much the window grows at most with a packet: two segments as they are advertised (`advmss`).
 const GROWTH: u64 = 2 * 1460;
 
@@ -366,11 +369,12 @@ impl Reassembly {
         due
     }
 
-    /// What is left of a TCP receiver's window: data held out of order take room. With less than a sixteenth left, or
+    /// What is left of a TCP receiver's window: data held out of order take room, by the packet 2048 of the 2304 bytes
+    /// after which the window is measured, because merged packets give back their descriptors. With less than a sixteenth left, or
     /// less than a packet, it is shut (`__tcp_select_window`).
     #[inline]
     fn free(&self) -> u64 {
-        let free = self.window.saturating_sub(self.held.total());
+        let free = self.window.saturating_sub(self.held.total() * HELD_NINTHS / 9);
         let scarce = free < self.window / 2 && (free < self.window / 16 || free < self.packet);
         if scarce { 0 } else { free }
     }

@@ -242,6 +242,18 @@ impl PathSender {
             && self.flight.front().is_some_and(|head| now.since(head.sent_at) * 2 >= view.srtt)
     }
 
+    /// Whether Linux would keep back what waits, so as to send a third of the window at once: it leaves the window open
+    /// then (`tcp_tso_should_defer`). What waits here is sent all the same.
+    #[inline]
+    pub fn gathers(&self, now: Instant, view: &Path, transport: &Transport) -> bool {
+        let free = view.cwnd.saturating_sub(view.bytes_in_flight).get();
+        transport.stack == Stack::MptcpLinuxV1
+            && !self.queue.is_empty()
+            && free * DEFER_DIVISOR < view.cwnd.get()
+            && view.recovery < weftway_path::Recovery::Recovery
+            && now.since(self.last_sent) < DEFER_AFTER
+    }
+
     /// Whether the window has room for a packet.
     #[inline]
     fn has_room(&self, view: &Path) -> bool {
