@@ -192,4 +192,33 @@ mod tests {
         assert_eq!(linux.averages.get(PathId::new(0)), Some(&BitRate::from_mbps(4)));
         assert_eq!(linux.current, Some((PathId::new(0), Bytes::new(64_028), end_of(&bench.context()))));
     }
+
+    /// What is written next is a push of its own, which begins with a choice: the path that drains first, not the one in
+    /// the middle of its burst.
+    #[test]
+    fn a_burst_ends_with_the_write() {
+        let mut bench = Bench::new(vec![path(0, 20, 100, 0), path(1, 20, 100, 1)]);
+        bench.paths.iter_mut().for_each(|path| path.pacing_rate = BitRate::from_mbps(8));
+        let (mut linux, first, second) = (LinuxV1::default(), PathId::new(0), PathId::new(1));
+        for _ in 0..3 {
+            let answer = linux.select(&bench.context());
+            // Path 0 goes on although path 1 drains first after two packets.
+            assert_eq!(answer, Decision::Send(first));
+            let sent = bench.carry(answer).unwrap();
+            linux.observe(&bench.context(), &sent);
+        }
+        bench.flow.end = bench.flow.end + Bytes::new(1);
+        assert_eq!(linux.select(&bench.context()), Decision::Send(second));
+    }
+
+    /// What arrived above a hole is in the send queue still: 9 packets of which 8 are retained drain after 5.
+    #[test]
+    fn what_is_retained_counts() {
+        let mut bench = Bench::new(vec![path(0, 20, 100, 1), path(1, 20, 100, 5)]);
+        bench.paths.iter_mut().for_each(|path| path.pacing_rate = BitRate::from_mbps(8));
+        let mut linux = LinuxV1::default();
+        assert_eq!(linux.select(&bench.context()), Decision::Send(PathId::new(0)));
+        bench.paths[0].retained = Bytes::new(8 * bench.paths[0].mss.get());
+        assert_eq!(linux.select(&bench.context()), Decision::Send(PathId::new(1)));
+    }
 }

@@ -484,3 +484,6 @@ impl Receiver {
         first.map_or((Instant::NEVER, PathId::new(0)), |(at, path)| (path.due, PathId::new(at as u8)))
     }
 }
+
+#[cfg(test)]
+mod tests;

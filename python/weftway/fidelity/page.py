@@ -100,8 +100,8 @@ def all_sections(measured: Measured, found: Sequence[Difference], watched: Watch
 
 
 SUMMARY_LEDE = (
-    "The error of a cell is the simulator's median goodput over the kernel's, less one. Beyond: what is left of it "
-    "outside of the 95 % interval of the kernel's median (percentile bootstrap). Kernel ±: half the width of that "
+    "The error of a cell is the simulator's goodput over the kernel's, less one: the median over the seeds that both "
+    "ran, since a seed draws the same losses on both sides. Beyond: how far our median is outside of the 95 % interval of the kernel's median (percentile bootstrap). Kernel ±: half the width of that "
     "interval. Errors of shares are those of the path that differs most; a retransmission rate is per packet."
 )
 ERRORS_LEDE = (
@@ -123,8 +123,8 @@ CELLS_LEDE = (
 
 
 def summary(summed: Sequence[Group]) -> str:
-    badges = "".join(target_line(target) for target in targets(summed[0]))
-    heads = ["cells", "error, median", "beyond, p90", "p95", "inside", "kernel ±"]
+    badges = "".join(target_line(target) for target in targets(summed))
+    heads = ["cells", "error, median", "signed", "beyond, p90", "p95", "inside", "kernel ±"]
     heads += ["share, points", "resent, points", "resent, ratio"]
     return f"<ul>{badges}</ul>{html_table(['', *heads], [group_row(one) for one in summed])}"
 
@@ -136,7 +136,8 @@ def target_line(target: Target) -> str:
 
 
 def group_row(one: Group) -> str:
-    percents = [PERCENT.value(value) for value in (one.error, one.beyond_p90, one.beyond_p95)]
+    percents = [PERCENT.value(one.error), PERCENT.signed(one.signed)]
+    percents += [PERCENT.value(value) for value in (one.beyond_p90, one.beyond_p95)]
     rest = [known(value, POINTS) for value in (one.share_points, one.retransmission_points, one.retransmission_ratio)]
     return row(one.name, [str(one.cells), *percents, str(one.inside), PERCENT.value(one.spread), *rest])
 
@@ -224,7 +225,7 @@ def worst_cells(measured: Measured, found: Sequence[Difference], watched: Watche
 
 def cell_table(found: Sequence[Difference]) -> str:
     heads = ("kernel, Mbit/s", "kernel ±", "ours, Mbit/s", "error", "beyond", "share, points", "resent, points")
-    return html_table(["cell", *heads, "ratio", "runs", "late"], [cell_row(one) for one in found])
+    return html_table(["cell", *heads, "ratio", "window drops", "runs", "late"], [cell_row(one) for one in found])
 
 
 def cell_row(one: Difference) -> str:
@@ -237,6 +238,7 @@ def cell_row(one: Difference) -> str:
         known(one.share_error_points, POINTS),
         known(one.retransmission_error_points, POINTS),
         known(one.retransmission_ratio, POINTS),
+        known(one.window_drops, Unit(1.0, "", 0)),
         str(one.kernel_runs),
         str(one.late_runs),
     ]

@@ -24,7 +24,7 @@ def tables(measured: Measured, found: Sequence[Difference]) -> list[Table | Text
         return [extent(measured, found)]
     summed = groups(found)
     last = worst(found, WORST)
-    return [verdicts(targets(summed[0])), group_table(summed), extent(measured, found), cell_table(last), again(last)]
+    return [verdicts(targets(summed)), group_table(summed), extent(measured, found), cell_table(last), again(last)]
 
 
 def verdicts(asked: Sequence[Target]) -> Table:
@@ -39,13 +39,13 @@ def verdicts(asked: Sequence[Target]) -> Table:
 
 def group_table(found: Sequence[Group]) -> Table:
     table = plain("medians over the cells; beyond: outside of the kernel's interval")
-    heads = ("cells", "error\n%", "beyond\np90 %", "p95 %", "inside", "kernel\n± %", "share\npoints")
+    heads = ("cells", "error\n%", "signed\n%", "beyond\np90 %", "p95 %", "inside", "kernel\n± %", "share\npoints")
     for head in ("", *heads, "resent\npoints", "resent\nratio"):
         table.add_column(head, justify="right" if head else "left", no_wrap=True)
     for one in found:
-        shares = (one.error, one.beyond_p90, one.beyond_p95)
         parts = (one.share_points, one.retransmission_points, one.retransmission_ratio)
-        percents = [SHARE.number(share) for share in shares]
+        percents = [SHARE.number(one.error), SHARE.signed(one.signed)]
+        percents += [SHARE.number(share) for share in (one.beyond_p90, one.beyond_p95)]
         rest = [str(one.inside), SHARE.number(one.spread), *(known(part, POINTS) for part in parts)]
         table.add_row(one.name, str(one.cells), *percents, *rest)
     return table
@@ -74,13 +74,15 @@ def facts(measured: Measured, found: Sequence[Difference]) -> list[str]:
 
 def cell_table(found: Sequence[Difference]) -> Table:
     table = plain("the worst cells: rate Mbit/s / delay ms / loss % q packets j ms, per path")
-    for head in ("cell", "error\n%", "beyond\n%", "kernel\nMbit/s", "kernel\n± %", "ours\nMbit/s"):
+    heads = ("cell", "error\n%", "beyond\n%", "kernel\nMbit/s", "kernel\n± %", "ours\nMbit/s", "window\ndrops")
+    for head in heads:
         table.add_column(head, justify="right", no_wrap=True)
     table.add_column("scenario", overflow="fold")
     for one in found:
         mbps = [f"{value:.4g}" for value in (one.kernel_goodput_mbps, one.sim_goodput_mbps)]
         errors = [SHARE.signed(one.error), SHARE.number(one.beyond)]
-        table.add_row(str(one.cell), *errors, mbps[0], SHARE.number(one.spread), mbps[1], one.scenario)
+        drops = NOTHING if not one.window_drops else f"{one.window_drops:.0f}"
+        table.add_row(str(one.cell), *errors, mbps[0], SHARE.number(one.spread), mbps[1], drops, one.scenario)
     return table
 
 
