@@ -471,9 +471,10 @@ impl Receiver {
     pub fn announce(&mut self, id: PathId) -> Offset {
         if !self.data.quic {
             let path = &mut self.paths[id.index()];
-            let grown = path.threshold + GROWTH * u64::from(path.unacked);
-            path.threshold = if self.data.linux_v1 { grown.min(self.data.window) } else { u64::MAX };
-            self.data.announce(path.threshold);
+            if self.data.linux_v1 {
+                path.threshold = (path.threshold + GROWTH * u64::from(path.unacked)).min(self.data.window);
+            }
+            self.data.announce(if self.data.linux_v1 { path.threshold } else { u64::MAX });
         }
         self.data.edge()
     }
