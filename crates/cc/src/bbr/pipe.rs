@@ -1,5 +1,7 @@
-//! A toy pipe for the tests of BBR: 10 Mbit/s of payload, a 40 ms round trip, an unbounded queue
-//! unless one is set, an ACK for each packet of 1250 B. A packet takes 1 ms, the pipe holds 40.
+//! A toy pipe for the tests of BBR: a link of 12 Mbit/s, a 40 ms round trip, an unbounded queue
+//! unless one is set, an ACK for each packet. A packet has 1250 B of payload and is 1500 B on the
+//! wire: it takes 1 ms, the pipe holds 40, and the link brings 10 Mbit/s of payload. Windows, rates
+//! and the pacer count payload, the link counts what is on the wire.
 
 use std::collections::VecDeque;
 
@@ -7,7 +9,11 @@ use weftway_path::{BitRate, Bytes, Instant, PathId, Recovery, Span};
 
 use crate::{Acked, Congestion, Controller, Flavour, Sent, Setup, Signal};
 
+/// The payload of a packet, and its size on the wire.
 pub(crate) const MSS: Bytes = Bytes::new(1250);
+const WIRE: Bytes = Bytes::new(1500);
+const LINK: BitRate = BitRate::from_mbps(12);
+/// What the link brings of payload.
 pub(crate) const RATE: BitRate = BitRate::from_mbps(10);
 pub(crate) const RTT: Span = Span::from_millis(40);
 
@@ -94,11 +100,11 @@ impl<C: Controller> Pipe<C> {
         let lost = self.lost_every.is_some_and(|every| self.sent.is_multiple_of(every))
             || self.free.since(self.now) > self.patience;
         if !lost {
-            self.free = self.free.max(self.now) + RATE.transmission_time(MSS);
+            self.free = self.free.max(self.now) + LINK.transmission_time(WIRE);
         }
         let rtt = RTT + self.drift.mul_div(self.now.as_nanos(), 1_000_000_000);
         // The time on the link is part of the round trip. A loss shows with the next ACK.
-        let acked = self.free.max(self.now) + rtt.saturating_sub(RATE.transmission_time(MSS));
+        let acked = self.free.max(self.now) + rtt.saturating_sub(LINK.transmission_time(WIRE));
         self.in_flight.push_back(Packet {
             sent: self.now,
             acked,
@@ -165,6 +171,14 @@ impl<C: Controller> Pipe<C> {
                 &[],
             );
         }
+    }
+
+    /// Runs on until `end`; returns the share of the link's payload that was delivered meanwhile.
+    pub(crate) fn used_until(&mut self, end: Instant) -> f64 {
+        let (began, before) = (self.now, self.delivered);
+        self.run_until(end);
+        let most = RATE.bytes_in(self.now.since(began));
+        self.delivered.saturating_sub(before).get() as f64 / most.get() as f64
     }
 
     pub(crate) fn run_until(&mut self, end: Instant) {

@@ -1,4 +1,4 @@
-//! BBR over a toy pipe (`bbr/pipe.rs`): 10 Mbit/s, 40 ms, 40 packets.
+//! BBR over a toy pipe (`bbr/pipe.rs`): 10 Mbit/s of payload, 40 ms, 40 packets.
 
 use super::*;
 use crate::bbr::pipe::{self, MSS, RATE, blank};
@@ -16,16 +16,15 @@ fn pipe(seed: u64, drift: Span) -> Pipe {
 fn it_finds_the_rate_and_holds_twice_the_product() {
     let mut pipe = pipe(1, Span::ZERO);
     pipe.run_until(Instant::from_millis(3000));
-    let before = pipe.delivered;
-    pipe.run_until(Instant::from_millis(8000));
+    let used = pipe.used_until(Instant::from_millis(8000));
     assert_eq!(pipe.bbr.mode, Mode::ProbeBw);
     let found = pipe.bbr.max_bw().as_mbps_f64();
     assert!((9.9..=10.0).contains(&found), "{found} Mbit/s");
     // 2 · 40 packets, three bursts of at most two, one of aggregation, two when probing: 80 to 90.
     assert!((80..=90).contains(&pipe.bbr.cwnd), "{} packets", pipe.bbr.cwnd);
-    // Pacing stays a hundredth below the rate, and half of the 3/4 phase may be lost: 97 %.
-    let goodput = BitRate::of(Bytes::new(pipe.delivered.get() - before.get()), Span::from_secs(5));
-    assert!(goodput.as_mbps_f64() > 9.7, "{goodput}");
+    // Pacing stays a hundredth below the rate while it cruises, six phases of eight, and what the
+    // probe queues keeps the link busy meanwhile.
+    assert!((0.985..=1.001).contains(&used), "{used}");
 }
 
 #[test]
