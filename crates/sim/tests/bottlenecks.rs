@@ -171,28 +171,32 @@ fn of_three_paths_two_share() {
 }
 
 /// What makes it hard: delays far apart, delays that vary on the way, an application that leaves the queue empty for
-/// most of the time. That paths which share nothing are not taken for one holds all the same.
+/// most of the time. That paths which share nothing are not taken for one holds all the same. With 145 ms, most of an
+/// interval, between what two paths see, they are found in half of the looks or more. Of 6 Mbit/s nothing is left for the
+/// slower path: it shows nothing, and is never said to share.
 #[test]
 fn where_it_is_hard() {
     let both = |at, delays: (u64, u64)| World::new(&[(delays.0, Some(0)), (delays.1, at)], true);
     let jittery = |at| World { jitter: 10, ..both(at, (20, 30)) };
     let idle = |at| World { mbps: Some(6), ..both(at, (20, 30)) };
     for cc in CONTROLLERS {
-        errors("shared, 5 and 150 ms, others", &both(Some(0), (5, 150)), cc, &[0, 0]);
-        errors("shared, the application sends 6 Mbit/s", &idle(Some(0)), cc, &[0, 0]);
+        let apart = errors("shared, 5 and 150 ms, others", &both(Some(0), (5, 150)), cc, &[0, 0]);
+        let unused = errors("shared, the application sends 6 Mbit/s", &idle(Some(0)), cc, &[0, 0]);
         let found = errors("shared, delays vary by 10 ms, others", &jittery(Some(0)), cc, &[0, 0]);
         let far = errors("disjoint, 5 and 150 ms, others", &both(None, (5, 150)), cc, &[0, 1]);
         let varying = errors("disjoint, delays vary by 10 ms, others", &jittery(None), cc, &[0, 1]);
         assert!(found <= 0.05 && far <= 0.05 && varying <= 0.05, "{cc}");
+        assert!(apart <= 0.55 && unused == 1.0, "{cc}: {apart} and {unused}");
     }
 }
 
-/// Two links alike in everything, and no other traffic: the queues swing in step, and nothing tells them from one.
-/// Reported only.
+/// Two links alike in everything, and no other traffic: the queues swing in step, and nothing tells them from one. BBR
+/// probes from a random phase on each of them, so that its queues are in step for part of the time only.
 #[test]
 fn twins_without_other_traffic_look_like_one() {
     let world = World::new(&[(20, None), (20, None)], false);
     for cc in CONTROLLERS {
-        errors("disjoint, 20 and 20 ms", &world, cc, &[0, 1]);
+        let wrong = errors("disjoint, 20 and 20 ms", &world, cc, &[0, 1]);
+        assert!(if cc == "bbr1" { (0.1..0.9).contains(&wrong) } else { wrong > 0.95 }, "{cc}: {wrong}");
     }
 }

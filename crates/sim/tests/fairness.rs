@@ -114,9 +114,14 @@ fn mean(what: &str, figure: impl Fn(u64) -> f64) -> f64 {
 
 /// What `user` takes of [`ONE`] link over what `rival` takes.
 fn ratio(cc: &str, subflows: usize, rival: &str, known: Bottlenecks) -> f64 {
+    ratio_at(ONE, cc, subflows, rival, known)
+}
+
+/// What `user` takes of the link of `world` over what `rival` takes.
+fn ratio_at(world: World<'_>, cc: &str, subflows: usize, rival: &str, known: Bottlenecks) -> f64 {
     let (user, rival) = (User { cc, links: &[0; 4][..subflows] }, User { cc: rival, links: &[0] });
-    mean(&format!("{subflows} × {cc} / {}", rival.cc), |seed| {
-        let [user, rival] = taken(&config(ONE, user, Some(rival), known, seed), cc, seed);
+    mean(&format!("{subflows} × {cc} / {}, queue {}", rival.cc, world.queue), |seed| {
+        let [user, rival] = taken(&config(world, user, Some(rival), known, seed), cc, seed);
         user.iter().sum::<f64>() / rival.iter().sum::<f64>()
     })
 }
@@ -132,15 +137,13 @@ fn uncoupled_subflows_take_a_share_each() {
     within(ratio("newreno", 2, "newreno", Bottlenecks::None), 1.7, 2.2);
 }
 
+/// With two equal windows each of the three rules is a packet for each 4 w acknowledged, a quarter of Reno's increase, and
+/// a half is cut. At equal losses a window goes with the root of its increase: half of Reno's each.
 #[test]
-fn two_subflows_of_lia_or_olia_take_the_share_of_one_flow() {
-    within(ratio("lia", 2, "newreno", Bottlenecks::None), 0.8, 1.1);
-    within(ratio("olia", 2, "newreno", Bottlenecks::None), 0.8, 1.1);
-}
-
-#[test]
-fn two_subflows_of_balia_take_little_more() {
-    within(ratio("balia", 2, "newreno", Bottlenecks::None), 0.7, 1.3);
+fn two_subflows_of_lia_olia_or_balia_take_the_share_of_one_flow() {
+    for cc in ["lia", "olia", "balia"] {
+        within(ratio(cc, 2, "newreno", Bottlenecks::None), 0.85, 1.15);
+    }
 }
 
 /// D-LIA increases as LIA does and gives up less: a loss leaves about two thirds of the window, since its share moves up
@@ -148,17 +151,18 @@ fn two_subflows_of_balia_take_little_more() {
 /// loses a half as often.
 #[test]
 fn two_subflows_of_d_lia_take_more_than_those_of_lia() {
-    within(ratio("dlia", 2, "newreno", Bottlenecks::None), 1.0, 1.6);
+    within(ratio("dlia", 2, "newreno", Bottlenecks::None), 1.2, 1.5);
 }
 
-/// Coupled BBR keeps below one flow, and far: while it cruises its rival finds room, takes it, and keeps it while coupled
-/// BBR probes. `docs/explanation/shared-bottlenecks.md` works out 0.37.
+/// The rule makes the subflows' mean rates sum up to the best estimate, and so to no more than one flow; uncoupled they take
+/// 1.5 or more. How far below depends on what the rival finds while they cruise: where windows do not bound them they
+/// take 0.37 (`docs/explanation/shared-bottlenecks.md`), and less as long as what they share is not detected.
 #[test]
-fn two_subflows_of_coupled_bbr_take_less_than_one_flow() {
+fn two_subflows_of_coupled_bbr_take_no_more_than_one_flow() {
     within(ratio("bbr1", 2, "bbr1", Bottlenecks::None), 1.5, 2.2);
-    within(ratio("coupled-bbr", 2, "bbr1", Bottlenecks::None), 0.25, 1.0);
-    within(ratio("mptcp-bbr", 2, "bbr1", Bottlenecks::Given), 0.25, 1.0);
-    within(ratio("mptcp-bbr", 2, "bbr1", Bottlenecks::Detected), 0.25, 1.0);
+    within(ratio("coupled-bbr", 2, "bbr1", Bottlenecks::None), 0.37, 1.0);
+    within(ratio("mptcp-bbr", 2, "bbr1", Bottlenecks::Given), 0.37, 1.0);
+    within(ratio("mptcp-bbr", 2, "bbr1", Bottlenecks::Detected), 0.2, 1.0);
 }
 
 /// With two links of their own, paths that know it are coupled with none: not a byte differs from BBRv1.
@@ -181,15 +185,15 @@ fn use_alone(cc: &str, world: World<'_>, links: &[usize], known: Bottlenecks) ->
     })
 }
 
-/// One subflow leaves half of a large product unused: a window that arrives in bursts finds queues of different length
-/// from round to round, each of which is soon twice the smallest; that halves the window, slow start brings it back to
-/// the threshold, and no round is left to climb above it.
+/// Together they keep ten packets queued, or two each at least, so that the link is never idle. As the kernel drains, one
+/// subflow halves its window before it has filled the path.
 #[test]
-fn two_subflows_of_wvegas_use_their_link() {
-    within(use_alone("wvegas", ONE, &[0, 0], Bottlenecks::None), 0.9, 1.01);
-    within(use_alone("wvegas", World { mbps: &[5], queue: 100 }, &[0, 0], Bottlenecks::None), 0.9, 1.01);
-    within(use_alone("wvegas", World { mbps: &[2], queue: 100 }, &[0], Bottlenecks::None), 0.9, 1.01);
-    within(use_alone("wvegas", ONE, &[0], Bottlenecks::None), 0.4, 1.01);
+fn subflows_of_wvegas_use_their_link() {
+    within(use_alone("wvegas", ONE, &[0, 0], Bottlenecks::None), 0.98, 1.001);
+    within(use_alone("wvegas", World { mbps: &[5], queue: 100 }, &[0, 0], Bottlenecks::None), 0.98, 1.001);
+    within(use_alone("wvegas", World { mbps: &[2], queue: 100 }, &[0], Bottlenecks::None), 0.98, 1.001);
+    within(use_alone("wvegas", ONE, &[0], Bottlenecks::None), 0.98, 1.001);
+    within(use_alone("wvegas:drain=kernel", ONE, &[0], Bottlenecks::None), 0.2, 0.8);
 }
 
 /// What is coupled although it shares nothing leaves half unused; that is what groups are for.
@@ -212,16 +216,45 @@ fn at_a_crowded_link(cc: &str) -> f64 {
     })
 }
 
+/// Let s² be the loss rate of the free link over that of the crowded one. LIA's windows go with 1/p, and their sum with the
+/// root of 2/p at the best path: at the crowded link s / (1 + s²) of one of its flows, and with 10 Mbit/s at each link
+/// 1 / (s (1 + s²)) = 4 + s / (1 + s²): s = 0.225, 0.21 of a flow, for windows that are not cut to whole packets. OLIA
+/// would take nothing; what it cannot go below is a packet or two of the 33 that one of the flows has. BALIA is between LIA
+/// and one flow, which is what is taken without coupling.
 #[test]
-fn olia_and_balia_leave_a_crowded_link() {
-    let (free, lia) = (at_a_crowded_link("newreno"), at_a_crowded_link("lia"));
-    let (olia, balia) = (at_a_crowded_link("olia"), at_a_crowded_link("balia"));
-    assert!(olia < lia && balia < free && olia < 0.5, "newreno {free}, lia {lia}, olia {olia}, balia {balia}");
+fn coupled_paths_leave_a_crowded_link() {
+    let [free, lia, olia, balia] = ["newreno", "lia", "olia", "balia"].map(at_a_crowded_link);
+    within(free, 0.85, 1.15);
+    within(lia, 0.06, 0.25);
+    within(olia, 0.03, 0.15);
+    within(balia, 0.1, 0.3);
+    assert!(olia < lia && lia < balia);
 }
 
-/// Reported; that neither starves is all that is asked.
+/// The draft's aim (draft-ietf-ccwg-bbr): a probe comes as often as Reno would be back, what lost a probe is left by 15 %,
+/// and so a flow of CUBIC keeps its half: within 30 % here, where the queue is one and a half products. With
+/// `headroom=literal`, which leaves 85 %, BBR does not.
 #[test]
 fn bbr2_and_bbr3_share_with_cubic() {
-    within(ratio("bbr2", 1, "cubic", Bottlenecks::None), 0.2, 5.0);
-    within(ratio("bbr3", 1, "cubic", Bottlenecks::None), 0.2, 5.0);
+    within(ratio("bbr2", 1, "cubic", Bottlenecks::None), 0.7, 1.4);
+    within(ratio("bbr3", 1, "cubic", Bottlenecks::None), 0.7, 1.4);
+    within(ratio("bbr3:headroom=literal", 1, "cubic", Bottlenecks::None), 0.0, 0.7);
+}
+
+/// BBRv1 is bound by its window of two products, over the smallest round trip that PROBE_RTT finds. If CUBIC then leaves the
+/// share p of the queue of X products that it has of the link, 2 (1 + p X) = 1 + X: BBR takes 1/2 + 1/(2X) (Ware et al., IMC
+/// 2019, which adds four packets). CUBIC grows into what PROBE_RTT leaves, so that this is the most; in a short queue
+/// BBR has more than half, and less in each longer one.
+#[test]
+fn bbr1_takes_from_cubic_what_its_window_holds() {
+    let queues = [100u64, 200, 400];
+    let shares = queues.map(|queue| {
+        let ratio = ratio_at(World { queue, ..ONE }, "bbr1", 1, "cubic", Bottlenecks::None);
+        ratio / (1.0 + ratio)
+    });
+    for (queue, share) in queues.into_iter().zip(shares) {
+        let products = queue as f64 / 66.7;
+        within(share, 0.35, 0.5 + 0.5 / products + 4.0 / queue as f64);
+    }
+    assert!(shares[0] > 0.55 && shares[0] > shares[1] + 0.05 && shares[1] > shares[2], "{shares:?}");
 }
