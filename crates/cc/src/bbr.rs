@@ -141,3 +141,42 @@ pub(crate) fn burst(pacing: BitRate, mss: u64) -> Bytes {
 pub(crate) fn burst_packets(pacing: BitRate, mss: u64) -> u64 {
     (burst(pacing, mss).get() / mss).min(BURST_MOST)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_leaves_during_probe_rtt_says_nothing_of_the_path() {
+        let mut probe = ProbeRtt::default();
+        let acked = |delivered, in_flight, prior| {
+            let mut acked = pipe::blank(Instant::from_millis(100));
+            (acked.delivered, acked.bytes_in_flight) = (Bytes::new(delivered), Bytes::new(in_flight));
+            acked.prior_delivered = Bytes::new(prior);
+            acked
+        };
+        let is_limited = |probe: &ProbeRtt, prior| probe.is_app_limited(&acked(0, 0, prior));
+        assert!(!is_limited(&probe, 1000));
+        // From 1000 B delivered on; the last packet leaves when 2000 are, with 500 in flight.
+        probe.limit(&acked(1000, 800, 0));
+        probe.limit(&acked(2000, 500, 0));
+        let found = [999, 1000, 2500, 2501].map(|prior| is_limited(&probe, prior));
+        assert_eq!(found, [false, true, true, false]);
+        probe.begin();
+        assert!(!is_limited(&probe, 2000));
+    }
+
+    #[test]
+    fn the_pipe_is_full_after_three_rounds_without_growth() {
+        let mut full = FullPipe::default();
+        let mut reached = |bw| {
+            full.judge(bw, UNIT * 5 / 4);
+            full.reached
+        };
+        // 124 is less than a quarter more than 100, 125 is not.
+        assert_eq!(
+            [100, 124, 124, 125, 125, 125, 125].map(&mut reached),
+            [false, false, false, false, false, false, true]
+        );
+    }
+}

@@ -203,3 +203,52 @@ impl PlusPlus {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bbr::pipe::blank;
+
+    /// What HyStart++ makes of rounds of ten samples with these RTTs in ms.
+    fn last_pace(rounds: &[u64]) -> Pace {
+        let mut exit = Exit::PlusPlus(PlusPlus::default());
+        let mut pace = Pace::Full;
+        for (round, ms) in (1..).zip(rounds) {
+            for sample in 0..10 {
+                let mut acked = blank(Instant::from_millis(100 * round + sample));
+                // The first ACK of a round is for a packet sent since the round began.
+                acked.delivered = Bytes::new(round * 1000 + sample);
+                acked.prior_delivered = Bytes::new((round - 1) * 1000 + sample);
+                let rtt = Span::from_millis(*ms);
+                pace = exit.on_sample(&acked, rtt, rtt, 100);
+            }
+        }
+        pace
+    }
+
+    #[test]
+    fn hystart_plus_plus_slows_where_a_round_is_longer_by_the_threshold() {
+        // An eighth of 40 ms is 5 ms.
+        assert_eq!(last_pace(&[40, 40, 40]), Pace::Full);
+        assert_eq!(last_pace(&[40, 44]), Pace::Full);
+        assert_eq!(last_pace(&[40, 45]), Pace::Slower);
+        // A shorter round shows that it was none.
+        assert_eq!(last_pace(&[40, 45, 44]), Pace::Full);
+        assert_eq!(last_pace(&[40, 45, 45, 45, 45, 45]), Pace::Slower);
+    }
+
+    #[test]
+    fn a_train_has_gaps_of_two_milliseconds_at_most() {
+        let leaves = |gap_us: u64| {
+            let mut exit = Exit::HyStart(HyStart::new(Instant::ZERO));
+            // A train is found when it has lasted for half of 40 ms, and half a millisecond for bursts.
+            (0..30).any(|ack| {
+                let mut acked = blank(Instant::from_micros(gap_us * ack));
+                acked.delivered = Bytes::new(1000 + ack);
+                acked.prior_delivered = if ack == 0 { acked.delivered } else { Bytes::ZERO };
+                exit.on_sample(&acked, Span::from_millis(40), Span::from_millis(40), 100) == Pace::Leave
+            })
+        };
+        assert!(leaves(2000) && !leaves(2001));
+    }
+}

@@ -260,3 +260,85 @@ fn every_controller_grows_from_its_start() {
         assert_eq!(grown, 2 * start.get(), "{} {flavour:?}", entry.name);
     }
 }
+
+/// A controller with a window of 20 packets, under RFC 9002.
+fn wide(entry: &weftway_cc::Entry) -> World {
+    let start = Setup { initial_window: Bytes::new(20 * MSS), ..setup(Flavour::Quic, 1) };
+    World::new(entry.make(&[], &start).unwrap(), &[])
+}
+
+/// A loss takes a tenth to a half of the window of whoever does not pace, and leaves the threshold there. That the loss was
+/// none gives everything back.
+#[test]
+fn a_loss_reduces_and_a_spurious_one_is_taken_back() {
+    for entry in all() {
+        let mut world = wide(entry);
+        world.apply(Op::Congestion { signal: 0, ago: 0 });
+        let (cwnd, ssthresh) = (world.controller.cwnd().get(), world.controller.ssthresh());
+        if !entry.paced {
+            assert!((10 * MSS..=18 * MSS).contains(&cwnd), "{}: {cwnd}", entry.name);
+            assert_eq!(ssthresh.get(), cwnd, "{}", entry.name);
+        }
+        world.apply(Op::Spurious);
+        assert_eq!(world.controller.cwnd().get(), 20 * MSS, "{}", entry.name);
+        assert_eq!(world.controller.ssthresh(), Bytes::MAX, "{}", entry.name);
+    }
+}
+
+/// RFC 9002 §7.6.2: persistent congestion leaves the least window, two packets; of BBR four (`bbr_cwnd_min_target`).
+#[test]
+fn persistent_congestion_leaves_the_least_window() {
+    for entry in all() {
+        let mut world = wide(entry);
+        world.apply(Op::Congestion { signal: 3, ago: 0 });
+        let least = if entry.paced { 4 } else { 2 };
+        assert_eq!(world.controller.cwnd().get(), least * MSS, "{}", entry.name);
+    }
+}
+
+#[test]
+fn a_penalty_halves_the_window_and_a_set_window_is_taken() {
+    for entry in all() {
+        let mut world = wide(entry);
+        world.apply(Op::Penalty);
+        assert_eq!(world.controller.cwnd().get(), 10 * MSS, "{}", entry.name);
+        world.apply(Op::Set { bytes: 14 * MSS });
+        assert_eq!(world.controller.cwnd().get(), 14 * MSS, "{}", entry.name);
+    }
+}
+
+/// An estimate of a path's start is none that siblings may divide by.
+#[test]
+fn no_estimate_is_steady_before_the_path_was_full() {
+    for entry in all().iter().filter(|entry| entry.paced) {
+        assert!(!wide(entry).controller.share().steady, "{}", entry.name);
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    /// Without a bottleneck that is known to be shared MPTCP-BBR is BBRv1, in everything that a host can see.
+    #[test]
+    fn mptcp_bbr_alone_is_bbr1(setup in start(), ops in vec(op(), 1..100)) {
+        let make = |name| World::new(weftway_cc::build(name, &setup).unwrap(), &[]);
+        let (mut coupled, mut alone) = (make("mptcp-bbr"), make("bbr1"));
+        for op in &ops {
+            coupled.apply(*op);
+            alone.apply(*op);
+            prop_assert_eq!(coupled.seen(), alone.seen());
+            let host = |world: &World| (world.controller.owns_recovery(), world.controller.send_memory_windows());
+            prop_assert_eq!(host(&coupled), host(&alone));
+        }
+    }
+}
+
+/// `bbr_sndbuf_expand` grants three windows; who does not pace has two.
+#[test]
+fn send_memory_holds_two_windows_or_three() {
+    for entry in all() {
+        let windows = if entry.paced { 3 } else { 2 };
+        assert_eq!(wide(entry).controller.send_memory_windows(), windows, "{}", entry.name);
+        assert_eq!(wide(entry).controller.owns_recovery(), entry.paced, "{}", entry.name);
+    }
+}

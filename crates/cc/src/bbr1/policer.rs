@@ -215,4 +215,37 @@ mod tests {
         assert_eq!(lossy_rounds(&mut policer, 9, 100), Some(8 + 48));
         assert_eq!(policer.rate(), None);
     }
+
+    /// Four rounds of 100 ms in each of which `packets` of 1250 B arrive and 20 are lost, from round `from` and `base` on.
+    fn interval(policer: &mut Policer, from: u64, base: u64, packets: u64) -> Verdict {
+        let mut verdict = Verdict::Nothing;
+        for round in 1..=4 {
+            policer.count_lost(Bytes::new(20 * 1250));
+            verdict = policer.on_interval(&Interval {
+                now: Instant::from_millis(100 * (from + round)),
+                delivered: (base + round * packets) * 1250,
+                lossy: true,
+                round_start: true,
+                app_limited: false,
+                probing: true,
+            });
+        }
+        verdict
+    }
+
+    #[test]
+    fn rates_within_an_eighth_are_the_same() {
+        // The first loss begins an interval after 80 packets; three rounds of it bring 240 more, 8 Mbit/s. The
+        // next interval brings 8.8 Mbit/s, a tenth more, or 9.6, a fifth more.
+        for (packets, verdict) in [(88, Verdict::Policed), (96, Verdict::Nothing)] {
+            let mut policer = Policer::new(Instant::ZERO);
+            assert_eq!(interval(&mut policer, 0, 0, 80), Verdict::Nothing);
+            assert_eq!(interval(&mut policer, 4, 320, packets), verdict, "{packets} packets");
+        }
+        // The mean of both is its rate.
+        let mut policer = Policer::new(Instant::ZERO);
+        interval(&mut policer, 0, 0, 80);
+        interval(&mut policer, 4, 320, 88);
+        assert_eq!(policer.rate(), Some(BitRate::from_bps(8_400_000)));
+    }
 }

@@ -155,3 +155,31 @@ fn phases_end_by_time_or_by_what_is_in_flight() {
     // them, unless packets are lost; never before its time.
     assert!(!over(0, 41, 55, 0) && over(0, 41, 56, 0) && over(0, 41, 55, 1) && !over(0, 39, 60, 1));
 }
+
+/// 1250 B at a hundredth of the path's rate: the product is 500 B, and with it three bursts of two packets 8 in all.
+#[test]
+fn startup_grows_whatever_the_target_until_ten_packets_have_arrived() {
+    let mut bbr = Bbr1::new(LINUX, Cycles::Alike, &pipe::setup(1));
+    let mut ack = |packets: u64| {
+        let mut acked = blank(Instant::from_millis(40 + packets));
+        acked.delivered = Bytes::new(packets * MSS.get());
+        acked.rate = Some(BitRate::from_bps(100_000));
+        bbr.on_acked(&acked, &[]);
+        bbr.cwnd
+    };
+    assert_eq!((ack(1), ack(9), ack(10), ack(11)), (11, 12, 12, 12));
+}
+
+#[test]
+fn the_pipe_is_full_below_a_quarter_of_growth_or_a_tenth() {
+    for (form, least) in [(LINUX, 1250), (XQUIC, 1100)] {
+        let is_full = |bw| {
+            let mut full = crate::bbr::FullPipe::default();
+            full.judge(1000, form.full_growth);
+            (0..3).for_each(|_| full.judge(bw, form.full_growth));
+            full.reached
+        };
+        // In 256ths, rounded down.
+        assert!(is_full(least - 10) && !is_full(least));
+    }
+}

@@ -233,3 +233,49 @@ impl Bounded {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use weftway_path::Bytes;
+
+    use super::*;
+    use crate::bbr::pipe::{self, MSS, blank};
+    use crate::bbr2::LINUX;
+
+    /// In UP, with a full window of 80 packets that is the bound.
+    fn probing() -> Bounded {
+        let mut bbr = Bounded::new(LINUX, &pipe::setup(1));
+        bbr.cwnd = 80;
+        bbr.bounds.inflight_hi = Some(80);
+        bbr.enter_refill();
+        bbr.enter_up(Instant::from_millis(100));
+        bbr
+    }
+
+    /// The bound after an ACK for `packets`, at the start of a round or not.
+    fn raised(bbr: &mut Bounded, packets: u64, round_start: bool) -> u64 {
+        let mut acked = blank(Instant::from_millis(140));
+        acked.bytes = Bytes::new(packets * MSS.get());
+        bbr.round.start = round_start;
+        bbr.raise_high_bound(&acked);
+        // The window follows.
+        bbr.cwnd = bbr.bounds.inflight_hi.unwrap_or(0);
+        bbr.cwnd
+    }
+
+    #[test]
+    fn a_probe_raises_the_bound_twice_as_fast_each_round() {
+        let mut bbr = probing();
+        // A packet for each 80, then for each 81 / 2 = 40, then for each 83 / 4 = 20.
+        assert_eq!((raised(&mut bbr, 79, false), raised(&mut bbr, 1, true)), (80, 81));
+        assert_eq!((raised(&mut bbr, 40, false), raised(&mut bbr, 40, true)), (82, 83));
+        assert_eq!((raised(&mut bbr, 19, false), raised(&mut bbr, 21, false)), (83, 85));
+    }
+
+    #[test]
+    fn an_unused_bound_is_not_raised() {
+        let mut bbr = probing();
+        bbr.cwnd = 79;
+        assert_eq!(raised(&mut bbr, 1000, false), 80);
+    }
+}

@@ -208,4 +208,13 @@ fn a_timeout_outside_a_probe_bounds_what_is_in_flight() {
         &[],
     );
     assert_eq!(pipe.bbr.bounds.inflight_lo, Some(cwnd));
+    assert_eq!(pipe.bbr.recovery, Recovery::Loss);
+}
+
+/// At 10 packets in 40 ms and 2.89 times that, a burst is two packets: three of them, if the product is smaller.
+#[test]
+fn three_bursts_may_be_in_flight_at_least() {
+    let bbr = pipe(1).bbr;
+    assert_eq!(bbr.in_flight_for(BitRate::from_bps(100_000), UNIT), 6);
+    assert_eq!(bbr.in_flight_for(BitRate::from_mbps(10), UNIT), 40);
 }
