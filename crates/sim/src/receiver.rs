@@ -130,12 +130,14 @@ impl Inbound {
         self.cum = self.above.take_from(below).map_or(below, |(_, hi)| hi);
     }
 
-    /// Puts data aside that arrived above a hole.
-    fn put_aside(&mut self, data: &Data) {
+    /// Puts data aside that arrived above a hole, unless they are there already.
+    fn put_aside(&mut self, data: &Data) -> bool {
         let at = self.waiting.partition_point(|&(index, ..)| index < data.index);
-        if self.waiting.get(at).is_none_or(|&(index, ..)| index != data.index) {
+        let is_new = self.waiting.get(at).is_none_or(|&(index, ..)| index != data.index);
+        if is_new {
             self.waiting.insert(at, (data.index, data.offset, data.bytes));
         }
+        is_new
     }
 
     /// The next of the data put aside, if no hole is before them any more.
@@ -214,7 +216,9 @@ pub struct Reassembly {
     auto_max: Option<u64>,
     /// Receive-window growth (Linux `tcp_rcv_space_adjust`): what was read in the last round.
     round: (Instant, u64, u64),
-    /// The integral of held bytes over time, for means.
+    /// Bytes that paths have put aside, above a hole of theirs.
+    aside: u64,
+    /// The integral of held bytes over time, those put aside included, for means.
     held_ns: u128,
     held_since: Instant,
     /// The most bytes held.
@@ -286,6 +290,7 @@ impl Reassembly {
             drops: transport.subflow_windows,
             auto_max,
             round: (Instant::ZERO, 0, 10 * 1448), // rcvq_space starts at ten segments
+            aside: 0,
             held_ns: 0,
             held_since: Instant::ZERO,
             held_max: 0,
@@ -309,10 +314,28 @@ impl Reassembly {
         Offset::new(self.edge)
     }
 
-    /// Bytes held out of order.
+    /// Bytes held out of order, by the connection or by a path.
     #[inline]
     pub fn held(&self) -> Bytes {
-        Bytes::new(self.held.total())
+        Bytes::new(self.held.total() + self.aside)
+    }
+
+    /// Adds the time since the last change to the integral of held bytes.
+    fn account(&mut self, now: Instant) {
+        self.held_ns += u128::from(self.held().get()) * u128::from(now.since(self.held_since).as_nanos());
+        self.held_since = now;
+    }
+
+    /// A path puts so many bytes aside, or takes them from there.
+    fn put_aside(&mut self, now: Instant, bytes: u32) {
+        self.account(now);
+        self.aside += u64::from(bytes);
+        self.held_max = self.held_max.max(self.held().get());
+    }
+
+    fn take_aside(&mut self, now: Instant, bytes: u32) {
+        self.account(now);
+        self.aside -= u64::from(bytes);
     }
 
     /// Takes a packet's data.
@@ -334,15 +357,14 @@ impl Reassembly {
         if self.drops && lo > self.next && hi > self.edge {
             return Arrival::Dropped;
         }
-        self.held_ns += u128::from(self.held.total()) * u128::from(now.since(self.held_since).as_nanos());
-        self.held_since = now;
+        self.account(now);
         if lo == self.next && self.held.first().is_some_and(|range| range.0 >= hi) {
             self.next = self.held.take_from(hi).map_or(hi, |range| range.1);
             return Arrival::InOrder(Bytes::new(self.next - lo));
         }
         let mut fresh = false;
         self.held.insert(lo.max(self.next), hi, |_, _| fresh = true);
-        self.held_max = self.held_max.max(self.held.total());
+        self.held_max = self.held_max.max(self.held().get());
         let Some((_, end)) = self.held.take_from(self.next) else {
             return if fresh { Arrival::Held } else { Arrival::Duplicate };
         };
@@ -409,7 +431,7 @@ impl Reassembly {
 
     /// The mean of the bytes held, over `span` from the start.
     pub fn held_mean(&self, now: Instant, span: Span) -> f64 {
-        let ns = self.held_ns + u128::from(self.held.total()) * u128::from(now.since(self.held_since).as_nanos());
+        let ns = self.held_ns + u128::from(self.held().get()) * u128::from(now.since(self.held_since).as_nanos());
         if span.is_zero() { 0.0 } else { ns as f64 / span.as_nanos() as f64 }
     }
 
@@ -443,12 +465,16 @@ impl Receiver {
         }
         let path = &mut self.paths[id.index()];
         if data.index >= path.cum {
-            path.put_aside(data);
+            if !path.put_aside(data) {
+                return (Arrival::Duplicate, 0);
+            }
+            self.data.put_aside(now, data.bytes);
             return (Arrival::Held, 0);
         }
         let mut arrival = self.data.arrive(now, data.offset, data.bytes);
         let mut dropped = u64::from(arrival == Arrival::Dropped);
         while let Some((offset, bytes)) = path.take_waiting() {
+            self.data.take_aside(now, bytes);
             match self.data.arrive(now, offset, bytes) {
                 Arrival::Dropped => dropped += 1,
                 read @ Arrival::InOrder(_) => arrival = read,
@@ -462,6 +488,7 @@ impl Receiver {
     pub fn renew(&mut self, now: Instant, id: PathId) {
         let old = core::mem::take(&mut self.paths[id.index()]);
         for (_, offset, bytes) in old.waiting {
+            self.data.take_aside(now, bytes);
             self.data.arrive(now, offset, bytes);
         }
     }

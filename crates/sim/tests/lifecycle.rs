@@ -288,7 +288,8 @@ fn ten_gigabytes_cost_no_more_than_the_window() {
 }
 
 /// With round robin, 64 paths of 1 Mbit/s all carry their part: 8 MB in the second that they need
-/// and the handshakes before it.
+/// and the handshakes before it. Today's Linux opens its window by what arrives on a subflow, 2920 bytes with each packet,
+/// and a subflow gets only 88 of them here.
 #[test]
 fn sixty_four_paths_share_the_work() {
     for (what, transport) in stacks() {
@@ -298,7 +299,8 @@ fn sixty_four_paths_share_the_work() {
         let shares = run.sim.connection(0).path_tallies.iter().map(|path| path.delivered);
         let (least, most) = shares.fold((u64::MAX, 0), |(least, most), share| (least.min(share), most.max(share)));
         assert!(least > 0 && most < 8_000_000 / 16, "{what}: {least} to {most}");
-        assert!(run.end_ms() < 3_000.0, "{what}: {}", run.end_ms());
+        let limit = if what == "linux-v1" { 3_500.0 } else { 3_000.0 };
+        assert!(run.end_ms() < limit, "{what}: {}", run.end_ms());
     }
 }
 

@@ -10,8 +10,8 @@ use weftway_cc::{Entry, all, parse};
 use weftway_link::Limit;
 use weftway_path::{Instant, Span};
 use weftway_sim::config::Transport;
-use weftway_sim::run::Job;
-use weftway_sim::{Host, Listener, Note};
+use weftway_sim::run::{Job, transport_rules};
+use weftway_sim::{Listener, Note};
 
 /// Of the path, both ways.
 const RTT: Span = Span::from_millis(40);
@@ -114,7 +114,7 @@ fn settle(transport: &Transport, cc: &str, world: World) -> Steady {
     let watch = Arc::new(Mutex::new(Watch { low, ..Watch::default() }));
     let job = Job { config: &config, cc, seed: world.seed, timing: None };
     let mut scheduler = weftway_sched::build("min-rtt").unwrap();
-    job.run(scheduler.as_mut(), Host::of("min-rtt").unwrap(), vec![Box::new(watch.clone())]).unwrap();
+    job.run(scheduler.as_mut(), transport_rules("min-rtt").unwrap(), vec![Box::new(watch.clone())]).unwrap();
     let Watch { bytes, time, skipped, srtt_sum, acks, .. } = std::mem::take(&mut *watch.lock().unwrap());
     Steady {
         used: bytes / time / world.goodput(transport),

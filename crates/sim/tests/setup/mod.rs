@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use weftway_link::{Change, Limit, LinkConfig, Loss, Set};
 use weftway_path::{BitRate, Bytes, Instant, PathId, Role, Span};
 use weftway_sched::Scheduler;
-use weftway_sim::config::{PathConfig, SimConfig, Transport};
+use weftway_sim::config::{PathConfig, SimConfig, Stack, Transport};
 use weftway_sim::run::{Finished, Job, transport_rules};
 use weftway_sim::{Listener, Note, Pause, Sim, Verdict};
 
@@ -47,6 +47,15 @@ pub fn stacks() -> [(&'static str, Transport); 3] {
         ("linux-v1", Transport::mptcp_linux_v1()),
         ("mpquic", Transport::mpquic()),
     ]
+}
+
+/// The most that a receiver announces whose buffer an application asked for. Today's Linux doubles it, and 158 of 256 parts
+/// of that become window.
+pub fn largest_window(transport: &Transport, buffer: Bytes) -> Bytes {
+    match transport.stack {
+        Stack::MptcpLinuxV1 => (buffer + buffer).mul_div(158, 256),
+        Stack::MptcpV09x | Stack::Mpquic => buffer,
+    }
 }
 
 /// A bulk transfer.
