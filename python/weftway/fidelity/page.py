@@ -61,7 +61,7 @@ def render(measured: Measured, found: Sequence[Difference], watched: Watched) ->
         "style": report.style() + resources.files(__package__).joinpath("page.css").read_text(encoding="utf-8"),
         "script": report.asset("page.js"),
         "symbols": symbols(),
-        "verdict": escape(sentence(targets(groups(found)[0]))),
+        "verdict": escape(sentence(targets(groups(found)))),
         "facts": escape(" · ".join(facts(measured, found)[1:])),
         "filters": f'<div class="filters">{report.selector("cc", "Controller", present)}</div>',
         "contents": "".join(f'<a href="#{s.id}">{escape(s.title)}</a>' for s in sections),
@@ -73,7 +73,7 @@ def render(measured: Measured, found: Sequence[Difference], watched: Watched) ->
 
 def sentence(asked: Sequence[Target]) -> str:
     """What there is to know in a line."""
-    middle, tail = asked
+    middle, tail, *_ = asked
     return (
         f"Half of the cells are within {PERCENT.value(middle.value)} of the kernel's goodput "
         f"(asked: {PERCENT.value(middle.limit)}, {verdict(middle)}); 95\u202f% are within {PERCENT.value(tail.value)} "

@@ -40,10 +40,10 @@ def verdicts(asked: Sequence[Target]) -> Table:
 def group_table(found: Sequence[Group]) -> Table:
     table = plain("medians over the cells; beyond: outside of the kernel's interval")
     heads = ("cells", "error\n%", "signed\n%", "beyond\np90 %", "p95 %", "inside", "kernel\n± %", "share\npoints")
-    for head in ("", *heads, "resent\npoints", "resent\nratio"):
+    for head in ("", *heads, "resent\nratio"):
         table.add_column(head, justify="right" if head else "left", no_wrap=True)
     for one in found:
-        parts = (one.share_points, one.retransmission_points, one.retransmission_ratio)
+        parts = (one.share_points, one.retransmission_ratio)
         percents = [SHARE.number(one.error), SHARE.signed(one.signed)]
         percents += [SHARE.number(share) for share in (one.beyond_p90, one.beyond_p95)]
         rest = [str(one.inside), SHARE.number(one.spread), *(known(part, POINTS) for part in parts)]
