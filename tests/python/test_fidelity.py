@@ -164,7 +164,10 @@ def test_the_difference_of_a_cell() -> None:
 def test_the_error_is_taken_seed_by_seed() -> None:
     """Half of the kernel's seeds lose a SYN, on both sides: medians of different seeds would be off by a half."""
     theirs = [{**row, "seed": seed} for seed, row in enumerate(rows((5.0, 10.0, 5.0, 10.0, 5.0), (0.5, 0.5), 0.02))]
-    ours = [{**row, "seed": seed} for seed, row in enumerate(rows((5.1, 10.2, 5.1, 10.2, 5.1, *7 * (10.2,)), (0.5, 0.5), 0.02))]
+    ours = [
+        {**row, "seed": seed}
+        for seed, row in enumerate(rows((5.1, 10.2, 5.1, 10.2, 5.1, *7 * (10.2,)), (0.5, 0.5), 0.02))
+    ]
     one = two_paths(ours, theirs)
     assert one.error == pytest.approx(0.02)
     assert one.sim_goodput_mbps == pytest.approx(5.1)
@@ -175,7 +178,7 @@ def test_buffers_and_writes_are_drawn_last() -> None:
     sizes = [one.buffer_kib for one in found if one.buffer_kib]
     # A half of 400: three standard deviations are 30.
     assert 170 <= len(sizes) <= 230
-    assert 60 <= min(sizes) and max(sizes) <= 4200
+    assert min(sizes) >= 60 and max(sizes) <= 4200
     assert {one.write_kib for one in found} == {2**k for k in range(2, 13)}
     one = next(one for one in found if one.buffer_kib)
     assert f'receive_buffer = "{one.buffer_kib} KiB"' in one.text

@@ -50,7 +50,11 @@ def test_worse_cells_are_listed_under_their_controller() -> None:
 def test_who_does_all_that_another_does_is_no_rule_of_its_own() -> None:
     places = [("bulk", "cubic"), ("bulk", "lia")]
     values = {"a": (0.5, 0.4), "copy": (0.3, 0.2), "min-rtt": (0.3, 0.2), "b": (0.3, 0.1), "a-too": (0.5, 0.4)}
-    found = [cell(place, name, at, cc=cc) for name, all_ in values.items() for (place, cc), at in zip(places, all_)]
+    found = [
+        cell(place, name, at, cc=cc)
+        for name, row in values.items()
+        for (place, cc), at in zip(places, row, strict=True)
+    ]
     assert matrix.twins(found) == {"min-rtt": ["copy"], "a": ["a-too"]}
     page = matrix.page([BULK], found, range(1))
     assert "- = `min-rtt`: `copy`" in page

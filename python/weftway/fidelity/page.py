@@ -101,8 +101,9 @@ def all_sections(measured: Measured, found: Sequence[Difference], watched: Watch
 
 SUMMARY_LEDE = (
     "The error of a cell is the simulator's goodput over the kernel's, less one: the median over the seeds that both "
-    "ran, since a seed draws the same losses on both sides. Beyond: how far our median is outside of the 95 % interval of the kernel's median (percentile bootstrap). Kernel ±: half the width of that "
-    "interval. Errors of shares are those of the path that differs most; a retransmission rate is per packet."
+    "ran, since a seed draws the same losses on both sides. Beyond: how far our median is outside of the 95 % interval "
+    "of the kernel's median (percentile bootstrap). Kernel ±: half the width of that interval. Errors of shares are "
+    "those of the path that differs most; a retransmission rate is per packet."
 )
 ERRORS_LEDE = (
     "Left, how many cells have at most so large an error; right, a fine stroke per cell, the marker its median."
