@@ -207,7 +207,7 @@ mod tests {
             let sent = bench.carry(answer).unwrap();
             linux.observe(&bench.context(), &sent);
         }
-        bench.flow.end = bench.flow.end + Bytes::new(1);
+        bench.flow.end += Bytes::new(1);
         assert_eq!(linux.select(&bench.context()), Decision::Send(second));
     }
 
