@@ -7,7 +7,7 @@ use crate::connection::Connection;
 use crate::lifecycle::Stage;
 use crate::net::Net;
 use crate::outbox::Outbox;
-use crate::receiver::{Arrival, MAX_BLOCKS};
+use crate::receiver::{Arrival, MAX_BLOCKS, Released};
 use crate::sender::{Assigned, Timer};
 use crate::tap::Note;
 use crate::tcp::Repair;
@@ -40,12 +40,13 @@ impl Connection {
         if current && self.transport.stack != Stack::Mpquic {
             self.captures[id.index()].data(now, data.index);
         }
-        let (arrival, dropped) = if current {
-            self.receiver.take(now, id, data)
+        let arrival = if current {
+            let (arrival, released) = self.receiver.take(now, id, data);
+            self.count_released(id, released);
+            arrival
         } else {
-            (self.receiver.data.arrive(now, data.offset, data.bytes), 0)
+            self.receiver.data.arrive(now, data.offset, data.bytes)
         };
-        self.tally.window_drops += dropped;
         self.count(id, data, arrival);
         let next = self.receiver.data.next();
         self.tap.note(now, self.number, || Note::Arrived {
@@ -86,6 +87,14 @@ impl Connection {
         }
     }
 
+    /// What path `id` had put aside has shown what it brings.
+    #[inline]
+    pub(crate) fn count_released(&mut self, id: PathId, released: Released) {
+        self.tally.window_drops += released.dropped;
+        self.tally.duplicates += released.duplicates;
+        self.path_tallies[id.index()].delivered += released.fresh;
+    }
+
     #[inline]
     fn count(&mut self, id: PathId, data: &Data, arrival: Arrival) {
         self.tally.arrived += 1;
@@ -93,7 +102,11 @@ impl Connection {
         path.arrived += 1;
         match arrival {
             Arrival::Duplicate => self.tally.duplicates += 1,
-            Arrival::Dropped => {}
+            Arrival::Dropped => self.tally.window_drops += 1,
+            Arrival::Aside => {
+                self.tally.ooo_packets += 1;
+                self.tally.ooo_bytes += u64::from(data.bytes);
+            }
             Arrival::Held => {
                 self.tally.ooo_packets += 1;
                 self.tally.ooo_bytes += u64::from(data.bytes);

@@ -305,7 +305,8 @@ impl Connection {
         let ahead = epoch.wrapping_sub(*known);
         if ahead > 0 && ahead < 128 {
             *known = epoch;
-            self.receiver.renew(now, id);
+            let released = self.receiver.renew(now, id);
+            self.count_released(id, released);
         }
         epoch == self.inbound_epoch[id.index()]
     }

@@ -236,6 +236,29 @@ pub enum Arrival {
     Duplicate,
     /// It reached beyond the window: it is not kept.
     Dropped,
+    /// It waits until a hole of its path is filled; only then it shows what it brings.
+    Aside,
+}
+
+/// What became of data that a path had put aside.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Released {
+    /// Bytes that were new.
+    pub fresh: u64,
+    /// Packets that brought nothing new.
+    pub duplicates: u64,
+    /// Packets that were dropped as beyond the window.
+    pub dropped: u64,
+}
+
+impl Released {
+    fn add(&mut self, arrival: Arrival, bytes: u32) {
+        match arrival {
+            Arrival::Dropped => self.dropped += 1,
+            Arrival::Duplicate => self.duplicates += 1,
+            Arrival::InOrder(_) | Arrival::Held | Arrival::Aside => self.fresh += u64::from(bytes),
+        }
+    }
 }
 
 /// The window of the handshake, before its scale is agreed on.
@@ -457,40 +480,37 @@ impl Receiver {
     }
 
     /// Data of a packet that path `id` has just taken: for the connection, or put aside until the path's hole is filled.
-    /// What became of them, and how many packets were dropped as beyond the window.
+    /// What became of them, and of those that had been put aside and need wait no longer.
     #[inline]
-    pub fn take(&mut self, now: Instant, id: PathId, data: &Data) -> (Arrival, u64) {
+    pub fn take(&mut self, now: Instant, id: PathId, data: &Data) -> (Arrival, Released) {
+        let mut released = Released::default();
         if !self.data.drops {
-            return (self.data.arrive(now, data.offset, data.bytes), 0);
+            return (self.data.arrive(now, data.offset, data.bytes), released);
         }
         let path = &mut self.paths[id.index()];
         if data.index >= path.cum {
             if !path.put_aside(data) {
-                return (Arrival::Duplicate, 0);
+                return (Arrival::Duplicate, released);
             }
             self.data.put_aside(now, data.bytes);
-            return (Arrival::Held, 0);
+            return (Arrival::Aside, released);
         }
-        let mut arrival = self.data.arrive(now, data.offset, data.bytes);
-        let mut dropped = u64::from(arrival == Arrival::Dropped);
+        let arrival = self.data.arrive(now, data.offset, data.bytes);
         while let Some((offset, bytes)) = path.take_waiting() {
             self.data.take_aside(now, bytes);
-            match self.data.arrive(now, offset, bytes) {
-                Arrival::Dropped => dropped += 1,
-                read @ Arrival::InOrder(_) => arrival = read,
-                Arrival::Held | Arrival::Duplicate => {}
-            }
+            released.add(self.data.arrive(now, offset, bytes), bytes);
         }
-        (arrival, dropped)
+        (arrival, released)
     }
 
     /// The path has come up anew: what it had put aside goes to the connection.
-    pub fn renew(&mut self, now: Instant, id: PathId) {
-        let old = core::mem::take(&mut self.paths[id.index()]);
+    pub fn renew(&mut self, now: Instant, id: PathId) -> Released {
+        let (old, mut released) = (core::mem::take(&mut self.paths[id.index()]), Released::default());
         for (_, offset, bytes) in old.waiting {
             self.data.take_aside(now, bytes);
-            self.data.arrive(now, offset, bytes);
+            released.add(self.data.arrive(now, offset, bytes), bytes);
         }
+        released
     }
 
     /// The right edge that an acknowledgement on path `id` announces; to be asked before [`Inbound::report`].

@@ -19,10 +19,10 @@ impl Receiver {
     fn feed(&mut self, path: u8, index: u64, packet: u64) -> (Arrival, u64, u64) {
         let (now, id, data) = (Instant::ZERO, PathId::new(path), data(index, packet));
         self.paths[id.index()].arrive(now, &data, false, &Transport::mptcp_linux_v1());
-        let (arrival, dropped) = self.take(now, id, &data);
+        let (arrival, released) = self.take(now, id, &data);
         let edge = self.announce(id).get();
         self.paths[id.index()].report(now);
-        (arrival, dropped, edge)
+        (arrival, released.dropped, edge)
     }
 }
 
@@ -65,7 +65,7 @@ fn the_window_grows_by_two_segments_with_each_packet() {
 fn what_lies_beyond_the_edge_is_dropped_unless_it_is_next() {
     let mut receiver = receiver(40_000);
     // Packet 34 ends at 49 980, beyond 49 375; packet 33 at 48 552.
-    assert_eq!(receiver.feed(1, 0, 34), (Arrival::Dropped, 1, 49_375));
+    assert_eq!(receiver.feed(1, 0, 34), (Arrival::Dropped, 0, 49_375));
     assert_eq!(receiver.feed(1, 1, 33), (Arrival::Held, 0, 49_375));
     assert!(!receiver.data.has(Offset::new(34 * MSS)) && receiver.data.has(Offset::new(33 * MSS)));
     assert_eq!(receiver.feed(0, 0, 0).0, Arrival::InOrder(Bytes::new(MSS)));
@@ -76,7 +76,7 @@ fn what_lies_beyond_the_edge_is_dropped_unless_it_is_next() {
 #[test]
 fn a_path_hands_over_in_its_own_order() {
     let mut receiver = receiver(40_000);
-    assert_eq!(receiver.feed(1, 1, 34).0, Arrival::Held);
+    assert_eq!(receiver.feed(1, 1, 34).0, Arrival::Aside);
     assert_eq!((receiver.data.held().get(), receiver.data.free()), (MSS, 49_375));
     // Two packets on the other path move the edge to 2 · 1428 + 49 375 before the hole is filled.
     receiver.feed(0, 0, 0);
