@@ -4,8 +4,8 @@
 //! average pacing rate`; backups if there is no active path. The path then carries a burst of
 //! `min(65428 bytes, window left)` and its average becomes `(average·backlog + pacing·burst) /
 //! (backlog + burst)`. It stays chosen until the burst is used, it falls out, its send memory is
-//! full, the next acknowledgement comes, or what the application wrote at once is sent. There is no test of the congestion window: TCP queues
-//! below.
+//! full, the next acknowledgement comes, or what the application wrote at once is sent. There is no
+//! test of the congestion window: TCP queues below.
 //! Reference: Linux `net/mptcp/protocol.c`, `mptcp_subflow_get_send`, `mptcp_subflow_get_retrans`.
 //! State: average pacing rate per path; the path and the rest of the burst.
 //! Departs from print: data sent before go to the first active path with nothing outstanding, as

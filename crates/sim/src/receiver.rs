@@ -414,9 +414,9 @@ impl Reassembly {
         due
     }
 
-    /// What is left of a TCP receiver's window: data held out of order take room, by the packet 2048 of the 2304 bytes
-    /// after which the window is measured, because merged packets give back their descriptors. With less than a sixteenth left, or
-    /// less than a packet, it is shut (`__tcp_select_window`).
+    /// What is left of a TCP receiver's window: data held out of order take room, each packet 2048 of the 2304 bytes by
+    /// which the window is measured, because merged packets give back their descriptors. With less than a sixteenth
+    /// left, or less than a packet, the window is shut (`__tcp_select_window`).
     #[inline]
     fn free(&self) -> u64 {
         let free = self.window.saturating_sub(self.held.total() * HELD_NINTHS / 9);

@@ -63,7 +63,7 @@ impl Options {
             initial_window: self.initial_window.map_or(base.initial_window, Packets::get),
             send_buffer: self.send_buffer.as_ref().map_or(base.send_buffer, buffer),
             receive_buffer: self.receive_buffer.as_ref().map_or(base.receive_buffer, buffer),
-            subflow_windows: self.subflow_windows.unwrap_or(base.subflow_windows),
+            subflow_windows: base.subflow_windows && self.subflow_windows.unwrap_or(true),
             stream_window: self.stream_window.map(Size::get).or(base.stream_window),
             ack_every: self.ack_every.map_or(base.ack_every, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
             ack_delay: self.ack_delay.map_or(base.ack_delay, Time::get),
