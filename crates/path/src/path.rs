@@ -223,6 +223,9 @@ pub struct Path {
     /// Sent and not in flight any more, but not acknowledged in order either: it arrived above a hole, or is lost and
     /// not repaired. A TCP sender keeps it; zero elsewhere.
     pub retained: Bytes,
+    /// What the sender's memory holds of this path beside payload: the heads of its buffers. Linux counts them; zero
+    /// elsewhere.
+    pub overhead: Bytes,
     /// Assigned to this path and not sent yet.
     pub queued: Bytes,
     /// What this host's device on the path holds, whoever sent it, for schedulers that ask to see it.
@@ -272,6 +275,7 @@ impl Path {
             ssthresh: Bytes::MAX,
             bytes_in_flight: Bytes::ZERO,
             retained: Bytes::ZERO,
+            overhead: Bytes::ZERO,
             queued: Bytes::ZERO,
             device_queue: Bytes::ZERO,
             bottleneck: None,
@@ -311,10 +315,16 @@ impl Path {
         self.bytes_in_flight + self.queued
     }
 
-    /// What its send queue holds, in payload (Linux `sk_wmem_queued`): [`Path::unacked`], and what TCP retains.
+    /// What its send queue holds, in payload: [`Path::unacked`], and what TCP retains.
     #[inline]
     pub fn send_queue(&self) -> Bytes {
         self.unacked() + self.retained
+    }
+
+    /// The memory that its send queue takes (Linux `sk_wmem_queued`): [`Path::send_queue`] with the heads of its buffers.
+    #[inline]
+    pub fn send_memory(&self) -> Bytes {
+        self.send_queue() + self.overhead
     }
 
     /// The mean of all round-trip samples; zero before the first.

@@ -105,6 +105,7 @@ pub mod vector;
 
 pub use interval::{Interval, Mode};
 pub use learned::guard::FallbackTally;
+pub use linux_v1::FRAGMENT;
 pub use registry::{Arity, Entry, Input, Needs, Preset, Provenance, TransportRules, all, build, find, parse};
 use weftway_path::{Context, Decision, Event, Instant};
 

@@ -3,11 +3,12 @@
 //! Rule: over active paths that are not stale, `argmin linger`, `linger = send queue /
 //! average pacing rate`; backups if there is no active path. The path then carries a burst of
 //! `min(65428 bytes, window left)` and its average becomes `(average·backlog + pacing·burst) /
-//! (backlog + burst)`. It stays chosen until the burst is used, it falls out, its send memory is
-//! full, the next acknowledgement comes, or what the application wrote at once is sent. There is no
-//! test of the congestion window: TCP queues below.
-//! Reference: Linux `net/mptcp/protocol.c`, `mptcp_subflow_get_send`, `mptcp_subflow_get_retrans`.
-//! State: average pacing rate per path; the path and the rest of the burst.
+//! (backlog + burst)`. It stays chosen until the burst is used and a fragment of the data ends, it
+//! falls out, its send memory is full, the next acknowledgement comes, or what the application wrote
+//! at once is sent. There is no test of the congestion window: TCP queues below.
+//! Reference: Linux `net/mptcp/protocol.c`, `mptcp_subflow_get_send`, `__subflow_push_pending`,
+//! `mptcp_subflow_get_retrans`.
+//! State: average pacing rate per path; the path, the rest of the burst and the fragment.
 //! Departs from print: data sent before go to the first active path with nothing outstanding, as
 //! there; if there is none, by the rule above instead of waiting for the next retransmission timer.
 
@@ -40,13 +41,30 @@ pub(crate) static ENTRY: Entry = Entry {
 /// `MPTCP_SEND_BURST_SIZE`: 64 KiB less the headers of a full segment.
 const BURST: Bytes = Bytes::new(65_536 - 20 - 40 - 40 - 8);
 
+/// The bytes of a fragment, in which the kernel keeps what the application wrote: `PAGE_FRAG_CACHE_MAX_SIZE` less the
+/// head of a `mptcp_data_frag`. The rest of a burst and free memory are looked at between fragments, not within one.
+pub const FRAGMENT: u64 = 32 * 1024 - 40;
+
 #[derive(Clone, Default)]
 struct LinuxV1 {
     averages: PerPath<BitRate>,
     /// What the last answer starts if it is carried out.
     planned: Option<Burst>,
-    /// The path that sends and how much of its burst is left, in the push of the data before this offset.
-    current: Option<(PathId, Bytes, Offset)>,
+    current: Option<Current>,
+}
+
+/// The burst that is being sent.
+#[derive(Clone, Debug, PartialEq)]
+struct Current {
+    path: PathId,
+    /// How much of it is left.
+    left: Bytes,
+    /// It is not cut short by the peer's window.
+    whole: bool,
+    /// The fragment of the packet sent last.
+    fragment: u64,
+    /// The end of what the application had written: the push ends there.
+    end: Offset,
 }
 
 #[derive(Clone, Copy)]
@@ -74,7 +92,7 @@ impl LinuxV1 {
 
     /// Whether `a` drains before `b`: `backlog_a/rate_a < backlog_b/rate_b`.
     fn drains_before(&self, a: &Path, b: &Path) -> bool {
-        let product = |backlog: &Path, rate: &Path| backlog.send_queue().get() as u128 * self.average(rate) as u128;
+        let product = |backlog: &Path, rate: &Path| backlog.send_memory().get() as u128 * self.average(rate) as u128;
         product(a, b) < product(b, a)
     }
 
@@ -89,13 +107,15 @@ impl LinuxV1 {
     /// The path in the middle of its burst.
     fn going_on<'a>(&self, cx: &Context<'a>) -> Option<&'a Path> {
         // Each write ends with a push of its own, which begins with a choice.
-        let (id, left, _) = self.current.filter(|(.., end)| *end == end_of(cx))?;
-        usable(cx).find(|path| path.id == id).filter(|path| left > Bytes::ZERO && has_memory(cx, path))
+        let current = self.current.as_ref().filter(|current| current.end == end_of(cx))?;
+        let within = cx.packet.is_some_and(|packet| fragment_of(packet.offset) == current.fragment);
+        let goes_on = current.left > Bytes::ZERO || (current.whole && within);
+        usable(cx).find(|path| path.id == current.path).filter(|path| goes_on && has_memory(cx, path))
     }
 
     fn plan(&self, cx: &Context<'_>, path: &Path) -> Burst {
         let bytes = cx.flow.map_or(BURST, |flow| flow.credit().min(BURST));
-        let (backlog, burst) = (path.send_queue().get() as u128, bytes.get() as u128);
+        let (backlog, burst) = (path.send_memory().get() as u128, bytes.get() as u128);
         let average = self.average(path) as u128;
         let average = match backlog + burst {
             _ if burst == 0 => average,
@@ -114,6 +134,11 @@ fn usable<'a>(cx: &Context<'a>) -> impl Iterator<Item = &'a Path> {
 /// The offset after what the application has written.
 fn end_of(cx: &Context<'_>) -> Offset {
     cx.flow.map_or(Offset::ZERO, |flow| flow.end)
+}
+
+/// The number of the fragment that holds the byte at `offset`.
+fn fragment_of(offset: Offset) -> u64 {
+    offset.get() / FRAGMENT
 }
 
 fn has_memory(cx: &Context<'_>, path: &Path) -> bool {
@@ -146,10 +171,17 @@ impl Scheduler for LinuxV1 {
             Event::Sent(receipt, SendKind::Fresh) => {
                 if let Some(burst) = self.planned.take().filter(|burst| burst.path == receipt.path) {
                     *self.averages.at(burst.path) = burst.average;
-                    self.current = Some((burst.path, burst.bytes, burst.end));
+                    self.current = Some(Current {
+                        path: burst.path,
+                        left: burst.bytes,
+                        whole: burst.bytes == BURST,
+                        fragment: 0,
+                        end: burst.end,
+                    });
                 }
-                if let Some((_, left, _)) = self.current.as_mut().filter(|(path, ..)| *path == receipt.path) {
-                    *left = left.saturating_sub(receipt.bytes);
+                if let Some(current) = self.current.as_mut().filter(|current| current.path == receipt.path) {
+                    current.left = current.left.saturating_sub(receipt.bytes);
+                    current.fragment = fragment_of(receipt.offset);
                 }
             }
             Event::PathUp(path) => {
@@ -163,12 +195,12 @@ impl Scheduler for LinuxV1 {
     }
 
     fn explain(&self, cx: &Context<'_>) -> Option<String> {
-        if let Some((path, left, _)) = self.current.filter(|_| self.going_on(cx).is_some()) {
-            return Some(format!("{path:?} goes on with its burst, {left} left"));
+        if let Some(current) = self.current.as_ref().filter(|_| self.going_on(cx).is_some()) {
+            return Some(format!("{:?} goes on with its burst, {} left", current.path, current.left));
         }
         let path = self.pick(cx)?;
         let average = BitRate::from_bps(self.average(path));
-        Some(format!("{:?} drains first: {} at {average}", path.id, path.send_queue()))
+        Some(format!("{:?} drains first: {} at {average}", path.id, path.send_memory()))
     }
 }
 

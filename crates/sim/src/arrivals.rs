@@ -1,6 +1,6 @@
 //! What a connection does when a packet arrives or a timer fires.
 
-use weftway_path::{Event, Instant, Offset, PathId, SendKind, Span};
+use weftway_path::{Bytes, Event, Instant, Offset, PathId, SendKind, Span};
 
 use crate::config::{AckPath, Stack};
 use crate::connection::Connection;
@@ -67,13 +67,30 @@ impl Connection {
                 }
             }
         }
+        let reads = next > before && self.transport.stack == Stack::MptcpLinuxV1;
+        if reads {
+            self.receiver.data.set_unread(next.since(before));
+        }
         if tell {
             self.send_ack(net, now, id);
         } else {
             net.calendar.lower(self.source, self.receiver.paths[id.index()].due);
         }
+        if reads {
+            self.read(net, now);
+        }
         if !self.joined && self.transport.stack != Stack::Mpquic {
             self.open_others(net, now);
+        }
+    }
+
+    /// Linux v1: the application reads what is in order, after the acknowledgement that its arrival caused.
+    fn read(&mut self, net: &mut Net, now: Instant) {
+        self.receiver.data.set_unread(Bytes::ZERO);
+        for id in self.views.set().iter() {
+            if self.receiver.tells_of_reading(id) {
+                self.send_ack(net, now, id);
+            }
         }
     }
 

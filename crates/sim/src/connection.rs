@@ -7,7 +7,7 @@ use weftway_path::{
     Bytes, Context, Decision, Event, Flow, Health, Hold, Instant, Offset, Packet, Path, PathId, PathSet, Receipt,
     Recovery, SendKind, Span,
 };
-use weftway_sched::{Needs, TransportRules};
+use weftway_sched::{FRAGMENT, Needs, TransportRules};
 
 use crate::bottleneck::Groups;
 use crate::capture::Capture;
@@ -31,13 +31,9 @@ const SEND_MEMORY_PER_PACKET: u64 = 2304;
 /// Beside its subflows' send memory, the connection has the least of a socket (`tcp_wmem[0]`).
 const LEAST_SEND_MEMORY: u64 = 4096;
 
-/// Linux v1 keeps what the application wrote in fragments of at most this size: `PAGE_FRAG_CACHE_MAX_SIZE` less the
-/// head of a `mptcp_data_frag`. Memory is looked at between fragments, not within one.
-const FRAGMENT: u64 = 32 * 1024 - 40;
-
-/// What a packet that was sent takes of the send memory beside its payload (`ss -m`: `w` less what is queued, for each
-/// buffer outstanding). What waits is in buffers of up to 64 KiB, of which that is little.
-const SENT_OVERHEAD: u64 = 832;
+/// What a buffer takes of the send memory beside payload (`sk_wmem_queued`, in which it comes and goes in steps of 3680
+/// bytes with two packets of 1424): `sk_buff` with its clone and a head for the headers.
+const BUFFER_HEAD: u64 = 832;
 
 /// What a connection needs to know of the scheduler that will be asked.
 #[derive(Clone, Copy, Debug, Default)]
@@ -84,6 +80,8 @@ pub struct Connection {
     hand: Option<(u64, SendKind)>,
     /// The end of the message in which chunks are being cut.
     cut_message_end: u64,
+    /// The last packet that was not full: its path and first byte.
+    small: Option<(PathId, Offset)>,
     packet: Packet,
     /// Paths that may send now.
     open: PathSet,
@@ -191,6 +189,7 @@ impl Connection {
             largest_window: largest_window(&transport),
             hand: None,
             cut_message_end: 0,
+            small: None,
             packet: Packet {
                 offset: Offset::ZERO,
                 bytes: Bytes::ZERO,
@@ -323,6 +322,10 @@ impl Connection {
         let more = self.flow.unsent > view.mss;
         view.hold = sender.hold(now, view, more, &self.transport);
         view.release = sender.pacer.release();
+        if self.transport.stack == Stack::MptcpLinuxV1 {
+            let buffers = sender.flight.buffers() + u64::from(!sender.queue.is_empty());
+            view.overhead = Bytes::new(buffers * BUFFER_HEAD);
+        }
         let open = usable && view.is_open();
         self.open = if open { self.open.with(id) } else { self.open.without(id) };
         if self.host.needs.queueing {
@@ -345,9 +348,7 @@ impl Connection {
             return memory.saturating_sub(view.send_queue());
         }
         let within = self.pushed == Some((id, now)) && self.outbox.next().get() < self.fragment;
-        let outstanding = view.bytes_in_flight + view.retained;
-        let overhead = outstanding.mul_div(SENT_OVERHEAD, view.mss.get());
-        match memory.saturating_sub(view.send_queue() + overhead) {
+        match memory.saturating_sub(view.send_memory()) {
             Bytes::ZERO if within => view.mss,
             Bytes::ZERO => Bytes::ZERO,
             free => free.max(view.mss),
@@ -462,8 +463,20 @@ impl Connection {
             self.cut_message_end = self.app.message_at(at).map_or(end, |message| message.end);
         }
         let bytes = mss.min(self.cut_message_end - at);
+        let bytes = self.fills_window(at).map_or(bytes, |rest| rest.min(bytes));
         // A send buffer that ends within a packet: wait for the rest of it.
         (at + bytes <= end).then(|| self.outbox.cut(bytes as u32))
+    }
+
+    /// Linux v1 fills the window to its edge: the rest that is less than a packet goes as a small one
+    /// (`mptcp_check_allowed_size`), unless the last of that kind is not acknowledged (Nagle's rule, RFC 896).
+    #[inline]
+    fn fills_window(&mut self, at: u64) -> Option<u64> {
+        let rest = self.flow.edge.get().saturating_sub(at);
+        let fills = self.transport.subflow_windows
+            && (1..self.transport.mss.get()).contains(&rest)
+            && self.small.is_none_or(|(id, offset)| self.senders[id.index()].has_settled(offset));
+        fills.then_some(rest)
     }
 
     /// Everything before it has arrived, as far as the sender can tell. MPTCP's DATA_ACK comes with the window in one
@@ -657,6 +670,9 @@ impl Connection {
     pub(crate) fn assign(&mut self, net: &mut Net, now: Instant, id: PathId, number: u64, kind: SendKind) {
         let Chunk { offset, bytes, carried, .. } = *self.outbox.chunk(number);
         self.outbox.carry(number, id);
+        if u64::from(bytes) < self.transport.mss.get() {
+            self.small = Some((id, offset));
+        }
         let (first, after) = (!carried.contains(id), self.views.get(id).next);
         let assigned = Assigned { chunk: number, serial: self.serial, kind, offset, bytes, first, after };
         self.serial += 1;
@@ -681,7 +697,7 @@ impl Connection {
         let receipt = Receipt { path: id, offset, bytes: Bytes::new(u64::from(bytes)), serial: assigned.serial };
         self.events.push(Event::Sent(receipt, kind));
         if offset.get() >= self.fragment {
-            self.fragment = (offset.get() + FRAGMENT).min(self.written);
+            self.fragment = ((offset.get() / FRAGMENT + 1) * FRAGMENT).min(self.written);
         }
         let before = self.pushed.replace((id, now)).map(|(before, _)| before);
         if let Some(before) = before.filter(|&before| before != id) {

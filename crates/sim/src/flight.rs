@@ -33,6 +33,8 @@ pub struct Flown {
     pub again: bool,
     /// Sent while the application limited the sender.
     pub app_limited: bool,
+    /// The first of those that the sender handed to its device at once, in one buffer.
+    pub heads_buffer: bool,
 }
 
 impl Flown {
@@ -53,6 +55,7 @@ impl Flown {
             resent: false,
             again: false,
             app_limited: false,
+            heads_buffer: false,
         }
     }
 
@@ -68,6 +71,8 @@ impl Flown {
 pub struct Flight {
     base: u64,
     ring: VecDeque<Flown>,
+    /// Buffers in which the packets are kept.
+    buffers: u64,
 }
 
 impl Flight {
@@ -83,6 +88,12 @@ impl Flight {
         self.base + self.ring.len() as u64
     }
 
+    /// The buffers in which the packets are kept that are not settled.
+    #[inline]
+    pub fn buffers(&self) -> u64 {
+        self.buffers
+    }
+
     /// Whether everything is settled.
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -92,6 +103,7 @@ impl Flight {
     /// Adds the next packet.
     #[inline]
     pub fn push(&mut self, flown: Flown) {
+        self.buffers += u64::from(flown.heads_buffer);
         self.ring.push_back(flown);
     }
 
@@ -124,6 +136,7 @@ impl Flight {
     pub fn pop(&mut self) -> Option<Flown> {
         let flown = self.ring.pop_front()?;
         self.base += 1;
+        self.buffers -= u64::from(flown.heads_buffer);
         Some(flown)
     }
 
@@ -141,5 +154,6 @@ impl Flight {
     pub fn clear(&mut self) {
         self.base = self.next();
         self.ring.clear();
+        self.buffers = 0;
     }
 }

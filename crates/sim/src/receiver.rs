@@ -42,6 +42,10 @@ pub struct Inbound {
     reported: u64,
     /// The most that it announces: grows by two packets with each that arrives (`rcv_ssthresh`, `tcp_grow_window`).
     threshold: u64,
+    /// The window that it announced last, less what has come since.
+    window: u64,
+    /// A packet that is not acknowledged yet was not full.
+    short: bool,
     duplicate: bool,
     marked: bool,
     /// Linux v1: data above a hole of the path, by the number of their packet. The connection does not see them before
@@ -65,6 +69,8 @@ impl Default for Inbound {
             echo: Instant::ZERO,
             reported: 0,
             threshold: FIRST_WINDOW,
+            window: FIRST_WINDOW,
+            short: false,
             duplicate: false,
             marked: false,
             waiting: VecDeque::new(),
@@ -103,6 +109,8 @@ impl Inbound {
         self.newest = index;
         self.newest_at = now;
         self.unacked += 1;
+        self.short |= u64::from(data.bytes) < transport.mss.get();
+        self.window = self.window.saturating_sub(u64::from(data.bytes));
         self.marked |= marked;
         if !fresh {
             self.duplicate = true;
@@ -159,6 +167,7 @@ impl Inbound {
     #[inline]
     pub fn report(&mut self, now: Instant) -> Report {
         self.unacked = 0;
+        self.short = false;
         self.quick = self.quick.saturating_sub(1);
         self.due = Instant::NEVER;
         self.reported = self.cum;
@@ -218,6 +227,12 @@ pub struct Reassembly {
     round: (Instant, u64, u64),
     /// Bytes that paths have put aside, above a hole of theirs.
     aside: u64,
+    /// Linux v1: bytes in order that the application has not read yet.
+    unread: u64,
+    /// The window that was announced last, on whatever path.
+    announced: u64,
+    /// Linux v1: by how many bits a window is shifted for the 16 bits of the header (RFC 7323 §2.2).
+    scale: Option<u32>,
     /// The integral of held bytes over time, those put aside included, for means.
     held_ns: u128,
     held_since: Instant,
@@ -284,6 +299,15 @@ fn usable(buffer: Bytes, stack: Stack) -> u64 {
     }
 }
 
+/// The window scale that Linux v1 agrees on: for half of a buffer that the application asked for, before a ratio is
+/// measured, or for the largest that it may grow to (`tcp_select_initial_window`; `SO_RCVBUF` of 127 KiB has 1 and of
+/// 129 KiB has 2).
+fn scale(transport: &Transport) -> Option<u32> {
+    let (Buffer::Fixed(bytes) | Buffer::Auto { max: bytes }) = transport.receive_buffer;
+    let bits = bytes.get().max(1).ilog2().saturating_sub(15).min(14);
+    (transport.stack == Stack::MptcpLinuxV1).then_some(bits)
+}
+
 /// The buffer behind a size that an application asks for: Linux doubles `SO_RCVBUF`.
 fn asked(bytes: Bytes, stack: Stack) -> Bytes {
     if stack == Stack::Mpquic { bytes } else { bytes + bytes }
@@ -314,6 +338,9 @@ impl Reassembly {
             auto_max,
             round: (Instant::ZERO, 0, 10 * 1448), // rcvq_space starts at ten segments
             aside: 0,
+            unread: 0,
+            announced: window,
+            scale: scale(transport),
             held_ns: 0,
             held_since: Instant::ZERO,
             held_max: 0,
@@ -335,6 +362,15 @@ impl Reassembly {
     #[inline]
     pub fn edge(&self) -> Offset {
         Offset::new(self.edge)
+    }
+
+    /// The right edge as a header can tell it. The receiver itself keeps what it meant (`mptcp_set_rwin`): data up to there
+    /// are not dropped.
+    #[inline]
+    fn edge_in_header(&self) -> Offset {
+        let Some(bits) = self.scale else { return self.edge() };
+        let window = (self.edge - self.next).min(u64::from(u16::MAX) << bits);
+        Offset::new(self.next + (window >> bits << bits))
     }
 
     /// Bytes held out of order, by the connection or by a path.
@@ -396,6 +432,12 @@ impl Reassembly {
         Arrival::InOrder(Bytes::new(read))
     }
 
+    /// Linux v1: so many bytes have come in order and are not read yet. They take room.
+    #[inline]
+    pub fn set_unread(&mut self, bytes: Bytes) {
+        self.unread = bytes.get();
+    }
+
     /// Data were read. Whether the sender must be told at once: QUIC raises its limits when half of the window is used,
     /// or too little is left for a packet; TCP raises them with every acknowledgement.
     #[inline]
@@ -419,7 +461,7 @@ impl Reassembly {
     /// left, or less than a packet, the window is shut (`__tcp_select_window`).
     #[inline]
     fn free(&self) -> u64 {
-        let free = self.window.saturating_sub(self.held.total() * HELD_NINTHS / 9);
+        let free = self.window.saturating_sub(self.held.total() * HELD_NINTHS / 9 + self.unread);
         let scarce = free < self.window / 2 && (free < self.window / 16 || free < self.packet);
         if scarce { 0 } else { free }
     }
@@ -430,6 +472,7 @@ impl Reassembly {
     #[inline]
     fn announce(&mut self, most: u64) {
         self.edge = self.edge.max(self.next + self.free().min(most));
+        self.announced = self.edge - self.next;
     }
 
     /// Once a round trip, a window less than twice what was read in it (and room for the round
@@ -522,8 +565,22 @@ impl Receiver {
                 path.threshold = (path.threshold + GROWTH * u64::from(path.unacked)).min(self.data.window);
             }
             self.data.announce(if self.data.linux_v1 { path.threshold } else { u64::MAX });
+            path.window = self.data.announced;
         }
-        self.data.edge()
+        self.data.edge_in_header()
+    }
+
+    /// The application has read all that is in order. Whether path `id` acknowledges because of it (`mptcp_cleanup_rbuf`,
+    /// `tcp_cleanup_rbuf`): what has come since its last acknowledgement ends with a packet that is not full, and nothing
+    /// is held; or its window is twice what it announced last.
+    pub fn tells_of_reading(&self, id: PathId) -> bool {
+        let (path, data) = (&self.paths[id.index()], &self.data);
+        let free = data.free();
+        let twice = free >= 2 * data.announced;
+        if path.unacked > 0 && (path.unacked > 1 || path.short && (twice || data.held.is_empty())) {
+            return true;
+        }
+        twice && free.min(path.threshold).max(data.edge - data.next) >= 2 * path.window
     }
 
     /// When the first delayed acknowledgement is due, and on which path.

@@ -155,6 +155,8 @@ pub struct PathSender {
     pub send_memory: Bytes,
     /// Linux v1: the window that the peer last announced on it, as TCP takes it.
     pub send_window: Bytes,
+    /// When the last buffer was begun, and how many packets more it takes at that time.
+    buffer: (Instant, u64),
 }
 
 impl PathSender {
@@ -184,7 +186,14 @@ impl PathSender {
             widest: Bytes::ZERO,
             send_memory: Bytes::ZERO,
             send_window: Bytes::ZERO,
+            buffer: (Instant::ZERO, 0),
         }
+    }
+
+    /// Whether the path has got through what it was given up to the packet at `offset`: TCP subflows send in order.
+    pub fn has_settled(&self, offset: Offset) -> bool {
+        self.flight.front().is_none_or(|flown| flown.offset > offset)
+            && self.queue.front().is_none_or(|assigned| assigned.offset > offset)
     }
 
     /// What a packet of `bytes` takes of the window: Linux counts packets, QUIC bytes.
@@ -275,6 +284,7 @@ impl PathSender {
         let mut flown = Flown::new(now, offset, bytes);
         (flown.serial, flown.chunk) = (assigned.serial, assigned.chunk);
         self.rate.on_sent(now, idle, &mut flown);
+        flown.heads_buffer = self.starts_buffer(now, desk.view);
         let index = self.flight.next();
         self.flight.push(flown);
         let payload = Bytes::new(u64::from(bytes));
@@ -297,6 +307,20 @@ impl PathSender {
         } else {
             self.tcp_sent(desk, idle);
         }
+    }
+
+    /// Whether a packet begins a new buffer: packets that go at once share one, up to what the pace brings in about a
+    /// millisecond, two at least (`tcp_tso_autosize`).
+    #[inline]
+    fn starts_buffer(&mut self, now: Instant, view: &Path) -> bool {
+        let (at, left) = &mut self.buffer;
+        if *at == now && *left > 0 {
+            *left -= 1;
+            return false;
+        }
+        let most = (view.pacing_rate.as_bps() / 8 / 1024 / view.mss.get()).clamp(2, 44);
+        self.buffer = (now, most - 1);
+        true
     }
 
     /// Puts packet `index` on its link, for the first time or again.
