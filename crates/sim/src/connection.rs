@@ -507,7 +507,7 @@ impl Connection {
         let left = self.writable.saturating_sub(una.get());
         let wakes = left * 3 <= self.send_buffer * 2 || left < self.transport.mss.get();
         if self.transport.stack == Stack::Mpquic || wakes {
-            self.writable = self.writable.max(room);
+            self.writable = self.writable.max(self.fills_fragment(room));
         }
         self.write_up(now);
         // A buffer that shrinks, because a path is gone, keeps what it holds.
@@ -524,6 +524,13 @@ impl Connection {
             flow.message_age = message.map_or(Span::ZERO, |message| now.since(message.written));
             flow.class = message.map_or(0, |message| message.class);
         }
+    }
+
+    /// Linux v1 looks at the memory before it begins a fragment, not while it fills it: a buffer ends with a fragment, or
+    /// with what the application writes at once (`mptcp_send_limit`).
+    #[inline]
+    fn fills_fragment(&self, room: u64) -> u64 {
+        if self.write == u64::MAX { room } else { room.next_multiple_of(FRAGMENT).min(room.next_multiple_of(self.write)) }
     }
 
     /// The writes of earlier instants are over, whether their pushes found a path or not. Those of this instant follow
@@ -548,7 +555,7 @@ impl Connection {
             return false;
         }
         let before = self.written;
-        self.written = before.saturating_add(self.write).min(most);
+        self.written = (before + 1).next_multiple_of(self.write).min(most);
         let more = Bytes::new(self.written - before);
         self.flow.end = Offset::new(self.written);
         self.flow.unsent += more;
