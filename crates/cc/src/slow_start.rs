@@ -13,6 +13,8 @@
 //!
 //! Reference: Ha and Rhee, "Taming the Elephants" (2008), as in `hystart_update` of
 //! `tcp_cubic.c`; RFC 9406.
+//! Rounds are counted below 16 packets, too, as Linux does since 6.14 and in the stable series
+//! ("tcp_cubic: fix incorrect HyStart round start detection").
 //! Departures: a round ends when a packet sent after its start is acknowledged, seen from the
 //! delivery counters instead of sequence numbers. The train's threshold is the unpaced one. RFC
 //! 9406's limit of 8 packets an ACK is not applied.
@@ -69,7 +71,6 @@ impl Exit {
     pub(crate) fn on_sample(&mut self, acked: &Acked, rtt: Span, delay_min: Span, packets: u64) -> Pace {
         match self {
             Self::Loss => Pace::Full,
-            Self::HyStart(_) if packets < LOW_WINDOW => Pace::Full,
             Self::HyStart(rule) => rule.on_sample(acked, rtt, delay_min, packets),
             Self::PlusPlus(rule) => rule.on_sample(acked, rtt),
         }
@@ -130,6 +131,9 @@ impl HyStart {
         if self.round.is_over(acked) {
             self.round = Round { began: acked.delivered, ..Round::default() };
             (self.round_start, self.last_ack) = (acked.now, acked.now);
+        }
+        if packets < LOW_WINDOW {
+            return Pace::Full;
         }
         let train = self.is_train(acked, delay_min, packets);
         let delayed = self.is_delayed(rtt, delay_min);

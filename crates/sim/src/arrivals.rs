@@ -2,7 +2,7 @@
 
 use weftway_path::{Bytes, Event, Instant, Offset, PathId, SendKind, Span};
 
-use crate::config::{AckPath, Stack};
+use crate::config::{AckPath, Direction, Stack};
 use crate::connection::Connection;
 use crate::lifecycle::Stage;
 use crate::net::Net;
@@ -79,6 +79,15 @@ impl Connection {
         if reads {
             self.read(net, now);
         }
+        if self.transport.direction == Direction::Download {
+            self.client_hears(net, now);
+        }
+    }
+
+    /// The client of MPTCP opens the other paths when it knows that the server has its keys: with the first packet from
+    /// there that says so, an acknowledgement or data (RFC 8684 §3.1).
+    #[inline]
+    fn client_hears(&mut self, net: &mut Net, now: Instant) {
         if !self.joined && self.transport.stack != Stack::Mpquic {
             self.open_others(net, now);
         }
@@ -189,6 +198,9 @@ impl Connection {
 
     fn process_ack(&mut self, net: &mut Net, now: Instant, parcel: &Parcel, ack: &Ack, blocks: &[(u64, u64)]) {
         let id = parcel.path;
+        if self.transport.direction == Direction::Upload {
+            self.client_hears(net, now);
+        }
         self.take_edge(parcel, ack);
         let quic = self.transport.stack == Stack::Mpquic;
         if !quic && ack.una > self.outbox.una() {
