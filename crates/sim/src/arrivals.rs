@@ -366,7 +366,10 @@ impl Connection {
     /// for another.
     fn probe_window(&mut self, net: &mut Net, now: Instant) {
         self.probe_at = Instant::NEVER;
-        let quiet = self.views.usable().iter().all(|path| path.unacked() == weftway_path::Bytes::ZERO);
+        // What is sent and not acknowledged by Linux v1 is repeated by its own timer; it asks when all is acknowledged
+        // (`mptcp_sendmsg_frag`).
+        let repeats = self.transport.subflow_windows && self.outbox.has_sent();
+        let quiet = !repeats && self.views.usable().iter().all(|path| path.unacked() == Bytes::ZERO);
         if !quiet || !self.is_shut() {
             return;
         }
