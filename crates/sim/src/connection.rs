@@ -463,20 +463,24 @@ impl Connection {
             self.cut_message_end = self.app.message_at(at).map_or(end, |message| message.end);
         }
         let bytes = mss.min(self.cut_message_end - at);
-        let bytes = self.fills_window(at).map_or(bytes, |rest| rest.min(bytes));
+        let bytes = self.short_of_full(at, bytes).unwrap_or(bytes);
         // A send buffer that ends within a packet: wait for the rest of it.
         (at + bytes <= end).then(|| self.outbox.cut(bytes as u32))
     }
 
-    /// Linux v1 fills the window to its edge: the rest that is less than a packet goes as a small one
-    /// (`mptcp_check_allowed_size`), unless the last of that kind is not acknowledged (Nagle's rule, RFC 896).
+    /// Linux v1 sends the rest that is less than a packet when the window (`mptcp_check_allowed_size`) or what the
+    /// application could write ends there, unless the last such packet is not acknowledged (Nagle's rule, RFC 896).
     #[inline]
-    fn fills_window(&mut self, at: u64) -> Option<u64> {
-        let rest = self.flow.edge.get().saturating_sub(at);
-        let fills = self.transport.subflow_windows
-            && (1..self.transport.mss.get()).contains(&rest)
+    fn short_of_full(&self, at: u64, bytes: u64) -> Option<u64> {
+        let mut most = self.flow.edge.get();
+        if self.written >= self.writing.1 {
+            most = most.min(self.flow.end.get());
+        }
+        let rest = most.saturating_sub(at);
+        let sends = self.transport.subflow_windows
+            && (1..bytes).contains(&rest)
             && self.small.is_none_or(|(id, offset)| self.senders[id.index()].has_settled(offset));
-        fills.then_some(rest)
+        sends.then_some(rest)
     }
 
     /// Everything before it has arrived, as far as the sender can tell. MPTCP's DATA_ACK comes with the window in one
