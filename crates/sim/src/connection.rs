@@ -531,10 +531,14 @@ impl Connection {
     }
 
     /// Linux v1 looks at the memory before it begins a fragment, not while it fills it: a buffer ends with a fragment, or
-    /// with what the application writes at once (`mptcp_send_limit`).
+    /// with what the application writes at once (`mptcp_send_limit`). What did not fit begins the next write.
     #[inline]
     fn fills_fragment(&self, room: u64) -> u64 {
-        if self.write == u64::MAX { room } else { room.next_multiple_of(FRAGMENT).min(room.next_multiple_of(self.write)) }
+        let more = room.saturating_sub(self.writable);
+        if self.write == u64::MAX || more == 0 {
+            return room;
+        }
+        room.next_multiple_of(FRAGMENT).min(self.writable + more.next_multiple_of(self.write))
     }
 
     /// The writes of earlier instants are over, whether their pushes found a path or not. Those of this instant follow
@@ -559,7 +563,7 @@ impl Connection {
             return false;
         }
         let before = self.written;
-        self.written = (before + 1).next_multiple_of(self.write).min(most);
+        self.written = before.saturating_add(self.write).min(most);
         let more = Bytes::new(self.written - before);
         self.flow.end = Offset::new(self.written);
         self.flow.unsent += more;
