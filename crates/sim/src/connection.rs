@@ -462,7 +462,10 @@ impl Connection {
         if at >= self.cut_message_end {
             self.cut_message_end = self.app.message_at(at).map_or(end, |message| message.end);
         }
-        let bytes = mss.min(self.cut_message_end - at);
+        let mut bytes = mss.min(self.cut_message_end - at);
+        if self.transport.subflow_windows {
+            bytes = bytes.min((at / FRAGMENT + 1) * FRAGMENT - at);
+        }
         let bytes = self.short_of_full(at, bytes).unwrap_or(bytes);
         // A send buffer that ends within a packet: wait for the rest of it.
         (at + bytes <= end).then(|| self.outbox.cut(bytes as u32))
