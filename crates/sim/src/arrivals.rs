@@ -96,8 +96,9 @@ impl Connection {
     /// Linux v1: the application reads what is in order, after the acknowledgement that its arrival caused.
     fn read(&mut self, net: &mut Net, now: Instant) {
         self.receiver.data.set_unread(Bytes::ZERO);
+        let opened = self.receiver.has_opened();
         for id in self.views.set().iter() {
-            if self.receiver.tells_of_reading(id) {
+            if self.receiver.tells_of_reading(id, opened) {
                 self.send_ack(net, now, id);
             }
         }

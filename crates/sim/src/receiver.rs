@@ -570,17 +570,22 @@ impl Receiver {
         self.data.edge_in_header()
     }
 
-    /// The application has read all that is in order. Whether path `id` acknowledges because of it (`mptcp_cleanup_rbuf`,
-    /// `tcp_cleanup_rbuf`): what has come since its last acknowledgement ends with a packet that is not full, and nothing
-    /// is held; or its window is twice what it announced last.
-    pub fn tells_of_reading(&self, id: PathId) -> bool {
+    /// Whether what the application has read at least doubles the window that was announced last.
+    #[inline]
+    pub fn has_opened(&self) -> bool {
+        self.data.free() >= 2 * self.data.announced
+    }
+
+    /// The application has read all that is in order, which may have `opened` the window. Whether path `id` acknowledges
+    /// because of it (`mptcp_cleanup_rbuf`, `tcp_cleanup_rbuf`): what has come since its last acknowledgement has a packet
+    /// that is not full, and nothing is held out of order; or its own window is at least twice what it announced last.
+    #[inline]
+    pub fn tells_of_reading(&self, id: PathId, opened: bool) -> bool {
         let (path, data) = (&self.paths[id.index()], &self.data);
-        let free = data.free();
-        let twice = free >= 2 * data.announced;
-        if path.unacked > 0 && (path.unacked > 1 || path.short && (twice || data.held.is_empty())) {
+        if path.unacked > 1 || path.unacked == 1 && path.short && (opened || data.held.is_empty()) {
             return true;
         }
-        twice && free.min(path.threshold).max(data.edge - data.next) >= 2 * path.window
+        opened && data.free().min(path.threshold).max(data.edge - data.next) >= 2 * path.window
     }
 
     /// When the first delayed acknowledgement is due, and on which path.

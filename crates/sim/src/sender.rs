@@ -284,7 +284,9 @@ impl PathSender {
         let mut flown = Flown::new(now, offset, bytes);
         (flown.serial, flown.chunk) = (assigned.serial, assigned.chunk);
         self.rate.on_sent(now, idle, &mut flown);
-        flown.heads_buffer = self.starts_buffer(now, desk.view);
+        if desk.transport.stack == Stack::MptcpLinuxV1 {
+            flown.heads_buffer = self.starts_buffer(now, desk.view);
+        }
         let index = self.flight.next();
         self.flight.push(flown);
         let payload = Bytes::new(u64::from(bytes));
