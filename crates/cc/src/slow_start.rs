@@ -255,4 +255,29 @@ mod tests {
         };
         assert!(leaves(2000) && !leaves(2001));
     }
+
+    /// Ten packets, of which the first ACK comes after 40 ms and the others 1 ms apart, then twenty. Rounds begin at 0, 40
+    /// and 80 ms, so that a train of more than (40 + 1)/2 ms is found at 61 ms, in the round that began with a window of
+    /// 10. Without the rounds below 16 packets it would have begun when the window was 16, and ended in a gap.
+    #[test]
+    fn rounds_are_counted_below_sixteen_packets() {
+        let mut exit = Exit::HyStart(HyStart::new(Instant::ZERO));
+        let rtt = Span::from_millis(40);
+        let mut left = None;
+        let arrivals = (40..50).chain(80..100).map(|ms| (ms, if ms < 80 { ms - 40 } else { 10 + ms - 80 }));
+        for (ms, index) in arrivals {
+            let mut acked = blank(Instant::from_millis(ms));
+            acked.delivered = Bytes::new(1000 * (index + 1));
+            // Two packets leave with each ACK, so the second round's were sent from 40 ms on.
+            acked.prior_delivered = Bytes::new(if index < 10 { 0 } else { 1000 * ((index - 10) / 2 + 1) });
+            let packets = 10 + index + 1;
+            if exit.on_sample(&acked, rtt, rtt, packets) == Pace::Leave {
+                left.get_or_insert(ms);
+            }
+        }
+        assert_eq!(left, None, "a round of 20 ms is shorter than half a round trip and a millisecond");
+        let mut acked = blank(Instant::from_millis(101));
+        (acked.delivered, acked.prior_delivered) = (Bytes::new(31_000), Bytes::new(10_000));
+        assert_eq!(exit.on_sample(&acked, rtt, rtt, 41), Pace::Leave);
+    }
 }

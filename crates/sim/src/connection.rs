@@ -688,7 +688,9 @@ impl Connection {
     pub(crate) fn assign(&mut self, net: &mut Net, now: Instant, id: PathId, number: u64, kind: SendKind) {
         let Chunk { offset, bytes, carried, .. } = *self.outbox.chunk(number);
         self.outbox.carry(number, id);
-        if u64::from(bytes) < self.transport.mss.get() {
+        // The end of a fragment joins what follows it on the same subflow.
+        let ends_fragment = (offset.get() + u64::from(bytes)).is_multiple_of(FRAGMENT);
+        if u64::from(bytes) < self.transport.mss.get() && !ends_fragment {
             self.small = Some((id, offset));
         }
         let (first, after) = (!carried.contains(id), self.views.get(id).next);

@@ -49,6 +49,81 @@ fn data_held_out_of_order_take_room() {
     assert_eq!(receiver.data.edge().get(), 6 * MSS + 49_375);
 }
 
+/// 80 000 B of memory, 49 375 B of window. Ten packets that came out of order are in order with the eleventh: until the
+/// application has read them they take room, all of their size.
+#[test]
+fn what_is_not_read_yet_takes_room() {
+    let mut receiver = receiver(40_000);
+    (1..11).for_each(|n| _ = receiver.feed(1, n - 1, n));
+    let data = data(0, 0);
+    receiver.paths[0].arrive(Instant::ZERO, &data, false, &Transport::mptcp_linux_v1());
+    assert_eq!(receiver.take(Instant::ZERO, PathId::new(0), &data).0, Arrival::InOrder(Bytes::new(11 * MSS)));
+    receiver.data.set_unread(Bytes::new(11 * MSS));
+    // 49 375 less 15 708: no more than what was announced before.
+    assert_eq!(receiver.announce(PathId::new(0)).get(), 49_375);
+    receiver.data.set_unread(Bytes::ZERO);
+    assert_eq!(receiver.announce(PathId::new(0)).get(), 11 * MSS + 49_375);
+}
+
+/// One full packet waits for a delayed acknowledgement, and reading does not change that. One that is not full is
+/// acknowledged when the application has read it, with nothing held (`ICSK_ACK_PUSHED`).
+#[test]
+fn reading_acknowledges_a_small_packet() {
+    let transport = Transport::mptcp_linux_v1();
+    let after = |bytes: u32, held: bool| {
+        let mut receiver = receiver(40_000);
+        // The packets after a start are acknowledged one by one.
+        (0..16).for_each(|n| _ = receiver.feed(0, n, n));
+        let arrived = Data { bytes, ..data(16, 16) };
+        assert!(!receiver.paths[0].arrive(Instant::ZERO, &arrived, false, &transport), "not acknowledged at once");
+        receiver.take(Instant::ZERO, PathId::new(0), &arrived);
+        if held {
+            assert_eq!(receiver.feed(1, 0, 30).0, Arrival::Held);
+        }
+        let opened = receiver.has_opened();
+        [0, 1].map(|path| receiver.tells_of_reading(PathId::new(path), opened))
+    };
+    assert_eq!(after(MSS as u32, false), [false, false]);
+    assert_eq!(after(500, false), [true, false]);
+    assert_eq!(after(500, true), [false, false]);
+}
+
+/// The acknowledgement of the packet that filled the hole announced what was left beside 30 packets not read; with them
+/// read the window is more than twice that. The other path has announced the whole window before and keeps silent.
+#[test]
+fn reading_tells_of_a_window_twice_as_wide() {
+    let mut receiver = receiver(40_000);
+    receiver.feed(0, 0, 0);
+    (1..31).for_each(|n| _ = receiver.feed(1, n - 1, n + 1));
+    let filler = data(1, 1);
+    receiver.paths[0].arrive(Instant::ZERO, &filler, false, &Transport::mptcp_linux_v1());
+    receiver.take(Instant::ZERO, PathId::new(0), &filler);
+    receiver.data.set_unread(Bytes::new(31 * MSS));
+    let edge = receiver.announce(PathId::new(0)).get();
+    // The edge of before, 1428 + 49 375: 5107 B are left of it, and 49 375 - 31 · 1428 of the memory.
+    assert_eq!(edge, 32 * MSS + 5_107);
+    receiver.paths[0].report(Instant::ZERO);
+    receiver.data.set_unread(Bytes::ZERO);
+    let opened = receiver.has_opened();
+    assert!(opened);
+    assert_eq!([0, 1].map(|path| receiver.tells_of_reading(PathId::new(path), opened)), [true, false]);
+}
+
+/// Measured on Linux 6.18: `SO_RCVBUF` of 127 KiB announces 65 535 · 2 B at most, of 129 KiB all of its window. The
+/// receiver takes what lies between what it announced and what it has.
+#[test]
+fn a_header_tells_sixteen_bits_of_the_window() {
+    let announced = |kib: u64| {
+        let mut receiver = receiver(kib << 10);
+        // As wide as it gets: two segments more with each packet.
+        let edge = (0..80).map(|n| receiver.feed(0, n, n).2).last().unwrap();
+        (edge - 80 * MSS, receiver.data.edge().get() - 80 * MSS)
+    };
+    assert_eq!(announced(127), (131_070, 160_528));
+    assert_eq!(announced(129), (163_056, 163_056));
+    assert_eq!(announced(210), (262_140, 265_440));
+}
+
 /// 65 535 B in the handshake, and two segments of 1460 B more with each packet that arrives, up to the buffer: 4 MiB
 /// asked for.
 #[test]
@@ -56,7 +131,8 @@ fn the_window_grows_by_two_segments_with_each_packet() {
     let mut receiver = receiver(4 << 20);
     for n in 0..10 {
         let (_, _, edge) = receiver.feed(0, n, n);
-        assert_eq!(edge, (n + 1) * MSS + 65_535 + (n + 1) * 2920);
+        // Told in steps of 128 B: a buffer of 4 MiB has a window scale of 7.
+        assert_eq!(edge, (n + 1) * MSS + (65_535 + (n + 1) * 2920) / 128 * 128);
     }
 }
 
