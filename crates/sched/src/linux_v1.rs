@@ -222,7 +222,8 @@ mod tests {
         linux.observe(&bench.context(), &sent);
         // No backlog: (8·0 + 4·65428)/65428. The burst has 65 428 - 1400 bytes left.
         assert_eq!(linux.averages.get(PathId::new(0)), Some(&BitRate::from_mbps(4)));
-        assert_eq!(linux.current, Some((PathId::new(0), Bytes::new(64_028), end_of(&bench.context()))));
+        let current = linux.current.unwrap();
+        assert_eq!((current.path, current.left), (PathId::new(0), Bytes::new(64_028)));
     }
 
     /// What is written next is a push of its own, which begins with a choice: the path that drains first, not the one in
@@ -241,6 +242,37 @@ mod tests {
         }
         bench.flow.end += Bytes::new(1);
         assert_eq!(linux.select(&bench.context()), Decision::Send(second));
+    }
+
+    /// A burst that begins with packet 3, at 4200, is used up after 47 packets of 1400 bytes, at 70 000. It goes on to the
+    /// end of the third fragment, at 98 184: packet 70 begins before, packet 71 after.
+    #[test]
+    fn a_burst_ends_with_a_fragment() {
+        let mut bench = Bench::new(vec![path(0, 20, 1000, 0), path(1, 20, 1000, 0)]);
+        bench.paths.iter_mut().for_each(|path| path.pacing_rate = BitRate::from_mbps(8));
+        let mut linux = LinuxV1::default();
+        let mut send = |linux: &mut LinuxV1| {
+            let answer = linux.select(&bench.context());
+            let sent = bench.carry(answer).unwrap();
+            linux.observe(&bench.context(), &sent);
+            answer
+        };
+        (0..3).for_each(|_| assert_eq!(send(&mut linux), Decision::Send(PathId::new(0))));
+        // As an acknowledgement does.
+        linux.current = None;
+        (3..71).for_each(|n| assert_eq!(send(&mut linux), Decision::Send(PathId::new(1)), "packet {n}"));
+        assert_eq!(send(&mut linux), Decision::Send(PathId::new(0)));
+    }
+
+    /// The heads of buffers count: 5 packets and 8 heads of 832 bytes drain after 9 packets.
+    #[test]
+    fn buffers_count_with_their_heads() {
+        let mut bench = Bench::new(vec![path(0, 20, 100, 5), path(1, 20, 100, 9)]);
+        bench.paths.iter_mut().for_each(|path| path.pacing_rate = BitRate::from_mbps(8));
+        let mut linux = LinuxV1::default();
+        assert_eq!(linux.select(&bench.context()), Decision::Send(PathId::new(0)));
+        bench.paths[0].overhead = Bytes::new(8 * 832);
+        assert_eq!(linux.select(&bench.context()), Decision::Send(PathId::new(1)));
     }
 
     /// What arrived above a hole is in the send queue still: 9 packets of which 8 are retained drain after 5.
