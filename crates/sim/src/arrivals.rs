@@ -79,16 +79,15 @@ impl Connection {
         if reads {
             self.read(net, now);
         }
-        if self.transport.direction == Direction::Download {
+        if !self.joined && self.transport.direction == Direction::Download {
             self.client_hears(net, now);
         }
     }
 
     /// The client of MPTCP opens the other paths when it knows that the server has its keys: with the first packet from
     /// there that says so, an acknowledgement or data (RFC 8684 §3.1).
-    #[inline]
     fn client_hears(&mut self, net: &mut Net, now: Instant) {
-        if !self.joined && self.transport.stack != Stack::Mpquic {
+        if self.transport.stack != Stack::Mpquic {
             self.open_others(net, now);
         }
     }
@@ -199,7 +198,7 @@ impl Connection {
 
     fn process_ack(&mut self, net: &mut Net, now: Instant, parcel: &Parcel, ack: &Ack, blocks: &[(u64, u64)]) {
         let id = parcel.path;
-        if self.transport.direction == Direction::Upload {
+        if !self.joined && self.transport.direction == Direction::Upload {
             self.client_hears(net, now);
         }
         self.take_edge(parcel, ack);

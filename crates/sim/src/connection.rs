@@ -322,13 +322,13 @@ impl Connection {
         let more = self.flow.unsent > view.mss;
         view.hold = sender.hold(now, view, more, &self.transport);
         view.release = sender.pacer.release();
-        if self.transport.stack == Stack::MptcpLinuxV1 {
-            let buffers = sender.flight.buffers() + u64::from(!sender.queue.is_empty());
-            view.overhead = Bytes::new(buffers * BUFFER_HEAD);
-        }
         let open = usable && view.is_open();
         self.open = if open { self.open.with(id) } else { self.open.without(id) };
         if self.host.needs.queueing {
+            if self.transport.stack == Stack::MptcpLinuxV1 {
+                let buffers = sender.flight.buffers() + u64::from(!sender.queue.is_empty());
+                view.overhead = Bytes::new(buffers * BUFFER_HEAD);
+            }
             let room = self.room(now, id);
             let view = self.views.get_mut(id);
             view.queue_room = room;
@@ -463,28 +463,31 @@ impl Connection {
             self.cut_message_end = self.app.message_at(at).map_or(end, |message| message.end);
         }
         let mut bytes = mss.min(self.cut_message_end - at);
-        // A subflow that goes on with the next fragment joins the two; another begins with a packet of its own.
-        if self.transport.subflow_windows && self.views.usable().len() > 1 {
-            bytes = bytes.min((at / FRAGMENT + 1) * FRAGMENT - at);
+        if self.transport.subflow_windows {
+            bytes = self.ends_within(at, bytes);
         }
-        let bytes = self.short_of_full(at, bytes).unwrap_or(bytes);
         // A send buffer that ends within a packet: wait for the rest of it.
         (at + bytes <= end).then(|| self.outbox.cut(bytes as u32))
     }
 
-    /// Linux v1 sends the rest that is less than a packet when the window (`mptcp_check_allowed_size`) or what the
-    /// application could write ends there, unless the last such packet is not acknowledged (Nagle's rule, RFC 896).
-    #[inline]
-    fn short_of_full(&self, at: u64, bytes: u64) -> Option<u64> {
+    /// Linux v1: where a packet of at most `bytes` ends. A fragment's last packet ends with it; only a subflow that goes on
+    /// alone joins it to the next. The rest that is less than a packet is sent when the window
+    /// (`mptcp_check_allowed_size`) or what the application could write ends there, unless the last such packet is not
+    /// acknowledged (Nagle's rule, RFC 896).
+    fn ends_within(&self, at: u64, bytes: u64) -> u64 {
+        let alone = self.views.usable().len() == 1;
+        let bytes = if alone { bytes } else { bytes.min((at / FRAGMENT + 1) * FRAGMENT - at) };
         let mut most = self.flow.edge.get();
         if self.written >= self.writing.1 {
             most = most.min(self.flow.end.get());
         }
         let rest = most.saturating_sub(at);
-        let sends = self.transport.subflow_windows
-            && (1..bytes).contains(&rest)
-            && self.small.is_none_or(|(id, offset)| self.senders[id.index()].has_settled(offset));
-        sends.then_some(rest)
+        let short = (1..bytes).contains(&rest);
+        if short && self.small.is_none_or(|(id, offset)| self.senders[id.index()].has_settled(offset)) {
+            rest
+        } else {
+            bytes
+        }
     }
 
     /// Everything before it has arrived, as far as the sender can tell. MPTCP's DATA_ACK comes with the window in one
@@ -689,10 +692,10 @@ impl Connection {
     pub(crate) fn assign(&mut self, net: &mut Net, now: Instant, id: PathId, number: u64, kind: SendKind) {
         let Chunk { offset, bytes, carried, .. } = *self.outbox.chunk(number);
         self.outbox.carry(number, id);
-        // The end of a fragment joins what follows it on the same subflow.
-        let ends_fragment = (offset.get() + u64::from(bytes)).is_multiple_of(FRAGMENT);
-        if u64::from(bytes) < self.transport.mss.get() && !ends_fragment {
-            self.small = Some((id, offset));
+        if self.transport.subflow_windows && u64::from(bytes) < self.transport.mss.get() {
+            // The end of a fragment joins what follows it on the same subflow.
+            let ends_fragment = (offset.get() + u64::from(bytes)).is_multiple_of(FRAGMENT);
+            self.small = if ends_fragment { self.small } else { Some((id, offset)) };
         }
         let (first, after) = (!carried.contains(id), self.views.get(id).next);
         let assigned = Assigned { chunk: number, serial: self.serial, kind, offset, bytes, first, after };

@@ -109,8 +109,10 @@ impl Inbound {
         self.newest = index;
         self.newest_at = now;
         self.unacked += 1;
-        self.short |= u64::from(data.bytes) < transport.mss.get();
-        self.window = self.window.saturating_sub(u64::from(data.bytes));
+        if !quic {
+            self.short |= u64::from(data.bytes) < transport.mss.get();
+            self.window = self.window.saturating_sub(u64::from(data.bytes));
+        }
         self.marked |= marked;
         if !fresh {
             self.duplicate = true;
