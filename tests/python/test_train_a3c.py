@@ -244,9 +244,15 @@ def assert_the_best_is_exported(args: Learner, done: Trained) -> None:
 
 
 def test_the_best_checkpoint_is_exported_with_its_better_head(tmp_path: Path) -> None:
-    # Steps of this size forget what was learned: the last policy is not the best.
+    # Steps of this size forget what was learned: with this seed the last policy is not the best.
     args = pdaa3c.Args(
-        **{**SMALL, "trials": 6}, steps=4_000, mode="exclusive", action_mode="direct", learning_rate=0.05, rollout=10
+        **{**SMALL, "trials": 6},
+        seed=3,
+        steps=4_000,
+        mode="exclusive",
+        action_mode="direct",
+        learning_rate=0.05,
+        rollout=10,
     )
     done = pdaa3c.train(args)
     trials = [point["trial"] for point in done.curve if "trial" in point and point.get("kind") != "chance"]
