@@ -256,9 +256,9 @@ mod tests {
         assert!(leaves(2000) && !leaves(2001));
     }
 
-    /// Ten packets, of which the first ACK comes after 40 ms and the others 1 ms apart, then twenty. Rounds begin at 0, 40
-    /// and 80 ms, so that a train of more than (40 + 1)/2 ms is found at 61 ms, in the round that began with a window of
-    /// 10. Without the rounds below 16 packets it would have begun when the window was 16, and ended in a gap.
+    /// Ten packets are acknowledged from 40 ms on, the twenty that follow from 80 ms on, an ACK each millisecond. Rounds begin at
+    /// 40 and at 80 ms, and at 101 ms the second train is longer than (40 + 1)/2 ms. If rounds were counted from a window
+    /// of 16 packets on only, the second would begin later, and its train would still be too short at 101 ms.
     #[test]
     fn rounds_are_counted_below_sixteen_packets() {
         let mut exit = Exit::HyStart(HyStart::new(Instant::ZERO));

@@ -219,7 +219,6 @@ fn what_a_fallback_decides_is_counted() {
                 assert_eq!(finished(&config, entry.name).fallback, Some(said), "{what}");
                 (decided, own) = (decided + said.decided, own + said.differs);
             }
-            println!("{} over {stack}: {decided} packets, {own} decisions", entry.name);
             assert!(decided > 0 || !["dqn", "rlds", "pdaa3c"].contains(&entry.name), "{} over {stack}", entry.name);
             ever += own;
         }
