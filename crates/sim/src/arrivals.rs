@@ -1,6 +1,6 @@
 //! What a connection does when a packet arrives or a timer fires.
 
-use weftway_path::{Bytes, Event, Instant, Offset, PathId, SendKind, Span};
+use weftway_path::{Bytes, Instant, Offset, PathId, SendKind, Span};
 
 use crate::config::{AckPath, Direction, Stack};
 use crate::connection::Connection;
@@ -301,7 +301,7 @@ impl Connection {
     fn send_probes(&mut self, net: &mut Net, now: Instant, id: PathId) {
         let count = core::mem::take(&mut self.senders[id.index()].quic.probes);
         for _ in 0..count {
-            let serial = self.next_serial();
+            let serial = self.host.next_serial();
             let (sender, mut desk) = self.desk(net, now, id);
             let Some(flown) = sender.oldest_unsettled().copied() else { return };
             let assigned = Assigned {
@@ -339,10 +339,7 @@ impl Connection {
         if self.app.cut_off() <= now {
             self.finished.get_or_insert(now);
         }
-        if self.wake <= now {
-            self.wake = Instant::NEVER;
-            self.events.push_rare(Event::Wake);
-        }
+        self.host.woken(now);
         loop {
             let (due, id) = self.receiver.due();
             if due > now {
@@ -380,11 +377,6 @@ impl Connection {
             let parcel = Parcel { conn: self.number, path: id, epoch, marked: false, load: Load::Ping };
             let _ = net.send(now, self.routes[id.index()].data, self.transport.ack_packet, parcel);
         }
-    }
-
-    fn next_serial(&mut self) -> u64 {
-        self.serial += 1;
-        self.serial - 1
     }
 }
 

@@ -3,11 +3,12 @@
 //! going of paths in `lifecycle`.
 
 use weftway_cc::Share;
+use weftway_host::{Carried, Decided, Host, Refusal};
 use weftway_path::{
     Bytes, Context, Decision, Event, Flow, Health, Hold, Instant, Offset, Packet, Path, PathId, PathSet, Receipt,
     Recovery, SendKind, Span,
 };
-use weftway_sched::{FRAGMENT, Needs, TransportRules};
+use weftway_sched::FRAGMENT;
 
 use crate::bottleneck::Groups;
 use crate::capture::Capture;
@@ -16,7 +17,7 @@ use crate::lifecycle::Stage;
 use crate::net::Net;
 use crate::outbox::{Chunk, Outbox};
 use crate::receiver::{MAX_BLOCKS, Reassembly, Receiver};
-use crate::sender::{Assigned, Desk, Events, PathSender, Timer};
+use crate::sender::{Assigned, Desk, PathSender, Timer};
 use crate::tally::{PathTally, Tally};
 use crate::tap::{Note, Tap};
 use crate::tcp::Repair;
@@ -35,15 +36,6 @@ const LEAST_SEND_MEMORY: u64 = 4096;
 /// bytes with two packets of 1424): `sk_buff` with its clone and a head for the headers.
 const BUFFER_HEAD: u64 = 832;
 
-/// What a connection needs to know of the scheduler that will be asked.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Host {
-    /// What it needs ([`weftway_sched::Scheduler::needs`]).
-    pub needs: Needs,
-    /// Its entry's transport rules.
-    pub rules: TransportRules,
-}
-
 /// Which links a path uses.
 #[derive(Clone, Copy, Debug)]
 pub struct Route {
@@ -60,7 +52,8 @@ pub struct Route {
 pub struct Connection {
     pub(crate) number: u8,
     pub(crate) transport: Transport,
-    pub(crate) host: Host,
+    /// What is kept for the scheduler.
+    pub host: Host,
     pub(crate) configs: Vec<PathConfig>,
     pub(crate) routes: Vec<Route>,
     pub(crate) cc_spec: String,
@@ -91,9 +84,6 @@ pub struct Connection {
     /// Whether something happened since the scheduler last said `Wait`.
     pub(crate) ready: bool,
     starved: bool,
-    pub(crate) serial: u64,
-    pub(crate) events: Events,
-    pub(crate) wake: Instant,
     pub(crate) meta_timer: Instant,
     meta_since: Instant,
     /// When to ask about a shut window.
@@ -202,9 +192,6 @@ impl Connection {
             dirty: PathSet::EMPTY,
             ready: false,
             starved: false,
-            serial: 0,
-            events: Events::default(),
-            wake: Instant::NEVER,
             meta_timer: Instant::NEVER,
             meta_since: Instant::ZERO,
             probe_at: Instant::NEVER,
@@ -273,7 +260,7 @@ impl Connection {
             net,
             conn: self.number,
             view: self.views.get_mut(id),
-            events: &mut self.events,
+            events: &mut self.host.events,
             outbox: &mut self.outbox,
             shares: &mut self.shares,
             transport: &self.transport,
@@ -609,7 +596,7 @@ impl Connection {
         }
         if !self.starved {
             let why = if by_window { weftway_path::Starved::Window } else { weftway_path::Starved::SendBuffer };
-            self.events.push(Event::Starved(why));
+            self.host.events.push(Event::Starved(why));
         }
         self.starved = true;
         if by_window && self.probe_at.is_never() {
@@ -698,8 +685,7 @@ impl Connection {
             self.small = if ends_fragment { self.small } else { Some((id, offset)) };
         }
         let (first, after) = (!carried.contains(id), self.views.get(id).next);
-        let assigned = Assigned { chunk: number, serial: self.serial, kind, offset, bytes, first, after };
-        self.serial += 1;
+        let assigned = Assigned { chunk: number, serial: self.host.next_serial(), kind, offset, bytes, first, after };
         if self.meta_timer.is_never() && self.transport.stack != Stack::Mpquic {
             self.arm_meta(net, now);
         }
@@ -719,7 +705,7 @@ impl Connection {
         }
         // Carried out when the path has the packet, be it in its queue: the next question may come at once.
         let receipt = Receipt { path: id, offset, bytes: Bytes::new(u64::from(bytes)), serial: assigned.serial };
-        self.events.push(Event::Sent(receipt, kind));
+        self.host.events.push(Event::Sent(receipt, kind));
         if offset.get() >= self.fragment {
             self.fragment = ((offset.get() / FRAGMENT + 1) * FRAGMENT).min(self.written);
         }
@@ -730,38 +716,35 @@ impl Connection {
         self.touch(now, id);
     }
 
-    /// Carries out the scheduler's answer. An answer that breaks a rule is a fault, and the
-    /// lowest round-trip time decides instead.
-    pub(crate) fn apply(&mut self, net: &mut Net, now: Instant, decision: Decision) {
-        self.tally.decisions += 1;
+    /// Carries out the scheduler's decision, or says why not.
+    #[inline]
+    fn carry(&mut self, net: &mut Net, now: Instant, decision: Decision) -> Result<Carried, Refusal> {
         match decision {
-            Decision::Send(id) => match self.hand {
-                Some((number, kind)) if self.takes(id) => {
-                    if kind == SendKind::Again {
-                        self.outbox.took_again();
-                    }
-                    self.assign(net, now, id, number, kind);
+            Decision::Send(id) => {
+                let (number, kind) = self.hand.ok_or(Refusal::NoPacket)?;
+                if !self.takes(id) {
+                    return Err(Refusal::Path);
                 }
-                _ => self.fault(net, now),
-            },
-            Decision::Ahead(id, offset) if self.takes(id) => match self.find_ahead(offset) {
-                Some(number) => {
-                    let fresh = self.outbox.first_unsent() == Some(number);
-                    let kind = if fresh { SendKind::Fresh } else { SendKind::Ahead };
-                    self.assign(net, now, id, number, kind);
+                if kind == SendKind::Again {
+                    self.outbox.took_again();
                 }
-                None => self.wait(net, now),
-            },
-            Decision::Repeat(id, offset) if self.takes(id) => match self.outbox.copy_from(offset, id) {
-                Some(number) => self.assign(net, now, id, number, SendKind::Copy),
-                None => self.wait(net, now),
-            },
-            Decision::Recall(id) if self.host.needs.recall && self.views.set().contains(id) => {
-                self.recall(net, now, id);
+                self.assign(net, now, id, number, kind);
             }
-            Decision::Ahead(..) | Decision::Repeat(..) | Decision::Recall(_) => self.fault(net, now),
-            Decision::Wait => self.wait(net, now),
+            Decision::Ahead(id, _) | Decision::Repeat(id, _) if !self.takes(id) => return Err(Refusal::Path),
+            Decision::Ahead(id, offset) => {
+                let Some(number) = self.find_ahead(offset) else { return Ok(Carried::Nothing) };
+                let fresh = self.outbox.first_unsent() == Some(number);
+                let kind = if fresh { SendKind::Fresh } else { SendKind::Ahead };
+                self.assign(net, now, id, number, kind);
+            }
+            Decision::Repeat(id, offset) => {
+                let Some(number) = self.outbox.copy_from(offset, id) else { return Ok(Carried::Nothing) };
+                self.assign(net, now, id, number, SendKind::Copy);
+            }
+            Decision::Recall(id) => return self.recall(net, now, id),
+            Decision::Wait => return Ok(Carried::Nothing),
         }
+        Ok(Carried::Packet)
     }
 
     /// Whether path `id` takes a packet from this scheduler.
@@ -793,56 +776,22 @@ impl Connection {
     }
 
     /// Takes back what waits in the queue of path `id`. The next question is about it.
-    fn recall(&mut self, net: &mut Net, now: Instant, id: PathId) {
+    fn recall(&mut self, net: &mut Net, now: Instant, id: PathId) -> Result<Carried, Refusal> {
+        if !self.host.needs.recall {
+            return Err(Refusal::Unsupported);
+        }
+        if !self.views.set().contains(id) {
+            return Err(Refusal::Path);
+        }
         if !self.gives_back(now, id) {
-            return self.wait(net, now);
+            return Ok(Carried::Nothing);
         }
         self.recalled[id.index()] = now;
         let (sender, mut desk) = self.desk(net, now, id);
         sender.recall(&mut desk);
         self.sync_flow(now);
         self.touch(now, id);
-    }
-
-    fn wait(&mut self, net: &mut Net, now: Instant) {
-        self.ready = false;
-        if self.hand.is_none() {
-            return;
-        }
-        // An acknowledgement, a pacer or the scheduler's own wake will bring the question back.
-        let returns = |path: &Path| path.unacked() > Bytes::ZERO || path.hold == Hold::Pacing;
-        if self.wake.is_never() && !self.views.usable().iter().any(returns) {
-            self.fault(net, now);
-        } else {
-            self.tally.waits += 1;
-        }
-    }
-
-    /// The scheduler asks to be woken at `at`. A time that has passed is a fault and asks for nothing: it would be asked
-    /// for at once again, for ever. The exception is the wake-up that is due at this very time and not delivered yet.
-    pub(crate) fn set_wake(&mut self, net: &mut Net, now: Instant, at: Instant) {
-        if at > now {
-            self.wake = at;
-            if !at.is_never() {
-                net.calendar.lower(self.source, at);
-            }
-        } else if self.wake != now {
-            self.tally.faults += 1;
-            self.wake = Instant::NEVER;
-        }
-    }
-
-    fn fault(&mut self, net: &mut Net, now: Instant) {
-        self.tally.faults += 1;
-        self.ready = false;
-        let Some((number, kind)) = self.hand else { return };
-        if let Some(id) = self.open.iter().min_by_key(|&id| self.views.get(id).srtt) {
-            if kind == SendKind::Again {
-                self.outbox.took_again();
-            }
-            self.assign(net, now, id, number, kind);
-            self.ready = true;
-        }
+        Ok(Carried::Queue)
     }
 
     /// The turn is over: nothing more is sent until something happens.
@@ -875,7 +824,7 @@ impl Connection {
         let stages = self.stages.iter().map(Stage::next_event).min().unwrap_or(Instant::NEVER);
         self.app
             .next_event()
-            .min(self.wake)
+            .min(self.host.wake())
             .min(self.meta_timer)
             .min(self.probe_at)
             .min(self.receiver.due().0)
@@ -952,10 +901,47 @@ impl Connection {
         let fragment: Vec<u64> = sent.map(|(number, _)| number).collect();
         fragment.into_iter().for_each(|number| self.assign(net, now, id, number, SendKind::Again));
     }
+}
 
-    /// Logs a decision and its reason.
-    pub(crate) fn log_decision(&mut self, now: Instant, decision: Decision, why: Option<String>) {
-        let offset = self.hand.map(|_| self.packet.offset);
-        self.tap.note(now, self.number, || Note::Decided { offset, decision, why });
+/// A connection within its network, at the time of a question.
+pub(crate) struct Port<'a> {
+    pub(crate) conn: &'a mut Connection,
+    pub(crate) net: &'a mut Net,
+    pub(crate) now: Instant,
+}
+
+impl weftway_host::Transport for Port<'_> {
+    #[inline]
+    fn host(&self) -> &Host {
+        &self.conn.host
+    }
+
+    #[inline]
+    fn host_mut(&mut self) -> &mut Host {
+        &mut self.conn.host
+    }
+
+    #[inline]
+    fn context(&self) -> Context<'_> {
+        self.conn.context(self.now)
+    }
+
+    #[inline]
+    fn carry(&mut self, decision: Decision) -> Result<Carried, Refusal> {
+        self.conn.carry(self.net, self.now, decision)
+    }
+
+    #[inline]
+    fn pause(&mut self) {
+        self.conn.ready = false;
+    }
+
+    #[inline]
+    fn wake_at(&mut self, at: Instant) {
+        self.net.calendar.lower(self.conn.source, at);
+    }
+
+    fn log(&mut self, decided: Decided) {
+        self.conn.tap.note(self.now, self.conn.number, || Note::Decided(decided));
     }
 }

@@ -1,5 +1,6 @@
 //! A simulation that stops at a learned scheduler's questions: what training environments step.
 
+use weftway_host::Turn;
 use weftway_path::spec::SpecError;
 use weftway_path::{Context, Instant};
 use weftway_sched::learned::{Ledger, Shape, Task, build_task};
@@ -30,7 +31,7 @@ impl Episode {
         let mut sim = Sim::new(config, cc, seed)?;
         let (_, mut task) = build_task(task)?;
         task.ledger().open();
-        sim.host(0, Host { needs: task.needs(), rules: TransportRules::NONE });
+        sim.host(0, Host::new(task.needs(), TransportRules::NONE));
         let mut rival = None;
         if let Some(other) = &config.rival {
             sim.host(1, Host::of(&other.scheduler)?);
@@ -43,31 +44,16 @@ impl Episode {
     /// it did.
     pub fn advance(&mut self, seen: &mut [f32]) -> Option<Verdict> {
         while self.verdict.is_none() {
-            match self.sim.advance() {
-                Pause::Decide(0) => {
-                    if !self.sim.events(0).is_empty() {
-                        self.sim.observe(0, &mut *self.task);
-                    }
-                    if self.task.question(&self.sim.context(0), seen) {
+            let pause = self.sim.advance();
+            match pause {
+                Pause::Decide(0) | Pause::Observe(0) => {
+                    let due = pause == Pause::Decide(0);
+                    if self.sim.ask_task(0, &mut *self.task, seen, due) == Turn::Asks {
                         return None;
                     }
-                    let decision = self.task.select(&self.sim.context(0));
-                    self.note_wake();
-                    self.sim.apply(0, decision);
                 }
-                Pause::Observe(0) => {
-                    self.sim.observe(0, &mut *self.task);
-                    if self.task.question(&self.sim.context(0), seen) {
-                        return None;
-                    }
-                    self.note_wake();
-                }
-                Pause::Decide(other) => self.decide_for_rival(other),
-                Pause::Observe(other) => {
-                    if let Some(rival) = &mut self.rival {
-                        self.sim.observe(other, rival.as_mut());
-                    }
-                }
+                Pause::Decide(other) => self.with_rival(|sim, rival| sim.ask(other, rival)),
+                Pause::Observe(other) => self.with_rival(|sim, rival| sim.tell(other, rival)),
                 Pause::Done(verdict) => {
                     self.task.finish(&self.sim.context(0), seen);
                     self.verdict = Some(verdict);
@@ -80,7 +66,7 @@ impl Episode {
     /// Answers the question at which it stopped.
     pub fn answer(&mut self, action: &[f32]) {
         self.task.answer(&self.sim.context(0), action);
-        self.note_wake();
+        self.sim.note_wake(0, &*self.task);
     }
 
     /// Which choices the question at which it stopped allows.
@@ -119,21 +105,9 @@ impl Episode {
         Some(measure::row(config, &Finished { sim: self.sim, verdict, fallback: None }, &[]))
     }
 
-    fn note_wake(&mut self) {
-        if self.sim.wakes(0) {
-            self.sim.set_wake(0, self.task.wake());
+    fn with_rival(&mut self, act: impl FnOnce(&mut Sim, &mut dyn Scheduler)) {
+        if let Some(rival) = &mut self.rival {
+            act(&mut self.sim, rival.as_mut());
         }
-    }
-
-    fn decide_for_rival(&mut self, conn: usize) {
-        let Some(rival) = &mut self.rival else { return };
-        if !self.sim.events(conn).is_empty() {
-            self.sim.observe(conn, rival.as_mut());
-        }
-        let decision = rival.select(&self.sim.context(conn));
-        if self.sim.wakes(conn) {
-            self.sim.set_wake(conn, rival.wake());
-        }
-        self.sim.apply(conn, decision);
     }
 }

@@ -36,10 +36,11 @@ mod views;
 mod wire;
 mod workload;
 
-pub use connection::{Connection, Host};
+pub use connection::Connection;
 pub use episode::Episode;
 pub use receiver::Reassembly;
 pub use sim::{Pause, Sim, Verdict, mix, path_seeds, shared_seed};
 pub use tally::{PathTally, Tally};
 pub use tap::{Listener, Note};
+pub use weftway_host::Host;
 pub use workload::writes;

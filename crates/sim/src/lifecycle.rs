@@ -150,7 +150,7 @@ impl Connection {
         } else {
             sender.tcp_start(&mut desk, rtt);
         }
-        self.events.push_rare(Event::PathUp(id));
+        self.host.events.push_rare(Event::PathUp(id));
         self.tap.note(now, self.number, || Note::Up(id));
         if self.established.is_none() {
             self.established = Some(now);
@@ -207,7 +207,7 @@ impl Connection {
         self.views.set_usable(id, false);
         self.shares[id.index()].usable = false;
         self.touch(now, id);
-        self.events.push_rare(Event::PathDown(id));
+        self.host.events.push_rare(Event::PathDown(id));
         self.tap.note(now, self.number, || Note::Down(id));
         if !self.joined && self.views.usable().is_empty() {
             self.open_next(net, now);
@@ -224,7 +224,7 @@ impl Connection {
             if !flown.lost {
                 let receipt = flown.receipt(id);
                 view.lost.add(receipt.bytes);
-                self.events.push(Event::Lost(receipt));
+                self.host.events.push(Event::Lost(receipt));
             }
             // QUIC handed it back when it declared it lost.
             if !(quic && flown.lost) {

@@ -164,7 +164,7 @@ fn soonest(config: &SimConfig, start: Instant, bytes: Bytes, latest: Instant) ->
 
 fn connection_counts(put: &mut impl FnMut(&str, Value), config: &SimConfig, sim: &Sim, elapsed: Span) {
     let conn = sim.connection(0);
-    let tally = &conn.tally;
+    let (tally, host) = (&conn.tally, &conn.host.counts);
     let sum = |count: fn(&crate::PathTally) -> u64| conn.path_tallies.iter().map(count).sum::<u64>();
     let (packets, retransmissions) = (sum(|path| path.packets), sum(|path| path.retransmissions));
     let share = |part: u64, whole: u64| if whole == 0 { Value::Null } else { rounded(part as f64 / whole as f64) };
@@ -187,9 +187,9 @@ fn connection_counts(put: &mut impl FnMut(&str, Value), config: &SimConfig, sim:
     };
     put("ooo_wireshark", tags(|capture| capture.out_of_order));
     put("retx_wireshark", tags(|capture| capture.retransmissions));
-    put("decisions", json!(tally.decisions));
-    put("waits", json!(tally.waits));
-    put("faults", json!(tally.faults));
+    put("decisions", json!(host.decisions));
+    put("waits", json!(host.waits));
+    put("faults", json!(host.faults));
 }
 
 /// Delays of messages by nearest rank; a message that never arrived is late.

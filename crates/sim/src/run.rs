@@ -31,14 +31,6 @@ pub struct Finished {
     pub fallback: Option<FallbackTally>,
 }
 
-impl Host {
-    /// What the scheduler that `spec` names needs, with its switches.
-    pub fn of(spec: &str) -> Result<Self, SpecError> {
-        let (entry, spec) = weftway_sched::parse(spec)?;
-        Ok(Self { needs: entry.make(&spec.given)?.needs(), rules: entry.transport })
-    }
-}
-
 /// The transport rules that go with the scheduler that `spec` names.
 pub fn transport_rules(spec: &str) -> Result<TransportRules, SpecError> {
     Ok(weftway_sched::parse(spec)?.0.transport)
@@ -46,29 +38,10 @@ pub fn transport_rules(spec: &str) -> Result<TransportRules, SpecError> {
 
 /// Asks `schedulers`, one per connection, until the simulation is over.
 pub fn drive(sim: &mut Sim, schedulers: &mut [&mut dyn Scheduler]) -> Verdict {
-    let explains = sim.is_heard();
-    let compares = schedulers.first().is_some_and(|scheduler| scheduler.fallback().is_some());
     loop {
         match sim.advance() {
-            Pause::Decide(conn) => {
-                let scheduler = &mut *schedulers[conn];
-                if !sim.events(conn).is_empty() {
-                    sim.observe(conn, scheduler);
-                }
-                let decision = scheduler.select(&sim.context(conn));
-                if explains && conn == 0 {
-                    let why = scheduler.explain(&sim.context(conn));
-                    sim.explain(conn, decision, why);
-                }
-                if compares && conn == 0 {
-                    scheduler.decided(&sim.context(conn), decision);
-                }
-                if sim.wakes(conn) {
-                    sim.set_wake(conn, scheduler.wake());
-                }
-                sim.apply(conn, decision);
-            }
-            Pause::Observe(conn) => sim.observe(conn, &mut *schedulers[conn]),
+            Pause::Decide(conn) => sim.ask(conn, &mut *schedulers[conn]),
+            Pause::Observe(conn) => sim.tell(conn, &mut *schedulers[conn]),
             Pause::Done(verdict) => return verdict,
         }
     }
@@ -83,13 +56,13 @@ impl Job<'_> {
         listeners: Vec<Box<dyn Listener>>,
     ) -> Result<Finished, SpecError> {
         let mut sim = Sim::new(self.config, self.cc, self.seed)?;
-        sim.host(0, Host { needs: scheduler.needs(), rules });
+        sim.host(0, Host::serving(scheduler, rules));
         listeners.into_iter().for_each(|listener| sim.listen(listener));
         let verdict = match &self.config.rival {
             None => drive(&mut sim, &mut [scheduler]),
             Some(rival) => {
                 let mut other = weftway_sched::build(&rival.scheduler)?;
-                sim.host(1, Host { needs: other.needs(), rules: transport_rules(&rival.scheduler)? });
+                sim.host(1, Host::serving(other.as_ref(), transport_rules(&rival.scheduler)?));
                 drive(&mut sim, &mut [scheduler, other.as_mut()])
             }
         };

@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use weftway_cc::{Acked, Congestion, Controller, Sent, Share, Signal};
+use weftway_host::Events;
 use weftway_path::{Bytes, Event, Hold, Instant, Offset, Path, PathId, Receipt, SendKind, Span};
 
 use crate::config::{Stack, Transport};
@@ -66,34 +67,6 @@ pub struct Desk<'a> {
     pub tap: &'a mut Tap,
     /// Whether controllers read each other's shares.
     pub coupled: bool,
-}
-
-/// What a scheduler will be told, if it listens.
-#[derive(Clone, Debug, Default)]
-pub struct Events {
-    /// Whether it learns of everything.
-    pub wanted: bool,
-    /// Whether it learns at least of its wake-ups and of paths that come and go.
-    pub rare_wanted: bool,
-    /// In the order in which they happened.
-    pub list: Vec<Event>,
-}
-
-impl Events {
-    /// One more.
-    #[inline]
-    pub fn push(&mut self, event: Event) {
-        if self.wanted {
-            self.list.push(event);
-        }
-    }
-
-    /// One more of those that come seldom.
-    pub fn push_rare(&mut self, event: Event) {
-        if self.wanted || self.rare_wanted {
-            self.list.push(event);
-        }
-    }
 }
 
 /// What the path's single timer means, as in Linux (`icsk_pending`).

@@ -1,12 +1,14 @@
 //! The simulation as a value: it stops at every decision.
 
 use weftway_cc::{Flavour, Setup};
+use weftway_host::{Host, Turn};
 use weftway_link::{Link, LinkConfig};
-use weftway_path::{Bytes, Context, Decision, Event, Instant, PathId, Span};
+use weftway_path::{Bytes, Context, Decision, Instant, PathId, Span};
 use weftway_sched::Scheduler;
+use weftway_sched::learned::Task;
 
 use crate::config::{CrossLink, PathConfig, SimConfig, Stack, Transport};
-use crate::connection::{Connection, Host, Parts, Route};
+use crate::connection::{Connection, Parts, Port, Route};
 use crate::cross::CrossSource;
 use crate::net::Net;
 use crate::sender::PathSender;
@@ -19,7 +21,7 @@ use crate::workload::App;
 pub enum Pause {
     /// Connection so-and-so (0 is the one under test) asks its scheduler.
     Decide(usize),
-    /// Its scheduler should learn of [`Sim::events`], though nothing is asked.
+    /// Its scheduler should be told what happened ([`Sim::tell`]), though nothing is asked.
     Observe(usize),
     /// It is over.
     Done(Verdict),
@@ -208,16 +210,17 @@ impl Sim {
         self.net.calendar.lower(conn.source, next);
     }
 
-    /// Tells connection `conn` what its scheduler needs ([`Scheduler::needs`]) and which transport rules go with it.
-    pub fn host(&mut self, conn: usize, entry: Host) {
-        self.conns[conn].host = entry;
-        let events = &mut self.conns[conn].events;
-        (events.wanted, events.rare_wanted) = (entry.needs.events, entry.needs.wake);
+    /// Connection `conn` is to ask the scheduler that `host` was made for.
+    pub fn host(&mut self, conn: usize, host: Host) {
+        let conn = &mut self.conns[conn];
+        conn.host = host;
+        conn.host.explains = conn.tap.is_on();
     }
 
     /// Lets `listener` listen to the connection under test.
     pub fn listen(&mut self, listener: Box<dyn Listener>) {
         self.conns[0].tap.add(listener);
+        self.conns[0].host.explains = true;
     }
 
     /// How many connections ask schedulers.
@@ -251,57 +254,44 @@ impl Sim {
         self.conns[conn].context(self.now)
     }
 
-    /// What its scheduler has not been told.
-    pub fn events(&self, conn: usize) -> &[Event] {
-        &self.conns[conn].events.list
-    }
-
-    /// Tells it, and asks when it wants to be woken.
+    /// Connection `conn`, as a host sees it.
     #[inline]
-    pub fn observe(&mut self, conn: usize, scheduler: &mut dyn Scheduler) {
-        let c = &mut self.conns[conn];
-        let mut events = core::mem::take(&mut c.events.list);
-        let cx = c.context(self.now);
-        for event in &events {
-            scheduler.observe(&cx, event);
-        }
-        events.clear();
-        c.events.list = events;
-        if self.conns[conn].host.needs.wake {
-            self.set_wake(conn, scheduler.wake());
-        }
+    fn port(&mut self, conn: usize) -> Port<'_> {
+        Port { conn: &mut self.conns[conn], net: &mut self.net, now: self.now }
     }
 
-    /// Whether connection `conn`'s scheduler asks to be woken.
+    /// Tells `scheduler` what happened on connection `conn`.
     #[inline]
-    pub fn wakes(&self, conn: usize) -> bool {
-        self.conns[conn].host.needs.wake
+    pub fn tell(&mut self, conn: usize, scheduler: &mut dyn Scheduler) {
+        weftway_host::tell(&mut self.port(conn), scheduler);
     }
 
-    /// Wakes connection `conn`'s scheduler at `wake`, which lies ahead: another time is a fault.
+    /// Connection `conn` asks `scheduler`, which is told first what happened; its decision is carried out.
     #[inline]
-    pub fn set_wake(&mut self, conn: usize, wake: Option<Instant>) {
-        let c = &mut self.conns[conn];
-        if wake.is_none() && c.wake.is_never() {
-            return;
-        }
-        c.set_wake(&mut self.net, self.now, wake.unwrap_or(Instant::NEVER));
+    pub fn ask(&mut self, conn: usize, scheduler: &mut dyn Scheduler) {
+        weftway_host::ask(&mut self.port(conn), scheduler);
     }
 
-    /// Carries out the answer of connection `conn`'s scheduler.
+    /// The answer of `scheduler`, which is told first what happened. [`Sim::apply`] carries it out.
+    pub fn answer(&mut self, conn: usize, scheduler: &mut dyn Scheduler) -> Decision {
+        weftway_host::answer(&mut self.port(conn), scheduler)
+    }
+
+    /// Connection `conn` asks a learned `task`; see [`weftway_host::ask_task`].
+    #[inline]
+    pub fn ask_task(&mut self, conn: usize, task: &mut dyn Task, observation: &mut [f32], due: bool) -> Turn {
+        weftway_host::ask_task(&mut self.port(conn), task, observation, due)
+    }
+
+    /// After an answer from outside: when `scheduler` wants to be woken.
+    pub fn note_wake(&mut self, conn: usize, scheduler: &dyn Scheduler) {
+        weftway_host::note_wake(&mut self.port(conn), scheduler);
+    }
+
+    /// Carries out a decision for connection `conn`.
     #[inline]
     pub fn apply(&mut self, conn: usize, decision: Decision) {
-        self.conns[conn].apply(&mut self.net, self.now, decision);
-    }
-
-    /// Notes an answer and its reason for whoever listens.
-    pub fn explain(&mut self, conn: usize, decision: Decision, why: Option<String>) {
-        self.conns[conn].log_decision(self.now, decision, why);
-    }
-
-    /// Whether anybody listens.
-    pub fn is_heard(&self) -> bool {
-        self.conns[0].tap.is_on()
+        weftway_host::settle(&mut self.port(conn), decision);
     }
 
     /// Runs until a scheduler is asked, has something to learn, or the simulation is over.
@@ -325,7 +315,7 @@ impl Sim {
                 }
                 self.turn = None;
                 conn.end_turn(&mut self.net, self.now);
-                if !conn.events.list.is_empty() {
+                if !conn.host.events.is_empty() {
                     return Some(Pause::Observe(at));
                 }
             }
@@ -446,7 +436,7 @@ mod tests {
     use super::*;
     use weftway_link::LinkConfig;
     use weftway_path::{BitRate, PathSet, Role};
-    use weftway_sched::Needs;
+    use weftway_sched::{Needs, TransportRules};
 
     /// What path 1 of two has in its device at each of the first questions, all of which it answers; checked on both
     /// paths against the links.
@@ -459,7 +449,7 @@ mod tests {
         let paths = [("other", 20), ("used", 10)].map(path).to_vec();
         let config = SimConfig::new(transport.clone(), paths, Bytes::new(1_000_000));
         let mut sim = Sim::new(&config, "newreno", 1).unwrap();
-        sim.host(0, Host { needs, ..Host::default() });
+        sim.host(0, Host::new(needs, TransportRules::NONE));
         let mut seen = Vec::new();
         while seen.len() < 40 {
             let Pause::Decide(_) = sim.advance() else { continue };

@@ -74,10 +74,4 @@ pub struct Tally {
     pub duplicates: u64,
     /// Packets that the receiver dropped as beyond the window that it had announced.
     pub window_drops: u64,
-    /// `Wait` answered to a packet at hand.
-    pub waits: u64,
-    /// Answers that broke a rule.
-    pub faults: u64,
-    /// Decisions asked for.
-    pub decisions: u64,
 }

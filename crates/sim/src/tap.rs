@@ -4,21 +4,15 @@
 use std::sync::{Arc, Mutex};
 
 use weftway_cc::Signal;
+use weftway_host::Decided;
 use weftway_link::Verdict;
-use weftway_path::{Decision, Instant, Offset, PathId};
+use weftway_path::{Instant, Offset, PathId};
 
 /// Something worth a line in a log.
 #[derive(Clone, Debug)]
 pub enum Note {
     /// A scheduler was asked and answered; `why` is its own explanation.
-    Decided {
-        /// The packet at hand, if there was one.
-        offset: Option<Offset>,
-        /// The answer.
-        decision: Decision,
-        /// The scheduler's reason.
-        why: Option<String>,
-    },
+    Decided(Decided),
     /// A packet was put on its link.
     Sent {
         /// The path.

@@ -44,7 +44,7 @@ fn who_has_carried_data_is_avoided_under_mptcp_alone() {
                     }
                     answer(&mut sim, min_rtt.as_mut(), 1);
                 }
-                Pause::Observe(_) => sim.observe(0, min_rtt.as_mut()),
+                Pause::Observe(_) => sim.tell(0, min_rtt.as_mut()),
                 Pause::Done(_) => break,
             }
         }

@@ -88,7 +88,7 @@ fn groups(config: &SimConfig, cc: &str, seed: u64) -> Vec<Vec<Option<u8>>> {
         match sim.advance_until(until) {
             None => found.push(sim.context(0).paths.iter().map(|path| path.bottleneck).collect()),
             Some(Pause::Decide(_)) => setup::answer(&mut sim, scheduler.as_mut(), 1),
-            Some(Pause::Observe(_)) => sim.observe(0, scheduler.as_mut()),
+            Some(Pause::Observe(_)) => sim.tell(0, scheduler.as_mut()),
             Some(Pause::Done(_)) => return found,
         }
     }
@@ -122,7 +122,7 @@ fn what_is_given_is_known_at_once() {
     while sim.context(0).paths.len() < 4 {
         match sim.advance() {
             Pause::Decide(_) => setup::answer(&mut sim, scheduler.as_mut(), 1),
-            Pause::Observe(_) => sim.observe(0, scheduler.as_mut()),
+            Pause::Observe(_) => sim.tell(0, scheduler.as_mut()),
             Pause::Done(_) => unreachable!("all paths come up"),
         }
     }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use setup::{bulk, down, drive, lossy, path, stacks};
 use weftway_path::{Bytes, Context, Decision, Event, Health, Instant, Path, Span};
 use weftway_sched::testing::Bandit;
-use weftway_sched::{Needs, Scheduler};
+use weftway_sched::{Needs, Scheduler, TransportRules};
 use weftway_sim::config::{MessageSize, SimConfig, Stack, Transport, Workload};
 use weftway_sim::{Host, Listener, Note, Sim, Verdict};
 
@@ -70,9 +70,9 @@ fn digest(what: &str, config: &SimConfig, scheduler: &str, cc: &str, times: usiz
     let built = weftway_sched::build(scheduler).unwrap();
     let mut scheduler = if waits { built } else { Box::new(Prompt(built, what.to_owned())) };
     let verdict = drive(&mut sim, scheduler.as_mut(), times);
-    let tally = &sim.connection(0).tally;
-    assert_eq!(verdict, Verdict::Finished, "{what}: {:?} at {} {tally:?}", verdict, sim.now());
-    assert_eq!(tally.faults, 0, "{what}: {tally:?}");
+    let counts = &sim.connection(0).host.counts;
+    assert_eq!(verdict, Verdict::Finished, "{what}: {:?} at {} {counts:?}", verdict, sim.now());
+    assert_eq!(counts.faults, 0, "{what}: {counts:?}");
     digest.lock().unwrap().hash
 }
 
@@ -157,7 +157,7 @@ fn every_decision_finds_its_outcome() {
             let (mut bandit, ledger) = Bandit::new();
             let mut sim = Sim::new(&two_messages(&transport), cc, 3).unwrap();
             let needs = Needs { events: true, ..Needs::NONE };
-            sim.host(0, Host { needs, ..Host::default() });
+            sim.host(0, Host::new(needs, TransportRules::NONE));
             assert_eq!(drive(&mut sim, &mut bandit, 1), Verdict::TimeLimit, "{what}");
             let audit = ledger.audit();
             assert_eq!(sim.connection(0).delivered(), Bytes::new(200_000), "{what}");

@@ -88,11 +88,8 @@ fn taken(config: &SimConfig, cc: &str, seed: u64) -> [Vec<f64>; 2] {
         let until = if before.is_none() { quarter } else { Instant::NEVER };
         match sim.advance_until(until) {
             None => before = Some(counts(&sim)),
-            Some(Pause::Decide(at)) => {
-                let decision = schedulers[at].select(&sim.context(at));
-                sim.apply(at, decision);
-            }
-            Some(Pause::Observe(at)) => sim.observe(at, schedulers[at].as_mut()),
+            Some(Pause::Decide(at)) => sim.ask(at, schedulers[at].as_mut()),
+            Some(Pause::Observe(at)) => sim.tell(at, schedulers[at].as_mut()),
             Some(Pause::Done(_)) => break,
         }
     }

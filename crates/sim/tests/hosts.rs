@@ -44,11 +44,11 @@ impl Scheduler for Alarmed {
 
 /// Runs to the end, in at most so many steps.
 fn steps(sim: &mut Sim, scheduler: &mut dyn Scheduler, most: u64) -> Option<Verdict> {
-    sim.host(0, Host { needs: scheduler.needs(), rules: TransportRules::NONE });
+    sim.host(0, Host::serving(scheduler, TransportRules::NONE));
     for _ in 0..most {
         match sim.advance() {
             Pause::Decide(_) => setup::answer(sim, scheduler, 1),
-            Pause::Observe(_) => sim.observe(0, scheduler),
+            Pause::Observe(_) => sim.tell(0, scheduler),
             Pause::Done(verdict) => return Some(verdict),
         }
     }
@@ -76,8 +76,8 @@ fn a_wake_up_in_the_past_is_a_fault_and_time_goes_on() {
                 let mut sim = Sim::new(&pair(&transport), "cubic", 1).unwrap();
                 let verdict = steps(&mut sim, &mut alarmed, 100_000);
                 assert_eq!(verdict, Some(Verdict::Finished), "{what}: at {}", sim.now());
-                let tally = &sim.connection(0).tally;
-                assert!(tally.faults > 0, "{what}: {tally:?}");
+                let counts = &sim.connection(0).host.counts;
+                assert!(counts.faults > 0, "{what}: {counts:?}");
                 assert_eq!(alarmed.woken, 0, "{what}");
             }
         }
@@ -125,7 +125,7 @@ fn a_wake_up_that_is_due_is_no_fault() {
             let mut once = Once { inner, at, acked: Vec::new() };
             let mut sim = Sim::new(&pair(&transport), "cubic", 1).unwrap();
             assert_eq!(steps(&mut sim, &mut once, 100_000), Some(Verdict::Finished), "{stack}");
-            assert_eq!((once.at, sim.connection(0).tally.faults), (None, 0), "{stack}");
+            assert_eq!((once.at, sim.connection(0).host.counts.faults), (None, 0), "{stack}");
             once.acked
         };
         let acked = run(None);
@@ -165,8 +165,8 @@ fn a_fallback_of_any_needs_breaks_no_rule() {
                 let spec = format!("{}:guard={}", entry.name, fallback.name);
                 assert_eq!(Host::of(&spec).unwrap().needs, entry.needs.union(fallback.needs), "{spec}");
                 let Finished { sim, verdict, fallback } = finished(&strange(&transport), &spec);
-                let tally = &sim.connection(0).tally;
-                assert_eq!((verdict, tally.faults), (Verdict::Finished, 0), "{spec} over {stack}: {tally:?}");
+                let counts = &sim.connection(0).host.counts;
+                assert_eq!((verdict, counts.faults), (Verdict::Finished, 0), "{spec} over {stack}: {counts:?}");
                 decided += fallback.unwrap().decided;
             }
             assert!(decided > 0 || !["dqn", "rlds", "pdaa3c"].contains(&entry.name), "{} over {stack}", entry.name);
@@ -185,7 +185,7 @@ fn by_hand(config: &SimConfig, spec: &str) -> (FallbackTally, FallbackTally, u64
     loop {
         match sim.advance() {
             Pause::Decide(_) => {
-                sim.observe(0, scheduler.as_mut());
+                sim.tell(0, scheduler.as_mut());
                 let cx = sim.context(0);
                 let decision = scheduler.select(&cx);
                 let why = scheduler.explain(&cx).unwrap();
@@ -195,14 +195,14 @@ fn by_hand(config: &SimConfig, spec: &str) -> (FallbackTally, FallbackTally, u64
                     counted.decided += 1;
                 }
                 scheduler.decided(&cx, decision);
-                sim.set_wake(0, scheduler.wake());
+                sim.note_wake(0, scheduler.as_ref());
                 sim.apply(0, decision);
             }
-            Pause::Observe(_) => sim.observe(0, scheduler.as_mut()),
+            Pause::Observe(_) => sim.tell(0, scheduler.as_mut()),
             Pause::Done(_) => break,
         }
     }
-    (counted, scheduler.fallback().unwrap(), sim.connection(0).tally.decisions)
+    (counted, scheduler.fallback().unwrap(), sim.connection(0).host.counts.decisions)
 }
 
 #[test]

@@ -276,7 +276,7 @@ fn ten_gigabytes_cost_no_more_than_the_window() {
                     most = most.max(flow.end.since(flow.una));
                     setup::answer(&mut sim, scheduler.as_mut(), 1);
                 }
-                Pause::Observe(_) => sim.observe(0, scheduler.as_mut()),
+                Pause::Observe(_) => sim.tell(0, scheduler.as_mut()),
                 Pause::Done(verdict) => break verdict,
             }
         };

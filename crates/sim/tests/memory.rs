@@ -21,12 +21,11 @@ fn watch_with(scheduler: &str, config: &SimConfig, cc: &str, mut look: impl FnMu
     loop {
         match sim.advance() {
             Pause::Decide(conn) => {
-                sim.observe(conn, scheduler.as_mut());
+                sim.tell(conn, scheduler.as_mut());
                 look(&sim.context(conn));
-                let decision = scheduler.select(&sim.context(conn));
-                sim.apply(conn, decision);
+                sim.ask(conn, scheduler.as_mut());
             }
-            Pause::Observe(conn) => sim.observe(conn, scheduler.as_mut()),
+            Pause::Observe(conn) => sim.tell(conn, scheduler.as_mut()),
             Pause::Done(verdict) => return verdict,
         }
     }

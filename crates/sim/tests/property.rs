@@ -234,7 +234,7 @@ impl Trial {
             let before = self.sim.now();
             match self.sim.advance_until(until) {
                 Some(Pause::Decide(_)) => self.decide(),
-                Some(Pause::Observe(_)) => self.sim.observe(0, self.scheduler.as_mut()),
+                Some(Pause::Observe(_)) => self.sim.tell(0, self.scheduler.as_mut()),
                 Some(Pause::Done(verdict)) => self.verdict = Some(verdict),
                 None => break,
             }
@@ -243,13 +243,10 @@ impl Trial {
     }
 
     fn decide(&mut self) {
-        if !self.sim.events(0).is_empty() {
-            self.sim.observe(0, self.scheduler.as_mut());
-        }
+        self.sim.tell(0, self.scheduler.as_mut());
         self.check();
         let before: Vec<Bytes> = self.sim.context(0).paths.iter().map(|path| path.bytes_in_flight).collect();
-        let decision = self.scheduler.select(&self.sim.context(0));
-        self.sim.set_wake(0, self.scheduler.wake());
+        let decision = self.sim.answer(0, self.scheduler.as_mut());
         self.sim.apply(0, decision);
         for (path, before) in self.sim.context(0).paths.iter().zip(before) {
             // Probes and the first retransmission after a timeout pass the window; decisions never do.
@@ -332,7 +329,7 @@ fn play(world: &World, ops: &[Op]) {
     let conn = trial.sim.connection(0);
     assert_eq!(trial.verdict, Some(Verdict::Finished), "stuck at {}: {}", trial.sim.now(), trial.summary());
     assert_eq!(conn.delivered(), Bytes::new(world.work.total()), "all bytes arrive");
-    assert_eq!(conn.tally.faults, 0, "{:?}", conn.tally);
+    assert_eq!(conn.host.counts.faults, 0, "{:?}", conn.host.counts);
     let (arrived, delivered) =
         conn.path_tallies.iter().fold((0, 0), |sum, path| (sum.0 + path.arrived, sum.1 + path.delivered));
     assert_eq!((arrived, arrived), (conn.tally.arrived, witness.lock().unwrap().packets), "packets");

@@ -3,10 +3,11 @@
 mod setup;
 
 use setup::{bulk, down, drive, lossy, path, run, stacks};
+use weftway_host::Decided;
 use weftway_link::Limit;
 use weftway_path::{Bytes, Context, Decision, Event, Hold, Offset, Path, PathId};
 use weftway_sched::testing::{Bandit, Ledger};
-use weftway_sched::{Needs, Scheduler};
+use weftway_sched::{Needs, Scheduler, TransportRules};
 use weftway_sim::config::{PathConfig, Stack, Transport};
 use weftway_sim::{Host, Note, Sim, Verdict};
 
@@ -75,7 +76,7 @@ fn whatever_is_taken_back_arrives_once_and_in_order() {
                 let mut sim = Sim::new(&bulk(&transport, paths.clone(), BYTES), "cubic", seed).unwrap();
                 let needs =
                     Needs { queueing: true, copies: true, recall: true, events: true, flow: true, ..Needs::NONE };
-                sim.host(0, Host { needs, ..Host::default() });
+                sim.host(0, Host::new(needs, TransportRules::NONE));
                 assert_eq!(drive(&mut sim, &mut fickle, 1), Verdict::Finished, "{what}");
                 assert_eq!(sim.connection(0).delivered(), Bytes::new(BYTES), "{what}");
                 let audit = ledger.audit();
@@ -99,10 +100,12 @@ fn nothing_is_sent_twice() {
         let mut config = bulk(&transport, worlds()[0].clone(), BYTES);
         config.paths.iter_mut().for_each(|path| path.data.queue.limit = Limit::Packets(10_000));
         let run = run(&config, "sttf-kernel", "newreno");
-        assert_eq!((run.verdict, run.sim.connection(0).tally.faults), (Verdict::Finished, 0), "{stack}");
+        assert_eq!((run.verdict, run.sim.connection(0).host.counts.faults), (Verdict::Finished, 0), "{stack}");
         assert_eq!(run.sim.connection(0).delivered(), Bytes::new(BYTES), "{stack}");
-        let recalls =
-            run.notes.iter().filter(|(_, note)| matches!(note, Note::Decided { decision: Decision::Recall(_), .. }));
+        let recalls = run
+            .notes
+            .iter()
+            .filter(|(_, note)| matches!(note, Note::Decided(Decided { decision: Decision::Recall(_), .. })));
         assert!(recalls.count() > 0, "{stack}: nothing was taken back");
         let sent: u64 = run.sent().iter().map(|(.., bytes)| u64::from(*bytes)).sum();
         assert_eq!(sent, BYTES, "{stack}");
@@ -126,6 +129,6 @@ fn taking_back_for_ever_is_waiting() {
     let mut sim =
         Sim::new(&bulk(&Transport::mptcp_v09x(), vec![path("only", 10_000, 10)], 300_000), "cubic", 1).unwrap();
     let needs = Needs { queueing: true, recall: true, ..Needs::NONE };
-    sim.host(0, Host { needs, ..Host::default() });
+    sim.host(0, Host::new(needs, TransportRules::NONE));
     assert_eq!(drive(&mut sim, &mut Mad, 1), Verdict::Finished);
 }

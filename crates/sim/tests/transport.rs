@@ -68,7 +68,7 @@ fn event(note: &Note, mss: u64) -> Option<String> {
         Note::Lost { path, index } => format!("lost {} {index}", path.get()),
         Note::Timeout { path, kind } => format!("timeout {} {kind}", path.get()),
         Note::Congestion { path, signal } => format!("congestion {} {signal:?}", path.get()),
-        Note::Decided { .. } => return None,
+        Note::Decided(_) => return None,
     })
 }
 

@@ -6,6 +6,7 @@ use std::fmt::{self, Display, Formatter};
 use std::io::{self, Write};
 
 use weftway_cc::Signal;
+use weftway_host::Decided;
 use weftway_link::{Reason, Verdict};
 use weftway_path::{Decision, Instant, Offset, PathId};
 
@@ -63,7 +64,7 @@ fn write_line(out: &mut impl Write, now: Instant, note: &Note) -> io::Result<()>
         writeln!(out, "{time:>12} {symbol} {:>2}{rest}", path.get())
     };
     match note {
-        Note::Decided { offset, decision, why } => decided(out, time, *offset, *decision, why.as_deref()),
+        Note::Decided(Decided { offset, decision, why }) => decided(out, time, *offset, *decision, why.as_deref()),
         Note::Sent { path, index, offset, bytes, verdict } => {
             line(fate(*verdict), *path, format_args!(" {index:>7} {:>10} {bytes:>6}", offset.get()))
         }
@@ -166,8 +167,8 @@ mod tests {
         let why = Some("k 3 < 5".to_owned());
         let ahead = Decision::Ahead(PathId::new(1), Offset::new(7000));
         let notes = [
-            Note::Decided { offset: Some(Offset::new(1400)), decision: ahead, why },
-            Note::Decided { offset: None, decision: Decision::Wait, why: None },
+            Note::Decided(Decided { offset: Some(Offset::new(1400)), decision: ahead, why }),
+            Note::Decided(Decided { offset: None, decision: Decision::Wait, why: None }),
         ];
         let text = text(&notes);
         let lines: Vec<_> = text.lines().rev().take(2).collect();

@@ -9,6 +9,7 @@ use std::io::{self, Write};
 
 use serde_json::{Map, Value, json};
 use weftway_cc::Signal;
+use weftway_host::Decided;
 use weftway_link::{Reason, Verdict};
 use weftway_path::{Decision, Instant, Offset, PathId};
 
@@ -180,7 +181,7 @@ impl<W: Write + Send> Listener for Qlog<W> {
             return;
         }
         match *note {
-            Note::Decided { offset, decision, ref why } => self.decided(now, offset, decision, why.as_deref()),
+            Note::Decided(Decided { offset, decision, ref why }) => self.decided(now, offset, decision, why.as_deref()),
             Note::Sent { path, index, offset, bytes, verdict } => self.sent(now, path, index, (offset, bytes), verdict),
             Note::Arrived { path, index, offset, bytes, in_order_to, held } => {
                 let data = json!({

@@ -167,7 +167,7 @@ impl Listener for Timeline {
         }
         self.go_to(now);
         match *note {
-            Note::Decided { .. } | Note::Sent { .. } => {}
+            Note::Decided(_) | Note::Sent { .. } => {}
             Note::Arrived { path, offset, bytes, in_order_to, held, .. } => {
                 self.arrived(path, offset.get() + u64::from(bytes), in_order_to.get(), held);
             }

@@ -1,8 +1,9 @@
 //! A run of the task `graph` that stops at its questions, where the oracle can look into it.
 
+use weftway_host::Turn;
 use weftway_path::spec::SpecError;
 use weftway_path::{Bytes, Context, Decision, Event, Hold, Instant, Path, PathId, Span};
-use weftway_sched::learned::{Task, TaskEntry, build_task};
+use weftway_sched::learned::{Ledger, Shape, Task, TaskEntry, build_task};
 use weftway_sched::{Needs, Scheduler, TransportRules};
 
 use super::binding::{Basis, Binding};
@@ -69,6 +70,32 @@ impl Scheduler for Company {
     }
 }
 
+impl Task for Company {
+    fn shape(&self) -> &Shape {
+        self.task.shape()
+    }
+
+    fn question(&mut self, cx: &Context<'_>, seen: &mut [f32]) -> bool {
+        self.task.question(cx, seen)
+    }
+
+    fn answer(&mut self, cx: &Context<'_>, action: &[f32]) {
+        self.task.answer(cx, action);
+    }
+
+    fn mask(&self, cx: &Context<'_>, open: &mut [bool]) {
+        self.task.mask(cx, open);
+    }
+
+    fn finish(&mut self, cx: &Context<'_>, seen: &mut [f32]) {
+        self.task.finish(cx, seen);
+    }
+
+    fn ledger(&mut self) -> &mut Ledger {
+        self.task.ledger()
+    }
+}
+
 impl Lab {
     /// A run of `config` under `cc`; `task` names the task `graph` with at least a slot for each path, and `advisers`
     /// registered schedulers.
@@ -84,7 +111,7 @@ impl Lab {
         let (binding, basis) = (Binding::new(entry, spec)?, Basis::default());
         let seen = vec![0.0; task.shape().inputs.len()];
         let (shares, company) = (Shares::new(config.paths.len()), Company { task, advisers });
-        sim.host(0, Host { needs: company.needs(), rules: TransportRules::NONE });
+        sim.host(0, Host::new(company.needs(), TransportRules::NONE));
         Ok(Self { sim, company, rival, shares, binding, basis, seen })
     }
 
@@ -99,25 +126,15 @@ impl Lab {
             match self.sim.advance_until(until) {
                 None => return Stop::Time,
                 Some(Pause::Done(verdict)) => return Stop::Over(verdict),
-                Some(Pause::Observe(0)) => self.sim.observe(0, &mut self.company),
+                // A label belongs to a packet: between packets the task only learns what happened.
+                Some(Pause::Observe(0)) => self.sim.tell(0, &mut self.company),
                 Some(Pause::Decide(0)) => {
-                    self.sim.observe(0, &mut self.company);
-                    if self.company.task.question(&self.sim.context(0), &mut self.seen) {
+                    if self.sim.ask_task(0, &mut self.company, &mut self.seen, true) == Turn::Asks {
                         return Stop::Asked;
                     }
-                    let decision = self.company.select(&self.sim.context(0));
-                    self.sim.set_wake(0, self.company.wake());
-                    self.sim.apply(0, decision);
                 }
-                Some(Pause::Observe(other)) => self.with_rival(|sim, rival| sim.observe(other, rival)),
-                Some(Pause::Decide(other)) => self.with_rival(|sim, rival| {
-                    sim.observe(other, rival);
-                    let decision = rival.select(&sim.context(other));
-                    if sim.wakes(other) {
-                        sim.set_wake(other, rival.wake());
-                    }
-                    sim.apply(other, decision);
-                }),
+                Some(Pause::Decide(other)) => self.with_rival(|sim, rival| sim.ask(other, rival)),
+                Some(Pause::Observe(other)) => self.with_rival(|sim, rival| sim.tell(other, rival)),
             }
         }
     }

@@ -68,7 +68,7 @@ pub fn drive(sim: &mut Sim, scheduler: &mut dyn Scheduler, times: usize) -> Verd
     loop {
         match sim.advance() {
             Pause::Decide(_) => answer(sim, scheduler, times),
-            Pause::Observe(_) => sim.observe(0, scheduler),
+            Pause::Observe(_) => sim.tell(0, scheduler),
             Pause::Done(verdict) => return verdict,
         }
     }
@@ -76,15 +76,11 @@ pub fn drive(sim: &mut Sim, scheduler: &mut dyn Scheduler, times: usize) -> Verd
 
 /// Answers one question, put `times` times.
 pub fn answer(sim: &mut Sim, scheduler: &mut dyn Scheduler, times: usize) {
-    if !sim.events(0).is_empty() {
-        sim.observe(0, scheduler);
-    }
+    sim.tell(0, scheduler);
     for _ in 1..times {
         let _ = scheduler.select(&sim.context(0));
     }
-    let decision = scheduler.select(&sim.context(0));
-    sim.set_wake(0, scheduler.wake());
-    sim.apply(0, decision);
+    sim.ask(0, scheduler);
 }
 
 /// A finished run and everything that was noted.

@@ -1,0 +1,60 @@
+//! What a scheduler has not been told yet.
+
+use weftway_path::Event;
+use weftway_sched::Needs;
+
+/// Events in the order in which they happened. What the scheduler does not listen to is not kept.
+#[derive(Clone, Debug, Default)]
+pub struct Events {
+    /// Whether the scheduler listens to everything.
+    all: bool,
+    /// Whether it listens at least to its own wake-ups and to paths that come and go.
+    rare: bool,
+    list: Vec<Event>,
+}
+
+impl Events {
+    /// For a scheduler with these needs.
+    pub fn new(needs: Needs) -> Self {
+        Self { all: needs.events, rare: needs.wake, list: Vec::new() }
+    }
+
+    /// Whether there is nothing to tell.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    /// What there is to tell.
+    pub fn as_slice(&self) -> &[Event] {
+        &self.list
+    }
+
+    /// One more.
+    #[inline]
+    pub fn push(&mut self, event: Event) {
+        if self.all {
+            self.list.push(event);
+        }
+    }
+
+    /// One more of those that come seldom: `Wake`, `PathUp`, `PathDown`.
+    pub fn push_rare(&mut self, event: Event) {
+        if self.all || self.rare {
+            self.list.push(event);
+        }
+    }
+
+    /// The list, to be told; [`Events::give_back`] returns its memory.
+    #[inline]
+    pub(crate) fn take(&mut self) -> Vec<Event> {
+        core::mem::take(&mut self.list)
+    }
+
+    /// Takes back the list that was told.
+    #[inline]
+    pub(crate) fn give_back(&mut self, mut told: Vec<Event>) {
+        told.clear();
+        self.list = told;
+    }
+}

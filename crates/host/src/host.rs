@@ -1,0 +1,241 @@
+//! What is kept for a scheduler, and how it is told, asked and heard.
+
+use weftway_path::spec::SpecError;
+use weftway_path::{Bytes, Context, Decision, Event, Hold, Instant, Path, PathId};
+use weftway_sched::learned::Task;
+use weftway_sched::{Needs, Scheduler, TransportRules};
+
+use crate::{Carried, Decided, Events, Refusal, Transport};
+
+/// What a transport keeps for the scheduler of one connection.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// What the scheduler needs ([`Scheduler::needs`]).
+    pub needs: Needs,
+    /// The transport rules that go with it.
+    pub rules: TransportRules,
+    /// Whether decisions and their reasons are written to a log.
+    pub explains: bool,
+    /// Whether the scheduler hears which decisions were taken ([`Scheduler::decided`]).
+    pub compares: bool,
+    /// What it has not been told yet.
+    pub events: Events,
+    /// What was counted.
+    pub counts: Counts,
+    serial: u64,
+    wake: Instant,
+}
+
+/// What was counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Decisions.
+    pub decisions: u64,
+    /// Decisions to wait though a packet might have gone.
+    pub waits: u64,
+    /// Decisions and wake-ups that broke a rule.
+    pub faults: u64,
+}
+
+impl Default for Host {
+    fn default() -> Self {
+        Self::new(Needs::NONE, TransportRules::NONE)
+    }
+}
+
+impl Host {
+    /// For a scheduler with these needs, with which these transport rules go.
+    pub fn new(needs: Needs, rules: TransportRules) -> Self {
+        Self {
+            needs,
+            rules,
+            explains: false,
+            compares: false,
+            events: Events::new(needs),
+            counts: Counts::default(),
+            serial: 0,
+            wake: Instant::NEVER,
+        }
+    }
+
+    /// For `scheduler`, with which these transport rules go.
+    pub fn serving(scheduler: &dyn Scheduler, rules: TransportRules) -> Self {
+        Self { compares: scheduler.fallback().is_some(), ..Self::new(scheduler.needs(), rules) }
+    }
+
+    /// For the scheduler that `spec` names, with its switches.
+    pub fn of(spec: &str) -> Result<Self, SpecError> {
+        let (entry, spec) = weftway_sched::parse(spec)?;
+        Ok(Self::serving(entry.make(&spec.given)?.as_ref(), entry.transport))
+    }
+
+    /// The number of the next packet to be carried: rewards that come late belong to it.
+    #[inline]
+    pub fn next_serial(&mut self) -> u64 {
+        self.serial += 1;
+        self.serial - 1
+    }
+
+    /// When the scheduler wants to be woken, or never.
+    #[inline]
+    pub fn wake(&self) -> Instant {
+        self.wake
+    }
+
+    /// Notes the wake-up if it is due at `now`.
+    #[inline]
+    pub fn woken(&mut self, now: Instant) {
+        if self.wake <= now {
+            self.wake = Instant::NEVER;
+            self.events.push_rare(Event::Wake);
+        }
+    }
+}
+
+/// Tells `scheduler` what happened, and asks when it wants to be woken.
+#[inline]
+pub fn tell<T: Transport + ?Sized>(transport: &mut T, scheduler: &mut dyn Scheduler) {
+    let events = transport.host_mut().events.take();
+    let cx = transport.context();
+    for event in &events {
+        scheduler.observe(&cx, event);
+    }
+    transport.host_mut().events.give_back(events);
+    note_wake(transport, scheduler);
+}
+
+/// The answer of `scheduler` to the question as it stands. What happened is told first.
+#[inline]
+pub fn answer<T: Transport + ?Sized>(transport: &mut T, scheduler: &mut dyn Scheduler) -> Decision {
+    if !transport.host().events.is_empty() {
+        tell(transport, scheduler);
+    }
+    let decision = scheduler.select(&transport.context());
+    let Host { explains, compares, .. } = *transport.host();
+    if explains {
+        let cx = transport.context();
+        let decided = Decided { offset: cx.packet.map(|packet| packet.offset), decision, why: scheduler.explain(&cx) };
+        transport.log(decided);
+    }
+    if compares {
+        scheduler.decided(&transport.context(), decision);
+    }
+    note_wake(transport, scheduler);
+    decision
+}
+
+/// One question from its beginning to its end.
+#[inline]
+pub fn ask<T: Transport + ?Sized>(transport: &mut T, scheduler: &mut dyn Scheduler) {
+    let decision = answer(transport, scheduler);
+    settle(transport, decision);
+}
+
+/// What became of a question to a learned task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Turn {
+    /// The task asks for an answer from outside. Nothing was carried out; the question comes again.
+    Asks,
+    /// The task answered by itself, and that was carried out.
+    Over,
+}
+
+/// One question to a learned task, whose answers come from outside: `observation` is what there is to see if it asks for
+/// one. Without `due` nothing is to be decided: the task only learns what happened, and may ask all the same.
+#[inline]
+pub fn ask_task<T: Transport + ?Sized>(
+    transport: &mut T,
+    task: &mut dyn Task,
+    observation: &mut [f32],
+    due: bool,
+) -> Turn {
+    if !transport.host().events.is_empty() {
+        tell(transport, task);
+    }
+    if task.question(&transport.context(), observation) {
+        return Turn::Asks;
+    }
+    let decision = due.then(|| task.select(&transport.context()));
+    note_wake(transport, task);
+    if let Some(decision) = decision {
+        settle(transport, decision);
+    }
+    Turn::Over
+}
+
+/// Carries out `decision`. One that breaks a rule is a fault, and the path with the lowest round-trip time carries the
+/// packet instead.
+#[inline]
+pub fn settle<T: Transport + ?Sized>(transport: &mut T, decision: Decision) {
+    transport.host_mut().counts.decisions += 1;
+    if decision == Decision::Wait {
+        return wait(transport);
+    }
+    match transport.carry(decision) {
+        Ok(Carried::Packet | Carried::Queue) => {}
+        Ok(Carried::Nothing) => wait(transport),
+        Err(Refusal::Path | Refusal::NoPacket | Refusal::Unsupported) => fault(transport),
+    }
+}
+
+/// Arms the wake-up that `scheduler` asks for. A time that has passed is a fault and asks for nothing: it would be asked
+/// for at once again, for ever. The exception is the wake-up that is due at this very time and not delivered yet.
+#[inline]
+pub fn note_wake<T: Transport + ?Sized>(transport: &mut T, scheduler: &(impl Scheduler + ?Sized)) {
+    let host = transport.host();
+    if !host.needs.wake {
+        return;
+    }
+    match scheduler.wake() {
+        None if host.wake.is_never() => {}
+        None => transport.host_mut().wake = Instant::NEVER,
+        Some(at) => set_wake(transport, at),
+    }
+}
+
+fn set_wake<T: Transport + ?Sized>(transport: &mut T, at: Instant) {
+    let now = transport.context().now;
+    let host = transport.host_mut();
+    if at > now {
+        host.wake = at;
+        if !at.is_never() {
+            transport.wake_at(at);
+        }
+    } else if host.wake != now {
+        host.counts.faults += 1;
+        host.wake = Instant::NEVER;
+    }
+}
+
+/// Nothing is sent now. Something must bring the question back, or this is a fault.
+fn wait<T: Transport + ?Sized>(transport: &mut T) {
+    let (wake, cx) = (transport.host().wake, transport.context());
+    if cx.packet.is_some() {
+        if wake.is_never() && !cx.paths.iter().any(returns) {
+            return fault(transport);
+        }
+        transport.host_mut().counts.waits += 1;
+    }
+    transport.pause();
+}
+
+/// Whether an acknowledgement or a pacer of this path will bring the question back.
+fn returns(path: &Path) -> bool {
+    path.unacked() > Bytes::ZERO || path.hold == Hold::Pacing
+}
+
+#[cold]
+fn fault<T: Transport + ?Sized>(transport: &mut T) {
+    transport.host_mut().counts.faults += 1;
+    let instead = fastest(&transport.context()).map(|id| transport.carry(Decision::Send(id)));
+    if !matches!(instead, Some(Ok(Carried::Packet))) {
+        transport.pause();
+    }
+}
+
+/// Of the paths that may carry the packet at hand, the one with the lowest round-trip time.
+fn fastest(cx: &Context<'_>) -> Option<PathId> {
+    cx.packet?;
+    let open = cx.paths.iter().filter(|path| path.is_open());
+    open.min_by_key(|path| path.srtt).map(|path| path.id)
+}
