@@ -3,7 +3,7 @@
 
 use weftway_link::{Limit, LinkConfig};
 use weftway_path::{BitRate, Bytes, Role, Span};
-use weftway_sim::config::{PathConfig, SimConfig, Transport};
+use weftway_scenario::config::{PathConfig, SimConfig, Transport};
 use weftway_sim::run::Job;
 
 /// A measured scenario.

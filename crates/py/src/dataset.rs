@@ -8,10 +8,10 @@ use std::thread;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use weftway_path::spec::SpecError;
-use weftway_sim::mix;
+use weftway_scenario::Variant;
+use weftway_scenario::mix;
 use weftway_sim::oracle::{Basis, Plan, Sample, run};
 use weftway_sim::run::Job;
-use weftway_sim::scenario::Variant;
 
 use crate::errors::{Error, ScenarioError, SimulationError};
 use crate::scenario::VariantView;

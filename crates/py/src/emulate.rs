@@ -12,9 +12,9 @@ use weftway_emu::{
     Way,
 };
 use weftway_path::Span;
-use weftway_sim::config::{Direction, PathConfig, SimConfig};
-use weftway_sim::scenario::Variant;
-use weftway_sim::{path_seeds, shared_seed};
+use weftway_scenario::Variant;
+use weftway_scenario::config::{Direction, PathConfig, SimConfig};
+use weftway_scenario::{path_seeds, shared_seed};
 
 use crate::errors::Error;
 use crate::scenario::VariantView;

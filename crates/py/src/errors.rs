@@ -3,7 +3,7 @@
 use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::{PyErr, create_exception};
 use weftway_path::spec::SpecError;
-use weftway_sim::scenario::{Mistake, ScenarioError as ScenarioMistake};
+use weftway_scenario::{Mistake, ScenarioError as ScenarioMistake};
 
 create_exception!(weftway, ScenarioError, PyValueError, "A scenario, a name or a switch that makes no sense.");
 create_exception!(weftway, TraceError, PyOSError, "A file that a scenario names cannot be read or understood.");

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pyo3::prelude::*;
 use weftway_path::spec::SpecError;
 
+use weftway_scenario::Variant;
+use weftway_scenario::config::SimConfig;
 use weftway_sched::{Scheduler, TransportRules};
-use weftway_sim::config::SimConfig;
 use weftway_sim::measure::Singles;
-use weftway_sim::scenario::Variant;
 use weftway_sim::{Listener, run};
 
 use crate::errors::Error;

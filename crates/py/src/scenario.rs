@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use weftway_sim::scenario::{Scenario, Variant};
+use weftway_scenario::{Scenario, Variant};
 
 use crate::errors::Error;
 

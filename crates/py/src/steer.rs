@@ -13,8 +13,8 @@ use weftway_emu::kernel::{Measured, measure};
 use weftway_emu::steer::{self, Connection, Mode, Report, Settings, Steering, Tally};
 use weftway_path::spec::SpecError;
 use weftway_path::{Bytes, Context, Decision, Event, Offset, Path, PathId, Receipt, SendKind, Span};
+use weftway_scenario::Variant;
 use weftway_sched::{Needs, Scheduler};
-use weftway_sim::scenario::Variant;
 
 use crate::emulate::lab;
 use crate::errors::Error;

@@ -1,8 +1,8 @@
 //! What a connection does when a packet arrives or a timer fires.
 
 use weftway_path::{Bytes, Instant, Offset, PathId, SendKind, Span};
+use weftway_scenario::config::{AckPath, Direction, Stack};
 
-use crate::config::{AckPath, Direction, Stack};
 use crate::connection::Connection;
 use crate::lifecycle::Stage;
 use crate::net::Net;

@@ -21,8 +21,8 @@
 //! `docs/explanation/shared-bottlenecks.md` says how often it is wrong.
 
 use weftway_path::{Instant, Path, PathId, Span};
+use weftway_scenario::config::Bottlenecks;
 
-use crate::config::Bottlenecks;
 use crate::connection::Route;
 use crate::views::Views;
 

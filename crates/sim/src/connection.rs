@@ -8,11 +8,12 @@ use weftway_path::{
     Bytes, Context, Decision, Event, Flow, Health, Hold, Instant, Offset, Packet, Path, PathId, PathSet, Receipt,
     Recovery, SendKind, Span,
 };
+use weftway_scenario::App;
+use weftway_scenario::config::{Buffer, PathConfig, Stack, Transport};
 use weftway_sched::FRAGMENT;
 
 use crate::bottleneck::Groups;
 use crate::capture::Capture;
-use crate::config::{Buffer, PathConfig, Stack, Transport};
 use crate::lifecycle::Stage;
 use crate::net::Net;
 use crate::outbox::{Chunk, Outbox};
@@ -22,7 +23,6 @@ use crate::tally::{PathTally, Tally};
 use crate::tap::{Note, Tap};
 use crate::tcp::Repair;
 use crate::views::Views;
-use crate::workload::App;
 
 /// Send memory that Linux counts per packet of window (`tcp_sndbuf_expand`): a segment with its headers and
 /// bookkeeping in the next power of two, 2048 bytes, and 256 for the buffer's descriptor. A kernel that leaves room

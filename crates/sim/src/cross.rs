@@ -3,8 +3,8 @@
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
 use weftway_path::{Bytes, Instant, PathId, Span};
+use weftway_scenario::config::CrossTraffic;
 
-use crate::config::CrossTraffic;
 use crate::net::Net;
 use crate::wire::{Load, Parcel};
 
@@ -82,9 +82,9 @@ impl CrossSource {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::CrossLink;
     use weftway_link::{Link, LinkConfig};
     use weftway_path::BitRate;
+    use weftway_scenario::config::CrossLink;
 
     /// Packets of 1500 B at 12 Mbit/s, one a millisecond while on, in the first ten seconds; and how
     /// many different gaps there were.

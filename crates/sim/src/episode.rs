@@ -3,10 +3,10 @@
 use weftway_host::Turn;
 use weftway_path::spec::SpecError;
 use weftway_path::{Context, Instant};
+use weftway_scenario::config::SimConfig;
 use weftway_sched::learned::{Ledger, Shape, Task, build_task};
 use weftway_sched::{Scheduler, TransportRules};
 
-use crate::config::SimConfig;
 use crate::measure::{self, Row};
 use crate::run::Finished;
 use crate::{Host, Pause, Sim, Verdict};

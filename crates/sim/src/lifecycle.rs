@@ -6,8 +6,8 @@
 
 use weftway_cc::Setup;
 use weftway_path::{Bytes, Event, Health, Hold, Instant, PathId, Recovery, Role, Span};
+use weftway_scenario::config::{Direction, PathManager, Stack};
 
-use crate::config::{Direction, PathManager, Stack};
 use crate::connection::Connection;
 use crate::net::Net;
 use crate::sender::PathSender;

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 use weftway_link::{LinkConfig, Set, capacity};
 use weftway_path::{Bytes, Instant, Span};
+use weftway_scenario::config::{Direction, SimConfig, Stack, Workload};
 
-use crate::config::{Direction, SimConfig, Stack, Workload};
 use crate::run::Finished;
 use crate::{Sim, Verdict};
 
@@ -20,12 +20,12 @@ pub fn single(config: &SimConfig, path: usize) -> SimConfig {
     alone.paths = vec![config.paths[path].clone()];
     alone.paths[0].role = weftway_path::Role::Active;
     alone.cross.retain_mut(|traffic| match &mut traffic.on {
-        crate::config::CrossLink::Path(on) => {
+        weftway_scenario::config::CrossLink::Path(on) => {
             let here = *on == path;
             *on = 0;
             here
         }
-        crate::config::CrossLink::Shared(_) => true,
+        weftway_scenario::config::CrossLink::Shared(_) => true,
     });
     alone
 }
@@ -117,7 +117,7 @@ pub fn efficiency(config: &SimConfig, delivered: Bytes, elapsed: Span) -> Value 
 
 /// The fastest handshake: two one-way trips for the side that opens, three for the other.
 fn handshake(config: &SimConfig) -> Span {
-    let path = |path: &crate::config::PathConfig| match config.transport.direction {
+    let path = |path: &weftway_scenario::config::PathConfig| match config.transport.direction {
         Direction::Upload => least_delay(&path.data) + least_delay(&path.acks),
         Direction::Download => least_delay(&path.data) + least_delay(&path.acks) * 2,
     };

@@ -4,8 +4,8 @@
 use std::collections::VecDeque;
 
 use weftway_path::{Bytes, Instant, Offset, PathId, Span};
+use weftway_scenario::config::{Buffer, Stack, Transport};
 
-use crate::config::{Buffer, Stack, Transport};
 use crate::ranges::RangeSet;
 use crate::wire::Data;
 

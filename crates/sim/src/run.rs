@@ -1,11 +1,11 @@
 //! Runs a simulation to its end with schedulers that answer.
 
 use weftway_path::spec::SpecError;
+use weftway_scenario::Timing;
+use weftway_scenario::config::SimConfig;
 use weftway_sched::{FallbackTally, Interval, Mode, Scheduler, TransportRules};
 
-use crate::config::SimConfig;
 use crate::measure::{self, Row, Singles};
-use crate::scenario::Timing;
 use crate::{Host, Listener, Pause, Sim, Verdict};
 
 /// What to run: a configuration, a controller, a seed.

@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use weftway_cc::{Acked, Congestion, Controller, Sent, Share, Signal};
 use weftway_host::Events;
 use weftway_path::{Bytes, Event, Hold, Instant, Offset, Path, PathId, Receipt, SendKind, Span};
+use weftway_scenario::config::{Stack, Transport};
 
-use crate::config::{Stack, Transport};
 use crate::flight::{Flight, Flown};
 use crate::net::Net;
 use crate::outbox::{Chunk, Outbox};
@@ -344,8 +344,8 @@ impl PathSender {
     /// The retransmission timeout with its back-off.
     pub fn rto(&self, transport: &Transport) -> Span {
         let base = match transport.rto_floor {
-            crate::config::RtoFloor::Linux => self.tcp.rtt.rto(),
-            crate::config::RtoFloor::Rfc6298 => self.tcp.rtt.rto_rfc6298(transport.min_rto),
+            weftway_scenario::config::RtoFloor::Linux => self.tcp.rtt.rto(),
+            weftway_scenario::config::RtoFloor::Rfc6298 => self.tcp.rtt.rto_rfc6298(transport.min_rto),
         };
         (base * (1 << self.tcp.backoff.min(16))).min(Span::from_secs(120))
     }

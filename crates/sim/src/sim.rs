@@ -4,17 +4,17 @@ use weftway_cc::{Flavour, Setup};
 use weftway_host::{Host, Turn};
 use weftway_link::{Link, LinkConfig};
 use weftway_path::{Bytes, Context, Decision, Instant, PathId, Span};
+use weftway_scenario::config::{CrossLink, PathConfig, SimConfig, Stack, Transport};
+use weftway_scenario::{App, mix, path_seeds, shared_seed};
 use weftway_sched::Scheduler;
 use weftway_sched::learned::Task;
 
-use crate::config::{CrossLink, PathConfig, SimConfig, Stack, Transport};
 use crate::connection::{Connection, Parts, Port, Route};
 use crate::cross::CrossSource;
 use crate::net::Net;
 use crate::sender::PathSender;
 use crate::tap::Listener;
 use crate::wire::{Load, Parcel};
-use crate::workload::App;
 
 /// Why a simulation stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,31 +68,6 @@ pub(crate) fn controller_setup(transport: &Transport, seed: u64, id: PathId) -> 
     }
 }
 
-/// A stream of its own for every component: SplitMix64 over the seed and the component's number.
-pub fn mix(seed: u64, component: u64) -> u64 {
-    let mut z = seed.wrapping_add(component.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
-/// FNV-1a.
-fn hash(name: &str) -> u64 {
-    name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
-}
-
-/// The seeds of the links that carry data and acknowledgements of the path `name` of connection `conn`. They follow
-/// from the name, so that a path alone draws what it draws beside others.
-pub fn path_seeds(seed: u64, conn: u8, name: &str) -> (u64, u64) {
-    let data = mix(seed ^ hash(name), 0x1000 * (u64::from(conn) + 1));
-    (data, mix(data, 1))
-}
-
-/// The seed of the shared link with this number.
-pub fn shared_seed(seed: u64, number: usize) -> u64 {
-    mix(seed, 0x5000 + number as u64)
-}
-
 /// A link; one that marks drops instead where packets are not ECN-capable (RFC 3168 §5).
 fn new_link(config: &LinkConfig, ecn: bool, seed: u64) -> Link<Parcel> {
     if ecn || config.ecn.is_none() {
@@ -138,7 +113,7 @@ impl Layout {
             cc_spec: cc.to_owned(),
             seed: mix(self.seed, 0xc0 + u64::from(number)),
             app,
-            write: crate::config::WRITE,
+            write: weftway_scenario::config::WRITE,
             source: 0,
         }
     }
@@ -153,7 +128,7 @@ impl Sim {
         let main = Parts { write: config.write, ..layout.connection(0, &config.transport, &config.paths, cc, app) };
         let mut parts = vec![main];
         if let Some(rival) = &config.rival {
-            let endless = crate::config::Workload::Duration { span: Span::MAX };
+            let endless = weftway_scenario::config::Workload::Duration { span: Span::MAX };
             let app = App::new(&endless, mix(seed, 0xa1));
             parts.push(layout.connection(1, &rival.transport, &rival.paths, &rival.cc, app));
         }

@@ -6,7 +6,9 @@ mod setup;
 
 use weftway_link::{Distribution, Jitter, Limit, LinkConfig};
 use weftway_path::{BitRate, Bytes, Instant, Role, Span};
-use weftway_sim::config::{Bottlenecks, Buffer, CrossLink, CrossTraffic, PathConfig, SimConfig, Transport, Workload};
+use weftway_scenario::config::{
+    Bottlenecks, Buffer, CrossLink, CrossTraffic, PathConfig, SimConfig, Transport, Workload,
+};
 use weftway_sim::{Host, Pause, Sim};
 
 /// Each run is looked at once a second, from when every path has been watched for as long as is remembered.

@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 
 use setup::{bulk, down, drive, lossy, path, stacks};
 use weftway_path::{Bytes, Context, Decision, Event, Health, Instant, Path, Span};
+use weftway_scenario::config::{MessageSize, SimConfig, Stack, Transport, Workload};
 use weftway_sched::testing::Bandit;
 use weftway_sched::{Needs, Scheduler, TransportRules};
-use weftway_sim::config::{MessageSize, SimConfig, Stack, Transport, Workload};
 use weftway_sim::{Host, Listener, Note, Sim, Verdict};
 
 const CONTROLLERS: [&str; 10] = ["newreno", "cubic", "lia", "olia", "balia", "dlia", "wvegas", "bbr1", "bbr2", "bbr3"];
@@ -127,7 +127,7 @@ fn a_path_that_fails_for_good() {
 fn a_small_receive_buffer() {
     everywhere(|transport| {
         let mut transport = transport.clone();
-        transport.receive_buffer = weftway_sim::config::Buffer::Fixed(Bytes::new(30_000));
+        transport.receive_buffer = weftway_scenario::config::Buffer::Fixed(Bytes::new(30_000));
         bulk(&transport, vec![path("fast", 20_000, 5), lossy(path("slow", 2_000, 60), 0.02)], 300_000)
     });
 }

@@ -2,7 +2,7 @@
 
 use weftway_link::{Ecn, Limit, LinkConfig};
 use weftway_path::{BitRate, Bytes, Role, Span};
-use weftway_sim::config::{PathConfig, SimConfig, Transport};
+use weftway_scenario::config::{PathConfig, SimConfig, Transport};
 use weftway_sim::run::{Finished, Job};
 
 /// One path of 10 Mbit/s and 40 ms round trip (34 packets), a queue of 100 packets that marks above

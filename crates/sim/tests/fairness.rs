@@ -8,8 +8,9 @@ mod setup;
 
 use weftway_link::{Limit, LinkConfig};
 use weftway_path::{BitRate, Bytes, Instant, Role, Span};
-use weftway_sim::config::{Bottlenecks, Buffer, PathConfig, Rival, SimConfig, Transport, Workload};
-use weftway_sim::{Host, Pause, Sim, mix};
+use weftway_scenario::config::{Bottlenecks, Buffer, PathConfig, Rival, SimConfig, Transport, Workload};
+use weftway_scenario::mix;
+use weftway_sim::{Host, Pause, Sim};
 
 const SEEDS: u64 = 20;
 const SECONDS: u64 = 60;

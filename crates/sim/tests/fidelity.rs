@@ -4,7 +4,7 @@
 
 use weftway_link::{Distribution, Jitter, Limit, LinkConfig, Loss};
 use weftway_path::{BitRate, Bytes, Role, Span};
-use weftway_sim::config::{Direction, PathConfig, SimConfig, Transport};
+use weftway_scenario::config::{Direction, PathConfig, SimConfig, Transport};
 
 const SEEDS: u64 = 12;
 /// The order statistics that bound a median of twelve with at least 95 %: 1 − 2·(1 + 12 + 66)/2¹² = 0.961.
@@ -76,7 +76,7 @@ fn median(sorted: &[f64]) -> f64 {
 
 fn ours(cell: &Cell) -> Vec<f64> {
     let bytes = match cell.config.workload {
-        weftway_sim::config::Workload::Bulk { bytes } => bytes.get() as f64,
+        weftway_scenario::config::Workload::Bulk { bytes } => bytes.get() as f64,
         _ => unreachable!("cells are bulk transfers"),
     };
     let scheduler = if cell.single { "min-rtt" } else { "linux-v1" };

@@ -5,8 +5,8 @@ mod setup;
 
 use setup::{bulk, lossy, path, stacks};
 use weftway_path::{Context, Decision, Event, Instant, Span};
+use weftway_scenario::config::{SimConfig, Transport};
 use weftway_sched::{Entry, FallbackTally, Needs, Scheduler, TransportRules};
-use weftway_sim::config::{SimConfig, Transport};
 use weftway_sim::run::{Finished, Job};
 use weftway_sim::{Host, Pause, Sim, Verdict};
 

@@ -6,7 +6,7 @@ mod setup;
 use setup::{Run, bulk, down, link, path, run, stacks};
 use weftway_link::{LinkConfig, Loss, Rate};
 use weftway_path::{BitRate, Bytes, Instant, Span};
-use weftway_sim::config::{Direction, MessageSize, PathConfig, PathManager, SimConfig, Transport, Workload};
+use weftway_scenario::config::{Direction, MessageSize, PathConfig, PathManager, SimConfig, Transport, Workload};
 use weftway_sim::{Note, Pause, Sim, Verdict};
 
 fn ms(ms: u64) -> Instant {

@@ -4,8 +4,8 @@
 mod setup;
 
 use weftway_path::{Bytes, Context, Offset};
+use weftway_scenario::config::{Buffer, SimConfig, Transport};
 use weftway_sched::Scheduler;
-use weftway_sim::config::{Buffer, SimConfig, Transport};
 use weftway_sim::{Host, Pause, Sim, Verdict};
 
 /// Runs to the end with `linux-v1` over `cc`; `look` sees every question.

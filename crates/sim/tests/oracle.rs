@@ -4,7 +4,7 @@ mod setup;
 
 use weftway_link::{Limit, Loss};
 use weftway_path::{BitRate, Bytes, Instant, PathId, Span};
-use weftway_sim::config::{Buffer, MessageSize, SimConfig, Transport, Workload};
+use weftway_scenario::config::{Buffer, MessageSize, SimConfig, Transport, Workload};
 use weftway_sim::oracle::{Audit, Basis, FAR, Lab, Plan, Run, Stop, Truth, audit, jain, judge, run};
 use weftway_sim::run::Job;
 

@@ -11,10 +11,10 @@ use proptest::test_runner::FileFailurePersistence;
 use setup::link;
 use weftway_link::{Distribution, Jitter, Limit, LinkConfig, Loss, Set};
 use weftway_path::{BitRate, Bytes, Decision, Instant, Offset, PathId, Role, Span};
-use weftway_sched::Scheduler;
-use weftway_sim::config::{
+use weftway_scenario::config::{
     AckPath, Buffer, Direction, MessageSize, PathConfig, PathManager, SimConfig, Stack, Transport, Workload,
 };
+use weftway_sched::Scheduler;
 use weftway_sim::{Host, Listener, Note, Pause, Sim, Verdict};
 
 /// Something that happens to the links, or time that passes.

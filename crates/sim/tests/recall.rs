@@ -6,9 +6,9 @@ use setup::{bulk, down, drive, lossy, path, run, stacks};
 use weftway_host::Decided;
 use weftway_link::Limit;
 use weftway_path::{Bytes, Context, Decision, Event, Hold, Offset, Path, PathId};
+use weftway_scenario::config::{PathConfig, Stack, Transport};
 use weftway_sched::testing::{Bandit, Ledger};
 use weftway_sched::{Needs, Scheduler, TransportRules};
-use weftway_sim::config::{PathConfig, Stack, Transport};
 use weftway_sim::{Host, Note, Sim, Verdict};
 
 /// Queues packets, and takes back what any path's queue holds, both as its own random numbers say.

@@ -9,7 +9,7 @@ use setup::{bulk, lossy, path};
 use weftway_cc::{Entry, all, parse};
 use weftway_link::Limit;
 use weftway_path::{Instant, Span};
-use weftway_sim::config::Transport;
+use weftway_scenario::config::Transport;
 use weftway_sim::run::{Job, transport_rules};
 use weftway_sim::{Listener, Note};
 

@@ -29,8 +29,8 @@ use serde::Deserialize;
 use setup::Run;
 use weftway_link::Limit;
 use weftway_path::{Bytes, Instant, Span};
-use weftway_sim::config::{Buffer, Transport};
-use weftway_sim::scenario::Scenario;
+use weftway_scenario::Scenario;
+use weftway_scenario::config::{Buffer, Transport};
 use weftway_sim::{Note, Verdict};
 
 #[derive(Deserialize)]

@@ -4,9 +4,9 @@ use std::error::Error;
 use std::path::Path as File;
 
 use weftway_path::{Bytes, Context, Decision, Path};
+use weftway_scenario::Scenario;
 use weftway_sched::{Scheduler, TransportRules};
 use weftway_sim::run::Job;
-use weftway_sim::scenario::Scenario;
 
 /// Min-RTT that lets standing queues drain: a path whose round trip has doubled gets nothing more
 /// while it has packets in flight.

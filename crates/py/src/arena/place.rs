@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use weftway_path::spec::SpecError;
-use weftway_sim::scenario::Variant;
-use weftway_sim::{Episode, Verdict, mix};
+use weftway_scenario::Variant;
+use weftway_scenario::mix;
+use weftway_sim::{Episode, Verdict};
 
 /// Why there is no episode.
 pub enum Trouble {

@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use weftway_emu::kernel::{Measured, measure};
 use weftway_emu::{EmuError, LabPlan};
 use weftway_link::Rate;
-use weftway_sim::scenario::Variant;
+use weftway_scenario::Variant;
 
 use crate::emulate::lab;
 use crate::scenario::VariantView;

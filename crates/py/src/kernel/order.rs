@@ -4,8 +4,8 @@ use std::net::Ipv4Addr;
 
 use weftway_emu::kernel::{Opener, Setup, Transfer, Work};
 use weftway_path::{Bytes, Role, Span};
-use weftway_sim::config::{Buffer, Direction, PathManager, SimConfig, Workload};
-use weftway_sim::scenario::Variant;
+use weftway_scenario::Variant;
+use weftway_scenario::config::{Buffer, Direction, PathManager, SimConfig, Workload};
 
 /// Our controllers that Linux has, and what it calls them.
 const CONTROLLERS: [(&str, &str); 3] = [("newreno", "reno"), ("cubic", "cubic"), ("bbr1", "bbr")];
@@ -98,7 +98,7 @@ fn work(workload: &Workload, seed: u64) -> Work {
             Work::RequestResponse { bytes: (*bytes).max(Bytes::new(1)), think: *think, count: *count }
         }
         Workload::Messages { .. } | Workload::Limited { .. } | Workload::Stream { .. } => {
-            Work::Messages { written: weftway_sim::writes(workload, seed).unwrap_or_default() }
+            Work::Messages { written: weftway_scenario::writes(workload, seed).unwrap_or_default() }
         }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use weftway_emu::kernel::{Measured, Outcome, Sample};
 use weftway_link::Counts;
 use weftway_path::Span;
-use weftway_sim::config::{Direction, SimConfig, Workload};
+use weftway_scenario::config::{Direction, SimConfig, Workload};
 use weftway_sim::measure::{balance, efficiency, mbps, rounded};
 
 /// The row of a run.

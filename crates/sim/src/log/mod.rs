@@ -7,7 +7,7 @@
 //! ```
 //! use std::sync::{Arc, Mutex};
 //! use weftway_path::{Bytes, Role};
-//! use weftway_sim::config::{PathConfig, SimConfig, Transport};
+//! use weftway_scenario::config::{PathConfig, SimConfig, Transport};
 //! use weftway_sim::{Host, Sim, log::GoldenTrace, run};
 //!
 //! let path = |name: &str| PathConfig {

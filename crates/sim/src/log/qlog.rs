@@ -12,10 +12,10 @@ use weftway_cc::Signal;
 use weftway_host::Decided;
 use weftway_link::{Reason, Verdict};
 use weftway_path::{Decision, Instant, Offset, PathId};
+use weftway_scenario::config::{Direction, SimConfig, Stack};
 
 use super::golden::parts;
 use super::sink::Sink;
-use crate::config::{Direction, SimConfig, Stack};
 use crate::tap::{Listener, Note};
 
 /// What the events are: the drafts' own, then ours. A private schema is named by a URI with a
@@ -252,7 +252,7 @@ mod tests {
     use weftway_path::{Bytes, Role};
 
     use super::*;
-    use crate::config::{PathConfig, Transport};
+    use weftway_scenario::config::{PathConfig, Transport};
 
     const PATH: PathId = PathId::new(0);
 

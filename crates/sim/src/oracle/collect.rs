@@ -2,11 +2,11 @@
 
 use weftway_path::spec::SpecError;
 use weftway_path::{Instant, Span};
+use weftway_scenario::mix;
 
 use super::lab::{Lab, Stop};
 use super::{Basis, Judgement};
 use crate::run::{Finished, Job};
-use crate::sim::mix;
 
 /// Behaviours that are not registered schedulers: O1, and any living path with equal probability.
 pub const BEHAVIOURS: [&str; 2] = ["oracle", "uniform"];

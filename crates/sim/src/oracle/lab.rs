@@ -3,6 +3,7 @@
 use weftway_host::Turn;
 use weftway_path::spec::SpecError;
 use weftway_path::{Bytes, Context, Decision, Event, Hold, Instant, Path, PathId, Span};
+use weftway_scenario::config::SimConfig;
 use weftway_sched::learned::{Ledger, Shape, Task, TaskEntry, build_task};
 use weftway_sched::{Needs, Scheduler, TransportRules};
 
@@ -10,7 +11,6 @@ use super::binding::{Basis, Binding};
 use super::shares::Shares;
 use super::truth::{Truth, release};
 use super::{Judgement, judge};
-use crate::config::SimConfig;
 use crate::{Host, Pause, Sim, Verdict};
 
 /// Over how long loads are compared, and how far O2 looks ahead.

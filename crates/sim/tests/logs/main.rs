@@ -11,7 +11,7 @@ use cddl::Schema;
 use serde_json::{Value, json};
 use weftway_link::{Limit, LinkConfig, Loss};
 use weftway_path::{BitRate, Bytes, Instant, Role, Span};
-use weftway_sim::config::{PathConfig, SimConfig, Transport, Workload};
+use weftway_scenario::config::{PathConfig, SimConfig, Transport, Workload};
 use weftway_sim::log::{GoldenTrace, Qlog, Timeline};
 use weftway_sim::{Host, Listener, PathTally, Sim, Verdict, run};
 

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use weftway_link::{Change, Limit, LinkConfig, Loss, Set};
 use weftway_path::{BitRate, Bytes, Instant, PathId, Role, Span};
+use weftway_scenario::config::{PathConfig, SimConfig, Stack, Transport};
 use weftway_sched::Scheduler;
-use weftway_sim::config::{PathConfig, SimConfig, Stack, Transport};
 use weftway_sim::run::{Finished, Job, transport_rules};
 use weftway_sim::{Listener, Note, Pause, Sim, Verdict};
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::{PLAIN, parse, plain, with_sets};
-use crate::scenario::{Mistake, Scenario, ScenarioError};
+use crate::{Mistake, Scenario, ScenarioError};
 
 fn error(text: &str) -> ScenarioError {
     parse(text).expect_err("this scenario is wrong")

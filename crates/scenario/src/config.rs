@@ -135,7 +135,7 @@ impl Transport {
     /// What a packet with so much payload takes of the pacer, whose rates are of payload (draft-ietf-ccwg-bbr and
     /// RFC 9002 leave out what is below the transport, too): all of it, or less by MPTCP's option.
     #[inline]
-    pub(crate) fn paced(&self, payload: Bytes) -> Bytes {
+    pub fn paced(&self, payload: Bytes) -> Bytes {
         if self.dss_option == Bytes::ZERO {
             return payload;
         }
@@ -143,7 +143,7 @@ impl Transport {
     }
 
     /// The initial window in payload bytes.
-    pub(crate) fn initial_cwnd(&self) -> Bytes {
+    pub fn initial_cwnd(&self) -> Bytes {
         Bytes::new(self.mss.get().saturating_mul(self.initial_window))
     }
 

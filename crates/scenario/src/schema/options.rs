@@ -5,14 +5,14 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 
-use crate::scenario::forms::TextOrTable;
-use crate::scenario::text::Count;
-use crate::scenario::units::{Packets, Size, Time};
+use crate::forms::TextOrTable;
+use crate::text::Count;
+use crate::units::{Packets, Size, Time};
 
 /// Settings of the transport; those that are not given are the transport's own.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(in super::super) struct Options {
+pub(crate) struct Options {
     /// A full packet on the wire, IP header included.
     pub packet: Option<Size>,
     /// The payload of a full packet.
@@ -67,7 +67,7 @@ pub(in super::super) struct Options {
 
 /// A buffer of fixed size, or one that grows by use.
 #[derive(Clone, Debug)]
-pub(in super::super) enum Buffer {
+pub(crate) enum Buffer {
     /// Of this size.
     Fixed(Size),
     /// Growing as Linux's do, to at most this.
@@ -77,7 +77,7 @@ pub(in super::super) enum Buffer {
 /// A buffer that grows by use.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(in super::super) struct AutoBuffer {
+pub(crate) struct AutoBuffer {
     /// The most it grows to.
     pub auto: Size,
 }
@@ -105,7 +105,7 @@ impl JsonSchema for Buffer {
 /// On which path acknowledgements return.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(in super::super) enum AckPathName {
+pub(crate) enum AckPathName {
     /// On the path they acknowledge.
     Same,
     /// On the one with the smallest round-trip time.
@@ -115,7 +115,7 @@ pub(in super::super) enum AckPathName {
 /// What the least retransmission timeout is applied to.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(in super::super) enum RtoFloorName {
+pub(crate) enum RtoFloorName {
     /// The variance term, as in Linux.
     Linux,
     /// The sum, as in RFC 6298.
@@ -125,7 +125,7 @@ pub(in super::super) enum RtoFloorName {
 /// What is known of the bottlenecks that paths share.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(in super::super) enum BottlenecksName {
+pub(crate) enum BottlenecksName {
     /// Nothing.
     None,
     /// Paths with the same `via` share one.
@@ -137,7 +137,7 @@ pub(in super::super) enum BottlenecksName {
 /// How paths are opened.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(in super::super) enum PathManagerName {
+pub(crate) enum PathManagerName {
     /// The first, then all others at once.
     FullMesh,
     /// The first; the others when it fails.

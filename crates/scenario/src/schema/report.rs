@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::scenario::units::Share;
+use crate::units::Share;
 
 /// A chart of the report.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]

@@ -4,14 +4,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::TransportName;
-use crate::scenario::text::Count;
-use crate::scenario::units::{Rate, Size, Time};
+use crate::text::Count;
+use crate::units::{Rate, Size, Time};
 
 /// What the application does.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[schemars(tag = "kind")]
-pub(in super::super) enum WorkloadTable {
+pub(crate) enum WorkloadTable {
     /// Sends so many bytes at once.
     Bulk {
         /// How many.
@@ -77,7 +77,7 @@ pub(in super::super) enum WorkloadTable {
 /// One size of a mixture.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(in super::super) struct SizeShare {
+pub(crate) struct SizeShare {
     /// How often, against the other sizes.
     pub weight: Count,
     /// The size.
@@ -90,7 +90,7 @@ pub(in super::super) struct SizeShare {
 /// A second connection. Its paths are those with `connection = "rival"`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(in super::super) struct RivalTable {
+pub(crate) struct RivalTable {
     /// Its transport; the scenario's, options included, if not given.
     pub transport: Option<TransportName>,
     /// Its scheduler; min-RTT if not given.
@@ -104,7 +104,7 @@ pub(in super::super) struct RivalTable {
 /// A source without feedback.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(in super::super) struct CrossTable {
+pub(crate) struct CrossTable {
     /// The path or the shared link that it uses.
     pub on: String,
     /// Its mean rate while it sends.

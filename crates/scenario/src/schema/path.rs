@@ -5,15 +5,15 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 
-use crate::scenario::forms::TextOrTable;
-use crate::scenario::text::{Count, Ecn, Jitter, Queue, Spread, Window};
-use crate::scenario::units::{InRate, InShare, InTime, Rate, Share, Time};
+use crate::forms::TextOrTable;
+use crate::text::{Count, Ecn, Jitter, Queue, Spread, Window};
+use crate::units::{InRate, InShare, InTime, Rate, Share, Time};
 
 /// A value for both directions, or one for each.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(untagged)]
-pub(in super::super) enum Directed<T> {
+pub(crate) enum Directed<T> {
     /// The same both ways.
     Both(T),
     /// One for each.
@@ -23,7 +23,7 @@ pub(in super::super) enum Directed<T> {
 /// A value for each direction.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(in super::super) struct Each<T> {
+pub(crate) struct Each<T> {
     /// Towards the side that opened the connection.
     pub down: Option<T>,
     /// From it.
@@ -33,7 +33,7 @@ pub(in super::super) struct Each<T> {
 /// A path: a link each way.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(in super::super) struct PathTable {
+pub(crate) struct PathTable {
     /// How fast.
     pub rate: Option<Directed<Rate>>,
     /// A Mahimahi trace of delivery opportunities, in place of `rate`.
@@ -74,7 +74,7 @@ pub(in super::super) struct PathTable {
 /// A link in the direction of the data.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(in super::super) struct LinkTable {
+pub(crate) struct LinkTable {
     /// How fast.
     pub rate: Option<Rate>,
     /// A Mahimahi trace of delivery opportunities, in place of `rate`.
@@ -104,7 +104,7 @@ pub(in super::super) struct LinkTable {
 /// Whether a path is used at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(in super::super) enum RoleName {
+pub(crate) enum RoleName {
     /// At once.
     #[default]
     Active,
@@ -115,7 +115,7 @@ pub(in super::super) enum RoleName {
 /// A connection of the scenario.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(in super::super) enum ConnectionName {
+pub(crate) enum ConnectionName {
     /// The one that is measured.
     #[default]
     Main,
@@ -127,7 +127,7 @@ pub(in super::super) enum ConnectionName {
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[schemars(tag = "kind")]
-pub(in super::super) enum Aqm {
+pub(crate) enum Aqm {
     /// Nothing: what does not fit is dropped.
     DropTail {},
     /// CoDel (RFC 8289).
@@ -143,7 +143,7 @@ pub(in super::super) enum Aqm {
 /// Link-layer retransmission.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(in super::super) struct Arq {
+pub(crate) struct Arq {
     /// The share of losses that it repairs.
     pub hides: Share,
     /// How much later a packet arrives for each retry.
@@ -155,7 +155,7 @@ pub(in super::super) struct Arq {
 /// A change at a given time; what is not given stays.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(in super::super) struct Step {
+pub(crate) struct Step {
     /// When.
     pub at: Time,
     /// The rate from then on.
@@ -171,7 +171,7 @@ pub(in super::super) struct Step {
 /// Whether a link works.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(in super::super) enum StateName {
+pub(crate) enum StateName {
     /// It does.
     Up,
     /// It does not.
@@ -181,7 +181,7 @@ pub(in super::super) enum StateName {
 /// Changes at random: each value is drawn anew, uniformly from its range.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(in super::super) struct Redraw {
+pub(crate) struct Redraw {
     /// How often.
     pub every: Time,
     /// From which rates.
@@ -194,7 +194,7 @@ pub(in super::super) struct Redraw {
 
 /// Losses: independent ones, or by another rule.
 #[derive(Clone, Debug)]
-pub(in super::super) enum Loss {
+pub(crate) enum Loss {
     /// Each packet with this probability.
     Independent(Share),
     /// By a rule of more than one number.
@@ -205,7 +205,7 @@ pub(in super::super) enum Loss {
 /// at given times.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(in super::super) struct LossTable {
+pub(crate) struct LossTable {
     /// Gilbert and Elliott: the chance, per packet, of going from the good to the bad state.
     pub enter: Option<Share>,
     /// The chance of returning.

@@ -7,7 +7,7 @@ use rand_pcg::Pcg64Mcg;
 use weftway_path::{Bytes, Instant, Span};
 
 use crate::config::{MessageSize, Workload};
-use crate::sim::mix;
+use crate::seeds::mix;
 
 /// Far more than any run delivers.
 const ENDLESS: u64 = 1 << 60;
@@ -261,12 +261,12 @@ impl App {
     }
 
     /// How many messages end at or before byte `at`, those that have arrived included.
-    pub(crate) fn number_at(&self, at: u64) -> usize {
+    pub fn number_at(&self, at: u64) -> usize {
         self.delays.len() + self.open.iter().take_while(|message| message.end <= at).count()
     }
 
     /// Messages written and not arrived whole, oldest first.
-    pub(crate) fn outlook(&self) -> impl Iterator<Item = &Message> {
+    pub fn outlook(&self) -> impl Iterator<Item = &Message> {
         self.open.iter()
     }
 

@@ -2,7 +2,7 @@
 //!
 //! ```
 //! use std::path::Path;
-//! use weftway_sim::scenario::Scenario;
+//! use weftway_scenario::Scenario;
 //!
 //! let text = r#"
 //!     transport = "mpquic"
@@ -19,13 +19,14 @@
 //! let variants = scenario.variants()?;
 //! assert_eq!(variants[1].labels, [("path.wifi.loss".to_owned(), "1 %".to_owned())]);
 //! assert_eq!(variants[1].config.paths[0].data.delay.as_millis(), 5);
-//! # Ok::<(), weftway_sim::scenario::ScenarioError>(())
+//! # Ok::<(), weftway_scenario::ScenarioError>(())
 //! ```
 //!
 //! Text becomes values that know their place (`tree`); `--set` and `[vary]` change these; then
 //! they are read into the keys' types (`schema`, by `de`) and those into the simulator's
 //! (`resolve`). A mistake found at any step is shown where it was written (`source`).
 
+pub mod config;
 mod de;
 mod error;
 mod file;
@@ -35,6 +36,7 @@ mod links;
 mod names;
 mod resolve;
 mod schema;
+mod seeds;
 mod set;
 mod source;
 mod text;
@@ -44,12 +46,15 @@ mod transport;
 mod tree;
 mod units;
 mod vary;
+mod workload;
 
 pub use error::{Mistake, ScenarioError};
 pub use file::{Scenario, Variant};
 pub use resolve::Timing;
 pub use schema::{Claim, Figure};
+pub use seeds::{mix, path_seeds, shared_seed};
 pub use source::Place;
+pub use workload::{App, Message, writes};
 
 #[cfg(test)]
 mod tests;

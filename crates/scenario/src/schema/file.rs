@@ -7,14 +7,14 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::{Claim, CrossTable, Figure, LinkTable, Options, PathTable, RivalTable, WorkloadTable};
-use crate::scenario::forms::{Named, OneOrMany};
-use crate::scenario::text::Seeds;
-use crate::scenario::units::Time;
+use crate::forms::{Named, OneOrMany};
+use crate::text::Seeds;
+use crate::units::Time;
 
 /// A scenario: paths, what is sent over them, and what to compare.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(in super::super) struct File {
+pub(crate) struct File {
     /// What it shows, in a line.
     #[serde(default)]
     pub title: String,
@@ -78,7 +78,7 @@ pub(in super::super) struct File {
 /// A transport.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(in super::super) enum TransportName {
+pub(crate) enum TransportName {
     /// Multipath TCP.
     #[default]
     Mptcp,
@@ -90,7 +90,7 @@ pub(in super::super) enum TransportName {
 
 /// An MPTCP.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
-pub(in super::super) enum StackName {
+pub(crate) enum StackName {
     /// The out-of-tree kernels 0.89 to 0.96.
     #[serde(rename = "v0.9x")]
     V09x,
@@ -102,7 +102,7 @@ pub(in super::super) enum StackName {
 /// Which way the data go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(in super::super) enum DirectionName {
+pub(crate) enum DirectionName {
     /// To the side that opened the connection.
     #[default]
     Download,
@@ -113,7 +113,7 @@ pub(in super::super) enum DirectionName {
 /// Decide once per interval.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(in super::super) struct DecisionTable {
+pub(crate) struct DecisionTable {
     /// How often.
     pub interval: Option<Time>,
     /// What other paths may do in an interval.
@@ -126,7 +126,7 @@ pub(in super::super) struct DecisionTable {
 /// What paths that were not chosen may do in an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(in super::super) enum ModeName {
+pub(crate) enum ModeName {
     /// Send when the chosen one has no room.
     #[default]
     Preferred,
