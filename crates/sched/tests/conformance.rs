@@ -10,7 +10,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
-use weftway_path::{BitRate, Decision, Event, Health, Hold, Offset, PathId, Role, Span, Starved};
+use weftway_path::{BitRate, BlockedReason, Decision, Event, Health, Offset, PathId, Role, Span, Starved};
 use weftway_sched::testing::{Bandit, Bench, packets, path};
 use weftway_sched::{Entry, Interval, Mode, Needs, Scheduler};
 
@@ -132,7 +132,7 @@ impl Trial {
             Op::Srtt(_, ms) => (path.srtt, path.latest_rtt) = (Span::from_millis(ms), Span::from_millis(ms)),
             Op::Cwnd(_, n) => path.cwnd = packets(n),
             Op::Rate(_, n) => (path.delivery_rate, path.pacing_rate) = (BitRate::from_mbps(n), BitRate::from_mbps(n)),
-            Op::Pace(_, on) => path.hold = if on { Hold::Pacing } else { Hold::None },
+            Op::Pace(_, on) => path.blocked = if on { BlockedReason::Pacing } else { BlockedReason::None },
             Op::Health(_, n) => path.health = [Health::Good, Health::Suspect, Health::Stale][n as usize],
             Op::Role(_, backup) => path.role = if backup { Role::Backup } else { Role::Active },
             _ => {}
@@ -200,8 +200,9 @@ impl Trial {
                 return Ok(());
             }
             Decision::Wait => {
-                let will_end =
-                    |path: &weftway_path::Path| path.bytes_in_flight > packets(0) || path.hold == Hold::Pacing;
+                let will_end = |path: &weftway_path::Path| {
+                    path.bytes_in_flight > packets(0) || path.blocked == BlockedReason::Pacing
+                };
                 let could_go = cx.packet.is_some() && cx.sendable().next().is_some();
                 let ends = cx.paths.iter().any(will_end) || self.once.wake().is_some();
                 prop_assert!(!could_go || ends, "waits for nothing");
@@ -218,13 +219,13 @@ impl Trial {
 /// Whether new data are at hand and a path of those that serve them is open: active ones while one lives, then backups,
 /// then those that may have failed.
 fn is_served(cx: &weftway_path::Context<'_>) -> bool {
-    let tier = |path: &weftway_path::Path| match (path.hold, path.health) {
-        (Hold::Validation, _) => None,
+    let tier = |path: &weftway_path::Path| match (path.blocked, path.health) {
+        (BlockedReason::Validation, _) => None,
         (_, Health::Good) => Some(u8::from(!path.is_active())),
         _ => Some(2),
     };
     let live = cx.paths.iter().filter_map(tier).min();
-    cx.packet.is_some_and(|packet| !packet.again) && cx.sendable().any(|path| tier(path) == live)
+    cx.packet.is_some_and(|packet| !packet.reinjection) && cx.sendable().any(|path| tier(path) == live)
 }
 
 /// Plays random sequences on 1, 2, 3, 16 and 64 paths.
@@ -276,10 +277,10 @@ fn what_is_built_needs_what_its_entry_says() {
 
 #[test]
 fn a_fallback_brings_its_needs() {
-    let learned = weftway_sched::all().iter().filter(|entry| entry.params.iter().any(|param| param.name == "guard"));
+    let learned = weftway_sched::all().iter().filter(|entry| entry.params.iter().any(|param| param.name == "fallback"));
     for entry in learned {
         for fallback in weftway_sched::all() {
-            let spec = format!("{}:guard={}", entry.name, fallback.name);
+            let spec = format!("{}:fallback={}", entry.name, fallback.name);
             let needs = weftway_sched::build(&spec).expect("any of the registry may stand in").needs();
             assert_eq!(needs, entry.needs.union(fallback.needs), "{spec}");
         }
@@ -319,6 +320,13 @@ fn names_and_switches_are_sound() {
         let bad = |param: &weftway_path::spec::Param| [(param.name.to_owned(), "no such value".to_owned())];
         assert!(entry.params.iter().all(|param| entry.make(&bad(param)).is_err()), "{} takes anything", entry.name);
     }
+}
+
+#[test]
+fn published_rows_name_the_fallback_by_its_older_name() {
+    let (entry, spec) = weftway_sched::parse("dqn:guard=ecf").unwrap();
+    assert_eq!((entry.name, &spec.given[..]), ("dqn", &[("fallback".to_owned(), "ecf".to_owned())][..]));
+    assert!(entry.make(&spec.given).is_ok());
 }
 
 #[test]

@@ -50,7 +50,7 @@ pub fn row(config: &SimConfig, finished: &Finished, singles: &[f64]) -> Row {
     put("best_single_mbps", singles.iter().copied().reduce(f64::max).map_or(Value::Null, rounded));
     put("efficiency", efficiency(config, delivered, elapsed));
     connection_counts(&mut put, config, sim, elapsed);
-    put("guarded", json!(fallback.map(|fallback| fallback.decided)));
+    put("fallback_decided", json!(fallback.map(|fallback| fallback.decided)));
     put("fallback_differs", json!(fallback.map(|fallback| fallback.differs)));
     messages(&mut put, sim);
     fairness(&mut put, config, sim, elapsed);

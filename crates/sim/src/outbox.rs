@@ -46,7 +46,7 @@ pub struct Outbox {
     /// Bytes cut and never sent (chunks that were skipped).
     skipped: u64,
     /// Chunks that wait to be sent again, lowest data first.
-    again: VecDeque<u64>,
+    reinjections: VecDeque<u64>,
 }
 
 impl Outbox {
@@ -118,14 +118,14 @@ impl Outbox {
 
     /// Chunk `number` is taken out of the queue of `path`, which `first` got it when it was put there. Data that no
     /// path has carried are unsent again; those that were handed back before, `again`, wait to be sent again.
-    pub fn recall(&mut self, number: u64, path: PathId, first: bool, again: bool) {
+    pub fn recall(&mut self, number: u64, path: PathId, first: bool, reinjection: bool) {
         let Some(at) = number.checked_sub(self.base) else { return };
         let Some(chunk) = self.ring.get_mut(at as usize) else { return };
         if first {
             chunk.carried = chunk.carried.without(path);
         }
         if !chunk.carried.is_empty() {
-            if again {
+            if reinjection {
                 self.hand_back(number);
             }
         } else if chunk.sent && !chunk.acked && !chunk.waiting {
@@ -226,25 +226,25 @@ impl Outbox {
             return;
         }
         chunk.waiting = true;
-        let place = self.again.partition_point(|&other| other < number);
-        self.again.insert(place, number);
+        let place = self.reinjections.partition_point(|&other| other < number);
+        self.reinjections.insert(place, number);
     }
 
     /// The lowest chunk that waits to be sent again.
     #[inline]
-    pub fn first_again(&mut self) -> Option<u64> {
-        while let Some(&number) = self.again.front() {
+    pub fn first_reinjection(&mut self) -> Option<u64> {
+        while let Some(&number) = self.reinjections.front() {
             if self.get(number).is_some_and(|chunk| !chunk.acked) {
                 return Some(number);
             }
-            self.again.pop_front();
+            self.reinjections.pop_front();
         }
         None
     }
 
-    /// The chunk that [`Outbox::first_again`] named has been given to a path.
-    pub fn took_again(&mut self) {
-        if let Some(number) = self.again.pop_front() {
+    /// The chunk that [`Outbox::first_reinjection`] named has been given to a path.
+    pub fn took_reinjection(&mut self) {
+        if let Some(number) = self.reinjections.pop_front() {
             let at = (number - self.base) as usize;
             self.ring[at].waiting = false;
         }
@@ -297,11 +297,11 @@ mod tests {
         outbox.hand_back(2);
         outbox.hand_back(0);
         outbox.hand_back(2);
-        assert_eq!(outbox.first_again(), Some(0));
+        assert_eq!(outbox.first_reinjection(), Some(0));
         outbox.acknowledge(0);
-        assert_eq!(outbox.first_again(), Some(2));
-        outbox.took_again();
-        assert_eq!(outbox.first_again(), None);
+        assert_eq!(outbox.first_reinjection(), Some(2));
+        outbox.took_reinjection();
+        assert_eq!(outbox.first_reinjection(), None);
     }
 
     #[test]
@@ -324,12 +324,12 @@ mod tests {
         let (mut outbox, [f, s]) = (outbox(2), [0, 1].map(PathId::new));
         (0..2).for_each(|number| outbox.carry(number, f));
         outbox.hand_back(0);
-        assert_eq!(outbox.first_again(), Some(0));
-        outbox.took_again();
+        assert_eq!(outbox.first_reinjection(), Some(0));
+        outbox.took_reinjection();
         outbox.carry(0, s);
         outbox.recall(0, s, true, true);
         assert_eq!(
-            (outbox.first_again(), outbox.first_unsent(), outbox.chunk(0).carried),
+            (outbox.first_reinjection(), outbox.first_unsent(), outbox.chunk(0).carried),
             (Some(0), None, PathSet::of(f))
         );
     }

@@ -46,7 +46,7 @@ impl Scheduler for Prompt {
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         let decision = self.0.select(cx);
         let is_open = |path: &Path| path.is_open() && path.health == Health::Good;
-        let is_served = cx.packet.is_some_and(|packet| !packet.again) && cx.paths.iter().any(is_open);
+        let is_served = cx.packet.is_some_and(|packet| !packet.reinjection) && cx.paths.iter().any(is_open);
         assert!(decision != Decision::Wait || !is_served, "{}: waits beside an open path at {}", self.1, cx.now);
         decision
     }

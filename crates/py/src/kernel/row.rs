@@ -73,7 +73,9 @@ fn counts(put: &mut impl FnMut(&str, Value), outcome: &Outcome, links: &[Counts]
     put("window_drops", json!(counted(&outcome.receiver_counters, &["MPTcpExt.NoDSSInWindow"])));
     put("timeouts", json!(counted(&outcome.sender_counters, &["TcpExt.TCPTimeouts"])));
     put("spurious", json!(counted(&outcome.sender_counters, &undone)));
-    for unknown in ["ooo_wireshark", "retx_wireshark", "decisions", "waits", "faults", "guarded", "fallback_differs"] {
+    for unknown in
+        ["ooo_wireshark", "retx_wireshark", "decisions", "waits", "faults", "fallback_decided", "fallback_differs"]
+    {
         put(unknown, Value::Null);
     }
 }

@@ -36,14 +36,14 @@ pub(crate) struct Choice<X> {
     pub(crate) at: Instant,
     pub(crate) deadline: Instant,
     /// What the policy saw.
-    pub(crate) seen: X,
+    pub(crate) observation: X,
 }
 
 impl<X> Choice<X> {
     /// A choice between `fast` and `slow` at `now`.
-    pub(crate) fn new(now: Instant, fast: &Path, slow: &Path, (action, seen): (Action, X)) -> Self {
+    pub(crate) fn new(now: Instant, fast: &Path, slow: &Path, (action, observation): (Action, X)) -> Self {
         let deadline = now + (fast.srtt * 2).max(slow.srtt);
-        Self { action, fast: fast.id, slow: slow.id, at: now, deadline, seen }
+        Self { action, fast: fast.id, slow: slow.id, at: now, deadline, observation }
     }
 
     /// The path that its packet goes on.
@@ -169,12 +169,12 @@ mod tests {
         book.open(choice(Action::Slow, 0), receipt(1, 5));
         book.open(choice(Action::Fast, 10), receipt(0, 7));
         let first = book.settle(&receipt(0, 7), Fate::Acked, Instant::from_millis(45), false).unwrap();
-        assert_eq!((first.choice.seen, first.after), (10, Span::from_millis(35)));
+        assert_eq!((first.choice.observation, first.after), (10, Span::from_millis(35)));
         assert!(book.settle(&receipt(0, 7), Fate::Lost, Instant::from_millis(46), false).is_none());
         // T_ref = max(2·20, 60) ms after the decision at 0 ms.
         assert!(book.expire(Instant::from_millis(59)).is_none());
         let late = book.expire(Instant::from_millis(80)).unwrap();
-        assert_eq!((late.choice.seen, late.fate, late.after), (0, Fate::Late, Span::from_millis(60)));
+        assert_eq!((late.choice.observation, late.fate, late.after), (0, Fate::Late, Span::from_millis(60)));
         assert!(book.expire(Instant::from_millis(500)).is_none());
     }
 
