@@ -97,7 +97,7 @@ PLACES = (
     Place("video-chunks", "scenarios/video-chunks.toml", ("path.second.delay=60 ms", "workload.count=8")),
     Place("gaming", "scenarios/gaming.toml", ("workload.count=600",)),
     Place("live-video", "scenarios/live-video.toml", ("workload.duration=10 s",)),
-    Place("llhd-table1", "experiments/001/table1.toml", ("workload.duration=30 s",)),
+    Place("llhd-table1", "experiments/lubna-2022/table1.toml", ("workload.duration=30 s",)),
     Place("unequal-pair", "scenarios/unequal-pair.toml"),
     Place("tenfold", "scenarios/tenfold.toml"),
     Place("four-paths", "scenarios/four-paths.toml", ("workload.count=1500", "decision.mode=preferred")),

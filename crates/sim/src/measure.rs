@@ -218,12 +218,12 @@ fn fairness(put: &mut impl FnMut(&str, Value), config: &SimConfig, sim: &Sim, el
         conn.path_tallies.iter().map(|path| (path.wire_lost + path.queue_dropped) as f64 / path.packets.max(1) as f64);
     let delays: f64 = (0..config.paths.len()).map(|path| conn.srtt(path).as_secs_f64()).sum();
     balance(put, config, elapsed, &rates);
-    put("utility_002", rounded(rates.iter().sum::<f64>() - delays - losses.sum::<f64>()));
+    put("utility_popov_2025", rounded(rates.iter().sum::<f64>() - delays - losses.sum::<f64>()));
 }
 
 /// Jain's index over each path's share of its capacity, in the usual form and in the papers'
-/// inverse (000, 004 eq. 6), and the share of all capacity that was used; `rates` are the paths', in Mbit/s. The
-/// MPQUIC paper's utility (002 eq. 1), with unit weights, is beside it in a row.
+/// inverse (Liang et al. 2022 and Xue et al. 2024, eq. 6), and the share of all capacity that was used; `rates` are the
+/// paths', in Mbit/s. The utility of Popov et al. 2025 (eq. 1), with unit weights, is beside it in a row.
 pub fn balance(put: &mut impl FnMut(&str, Value), config: &SimConfig, elapsed: Span, rates: &[f64]) {
     let end = Instant::ZERO + elapsed;
     let bounds: Vec<f64> =

@@ -29,7 +29,7 @@ pub fn row(config: &SimConfig, measured: &Measured) -> Value {
     counts(&mut put, outcome, &data_links(config, &report.links));
     messages(&mut put, config, outcome);
     balance(&mut put, config, outcome.elapsed, &rates(outcome));
-    put("utility_002", Value::Null);
+    put("utility_popov_2025", Value::Null);
     paths(&mut put, config, measured);
     put("late", json!(!report.lateness.is_fit()));
     put("late_mean_us", rounded(report.lateness.mean().as_nanos() as f64 / 1e3));
