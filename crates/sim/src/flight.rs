@@ -59,6 +59,12 @@ impl SentPacket {
         }
     }
 
+    /// Whether nothing is known of it since it was sent, once.
+    #[inline]
+    pub fn is_undecided(&self) -> bool {
+        !self.acked && !self.lost && !self.again
+    }
+
     /// How the connection names it.
     #[inline]
     pub fn receipt(&self, path: PathId) -> Receipt {

@@ -32,35 +32,72 @@ impl PathSender {
         (self.tcp.min_rtt.get().min(ctx.view.srtt * 8) / 4 * rack.steps).min(ctx.view.srtt)
     }
 
-    /// Judges every packet sent before RACK's; how long the youngest undecided one must wait.
+    /// Judges the packets sent before RACK's; how long the youngest undecided one must wait. Packets that were sent
+    /// once are in the order of their times: those that are due come first, and the last has longest to wait.
     pub(super) fn judge(&mut self, ctx: &mut SendContext<'_>, window: Span) -> Option<Span> {
         if self.tcp.rack.rtt.is_zero() {
             return None;
         }
-        let mut wait = self.judge_retransmissions(ctx, window);
+        let wait = self.judge_retransmissions(ctx, window);
         let end = self.flight.next();
         let mut index = self.tcp.judged.max(self.flight.base());
-        let mut contiguous = true;
+        let mut rest = None;
         while index < end {
-            let packet = *self.flight.at(index);
-            if !packet.acked && !packet.lost && !packet.ever_retransmitted {
-                if !self.tcp.rack.is_after(packet.sent_at, index) {
+            let packet = self.flight.at(index);
+            if packet.is_undecided() {
+                let sent_at = packet.sent_at;
+                if !self.tcp.rack.is_after(sent_at, index) {
                     break;
                 }
-                match self.tcp.rack.remaining(ctx.now, packet.sent_at, window) {
-                    None => self.mark_lost(ctx, index),
-                    Some(rest) => {
-                        wait = wait.max(Some(rest));
-                        contiguous = false;
-                    }
+                rest = self.tcp.rack.remaining(ctx.now, sent_at, window);
+                if rest.is_some() {
+                    break;
                 }
+                self.mark_lost(ctx, index);
             }
             index += 1;
-            if contiguous {
-                self.tcp.judged = index;
+        }
+        self.tcp.judged = index;
+        if rest.is_some() {
+            let youngest = self.flight.at(self.youngest_undecided()).sent_at;
+            rest = self.tcp.rack.remaining(ctx.now, youngest, window);
+        }
+        wait.max(rest)
+    }
+
+    /// The number of the last packet sent before RACK's that is neither decided nor sent again. Packet `judged` is one.
+    fn youngest_undecided(&self) -> u64 {
+        let first = self.tcp.judged;
+        let mut top = self.sent_before_rack();
+        for (lo, hi) in self.sacked.iter().rev() {
+            if let Some(index) = (hi.max(first)..top).rev().find(|&index| self.flight.at(index).is_undecided()) {
+                return index;
+            }
+            top = top.min(lo);
+            if top <= first {
+                break;
             }
         }
-        wait
+        (first..top).rev().find(|&index| self.flight.at(index).is_undecided()).unwrap_or(first)
+    }
+
+    /// Of the packets that were sent once, those below this number were sent before RACK's.
+    fn sent_before_rack(&self) -> u64 {
+        let rack = &self.tcp.rack;
+        if rack.index >= self.flight.base() && !self.flight.at(rack.index).again {
+            return rack.index;
+        }
+        // RACK's packet was sent again, out of the order of numbers.
+        let (mut low, mut high) = (self.tcp.judged, self.flight.next());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let once = (middle..high).find(|&index| !self.flight.at(index).again);
+            match once {
+                Some(index) if rack.is_after(self.flight.at(index).sent_at, index) => low = index + 1,
+                _ => high = middle,
+            }
+        }
+        low
     }
 
     pub(super) fn judge_retransmissions(&mut self, ctx: &mut SendContext<'_>, window: Span) -> Option<Span> {
