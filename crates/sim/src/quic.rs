@@ -69,9 +69,13 @@ impl PathSender {
         let mut newest: Option<(u64, Instant)> = None;
         let next = self.flight.next();
         self.take_range(ctx, (self.flight.base(), ack.cum.min(next)), &mut newest, &mut outcome);
+        // Blocks come highest first, and nearly all of them repeat what earlier acknowledgements told.
+        let mut passed = 0;
         for &(lo, hi) in blocks {
             let range = (lo.max(self.flight.base()), hi.min(next));
-            self.take_range(ctx, range, &mut newest, &mut outcome);
+            if range.0 < range.1 && !self.sacked.holds(range.0, range.1, &mut passed) {
+                self.take_range(ctx, range, &mut newest, &mut outcome);
+            }
         }
         let Some((number, sent_at)) = newest else { return };
         if self.quic.largest_acked.is_none_or(|largest| number > largest) {
