@@ -148,7 +148,7 @@ impl<P: Policy> Blocked<P> {
             meters: Meters::default(),
             slot: None,
             parked: None,
-            queued: VecDeque::with_capacity(QUEUED),
+            queued: VecDeque::new(),
             book: Book::new(),
         }
     }

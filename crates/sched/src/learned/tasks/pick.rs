@@ -82,7 +82,7 @@ fn build(params: &Params) -> Result<Box<dyn Task>, SpecError> {
         w0: 1e3 * f64::from(params.within::<u32>("w0_kb", 1..=1_000_000)?),
         d0: 1e-3 * f64::from(params.within::<u32>("d0_ms", 1..=10_000)?),
         meters: Meters::default(),
-        pending: VecDeque::with_capacity(PENDING),
+        pending: VecDeque::new(),
         book: Book::new(),
         delivered: Bytes::ZERO,
         began: None,
