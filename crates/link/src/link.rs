@@ -340,8 +340,8 @@ impl<T: Copy> Link<T> {
         match self.flight.back() {
             Some(last) if last.arrival > flight.arrival => {
                 if self.reorders {
-                    let at = self.flight.iter().rposition(|other| other.arrival <= flight.arrival);
-                    return self.flight.insert(at.map_or(0, |at| at + 1), flight);
+                    let at = self.flight.partition_point(|other| other.arrival <= flight.arrival);
+                    return self.flight.insert(at, flight);
                 }
                 flight.arrival = last.arrival;
             }
