@@ -186,14 +186,15 @@ impl Connection {
 
     /// An acknowledgement reaches the sender.
     fn on_ack(&mut self, net: &mut Net, now: Instant, datagram: &Datagram, ack: &Ack) {
+        if ack.slot == NO_SLOT {
+            return self.process_ack(net, now, datagram, ack, &[]);
+        }
         // Out of the way while the path looks at its blocks.
         let store = core::mem::take(&mut self.blocks);
-        let blocks = if ack.slot == NO_SLOT { &[][..] } else { &store[ack.slot as usize][..usize::from(ack.blocks)] };
+        let blocks = &store[ack.slot as usize][..usize::from(ack.blocks)];
         self.process_ack(net, now, datagram, ack, blocks);
         self.blocks = store;
-        if ack.slot != NO_SLOT {
-            self.free_blocks.push(ack.slot);
-        }
+        self.free_blocks.push(ack.slot);
     }
 
     fn process_ack(&mut self, net: &mut Net, now: Instant, datagram: &Datagram, ack: &Ack, blocks: &[(u64, u64)]) {

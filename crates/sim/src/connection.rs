@@ -414,6 +414,7 @@ impl Connection {
     }
 
     /// Finds the packet at hand: what was handed back, else the next that was never sent.
+    #[inline(always)]
     fn take_up(&mut self, now: Instant) {
         self.sync_flow(now);
         self.hand = match self.outbox.first_reinjection() {
@@ -443,6 +444,7 @@ impl Connection {
     }
 
     /// Cuts the next chunk: a full packet, or what is left of a message.
+    #[inline(always)]
     fn cut(&mut self) -> Option<u64> {
         let at = self.outbox.cut_at().get();
         let mss = self.transport.mss.get();
@@ -591,6 +593,7 @@ impl Connection {
     }
 
     /// A path has room and nothing may go: says why, and relieves the window if that is the rule.
+    #[cold]
     fn on_blocked(&mut self, net: &mut Net, now: Instant) {
         let written = self.app.written();
         let by_window = self.is_shut();
@@ -682,8 +685,7 @@ impl Connection {
     /// Gives chunk `number` to path `id`.
     #[inline]
     pub(crate) fn assign(&mut self, net: &mut Net, now: Instant, id: PathId, number: u64, kind: SendKind) {
-        let Chunk { offset, bytes, carried, .. } = *self.outbox.chunk(number);
-        self.outbox.carry(number, id);
+        let Chunk { offset, bytes, carried, .. } = self.outbox.carry(number, id);
         if self.transport.subflow_windows && u64::from(bytes) < self.transport.mss.get() {
             // The end of a fragment joins what follows it on the same subflow.
             let ends_fragment = (offset.get() + u64::from(bytes)).is_multiple_of(FRAGMENT);
@@ -850,6 +852,7 @@ impl Connection {
         }
     }
 
+    #[cold]
     fn arm_meta(&mut self, net: &mut Net, now: Instant) {
         self.meta_since = now;
         self.meta_timer = self.meta_due();

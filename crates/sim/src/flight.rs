@@ -146,6 +146,15 @@ impl Flight {
         Some(packet)
     }
 
+    /// Settles the oldest packet, at which the caller has looked in its place.
+    #[inline]
+    pub fn drop_front(&mut self) {
+        let Some(packet) = self.ring.front() else { return };
+        self.buffers -= u64::from(packet.heads_buffer);
+        self.base += 1;
+        self.ring.pop_front();
+    }
+
     /// The packets that are not settled, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &SentPacket> {
         self.ring.iter()

@@ -1,6 +1,6 @@
 //! The links of a simulation and the calendar that they share.
 
-use weftway_link::{Link, Verdict};
+use weftway_link::{Delivery, Link, Verdict};
 use weftway_path::{Bytes, Instant};
 
 use crate::calendar::Calendar;
@@ -27,8 +27,18 @@ impl Net {
     /// Puts a packet of `bytes` on a link.
     #[inline]
     pub fn send(&mut self, now: Instant, link: usize, bytes: Bytes, datagram: Datagram) -> Verdict {
-        let verdict = self.links[link].push(now, bytes, datagram);
-        self.calendar.set(link, self.links[link].next_event());
+        let sent_on = &mut self.links[link];
+        let verdict = sent_on.push(now, bytes, datagram);
+        self.calendar.set(link, sent_on.next_event());
         verdict
+    }
+
+    /// Takes what has arrived at the end of a link.
+    #[inline]
+    pub fn receive(&mut self, now: Instant, link: usize) -> Option<Delivery<Datagram>> {
+        let received_on = &mut self.links[link];
+        let delivery = received_on.pop(now);
+        self.calendar.set(link, received_on.next_event());
+        delivery
     }
 }

@@ -104,16 +104,18 @@ impl Outbox {
         number
     }
 
-    /// Chunk `number` is given to `path`.
+    /// Chunk `number` is given to `path`; what it was before.
     #[inline]
-    pub fn carry(&mut self, number: u64, path: PathId) {
+    pub fn carry(&mut self, number: u64, path: PathId) -> Chunk {
         let chunk = &mut self.ring[(number - self.base) as usize];
+        let before = *chunk;
         chunk.carried = chunk.carried.with(path);
         if !chunk.sent {
             chunk.sent = true;
             self.skipped -= u64::from(chunk.bytes);
             self.skip_sent();
         }
+        before
     }
 
     /// Chunk `number` is taken out of the queue of `path`, which `first` got it when it was put there. Data that no
@@ -268,6 +270,10 @@ mod tests {
         outbox
     }
 
+    fn carry(outbox: &mut Outbox, number: u64, path: PathId) {
+        outbox.carry(number, path);
+    }
+
     #[test]
     fn skipped_chunks_are_sent_later() {
         let mut outbox = outbox(4);
@@ -283,7 +289,7 @@ mod tests {
     #[test]
     fn quic_acknowledgements_leave_no_hole_behind() {
         let mut outbox = outbox(3);
-        (0..3).for_each(|number| outbox.carry(number, PathId::new(0)));
+        (0..3).for_each(|number| carry(&mut outbox, number, PathId::new(0)));
         outbox.acknowledge(1);
         assert_eq!(outbox.una(), Offset::ZERO);
         outbox.acknowledge(0);
@@ -293,7 +299,7 @@ mod tests {
     #[test]
     fn what_is_handed_back_waits_in_the_order_of_its_data() {
         let mut outbox = outbox(3);
-        (0..3).for_each(|number| outbox.carry(number, PathId::new(0)));
+        (0..3).for_each(|number| carry(&mut outbox, number, PathId::new(0)));
         outbox.hand_back(2);
         outbox.hand_back(0);
         outbox.hand_back(2);
@@ -307,7 +313,7 @@ mod tests {
     #[test]
     fn what_is_taken_back_is_unsent_unless_another_path_has_it() {
         let (mut outbox, [f, s]) = (outbox(4), [0, 1].map(PathId::new));
-        (0..3).for_each(|number| outbox.carry(number, f));
+        (0..3).for_each(|number| carry(&mut outbox, number, f));
         outbox.carry(1, s);
         (1..3).for_each(|number| outbox.recall(number, f, true, false));
         assert_eq!((outbox.next(), outbox.skipped(), outbox.first_unsent()), (Offset::new(200), 200, Some(2)));
@@ -315,14 +321,14 @@ mod tests {
         // The copy as well: now nobody has it.
         outbox.recall(1, s, true, false);
         assert_eq!((outbox.next(), outbox.skipped(), outbox.first_unsent()), (Offset::new(100), 300, Some(1)));
-        (1..4).for_each(|number| outbox.carry(number, s));
+        (1..4).for_each(|number| carry(&mut outbox, number, s));
         assert_eq!((outbox.next(), outbox.skipped(), outbox.first_unsent()), (Offset::new(400), 0, None));
     }
 
     #[test]
     fn what_is_taken_back_after_it_was_handed_back_waits_again() {
         let (mut outbox, [f, s]) = (outbox(2), [0, 1].map(PathId::new));
-        (0..2).for_each(|number| outbox.carry(number, f));
+        (0..2).for_each(|number| carry(&mut outbox, number, f));
         outbox.hand_back(0);
         assert_eq!(outbox.first_reinjection(), Some(0));
         outbox.took_reinjection();
@@ -337,7 +343,7 @@ mod tests {
     #[test]
     fn a_path_does_not_copy_what_it_has_carried() {
         let mut outbox = outbox(2);
-        (0..2).for_each(|number| outbox.carry(number, PathId::new(0)));
+        (0..2).for_each(|number| carry(&mut outbox, number, PathId::new(0)));
         assert_eq!(outbox.copy_from(Offset::ZERO, PathId::new(0)), None);
         assert_eq!(outbox.copy_from(Offset::new(1), PathId::new(1)), Some(1));
     }

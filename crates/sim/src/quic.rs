@@ -234,7 +234,7 @@ impl PathSender {
             if !(front.acked || front.lost && forgotten) {
                 break;
             }
-            self.flight.pop();
+            self.flight.drop_front();
         }
         self.sacked.remove_below(self.flight.base());
     }

@@ -83,6 +83,7 @@ impl RangeSet {
     }
 
     /// Adds a range that touches or precedes ranges that are there.
+    #[inline(never)]
     fn merge(&mut self, lo: u64, hi: u64, mut fresh: impl FnMut(u64, u64)) {
         let first = self.ranges.partition_point(|&(_, end)| end < lo);
         if self.ranges.get(first).is_some_and(|range| range.0 <= lo && hi <= range.1) {

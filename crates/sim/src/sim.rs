@@ -348,9 +348,7 @@ impl Sim {
     /// A link hands over its next packet.
     #[inline]
     fn deliver(&mut self, link: usize) {
-        let delivery = self.net.links[link].pop(self.now);
-        self.net.calendar.set(link, self.net.links[link].next_event());
-        let Some(delivery) = delivery else { return };
+        let Some(delivery) = self.net.receive(self.now, link) else { return };
         let datagram = delivery.item;
         if matches!(datagram.load, Load::Cross) {
             return;

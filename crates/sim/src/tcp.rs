@@ -213,13 +213,14 @@ impl PathSender {
         let mut packets = 0;
         let mut first = None;
         while self.flight.base() < cum {
-            let Some(packet) = self.flight.pop() else { break };
+            let Some(packet) = self.flight.front() else { break };
             let payload = Bytes::new(u64::from(packet.bytes));
             outcome.bytes += payload;
             packets += 1;
             first.get_or_insert(packet.sent_at);
             ctx.events.push(Event::Acked(packet.receipt(self.id)));
-            self.rate.on_delivered(ctx.now, &packet, &mut outcome.sample);
+            self.rate.on_delivered(ctx.now, packet, &mut outcome.sample);
+            self.flight.drop_front();
         }
         ctx.view.acked.bytes += outcome.bytes;
         ctx.view.acked.packets += packets;
