@@ -62,7 +62,7 @@ impl SentPacket {
     /// Whether nothing is known of it since it was sent, once.
     #[inline]
     pub fn is_undecided(&self) -> bool {
-        !self.acked && !self.lost && !self.again
+        !self.acked && !self.lost && !self.ever_retransmitted
     }
 
     /// How the connection names it.

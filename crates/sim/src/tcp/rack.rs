@@ -84,14 +84,14 @@ impl PathSender {
     /// Of the packets that were sent once, those below this number were sent before RACK's.
     fn sent_before_rack(&self) -> u64 {
         let rack = &self.tcp.rack;
-        if rack.index >= self.flight.base() && !self.flight.at(rack.index).again {
+        if rack.index >= self.flight.base() && !self.flight.at(rack.index).ever_retransmitted {
             return rack.index;
         }
         // RACK's packet was sent again, out of the order of numbers.
         let (mut low, mut high) = (self.tcp.judged, self.flight.next());
         while low < high {
             let middle = low + (high - low) / 2;
-            let once = (middle..high).find(|&index| !self.flight.at(index).again);
+            let once = (middle..high).find(|&index| !self.flight.at(index).ever_retransmitted);
             match once {
                 Some(index) if rack.is_after(self.flight.at(index).sent_at, index) => low = index + 1,
                 _ => high = middle,
