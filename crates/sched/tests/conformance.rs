@@ -9,6 +9,7 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use weftway_path::{BitRate, BlockedReason, Decision, Event, Health, Offset, PathId, Role, Span, Starved};
 use weftway_sched::testing::{Bandit, Bench, packets, path};
@@ -228,18 +229,46 @@ fn is_served(cx: &weftway_path::Context<'_>) -> bool {
     cx.packet.is_some_and(|packet| !packet.reinjection) && cx.sendable().any(|path| tier(path) == live)
 }
 
-/// Plays random sequences on 1, 2, 3, 16 and 64 paths.
-fn conforms(name: &str, says: Says, scheduler: &dyn Fn() -> Box<dyn Scheduler>) {
-    for (paths, cases) in [(1, 32), (2, 128), (3, 64), (16, 16), (64, 8)] {
-        // A runner counts its cases over all its runs, so that each size needs its own.
-        let config = Config { cases, failure_persistence: None, ..Config::default() };
-        let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
-        let result = runner.run(&vec(op(), 1..250), |ops| {
-            let mut trial = Trial::new(says, scheduler(), paths);
-            ops.iter().try_for_each(|op| trial.play(op))
-        });
-        if let Err(error) = result {
-            panic!("{name} on {paths} paths: {error}");
+/// How many paths, and how many sequences are played on them.
+const SIZES: [(u8, u32); 5] = [(1, 32), (2, 128), (3, 64), (16, 16), (64, 8)];
+
+/// The same numbers in every run and for every scheduler.
+fn runner(cases: u32) -> TestRunner {
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha))
+}
+
+fn sequence() -> impl Strategy<Value = Vec<Op>> {
+    vec(op(), 1..250)
+}
+
+/// Random sequences, for each of the sizes.
+struct Sequences(Vec<Vec<Vec<Op>>>);
+
+impl Sequences {
+    /// Drawn once for all schedulers: drawing takes longer than playing.
+    fn draw() -> Self {
+        let draw = |runner: &mut TestRunner| sequence().new_tree(runner).expect("nothing is rejected").current();
+        let of_size = |(_, cases)| {
+            let mut runner = runner(cases);
+            (0..cases).map(|_| draw(&mut runner)).collect()
+        };
+        Self(SIZES.map(of_size).into())
+    }
+
+    fn check(&self, name: &str, says: Says, scheduler: &dyn Fn() -> Box<dyn Scheduler>) {
+        for ((paths, cases), sequences) in SIZES.into_iter().zip(&self.0) {
+            let play = |ops: &[Op]| {
+                let mut trial = Trial::new(says, scheduler(), paths);
+                ops.iter().try_for_each(|op| trial.play(op))
+            };
+            if let Some(error) = sequences.iter().find_map(|ops| play(ops).err()) {
+                // Once more, by what makes a sequence that fails short.
+                runner(cases)
+                    .run(&sequence(), |ops| play(&ops))
+                    .unwrap_or_else(|short| panic!("{name} on {paths} paths: {short}"));
+                panic!("{name} on {paths} paths: {error}");
+            }
         }
     }
 }
@@ -255,11 +284,12 @@ fn variants(entry: &'static Entry) -> Vec<String> {
 
 #[test]
 fn the_registry_conforms() {
+    let sequences = Sequences::draw();
     for entry in weftway_sched::all() {
         for spec in variants(entry) {
             let build = || weftway_sched::build(&spec).expect("a declared value");
             let says = Says { needs: build().needs(), waits: entry.waits };
-            conforms(&spec, says, &build);
+            sequences.check(&spec, says, &build);
         }
     }
 }
@@ -289,12 +319,13 @@ fn a_fallback_brings_its_needs() {
 
 #[test]
 fn hosts_of_other_schedulers_conform() {
-    conforms("bandit", Says { needs: Needs::NONE, waits: true }, &|| Box::new(Bandit::new().0));
+    let sequences = Sequences::draw();
+    sequences.check("bandit", Says { needs: Needs::NONE, waits: true }, &|| Box::new(Bandit::new().0));
     for (inner, mode) in [("min-rtt", Mode::Exclusive), ("ecf", Mode::Preferred), ("round-robin", Mode::Exclusive)] {
         let inner = || weftway_sched::build(inner).expect("it is in the registry");
         let interval = || Interval::new(inner(), Span::from_millis(100), mode);
         let says = Says { needs: interval().needs(), waits: true };
-        conforms("interval", says, &|| Box::new(interval().with_decision_delay(Span::from_millis(20))));
+        sequences.check("interval", says, &|| Box::new(interval().with_decision_delay(Span::from_millis(20))));
     }
 }
 
