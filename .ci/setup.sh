@@ -56,9 +56,10 @@ sync() {
     rebuild=
     [ -f python/weftway/_native.abi3.so ] && [ "$(cat .weft/profile 2>/dev/null)" = "$profile" ] ||
         rebuild='--reinstall-package weftway'
-    # shellcheck disable=SC2086  # an empty $rebuild is no argument
+    [ "$profile" = release ] || rebuild="$rebuild --config-settings-package weftway:build-args=--profile=$profile"
+    # shellcheck disable=SC2086  # several words, or none
     env -u VIRTUAL_ENV UV_PROJECT_ENVIRONMENT="$root/.venv" UV_PYTHON_DOWNLOADS=never UV_PYTHON_PREFERENCE=system \
-        "$uv" sync --locked --python "$python" $rebuild --config-settings-package "weftway:build-args=--profile=$profile" "$@" &&
+        "$uv" sync --locked --python "$python" $rebuild "$@" &&
         echo "$profile" >.weft/profile
 }
 

@@ -1,5 +1,6 @@
 """What the tests of the package share: a small scenario, and the command as a person runs it."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -8,9 +9,16 @@ from pathlib import Path
 
 import pytest
 
+import machine
+
 # What is started by nohup, or by a shell in the background, ignores signals, and so would every command under test.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Test processes beside one another have a core each; JAX would start a thread per core in every one of them.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 SMALL = """\
 title = "Two small paths"
@@ -34,6 +42,15 @@ queue = "50 packets"
 kind = "bulk"
 bytes = "300 kB"
 """
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What needs emulated links or runs of the kernel runs on the real clock."""
+    needs = (machine.emulation.mark, machine.kernel.mark)
+    for item in items:
+        if any(mark in needs for mark in item.iter_markers("skipif")):
+            item.add_marker(pytest.mark.realtime)
+
 
 Weft = Callable[..., subprocess.CompletedProcess[str]]
 
