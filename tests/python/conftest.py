@@ -7,9 +7,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 import machine
+from weftway.cli import main
 
 # What is started by nohup, or by a shell in the background, ignores signals, and so would every command under test.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
@@ -43,6 +45,10 @@ kind = "bulk"
 bytes = "300 kB"
 """
 
+# How long an example takes depends on what runs beside it.
+hypothesis.settings.register_profile("weftway", deadline=None)
+hypothesis.settings.load_profile("weftway")
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What needs emulated links or runs of the kernel runs on the real clock."""
@@ -70,5 +76,22 @@ def weft(tmp_path: Path) -> Weft:
     def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "weftway", *map(str, words)]
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+
+    return run
+
+
+@pytest.fixture
+def weft_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Weft:
+    """The command in this process, which saves its start: for tables of what it refuses."""
+
+    def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
+        command = ["weft", *map(str, words)]
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", command)
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as end:
+            main()
+        told = capsys.readouterr()
+        return subprocess.CompletedProcess(command, int(end.value.code or 0), told.out, told.err)
 
     return run

@@ -125,8 +125,8 @@ BAD = {
 
 
 @pytest.mark.parametrize(("words", "hint"), BAD.values(), ids=BAD)
-def test_bad_input_is_one_message_and_status_2(weft: Weft, small: Path, words: list[str], hint: str) -> None:
-    done = weft("compare", small, *words, "--json")
+def test_bad_input_is_one_message_and_status_2(weft_here: Weft, small: Path, words: list[str], hint: str) -> None:
+    done = weft_here("compare", small, *words, "--json")
     assert (done.returncode, done.stdout) == (2, "")
     assert hint in done.stderr
     assert "Traceback" not in done.stderr
@@ -141,8 +141,10 @@ BAD_LAB = {
 
 
 @pytest.mark.parametrize(("words", "hint"), BAD_LAB.values(), ids=BAD_LAB)
-def test_bad_input_of_emulate_is_one_message_and_status_2(weft: Weft, small: Path, words: list[str], hint: str) -> None:
-    done = weft("emulate", small, *words, "--no-log", "--", "true")
+def test_bad_input_of_emulate_is_one_message_and_status_2(
+    weft_here: Weft, small: Path, words: list[str], hint: str
+) -> None:
+    done = weft_here("emulate", small, *words, "--no-log", "--", "true")
     assert (done.returncode, done.stdout) == (2, "")
     assert hint in done.stderr
     assert "Traceback" not in done.stderr
@@ -184,9 +186,9 @@ def test_an_interrupted_run_is_not_told_of_an_option_it_lacks(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("text", ["", "title = ", "[path.a]\nrate = '1 Mbit/s'\n", "\x00", "[workload]\nkind = 'bulk'"])
-def test_a_file_that_is_no_scenario_is_refused_with_its_name(weft: Weft, tmp_path: Path, text: str) -> None:
+def test_a_file_that_is_no_scenario_is_refused_with_its_name(weft_here: Weft, tmp_path: Path, text: str) -> None:
     (tmp_path / "bad.toml").write_text(text)
-    done = weft("compare", "bad.toml")
+    done = weft_here("compare", "bad.toml")
     assert (done.returncode, done.stdout) == (2, "")
     assert "bad.toml" in done.stderr
 
@@ -204,8 +206,8 @@ def test_a_scenario_of_ours_is_guessed(weft: Weft) -> None:
 
 
 @pytest.mark.parametrize("words", [("--events", "nowhere/x"), ("--qlog", "small.toml")])
-def test_a_log_that_cannot_be_written_is_told(weft: Weft, small: Path, words: tuple[str, str]) -> None:
-    done = weft("run", small, *words)
+def test_a_log_that_cannot_be_written_is_told(weft_here: Weft, small: Path, words: tuple[str, str]) -> None:
+    done = weft_here("run", small, *words)
     assert (done.returncode, done.stdout) == (2, "")
     assert words[1] in done.stderr
 

@@ -59,8 +59,8 @@ BAD = {
 
 
 @pytest.mark.parametrize(("words", "hint"), BAD.values(), ids=BAD)
-def test_bad_input_is_one_message_and_status_2(weft: Weft, words: list[str], hint: str) -> None:
-    done = weft("steer", *words, "--json")
+def test_bad_input_is_one_message_and_status_2(weft_here: Weft, words: list[str], hint: str) -> None:
+    done = weft_here("steer", *words, "--json")
     assert (done.returncode, done.stdout) == (2, "")
     assert hint in done.stderr
     assert "Traceback" not in done.stderr
