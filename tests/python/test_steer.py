@@ -12,7 +12,7 @@ from weftway._native import ScenarioError
 )
 def test_an_interval_has_a_unit(text: str, milliseconds: float) -> None:
     assert steer.interval(text) == pytest.approx(milliseconds)
-    assert steer.Manner(steer.interval(text)).interval_ms == pytest.approx(milliseconds)
+    assert steer.SteeringOptions(steer.interval(text)).interval_ms == pytest.approx(milliseconds)
 
 
 @pytest.mark.parametrize("text", ["", "100", "ms", "-5ms", "1e3ms", "5 min", "nan ms"])
@@ -24,7 +24,7 @@ def test_what_is_no_interval_is_refused(text: str) -> None:
 @pytest.mark.parametrize("text", ["4ms", "0s", "61s"])
 def test_an_interval_out_of_range_is_refused(text: str) -> None:
     with pytest.raises(ScenarioError, match="from 5 ms to 60 s"):
-        steer.Manner(steer.interval(text))
+        steer.SteeringOptions(steer.interval(text))
 
 
 # 0xb2c1 = 11 * 4096 + 2 * 256 + 12 * 16 + 1 = 45761.

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weftway._native import ScenarioError
-from weftway.store import Row, Store, write_parquet
+from weftway.backends import Row
+from weftway.store import Store, write_parquet
 
 VALUES = st.none() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .stats import Estimate
+from weftway.stats import Estimate
 
 SCALES = {
     "time": [(1000.0, 1e-3, "s"), (0.0, 1.0, "ms")],

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .stats import Estimate, paired
+from weftway.stats import Estimate, paired
+
 from .study import Cell, Study
 from .units import unit_for
 

@@ -26,6 +26,7 @@ import numpy.typing as npt
 
 from weftway import distribution
 from weftway._native import Batch, SimulationError, Variant
+from weftway.baselines import REFERENCE
 from weftway.train import checkpoint, session
 from weftway.train.curve import Curve
 from weftway.train.export import write_policy
@@ -35,7 +36,6 @@ from weftway.train.session import Progress, Session, Trained, quiet
 
 TASK = "wait-or-send:state=controller"
 SCHEDULER = "evolved"
-REFERENCE = "min-rtt"
 
 WORST = 0.7
 """A cell counts for no more than half or double the time, so that none outweighs the others."""
