@@ -154,8 +154,12 @@ def results(todo: list[Job], threads: int, watched: dict[str, str] | None = None
 
 
 def record(wanted: Plan, events: Path | None, qlog: Path | None) -> Comparison:
-    """Runs the plan's first job in the simulator; writes its events to a file, its qlog into a folder, or both."""
-    found = sim.record(wanted.jobs[0], events, qlog)
+    """Runs the plan's first job; writes its events to a file, its qlog into a folder, or both."""
+    job = wanted.jobs[0]
+    if job.backend != sim.Sim.name:
+        reason = PLANNED.get(job.backend, "events and qlog are written of simulated runs only")
+        return Comparison(wanted, [], [Skipped(job, reason)])
+    found = sim.record(job, events, qlog)
     return Comparison(wanted, [], [found]) if isinstance(found, Skipped) else Comparison(wanted, [found])
 
 

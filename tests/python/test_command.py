@@ -100,6 +100,13 @@ def test_events_are_a_line_each_and_the_row_is_the_same(weft: Weft, small: Path,
     assert list((tmp_path / "qlog").iterdir())
 
 
+@pytest.mark.parametrize(("backend", "reason"), [("kernel", "simulated runs only"), ("quic", "not part of this version")])
+def test_events_are_not_those_of_another_backend(weft: Weft, small: Path, backend: str, reason: str) -> None:
+    done = weft("run", small, "--backend", backend, "--events", "events.txt", "--json")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert reason in done.stderr
+
+
 def test_the_list_has_every_kind(weft: Weft) -> None:
     entries = json.loads(weft("list", "--json").stdout)
     kinds = {entry["kind"] for entry in entries}
