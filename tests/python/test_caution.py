@@ -29,8 +29,8 @@ def with_margin(folder: Path, margin: str) -> str:
 
 def test_a_lead_is_of_the_best_open_choice() -> None:
     outputs = np.array([[1.0, 4.0, 2.5], [1.0, 4.0, 2.5], [3.0, 3.0, 0.0]], np.float32)
-    open_ = np.array([[True, True, True], [True, False, True], [True, True, True]])
-    assert caution.leads(outputs, open_).tolist() == [1.5, 1.5, 0.0]
+    mask = np.array([[True, True, True], [True, False, True], [True, True, True]])
+    assert caution.leads(outputs, mask).tolist() == [1.5, 1.5, 0.0]
     assert np.isinf(caution.leads(outputs, np.array([[True, False, False]] * 3))).all()
 
 
@@ -65,5 +65,5 @@ def test_a_cautious_training_finds_its_margin(tmp_path: Path, monkeypatch: pytes
 def test_a_curve_begins_with_chance(tmp_path: Path) -> None:
     args = dqn.Args(steps=640, pool=4, envs=4, trials=3, held_out=2, out=tmp_path)
     first = dqn.train(args).curve[0]
-    validation = session.Validation(args, dqn.task(args), 3)
-    assert first == {"step": 0, "kind": "chance", "trial": validation.speed(session.anything(args.seed))}
+    validation = session.ValidationSet(args, dqn.task(args), 3)
+    assert first == {"step": 0, "kind": "chance", "trial": validation.speed(session.uniform_random(args.seed))}

@@ -168,10 +168,10 @@ NUMBERS = {"five": 5, "six": 6, "nine": 9}
 
 def inputs(task: str) -> int:
     from weftway import Scenario
-    from weftway.vector import Vector
+    from weftway.vector import VectorEnv
 
     variants = Scenario.load("scenarios/wifi-lte.toml").variants()
-    return Vector(task, variants, ["cubic"], 1, 1).inputs
+    return VectorEnv(task, variants, ["cubic"], 1, 1).inputs
 
 
 def test_docstrings_count_the_inputs_that_there_are() -> None:

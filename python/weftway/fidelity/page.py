@@ -1,4 +1,4 @@
-"""The page of a sweep: one HTML file in the manner of the comparison's report, from whose parts it is made."""
+"""The page of a sweep: one HTML file like the comparison's report, from whose parts it is made."""
 
 import json
 import platform
