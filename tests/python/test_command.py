@@ -3,6 +3,8 @@
 import io
 import json
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import polars as pl
@@ -11,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from conftest import Weft
-from weftway import cli, emulate, plan, tables
+from weftway import backends, cli, emulate, plan, tables
 from weftway._native import Scenario
 from weftway.comparison import Interrupted
 
@@ -100,7 +102,7 @@ def test_events_are_a_line_each_and_the_row_is_the_same(weft: Weft, small: Path,
     assert list((tmp_path / "qlog").iterdir())
 
 
-@pytest.mark.parametrize(("backend", "reason"), [("kernel", "simulated runs only"), ("quic", "not part of this version")])
+@pytest.mark.parametrize(("backend", "reason"), [("kernel", "simulated runs only"), ("quic", "not part of this")])
 def test_events_are_not_those_of_another_backend(weft: Weft, small: Path, backend: str, reason: str) -> None:
     done = weft("run", small, "--backend", backend, "--events", "events.txt", "--json")
     assert (done.returncode, done.stdout) == (1, "")
@@ -184,6 +186,32 @@ def test_all_backends_are_those_of_a_file_that_says_all(small: Path) -> None:
     in_file = Scenario.load(str(small.parent / "all.toml"), [])
     jobs = plan.plan(Scenario.load(str(small), []), backend="ALL").jobs
     assert list(dict.fromkeys(job.backend for job in jobs)) == in_file.backends == ["sim", "quic", "kernel"]
+
+
+def test_a_backend_either_runs_or_is_planned() -> None:
+    assert set(backends.ALL) == {*backends.BACKENDS, *backends.PLANNED}
+    assert not backends.BACKENDS.keys() & backends.PLANNED.keys()
+    assert all(name == backend.name for name, backend in backends.BACKENDS.items())
+
+
+HEAVY = ("polars", "altair", "jax", "numpy", "pydantic")
+"""Each takes as long to load as all else that a list or a small comparison does."""
+
+
+@pytest.mark.parametrize("words", [["list"], ["compare", "small.toml", "--seeds", "0"]])
+def test_nothing_heavy_is_loaded_for_a_list_or_a_small_comparison(small: Path, words: list[str]) -> None:
+    code = f"""
+import sys
+from weftway import cli
+sys.argv = ["weft", *{words!r}]
+try:
+    cli.main()
+except SystemExit as ended:
+    assert not ended.code, ended.code
+print(*(name for name in {HEAVY!r} if name in sys.modules), file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=small.parent, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr.strip()) == (0, "")
 
 
 def test_an_interrupted_run_is_not_told_of_an_option_it_lacks(tmp_path: Path) -> None:
