@@ -20,6 +20,15 @@ if TYPE_CHECKING:
     import polars as pl
 
 
+RENAMED = {"guarded": "fallback_decided", "utility_002": "utility_popov_2025"}
+"""Columns that had another name in rows that were kept or published before."""
+
+
+def current(row: Row) -> Row:
+    """The row with the present names of its columns."""
+    return {RENAMED.get(name, name): value for name, value in row.items()}
+
+
 def table(rows: Iterable[Row]) -> "pl.DataFrame":
     """Rows as a frame; a column's type follows from all of its values."""
     import polars as pl
@@ -73,7 +82,7 @@ class Store:
         for file in sorted(self._parts.glob("*.parquet")):
             part = _read(file, ["key", "row"])
             kept.update(zip(part["key"], map(json.loads, part["row"]), strict=True))
-        return kept
+        return {key: current(row) for key, row in kept.items()}
 
     def _from_table(self) -> dict[str, Row]:
         file = self._folder / "rows.parquet"

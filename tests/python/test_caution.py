@@ -34,16 +34,16 @@ def test_a_lead_is_of_the_best_open_choice() -> None:
     assert np.isinf(caution.leads(outputs, np.array([[True, False, False]] * 3))).all()
 
 
-def test_below_its_margin_the_guard_decides_and_says_so(tmp_path: Path) -> None:
+def test_below_its_margin_the_fallback_decides_and_says_so(tmp_path: Path) -> None:
     run = {"cc": "bbr1", "set": SMALL}
     never = weftway.run(SCENARIO, scheduler=with_margin(tmp_path, "1e9"), **run)
     usual = weftway.run(SCENARIO, scheduler="min-rtt", **run)
     assert never["fct_ms"] == usual["fct_ms"]
-    assert never["guarded"] > 0
+    assert never["fallback_decided"] > 0
     assert never["fallback_differs"] == 0
     assert usual["fallback_differs"] is None
     always = weftway.run(SCENARIO, scheduler=with_margin(tmp_path, "0"), **run)
-    assert always["guarded"] < never["guarded"]
+    assert always["fallback_decided"] < never["fallback_decided"]
 
 
 def test_a_margin_that_is_none_is_refused(tmp_path: Path) -> None:

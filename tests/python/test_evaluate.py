@@ -216,7 +216,7 @@ def policy(file: Path, **card: str) -> Path:
         "task": "path",
         "network": "mlp",
         "head": "greedy",
-        "guard": "off",
+        "fallback": "off",
         **card,
     }
     header: dict[str, Any] = {"__metadata__": card}
@@ -247,7 +247,7 @@ def test_a_policy_file_names_its_algorithm(tmp_path: Path) -> None:
 def test_a_policy_that_was_trained_again_is_another(tmp_path: Path) -> None:
     file = policy(tmp_path / "p.safetensors", algorithm="dqn")
     before = policy_source(f"dqn:policy={file}")
-    assert policy_source(f"dqn:policy={file}:guard=off") == before
+    assert policy_source(f"dqn:policy={file}:fallback=off") == before
     file.write_bytes(file.read_bytes() + b"weights")
     assert policy_source(f"dqn:policy={file}") not in (before, None)
     assert policy_source("ecf:beta=0.5") is None

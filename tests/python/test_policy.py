@@ -31,7 +31,7 @@ def card(network: str, inputs: int) -> dict[str, str]:
         "task": "path",
         "network": network,
         "head": "greedy",
-        "guard": "off",
+        "fallback": "off",
         "inputs": named,
         **said,
     }

@@ -268,7 +268,7 @@ def test_a_policy_says_what_it_is(tmp_path: Path) -> None:
     trained = dqn.train(dqn.Args(**TINY, out=tmp_path, w0_kb=500))
     assert trained.file is not None
     card, tensors = export.read_policy(trained.file)
-    assert (card["algorithm"], card["head"], card["guard"]) == ("dqn", "greedy", "min-rtt")
+    assert (card["algorithm"], card["head"], card["fallback"]) == ("dqn", "greedy", "min-rtt")
     assert card["task"] == "wait-or-send:state=paper:reward=delivery:w0_kb=500"
     assert "--w0-kb 500" in card["command"] and "--steps 1600" in card["command"] and "--out" not in card["command"]
     assert {name: one.shape for name, one in tensors.items() if name[0] in "wb"} == {

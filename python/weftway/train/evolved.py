@@ -166,7 +166,7 @@ class Judge:
             files = [Path(folder) / f"{at}.safetensors" for at in range(len(candidates))]
             for file, weights in zip(files, candidates, strict=True):
                 self.write(file, weights)
-            names = [REFERENCE, *(f"{SCHEDULER}:guard=off:policy={file}" for file in files)]
+            names = [REFERENCE, *(f"{SCHEDULER}:fallback=off:policy={file}" for file in files)]
             times = np.log(self.times(names, cells))
         gains: npt.NDArray[np.float64] = np.clip(times[:1] - times[1:], -WORST, WORST)
         return gains

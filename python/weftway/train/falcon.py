@@ -9,7 +9,7 @@ On line, the scheduler `falcon` (crates/sched/src/falcon.rs) watches for a chang
 that it finds itself in, and adapts it with at most ten steps on the newest 256 transitions.
 The policy holds a model per group: `g0.w1`, `g0.b1`, …; its card's `groups` says which group each is. A group that the
 distribution never draws has the model of the one with the nearest number. Groups whose model loses to min-RTT over the
-training's own scenarios are listed under `guarded`: there min-RTT decides.
+training's own scenarios are listed under `fallback_groups`: there min-RTT decides.
 
 Reference: FALCON (Wu et al., 2022), of which the abstract says meta-models, grouping and adaptation; MPQUIC
 comparison, section 3.2.5 and Table 1, for inputs, actions and reward. Every number is ours.
@@ -281,7 +281,7 @@ def _concluded(args: Args, metas: list[Meta], curve: Curve) -> Trained:
     chosen = ", ".join(f"g{meta.number} after {meta.best.step}" for meta in metas)
     about = {
         "groups": ",".join(f"g{meta.number}={label(meta.number)}" for meta in metas),
-        "guarded": ",".join(map(str, fallback_groups(args, metas))),
+        "fallback_groups": ",".join(map(str, fallback_groups(args, metas))),
         "chosen": f"of each group the fastest checkpoint on up to {args.per_group} validation scenarios: {chosen}",
     }
     card = session.card(args, vector, network=f"falcon:groups={GROUPS}", evaluation=said, **about)

@@ -153,7 +153,7 @@ def card(args: TrainingArgs, vector: VectorEnv, **about: str) -> dict[str, str]:
         "task": vector.task,
         "head": "greedy",
         "inputs": ",".join(vector.names),
-        "guard": "min-rtt",
+        "fallback": "min-rtt",
         "trained_on": f"{there.name}: {there.title}; {args.pool} instances of seed {args.seed}",
         "cc": ",".join(args.controllers),
         "seed": str(args.seed),

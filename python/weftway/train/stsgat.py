@@ -260,11 +260,11 @@ def rollout(args: Args, model: STSGAT, file: Path) -> str:
         "task": args.task,
         "network": model.spec(shape),
         "head": "greedy",
-        "guard": "off",
+        "fallback": "off",
         "inputs": ",".join(f"x{at}" for at in range(names)),
     }
     export.write_policy(file, card, {"low": np.zeros(names), "high": np.ones(names), **tensors})
-    return f"stsgat:policy={file}:guard=off"
+    return f"stsgat:policy={file}:fallback=off"
 
 
 def dataset(found: Labels, args: Args) -> Dataset:
