@@ -34,32 +34,32 @@ impl Connection {
     /// Data reach the receiver.
     fn on_data(&mut self, net: &mut Net, now: Instant, datagram: &Datagram, data: &Data, marked: bool) {
         let id = datagram.path;
-        let before = self.receiver.data.next();
+        let before = self.receive.receiver.data.next();
         let current = self.meet(now, id, datagram.epoch);
-        let at_once = current && self.receiver.paths[id.index()].arrive(now, data, marked, &self.transport);
+        let at_once = current && self.receive.receiver.paths[id.index()].arrive(now, data, marked, &self.transport);
         if current && self.transport.stack != Stack::Mpquic {
-            self.captures[id.index()].data(now, data.index);
+            self.receive.captures[id.index()].data(now, data.index);
         }
         let arrival = if current {
-            let (arrival, released) = self.receiver.take(now, id, data);
+            let (arrival, released) = self.receive.receiver.take(now, id, data);
             self.count_released(id, released);
             arrival
         } else {
-            self.receiver.data.arrive(now, data.offset, data.bytes)
+            self.receive.receiver.data.arrive(now, data.offset, data.bytes)
         };
         self.count(id, data, arrival);
-        let next = self.receiver.data.next();
+        let next = self.receive.receiver.data.next();
         self.tap.note(now, self.number, || Note::Arrived {
             path: id,
             index: data.index,
             offset: data.offset,
             bytes: data.bytes,
             in_order_to: next,
-            held: self.receiver.data.held().get(),
+            held: self.receive.receiver.data.held().get(),
         });
         let mut tell = at_once;
         if next > before {
-            tell |= self.receiver.data.open(now, self.widest_rtt(id));
+            tell |= self.receive.receiver.data.open(now, self.widest_rtt(id));
             if self.app.arrived(now, next.get(), self.configs[id.index()].acks.delay) {
                 net.calendar.lower(self.source, self.app.next_event());
                 if self.app.is_done(now, next.get()) {
@@ -69,17 +69,17 @@ impl Connection {
         }
         let reads = next > before && self.transport.stack == Stack::MptcpLinuxV1;
         if reads {
-            self.receiver.data.set_unread(next.since(before));
+            self.receive.receiver.data.set_unread(next.since(before));
         }
         if tell {
             self.send_ack(net, now, id);
         } else {
-            net.calendar.lower(self.source, self.receiver.paths[id.index()].due);
+            net.calendar.lower(self.source, self.receive.receiver.paths[id.index()].due);
         }
         if reads {
             self.read(net, now);
         }
-        if !self.joined && self.transport.direction == Direction::Download {
+        if !self.paths.joined && self.transport.direction == Direction::Download {
             self.client_hears(net, now);
         }
     }
@@ -94,10 +94,10 @@ impl Connection {
 
     /// Linux v1: the application reads what is in order, after the acknowledgement that its arrival caused.
     fn read(&mut self, net: &mut Net, now: Instant) {
-        self.receiver.data.set_unread(Bytes::ZERO);
-        let opened = self.receiver.has_opened();
-        for id in self.views.set().iter() {
-            if self.receiver.tells_of_reading(id, opened) {
+        self.receive.receiver.data.set_unread(Bytes::ZERO);
+        let opened = self.receive.receiver.has_opened();
+        for id in self.send.views.set().iter() {
+            if self.receive.receiver.tells_of_reading(id, opened) {
                 self.send_ack(net, now, id);
             }
         }
@@ -108,8 +108,8 @@ impl Connection {
     #[inline]
     fn widest_rtt(&self, id: PathId) -> Span {
         match self.transport.stack {
-            Stack::MptcpLinuxV1 => self.views.usable().iter().map(|path| path.srtt).fold(Span::ZERO, Span::max),
-            _ => self.views.get(id).srtt,
+            Stack::MptcpLinuxV1 => self.send.views.usable().iter().map(|path| path.srtt).fold(Span::ZERO, Span::max),
+            _ => self.send.views.get(id).srtt,
         }
     }
 
@@ -145,18 +145,18 @@ impl Connection {
     /// Sends an acknowledgement for what arrived on path `id`.
     fn send_ack(&mut self, net: &mut Net, now: Instant, id: PathId) {
         let quic = self.transport.stack == Stack::Mpquic;
-        let edge = self.receiver.announce(id);
-        let inbound = &mut self.receiver.paths[id.index()];
+        let edge = self.receive.receiver.announce(id);
+        let inbound = &mut self.receive.receiver.paths[id.index()];
         let (mut slot, mut count) = (NO_SLOT, 0);
         if inbound.has_gaps() {
-            slot = self.free_blocks.pop().unwrap_or_else(|| {
-                self.blocks.push([(0, 0); MAX_BLOCKS]);
-                self.blocks.len() as u32 - 1
+            slot = self.receive.free_blocks.pop().unwrap_or_else(|| {
+                self.receive.blocks.push([(0, 0); MAX_BLOCKS]);
+                self.receive.blocks.len() as u32 - 1
             });
-            count = inbound.blocks(quic, &mut self.blocks[slot as usize]);
+            count = inbound.blocks(quic, &mut self.receive.blocks[slot as usize]);
         }
         let report = inbound.report(now);
-        self.captures[id.index()].ack(now, report.cum);
+        self.receive.captures[id.index()].ack(now, report.cum);
         let ack = Ack {
             cum: report.cum,
             slot,
@@ -165,22 +165,22 @@ impl Connection {
             marked: report.marked,
             echo: report.echo,
             delay_ns: u32::try_from(report.delay.as_nanos()).unwrap_or(u32::MAX),
-            una: self.receiver.data.next(),
+            una: self.receive.receiver.data.next(),
             edge,
         };
         let link = self.routes[self.return_path(id).index()].acks;
-        let epoch = self.inbound_epoch[id.index()];
+        let epoch = self.receive.epochs[id.index()];
         let datagram = Datagram { conn: self.number, path: id, epoch, marked: false, load: Load::Ack(ack) };
         let verdict = net.send(now, link, self.transport.ack_packet, datagram);
         if slot != NO_SLOT && verdict != weftway_link::Verdict::Queued {
-            self.free_blocks.push(slot);
+            self.receive.free_blocks.push(slot);
         }
     }
 
     fn return_path(&self, id: PathId) -> PathId {
         match self.transport.ack_path {
             AckPath::Same => id,
-            AckPath::Fastest => self.views.usable().iter().min_by_key(|path| path.srtt).map_or(id, |path| path.id),
+            AckPath::Fastest => self.send.views.usable().iter().min_by_key(|path| path.srtt).map_or(id, |path| path.id),
         }
     }
 
@@ -190,25 +190,25 @@ impl Connection {
             return self.process_ack(net, now, datagram, ack, &[]);
         }
         // Out of the way while the path looks at its blocks.
-        let store = core::mem::take(&mut self.blocks);
+        let store = core::mem::take(&mut self.receive.blocks);
         let blocks = &store[ack.slot as usize][..usize::from(ack.blocks)];
         self.process_ack(net, now, datagram, ack, blocks);
-        self.blocks = store;
-        self.free_blocks.push(ack.slot);
+        self.receive.blocks = store;
+        self.receive.free_blocks.push(ack.slot);
     }
 
     fn process_ack(&mut self, net: &mut Net, now: Instant, datagram: &Datagram, ack: &Ack, blocks: &[(u64, u64)]) {
         let id = datagram.path;
-        if !self.joined && self.transport.direction == Direction::Upload {
+        if !self.paths.joined && self.transport.direction == Direction::Upload {
             self.client_hears(net, now);
         }
         self.take_edge(datagram, ack);
         let quic = self.transport.stack == Stack::Mpquic;
-        if !quic && ack.una > self.outbox.una() {
-            self.outbox.acknowledge_below(ack.una);
+        if !quic && ack.una > self.send.outbox.una() {
+            self.send.outbox.acknowledge_below(ack.una);
             self.meta_progress(now);
         }
-        if datagram.epoch != self.senders[id.index()].epoch || self.stages[id.index()] != Stage::Up {
+        if datagram.epoch != self.send.senders[id.index()].epoch || self.paths.stages[id.index()] != Stage::Up {
             return self.wake();
         }
         let (sender, mut ctx) = self.send_context(net, now, id);
@@ -219,11 +219,11 @@ impl Connection {
             sender.tcp_acked(&mut ctx, ack, blocks)
         };
         let repair = if sender.has_lost() && repair == Repair::Nothing { Repair::Lost } else { repair };
-        if self.groups.is_due(now) {
-            self.groups.look(now, &mut self.views);
+        if self.send.groups.is_due(now) {
+            self.send.groups.look(now, &mut self.send.views);
         }
         self.tap.note(now, self.number, || {
-            let view = self.views.get(id);
+            let view = self.send.views.get(id);
             Note::Acked {
                 path: id,
                 cum: ack.cum,
@@ -243,7 +243,7 @@ impl Connection {
     #[inline]
     fn take_edge(&mut self, datagram: &Datagram, ack: &Ack) {
         let mut edge = ack.edge;
-        let sender = &mut self.senders[datagram.path.index()];
+        let sender = &mut self.send.senders[datagram.path.index()];
         if self.transport.subflow_windows && datagram.epoch == sender.epoch {
             let window = ack.edge.since(ack.una);
             if ack.cum > sender.flight.base() || window > sender.send_window {
@@ -251,16 +251,16 @@ impl Connection {
             }
             edge = ack.una + sender.send_window;
         }
-        self.flow.edge = self.flow.edge.max(edge);
+        self.send.flow.edge = self.send.flow.edge.max(edge);
     }
 
     /// The timer of path `id`, or its pacer.
     pub(crate) fn on_path_timer(&mut self, net: &mut Net, now: Instant, id: PathId) {
-        let due = self.senders[id.index()].timer_at <= now;
+        let due = self.send.senders[id.index()].timer_at <= now;
         let mut repair = Repair::Nothing;
-        if due && self.stages[id.index()] == Stage::Up {
+        if due && self.paths.stages[id.index()] == Stage::Up {
             repair = self.fire(net, now, id);
-        } else if self.senders[id.index()].has_lost() {
+        } else if self.send.senders[id.index()].has_lost() {
             repair = Repair::Lost;
         }
         self.serve(net, now, id, repair);
@@ -271,7 +271,7 @@ impl Connection {
     }
 
     fn fire(&mut self, net: &mut Net, now: Instant, id: PathId) -> Repair {
-        let timeout = self.senders[id.index()].timer == Timer::Timeout;
+        let timeout = self.send.senders[id.index()].timer == Timer::Timeout;
         let (sender, mut ctx) = self.send_context(net, now, id);
         if ctx.transport.stack == Stack::Mpquic {
             sender.quic_timer(&mut ctx);
@@ -300,7 +300,7 @@ impl Connection {
 
     /// QUIC probes repeat the oldest data on the same path.
     fn send_probes(&mut self, net: &mut Net, now: Instant, id: PathId) {
-        let count = core::mem::take(&mut self.senders[id.index()].quic.probes);
+        let count = core::mem::take(&mut self.send.senders[id.index()].quic.probes);
         for _ in 0..count {
             let serial = self.host.next_serial();
             let (sender, mut ctx) = self.send_context(net, now, id);
@@ -321,17 +321,17 @@ impl Connection {
     /// MPTCP v0.9x: after a timeout, everything unacknowledged on the subflow is offered to the
     /// others as well, once (`mptcp_reinject_data`).
     fn reinject(&mut self, id: PathId) {
-        if self.views.usable().len() < 2 {
+        if self.send.views.usable().len() < 2 {
             return;
         }
-        let only_here: Vec<u64> = self.senders[id.index()]
+        let only_here: Vec<u64> = self.send.senders[id.index()]
             .flight
             .iter()
             .filter(|packet| !packet.acked)
             .map(|packet| packet.chunk)
-            .filter(|&number| self.outbox.get(number).is_some_and(|chunk| chunk.carried.without(id).is_empty()))
+            .filter(|&number| self.send.outbox.get(number).is_some_and(|chunk| chunk.carried.without(id).is_empty()))
             .collect();
-        only_here.into_iter().for_each(|number| self.outbox.hand_back(number));
+        only_here.into_iter().for_each(|number| self.send.outbox.hand_back(number));
     }
 
     /// The connection's own timer: whatever of it is due.
@@ -342,17 +342,17 @@ impl Connection {
         }
         self.host.woken(now);
         loop {
-            let (due, id) = self.receiver.due();
+            let (due, id) = self.receive.receiver.due();
             if due > now {
                 break;
             }
             self.send_ack(net, now, id);
         }
-        if self.meta_timer <= now {
+        if self.send.meta.at <= now {
             self.meta_timeout(net, now);
         }
         self.run_stages(net, now);
-        if self.probe_at <= now {
+        if self.send.probe_at <= now {
             self.probe_window(net, now);
         }
         self.wake();
@@ -363,18 +363,18 @@ impl Connection {
     /// The window is shut, nothing is in flight, and the message that opened it may be lost: asks
     /// for another.
     fn probe_window(&mut self, net: &mut Net, now: Instant) {
-        self.probe_at = Instant::NEVER;
+        self.send.probe_at = Instant::NEVER;
         // What is sent and not acknowledged by Linux v1 is repeated by its own timer; it asks when all is acknowledged
         // (`mptcp_sendmsg_frag`).
-        let repeats = self.transport.subflow_windows && self.outbox.has_sent();
-        let quiet = !repeats && self.views.usable().iter().all(|path| path.unacked() == Bytes::ZERO);
+        let repeats = self.transport.subflow_windows && self.send.outbox.has_sent();
+        let quiet = !repeats && self.send.views.usable().iter().all(|path| path.unacked() == Bytes::ZERO);
         if !quiet || !self.is_shut() {
             return;
         }
-        self.probe_at = now + PROBE_AFTER;
+        self.send.probe_at = now + PROBE_AFTER;
         // On every path: any of them may be dead, and nothing in flight would tell.
-        for id in self.views.set().iter() {
-            let epoch = self.senders[id.index()].epoch;
+        for id in self.send.views.set().iter() {
+            let epoch = self.send.senders[id.index()].epoch;
             let datagram = Datagram { conn: self.number, path: id, epoch, marked: false, load: Load::Ping };
             let _ = net.send(now, self.routes[id.index()].data, self.transport.ack_packet, datagram);
         }

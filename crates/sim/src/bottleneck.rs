@@ -23,7 +23,7 @@
 use weftway_path::{Instant, Path, PathId, Span};
 use weftway_scenario::config::Bottlenecks;
 
-use crate::connection::Route;
+use crate::net::Route;
 use crate::views::Views;
 
 /// Long against the differences between the paths' delays, short against the swings of a queue.

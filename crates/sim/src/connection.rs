@@ -2,27 +2,24 @@
 //! must be asked, and how its answer is carried out. Arrivals are in `arrivals`, the coming and
 //! going of paths in `lifecycle`.
 
-use weftway_cc::Share;
 use weftway_host::{Carried, Decided, Host, Refusal};
 use weftway_path::{
-    BlockedReason, Bytes, Context, Decision, Event, Flow, Health, Instant, Offset, Packet, Path, PathId, PathSet,
-    Receipt, Recovery, SendKind, Span,
+    BlockedReason, Bytes, Context, Decision, Event, Health, Instant, Offset, Packet, Path, PathId, PathSet, Receipt,
+    Recovery, SendKind, Span,
 };
 use weftway_scenario::App;
 use weftway_scenario::config::{Buffer, PathConfig, Stack, Transport};
 use weftway_sched::FRAGMENT;
 
-use crate::bottleneck::Groups;
-use crate::capture::Capture;
+use crate::ends::{ReceiveEnd, SendEnd};
 use crate::lifecycle::Stage;
-use crate::net::Net;
-use crate::outbox::{Chunk, Outbox};
-use crate::receiver::{MAX_BLOCKS, Reassembly, Receiver};
+use crate::net::{Net, Route};
+use crate::outbox::Chunk;
+use crate::receiver::Reassembly;
 use crate::sender::{Assigned, PathSender, SendContext, Timer};
 use crate::tally::{PathTally, Tally};
 use crate::tap::{Note, Tap};
 use crate::tcp::Repair;
-use crate::views::Views;
 
 /// Send memory that Linux counts per packet of window (`tcp_sndbuf_expand`): a segment with its headers and
 /// bookkeeping in the next power of two, 2048 bytes, and 256 for the buffer's descriptor. A kernel that leaves room
@@ -36,18 +33,7 @@ const LEAST_SEND_MEMORY: u64 = 4096;
 /// bytes with two packets of 1424): `sk_buff` with its clone and a head for the headers.
 const BUFFER_HEAD: u64 = 832;
 
-/// Which links a path uses.
-#[derive(Clone, Copy, Debug)]
-pub struct Route {
-    /// Its own link in the data direction.
-    pub data: usize,
-    /// Its link in the other direction.
-    pub acks: usize,
-    /// A shared link after its own, in the data direction.
-    pub via: Option<usize>,
-}
-
-/// One connection.
+/// One connection: the end that sends data, the end that receives them, and what both share.
 #[derive(Clone)]
 pub struct Connection {
     pub(crate) number: u8,
@@ -56,77 +42,38 @@ pub struct Connection {
     pub host: Host,
     pub(crate) configs: Vec<PathConfig>,
     pub(crate) routes: Vec<Route>,
-    pub(crate) cc_spec: String,
-    /// Whether controllers read each other's shares.
-    coupled: bool,
-    pub(crate) seed: u64,
-    // The sender.
-    pub(crate) views: Views,
-    pub(crate) senders: Vec<PathSender>,
-    pub(crate) shares: Vec<Share>,
-    /// Which paths share a bottleneck.
-    pub(crate) groups: Groups,
-    pub(crate) outbox: Outbox,
-    pub(crate) flow: Flow,
-    /// QUIC: the most that the receiver's limit is ever beyond what it has read.
-    largest_window: Option<Bytes>,
-    hand: Option<(u64, SendKind)>,
-    /// The end of the message in which chunks are being cut.
-    cut_message_end: u64,
-    /// The last packet that was not full: its path and first byte.
-    small: Option<(PathId, Offset)>,
-    packet: Packet,
-    /// Paths that may send now.
-    open: PathSet,
-    /// Paths whose queue has room.
-    roomy: PathSet,
-    dirty: PathSet,
-    /// Whether something happened since the scheduler last said `Wait`.
-    pub(crate) ready: bool,
-    starved: bool,
-    pub(crate) meta_timer: Instant,
-    meta_since: Instant,
-    /// When to ask about a shut window.
-    pub(crate) probe_at: Instant,
-    meta_backoff: u32,
-    /// Linux v1: how long the meta timer runs, as the last push found it.
-    meta_interval: Span,
-    last_relief: Vec<Instant>,
-    /// When each path last gave back what waited in its queue.
-    recalled: Vec<Instant>,
-    /// How far the application writes ahead of what is acknowledged.
-    send_buffer: u64,
-    /// The path that took the last packet, and when.
-    pushed: Option<(PathId, Instant)>,
-    /// Where the fragment ends that is being sent.
-    fragment: u64,
-    /// How far the buffer lets it write: a full one takes more when a third of it is free.
-    writable: u64,
-    /// How much it writes at once, and what it has written.
-    write: u64,
-    written: u64,
-    /// When it was last looked at, and how far it could write then.
-    writing: (Instant, u64),
-    // The receiver.
-    pub(crate) receiver: Receiver,
-    pub(crate) inbound_epoch: Vec<u8>,
-    /// What a capture at the receiver sees of each subflow.
-    pub(crate) captures: Vec<Capture>,
-    pub(crate) blocks: Vec<[(u64, u64); MAX_BLOCKS]>,
-    pub(crate) free_blocks: Vec<u32>,
-    // Both.
-    pub(crate) app: App,
-    pub(crate) stages: Vec<Stage>,
-    pub(crate) established: Option<Instant>,
-    pub(crate) joined: bool,
-    pub(crate) finished: Option<Instant>,
+    pub(crate) cc: ControllerSpec,
     /// The calendar source of the connection; those of its paths follow.
     pub(crate) source: usize,
+    pub(crate) app: App,
+    pub(crate) paths: PathManager,
+    pub(crate) send: SendEnd,
+    pub(crate) receive: ReceiveEnd,
+    pub(crate) finished: Option<Instant>,
     /// What was counted.
     pub tally: Tally,
     /// What was counted on each path.
     pub path_tallies: Vec<PathTally>,
     pub(crate) tap: Tap,
+}
+
+/// How controllers are made.
+#[derive(Clone)]
+pub struct ControllerSpec {
+    /// Name and switches.
+    pub spec: String,
+    /// Whether controllers read each other's shares.
+    pub coupled: bool,
+    /// The seed of their draws.
+    pub seed: u64,
+}
+
+/// Where each path stands between absent and usable.
+#[derive(Clone)]
+pub struct PathManager {
+    pub(crate) stages: Vec<Stage>,
+    pub(crate) established: Option<Instant>,
+    pub(crate) joined: bool,
 }
 
 /// What a connection is made from.
@@ -142,114 +89,52 @@ pub struct Parts {
     pub source: usize,
 }
 
-/// See [`Connection::una`].
-fn largest_window(transport: &Transport) -> Option<Bytes> {
-    let window = match transport.receive_buffer {
-        Buffer::Fixed(bytes) => transport.stream_window.map_or(bytes, |stream| bytes.min(stream)),
-        Buffer::Auto { max } => max,
-    };
-    (transport.stack == Stack::Mpquic).then(|| window.max(transport.mss))
-}
-
 impl Connection {
     pub(crate) fn new(parts: Parts, senders: Vec<PathSender>) -> Self {
         let Parts { number, transport, configs, routes, cc_spec, seed, app, write, source } = parts;
         let paths = configs.len();
-        let groups = Groups::new(transport.bottlenecks, &routes);
-        let view = |n: usize| {
-            let mut path = Path::new(PathId::new(n as u8), transport.mss, transport.initial_cwnd());
-            path.role = configs[n].role;
-            path.bottleneck = groups.of(path.id);
-            path.blocked = BlockedReason::Validation;
-            path
-        };
-        let views = Views::new((0..paths).map(view).collect());
-        let shares = senders.iter().map(|sender| Share { usable: false, ..sender.cc.share() }).collect();
-        let receiver = Receiver::new(&transport, paths);
-        let edge = receiver.data.edge();
+        let receive = ReceiveEnd::new(&transport, paths);
+        let edge = receive.receiver.data.edge();
+        let coupled = weftway_cc::parse(&cc_spec).is_ok_and(|(entry, _)| entry.coupled);
         Self {
             number,
             host: Host::default(),
-            views,
-            senders,
-            shares,
-            groups,
-            outbox: Outbox::default(),
-            flow: Flow { edge, ..Flow::default() },
-            largest_window: largest_window(&transport),
-            hand: None,
-            cut_message_end: 0,
-            small: None,
-            packet: Packet {
-                offset: Offset::ZERO,
-                bytes: Bytes::ZERO,
-                reinjection: false,
-                carried: PathSet::EMPTY,
-                avoid: PathSet::EMPTY,
-            },
-            open: PathSet::EMPTY,
-            roomy: PathSet::EMPTY,
-            dirty: PathSet::EMPTY,
-            ready: false,
-            starved: false,
-            meta_timer: Instant::NEVER,
-            meta_since: Instant::ZERO,
-            probe_at: Instant::NEVER,
-            meta_backoff: 0,
-            meta_interval: transport.min_rto,
-            last_relief: vec![Instant::ZERO; paths],
-            recalled: vec![Instant::NEVER; paths],
-            send_buffer: 0,
-            pushed: None,
-            fragment: 0,
-            writable: 0,
-            // Only Linux v1 tells writes apart.
-            write: if transport.stack == Stack::MptcpLinuxV1 { write.get() } else { u64::MAX },
-            written: 0,
-            writing: (Instant::ZERO, 0),
-            receiver,
-            inbound_epoch: vec![0; paths],
-            captures: vec![Capture::default(); paths],
-            blocks: Vec::new(),
-            free_blocks: Vec::new(),
-            app,
-            stages: vec![Stage::Absent; paths],
-            established: None,
-            joined: false,
-            finished: None,
+            send: SendEnd::new(&transport, &configs, &routes, senders, write, edge),
+            receive,
+            cc: ControllerSpec { spec: cc_spec, coupled, seed },
             source,
+            app,
+            paths: PathManager { stages: vec![Stage::Absent; paths], established: None, joined: false },
+            finished: None,
             tally: Tally::default(),
             path_tallies: vec![PathTally::default(); paths],
             tap: Tap::default(),
             transport,
             configs,
             routes,
-            coupled: weftway_cc::parse(&cc_spec).is_ok_and(|(entry, _)| entry.coupled),
-            cc_spec,
-            seed,
         }
     }
 
     /// The question as it stands.
     #[inline]
     pub fn context(&self, now: Instant) -> Context<'_> {
-        let packet = if self.hand.is_some() { Some(&self.packet) } else { None };
-        Context { now, paths: self.views.usable(), packet, flow: Some(&self.flow) }
+        let packet = if self.send.question.hand.is_some() { Some(&self.send.question.packet) } else { None };
+        Context { now, paths: self.send.views.usable(), packet, flow: Some(&self.send.flow) }
     }
 
     /// What has arrived in order.
     pub fn delivered(&self) -> Bytes {
-        self.receiver.data.next().since(Offset::ZERO)
+        self.receive.receiver.data.next().since(Offset::ZERO)
     }
 
     /// What the receiver held out of order.
     pub fn reordering(&self) -> &Reassembly {
-        &self.receiver.data
+        &self.receive.receiver.data
     }
 
     /// The smoothed round-trip time of a path.
     pub fn srtt(&self, path: usize) -> Span {
-        self.views.get(PathId::new(path as u8)).srtt
+        self.send.views.get(PathId::new(path as u8)).srtt
     }
 
     /// Lends everything that path `id` needs.
@@ -264,16 +149,16 @@ impl Connection {
             now,
             net,
             conn: self.number,
-            view: self.views.get_mut(id),
+            view: self.send.views.get_mut(id),
             events: &mut self.host.events,
-            outbox: &mut self.outbox,
-            shares: &mut self.shares,
+            outbox: &mut self.send.outbox,
+            shares: &mut self.send.shares,
             transport: &self.transport,
             tally: &mut self.path_tallies[id.index()],
             tap: &mut self.tap,
-            coupled: self.coupled,
+            coupled: self.cc.coupled,
         };
-        (&mut self.senders[id.index()], ctx)
+        (&mut self.send.senders[id.index()], ctx)
     }
 
     /// Sends what path `id` owes: losses first, then what waits in its queue.
@@ -308,38 +193,41 @@ impl Connection {
     /// Brings what is derived of path `id` up to date.
     #[inline]
     pub(crate) fn refresh(&mut self, now: Instant, id: PathId) {
-        let usable = self.views.set().contains(id);
-        let sender = &mut self.senders[id.index()];
-        let view = self.views.get_mut(id);
-        let more = self.flow.unsent > view.mss;
+        let usable = self.send.views.set().contains(id);
+        let sender = &mut self.send.senders[id.index()];
+        let view = self.send.views.get_mut(id);
+        let more = self.send.flow.unsent > view.mss;
         view.blocked = sender.blocked_reason(now, view, more, &self.transport);
         view.release = sender.pacer.release();
         let open = usable && view.is_open();
-        self.open = if open { self.open.with(id) } else { self.open.without(id) };
+        self.send.question.open =
+            if open { self.send.question.open.with(id) } else { self.send.question.open.without(id) };
         if self.host.needs.queueing {
             if self.transport.stack == Stack::MptcpLinuxV1 {
                 let buffers = sender.flight.buffers() + u64::from(!sender.queue.is_empty());
                 view.overhead = Bytes::new(buffers * BUFFER_HEAD);
             }
             let room = self.room(now, id);
-            let view = self.views.get_mut(id);
+            let view = self.send.views.get_mut(id);
             view.queue_room = room;
             let roomy = usable && view.blocked != BlockedReason::Transport && view.queue_room >= view.mss;
-            self.roomy = if roomy { self.roomy.with(id) } else { self.roomy.without(id) };
+            self.send.question.roomy =
+                if roomy { self.send.question.roomy.with(id) } else { self.send.question.roomy.without(id) };
         }
-        self.dirty = self.dirty.with(id);
+        self.send.question.dirty = self.send.question.dirty.with(id);
     }
 
     /// How much more path `id` takes into its queue. Linux v1 asks for free memory, however little, at the beginning
     /// of a push and after each fragment, and not within one.
     #[inline]
     fn room(&self, now: Instant, id: PathId) -> Bytes {
-        let view = self.views.get(id);
-        let memory = self.senders[id.index()].send_memory;
+        let view = self.send.views.get(id);
+        let memory = self.send.senders[id.index()].send_memory;
         if self.transport.stack != Stack::MptcpLinuxV1 {
             return memory.saturating_sub(view.send_queue());
         }
-        let within = self.pushed == Some((id, now)) && self.outbox.next().get() < self.fragment;
+        let within =
+            self.send.writer.pushed == Some((id, now)) && self.send.outbox.next().get() < self.send.writer.fragment;
         match memory.saturating_sub(view.send_memory()) {
             Bytes::ZERO if within => view.mss,
             Bytes::ZERO => Bytes::ZERO,
@@ -350,7 +238,7 @@ impl Connection {
     /// Something happened: the scheduler may be asked again.
     #[inline]
     pub(crate) fn wake(&mut self) {
-        self.ready = true;
+        self.send.question.ready = true;
     }
 
     /// Whether the scheduler must be asked now.
@@ -359,22 +247,26 @@ impl Connection {
         if self.host.needs.device {
             self.look_at_devices(net, now);
         }
-        if !self.ready || self.established.is_none() || self.finished.is_some() {
+        if !self.send.question.ready || self.paths.established.is_none() || self.finished.is_some() {
             return false;
         }
         // What is left of a fragment counts within one push only.
-        if let Some((id, _)) = self.pushed.take_if(|(_, at)| *at != now) {
+        if let Some((id, _)) = self.send.writer.pushed.take_if(|(_, at)| *at != now) {
             self.refresh(now, id);
         }
-        let room = if self.host.needs.queueing { !self.roomy.is_empty() } else { !self.open.is_empty() };
+        let room = if self.host.needs.queueing {
+            !self.send.question.roomy.is_empty()
+        } else {
+            !self.send.question.open.is_empty()
+        };
         if !room {
-            self.hand = None;
+            self.send.question.hand = None;
             if self.recalls(now) {
                 self.sync_flow(now);
                 return true;
             }
             // With nothing more to send a pacer's release is not waited for; the application may have more since.
-            if self.flow.unsent == Bytes::ZERO {
+            if self.send.flow.unsent == Bytes::ZERO {
                 self.sync_flow(now);
             } else {
                 self.sync_una();
@@ -382,34 +274,34 @@ impl Connection {
             return false;
         }
         self.take_up(now);
-        if self.hand.is_some() {
+        if self.send.question.hand.is_some() {
             return true;
         }
         self.on_blocked(net, now);
-        let copies = self.host.needs.copies && !self.open.is_empty() && self.outbox.has_sent();
+        let copies = self.host.needs.copies && !self.send.question.open.is_empty() && self.send.outbox.has_sent();
         copies || self.recalls(now)
     }
 
     /// Whether the scheduler may take back what waits in some path's queue.
     #[inline]
     fn recalls(&self, now: Instant) -> bool {
-        self.host.needs.recall && self.views.set().iter().any(|id| self.gives_back(now, id))
+        self.host.needs.recall && self.send.views.set().iter().any(|id| self.gives_back(now, id))
     }
 
     /// Whether path `id` has something to give back, and has not given back at this time: a scheduler that only takes
     /// back comes to an end.
     fn gives_back(&self, now: Instant, id: PathId) -> bool {
-        !self.senders[id.index()].queue.is_empty() && self.recalled[id.index()] != now
+        !self.send.senders[id.index()].queue.is_empty() && self.send.question.recalled[id.index()] != now
     }
 
     /// Notes what the sender's device on each path holds: what waits on the path's own link, in payload. Cross traffic
     /// on it is counted, because a device serves everybody in turn.
     fn look_at_devices(&mut self, net: &Net, now: Instant) {
         let headers = self.transport.packet - self.transport.mss;
-        for id in self.views.set().iter() {
+        for id in self.send.views.set().iter() {
             let (packets, bytes) = net.links[self.routes[id.index()].data].backlog(now);
             let payload = bytes.saturating_sub(headers.mul_div(packets, 1));
-            self.views.get_mut(id).device_queue = payload;
+            self.send.views.get_mut(id).device_queue = payload;
         }
     }
 
@@ -417,13 +309,13 @@ impl Connection {
     #[inline(always)]
     fn take_up(&mut self, now: Instant) {
         self.sync_flow(now);
-        self.hand = match self.outbox.first_reinjection() {
+        self.send.question.hand = match self.send.outbox.first_reinjection() {
             Some(number) => Some((number, SendKind::Reinjection)),
             None => self.next_fresh().map(|number| (number, SendKind::Fresh)),
         };
-        if let Some((number, kind)) = self.hand {
-            let chunk = self.outbox.chunk(number);
-            self.packet = Packet {
+        if let Some((number, kind)) = self.send.question.hand {
+            let chunk = self.send.outbox.chunk(number);
+            self.send.question.packet = Packet {
                 offset: chunk.offset,
                 bytes: Bytes::new(u64::from(chunk.bytes)),
                 reinjection: kind == SendKind::Reinjection,
@@ -436,32 +328,32 @@ impl Connection {
     }
 
     fn next_fresh(&mut self) -> Option<u64> {
-        let number = match self.outbox.first_unsent() {
+        let number = match self.send.outbox.first_unsent() {
             Some(number) => number,
             None => self.cut()?,
         };
-        (self.outbox.chunk(number).end() <= self.flow.edge).then_some(number)
+        (self.send.outbox.chunk(number).end() <= self.send.flow.edge).then_some(number)
     }
 
     /// Cuts the next chunk: a full packet, or what is left of a message.
     #[inline(always)]
     fn cut(&mut self) -> Option<u64> {
-        let at = self.outbox.cut_at().get();
+        let at = self.send.outbox.cut_at().get();
         let mss = self.transport.mss.get();
-        while self.flow.end.get() < at + mss && self.write_more() {}
-        let end = self.flow.end.get();
+        while self.send.flow.end.get() < at + mss && self.write_more() {}
+        let end = self.send.flow.end.get();
         if at >= end {
             return None;
         }
-        if at >= self.cut_message_end {
-            self.cut_message_end = self.app.message_at(at).map_or(end, |message| message.end);
+        if at >= self.send.writer.message_end {
+            self.send.writer.message_end = self.app.message_at(at).map_or(end, |message| message.end);
         }
-        let mut bytes = mss.min(self.cut_message_end - at);
+        let mut bytes = mss.min(self.send.writer.message_end - at);
         if self.transport.subflow_windows {
             bytes = self.ends_within(at, bytes);
         }
         // A send buffer that ends within a packet: wait for the rest of it.
-        (at + bytes <= end).then(|| self.outbox.cut(bytes as u32))
+        (at + bytes <= end).then(|| self.send.outbox.cut(bytes as u32))
     }
 
     /// Linux v1: where a packet of at most `bytes` ends. A fragment's last packet ends with it; only a subflow that goes on
@@ -469,15 +361,16 @@ impl Connection {
     /// (`mptcp_check_allowed_size`) or what the application could write ends there, unless the last such packet is not
     /// acknowledged (Nagle's rule, RFC 896).
     fn ends_within(&self, at: u64, bytes: u64) -> u64 {
-        let alone = self.views.usable().len() == 1;
+        let alone = self.send.views.usable().len() == 1;
         let bytes = if alone { bytes } else { bytes.min((at / FRAGMENT + 1) * FRAGMENT - at) };
-        let mut most = self.flow.edge.get();
-        if self.written >= self.writing.1 {
-            most = most.min(self.flow.end.get());
+        let mut most = self.send.flow.edge.get();
+        if self.send.writer.written >= self.send.writer.writing.1 {
+            most = most.min(self.send.flow.end.get());
         }
         let rest = most.saturating_sub(at);
         let short = (1..bytes).contains(&rest);
-        if short && self.small.is_none_or(|(id, offset)| self.senders[id.index()].has_settled(offset)) {
+        if short && self.send.writer.small.is_none_or(|(id, offset)| self.send.senders[id.index()].has_settled(offset))
+        {
             rest
         } else {
             bytes
@@ -489,38 +382,40 @@ impl Connection {
     /// path's acknowledgements tells that all but a buffer below it was read (RFC 9000 §4.1).
     #[inline]
     fn una(&self) -> Offset {
-        let una = self.outbox.una();
-        self.largest_window.map_or(una, |window| una.max(Offset::ZERO + self.flow.edge.since(Offset::ZERO + window)))
+        let una = self.send.outbox.una();
+        self.send
+            .largest_window
+            .map_or(una, |window| una.max(Offset::ZERO + self.send.flow.edge.since(Offset::ZERO + window)))
     }
 
     /// The part of the flow that acknowledgements and packets move.
     #[inline]
     fn sync_una(&mut self) {
-        self.flow.una = self.una();
-        self.flow.next = self.outbox.next();
+        self.send.flow.una = self.una();
+        self.send.flow.next = self.send.outbox.next();
     }
 
     /// Brings the flow up to date.
     #[inline]
     fn sync_flow(&mut self, now: Instant) {
         // The send buffer keeps what is not acknowledged, whatever the limit tells.
-        let una = self.outbox.una();
-        let room = una.get() + self.send_buffer;
+        let una = self.send.outbox.una();
+        let room = una.get() + self.send.writer.buffer;
         // Linux wakes a blocked writer when what is queued is at most twice what is free
         // (`sk_stream_is_writeable`): data come to the scheduler in portions, not in drops. What is left of a
         // grant and fills no packet would wait for more for ever.
-        let left = self.writable.saturating_sub(una.get());
-        let wakes = left * 3 <= self.send_buffer * 2 || left < self.transport.mss.get();
+        let left = self.send.writer.writable.saturating_sub(una.get());
+        let wakes = left * 3 <= self.send.writer.buffer * 2 || left < self.transport.mss.get();
         if self.transport.stack == Stack::Mpquic || wakes {
-            self.writable = self.writable.max(self.fills_fragment(room));
+            self.send.writer.writable = self.send.writer.writable.max(self.fills_fragment(room));
         }
         self.write_up(now);
         // A buffer that shrinks, because a path is gone, keeps what it holds.
-        let end = self.written.max(self.outbox.cut_at().get());
+        let end = self.send.writer.written.max(self.send.outbox.cut_at().get());
         self.sync_una();
-        let flow = &mut self.flow;
+        let flow = &mut self.send.flow;
         flow.end = Offset::new(end);
-        flow.unsent = Bytes::new(end.saturating_sub(self.outbox.cut_at().get()) + self.outbox.skipped());
+        flow.unsent = Bytes::new(end.saturating_sub(self.send.outbox.cut_at().get()) + self.send.outbox.skipped());
         if self.app.has_messages() || flow.message_end <= flow.next {
             let message = self.app.message_at(flow.next.get());
             flow.message_start = message.map_or(flow.next, |message| Offset::new(message.start));
@@ -535,39 +430,39 @@ impl Connection {
     /// with what the application writes at once (`mptcp_send_limit`). What did not fit begins the next write.
     #[inline]
     fn fills_fragment(&self, room: u64) -> u64 {
-        let more = room.saturating_sub(self.writable);
-        if self.write == u64::MAX || more == 0 {
+        let more = room.saturating_sub(self.send.writer.writable);
+        if self.send.writer.at_once == u64::MAX || more == 0 {
             return room;
         }
-        room.next_multiple_of(FRAGMENT).min(self.writable + more.next_multiple_of(self.write))
+        room.next_multiple_of(FRAGMENT).min(self.send.writer.writable + more.next_multiple_of(self.send.writer.at_once))
     }
 
     /// The writes of earlier instants are over, whether their pushes found a path or not. Those of this instant follow
     /// one by one, each when what was written before it is sent.
     #[inline]
     fn write_up(&mut self, now: Instant) {
-        let most = self.app.written().min(self.writable);
-        if self.write == u64::MAX {
-            self.written = most;
+        let most = self.app.written().min(self.send.writer.writable);
+        if self.send.writer.at_once == u64::MAX {
+            self.send.writer.written = most;
             return;
         }
-        if self.writing.0 != now {
-            self.written = self.written.max(self.writing.1);
+        if self.send.writer.writing.0 != now {
+            self.send.writer.written = self.send.writer.written.max(self.send.writer.writing.1);
         }
-        self.writing = (now, most);
+        self.send.writer.writing = (now, most);
     }
 
     /// One more write, if the buffer takes it.
     fn write_more(&mut self) -> bool {
-        let most = self.writing.1;
-        if self.write == u64::MAX || self.written >= most {
+        let most = self.send.writer.writing.1;
+        if self.send.writer.at_once == u64::MAX || self.send.writer.written >= most {
             return false;
         }
-        let before = self.written;
-        self.written = before.saturating_add(self.write).min(most);
-        let more = Bytes::new(self.written - before);
-        self.flow.end = Offset::new(self.written);
-        self.flow.unsent += more;
+        let before = self.send.writer.written;
+        self.send.writer.written = before.saturating_add(self.send.writer.at_once).min(most);
+        let more = Bytes::new(self.send.writer.written - before);
+        self.send.flow.end = Offset::new(self.send.writer.written);
+        self.send.flow.unsent += more;
         true
     }
 
@@ -576,20 +471,20 @@ impl Connection {
     pub(crate) fn grow_send_buffer(&mut self, id: PathId) {
         match self.transport.send_buffer {
             Buffer::Fixed(bytes) => {
-                self.senders[id.index()].send_memory = bytes.max(self.transport.mss);
-                self.send_buffer = bytes.get();
+                self.send.senders[id.index()].send_memory = bytes.max(self.transport.mss);
+                self.send.writer.buffer = bytes.get();
             }
             Buffer::Auto { max } => {
-                let packets = self.senders[id.index()].widest.packets(self.transport.mss).max(10);
-                let windows = self.senders[id.index()].cc.send_memory_windows();
+                let packets = self.send.senders[id.index()].widest.packets(self.transport.mss).max(10);
+                let windows = self.send.senders[id.index()].cc.send_memory_windows();
                 let memory = (windows * packets * SEND_MEMORY_PER_PACKET).min(max.get());
-                self.senders[id.index()].send_memory = Bytes::new(memory);
-                let sum: u64 = self.senders.iter().map(|sender| sender.send_memory.get()).sum();
-                self.send_buffer = sum + LEAST_SEND_MEMORY;
+                self.send.senders[id.index()].send_memory = Bytes::new(memory);
+                let sum: u64 = self.send.senders.iter().map(|sender| sender.send_memory.get()).sum();
+                self.send.writer.buffer = sum + LEAST_SEND_MEMORY;
             }
         }
         // A buffer that takes no packet would hold everything up.
-        self.send_buffer = self.send_buffer.max(self.transport.mss.get());
+        self.send.writer.buffer = self.send.writer.buffer.max(self.transport.mss.get());
     }
 
     /// A path has room and nothing may go: says why, and relieves the window if that is the rule.
@@ -597,26 +492,26 @@ impl Connection {
     fn on_blocked(&mut self, net: &mut Net, now: Instant) {
         let written = self.app.written();
         let by_window = self.is_shut();
-        let by_buffer = !by_window && self.outbox.cut_at().get() < written;
+        let by_buffer = !by_window && self.send.outbox.cut_at().get() < written;
         if !(by_window || by_buffer) {
-            self.starved = false;
+            self.send.question.starved = false;
             return;
         }
-        if !self.starved {
+        if !self.send.question.starved {
             let why = if by_window { weftway_path::Starved::Window } else { weftway_path::Starved::SendBuffer };
             self.host.events.push(Event::Starved(why));
         }
-        self.starved = true;
-        if by_window && self.probe_at.is_never() {
-            self.probe_at = now + crate::arrivals::PROBE_AFTER;
-            net.calendar.lower(self.source, self.probe_at);
+        self.send.question.starved = true;
+        if by_window && self.send.probe_at.is_never() {
+            self.send.probe_at = now + crate::arrivals::PROBE_AFTER;
+            net.calendar.lower(self.source, self.send.probe_at);
         }
         self.relieve(net, now, by_window);
     }
 
     /// Whether the peer's window holds back data that are ready.
     pub(crate) fn is_shut(&self) -> bool {
-        self.outbox.is_blocked_by(self.flow.edge)
+        self.send.outbox.is_blocked_by(self.send.flow.edge)
     }
 
     fn rules(&self) -> (bool, bool) {
@@ -635,14 +530,16 @@ impl Connection {
         if !(opportunistic || penalise) || !by_window {
             return;
         }
-        let Some((number, head)) = self.outbox.chunks().next().map(|(number, chunk)| (number, *chunk)) else { return };
+        let Some((number, head)) = self.send.outbox.chunks().next().map(|(number, chunk)| (number, *chunk)) else {
+            return;
+        };
         // Backups help out only when they are all there is.
-        let only_backups = !self.views.usable().iter().any(Path::is_active);
-        let open = self.views.usable().iter().filter(|path| path.is_open() && (only_backups || path.is_active()));
+        let only_backups = !self.send.views.usable().iter().any(Path::is_active);
+        let open = self.send.views.usable().iter().filter(|path| path.is_open() && (only_backups || path.is_active()));
         let Some(tp) = open.min_by_key(|path| path.srtt).map(|path| path.id) else { return };
-        let holders = head.carried.and(self.views.set());
-        let srtt = self.views.get(tp).srtt;
-        if penalise && now.since(self.last_relief[tp.index()]) >= srtt {
+        let holders = head.carried.and(self.send.views.set());
+        let srtt = self.send.views.get(tp).srtt;
+        if penalise && now.since(self.send.last_relief[tp.index()]) >= srtt {
             self.penalise(net, now, tp, holders);
         }
         if !opportunistic || head.carried.contains(tp) || !head.sent {
@@ -650,7 +547,7 @@ impl Connection {
         }
         let mut worth = false;
         for id in holders.iter() {
-            let holder = self.views.get(id);
+            let holder = self.send.views.get(id);
             if holder.cwnd.get() <= 4 * holder.mss.get() {
                 worth = true;
                 break;
@@ -666,15 +563,15 @@ impl Connection {
     }
 
     pub(crate) fn penalise(&mut self, net: &mut Net, now: Instant, tp: PathId, holders: PathSet) {
-        let srtt = self.views.get(tp).srtt;
+        let srtt = self.send.views.get(tp).srtt;
         for id in holders.without(tp).iter() {
-            let holder = self.views.get(id);
+            let holder = self.send.views.get(id);
             if srtt < holder.srtt && holder.recovery == Recovery::Open {
                 let (sender, mut ctx) = self.send_context(net, now, id);
                 sender.cc.on_penalty();
                 sender.publish(&mut ctx);
                 self.refresh(now, id);
-                self.last_relief[tp.index()] = now;
+                self.send.last_relief[tp.index()] = now;
                 if self.transport.penalise_first_only {
                     return;
                 }
@@ -685,18 +582,18 @@ impl Connection {
     /// Gives chunk `number` to path `id`.
     #[inline]
     pub(crate) fn assign(&mut self, net: &mut Net, now: Instant, id: PathId, number: u64, kind: SendKind) {
-        let Chunk { offset, bytes, carried, .. } = self.outbox.carry(number, id);
+        let Chunk { offset, bytes, carried, .. } = self.send.outbox.carry(number, id);
         if self.transport.subflow_windows && u64::from(bytes) < self.transport.mss.get() {
             // The end of a fragment joins what follows it on the same subflow.
             let ends_fragment = (offset.get() + u64::from(bytes)).is_multiple_of(FRAGMENT);
-            self.small = if ends_fragment { self.small } else { Some((id, offset)) };
+            self.send.writer.small = if ends_fragment { self.send.writer.small } else { Some((id, offset)) };
         }
-        let (first, after) = (!carried.contains(id), self.views.get(id).next);
+        let (first, after) = (!carried.contains(id), self.send.views.get(id).next);
         let assigned = Assigned { chunk: number, serial: self.host.next_serial(), kind, offset, bytes, first, after };
-        if self.meta_timer.is_never() && self.transport.stack != Stack::Mpquic {
+        if self.send.meta.at.is_never() && self.transport.stack != Stack::Mpquic {
             self.arm_meta(net, now);
         }
-        let edge = self.flow.edge;
+        let edge = self.send.flow.edge;
         let (sender, mut ctx) = self.send_context(net, now, id);
         if ctx.transport.subflow_windows {
             // `mptcp_check_allowed_size`: the subflow may use what the connection may.
@@ -713,10 +610,10 @@ impl Connection {
         // Carried out when the path has the packet, be it in its queue: the next question may come at once.
         let receipt = Receipt { path: id, offset, bytes: Bytes::new(u64::from(bytes)), serial: assigned.serial };
         self.host.events.push(Event::Sent(receipt, kind));
-        if offset.get() >= self.fragment {
-            self.fragment = ((offset.get() / FRAGMENT + 1) * FRAGMENT).min(self.written);
+        if offset.get() >= self.send.writer.fragment {
+            self.send.writer.fragment = ((offset.get() / FRAGMENT + 1) * FRAGMENT).min(self.send.writer.written);
         }
-        let before = self.pushed.replace((id, now)).map(|(before, _)| before);
+        let before = self.send.writer.pushed.replace((id, now)).map(|(before, _)| before);
         if let Some(before) = before.filter(|&before| before != id) {
             self.refresh(now, before);
         }
@@ -728,24 +625,24 @@ impl Connection {
     fn carry(&mut self, net: &mut Net, now: Instant, decision: Decision) -> Result<Carried, Refusal> {
         match decision {
             Decision::Send(id) => {
-                let (number, kind) = self.hand.ok_or(Refusal::NoPacket)?;
+                let (number, kind) = self.send.question.hand.ok_or(Refusal::NoPacket)?;
                 if !self.takes(id) {
                     return Err(Refusal::Path);
                 }
                 if kind == SendKind::Reinjection {
-                    self.outbox.took_reinjection();
+                    self.send.outbox.took_reinjection();
                 }
                 self.assign(net, now, id, number, kind);
             }
             Decision::Ahead(id, _) | Decision::Repeat(id, _) if !self.takes(id) => return Err(Refusal::Path),
             Decision::Ahead(id, offset) => {
                 let Some(number) = self.find_ahead(offset) else { return Ok(Carried::Nothing) };
-                let fresh = self.outbox.first_unsent() == Some(number);
+                let fresh = self.send.outbox.first_unsent() == Some(number);
                 let kind = if fresh { SendKind::Fresh } else { SendKind::Ahead };
                 self.assign(net, now, id, number, kind);
             }
             Decision::Repeat(id, offset) => {
-                let Some(number) = self.outbox.copy_from(offset, id) else { return Ok(Carried::Nothing) };
+                let Some(number) = self.send.outbox.copy_from(offset, id) else { return Ok(Carried::Nothing) };
                 self.assign(net, now, id, number, SendKind::Duplicate);
             }
             Decision::Recall(id) => return self.recall(net, now, id),
@@ -757,15 +654,16 @@ impl Connection {
     /// Whether path `id` takes a packet from this scheduler.
     #[inline]
     fn takes(&self, id: PathId) -> bool {
-        self.open.contains(id) || (self.host.needs.queueing && (self.roomy.contains(id) || self.fits(id)))
+        self.send.question.open.contains(id)
+            || (self.host.needs.queueing && (self.send.question.roomy.contains(id) || self.fits(id)))
     }
 
     /// Whether the queue of path `id` has room for the packet at hand, full or not.
     fn fits(&self, id: PathId) -> bool {
-        let view = self.views.get(id);
-        self.views.set().contains(id)
+        let view = self.send.views.get(id);
+        self.send.views.set().contains(id)
             && view.blocked != BlockedReason::Transport
-            && view.queue_room >= self.packet.bytes
+            && view.queue_room >= self.send.question.packet.bytes
     }
 
     /// The first unsent chunk at or after `offset`, cutting as far as window and data allow.
@@ -774,10 +672,10 @@ impl Connection {
             return None;
         }
         loop {
-            if let Some(number) = self.outbox.unsent_from(offset) {
-                return (self.outbox.chunk(number).end() <= self.flow.edge).then_some(number);
+            if let Some(number) = self.send.outbox.unsent_from(offset) {
+                return (self.send.outbox.chunk(number).end() <= self.send.flow.edge).then_some(number);
             }
-            if self.outbox.cut_at() >= self.flow.edge {
+            if self.send.outbox.cut_at() >= self.send.flow.edge {
                 return None;
             }
             self.cut()?;
@@ -789,13 +687,13 @@ impl Connection {
         if !self.host.needs.recall {
             return Err(Refusal::Unsupported);
         }
-        if !self.views.set().contains(id) {
+        if !self.send.views.set().contains(id) {
             return Err(Refusal::Path);
         }
         if !self.gives_back(now, id) {
             return Ok(Carried::Nothing);
         }
-        self.recalled[id.index()] = now;
+        self.send.question.recalled[id.index()] = now;
         let (sender, mut ctx) = self.send_context(net, now, id);
         sender.recall(&mut ctx);
         self.sync_flow(now);
@@ -806,13 +704,15 @@ impl Connection {
     /// The turn is over: nothing more is sent until something happens.
     #[inline]
     pub(crate) fn end_turn(&mut self, net: &mut Net, now: Instant) {
-        let copies = self.host.needs.copies && self.outbox.has_sent();
-        let fresh = self.flow.unsent > Bytes::ZERO || self.hand.is_some() || self.written < self.writing.1;
-        let wants_room = fresh || copies || self.outbox.first_reinjection().is_some();
-        if self.pushed.is_some_and(|(_, at)| at == now) && self.transport.stack == Stack::MptcpLinuxV1 {
+        let copies = self.host.needs.copies && self.send.outbox.has_sent();
+        let fresh = self.send.flow.unsent > Bytes::ZERO
+            || self.send.question.hand.is_some()
+            || self.send.writer.written < self.send.writer.writing.1;
+        let wants_room = fresh || copies || self.send.outbox.first_reinjection().is_some();
+        if self.send.writer.pushed.is_some_and(|(_, at)| at == now) && self.transport.stack == Stack::MptcpLinuxV1 {
             self.set_meta_interval(now);
         }
-        let mut dirty = core::mem::take(&mut self.dirty);
+        let mut dirty = core::mem::take(&mut self.send.question.dirty);
         while let Some(id) = dirty.iter().next() {
             dirty = dirty.without(id);
             let (sender, mut ctx) = self.send_context(net, now, id);
@@ -830,13 +730,13 @@ impl Connection {
     /// The connection's own next event: application, scheduler, delayed acknowledgements, meta
     /// timer, paths coming and going.
     pub(crate) fn own_next(&self) -> Instant {
-        let stages = self.stages.iter().map(Stage::next_event).min().unwrap_or(Instant::NEVER);
+        let stages = self.paths.stages.iter().map(Stage::next_event).min().unwrap_or(Instant::NEVER);
         self.app
             .next_event()
             .min(self.host.wake())
-            .min(self.meta_timer)
-            .min(self.probe_at)
-            .min(self.receiver.due().0)
+            .min(self.send.meta.at)
+            .min(self.send.probe_at)
+            .min(self.receive.receiver.due().0)
             .min(stages)
             .min(self.app.cut_off())
     }
@@ -845,58 +745,60 @@ impl Connection {
     /// when it fires too early.
     #[inline]
     pub(crate) fn meta_progress(&mut self, now: Instant) {
-        self.meta_backoff = 0;
-        self.meta_since = now;
-        if !self.outbox.has_sent() {
-            self.meta_timer = Instant::NEVER;
+        self.send.meta.backoff = 0;
+        self.send.meta.since = now;
+        if !self.send.outbox.has_sent() {
+            self.send.meta.at = Instant::NEVER;
         }
     }
 
     #[cold]
     fn arm_meta(&mut self, net: &mut Net, now: Instant) {
-        self.meta_since = now;
-        self.meta_timer = self.meta_due();
-        net.calendar.lower(self.source, self.meta_timer);
+        self.send.meta.since = now;
+        self.send.meta.at = self.meta_due();
+        net.calendar.lower(self.source, self.send.meta.at);
     }
 
     /// The meta-level timeout: v0.9x waits twice the longest timeout of the subflows, and longer each time; Linux v1 what
     /// the last push found.
     fn meta_due(&self) -> Instant {
         if self.transport.stack == Stack::MptcpLinuxV1 {
-            return self.meta_since + self.meta_interval;
+            return self.send.meta.since + self.send.meta.interval;
         }
-        let longest = self.views.set().iter().map(|id| self.senders[id.index()].rto(&self.transport)).max();
-        let span = longest.unwrap_or(Span::from_secs(1)) * 2 * (1 << self.meta_backoff.min(10));
-        self.meta_since + span.min(Span::from_secs(120))
+        let longest = self.send.views.set().iter().map(|id| self.send.senders[id.index()].rto(&self.transport)).max();
+        let span = longest.unwrap_or(Span::from_secs(1)) * 2 * (1 << self.send.meta.backoff.min(10));
+        self.send.meta.since + span.min(Span::from_secs(120))
     }
 
     /// Linux v1: the meta timer runs as long as the longest *rest* of a timer that is pending on a subflow, be it a
     /// timeout or a tail-loss probe; the least timeout if there is none (`mptcp_set_timeout`). A push sets it.
     #[inline]
     fn set_meta_interval(&mut self, now: Instant) {
-        let good = self.views.usable().iter().filter(|path| path.health == Health::Good);
-        let rest = good.map(|path| &self.senders[path.id.index()]).filter(|sender| sender.timer != Timer::Idle);
+        let good = self.send.views.usable().iter().filter(|path| path.health == Health::Good);
+        let rest = good.map(|path| &self.send.senders[path.id.index()]).filter(|sender| sender.timer != Timer::Idle);
         let longest = rest.map(|sender| sender.timer_at.since(now)).fold(Span::ZERO, Span::max);
-        self.meta_interval = if longest.is_zero() { self.transport.min_rto } else { longest };
+        self.send.meta.interval = if longest.is_zero() { self.transport.min_rto } else { longest };
     }
 
     /// The meta timer fired: the oldest data are sent again.
     pub(crate) fn meta_timeout(&mut self, net: &mut Net, now: Instant) {
-        self.meta_timer = self.meta_due();
-        if self.meta_timer > now {
+        self.send.meta.at = self.meta_due();
+        if self.send.meta.at > now {
             return;
         }
-        self.meta_timer = Instant::NEVER;
-        let Some((number, head)) = self.outbox.chunks().next().map(|(number, chunk)| (number, *chunk)) else { return };
+        self.send.meta.at = Instant::NEVER;
+        let Some((number, head)) = self.send.outbox.chunks().next().map(|(number, chunk)| (number, *chunk)) else {
+            return;
+        };
         if !head.sent {
             return;
         }
         match self.transport.stack {
-            Stack::MptcpV09x => self.outbox.hand_back(number),
+            Stack::MptcpV09x => self.send.outbox.hand_back(number),
             Stack::MptcpLinuxV1 => self.retransmit_on_idle(net, now, head.offset),
             Stack::Mpquic => {}
         }
-        self.meta_backoff += 1;
+        self.send.meta.backoff += 1;
         self.arm_meta(net, now);
         self.wake();
     }
@@ -905,9 +807,9 @@ impl Connection {
     /// subflow that carried it before (`mptcp_subflow_get_retrans`, `__mptcp_retrans`).
     fn retransmit_on_idle(&mut self, net: &mut Net, now: Instant, head: Offset) {
         let idle = |path: &&Path| path.send_queue() == Bytes::ZERO && path.health == Health::Good && path.is_active();
-        let Some(id) = self.views.usable().iter().find(idle).map(|path| path.id) else { return };
+        let Some(id) = self.send.views.usable().iter().find(idle).map(|path| path.id) else { return };
         let of_fragment = |chunk: &Chunk| chunk.sent && chunk.offset.get() / FRAGMENT == head.get() / FRAGMENT;
-        let sent = self.outbox.chunks().take_while(|(_, chunk)| of_fragment(chunk));
+        let sent = self.send.outbox.chunks().take_while(|(_, chunk)| of_fragment(chunk));
         let fragment: Vec<u64> = sent.map(|(number, _)| number).collect();
         fragment.into_iter().for_each(|number| self.assign(net, now, id, number, SendKind::Reinjection));
     }
@@ -943,7 +845,7 @@ impl weftway_host::Transport for Port<'_> {
 
     #[inline]
     fn pause(&mut self) {
-        self.conn.ready = false;
+        self.conn.send.question.ready = false;
     }
 
     #[inline]

@@ -10,6 +10,7 @@ mod calendar;
 mod capture;
 mod connection;
 mod cross;
+mod ends;
 mod episode;
 mod flight;
 mod lifecycle;

@@ -78,25 +78,25 @@ impl Connection {
     /// Whether a path that comes into existence is to be opened at once: when the others are
     /// open, or while there is none.
     fn is_wanted(&self) -> bool {
-        self.joined || self.stages.iter().all(|stage| *stage == Stage::Absent)
+        self.paths.joined || self.paths.stages.iter().all(|stage| *stage == Stage::Absent)
     }
 
     /// Opens the other paths, if the path manager's policy says so.
     pub(crate) fn open_others(&mut self, net: &mut Net, now: Instant) {
-        if self.joined || self.transport.path_manager == PathManager::PrimaryFirst {
+        if self.paths.joined || self.transport.path_manager == PathManager::PrimaryFirst {
             return;
         }
-        self.joined = true;
+        self.paths.joined = true;
         for id in self.ids() {
-            if self.stages[id.index()] == Stage::Absent && self.is_present(id, now) {
+            if self.paths.stages[id.index()] == Stage::Absent && self.is_present(id, now) {
                 self.open_path(net, now, id);
             }
         }
     }
 
     fn open_path(&mut self, net: &mut Net, now: Instant, id: PathId) {
-        self.senders[id.index()].epoch = self.senders[id.index()].epoch.wrapping_add(1);
-        self.stages[id.index()] = Stage::Shaking { retry_at: now + HANDSHAKE_TIMEOUT, tries: 1 };
+        self.send.senders[id.index()].epoch = self.send.senders[id.index()].epoch.wrapping_add(1);
+        self.paths.stages[id.index()] = Stage::Shaking { retry_at: now + HANDSHAKE_TIMEOUT, tries: 1 };
         self.send_shake(net, now, id, 0, now);
     }
 
@@ -107,21 +107,21 @@ impl Connection {
         let link = if from_sender { route.data } else { route.acks };
         let echo = if from_sender { now } else { echo };
         let load = Load::Handshake(Handshake { leg, echo });
-        let epoch = self.senders[id.index()].epoch;
+        let epoch = self.send.senders[id.index()].epoch;
         let bytes = self.transport.ack_packet;
         let _ = net.send(now, link, bytes, Datagram { conn: self.number, path: id, epoch, marked: false, load });
-        net.calendar.lower(self.source, self.stages[id.index()].next_event());
+        net.calendar.lower(self.source, self.paths.stages[id.index()].next_event());
     }
 
     /// A handshake message arrived at the sender or the receiver.
     pub(crate) fn on_handshake(&mut self, net: &mut Net, now: Instant, datagram: &Datagram, handshake: Handshake) {
         let id = datagram.path;
-        if datagram.epoch != self.senders[id.index()].epoch {
+        if datagram.epoch != self.send.senders[id.index()].epoch {
             return;
         }
         let upload = self.transport.direction == Direction::Upload;
         let at_sender = handshake.leg.is_multiple_of(2) != upload;
-        let first = self.established.is_none();
+        let first = self.paths.established.is_none();
         let needed = match (upload, first || self.transport.stack == Stack::Mpquic) {
             (true, true) => 2,
             (true, false) => 4,
@@ -136,13 +136,13 @@ impl Connection {
 
     /// The path is usable from now on; its handshake took `rtt`.
     fn path_up(&mut self, net: &mut Net, now: Instant, id: PathId, rtt: Span) {
-        if self.stages[id.index()] == Stage::Up || self.stages[id.index()] == Stage::Absent {
+        if self.paths.stages[id.index()] == Stage::Up || self.paths.stages[id.index()] == Stage::Absent {
             return;
         }
-        self.stages[id.index()] = Stage::Up;
+        self.paths.stages[id.index()] = Stage::Up;
         self.renew(now, id, rtt);
-        self.captures[id.index()].start(rtt);
-        self.views.set_usable(id, true);
+        self.receive.captures[id.index()].start(rtt);
+        self.send.views.set_usable(id, true);
         let quic = self.transport.stack == Stack::Mpquic;
         let (sender, mut ctx) = self.send_context(net, now, id);
         if quic {
@@ -152,8 +152,8 @@ impl Connection {
         }
         self.host.events.push_rare(Event::PathUp(id));
         self.tap.note(now, self.number, || Note::Up(id));
-        if self.established.is_none() {
-            self.established = Some(now);
+        if self.paths.established.is_none() {
+            self.paths.established = Some(now);
             self.app.start(now);
             if self.app.is_done(now, 0) {
                 self.finished = Some(now);
@@ -170,22 +170,22 @@ impl Connection {
 
     /// A sender and a view as new, counters included.
     fn renew(&mut self, now: Instant, id: PathId, rtt: Span) {
-        let old = &self.senders[id.index()];
+        let old = &self.send.senders[id.index()];
         let (link, epoch) = (old.data_link, old.epoch);
         let setup = Setup { now, rtt: Some(rtt), ..self.setup(id) };
-        let cc = weftway_cc::build(&self.cc_spec, &setup).expect("the controller was built before");
+        let cc = weftway_cc::build(&self.cc.spec, &setup).expect("the controller was built before");
         let mut sender = PathSender::new(id, link, cc, now);
         sender.epoch = epoch;
-        self.senders[id.index()] = sender;
+        self.send.senders[id.index()] = sender;
         let mut view = weftway_path::Path::new(id, self.transport.mss, setup.initial_window);
         view.role = self.role(id);
-        view.bottleneck = self.groups.of(id);
-        *self.views.get_mut(id) = view;
+        view.bottleneck = self.send.groups.of(id);
+        *self.send.views.get_mut(id) = view;
     }
 
     /// What a controller of path `id` is made from.
     pub(crate) fn setup(&self, id: PathId) -> Setup {
-        crate::sim::controller_setup(&self.transport, self.seed, id)
+        crate::sim::controller_setup(&self.transport, self.cc.seed, id)
     }
 
     fn role(&self, id: PathId) -> Role {
@@ -197,19 +197,19 @@ impl Connection {
 
     /// The path is not usable any more: what it held goes back to the connection.
     pub(crate) fn path_down(&mut self, net: &mut Net, now: Instant, id: PathId, stage: Stage) {
-        let was_up = self.stages[id.index()] == Stage::Up;
-        self.stages[id.index()] = stage;
+        let was_up = self.paths.stages[id.index()] == Stage::Up;
+        self.paths.stages[id.index()] = stage;
         net.calendar.lower(self.source, stage.next_event());
         if !was_up {
             return;
         }
         self.surrender(id);
-        self.views.set_usable(id, false);
-        self.shares[id.index()].usable = false;
+        self.send.views.set_usable(id, false);
+        self.send.shares[id.index()].usable = false;
         self.refresh(now, id);
         self.host.events.push_rare(Event::PathDown(id));
         self.tap.note(now, self.number, || Note::Down(id));
-        if !self.joined && self.views.usable().is_empty() {
+        if !self.paths.joined && self.send.views.usable().is_empty() {
             self.open_next(net, now);
         }
         self.wake();
@@ -218,8 +218,8 @@ impl Connection {
     /// Everything that path `id` has not delivered goes back to the connection.
     fn surrender(&mut self, id: PathId) {
         let quic = self.transport.stack == Stack::Mpquic;
-        let sender = &mut self.senders[id.index()];
-        let view = self.views.get_mut(id);
+        let sender = &mut self.send.senders[id.index()];
+        let view = self.send.views.get_mut(id);
         for packet in sender.flight.iter().filter(|packet| !packet.acked) {
             if !packet.lost {
                 let receipt = packet.receipt(id);
@@ -228,10 +228,10 @@ impl Connection {
             }
             // QUIC handed it back when it declared it lost.
             if !(quic && packet.lost) {
-                self.outbox.hand_back(packet.chunk);
+                self.send.outbox.hand_back(packet.chunk);
             }
         }
-        sender.queue.iter().for_each(|assigned| self.outbox.hand_back(assigned.chunk));
+        sender.queue.iter().for_each(|assigned| self.send.outbox.hand_back(assigned.chunk));
         sender.flight.clear();
         sender.queue.clear();
         sender.sacked = crate::ranges::RangeSet::default();
@@ -245,7 +245,7 @@ impl Connection {
 
     /// Opens the first path that exists and is not open.
     fn open_next(&mut self, net: &mut Net, now: Instant) {
-        let next = self.ids().find(|&id| self.stages[id.index()] == Stage::Absent && self.is_present(id, now));
+        let next = self.ids().find(|&id| self.paths.stages[id.index()] == Stage::Absent && self.is_present(id, now));
         if let Some(id) = next {
             self.open_path(net, now, id);
         }
@@ -253,12 +253,12 @@ impl Connection {
 
     /// Gives up path `id` if it has been silent for too long with data outstanding.
     pub(crate) fn check_silence(&mut self, net: &mut Net, now: Instant, id: PathId) {
-        let outstanding = self.views.get(id).bytes_in_flight > Bytes::ZERO;
-        if self.stages[id.index()] != Stage::Up || !outstanding {
+        let outstanding = self.send.views.get(id).bytes_in_flight > Bytes::ZERO;
+        if self.paths.stages[id.index()] != Stage::Up || !outstanding {
             return;
         }
         // A path is not silent while its own round trip may still be under way.
-        let sender = &self.senders[id.index()];
+        let sender = &self.send.senders[id.index()];
         let own = match self.transport.stack {
             Stack::Mpquic => sender.quic.rtt.pto(self.transport.ack_delay),
             _ => sender.tcp.rtt.rto(),
@@ -276,21 +276,21 @@ impl Connection {
     pub(crate) fn run_stages(&mut self, net: &mut Net, now: Instant) {
         for id in self.ids() {
             let present = self.is_present(id, now);
-            match self.stages[id.index()] {
+            match self.paths.stages[id.index()] {
                 Stage::Absent if present && self.is_wanted() => self.open_path(net, now, id),
                 Stage::Up | Stage::Down { .. } | Stage::Shaking { .. } if !present => {
                     self.path_down(net, now, id, Stage::Absent);
                 }
                 Stage::Shaking { retry_at, tries } if retry_at <= now => {
                     let wait = HANDSHAKE_TIMEOUT * (1 << tries.min(5));
-                    self.stages[id.index()] = Stage::Shaking { retry_at: now + wait, tries: tries + 1 };
+                    self.paths.stages[id.index()] = Stage::Shaking { retry_at: now + wait, tries: tries + 1 };
                     self.send_shake(net, now, id, 0, now);
-                    if self.established.is_none() && tries >= TRIES_BEFORE_NEXT {
+                    if self.paths.established.is_none() && tries >= TRIES_BEFORE_NEXT {
                         self.open_next(net, now);
                     }
                 }
                 Stage::Down { retry_at } if retry_at <= now => {
-                    self.stages[id.index()] = Stage::Down { retry_at: now + self.transport.probe_interval };
+                    self.paths.stages[id.index()] = Stage::Down { retry_at: now + self.transport.probe_interval };
                     self.send_shake(net, now, id, 0, now);
                 }
                 _ => {}
@@ -301,13 +301,13 @@ impl Connection {
     /// The receiver meets a path, perhaps one that has come up anew; whether the packet is of the
     /// path as it is now, and not a straggler from before it went down.
     pub(crate) fn meet(&mut self, now: Instant, id: PathId, epoch: u8) -> bool {
-        let known = &mut self.inbound_epoch[id.index()];
+        let known = &mut self.receive.epochs[id.index()];
         let ahead = epoch.wrapping_sub(*known);
         if ahead > 0 && ahead < 128 {
             *known = epoch;
-            let released = self.receiver.renew(now, id);
+            let released = self.receive.receiver.renew(now, id);
             self.count_released(id, released);
         }
-        epoch == self.inbound_epoch[id.index()]
+        epoch == self.receive.epochs[id.index()]
     }
 }

@@ -183,7 +183,7 @@ fn connection_counts(put: &mut impl FnMut(&str, Value), config: &SimConfig, sim:
     put("spurious", json!(sum(|path| path.spurious)));
     let tags = |count: fn(&crate::capture::Capture) -> u64| match config.transport.stack {
         Stack::Mpquic => Value::Null,
-        _ => json!(conn.captures.iter().map(count).sum::<u64>()),
+        _ => json!(conn.receive.captures.iter().map(count).sum::<u64>()),
     };
     put("ooo_wireshark", tags(|capture| capture.out_of_order));
     put("retx_wireshark", tags(|capture| capture.retransmissions));

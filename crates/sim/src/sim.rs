@@ -9,9 +9,9 @@ use weftway_scenario::{App, mix, path_seeds, shared_seed};
 use weftway_sched::Scheduler;
 use weftway_sched::learned::Task;
 
-use crate::connection::{Connection, Parts, Port, Route};
+use crate::connection::{Connection, Parts, Port};
 use crate::cross::CrossSource;
-use crate::net::Net;
+use crate::net::{Net, Route};
 use crate::sender::PathSender;
 use crate::tap::Listener;
 use crate::wire::{Datagram, Load};
@@ -304,7 +304,7 @@ impl Sim {
             }
             if at > self.limit || at.is_never() {
                 self.now = self.limit.min(at);
-                let usable = !self.conns[0].views.usable().is_empty();
+                let usable = !self.conns[0].send.views.usable().is_empty();
                 return Some(Pause::Done(if usable { Verdict::TimeLimit } else { Verdict::NoPath }));
             }
             debug_assert!(at >= self.now, "time never goes back");
@@ -472,11 +472,11 @@ mod tests {
         let ids = [0, 1, 2].map(PathId::new);
         let conn = &mut sim.conns[0];
         for (id, ms) in ids.into_iter().zip([20, 100, 100]) {
-            conn.views.get_mut(id).srtt = Span::from_millis(ms);
+            conn.send.views.get_mut(id).srtt = Span::from_millis(ms);
         }
         let holders = PathSet::of(ids[1]).with(ids[2]);
         conn.penalise(&mut sim.net, Instant::from_millis(1_000), ids[0], holders);
-        ids.map(|id| conn.senders[id.index()].cc.cwnd().packets(config.transport.mss))
+        ids.map(|id| conn.send.senders[id.index()].cc.cwnd().packets(config.transport.mss))
     }
 
     /// Versions up to 0.94 stop at the first holder; later ones halve all of them. 10 / 2 = 5.

@@ -71,17 +71,17 @@ fn links(sim: &Sim, id: PathId) -> impl Iterator<Item = &Link<Datagram>> {
 
 /// What the path has to send before anything new.
 fn owed(conn: &Connection, id: PathId) -> Bytes {
-    let lost = conn.senders[id.index()].flight.iter().filter(|packet| packet.lost && !packet.retransmitted);
-    conn.views.get(id).queued + Bytes::new(lost.map(|packet| u64::from(packet.bytes)).sum())
+    let lost = conn.send.senders[id.index()].flight.iter().filter(|packet| packet.lost && !packet.retransmitted);
+    conn.send.views.get(id).queued + Bytes::new(lost.map(|packet| u64::from(packet.bytes)).sum())
 }
 
 fn wait(conn: &Connection, id: PathId, now: Instant) -> Span {
-    let view = conn.views.get(id);
+    let view = conn.send.views.get(id);
     match view.blocked {
         BlockedReason::None => Span::ZERO,
         BlockedReason::Pacing => view.release.max(now).since(now),
         _ => {
-            let oldest = conn.senders[id.index()].flight.iter().find(|packet| !packet.acked);
+            let oldest = conn.send.senders[id.index()].flight.iter().find(|packet| !packet.acked);
             oldest.map_or(Span::ZERO, |packet| (packet.sent_at + view.srtt).max(now).since(now))
         }
     }
@@ -91,11 +91,11 @@ fn wait(conn: &Connection, id: PathId, now: Instant) -> Span {
 /// known to the links; what is lost comes a round trip after it was sent, and the path's queue later.
 pub(crate) fn release(sim: &Sim, start: Offset) -> f64 {
     let conn = sim.connection(0);
-    if conn.receiver.data.next() >= start {
+    if conn.receive.receiver.data.next() >= start {
         return 0.0;
     }
     let of = |view: &weftway_path::Path| path_release(sim, view.id, start);
-    conn.views.usable().iter().map(of).fold(0.0, f64::max).min(FAR)
+    conn.send.views.usable().iter().map(of).fold(0.0, f64::max).min(FAR)
 }
 
 fn path_release(sim: &Sim, id: PathId, start: Offset) -> f64 {
@@ -114,12 +114,15 @@ fn path_release(sim: &Sim, id: PathId, start: Offset) -> f64 {
             }
         }
     }
-    let sender = &conn.senders[id.index()];
+    let sender = &conn.send.senders[id.index()];
     let missing = |(index, packet): &(u64, &SentPacket)| {
-        !packet.acked && packet.offset < start && !conn.receiver.data.has(packet.offset) && !under_way.contains(index)
+        !packet.acked
+            && packet.offset < start
+            && !conn.receive.receiver.data.has(packet.offset)
+            && !under_way.contains(index)
     };
     let numbered = (sender.flight.base()..).zip(sender.flight.iter());
-    let repairs = numbered.filter(missing).map(|(_, packet)| (packet.sent_at + conn.views.get(id).srtt).max(now));
+    let repairs = numbered.filter(missing).map(|(_, packet)| (packet.sent_at + conn.send.views.get(id).srtt).max(now));
     let repaired = repairs.max().map(|at| {
         let truth = Truth::of(sim, id);
         at.since(now).as_secs_f64() + truth.seconds(truth.queue) + truth.delay.as_secs_f64()

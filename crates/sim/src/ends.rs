@@ -1,0 +1,193 @@
+//! The two ends of a connection: what the sender of the data keeps, and what their receiver keeps.
+
+use weftway_cc::Share;
+use weftway_path::{BlockedReason, Bytes, Flow, Instant, Offset, Packet, Path, PathId, PathSet, SendKind, Span};
+use weftway_scenario::config::{Buffer, PathConfig, Stack, Transport};
+
+use crate::bottleneck::Groups;
+use crate::capture::Capture;
+use crate::net::Route;
+use crate::outbox::Outbox;
+use crate::receiver::{MAX_BLOCKS, Receiver};
+use crate::sender::PathSender;
+use crate::views::Views;
+
+/// The end that sends the data.
+#[derive(Clone)]
+pub struct SendEnd {
+    /// What schedulers see of each path.
+    pub views: Views,
+    pub senders: Vec<PathSender>,
+    /// What coupled controllers read of each other.
+    pub shares: Vec<Share>,
+    /// Which paths share a bottleneck.
+    pub groups: Groups,
+    pub outbox: Outbox,
+    pub flow: Flow,
+    /// QUIC: the most that the receiver's limit is ever beyond what it has read.
+    pub largest_window: Option<Bytes>,
+    pub question: Question,
+    pub writer: Writer,
+    pub meta: MetaTimer,
+    /// When to ask about a shut window.
+    pub probe_at: Instant,
+    /// When each path last had others penalised.
+    pub last_relief: Vec<Instant>,
+}
+
+/// Whether a scheduler must be asked, and about what.
+#[derive(Clone)]
+pub struct Question {
+    /// The chunk at hand, and how it would be sent.
+    pub hand: Option<(u64, SendKind)>,
+    /// What the scheduler sees of it.
+    pub packet: Packet,
+    /// Paths that may send now.
+    pub open: PathSet,
+    /// Paths whose queue has room.
+    pub roomy: PathSet,
+    /// Paths whose timers are set anew when the turn is over.
+    pub dirty: PathSet,
+    /// Whether something happened since the scheduler last said `Wait`.
+    pub ready: bool,
+    /// Whether it was told that nothing may go though a path has room.
+    pub starved: bool,
+    /// When each path last gave back what waited in its queue.
+    pub recalled: Vec<Instant>,
+}
+
+/// How far the application's data come to the sender.
+#[derive(Clone)]
+pub struct Writer {
+    /// How far the application writes ahead of what is acknowledged.
+    pub buffer: u64,
+    /// How far the buffer lets it write: a full one takes more when a third of it is free.
+    pub writable: u64,
+    /// How much it writes at once. Only Linux v1 tells writes apart.
+    pub at_once: u64,
+    /// What it has written.
+    pub written: u64,
+    /// When it was last looked at, and how far it could write then.
+    pub writing: (Instant, u64),
+    /// The end of the message in which chunks are being cut.
+    pub message_end: u64,
+    /// The last packet that was not full: its path and first byte.
+    pub small: Option<(PathId, Offset)>,
+    /// The path that took the last packet, and when.
+    pub pushed: Option<(PathId, Instant)>,
+    /// Where the fragment ends that is being sent.
+    pub fragment: u64,
+}
+
+/// MPTCP's timer of the connection: when it fires, the oldest data are sent again.
+#[derive(Clone)]
+pub struct MetaTimer {
+    pub at: Instant,
+    pub since: Instant,
+    pub backoff: u32,
+    /// Linux v1: how long it runs, as the last push found it.
+    pub interval: Span,
+}
+
+/// The end that receives the data.
+#[derive(Clone)]
+pub struct ReceiveEnd {
+    pub receiver: Receiver,
+    /// How often each path has come up, as this end knows.
+    pub epochs: Vec<u8>,
+    /// What a capture at the receiver sees of each subflow.
+    pub captures: Vec<Capture>,
+    /// Blocks of acknowledgements that are under way.
+    pub blocks: Vec<[(u64, u64); MAX_BLOCKS]>,
+    pub free_blocks: Vec<u32>,
+}
+
+/// The most that QUIC's limit is beyond what was read: the receive buffer.
+fn largest_window(transport: &Transport) -> Option<Bytes> {
+    let window = match transport.receive_buffer {
+        Buffer::Fixed(bytes) => transport.stream_window.map_or(bytes, |stream| bytes.min(stream)),
+        Buffer::Auto { max } => max,
+    };
+    (transport.stack == Stack::Mpquic).then(|| window.max(transport.mss))
+}
+
+impl SendEnd {
+    /// A sender whose receiver announces `edge`.
+    pub fn new(
+        transport: &Transport,
+        configs: &[PathConfig],
+        routes: &[Route],
+        senders: Vec<PathSender>,
+        write: Bytes,
+        edge: Offset,
+    ) -> Self {
+        let paths = configs.len();
+        let groups = Groups::new(transport.bottlenecks, routes);
+        let view = |n: usize| {
+            let mut path = Path::new(PathId::new(n as u8), transport.mss, transport.initial_cwnd());
+            path.role = configs[n].role;
+            path.bottleneck = groups.of(path.id);
+            path.blocked = BlockedReason::Validation;
+            path
+        };
+        Self {
+            views: Views::new((0..paths).map(view).collect()),
+            shares: senders.iter().map(|sender| Share { usable: false, ..sender.cc.share() }).collect(),
+            senders,
+            groups,
+            outbox: Outbox::default(),
+            flow: Flow { edge, ..Flow::default() },
+            largest_window: largest_window(transport),
+            question: Question::new(paths),
+            writer: Writer::new(transport, write),
+            meta: MetaTimer { at: Instant::NEVER, since: Instant::ZERO, backoff: 0, interval: transport.min_rto },
+            probe_at: Instant::NEVER,
+            last_relief: vec![Instant::ZERO; paths],
+        }
+    }
+}
+
+impl Question {
+    fn new(paths: usize) -> Self {
+        let (offset, bytes, none) = (Offset::ZERO, Bytes::ZERO, PathSet::EMPTY);
+        Self {
+            hand: None,
+            packet: Packet { offset, bytes, reinjection: false, carried: none, avoid: none },
+            open: none,
+            roomy: none,
+            dirty: none,
+            ready: false,
+            starved: false,
+            recalled: vec![Instant::NEVER; paths],
+        }
+    }
+}
+
+impl Writer {
+    fn new(transport: &Transport, write: Bytes) -> Self {
+        Self {
+            buffer: 0,
+            writable: 0,
+            at_once: if transport.stack == Stack::MptcpLinuxV1 { write.get() } else { u64::MAX },
+            written: 0,
+            writing: (Instant::ZERO, 0),
+            message_end: 0,
+            small: None,
+            pushed: None,
+            fragment: 0,
+        }
+    }
+}
+
+impl ReceiveEnd {
+    /// A receiver of so many paths.
+    pub fn new(transport: &Transport, paths: usize) -> Self {
+        Self {
+            receiver: Receiver::new(transport, paths),
+            epochs: vec![0; paths],
+            captures: vec![Capture::default(); paths],
+            blocks: Vec::new(),
+            free_blocks: Vec::new(),
+        }
+    }
+}
