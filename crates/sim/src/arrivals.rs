@@ -3,20 +3,16 @@
 use weftway_path::{Bytes, Instant, Offset, PathId, SendKind, Span};
 use weftway_scenario::config::{AckPath, Direction, Stack};
 
-use crate::connection::Connection;
-use crate::lifecycle::Stage;
+use crate::connection::{Connection, PROBE_AFTER};
 use crate::net::Net;
 use crate::outbox::Outbox;
+use crate::path_manager::Stage;
 use crate::receiver::{Arrival, MAX_BLOCKS, Released};
-use crate::sender::{Assigned, Timer};
+use crate::sender::{Assigned, Repair, Timer};
 use crate::tap::Note;
-use crate::tcp::Repair;
 use crate::wire::{Ack, Data, Datagram, Load};
-
 /// An acknowledgement without blocks.
 const NO_SLOT: u32 = u32::MAX;
-/// How long a shut window may stay silent before the sender asks.
-pub(crate) const PROBE_AFTER: Span = Span::from_millis(200);
 
 impl Connection {
     /// A packet arrived at the end of its last link.

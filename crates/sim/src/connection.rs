@@ -2,24 +2,24 @@
 //! must be asked, and how its answer is carried out. Arrivals are in `arrivals`, the coming and
 //! going of paths in `lifecycle`.
 
+use weftway_cc::{Flavour, Setup};
 use weftway_host::{Carried, Decided, Host, Refusal};
 use weftway_path::{
     BlockedReason, Bytes, Context, Decision, Event, Health, Instant, Offset, Packet, Path, PathId, PathSet, Receipt,
     Recovery, SendKind, Span,
 };
-use weftway_scenario::App;
 use weftway_scenario::config::{Buffer, PathConfig, Stack, Transport};
+use weftway_scenario::{App, mix};
 use weftway_sched::FRAGMENT;
 
 use crate::ends::{ReceiveEnd, SendEnd};
-use crate::lifecycle::Stage;
 use crate::net::{Net, Route};
 use crate::outbox::Chunk;
+use crate::path_manager::{PathManager, Stage};
 use crate::receiver::Reassembly;
-use crate::sender::{Assigned, PathSender, SendContext, Timer};
+use crate::sender::{Assigned, PathSender, Repair, SendContext, Timer};
 use crate::tally::{PathTally, Tally};
 use crate::tap::{Note, Tap};
-use crate::tcp::Repair;
 
 /// Send memory that Linux counts per packet of window (`tcp_sndbuf_expand`): a segment with its headers and
 /// bookkeeping in the next power of two, 2048 bytes, and 256 for the buffer's descriptor. A kernel that leaves room
@@ -32,6 +32,22 @@ const LEAST_SEND_MEMORY: u64 = 4096;
 /// What a buffer takes of the send memory beside payload (`sk_wmem_queued`, in which it comes and goes in steps of 3680
 /// bytes with two packets of 1424): `sk_buff` with its clone and a head for the headers.
 const BUFFER_HEAD: u64 = 832;
+
+/// How long a shut window may stay silent before the sender asks.
+pub(crate) const PROBE_AFTER: Span = Span::from_millis(200);
+
+/// What a controller of path `id` is made from.
+pub(crate) fn controller_setup(transport: &Transport, seed: u64, id: PathId) -> Setup {
+    Setup {
+        path: id,
+        mss: transport.mss,
+        initial_window: transport.initial_cwnd(),
+        flavour: if transport.stack == Stack::Mpquic { Flavour::Quic } else { Flavour::Linux },
+        seed: mix(seed, 0xcc00 + u64::from(id.get())),
+        now: Instant::ZERO,
+        rtt: None,
+    }
+}
 
 /// One connection: the end that sends data, the end that receives them, and what both share.
 #[derive(Clone)]
@@ -66,14 +82,6 @@ pub struct ControllerSpec {
     pub coupled: bool,
     /// The seed of their draws.
     pub seed: u64,
-}
-
-/// Where each path stands between absent and usable.
-#[derive(Clone)]
-pub struct PathManager {
-    pub(crate) stages: Vec<Stage>,
-    pub(crate) established: Option<Instant>,
-    pub(crate) joined: bool,
 }
 
 /// What a connection is made from.
@@ -503,7 +511,7 @@ impl Connection {
         }
         self.send.question.starved = true;
         if by_window && self.send.probe_at.is_never() {
-            self.send.probe_at = now + crate::arrivals::PROBE_AFTER;
+            self.send.probe_at = now + PROBE_AFTER;
             net.calendar.lower(self.source, self.send.probe_at);
         }
         self.relieve(net, now, by_window);

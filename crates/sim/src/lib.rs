@@ -20,7 +20,7 @@ mod net;
 pub mod oracle;
 mod outbox;
 mod pacer;
-mod quic;
+mod path_manager;
 mod ranges;
 mod rate;
 mod receiver;
@@ -30,7 +30,6 @@ mod sender;
 mod sim;
 mod tally;
 mod tap;
-mod tcp;
 mod views;
 mod wire;
 

@@ -10,6 +10,7 @@ use weftway_scenario::config::{Direction, PathManager, Stack};
 
 use crate::connection::Connection;
 use crate::net::Net;
+use crate::path_manager::Stage;
 use crate::sender::PathSender;
 use crate::tap::Note;
 use crate::wire::{Datagram, Handshake, Load};
@@ -18,37 +19,6 @@ use crate::wire::{Datagram, Handshake, Load};
 const HANDSHAKE_TIMEOUT: Span = Span::from_secs(1);
 /// After so many unanswered handshakes on the first path the next one is tried as well.
 const TRIES_BEFORE_NEXT: u32 = 2;
-
-/// How far a path is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// It does not exist now.
-    Absent,
-    /// Its handshake is under way.
-    Shaking {
-        /// When to try again.
-        retry_at: Instant,
-        /// Tries so far.
-        tries: u32,
-    },
-    /// It is usable.
-    Up,
-    /// It was given up, and is tried now and then.
-    Down {
-        /// When to try again.
-        retry_at: Instant,
-    },
-}
-
-impl Stage {
-    /// When something is due.
-    pub fn next_event(&self) -> Instant {
-        match self {
-            Self::Shaking { retry_at, .. } | Self::Down { retry_at } => *retry_at,
-            Self::Absent | Self::Up => Instant::NEVER,
-        }
-    }
-}
 
 impl Connection {
     /// Whether the scenario lets path `id` exist at `now`.
@@ -96,7 +66,7 @@ impl Connection {
 
     fn open_path(&mut self, net: &mut Net, now: Instant, id: PathId) {
         self.send.senders[id.index()].epoch = self.send.senders[id.index()].epoch.wrapping_add(1);
-        self.paths.stages[id.index()] = Stage::Shaking { retry_at: now + HANDSHAKE_TIMEOUT, tries: 1 };
+        self.paths.stages[id.index()] = Stage::Handshaking { retry_at: now + HANDSHAKE_TIMEOUT, tries: 1 };
         self.send_shake(net, now, id, 0, now);
     }
 
@@ -185,7 +155,7 @@ impl Connection {
 
     /// What a controller of path `id` is made from.
     pub(crate) fn setup(&self, id: PathId) -> Setup {
-        crate::sim::controller_setup(&self.transport, self.cc.seed, id)
+        crate::connection::controller_setup(&self.transport, self.cc.seed, id)
     }
 
     fn role(&self, id: PathId) -> Role {
@@ -278,12 +248,12 @@ impl Connection {
             let present = self.is_present(id, now);
             match self.paths.stages[id.index()] {
                 Stage::Absent if present && self.is_wanted() => self.open_path(net, now, id),
-                Stage::Up | Stage::Down { .. } | Stage::Shaking { .. } if !present => {
+                Stage::Up | Stage::Down { .. } | Stage::Handshaking { .. } if !present => {
                     self.path_down(net, now, id, Stage::Absent);
                 }
-                Stage::Shaking { retry_at, tries } if retry_at <= now => {
+                Stage::Handshaking { retry_at, tries } if retry_at <= now => {
                     let wait = HANDSHAKE_TIMEOUT * (1 << tries.min(5));
-                    self.paths.stages[id.index()] = Stage::Shaking { retry_at: now + wait, tries: tries + 1 };
+                    self.paths.stages[id.index()] = Stage::Handshaking { retry_at: now + wait, tries: tries + 1 };
                     self.send_shake(net, now, id, 0, now);
                     if self.paths.established.is_none() && tries >= TRIES_BEFORE_NEXT {
                         self.open_next(net, now);

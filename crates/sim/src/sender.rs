@@ -1,6 +1,9 @@
 //! One path at the sender: what it sent, its controller, its pacer and its timers. What differs
 //! between TCP and QUIC is in `tcp` and `quic`.
 
+mod quic;
+mod tcp;
+
 use std::collections::VecDeque;
 
 use weftway_cc::{Acked, Congestion, Controller, Sent, Share, Signal};
@@ -17,7 +20,10 @@ use crate::rate::{RateSampler, Sample};
 use crate::tally::PathTally;
 use crate::tap::{Note, Tap};
 use crate::wire::{Data, Datagram, Load};
-use crate::{quic::Quic, tcp::Tcp};
+use quic::Quic;
+use tcp::Tcp;
+
+pub use tcp::Repair;
 
 /// Data given to the path and not sent yet.
 #[derive(Clone, Copy, Debug)]
@@ -112,12 +118,8 @@ pub struct PathSender {
     pub last_sent: Instant,
     /// When it last heard of progress.
     pub last_progress: Instant,
-    /// Window use, in packets: what was in flight at most since the round began (RFC 7661).
-    max_out: u64,
-    usage_round: u64,
-    limited_by_window: bool,
-    used: u64,
-    used_stamp: Instant,
+    /// How much of the window is used.
+    usage: WindowUsage,
     /// TCP's recovery.
     pub tcp: Tcp,
     /// QUIC's recovery.
@@ -130,6 +132,20 @@ pub struct PathSender {
     pub send_window: Bytes,
     /// When the last buffer was begun, and how many packets more it takes at that time.
     buffer: (Instant, u64),
+}
+
+/// Window use in packets (RFC 7661).
+#[derive(Clone, Debug)]
+struct WindowUsage {
+    /// What was in flight at most since the round began.
+    max_out: u64,
+    /// The packet with which the round began.
+    round: u64,
+    /// Whether the window was full in the round.
+    limited: bool,
+    /// What was used of it lately, and since when.
+    used: u64,
+    stamp: Instant,
 }
 
 impl PathSender {
@@ -149,11 +165,7 @@ impl PathSender {
             timer_at: Instant::NEVER,
             last_sent: now,
             last_progress: now,
-            max_out: 0,
-            usage_round: 0,
-            limited_by_window: false,
-            used: 0,
-            used_stamp: now,
+            usage: WindowUsage { max_out: 0, round: 0, limited: false, used: 0, stamp: now },
             tcp: Tcp::default(),
             quic: Quic::default(),
             widest: Bytes::ZERO,
@@ -336,8 +348,8 @@ impl PathSender {
             idle -= rto;
         }
         self.cc.set_cwnd(cwnd.max(restart));
-        self.used_stamp = ctx.now;
-        self.used = 0;
+        self.usage.stamp = ctx.now;
+        self.usage.used = 0;
         self.publish(ctx);
     }
 
@@ -395,17 +407,17 @@ impl PathSender {
         let mss = ctx.transport.mss;
         let out = self.flight.next() - self.flight.base();
         let limited = ctx.view.blocked == BlockedReason::Congestion || ctx.view.bytes_in_flight + mss > ctx.view.cwnd;
-        let round_over = self.flight.base() >= self.usage_round;
-        if round_over || limited || (!self.limited_by_window && out > self.max_out) {
-            self.limited_by_window = limited;
-            self.max_out = out;
-            self.usage_round = self.flight.next();
+        let round_over = self.flight.base() >= self.usage.round;
+        if round_over || limited || (!self.usage.limited && out > self.usage.max_out) {
+            self.usage.limited = limited;
+            self.usage.max_out = out;
+            self.usage.round = self.flight.next();
         }
         if self.window_limited(ctx.view) {
-            self.used = 0;
-            self.used_stamp = ctx.now;
+            self.usage.used = 0;
+            self.usage.stamp = ctx.now;
         } else {
-            self.used = self.used.max(out);
+            self.usage.used = self.usage.used.max(out);
             self.restart_unused(ctx);
         }
     }
@@ -416,18 +428,18 @@ impl PathSender {
         if ctx.transport.stack == Stack::Mpquic
             || self.cc.owns_recovery()
             || ctx.view.recovery != weftway_path::Recovery::Open
-            || ctx.now.since(self.used_stamp) < self.rto(ctx.transport)
+            || ctx.now.since(self.usage.stamp) < self.rto(ctx.transport)
         {
             return;
         }
-        let used = Bytes::new(ctx.transport.mss.get() * self.used).max(ctx.transport.initial_cwnd());
+        let used = Bytes::new(ctx.transport.mss.get() * self.usage.used).max(ctx.transport.initial_cwnd());
         let cwnd = self.cc.cwnd();
         if used < cwnd {
             self.cc.set_cwnd((cwnd + used).mul_div(1, 2));
             self.publish(ctx);
         }
-        self.used = 0;
-        self.used_stamp = ctx.now;
+        self.usage.used = 0;
+        self.usage.stamp = ctx.now;
     }
 
     /// Whether the window is what limits the path (`tcp_is_cwnd_limited`).
@@ -435,9 +447,9 @@ impl PathSender {
     pub fn window_limited(&self, view: &Path) -> bool {
         if view.cwnd < view.ssthresh {
             // In slow start a window may grow to twice what was in use.
-            return self.limited_by_window || view.cwnd.get() < 2 * self.max_out * view.mss.get();
+            return self.usage.limited || view.cwnd.get() < 2 * self.usage.max_out * view.mss.get();
         }
-        self.limited_by_window
+        self.usage.limited
     }
 
     /// Hands an acknowledgement's outcome to the controller.

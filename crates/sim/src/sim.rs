@@ -1,15 +1,14 @@
 //! The simulation as a value: it stops at every decision.
 
-use weftway_cc::{Flavour, Setup};
 use weftway_host::{Host, Turn};
 use weftway_link::{Link, LinkConfig};
 use weftway_path::{Bytes, Context, Decision, Instant, PathId, Span};
-use weftway_scenario::config::{CrossLink, PathConfig, SimConfig, Stack, Transport};
+use weftway_scenario::config::{CrossLink, PathConfig, SimConfig, Transport};
 use weftway_scenario::{App, mix, path_seeds, shared_seed};
 use weftway_sched::Scheduler;
 use weftway_sched::learned::Task;
 
-use crate::connection::{Connection, Parts, Port};
+use crate::connection::{Connection, Parts, Port, controller_setup};
 use crate::cross::CrossSource;
 use crate::net::{Net, Route};
 use crate::sender::PathSender;
@@ -53,19 +52,6 @@ pub struct Sim {
     limit: Instant,
     rival_start: Instant,
     rival_source: usize,
-}
-
-/// What a controller of path `id` is made from.
-pub(crate) fn controller_setup(transport: &Transport, seed: u64, id: PathId) -> Setup {
-    Setup {
-        path: id,
-        mss: transport.mss,
-        initial_window: transport.initial_cwnd(),
-        flavour: if transport.stack == Stack::Mpquic { Flavour::Quic } else { Flavour::Linux },
-        seed: mix(seed, 0xcc00 + u64::from(id.get())),
-        now: Instant::ZERO,
-        rtt: None,
-    }
 }
 
 /// A link; one that marks drops instead where packets are not ECN-capable (RFC 3168 §5).

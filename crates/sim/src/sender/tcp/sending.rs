@@ -21,7 +21,7 @@ impl PathSender {
                 }
                 self.retransmit(ctx, index);
                 if self.in_reduction(ctx) {
-                    self.tcp.prr_out += 1;
+                    self.tcp.prr.out += 1;
                 }
                 if index == self.flight.base() && self.timer != Timer::Reorder {
                     let rto = self.rto(ctx.transport);
@@ -50,7 +50,7 @@ impl PathSender {
         let (offset, bytes) = (packet.offset, packet.bytes);
         self.rate.on_sent(ctx.now, idle, packet);
         self.tcp.retransmissions.push_back((ctx.now, index));
-        self.tcp.undo_retrans = self.tcp.undo_retrans.max(0) + 1;
+        self.tcp.undo.retrans = self.tcp.undo.retrans.max(0) + 1;
         self.tcp.retrans_stamp.get_or_insert(ctx.now);
         let payload = Bytes::new(u64::from(bytes));
         ctx.view.sent.add(payload);
@@ -62,9 +62,9 @@ impl PathSender {
 
     /// A tail probe was answered (`tcp_process_tlp_ack`).
     pub(super) fn finish_probe(&mut self, ctx: &mut SendContext<'_>, cum: u64, seen: &Seen) {
-        let Some(high) = self.tcp.tlp_high_seq.filter(|&high| cum >= high) else { return };
-        if !self.tcp.tlp_retrans || seen.duplicate {
-            self.tcp.tlp_high_seq = None;
+        let Some(high) = self.tcp.probe.high_seq.filter(|&high| cum >= high) else { return };
+        if !self.tcp.probe.retrans || seen.duplicate {
+            self.tcp.probe.high_seq = None;
         } else if cum > high {
             // The probe repaired a loss: reduce the window once.
             self.init_reduction(ctx, Signal::Loss);
@@ -72,7 +72,7 @@ impl PathSender {
             self.end_reduction(ctx);
             self.keep_open(ctx);
         } else if !seen.una_advanced && !seen.newly_sacked {
-            self.tcp.tlp_high_seq = None;
+            self.tcp.probe.high_seq = None;
         }
     }
 
@@ -92,15 +92,15 @@ impl PathSender {
 
     /// Proportional rate reduction (`tcp_cwnd_reduction`).
     pub(super) fn reduce(&mut self, ctx: &mut SendContext<'_>, seen: &Seen) {
-        if seen.delivered == 0 || self.tcp.prior_cwnd == 0 {
+        if seen.delivered == 0 || self.tcp.prr.prior_cwnd == 0 {
             return;
         }
         let ssthresh = self.cc.ssthresh().packets(ctx.transport.mss);
         let pipe = self.pipe();
-        self.tcp.prr_delivered += seen.delivered;
-        let (delivered, out) = (self.tcp.prr_delivered, self.tcp.prr_out);
+        self.tcp.prr.delivered += seen.delivered;
+        let (delivered, out) = (self.tcp.prr.delivered, self.tcp.prr.out);
         let mut count = if pipe > ssthresh {
-            ((ssthresh * delivered).div_ceil(self.tcp.prior_cwnd)).saturating_sub(out)
+            ((ssthresh * delivered).div_ceil(self.tcp.prr.prior_cwnd)).saturating_sub(out)
         } else {
             let mut count = delivered.saturating_sub(out).max(seen.delivered);
             if seen.una_advanced && seen.newly_lost == 0 {
@@ -175,8 +175,8 @@ impl PathSender {
         ctx.tap.note(ctx.now, ctx.conn, || Note::Timeout { path: self.id, kind: "tlp" });
         self.timer = Timer::TailProbe;
         let mut repair = Repair::Nothing;
-        if self.tcp.tlp_high_seq.is_none() {
-            self.tcp.tlp_retrans = !new_data;
+        if self.tcp.probe.high_seq.is_none() {
+            self.tcp.probe.retrans = !new_data;
             if new_data {
                 repair = Repair::NewData;
             } else {
@@ -186,7 +186,7 @@ impl PathSender {
                     self.retransmit(ctx, last);
                 }
             }
-            self.tcp.tlp_high_seq = Some(self.flight.next() + u64::from(new_data));
+            self.tcp.probe.high_seq = Some(self.flight.next() + u64::from(new_data));
         }
         self.rearm_timeout(ctx);
         repair
@@ -222,7 +222,7 @@ impl PathSender {
             || (ctx.view.recovery == Recovery::Loss && self.tcp.retransmits == 0);
         if fresh {
             self.tcp.prior_ssthresh = self.current_ssthresh(ctx);
-            self.tcp.prior_cwnd = self.cwnd_packets(ctx);
+            self.tcp.prr.prior_cwnd = self.cwnd_packets(ctx);
             let lost = Bytes::new(self.tcp.lost_out * ctx.transport.mss.get());
             self.congestion(ctx, Signal::Timeout, prior, (lost, self.last_sent));
             self.init_undo();
@@ -232,7 +232,7 @@ impl PathSender {
         self.tcp.high_seq = self.flight.next();
         self.tcp.frto = new_recovery || self.tcp.retransmits > 0;
         self.tcp.retransmits += 1;
-        self.tcp.tlp_high_seq = None;
+        self.tcp.probe.high_seq = None;
         ctx.view.pto_count += 1;
         ctx.view.health = Health::Suspect;
         let head = self.flight.base();

@@ -65,20 +65,14 @@ pub struct Tcp {
     lost_out: u64,
     retrans_out: u64,
     high_seq: u64,
-    undo_marker: Option<u64>,
-    undo_retrans: i64,
+    undo: Undo,
     retrans_stamp: Option<Instant>,
     prior_ssthresh: Bytes,
-    prr_delivered: u64,
-    prr_out: u64,
-    prior_cwnd: u64,
+    prr: Prr,
     frto: bool,
     /// Timeouts since progress (`icsk_retransmits`).
     retransmits: u32,
-    tlp_high_seq: Option<u64>,
-    tlp_retrans: bool,
-    /// New packets left since the probe was scheduled.
-    burst: bool,
+    probe: TailProbe,
     rack: Rack,
     /// Originals below this number have been judged by RACK.
     judged: u64,
@@ -86,6 +80,34 @@ pub struct Tcp {
     retransmissions: VecDeque<(Instant, u64)>,
     /// Packets marked lost and not sent again, ascending.
     lost_queue: VecDeque<u64>,
+}
+
+/// What a reduction that proves needless is taken back by (`undo_marker`, `undo_retrans`).
+#[derive(Clone, Debug)]
+struct Undo {
+    /// The oldest packet in flight when the episode began.
+    marker: Option<u64>,
+    /// Retransmissions of the episode of which no duplicate was reported; −1 if none was made.
+    retrans: i64,
+}
+
+/// Proportional rate reduction (RFC 6937).
+#[derive(Clone, Debug, Default)]
+struct Prr {
+    delivered: u64,
+    out: u64,
+    prior_cwnd: u64,
+}
+
+/// The tail-loss probe (RFC 8985 §7).
+#[derive(Clone, Debug, Default)]
+struct TailProbe {
+    /// What was the next packet when the probe was sent; none without a probe.
+    high_seq: Option<u64>,
+    /// Whether the probe was a retransmission.
+    retrans: bool,
+    /// New packets left since the probe was scheduled.
+    burst: bool,
 }
 
 impl Default for Tcp {
@@ -97,18 +119,13 @@ impl Default for Tcp {
             lost_out: 0,
             retrans_out: 0,
             high_seq: 0,
-            undo_marker: None,
-            undo_retrans: -1,
+            undo: Undo { marker: None, retrans: -1 },
             retrans_stamp: None,
             prior_ssthresh: Bytes::ZERO,
-            prr_delivered: 0,
-            prr_out: 0,
-            prior_cwnd: 0,
+            prr: Prr::default(),
             frto: false,
             retransmits: 0,
-            tlp_high_seq: None,
-            tlp_retrans: false,
-            burst: false,
+            probe: TailProbe::default(),
             rack: Rack { steps: 1, ..Rack::default() },
             judged: 0,
             retransmissions: VecDeque::new(),
@@ -175,18 +192,18 @@ impl PathSender {
     #[inline]
     pub fn tcp_sent(&mut self, ctx: &mut SendContext<'_>, idle: bool) {
         if self.in_reduction(ctx) {
-            self.tcp.prr_out += 1;
+            self.tcp.prr.out += 1;
         }
         if idle || self.timer == Timer::TailProbe || self.timer == Timer::Idle {
             self.rearm_timeout(ctx);
         }
-        self.tcp.burst = true;
+        self.tcp.probe.burst = true;
     }
 
     /// The sender has sent what it can: a tail-loss probe is due some time after the last packet.
     #[inline]
     pub fn end_burst(&mut self, ctx: &mut SendContext<'_>) {
-        if core::mem::take(&mut self.tcp.burst) {
+        if core::mem::take(&mut self.tcp.probe.burst) {
             self.schedule_probe(ctx, false);
         }
     }
@@ -198,7 +215,7 @@ impl PathSender {
         ctx.view.recovery == Recovery::Open
             && self.sacked.is_empty()
             && self.tcp.retransmissions.is_empty()
-            && self.tcp.tlp_high_seq.is_none()
+            && self.tcp.probe.high_seq.is_none()
             && self.tcp.lost_out == 0
             && !ack.duplicate
             && !ack.marked
@@ -376,8 +393,8 @@ impl PathSender {
 
     fn settle_duplicate(&mut self, seen: &Seen) {
         if seen.duplicate {
-            if self.tcp.undo_marker.is_some() && self.tcp.undo_retrans > 0 {
-                self.tcp.undo_retrans -= 1;
+            if self.tcp.undo.marker.is_some() && self.tcp.undo.retrans > 0 {
+                self.tcp.undo.retrans -= 1;
             }
             self.tcp.rack.widen(self.flight.base(), self.flight.next());
         }

@@ -87,8 +87,8 @@ impl PathSender {
 
     /// Remembers where an episode began, to take it back.
     pub(super) fn init_undo(&mut self) {
-        self.tcp.undo_marker = Some(self.flight.base());
-        self.tcp.undo_retrans = if self.tcp.retrans_out > 0 { self.tcp.retrans_out as i64 } else { -1 };
+        self.tcp.undo.marker = Some(self.flight.base());
+        self.tcp.undo.retrans = if self.tcp.retrans_out > 0 { self.tcp.retrans_out as i64 } else { -1 };
     }
 
     pub(super) fn current_ssthresh(&self, ctx: &SendContext<'_>) -> Bytes {
@@ -98,10 +98,10 @@ impl PathSender {
 
     pub(super) fn init_reduction(&mut self, ctx: &mut SendContext<'_>, signal: Signal) {
         self.tcp.high_seq = self.flight.next();
-        self.tcp.tlp_high_seq = None;
-        self.tcp.prior_cwnd = self.cwnd_packets(ctx);
-        self.tcp.prr_delivered = 0;
-        self.tcp.prr_out = 0;
+        self.tcp.probe.high_seq = None;
+        self.tcp.prr.prior_cwnd = self.cwnd_packets(ctx);
+        self.tcp.prr.delivered = 0;
+        self.tcp.prr.out = 0;
         let lost = Bytes::new(self.tcp.lost_out * ctx.transport.mss.get());
         let newest = self.tcp.rack.sent_at;
         let prior = Bytes::new((self.pipe() + self.tcp.lost_out) * ctx.transport.mss.get());
@@ -111,7 +111,7 @@ impl PathSender {
     /// A mark arrived: the window is reduced once a round trip, and nothing is sent again
     /// (`tcp_enter_cwr`; RFC 3168 §6.1.2).
     pub(super) fn enter_cwr(&mut self, ctx: &mut SendContext<'_>) {
-        self.tcp.undo_marker = None;
+        self.tcp.undo.marker = None;
         self.init_reduction(ctx, Signal::Ecn);
         self.set_state(ctx, Recovery::Cwr);
     }
@@ -129,7 +129,7 @@ impl PathSender {
     pub(super) fn end_reduction(&mut self, ctx: &mut SendContext<'_>) {
         if !self.cc.owns_recovery() {
             let ssthresh = self.cc.ssthresh();
-            let settled = ctx.view.recovery == Recovery::Cwr || self.tcp.undo_marker.is_some();
+            let settled = ctx.view.recovery == Recovery::Cwr || self.tcp.undo.marker.is_some();
             if ssthresh < Bytes::MAX && settled {
                 self.cc.set_cwnd(ssthresh);
             }
@@ -140,7 +140,7 @@ impl PathSender {
     /// Whether the echoed timestamp is older than the first retransmission: what was
     /// acknowledged is the original (the Eifel test; timestamps tick in milliseconds).
     pub(super) fn may_undo(&self, seen: &Seen) -> bool {
-        self.tcp.undo_marker.is_some() && (self.tcp.undo_retrans == 0 || self.delayed(seen))
+        self.tcp.undo.marker.is_some() && (self.tcp.undo.retrans == 0 || self.delayed(seen))
     }
 
     pub(super) fn delayed(&self, seen: &Seen) -> bool {
@@ -159,7 +159,7 @@ impl PathSender {
         }
         self.cc.on_spurious(ctx.now);
         ctx.tally.spurious += 1;
-        self.tcp.undo_marker = None;
+        self.tcp.undo.marker = None;
     }
 
     pub(super) fn try_undo_recovery(&mut self, ctx: &mut SendContext<'_>, seen: &Seen) {
@@ -171,7 +171,7 @@ impl PathSender {
     }
 
     pub(super) fn try_undo_partial(&mut self, ctx: &mut SendContext<'_>, seen: &Seen) -> bool {
-        if self.tcp.undo_marker.is_none() || !self.delayed(seen) {
+        if self.tcp.undo.marker.is_none() || !self.delayed(seen) {
             return false;
         }
         self.tcp.rack.reordering_seen = true;
@@ -187,7 +187,7 @@ impl PathSender {
     }
 
     pub(super) fn try_undo_dsack(&mut self, ctx: &mut SendContext<'_>) {
-        if self.tcp.undo_marker.is_some() && self.tcp.undo_retrans == 0 {
+        if self.tcp.undo.marker.is_some() && self.tcp.undo.retrans == 0 {
             self.undo(ctx, false);
         }
     }
