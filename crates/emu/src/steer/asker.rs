@@ -270,6 +270,6 @@ mod tests {
             steering_obstacle("redundant").unwrap().unwrap(),
             "it needs a view of the connection's data (flow), copies, which the kernel does not offer to those who steer it"
         );
-        assert_eq!(steering_obstacle("peekaboo").unwrap(), None, "wake-ups and events are offered");
+        assert_eq!(steering_obstacle("pdaa3c-quality").unwrap(), None, "wake-ups are offered");
     }
 }
