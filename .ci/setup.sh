@@ -1,6 +1,10 @@
 # Sourced by `weft` and `test`, which set $root: brings .venv up to date with uv, which is found
 # on PATH or installed into .weft/uv. Both folders are the repository's own and are not tracked.
 
+# The cargo profile of the Rust module. `test` asks for dev: its checks are on, and the crates' tests
+# have compiled most of it already.
+profile=release
+
 say() { echo "weft: $*" >&2; }
 
 die() {
@@ -34,6 +38,7 @@ find_uv() {
 is_current() {
     [ -f "$root/python/weftway/_native.abi3.so" ] && [ -x "$root/.venv/bin/weft" ] || return 1
     [ "$(cat "$1" 2>/dev/null)" = "$root" ] || return 1
+    [ "$(cat "$root/.weft/profile" 2>/dev/null)" = "$profile" ] || return 1
     cd "$root"
     newer=$(find crates policies Cargo.toml Cargo.lock pyproject.toml uv.lock -newer "$1" | head -n 1)
     cd "$OLDPWD"
@@ -49,10 +54,13 @@ sync() {
     [ "$(cat .weft/root 2>/dev/null)" = "$root" ] || rm -rf .venv
     echo "$root" >.weft/root
     rebuild=
-    [ -f python/weftway/_native.abi3.so ] || rebuild='--reinstall-package weftway'
-    # shellcheck disable=SC2086  # an empty $rebuild is no argument
+    [ -f python/weftway/_native.abi3.so ] && [ "$(cat .weft/profile 2>/dev/null)" = "$profile" ] ||
+        rebuild='--reinstall-package weftway'
+    [ "$profile" = release ] || rebuild="$rebuild --config-settings-package weftway:build-args=--profile=$profile"
+    # shellcheck disable=SC2086  # several words, or none
     env -u VIRTUAL_ENV UV_PROJECT_ENVIRONMENT="$root/.venv" UV_PYTHON_DOWNLOADS=never UV_PYTHON_PREFERENCE=system \
-        "$uv" sync --locked --python "$python" $rebuild "$@"
+        "$uv" sync --locked --python "$python" $rebuild "$@" &&
+        echo "$profile" >.weft/profile
 }
 
 # setup NAME [OPTION]…: an environment made with these options of `uv sync`. Silent when there is

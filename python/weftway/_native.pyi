@@ -44,7 +44,7 @@ class Path:
     role: str
     health: str
     recovery: str
-    hold: str | None
+    blocked: str | None
     is_open: bool
     is_active: bool
     mss: int
@@ -76,7 +76,7 @@ class Packet:
 
     offset: int
     bytes: int
-    again: bool
+    reinjection: bool
     carried: list[int]
     avoid: list[int]
 

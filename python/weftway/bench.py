@@ -30,6 +30,9 @@ def engine_table(figures: dict[str, Any]) -> Table:
     for name, value in found.items():
         values = [value[place] for place in places] if isinstance(value, dict) else [value]
         table.add_row(name.replace("_", " "), *map(_number, values))
+    for place, value in figures["instructions_per_packet"].items():
+        if place not in places:
+            table.add_row(f"instructions per packet, {place}", _number(value))
     return table
 
 

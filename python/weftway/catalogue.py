@@ -2,14 +2,9 @@
 
 from typing import Any
 
-from weftway import _native
-from weftway.emulate import probe
-from weftway.plan import BACKENDS
+from weftway import _native, probe
+from weftway.backends import BACKENDS, Backend
 from weftway.scenario import listed
-
-LINKS = ("a network namespace", "a TUN device")
-NEEDS = {"emulate": LINKS, "kernel": (*LINKS, "MPTCP", "MPTCP_FULL_INFO", "MPTCP path manager")}
-"""What has to be there, by the probe's names. The rest makes a run more punctual or tidier."""
 
 
 def entries() -> list[dict[str, Any]]:
@@ -17,20 +12,18 @@ def entries() -> list[dict[str, Any]]:
     return [
         *({"kind": "scheduler", **entry} for entry in _native.schedulers()),
         *({"kind": "controller", **entry} for entry in _native.controllers()),
-        *(_backend(name, summary) for name, summary in BACKENDS.items()),
+        *map(_backend, BACKENDS.values()),
         *listed("scenario", "scenarios/*.toml"),
         *listed("experiment", "experiments/*/*.toml"),
     ]
 
 
 def lacking(name: str) -> str | None:
-    """The first thing that this machine lacks for `emulate` or a backend, and what would help."""
-    needs = NEEDS.get(name, ())
-    absent = (part for part in probe() if not part["there"] and (part["part"] in needs or part["part"] == "Linux"))
-    return next((f"{part['part']}: {part['note']}; {part['remedy']}" for part in absent), None) if needs else None
+    """What this machine lacks for `emulate` or a backend, and what would help; `None` if nothing."""
+    return probe.missing(probe.LINKS) if name == "emulate" else BACKENDS[name].obstacle()
 
 
-def _backend(name: str, summary: str) -> dict[str, Any]:
-    missing = lacking(name)
-    told = f"{summary}. Not on this machine: {missing}" if missing else summary
-    return {"kind": "backend", "name": name, "summary": told, "lacking": missing}
+def _backend(backend: Backend) -> dict[str, Any]:
+    missing = backend.obstacle()
+    told = f"{backend.summary}. Not on this machine: {missing}" if missing else backend.summary
+    return {"kind": "backend", "name": backend.name, "summary": told, "lacking": missing}

@@ -3,7 +3,7 @@
 A distribution is a scenario file in which a value may be left open: `{ from = "5 ms", to = "50 ms" }` is a number of
 that range, log-uniform unless it begins at zero or says `scale = "linear"`; `{ one_of = [...], weights = [...] }` is
 one of several; `{ sometimes = "50 %", value = ... }` is there or not, and `sometimes` in a table decides about the
-whole table. Knobs with the same `draw = "NAME"` share their draw. Besides the keys of a scenario, `paths` says how many
+whole table. Those with the same `draw = "NAME"` share their draw. Besides the keys of a scenario, `paths` says how many
 of the paths an instance has, `copies` in a path makes so many of it, and `measure` names the measure that counts.
 
 >>> there = load("mpquic-pair")
@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weftway import knobs
+from weftway import randomisation
 from weftway._native import Scenario, ScenarioError, Variant
-from weftway.knobs import Turn, Uniform
+from weftway.randomisation import Draws, Uniform
 from weftway.scenario import HOME
 
 FOLDER = HOME / "scenarios" / "distributions"
@@ -82,7 +82,7 @@ class Distribution:
     def controllers(self) -> list[str]:
         """The congestion controllers that are drawn, in the order of the file."""
         cc = self.keys.get("cc", USUAL_CC)
-        return [cc] if isinstance(cc, str) else [*(knobs.options(cc, "cc") if isinstance(cc, dict) else cc)]
+        return [cc] if isinstance(cc, str) else [*(randomisation.options(cc, "cc") if isinstance(cc, dict) else cc)]
 
     @property
     def measure(self) -> str | None:
@@ -92,7 +92,7 @@ class Distribution:
     def sample(self, seed: int, index: int, split: str = "train") -> Drawn:
         """Instance `index` of a seed: a pure function of the three and of the file.
 
-        Each knob has a stream of its own, named by its key: a new one moves no other's draw.
+        Each value that is left open has a stream of its own, named by its key: a new one moves no other's draw.
         """
         parity = self._parity(split)
         label = f"{self.name}-{split}-{seed}-{index}"
@@ -101,7 +101,7 @@ class Distribution:
             return _hash(split, seed, index, name) / 2**64
 
         run = (_hash(split, seed, index, "seed of the run") >> 32) // 2 * 2 + parity
-        return self._drawn(label, run, Turn(uniform, parity))
+        return self._drawn(label, run, Draws(uniform, parity))
 
     def variant(self, drawn: Drawn, sets: Sequence[str] = (), folder: str | None = None) -> Variant:
         """An instance as the native side takes it. A mistake is told with the distribution's file."""
@@ -120,7 +120,7 @@ class Distribution:
         steps = max(_widest(self.keys), 2)
         for place, parity in itertools.product(range(steps + 1), range(len(SPLITS))):
             at = min(place / steps, 1 - 2**-40)
-            self.variant(self._drawn(f"{self.name}, every draw {at:.3g}", 0, Turn(_always(at), parity)))
+            self.variant(self._drawn(f"{self.name}, every draw {at:.3g}", 0, Draws(_always(at), parity)))
         return self
 
     def _parity(self, split: str) -> int:
@@ -128,25 +128,25 @@ class Distribution:
             raise ScenarioError(f"no split `{split}`: there is {' and '.join(SPLITS)}")
         return SPLITS.index(split)
 
-    def _drawn(self, label: str, run: int, turn: Turn) -> Drawn:
+    def _drawn(self, label: str, run: int, draws: Draws) -> Drawn:
         try:
-            keys = self._instance(turn)
+            keys = self._instance(draws)
         except ScenarioError as error:
             raise ScenarioError(f"{self.file}: {error}") from None
         head = {"title": label, "seeds": f"{run}..{run + 1}"}
         body = {key: value for key, value in keys.items() if key not in OWN}
         return Drawn(label, written({**head, **body}), flat(body), str(body.get("cc", USUAL_CC)), run)
 
-    def _instance(self, turn: Turn) -> dict[str, Any]:
+    def _instance(self, draws: Draws) -> dict[str, Any]:
         if refused := [key for key in NOT_HERE if key in self.keys]:
             raise ScenarioError(
                 f"`{refused[0]}`: a distribution has no such key; it says what is drawn, not what is run"
             )
-        keys = {**self.keys, "path": _paths(self.keys, turn)}
-        keys["workload"] = _workload(keys.get("workload"), turn)
+        keys = {**self.keys, "path": _paths(self.keys, draws)}
+        keys["workload"] = _workload(keys.get("workload"), draws)
         if isinstance(keys.get("cc"), list):
             keys["cc"] = {"one_of": keys["cc"]}
-        found: dict[str, Any] = knobs.turned({key: keys[key] for key in keys if key not in OWN}, "", turn)
+        found: dict[str, Any] = randomisation.drawn({key: keys[key] for key in keys if key not in OWN}, "", draws)
         return _pruned(found, _every_path(self.keys))
 
 
@@ -204,23 +204,23 @@ def _every_path(keys: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _paths(keys: dict[str, Any], turn: Turn) -> dict[str, Any]:
+def _paths(keys: dict[str, Any], draws: Draws) -> dict[str, Any]:
     """The paths of an instance: as many as `paths` says, in the order of the file."""
     every = _every_path(keys)
-    count = knobs.turned(keys.get("paths", len(every)), "paths", turn)
+    count = randomisation.drawn(keys.get("paths", len(every)), "paths", draws)
     if type(count) is not int or not 0 < count <= len(every):
         raise ScenarioError(f"paths: {count} of {len(every)} paths cannot be had")
-    kept = sorted(every, key=lambda name: turn.uniform(f"paths.{name}"))[:count]
+    kept = sorted(every, key=lambda name: draws.uniform(f"paths.{name}"))[:count]
     return {name: table for name, table in every.items() if name in kept}
 
 
-def _workload(given: Any, turn: Turn) -> Any:
+def _workload(given: Any, draws: Draws) -> Any:
     """One of several workloads, by their `weight`."""
     if not isinstance(given, list):
         return given
     weights = [one.get("weight", 1) for one in given]
     bodies = [{key: value for key, value in one.items() if key != "weight"} for one in given]
-    return knobs.turned({"one_of": bodies, "weights": weights}, "workload", turn)
+    return randomisation.drawn({"one_of": bodies, "weights": weights}, "workload", draws)
 
 
 def _pruned(keys: dict[str, Any], every: dict[str, Any]) -> dict[str, Any]:

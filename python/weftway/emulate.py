@@ -10,7 +10,7 @@ from rich.table import Table
 
 from weftway import _native
 from weftway._native import EmulationError, Variant
-from weftway.tables import plain_table
+from weftway.listing import plain_table
 
 POLL_S = 0.1
 """How long the main thread waits at a time: it answers an interrupt within this."""
@@ -54,14 +54,6 @@ def run(
         told = session.finish()
     outcome: Outcome = json.loads(told)
     return outcome
-
-
-def probe() -> list[dict[str, Any]]:
-    """What this machine can do: each right and part of the kernel, whether it is there, and what is known of it."""
-    if not hasattr(_native, "probe"):
-        return [{"part": "Linux", "there": False, "note": f"this is {sys.platform}", "remedy": "use Linux"}]
-    parts: list[dict[str, Any]] = json.loads(_native.probe())
-    return parts
 
 
 def links(outcome: Outcome) -> Table:

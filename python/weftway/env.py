@@ -2,7 +2,7 @@
 
 Importing this module registers both ids; `gymnasium.make("weftway.env:weftway/Packet-v0")` does so by itself. What is
 seen and earned is computed by the code that a deployed policy runs (`crates/sched/src/learned`): there is no second
-simulator here, only other names for what `weftway.vector.Vector` brings.
+simulator here, only other names for what `weftway.vector.VectorEnv` brings.
 """
 
 import os
@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from weftway import distribution, scenario
 from weftway._native import Scenario, ScenarioError, Variant
-from weftway.vector import Vector
+from weftway.vector import VectorEnv
 
 if TYPE_CHECKING:
     from weftway.sb3 import Sb3VecEnv
@@ -70,7 +70,7 @@ def pool(source: Source, seed: int, instances: int) -> tuple[list[Variant], list
     return variants, variants[0].scenario.controllers
 
 
-def action_space(vector: Vector) -> gym.Space[Any]:
+def action_space(vector: VectorEnv) -> gym.Space[Any]:
     """The space of one place's answers."""
     match vector.kind:
         case "discrete":
@@ -81,7 +81,7 @@ def action_space(vector: Vector) -> gym.Space[Any]:
             return gym.spaces.Box(0.0, 1.0, (vector.actions,), np.float32)
 
 
-def answers(vector: Vector, actions: npt.ArrayLike) -> npt.NDArray[np.float32]:
+def answers(vector: VectorEnv, actions: npt.ArrayLike) -> npt.NDArray[np.float32]:
     """Actions as the vector takes them: shares brought to a sum of 1, all equal if none is positive."""
     given = np.asarray(actions, np.float32).reshape(vector.envs, vector.actions)
     if vector.kind != "shares":
@@ -115,9 +115,9 @@ class WeftwayEnv(gym.Env[Any, Any]):
     ) -> tuple[npt.NDArray[np.float32], dict[str, Any]]:
         """Begins anew from `seed`; without one, goes on with the next episode, or stays at one not stepped yet."""
         super().reset(seed=seed)
-        seen = self.vector.renew() if seed is None else self.vector.reset(seed)
+        obs = self.vector.renew() if seed is None else self.vector.reset(seed)
         self._is_over = False
-        return seen[0], self._info()
+        return obs[0], self._info()
 
     def step(self, action: Any) -> tuple[npt.NDArray[np.float32], float, bool, bool, dict[str, Any]]:
         """Answers the question that is due, and goes on to the next or to the end."""
@@ -126,21 +126,21 @@ class WeftwayEnv(gym.Env[Any, Any]):
         step = self.vector.step(answers(self.vector, action))
         terminated, truncated = bool(step.terminated[0]), bool(step.truncated[0])
         self._is_over = terminated or truncated
-        self.vector.closed()  # rewards by decision, which nobody takes here
+        self.vector.delayed_rewards()  # rewards by decision, which nobody takes here
         if self._is_over:
-            # The arena stands at the next episode already; its beginning is `reset`'s to show.
+            # The vector environment is at the next episode already; its beginning is `reset`'s to show.
             (row,) = self.vector.episodes()
-            return self.vector.last()[0], float(step.reward[0]), terminated, truncated, {"row": row}
-        return step.seen[0], float(step.reward[0]), terminated, truncated, self._info()
+            return self.vector.final_observations()[0], float(step.reward[0]), terminated, truncated, {"row": row}
+        return step.obs[0], float(step.reward[0]), terminated, truncated, self._info()
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
         """Which actions are open, as MaskablePPO asks for them; of discrete actions only."""
-        return np.asarray(self.vector.masks()[0])
+        return np.asarray(self.vector.action_masks()[0])
 
     def _info(self) -> dict[str, Any]:
         info: dict[str, Any] = {"decision": int(self.vector.decisions()[0])}
         if self.vector.kind == "discrete":
-            info["action_mask"] = self.vector.masks()[0].astype(np.int8)
+            info["action_mask"] = self.vector.action_masks()[0].astype(np.int8)
         return info
 
 
@@ -169,8 +169,8 @@ class PacketEnv(WeftwayEnv):
 
     When a decision's packet is acknowledged, lost, or overdue, that decision earns `a·Σ throughput/peak − b·Σ srtt/D0`
     over both paths, a = 1 and b = 0.5; a lost packet earns no throughput. A step's reward is the sum of what became
-    known since the step before. Rewards come late: `env.unwrapped.vector.closed()` is for those who need to know which
-    decision earned what, on a `weftway.vector.Vector` of their own.
+    known since the step before. Rewards come late: `env.unwrapped.vector.delayed_rewards()` is for those who need to
+    know which decision earned what, on a `weftway.vector.VectorEnv` of their own.
 
     ## Starting State
 
@@ -293,11 +293,11 @@ class WeftwayVectorEnv(gym.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray
     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any], dict[str, Any]]:
         """Answers every place's question."""
         step = self.vector.step(answers(self.vector, actions))
-        self.vector.closed()
+        self.vector.delayed_rewards()
         infos = self._infos()
         if np.any(step.terminated | step.truncated):
             infos |= self._finals(self.vector.episodes())
-        return step.seen, step.reward.astype(np.float64), step.terminated, step.truncated, infos
+        return step.obs, step.reward.astype(np.float64), step.terminated, step.truncated, infos
 
     def _finals(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
         """What Gymnasium's `_add_info` makes of the ends, but with columns that hold what the rows hold.
@@ -305,22 +305,22 @@ class WeftwayVectorEnv(gym.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray
         `_add_info` gives a column the type of its first value. A figure may be a number in one row and none in the
         next (`fct_ms` of a transfer that time cut short), or a whole number here and a broken one there.
         """
-        last, over, columns = self.vector.last(), np.zeros(self.num_envs, np.bool_), dict[str, Any]()
-        seen = np.full(self.num_envs, None, object)
+        last, over, columns = self.vector.final_observations(), np.zeros(self.num_envs, np.bool_), dict[str, Any]()
+        obs = np.full(self.num_envs, None, object)
         for row in rows:
             place = row["env"]
-            seen[place], over[place] = last[place], True
+            obs[place], over[place] = last[place], True
             for name, value in row.items():
                 columns.setdefault(name, np.full(self.num_envs, None, object))[place] = value
                 columns.setdefault(f"_{name}", np.zeros(self.num_envs, np.bool_))[place] = True
         final = {"row": columns, "_row": over.copy()}
-        return {"final_obs": seen, "_final_obs": over, "final_info": final, "_final_info": over.copy()}
+        return {"final_obs": obs, "_final_obs": over, "final_info": final, "_final_info": over.copy()}
 
     def _infos(self) -> dict[str, Any]:
         everywhere = np.ones(self.num_envs, np.bool_)
         infos: dict[str, Any] = {"decision": self.vector.decisions(), "_decision": everywhere}
         if self.vector.kind == "discrete":
-            infos |= {"action_mask": self.vector.masks().astype(np.int8), "_action_mask": everywhere.copy()}
+            infos |= {"action_mask": self.vector.action_masks().astype(np.int8), "_action_mask": everywhere.copy()}
         return infos
 
 
@@ -347,13 +347,13 @@ def _vector(
     instances: int,
     envs: int = 1,
     threads: int = 1,
-) -> Vector:
+) -> VectorEnv:
     variants, usual = pool(source, seed, instances)
     controllers = usual if cc is None else [cc] if isinstance(cc, str) else list(cc)
-    return Vector(task, variants, controllers, envs, seed, threads)
+    return VectorEnv(task, variants, controllers, envs, seed, threads)
 
 
-def _observation_space(vector: Vector) -> gym.spaces.Box:
+def _observation_space(vector: VectorEnv) -> gym.spaces.Box:
     return gym.spaces.Box(vector.low, vector.high, dtype=np.float32)
 
 

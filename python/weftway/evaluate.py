@@ -15,20 +15,18 @@ from typing import Any
 
 import polars as pl
 
-from weftway import _native, comparison, distribution, plan
+from weftway import _native, comparison, distribution, plan, specs
 from weftway._native import ScenarioError, SimulationError
+from weftway.backends import SIM
+from weftway.baselines import AGAINST, REFERENCE
 from weftway.comparison import Progress
-from weftway.contender import contenders
 from weftway.distribution import Distribution, Drawn
-from weftway.paired import REFERENCE, Claim, Estimate, claims, summary
+from weftway.paired import Claim, Estimate, claims, summary
 from weftway.plan import Job, Plan
 from weftway.report import held_out
 from weftway.store import Store, table, whole
 
 __all__ = ["AGAINST", "Claim", "Estimate", "Request", "claims", "evaluate", "planned", "run", "summary"]
-
-AGAINST = "min-rtt,random,round-robin,ecf,blest"
-"""What a policy is held against unless something else is named; min-RTT always takes part."""
 
 SUFFIX = ".safetensors"
 """Of policy files."""
@@ -135,8 +133,8 @@ def planned(request: Request, out: Path | None = None) -> tuple[Plan, dict[str, 
     if request.instances < 1:
         raise ScenarioError("an evaluation needs at least one instance")
     there = distribution.load(request.on)
-    policies = contenders(named(request.policy))
-    others = contenders([REFERENCE, named(request.against)])
+    policies = specs.parse(named(request.policy))
+    others = specs.parse([REFERENCE, named(request.against)])
     field = list(dict.fromkeys([*policies, *others]))
     controllers = _controllers(there, request.cc)
     jobs: list[Job] = []
@@ -147,8 +145,8 @@ def planned(request: Request, out: Path | None = None) -> tuple[Plan, dict[str, 
         shared = {"on": there.name, "instance": drawn.id, **described(there, drawn, variant.scenario.sets)}
         for cc in controllers:
             for one in field:
-                again = plan.replay(variant.scenario, variant, one, cc[0], "sim", drawn.seed)
-                jobs.append(Job(variant, one, cc, "sim", drawn.seed, again))
+                again = plan.replay(variant.scenario, variant, one, cc[0], SIM.name, drawn.seed)
+                jobs.append(Job(variant, one, cc, SIM.name, drawn.seed, again))
                 about[jobs[-1].key] = {**shared, "is_policy": one in policies}
     return Plan(jobs[0].variant.scenario, jobs), about
 

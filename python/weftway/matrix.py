@@ -18,9 +18,10 @@ from typing import Any
 
 from rich.console import Console
 
-from weftway import _native, comparison, plan
+from weftway import _native, comparison, plan, specs
 from weftway._native import Scenario
-from weftway.contender import contenders
+from weftway.backends import SIM
+from weftway.baselines import REFERENCE
 from weftway.distribution import written
 from weftway.plan import Job, Plan
 from weftway.progress import Bar
@@ -97,16 +98,13 @@ PLACES = (
     Place("video-chunks", "scenarios/video-chunks.toml", ("path.second.delay=60 ms", "workload.count=8")),
     Place("gaming", "scenarios/gaming.toml", ("workload.count=600",)),
     Place("live-video", "scenarios/live-video.toml", ("workload.duration=10 s",)),
-    Place("llhd-table1", "experiments/001/table1.toml", ("workload.duration=30 s",)),
+    Place("llhd-table1", "experiments/lubna-2022/table1.toml", ("workload.duration=30 s",)),
     Place("unequal-pair", "scenarios/unequal-pair.toml"),
     Place("tenfold", "scenarios/tenfold.toml"),
     Place("four-paths", "scenarios/four-paths.toml", ("workload.count=1500", "decision.mode=preferred")),
     Place("eight-modems", "scenarios/eight-modems.toml", ("workload.bytes=10 MB",)),
 )
 """The everyday scenarios, the papers', and extremes."""
-
-USUAL = "min-rtt"
-"""What the others are compared with."""
 
 SINGLE = "one path: "
 """How a row of a path alone is called."""
@@ -136,7 +134,7 @@ class Cell:
 
 def jobs(places: Iterable[Place], schedulers: Any, controllers: list[tuple[str, str]], seeds: range) -> list[Job]:
     """Everything to run: every pair in every scenario, and every path alone under min-RTT where messages count."""
-    field, alone = contenders(schedulers), contenders("min-rtt")[0]
+    field, alone = specs.parse(schedulers), specs.parse(REFERENCE)[0]
     found: list[Job] = []
     for place in places:
         whole_ = place.scenario()
@@ -144,14 +142,14 @@ def jobs(places: Iterable[Place], schedulers: Any, controllers: list[tuple[str, 
         for cc in controllers:
             for seed in seeds:
                 for one in field:
-                    again = plan.replay(whole_, variant, one, cc[0], "sim", seed)
-                    found.append(Job(variant, one, cc, "sim", seed, again))
+                    again = plan.replay(whole_, variant, one, cc[0], SIM.name, seed)
+                    found.append(Job(variant, one, cc, SIM.name, seed, again))
     for place in places:
         for path in place.paths if place.is_timely else ():
             scenario = place.scenario(path)
             (variant,) = scenario.variants()
             for cc in controllers:
-                found += [Job(variant, alone, cc, "sim", seed, f"{SINGLE}{path}") for seed in seeds]
+                found += [Job(variant, alone, cc, SIM.name, seed, f"{SINGLE}{path}") for seed in seeds]
     return found
 
 
@@ -199,7 +197,7 @@ def twins(found: list[Cell]) -> dict[str, list[str]]:
         mark = (cell.place, cell.cc, cell.value, cell.out_of_order, cell.single, cell.unfinished)
         marks.setdefault(cell.scheduler, []).append(mark)
     alike: dict[tuple[tuple[Any, ...], ...], list[str]] = {}
-    for name in sorted(marks, key=lambda name: name != USUAL):
+    for name in sorted(marks, key=lambda name: name != REFERENCE):
         alike.setdefault(tuple(sorted(marks[name], key=repr)), []).append(name)
     return {first: others for first, *others in alike.values() if others}
 
@@ -233,9 +231,9 @@ def leader(here: dict[str, float], is_timely: bool) -> str:
         (lambda value: value <= best * (1 + LEVEL)) if is_timely else (lambda value: value >= best - LEVEL)
     )
     level = sum(map(near, here.values())) - 1
-    usual = here.get(USUAL)
+    usual = here.get(REFERENCE)
     told = f"{best:.0f} ms" if is_timely else f"{best:.2f}"
-    other = "" if usual is None or name == USUAL else f" (`{USUAL}` {usual:.{0 if is_timely else 2}f})"
+    other = "" if usual is None or name == REFERENCE else f" (`{REFERENCE}` {usual:.{0 if is_timely else 2}f})"
     return f"`{name}` {told}{f', {level} level' if level else ''}{other}"
 
 

@@ -1,12 +1,13 @@
 """Rows in, numbers out: means with 95 % intervals, and differences paired by seed. Pure functions."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import polars as pl
-
-from weftway.report.stats import Estimate
 from weftway.report.study import Study
+from weftway.stats import Estimate
+
+if TYPE_CHECKING:
+    import polars as pl
 
 SHOWN = (
     "fct_ms",
@@ -19,10 +20,12 @@ SHOWN = (
 
 
 def summary(
-    rows: pl.DataFrame, scenario: dict[str, Any] | None = None, measures: Iterable[str] = SHOWN
-) -> pl.DataFrame:
+    rows: "pl.DataFrame", scenario: dict[str, Any] | None = None, measures: Iterable[str] = SHOWN
+) -> "pl.DataFrame":
     """One line per setting, controller, scheduler and measure: mean, interval, and the difference to
     the reference scheduler over the seeds that both have."""
+    import polars as pl
+
     study = Study(rows, scenario or {})
     wanted = [name for name in measures if study.has(name)]
     lines = []

@@ -9,26 +9,21 @@ so that equal rows give equal intervals.
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from random import Random
 from statistics import fmean
 from typing import Any
 
 import polars as pl
 
-from weftway.report.stats import LEVEL
+from weftway.baselines import CHANCE, REFERENCE
 from weftway.report.study import FINISHED, is_number
 from weftway.report.units import MEASURES
-
-REFERENCE, BASELINE = "min-rtt", "random"
+from weftway.stats import bootstrap
 
 EVERY = "all"
 """What stands for all controllers together."""
 
 LOST = 0.95
 """A cell is lost where a scheduler has less than this share of the reference: it is worse by more than 5 %."""
-
-DRAWS = 2000
-"""Resamples of a bootstrap: 50 of them lie beyond each end of the interval."""
 
 MOST = 1000.0
 """Ratios are kept within this and its inverse: a run that delivered nothing has no logarithm."""
@@ -117,7 +112,7 @@ def _positive(value: object) -> bool:
 
 def geometric(ratios: dict[str, list[float]]) -> Estimate | None:
     """The geometric mean over instances, each with the same weight."""
-    found = bootstrap([fmean(map(math.log, some)) for some in ratios.values()])
+    found = estimate([fmean(map(math.log, some)) for some in ratios.values()])
     return found and Estimate(
         math.exp(found.value),
         None if found.low is None else math.exp(found.low),
@@ -128,21 +123,19 @@ def geometric(ratios: dict[str, list[float]]) -> Estimate | None:
 
 def share(ratios: dict[str, list[float]], holds: Callable[[float], bool]) -> Estimate | None:
     """The share of cells for which something holds."""
-    return bootstrap([fmean(holds(one) for one in some) for some in ratios.values()])
+    return estimate([fmean(holds(one) for one in some) for some in ratios.values()])
 
 
-def bootstrap(values: Sequence[float]) -> Estimate | None:
-    """The mean of independent values, and the percentile interval of `DRAWS` resampled means."""
+def estimate(values: Sequence[float]) -> Estimate | None:
+    """The mean of independent values, and its bootstrap interval."""
     n = len(values)
     if n == 0:
         return None
     mean = math.fsum(values) / n
     if n == 1:
         return Estimate(mean, None, None, 1)
-    uniform = Random("bootstrap").random  # the one sequence that Python promises to keep
-    means = sorted(sum(values[int(uniform() * n)] for _ in range(n)) / n for _ in range(DRAWS))
-    beyond = round(DRAWS * (1 - LEVEL) / 2)
-    return Estimate(mean, means[beyond], means[-1 - beyond], n)
+    within = bootstrap(values, "bootstrap", lambda sample: sum(sample) / n, interpolate=False)
+    return Estimate(mean, within.low, within.high, n)
 
 
 def summary(frame: pl.DataFrame, reference: str = REFERENCE) -> pl.DataFrame:
@@ -246,7 +239,7 @@ class Question:
 
 def _asked(cells: Cells, name: str) -> list[Question]:
     kind = name.split(":")[0]
-    found = [Question("beats uniform random", name, BASELINE, is_strict=True)]
+    found = [Question("beats uniform random", name, CHANCE, is_strict=True)]
     if kind == "dqn" and "bbr1" in cells.controllers:
         found.append(Question("at least min-RTT under BBRv1", name, REFERENCE, cc="bbr1"))
     if kind in ("pdaa3c", "stsgat") and cells.mode.startswith("exclusive"):

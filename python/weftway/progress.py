@@ -2,10 +2,12 @@
 
 import time
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 PATIENCE_S = 2.0
 """Shorter comparisons show none."""
@@ -16,18 +18,18 @@ class Bar:
 
     def __init__(self, console: Console) -> None:
         self._start = time.monotonic()
-        columns = (TextColumn("runs"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        self._progress = Progress(*columns, console=console, transient=True)
-        self._task = self._progress.add_task("runs")
-        self._wanted = console.is_terminal
-        self._shown = False
+        self._console = console
+        self._shown: Progress | None = None
 
     def tell(self, done: int, total: int) -> None:
         """`done` of `total` runs are finished."""
-        self._progress.update(self._task, completed=done, total=total)
-        if self._wanted and time.monotonic() - self._start > PATIENCE_S:
-            self._progress.start()
-            self._shown, self._wanted = True, False
+        if not self._console.is_terminal:
+            return
+        if self._shown is None and time.monotonic() - self._start > PATIENCE_S:
+            self._shown = _bar(self._console)
+            self._shown.start()
+        if self._shown:
+            self._shown.update(self._shown.task_ids[0], completed=done, total=total)
 
     def __enter__(self) -> Self:
         return self
@@ -36,4 +38,13 @@ class Bar:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._shown:
-            self._progress.stop()
+            self._shown.stop()
+
+
+def _bar(console: Console) -> "Progress":
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("runs"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    made = Progress(*columns, console=console, transient=True)
+    made.add_task("runs")
+    return made

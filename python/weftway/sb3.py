@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weftway.env import action_space, answers
-from weftway.vector import Vector
+from weftway.vector import VectorEnv
 
 
 class Sb3VecEnv(VecEnv):  # type: ignore[misc,unused-ignore]
@@ -22,7 +22,7 @@ class Sb3VecEnv(VecEnv):  # type: ignore[misc,unused-ignore]
     it (`r`, `l`), and its figures in `row`.
     """
 
-    def __init__(self, vector: Vector) -> None:
+    def __init__(self, vector: VectorEnv) -> None:
         self.vector = vector
         self.render_mode = None
         self._actions: npt.ArrayLike = []
@@ -43,21 +43,21 @@ class Sb3VecEnv(VecEnv):  # type: ignore[misc,unused-ignore]
     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.bool_], list[dict[str, Any]]]:
         """Answers every place's question."""
         step = self.vector.step(answers(self.vector, self._actions))
-        self.vector.closed()
+        self.vector.delayed_rewards()
         done = step.terminated | step.truncated
         infos: list[dict[str, Any]] = [{"TimeLimit.truncated": bool(truncated)} for truncated in step.truncated]
         if done.any():
-            last = self.vector.last()
+            last = self.vector.final_observations()
             for row in self.vector.episodes():
                 place = row["env"]
                 infos[place]["terminal_observation"] = last[place]
                 infos[place]["episode"] = {"r": row["return"], "l": row["steps"]}
                 infos[place]["row"] = row
-        return step.seen, step.reward, done, infos
+        return step.obs, step.reward, done, infos
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
         """Which actions are open: (environments, actions)."""
-        return self.vector.masks()
+        return self.vector.action_masks()
 
     def close(self) -> None:
         """Nothing is held."""

@@ -11,11 +11,13 @@ from typing import Any, NamedTuple
 
 from rich.table import Table
 
-from weftway import _native, plan, seeds
-from weftway._native import CODE, EmulationError, Scenario, ScenarioError, SimulationError, Variant
-from weftway.contender import Contender, contenders
-from weftway.fidelity.statistics import Interval, bootstrap, median
-from weftway.tables import NOTHING, plain_table
+from weftway import _native, plan, seeds, specs
+from weftway._native import EmulationError, Scenario, ScenarioError, Variant
+from weftway.backends import KERNEL, SIM, Row, Skipped, result
+from weftway.backends.kernel import OWN_SCHEDULER
+from weftway.listing import NOTHING, plain_table
+from weftway.specs import SchedulerSpec
+from weftway.stats import Interval, bootstrap, median
 
 MODES = ("exclusive", "preferred")
 
@@ -28,11 +30,9 @@ POLL_S = 0.05
 SPAN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s)\s*")
 LEAST_MS, MOST_MS = 5.0, 60_000.0
 
-Row = dict[str, Any]
-
 
 @dataclass(frozen=True)
-class Manner:
+class SteeringOptions:
     """How to steer."""
 
     interval_ms: float = 100.0
@@ -45,20 +45,52 @@ class Manner:
             raise ScenarioError(f"--mode {self.mode}: there is {', '.join(MODES)}")
 
 
-class Job(NamedTuple):
-    """One transfer; without a scheduler nobody steers."""
+@dataclass(frozen=True)
+class Transfer:
+    """One transfer of the kernel's; without a scheduler nobody steers."""
 
     variant: Variant
-    scheduler: Contender | None
+    scheduler: SchedulerSpec | None
     cc: tuple[str, str]
     seed: int
+    options: SteeringOptions
+
+    @property
+    def identity(self) -> Row:
+        """What a row says before its results: which run it was, and of what."""
+        scenario, steered, options = self.variant.scenario, self.scheduler, self.options
+        cc, cc_version = self.cc
+        return {
+            "scenario": scenario.name,
+            "scenario_hash": self.variant.hash,
+            **self.variant.values,
+            "backend": KERNEL.name,
+            "transport": self.variant.transport,
+            "scheduler": f"{steered.name} over {OWN_SCHEDULER}" if steered else OWN_SCHEDULER,
+            "scheduler_version": steered.version if steered else None,
+            "steer_interval_ms": options.interval_ms if steered else None,
+            "steer_mode": options.mode if steered else None,
+            "cc": cc,
+            "cc_version": cc_version,
+            "seed": self.seed,
+            "code": f"{SIM.code()}, {KERNEL.code()}" if steered else KERNEL.code(),
+            "command": self.command,
+        }
+
+    @property
+    def command(self) -> str:
+        """The command that repeats it; unsteered, the one that runs it on the kernel."""
+        scenario, variant = self.variant.scenario, self.variant
+        if self.scheduler is None:
+            return plan.replay(scenario, variant, specs.parse(OWN_SCHEDULER)[0], self.cc[0], KERNEL.name, self.seed)
+        sets = [f"--set {plan.quoted(setting)}" for setting in [*scenario.sets, *variant.sets]]
+        interval, mode = self.options.interval_ms, self.options.mode
+        name = plan.quoted(self.scheduler.name)
+        parts = ["weft steer", plan.quoted(scenario.path), f"--scheduler {name}", f"--cc {self.cc[0]}"]
+        return " ".join([*parts, f"--interval {interval:g}ms", f"--mode {mode}", f"--seeds {self.seed}", *sets])
 
 
-class Skipped(NamedTuple):
-    """A transfer that cannot be had, and why."""
-
-    job: Job
-    reason: str
+Outcome = Row | Skipped[Transfer]
 
 
 def interval(text: str) -> float:
@@ -90,11 +122,11 @@ def token(text: str | None) -> int | None:
     return number
 
 
-def steerers(wanted: Any) -> list[Contender]:
+def steerers(wanted: Any) -> list[SchedulerSpec]:
     """The schedulers of `wanted`, all of which can steer; the first one that cannot is refused with its reason."""
     if not hasattr(_native, "steering_obstacle"):
         raise EmulationError(f"only Linux has an MPTCP that can be steered; this is {sys.platform}")
-    found = contenders(wanted)
+    found = specs.parse(wanted)
     if not found:
         raise ScenarioError("no scheduler is named: there is nothing to run")
     for one in found:
@@ -104,9 +136,13 @@ def steerers(wanted: Any) -> list[Contender]:
     return found
 
 
-def jobs(
-    scenario: Scenario, schedulers: Iterable[Contender], cc: str | None = None, seed: seeds.Seeds = None
-) -> list[Job]:
+def transfers(
+    scenario: Scenario,
+    schedulers: Iterable[SchedulerSpec],
+    options: SteeringOptions,
+    cc: str | None = None,
+    seed: seeds.Seeds = None,
+) -> list[Transfer]:
     """Every transfer: unsteered, then by each scheduler. What is compared runs one after the other."""
     names = plan.names(scenario.controllers if cc is None else cc)
     controllers = list(dict.fromkeys(_native.controller(name) for name in names))
@@ -114,7 +150,7 @@ def jobs(
         raise ScenarioError("no controller is named: there is nothing to run")
     numbers = scenario.seeds if seed is None else seeds.parse(seed)
     return [
-        Job(variant, scheduler, controller, number)
+        Transfer(variant, scheduler, controller, number, options)
         for variant in scenario.variants()
         for controller in controllers
         for number in numbers
@@ -123,80 +159,43 @@ def jobs(
 
 
 def run(
-    wanted: list[Job], manner: Manner, labs: int = LABS, progress: Callable[[int, int], None] | None = None
-) -> tuple[list[Row], list[Skipped]]:
-    """The rows in the order of the jobs, and what could not be had. A failure stops the rest and is raised."""
+    wanted: list[Transfer], labs: int = LABS, progress: Callable[[int, int], None] | None = None
+) -> tuple[list[Row], list[Skipped[Transfer]]]:
+    """The rows in the order of the transfers, and what could not be had. A failure stops the rest and is raised."""
     rows: dict[int, Row] = {}
-    skipped: list[Skipped] = []
-    for at, told in _finished(wanted, manner, labs):
-        if isinstance(told, Skipped):
-            skipped.append(told)
+    skipped: list[Skipped[Transfer]] = []
+    for at, outcome in _finished(wanted, labs):
+        if isinstance(outcome, Skipped):
+            skipped.append(outcome)
         else:
-            rows[at] = told
+            rows[at] = outcome
         if progress:
             progress(len(rows) + len(skipped), len(wanted))
     return [rows[at] for at in sorted(rows)], skipped
 
 
-def _finished(wanted: list[Job], manner: Manner, labs: int) -> Iterator[tuple[int, Row | Skipped]]:
+def _finished(wanted: list[Transfer], labs: int) -> Iterator[tuple[int, Outcome]]:
     todo = list(enumerate(wanted))
     running: dict[int, _native.SteeredRun] = {}
     try:
         while todo or running:
             while todo and len(running) < labs:
-                at, job = todo.pop(0)
-                name = job.scheduler.name if job.scheduler else None
-                preferred = manner.mode == "preferred"
-                running[at] = _native.SteeredRun(job.variant, name, job.cc[0], job.seed, manner.interval_ms, preferred)
+                at, one = todo.pop(0)
+                running[at] = _started(one)
             time.sleep(POLL_S)
-            for at, told in [(at, one.told()) for at, one in running.items()]:
+            for at, told in [(at, run.told()) for at, run in running.items()]:
                 if told is not None:
                     del running[at]
-                    yield at, _outcome(wanted[at], manner, *told)
+                    yield at, result(wanted[at], *told)
     finally:
-        for one in running.values():
-            one.cancel()
+        for run in running.values():
+            run.cancel()
 
 
-def _outcome(job: Job, manner: Manner, kind: str, text: str) -> Row | Skipped:
-    if kind == "failed":
-        raise SimulationError(f"{text}\nrepeat it with: {command(job, manner)}")
-    return Skipped(job, text) if kind == "skipped" else {**head(job, manner), **json.loads(text)}
-
-
-def head(job: Job, manner: Manner) -> Row:
-    """What a row says before its results: which run it was, and of what."""
-    scenario, steered = job.variant.scenario, job.scheduler
-    cc, cc_version = job.cc
-    own = plan.KERNELS_OWN
-    return {
-        "scenario": scenario.name,
-        "scenario_hash": job.variant.hash,
-        **job.variant.values,
-        "backend": "kernel",
-        "transport": job.variant.transport,
-        "scheduler": f"{steered.name} over {own}" if steered else own,
-        "scheduler_version": steered.version if steered else None,
-        "steer_interval_ms": manner.interval_ms if steered else None,
-        "steer_mode": manner.mode if steered else None,
-        "cc": cc,
-        "cc_version": cc_version,
-        "seed": job.seed,
-        "code": f"{CODE}, {plan.code('kernel')}" if steered else plan.code("kernel"),
-        "command": command(job, manner),
-    }
-
-
-def command(job: Job, manner: Manner) -> str:
-    """The command that repeats a transfer; unsteered, the one that runs it on the kernel."""
-    scenario = job.variant.scenario
-    if job.scheduler is None:
-        return plan.replay(scenario, job.variant, contenders(plan.KERNELS_OWN)[0], job.cc[0], "kernel", job.seed)
-    sets = [f"--set {plan.quoted(setting)}" for setting in [*scenario.sets, *job.variant.sets]]
-    how = [f"--interval {manner.interval_ms:g}ms", f"--mode {manner.mode}", f"--seeds {job.seed}"]
-    name = plan.quoted(job.scheduler.name)
-    parts = ["weft steer", plan.quoted(scenario.path), f"--scheduler {name}", f"--cc {job.cc[0]}"]
-    return " ".join([*parts, *how, *sets])
+def _started(one: Transfer) -> "_native.SteeredRun":
+    name = one.scheduler.name if one.scheduler else None
+    preferred = one.options.mode == "preferred"
+    return _native.SteeredRun(one.variant, name, one.cc[0], one.seed, one.options.interval_ms, preferred)
 
 
 class Ratio(NamedTuple):
@@ -260,7 +259,7 @@ def _title(rows: list[Row], own: list[Row], measure: str) -> str:
     how = f", {steered['steer_mode']} every {steered['steer_interval_ms']:g} ms" if steered else ""
     what = "95 % delay (below 1: sooner)" if measure == MESSAGES else "goodput"
     runs = "median of one run" if len(own) == 1 else f"medians of {len(own)} runs"
-    return f"{rows[0]['cc']}{how}, {runs}, ratio of {what} to {plan.KERNELS_OWN} [95 %]"
+    return f"{rows[0]['cc']}{how}, {runs}, ratio of {what} to {OWN_SCHEDULER} [95 %]"
 
 
 def _median(runs: list[Row], name: str) -> str:
@@ -290,7 +289,7 @@ def _compared(runs: list[Row], own: list[Row], measure: str) -> list[str]:
     return [text, f"{switches:.1f}", f"{mean['questions']:.1f}", f"{mean['looks']:.0f}, {mean['orders']:.0f}"]
 
 
-def live(scheduler: str, manner: Manner, token: int | None, tell: Callable[[str], None]) -> Row:
+def live(scheduler: str, options: SteeringOptions, token: int | None, tell: Callable[[str], None]) -> Row:
     """Steers the connections of this namespace until SIGINT, SIGTERM or SIGHUP; then priorities are what they were."""
     found = steerers(scheduler)
     if len(found) != 1:
@@ -300,7 +299,7 @@ def live(scheduler: str, manner: Manner, token: int | None, tell: Callable[[str]
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler)
-    steering = _native.LiveSteering(found[0].name, manner.interval_ms, manner.mode == "preferred", token)
+    steering = _native.LiveSteering(found[0].name, options.interval_ms, options.mode == "preferred", token)
     known: dict[int, str] = {}
     try:
         while (text := steering.connections(POLL_S)) is not None:

@@ -11,17 +11,28 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
-
-import polars as pl
+from typing import TYPE_CHECKING
 
 from weftway._native import ScenarioError
+from weftway.backends import Row
 
-Row = dict[str, Any]
+if TYPE_CHECKING:
+    import polars as pl
 
 
-def table(rows: Iterable[Row]) -> pl.DataFrame:
+RENAMED = {"guarded": "fallback_decided", "utility_002": "utility_popov_2025"}
+"""Columns that had another name in rows that were kept or published before."""
+
+
+def current(row: Row) -> Row:
+    """The row with the present names of its columns."""
+    return {RENAMED.get(name, name): value for name, value in row.items()}
+
+
+def table(rows: Iterable[Row]) -> "pl.DataFrame":
     """Rows as a frame; a column's type follows from all of its values."""
+    import polars as pl
+
     return pl.DataFrame(list(rows), infer_schema_length=None)
 
 
@@ -37,14 +48,16 @@ def whole(file: Path) -> Iterator[Path]:
         half.unlink(missing_ok=True)
 
 
-def write_parquet(frame: pl.DataFrame, file: Path) -> None:
+def write_parquet(frame: "pl.DataFrame", file: Path) -> None:
     """Writes `frame` to `file`, whole or not at all."""
     with whole(file) as half:
         frame.write_parquet(half)
 
 
-def _read(file: Path, columns: list[str]) -> pl.DataFrame:
+def _read(file: Path, columns: list[str]) -> "pl.DataFrame":
     """The table in `file`, which must have these columns."""
+    import polars as pl
+
     try:
         frame = pl.read_parquet(file)
     except pl.exceptions.PolarsError as error:
@@ -69,7 +82,7 @@ class Store:
         for file in sorted(self._parts.glob("*.parquet")):
             part = _read(file, ["key", "row"])
             kept.update(zip(part["key"], map(json.loads, part["row"]), strict=True))
-        return kept
+        return {key: current(row) for key, row in kept.items()}
 
     def _from_table(self) -> dict[str, Row]:
         file = self._folder / "rows.parquet"
@@ -96,13 +109,15 @@ class Store:
         """Writes what was kept since the last time, as one more part."""
         if not self._waiting:
             return
+        import polars as pl
+
         # Text keeps a row as it is: a part may hold only nulls where the next holds numbers.
         part = pl.DataFrame({"key": list(self._waiting), "row": [json.dumps(row) for row in self._waiting.values()]})
         numbers = [int(file.stem) for file in self._parts.glob("[0-9]*.parquet")]
         write_parquet(part, self._parts / f"{max(numbers, default=0) + 1:06}.parquet")
         self._waiting.clear()
 
-    def finish(self, rows: Iterable[Row]) -> pl.DataFrame:
+    def finish(self, rows: Iterable[Row]) -> "pl.DataFrame":
         """Writes the table of a complete comparison and drops the parts."""
         frame = table(rows)
         write_parquet(frame, self._folder / "rows.parquet")

@@ -1,19 +1,19 @@
 """The tables that the command prints."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import polars as pl
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from weftway.backends import Row
+from weftway.listing import NOTHING, plain_table
 from weftway.metrics import SHOWN
 from weftway.report.published import Claim, claims, ours
 from weftway.report.study import Cell, Study
 from weftway.report.units import Measure, Unit, unit_for
-
-NOTHING = "–"
 
 LEAST_COLUMNS = 2
 """A name and a number."""
@@ -43,7 +43,7 @@ def _needs(table: Table, console: Console) -> int:
     return console.measure(table, options=console.options.update(width=WIDE)).maximum
 
 
-def comparison(rows: pl.DataFrame, scenario: dict[str, Any]) -> list[Table]:
+def comparison(rows: Sequence[Row], scenario: dict[str, Any]) -> list[Table]:
     """One table per setting: a line per scheduler and controller, best first, the best in green.
     Where the scenario has published numbers, they follow beside ours."""
     study = Study(rows, scenario)
@@ -71,8 +71,8 @@ def _setting(study: Study, setting: str) -> Table:
 def _title(study: Study, setting: str, several: bool) -> str:
     runs = {len(study.runs(cell)) for cell in study.cells(setting)}
     count = f"{runs.pop()} runs each" if len(runs) == 1 else f"{min(runs)} to {max(runs)} runs each"
-    kernel = any(study.is_kernel(cell) for cell in study.cells(setting))
-    summary = "median ± 93 % interval of" if kernel else "mean ± 95 % interval of"
+    repeatable = all(study.is_repeatable(cell) for cell in study.cells(setting))
+    summary = "mean ± 95 % interval of" if repeatable else "median ± 93 % interval of"
     count = "one run each" if count == "1 runs each" else f"{summary} {count}"
     return ", ".join([*([setting] if setting else []), *([] if several else study.controllers), count])
 
@@ -141,42 +141,3 @@ def _plain(value: Any) -> str:
     if value is None:
         return NOTHING
     return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def registry(schedulers: list[dict[str, Any]], controllers: list[dict[str, Any]]) -> list[Table]:
-    """What can be compared, a line per entry and one per switch."""
-    return [_entries("schedulers", schedulers), _entries("congestion controllers", controllers)]
-
-
-def plain_table(title: str | None, show_header: bool = True) -> Table:
-    return Table(
-        title=title, title_justify="left", title_style="bold", box=None, show_header=show_header, pad_edge=False
-    )
-
-
-def _entries(title: str, entries: list[dict[str, Any]]) -> Table:
-    table = plain_table(title, show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column()
-    for entry in entries:
-        table.add_row(f"  {entry['name']}", entry["summary"])
-        if "provenance" in entry:
-            inputs = ", ".join(entry["inputs"]) or "nothing it measures"
-            facts = f"{entry['provenance']}; for {entry['goal']}, {entry['application']}; by {inputs}"
-            table.add_row("", Text(facts, style="dim italic"))
-        for preset in entry.get("presets", []):
-            table.add_row("", Text(f"{preset['name']} = :{preset['switches']}  {preset['doc']}", style="dim"))
-        for param in entry["params"]:
-            switch = f":{param['name']}={param['default']}"
-            table.add_row("", Text(f"{switch}  {param['values']}", style="dim"))
-    return table
-
-
-def files(title: str, found: list[dict[str, Any]]) -> Table:
-    """Scenario files with their titles."""
-    table = plain_table(title, show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column()
-    for one in found:
-        table.add_row(f"  {one['name']}", one["summary"])
-    return table

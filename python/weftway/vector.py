@@ -1,7 +1,7 @@
 """The native vector environment with numpy arrays: many simulations, one call per step.
 
-Shapes: `envs` places run side by side; what is seen is (envs, inputs) float32. An episode that ends is followed by
-the next of its place within the same step; `last` has what was seen at its end.
+Shapes: `envs` environments run side by side; observations are (envs, inputs) float32. An episode that ends is followed
+by the next of its environment within the same step; `final_observations` has what was observed at its end.
 """
 
 import json
@@ -21,30 +21,30 @@ Numbers = npt.NDArray[np.int64]
 class Step(NamedTuple):
     """What one step brought. The arrays are the caller's."""
 
-    seen: Floats
+    obs: Floats
     reward: Floats
-    """What became known of earlier decisions since the step before, summed per place."""
+    """What became known of earlier decisions since the step before, summed per environment."""
     terminated: Flags
     """The transfer is finished."""
     truncated: Flags
     """Time ran out."""
 
 
-class Closed(NamedTuple):
+class DelayedRewards(NamedTuple):
     """Rewards with the decisions that earned them."""
 
-    place: npt.NDArray[np.int32]
+    env: npt.NDArray[np.int32]
     decision: Numbers
-    """Counted over all episodes of a place."""
+    """Counted over all episodes of an environment."""
     reward: Floats
 
 
-class Vector:
+class VectorEnv:
     """Episodes of one task, drawn from a pool of scenarios and controllers.
 
     >>> from weftway import Scenario
     >>> variants = Scenario.load("scenarios/wifi-lte.toml").variants()
-    >>> vector = Vector("path:slots=2", variants, ["bbr1"], envs=4, seed=1)
+    >>> vector = VectorEnv("path:slots=2", variants, ["bbr1"], envs=4, seed=1)
     >>> vector.reset().shape, vector.kind, vector.choices
     ((4, 10), 'discrete', 3)
     """
@@ -73,50 +73,50 @@ class Vector:
         """Of how many choices each is; of shares, how many."""
 
     def reset(self, seed: int | None = None) -> Floats:
-        """Begins anew; equal seeds and answers see equal things."""
-        seen = np.empty((self.envs, self.inputs), np.float32)
-        self._arena.reset(seen, seed)
-        return seen
+        """Begins anew; equal seeds and actions give equal observations."""
+        obs = np.empty((self.envs, self.inputs), np.float32)
+        self._arena.reset(obs, seed)
+        return obs
 
     def renew(self) -> Floats:
-        """Leaves every episode under way for the next of its place; one that was not stepped yet stays."""
-        seen = np.empty((self.envs, self.inputs), np.float32)
-        self._arena.renew(seen)
-        return seen
+        """Leaves every episode under way for the next of its environment; one that was not stepped yet stays."""
+        obs = np.empty((self.envs, self.inputs), np.float32)
+        self._arena.renew(obs)
+        return obs
 
     def step(self, actions: npt.ArrayLike) -> Step:
-        """Answers every place: (envs,) or (envs, actions)."""
+        """Takes an action in every environment: (envs,) or (envs, actions)."""
         answers = np.ascontiguousarray(np.asarray(actions, np.float32).reshape(self.envs, self.actions))
-        seen = np.empty((self.envs, self.inputs), np.float32)
+        obs = np.empty((self.envs, self.inputs), np.float32)
         reward = np.empty(self.envs, np.float32)
         ended = np.empty((2, self.envs), np.bool_)
         flags = ended.view(np.uint8)
-        self._arena.step(answers, seen, (reward, flags[0], flags[1]))
-        return Step(seen, reward, ended[0], ended[1])
+        self._arena.step(answers, obs, (reward, flags[0], flags[1]))
+        return Step(obs, reward, ended[0], ended[1])
 
-    def last(self) -> Floats:
-        """What each place saw at the end of its last episode."""
-        seen = np.empty((self.envs, self.inputs), np.float32)
-        self._arena.last(seen)
-        return seen
+    def final_observations(self) -> Floats:
+        """The last observation of the episode that ended last, of each environment."""
+        obs = np.empty((self.envs, self.inputs), np.float32)
+        self._arena.last(obs)
+        return obs
 
-    def masks(self) -> Flags:
-        """Which choices are open: (envs, choices)."""
-        open_ = np.empty((self.envs, self.choices), np.bool_)
-        self._arena.masks(open_.view(np.uint8))
-        return open_
+    def action_masks(self) -> Flags:
+        """Which choices may be taken: (envs, choices)."""
+        mask = np.empty((self.envs, self.choices), np.bool_)
+        self._arena.masks(mask.view(np.uint8))
+        return mask
 
     def decisions(self) -> Numbers:
-        """The number of the decision that each place waits for."""
+        """The number of the decision that each environment waits for."""
         numbers = np.empty(self.envs, np.int64)
         self._arena.decisions(numbers)
         return numbers
 
-    def closed(self) -> Closed:
+    def delayed_rewards(self) -> DelayedRewards:
         """Rewards that became known since the last call, with their decisions."""
-        place, decision, reward = self._arena.closed()
-        return Closed(
-            np.frombuffer(place, np.int32), np.frombuffer(decision, np.int64), np.frombuffer(reward, np.float32)
+        env, decision, reward = self._arena.closed()
+        return DelayedRewards(
+            np.frombuffer(env, np.int32), np.frombuffer(decision, np.int64), np.frombuffer(reward, np.float32)
         )
 
     def episodes(self) -> list[dict[str, Any]]:
@@ -124,5 +124,5 @@ class Vector:
         return [json.loads(text) for text in self._arena.episodes()]
 
     def drawn(self) -> list[dict[str, Any]]:
-        """The scenario (index into the pool), controller and seed of each place's present episode."""
+        """The scenario (index into the pool), controller and seed of each environment's present episode."""
         return self._arena.drawn()

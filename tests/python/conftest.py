@@ -1,16 +1,26 @@
 """What the tests of the package share: a small scenario, and the command as a person runs it."""
 
+import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+import machine
+from weftway.cli import main
 
 # What is started by nohup, or by a shell in the background, ignores signals, and so would every command under test.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Test processes beside one another have a core each; JAX would start a thread per core in every one of them.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 SMALL = """\
 title = "Two small paths"
@@ -35,6 +45,19 @@ kind = "bulk"
 bytes = "300 kB"
 """
 
+# How long an example takes depends on what runs beside it.
+hypothesis.settings.register_profile("weftway", deadline=None)
+hypothesis.settings.load_profile("weftway")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What needs emulated links or runs of the kernel runs on the real clock."""
+    needs = (machine.emulation.mark, machine.kernel.mark)
+    for item in items:
+        if any(mark in needs for mark in item.iter_markers("skipif")):
+            item.add_marker(pytest.mark.realtime)
+
+
 Weft = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -53,5 +76,22 @@ def weft(tmp_path: Path) -> Weft:
     def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "weftway", *map(str, words)]
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+
+    return run
+
+
+@pytest.fixture
+def weft_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Weft:
+    """The command in this process, which saves its start: for tables of what it refuses."""
+
+    def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
+        command = ["weft", *map(str, words)]
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", command)
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as end:
+            main()
+        told = capsys.readouterr()
+        return subprocess.CompletedProcess(command, int(end.value.code or 0), told.out, told.err)
 
     return run

@@ -29,21 +29,21 @@ def with_margin(folder: Path, margin: str) -> str:
 
 def test_a_lead_is_of_the_best_open_choice() -> None:
     outputs = np.array([[1.0, 4.0, 2.5], [1.0, 4.0, 2.5], [3.0, 3.0, 0.0]], np.float32)
-    open_ = np.array([[True, True, True], [True, False, True], [True, True, True]])
-    assert caution.leads(outputs, open_).tolist() == [1.5, 1.5, 0.0]
+    mask = np.array([[True, True, True], [True, False, True], [True, True, True]])
+    assert caution.leads(outputs, mask).tolist() == [1.5, 1.5, 0.0]
     assert np.isinf(caution.leads(outputs, np.array([[True, False, False]] * 3))).all()
 
 
-def test_below_its_margin_the_guard_decides_and_says_so(tmp_path: Path) -> None:
+def test_below_its_margin_the_fallback_decides_and_says_so(tmp_path: Path) -> None:
     run = {"cc": "bbr1", "set": SMALL}
     never = weftway.run(SCENARIO, scheduler=with_margin(tmp_path, "1e9"), **run)
     usual = weftway.run(SCENARIO, scheduler="min-rtt", **run)
     assert never["fct_ms"] == usual["fct_ms"]
-    assert never["guarded"] > 0
+    assert never["fallback_decided"] > 0
     assert never["fallback_differs"] == 0
     assert usual["fallback_differs"] is None
     always = weftway.run(SCENARIO, scheduler=with_margin(tmp_path, "0"), **run)
-    assert always["guarded"] < never["guarded"]
+    assert always["fallback_decided"] < never["fallback_decided"]
 
 
 def test_a_margin_that_is_none_is_refused(tmp_path: Path) -> None:
@@ -65,5 +65,5 @@ def test_a_cautious_training_finds_its_margin(tmp_path: Path, monkeypatch: pytes
 def test_a_curve_begins_with_chance(tmp_path: Path) -> None:
     args = dqn.Args(steps=640, pool=4, envs=4, trials=3, held_out=2, out=tmp_path)
     first = dqn.train(args).curve[0]
-    validation = session.Validation(args, dqn.task(args), 3)
-    assert first == {"step": 0, "kind": "chance", "trial": validation.speed(session.anything(args.seed))}
+    validation = session.ValidationSet(args, dqn.task(args), 3)
+    assert first == {"step": 0, "kind": "chance", "trial": validation.speed(session.uniform_random(args.seed))}

@@ -3,6 +3,8 @@
 import io
 import json
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import polars as pl
@@ -11,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from conftest import Weft
-from weftway import cli, emulate, plan, tables
+from weftway import backends, cli, emulate, plan, tables
 from weftway._native import Scenario
 from weftway.comparison import Interrupted
 
@@ -100,6 +102,13 @@ def test_events_are_a_line_each_and_the_row_is_the_same(weft: Weft, small: Path,
     assert list((tmp_path / "qlog").iterdir())
 
 
+@pytest.mark.parametrize(("backend", "reason"), [("kernel", "simulated runs only"), ("quic", "not part of this")])
+def test_events_are_not_those_of_another_backend(weft: Weft, small: Path, backend: str, reason: str) -> None:
+    done = weft("run", small, "--backend", backend, "--events", "events.txt", "--json")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert reason in done.stderr
+
+
 def test_the_list_has_every_kind(weft: Weft) -> None:
     entries = json.loads(weft("list", "--json").stdout)
     kinds = {entry["kind"] for entry in entries}
@@ -125,8 +134,8 @@ BAD = {
 
 
 @pytest.mark.parametrize(("words", "hint"), BAD.values(), ids=BAD)
-def test_bad_input_is_one_message_and_status_2(weft: Weft, small: Path, words: list[str], hint: str) -> None:
-    done = weft("compare", small, *words, "--json")
+def test_bad_input_is_one_message_and_status_2(weft_here: Weft, small: Path, words: list[str], hint: str) -> None:
+    done = weft_here("compare", small, *words, "--json")
     assert (done.returncode, done.stdout) == (2, "")
     assert hint in done.stderr
     assert "Traceback" not in done.stderr
@@ -141,8 +150,10 @@ BAD_LAB = {
 
 
 @pytest.mark.parametrize(("words", "hint"), BAD_LAB.values(), ids=BAD_LAB)
-def test_bad_input_of_emulate_is_one_message_and_status_2(weft: Weft, small: Path, words: list[str], hint: str) -> None:
-    done = weft("emulate", small, *words, "--no-log", "--", "true")
+def test_bad_input_of_emulate_is_one_message_and_status_2(
+    weft_here: Weft, small: Path, words: list[str], hint: str
+) -> None:
+    done = weft_here("emulate", small, *words, "--no-log", "--", "true")
     assert (done.returncode, done.stdout) == (2, "")
     assert hint in done.stderr
     assert "Traceback" not in done.stderr
@@ -177,6 +188,32 @@ def test_all_backends_are_those_of_a_file_that_says_all(small: Path) -> None:
     assert list(dict.fromkeys(job.backend for job in jobs)) == in_file.backends == ["sim", "quic", "kernel"]
 
 
+def test_a_backend_either_runs_or_is_planned() -> None:
+    assert set(backends.ALL) == {*backends.BACKENDS, *backends.PLANNED}
+    assert not backends.BACKENDS.keys() & backends.PLANNED.keys()
+    assert all(name == backend.name for name, backend in backends.BACKENDS.items())
+
+
+HEAVY = ("polars", "altair", "jax", "numpy", "pydantic")
+"""Each takes as long to load as all else that a list or a small comparison does."""
+
+
+@pytest.mark.parametrize("words", [["list"], ["compare", "small.toml", "--seeds", "0"]])
+def test_nothing_heavy_is_loaded_for_a_list_or_a_small_comparison(small: Path, words: list[str]) -> None:
+    code = f"""
+import sys
+from weftway import cli
+sys.argv = ["weft", *{words!r}]
+try:
+    cli.main()
+except SystemExit as ended:
+    assert not ended.code, ended.code
+print(*(name for name in {HEAVY!r} if name in sys.modules), file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=small.parent, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr.strip()) == (0, "")
+
+
 def test_an_interrupted_run_is_not_told_of_an_option_it_lacks(tmp_path: Path) -> None:
     assert str(Interrupted(0, 1, None)) == "interrupted: 0 of 1 runs finished"
     assert "--out" in str(Interrupted(1, 2, None))
@@ -184,9 +221,9 @@ def test_an_interrupted_run_is_not_told_of_an_option_it_lacks(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("text", ["", "title = ", "[path.a]\nrate = '1 Mbit/s'\n", "\x00", "[workload]\nkind = 'bulk'"])
-def test_a_file_that_is_no_scenario_is_refused_with_its_name(weft: Weft, tmp_path: Path, text: str) -> None:
+def test_a_file_that_is_no_scenario_is_refused_with_its_name(weft_here: Weft, tmp_path: Path, text: str) -> None:
     (tmp_path / "bad.toml").write_text(text)
-    done = weft("compare", "bad.toml")
+    done = weft_here("compare", "bad.toml")
     assert (done.returncode, done.stdout) == (2, "")
     assert "bad.toml" in done.stderr
 
@@ -204,8 +241,8 @@ def test_a_scenario_of_ours_is_guessed(weft: Weft) -> None:
 
 
 @pytest.mark.parametrize("words", [("--events", "nowhere/x"), ("--qlog", "small.toml")])
-def test_a_log_that_cannot_be_written_is_told(weft: Weft, small: Path, words: tuple[str, str]) -> None:
-    done = weft("run", small, *words)
+def test_a_log_that_cannot_be_written_is_told(weft_here: Weft, small: Path, words: tuple[str, str]) -> None:
+    done = weft_here("run", small, *words)
     assert (done.returncode, done.stdout) == (2, "")
     assert words[1] in done.stderr
 

@@ -11,7 +11,7 @@ import pytest
 
 from weftway import Scenario, _native, distribution
 from weftway.scenario import HOME
-from weftway.vector import Vector
+from weftway.vector import VectorEnv
 
 gym: Any = pytest.importorskip("gymnasium", reason="Gymnasium is not installed: pip install 'weftway[gym]'")
 
@@ -62,8 +62,8 @@ def played(env: Any, steps: int, seed: int | None) -> list[tuple[bytes, float, b
     env.action_space.seed(7)
     trail = []
     for _ in range(steps):
-        seen, reward, terminated, truncated, _ = env.step(env.action_space.sample())
-        trail.append((seen.tobytes(), reward, terminated, truncated))
+        obs, reward, terminated, truncated, _ = env.step(env.action_space.sample())
+        trail.append((obs.tobytes(), reward, terminated, truncated))
         if terminated or truncated:
             env.reset()
     return trail
@@ -81,14 +81,14 @@ def test_gymnasium_finds_nothing_wrong(id: str, task: str | None) -> None:
 @pytest.mark.parametrize("task", TASKS)
 def test_what_is_seen_lies_in_the_space(task: str) -> None:
     env = made(IDS[0], CHUNKS, task=task)
-    seen, _ = env.reset(seed=3)
+    obs, _ = env.reset(seed=3)
     env.action_space.seed(3)
     for _ in range(2000):
-        assert env.observation_space.contains(seen), seen
-        seen, _, terminated, truncated, _ = env.step(env.action_space.sample())
+        assert env.observation_space.contains(obs), obs
+        obs, _, terminated, truncated, _ = env.step(env.action_space.sample())
         if terminated or truncated:
-            assert env.observation_space.contains(seen), seen
-            seen, _ = env.reset()
+            assert env.observation_space.contains(obs), obs
+            obs, _ = env.reset()
 
 
 @pytest.mark.parametrize("id", IDS)
@@ -109,14 +109,14 @@ def test_a_scenario_that_was_read_a_list_and_a_distribution_will_do(small: Path)
     name = distribution.names()[0]
     for given in (name, distribution.load(name)):
         env = gym.make(IDS[1], scenario=given, instances=3)
-        seen, _ = env.reset(seed=1)
-        assert env.observation_space.contains(seen)
+        obs, _ = env.reset(seed=1)
+        assert env.observation_space.contains(obs)
 
 
 def test_no_episode_is_skipped_or_played_twice(small: Path) -> None:
     """The arena draws the episodes of a place from the seed; the environment plays them in that order."""
     env = made(IDS[1], small)
-    raw = Vector(env.vector.task, Scenario.load(str(small)).variants(), ["newreno", "cubic"], 1, seed=9)
+    raw = VectorEnv(env.vector.task, Scenario.load(str(small)).variants(), ["newreno", "cubic"], 1, seed=9)
     expected: list[int] = []
     while len(expected) < 4:
         raw.step([0])
@@ -174,7 +174,7 @@ def test_masks_close_slots_without_a_path(small: Path) -> None:
 
 
 def test_shares_are_brought_to_a_sum_of_one(small: Path) -> None:
-    vector = Vector("shares:slots=2", Scenario.load(str(small)).variants(), ["cubic"], 2, seed=1)
+    vector = VectorEnv("shares:slots=2", Scenario.load(str(small)).variants(), ["cubic"], 2, seed=1)
     assert weftway_env.answers(vector, [[1.0, 3.0], [0.0, 0.0]]).tolist() == [[0.25, 0.75], [0.5, 0.5]]
 
 
@@ -186,15 +186,15 @@ def test_many_see_what_one_sees_whatever_the_threads(id: str, small: Path) -> No
         for threads in (1, 2)
     ]
     assert all(envs.metadata["autoreset_mode"] is gym.vector.AutoresetMode.SAME_STEP for envs in many)
-    seen, _ = one.reset(seed=4)
+    obs, _ = one.reset(seed=4)
     batches = [envs.reset(seed=4)[0] for envs in many]
     one.action_space.seed(4)
     ends = 0
     for _ in range(300):
         assert np.array_equal(batches[0], batches[1])
-        assert np.array_equal(batches[0][0], seen)
+        assert np.array_equal(batches[0][0], obs)
         action = one.action_space.sample()
-        seen, reward, terminated, truncated, info = one.step(action)
+        obs, reward, terminated, truncated, info = one.step(action)
         steps = [envs.step(np.array([action, 0, 1])) for envs in many]
         batches = [step[0] for step in steps]
         _, rewards, terminations, truncations, infos = steps[0]
@@ -203,9 +203,9 @@ def test_many_see_what_one_sees_whatever_the_threads(id: str, small: Path) -> No
             ends += 1
             assert infos["_final_obs"][0]
             assert infos["_final_info"][0]
-            assert np.array_equal(infos["final_obs"][0], seen)
+            assert np.array_equal(infos["final_obs"][0], obs)
             assert infos["final_info"]["row"]["return"][0] == info["row"]["return"]
-            seen, info = one.reset()
+            obs, info = one.reset()
         elif "_final_obs" in infos:
             assert not infos["_final_obs"][0]
         assert infos["decision"][0] == info["decision"]
@@ -216,7 +216,7 @@ def test_rows_of_many_are_those_of_one_though_a_figure_may_be_none(small: Path) 
     """Of a transfer that time cuts short there is no completion time; of the next one there is."""
     variants = [Scenario.load(str(small), sets).variants()[0] for sets in ([], ["time_limit=200ms"])]
     envs = gym.make_vec(IDS[1], 4, "vector_entry_point", scenario=variants, cc="cubic", seed=2)
-    raw = Vector(envs.vector.task, variants, ["cubic"], 4, seed=2)
+    raw = VectorEnv(envs.vector.task, variants, ["cubic"], 4, seed=2)
     envs.reset(seed=2)
     raw.reset(2)
     rows: list[dict[str, Any]] = []
@@ -286,11 +286,11 @@ def test_sb3_is_told_how_an_episode_ended(easy: Scenario) -> None:
 
 
 def mean_return(easy: Scenario, choose: Any) -> float:
-    vector = Vector(TASK, easy.variants(), ["cubic"], 4, seed=77)
-    seen = vector.reset()
+    vector = VectorEnv(TASK, easy.variants(), ["cubic"], 4, seed=77)
+    obs = vector.reset()
     returns: list[float] = []
     while len(returns) < 12:
-        seen = vector.step(choose(seen)).seen
+        obs = vector.step(choose(obs)).obs
         returns += [row["return"] for row in vector.episodes()]
     return float(np.mean(returns))
 
@@ -313,8 +313,8 @@ def test_sb3s_dqn_learns(easy: Scenario) -> None:
     )
     model.learn(2000)
     coin = np.random.default_rng(1)
-    greedy = mean_return(easy, lambda seen: model.predict(seen, deterministic=True)[0])
-    random = mean_return(easy, lambda seen: coin.integers(0, 2, len(seen)))
+    greedy = mean_return(easy, lambda obs: model.predict(obs, deterministic=True)[0])
+    random = mean_return(easy, lambda obs: coin.integers(0, 2, len(obs)))
     print(f"mean return: greedy {greedy:.2f}, random {random:.2f}")
     # The reward adds up logarithms: a path left idle costs ln(1/125) = -4.8 an interval. The wide path alone is
     # therefore no match for the two in turn, with data still queued on the other: chance is not the worst opponent.

@@ -16,9 +16,9 @@ import weftway.evaluate
 from conftest import Weft
 from weftway import comparison, evaluate, paired
 from weftway._native import ScenarioError
-from weftway.contender import policy_source
 from weftway.evaluate import Request, claims, summary
 from weftway.paired import Claim
+from weftway.specs import policy_source
 
 TINY = """\
 title = "Two small paths"
@@ -106,13 +106,13 @@ def test_ratios_are_averaged_geometrically_with_equal_weight_for_each_instance()
 def test_an_interval_is_that_of_the_mean_over_instances() -> None:
     """100 values of 0 and 1 by halves: mean 0.5, sd of the mean 0.05, so 0.402 to 0.598; an end of 2000 resamples is
     good to a fifth of that sd, and the mean is a multiple of 0.01."""
-    found = paired.bootstrap([0.0, 1.0] * 50)
+    found = paired.estimate([0.0, 1.0] * 50)
     assert found is not None and found.low is not None and found.high is not None
     assert found.value == 0.5
     assert found.low == pytest.approx(0.402, abs=0.02)
     assert found.high == pytest.approx(0.598, abs=0.02)
-    assert paired.bootstrap([0.0, 1.0] * 50) == found, "equal rows give equal intervals"
-    same = paired.bootstrap([3.0] * 5)
+    assert paired.estimate([0.0, 1.0] * 50) == found, "equal rows give equal intervals"
+    same = paired.estimate([3.0] * 5)
     assert same is not None and (same.value, same.low, same.high) == (3.0, 3.0, 3.0)
 
 
@@ -216,7 +216,7 @@ def policy(file: Path, **card: str) -> Path:
         "task": "path",
         "network": "mlp",
         "head": "greedy",
-        "guard": "off",
+        "fallback": "off",
         **card,
     }
     header: dict[str, Any] = {"__metadata__": card}
@@ -247,7 +247,7 @@ def test_a_policy_file_names_its_algorithm(tmp_path: Path) -> None:
 def test_a_policy_that_was_trained_again_is_another(tmp_path: Path) -> None:
     file = policy(tmp_path / "p.safetensors", algorithm="dqn")
     before = policy_source(f"dqn:policy={file}")
-    assert policy_source(f"dqn:policy={file}:guard=off") == before
+    assert policy_source(f"dqn:policy={file}:fallback=off") == before
     file.write_bytes(file.read_bytes() + b"weights")
     assert policy_source(f"dqn:policy={file}") not in (before, None)
     assert policy_source("ecf:beta=0.5") is None

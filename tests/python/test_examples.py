@@ -14,8 +14,9 @@ CARGO = shutil.which("cargo")
 
 @pytest.mark.skipif(CARGO is None, reason="cargo is not installed")
 def test_a_crate_outside_the_tree_is_a_scheduler(weft: Weft) -> None:
+    # Compiled without optimisation, unlike the package: the same numbers all the same, and sooner.
     crate = "examples/my-scheduler/Cargo.toml"
-    words = ["run", "--quiet", "--release", "--locked", "--manifest-path", crate, "--target-dir", "target"]
+    words = ["run", "--quiet", "--locked", "--manifest-path", crate, "--target-dir", "target"]
     done = subprocess.run([str(CARGO), *words], cwd=HOME, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     times = {name: float(ms) for name, ms, *_ in map(str.split, done.stdout.splitlines())}

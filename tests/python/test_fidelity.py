@@ -11,15 +11,15 @@ import pytest
 from rich.console import Console
 
 from test_report import check
-from weftway import _native, comparison, fidelity
+from weftway import comparison, fidelity, stats
 from weftway._native import Scenario, ScenarioError, SimulationError
-from weftway.comparison import Comparison, Interrupted, Progress, Skipped
-from weftway.fidelity import cells, errors, statistics
+from weftway.backends import SIM, Row, Skipped
+from weftway.comparison import Comparison, Interrupted, Progress
+from weftway.fidelity import cells, errors
 from weftway.fidelity.cells import Link
 from weftway.fidelity.errors import Difference
 from weftway.fidelity.runs import FIRST_RUNS, MORE_RUNS, MOST_RUNS, SIM_RUNS, TRIES
 from weftway.plan import Job, Plan
-from weftway.store import Row
 
 STEADY = (9.0, 10.0, 10.0, 10.0, 11.0)
 """The interval of its median is all of it: a tenth of 10 to each side."""
@@ -114,23 +114,23 @@ def test_a_cell_in_a_line() -> None:
 
 def test_quantiles_lie_between_the_nearest_two() -> None:
     # 0.9 · 4 = 3.6: six tenths of the way from the fourth value to the fifth.
-    assert statistics.quantile([5, 1, 4, 2, 3], 0.9) == pytest.approx(4.6)
-    assert statistics.median([4, 1, 3, 2]) == 2.5
-    assert statistics.quantile([7], 0.95) == 7
+    assert stats.quantile([5, 1, 4, 2, 3], 0.9) == pytest.approx(4.6)
+    assert stats.median([4, 1, 3, 2]) == 2.5
+    assert stats.quantile([7], 0.95) == 7
 
 
 def test_bootstrap_interval_of_the_median() -> None:
-    assert statistics.bootstrap([5, 5, 5], "a") == (5, 5)
+    assert stats.bootstrap([5, 5, 5], "a") == (5, 5)
     # Of five, a resample's median is the least with P(B(5, 1/5) ≥ 3) = 0.058 > 0.025: from end to end.
-    assert statistics.bootstrap(STEADY, "a") == (9, 11)
+    assert stats.bootstrap(STEADY, "a") == (9, 11)
     # Of 1 to 11, it is at most 2 with P(B(11, 2/11) ≥ 6) = 0.007, at most 3 with P(B(11, 3/11) ≥ 6) = 0.05.
-    assert statistics.bootstrap(range(1, 12), "a") == (3, 9)
-    assert statistics.bootstrap([1, 2, 4, 8], "b") == statistics.bootstrap([1, 2, 4, 8], "b")
+    assert stats.bootstrap(range(1, 12), "a") == (3, 9)
+    assert stats.bootstrap([1, 2, 4, 8], "b") == stats.bootstrap([1, 2, 4, 8], "b")
 
 
 def test_how_far_outside() -> None:
-    interval = statistics.Interval(8, 12)
-    assert [statistics.beyond(value, interval) for value in (15, 10, 7)] == [3, 0, -1]
+    interval = stats.Interval(8, 12)
+    assert [stats.beyond(value, interval) for value in (15, 10, 7)] == [3, 0, -1]
 
 
 def rows(mbps: tuple[float, ...], shares: tuple[float, float], resent: float, verdict: str = "finished") -> list[Row]:
@@ -316,7 +316,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> fidelity.Measured:
 
 def shown(job: Job) -> dict[str, Any] | None:
     """A timeline for every other run of the kernel."""
-    found: dict[str, Any] = json.loads(_native.timeline(comparison.order(job)))
+    found: dict[str, Any] = json.loads(SIM.timeline(job, None) or "")
     return found if job.variant.transport == "mptcp" else None
 
 

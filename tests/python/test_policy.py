@@ -31,7 +31,7 @@ def card(network: str, inputs: int) -> dict[str, str]:
         "task": "path",
         "network": network,
         "head": "greedy",
-        "guard": "off",
+        "fallback": "off",
         "inputs": named,
         **said,
     }
@@ -45,10 +45,10 @@ def exported(folder: Path, network: Any, spec: str, inputs: int) -> Policy:
     return Policy(file)
 
 
-def forward(policy: Policy, seen: Floats) -> Floats:
+def forward(policy: Policy, obs: Floats) -> Floats:
     """What Rust makes of each row."""
-    out = np.empty((len(seen), policy.outputs), np.float32)
-    policy.forward(np.ascontiguousarray(seen), out)
+    out = np.empty((len(obs), policy.outputs), np.float32)
+    policy.forward(np.ascontiguousarray(obs), out)
     return out
 
 
@@ -61,15 +61,15 @@ def drawn(inputs: int, seed: int = 1) -> Floats:
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
 def test_dense_layers_agree(tmp_path: Path, sizes: tuple[int, ...], activation: str) -> None:
     network = MLP(list(sizes), jax.random.key(3), activation)
-    policy, seen = exported(tmp_path, network, network.spec(), sizes[0]), drawn(sizes[0])
-    np.testing.assert_allclose(forward(policy, seen), jax.vmap(network)(seen), atol=1e-5)
+    policy, obs = exported(tmp_path, network, network.spec(), sizes[0]), drawn(sizes[0])
+    np.testing.assert_allclose(forward(policy, obs), jax.vmap(network)(obs), atol=1e-5)
 
 
 def test_an_lstm_agrees(tmp_path: Path) -> None:
     network, steps = LSTM(20, [64, 64], [64, 4], jax.random.key(4)), 8
-    policy, seen = exported(tmp_path, network, network.spec(), 20 * steps), drawn(20 * steps)
-    expected = network(jax.numpy.asarray(seen.reshape(ROWS, steps, 20)))
-    np.testing.assert_allclose(forward(policy, seen), expected, atol=1e-5)
+    policy, obs = exported(tmp_path, network, network.spec(), 20 * steps), drawn(20 * steps)
+    expected = network(jax.numpy.asarray(obs.reshape(ROWS, steps, 20)))
+    np.testing.assert_allclose(forward(policy, obs), expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("identity", [True, False])
@@ -78,15 +78,15 @@ def test_graph_attention_agrees(tmp_path: Path, identity: bool, paths: int) -> N
     shape = Shape(paths=paths)
     network = STSGAT(shape, jax.random.key(5), identity=identity)
     inputs = (paths * shape.features + shape.packet_features) * shape.steps + paths
-    seen = drawn(inputs)
-    seen[:, -paths:] = np.random.default_rng(2).integers(0, 2, (ROWS, paths))
-    seen[:, -1] = 1
+    obs = drawn(inputs)
+    obs[:, -paths:] = np.random.default_rng(2).integers(0, 2, (ROWS, paths))
+    obs[:, -1] = 1
     split = paths * shape.features * shape.steps
-    x = seen[:, :split].reshape(ROWS, paths, shape.features, shape.steps)
-    c = seen[:, split:-paths].reshape(ROWS, shape.packet_features, shape.steps)
-    expected = np.asarray(network(*map(jax.numpy.asarray, (x, c, seen[:, -paths:]))))
-    found = forward(exported(tmp_path, network, network.spec(shape), inputs), seen)
-    alive = seen[:, -paths:] > 0
+    x = obs[:, :split].reshape(ROWS, paths, shape.features, shape.steps)
+    c = obs[:, split:-paths].reshape(ROWS, shape.packet_features, shape.steps)
+    expected = np.asarray(network(*map(jax.numpy.asarray, (x, c, obs[:, -paths:]))))
+    found = forward(exported(tmp_path, network, network.spec(shape), inputs), obs)
+    alive = obs[:, -paths:] > 0
     np.testing.assert_allclose(found[alive], expected[alive], atol=1e-5)
     assert (found[~alive] == -1e9).all()
 

@@ -18,10 +18,10 @@ from weftway.report.frames import path_shares
 from weftway.report.palette import look
 from weftway.report.published import claims, ours
 from weftway.report.series import read_timelines
-from weftway.report.stats import Estimate, estimate, middle, paired, t_quantile
 from weftway.report.study import Cell, Study
 from weftway.report.units import unit_for
 from weftway.report.words import remarks, verdict
+from weftway.stats import Estimate, estimate, middle, paired, t_quantile
 
 VOID = {"meta", "br", "img", "input", "link", "hr"}
 SIZE_LIMIT = 1_500_000

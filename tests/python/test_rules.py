@@ -211,11 +211,11 @@ UNFIT = {
 
 
 @pytest.mark.parametrize(("name", "what"), UNFIT.values(), ids=UNFIT)
-def test_what_is_no_rule_is_refused(weft: Weft, small: Path, tmp_path: Path, name: str, what: str) -> None:
+def test_what_is_no_rule_is_refused(weft_here: Weft, small: Path, tmp_path: Path, name: str, what: str) -> None:
     (tmp_path / "my_rules.py").write_text("class Idle:\n    pass\n")
     (tmp_path / "typo.py").write_text("class Rule\n")
     (tmp_path / "leaves.py").write_text("raise SystemExit(0)\n")
-    done = weft("compare", small, "--scheduler", name)
+    done = weft_here("compare", small, "--scheduler", name)
     assert done.returncode == 2
     assert what in done.stderr
     assert "Traceback" not in done.stderr

@@ -12,7 +12,7 @@ from weftway._native import ScenarioError
 )
 def test_an_interval_has_a_unit(text: str, milliseconds: float) -> None:
     assert steer.interval(text) == pytest.approx(milliseconds)
-    assert steer.Manner(steer.interval(text)).interval_ms == pytest.approx(milliseconds)
+    assert steer.SteeringOptions(steer.interval(text)).interval_ms == pytest.approx(milliseconds)
 
 
 @pytest.mark.parametrize("text", ["", "100", "ms", "-5ms", "1e3ms", "5 min", "nan ms"])
@@ -24,7 +24,7 @@ def test_what_is_no_interval_is_refused(text: str) -> None:
 @pytest.mark.parametrize("text", ["4ms", "0s", "61s"])
 def test_an_interval_out_of_range_is_refused(text: str) -> None:
     with pytest.raises(ScenarioError, match="from 5 ms to 60 s"):
-        steer.Manner(steer.interval(text))
+        steer.SteeringOptions(steer.interval(text))
 
 
 # 0xb2c1 = 11 * 4096 + 2 * 256 + 12 * 16 + 1 = 45761.
@@ -59,8 +59,8 @@ BAD = {
 
 
 @pytest.mark.parametrize(("words", "hint"), BAD.values(), ids=BAD)
-def test_bad_input_is_one_message_and_status_2(weft: Weft, words: list[str], hint: str) -> None:
-    done = weft("steer", *words, "--json")
+def test_bad_input_is_one_message_and_status_2(weft_here: Weft, words: list[str], hint: str) -> None:
+    done = weft_here("steer", *words, "--json")
     assert (done.returncode, done.stdout) == (2, "")
     assert hint in done.stderr
     assert "Traceback" not in done.stderr

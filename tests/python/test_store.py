@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weftway._native import ScenarioError
-from weftway.store import Row, Store, write_parquet
+from weftway.backends import Row
+from weftway.store import Store, write_parquet
 
 VALUES = st.none() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 
@@ -60,3 +61,10 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
         write_parquet(pl.DataFrame({"a": [2]}), file)
     assert pl.read_parquet(file)["a"].to_list() == [1]
     assert [one.name for one in tmp_path.iterdir()] == ["rows.parquet"]
+
+
+def test_rows_kept_under_older_names_of_columns_are_recalled_under_the_present_ones(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.keep("a", {"key": "a", "guarded": 3, "utility_002": 1.5})
+    store.flush()
+    assert store.recall() == {"a": {"key": "a", "fallback_decided": 3, "utility_popov_2025": 1.5}}

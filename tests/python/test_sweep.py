@@ -18,7 +18,7 @@ import pytest
 from conftest import SMALL, Weft
 from weftway import _native, parallel, sweep
 from weftway._native import Scenario, ScenarioError
-from weftway.comparison import order
+from weftway.backends.sim import order
 from weftway.plan import plan
 from weftway.scenario import HOME
 from weftway.sweep.grid import varied

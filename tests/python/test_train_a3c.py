@@ -16,17 +16,17 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from weftway.train import a3c, actor_critic, gaps, pdaa3c, reles, session
-from weftway.train.actor_critic import ActorCritic, Learner, Places, Rollout, Rule
-from weftway.train.chance import Choices, Shares
+from weftway.train import a3c, gaps, pdaa3c, reles, session
+from weftway.train.a3c import ActorCritic, ActorCriticArgs, Hyperparameters, Rollout, RolloutCollector
+from weftway.train.action_distributions import Categorical, Dirichlet
 from weftway.train.checkpoint import CheckpointError
 from weftway.train.export import read_policy
 from weftway.train.networks import MLP
-from weftway.train.session import Choose, Trained
-from weftway.vector import Flags, Floats, Step, Vector
+from weftway.train.session import ChooseActions, Trained
+from weftway.vector import Flags, Floats, Step, VectorEnv
 
 KEY = jax.random.key(7)
-RULE = Rule.of(pdaa3c.Args())
+RULE = Hyperparameters.of(pdaa3c.Args())
 
 
 def weights(network: Callable[[], ActorCritic]) -> int:
@@ -53,10 +53,10 @@ class Bandit:
         ended = np.array([len(self.pulls) % 50 == 0])
         return Step(self.reset(), self.pays[[arm]], ended, np.zeros(1, np.bool_))
 
-    def last(self) -> Floats:
+    def final_observations(self) -> Floats:
         return self.reset()
 
-    def masks(self) -> Flags:
+    def action_masks(self) -> Flags:
         return np.ones((1, 4), np.bool_)
 
     def episodes(self) -> list[dict[str, Any]]:
@@ -71,44 +71,45 @@ def test_returns_are_discounted_sums_up_to_an_end() -> None:
     reward = jnp.tile(jnp.array([1.0, 2.0, 3.0, 4.0])[:, None], (1, 3))
     ended = jnp.zeros((4, 3), bool).at[1, 1:].set(True)
     yet = jnp.full((4, 3), 8.0).at[1, 1:].set(jnp.array([0.0, 10.0]))
-    found = actor_critic.returns(0.5, reward, ended, yet)
+    found = a3c.n_step_returns(0.5, reward, ended, yet)
     assert found.T.tolist() == [[3.75, 5.5, 7.0, 8.0], [2.0, 2.0, 7.0, 8.0], [4.5, 7.0, 7.0, 8.0]]
 
 
-def rollout(inputs: int, law: Choices | Shares, steps: int = 5, places: int = 2) -> Rollout:
+def rollout(inputs: int, distribution: Categorical | Dirichlet, steps: int = 5, envs: int = 2) -> Rollout:
     """Any one, with an episode that ends in it."""
     rng = np.random.default_rng(3)
-    seen, after = rng.random((2, steps, places, inputs))
-    open_ = np.ones((steps, places, law.choices if isinstance(law, Choices) else law.count), np.bool_)
-    outputs = rng.normal(size=(steps, places, law.outputs))
-    drawn = jax.jit(law.draw)(KEY, jnp.asarray(outputs), jnp.asarray(open_))
-    ended = np.zeros((steps, places), np.bool_)
-    ended[2] = True
-    return Rollout(
-        seen, open_, np.asarray(drawn), rng.normal(size=(steps, places)), ended, ended & [True, False], after
+    obs, after = rng.random((2, steps, envs, inputs))
+    mask = np.ones(
+        (steps, envs, distribution.choices if isinstance(distribution, Categorical) else distribution.count),
+        np.bool_,
     )
+    outputs = rng.normal(size=(steps, envs, distribution.outputs))
+    drawn = jax.jit(distribution.sample)(KEY, jnp.asarray(outputs), jnp.asarray(mask))
+    ended = np.zeros((steps, envs), np.bool_)
+    ended[2] = True
+    return Rollout(obs, mask, np.asarray(drawn), rng.normal(size=(steps, envs)), ended, ended & [True, False], after)
 
 
-@pytest.mark.parametrize(("law", "is_recurrent"), [(Choices(2, 3), False), (Shares(3, 20.0), True)])
-def test_gradient_is_that_of_finite_differences(law: Choices | Shares, is_recurrent: bool) -> None:
+@pytest.mark.parametrize(("distribution", "is_recurrent"), [(Categorical(2, 3), False), (Dirichlet(3, 20.0), True)])
+def test_gradient_is_that_of_finite_differences(distribution: Categorical | Dirichlet, is_recurrent: bool) -> None:
     # The loss takes returns and advantages for constants, so they are computed once, by the first weights; then
     # (f(x + h) − f(x − h)) / 2h along random directions.
     with jax.enable_x64(True):
-        rows = rollout(6, law)
-        make = actor_critic.recurrent((2, 3), (4, 4), law.outputs, KEY) if is_recurrent else None
-        network = make or actor_critic.dense(6, (8, 8), law.outputs, KEY)
+        rows = rollout(6, distribution)
+        make = a3c.recurrent((2, 3), (4, 4), distribution.outputs, KEY) if is_recurrent else None
+        network = make or a3c.dense(6, (8, 8), distribution.outputs, KEY)
         network = jax.tree.map(lambda leaf: leaf.astype(jnp.float64) * 3, network)
         flat, form = ravel_pytree(network)
         wanted, constant = target(RULE, network, rows)
 
         @jax.jit
         def fixed(values: jax.Array) -> jax.Array:
-            outputs, value = form(values)(rows.seen)
-            gained = law.log_chance(outputs, rows.open, rows.drawn) * constant
-            each = -gained - 0.01 * law.entropy(outputs, rows.open) + 0.5 * (wanted - value) ** 2
+            outputs, value = form(values)(rows.obs)
+            gained = distribution.log_prob(outputs, rows.mask, rows.drawn) * constant
+            each = -gained - 0.01 * distribution.entropy(outputs, rows.mask) + 0.5 * (wanted - value) ** 2
             return jnp.asarray(each.sum(0).mean())
 
-        of_loss = jax.jit(jax.grad(lambda net: actor_critic.loss(RULE, law, net, rows)))
+        of_loss = jax.jit(jax.grad(lambda net: a3c.actor_critic_loss(RULE, distribution, net, rows)))
         gradient = ravel_pytree(of_loss(network))[0]
         for seed in range(2):
             way = jax.random.normal(jax.random.key(seed), flat.shape, jnp.float64)
@@ -116,87 +117,87 @@ def test_gradient_is_that_of_finite_differences(law: Choices | Shares, is_recurr
             assert float(gradient @ way) == pytest.approx(float(slope), rel=1e-5, abs=1e-6)
 
 
-def target(rule: Rule, network: ActorCritic, rows: Rollout) -> tuple[np.ndarray, np.ndarray]:
+def target(rule: Hyperparameters, network: ActorCritic, rows: Rollout) -> tuple[np.ndarray, np.ndarray]:
     """Returns and advantages, one decision after the other."""
-    following, value = np.asarray(network(rows.after)[1]), np.asarray(network(rows.seen)[1])
+    following, value = np.asarray(network(rows.next_obs)[1]), np.asarray(network(rows.obs)[1])
     wanted = np.zeros_like(value)
     for place in range(value.shape[1]):
         later = following[-1, place]
         for step in reversed(range(len(value))):
-            if rows.ended[step, place]:
-                later = 0.0 if rows.finished[step, place] else following[step, place]
+            if rows.done[step, place]:
+                later = 0.0 if rows.terminated[step, place] else following[step, place]
             later = wanted[step, place] = rule.reward_scale * rows.reward[step, place] + rule.gamma * later
     return wanted, wanted - value
 
 
 def test_choices_have_their_probabilities() -> None:
     # Two indices of three; softmax of (0, ln 2, ln 3) is 1/6, 2/6, 3/6; with the third closed, 1/3 and 2/3.
-    law = Choices(2, 3)
+    distribution = Categorical(2, 3)
     outputs = jnp.log(jnp.array([1.0, 2.0, 3.0, 3.0, 2.0, 1.0]))
     drawn = jnp.array([1, 0])
     every = jnp.array([True, True, True])
-    assert float(law.log_chance(outputs, every, drawn)) == pytest.approx(np.log(2 / 6 * 3 / 6))
+    assert float(distribution.log_prob(outputs, every, drawn)) == pytest.approx(np.log(2 / 6 * 3 / 6))
     entropy = -sum(p * np.log(p) for p in (1 / 6, 2 / 6, 3 / 6))
-    assert float(law.entropy(outputs, every)) == pytest.approx(2 * entropy)
+    assert float(distribution.entropy(outputs, every)) == pytest.approx(2 * entropy)
     two = jnp.array([True, True, False])
-    assert float(law.log_chance(outputs, two, drawn)) == pytest.approx(np.log(2 / 3 * 3 / 5))
-    assert law.best(outputs, every).tolist() == [2, 0]
-    draws = np.asarray(law.draw(KEY, jnp.tile(outputs, (3000, 1)), jnp.tile(two, (3000, 1))))
+    assert float(distribution.log_prob(outputs, two, drawn)) == pytest.approx(np.log(2 / 3 * 3 / 5))
+    assert distribution.mode(outputs, every).tolist() == [2, 0]
+    draws = np.asarray(distribution.sample(KEY, jnp.tile(outputs, (3000, 1)), jnp.tile(two, (3000, 1))))
     # Standard deviation of the frequency: sqrt(2/9 / 3000) = 0.009.
     assert draws.max() == 1 and (draws[:, 0] == 1).mean() == pytest.approx(2 / 3, abs=0.04)
 
 
 def test_shares_have_the_density_and_entropy_of_scipy() -> None:
     scipy = pytest.importorskip("scipy.stats")
-    law = Shares(3, 12.0)
+    distribution = Dirichlet(3, 12.0)
     outputs = jnp.log(jnp.array([1.0, 2.0, 3.0]))
     # Means 1/6, 2/6, 3/6 of 12.
     there = scipy.dirichlet([2.0, 4.0, 6.0])
     shares = np.array([0.2, 0.5, 0.3])
-    open_ = jnp.ones(3, bool)
-    assert float(jax.jit(law.log_chance)(outputs, open_, jnp.log(shares))) == pytest.approx(
+    mask = jnp.ones(3, bool)
+    assert float(jax.jit(distribution.log_prob)(outputs, mask, jnp.log(shares))) == pytest.approx(
         there.logpdf(shares), rel=1e-5
     )
-    assert float(jax.jit(law.entropy)(outputs, open_)) == pytest.approx(there.entropy(), rel=1e-5)
-    drawn = jax.jit(law.draw)(KEY, jnp.tile(outputs, (4000, 1)), open_)
-    answer = np.asarray(law.answer(drawn))
+    assert float(jax.jit(distribution.entropy)(outputs, mask)) == pytest.approx(there.entropy(), rel=1e-5)
+    drawn = jax.jit(distribution.sample)(KEY, jnp.tile(outputs, (4000, 1)), mask)
+    answer = np.asarray(distribution.action(drawn))
     assert np.allclose(answer.sum(1), 1, atol=1e-5)
     # Each deviates by at most sqrt(1/4 / 13) = 0.14, so its mean by 0.0022.
     assert np.allclose(answer.mean(0), there.mean(), atol=0.01)
-    assert np.allclose(law.answer(law.best(outputs, open_)), there.mean(), atol=1e-6)
+    assert np.allclose(distribution.action(distribution.mode(outputs, mask)), there.mean(), atol=1e-6)
 
 
 def test_a_share_near_nothing_has_a_finite_gradient() -> None:
     # Concentrations of 20·softmax(0, −12): the second is 1e-4, and its shares are far below the least float.
-    law = Shares(2, 20.0)
+    distribution = Dirichlet(2, 20.0)
     outputs = jnp.array([0.0, -12.0])
-    open_ = jnp.ones((100, 2), bool)
-    drawn = jax.jit(law.draw)(KEY, jnp.tile(outputs, (100, 1)), open_)
-    slope = jax.jit(jax.grad(lambda out: law.log_chance(out, open_, drawn).sum()))(outputs)
+    mask = jnp.ones((100, 2), bool)
+    drawn = jax.jit(distribution.sample)(KEY, jnp.tile(outputs, (100, 1)), mask)
+    slope = jax.jit(jax.grad(lambda out: distribution.log_prob(out, mask, drawn).sum()))(outputs)
     assert np.isfinite(slope).all() and np.isfinite(drawn).all()
 
 
 def test_networks_have_the_weights_of_the_paper() -> None:
     # Four paths: 20·128 + 128 + 128·128 + 128 + 128·4 + 4 = 19 716 with three actions and the critic; with four
     # 129 more; each further input 128 more.
-    assert weights(lambda: actor_critic.dense(20, (128, 128), 3, KEY)) == 19_716
-    assert weights(lambda: actor_critic.dense(20, (128, 128), 4, KEY)) == 19_845
-    direct = Vector("path:action=direct", pdaa3c.Args(pool=1).variants(), ["bbr1"], 1, 1)
+    assert weights(lambda: a3c.dense(20, (128, 128), 3, KEY)) == 19_716
+    assert weights(lambda: a3c.dense(20, (128, 128), 4, KEY)) == 19_845
+    direct = VectorEnv("path:action=direct", pdaa3c.Args(pool=1).variants(), ["bbr1"], 1, 1)
     assert (direct.inputs, direct.choices) == (24, 4)
-    assert weights(lambda: a3c.Course("").network(pdaa3c.Args(), direct, KEY)) == 19_845 + 4 * 128
+    assert weights(lambda: a3c.PolicySpec("").network(pdaa3c.Args(), direct, KEY)) == 19_845 + 4 * 128
     # LSTM 20→64: 4·64·(20 + 64 + 1) = 21 760; 64→64: 33 024; dense 64·64 + 64 = 4 160; 64·5 + 5 = 325.
-    shares = Vector(reles.task(reles.Args()), pdaa3c.Args(pool=1).variants(), ["bbr1"], 1, 1)
-    course = a3c.Course("", history=8, concentration=40.0)
-    assert weights(lambda: course.network(reles.Args(), shares, KEY)) == 21_760 + 33_024 + 4_160 + 325
+    shares = VectorEnv(reles.task(reles.Args()), pdaa3c.Args(pool=1).variants(), ["bbr1"], 1, 1)
+    spec = a3c.PolicySpec("", history=8, concentration=40.0)
+    assert weights(lambda: spec.network(reles.Args(), shares, KEY)) == 21_760 + 33_024 + 4_160 + 325
 
 
 @pytest.mark.parametrize("history", [0, 2])
 def test_the_actor_is_the_network_without_its_last_output(history: int) -> None:
-    made = actor_critic.recurrent((2, 3), (4, 5), 3, KEY) if history else actor_critic.dense(6, (4, 5), 3, KEY)
-    seen = jax.random.normal(KEY, (7, 6))
-    outputs, value = made(seen)
+    made = a3c.recurrent((2, 3), (4, 5), 3, KEY) if history else a3c.dense(6, (4, 5), 3, KEY)
+    obs = jax.random.normal(KEY, (7, 6))
+    outputs, value = made(obs)
     assert outputs.shape == (7, 3) and value.shape == (7,)
-    alone = made.actor()(seen.reshape(7, 2, 3) if history else seen)
+    alone = made.actor()(obs.reshape(7, 2, 3) if history else obs)
     assert np.allclose(alone, outputs, atol=1e-6)
 
 
@@ -204,10 +205,12 @@ def test_the_better_arm_is_found_within_2000_pulls() -> None:
     for seed in range(2):
         args = pdaa3c.Args(seed=seed, envs=1, action_mode="direct")
         bandit = Bandit()
-        places, course = Places(bandit), a3c.Course("bandit")
-        act, state = course.compiled(args, bandit), a3c.first(args, course, bandit)
+        collector, spec = RolloutCollector(bandit), a3c.PolicySpec("bandit")
+        act, state = spec.compiled(args, bandit), a3c.initial_state(args, spec, bandit)
         for number in range(2_000 // args.rollout):
-            state, _, _ = a3c.turn(act, places, state, (a3c.key_of(args, 0, number), args.rollout))
+            state, _, _ = a3c.rollout_and_update(
+                act, collector, state, (a3c.rollout_key(args, 0, number), args.rollout)
+            )
         assert len(bandit.pulls) == 2_000
         outputs = state.network(jnp.asarray(bandit.reset()))[0][0]
         # The third arm is chosen with this probability, and was in the last tenth of the pulls.
@@ -224,21 +227,21 @@ TRAINERS: list[tuple[Any, dict[str, Any]]] = [
 ]
 
 
-def exported(args: Learner, done: Trained) -> Choose:
+def exported(args: ActorCriticArgs, done: Trained) -> ChooseActions:
     """What decides as the policy that was left behind does, with a critic that nobody asks."""
     card, tensors = done.policy
     last = max(name for name in tensors if name.startswith("w")).removeprefix("w")
     wider = {f"w{last}": np.pad(tensors[f"w{last}"], ((0, 0), (0, 1))), f"b{last}": np.pad(tensors[f"b{last}"], (0, 1))}
     network = ActorCritic(MLP.of({**tensors, **wider}), 0)
-    return a3c.choosers(args, a3c.Course(card["task"]), network, args.vector(card["task"]))[card["head"]]
+    return a3c.policies(args, a3c.PolicySpec(card["task"]), network, args.vector_env(card["task"]))[card["head"]]
 
 
-def assert_the_best_is_exported(args: Learner, done: Trained) -> None:
+def assert_the_best_is_exported(args: ActorCriticArgs, done: Trained) -> None:
     """The policy is as fast in validation as the fastest point of the curve, and has that point's head."""
     tried = [point for point in done.curve if "trial" in point and point.get("kind") != "chance"]
     assert tried[-1]["step"] == done.curve[-1]["step"]
     best = max(tried, key=lambda point: point["trial"])
-    speed = session.Validation(args, done.policy.card["task"], args.trials).speed(exported(args, done))
+    speed = session.ValidationSet(args, done.policy.card["task"], args.trials).speed(exported(args, done))
     assert (speed, done.policy.card["head"]) == (best["trial"], best["head"])
     assert f"after {best['step']} decisions" in done.policy.card["chosen"]
 
@@ -267,11 +270,11 @@ def test_a_curve_begins_with_chance_and_goes_on_with_what_would_be_deployed(
     args = trainer.Args(steps=240, **SMALL, **settings)
     done = trainer.train(args)
     first, *points = done.curve
-    course = a3c.Course(done.policy.card["task"], getattr(args, "history", 0) if trainer is reles else 0, 40.0)
-    vector = args.vector(course.task)
-    untrained = a3c.first(args, course, vector).network
-    heads = a3c.choosers(args, course, untrained, vector)
-    validation = session.Validation(args, course.task, args.trials)
+    spec = a3c.PolicySpec(done.policy.card["task"], getattr(args, "history", 0) if trainer is reles else 0, 40.0)
+    vector = args.vector_env(spec.task)
+    untrained = a3c.initial_state(args, spec, vector).network
+    heads = a3c.policies(args, spec, untrained, vector)
+    validation = session.ValidationSet(args, spec.task, args.trials)
     # The largest of nearly equal outputs is an accident: it is not what the curve begins with.
     drawn = heads.get("sample") or heads["shares"]
     assert first == {"step": 0, "kind": "chance", "trial": validation.speed(drawn), "head": [*heads][-1]}
@@ -306,7 +309,7 @@ def test_what_is_left_behind_is_a_policy_that_a_scheduler_runs(tmp_path: Path) -
     for trainer, settings in TRAINERS:
         done = trainer.train(trainer.Args(steps=40, **SMALL, **settings, out=tmp_path))
         card, tensors = read_policy(done.file)
-        vector = Vector(card["task"], pdaa3c.Args(pool=1).variants(), ["bbr1"], 1, 1)
+        vector = VectorEnv(card["task"], pdaa3c.Args(pool=1).variants(), ["bbr1"], 1, 1)
         assert card["inputs"] == ",".join(vector.names)
         outputs = vector.choices if vector.kind != "several" else vector.actions * vector.choices
         last = max(name for name in tensors if name.startswith("b"))
@@ -324,14 +327,14 @@ def test_paper_settings_are_those_of_the_algorithm() -> None:
 
 def test_choices_in_turn_skip_slots_that_are_not_open() -> None:
     choose = pdaa3c.in_turn()
-    open_ = np.array([[True, True, False, True], [False, True, False, False]])
-    found = [choose(np.zeros((2, 20), np.float32), open_).tolist() for _ in range(4)]
+    mask = np.array([[True, True, False, True], [False, True, False, False]])
+    found = [choose(np.zeros((2, 20), np.float32), mask).tolist() for _ in range(4)]
     assert found == [[0, 1], [1, 1], [3, 1], [0, 1]]
 
 
 def test_two_workers_run_and_end(tmp_path: Path) -> None:
     before = set(multiprocessing.active_children())
-    args: Learner = pdaa3c.Args(steps=240, workers=2, out=tmp_path, **SMALL)
+    args: ActorCriticArgs = pdaa3c.Args(steps=240, workers=2, out=tmp_path, **SMALL)
     done = pdaa3c.train(args)  # type: ignore[arg-type]
     # Six rollouts of 20 decisions of two places, after the first point and before the held-out one.
     assert [point["step"] for point in done.curve] == [0, 40, 80, 120, 160, 200, 240, 240]

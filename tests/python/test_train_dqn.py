@@ -23,15 +23,25 @@ from weftway.train import (
     export,
     falcon,
     lee_yoo,
-    q_learning,
     rlds,
     rosello,
     session,
 )
+from weftway.train.dqn import (
+    TOGETHER,
+    Boltzmann,
+    EpsilonGreedy,
+    Hyperparameters,
+    LinearSchedule,
+    PendingTransitions,
+    QLearningArgs,
+    ReplayBuffer,
+    Transitions,
+    UpdateSchedule,
+)
+from weftway.train.input_ranges import InputRanges
 from weftway.train.networks import MLP
-from weftway.train.q_learning import TOGETHER, Boltzmann, Debt, Epsilon, Learner, Rule, Schedule
-from weftway.train.replay import Delayed, Memory, Ranges, Transitions
-from weftway.vector import Closed
+from weftway.vector import DelayedRewards
 
 TINY: dict[str, Any] = {"steps": 1_600, "pool": 8, "envs": 4, "trials": 3, "held_out": 2, "checkpoint_every": 400}
 
@@ -53,42 +63,42 @@ def test_networks_have_the_published_number_of_weights() -> None:
         assert count(MLP([inputs, *args.widths, choices], jax.random.key(0))) == expected
 
 
-def closed(*rows: tuple[int, int, float]) -> Closed:
+def closed(*rows: tuple[int, int, float]) -> DelayedRewards:
     place, decision, reward = zip(*rows, strict=True) if rows else ((), (), ())
-    return Closed(np.array(place, np.int32), np.array(decision, np.int64), np.array(reward, np.float32))
+    return DelayedRewards(np.array(place, np.int32), np.array(decision, np.int64), np.array(reward, np.float32))
 
 
 def then(*rows: tuple[float, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """What each place sees, and the number of its decision."""
-    seen, numbers = zip(*rows, strict=True)
-    return np.array(seen, np.float32)[:, None], np.ones((len(rows), 2), np.bool_), np.array(numbers, np.int64)
+    obs, numbers = zip(*rows, strict=True)
+    return np.array(obs, np.float32)[:, None], np.ones((len(rows), 2), np.bool_), np.array(numbers, np.int64)
 
 
 def told(rows: Transitions) -> list[tuple[float, int, float, float, bool]]:
-    columns = (rows.seen[:, 0], rows.action, rows.reward, rows.following[:, 0], rows.ended)
+    columns = (rows.obs[:, 0], rows.action, rows.reward, rows.next_obs[:, 0], rows.done)
     return [tuple(np.asarray(value).item() for value in row) for row in zip(*columns, strict=True)]
 
 
 def test_rewards_find_their_decisions_in_any_order() -> None:
     no = np.zeros(2, np.bool_)
-    book = Delayed(places=2, inputs=1, choices=2, window=4)
-    book.see(*then((1.0, 0), (5.0, 0)))
+    book = PendingTransitions(envs=2, inputs=1, choices=2, window=4)
+    book.observe(*then((1.0, 0), (5.0, 0)))
     # Nothing has been earned.
     assert told(book.step(np.array([0, 1]), closed(), no, then((2.0, 1), (6.0, 1)))) == []
     # Place 0: decision 1 is paid before decision 0. Place 1: decision 0 is paid twice at once.
     found = book.step(np.array([1, 0]), closed((0, 1, 0.5), (1, 0, 1.0), (1, 0, 2.0)), no, then((3.0, 2), (7.0, 2)))
     assert told(found) == [(2.0, 1, 0.5, 3.0, False), (5.0, 1, 3.0, 6.0, False)]
     # Place 0 ends with decision 2, which is paid; 0 is paid too. Place 1 waits.
-    ended = np.array([True, False])
-    found = book.step(np.array([1, 1]), closed((0, 0, -1.0), (0, 2, 4.0)), ended, then((9.0, 3), (8.0, 3)))
+    done = np.array([True, False])
+    found = book.step(np.array([1, 1]), closed((0, 0, -1.0), (0, 2, 4.0)), done, then((9.0, 3), (8.0, 3)))
     assert told(found) == [(1.0, 0, -1.0, 2.0, False), (3.0, 1, 4.0, 9.0, True)]
     # Decision 0 of place 0 is through, and 7 has not been made: neither reward is of use.
     assert told(book.step(np.array([0, 0]), closed((0, 0, 1.0), (0, 7, 1.0)), no, then((1.0, 4), (1.0, 4)))) == []
 
 
 def test_a_decision_that_was_not_made_is_no_transition() -> None:
-    book = Delayed(places=1, inputs=1, choices=2, window=4)
-    book.see(*then((1.0, 0)))
+    book = PendingTransitions(envs=1, inputs=1, choices=2, window=4)
+    book.observe(*then((1.0, 0)))
     no, yes = np.zeros(1, np.bool_), np.ones(1, np.bool_)
     book.step(np.array([0]), closed(), no, then((2.0, 1)))
     # The episode ends before decision 1 is made; 3.0 belongs to the next, so that 0 has nothing that follows.
@@ -97,8 +107,8 @@ def test_a_decision_that_was_not_made_is_no_transition() -> None:
 
 
 def test_old_decisions_are_forgotten() -> None:
-    book = Delayed(places=1, inputs=1, choices=2, window=2)
-    book.see(*then((0.0, 0)))
+    book = PendingTransitions(envs=1, inputs=1, choices=2, window=2)
+    book.observe(*then((0.0, 0)))
     no = np.zeros(1, np.bool_)
     for number in range(1, 4):
         book.step(np.array([0]), closed(), no, then((float(number), number)))
@@ -107,24 +117,24 @@ def test_old_decisions_are_forgotten() -> None:
     assert len(book._number[book._number >= 0]) == 2
 
 
-def rows(seen: list[list[float]], action: list[int], reward: list[float]) -> Transitions:
-    here, size = np.array(seen, np.float32), len(seen)
+def rows(obs: list[list[float]], action: list[int], reward: list[float]) -> Transitions:
+    here, size = np.array(obs, np.float32), len(obs)
     flags = np.ones((size, 2), np.bool_)
     return Transitions(here, np.array(action), np.array(reward, np.float32), here, flags, np.zeros(size, np.bool_))
 
 
 def test_a_memory_keeps_the_newest() -> None:
-    memory = Memory(3, 1, 2)
-    memory.add(rows([[1.0], [2.0]], [0, 0], [1.0, 2.0]))
-    memory.add(rows([[3.0], [4.0]], [0, 0], [3.0, 4.0]))
-    assert (len(memory), memory.added) == (3, 4)
-    assert sorted(set(memory.draw(np.random.default_rng(0), 8, 8).reward.ravel().tolist())) == [2.0, 3.0, 4.0]
-    memory.add(rows([[x] for x in range(5)], [0] * 5, [5.0, 6.0, 7.0, 8.0, 9.0]))
-    assert sorted(set(memory.draw(np.random.default_rng(0), 8, 8).reward.ravel().tolist())) == [7.0, 8.0, 9.0]
+    buffer = ReplayBuffer(3, 1, 2)
+    buffer.add(rows([[1.0], [2.0]], [0, 0], [1.0, 2.0]))
+    buffer.add(rows([[3.0], [4.0]], [0, 0], [3.0, 4.0]))
+    assert (len(buffer), buffer.added) == (3, 4)
+    assert sorted(set(buffer.sample(np.random.default_rng(0), 8, 8).reward.ravel().tolist())) == [2.0, 3.0, 4.0]
+    buffer.add(rows([[x] for x in range(5)], [0] * 5, [5.0, 6.0, 7.0, 8.0, 9.0]))
+    assert sorted(set(buffer.sample(np.random.default_rng(0), 8, 8).reward.ravel().tolist())) == [7.0, 8.0, 9.0]
 
 
 def test_ranges_are_percentiles_with_a_margin() -> None:
-    ranges = Ranges(np.zeros(2, np.float32), np.full(2, 4.0, np.float32))
+    ranges = InputRanges(np.zeros(2, np.float32), np.full(2, 4.0, np.float32))
     ranges.add(np.stack([np.linspace(1, 3, 10_001), np.full(10_001, 2.0)], 1).astype(np.float32))
     low, high = ranges.bounds()
     # 1.002 and 2.998, 0.2 and 0.04 wider on either side; a constant has its bin of 4/2048 and 0.04.
@@ -135,61 +145,63 @@ def test_ranges_are_percentiles_with_a_margin() -> None:
 def test_targets_look_at_open_choices_only() -> None:
     network = MLP.of({"w1": [[1.0, 3.0]], "b1": [0.0, 0.0]})
     batch = rows([[2.0], [2.0], [2.0]], [0, 0, 0], [1.0, 1.0, 1.0])
-    open_ = np.array([[True, True], [True, False], [True, True]])
-    batch = batch._replace(open=open_, ended=np.array([False, False, True]))
+    mask = np.array([[True, True], [True, False], [True, True]])
+    batch = batch._replace(next_mask=mask, done=np.array([False, False, True]))
     # Values of 2.0 are 2 and 6: 1 + 0.5·6, 1 + 0.5·2, and 1 where the episode was over.
-    assert q_learning.targets(0.5, network, batch).tolist() == [4.0, 2.0, 1.0]
+    assert dqn.td_targets(0.5, network, batch).tolist() == [4.0, 2.0, 1.0]
 
 
 @pytest.mark.parametrize("loss", ["huber", "mse"])
 def test_of_two_arms_the_better_is_learned(loss: str) -> None:
     # In state (1, 0) arm 0 pays 1, in state (0, 1) arm 1 does; the other pays nothing.
-    args = Learner(distribution="", cc="cubic", gamma=0.0, learning_rate=1e-2, loss=loss)
-    rng, memory = np.random.default_rng(0), Memory(1000, 2, 2)
+    args = QLearningArgs(distribution="", cc="cubic", gamma=0.0, learning_rate=1e-2, loss=loss)
+    rng, buffer = np.random.default_rng(0), ReplayBuffer(1000, 2, 2)
     state, arm = rng.integers(0, 2, 500), rng.integers(0, 2, 500)
-    memory.add(rows(np.eye(2)[state].tolist(), arm.tolist(), (state == arm).astype(float).tolist()))
-    learned, _ = Debt(args).pay(q_learning.begin(Rule.of(args), [2, 6, 6, 2], jax.random.key(0)), memory, 1000, rng)
+    buffer.add(rows(np.eye(2)[state].tolist(), arm.tolist(), (state == arm).astype(float).tolist()))
+    learned, _ = UpdateSchedule(args).update(
+        dqn.initial_state(Hyperparameters.of(args), [2, 6, 6, 2], jax.random.key(0)), buffer, 1000, rng
+    )
     values = np.asarray(learned.network(jax.numpy.eye(2)))
     assert values == pytest.approx(np.eye(2), abs=0.2)
 
 
 def test_the_target_is_copied_or_follows() -> None:
-    rng, memory = np.random.default_rng(0), Memory(100, 1, 2)
-    memory.add(rows([[1.0]] * 40, [0] * 40, [1.0] * 40))
-    batches = memory.draw(rng, 3, 8)
-    rule = Rule(0.0, 1e-3, "mse", 0.0, target_every=3, target_rate=0.0)
-    first = q_learning.begin(rule, [1, 2], jax.random.key(0))
-    two, _ = q_learning.updater(rule)(first, Transitions(*(row[:2] for row in batches)))  # type: ignore[arg-type]
+    rng, buffer = np.random.default_rng(0), ReplayBuffer(100, 1, 2)
+    buffer.add(rows([[1.0]] * 40, [0] * 40, [1.0] * 40))
+    batches = buffer.sample(rng, 3, 8)
+    hyper = Hyperparameters(0.0, 1e-3, "mse", 0.0, target_every=3, target_rate=0.0)
+    first = dqn.initial_state(hyper, [1, 2], jax.random.key(0))
+    two, _ = dqn.updater(hyper)(first, Transitions(*(row[:2] for row in batches)))  # type: ignore[arg-type]
     assert two.target.tensors()["w1"].tolist() == first.target.tensors()["w1"].tolist()
-    three, _ = q_learning.updater(rule)(two, Transitions(*(row[2:] for row in batches)))  # type: ignore[arg-type]
+    three, _ = dqn.updater(hyper)(two, Transitions(*(row[2:] for row in batches)))  # type: ignore[arg-type]
     assert three.target.tensors()["w1"].tolist() == three.network.tensors()["w1"].tolist()
-    soft = rule._replace(target_every=0, target_rate=0.25)
-    one, _ = q_learning.updater(soft)(first, Transitions(*(row[:1] for row in batches)))  # type: ignore[arg-type]
+    soft = hyper._replace(target_every=0, target_rate=0.25)
+    one, _ = dqn.updater(soft)(first, Transitions(*(row[:1] for row in batches)))  # type: ignore[arg-type]
     before, after = first.network.tensors()["b1"], one.network.tensors()["b1"]
     assert one.target.tensors()["b1"] == pytest.approx(before + 0.25 * (after - before))
 
 
 def test_updates_wait_until_they_fill_a_loop() -> None:
-    args = Learner(distribution="", cc="cubic", warm_up=50, updates=5)
-    rng, memory = np.random.default_rng(0), Memory(100, 1, 2)
-    debt, state = Debt(args), q_learning.begin(Rule.of(args), [1, 2], jax.random.key(0))
-    memory.add(rows([[1.0]] * 49, [0] * 49, [1.0] * 49))
-    state, losses = debt.pay(state, memory, 49, rng)
-    assert (debt.owed, losses) == (0, [])
-    memory.add(rows([[1.0]] * 7, [0] * 7, [1.0] * 7))
-    state, losses = debt.pay(state, memory, 7, rng)
+    args = QLearningArgs(distribution="", cc="cubic", warm_up=50, updates=5)
+    rng, buffer = np.random.default_rng(0), ReplayBuffer(100, 1, 2)
+    schedule, state = UpdateSchedule(args), dqn.initial_state(Hyperparameters.of(args), [1, 2], jax.random.key(0))
+    buffer.add(rows([[1.0]] * 49, [0] * 49, [1.0] * 49))
+    state, losses = schedule.update(state, buffer, 49, rng)
+    assert (schedule.due, losses) == (0, [])
+    buffer.add(rows([[1.0]] * 7, [0] * 7, [1.0] * 7))
+    state, losses = schedule.update(state, buffer, 7, rng)
     # 7 transitions bring 35 updates: two loops of 16, and 3 are still owed.
-    assert (TOGETHER, debt.owed, len(losses), int(state.updates)) == (16, 3, 2, 32)
+    assert (TOGETHER, schedule.due, len(losses), int(state.updates)) == (16, 3, 2, 32)
 
 
 def test_exploration_goes_down_in_a_line() -> None:
-    line = Schedule(1.0, 0.05, 5000)
+    line = LinearSchedule(1.0, 0.05, 5000)
     assert [line.at(0), line.at(2500), line.at(5000), line.at(9999)] == pytest.approx([1.0, 0.525, 0.05, 0.05])
-    q, open_ = np.tile(np.array([1.0, 2.0, 3.0], np.float32), (4000, 1)), np.tile([True, True, False], (4000, 1))
-    epsilon = Epsilon(1.0, 0.0, 1).choose(q, open_, 0.5, np.random.default_rng(0))
+    q, mask = np.tile(np.array([1.0, 2.0, 3.0], np.float32), (4000, 1)), np.tile([True, True, False], (4000, 1))
+    epsilon = EpsilonGreedy(1.0, 0.0, 1).choose(q, mask, 0.5, np.random.default_rng(0))
     # Half of them any of two, half the better: 1/4 and 3/4; closed choices never.
     assert np.bincount(epsilon, minlength=3) / 4000 == pytest.approx([0.25, 0.75, 0.0], abs=0.03)
-    boltzmann = Boltzmann(1.0, 0.01, 1).choose(q, open_, 1.0, np.random.default_rng(0))
+    boltzmann = Boltzmann(1.0, 0.01, 1).choose(q, mask, 1.0, np.random.default_rng(0))
     # e/(1 + e) = 0.731.
     assert np.bincount(boltzmann, minlength=3) / 4000 == pytest.approx([0.269, 0.731, 0.0], abs=0.03)
 
@@ -226,14 +238,14 @@ def test_the_best_checkpoint_is_exported(tmp_path: Path) -> None:
     best = max(tried, key=lambda point: point["trial"])
     assert tried[-1]["step"] == 1_000 and tried[-1]["trial"] < best["trial"]
     choose = caution.Watched(done.file, False).choose
-    assert session.Validation(args, rlds.task(args), 6).speed(choose) == best["trial"]
+    assert session.ValidationSet(args, rlds.task(args), 6).speed(choose) == best["trial"]
     assert f"after {best['step']} decisions" in done.policy.card["chosen"]
 
 
 def test_of_checkpoints_the_first_of_the_fastest_is_kept() -> None:
     best = session.Best("untrained")
     for name, speed in [("slow", 1.0), ("fast", 3.0), ("as fast", 3.0), ("slower", 2.0)]:
-        best.meet(name, (speed, len(name), "greedy"))
+        best.offer(name, (speed, len(name), "greedy"))
     assert (best.network, best.notes) == ("fast", (3.0, 4, "greedy"))
 
 
@@ -256,7 +268,7 @@ def test_a_policy_says_what_it_is(tmp_path: Path) -> None:
     trained = dqn.train(dqn.Args(**TINY, out=tmp_path, w0_kb=500))
     assert trained.file is not None
     card, tensors = export.read_policy(trained.file)
-    assert (card["algorithm"], card["head"], card["guard"]) == ("dqn", "greedy", "min-rtt")
+    assert (card["algorithm"], card["head"], card["fallback"]) == ("dqn", "greedy", "min-rtt")
     assert card["task"] == "wait-or-send:state=paper:reward=delivery:w0_kb=500"
     assert "--w0-kb 500" in card["command"] and "--steps 1600" in card["command"] and "--out" not in card["command"]
     assert {name: one.shape for name, one in tensors.items() if name[0] in "wb"} == {

@@ -119,7 +119,7 @@ def test_a_tiny_training_goes_on_to_the_same_bytes_and_its_policy_loads(tmp_path
     with pytest.raises(CheckpointError, match="other settings"):
         stsgat.train(replace(TINY, out=tmp_path / "a", resume=True, batch=32))
     card = read_policy(once.file).card
-    assert (card["algorithm"], card["head"], card["guard"]) == ("stsgat", "greedy", "min-rtt")
+    assert (card["algorithm"], card["head"], card["fallback"]) == ("stsgat", "greedy", "min-rtt")
     assert card["command"].startswith("weft train stsgat --steps 128 ")
     native = _native.Policy(once.file)
     out = np.empty((2, native.outputs), np.float32)

@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use weftway_path::{
-    BitRate, Bytes, Context, Decision, Event, Flow, Hold, Offset, Packet, Path, PathId, PathSet, Receipt,
+    BitRate, BlockedReason, Bytes, Context, Decision, Event, Flow, Offset, Packet, Path, PathId, PathSet, Receipt,
 };
 use weftway_path::{SendKind, Span};
 
@@ -21,7 +21,7 @@ pub(crate) fn paths(count: usize) -> Vec<Path> {
         (path.rttvar, path.rtt_sum, path.rtt_samples) = (rtt / 8, rtt * 100, 100);
         path.ssthresh = Bytes::new(30 * 1400);
         path.bytes_in_flight = if n == 0 { path.cwnd } else { Bytes::new(10 * 1400) };
-        path.hold = if n == 0 { Hold::Congestion } else { Hold::None };
+        path.blocked = if n == 0 { BlockedReason::Congestion } else { BlockedReason::None };
         (path.delivery_rate, path.pacing_rate) = (BitRate::from_mbps(10), BitRate::from_mbps(12));
         path.queue_room = Bytes::new(200_000);
         path
@@ -65,7 +65,7 @@ impl Offer {
             ..Flow::default()
         };
         Self {
-            packet: Packet { offset, bytes: MSS, again: false, carried: PathSet::EMPTY, avoid: PathSet::EMPTY },
+            packet: Packet { offset, bytes: MSS, reinjection: false, carried: PathSet::EMPTY, avoid: PathSet::EMPTY },
             flow,
         }
     }

@@ -104,9 +104,9 @@ fn stepped(setting: &Setting) -> (f64, f64) {
     let mut episode = Episode::new(&setting.config, setting.cc, 1, setting.task).expect("the names are registered");
     let shape = episode.shape().clone();
     let choices = shape.actions.outputs() as u64;
-    let mut seen = vec![0.0; shape.inputs.len()];
+    let mut observation = vec![0.0; shape.inputs.len()];
     let mut steps = 0;
-    while episode.advance(&mut seen).is_none() {
+    while episode.advance(&mut observation).is_none() {
         episode.answer(&[(mix(7, steps) % choices) as f32]);
         episode.ledger().earned().clear();
         steps += 1;
@@ -132,8 +132,8 @@ impl Tape {
     /// What a task says in `setting` that is answered at random.
     fn of(setting: &Setting) -> Self {
         let (_, task) = build_task(setting.task).expect("the task is registered");
-        let seen = vec![0.0; task.shape().inputs.len()];
-        let mut recorder = Recorder { task, seen, answers: 0, decisions: Vec::new(), wakes: RefCell::default() };
+        let observation = vec![0.0; task.shape().inputs.len()];
+        let mut recorder = Recorder { task, observation, answers: 0, decisions: Vec::new(), wakes: RefCell::default() };
         let needs = recorder.needs();
         let arrived = inside(setting, &mut recorder);
         Self { needs, decisions: recorder.decisions, wakes: recorder.wakes.take(), arrived }
@@ -158,7 +158,7 @@ fn inside(setting: &Setting, scheduler: &mut dyn Scheduler) -> u64 {
 #[derive(Clone)]
 struct Recorder {
     task: Box<dyn Task>,
-    seen: Vec<f32>,
+    observation: Vec<f32>,
     answers: u64,
     decisions: Vec<Decision>,
     wakes: RefCell<Vec<Option<Instant>>>,
@@ -170,7 +170,7 @@ impl Scheduler for Recorder {
     }
 
     fn select(&mut self, cx: &Context<'_>) -> Decision {
-        if self.task.question(cx, &mut self.seen) {
+        if self.task.question(cx, &mut self.observation) {
             let choices = self.task.shape().actions.outputs() as u64;
             self.task.answer(cx, &[(mix(7, self.answers) % choices) as f32]);
             self.answers += 1;

@@ -13,7 +13,7 @@ use crate::decisions::{Offer, paths};
 /// least of five rounds.
 pub fn microseconds(scheduler: &str, policy: &str, count: usize) -> f64 {
     const ROUND: u64 = 2_000;
-    let spec = format!("{scheduler}:policy={policy}:guard=off");
+    let spec = format!("{scheduler}:policy={policy}:fallback=off");
     let mut scheduler = weftway_sched::build(&spec).expect("it is shipped");
     let paths = paths(count);
     let mut least = f64::MAX;

@@ -1,7 +1,7 @@
 //! What is kept for a scheduler, and how it is told, asked and heard.
 
 use weftway_path::spec::SpecError;
-use weftway_path::{Bytes, Context, Decision, Event, Hold, Instant, Path, PathId};
+use weftway_path::{BlockedReason, Bytes, Context, Decision, Event, Instant, Path, PathId};
 use weftway_sched::learned::Task;
 use weftway_sched::{Needs, Scheduler, TransportRules};
 
@@ -221,7 +221,7 @@ fn wait<T: Transport + ?Sized>(transport: &mut T) {
 
 /// Whether an acknowledgement or a pacer of this path will bring the question back.
 fn returns(path: &Path) -> bool {
-    path.unacked() > Bytes::ZERO || path.hold == Hold::Pacing
+    path.unacked() > Bytes::ZERO || path.blocked == BlockedReason::Pacing
 }
 
 #[cold]

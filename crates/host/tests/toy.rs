@@ -2,8 +2,8 @@
 
 use weftway_host::{Carried, Host, Refusal, Transport, ask, mismatch, tell};
 use weftway_path::{
-    Bytes, Context, Decision, Event, Flow, Hold, Instant, Offset, Packet, Path, PathId, PathSet, Receipt, SendKind,
-    Span,
+    BlockedReason, Bytes, Context, Decision, Event, Flow, Instant, Offset, Packet, Path, PathId, PathSet, Receipt,
+    SendKind, Span,
 };
 use weftway_sched::Needs;
 
@@ -34,7 +34,8 @@ impl Toy {
         };
         let (end, none) = (Offset::new(bytes), PathSet::EMPTY);
         let flow = Flow { end, edge: end, message_end: end, unsent: Bytes::new(bytes), ..Flow::default() };
-        let packet = Packet { offset: Offset::ZERO, bytes: Bytes::new(MSS), again: false, carried: none, avoid: none };
+        let packet =
+            Packet { offset: Offset::ZERO, bytes: Bytes::new(MSS), reinjection: false, carried: none, avoid: none };
         let paths = [(0, 20), (1, 50)].map(path).to_vec();
         Self { host, now: Instant::ZERO, paths, packet, flow, flight: vec![], alarm: Instant::NEVER, ready: true }
     }
@@ -51,7 +52,7 @@ impl Toy {
         } else {
             let (_, receipt) = self.flight.swap_remove(at.unwrap());
             let path = &mut self.paths[receipt.path.index()];
-            (path.bytes_in_flight, path.hold) = (path.bytes_in_flight - receipt.bytes, Hold::None);
+            (path.bytes_in_flight, path.blocked) = (path.bytes_in_flight - receipt.bytes, BlockedReason::None);
             (path.acked.bytes, path.acked.packets) = (path.acked.bytes + receipt.bytes, path.acked.packets + 1);
             self.host.events.push(Event::Acked(receipt));
         }
@@ -80,7 +81,7 @@ impl Transport for Toy {
         let receipt = Receipt { path: id, offset, bytes, serial: self.host.next_serial() };
         path.bytes_in_flight += bytes;
         (path.sent.bytes, path.sent.packets) = (path.sent.bytes + bytes, path.sent.packets + 1);
-        path.hold = if path.bytes_in_flight < path.cwnd { Hold::None } else { Hold::Congestion };
+        path.blocked = if path.bytes_in_flight < path.cwnd { BlockedReason::None } else { BlockedReason::Congestion };
         self.flight.push((self.now + path.srtt, receipt));
         (self.packet.offset, self.flow.next, self.flow.unsent) =
             (offset + bytes, offset + bytes, self.flow.unsent - bytes);

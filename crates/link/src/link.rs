@@ -207,14 +207,16 @@ impl<T: Copy> Link<T> {
         if self.internal <= now {
             self.settle(now);
         }
-        if self.flight.front()?.arrival > now {
+        let head = self.flight.front()?;
+        if head.arrival > now {
             return None;
         }
-        let flight = self.flight.pop_front()?;
         self.counts.delivered += 1;
-        self.counts.delivered_bytes += Bytes::new(u64::from(flight.bytes));
+        self.counts.delivered_bytes += Bytes::new(u64::from(head.bytes));
+        let delivery = Delivery { item: head.item, ce: head.ce };
+        self.flight.pop_front();
         self.refresh();
-        Some(Delivery { item: flight.item, ce: flight.ce })
+        Some(delivery)
     }
 
     /// What waits at `now`, the packet in transmission included: packets and bytes. With CoDel, and with
@@ -297,7 +299,7 @@ impl<T: Copy> Link<T> {
     }
 
     /// Puts a packet on the wire as soon as it is free, and says whether the packet gets lost.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn carry(&mut self, now: Instant, bytes: u32, marked: bool, item: T) -> bool {
         let departure = self.wire.depart(self.free_at.max(now), bytes);
         self.free_at = departure;
@@ -340,8 +342,8 @@ impl<T: Copy> Link<T> {
         match self.flight.back() {
             Some(last) if last.arrival > flight.arrival => {
                 if self.reorders {
-                    let at = self.flight.iter().rposition(|other| other.arrival <= flight.arrival);
-                    return self.flight.insert(at.map_or(0, |at| at + 1), flight);
+                    let at = self.flight.partition_point(|other| other.arrival <= flight.arrival);
+                    return self.flight.insert(at, flight);
                 }
                 flight.arrival = last.arrival;
             }
@@ -351,6 +353,7 @@ impl<T: Copy> Link<T> {
     }
 
     /// Puts a packet into CoDel's queue, and on the wire at once if that is free.
+    #[cold]
     fn enqueue(&mut self, now: Instant, held: Held<T>) -> bool {
         let Some(codel) = &mut self.codel else { return false };
         codel.push(held);
@@ -366,6 +369,7 @@ impl<T: Copy> Link<T> {
     }
 
     /// Takes a packet from CoDel's queue and puts it on the wire.
+    #[cold]
     pub(crate) fn dequeue(&mut self, at: Instant) {
         let Some(codel) = &mut self.codel else { return };
         let (held, drops) = codel.pop(at);

@@ -43,7 +43,7 @@ pub struct Packet {
     /// Its payload.
     pub bytes: Bytes,
     /// Whether it has been sent before: lost and handed back (QUIC), or reinjected (MPTCP).
-    pub again: bool,
+    pub reinjection: bool,
     /// The paths that have carried it.
     pub carried: PathSet,
     /// The paths that the transport would not have it take again while others may: under MPTCP those that have carried

@@ -10,9 +10,9 @@ pub enum SendKind {
     /// New data ahead of others ([`crate::Decision::Ahead`]).
     Ahead,
     /// Data that the transport handed back: lost, or reinjected.
-    Again,
+    Reinjection,
     /// A copy of data in flight ([`crate::Decision::Repeat`]).
-    Copy,
+    Duplicate,
 }
 
 /// One packet of the connection, named the same in `Sent`, `Acked`, `Lost` and `Recalled`.

@@ -23,6 +23,6 @@ mod units;
 pub use context::{Context, Flow, Packet};
 pub use decision::Decision;
 pub use event::{Event, Receipt, SendKind, Starved};
-pub use path::{Counters, Health, Hold, Path, PathId, PathSet, Recovery, Role};
+pub use path::{BlockedReason, Counters, Health, Path, PathId, PathSet, Recovery, Role};
 pub use time::{Instant, Span};
 pub use units::{BitRate, Bytes, Offset};

@@ -150,7 +150,7 @@ pub enum Recovery {
 
 /// Why a path cannot send at this moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Hold {
+pub enum BlockedReason {
     /// It can.
     #[default]
     None,
@@ -195,8 +195,8 @@ pub struct Path {
     /// Its loss-recovery state.
     pub recovery: Recovery,
     /// Why it cannot send now, if so.
-    pub hold: Hold,
-    /// When a [`Hold::Pacing`] ends.
+    pub blocked: BlockedReason,
+    /// When a [`BlockedReason::Pacing`] ends.
     pub release: Instant,
     /// The largest payload of one packet.
     pub mss: Bytes,
@@ -261,7 +261,7 @@ impl Path {
             role: Role::Active,
             health: Health::Good,
             recovery: Recovery::Open,
-            hold: Hold::None,
+            blocked: BlockedReason::None,
             release: Instant::ZERO,
             mss,
             latest_rtt: Span::ZERO,
@@ -300,7 +300,7 @@ impl Path {
     /// Whether the scheduler may send a packet on it now.
     #[inline]
     pub fn is_open(&self) -> bool {
-        matches!(self.hold, Hold::None)
+        matches!(self.blocked, BlockedReason::None)
     }
 
     /// Whether it is an active path.

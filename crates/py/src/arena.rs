@@ -117,26 +117,26 @@ impl Arena {
     }
 
     /// Begins anew, from `seed` if given, and writes what is seen: (envs, inputs).
-    #[pyo3(signature = (seen, seed = None))]
-    fn reset(&self, py: Python<'_>, seen: &Bound<'_, PyAny>, seed: Option<u64>) -> PyResult<()> {
+    #[pyo3(signature = (observation, seed = None))]
+    fn reset(&self, py: Python<'_>, observation: &Bound<'_, PyAny>, seed: Option<u64>) -> PyResult<()> {
         py.detach(|| {
             let mut inner = self.lock();
             inner.pool.seed = seed.unwrap_or(inner.pool.seed);
             inner.settle(self.envs)
         })?;
-        self.write_seen(py, seen)
+        self.write_seen(py, observation)
     }
 
     /// Leaves every episode under way for the next of its place; one of which no step was taken
     /// stays. What its open decisions would have earned is lost.
-    fn renew(&self, py: Python<'_>, seen: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn renew(&self, py: Python<'_>, observation: &Bound<'_, PyAny>) -> PyResult<()> {
         py.detach(|| {
             let mut inner = self.lock();
             let Inner { pool, places, .. } = &mut *inner;
             let done = places.iter_mut().try_for_each(|place| place.renew(pool));
             done.map_err(|trouble| inner.described(trouble))
         })?;
-        self.write_seen(py, seen)
+        self.write_seen(py, observation)
     }
 
     /// Answers every question and goes on to the next ones. `actions` is (envs, actions); what is
@@ -145,7 +145,7 @@ impl Arena {
         &self,
         py: Python<'_>,
         actions: &Bound<'_, PyAny>,
-        seen: &Bound<'_, PyAny>,
+        observation: &Bound<'_, PyAny>,
         outcome: (Bound<'_, PyAny>, Bound<'_, PyAny>, Bound<'_, PyAny>),
     ) -> PyResult<()> {
         let width = self.shape.actions.len();
@@ -158,13 +158,13 @@ impl Arena {
         write(py, &reward, &rewards, "reward")?;
         write(py, &terminated, &told(|outcome| outcome.terminated), "terminated")?;
         write(py, &truncated, &told(|outcome| outcome.truncated), "truncated")?;
-        self.write_seen(py, seen)
+        self.write_seen(py, observation)
     }
 
     /// Writes what was seen at the end of each place's last episode: (envs, inputs).
-    fn last(&self, py: Python<'_>, seen: &Bound<'_, PyAny>) -> PyResult<()> {
+    fn last(&self, py: Python<'_>, observation: &Bound<'_, PyAny>) -> PyResult<()> {
         let all: Vec<f32> = self.lock().places.iter().flat_map(|place| place.last.iter().copied()).collect();
-        write(py, seen, &all, "seen")
+        write(py, observation, &all, "seen")
     }
 
     /// Writes which choices are open: (envs, choices), for a discrete action.
@@ -224,9 +224,9 @@ impl Arena {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write_seen(&self, py: Python<'_>, seen: &Bound<'_, PyAny>) -> PyResult<()> {
-        let all: Vec<f32> = self.lock().places.iter().flat_map(|place| place.seen.iter().copied()).collect();
-        write(py, seen, &all, "seen")
+    fn write_seen(&self, py: Python<'_>, observation: &Bound<'_, PyAny>) -> PyResult<()> {
+        let all: Vec<f32> = self.lock().places.iter().flat_map(|place| place.observation.iter().copied()).collect();
+        write(py, observation, &all, "seen")
     }
 }
 

@@ -126,7 +126,7 @@ impl Table {
             let bytes: Vec<u8> = self.rows.iter().flat_map(|(_, row)| of(row)).flat_map(f32::to_ne_bytes).collect();
             arrays.set_item(name, PyBytes::new(py, &bytes))
         };
-        float("seen", &|row| row.seen.clone())?;
+        float("seen", &|row| row.observation.clone())?;
         float("costs", &|row| row.judgement.costs.iter().map(|cost| *cost as f32).collect())?;
         float("margin", &|row| vec![row.judgement.margin as f32])?;
         let whole = |name, of: &dyn Fn(usize, &Sample) -> usize| {

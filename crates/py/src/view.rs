@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use weftway_path::{Bytes, Health, Hold, Path, Recovery, Role, SendKind, Starved};
+use weftway_path::{BlockedReason, Bytes, Health, Path, Recovery, Role, SendKind, Starved};
 
 /// One usable path at the time of the question. Bytes are payload.
 #[pyclass(frozen, name = "Path", module = "weftway")]
@@ -16,7 +16,7 @@ pub struct PathView {
 pub struct PacketView {
     offset: u64,
     bytes: u64,
-    again: bool,
+    reinjection: bool,
     carried: Vec<u8>,
     avoid: Vec<u8>,
 }
@@ -118,13 +118,13 @@ impl PathView {
         }
     }
     #[getter]
-    fn hold(&self) -> Option<&'static str> {
-        match self.path.hold {
-            Hold::None => None,
-            Hold::Congestion => Some("congestion"),
-            Hold::Pacing => Some("pacing"),
-            Hold::Validation => Some("validation"),
-            Hold::Transport => Some("transport"),
+    fn blocked(&self) -> Option<&'static str> {
+        match self.path.blocked {
+            BlockedReason::None => None,
+            BlockedReason::Congestion => Some("congestion"),
+            BlockedReason::Pacing => Some("pacing"),
+            BlockedReason::Validation => Some("validation"),
+            BlockedReason::Transport => Some("transport"),
         }
     }
     #[getter]
@@ -239,7 +239,7 @@ impl From<&weftway_path::Packet> for PacketView {
         Self {
             offset: packet.offset.get(),
             bytes: packet.bytes.get(),
-            again: packet.again,
+            reinjection: packet.reinjection,
             carried: packet.carried.iter().map(weftway_path::PathId::get).collect(),
             avoid: packet.avoid.iter().map(weftway_path::PathId::get).collect(),
         }
@@ -295,8 +295,8 @@ fn sent_as(kind: SendKind) -> &'static str {
     match kind {
         SendKind::Fresh => "fresh",
         SendKind::Ahead => "ahead",
-        SendKind::Again => "again",
-        SendKind::Copy => "copy",
+        SendKind::Reinjection => "reinjection",
+        SendKind::Duplicate => "duplicate",
     }
 }
 

@@ -192,12 +192,13 @@ impl Measurement {
         put(row, "decisions", counts.decisions);
         put(row, "waits", counts.waits);
         put(row, "faults", counts.faults);
-        put(row, "guarded", self.fallback.map(|fallback| fallback.decided));
+        put(row, "fallback_decided", self.fallback.map(|fallback| fallback.decided));
         put(row, "fallback_differs", self.fallback.map(|fallback| fallback.differs));
     }
 
-    /// Jain's index over each path's share of its capacity, in the usual form and in the papers' inverse (000, 004
-    /// eq. 6), the share of all capacity that was used, and the MPQUIC paper's utility (002 eq. 1) with unit weights.
+    /// Jain's index over each path's share of its capacity, in the usual form and in the papers' inverse (Liang
+    /// et al. 2022 and Xue et al. 2024, eq. 6), the share of all capacity that was used, and the utility of Popov et al.
+    /// 2025 (eq. 1) with unit weights.
     fn balance(&self, row: &mut Row, config: &SimConfig) {
         let rates: Vec<f64> = self.paths.iter().map(|path| mbps(path.delivered, self.elapsed)).collect();
         let bounds = limits::path_rates(config, self.elapsed);
@@ -209,7 +210,7 @@ impl Measurement {
         let delays: f64 = self.paths.iter().map(|path| path.srtt.as_secs_f64()).sum();
         let losses: Option<Vec<f64>> = self.paths.iter().map(PathFigures::loss).collect();
         let utility = losses.map(|losses| rates.iter().sum::<f64>() - delays - losses.iter().sum::<f64>());
-        put(row, "utility_002", utility.map(rounded));
+        put(row, "utility_popov_2025", utility.map(rounded));
     }
 
     fn paths(&self, row: &mut Row, config: &SimConfig) {

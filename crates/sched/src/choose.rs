@@ -4,7 +4,7 @@
 //! them is full: backups step in when the active paths are gone, not when they are busy. This is
 //! the availability test of multipath-tcp/mptcp `mptcp_sched.c`.
 
-use weftway_path::{Bytes, Context, Decision, Health, Hold, Path, PathSet};
+use weftway_path::{BlockedReason, Bytes, Context, Decision, Health, Path, PathSet};
 
 /// How readily a path is used.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -19,7 +19,7 @@ pub(crate) enum Tier {
 #[inline]
 pub(crate) fn tier(path: &Path) -> Option<Tier> {
     match path.health {
-        _ if path.hold == Hold::Validation => None,
+        _ if path.blocked == BlockedReason::Validation => None,
         Health::Suspect | Health::Stale => Some(Tier::Failing),
         Health::Good if path.is_active() => Some(Tier::Active),
         Health::Good => Some(Tier::Backup),
@@ -158,7 +158,7 @@ fn pick_again<'a>(
 /// Waits, unless nothing would ever end the wait: then whatever is open goes, lowest srtt first.
 #[inline]
 pub(crate) fn wait(cx: &Context<'_>) -> Decision {
-    let ends = |path: &Path| path.bytes_in_flight > Bytes::ZERO || path.hold == Hold::Pacing;
+    let ends = |path: &Path| path.bytes_in_flight > Bytes::ZERO || path.blocked == BlockedReason::Pacing;
     if cx.packet.is_none() || cx.paths.iter().any(ends) {
         return Decision::Wait;
     }
@@ -197,11 +197,11 @@ mod tests {
     fn a_repeat_prefers_an_unused_backup_and_waits_for_an_unused_path_that_is_full() {
         let mut bench = Bench::new(vec![path(0, 20, 10, 0), path(1, 10, 10, 0)]);
         bench.paths[1].role = Role::Backup;
-        bench.resend(0, PathSet::of(PathId::new(0)));
+        bench.reinject(0, PathSet::of(PathId::new(0)));
         assert_eq!(pick(&bench.context(), faster).map(|path| path.id), Some(PathId::new(1)));
 
         let mut bench = Bench::new(vec![path(0, 20, 10, 10), path(1, 10, 10, 10)]);
-        bench.resend(0, PathSet::of(PathId::new(0)));
+        bench.reinject(0, PathSet::of(PathId::new(0)));
         assert!(pick(&bench.context(), faster).is_none());
     }
 

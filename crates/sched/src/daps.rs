@@ -178,7 +178,7 @@ impl Scheduler for Daps {
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         match cx.packet {
             None => priority_send(cx),
-            Some(packet) if packet.again => choose::send_or_wait(cx, min_rtt::pick(cx)),
+            Some(packet) if packet.reinjection => choose::send_or_wait(cx, min_rtt::pick(cx)),
             Some(packet) => self.fresh(cx, packet.bytes),
         }
     }

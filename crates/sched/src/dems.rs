@@ -209,7 +209,7 @@ impl Scheduler for Dems {
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         self.asked = None;
         let (Some(flow), Some(fast)) = (cx.flow, choose::fastest(cx)) else { return choose::wait(cx) };
-        let again = cx.packet.is_some_and(|packet| packet.again);
+        let again = cx.packet.is_some_and(|packet| packet.reinjection);
         let in_flight = cx.paths.iter().any(|path| path.bytes_in_flight > Bytes::ZERO);
         if self.copies
             && !again
@@ -229,7 +229,7 @@ impl Scheduler for Dems {
     fn observe(&mut self, cx: &Context<'_>, event: &Event) {
         let asked = self.asked.take();
         match (*event, asked) {
-            (Event::Sent(sent, SendKind::Copy), Some(Asked::Copy(path, end))) => {
+            (Event::Sent(sent, SendKind::Duplicate), Some(Asked::Copy(path, end))) => {
                 self.settle(Asked::Copy(path, (sent.offset + sent.bytes).min(end)));
             }
             (_, Some(asked)) => self.settle(asked),

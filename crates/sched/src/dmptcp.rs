@@ -178,7 +178,7 @@ impl Scheduler for Dmptcp {
 
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         let (Some(packet), Some(flow)) = (cx.packet, cx.flow) else { return choose::wait(cx) };
-        if packet.again {
+        if packet.reinjection {
             return choose::send_or_wait(cx, min_rtt::pick(cx));
         }
         self.renew(cx, flow.unsent);

@@ -8,8 +8,8 @@
 //! Departs from print: the state's paths are F and S, as the actions'; the paper says 1 and 2.
 
 use crate::learned::deployed;
-use crate::learned::draw::SEED;
-use crate::learned::guard;
+use crate::learned::fallback;
+use crate::learned::rng::SEED;
 use crate::learned::tasks::wait_or_send::ENTRY as TASK;
 use crate::registry::{Arity, Entry, Input, Provenance, TransportRules};
 
@@ -28,6 +28,6 @@ pub(crate) static ENTRY: Entry = Entry {
     waits: true,
     transport: TransportRules::NONE,
     presets: &[],
-    params: &[deployed::policy("bbr1", "bbr1 | all"), guard::GUARD, SEED],
+    params: &[deployed::policy("bbr1", "bbr1 | all"), fallback::FALLBACK, SEED],
     build: |params| deployed::build(params, &TASK),
 };

@@ -12,7 +12,7 @@
 //! an open path that the packet is to avoid, and waiting for that path would not end.
 
 use weftway_path::spec::{Param, Params, SpecError};
-use weftway_path::{Bytes, Context, Decision, Hold, Path, Recovery, Span};
+use weftway_path::{BlockedReason, Bytes, Context, Decision, Path, Recovery, Span};
 
 use crate::Scheduler;
 use crate::choose::{self, Tier};
@@ -117,7 +117,8 @@ impl Ecf {
 /// min-RTT's choice against it.
 pub(crate) fn fastest<'a>(cx: &Context<'a>, like: &'a Path, excludes_pf: bool) -> &'a Path {
     let broken = |path: &Path| choose::tier(path) == Some(Tier::Failing) || path.recovery == Recovery::Loss;
-    let established = cx.paths.iter().filter(|path| path.role == like.role && path.hold != Hold::Validation);
+    let established =
+        cx.paths.iter().filter(|path| path.role == like.role && path.blocked != BlockedReason::Validation);
     let sound = established.filter(|path| !excludes_pf || !broken(path));
     choose::least(sound, |path| path.srtt).unwrap_or(like)
 }

@@ -10,8 +10,8 @@
 //! Departs from print: nothing is printed.
 
 use crate::learned::deployed;
-use crate::learned::draw::SEED;
-use crate::learned::guard;
+use crate::learned::fallback;
+use crate::learned::rng::SEED;
 use crate::learned::tasks::wait_or_send::ENTRY as TASK;
 use crate::registry::{Arity, Entry, Input, Provenance, TransportRules};
 
@@ -30,6 +30,6 @@ pub(crate) static ENTRY: Entry = Entry {
     waits: true,
     transport: TransportRules::NONE,
     presets: &[],
-    params: &[deployed::policy("phone", "phone"), guard::GUARD, SEED],
+    params: &[deployed::policy("phone", "phone"), fallback::FALLBACK, SEED],
     build: |params| deployed::build(params, &TASK),
 };

@@ -9,7 +9,7 @@
 //! ε = 0.3 for 100 decisions after a change, 0.05 later.
 //! Reference: Wu et al., FALCON: fast and accurate multipath scheduling using offline and online
 //! learning, 2022; the MPQUIC comparison, section 3.2.5 and Table 1 (state, actions, reward).
-//! Where the card says that a group's model lost to min-RTT in training, the guard decides, and is
+//! Where the card says that a group's model lost to min-RTT in training, the fallback decides, and is
 //! learned from with the same exploration, until its copy has adapted; then the copy does.
 //! State: the weights in use and Adam's moments, the newest 256 transitions, means per path.
 //! Departs from print: groups, network, test and rates of learning are ours, as the comparison gives
@@ -23,13 +23,13 @@ use weftway_path::{Context, Decision, Event, Instant, Path};
 
 use crate::learned::change::{self, Change, Sample};
 use crate::learned::deployed::{open, policy};
-use crate::learned::draw::SEED;
-use crate::learned::guard::{GUARD, Guard};
+use crate::learned::fallback::{FALLBACK, Fallback};
 use crate::learned::nn::{Bank, Condition, GROUPS, Network};
 use crate::learned::policy_file::PolicyFile;
+use crate::learned::rng::SEED;
 use crate::learned::roles::Roles;
 use crate::learned::tasks::wait_or_send;
-use crate::learned::{Actions, Coins, Task};
+use crate::learned::{Actions, PolicyRng, Task};
 use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
 use crate::{FallbackTally, Scheduler};
 
@@ -50,7 +50,7 @@ pub(crate) static ENTRY: Entry = Entry {
     presets: &[],
     params: &[
         policy("meta", "meta"),
-        GUARD,
+        FALLBACK,
         Param {
             name: "adapt",
             default: "on",
@@ -88,29 +88,29 @@ fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
 #[derive(Clone)]
 struct Falcon {
     task: Box<dyn Task>,
-    guard: Guard,
+    fallback: Fallback,
     bank: Bank,
     change: Change,
     learner: Learner,
     adapts: bool,
     eps: [f64; 2],
-    coins: Coins,
+    rng: PolicyRng,
     /// None: to be picked with the next question.
     group: Option<usize>,
-    /// Groups that the guard serves until their copy has adapted.
+    /// Groups that the fallback serves until their copy has adapted.
     modelless: [bool; GROUPS],
-    /// Whether the last answer is the guard's, learned from.
+    /// Whether the last answer is the fallback's, learned from.
     stands_in: bool,
     /// Decisions since it was picked.
     decisions: u64,
-    seen: Vec<f32>,
+    observation: Vec<f32>,
     values: Vec<f32>,
 }
 
 impl Falcon {
     fn new(params: &Params, file: PolicyFile, mut task: Box<dyn Task>) -> Result<Self, SpecError> {
         let wrong = |why: String| params.wrong("policy", why);
-        let guard = Guard::new(params, &file)?;
+        let fallback = Fallback::new(params, &file)?;
         let (learning, modelless) = (learning(params, &file)?, modelless(params, &file)?);
         let Network::Falcon(bank) = file.network else {
             return Err(wrong("its network is no set of models; its card should say `falcon:groups=12`".to_owned()));
@@ -128,46 +128,46 @@ impl Falcon {
         Ok(Self {
             modelless,
             stands_in: false,
-            guard,
+            fallback,
             change: Change::new(params)?,
             // Batches have draws of their own, so that how much is learned does not move actions' draws.
-            learner: Learner::new(model, learning, Coins::new(!seed)),
+            learner: Learner::new(model, learning, PolicyRng::new(!seed)),
             adapts,
             eps: [params.within("eps_first", 0.0..=1.0)?, params.within("eps", 0.0..=1.0)?],
-            coins: Coins::new(seed),
+            rng: PolicyRng::new(seed),
             group: None,
             decisions: 0,
-            seen: vec![0.0; inputs],
+            observation: vec![0.0; inputs],
             values: vec![0.0; model.outputs()],
             bank,
             task,
         })
     }
 
-    /// Answers the question that is due, if one is. Whether the guard has to stand in instead.
+    /// Answers the question that is due, if one is. Whether the fallback has to stand in instead.
     fn decide(&mut self, cx: &Context<'_>) -> bool {
-        if !self.task.question(cx, &mut self.seen) {
+        if !self.task.question(cx, &mut self.observation) {
             return self.stands_in;
         }
         self.stands_in = false;
         self.pick(cx);
-        if self.guard.is_needed(&self.seen) || self.follows() && !self.adapts {
+        if self.fallback.is_needed(&self.observation) || self.follows() && !self.adapts {
             return true;
         }
         let action = self.choose(cx);
         if self.adapts {
             let number = self.task.ledger().decisions();
-            self.learner.decide(number, &self.seen, action);
+            self.learner.decide(number, &self.observation, action);
         }
         self.task.answer(cx, &[action as f32]);
         self.decisions += 1;
         self.stands_in
     }
 
-    /// Whether the guard is at work because the group's model lost in training and its copy has not adapted yet.
+    /// Whether the fallback is at work because the group's model lost in training and its copy has not adapted yet.
     fn follows(&self) -> bool {
         let lost = self.group.is_some_and(|group| self.modelless[group]);
-        lost && self.guard.is_there() && self.learner.stage() == Stage::Fresh
+        lost && self.fallback.is_there() && self.learner.stage() == Stage::Fresh
     }
 
     /// Begins with the model of the condition, if none is in use.
@@ -186,15 +186,15 @@ impl Falcon {
         Condition { rate_ratio: ratio(s.rate, f.rate), loss: f.loss.max(s.loss), rtt_ratio: ratio(s.srtt, f.srtt) }
     }
 
-    /// The action for what is seen: the better one, or the guard's, or now and then any.
+    /// The action for what is seen: the better one, or the fallback's, or now and then any.
     fn choose(&mut self, cx: &Context<'_>) -> usize {
-        self.learner.values(&self.seen, &mut self.values);
+        self.learner.values(&self.observation, &mut self.values);
         let eps = self.eps[usize::from(self.decisions >= FIRST)];
-        if self.adapts && self.coins.flip(eps) {
-            return (self.coins.unit() * self.values.len() as f64) as usize;
+        if self.adapts && self.rng.flip(eps) {
+            return (self.rng.unit() * self.values.len() as f64) as usize;
         }
         if self.follows()
-            && let Some(decision) = self.guard.select(cx, true)
+            && let Some(decision) = self.fallback.select(cx, true)
         {
             self.stands_in = true;
             return usize::from(decision != Decision::Wait);
@@ -226,15 +226,15 @@ fn learning(params: &Params, file: &PolicyFile) -> Result<Learning, SpecError> {
     Ok(Learning { steps: params.within("steps", 0..=10)?, rates, gamma })
 }
 
-/// The groups whose model lost to min-RTT in training, as the card's `guarded` lists them: `0,3,11`.
+/// The groups whose model lost to min-RTT in training, as the card's `fallback_groups` lists them: `0,3,11`.
 fn modelless(params: &Params, file: &PolicyFile) -> Result<[bool; GROUPS], SpecError> {
     let mut found = [false; GROUPS];
-    for text in file.card("guarded").unwrap_or_default().split(',').filter(|text| !text.is_empty()) {
+    for text in file.card("fallback_groups").unwrap_or_default().split(',').filter(|text| !text.is_empty()) {
         let group = text.parse::<usize>().ok().filter(|group| *group < GROUPS);
         found[group.ok_or_else(|| {
             params.wrong(
                 "policy",
-                format!("its card's `guarded` has `{text}`; expected numbers of groups, below {GROUPS}"),
+                format!("its card's `fallback_groups` has `{text}`; expected numbers of groups, below {GROUPS}"),
             )
         })?] = true;
     }
@@ -248,19 +248,19 @@ fn ratio(a: f64, b: f64) -> f64 {
 
 impl Scheduler for Falcon {
     fn needs(&self) -> Needs {
-        self.task.needs().union(self.guard.needs())
+        self.task.needs().union(self.fallback.needs())
     }
 
     fn select(&mut self, cx: &Context<'_>) -> Decision {
-        let is_guarded = self.decide(cx);
+        let falls_back = self.decide(cx);
         // The task carries out the same action then, and keeps the record by which it is paid.
-        let own = (!is_guarded || self.stands_in).then(|| self.task.select(cx));
-        let guards = self.guard.select(cx, is_guarded);
-        guards.or(own).unwrap_or(Decision::Wait)
+        let own = (!falls_back || self.stands_in).then(|| self.task.select(cx));
+        let fallback = self.fallback.select(cx, falls_back);
+        fallback.or(own).unwrap_or(Decision::Wait)
     }
 
     fn observe(&mut self, cx: &Context<'_>, event: &Event) {
-        self.guard.observe(cx, event);
+        self.fallback.observe(cx, event);
         self.task.observe(cx, event);
         if let Event::PathUp(path) | Event::PathDown(path) = event {
             self.change.forget(*path);
@@ -275,25 +275,25 @@ impl Scheduler for Falcon {
     }
 
     fn wake(&self) -> Option<Instant> {
-        self.task.wake().into_iter().chain(self.guard.wake()).min()
+        self.task.wake().into_iter().chain(self.fallback.wake()).min()
     }
 
     fn decided(&mut self, cx: &Context<'_>, decision: Decision) {
-        self.guard.decided(cx, decision);
+        self.fallback.decided(cx, decision);
     }
 
     fn fallback(&self) -> Option<FallbackTally> {
-        self.guard.tally()
+        self.fallback.tally()
     }
 
     fn explain(&self, cx: &Context<'_>) -> Option<String> {
         let task = self.task.explain(cx).unwrap_or_default();
-        if self.guard.is_on() {
+        if self.fallback.is_on() {
             let why = match self.follows() {
                 true => "the group's model lost in training",
-                false => "what is seen left the ranges of training",
+                false => "what is observation left the ranges of training",
             };
-            return Some(format!("the guard decides: {why}; {task}"));
+            return Some(format!("the fallback decides: {why}; {task}"));
         }
         let (values, stage) = (&self.values, self.learner.stage());
         Some(format!("group {:?}, {stage:?}, values {values:.3?}; {task}", self.group))

@@ -73,7 +73,7 @@ impl Scheduler for Fdps {
         let (Some(packet), Some(path)) = (cx.packet, choose::pick_least(cx, forward_delay)) else {
             return choose::wait(cx);
         };
-        if packet.again {
+        if packet.reinjection {
             return Decision::Send(path.id);
         }
         forecast::ahead(cx, path, lead(cx, path), self.takes_last)

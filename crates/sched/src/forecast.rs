@@ -54,7 +54,7 @@ pub(crate) fn takes_last(params: &Params) -> Result<bool, SpecError> {
 pub(crate) fn place(cx: &Context<'_>, distance: impl FnOnce(&Path) -> Bytes) -> Decision {
     let Some(packet) = cx.packet else { return Decision::Wait };
     let Some(slow) = min_rtt::pick(cx) else { return choose::wait(cx) };
-    if packet.again || faster(cx, slow).next().is_none() {
+    if packet.reinjection || faster(cx, slow).next().is_none() {
         return Decision::Send(slow.id);
     }
     ahead(cx, slow, distance(slow), false)

@@ -7,8 +7,8 @@
 //! Departs from print: see the task, of which the papers at hand give only the idea.
 
 use crate::learned::deployed;
-use crate::learned::draw::SEED;
-use crate::learned::guard;
+use crate::learned::fallback;
+use crate::learned::rng::SEED;
 use crate::learned::tasks::gap::ENTRY as TASK;
 use crate::registry::{Arity, Entry, Input, Provenance, TransportRules};
 
@@ -27,6 +27,6 @@ pub(crate) static ENTRY: Entry = Entry {
     waits: true,
     transport: TransportRules::NONE,
     presets: &[],
-    params: &[deployed::policy("four-paths", "four-paths"), guard::GUARD, SEED],
+    params: &[deployed::policy("four-paths", "four-paths"), fallback::FALLBACK, SEED],
     build: |params| deployed::build(params, &TASK),
 };

@@ -1,7 +1,7 @@
 //! One choice per interval: a rule is asked every 50 or 100 ms instead of for every packet, as the
 //! learned schedulers are.
 
-use weftway_path::{Context, Decision, Event, Hold, Instant, Packet, Path, PathId, PathSet, Span};
+use weftway_path::{BlockedReason, Context, Decision, Event, Instant, Packet, Path, PathId, PathSet, Span};
 
 use crate::choose;
 use crate::{FallbackTally, Needs, Scheduler};
@@ -65,15 +65,15 @@ impl Interval {
     /// What `inner` answers about a fresh packet when every established path is open.
     fn ask(&mut self, cx: &Context<'_>) -> Option<PathId> {
         self.open.clear();
-        self.open.extend(cx.paths.iter().filter(|path| path.hold != Hold::Validation).cloned());
+        self.open.extend(cx.paths.iter().filter(|path| path.blocked != BlockedReason::Validation).cloned());
         for path in &mut self.open {
-            path.hold = Hold::None;
+            path.blocked = BlockedReason::None;
         }
         let offset = cx.flow.map(|flow| flow.next).or(cx.packet.map(|packet| packet.offset));
         let packet = Packet {
             offset: offset.unwrap_or_default(),
             bytes: self.open.first()?.mss,
-            again: false,
+            reinjection: false,
             carried: PathSet::EMPTY,
             avoid: PathSet::EMPTY,
         };

@@ -140,7 +140,7 @@ impl Scheduler for Lamps {
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         let Some(packet) = cx.packet else { return self.copy(cx).unwrap_or(Decision::Wait) };
         let pick = self.pick(cx);
-        if let Some(path) = pick.filter(|path| packet.again || !self.is_redundant(path)) {
+        if let Some(path) = pick.filter(|path| packet.reinjection || !self.is_redundant(path)) {
             return Decision::Send(path.id);
         }
         if let Some(copy) = self.copy(cx) {

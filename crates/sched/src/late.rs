@@ -110,7 +110,7 @@ impl Scheduler for Late {
 
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         let Some(packet) = cx.packet else { return Decision::Wait };
-        if packet.again {
+        if packet.reinjection {
             return choose::send_or_wait(cx, min_rtt::pick(cx));
         }
         if self.rests {
@@ -128,7 +128,7 @@ impl Scheduler for Late {
     fn observe(&mut self, _: &Context<'_>, event: &Event) {
         self.rests = false;
         match *event {
-            Event::Sent(receipt, SendKind::Fresh | SendKind::Again) => {
+            Event::Sent(receipt, SendKind::Fresh | SendKind::Reinjection) => {
                 let left = self.left.at(receipt.path);
                 *left = left.saturating_sub(1);
             }

@@ -7,8 +7,8 @@
 //! Departs from print: the published learner goes on learning while it sends; this one is frozen.
 
 use crate::learned::deployed;
-use crate::learned::draw::SEED;
-use crate::learned::guard;
+use crate::learned::fallback;
+use crate::learned::rng::SEED;
 use crate::learned::tasks::split::ENTRY as TASK;
 use crate::registry::{Arity, Entry, Input, Provenance, TransportRules};
 
@@ -27,6 +27,6 @@ pub(crate) static ENTRY: Entry = Entry {
     waits: true,
     transport: TransportRules::NONE,
     presets: &[],
-    params: &[deployed::policy("streaming", "streaming"), guard::GUARD, SEED],
+    params: &[deployed::policy("streaming", "streaming"), fallback::FALLBACK, SEED],
     build: |params| deployed::build(params, &TASK),
 };

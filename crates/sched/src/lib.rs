@@ -13,7 +13,7 @@
 //! paths[0].srtt = Span::from_millis(40);
 //! paths[1].srtt = Span::from_millis(20);
 //! let (carried, avoid) = (PathSet::EMPTY, PathSet::EMPTY);
-//! let packet = Packet { offset: Offset::ZERO, bytes: Bytes::new(1400), again: false, carried, avoid };
+//! let packet = Packet { offset: Offset::ZERO, bytes: Bytes::new(1400), reinjection: false, carried, avoid };
 //! let cx = Context { now: Instant::ZERO, paths: &paths, packet: Some(&packet), flow: None };
 //! assert_eq!(min_rtt.select(&cx), Decision::Send(PathId::new(1)));
 //! ```
@@ -104,7 +104,7 @@ pub mod testing;
 pub mod vector;
 
 pub use interval::{Interval, Mode};
-pub use learned::guard::FallbackTally;
+pub use learned::fallback::FallbackTally;
 pub use linux_v1::FRAGMENT;
 pub use registry::{Arity, Entry, Input, Needs, Preset, Provenance, TransportRules, all, build, find, parse};
 use weftway_path::{Context, Decision, Event, Instant};

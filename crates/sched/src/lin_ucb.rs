@@ -6,7 +6,7 @@
 //! When a decision's record closes with reward `r = a·Σ thr − b·Σ srtt`: `A_a += x·xᵀ`, `b_a += r·x`,
 //! `θ_a = A_a⁻¹·b_a`, from `A = I`, `b = 0`.
 //! Reference: the MPQUIC comparison of min-RTT, ECF, BLEST, Q-learning, DQN and UCB, section 4.3.
-//! The fixed coins are those of Peekaboo's public code after learning.
+//! The fixed odds are those of Peekaboo's public code after learning.
 //! State: A⁻¹ and b per arm, open records, meters per path.
 //! Departs from print: the printed step adds `lr·(r − val)` to every coordinate of θ, lacks the
 //! feature, and would be overwritten by the next θ = A⁻¹b; that A and b move is never said. The
@@ -18,10 +18,10 @@ use weftway_path::{Bytes, Path};
 
 use crate::Scheduler;
 use crate::learned::context::Rates;
-use crate::learned::draw::SEED;
 use crate::learned::reward::{self, Delivery};
 use crate::learned::ridge::Arm;
-use crate::learned::{Action, Blocked, Coins, Outcome, Policy, Question, Rules, blocked};
+use crate::learned::rng::SEED;
+use crate::learned::{Action, Blocked, Outcome, Policy, PolicyRng, Question, Rules, blocked};
 use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
 
 pub(crate) static ENTRY: Entry = Entry {
@@ -87,7 +87,7 @@ struct LinUcb {
     alpha: f64,
     chances: [f64; 2],
     reward: Delivery,
-    coins: Coins,
+    rng: PolicyRng,
 }
 
 #[derive(Clone, Copy)]
@@ -107,7 +107,7 @@ impl LinUcb {
             alpha: params.within("alpha", 0.0..=10.0)?,
             chances: params.choice("coin", &[("paper", CHANCES), ("none", [0.0, 1.0])])?,
             reward: Delivery::new(params)?,
-            coins: Coins::new(params.get("seed")?),
+            rng: PolicyRng::new(params.get("seed")?),
         })
     }
 
@@ -140,12 +140,12 @@ impl Policy for LinUcb {
         let x = features(question);
         let [wait, send] = self.values(&x);
         let chance = self.chances[usize::from(send >= wait)];
-        (if self.coins.flip(chance) { Action::Slow } else { Action::Fast }, x)
+        (if self.rng.flip(chance) { Action::Slow } else { Action::Fast }, x)
     }
 
     fn learn(&mut self, scene: &Question<'_>, outcome: &Outcome<Features>) {
         let reward = self.reward.of(scene, outcome.fate);
-        self.update(outcome.choice.action as usize, &outcome.choice.seen, reward);
+        self.update(outcome.choice.action as usize, &outcome.choice.observation, reward);
     }
 
     fn explain(&self, question: &Question<'_>) -> String {

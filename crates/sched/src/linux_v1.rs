@@ -12,7 +12,7 @@
 //! Departs from print: data sent before go to the first active path with nothing outstanding, as
 //! there; if there is none, by the rule above instead of waiting for the next retransmission timer.
 
-use weftway_path::{BitRate, Bytes, Context, Decision, Event, Health, Hold, Offset, Path, PathId, SendKind};
+use weftway_path::{BitRate, BlockedReason, Bytes, Context, Decision, Event, Health, Offset, Path, PathId, SendKind};
 
 use crate::Scheduler;
 use crate::choose;
@@ -127,7 +127,7 @@ impl LinuxV1 {
 
 /// The paths that answer, are established, and take new data by the transport's own rules.
 fn usable<'a>(cx: &Context<'a>) -> impl Iterator<Item = &'a Path> {
-    let held = |path: &&Path| matches!(path.hold, Hold::Validation | Hold::Transport);
+    let held = |path: &&Path| matches!(path.blocked, BlockedReason::Validation | BlockedReason::Transport);
     cx.paths.iter().filter(|path| path.health != Health::Stale).filter(move |path| !held(path))
 }
 
@@ -154,7 +154,7 @@ impl Scheduler for LinuxV1 {
         self.planned = None;
         self.note_averages(cx);
         let Some(packet) = cx.packet else { return Decision::Wait };
-        if packet.again {
+        if packet.reinjection {
             let idle = usable(cx).find(|path| path.is_active() && path.send_queue() == Bytes::ZERO);
             return choose::send_or_wait(cx, idle.or_else(|| self.pick(cx)).filter(|path| has_memory(cx, path)));
         }

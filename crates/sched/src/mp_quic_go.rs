@@ -93,13 +93,13 @@ impl MpQuicGo {
 
     /// The path for data that a path without a sample lost, if there is a better than the usual.
     fn pick_again<'a>(&self, cx: &Context<'a>) -> Option<&'a Path> {
-        let mut carried = cx.packet.filter(|packet| packet.again)?.carried.iter();
+        let mut carried = cx.packet.filter(|packet| packet.reinjection)?.carried.iter();
         let origin = carried.find(|path| cx.path(*path).is_some_and(is_unprobed))?;
         self.less_used(cx, origin)
     }
 
     fn copy(&self, cx: &Context<'_>) -> Option<Decision> {
-        let owed = self.owed.filter(|_| cx.packet.is_none_or(|packet| !packet.again))?;
+        let owed = self.owed.filter(|_| cx.packet.is_none_or(|packet| !packet.reinjection))?;
         self.less_used(cx, owed.origin).map(|path| Decision::Repeat(path.id, owed.offset))
     }
 
@@ -125,7 +125,7 @@ impl Scheduler for MpQuicGo {
         self.forget(|_| was_barren);
         match *event {
             Event::Sent(receipt, kind) => {
-                self.forget(|_| kind == SendKind::Copy);
+                self.forget(|_| kind == SendKind::Duplicate);
                 let owes = cx.path(receipt.path).is_some_and(is_unprobed);
                 if owes && self.less_used(cx, receipt.path).is_some() {
                     self.owed = Some(Owed { origin: receipt.path, offset: receipt.offset });

@@ -74,7 +74,7 @@ fn is_sound(path: &Path) -> bool {
 
 impl Nagayama {
     fn pick<'a>(&self, cx: &Context<'a>) -> Option<&'a Path> {
-        if cx.packet.is_some_and(|packet| packet.again) {
+        if cx.packet.is_some_and(|packet| packet.reinjection) {
             return min_rtt::pick(cx);
         }
         let sound = || choose::candidates(cx).filter(|path| is_sound(path));

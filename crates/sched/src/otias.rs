@@ -12,7 +12,7 @@
 //! their free window instead of their delay.
 
 use weftway_path::spec::{Param, Params, SpecError};
-use weftway_path::{Bytes, Context, Decision, Hold, Path};
+use weftway_path::{BlockedReason, Bytes, Context, Decision, Path};
 
 use crate::Scheduler;
 use crate::choose;
@@ -100,7 +100,7 @@ impl Otias {
     }
 
     fn pick<'a>(&self, cx: &Context<'a>) -> Option<&'a Path> {
-        let again = cx.packet.is_some_and(|packet| packet.again);
+        let again = cx.packet.is_some_and(|packet| packet.reinjection);
         let paths = choose::standing(cx).filter(|path| path.is_open() || !again && queues(path, cx));
         choose::least(paths, |path| self.arrival(path))
     }
@@ -109,7 +109,7 @@ impl Otias {
 /// Whether the packet at hand may wait on this path.
 pub(crate) fn queues(path: &Path, cx: &Context<'_>) -> bool {
     let bytes = cx.packet.map_or(Bytes::ZERO, |packet| packet.bytes);
-    matches!(path.hold, Hold::Congestion | Hold::Pacing) && path.queue_room >= bytes
+    matches!(path.blocked, BlockedReason::Congestion | BlockedReason::Pacing) && path.queue_room >= bytes
 }
 
 impl Scheduler for Otias {

@@ -7,8 +7,8 @@
 //! Departs from print: see the task; the action is the most likely one, not drawn.
 
 use crate::learned::deployed;
-use crate::learned::draw::SEED;
-use crate::learned::guard;
+use crate::learned::fallback;
+use crate::learned::rng::SEED;
 use crate::learned::tasks::path::ENTRY as TASK;
 use crate::registry::{Arity, Entry, Input, Provenance, TransportRules};
 
@@ -27,6 +27,6 @@ pub(crate) static ENTRY: Entry = Entry {
     waits: true,
     transport: TransportRules::NONE,
     presets: &[],
-    params: &[deployed::policy("preferred", "preferred | exclusive"), guard::GUARD, deployed::MODE, SEED],
+    params: &[deployed::policy("preferred", "preferred | exclusive"), fallback::FALLBACK, deployed::MODE, SEED],
     build: |params| deployed::build(params, &TASK),
 };

@@ -24,9 +24,9 @@ use weftway_path::{Bytes, Instant, Path, Receipt};
 
 use crate::Scheduler;
 use crate::learned::context::Rates;
-use crate::learned::draw::SEED;
 use crate::learned::ridge::Arm;
-use crate::learned::{Action, Blocked, Coins, Outcome, Policy, Question, Rules, blocked};
+use crate::learned::rng::SEED;
+use crate::learned::{Action, Blocked, Outcome, Policy, PolicyRng, Question, Rules, blocked};
 use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
 
 mod returns;
@@ -79,7 +79,7 @@ pub(crate) const PARAMS: &[Param] = &[
         name: "record",
         default: "2000",
         values: "decisions, 0 to 1000000",
-        doc: "how many waits, then as many sends, the first record phase takes: a transfer with fewer decisions than both (a decision falls due while F is full and another path is open) only records, and what the bandit would do is not seen in it",
+        doc: "how many waits, then as many sends, the first record phase takes: a transfer with fewer decisions than both (a decision falls due while F is full and another path is open) only records, and what the bandit would do is not observation in it",
     },
     Param { name: "record_again", default: "1000", values: "decisions, 0 to 1000000", doc: "the same in later rounds" },
     Param {
@@ -119,7 +119,7 @@ struct Peekaboo<const N: usize> {
     returns: [Spread; 2],
     monitors: [Monitor; 2],
     rewards: Rewards,
-    coins: Coins,
+    rng: PolicyRng,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -146,7 +146,7 @@ impl<const N: usize> Peekaboo<N> {
             returns: [Spread::default(); 2],
             monitors: [Monitor::default(); 2],
             rewards: Rewards::new(params)?,
-            coins: Coins::new(params.get("seed")?),
+            rng: PolicyRng::new(params.get("seed")?),
         })
     }
 
@@ -164,7 +164,7 @@ impl<const N: usize> Peekaboo<N> {
         match self.phase {
             Phase::Record => self.returns[0].count >= self.quota(),
             Phase::Learn => send >= wait,
-            Phase::Deploy => self.coins.flip(self.chances[usize::from(send >= wait)]),
+            Phase::Deploy => self.rng.flip(self.chances[usize::from(send >= wait)]),
         }
     }
 
@@ -206,7 +206,7 @@ impl<const N: usize> Policy for Peekaboo<N> {
         let value = self.rewards.of(outcome);
         let arm = outcome.choice.action as usize;
         if self.phase != Phase::Deploy {
-            self.take_in(arm, &outcome.choice.seen, value);
+            self.take_in(arm, &outcome.choice.observation, value);
         } else if self.monitors[arm].note(value, self.returns[arm]) {
             self.begin_again();
         }
@@ -230,7 +230,9 @@ impl<const N: usize> Policy for Peekaboo<N> {
     fn explain(&self, question: &Question<'_>) -> String {
         let [wait, send] = self.values(&(self.context)(question));
         let (phase, rounds, [waits, sends]) = (self.phase, self.rounds, self.returns.map(|spread| spread.count));
-        format!("{phase:?} of round {rounds}, {waits} waits and {sends} sends seen, val_F {wait:.4}, val_S {send:.4}")
+        format!(
+            "{phase:?} of round {rounds}, {waits} waits and {sends} sends observation, val_F {wait:.4}, val_S {send:.4}"
+        )
     }
 }
 

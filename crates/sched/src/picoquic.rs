@@ -11,7 +11,7 @@
 //! affinity of streams to paths and probes of paths with timeouts are the host's. picoquic compares
 //! times of sending; here a burst takes no time, and the order of sending decides.
 
-use weftway_path::{Context, Decision, Event, Hold, Path, PathId, PathSet};
+use weftway_path::{BlockedReason, Context, Decision, Event, Path, PathId, PathSet};
 
 use crate::Scheduler;
 use crate::choose;
@@ -58,7 +58,7 @@ impl Picoquic {
     }
 
     fn pick<'a>(&self, cx: &Context<'a>) -> Option<&'a Path> {
-        let is_known = |path: &&Path| path.hold != Hold::Validation;
+        let is_known = |path: &&Path| path.blocked != BlockedReason::Validation;
         let best = cx.paths.iter().filter(is_known).map(|path| self.standing(path)).min()?;
         let avoid = cx.packet.map_or(PathSet::EMPTY, |packet| packet.avoid);
         let open = cx.sendable().filter(|path| self.standing(path) == best);

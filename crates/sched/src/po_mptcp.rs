@@ -96,7 +96,7 @@ pub(crate) fn away_from<'a>(cx: &Context<'a>, best: Option<&'a Path>) -> Option<
 impl PoMptcp {
     fn pick<'a>(&self, cx: &Context<'a>) -> Option<&'a Path> {
         match cx.packet {
-            Some(packet) if packet.again => min_rtt::pick(cx),
+            Some(packet) if packet.reinjection => min_rtt::pick(cx),
             _ if is_urgent(cx, self.urgent) => choose::least(choose::candidates(cx), rank),
             _ if self.keeps_away => away_from(cx, choose::least(choose::standing(cx), rank)),
             _ => min_rtt::pick(cx),

@@ -18,10 +18,10 @@ use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Path, Span};
 
 use crate::Scheduler;
-use crate::learned::draw::SEED;
 use crate::learned::meters::Meter;
 use crate::learned::reward::{self, Delivery};
-use crate::learned::{Action, Blocked, Coins, Outcome, Policy, Question, Rules, blocked};
+use crate::learned::rng::SEED;
+use crate::learned::{Action, Blocked, Outcome, Policy, PolicyRng, Question, Rules, blocked};
 use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
 
 pub(crate) static ENTRY: Entry = Entry {
@@ -69,7 +69,7 @@ fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
         eps_decisions: params.within("eps_decisions", 1..=1_000_000_000)?,
         decisions: 0,
         reward: Delivery::new(params)?,
-        coins: Coins::new(params.get("seed")?),
+        rng: PolicyRng::new(params.get("seed")?),
     };
     Ok(Box::new(Blocked::new(Rules::new(params)?, policy)))
 }
@@ -87,7 +87,7 @@ struct QLearning {
     eps_decisions: u64,
     decisions: u64,
     reward: Delivery,
-    coins: Coins,
+    rng: PolicyRng,
 }
 
 /// Where a decision was taken: state and action of the table.
@@ -167,8 +167,8 @@ impl Policy for QLearning {
         let slow = naming(question.slow, question.fast);
         // Equal values send: nothing speaks for waiting.
         let mut takes_slow = self.table[state][slow] >= self.table[state][1 - slow];
-        if self.coins.flip(self.epsilon()) {
-            takes_slow = self.coins.flip(0.5);
+        if self.rng.flip(self.epsilon()) {
+            takes_slow = self.rng.flip(0.5);
         }
         self.decisions += 1;
         let action = if takes_slow { Action::Slow } else { Action::Fast };
@@ -177,7 +177,7 @@ impl Policy for QLearning {
 
     fn learn(&mut self, scene: &Question<'_>, outcome: &Outcome<Place>) {
         let reward = self.reward.of(scene, outcome.fate);
-        self.update(outcome.choice.seen, reward, state(scene));
+        self.update(outcome.choice.observation, reward, state(scene));
     }
 
     fn explain(&self, question: &Question<'_>) -> String {

@@ -12,7 +12,7 @@ use weftway_path::{Context, Decision, Event, Path, PathSet};
 
 use crate::Scheduler;
 use crate::choose;
-use crate::learned::draw::{Coins, SEED};
+use crate::learned::rng::{PolicyRng, SEED};
 use crate::registry::{Arity, Entry, Needs, Provenance, TransportRules};
 
 pub(crate) static ENTRY: Entry = Entry {
@@ -35,14 +35,14 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
-    let mut coins = Coins::new(params.get("seed")?);
-    let draw = coins.unit();
-    Ok(Box::new(Random { coins, draw }))
+    let mut rng = PolicyRng::new(params.get("seed")?);
+    let draw = rng.unit();
+    Ok(Box::new(Random { rng, draw }))
 }
 
 #[derive(Clone)]
 struct Random {
-    coins: Coins,
+    rng: PolicyRng,
     /// In [0, 1): where the next packet falls among the paths that may carry it.
     draw: f64,
 }
@@ -70,7 +70,7 @@ impl Scheduler for Random {
 
     fn observe(&mut self, _: &Context<'_>, event: &Event) {
         if let Event::Sent(..) = event {
-            self.draw = self.coins.unit();
+            self.draw = self.rng.unit();
         }
     }
 

@@ -114,7 +114,7 @@ impl Clones {
 
     fn observe(&mut self, event: &Event) {
         match (*event, self.asked.take()) {
-            (Event::Sent(receipt, SendKind::Copy), _) => self.due = self.due.without(receipt.path),
+            (Event::Sent(receipt, SendKind::Duplicate), _) => self.due = self.due.without(receipt.path),
             (Event::Sent(..), _) | (_, None) => {}
             // It was asked for and did not go: there is nothing to copy any more.
             (_, Some(path)) => self.due = self.due.without(path),
@@ -135,7 +135,7 @@ impl Redundant {
         self.copies.repeat(path, flow).or(cx.packet.map(|_| Decision::Send(path.id)))
     }
 
-    fn resend(&self, cx: &Context<'_>, carried: PathSet) -> Decision {
+    fn reinject(&self, cx: &Context<'_>, carried: PathSet) -> Decision {
         let unused = self.in_turn(cx).find(|path| !carried.contains(path.id));
         choose::send_or_wait(cx, unused.or_else(|| self.in_turn(cx).next()))
     }
@@ -169,8 +169,8 @@ impl Scheduler for Redundant {
     }
 
     fn select(&mut self, cx: &Context<'_>) -> Decision {
-        if let Some(packet) = cx.packet.filter(|packet| packet.again) {
-            return self.resend(cx, packet.carried);
+        if let Some(packet) = cx.packet.filter(|packet| packet.reinjection) {
+            return self.reinject(cx, packet.carried);
         }
         let flow = cx.flow.copied().unwrap_or_default();
         if self.mode == Mode::Remp {

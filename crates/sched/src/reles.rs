@@ -8,8 +8,8 @@
 //! Departs from print: trained by an actor-critic over a Dirichlet, not by normalised advantages; frozen.
 
 use crate::learned::deployed;
-use crate::learned::draw::SEED;
-use crate::learned::guard;
+use crate::learned::fallback;
+use crate::learned::rng::SEED;
 use crate::learned::tasks::shares::ENTRY as TASK;
 use crate::registry::{Arity, Entry, Input, Provenance, TransportRules};
 
@@ -28,6 +28,6 @@ pub(crate) static ENTRY: Entry = Entry {
     waits: true,
     transport: TransportRules::NONE,
     presets: &[],
-    params: &[deployed::policy("four-paths", "four-paths"), guard::GUARD, SEED],
+    params: &[deployed::policy("four-paths", "four-paths"), fallback::FALLBACK, SEED],
     build: |params| deployed::build(params, &TASK),
 };

@@ -7,8 +7,8 @@
 //! Departs from print: see the task; network and constants follow public forks of the author's work.
 
 use crate::learned::deployed;
-use crate::learned::draw::SEED;
-use crate::learned::guard;
+use crate::learned::fallback;
+use crate::learned::rng::SEED;
 use crate::learned::tasks::pick::ENTRY as TASK;
 use crate::registry::{Arity, Entry, Input, Provenance, TransportRules};
 
@@ -27,6 +27,6 @@ pub(crate) static ENTRY: Entry = Entry {
     waits: false,
     transport: TransportRules::NONE,
     presets: &[],
-    params: &[deployed::policy("five-g", "five-g"), guard::GUARD, SEED],
+    params: &[deployed::policy("five-g", "five-g"), fallback::FALLBACK, SEED],
     build: |params| deployed::build(params, &TASK),
 };

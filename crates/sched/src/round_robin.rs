@@ -14,7 +14,7 @@
 //! lives; the kernel module ignores that flag.
 
 use weftway_path::spec::{Param, Params, SpecError};
-use weftway_path::{Context, Decision, Event, Hold, Path, PathId, PathSet, SendKind};
+use weftway_path::{BlockedReason, Context, Decision, Event, Path, PathId, PathSet, SendKind};
 
 use crate::Scheduler;
 use crate::choose;
@@ -110,7 +110,8 @@ struct RoundRobin {
 
 impl RoundRobin {
     fn is_available(&self, path: &Path) -> bool {
-        path.is_open() || !self.cwnd_limited && matches!(path.hold, Hold::Congestion | Hold::Pacing)
+        path.is_open()
+            || !self.cwnd_limited && matches!(path.blocked, BlockedReason::Congestion | BlockedReason::Pacing)
     }
 
     fn used(&self, path: PathId) -> u64 {
@@ -173,7 +174,7 @@ impl Scheduler for RoundRobin {
     }
 
     fn select(&mut self, cx: &Context<'_>) -> Decision {
-        if let Some(packet) = cx.packet.filter(|packet| packet.again) {
+        if let Some(packet) = cx.packet.filter(|packet| packet.reinjection) {
             return choose::send_or_wait(cx, self.owner_again(cx, packet.avoid));
         }
         // A second question finds the quotas already cleared and the same owner.

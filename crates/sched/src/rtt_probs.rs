@@ -104,7 +104,7 @@ impl Scheduler for RttProbs {
     }
 
     fn select(&mut self, cx: &Context<'_>) -> Decision {
-        let again = cx.packet.is_some_and(|packet| packet.again);
+        let again = cx.packet.is_some_and(|packet| packet.reinjection);
         let Some(chosen) = self.pick(cx).filter(|_| !again) else { return choose::send_or_wait(cx, self.pick(cx)) };
         self.probe(cx, chosen).unwrap_or_else(|| choose::send_or_wait(cx, Some(chosen)))
     }

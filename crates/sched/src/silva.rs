@@ -121,7 +121,7 @@ impl Silva {
 
     fn pick<'a>(&self, cx: &Context<'a>) -> Option<&'a Path> {
         match cx.packet {
-            Some(packet) if packet.again => min_rtt::pick(cx),
+            Some(packet) if packet.reinjection => min_rtt::pick(cx),
             _ if is_urgent(cx, self.urgent) => choose::least(choose::candidates(cx), |path| self.predicted(path)),
             _ if self.keeps_away => away_from(cx, choose::least(choose::standing(cx), |path| self.predicted(path))),
             _ => min_rtt::pick(cx),

@@ -168,7 +168,7 @@ impl Scheduler for Stms {
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         let Some(packet) = cx.packet else { return Decision::Wait };
         let (Some(pick), Some(fast)) = (min_rtt::pick(cx), choose::fastest(cx)) else { return choose::wait(cx) };
-        if packet.again || pick.id == fast.id || pick.srtt <= fast.srtt {
+        if packet.reinjection || pick.id == fast.id || pick.srtt <= fast.srtt {
             return Decision::Send(pick.id);
         }
         forecast::ahead(cx, pick, self.gap(fast, pick), self.takes_last)

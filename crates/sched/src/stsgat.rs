@@ -7,8 +7,8 @@
 //! Departs from print: see network and task; without node identity (`policy=any`) it serves any number of paths.
 
 use crate::learned::deployed;
-use crate::learned::draw::SEED;
-use crate::learned::guard;
+use crate::learned::fallback;
+use crate::learned::rng::SEED;
 use crate::learned::tasks::graph::ENTRY as TASK;
 use crate::registry::{Arity, Entry, Input, Provenance, TransportRules};
 
@@ -27,6 +27,6 @@ pub(crate) static ENTRY: Entry = Entry {
     waits: true,
     transport: TransportRules::NONE,
     presets: &[],
-    params: &[deployed::policy("four-paths", "four-paths | exclusive | any"), guard::GUARD, deployed::MODE, SEED],
+    params: &[deployed::policy("four-paths", "four-paths | exclusive | any"), fallback::FALLBACK, deployed::MODE, SEED],
     build: |params| deployed::build(params, &TASK),
 };

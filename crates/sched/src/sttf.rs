@@ -24,7 +24,7 @@ mod rounds;
 mod windows;
 
 use weftway_path::spec::{Param, Params, SpecError};
-use weftway_path::{Bytes, Context, Decision, Event, Flow, Hold, Path, SendKind, Span};
+use weftway_path::{BlockedReason, Bytes, Context, Decision, Event, Flow, Path, SendKind, Span};
 
 use self::holes::Holes;
 use self::rounds::Rounds;
@@ -178,7 +178,8 @@ impl Sttf {
     /// whose time is less, or the same on a path that comes before it. No more than `limit`.
     fn elsewhere(&self, cx: &Context<'_>, open: &Path, limit: u64) -> u64 {
         let time = self.transfer(open);
-        let full = choose::standing(cx).filter(|path| matches!(path.hold, Hold::Congestion | Hold::Pacing));
+        let full = choose::standing(cx)
+            .filter(|path| matches!(path.blocked, BlockedReason::Congestion | BlockedReason::Pacing));
         full.fold(0, |sum, path| match time.as_nanos().checked_sub(u64::from(path.id > open.id)) {
             Some(within) if sum < limit => sum + self.share(path, Span::from_nanos(within), limit - sum),
             _ => sum,
@@ -241,7 +242,7 @@ impl Scheduler for Sttf {
             }
         }
         match () {
-            () if packet.again => choose::send_or_wait(cx, choose::pick_least(cx, |path| self.transfer(path))),
+            () if packet.reinjection => choose::send_or_wait(cx, choose::pick_least(cx, |path| self.transfer(path))),
             () if self.plan == Plan::Virtual => self.virtually(cx, flow),
             () => match self.outdated(cx) {
                 Some(path) => Decision::Recall(path),

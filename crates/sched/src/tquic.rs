@@ -100,7 +100,7 @@ impl Scheduler for Tquic {
     }
 
     fn select(&mut self, cx: &Context<'_>) -> Decision {
-        let is_new = cx.packet.is_none_or(|packet| !packet.again);
+        let is_new = cx.packet.is_none_or(|packet| !packet.reinjection);
         if let (Rule::Redundant, true, Some(flow)) = (self.rule, is_new, cx.flow)
             && let Some(copy) = self.copy(cx, flow)
         {

@@ -21,9 +21,9 @@ use weftway_path::{Packet, Receipt, SendKind, Span};
 
 use crate::Scheduler;
 use crate::choose;
-use crate::learned::Coins;
-use crate::learned::draw::SEED;
+use crate::learned::PolicyRng;
 use crate::learned::norm::Peak;
+use crate::learned::rng::SEED;
 use crate::min_rtt;
 use crate::per_path::PerPath;
 use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
@@ -84,7 +84,7 @@ fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
     Ok(Box::new(Redundancy {
         shares,
         arms: Arms::new(shares.len(), rule, params.get("monitor")?),
-        coins: Coins::new(params.get("seed")?),
+        rng: PolicyRng::new(params.get("seed")?),
         arm: 0,
         interval: None,
         paths: PerPath::default(),
@@ -97,7 +97,7 @@ fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
 struct Redundancy {
     shares: &'static [u64],
     arms: Arms,
-    coins: Coins,
+    rng: PolicyRng,
     arm: usize,
     interval: Option<Interval>,
     paths: PerPath<Turn>,
@@ -196,7 +196,7 @@ impl Redundancy {
         let end = receipt.offset + receipt.bytes;
         let turn = self.paths.at(receipt.path);
         match kind {
-            SendKind::Copy => (turn.copies, turn.pointer) = (turn.copies + 1, end),
+            SendKind::Duplicate => (turn.copies, turn.pointer) = (turn.copies + 1, end),
             SendKind::Fresh | SendKind::Ahead => {
                 turn.fresh += 1;
                 if turn.pointer == receipt.offset {
@@ -204,7 +204,7 @@ impl Redundancy {
                 }
                 self.note_newest(receipt.path, end);
             }
-            SendKind::Again => {}
+            SendKind::Reinjection => {}
         }
         self.paths.at(receipt.path).close_quota();
     }
@@ -231,7 +231,7 @@ impl Redundancy {
         }
         if let Some(reward) = self.reward(cx, flow.una.since(interval.una), elapsed) {
             self.arms.learn(self.arm, reward);
-            self.arm = self.arms.choose(&mut self.coins);
+            self.arm = self.arms.choose(&mut self.rng);
         }
         self.begin(cx, flow);
     }
@@ -273,7 +273,7 @@ impl Scheduler for Redundancy {
     }
 
     fn select(&mut self, cx: &Context<'_>) -> Decision {
-        if cx.packet.is_some_and(|packet| packet.again || !packet.carried.is_empty()) {
+        if cx.packet.is_some_and(|packet| packet.reinjection || !packet.carried.is_empty()) {
             return choose::send_or_wait(cx, min_rtt::pick(cx));
         }
         let flow = cx.flow.copied().unwrap_or_default();

@@ -23,7 +23,7 @@
 //! `backup_fec` are left out: there are none here.
 
 use weftway_path::spec::{Param, Params, SpecError};
-use weftway_path::{Context, Decision, Event, Hold, Instant, Path, PathId, PathSet, SendKind, Span};
+use weftway_path::{BlockedReason, Context, Decision, Event, Instant, Path, PathId, PathSet, SendKind, Span};
 
 use crate::Scheduler;
 use crate::choose;
@@ -147,7 +147,7 @@ impl Xquic {
     fn pick<'a>(&self, cx: &Context<'a>, skip: PathSet, is_copy: bool) -> Option<&'a Path> {
         let least = least_srtt(cx);
         let open = cx.sendable().filter(|path| !skip.contains(path.id));
-        let available = || cx.paths.iter().filter(|path| path.is_active() && path.hold != Hold::Validation);
+        let available = || cx.paths.iter().filter(|path| path.is_active() && path.blocked != BlockedReason::Validation);
         let key = |path: &Path| (self.class(cx.now, path, least), !path.is_active(), path.srtt);
         match self.rule {
             Rule::MinRtt => choose::least(open, key),
@@ -207,7 +207,7 @@ impl Scheduler for Xquic {
     }
 
     fn select(&mut self, cx: &Context<'_>) -> Decision {
-        let copy = if cx.packet.is_some_and(|packet| packet.again) { None } else { self.copy(cx) };
+        let copy = if cx.packet.is_some_and(|packet| packet.reinjection) { None } else { self.copy(cx) };
         self.asked = copy.map(|(origin, _)| origin);
         copy.map_or_else(|| choose::send_or_wait(cx, self.pick_data(cx)), |(_, decision)| decision)
     }
@@ -215,14 +215,14 @@ impl Scheduler for Xquic {
     fn observe(&mut self, cx: &Context<'_>, event: &Event) {
         let asked = self.asked.take();
         // The copy went out, or there was nothing to repeat.
-        if let Some(origin) = asked.filter(|_| !matches!(event, Event::Sent(_, kind) if *kind != SendKind::Copy)) {
+        if let Some(origin) = asked.filter(|_| !matches!(event, Event::Sent(_, kind) if *kind != SendKind::Duplicate)) {
             self.once.at(origin).pass();
         }
         match *event {
             Event::Sent(receipt, kind) => {
                 let srtt = cx.path(receipt.path).map_or(Span::ZERO, |path| path.srtt);
                 self.recent.at(receipt.path).note_sent(cx.now, srtt);
-                if self.reinject != Reinject::Off && kind != SendKind::Copy {
+                if self.reinject != Reinject::Off && kind != SendKind::Duplicate {
                     self.once.at(receipt.path).push(cx.now, &receipt);
                 }
             }

@@ -1,4 +1,4 @@
-//! What holds for the schedulers that learn: equal seeds repeat, coins have their odds over whole
+//! What holds for the schedulers that learn: equal seeds repeat, draws have their odds over whole
 //! runs, and nothing is ever not a number.
 
 use weftway_path::{Decision, PathId, Span};

@@ -11,7 +11,7 @@ use crate::receiver::{Arrival, MAX_BLOCKS, Released};
 use crate::sender::{Assigned, Timer};
 use crate::tap::Note;
 use crate::tcp::Repair;
-use crate::wire::{Ack, Data, Load, Parcel};
+use crate::wire::{Ack, Data, Datagram, Load};
 
 /// An acknowledgement without blocks.
 const NO_SLOT: u32 = u32::MAX;
@@ -21,21 +21,21 @@ pub(crate) const PROBE_AFTER: Span = Span::from_millis(200);
 impl Connection {
     /// A packet arrived at the end of its last link.
     #[inline]
-    pub(crate) fn on_parcel(&mut self, net: &mut Net, now: Instant, parcel: &Parcel, marked: bool) {
-        match &parcel.load {
-            Load::Data(data) => self.on_data(net, now, parcel, data, marked),
-            Load::Ack(ack) => self.on_ack(net, now, parcel, ack),
-            Load::Shake(shake) => self.on_shake(net, now, parcel, *shake),
-            Load::Ping => self.send_ack(net, now, parcel.path),
+    pub(crate) fn on_datagram(&mut self, net: &mut Net, now: Instant, datagram: &Datagram, marked: bool) {
+        match &datagram.load {
+            Load::Data(data) => self.on_data(net, now, datagram, data, marked),
+            Load::Ack(ack) => self.on_ack(net, now, datagram, ack),
+            Load::Handshake(handshake) => self.on_handshake(net, now, datagram, *handshake),
+            Load::Ping => self.send_ack(net, now, datagram.path),
             Load::Cross => {}
         }
     }
 
     /// Data reach the receiver.
-    fn on_data(&mut self, net: &mut Net, now: Instant, parcel: &Parcel, data: &Data, marked: bool) {
-        let id = parcel.path;
+    fn on_data(&mut self, net: &mut Net, now: Instant, datagram: &Datagram, data: &Data, marked: bool) {
+        let id = datagram.path;
         let before = self.receiver.data.next();
-        let current = self.meet(now, id, parcel.epoch);
+        let current = self.meet(now, id, datagram.epoch);
         let at_once = current && self.receiver.paths[id.index()].arrive(now, data, marked, &self.transport);
         if current && self.transport.stack != Stack::Mpquic {
             self.captures[id.index()].data(now, data.index);
@@ -170,8 +170,8 @@ impl Connection {
         };
         let link = self.routes[self.return_path(id).index()].acks;
         let epoch = self.inbound_epoch[id.index()];
-        let parcel = Parcel { conn: self.number, path: id, epoch, marked: false, load: Load::Ack(ack) };
-        let verdict = net.send(now, link, self.transport.ack_packet, parcel);
+        let datagram = Datagram { conn: self.number, path: id, epoch, marked: false, load: Load::Ack(ack) };
+        let verdict = net.send(now, link, self.transport.ack_packet, datagram);
         if slot != NO_SLOT && verdict != weftway_link::Verdict::Queued {
             self.free_blocks.push(slot);
         }
@@ -185,37 +185,38 @@ impl Connection {
     }
 
     /// An acknowledgement reaches the sender.
-    fn on_ack(&mut self, net: &mut Net, now: Instant, parcel: &Parcel, ack: &Ack) {
+    fn on_ack(&mut self, net: &mut Net, now: Instant, datagram: &Datagram, ack: &Ack) {
+        if ack.slot == NO_SLOT {
+            return self.process_ack(net, now, datagram, ack, &[]);
+        }
         // Out of the way while the path looks at its blocks.
         let store = core::mem::take(&mut self.blocks);
-        let blocks = if ack.slot == NO_SLOT { &[][..] } else { &store[ack.slot as usize][..usize::from(ack.blocks)] };
-        self.process_ack(net, now, parcel, ack, blocks);
+        let blocks = &store[ack.slot as usize][..usize::from(ack.blocks)];
+        self.process_ack(net, now, datagram, ack, blocks);
         self.blocks = store;
-        if ack.slot != NO_SLOT {
-            self.free_blocks.push(ack.slot);
-        }
+        self.free_blocks.push(ack.slot);
     }
 
-    fn process_ack(&mut self, net: &mut Net, now: Instant, parcel: &Parcel, ack: &Ack, blocks: &[(u64, u64)]) {
-        let id = parcel.path;
+    fn process_ack(&mut self, net: &mut Net, now: Instant, datagram: &Datagram, ack: &Ack, blocks: &[(u64, u64)]) {
+        let id = datagram.path;
         if !self.joined && self.transport.direction == Direction::Upload {
             self.client_hears(net, now);
         }
-        self.take_edge(parcel, ack);
+        self.take_edge(datagram, ack);
         let quic = self.transport.stack == Stack::Mpquic;
         if !quic && ack.una > self.outbox.una() {
             self.outbox.acknowledge_below(ack.una);
             self.meta_progress(now);
         }
-        if parcel.epoch != self.senders[id.index()].epoch || self.stages[id.index()] != Stage::Up {
-            return self.stir();
+        if datagram.epoch != self.senders[id.index()].epoch || self.stages[id.index()] != Stage::Up {
+            return self.wake();
         }
-        let (sender, mut desk) = self.desk(net, now, id);
+        let (sender, mut ctx) = self.send_context(net, now, id);
         let repair = if quic {
-            sender.quic_acked(&mut desk, ack, blocks);
+            sender.quic_acked(&mut ctx, ack, blocks);
             Repair::Nothing
         } else {
-            sender.tcp_acked(&mut desk, ack, blocks)
+            sender.tcp_acked(&mut ctx, ack, blocks)
         };
         let repair = if sender.has_lost() && repair == Repair::Nothing { Repair::Lost } else { repair };
         if self.groups.is_due(now) {
@@ -233,17 +234,17 @@ impl Connection {
             }
         });
         self.serve(net, now, id, repair);
-        self.stir();
+        self.wake();
     }
 
     /// The right edge that an acknowledgement brings. Linux v1 adds DATA_ACK to the send window of the *subflow*, which
     /// keeps a larger window against a smaller one of a duplicate acknowledgement (`tcp_may_update_window`). So new
     /// data acknowledged may be added to an old window, and the edge lie beyond the receiver's.
     #[inline]
-    fn take_edge(&mut self, parcel: &Parcel, ack: &Ack) {
+    fn take_edge(&mut self, datagram: &Datagram, ack: &Ack) {
         let mut edge = ack.edge;
-        let sender = &mut self.senders[parcel.path.index()];
-        if self.transport.subflow_windows && parcel.epoch == sender.epoch {
+        let sender = &mut self.senders[datagram.path.index()];
+        if self.transport.subflow_windows && datagram.epoch == sender.epoch {
             let window = ack.edge.since(ack.una);
             if ack.cum > sender.flight.base() || window > sender.send_window {
                 sender.send_window = window;
@@ -263,7 +264,7 @@ impl Connection {
             repair = Repair::Lost;
         }
         self.serve(net, now, id, repair);
-        self.stir();
+        self.wake();
         // The turn's end lowers it again to what is next.
         net.calendar.set(self.source + 1 + id.index(), Instant::NEVER);
         self.check_silence(net, now, id);
@@ -271,15 +272,15 @@ impl Connection {
 
     fn fire(&mut self, net: &mut Net, now: Instant, id: PathId) -> Repair {
         let timeout = self.senders[id.index()].timer == Timer::Timeout;
-        let (sender, mut desk) = self.desk(net, now, id);
-        if desk.transport.stack == Stack::Mpquic {
-            sender.quic_timer(&mut desk);
+        let (sender, mut ctx) = self.send_context(net, now, id);
+        if ctx.transport.stack == Stack::Mpquic {
+            sender.quic_timer(&mut ctx);
             self.send_probes(net, now, id);
             return Repair::Nothing;
         }
         let waiting = !sender.queue.is_empty();
-        let repair = sender.tcp_timer(&mut desk, waiting);
-        if timeout && desk.transport.stack == Stack::MptcpV09x {
+        let repair = sender.tcp_timer(&mut ctx, waiting);
+        if timeout && ctx.transport.stack == Stack::MptcpV09x {
             self.reinject(id);
         }
         if repair == Repair::NewData {
@@ -291,9 +292,9 @@ impl Connection {
 
     /// A tail-loss probe with new data passes the window.
     fn force_one(&mut self, net: &mut Net, now: Instant, id: PathId) {
-        let (sender, mut desk) = self.desk(net, now, id);
-        if let Some((assigned, chunk)) = sender.next_queued(&mut desk) {
-            sender.send(&mut desk, assigned, chunk.offset, chunk.bytes);
+        let (sender, mut ctx) = self.send_context(net, now, id);
+        if let Some((assigned, chunk)) = sender.next_queued(&mut ctx) {
+            sender.send(&mut ctx, assigned, chunk.offset, chunk.bytes);
         }
     }
 
@@ -302,18 +303,18 @@ impl Connection {
         let count = core::mem::take(&mut self.senders[id.index()].quic.probes);
         for _ in 0..count {
             let serial = self.host.next_serial();
-            let (sender, mut desk) = self.desk(net, now, id);
-            let Some(flown) = sender.oldest_unsettled().copied() else { return };
+            let (sender, mut ctx) = self.send_context(net, now, id);
+            let Some(packet) = sender.oldest_unsettled().copied() else { return };
             let assigned = Assigned {
-                chunk: flown.chunk,
+                chunk: packet.chunk,
                 serial,
-                kind: SendKind::Again,
-                offset: flown.offset,
-                bytes: flown.bytes,
+                kind: SendKind::Reinjection,
+                offset: packet.offset,
+                bytes: packet.bytes,
                 first: false,
-                after: desk.view.next,
+                after: ctx.view.next,
             };
-            sender.send(&mut desk, assigned, flown.offset, flown.bytes);
+            sender.send(&mut ctx, assigned, packet.offset, packet.bytes);
         }
     }
 
@@ -326,8 +327,8 @@ impl Connection {
         let only_here: Vec<u64> = self.senders[id.index()]
             .flight
             .iter()
-            .filter(|flown| !flown.acked)
-            .map(|flown| flown.chunk)
+            .filter(|packet| !packet.acked)
+            .map(|packet| packet.chunk)
             .filter(|&number| self.outbox.get(number).is_some_and(|chunk| chunk.carried.without(id).is_empty()))
             .collect();
         only_here.into_iter().for_each(|number| self.outbox.hand_back(number));
@@ -354,7 +355,7 @@ impl Connection {
         if self.probe_at <= now {
             self.probe_window(net, now);
         }
-        self.stir();
+        self.wake();
         let next = self.own_next().min(self.next_presence(now)).max(now + Span::from_nanos(1));
         net.calendar.set(self.source, next);
     }
@@ -374,8 +375,8 @@ impl Connection {
         // On every path: any of them may be dead, and nothing in flight would tell.
         for id in self.views.set().iter() {
             let epoch = self.senders[id.index()].epoch;
-            let parcel = Parcel { conn: self.number, path: id, epoch, marked: false, load: Load::Ping };
-            let _ = net.send(now, self.routes[id.index()].data, self.transport.ack_packet, parcel);
+            let datagram = Datagram { conn: self.number, path: id, epoch, marked: false, load: Load::Ping };
+            let _ = net.send(now, self.routes[id.index()].data, self.transport.ack_packet, datagram);
         }
     }
 }

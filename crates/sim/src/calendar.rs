@@ -28,6 +28,10 @@ impl Calendar {
     pub fn set(&mut self, source: usize, at: Instant) {
         let at = at.as_nanos();
         let before = core::mem::replace(&mut self.times[source], at);
+        if before == at {
+            // A packet that joins others on its link: the head stays.
+            return;
+        }
         let block = source / BLOCK;
         if at <= self.blocks[block] {
             self.blocks[block] = at;

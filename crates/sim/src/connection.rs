@@ -5,8 +5,8 @@
 use weftway_cc::Share;
 use weftway_host::{Carried, Decided, Host, Refusal};
 use weftway_path::{
-    Bytes, Context, Decision, Event, Flow, Health, Hold, Instant, Offset, Packet, Path, PathId, PathSet, Receipt,
-    Recovery, SendKind, Span,
+    BlockedReason, Bytes, Context, Decision, Event, Flow, Health, Instant, Offset, Packet, Path, PathId, PathSet,
+    Receipt, Recovery, SendKind, Span,
 };
 use weftway_scenario::App;
 use weftway_scenario::config::{Buffer, PathConfig, Stack, Transport};
@@ -18,7 +18,7 @@ use crate::lifecycle::Stage;
 use crate::net::Net;
 use crate::outbox::{Chunk, Outbox};
 use crate::receiver::{MAX_BLOCKS, Reassembly, Receiver};
-use crate::sender::{Assigned, Desk, PathSender, Timer};
+use crate::sender::{Assigned, PathSender, SendContext, Timer};
 use crate::tally::{PathTally, Tally};
 use crate::tap::{Note, Tap};
 use crate::tcp::Repair;
@@ -160,7 +160,7 @@ impl Connection {
             let mut path = Path::new(PathId::new(n as u8), transport.mss, transport.initial_cwnd());
             path.role = configs[n].role;
             path.bottleneck = groups.of(path.id);
-            path.hold = Hold::Validation;
+            path.blocked = BlockedReason::Validation;
             path
         };
         let views = Views::new((0..paths).map(view).collect());
@@ -183,7 +183,7 @@ impl Connection {
             packet: Packet {
                 offset: Offset::ZERO,
                 bytes: Bytes::ZERO,
-                again: false,
+                reinjection: false,
                 carried: PathSet::EMPTY,
                 avoid: PathSet::EMPTY,
             },
@@ -254,8 +254,13 @@ impl Connection {
 
     /// Lends everything that path `id` needs.
     #[inline]
-    pub(crate) fn desk<'a>(&'a mut self, net: &'a mut Net, now: Instant, id: PathId) -> (&'a mut PathSender, Desk<'a>) {
-        let desk = Desk {
+    pub(crate) fn send_context<'a>(
+        &'a mut self,
+        net: &'a mut Net,
+        now: Instant,
+        id: PathId,
+    ) -> (&'a mut PathSender, SendContext<'a>) {
+        let ctx = SendContext {
             now,
             net,
             conn: self.number,
@@ -268,46 +273,46 @@ impl Connection {
             tap: &mut self.tap,
             coupled: self.coupled,
         };
-        (&mut self.senders[id.index()], desk)
+        (&mut self.senders[id.index()], ctx)
     }
 
     /// Sends what path `id` owes: losses first, then what waits in its queue.
     #[inline]
     pub(crate) fn serve(&mut self, net: &mut Net, now: Instant, id: PathId, repair: Repair) {
-        let (sender, mut desk) = self.desk(net, now, id);
+        let (sender, mut ctx) = self.send_context(net, now, id);
         match repair {
             Repair::Nothing => {}
             Repair::NewData => {
-                sender.flush(&mut desk);
+                sender.flush(&mut ctx);
                 if !sender.give_up_frto() {
-                    sender.retransmit_lost(&mut desk);
+                    sender.retransmit_lost(&mut ctx);
                 }
             }
-            Repair::Lost => sender.retransmit_lost(&mut desk),
+            Repair::Lost => sender.retransmit_lost(&mut ctx),
         }
-        let holds_back = sender.gathers(now, desk.view, desk.transport);
+        let holds_back = sender.gathers(now, ctx.view, ctx.transport);
         if !sender.queue.is_empty() {
-            sender.flush(&mut desk);
+            sender.flush(&mut ctx);
         }
         // Linux grants memory for the widest window that an acknowledgement did not leave full
         // (`tcp_should_expand_sndbuf`): a slow path with data waiting keeps what it began with.
-        let view = desk.view;
+        let view = ctx.view;
         let open = holds_back || view.bytes_in_flight + view.mss <= view.cwnd;
         if view.cwnd > sender.widest && open {
             sender.widest = view.cwnd;
             self.grow_send_buffer(id);
         }
-        self.touch(now, id);
+        self.refresh(now, id);
     }
 
     /// Brings what is derived of path `id` up to date.
     #[inline]
-    pub(crate) fn touch(&mut self, now: Instant, id: PathId) {
+    pub(crate) fn refresh(&mut self, now: Instant, id: PathId) {
         let usable = self.views.set().contains(id);
         let sender = &mut self.senders[id.index()];
         let view = self.views.get_mut(id);
         let more = self.flow.unsent > view.mss;
-        view.hold = sender.hold(now, view, more, &self.transport);
+        view.blocked = sender.blocked_reason(now, view, more, &self.transport);
         view.release = sender.pacer.release();
         let open = usable && view.is_open();
         self.open = if open { self.open.with(id) } else { self.open.without(id) };
@@ -319,7 +324,7 @@ impl Connection {
             let room = self.room(now, id);
             let view = self.views.get_mut(id);
             view.queue_room = room;
-            let roomy = usable && view.hold != Hold::Transport && view.queue_room >= view.mss;
+            let roomy = usable && view.blocked != BlockedReason::Transport && view.queue_room >= view.mss;
             self.roomy = if roomy { self.roomy.with(id) } else { self.roomy.without(id) };
         }
         self.dirty = self.dirty.with(id);
@@ -344,7 +349,7 @@ impl Connection {
 
     /// Something happened: the scheduler may be asked again.
     #[inline]
-    pub(crate) fn stir(&mut self) {
+    pub(crate) fn wake(&mut self) {
         self.ready = true;
     }
 
@@ -359,7 +364,7 @@ impl Connection {
         }
         // What is left of a fragment counts within one push only.
         if let Some((id, _)) = self.pushed.take_if(|(_, at)| *at != now) {
-            self.touch(now, id);
+            self.refresh(now, id);
         }
         let room = if self.host.needs.queueing { !self.roomy.is_empty() } else { !self.open.is_empty() };
         if !room {
@@ -380,7 +385,7 @@ impl Connection {
         if self.hand.is_some() {
             return true;
         }
-        self.lack(net, now);
+        self.on_blocked(net, now);
         let copies = self.host.needs.copies && !self.open.is_empty() && self.outbox.has_sent();
         copies || self.recalls(now)
     }
@@ -409,10 +414,11 @@ impl Connection {
     }
 
     /// Finds the packet at hand: what was handed back, else the next that was never sent.
+    #[inline(always)]
     fn take_up(&mut self, now: Instant) {
         self.sync_flow(now);
-        self.hand = match self.outbox.first_again() {
-            Some(number) => Some((number, SendKind::Again)),
+        self.hand = match self.outbox.first_reinjection() {
+            Some(number) => Some((number, SendKind::Reinjection)),
             None => self.next_fresh().map(|number| (number, SendKind::Fresh)),
         };
         if let Some((number, kind)) = self.hand {
@@ -420,7 +426,7 @@ impl Connection {
             self.packet = Packet {
                 offset: chunk.offset,
                 bytes: Bytes::new(u64::from(chunk.bytes)),
-                again: kind == SendKind::Again,
+                reinjection: kind == SendKind::Reinjection,
                 carried: chunk.carried,
                 // A lost frame of QUIC is a frame again. MPTCP reinjects what a subflow still holds and repairs itself:
                 // on another (`path_mask` of multipath-tcp/mptcp).
@@ -438,6 +444,7 @@ impl Connection {
     }
 
     /// Cuts the next chunk: a full packet, or what is left of a message.
+    #[inline(always)]
     fn cut(&mut self) -> Option<u64> {
         let at = self.outbox.cut_at().get();
         let mss = self.transport.mss.get();
@@ -586,7 +593,8 @@ impl Connection {
     }
 
     /// A path has room and nothing may go: says why, and relieves the window if that is the rule.
-    fn lack(&mut self, net: &mut Net, now: Instant) {
+    #[cold]
+    fn on_blocked(&mut self, net: &mut Net, now: Instant) {
         let written = self.app.written();
         let by_window = self.is_shut();
         let by_buffer = !by_window && self.outbox.cut_at().get() < written;
@@ -653,7 +661,7 @@ impl Connection {
             }
         }
         if worth {
-            self.assign(net, now, tp, number, SendKind::Copy);
+            self.assign(net, now, tp, number, SendKind::Duplicate);
         }
     }
 
@@ -662,10 +670,10 @@ impl Connection {
         for id in holders.without(tp).iter() {
             let holder = self.views.get(id);
             if srtt < holder.srtt && holder.recovery == Recovery::Open {
-                let (sender, mut desk) = self.desk(net, now, id);
+                let (sender, mut ctx) = self.send_context(net, now, id);
                 sender.cc.on_penalty();
-                sender.publish(&mut desk);
-                self.touch(now, id);
+                sender.publish(&mut ctx);
+                self.refresh(now, id);
                 self.last_relief[tp.index()] = now;
                 if self.transport.penalise_first_only {
                     return;
@@ -677,8 +685,7 @@ impl Connection {
     /// Gives chunk `number` to path `id`.
     #[inline]
     pub(crate) fn assign(&mut self, net: &mut Net, now: Instant, id: PathId, number: u64, kind: SendKind) {
-        let Chunk { offset, bytes, carried, .. } = *self.outbox.chunk(number);
-        self.outbox.carry(number, id);
+        let Chunk { offset, bytes, carried, .. } = self.outbox.carry(number, id);
         if self.transport.subflow_windows && u64::from(bytes) < self.transport.mss.get() {
             // The end of a fragment joins what follows it on the same subflow.
             let ends_fragment = (offset.get() + u64::from(bytes)).is_multiple_of(FRAGMENT);
@@ -690,18 +697,18 @@ impl Connection {
             self.arm_meta(net, now);
         }
         let edge = self.flow.edge;
-        let (sender, mut desk) = self.desk(net, now, id);
-        if desk.transport.subflow_windows {
+        let (sender, mut ctx) = self.send_context(net, now, id);
+        if ctx.transport.subflow_windows {
             // `mptcp_check_allowed_size`: the subflow may use what the connection may.
             sender.send_window = sender.send_window.max(edge.since(offset));
         }
-        let fits = desk.view.bytes_in_flight + desk.view.mss <= desk.view.cwnd;
+        let fits = ctx.view.bytes_in_flight + ctx.view.mss <= ctx.view.cwnd;
         if sender.queue.is_empty() && fits && sender.pacer.release() <= now {
-            sender.send(&mut desk, assigned, offset, bytes);
+            sender.send(&mut ctx, assigned, offset, bytes);
         } else {
             sender.queue.push_back(assigned);
-            desk.view.queued += PathSender::charge(desk.transport, bytes);
-            desk.view.next = desk.view.next.max(offset + Bytes::new(u64::from(bytes)));
+            ctx.view.queued += PathSender::charge(ctx.transport, bytes);
+            ctx.view.next = ctx.view.next.max(offset + Bytes::new(u64::from(bytes)));
         }
         // Carried out when the path has the packet, be it in its queue: the next question may come at once.
         let receipt = Receipt { path: id, offset, bytes: Bytes::new(u64::from(bytes)), serial: assigned.serial };
@@ -711,9 +718,9 @@ impl Connection {
         }
         let before = self.pushed.replace((id, now)).map(|(before, _)| before);
         if let Some(before) = before.filter(|&before| before != id) {
-            self.touch(now, before);
+            self.refresh(now, before);
         }
-        self.touch(now, id);
+        self.refresh(now, id);
     }
 
     /// Carries out the scheduler's decision, or says why not.
@@ -725,8 +732,8 @@ impl Connection {
                 if !self.takes(id) {
                     return Err(Refusal::Path);
                 }
-                if kind == SendKind::Again {
-                    self.outbox.took_again();
+                if kind == SendKind::Reinjection {
+                    self.outbox.took_reinjection();
                 }
                 self.assign(net, now, id, number, kind);
             }
@@ -739,7 +746,7 @@ impl Connection {
             }
             Decision::Repeat(id, offset) => {
                 let Some(number) = self.outbox.copy_from(offset, id) else { return Ok(Carried::Nothing) };
-                self.assign(net, now, id, number, SendKind::Copy);
+                self.assign(net, now, id, number, SendKind::Duplicate);
             }
             Decision::Recall(id) => return self.recall(net, now, id),
             Decision::Wait => return Ok(Carried::Nothing),
@@ -756,7 +763,9 @@ impl Connection {
     /// Whether the queue of path `id` has room for the packet at hand, full or not.
     fn fits(&self, id: PathId) -> bool {
         let view = self.views.get(id);
-        self.views.set().contains(id) && view.hold != Hold::Transport && view.queue_room >= self.packet.bytes
+        self.views.set().contains(id)
+            && view.blocked != BlockedReason::Transport
+            && view.queue_room >= self.packet.bytes
     }
 
     /// The first unsent chunk at or after `offset`, cutting as far as window and data allow.
@@ -787,10 +796,10 @@ impl Connection {
             return Ok(Carried::Nothing);
         }
         self.recalled[id.index()] = now;
-        let (sender, mut desk) = self.desk(net, now, id);
-        sender.recall(&mut desk);
+        let (sender, mut ctx) = self.send_context(net, now, id);
+        sender.recall(&mut ctx);
         self.sync_flow(now);
-        self.touch(now, id);
+        self.refresh(now, id);
         Ok(Carried::Queue)
     }
 
@@ -799,18 +808,18 @@ impl Connection {
     pub(crate) fn end_turn(&mut self, net: &mut Net, now: Instant) {
         let copies = self.host.needs.copies && self.outbox.has_sent();
         let fresh = self.flow.unsent > Bytes::ZERO || self.hand.is_some() || self.written < self.writing.1;
-        let wants_room = fresh || copies || self.outbox.first_again().is_some();
+        let wants_room = fresh || copies || self.outbox.first_reinjection().is_some();
         if self.pushed.is_some_and(|(_, at)| at == now) && self.transport.stack == Stack::MptcpLinuxV1 {
             self.set_meta_interval(now);
         }
         let mut dirty = core::mem::take(&mut self.dirty);
         while let Some(id) = dirty.iter().next() {
             dirty = dirty.without(id);
-            let (sender, mut desk) = self.desk(net, now, id);
-            sender.end_burst(&mut desk);
-            sender.validate_window(&mut desk);
-            if desk.transport.marks_app_limited && desk.view.is_open() && sender.queue.is_empty() {
-                sender.rate.on_app_limited(desk.view.bytes_in_flight);
+            let (sender, mut ctx) = self.send_context(net, now, id);
+            sender.end_burst(&mut ctx);
+            sender.validate_window(&mut ctx);
+            if ctx.transport.marks_app_limited && ctx.view.is_open() && sender.queue.is_empty() {
+                sender.rate.on_app_limited(ctx.view.bytes_in_flight);
             }
             let at = sender.next_event(wants_room || sender.has_lost(), now);
             let source = self.source + 1 + id.index();
@@ -843,6 +852,7 @@ impl Connection {
         }
     }
 
+    #[cold]
     fn arm_meta(&mut self, net: &mut Net, now: Instant) {
         self.meta_since = now;
         self.meta_timer = self.meta_due();
@@ -888,7 +898,7 @@ impl Connection {
         }
         self.meta_backoff += 1;
         self.arm_meta(net, now);
-        self.stir();
+        self.wake();
     }
 
     /// Linux v1: a subflow that has nothing outstanding repeats what was sent of the fragment at the head, be it the
@@ -899,7 +909,7 @@ impl Connection {
         let of_fragment = |chunk: &Chunk| chunk.sent && chunk.offset.get() / FRAGMENT == head.get() / FRAGMENT;
         let sent = self.outbox.chunks().take_while(|(_, chunk)| of_fragment(chunk));
         let fragment: Vec<u64> = sent.map(|(number, _)| number).collect();
-        fragment.into_iter().for_each(|number| self.assign(net, now, id, number, SendKind::Again));
+        fragment.into_iter().for_each(|number| self.assign(net, now, id, number, SendKind::Reinjection));
     }
 }
 

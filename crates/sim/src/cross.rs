@@ -6,7 +6,7 @@ use weftway_path::{Bytes, Instant, PathId, Span};
 use weftway_scenario::config::CrossTraffic;
 
 use crate::net::Net;
-use crate::wire::{Load, Parcel};
+use crate::wire::{Datagram, Load};
 
 /// One source.
 #[derive(Clone, Debug)]
@@ -73,8 +73,8 @@ impl CrossSource {
             self.next = self.switch_at;
             return;
         }
-        let parcel = Parcel { conn: 0, path: PathId::new(0), epoch: 0, marked: false, load: Load::Cross };
-        let _ = net.send(now, self.link, self.bytes, parcel);
+        let datagram = Datagram { conn: 0, path: PathId::new(0), epoch: 0, marked: false, load: Load::Cross };
+        let _ = net.send(now, self.link, self.bytes, datagram);
         self.next = now + self.wait().max(Span::from_nanos(1));
     }
 }

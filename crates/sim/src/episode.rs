@@ -42,20 +42,20 @@ impl Episode {
 
     /// Runs to the next question, or to the end, and writes what there is to see; how it ended, if
     /// it did.
-    pub fn advance(&mut self, seen: &mut [f32]) -> Option<Verdict> {
+    pub fn advance(&mut self, observation: &mut [f32]) -> Option<Verdict> {
         while self.verdict.is_none() {
             let pause = self.sim.advance();
             match pause {
                 Pause::Decide(0) | Pause::Observe(0) => {
                     let due = pause == Pause::Decide(0);
-                    if self.sim.ask_task(0, &mut *self.task, seen, due) == Turn::Asks {
+                    if self.sim.ask_task(0, &mut *self.task, observation, due) == Turn::Asks {
                         return None;
                     }
                 }
                 Pause::Decide(other) => self.with_rival(|sim, rival| sim.ask(other, rival)),
                 Pause::Observe(other) => self.with_rival(|sim, rival| sim.tell(other, rival)),
                 Pause::Done(verdict) => {
-                    self.task.finish(&self.sim.context(0), seen);
+                    self.task.finish(&self.sim.context(0), observation);
                     self.verdict = Some(verdict);
                 }
             }
@@ -70,8 +70,8 @@ impl Episode {
     }
 
     /// Which choices the question at which it stopped allows.
-    pub fn mask(&self, open: &mut [bool]) {
-        self.task.mask(&self.sim.context(0), open);
+    pub fn mask(&self, mask: &mut [bool]) {
+        self.task.mask(&self.sim.context(0), mask);
     }
 
     /// What its decisions earned.

@@ -6,7 +6,7 @@ use weftway_path::{Bytes, Instant, Offset, PathId, Receipt};
 
 /// One packet that was sent.
 #[derive(Clone, Copy, Debug)]
-pub struct Flown {
+pub struct SentPacket {
     /// When it was sent last.
     pub sent_at: Instant,
     /// Its first byte.
@@ -28,16 +28,16 @@ pub struct Flown {
     /// Declared lost, and neither sent again (TCP) nor acknowledged since.
     pub lost: bool,
     /// TCP: sent again, and that copy is in flight.
-    pub resent: bool,
+    pub retransmitted: bool,
     /// Sent more than once.
-    pub again: bool,
+    pub ever_retransmitted: bool,
     /// Sent while the application limited the sender.
     pub app_limited: bool,
     /// The first of those that the sender handed to its device at once, in one buffer.
     pub heads_buffer: bool,
 }
 
-impl Flown {
+impl SentPacket {
     /// A packet that is sent for the first time.
     #[inline]
     pub fn new(now: Instant, offset: Offset, bytes: u32) -> Self {
@@ -52,11 +52,17 @@ impl Flown {
             bytes,
             acked: false,
             lost: false,
-            resent: false,
-            again: false,
+            retransmitted: false,
+            ever_retransmitted: false,
             app_limited: false,
             heads_buffer: false,
         }
+    }
+
+    /// Whether nothing is known of it since it was sent, once.
+    #[inline]
+    pub fn is_undecided(&self) -> bool {
+        !self.acked && !self.lost && !self.ever_retransmitted
     }
 
     /// How the connection names it.
@@ -70,7 +76,7 @@ impl Flown {
 #[derive(Clone, Debug, Default)]
 pub struct Flight {
     base: u64,
-    ring: VecDeque<Flown>,
+    ring: VecDeque<SentPacket>,
     /// Buffers in which the packets are kept.
     buffers: u64,
 }
@@ -102,51 +108,60 @@ impl Flight {
 
     /// Adds the next packet.
     #[inline]
-    pub fn push(&mut self, flown: Flown) {
-        self.buffers += u64::from(flown.heads_buffer);
-        self.ring.push_back(flown);
+    pub fn push(&mut self, packet: SentPacket) {
+        self.buffers += u64::from(packet.heads_buffer);
+        self.ring.push_back(packet);
     }
 
     /// Packet number `index`, which is in the ring.
     #[inline]
-    pub fn at(&self, index: u64) -> &Flown {
+    pub fn at(&self, index: u64) -> &SentPacket {
         &self.ring[(index - self.base) as usize]
     }
 
     /// Packet number `index`, which is in the ring.
     #[inline]
-    pub fn at_mut(&mut self, index: u64) -> &mut Flown {
+    pub fn at_mut(&mut self, index: u64) -> &mut SentPacket {
         &mut self.ring[(index - self.base) as usize]
     }
 
     /// Packet number `index`, if it is not settled.
     #[inline]
-    pub fn get_mut(&mut self, index: u64) -> Option<&mut Flown> {
+    pub fn get_mut(&mut self, index: u64) -> Option<&mut SentPacket> {
         self.ring.get_mut(index.checked_sub(self.base)? as usize)
     }
 
     /// The oldest packet.
     #[inline]
-    pub fn front(&self) -> Option<&Flown> {
+    pub fn front(&self) -> Option<&SentPacket> {
         self.ring.front()
     }
 
     /// Settles the oldest packet.
     #[inline]
-    pub fn pop(&mut self) -> Option<Flown> {
-        let flown = self.ring.pop_front()?;
+    pub fn pop(&mut self) -> Option<SentPacket> {
+        let packet = self.ring.pop_front()?;
         self.base += 1;
-        self.buffers -= u64::from(flown.heads_buffer);
-        Some(flown)
+        self.buffers -= u64::from(packet.heads_buffer);
+        Some(packet)
+    }
+
+    /// Settles the oldest packet, at which the caller has looked in its place.
+    #[inline]
+    pub fn drop_front(&mut self) {
+        let Some(packet) = self.ring.front() else { return };
+        self.buffers -= u64::from(packet.heads_buffer);
+        self.base += 1;
+        self.ring.pop_front();
     }
 
     /// The packets that are not settled, oldest first.
-    pub fn iter(&self) -> impl Iterator<Item = &Flown> {
+    pub fn iter(&self) -> impl Iterator<Item = &SentPacket> {
         self.ring.iter()
     }
 
     /// The packets that are not settled, oldest first.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Flown> {
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut SentPacket> {
         self.ring.iter_mut()
     }
 

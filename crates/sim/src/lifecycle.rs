@@ -5,14 +5,14 @@
 //! joining subflow 4 and 3 (RFC 8684 §3.2: the opener waits for the fourth message).
 
 use weftway_cc::Setup;
-use weftway_path::{Bytes, Event, Health, Hold, Instant, PathId, Recovery, Role, Span};
+use weftway_path::{BlockedReason, Bytes, Event, Health, Instant, PathId, Recovery, Role, Span};
 use weftway_scenario::config::{Direction, PathManager, Stack};
 
 use crate::connection::Connection;
 use crate::net::Net;
 use crate::sender::PathSender;
 use crate::tap::Note;
-use crate::wire::{Load, Parcel, Shake};
+use crate::wire::{Datagram, Handshake, Load};
 
 /// First wait for an answer to a handshake; doubles.
 const HANDSHAKE_TIMEOUT: Span = Span::from_secs(1);
@@ -106,31 +106,31 @@ impl Connection {
         let route = self.routes[id.index()];
         let link = if from_sender { route.data } else { route.acks };
         let echo = if from_sender { now } else { echo };
-        let load = Load::Shake(Shake { leg, echo });
+        let load = Load::Handshake(Handshake { leg, echo });
         let epoch = self.senders[id.index()].epoch;
         let bytes = self.transport.ack_packet;
-        let _ = net.send(now, link, bytes, Parcel { conn: self.number, path: id, epoch, marked: false, load });
+        let _ = net.send(now, link, bytes, Datagram { conn: self.number, path: id, epoch, marked: false, load });
         net.calendar.lower(self.source, self.stages[id.index()].next_event());
     }
 
     /// A handshake message arrived at the sender or the receiver.
-    pub(crate) fn on_shake(&mut self, net: &mut Net, now: Instant, parcel: &Parcel, shake: Shake) {
-        let id = parcel.path;
-        if parcel.epoch != self.senders[id.index()].epoch {
+    pub(crate) fn on_handshake(&mut self, net: &mut Net, now: Instant, datagram: &Datagram, handshake: Handshake) {
+        let id = datagram.path;
+        if datagram.epoch != self.senders[id.index()].epoch {
             return;
         }
         let upload = self.transport.direction == Direction::Upload;
-        let at_sender = shake.leg.is_multiple_of(2) != upload;
+        let at_sender = handshake.leg.is_multiple_of(2) != upload;
         let first = self.established.is_none();
         let needed = match (upload, first || self.transport.stack == Stack::Mpquic) {
             (true, true) => 2,
             (true, false) => 4,
             (false, _) => 3,
         };
-        if at_sender && shake.leg + 1 >= needed {
-            self.path_up(net, now, id, now.since(shake.echo));
-        } else if shake.leg < 4 {
-            self.send_shake(net, now, id, shake.leg + 1, shake.echo);
+        if at_sender && handshake.leg + 1 >= needed {
+            self.path_up(net, now, id, now.since(handshake.echo));
+        } else if handshake.leg < 4 {
+            self.send_shake(net, now, id, handshake.leg + 1, handshake.echo);
         }
     }
 
@@ -144,11 +144,11 @@ impl Connection {
         self.captures[id.index()].start(rtt);
         self.views.set_usable(id, true);
         let quic = self.transport.stack == Stack::Mpquic;
-        let (sender, mut desk) = self.desk(net, now, id);
+        let (sender, mut ctx) = self.send_context(net, now, id);
         if quic {
-            sender.quic_start(&mut desk, rtt);
+            sender.quic_start(&mut ctx, rtt);
         } else {
-            sender.tcp_start(&mut desk, rtt);
+            sender.tcp_start(&mut ctx, rtt);
         }
         self.host.events.push_rare(Event::PathUp(id));
         self.tap.note(now, self.number, || Note::Up(id));
@@ -164,8 +164,8 @@ impl Connection {
             }
         }
         self.grow_send_buffer(id);
-        self.touch(now, id);
-        self.stir();
+        self.refresh(now, id);
+        self.wake();
     }
 
     /// A sender and a view as new, counters included.
@@ -206,13 +206,13 @@ impl Connection {
         self.surrender(id);
         self.views.set_usable(id, false);
         self.shares[id.index()].usable = false;
-        self.touch(now, id);
+        self.refresh(now, id);
         self.host.events.push_rare(Event::PathDown(id));
         self.tap.note(now, self.number, || Note::Down(id));
         if !self.joined && self.views.usable().is_empty() {
             self.open_next(net, now);
         }
-        self.stir();
+        self.wake();
     }
 
     /// Everything that path `id` has not delivered goes back to the connection.
@@ -220,15 +220,15 @@ impl Connection {
         let quic = self.transport.stack == Stack::Mpquic;
         let sender = &mut self.senders[id.index()];
         let view = self.views.get_mut(id);
-        for flown in sender.flight.iter().filter(|flown| !flown.acked) {
-            if !flown.lost {
-                let receipt = flown.receipt(id);
+        for packet in sender.flight.iter().filter(|packet| !packet.acked) {
+            if !packet.lost {
+                let receipt = packet.receipt(id);
                 view.lost.add(receipt.bytes);
                 self.host.events.push(Event::Lost(receipt));
             }
             // QUIC handed it back when it declared it lost.
-            if !(quic && flown.lost) {
-                self.outbox.hand_back(flown.chunk);
+            if !(quic && packet.lost) {
+                self.outbox.hand_back(packet.chunk);
             }
         }
         sender.queue.iter().for_each(|assigned| self.outbox.hand_back(assigned.chunk));
@@ -240,7 +240,7 @@ impl Connection {
         // What still travels belongs to the past.
         sender.epoch = sender.epoch.wrapping_add(1);
         (view.bytes_in_flight, view.queued) = (Bytes::ZERO, Bytes::ZERO);
-        (view.hold, view.recovery, view.health) = (Hold::Validation, Recovery::Open, Health::Good);
+        (view.blocked, view.recovery, view.health) = (BlockedReason::Validation, Recovery::Open, Health::Good);
     }
 
     /// Opens the first path that exists and is not open.

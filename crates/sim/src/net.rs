@@ -1,16 +1,16 @@
 //! The links of a simulation and the calendar that they share.
 
-use weftway_link::{Link, Verdict};
+use weftway_link::{Delivery, Link, Verdict};
 use weftway_path::{Bytes, Instant};
 
 use crate::calendar::Calendar;
-use crate::wire::Parcel;
+use crate::wire::Datagram;
 
 /// All links, and when each source of events is due. The first sources are the links, by number.
 #[derive(Clone)]
 pub struct Net {
     /// The links.
-    pub links: Vec<Link<Parcel>>,
+    pub links: Vec<Link<Datagram>>,
     /// The calendar.
     pub calendar: Calendar,
     /// How many calendar events were handled.
@@ -19,16 +19,26 @@ pub struct Net {
 
 impl Net {
     /// `links`, and room for `timers` more sources.
-    pub fn new(links: Vec<Link<Parcel>>, timers: usize) -> Self {
+    pub fn new(links: Vec<Link<Datagram>>, timers: usize) -> Self {
         let calendar = Calendar::new(links.len() + timers);
         Self { links, calendar, events: 0 }
     }
 
     /// Puts a packet of `bytes` on a link.
     #[inline]
-    pub fn send(&mut self, now: Instant, link: usize, bytes: Bytes, parcel: Parcel) -> Verdict {
-        let verdict = self.links[link].push(now, bytes, parcel);
-        self.calendar.set(link, self.links[link].next_event());
+    pub fn send(&mut self, now: Instant, link: usize, bytes: Bytes, datagram: Datagram) -> Verdict {
+        let sent_on = &mut self.links[link];
+        let verdict = sent_on.push(now, bytes, datagram);
+        self.calendar.set(link, sent_on.next_event());
         verdict
+    }
+
+    /// Takes what has arrived at the end of a link.
+    #[inline]
+    pub fn receive(&mut self, now: Instant, link: usize) -> Option<Delivery<Datagram>> {
+        let received_on = &mut self.links[link];
+        let delivery = received_on.pop(now);
+        self.calendar.set(link, received_on.next_event());
+        delivery
     }
 }

@@ -46,7 +46,7 @@ pub struct Outbox {
     /// Bytes cut and never sent (chunks that were skipped).
     skipped: u64,
     /// Chunks that wait to be sent again, lowest data first.
-    again: VecDeque<u64>,
+    reinjections: VecDeque<u64>,
 }
 
 impl Outbox {
@@ -104,28 +104,30 @@ impl Outbox {
         number
     }
 
-    /// Chunk `number` is given to `path`.
+    /// Chunk `number` is given to `path`; what it was before.
     #[inline]
-    pub fn carry(&mut self, number: u64, path: PathId) {
+    pub fn carry(&mut self, number: u64, path: PathId) -> Chunk {
         let chunk = &mut self.ring[(number - self.base) as usize];
+        let before = *chunk;
         chunk.carried = chunk.carried.with(path);
         if !chunk.sent {
             chunk.sent = true;
             self.skipped -= u64::from(chunk.bytes);
             self.skip_sent();
         }
+        before
     }
 
     /// Chunk `number` is taken out of the queue of `path`, which `first` got it when it was put there. Data that no
     /// path has carried are unsent again; those that were handed back before, `again`, wait to be sent again.
-    pub fn recall(&mut self, number: u64, path: PathId, first: bool, again: bool) {
+    pub fn recall(&mut self, number: u64, path: PathId, first: bool, reinjection: bool) {
         let Some(at) = number.checked_sub(self.base) else { return };
         let Some(chunk) = self.ring.get_mut(at as usize) else { return };
         if first {
             chunk.carried = chunk.carried.without(path);
         }
         if !chunk.carried.is_empty() {
-            if again {
+            if reinjection {
                 self.hand_back(number);
             }
         } else if chunk.sent && !chunk.acked && !chunk.waiting {
@@ -226,25 +228,25 @@ impl Outbox {
             return;
         }
         chunk.waiting = true;
-        let place = self.again.partition_point(|&other| other < number);
-        self.again.insert(place, number);
+        let place = self.reinjections.partition_point(|&other| other < number);
+        self.reinjections.insert(place, number);
     }
 
     /// The lowest chunk that waits to be sent again.
     #[inline]
-    pub fn first_again(&mut self) -> Option<u64> {
-        while let Some(&number) = self.again.front() {
+    pub fn first_reinjection(&mut self) -> Option<u64> {
+        while let Some(&number) = self.reinjections.front() {
             if self.get(number).is_some_and(|chunk| !chunk.acked) {
                 return Some(number);
             }
-            self.again.pop_front();
+            self.reinjections.pop_front();
         }
         None
     }
 
-    /// The chunk that [`Outbox::first_again`] named has been given to a path.
-    pub fn took_again(&mut self) {
-        if let Some(number) = self.again.pop_front() {
+    /// The chunk that [`Outbox::first_reinjection`] named has been given to a path.
+    pub fn took_reinjection(&mut self) {
+        if let Some(number) = self.reinjections.pop_front() {
             let at = (number - self.base) as usize;
             self.ring[at].waiting = false;
         }
@@ -268,6 +270,10 @@ mod tests {
         outbox
     }
 
+    fn carry(outbox: &mut Outbox, number: u64, path: PathId) {
+        outbox.carry(number, path);
+    }
+
     #[test]
     fn skipped_chunks_are_sent_later() {
         let mut outbox = outbox(4);
@@ -283,7 +289,7 @@ mod tests {
     #[test]
     fn quic_acknowledgements_leave_no_hole_behind() {
         let mut outbox = outbox(3);
-        (0..3).for_each(|number| outbox.carry(number, PathId::new(0)));
+        (0..3).for_each(|number| carry(&mut outbox, number, PathId::new(0)));
         outbox.acknowledge(1);
         assert_eq!(outbox.una(), Offset::ZERO);
         outbox.acknowledge(0);
@@ -293,21 +299,21 @@ mod tests {
     #[test]
     fn what_is_handed_back_waits_in_the_order_of_its_data() {
         let mut outbox = outbox(3);
-        (0..3).for_each(|number| outbox.carry(number, PathId::new(0)));
+        (0..3).for_each(|number| carry(&mut outbox, number, PathId::new(0)));
         outbox.hand_back(2);
         outbox.hand_back(0);
         outbox.hand_back(2);
-        assert_eq!(outbox.first_again(), Some(0));
+        assert_eq!(outbox.first_reinjection(), Some(0));
         outbox.acknowledge(0);
-        assert_eq!(outbox.first_again(), Some(2));
-        outbox.took_again();
-        assert_eq!(outbox.first_again(), None);
+        assert_eq!(outbox.first_reinjection(), Some(2));
+        outbox.took_reinjection();
+        assert_eq!(outbox.first_reinjection(), None);
     }
 
     #[test]
     fn what_is_taken_back_is_unsent_unless_another_path_has_it() {
         let (mut outbox, [f, s]) = (outbox(4), [0, 1].map(PathId::new));
-        (0..3).for_each(|number| outbox.carry(number, f));
+        (0..3).for_each(|number| carry(&mut outbox, number, f));
         outbox.carry(1, s);
         (1..3).for_each(|number| outbox.recall(number, f, true, false));
         assert_eq!((outbox.next(), outbox.skipped(), outbox.first_unsent()), (Offset::new(200), 200, Some(2)));
@@ -315,21 +321,21 @@ mod tests {
         // The copy as well: now nobody has it.
         outbox.recall(1, s, true, false);
         assert_eq!((outbox.next(), outbox.skipped(), outbox.first_unsent()), (Offset::new(100), 300, Some(1)));
-        (1..4).for_each(|number| outbox.carry(number, s));
+        (1..4).for_each(|number| carry(&mut outbox, number, s));
         assert_eq!((outbox.next(), outbox.skipped(), outbox.first_unsent()), (Offset::new(400), 0, None));
     }
 
     #[test]
     fn what_is_taken_back_after_it_was_handed_back_waits_again() {
         let (mut outbox, [f, s]) = (outbox(2), [0, 1].map(PathId::new));
-        (0..2).for_each(|number| outbox.carry(number, f));
+        (0..2).for_each(|number| carry(&mut outbox, number, f));
         outbox.hand_back(0);
-        assert_eq!(outbox.first_again(), Some(0));
-        outbox.took_again();
+        assert_eq!(outbox.first_reinjection(), Some(0));
+        outbox.took_reinjection();
         outbox.carry(0, s);
         outbox.recall(0, s, true, true);
         assert_eq!(
-            (outbox.first_again(), outbox.first_unsent(), outbox.chunk(0).carried),
+            (outbox.first_reinjection(), outbox.first_unsent(), outbox.chunk(0).carried),
             (Some(0), None, PathSet::of(f))
         );
     }
@@ -337,7 +343,7 @@ mod tests {
     #[test]
     fn a_path_does_not_copy_what_it_has_carried() {
         let mut outbox = outbox(2);
-        (0..2).for_each(|number| outbox.carry(number, PathId::new(0)));
+        (0..2).for_each(|number| carry(&mut outbox, number, PathId::new(0)));
         assert_eq!(outbox.copy_from(Offset::ZERO, PathId::new(0)), None);
         assert_eq!(outbox.copy_from(Offset::new(1), PathId::new(1)), Some(1));
     }

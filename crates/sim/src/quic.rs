@@ -11,9 +11,9 @@
 use weftway_cc::Signal;
 use weftway_path::{Bytes, Event, Health, Instant, Recovery, Span};
 
-use crate::flight::Flown;
+use crate::flight::SentPacket;
 use crate::rtt::{QuicRtt, publish};
-use crate::sender::{Desk, Outcome, PathSender, Timer};
+use crate::sender::{Outcome, PathSender, SendContext, Timer};
 use crate::tap::Note;
 use crate::wire::Ack;
 
@@ -39,121 +39,125 @@ pub struct Quic {
 
 impl PathSender {
     /// The handshake's round trip is the first sample.
-    pub fn quic_start(&mut self, desk: &mut Desk<'_>, rtt: Span) {
+    pub fn quic_start(&mut self, ctx: &mut SendContext<'_>, rtt: Span) {
         self.quic.rtt.sample(rtt, Span::ZERO);
-        publish(desk.view, rtt, self.quic.rtt.srtt(), self.quic.rtt.rttvar());
-        self.publish(desk);
+        publish(ctx.view, rtt, self.quic.rtt.srtt(), self.quic.rtt.rttvar());
+        self.publish(ctx);
     }
 
     /// After a new packet: the probe timeout counts from it.
     #[inline]
-    pub fn quic_sent(&mut self, desk: &mut Desk<'_>) {
-        self.quic.last_sent = desk.now;
+    pub fn quic_sent(&mut self, ctx: &mut SendContext<'_>) {
+        self.quic.last_sent = ctx.now;
         if self.timer != Timer::Reorder {
-            self.arm_probe(desk);
+            self.arm_probe(ctx);
         }
     }
 
-    fn arm_probe(&mut self, desk: &mut Desk<'_>) {
-        if desk.view.bytes_in_flight == Bytes::ZERO {
+    fn arm_probe(&mut self, ctx: &mut SendContext<'_>) {
+        if ctx.view.bytes_in_flight == Bytes::ZERO {
             return self.disarm();
         }
-        let pto = self.quic.rtt.pto(desk.transport.ack_delay) * (1 << desk.view.pto_count.min(10));
+        let pto = self.quic.rtt.pto(ctx.transport.ack_delay) * (1 << ctx.view.pto_count.min(10));
         // Never in the past: an acknowledgement that resets the back-off may come late.
-        self.arm(Timer::Timeout, (self.quic.last_sent + pto).max(desk.now));
+        self.arm(Timer::Timeout, (self.quic.last_sent + pto).max(ctx.now));
     }
 
     /// Processes an acknowledgement.
-    pub fn quic_acked(&mut self, desk: &mut Desk<'_>, ack: &Ack, blocks: &[(u64, u64)]) {
-        let mut outcome = Outcome { prior_in_flight: desk.view.bytes_in_flight, ..Outcome::default() };
+    pub fn quic_acked(&mut self, ctx: &mut SendContext<'_>, ack: &Ack, blocks: &[(u64, u64)]) {
+        let mut outcome = Outcome { prior_in_flight: ctx.view.bytes_in_flight, ..Outcome::default() };
         let mut newest: Option<(u64, Instant)> = None;
         let next = self.flight.next();
-        self.take_range(desk, (self.flight.base(), ack.cum.min(next)), &mut newest, &mut outcome);
+        self.take_range(ctx, (self.flight.base(), ack.cum.min(next)), &mut newest, &mut outcome);
+        // Blocks come highest first, and nearly all of them repeat what earlier acknowledgements told.
+        let mut passed = 0;
         for &(lo, hi) in blocks {
             let range = (lo.max(self.flight.base()), hi.min(next));
-            self.take_range(desk, range, &mut newest, &mut outcome);
+            if range.0 < range.1 && !self.sacked.holds(range.0, range.1, &mut passed) {
+                self.take_range(ctx, range, &mut newest, &mut outcome);
+            }
         }
         let Some((number, sent_at)) = newest else { return };
         if self.quic.largest_acked.is_none_or(|largest| number > largest) {
             self.quic.largest_acked = Some(number);
-            let rtt = desk.now.since(sent_at);
-            let delay = Span::from_nanos(u64::from(ack.delay_ns)).min(desk.transport.ack_delay);
+            let rtt = ctx.now.since(sent_at);
+            let delay = Span::from_nanos(u64::from(ack.delay_ns)).min(ctx.transport.ack_delay);
             self.quic.rtt.sample(rtt, delay);
-            publish(desk.view, rtt, self.quic.rtt.srtt(), self.quic.rtt.rttvar());
+            publish(ctx.view, rtt, self.quic.rtt.srtt(), self.quic.rtt.rttvar());
             outcome.rtt = Some(rtt);
         }
-        self.leave_recovery(desk, sent_at);
-        desk.view.pto_count = 0;
-        desk.view.health = Health::Good;
-        self.last_progress = desk.now;
-        self.quic_losses(desk, &mut outcome);
+        self.leave_recovery(ctx, sent_at);
+        ctx.view.pto_count = 0;
+        ctx.view.health = Health::Good;
+        self.last_progress = ctx.now;
+        self.quic_losses(ctx, &mut outcome);
         if ack.marked {
-            self.episode(desk, Signal::Ecn, outcome.prior_in_flight, (Bytes::ZERO, sent_at));
+            self.episode(ctx, Signal::Ecn, outcome.prior_in_flight, (Bytes::ZERO, sent_at));
         }
-        outcome.reducing = desk.view.recovery != Recovery::Open;
-        self.control(desk, &outcome);
-        self.slide(desk);
-        self.publish(desk);
+        outcome.reducing = ctx.view.recovery != Recovery::Open;
+        self.control(ctx, &outcome);
+        self.slide(ctx);
+        self.publish(ctx);
     }
 
     /// Settles the packets of one range that are not settled yet.
     fn take_range(
         &mut self,
-        desk: &mut Desk<'_>,
+        ctx: &mut SendContext<'_>,
         range: (u64, u64),
         newest: &mut Option<(u64, Instant)>,
         outcome: &mut Outcome,
     ) {
         let Self { sacked, flight, quic, rate, id, .. } = self;
-        let late = desk.transport.credit_late_acks;
+        let late = ctx.transport.credit_late_acks;
         sacked.insert(range.0, range.1, |lo, hi| {
             for index in lo..hi {
-                let flown = flight.at_mut(index);
-                flown.acked = true;
-                if flown.lost {
+                let packet = flight.at_mut(index);
+                packet.acked = true;
+                if packet.lost {
                     if !late {
                         continue;
                     }
-                    quic.turned_up(flown);
+                    quic.turned_up(packet);
                 } else {
-                    let charge = Bytes::new(u64::from(flown.bytes));
-                    desk.view.bytes_in_flight -= charge;
+                    let charge = Bytes::new(u64::from(packet.bytes));
+                    ctx.view.bytes_in_flight -= charge;
                 }
-                let payload = Bytes::new(u64::from(flown.bytes));
-                rate.on_delivered(desk.now, flown, &mut outcome.sample);
+                let payload = Bytes::new(u64::from(packet.bytes));
+                rate.on_delivered(ctx.now, packet, &mut outcome.sample);
                 outcome.bytes += payload;
-                desk.view.acked.add(payload);
-                desk.outbox.acknowledge(flown.chunk);
-                desk.events.push(Event::Acked(flown.receipt(*id)));
+                ctx.view.acked.add(payload);
+                ctx.outbox.acknowledge(packet.chunk);
+                ctx.events.push(Event::Acked(packet.receipt(*id)));
                 if newest.is_none_or(|(number, _)| index > number) {
-                    *newest = Some((index, flown.sent_at));
+                    *newest = Some((index, packet.sent_at));
                 }
             }
         });
     }
 
     /// The episode ends when something sent during it is acknowledged.
-    fn leave_recovery(&mut self, desk: &mut Desk<'_>, sent_at: Instant) {
+    fn leave_recovery(&mut self, ctx: &mut SendContext<'_>, sent_at: Instant) {
         let Some(start) = self.quic.recovery_start else { return };
-        if desk.view.recovery != Recovery::Open && sent_at > start {
-            desk.view.recovery = Recovery::Open;
-            self.cc.on_recovered(desk.now);
-        } else if desk.transport.credit_late_acks
+        if ctx.view.recovery != Recovery::Open && sent_at > start {
+            ctx.view.recovery = Recovery::Open;
+            self.cc.on_recovered(ctx.now);
+        } else if ctx.transport.credit_late_acks
             && self.quic.episode_missing == 0
-            && desk.view.recovery != Recovery::Open
+            && ctx.view.recovery != Recovery::Open
         {
-            desk.view.recovery = Recovery::Open;
-            desk.tally.spurious += 1;
+            ctx.view.recovery = Recovery::Open;
+            ctx.tally.spurious += 1;
             self.quic.recovery_start = None;
-            self.cc.on_spurious(desk.now);
+            self.cc.on_spurious(ctx.now);
         }
     }
 
     /// RFC 9002 §6.1.
-    fn quic_losses(&mut self, desk: &mut Desk<'_>, outcome: &mut Outcome) {
+    fn quic_losses(&mut self, ctx: &mut SendContext<'_>, outcome: &mut Outcome) {
         let Some(largest) = self.quic.largest_acked else { return };
-        let longest = desk.view.srtt.max(desk.view.latest_rtt);
-        let delay = (longest * desk.transport.time_threshold_eighths / 8).max(GRANULARITY);
+        let longest = ctx.view.srtt.max(ctx.view.latest_rtt);
+        let delay = (longest * ctx.transport.time_threshold_eighths / 8).max(GRANULARITY);
         let mut due = Instant::NEVER;
         let mut index = self.quic.judged.max(self.flight.base());
         let mut contiguous = true;
@@ -161,19 +165,19 @@ impl PathSender {
         // (RFC 9002 §7.6.2), and the longest such run.
         let (mut newest, mut run, mut longest_run): (Option<Instant>, Option<Instant>, Span) = Default::default();
         while index < largest {
-            let flown = *self.flight.at(index);
-            if !flown.acked && !flown.lost {
-                let by_count = index + desk.transport.packet_threshold <= largest;
-                let by_time = flown.sent_at + delay;
-                if by_count || by_time <= desk.now {
-                    self.lose(desk, index, outcome);
-                    newest = Some(flown.sent_at);
-                    longest_run = longest_run.max(flown.sent_at.since(*run.get_or_insert(flown.sent_at)));
+            let packet = *self.flight.at(index);
+            if !packet.acked && !packet.lost {
+                let by_count = index + ctx.transport.packet_threshold <= largest;
+                let by_time = packet.sent_at + delay;
+                if by_count || by_time <= ctx.now {
+                    self.lose(ctx, index, outcome);
+                    newest = Some(packet.sent_at);
+                    longest_run = longest_run.max(packet.sent_at.since(*run.get_or_insert(packet.sent_at)));
                 } else {
                     due = due.min(by_time);
                     contiguous = false;
                 }
-            } else if flown.acked {
+            } else if packet.acked {
                 run = None;
             }
             index += 1;
@@ -182,92 +186,92 @@ impl PathSender {
             }
         }
         if let Some(newest) = newest {
-            let persistent = self.quic.rtt.pto(desk.transport.ack_delay) * 3;
+            let persistent = self.quic.rtt.pto(ctx.transport.ack_delay) * 3;
             let signal = if longest_run > persistent { Signal::Persistent } else { Signal::Loss };
-            self.episode(desk, signal, outcome.prior_in_flight, (outcome.lost, newest));
+            self.episode(ctx, signal, outcome.prior_in_flight, (outcome.lost, newest));
         }
         if due.is_never() {
             self.timer = Timer::Idle;
-            self.arm_probe(desk);
+            self.arm_probe(ctx);
         } else {
             self.arm(Timer::Reorder, due);
         }
     }
 
-    fn lose(&mut self, desk: &mut Desk<'_>, index: u64, outcome: &mut Outcome) {
-        let flown = self.flight.at_mut(index);
-        flown.lost = true;
-        let payload = Bytes::new(u64::from(flown.bytes));
+    fn lose(&mut self, ctx: &mut SendContext<'_>, index: u64, outcome: &mut Outcome) {
+        let packet = self.flight.at_mut(index);
+        packet.lost = true;
+        let payload = Bytes::new(u64::from(packet.bytes));
         outcome.lost += payload;
-        desk.view.bytes_in_flight -= payload;
-        desk.view.lost.add(payload);
-        desk.tally.retransmissions += 1;
-        desk.outbox.hand_back(flown.chunk);
-        desk.events.push(Event::Lost(flown.receipt(self.id)));
+        ctx.view.bytes_in_flight -= payload;
+        ctx.view.lost.add(payload);
+        ctx.tally.retransmissions += 1;
+        ctx.outbox.hand_back(packet.chunk);
+        ctx.events.push(Event::Lost(packet.receipt(self.id)));
         self.quic.episode_missing = self.quic.episode_missing.saturating_add(1);
-        desk.tap.note(desk.now, desk.conn, || Note::Lost { path: self.id, index });
+        ctx.tap.note(ctx.now, ctx.conn, || Note::Lost { path: self.id, index });
     }
 
     /// A new episode, unless the packet was sent before the current one began.
-    fn episode(&mut self, desk: &mut Desk<'_>, signal: Signal, prior: Bytes, lost: (Bytes, Instant)) {
+    fn episode(&mut self, ctx: &mut SendContext<'_>, signal: Signal, prior: Bytes, lost: (Bytes, Instant)) {
         let within = self.quic.recovery_start.is_some_and(|start| lost.1 <= start);
         if within && signal != Signal::Persistent {
             return;
         }
-        self.quic.recovery_start = Some(desk.now);
-        let missing = self.flight.iter().filter(|flown| flown.lost && !flown.acked).count() as u64;
+        self.quic.recovery_start = Some(ctx.now);
+        let missing = self.flight.iter().filter(|packet| packet.lost && !packet.acked).count() as u64;
         // A mark is not taken back, whatever turns up.
         self.quic.episode_missing = if signal == Signal::Ecn { u64::MAX } else { missing };
-        desk.view.recovery = Recovery::Recovery;
-        self.congestion(desk, signal, prior, lost);
+        ctx.view.recovery = Recovery::Recovery;
+        self.congestion(ctx, signal, prior, lost);
     }
 
     /// Forgets what is settled: acknowledged packets, and lost ones for which nobody waits.
-    fn slide(&mut self, desk: &mut Desk<'_>) {
-        let patience = self.quic.rtt.pto(desk.transport.ack_delay) * 3;
+    fn slide(&mut self, ctx: &mut SendContext<'_>) {
+        let patience = self.quic.rtt.pto(ctx.transport.ack_delay) * 3;
         while let Some(front) = self.flight.front() {
-            let forgotten = !desk.transport.credit_late_acks || desk.now.since(front.sent_at) > patience;
+            let forgotten = !ctx.transport.credit_late_acks || ctx.now.since(front.sent_at) > patience;
             if !(front.acked || front.lost && forgotten) {
                 break;
             }
-            self.flight.pop();
+            self.flight.drop_front();
         }
         self.sacked.remove_below(self.flight.base());
     }
 
     /// The timer fired. After a probe timeout, [`Quic::probes`] packets may pass the window.
-    pub fn quic_timer(&mut self, desk: &mut Desk<'_>) {
+    pub fn quic_timer(&mut self, ctx: &mut SendContext<'_>) {
         let timer = self.timer;
         self.disarm();
         if timer == Timer::Reorder {
-            let mut outcome = Outcome { prior_in_flight: desk.view.bytes_in_flight, ..Outcome::default() };
-            self.quic_losses(desk, &mut outcome);
-            outcome.reducing = desk.view.recovery != Recovery::Open;
-            self.control(desk, &outcome);
-            self.slide(desk);
-        } else if timer == Timer::Timeout && desk.view.bytes_in_flight > Bytes::ZERO {
-            desk.tally.timeouts += 1;
-            desk.view.pto_count += 1;
-            if desk.view.pto_count >= 2 {
-                desk.view.health = Health::Suspect;
+            let mut outcome = Outcome { prior_in_flight: ctx.view.bytes_in_flight, ..Outcome::default() };
+            self.quic_losses(ctx, &mut outcome);
+            outcome.reducing = ctx.view.recovery != Recovery::Open;
+            self.control(ctx, &outcome);
+            self.slide(ctx);
+        } else if timer == Timer::Timeout && ctx.view.bytes_in_flight > Bytes::ZERO {
+            ctx.tally.timeouts += 1;
+            ctx.view.pto_count += 1;
+            if ctx.view.pto_count >= 2 {
+                ctx.view.health = Health::Suspect;
             }
-            self.quic.probes = 1 + u32::from(desk.view.pto_count > 1);
-            self.quic.last_sent = desk.now;
-            self.arm_probe(desk);
-            desk.tap.note(desk.now, desk.conn, || Note::Timeout { path: self.id, kind: "pto" });
+            self.quic.probes = 1 + u32::from(ctx.view.pto_count > 1);
+            self.quic.last_sent = ctx.now;
+            self.arm_probe(ctx);
+            ctx.tap.note(ctx.now, ctx.conn, || Note::Timeout { path: self.id, kind: "pto" });
         }
-        self.publish(desk);
+        self.publish(ctx);
     }
 
     /// The oldest packet that is neither acknowledged nor lost: what a probe repeats.
-    pub fn oldest_unsettled(&self) -> Option<&Flown> {
-        self.flight.iter().find(|flown| !flown.acked && !flown.lost)
+    pub fn oldest_unsettled(&self) -> Option<&SentPacket> {
+        self.flight.iter().find(|packet| !packet.acked && !packet.lost)
     }
 }
 
 impl Quic {
-    fn turned_up(&mut self, flown: &Flown) {
-        if self.recovery_start.is_some_and(|start| flown.sent_at <= start) {
+    fn turned_up(&mut self, packet: &SentPacket) {
+        if self.recovery_start.is_some_and(|start| packet.sent_at <= start) {
             self.episode_missing = self.episode_missing.saturating_sub(1);
         }
     }

@@ -46,6 +46,21 @@ impl RangeSet {
         self.ranges.get(at).copied().filter(|&(lo, _)| lo <= n)
     }
 
+    /// Whether one range holds all of `[lo, hi)`, looking from the `passed`-th highest range downwards. A caller with
+    /// several parts of descending order keeps `passed` between them, and looks at each range once.
+    #[inline]
+    pub fn holds(&self, lo: u64, hi: u64, passed: &mut usize) -> bool {
+        let count = self.ranges.len();
+        while *passed < count {
+            let range = self.ranges[count - 1 - *passed];
+            if range.0 <= lo {
+                return hi <= range.1;
+            }
+            *passed += 1;
+        }
+        false
+    }
+
     /// Adds `[lo, hi)` and calls `fresh` with each part that was not there, ascending.
     #[inline]
     pub fn insert(&mut self, lo: u64, hi: u64, mut fresh: impl FnMut(u64, u64)) {
@@ -68,8 +83,12 @@ impl RangeSet {
     }
 
     /// Adds a range that touches or precedes ranges that are there.
+    #[inline(never)]
     fn merge(&mut self, lo: u64, hi: u64, mut fresh: impl FnMut(u64, u64)) {
         let first = self.ranges.partition_point(|&(_, end)| end < lo);
+        if self.ranges.get(first).is_some_and(|range| range.0 <= lo && hi <= range.1) {
+            return;
+        }
         let mut beyond = first;
         let mut from = lo;
         while let Some(&(start, end)) = self.ranges.get(beyond).filter(|range| range.0 <= hi) {
@@ -84,12 +103,18 @@ impl RangeSet {
             self.total += hi - from;
             fresh(from, hi);
         }
-        if beyond == first {
-            self.ranges.insert(first, (lo, hi));
-        } else {
-            let joined = (lo.min(self.ranges[first].0), hi.max(self.ranges[beyond - 1].1));
-            self.ranges[first] = joined;
-            self.ranges.drain(first + 1..beyond);
+        match beyond - first {
+            0 => self.ranges.insert(first, (lo, hi)),
+            joined => {
+                let last = self.ranges[beyond - 1].1;
+                let range = &mut self.ranges[first];
+                *range = (lo.min(range.0), hi.max(last));
+                if joined == 2 {
+                    self.ranges.remove(first + 1);
+                } else if joined > 2 {
+                    self.ranges.drain(first + 1..beyond);
+                }
+            }
         }
     }
 
@@ -146,6 +171,8 @@ mod tests {
                     plain.retain(|&n| n >= lo);
                 } else {
                     let mut fresh = 0;
+                    let held = set.holds(lo, lo + len, &mut 0);
+                    prop_assert_eq!(held, (lo..lo + len).all(|n| plain.contains(&n)));
                     set.insert(lo, lo + len, |a, b| fresh += b - a);
                     let added = (lo..lo + len).filter(|&n| plain.insert(n)).count() as u64;
                     prop_assert_eq!(fresh, added);

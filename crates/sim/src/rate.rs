@@ -2,7 +2,7 @@
 
 use weftway_path::{BitRate, Bytes, Instant, Span};
 
-use crate::flight::Flown;
+use crate::flight::SentPacket;
 
 /// What one path has delivered.
 #[derive(Clone, Debug, Default)]
@@ -34,17 +34,17 @@ impl RateSampler {
         self.delivered
     }
 
-    /// Notes in `flown` what was delivered when it is sent now; `idle` if nothing is in flight.
+    /// Notes in `packet` what was delivered when it is sent now; `idle` if nothing is in flight.
     #[inline]
-    pub fn on_sent(&mut self, now: Instant, idle: bool, flown: &mut Flown) {
+    pub fn on_sent(&mut self, now: Instant, idle: bool, packet: &mut SentPacket) {
         if idle {
             self.flight_start = now;
             self.delivered_at = now;
         }
-        flown.delivered = self.delivered;
-        flown.delivered_at = self.delivered_at;
-        flown.flight_start = self.flight_start;
-        flown.app_limited = self.is_app_limited();
+        packet.delivered = self.delivered;
+        packet.delivered_at = self.delivered_at;
+        packet.flight_start = self.flight_start;
+        packet.app_limited = self.is_app_limited();
     }
 
     /// Whether the application limits the sender: what is sent now yields no sample of what the path can bring.
@@ -53,19 +53,19 @@ impl RateSampler {
         self.app_limited_until > Bytes::ZERO
     }
 
-    /// `flown` is delivered.
+    /// `packet` is delivered.
     #[inline]
-    pub fn on_delivered(&mut self, now: Instant, flown: &Flown, sample: &mut Sample) {
-        self.delivered += Bytes::new(u64::from(flown.bytes));
+    pub fn on_delivered(&mut self, now: Instant, packet: &SentPacket, sample: &mut Sample) {
+        self.delivered += Bytes::new(u64::from(packet.bytes));
         self.delivered_at = now;
-        if sample.newest_sent.is_none_or(|newest| flown.sent_at >= newest) {
-            self.flight_start = flown.sent_at;
+        if sample.newest_sent.is_none_or(|newest| packet.sent_at >= newest) {
+            self.flight_start = packet.sent_at;
             *sample = Sample {
-                newest_sent: Some(flown.sent_at),
-                prior_delivered: flown.delivered,
-                prior_at: flown.delivered_at,
-                send_elapsed: flown.sent_at.since(flown.flight_start),
-                app_limited: flown.app_limited,
+                newest_sent: Some(packet.sent_at),
+                prior_delivered: packet.delivered,
+                prior_at: packet.delivered_at,
+                send_elapsed: packet.sent_at.since(packet.flight_start),
+                app_limited: packet.app_limited,
             };
         }
     }

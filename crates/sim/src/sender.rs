@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 
 use weftway_cc::{Acked, Congestion, Controller, Sent, Share, Signal};
 use weftway_host::Events;
-use weftway_path::{Bytes, Event, Hold, Instant, Offset, Path, PathId, Receipt, SendKind, Span};
+use weftway_path::{BlockedReason, Bytes, Event, Instant, Offset, Path, PathId, Receipt, SendKind, Span};
 use weftway_scenario::config::{Stack, Transport};
 
-use crate::flight::{Flight, Flown};
+use crate::flight::{Flight, SentPacket};
 use crate::net::Net;
 use crate::outbox::{Chunk, Outbox};
 use crate::pacer::Pacer;
@@ -16,7 +16,7 @@ use crate::ranges::RangeSet;
 use crate::rate::{RateSampler, Sample};
 use crate::tally::PathTally;
 use crate::tap::{Note, Tap};
-use crate::wire::{Data, Load, Parcel};
+use crate::wire::{Data, Datagram, Load};
 use crate::{quic::Quic, tcp::Tcp};
 
 /// Data given to the path and not sent yet.
@@ -44,7 +44,7 @@ const DEFER_DIVISOR: u64 = 3;
 const DEFER_AFTER: Span = Span::from_millis(1);
 
 /// What a path uses of its connection and of the network while something happens to it.
-pub struct Desk<'a> {
+pub struct SendContext<'a> {
     /// The time.
     pub now: Instant,
     /// The links.
@@ -165,7 +165,7 @@ impl PathSender {
 
     /// Whether the path has got through what it was given up to the packet at `offset`: TCP subflows send in order.
     pub fn has_settled(&self, offset: Offset) -> bool {
-        self.flight.front().is_none_or(|flown| flown.offset > offset)
+        self.flight.front().is_none_or(|packet| packet.offset > offset)
             && self.queue.front().is_none_or(|assigned| assigned.offset > offset)
     }
 
@@ -177,20 +177,20 @@ impl PathSender {
 
     /// Sends what waits, as far as window and pacer allow.
     #[inline]
-    pub fn flush(&mut self, desk: &mut Desk<'_>) {
-        while self.pacer.release() <= desk.now && self.has_room(desk.view) {
-            let Some((assigned, chunk)) = self.next_queued(desk) else { break };
-            self.send(desk, assigned, chunk.offset, chunk.bytes);
+    pub fn flush(&mut self, ctx: &mut SendContext<'_>) {
+        while self.pacer.release() <= ctx.now && self.has_room(ctx.view) {
+            let Some((assigned, chunk)) = self.next_queued(ctx) else { break };
+            self.send(ctx, assigned, chunk.offset, chunk.bytes);
         }
     }
 
     /// Takes from the queue the first packet whose data were not acknowledged while it waited.
     #[inline]
-    pub fn next_queued(&mut self, desk: &mut Desk<'_>) -> Option<(Assigned, Chunk)> {
+    pub fn next_queued(&mut self, ctx: &mut SendContext<'_>) -> Option<(Assigned, Chunk)> {
         loop {
             let assigned = self.queue.pop_front()?;
-            desk.view.queued -= Self::charge(desk.transport, assigned.bytes);
-            let chunk = desk.outbox.get(assigned.chunk).filter(|chunk| !chunk.acked);
+            ctx.view.queued -= Self::charge(ctx.transport, assigned.bytes);
+            let chunk = ctx.outbox.get(assigned.chunk).filter(|chunk| !chunk.acked);
             if let Some(&chunk) = chunk {
                 return Some((assigned, chunk));
             }
@@ -198,16 +198,16 @@ impl PathSender {
     }
 
     /// Gives back everything that waits in the queue, as if it had never been given.
-    pub fn recall(&mut self, desk: &mut Desk<'_>) {
+    pub fn recall(&mut self, ctx: &mut SendContext<'_>) {
         if let Some(head) = self.queue.front() {
-            desk.view.next = head.after;
+            ctx.view.next = head.after;
         }
         let path = self.id;
         for Assigned { chunk, serial, kind, offset, bytes, first, .. } in self.queue.drain(..) {
-            desk.view.queued -= Self::charge(desk.transport, bytes);
-            desk.outbox.recall(chunk, path, first, kind == SendKind::Again);
+            ctx.view.queued -= Self::charge(ctx.transport, bytes);
+            ctx.outbox.recall(chunk, path, first, kind == SendKind::Reinjection);
             let receipt = Receipt { path, offset, bytes: Bytes::new(u64::from(bytes)), serial };
-            desk.events.push(Event::Recalled(receipt));
+            ctx.events.push(Event::Recalled(receipt));
         }
     }
 
@@ -244,43 +244,43 @@ impl PathSender {
 
     /// Sends a new packet.
     #[inline]
-    pub fn send(&mut self, desk: &mut Desk<'_>, assigned: Assigned, offset: weftway_path::Offset, bytes: u32) {
-        let now = desk.now;
-        let idle = self.flight.is_empty() || desk.view.bytes_in_flight == Bytes::ZERO;
+    pub fn send(&mut self, ctx: &mut SendContext<'_>, assigned: Assigned, offset: weftway_path::Offset, bytes: u32) {
+        let now = ctx.now;
+        let idle = self.flight.is_empty() || ctx.view.bytes_in_flight == Bytes::ZERO;
         if self.flight.is_empty() {
-            self.after_idle(desk);
+            self.after_idle(ctx);
         }
         if idle {
             // Silence counts from when something is outstanding.
             self.last_progress = now;
         }
-        let mut flown = Flown::new(now, offset, bytes);
-        (flown.serial, flown.chunk) = (assigned.serial, assigned.chunk);
-        self.rate.on_sent(now, idle, &mut flown);
-        if desk.transport.stack == Stack::MptcpLinuxV1 {
-            flown.heads_buffer = self.starts_buffer(now, desk.view);
+        let mut packet = SentPacket::new(now, offset, bytes);
+        (packet.serial, packet.chunk) = (assigned.serial, assigned.chunk);
+        self.rate.on_sent(now, idle, &mut packet);
+        if ctx.transport.stack == Stack::MptcpLinuxV1 {
+            packet.heads_buffer = self.starts_buffer(now, ctx.view);
         }
         let index = self.flight.next();
-        self.flight.push(flown);
+        self.flight.push(packet);
         let payload = Bytes::new(u64::from(bytes));
-        desk.view.bytes_in_flight += Self::charge(desk.transport, bytes);
-        desk.view.sent.add(payload);
-        desk.view.next = desk.view.next.max(offset + payload);
+        ctx.view.bytes_in_flight += Self::charge(ctx.transport, bytes);
+        ctx.view.sent.add(payload);
+        ctx.view.next = ctx.view.next.max(offset + payload);
         self.last_sent = now;
-        self.put_on_wire(desk, index, offset, bytes);
+        self.put_on_wire(ctx, index, offset, bytes);
         let sent = Sent {
             now,
             bytes: payload,
-            bytes_in_flight: desk.view.bytes_in_flight,
+            bytes_in_flight: ctx.view.bytes_in_flight,
             after_idle: idle,
             app_limited: self.rate.is_app_limited(),
         };
         self.cc.on_sent(&sent);
-        desk.tally.on_sent(assigned.kind);
-        if desk.transport.stack == Stack::Mpquic {
-            self.quic_sent(desk);
+        ctx.tally.on_sent(assigned.kind);
+        if ctx.transport.stack == Stack::Mpquic {
+            self.quic_sent(ctx);
         } else {
-            self.tcp_sent(desk, idle);
+            self.tcp_sent(ctx, idle);
         }
     }
 
@@ -300,45 +300,45 @@ impl PathSender {
 
     /// Puts packet `index` on its link, for the first time or again.
     #[inline]
-    pub fn put_on_wire(&mut self, desk: &mut Desk<'_>, index: u64, offset: weftway_path::Offset, bytes: u32) {
+    pub fn put_on_wire(&mut self, ctx: &mut SendContext<'_>, index: u64, offset: weftway_path::Offset, bytes: u32) {
         let payload = Bytes::new(u64::from(bytes));
-        let wire = payload + (desk.transport.packet - desk.transport.mss);
+        let wire = payload + (ctx.transport.packet - ctx.transport.mss);
         if let Some(rate) = self.cc.pacing_rate() {
-            let paced = desk.transport.paced(payload);
-            self.pacer.on_sent(desk.now, paced, rate, self.cc.send_quantum());
+            let paced = ctx.transport.paced(payload);
+            self.pacer.on_sent(ctx.now, paced, rate, self.cc.send_quantum());
         }
-        let load = Load::Data(Data { index, settled: self.flight.base(), offset, bytes, sent_at: desk.now });
-        let verdict = desk.net.send(
-            desk.now,
+        let load = Load::Data(Data { index, settled: self.flight.base(), offset, bytes, sent_at: ctx.now });
+        let verdict = ctx.net.send(
+            ctx.now,
             self.data_link,
             wire,
-            Parcel { conn: desk.conn, path: self.id, epoch: self.epoch, marked: false, load },
+            Datagram { conn: ctx.conn, path: self.id, epoch: self.epoch, marked: false, load },
         );
-        desk.tally.on_wire(wire, verdict);
-        desk.tap.note(desk.now, desk.conn, || Note::Sent { path: self.id, index, offset, bytes, verdict });
+        ctx.tally.on_wire(wire, verdict);
+        ctx.tap.note(ctx.now, ctx.conn, || Note::Sent { path: self.id, index, offset, bytes, verdict });
     }
 
     /// After a pause the window is restarted (RFC 9293 via RFC 5681 §4.1; Linux
     /// `tcp_slow_start_after_idle_check`): halved for each timeout that passed.
-    fn after_idle(&mut self, desk: &mut Desk<'_>) {
-        if desk.transport.stack == Stack::Mpquic || self.cc.owns_recovery() {
+    fn after_idle(&mut self, ctx: &mut SendContext<'_>) {
+        if ctx.transport.stack == Stack::Mpquic || self.cc.owns_recovery() {
             return;
         }
-        let rto = self.rto(desk.transport);
-        let mut idle = desk.now.since(self.last_sent);
+        let rto = self.rto(ctx.transport);
+        let mut idle = ctx.now.since(self.last_sent);
         if idle <= rto || self.flight.next() == 0 {
             return;
         }
-        let restart = desk.transport.initial_cwnd().min(self.cc.cwnd());
+        let restart = ctx.transport.initial_cwnd().min(self.cc.cwnd());
         let mut cwnd = self.cc.cwnd();
         while idle > rto && cwnd > restart {
             cwnd = cwnd.mul_div(1, 2);
             idle -= rto;
         }
         self.cc.set_cwnd(cwnd.max(restart));
-        self.used_stamp = desk.now;
+        self.used_stamp = ctx.now;
         self.used = 0;
-        self.publish(desk);
+        self.publish(ctx);
     }
 
     /// The retransmission timeout with its back-off.
@@ -352,82 +352,82 @@ impl PathSender {
 
     /// Copies what the controller says into the path's view and its published share.
     #[inline]
-    pub fn publish(&mut self, desk: &mut Desk<'_>) {
-        let view = &mut *desk.view;
+    pub fn publish(&mut self, ctx: &mut SendContext<'_>) {
+        let view = &mut *ctx.view;
         view.cwnd = self.cc.cwnd();
         view.ssthresh = self.cc.ssthresh();
         view.pacing_rate = match self.cc.pacing_rate() {
             Some(rate) => rate,
             None => implied_rate(view),
         };
-        if !desk.coupled {
+        if !ctx.coupled {
             return;
         }
         let mut share = self.cc.share();
         share.srtt = view.srtt;
         share.bottleneck = view.bottleneck;
         share.usable = true;
-        desk.shares[self.id.index()] = share;
+        ctx.shares[self.id.index()] = share;
     }
 
     /// Why the path cannot take a packet now.
     #[inline]
-    pub fn hold(&self, now: Instant, view: &Path, more: bool, transport: &Transport) -> Hold {
+    pub fn blocked_reason(&self, now: Instant, view: &Path, more: bool, transport: &Transport) -> BlockedReason {
         if transport.stack == Stack::MptcpV09x
             && (view.recovery == weftway_path::Recovery::Loss || view.health != weftway_path::Health::Good)
         {
-            return Hold::Transport;
+            return BlockedReason::Transport;
         }
         let taken = view.bytes_in_flight + view.queued;
         if taken + view.mss > view.cwnd || self.defers(now, view, taken, more, transport) {
-            return Hold::Congestion;
+            return BlockedReason::Congestion;
         }
         // MPTCP's pacer delays what waits in the subflow; QUIC's blocks the path.
         if transport.stack == Stack::Mpquic && self.pacer.release() > now {
-            return Hold::Pacing;
+            return BlockedReason::Pacing;
         }
-        Hold::None
+        BlockedReason::None
     }
 
     /// Called when the sender stops sending: notes how well the window was used.
     #[inline]
-    pub fn validate_window(&mut self, desk: &mut Desk<'_>) {
-        let mss = desk.transport.mss;
+    pub fn validate_window(&mut self, ctx: &mut SendContext<'_>) {
+        let mss = ctx.transport.mss;
         let out = self.flight.next() - self.flight.base();
-        let limited = desk.view.hold == Hold::Congestion || desk.view.bytes_in_flight + mss > desk.view.cwnd;
+        let limited = ctx.view.blocked == BlockedReason::Congestion || ctx.view.bytes_in_flight + mss > ctx.view.cwnd;
         let round_over = self.flight.base() >= self.usage_round;
         if round_over || limited || (!self.limited_by_window && out > self.max_out) {
             self.limited_by_window = limited;
             self.max_out = out;
             self.usage_round = self.flight.next();
         }
-        if self.window_limited(desk.view) {
+        if self.window_limited(ctx.view) {
             self.used = 0;
-            self.used_stamp = desk.now;
+            self.used_stamp = ctx.now;
         } else {
             self.used = self.used.max(out);
-            self.restart_unused(desk);
+            self.restart_unused(ctx);
         }
     }
 
     /// A window that was not filled for a whole timeout shrinks towards what was used
     /// (`tcp_cwnd_application_limited`, RFC 7661's aim).
-    fn restart_unused(&mut self, desk: &mut Desk<'_>) {
-        if desk.transport.stack == Stack::Mpquic
+    fn restart_unused(&mut self, ctx: &mut SendContext<'_>) {
+        if ctx.transport.stack == Stack::Mpquic
             || self.cc.owns_recovery()
-            || desk.view.recovery != weftway_path::Recovery::Open
-            || desk.now.since(self.used_stamp) < self.rto(desk.transport)
+            || ctx.view.recovery != weftway_path::Recovery::Open
+            || ctx.now.since(self.used_stamp) < self.rto(ctx.transport)
         {
             return;
         }
-        let used = Bytes::new(desk.transport.mss.get() * self.used).max(desk.transport.initial_cwnd());
+        let used = Bytes::new(ctx.transport.mss.get() * self.used).max(ctx.transport.initial_cwnd());
         let cwnd = self.cc.cwnd();
         if used < cwnd {
             self.cc.set_cwnd((cwnd + used).mul_div(1, 2));
-            self.publish(desk);
+            self.publish(ctx);
         }
         self.used = 0;
-        self.used_stamp = desk.now;
+        self.used_stamp = ctx.now;
     }
 
     /// Whether the window is what limits the path (`tcp_is_cwnd_limited`).
@@ -442,46 +442,46 @@ impl PathSender {
 
     /// Hands an acknowledgement's outcome to the controller.
     #[inline]
-    pub fn control(&mut self, desk: &mut Desk<'_>, outcome: &Outcome) {
-        let (rate, interval) = self.rate.finish(desk.now, desk.view.min_rtt, &outcome.sample);
+    pub fn control(&mut self, ctx: &mut SendContext<'_>, outcome: &Outcome) {
+        let (rate, interval) = self.rate.finish(ctx.now, ctx.view.min_rtt, &outcome.sample);
         if let Some(rate) = rate {
-            desk.view.delivery_rate = rate;
+            ctx.view.delivery_rate = rate;
         }
         let acked = Acked {
-            now: desk.now,
+            now: ctx.now,
             bytes: outcome.bytes,
             lost: outcome.lost,
             prior_in_flight: outcome.prior_in_flight,
-            bytes_in_flight: desk.view.bytes_in_flight,
+            bytes_in_flight: ctx.view.bytes_in_flight,
             rtt: outcome.rtt,
-            srtt: desk.view.srtt,
-            min_rtt: desk.view.min_rtt,
+            srtt: ctx.view.srtt,
+            min_rtt: ctx.view.min_rtt,
             newest_sent: outcome.sample.newest_sent.unwrap_or(Instant::ZERO),
             delivered: self.rate.delivered(),
             prior_delivered: outcome.sample.prior_delivered,
             rate,
             interval,
             app_limited: outcome.sample.app_limited,
-            cwnd_limited: self.window_limited(desk.view),
-            recovery: desk.view.recovery,
+            cwnd_limited: self.window_limited(ctx.view),
+            recovery: ctx.view.recovery,
             reducing: outcome.reducing,
         };
-        self.cc.on_acked(&acked, desk.shares);
+        self.cc.on_acked(&acked, ctx.shares);
     }
 
     /// Tells the controller that a congestion episode starts.
-    pub fn congestion(&mut self, desk: &mut Desk<'_>, signal: Signal, prior: Bytes, lost: (Bytes, Instant)) {
+    pub fn congestion(&mut self, ctx: &mut SendContext<'_>, signal: Signal, prior: Bytes, lost: (Bytes, Instant)) {
         let congestion = Congestion {
-            now: desk.now,
+            now: ctx.now,
             signal,
             bytes_in_flight: prior,
             lost: lost.0,
             lost_sent: lost.1,
-            srtt: desk.view.srtt,
+            srtt: ctx.view.srtt,
         };
-        self.cc.on_congestion(&congestion, desk.shares);
-        desk.events.push(Event::Congestion(self.id));
-        desk.tap.note(desk.now, desk.conn, || Note::Congestion { path: self.id, signal });
+        self.cc.on_congestion(&congestion, ctx.shares);
+        ctx.events.push(Event::Congestion(self.id));
+        ctx.tap.note(ctx.now, ctx.conn, || Note::Congestion { path: self.id, signal });
     }
 
     /// Sets the timer.

@@ -14,7 +14,7 @@ use crate::cross::CrossSource;
 use crate::net::Net;
 use crate::sender::PathSender;
 use crate::tap::Listener;
-use crate::wire::{Load, Parcel};
+use crate::wire::{Datagram, Load};
 
 /// Why a simulation stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub(crate) fn controller_setup(transport: &Transport, seed: u64, id: PathId) -> 
 }
 
 /// A link; one that marks drops instead where packets are not ECN-capable (RFC 3168 §5).
-fn new_link(config: &LinkConfig, ecn: bool, seed: u64) -> Link<Parcel> {
+fn new_link(config: &LinkConfig, ecn: bool, seed: u64) -> Link<Datagram> {
     if ecn || config.ecn.is_none() {
         return Link::new(config, seed);
     }
@@ -68,7 +68,7 @@ fn new_link(config: &LinkConfig, ecn: bool, seed: u64) -> Link<Parcel> {
 /// Builds links and routes of the connections.
 struct Layout {
     seed: u64,
-    links: Vec<Link<Parcel>>,
+    links: Vec<Link<Datagram>>,
     owners: Vec<Option<(u8, PathId, bool)>>,
     shared: usize,
 }
@@ -198,7 +198,7 @@ impl Sim {
     }
 
     /// Link number `at`.
-    pub(crate) fn link(&self, at: usize) -> &Link<Parcel> {
+    pub(crate) fn link(&self, at: usize) -> &Link<Datagram> {
         &self.net.links[at]
     }
 
@@ -337,28 +337,26 @@ impl Sim {
     /// A link hands over its next packet.
     #[inline]
     fn deliver(&mut self, link: usize) {
-        let delivery = self.net.links[link].pop(self.now);
-        self.net.calendar.set(link, self.net.links[link].next_event());
-        let Some(delivery) = delivery else { return };
-        let parcel = delivery.item;
-        if matches!(parcel.load, Load::Cross) {
+        let Some(delivery) = self.net.receive(self.now, link) else { return };
+        let datagram = delivery.item;
+        if matches!(datagram.load, Load::Cross) {
             return;
         }
-        let at = usize::from(parcel.conn);
+        let at = usize::from(datagram.conn);
         if let Some((_, id, true)) = self.links[link]
             && let Some(via) = self.conns[at].routes[id.index()].via
         {
-            let bytes = wire_bytes(&self.conns[at].transport, &parcel);
-            let verdict = self.net.send(self.now, via, bytes, Parcel { marked: delivery.ce, ..parcel });
-            if matches!(parcel.load, Load::Data(_)) {
+            let bytes = wire_bytes(&self.conns[at].transport, &datagram);
+            let verdict = self.net.send(self.now, via, bytes, Datagram { marked: delivery.ce, ..datagram });
+            if matches!(datagram.load, Load::Data(_)) {
                 self.conns[at].path_tallies[id.index()].on_shared(verdict);
             }
             return;
         }
         let conn = &mut self.conns[at];
-        conn.on_parcel(&mut self.net, self.now, &parcel, delivery.ce || parcel.marked);
+        conn.on_datagram(&mut self.net, self.now, &datagram, delivery.ce || datagram.marked);
         // Data that arrive change nothing for the sender: no turn, unless they end the run.
-        if !matches!(parcel.load, Load::Data(_)) || conn.finished.is_some() {
+        if !matches!(datagram.load, Load::Data(_)) || conn.finished.is_some() {
             self.turn = Some(at);
         }
     }
@@ -387,9 +385,9 @@ fn build(parts: Parts) -> Result<Connection, weftway_path::spec::SpecError> {
     Ok(Connection::new(parts, senders))
 }
 
-/// The size of a parcel on the wire.
-fn wire_bytes(transport: &Transport, parcel: &Parcel) -> Bytes {
-    match parcel.load {
+/// The size of a datagram on the wire.
+fn wire_bytes(transport: &Transport, datagram: &Datagram) -> Bytes {
+    match datagram.load {
         Load::Data(data) => Bytes::new(u64::from(data.bytes)) + (transport.packet - transport.mss),
         _ => transport.ack_packet,
     }

@@ -36,8 +36,8 @@ impl PathTally {
     pub fn on_sent(&mut self, kind: SendKind) {
         match kind {
             SendKind::Fresh | SendKind::Ahead => {}
-            SendKind::Again => self.reinjections += 1,
-            SendKind::Copy => self.copies += 1,
+            SendKind::Reinjection => self.reinjections += 1,
+            SendKind::Duplicate => self.copies += 1,
         }
     }
 

@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use weftway_path::{Bytes, Event, Health, Instant, Recovery, Span};
 
 use crate::rtt::{LinuxRtt, MinRtt, publish};
-use crate::sender::{Desk, Outcome, PathSender, Timer};
+use crate::sender::{Outcome, PathSender, SendContext, Timer};
 use crate::wire::Ack;
 
 /// Least time to a timer (`TCP_TIMEOUT_MIN_US`): two ticks of a 1000 Hz clock.
@@ -83,7 +83,7 @@ pub struct Tcp {
     /// Originals below this number have been judged by RACK.
     judged: u64,
     /// Packets sent again, by the time of that.
-    resent: VecDeque<(Instant, u64)>,
+    retransmissions: VecDeque<(Instant, u64)>,
     /// Packets marked lost and not sent again, ascending.
     lost_queue: VecDeque<u64>,
 }
@@ -111,7 +111,7 @@ impl Default for Tcp {
             burst: false,
             rack: Rack { steps: 1, ..Rack::default() },
             judged: 0,
-            resent: VecDeque::new(),
+            retransmissions: VecDeque::new(),
             lost_queue: VecDeque::new(),
         }
     }
@@ -128,7 +128,7 @@ struct Seen {
     last_sacked: Option<Instant>,
     /// A packet that was never sent again, from before the episode, arrived (F-RTO).
     original_arrived: bool,
-    resent_acked: bool,
+    retransmitted_acked: bool,
     newly_sacked: bool,
     una_advanced: bool,
     delivered: u64,
@@ -150,54 +150,54 @@ impl PathSender {
     }
 
     #[inline]
-    fn cwnd_packets(&self, desk: &Desk<'_>) -> u64 {
-        self.cc.cwnd().packets(desk.transport.mss)
+    fn cwnd_packets(&self, ctx: &SendContext<'_>) -> u64 {
+        self.cc.cwnd().packets(ctx.transport.mss)
     }
 
-    fn set_cwnd_packets(&mut self, desk: &Desk<'_>, packets: u64) {
-        self.cc.set_cwnd(Bytes::new(packets.max(1) * desk.transport.mss.get()));
+    fn set_cwnd_packets(&mut self, ctx: &SendContext<'_>, packets: u64) {
+        self.cc.set_cwnd(Bytes::new(packets.max(1) * ctx.transport.mss.get()));
     }
 
     #[inline]
-    fn in_reduction(&self, desk: &Desk<'_>) -> bool {
-        matches!(desk.view.recovery, Recovery::Cwr | Recovery::Recovery)
+    fn in_reduction(&self, ctx: &SendContext<'_>) -> bool {
+        matches!(ctx.view.recovery, Recovery::Cwr | Recovery::Recovery)
     }
 
     /// The handshake's round trip is the first sample.
-    pub fn tcp_start(&mut self, desk: &mut Desk<'_>, rtt: Span) {
-        self.tcp.rtt.sample(rtt, desk.transport.min_rto, 0, 0);
-        self.tcp.min_rtt.update(desk.now, rtt);
-        publish(desk.view, rtt, self.tcp.rtt.srtt(), self.tcp.rtt.rttvar());
-        self.publish(desk);
+    pub fn tcp_start(&mut self, ctx: &mut SendContext<'_>, rtt: Span) {
+        self.tcp.rtt.sample(rtt, ctx.transport.min_rto, 0, 0);
+        self.tcp.min_rtt.update(ctx.now, rtt);
+        publish(ctx.view, rtt, self.tcp.rtt.srtt(), self.tcp.rtt.rttvar());
+        self.publish(ctx);
     }
 
     /// After a new packet: timers (`tcp_event_new_data_sent`, `tcp_schedule_loss_probe`).
     #[inline]
-    pub fn tcp_sent(&mut self, desk: &mut Desk<'_>, idle: bool) {
-        if self.in_reduction(desk) {
+    pub fn tcp_sent(&mut self, ctx: &mut SendContext<'_>, idle: bool) {
+        if self.in_reduction(ctx) {
             self.tcp.prr_out += 1;
         }
         if idle || self.timer == Timer::TailProbe || self.timer == Timer::Idle {
-            self.rearm_timeout(desk);
+            self.rearm_timeout(ctx);
         }
         self.tcp.burst = true;
     }
 
     /// The sender has sent what it can: a tail-loss probe is due some time after the last packet.
     #[inline]
-    pub fn end_burst(&mut self, desk: &mut Desk<'_>) {
+    pub fn end_burst(&mut self, ctx: &mut SendContext<'_>) {
         if core::mem::take(&mut self.tcp.burst) {
-            self.schedule_probe(desk, false);
+            self.schedule_probe(ctx, false);
         }
     }
 
     /// Whether nothing is missing and nothing was sent twice: an acknowledgement then only settles
     /// packets from the front.
     #[inline]
-    fn is_plain(&self, desk: &Desk<'_>, ack: &Ack) -> bool {
-        desk.view.recovery == Recovery::Open
+    fn is_plain(&self, ctx: &SendContext<'_>, ack: &Ack) -> bool {
+        ctx.view.recovery == Recovery::Open
             && self.sacked.is_empty()
-            && self.tcp.resent.is_empty()
+            && self.tcp.retransmissions.is_empty()
             && self.tcp.tlp_high_seq.is_none()
             && self.tcp.lost_out == 0
             && !ack.duplicate
@@ -207,98 +207,99 @@ impl PathSender {
 
     /// The plain case, which is nearly every acknowledgement: the same outcome as the long way, in
     /// a third of the instructions.
-    fn plain_acked(&mut self, desk: &mut Desk<'_>, cum: u64) {
-        let mut outcome = Outcome { prior_in_flight: desk.view.bytes_in_flight, ..Outcome::default() };
+    fn plain_acked(&mut self, ctx: &mut SendContext<'_>, cum: u64) {
+        let mut outcome = Outcome { prior_in_flight: ctx.view.bytes_in_flight, ..Outcome::default() };
         let cum = cum.min(self.flight.next());
         let mut packets = 0;
         let mut first = None;
         while self.flight.base() < cum {
-            let Some(flown) = self.flight.pop() else { break };
-            let payload = Bytes::new(u64::from(flown.bytes));
+            let Some(packet) = self.flight.front() else { break };
+            let payload = Bytes::new(u64::from(packet.bytes));
             outcome.bytes += payload;
             packets += 1;
-            first.get_or_insert(flown.sent_at);
-            desk.events.push(Event::Acked(flown.receipt(self.id)));
-            self.rate.on_delivered(desk.now, &flown, &mut outcome.sample);
+            first.get_or_insert(packet.sent_at);
+            ctx.events.push(Event::Acked(packet.receipt(self.id)));
+            self.rate.on_delivered(ctx.now, packet, &mut outcome.sample);
+            self.flight.drop_front();
         }
-        desk.view.acked.bytes += outcome.bytes;
-        desk.view.acked.packets += packets;
+        ctx.view.acked.bytes += outcome.bytes;
+        ctx.view.acked.packets += packets;
         let (Some(first), Some(last)) = (first, outcome.sample.newest_sent) else { return };
         self.tcp.retransmits = 0;
-        self.tcp.rack.advance(desk.now, last, cum - 1, false, Span::ZERO);
-        self.take_rtt(desk, desk.now.since(first), desk.now.since(last), &mut outcome);
-        self.last_heard(desk);
-        self.set_timer(desk);
-        desk.view.bytes_in_flight = Bytes::new(self.pipe() * desk.transport.mss.get());
-        self.control(desk, &outcome);
-        self.publish(desk);
+        self.tcp.rack.advance(ctx.now, last, cum - 1, false, Span::ZERO);
+        self.take_rtt(ctx, ctx.now.since(first), ctx.now.since(last), &mut outcome);
+        self.last_heard(ctx);
+        self.set_timer(ctx);
+        ctx.view.bytes_in_flight = Bytes::new(self.pipe() * ctx.transport.mss.get());
+        self.control(ctx, &outcome);
+        self.publish(ctx);
     }
 
     /// Processes an acknowledgement; what to send again.
     #[inline]
-    pub fn tcp_acked(&mut self, desk: &mut Desk<'_>, ack: &Ack, blocks: &[(u64, u64)]) -> Repair {
-        if blocks.is_empty() && self.is_plain(desk, ack) {
-            self.plain_acked(desk, ack.cum);
+    pub fn tcp_acked(&mut self, ctx: &mut SendContext<'_>, ack: &Ack, blocks: &[(u64, u64)]) -> Repair {
+        if blocks.is_empty() && self.is_plain(ctx, ack) {
+            self.plain_acked(ctx, ack.cum);
             return Repair::Nothing;
         }
-        self.any_acked(desk, ack, blocks)
+        self.any_acked(ctx, ack, blocks)
     }
 
-    fn any_acked(&mut self, desk: &mut Desk<'_>, ack: &Ack, blocks: &[(u64, u64)]) -> Repair {
+    fn any_acked(&mut self, ctx: &mut SendContext<'_>, ack: &Ack, blocks: &[(u64, u64)]) -> Repair {
         let prior_una = self.flight.base();
         let prior_highest = self.sacked.last().map_or(prior_una, |range| range.1);
         let mut seen = Seen { duplicate: ack.duplicate, echo: ack.echo, ..Seen::default() };
-        let mut outcome = Outcome { prior_in_flight: desk.view.bytes_in_flight, ..Outcome::default() };
+        let mut outcome = Outcome { prior_in_flight: ctx.view.bytes_in_flight, ..Outcome::default() };
         for &block in blocks {
-            self.take_block(desk, block, prior_highest, &mut seen, &mut outcome);
+            self.take_block(ctx, block, prior_highest, &mut seen, &mut outcome);
         }
-        self.take_cumulative(desk, ack.cum, &mut seen, &mut outcome);
+        self.take_cumulative(ctx, ack.cum, &mut seen, &mut outcome);
         self.settle_duplicate(&seen);
-        self.sample_rtt(desk, ack, &mut seen, &mut outcome);
+        self.sample_rtt(ctx, ack, &mut seen, &mut outcome);
         self.tcp.rack.reordering_seen |= seen.reordered.is_some_and(|low| low < prior_highest);
         if seen.delivered > 0 {
-            self.last_heard(desk);
+            self.last_heard(ctx);
         }
         let mut repair = Repair::Nothing;
-        self.finish_probe(desk, ack.cum, &seen);
+        self.finish_probe(ctx, ack.cum, &seen);
         let dubious = seen.newly_sacked || seen.duplicate || !(seen.una_advanced || seen.delivered > 0);
-        if ack.marked && desk.view.recovery <= Recovery::Disorder {
-            self.enter_cwr(desk);
+        if ack.marked && ctx.view.recovery <= Recovery::Disorder {
+            self.enter_cwr(ctx);
         }
-        if dubious || desk.view.recovery != Recovery::Open {
-            repair = self.alert(desk, &mut seen);
+        if dubious || ctx.view.recovery != Recovery::Open {
+            repair = self.alert(ctx, &mut seen);
         }
-        if !seen.keep_timer && (seen.una_advanced || self.sack_is_fresh(desk, &seen)) {
-            self.set_timer(desk);
+        if !seen.keep_timer && (seen.una_advanced || self.sack_is_fresh(ctx, &seen)) {
+            self.set_timer(ctx);
         }
-        self.adjust_window(desk, &seen, &mut outcome);
-        self.refresh(desk);
-        if desk.view.recovery == Recovery::Open && self.tcp.retrans_out == 0 {
-            self.tcp.resent.clear();
+        self.adjust_window(ctx, &seen, &mut outcome);
+        self.refresh(ctx);
+        if ctx.view.recovery == Recovery::Open && self.tcp.retrans_out == 0 {
+            self.tcp.retransmissions.clear();
         }
         repair
     }
 
     /// Writes the counters into the path's view.
-    pub fn refresh(&mut self, desk: &mut Desk<'_>) {
-        let (mss, pipe) = (desk.transport.mss.get(), self.pipe());
-        desk.view.bytes_in_flight = Bytes::new(pipe * mss);
-        desk.view.retained = Bytes::new((self.flight.next() - self.flight.base()).saturating_sub(pipe) * mss);
-        self.publish(desk);
+    pub fn refresh(&mut self, ctx: &mut SendContext<'_>) {
+        let (mss, pipe) = (ctx.transport.mss.get(), self.pipe());
+        ctx.view.bytes_in_flight = Bytes::new(pipe * mss);
+        ctx.view.retained = Bytes::new((self.flight.next() - self.flight.base()).saturating_sub(pipe) * mss);
+        self.publish(ctx);
     }
 
-    fn last_heard(&mut self, desk: &mut Desk<'_>) {
-        self.last_progress = desk.now;
-        desk.view.pto_count = 0;
-        if desk.view.health != Health::Good {
-            desk.view.health = Health::Good;
+    fn last_heard(&mut self, ctx: &mut SendContext<'_>) {
+        self.last_progress = ctx.now;
+        ctx.view.pto_count = 0;
+        if ctx.view.health != Health::Good {
+            ctx.view.health = Health::Good;
         }
     }
 
     /// One SACK block: marks what is new of it.
     fn take_block(
         &mut self,
-        desk: &mut Desk<'_>,
+        ctx: &mut SendContext<'_>,
         block: (u64, u64),
         prior_highest: u64,
         seen: &mut Seen,
@@ -308,25 +309,25 @@ impl PathSender {
         let Self { sacked, flight, tcp, rate, id, .. } = self;
         sacked.insert(lo, hi, |lo, hi| {
             for index in lo..hi {
-                let flown = flight.at_mut(index);
-                flown.acked = true;
-                if !flown.resent {
-                    if index < prior_highest && !flown.again {
+                let packet = flight.at_mut(index);
+                packet.acked = true;
+                if !packet.retransmitted {
+                    if index < prior_highest && !packet.ever_retransmitted {
                         seen.reordered = Some(seen.reordered.map_or(index, |low| low.min(index)));
                     }
-                    if !flown.again {
+                    if !packet.ever_retransmitted {
                         seen.original_arrived |= index < tcp.high_seq;
-                        seen.first_sacked.get_or_insert(flown.sent_at);
-                        seen.last_sacked = Some(flown.sent_at);
+                        seen.first_sacked.get_or_insert(packet.sent_at);
+                        seen.last_sacked = Some(packet.sent_at);
                     }
                 }
-                tcp.rack.advance(desk.now, flown.sent_at, index, flown.again, tcp.min_rtt.get());
-                tcp.forget_loss(flown);
-                rate.on_delivered(desk.now, flown, &mut outcome.sample);
-                let payload = Bytes::new(u64::from(flown.bytes));
+                tcp.rack.advance(ctx.now, packet.sent_at, index, packet.ever_retransmitted, tcp.min_rtt.get());
+                tcp.forget_loss(packet);
+                rate.on_delivered(ctx.now, packet, &mut outcome.sample);
+                let payload = Bytes::new(u64::from(packet.bytes));
                 outcome.bytes += payload;
-                desk.view.acked.add(payload);
-                desk.events.push(Event::Acked(flown.receipt(*id)));
+                ctx.view.acked.add(payload);
+                ctx.events.push(Event::Acked(packet.receipt(*id)));
                 seen.delivered += 1;
                 seen.newly_sacked = true;
             }
@@ -334,32 +335,32 @@ impl PathSender {
     }
 
     /// The cumulative part: settles packets (`tcp_clean_rtx_queue`).
-    fn take_cumulative(&mut self, desk: &mut Desk<'_>, cum: u64, seen: &mut Seen, outcome: &mut Outcome) {
+    fn take_cumulative(&mut self, ctx: &mut SendContext<'_>, cum: u64, seen: &mut Seen, outcome: &mut Outcome) {
         let cum = cum.min(self.flight.next());
         while self.flight.base() < cum {
             let index = self.flight.base();
-            let Some(mut flown) = self.flight.pop() else { break };
+            let Some(mut packet) = self.flight.pop() else { break };
             seen.una_advanced = true;
-            if flown.again {
-                seen.resent_acked = true;
-            } else if !flown.acked {
-                seen.first_acked.get_or_insert(flown.sent_at);
-                seen.last_acked = Some(flown.sent_at);
+            if packet.ever_retransmitted {
+                seen.retransmitted_acked = true;
+            } else if !packet.acked {
+                seen.first_acked.get_or_insert(packet.sent_at);
+                seen.last_acked = Some(packet.sent_at);
                 seen.original_arrived |= index < self.tcp.high_seq;
                 if self.sacked.first().is_some_and(|range| index < range.0) {
                     seen.reordered = Some(seen.reordered.map_or(index, |low| low.min(index)));
                 }
             }
-            if flown.acked {
+            if packet.acked {
                 continue;
             }
-            self.tcp.rack.advance(desk.now, flown.sent_at, index, flown.again, self.tcp.min_rtt.get());
-            self.tcp.forget_loss(&mut flown);
-            self.rate.on_delivered(desk.now, &flown, &mut outcome.sample);
-            let payload = Bytes::new(u64::from(flown.bytes));
+            self.tcp.rack.advance(ctx.now, packet.sent_at, index, packet.ever_retransmitted, self.tcp.min_rtt.get());
+            self.tcp.forget_loss(&mut packet);
+            self.rate.on_delivered(ctx.now, &packet, &mut outcome.sample);
+            let payload = Bytes::new(u64::from(packet.bytes));
             outcome.bytes += payload;
-            desk.view.acked.add(payload);
-            desk.events.push(Event::Acked(flown.receipt(self.id)));
+            ctx.view.acked.add(payload);
+            ctx.events.push(Event::Acked(packet.receipt(self.id)));
             seen.delivered += 1;
         }
         self.sacked.remove_below(cum);
@@ -383,10 +384,10 @@ impl PathSender {
     }
 
     /// Round-trip samples (`tcp_ack_update_rtt`): never of a packet that was sent twice.
-    fn sample_rtt(&mut self, desk: &mut Desk<'_>, ack: &Ack, seen: &mut Seen, outcome: &mut Outcome) {
-        let since = |at: Instant| desk.now.since(at);
+    fn sample_rtt(&mut self, ctx: &mut SendContext<'_>, ack: &Ack, seen: &mut Seen, outcome: &mut Outcome) {
+        let since = |at: Instant| ctx.now.since(at);
         let (mut sequence, mut newest) = (None, None);
-        if let (Some(first), Some(last), false) = (seen.first_acked, seen.last_acked, seen.resent_acked) {
+        if let (Some(first), Some(last), false) = (seen.first_acked, seen.last_acked, seen.retransmitted_acked) {
             (sequence, newest) = (Some(since(first)), Some(since(last)));
         }
         if let (Some(first), Some(last)) = (seen.first_sacked, seen.last_sacked) {
@@ -398,25 +399,25 @@ impl PathSender {
             newest = sequence;
         }
         let (Some(sequence), Some(newest)) = (sequence, newest) else { return };
-        self.take_rtt(desk, sequence, newest, outcome);
+        self.take_rtt(ctx, sequence, newest, outcome);
     }
 
     /// Takes a sample: of the oldest packet acknowledged, delayed acknowledgements and all, for
     /// the estimator; of the newest for minimum and controller.
     #[inline]
-    fn take_rtt(&mut self, desk: &mut Desk<'_>, sequence: Span, newest: Span, outcome: &mut Outcome) {
+    fn take_rtt(&mut self, ctx: &mut SendContext<'_>, sequence: Span, newest: Span, outcome: &mut Outcome) {
         outcome.rtt = Some(newest);
-        let min = self.tcp.min_rtt.update(desk.now, newest);
-        self.tcp.rtt.sample(sequence, desk.transport.min_rto, self.flight.base(), self.flight.next());
+        let min = self.tcp.min_rtt.update(ctx.now, newest);
+        self.tcp.rtt.sample(sequence, ctx.transport.min_rto, self.flight.base(), self.flight.next());
         self.tcp.backoff = 0;
-        publish(desk.view, newest, self.tcp.rtt.srtt(), self.tcp.rtt.rttvar());
-        desk.view.min_rtt = min;
+        publish(ctx.view, newest, self.tcp.rtt.srtt(), self.tcp.rtt.rttvar());
+        ctx.view.min_rtt = min;
     }
 
     /// A SACK of something sent after the head lets the timeout start afresh.
-    fn sack_is_fresh(&self, desk: &Desk<'_>, seen: &Seen) -> bool {
+    fn sack_is_fresh(&self, ctx: &SendContext<'_>, seen: &Seen) -> bool {
         match (seen.first_sacked, self.flight.front()) {
-            (Some(sacked), Some(head)) => desk.now.since(sacked) > desk.now.since(head.sent_at),
+            (Some(sacked), Some(head)) => ctx.now.since(sacked) > ctx.now.since(head.sent_at),
             _ => false,
         }
     }
@@ -424,13 +425,13 @@ impl PathSender {
 
 impl Tcp {
     /// A packet arrived: it is neither lost nor in flight a second time.
-    fn forget_loss(&mut self, flown: &mut crate::flight::Flown) {
-        if flown.lost {
-            flown.lost = false;
+    fn forget_loss(&mut self, packet: &mut crate::flight::SentPacket) {
+        if packet.lost {
+            packet.lost = false;
             self.lost_out -= 1;
         }
-        if flown.resent {
-            flown.resent = false;
+        if packet.retransmitted {
+            packet.retransmitted = false;
             self.retrans_out -= 1;
         }
     }

@@ -7,7 +7,7 @@ use weftway_path::{Path, PathId, PathSet};
 pub struct Views {
     paths: Vec<Path>,
     /// Where each path is.
-    slot: Vec<usize>,
+    slot: [u8; PathId::MAX_PATHS],
     usable: PathSet,
     count: usize,
 }
@@ -15,7 +15,7 @@ pub struct Views {
 impl Views {
     /// None of `paths` is usable yet.
     pub fn new(paths: Vec<Path>) -> Self {
-        let slot = (0..paths.len()).collect();
+        let slot = core::array::from_fn(|at| at as u8);
         Self { paths, slot, usable: PathSet::EMPTY, count: 0 }
     }
 
@@ -34,13 +34,20 @@ impl Views {
     /// Any path.
     #[inline]
     pub fn get(&self, id: PathId) -> &Path {
-        &self.paths[self.slot[id.index()]]
+        &self.paths[self.place(id)]
     }
 
     /// Any path.
     #[inline]
     pub fn get_mut(&mut self, id: PathId) -> &mut Path {
-        &mut self.paths[self.slot[id.index()]]
+        let place = self.place(id);
+        &mut self.paths[place]
+    }
+
+    #[inline]
+    fn place(&self, id: PathId) -> usize {
+        // The remainder changes nothing, and spares the test whether it is within bounds.
+        usize::from(self.slot[id.index() % PathId::MAX_PATHS])
     }
 
     /// Makes a path usable or not.
@@ -50,7 +57,7 @@ impl Views {
         self.count = set.len() as usize;
         self.paths.sort_by_key(|path| (!set.contains(path.id), path.id));
         for (at, path) in self.paths.iter().enumerate() {
-            self.slot[path.id.index()] = at;
+            self.slot[path.id.index()] = at as u8;
         }
     }
 }

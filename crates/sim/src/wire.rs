@@ -4,7 +4,7 @@ use weftway_path::{Instant, Offset, PathId};
 
 /// One packet on a link.
 #[derive(Clone, Copy, Debug)]
-pub struct Parcel {
+pub struct Datagram {
     /// Which connection it belongs to.
     pub conn: u8,
     /// The path it belongs to (for an acknowledgement: the path that it acknowledges).
@@ -25,7 +25,7 @@ pub enum Load {
     /// An acknowledgement.
     Ack(Ack),
     /// A handshake message.
-    Shake(Shake),
+    Handshake(Handshake),
     /// Asks the receiver for an acknowledgement: a window probe, or a QUIC PING.
     Ping,
     /// Cross traffic: it only takes room.
@@ -73,7 +73,7 @@ pub struct Ack {
 
 /// A handshake message, sent to and fro.
 #[derive(Clone, Copy, Debug)]
-pub struct Shake {
+pub struct Handshake {
     /// How many messages came before it; even ones come from the side that opens.
     pub leg: u8,
     /// When the data sender last sent one.

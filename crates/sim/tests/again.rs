@@ -40,7 +40,7 @@ fn who_has_carried_data_is_avoided_under_mptcp_alone() {
                     if let Some(packet) = sim.context(0).packet {
                         let quic = transport.stack == Stack::Mpquic;
                         assert_eq!(packet.avoid, if quic { PathSet::EMPTY } else { packet.carried }, "{name}");
-                        again += u32::from(packet.again && !packet.carried.is_empty());
+                        again += u32::from(packet.reinjection && !packet.carried.is_empty());
                     }
                     answer(&mut sim, min_rtt.as_mut(), 1);
                 }

@@ -1,10 +1,10 @@
-//! Every scheduler of the registry, over every stack and controller: the run ends, breaks no rule,
-//! and asking a question three times changes nothing.
+//! Every scheduler of the registry, over every stack and controller: the run ends, breaks no rule, and asking a question
+//! three times changes nothing.
 
 mod setup;
 
 use std::fmt::Write;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use setup::{bulk, down, drive, lossy, path, stacks};
 use weftway_path::{Bytes, Context, Decision, Event, Health, Instant, Path, Span};
@@ -46,7 +46,7 @@ impl Scheduler for Prompt {
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         let decision = self.0.select(cx);
         let is_open = |path: &Path| path.is_open() && path.health == Health::Good;
-        let is_served = cx.packet.is_some_and(|packet| !packet.again) && cx.paths.iter().any(is_open);
+        let is_served = cx.packet.is_some_and(|packet| !packet.reinjection) && cx.paths.iter().any(is_open);
         assert!(decision != Decision::Wait || !is_served, "{}: waits beside an open path at {}", self.1, cx.now);
         decision
     }
@@ -76,12 +76,33 @@ fn digest(what: &str, config: &SimConfig, scheduler: &str, cc: &str, times: usiz
     digest.lock().unwrap().hash
 }
 
-/// Every entry over every stack and controller, on the paths that `world` gives for a stack.
-fn everywhere(world: impl Fn(&Transport) -> SimConfig) {
-    for (stack, transport) in stacks() {
-        let config = world(&transport);
-        for entry in weftway_sched::all() {
-            for cc in CONTROLLERS {
+/// The worlds that the runs are spread over.
+#[derive(Clone, Copy)]
+enum World {
+    TwoLossyPaths,
+    FourLossyPaths,
+    SixtyFourPaths,
+    FailingPath,
+    SmallReceiveBuffer,
+}
+
+const WORLDS: usize = 5;
+
+/// Whether this entry meets this controller in this world. Each world takes its turn: over any one stack, an entry meets
+/// every controller in exactly one of the worlds, and two controllers in each. With `WEFTWAY_TESTS=full`, which
+/// `./test nightly` sets, it meets all of them everywhere.
+fn meets(world: World, entry: usize, stack: usize, controller: usize) -> bool {
+    static FULL: LazyLock<bool> =
+        LazyLock::new(|| std::env::var_os("WEFTWAY_TESTS").is_some_and(|value| value == "full"));
+    *FULL || (entry + stack + controller) % WORLDS == world as usize
+}
+
+/// Every entry over every stack, with the controllers that it meets there, on the paths that `paths` gives for a stack.
+fn everywhere(world: World, paths: impl Fn(&Transport) -> SimConfig) {
+    for (s, (stack, transport)) in stacks().into_iter().enumerate() {
+        let config = paths(&transport);
+        for (e, entry) in weftway_sched::all().iter().enumerate() {
+            for (_, cc) in CONTROLLERS.into_iter().enumerate().filter(|(c, _)| meets(world, e, s, *c)) {
                 let what = format!("{} over {stack} with {cc}", entry.name);
                 let once = digest(&what, &config, entry.name, cc, 1);
                 let thrice = digest(&what, &config, entry.name, cc, 3);
@@ -91,9 +112,28 @@ fn everywhere(world: impl Fn(&Transport) -> SimConfig) {
     }
 }
 
+/// The rotation leaves no scheduler, stack and controller without a common run.
+#[test]
+fn the_worlds_share_out_the_product() {
+    assert_eq!(CONTROLLERS.len() % WORLDS, 0, "the worlds get unequal numbers of controllers");
+    let worlds = [
+        World::TwoLossyPaths,
+        World::FourLossyPaths,
+        World::SixtyFourPaths,
+        World::FailingPath,
+        World::SmallReceiveBuffer,
+    ];
+    let (entries, stacks) = (weftway_sched::all().len(), stacks().len());
+    for at in 0..entries * stacks * CONTROLLERS.len() {
+        let (entry, stack, controller) = (at % entries, at / entries % stacks, at / entries / stacks);
+        let met = worlds.iter().filter(|world| meets(**world, entry, stack, controller)).count();
+        assert!(met == 1 || met == WORLDS, "entry {entry}, stack {stack}, controller {controller}: {met} runs");
+    }
+}
+
 #[test]
 fn two_lossy_paths() {
-    everywhere(|transport| {
+    everywhere(World::TwoLossyPaths, |transport| {
         let paths = vec![lossy(path("fast", 20_000, 10), 0.01), lossy(path("slow", 5_000, 40), 0.02)];
         bulk(transport, paths, 300_000)
     });
@@ -101,7 +141,7 @@ fn two_lossy_paths() {
 
 #[test]
 fn four_lossy_paths() {
-    everywhere(|transport| {
+    everywhere(World::FourLossyPaths, |transport| {
         let path = |n: u64| lossy(path(&format!("p{n}"), 2_000 * (n + 1), 5 + 15 * n), 0.03);
         bulk(transport, (0..4).map(path).collect(), 300_000)
     });
@@ -109,7 +149,7 @@ fn four_lossy_paths() {
 
 #[test]
 fn sixty_four_paths() {
-    everywhere(|transport| {
+    everywhere(World::SixtyFourPaths, |transport| {
         let path = |n: u64| path(&format!("p{n}"), 1_000 + 100 * n, 5 + n);
         bulk(transport, (0..64).map(path).collect(), 300_000)
     });
@@ -117,7 +157,7 @@ fn sixty_four_paths() {
 
 #[test]
 fn a_path_that_fails_for_good() {
-    everywhere(|transport| {
+    everywhere(World::FailingPath, |transport| {
         let paths = vec![path("lasts", 4_000, 20), down(path("fails", 8_000, 10), 150, None)];
         bulk(transport, paths, 500_000)
     });
@@ -125,7 +165,7 @@ fn a_path_that_fails_for_good() {
 
 #[test]
 fn a_small_receive_buffer() {
-    everywhere(|transport| {
+    everywhere(World::SmallReceiveBuffer, |transport| {
         let mut transport = transport.clone();
         transport.receive_buffer = weftway_scenario::config::Buffer::Fixed(Bytes::new(30_000));
         bulk(&transport, vec![path("fast", 20_000, 5), lossy(path("slow", 2_000, 60), 0.02)], 300_000)

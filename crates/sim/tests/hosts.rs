@@ -137,7 +137,7 @@ fn a_wake_up_that_is_due_is_no_fault() {
 
 /// The entries that have a fallback.
 fn learned() -> impl Iterator<Item = &'static Entry> {
-    weftway_sched::all().iter().copied().filter(|entry| entry.params.iter().any(|param| param.name == "guard"))
+    weftway_sched::all().iter().copied().filter(|entry| entry.params.iter().any(|param| param.name == "fallback"))
 }
 
 /// Paths that no training saw: slow, and with a loss of a tenth.
@@ -162,7 +162,7 @@ fn a_fallback_of_any_needs_breaks_no_rule() {
         for entry in learned() {
             let mut decided = 0;
             for fallback in weftway_sched::all() {
-                let spec = format!("{}:guard={}", entry.name, fallback.name);
+                let spec = format!("{}:fallback={}", entry.name, fallback.name);
                 assert_eq!(Host::of(&spec).unwrap().needs, entry.needs.union(fallback.needs), "{spec}");
                 let Finished { sim, verdict, fallback } = finished(&strange(&transport), &spec);
                 let counts = &sim.connection(0).host.counts;
@@ -189,7 +189,7 @@ fn by_hand(config: &SimConfig, spec: &str) -> (FallbackTally, FallbackTally, u64
                 let cx = sim.context(0);
                 let decision = scheduler.select(&cx);
                 let why = scheduler.explain(&cx).unwrap();
-                if !why.starts_with("the guard decides") {
+                if !why.starts_with("the fallback decides") {
                     counted.differs += u64::from(decision != beside.select(&cx));
                 } else if matches!(decision, Decision::Send(_)) {
                     counted.decided += 1;
@@ -235,7 +235,7 @@ fn a_policy_that_is_its_fallback_differs_nowhere() {
             assert!(decided > 0, "{stack}");
             assert_eq!(differs, 0, "{stack}");
         }
-        assert_eq!(finished(&pair(&transport), "falcon:guard=off").fallback, None);
+        assert_eq!(finished(&pair(&transport), "falcon:fallback=off").fallback, None);
         assert_eq!(finished(&pair(&transport), "min-rtt").fallback, None);
     }
 }
@@ -244,7 +244,7 @@ fn a_policy_that_is_its_fallback_differs_nowhere() {
 #[test]
 fn comparing_moves_nothing() {
     for (stack, transport) in stacks() {
-        for spec in ["dqn:guard=late", "rlds:guard=musher", "stsgat:guard=round-robin"] {
+        for spec in ["dqn:fallback=late", "rlds:fallback=musher", "stsgat:fallback=round-robin"] {
             let config = strange(&transport);
             let mut scheduler = weftway_sched::build(spec).unwrap();
             let mut sim = Sim::new(&config, "cubic", 2).unwrap();

@@ -5,7 +5,7 @@ mod setup;
 use setup::{bulk, down, drive, lossy, path, run, stacks};
 use weftway_host::Decided;
 use weftway_link::Limit;
-use weftway_path::{Bytes, Context, Decision, Event, Hold, Offset, Path, PathId};
+use weftway_path::{BlockedReason, Bytes, Context, Decision, Event, Offset, Path, PathId};
 use weftway_scenario::config::{PathConfig, Stack, Transport};
 use weftway_sched::testing::{Bandit, Ledger};
 use weftway_sched::{Needs, Scheduler, TransportRules};
@@ -39,7 +39,8 @@ impl Scheduler for Fickle {
         };
         let (recalls, copies) = (self.roll(16) == 0, self.roll(11) == 0);
         let full = |path: &&Path| path.queued > Bytes::ZERO;
-        let roomy = |path: &&Path| path.is_open() || path.queue_room >= path.mss && path.hold == Hold::Congestion;
+        let roomy =
+            |path: &&Path| path.is_open() || path.queue_room >= path.mss && path.blocked == BlockedReason::Congestion;
         match among(cx.paths.iter().filter(full).collect()) {
             Some(path) if recalls || cx.packet.is_none() => return Decision::Recall(path),
             _ => {}

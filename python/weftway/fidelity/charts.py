@@ -13,10 +13,10 @@ from weftway.report.charts import mark
 from weftway.report.palette import Look
 from weftway.report.timeline import canvas, time_axis, y_labels
 from weftway.report.units import Unit
+from weftway.stats import quantile
 
 from .cells import CONTROLLERS
 from .errors import Difference
-from .statistics import quantile
 
 SIZE, HEIGHT = 1000, 100
 PERCENT = Unit(100.0, "%", 0)

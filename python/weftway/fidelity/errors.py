@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from weftway.store import Row
+from weftway.backends import Row
+from weftway.stats import Interval, beyond, bootstrap, median, quantile
 
 from .cells import CONTROLLERS, MOST_PATHS
 from .runs import Runs, goodputs
-from .statistics import Interval, beyond, bootstrap, median, quantile
 
 MEDIAN_TARGET = 0.04
 BEYOND_TARGET = 0.15

@@ -1,4 +1,4 @@
-"""The page of a sweep: one HTML file in the manner of the comparison's report, from whose parts it is made."""
+"""The page of a sweep: one HTML file like the comparison's report, from whose parts it is made."""
 
 import json
 import platform
@@ -11,15 +11,16 @@ from typing import Any
 
 import polars as pl
 
-from weftway import _native, comparison
+from weftway import _native
+from weftway.backends import SIM
 from weftway.plan import Job, quoted
 from weftway.report import page as report
 from weftway.report.axis import axis
 from weftway.report.charts import Dot, dots, panel, symbols
 from weftway.report.palette import Look
 from weftway.report.sections import TIMELINE_KEY, Section
-from weftway.report.stats import Estimate
 from weftway.report.units import Unit
+from weftway.stats import Estimate, median
 from weftway.store import table, whole
 
 from .cells import CONTROLLERS
@@ -27,7 +28,6 @@ from .charts import Curve, cc_look, cumulative, log_axis, scatter
 from .errors import BEYOND_TARGET, MEDIAN_TARGET, Difference, Group, Target, groups, targets, values, worst
 from .lanes import KernelTimeline, Watched, rows_of, worst_cell
 from .runs import Measured
-from .statistics import median
 from .tables import PERCENT, POINTS, WORST, facts, known
 
 POINT = Unit(1.0, "points", 2)
@@ -46,7 +46,9 @@ def write_report(
 
 def sim_timeline(job: Job) -> dict[str, Any]:
     """What a run of ours looks like over time."""
-    found: dict[str, Any] = json.loads(_native.timeline(comparison.order(job)))
+    text = SIM.timeline(job, None)
+    assert text is not None, "every simulated run has a timeline"
+    found: dict[str, Any] = json.loads(text)
     return found
 
 

@@ -9,12 +9,13 @@ from typing import Protocol
 
 from weftway import comparison, plan
 from weftway._native import Scenario, ScenarioError, SimulationError
+from weftway.backends import KERNEL, SIM, Row
 from weftway.comparison import Comparison, Interrupted, Progress
 from weftway.plan import Job, Plan
-from weftway.store import Row, Store
+from weftway.stats import bootstrap, median
+from weftway.store import Store
 
 from .cells import Cell, cells
-from .statistics import bootstrap, median
 
 SIM_RUNS = 12
 FIRST_RUNS = 5
@@ -172,16 +173,16 @@ class Trial:
         if not tries:
             self._note = f"{len(good)} of {self._wanted} runs in time"
             return []
-        return self._plan("kernel", tries)
+        return self._plan(KERNEL.name, tries)
 
     def simulated(self) -> list[Job]:
         """The simulator's runs, where there is something to compare them with."""
-        return self._plan("sim", range(SIM_RUNS)) if in_time(self._kernel) else []
+        return self._plan(SIM.name, range(SIM_RUNS)) if in_time(self._kernel) else []
 
     def take(self, key: str, row: Row) -> None:
         """The row of a job, if it is of this cell."""
         if job := self._jobs.get(key):
-            (self._kernel if job.backend == "kernel" else self._sim).append(row)
+            (self._kernel if job.backend == KERNEL.name else self._sim).append(row)
 
     def refuse(self, key: str, reason: str) -> None:
         """A job cannot be run."""

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from rich.table import Table
 from rich.text import Text
 
+from weftway.listing import NOTHING
 from weftway.report.units import Unit
-from weftway.tables import NOTHING
 
 from .errors import Difference, Group, Target, groups, targets, worst
 from .runs import Measured

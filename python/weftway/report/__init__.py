@@ -5,17 +5,31 @@
 >>> report.figures(rows, timelines, scenario, "out/figures", formats=("svg", "csv"))
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import polars as pl
-
-from .page import render, write
+if TYPE_CHECKING:
+    import polars as pl
 
 __all__ = ["FORMATS", "figures", "render", "write"]
 
 FORMATS = ("svg", "pdf", "csv")
+
+
+def write(path: str | Path, rows: pl.DataFrame, timelines: dict[Any, Any], scenario: dict[str, Any]) -> None:
+    """Writes the report of a comparison to `path`."""
+    Path(path).write_text(render(rows, timelines, scenario), encoding="utf-8")
+
+
+def render(rows: pl.DataFrame, timelines: dict[Any, Any], scenario: dict[str, Any]) -> str:
+    """The report as text."""
+    # Tables on a terminal share this package's numbers and need nothing of its pages.
+    from .page import render as rendered
+
+    return rendered(rows, timelines, scenario)
 
 
 def figures(

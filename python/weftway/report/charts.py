@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+from weftway.stats import Estimate
+
 from .axis import Axis
 from .palette import SHAPES, Look
-from .stats import Estimate
 from .units import Unit
 
 WIDTH = 1000

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 
 import polars as pl
 
+from weftway.stats import Estimate
+
 from .series import Timeline, stack
-from .stats import Estimate
 from .study import Cell, Study, is_number
 from .units import Measure
 

@@ -13,12 +13,13 @@ import polars as pl
 from rich.table import Table
 from rich.text import Text
 
+from weftway.stats import Estimate
+
 from . import page
 from .axis import axis
 from .charts import Dot, dots, mark, panel, symbols
 from .palette import look
 from .sections import Section
-from .stats import Estimate
 from .tables import cell, table
 from .units import MEASURES, THIN_SPACE, Unit, unit_for
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from functools import cache
 from html import escape
 from importlib import resources
-from pathlib import Path
 from string import Template
 from typing import Any
 
@@ -23,11 +22,6 @@ from .words import verdict
 
 CSV_LIMIT = 250_000
 """Characters of CSV in the page; beyond it a data set thins or stays with the rows on disk."""
-
-
-def write(path: str | Path, rows: pl.DataFrame, timelines: dict[Any, Any], scenario: dict[str, Any]) -> None:
-    """Writes the report of a comparison to `path`."""
-    Path(path).write_text(render(rows, timelines, scenario), encoding="utf-8")
 
 
 def render(rows: pl.DataFrame, timelines: dict[Any, Any], scenario: dict[str, Any]) -> str:

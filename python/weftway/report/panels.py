@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
 
+from weftway.stats import Estimate
+
 from .axis import Axis, axis
 from .charts import Dot, Share, dots, panel, stacked, swatch
 from .frames import LIMITS, MEMORY, completion_measures, path_shares
 from .palette import Look, look
-from .stats import Estimate
 from .study import Cell, Study
 from .units import Measure, Unit, unit_for
 from .words import apart

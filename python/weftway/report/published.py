@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from .stats import Estimate
+from weftway.stats import Estimate
+
 from .study import Cell, Study, is_number
 from .units import MEASURES, Measure, measure
 

@@ -57,7 +57,7 @@ def all_sections(study: Study, timelines: list[Timeline]) -> list[Section]:
 
 def table_sections(study: Study) -> list[Section]:
     mean = "Mean ± half of its 95 % interval." if len(study.seeds) > 1 else "A single seed: no intervals."
-    if len(study.seeds) > 1 and any(study.is_kernel(cell) for cell in study.cells()):
+    if len(study.seeds) > 1 and not all(study.is_repeatable(cell) for cell in study.cells()):
         mean += " Of the kernel, median ± half of its 93 % interval."
     paired = f" Differences are paired by seed, against {escape(study.reference)}."
     across = f"{study.primary.title}. The best of each column is bold."

@@ -9,17 +9,22 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable
-from typing import Any, NamedTuple, TypeGuard
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
-import polars as pl
+from weftway import backends
+from weftway.baselines import REFERENCE
+from weftway.stats import Estimate, estimate, middle, paired
 
-from .stats import Estimate, estimate, middle, paired
 from .units import MEASURES, Measure, measure
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from weftway.backends import Row
 
 PER_PATH = re.compile(r"path\.(.+)\.(bytes|share|mean_rate_mbps|retransmissions|srtt_ms)")
 FINISHED = {None, "", "ok", "complete", "completed", "finished", "done"}
-USUAL_REFERENCE = "min-rtt"
 
 
 class Cell(NamedTuple):
@@ -33,13 +38,14 @@ class Cell(NamedTuple):
 class Study:
     """All runs of one comparison, with the names, order and reference every figure shares."""
 
-    def __init__(self, rows: pl.DataFrame, scenario: dict[str, Any]) -> None:
+    def __init__(self, rows: pl.DataFrame | Sequence[Row], scenario: dict[str, Any]) -> None:
+        runs = records(rows)
         self.scenario = scenario
-        self.columns = rows.columns
-        self.count = rows.height
-        self._labels = setting_columns(rows, scenario)
-        self._runs: dict[Cell, list[dict[str, Any]]] = defaultdict(list)
-        for run in rows.iter_rows(named=True):
+        self.columns = list(runs[0]) if runs else []
+        self.count = len(runs)
+        self._labels = setting_columns(runs, scenario)
+        self._runs: dict[Cell, list[Row]] = defaultdict(list)
+        for run in runs:
             self._runs[self._cell(run)].append(with_path_columns(run))
         self.settings = distinct(cell.setting for cell in self._runs)
         self.controllers = distinct(cell.cc for cell in self._runs)
@@ -50,12 +56,12 @@ class Study:
         self.reference = self._reference(names)
         self.schedulers = self._ranked(names)
 
-    def _cell(self, run: dict[str, Any]) -> Cell:
+    def _cell(self, run: Row) -> Cell:
         parts = [f"{name} = {run[name]}" for name in self._labels if run[name] is not None]
         return Cell(", ".join(parts), str(run.get("cc") or "default"), str(run["scheduler"]))
 
     def _reference(self, names: list[str]) -> str:
-        asked = self.scenario.get("reference", USUAL_REFERENCE)
+        asked = self.scenario.get("reference", REFERENCE)
         return asked if asked in names else (names[0] if names else "")
 
     def _primary(self) -> Measure:
@@ -97,7 +103,7 @@ class Study:
             if cell in self._runs
         ]
 
-    def runs(self, cell: Cell) -> list[dict[str, Any]]:
+    def runs(self, cell: Cell) -> list[Row]:
         return self._runs.get(cell, [])
 
     def values(self, cell: Cell, column: str) -> dict[Any, float]:
@@ -106,13 +112,13 @@ class Study:
         return {run.get("seed"): float(run[column]) for run in runs if is_number(run.get(column))}
 
     def estimate(self, cell: Cell, column: str) -> Estimate | None:
-        """The mean of simulated runs, the median of the kernel's: those have modes and strays."""
-        summary = middle if self.is_kernel(cell) else estimate
+        """The mean of runs that can be repeated, the median of the others, which have modes and strays."""
+        summary = estimate if self.is_repeatable(cell) else middle
         return summary(self.values(cell, column).values())
 
-    def is_kernel(self, cell: Cell) -> bool:
-        """Whether the runs are the kernel's."""
-        return any(run.get("backend") == "kernel" for run in self.runs(cell))
+    def is_repeatable(self, cell: Cell) -> bool:
+        """Whether each run would give the same row again."""
+        return all(backends.is_repeatable(run.get("backend")) for run in self.runs(cell))
 
     def difference(self, cell: Cell, column: str) -> Estimate | None:
         """Seed by seed against the reference scheduler in the same setting and controller."""
@@ -149,26 +155,49 @@ def is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def setting_columns(rows: pl.DataFrame, scenario: dict[str, Any]) -> list[str]:
+def records(rows: pl.DataFrame | Sequence[Row]) -> list[Row]:
+    """Rows as a frame has them: each with every column, a column's numbers all of one type.
+
+    A frame is not made for it: loading Polars takes longer than a small comparison.
+    """
+    given = rows if isinstance(rows, Sequence) else rows.to_dicts()
+    columns = distinct(name for row in given for name in row)
+    found = [{name: row.get(name) for name in columns} for row in given]
+    for name in columns:
+        if {int, float} <= {type(row[name]) for row in found}:
+            for row in found:
+                if isinstance(value := row[name], int):
+                    row[name] = float(value)
+    return found
+
+
+def setting_columns(rows: list[Row], scenario: dict[str, Any]) -> list[str]:
     """The columns that name a variant, and backend and transport when more than one was run.
 
     The scenario's `[vary]` names them. Rows without a scenario must tell by themselves: a variant
     takes each of its values with every scheduler, controller and seed, and a dotted measure such as
     `path.lte.bytes` differs from run to run.
     """
-    run = [name for name in ("scheduler", "cc", "seed") if name in rows.columns]
-    variants = rows.height // max(rows.select(run).n_unique(), 1)
+    columns = list(rows[0]) if rows else []
+
+    def different(names: Iterable[str]) -> int:
+        """How many combinations of values these columns have."""
+        wanted = list(names)
+        return len({tuple(repr(row[name]) for name in wanted) for row in rows})
+
+    run = [name for name in ("scheduler", "cc", "seed") if name in columns]
+    variants = len(rows) // max(different(run), 1)
     if "vary" in scenario:
         keys = {key.strip() for joined in scenario["vary"] for key in joined.split(",")}
         known = keys - {"scheduler", "cc", "seed", "backend", "transport"}
     else:
-        known = {name for name in rows.columns if "." in name and not PER_PATH.fullmatch(name)}
-    named = [name for name in rows.columns if name in known and 1 < rows[name].n_unique() <= variants]
+        known = {name for name in columns if "." in name and not PER_PATH.fullmatch(name)}
+    named = [name for name in columns if name in known and 1 < different([name]) <= variants]
     # A backend may lack some of the runs; its others are no repetitions of another's.
-    return [*named, *(n for n in ("backend", "transport") if n in rows.columns and rows[n].n_unique() > 1)]
+    return [*named, *(name for name in ("backend", "transport") if name in columns and different([name]) > 1)]
 
 
-def with_path_columns(run: dict[str, Any]) -> dict[str, Any]:
+def with_path_columns(run: Row) -> Row:
     """The run with `path.<name>.<measure>` columns, also where `paths` is a list of records."""
     records = run.get("paths")
     if isinstance(records, list):
@@ -177,7 +206,7 @@ def with_path_columns(run: dict[str, Any]) -> dict[str, Any]:
     return run
 
 
-def path_names(scenario: dict[str, Any], runs: dict[Cell, list[dict[str, Any]]]) -> list[str]:
+def path_names(scenario: dict[str, Any], runs: dict[Cell, list[Row]]) -> list[str]:
     """The scenario's paths in its order, else those that the rows mention."""
     declared = scenario.get("path")
     if isinstance(declared, dict) and declared:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .stats import Estimate
+from weftway.stats import Estimate
 
 SCALES = {
     "time": [(1000.0, 1e-3, "s"), (0.0, 1.0, "ms")],
@@ -55,7 +55,7 @@ MEASURES = {
         Measure("window_drops", "Dropped beyond the window", "count", None),
         Measure("waits", "Waits", "count", None),
         Measure("faults", "Faults", "count", True),
-        Measure("guarded", "Packets of the fallback", "count", None),
+        Measure("fallback_decided", "Packets of the fallback", "count", None),
         Measure("fallback_differs", "Decisions unlike the fallback's", "count", None),
         Measure("jain", "Jain's index", "ratio", False),
     )

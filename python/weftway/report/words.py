@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .stats import Estimate, paired
+from weftway.stats import Estimate, paired
+
 from .study import Cell, Study
 from .units import unit_for
 
@@ -44,18 +45,18 @@ def lead(study: Study, best: Cell, level: list[Cell]) -> str:
     """The distance to the reference, or from the reference to the next."""
     if best.scheduler != study.reference and any(c.scheduler == study.reference for c in level):
         return ""
-    rival = best._replace(scheduler=study.reference)
+    other = best._replace(scheduler=study.reference)
     if best.scheduler == study.reference:
         behind = [cell for cell, _ in study.winners(best.setting, best.cc) if cell not in (best, *level)]
         if not behind:
             return ""
-        rival = behind[0]
-    share = relative(study, best, rival)
+        other = behind[0]
+    share = relative(study, best, other)
     if share is None or abs(share.mean) < 0.0005:
         return ""
     better = (share.mean < 0) == bool(study.primary.lower_is_better)
     _, good, bad = PHRASES[study.primary.column]
-    return f"{percent(abs(share.mean))} {good if better else bad} than {rival.scheduler}"
+    return f"{percent(abs(share.mean))} {good if better else bad} than {other.scheduler}"
 
 
 def bonding(study: Study, cell: Cell) -> str:

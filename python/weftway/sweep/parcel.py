@@ -16,10 +16,10 @@ from functools import lru_cache
 from pathlib import Path, PurePath
 from typing import Any
 
-from weftway import _native
+from weftway import _native, specs
 from weftway._native import Batch, Scenario, ScenarioError, SimulationError, Variant
-from weftway.contender import IN_A_FILE, contenders
 from weftway.plan import Job
+from weftway.specs import IN_A_FILE
 
 KEPT = 8
 """So many scenarios, and so many rules, stay read in a worker for the next parcels."""
@@ -212,6 +212,6 @@ def _rule(source: Source) -> type:
     with tempfile.TemporaryDirectory(prefix="weftway-") as folder:
         file = Path(folder, source.file)
         file.write_text(source.text)
-        rule = contenders(f"{file}:{source.name}")[0].rule
+        rule = specs.parse(f"{file}:{source.name}")[0].rule
     assert rule is not None, "a name of this form is a class in a file"
     return rule

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
-from weftway import comparison
+from weftway import backends, comparison
 from weftway._native import SimulationError
-from weftway.comparison import FLUSH_S, Comparison, Interrupted, Progress, Skipped
+from weftway.backends import BACKENDS, Row, Skipped
+from weftway.comparison import FLUSH_S, Comparison, Interrupted, Progress
 from weftway.parallel import RayPool
 from weftway.plan import Job, Plan
-from weftway.store import Row, Store, table, write_parquet
+from weftway.store import Store, table, write_parquet
 
 from .grid import Grid, Run
 from .parcel import Answer, Parcel, Sender, carried_out
@@ -26,8 +27,6 @@ PARCEL_S = 3.0
 
 MOST_GROUPS = 200
 """In one parcel. With more, an interrupt would lose too much where the first jobs are quick and the next are not."""
-
-NOT_ON_RAY = "a run of the kernel is measured on this machine: leave out --ray"
 
 
 @dataclass(frozen=True)
@@ -82,23 +81,29 @@ def _jobs(grid: Grid) -> int:
 def _compared(grid: Grid, run: Run, request: Request, progress: _Shift) -> Comparison:
     folder = grid.folder(run, request.out)
     left_out = _left_out(run, folder) if request.ray is not None else []
-    skipped = {job.key for job in left_out}
+    skipped = {one.job.key for one in left_out}
     wanted = Plan(run.plan.scenario, [job for job in run.plan.jobs if job.key not in skipped])
     try:
         found = comparison.execute(wanted, request.jobs, folder, progress)
     except Interrupted as error:
         raise Interrupted(progress.done + error.done, _jobs(grid), request.out) from None
-    return Comparison(run.plan, found.rows, [*found.skipped, *(Skipped(job, NOT_ON_RAY) for job in left_out)])
+    return Comparison(run.plan, found.rows, [*found.skipped, *left_out])
 
 
-def _left_out(run: Run, folder: Path) -> list[Job]:
-    """The kernel's jobs that are not kept from before."""
+def _left_out(run: Run, folder: Path) -> list[Skipped[Job]]:
+    """The jobs that cannot be sent to a cluster and are not kept from before."""
     kept = Store(folder).recall()
-    return [job for job in run.plan.jobs if job.backend == "kernel" and job.key not in kept]
+    missing = [job for job in run.plan.jobs if job.backend in BACKENDS and job.key not in kept]
+    reasons = [(job, BACKENDS[job.backend].remote_obstacle) for job in missing]
+    return [Skipped(job, reason) for job, reason in reasons if reason is not None]
+
+
+def _is_sent(job: Job) -> bool:
+    return job.backend in BACKENDS and BACKENDS[job.backend].remote_obstacle is None
 
 
 def dispatch(grid: Grid, request: Request, address: str, tell: Progress) -> None:
-    """Has a Ray cluster run the simulator's jobs that are missing, and keeps their rows."""
+    """Has a Ray cluster run the missing jobs that can be sent to one, and keeps their rows."""
     office = _Office(grid, request.out)
     tell(office.kept, _jobs(grid))
     if not office.is_open:
@@ -125,7 +130,7 @@ class _Office:
         for run in grid.runs:
             recalled = self._stores[run.name].recall()
             self.kept += sum(job.key in recalled for job in run.plan.jobs)
-            missing = [job for job in run.plan.jobs if job.backend == "sim" and job.key not in recalled]
+            missing = [job for job in run.plan.jobs if _is_sent(job) and job.key not in recalled]
             if missing:
                 self._todo.append((run, missing))
         self._sent: list[tuple[Run, list[Job]]] = []
@@ -154,7 +159,7 @@ class _Office:
         run, jobs = self._sent[number]
         store = self._stores[run.name]
         for job, (kind, text) in sorted(zip(jobs, answer.told, strict=True), key=lambda done: done[1][0] == "failed"):
-            result = comparison.outcome(job, kind, text)
+            result = backends.result(job, kind, text)
             if not isinstance(result, Skipped):
                 store.keep(job.key, result)
                 self.kept += 1

@@ -9,10 +9,12 @@ JAX, Equinox and Optax are imported in the files of this folder only: `pip insta
 | `export.py` | policy files |
 | `checkpoint.py` | the state of an interrupted training |
 | `curve.py` | learning curves |
-| `session.py` | settings and results of every training; validation, and the checkpoint that is exported |
+| `session.py` | settings and results of every training; the validation set, and the checkpoint that is exported |
 | `limits.py` | what each setting may be |
-| `replay.py`, `q_learning.py` | delayed rewards, replay, deep Q-learning: dqn, rlds, rosello, lee_yoo, falcon |
-| `actor_critic.py`, `chance.py`, `a3c.py` | rollouts, losses, one worker or several: `pdaa3c`, `reles`, `gaps` |
+| `input_ranges.py` | where the inputs lay in training |
+| `dqn.py` | deep Q-learning from start to end; with other settings and tasks `rlds`, `rosello`, `lee_yoo`, `falcon` |
+| `a3c.py` | advantage actor-critic from start to end, one worker or several: `pdaa3c`, `reles`, `gaps` |
+| `action_distributions.py` | what an actor-critic draws its actions from |
 | `command.py` | `weft train` |
 """
 

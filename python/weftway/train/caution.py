@@ -1,7 +1,7 @@
 """By how much a choice has to lead before it is taken.
 
 A policy that is better on the average may still lose often: where it hardly prefers its choice, the choice is as good
-as chance. The card's `margin` says how far the best output has to lead the next; below it the guard decides. It is
+as chance. The card's `margin` says how far the best output has to lead the next; below it the fallback decides. It is
 found on the training's own scenarios: the smallest quantile of the leads that occur with which no more than `LOSES`
 of these are finished later than under min-RTT, by more than 5 %.
 """
@@ -18,7 +18,7 @@ from weftway._native import Policy
 from weftway.evaluate import Request, run
 from weftway.paired import summary
 from weftway.train import export
-from weftway.train.session import Choose, Session, trial
+from weftway.train.session import ChooseActions, TrainingArgs, evaluate
 from weftway.vector import Flags, Floats
 
 INSTANCES = 120
@@ -31,9 +31,9 @@ QUANTILES = (0.0, 0.2, 0.4, 0.6, 0.75, 0.85, 0.92, 0.97, 0.99)
 """Of the leads: the margins that are tried; after them one that no lead reaches."""
 
 
-def leads(outputs: npt.NDArray[np.float32], open_: Flags) -> Floats:
+def leads(outputs: npt.NDArray[np.float32], mask: Flags) -> Floats:
     """How far the best open output of each row leads the next; infinitely where there is no other."""
-    ordered = np.sort(np.where(open_, outputs, -np.inf), axis=1)
+    ordered = np.sort(np.where(mask, outputs, -np.inf), axis=1)
     found: Floats = ordered[:, -1] - ordered[:, -2]
     return found
 
@@ -45,31 +45,31 @@ class Watched:
         self._policy, self._is_shares = Policy(file), is_shares
         self.leads: list[Floats] = []
 
-    def choose(self, seen: Floats, open_: Flags) -> npt.NDArray[np.float32] | npt.NDArray[np.intp]:
+    def choose(self, obs: Floats, mask: Flags) -> npt.NDArray[np.float32] | npt.NDArray[np.intp]:
         """Actions of every place."""
-        rows = np.ascontiguousarray(seen, np.float32)
+        rows = np.ascontiguousarray(obs, np.float32)
         out = np.zeros((len(rows), self._policy.outputs), np.float32)
         self._policy.forward(rows, out)
         if self._is_shares:
             shares = np.exp(out - out.max(1, keepdims=True))
             out = (shares / shares.sum(1, keepdims=True)).astype(np.float32)
-        self.leads.append(leads(out, open_ if open_.shape == out.shape else np.ones(out.shape, bool)))
-        return out if self._is_shares else np.where(open_, out, -np.inf).argmax(1)
+        self.leads.append(leads(out, mask if mask.shape == out.shape else np.ones(out.shape, bool)))
+        return out if self._is_shares else np.where(mask, out, -np.inf).argmax(1)
 
 
-def margins(args: Session, file: Path, card: Mapping[str, str]) -> list[float]:
+def margins(args: TrainingArgs, file: Path, card: Mapping[str, str]) -> list[float]:
     """What is tried, smallest first."""
     variants = distribution.load(args.distribution).pool(args.seed, args.held_out)
     watched = Watched(file, card["head"] == "shares")
-    decide: Choose = watched.choose
-    trial(args.held_out_vector(card["task"], variants), decide)
+    decide: ChooseActions = watched.choose
+    evaluate(args.held_out_env(card["task"], variants), decide)
     every = np.concatenate(watched.leads)
     every = every[np.isfinite(every)]
     found = [0.0, *np.quantile(every, QUANTILES[1:]).tolist(), float(every.max()) * 1.01]
     return sorted({float(f"{one:.6g}") for one in found})
 
 
-def margin(args: Session, card: Mapping[str, str], tensors: Mapping[str, npt.ArrayLike]) -> dict[str, str]:
+def margin(args: TrainingArgs, card: Mapping[str, str], tensors: Mapping[str, npt.ArrayLike]) -> dict[str, str]:
     """What the card has to say besides: the margin, and how it was found."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "0.safetensors"

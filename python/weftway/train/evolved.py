@@ -26,16 +26,16 @@ import numpy.typing as npt
 
 from weftway import distribution
 from weftway._native import Batch, SimulationError, Variant
+from weftway.baselines import REFERENCE
 from weftway.train import checkpoint, session
 from weftway.train.curve import Curve
 from weftway.train.export import write_policy
+from weftway.train.input_ranges import InputRanges
 from weftway.train.limits import Count, Positive, Rate, SettingError
-from weftway.train.replay import Ranges
-from weftway.train.session import Progress, Session, Trained, quiet
+from weftway.train.session import Progress, Trained, TrainingArgs, quiet
 
 TASK = "wait-or-send:state=controller"
 SCHEDULER = "evolved"
-REFERENCE = "min-rtt"
 
 WORST = 0.7
 """A cell counts for no more than half or double the time, so that none outweighs the others."""
@@ -53,7 +53,7 @@ Weights = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Args(Session):
+class Args(TrainingArgs):
     """Settings, and what they are if not given."""
 
     steps: int = 60
@@ -166,7 +166,7 @@ class Judge:
             files = [Path(folder) / f"{at}.safetensors" for at in range(len(candidates))]
             for file, weights in zip(files, candidates, strict=True):
                 self.write(file, weights)
-            names = [REFERENCE, *(f"{SCHEDULER}:guard=off:policy={file}" for file in files)]
+            names = [REFERENCE, *(f"{SCHEDULER}:fallback=off:policy={file}" for file in files)]
             times = np.log(self.times(names, cells))
         gains: npt.NDArray[np.float64] = np.clip(times[:1] - times[1:], -WORST, WORST)
         return gains
@@ -202,13 +202,13 @@ def cells(args: Args, variants: Sequence[Variant], seed: int) -> list[Cell]:
 
 def ranges(args: Args, variants: list[Variant]) -> tuple[Any, Any]:
     """The range of every input while waiting and sending are drawn like coins, which visits more than any policy."""
-    vector = args.vector(TASK, variants)
+    vector = args.vector_env(TASK, variants)
     rng = np.random.default_rng(args.seed)
-    found, seen = Ranges(vector.low, vector.high), vector.reset()
+    found, obs = InputRanges(vector.low, vector.high), vector.reset()
     for _ in range(2000):
-        found.add(seen)
-        seen = vector.step(rng.random(vector.envs) < 0.7).seen
-        vector.closed()
+        found.add(obs)
+        obs = vector.step(rng.random(vector.envs) < 0.7).obs
+        vector.delayed_rewards()
     return found.bounds()
 
 
@@ -216,7 +216,7 @@ def train(args: Args, progress: Progress = quiet) -> Trained:
     """Evolves a policy."""
     variants = args.variants()
     trials, variants = variants[: args.trials], variants[args.trials :]
-    vector = args.vector(TASK, variants[:1])
+    vector = args.vector_env(TASK, variants[:1])
     card = session.card(args, vector, network="mlp:activation=relu", evaluation="none yet")
     judge = Judge(args, card, ranges(args, variants))
     rng = np.random.default_rng(args.seed)

@@ -29,7 +29,7 @@ CARD = (
     "network",
     "head",
     "inputs",
-    "guard",
+    "fallback",
     "trained_on",
     "cc",
     "seed",

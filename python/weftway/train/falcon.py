@@ -9,7 +9,7 @@ On line, the scheduler `falcon` (crates/sched/src/falcon.rs) watches for a chang
 that it finds itself in, and adapts it with at most ten steps on the newest 256 transitions.
 The policy holds a model per group: `g0.w1`, `g0.b1`, …; its card's `groups` says which group each is. A group that the
 distribution never draws has the model of the one with the nearest number. Groups whose model loses to min-RTT over the
-training's own scenarios are listed under `guarded`: there min-RTT decides.
+training's own scenarios are listed under `fallback_groups`: there min-RTT decides.
 
 Reference: FALCON (Wu et al., 2022), of which the abstract says meta-models, grouping and adaptation; MPQUIC
 comparison, section 3.2.5 and Table 1, for inputs, actions and reward. Every number is ours.
@@ -27,19 +27,30 @@ from weftway._native import Variant
 from weftway.distribution import Drawn
 from weftway.train import checkpoint, session
 from weftway.train.curve import Curve
+from weftway.train.dqn import (
+    POINTS,
+    Collector,
+    EpsilonGreedy,
+    Hyperparameters,
+    QLearningArgs,
+    Stats,
+    TrainState,
+    greedy,
+    q_values,
+    updater,
+)
+from weftway.train.input_ranges import InputRanges
 from weftway.train.limits import Count, OneOf, Rate, SettingError, Share
 from weftway.train.networks import MLP
-from weftway.train.q_learning import POINTS, Epsilon, Learned, Learner, Rule, Tally, greedy, updater, values
-from weftway.train.replay import Practice, Ranges
-from weftway.train.session import Best, Progress, Trained, Validation, quiet
-from weftway.vector import Vector
+from weftway.train.session import Best, Progress, Trained, ValidationSet, quiet
+from weftway.vector import VectorEnv
 
 GROUPS = 12
 RATES, LOSSES, TIMES = ("rate<1/3", "rate~1", "rate>3"), ("loss<0.5%", "loss>=0.5%"), ("rtt<2", "rtt>=2")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Args(Learner):
+class Args(QLearningArgs):
     """Settings, and what they are if not given."""
 
     steps: int = 460_800
@@ -108,7 +119,7 @@ def group_of(drawn: Drawn) -> int:
 
 
 def number(text: str) -> float:
-    """`35.2 Mbit/s` is 35.2. A distribution writes a knob's draws in one unit, so that ratios need no other."""
+    """`35.2 Mbit/s` is 35.2. A distribution writes an open value's draws in one unit, so that ratios need no other."""
     return float(str(text).split()[0])
 
 
@@ -125,11 +136,11 @@ def grouped(args: Args, seed: int, most: int, split: str = "train") -> dict[int,
 
 
 class Meta(NamedTuple):
-    """A group's meta-model, and where it practises: a vector of simulations for each of its scenarios."""
+    """A group's meta-model, and a collector for each of its scenarios."""
 
     number: int
     network: MLP
-    grounds: list[Practice]
+    collectors: list[Collector]
     best: Best[MLP]
     """What is exported."""
 
@@ -141,39 +152,39 @@ def train(args: Args, progress: Progress = quiet) -> Trained:
     turns, first = max(1, args.steps // (GROUPS * args.visit)), 0
     if found := _resumed(args, metas, rng):
         metas, first = found
-    curve, tally = Curve(args.file("jsonl"), first * len(metas) * args.visit), Tally()
+    curve, stats = Curve(args.file("jsonl"), first * len(metas) * args.visit), Stats()
     between = max(1, turns // POINTS)
-    tried_every, judge = max(1, POINTS // session.TRIALS) * between, Judge(args)
+    tried_every, validation = max(1, POINTS // session.TRIALS) * between, GroupValidation(args)
     if first == 0:
-        curve.add(0, kind="chance", trial=judge.chance())
+        curve.add(0, kind="chance", trial=validation.chance())
     kept_every = max(1, args.checkpoint_every // (between * GROUPS * args.visit)) * between
     for turn in range(first, turns):
-        eps = Epsilon(1.0, args.eps_last, turns / 2).at(turn)
-        metas = [visited(args, meta, eps, (rng, tally)) for meta in metas]
+        epsilon = EpsilonGreedy(1.0, args.eps_last, turns / 2).at(turn)
+        metas = [visited(args, meta, epsilon, (rng, stats)) for meta in metas]
         done = (turn + 1) * len(metas) * args.visit
         is_last = turn + 1 == turns
         if (turn + 1) % between == 0 or is_last:
-            more = {"trial": judge.meet(metas, done)} if (turn + 1) % tried_every == 0 or is_last else {}
-            curve.add(done, **tally.values(), **more, eps=round(eps, 4))
+            more = {"trial": validation.measure(metas, done)} if (turn + 1) % tried_every == 0 or is_last else {}
+            curve.add(done, **stats.take(), **more, eps=round(epsilon, 4))
             progress(turn + 1, turns)
         if (turn + 1) % kept_every == 0 and not is_last:
             _keep(args, metas, rng, turn + 1)
     return _concluded(args, [meta._replace(network=meta.best.network) for meta in metas], curve)
 
 
-class Judge:
+class GroupValidation:
     """Validation by group: each has a few scenarios that no model is trained on."""
 
     def __init__(self, args: Args) -> None:
         self._seed = args.seed
         members = grouped(args, args.seed + 1, args.per_group)
-        self._validations = {at: Validation(args, task(args), len(found), found) for at, found in members.items()}
+        self._validations = {at: ValidationSet(args, task(args), len(found), found) for at, found in members.items()}
 
     def chance(self) -> float | None:
         """The geometric mean of the groups' speeds where chance decides."""
-        return _mean([one.speed(session.anything(self._seed)) for one in self._validations.values()])
+        return _mean([one.speed(session.uniform_random(self._seed)) for one in self._validations.values()])
 
-    def meet(self, metas: list[Meta], step: int) -> float | None:
+    def measure(self, metas: list[Meta], step: int) -> float | None:
         """The same of the models, each of which may be the best of its group so far.
 
         A group without scenarios here has the last model.
@@ -182,7 +193,7 @@ class Judge:
         for meta in metas:
             if found := self._validations.get(meta.number):
                 speeds.append(found.speed(greedy(meta.network)))
-                meta.best.meet(meta.network, (speeds[-1], step, "greedy"))
+                meta.best.offer(meta.network, (speeds[-1], step, "greedy"))
             else:
                 meta.best.network, meta.best.step = meta.network, step
         return _mean(speeds)
@@ -194,41 +205,41 @@ def _mean(speeds: list[float]) -> float | None:
 
 
 def _begun(args: Args, at: int, members: list[Variant]) -> Meta:
-    grounds = [Practice(args.vector(task(args), [one]), args.memory) for one in members]
-    sizes = [grounds[0].vector.inputs, *args.widths, grounds[0].vector.choices]
+    collectors = [Collector(args.vector_env(task(args), [one]), args.memory) for one in members]
+    sizes = [collectors[0].env.inputs, *args.widths, collectors[0].env.choices]
     network = MLP(sizes, jax.random.key(args.seed))
-    return Meta(at, network, grounds, Best(network))
+    return Meta(at, network, collectors, Best(network))
 
 
-def visited(args: Args, meta: Meta, eps: float, rest: tuple[np.random.Generator, Tally]) -> Meta:
+def visited(args: Args, meta: Meta, epsilon: float, rest: tuple[np.random.Generator, Stats]) -> Meta:
     """The meta-model after a visit to one of its scenarios."""
-    rng, tally = rest
-    ground = meta.grounds[int(rng.integers(len(meta.grounds)))]
-    explore = Epsilon(eps, eps, 1)
+    rng, stats = rest
+    collector = meta.collectors[int(rng.integers(len(meta.collectors)))]
+    explore = EpsilonGreedy(epsilon, epsilon, 1)
     for _ in range(args.visit // args.envs):
-        q = np.asarray(values(meta.network, ground.seen))
-        _, rewards = ground.step(explore.choose(q, ground.open, eps, rng))
-        tally.note(ground.vector.episodes(), rewards, [])
-    if len(ground.memory) < args.batch:
+        q = np.asarray(q_values(meta.network, collector.obs))
+        _, rewards = collector.step(explore.choose(q, collector.mask, epsilon, rng))
+        stats.add(collector.env.episodes(), rewards, [])
+    if len(collector.buffer) < args.batch:
         return meta
-    inner, losses = adapted(args, meta.network, ground, rng)
-    tally.note([], np.zeros(0, np.float32), [losses])
+    inner, losses = adapted(args, meta.network, collector, rng)
+    stats.add([], np.zeros(0, np.float32), [losses])
     network = jax.tree.map(lambda old, new: old + args.outer * (new - old), meta.network, inner)
     return meta._replace(network=network)
 
 
-def adapted(args: Args, network: MLP, ground: Practice, rng: np.random.Generator) -> tuple[MLP, jax.Array]:
+def adapted(args: Args, network: MLP, collector: Collector, rng: np.random.Generator) -> tuple[MLP, jax.Array]:
     """Where `inner` steps of Adam lead from a network, on what a scenario has shown."""
     # The target is copied every so many updates: never, within a visit.
-    rule = Rule.of(args)._replace(target_every=args.inner + 1)
-    state = Learned(network, network, rule.optimiser().init(network), jax.numpy.zeros((), jax.numpy.int32))
-    state, losses = updater(rule)(state, ground.memory.draw(rng, args.inner, args.batch))
+    hyper = Hyperparameters.of(args)._replace(target_every=args.inner + 1)
+    state = TrainState(network, network, hyper.optimiser().init(network), jax.numpy.zeros((), jax.numpy.int32))
+    state, losses = updater(hyper)(state, collector.buffer.sample(rng, args.inner, args.batch))
     return state.network, losses
 
 
 def _keep(args: Args, metas: list[Meta], rng: np.random.Generator, turn: int) -> None:
     if file := args.file("checkpoint"):
-        taken = {f"{meta.number}.{k}": one.taken for meta in metas for k, one in enumerate(meta.grounds)}
+        taken = {f"{meta.number}.{k}": one.actions for meta in metas for k, one in enumerate(meta.collectors)}
         networks = [(meta.network, meta.best.network) for meta in metas]
         notes = {"settings": args.settings(), "best": [meta.best.notes for meta in metas]}
         checkpoint.save(file, turn, networks, rng=rng, arrays=taken, notes=notes)
@@ -243,8 +254,8 @@ def _resumed(args: Args, metas: list[Meta], rng: np.random.Generator) -> tuple[l
     if found.notes["settings"] != args.settings():
         raise checkpoint.CheckpointError(f"{file} was written under other settings: remove it, or name another folder")
     for meta in metas:
-        for k, ground in enumerate(meta.grounds):
-            ground.retrace(found.arrays[f"{meta.number}.{k}"])
+        for k, collector in enumerate(meta.collectors):
+            collector.replay(found.arrays[f"{meta.number}.{k}"])
     rows = zip(metas, found.tree, found.notes["best"], strict=True)
     return [meta._replace(network=now, best=Best(best, *notes)) for meta, (now, best), notes in rows], found.step
 
@@ -253,13 +264,13 @@ def _concluded(args: Args, metas: list[Meta], curve: Curve) -> Trained:
     """The policy, once every meta-model is evaluated, as it is, over held-out scenarios of its group."""
     held_out = grouped(args, args.seed, args.kinds, "held-out")
     rows: dict[str, list[dict[str, float]]] = {"falcon": [], "random": [], "min-rtt": [], "wait": []}
-    vector = metas[0].grounds[0].vector
+    vector = metas[0].collectors[0].env
     for meta in metas:
         if meta.number in held_out:
-            vector = args.held_out_vector(task(args), held_out[meta.number])
-            choices = greedy(meta.network), session.anything(args.seed), session.constant(1), session.constant(0)
+            vector = args.held_out_env(task(args), held_out[meta.number])
+            choices = greedy(meta.network), session.uniform_random(args.seed), session.constant(1), session.constant(0)
             for name, choose in zip(rows, choices, strict=True):
-                rows[name].append(session.trial(vector, choose))
+                rows[name].append(session.evaluate(vector, choose))
     figures = {
         name: {key: float(np.mean([row[key] for row in found])) for key in found[0]} for name, found in rows.items()
     }
@@ -270,29 +281,29 @@ def _concluded(args: Args, metas: list[Meta], curve: Curve) -> Trained:
     chosen = ", ".join(f"g{meta.number} after {meta.best.step}" for meta in metas)
     about = {
         "groups": ",".join(f"g{meta.number}={label(meta.number)}" for meta in metas),
-        "guarded": ",".join(map(str, guarded(args, metas))),
+        "fallback_groups": ",".join(map(str, fallback_groups(args, metas))),
         "chosen": f"of each group the fastest checkpoint on up to {args.per_group} validation scenarios: {chosen}",
     }
     card = session.card(args, vector, network=f"falcon:groups={GROUPS}", evaluation=said, **about)
     return session.finish(args, card, _tensors(metas, vector), (curve.points, figures))
 
 
-def guarded(args: Args, metas: list[Meta]) -> list[int]:
-    """The groups whose model takes longer than min-RTT over scenarios of the training: there the guard decides."""
+def fallback_groups(args: Args, metas: list[Meta]) -> list[int]:
+    """The groups whose model takes longer than min-RTT over scenarios of the training: there the fallback decides."""
     members, found = grouped(args, args.seed, args.kinds), []
     for meta in metas:
-        vector = args.held_out_vector(task(args), members[meta.number])
-        ours, others = (session.trial(vector, choose) for choose in (greedy(meta.network), session.constant(1)))
+        vector = args.held_out_env(task(args), members[meta.number])
+        ours, others = (session.evaluate(vector, choose) for choose in (greedy(meta.network), session.constant(1)))
         if ours["fct"] >= others["fct"]:
             found.append(meta.number)
     missing = set(range(GROUPS)) - {meta.number for meta in metas}
     return sorted([*found, *missing])
 
 
-def _tensors(metas: list[Meta], vector: Vector) -> dict[str, Any]:
-    ranges = Ranges(vector.low, vector.high)
-    for ground in (ground for meta in metas for ground in meta.grounds):
-        ranges.merge(ground.ranges)
+def _tensors(metas: list[Meta], vector: VectorEnv) -> dict[str, Any]:
+    ranges = InputRanges(vector.low, vector.high)
+    for collector in (collector for meta in metas for collector in meta.collectors):
+        ranges.merge(collector.ranges)
     nearest = {at: min(metas, key=lambda meta: abs(meta.number - at)) for at in range(GROUPS)}
     named = {f"g{at}.{key}": one for at, meta in nearest.items() for key, one in meta.network.tensors().items()}
     low, high = ranges.bounds()

@@ -14,8 +14,7 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from weftway.train.a3c import Course, Rivals, learn
-from weftway.train.actor_critic import Learner
+from weftway.train.a3c import ActorCriticArgs, Baselines, PolicySpec, learn
 from weftway.train.limits import OneOf, Slots, TaskWeight
 from weftway.train.session import Progress, Trained, quiet
 
@@ -24,7 +23,7 @@ CHOICES = 5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Args(Learner):
+class Args(ActorCriticArgs):
     """Settings, and what they are if not given."""
 
     steps: int = 200_000
@@ -58,18 +57,18 @@ def task(args: Args) -> str:
 
 
 def train(args: Args, progress: Progress = quiet) -> Trained:
-    """Trains a policy; its rivals leave the formula's gaps alone, or change them by chance."""
-    return learn(args, Course(task(args)), rivals(args), progress)
+    """Trains a policy; its baselines leave the formula's gaps alone, or change them by chance."""
+    return learn(args, PolicySpec(task(args)), baselines(args), progress)
 
 
-def rivals(args: Args) -> Rivals:
+def baselines(args: Args) -> Baselines:
     """Who is evaluated beside the policy."""
     rng = np.random.default_rng(args.seed)
 
-    def unchanged(seen: np.ndarray, open_: np.ndarray) -> np.ndarray:
-        return np.full((len(seen), args.slots), CHOICES // 2)
+    def unchanged(obs: np.ndarray, mask: np.ndarray) -> np.ndarray:
+        return np.full((len(obs), args.slots), CHOICES // 2)
 
-    def anyhow(seen: np.ndarray, open_: np.ndarray) -> np.ndarray:
-        return rng.integers(0, CHOICES, (len(seen), args.slots))
+    def anyhow(obs: np.ndarray, mask: np.ndarray) -> np.ndarray:
+        return rng.integers(0, CHOICES, (len(obs), args.slots))
 
     return {"formula": (task(args), unchanged), "random": (task(args), anyhow)}

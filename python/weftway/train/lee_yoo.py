@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
+from weftway.train.dqn import EpsilonGreedy, QLearningArgs, learn
 from weftway.train.limits import CountOrNone, OneOf, Share
-from weftway.train.q_learning import Course, Epsilon, Learner, learn
 from weftway.train.session import Progress, Trained, quiet
 
 MIN_RTT = {"split7": 6, "table1": 1}
@@ -21,7 +21,7 @@ MIN_RTT = {"split7": 6, "table1": 1}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Args(Learner):
+class Args(QLearningArgs):
     """Settings, and what they are if not given."""
 
     steps: int = 40_000
@@ -52,5 +52,5 @@ def task(args: Args) -> str:
 
 def train(args: Args, progress: Progress = quiet) -> Trained:
     """Trains a policy."""
-    explore = Epsilon(1.0, args.eps_last, args.eps_over)
-    return learn(args, Course(task(args), explore, {"min-rtt": MIN_RTT[args.actions]}), progress)
+    explore = EpsilonGreedy(1.0, args.eps_last, args.eps_over)
+    return learn(args, task(args), explore, {"min-rtt": MIN_RTT[args.actions]}, progress)

@@ -6,10 +6,10 @@ or alone (`exclusive`).
 
 Reference: PDAA3C (A3C for MPTCP), Algorithm 1. It prints the state, the kinds of action, the reward, gamma and 2 000
 steps. The network, t_max, workers, optimiser and weights of the loss are ours, the usual ones of A3C (`--paper`).
-Departs from print: `weftway.train.a3c` trains over many places in one process unless `--workers` says otherwise, and
-the defaults learn more: 2 000 steps of four workers are 400 updates of 1e-4, in which the critic does not even come to
-the mean return. What a choice earns differs little beside what scenarios do, least where others stand in: hence the
-many places. Rewards are taken for a tenth, as a return is about −30 where one of four paths sends alone.
+Departs from print: `weftway.train.a3c` trains over many environments in one process unless `--workers` says otherwise,
+and the defaults learn more: 2 000 steps of four workers are 400 updates of 1e-4, in which the critic does not even come
+to the mean return. What a choice earns differs little beside what scenarios do, least where others stand in: hence the
+many environments. Rewards are taken for a tenth, as a return is about −30 where one of four paths sends alone.
 """
 
 from collections.abc import Mapping
@@ -19,17 +19,16 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from weftway.train import session
-from weftway.train.a3c import Course, Rivals, learn
-from weftway.train.actor_critic import Learner
+from weftway.train.a3c import ActorCriticArgs, Baselines, PolicySpec, learn
 from weftway.train.limits import Mode, OneOf, Slots
-from weftway.train.session import Choose, Progress, Trained, quiet
+from weftway.train.session import ChooseActions, Progress, Trained, quiet
 
 WIDEST = 2
 """The slot of the path that is 4 Mbit/s where the others are 2."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Args(Learner):
+class Args(ActorCriticArgs):
     """Settings, and what they are if not given."""
 
     steps: int = 1_600_000
@@ -79,33 +78,33 @@ def task(args: Args) -> str:
 
 
 def train(args: Args, progress: Progress = quiet) -> Trained:
-    """Trains a policy; its rivals choose slots in turn, by chance, always the third, and always the best quality."""
-    return learn(args, Course(task(args)), rivals(args), progress)
+    """Trains a policy; its baselines choose slots in turn, by chance, always the third, and always the best quality."""
+    return learn(args, PolicySpec(task(args)), baselines(args), progress)
 
 
-def rivals(args: Args) -> Rivals:
+def baselines(args: Args) -> Baselines:
     """Who is evaluated beside the policy."""
     slots, ranks = (
         f"path:action={action}:slots={args.slots}:mode={args.mode}:reward={args.reward}"
         for action in ("direct", "ternary")
     )
     return {
-        "random": (slots, session.anything(args.seed)),
+        "random": (slots, session.uniform_random(args.seed)),
         "in turn": (slots, in_turn()),
         "third": (slots, session.constant(WIDEST)),
         "best quality": (ranks, session.constant(0)),
     }
 
 
-def in_turn() -> Choose:
-    """The next open slot of each place, round and round."""
+def in_turn() -> ChooseActions:
+    """The next slot of each environment that has a path, round and round."""
     at: list[np.ndarray] = []
 
-    def choose(seen: np.ndarray, open_: np.ndarray) -> np.ndarray:
-        before = at.pop() if at else np.full(len(seen), -1)
-        slots = open_.shape[1]
+    def choose(obs: np.ndarray, mask: np.ndarray) -> np.ndarray:
+        before = at.pop() if at else np.full(len(obs), -1)
+        slots = mask.shape[1]
         order = (before[:, None] + 1 + np.arange(slots)) % slots
-        found: np.ndarray = order[np.arange(len(seen)), np.take_along_axis(open_, order, 1).argmax(1)]
+        found: np.ndarray = order[np.arange(len(obs)), np.take_along_axis(mask, order, 1).argmax(1)]
         at.append(found)
         return found
 

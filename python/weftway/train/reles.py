@@ -15,17 +15,16 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from weftway.train.a3c import Course, Rivals, learn
-from weftway.train.actor_critic import Learner
+from weftway.train.a3c import ActorCriticArgs, Baselines, PolicySpec, learn
 from weftway.train.limits import OneOf, Positive, Slots, TaskWeight
-from weftway.train.session import Choose, Progress, Trained, quiet
+from weftway.train.session import ChooseActions, Progress, Trained, quiet
 
 WIDEST = 2
 """The slot of the path that is 4 Mbit/s where the others are 2."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Args(Learner):
+class Args(ActorCriticArgs):
     """Settings, and what they are if not given."""
 
     steps: int = 100_000
@@ -61,17 +60,17 @@ def task(args: Args) -> str:
 
 
 def train(args: Args, progress: Progress = quiet) -> Trained:
-    """Trains a policy; its rivals give every path the same, or all to one."""
-    course = Course(task(args), args.history, args.concentration)
-    return learn(args, course, rivals(args), progress)
+    """Trains a policy; its baselines give every path the same, or all to one."""
+    spec = PolicySpec(task(args), args.history, args.concentration)
+    return learn(args, spec, baselines(args), progress)
 
 
-def rivals(args: Args) -> Rivals:
+def baselines(args: Args) -> Baselines:
     """Who is evaluated beside the policy."""
     equal, third = np.ones(args.slots), np.arange(args.slots) == min(WIDEST, args.slots - 1)
     return {"equal": (task(args), always(equal)), "third": (task(args), always(third))}
 
 
-def always(shares: np.ndarray) -> Choose:
+def always(shares: np.ndarray) -> ChooseActions:
     """The same shares throughout."""
-    return lambda seen, open_: np.tile(shares / shares.sum(), (len(seen), 1))
+    return lambda obs, mask: np.tile(shares / shares.sum(), (len(obs), 1))

@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
+from weftway.train.dqn import EpsilonGreedy, QLearningArgs, learn
 from weftway.train.limits import CountOrNone, Mode, OneOf, Share, Slots
-from weftway.train.q_learning import Course, Epsilon, Learner, learn
 from weftway.train.session import Progress, Trained, quiet
 
 
 @dataclass(frozen=True, kw_only=True)
-class Args(Learner):
+class Args(QLearningArgs):
     """Settings, and what they are if not given."""
 
     steps: int = 60_000
@@ -49,4 +49,4 @@ def task(args: Args) -> str:
 
 def train(args: Args, progress: Progress = quiet) -> Trained:
     """Trains a policy."""
-    return learn(args, Course(task(args), Epsilon(1.0, args.eps_last, args.eps_over)), progress)
+    return learn(args, task(args), EpsilonGreedy(1.0, args.eps_last, args.eps_over), progress=progress)

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
+from weftway.train.dqn import Boltzmann, QLearningArgs, learn
 from weftway.train.limits import WIDTHS, Form, OneOf, Positive
-from weftway.train.q_learning import Boltzmann, Course, Learner, learn
 from weftway.train.session import Progress, Trained, quiet
 
 NETWORKS = {"6": "8-8", "12": "16-16"}
@@ -21,7 +21,7 @@ NETWORKS = {"6": "8-8", "12": "16-16"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Args(Learner):
+class Args(QLearningArgs):
     """Settings, and what they are if not given."""
 
     steps: int = 400_000
@@ -55,4 +55,4 @@ def task(args: Args) -> str:
 def train(args: Args, progress: Progress = quiet) -> Trained:
     """Trains a policy."""
     explore = Boltzmann(args.hot, args.cold, 0.8 * args.steps)
-    return learn(args, Course(task(args), explore), progress)
+    return learn(args, task(args), explore, progress=progress)

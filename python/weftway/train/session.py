@@ -15,7 +15,7 @@ from weftway._native import CODE, ScenarioError, Variant, controller
 from weftway.train import export, limits
 from weftway.train.curve import Point
 from weftway.train.limits import Count, Names, Seed, SettingError
-from weftway.vector import Floats, Vector
+from weftway.vector import Floats, VectorEnv
 
 Progress = Callable[[int, int], None]
 """Is told how many decisions of how many are made."""
@@ -32,7 +32,7 @@ def quiet(done: int, total: int) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Session:
+class TrainingArgs:
     """Settings that all trainers share."""
 
     steps: Count = 100_000
@@ -122,14 +122,14 @@ class Session:
         """The scenarios to train on."""
         return distribution.load(self.distribution).pool(self.seed, self.pool)
 
-    def vector(self, task: str, variants: list[Variant] | None = None) -> Vector:
+    def vector_env(self, task: str, variants: list[Variant] | None = None) -> VectorEnv:
         """The simulations to train in."""
-        return Vector(task, variants or self.variants(), self.controllers, self.envs, self.seed, self.threads)
+        return VectorEnv(task, variants or self.variants(), self.controllers, self.envs, self.seed, self.threads)
 
-    def held_out_vector(self, task: str, variants: list[Variant] | None = None) -> Vector:
-        """Simulations that no training sees, a place for each episode."""
+    def held_out_env(self, task: str, variants: list[Variant] | None = None) -> VectorEnv:
+        """Simulations that no training sees, an environment for each episode."""
         found = variants or distribution.load(self.distribution).pool(self.seed, self.held_out, "held-out")
-        return Vector(task, found, self.controllers, self.held_out, self.seed, self.threads)
+        return VectorEnv(task, found, self.controllers, self.held_out, self.seed, self.threads)
 
 
 @dataclass(frozen=True)
@@ -140,12 +140,12 @@ class Trained:
     """The card and the tensors."""
     curve: list[Point]
     held_out: dict[str, dict[str, float]]
-    """Figures of the policy and of its rivals over the same held-out episodes."""
+    """Figures of the policy and of its baselines over the same held-out episodes."""
     file: Path | None
     """The policy's file, if a folder was named."""
 
 
-def card(args: Session, vector: Vector, **about: str) -> dict[str, str]:
+def card(args: TrainingArgs, vector: VectorEnv, **about: str) -> dict[str, str]:
     """The card of a policy: what follows from the settings, and the algorithm's own in `about`."""
     there = distribution.load(args.distribution)
     return {
@@ -153,7 +153,7 @@ def card(args: Session, vector: Vector, **about: str) -> dict[str, str]:
         "task": vector.task,
         "head": "greedy",
         "inputs": ",".join(vector.names),
-        "guard": "min-rtt",
+        "fallback": "min-rtt",
         "trained_on": f"{there.name}: {there.title}; {args.pool} instances of seed {args.seed}",
         "cc": ",".join(args.controllers),
         "seed": str(args.seed),
@@ -165,7 +165,10 @@ def card(args: Session, vector: Vector, **about: str) -> dict[str, str]:
 
 
 def finish(
-    args: Session, card: Mapping[str, str], tensors: Mapping[str, ArrayLike], told: tuple[list[Point], dict[str, Any]]
+    args: TrainingArgs,
+    card: Mapping[str, str],
+    tensors: Mapping[str, ArrayLike],
+    told: tuple[list[Point], dict[str, Any]],
 ) -> Trained:
     """Writes the policy if a folder is named; `told` is the curve and the held-out figures."""
     single = {name: np.asarray(value, np.float32) for name, value in tensors.items()}
@@ -180,36 +183,36 @@ def finish(
     return Trained(export.Policy(dict(card), single), *told, file)
 
 
-Choose = Callable[[Floats, np.ndarray], np.ndarray]
-"""What is seen and which choices are open, to actions; rows are places."""
+ChooseActions = Callable[[Floats, np.ndarray], np.ndarray]
+"""Observations and action masks to actions; a row per environment."""
 
 
-def constant(choice: int) -> Choose:
+def constant(choice: int) -> ChooseActions:
     """Always the same choice."""
-    return lambda seen, open_: np.full(len(seen), choice)
+    return lambda obs, mask: np.full(len(obs), choice)
 
 
-def anything(seed: int) -> Choose:
-    """Any open choice, equally likely."""
+def uniform_random(seed: int) -> ChooseActions:
+    """Any choice that may be taken, equally likely."""
     rng = np.random.default_rng(seed)
-    return lambda seen, open_: np.where(open_, rng.random(open_.shape), -1.0).argmax(1)
+    return lambda obs, mask: np.where(mask, rng.random(mask.shape), -1.0).argmax(1)
 
 
 LEAST_MBPS = 1e-3
 """What has a logarithm where nothing was delivered."""
 
 
-def trial(vector: Vector, choose: Choose) -> dict[str, float]:
-    """Means over the first episode of every place. Whoever chooses, the places have the same episodes."""
+def evaluate(vector: VectorEnv, choose: ChooseActions) -> dict[str, float]:
+    """Means over the first episode of every environment. Whoever acts, the environments have the same episodes."""
     found: dict[int, dict[str, Any]] = {}
-    seen = vector.reset()
+    obs = vector.reset()
     vector.episodes()
     while len(found) < vector.envs:
-        seen = vector.step(choose(seen, vector.masks())).seen
+        obs = vector.step(choose(obs, vector.action_masks())).obs
         for episode in vector.episodes():
             found.setdefault(episode["env"], episode)
-    vector.closed()
-    rows = [found[place] for place in range(vector.envs)]
+    vector.delayed_rewards()
+    rows = [found[env] for env in range(vector.envs)]
     decisions = sum(row["steps"] for row in rows)
     return {
         "return": float(np.mean([row["return"] for row in rows])),
@@ -225,12 +228,12 @@ TRIALS = 6
 """How often a training is measured for its curve, besides before its first step and after its last."""
 
 
-def validation_variants(args: Session, scenarios: int) -> list[Variant]:
+def validation_variants(args: TrainingArgs, scenarios: int) -> list[Variant]:
     """Those of the next seed: a training has none of them."""
     return distribution.load(args.distribution).pool(args.seed + 1, scenarios)
 
 
-class Validation:
+class ValidationSet:
     """Scenarios of the training's distribution that no gradient sees, nor the evaluation: checkpoints are chosen here.
 
     They are the same each time, with the same seeds. Rewards met while learning depend on which scenarios are under
@@ -238,14 +241,14 @@ class Validation:
     decision earns depends on how many there are.
     """
 
-    def __init__(self, args: Session, task: str, scenarios: int, variants: list[Variant] | None = None) -> None:
+    def __init__(self, args: TrainingArgs, task: str, scenarios: int, variants: list[Variant] | None = None) -> None:
         """Over so many, or over these."""
         variants = variants or validation_variants(args, scenarios)
-        self._vector = Vector(task, variants, args.controllers, len(variants), args.seed + 1, args.threads)
+        self._vector = VectorEnv(task, variants, args.controllers, len(variants), args.seed + 1, args.threads)
 
-    def speed(self, choose: Choose) -> float:
-        """Mbit/s, as of `trial`."""
-        return round(trial(self._vector, choose)["speed"], 6)
+    def speed(self, choose: ChooseActions) -> float:
+        """Mbit/s, as of `evaluate`."""
+        return round(evaluate(self._vector, choose)["speed"], 6)
 
 
 N = TypeVar("N")
@@ -262,7 +265,7 @@ class Best(Generic[N]):
     head: str = "greedy"
     """What it does with its outputs."""
 
-    def meet(self, network: N, measured: tuple[float, int, str]) -> None:
+    def offer(self, network: N, measured: tuple[float, int, str]) -> None:
         """Another checkpoint: its speed, its step, its head."""
         if measured[0] > self.speed:
             self.network, (self.speed, self.step, self.head) = network, measured

@@ -37,7 +37,7 @@ from weftway.train.graph.stsgat import STSGAT
 from weftway.train.labels import Labels
 from weftway.train.limits import Count, CountOrNone, Form, Mode, OneOf, Rate, Whole
 from weftway.train.pdaa3c import in_turn
-from weftway.train.session import Choose, Progress, Session, Trained, quiet
+from weftway.train.session import ChooseActions, Progress, Trained, TrainingArgs, quiet
 from weftway.vector import Floats
 
 MOST_PATHS = 8
@@ -47,7 +47,7 @@ BASIS = {"preferred": "message", "exclusive": "interval"}
 """What `--basis auto` is where a choice holds for the interval: it binds its class only where nobody stands in."""
 
 MARGIN = 0.1
-"""By how much the guard's ranges are wider than those of training, on either side."""
+"""By how much the fallback's ranges are wider than those of training, on either side."""
 
 PARTS = 0.15 / 0.7
 """Samples to choose and to report by, each, over those to learn from."""
@@ -57,7 +57,7 @@ SHARE = 8
 
 
 @dataclass(frozen=True, kw_only=True)
-class Args(Session):
+class Args(TrainingArgs):
     """Settings, and what they are if not given."""
 
     steps: int = 12_000
@@ -143,18 +143,18 @@ def paths(drawn: Drawn) -> int:
 
 
 def train(args: Args, progress: Progress = quiet) -> Trained:
-    """Trains a policy; its rivals choose by chance, and in turn."""
+    """Trains a policy; its baselines choose by chance, and in turn."""
     prepare(args)
     curve = Curve(args.file("jsonl"))
     models, data, ranges = rounds(args, curve, progress)
     model, chosen = choose(models, data)
     test = data.batch(data.test)
     loss, accuracy = evaluate(model, test)
-    vector = args.held_out_vector(args.task, args.variants("held-out"))
-    rivals = {"random": session.anything(args.seed), "in turn": in_turn()}
+    vector = args.held_out_env(args.task, args.variants("held-out"))
+    baselines = {"random": session.uniform_random(args.seed), "in turn": in_turn()}
     figures = {
-        name: session.trial(vector, choose)
-        for name, choose in {args.ALGORITHM: greedy(model, args.shape), **rivals}.items()
+        name: session.evaluate(vector, choose)
+        for name, choose in {args.ALGORITHM: greedy(model, args.shape), **baselines}.items()
     }
     last = args.epochs * (args.rounds + 1)
     curve.add(last, kind="held-out", test_loss=loss, test_accuracy=accuracy, **figures[args.ALGORITHM])
@@ -252,7 +252,7 @@ def collected(args: Args, variants: list[Variant], model: STSGAT | None, number:
 
 
 def rollout(args: Args, model: STSGAT, file: Path) -> str:
-    """The scheduler that runs `model`, without a guard: its mistakes are what is to be labelled."""
+    """The scheduler that runs `model`, without a fallback: its mistakes are what is to be labelled."""
     tensors, shape = model.tensors(), args.shape
     names = shape.paths * shape.features * shape.steps + shape.packet_features * shape.steps + shape.paths
     card = dict.fromkeys(export.CARD, "-") | {
@@ -260,11 +260,11 @@ def rollout(args: Args, model: STSGAT, file: Path) -> str:
         "task": args.task,
         "network": model.spec(shape),
         "head": "greedy",
-        "guard": "off",
+        "fallback": "off",
         "inputs": ",".join(f"x{at}" for at in range(names)),
     }
     export.write_policy(file, card, {"low": np.zeros(names), "high": np.ones(names), **tensors})
-    return f"stsgat:policy={file}:guard=off"
+    return f"stsgat:policy={file}:fallback=off"
 
 
 def dataset(found: Labels, args: Args) -> Dataset:
@@ -300,22 +300,22 @@ def ranges(found: Labels) -> Ranges:
     return flat(x_low, c_low, -0.01), flat(x_high, c_high, 1.01)
 
 
-def greedy(model: STSGAT, shape: Shape) -> Choose:
-    """The open path of largest logit."""
+def greedy(model: STSGAT, shape: Shape) -> ChooseActions:
+    """The path of largest logit among those that may be chosen."""
     run: Callable[..., Any] = eqx.filter_jit(model.__call__)
 
-    def choose(seen: Floats, open_: np.ndarray) -> np.ndarray:
-        x, c, alive = apart(seen, shape)
+    def choose(obs: Floats, mask: np.ndarray) -> np.ndarray:
+        x, c, alive = apart(obs, shape)
         z = np.asarray(run(jnp.asarray(x), jnp.asarray(c), jnp.asarray(alive)))
-        found: np.ndarray = np.where(open_, z, -np.inf).argmax(1)
+        found: np.ndarray = np.where(mask, z, -np.inf).argmax(1)
         return found
 
     return choose
 
 
-def apart(seen: Floats, shape: Shape) -> tuple[Floats, Floats, Floats]:
+def apart(obs: Floats, shape: Shape) -> tuple[Floats, Floats, Floats]:
     """What the task `graph` gives, (B, inputs), as x (B, N, C, T), c (B, Cp, T) and alive (B, N)."""
     ends = np.cumsum([shape.paths * shape.features * shape.steps, shape.packet_features * shape.steps])
-    x, c, alive = np.split(seen, ends, axis=1)
-    each = (len(seen), -1, shape.steps)
-    return x.reshape(len(seen), shape.paths, shape.features, shape.steps), c.reshape(each), alive
+    x, c, alive = np.split(obs, ends, axis=1)
+    each = (len(obs), -1, shape.steps)
+    return x.reshape(len(obs), shape.paths, shape.features, shape.steps), c.reshape(each), alive

@@ -244,7 +244,7 @@ impl Steering {
         let packet = Packet {
             offset: Offset::ZERO,
             bytes: first.mss,
-            again: false,
+            reinjection: false,
             carried: PathSet::EMPTY,
             avoid: PathSet::EMPTY,
         };

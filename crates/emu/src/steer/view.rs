@@ -5,7 +5,7 @@
 //! stay 0 and `queue_room` without bound; `latest_rtt` is the smoothed one; `max_rtt`, `rtt_sum` and `rtt_samples` are
 //! over what looks found, not over every sample; `lost` is what was sent again, less what the peer reported as duplicate.
 
-use weftway_path::{BitRate, Bytes, Counters, Health, Hold, Path, PathId, Role, Span};
+use weftway_path::{BitRate, BlockedReason, Bytes, Counters, Health, Path, PathId, Role, Span};
 
 use crate::netlink::{SubflowInfo, TcpInfo};
 
@@ -19,7 +19,7 @@ pub(super) fn path(id: PathId, info: &SubflowInfo, backup: bool) -> Path {
 
 /// Brings `path` up to date. It is open whatever its window says: the question is where data should go for a while.
 pub(super) fn renew(path: &mut Path, tcp: &TcpInfo) {
-    path.hold = Hold::None;
+    path.blocked = BlockedReason::None;
     path.health = if tcp.timeouts > 0 { Health::Suspect } else { Health::Good };
     path.recovery = tcp.ca_state;
     path.pto_count = tcp.timeouts.into();

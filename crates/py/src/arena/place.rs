@@ -35,7 +35,7 @@ pub struct Place {
     steps: u64,
     gained: f64,
     /// What is seen now, and what was seen at the end of the episode before.
-    pub seen: Vec<f32>,
+    pub observation: Vec<f32>,
     pub last: Vec<f32>,
     pub outcome: Outcome,
     pub closed: Vec<(i64, f32)>,
@@ -84,7 +84,7 @@ impl Place {
             base: 0,
             steps: 0,
             gained: 0.0,
-            seen: vec![0.0; inputs],
+            observation: vec![0.0; inputs],
             last: vec![0.0; inputs],
             outcome: Outcome::default(),
             closed: Vec::new(),
@@ -97,7 +97,7 @@ impl Place {
     /// Goes to the first question; an episode without one is followed by the next.
     fn begin(&mut self, pool: &Pool) -> Result<(), Trouble> {
         for _ in 0..MOST_SILENT {
-            if self.episode.advance(&mut self.seen).is_none() {
+            if self.episode.advance(&mut self.observation).is_none() {
                 return Ok(());
             }
             self.next(pool)?;
@@ -126,7 +126,7 @@ impl Place {
     /// Answers, and goes on to the next question: of the next episode, if this one ended.
     pub fn step(&mut self, pool: &Pool, action: &[f32]) -> Result<(), Trouble> {
         self.episode.answer(action);
-        let verdict = self.episode.advance(&mut self.seen);
+        let verdict = self.episode.advance(&mut self.observation);
         self.steps += 1;
         let mut reward = 0.0;
         for earned in self.episode.ledger().earned().drain(..) {
@@ -138,7 +138,7 @@ impl Place {
         if let Some(verdict) = verdict {
             let ended = verdict == Verdict::Finished;
             (self.outcome.terminated, self.outcome.truncated) = (u8::from(ended), u8::from(!ended));
-            self.last.copy_from_slice(&self.seen);
+            self.last.copy_from_slice(&self.observation);
             self.report(pool);
             self.next(pool)?;
             self.begin(pool)?;

@@ -114,7 +114,7 @@ retx_wireshark 9
 decisions 1100
 waits 100
 faults 0
-guarded 12
+fallback_decided 12
 fallback_differs 34
 message_p50_ms null
 message_p95_ms null
@@ -123,7 +123,7 @@ deadline_miss_rate null
 jain 0.930769
 jain_inverse 0.930769
 capacity_use 0.6
-utility_002 7.11
+utility_popov_2025 7.11
 path.wifi.bytes 700000
 path.wifi.share 0.777778
 path.wifi.mean_rate_mbps 5.6
@@ -153,8 +153,15 @@ fn what_a_backend_does_not_know_is_null_in_the_same_columns() {
     let config = config(for_a_second());
     let (known, unknown) = (simulated().row(&config), measurement().row(&config));
     assert!(known.keys().eq(unknown.keys()));
-    for column in ["best_single_mbps", "ooo_share", "reorder_delay_ms", "copies", "decisions", "guarded", "utility_002"]
-    {
+    for column in [
+        "best_single_mbps",
+        "ooo_share",
+        "reorder_delay_ms",
+        "copies",
+        "decisions",
+        "fallback_decided",
+        "utility_popov_2025",
+    ] {
         assert!(unknown[column].is_null() && !known[column].is_null(), "{column}");
     }
 }

@@ -35,7 +35,7 @@ fn every_file_is_sound_and_says_what_it_shows() {
 /// amount within 2.5 %, or one of them was copied wrongly.
 #[test]
 fn the_published_numbers_of_llhd_agree_with_each_other() {
-    let scenario = Scenario::load(&root().join("experiments/001/table1.toml"), &[]).unwrap();
+    let scenario = Scenario::load(&root().join("experiments/lubna-2022/table1.toml"), &[]).unwrap();
     let row = |metric: &str| scenario.published[metric].as_object().unwrap().clone();
     let (rates, amounts) = (row("goodput_mbps"), row("sent_mib"));
     for scheduler in &scenario.schedulers {

@@ -1,6 +1,6 @@
 //! Deliveries in the order of their times, without a list of them.
 
-use weftway_path::{Context, Hold, Path, PathId, Span};
+use weftway_path::{BlockedReason, Context, Path, PathId, Span};
 
 use crate::choose;
 use crate::per_path::PerPath;
@@ -26,7 +26,8 @@ struct Row {
 
 /// The paths whose deliveries can be served, at once or from their queues.
 fn usable<'a>(cx: &Context<'a>) -> impl Iterator<Item = &'a Path> + use<'a> {
-    choose::standing(cx).filter(|path| matches!(path.hold, Hold::None | Hold::Congestion | Hold::Pacing))
+    choose::standing(cx)
+        .filter(|path| matches!(path.blocked, BlockedReason::None | BlockedReason::Congestion | BlockedReason::Pacing))
 }
 
 fn common_divisor(mut a: u64, mut b: u64) -> u64 {

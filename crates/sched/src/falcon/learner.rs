@@ -3,7 +3,7 @@
 use crate::learned::experience::Experience;
 use crate::learned::nn::Mlp;
 use crate::learned::nn::mlp_train::Trainer;
-use crate::learned::{Coins, Earned};
+use crate::learned::{Earned, PolicyRng};
 
 /// Transitions in a gradient step, and between two steps.
 const BATCH: u64 = 32;
@@ -44,13 +44,13 @@ pub(super) struct Learner {
     trainer: Trainer,
     experience: Experience,
     room: Vec<Vec<f32>>,
-    coins: Coins,
+    rng: PolicyRng,
     steps: u64,
 }
 
 impl Learner {
-    /// One that begins with `model`; `coins` draw its batches.
-    pub(super) fn new(model: &Mlp, learning: Learning, coins: Coins) -> Self {
+    /// One that begins with `model`; `rng` draws its batches.
+    pub(super) fn new(model: &Mlp, learning: Learning, rng: PolicyRng) -> Self {
         Self {
             learning,
             model: model.clone(),
@@ -59,7 +59,7 @@ impl Learner {
             trainer: Trainer::new(model),
             experience: Experience::new(model.inputs()),
             room: model.room(),
-            coins,
+            rng,
             steps: 0,
         }
     }
@@ -80,13 +80,13 @@ impl Learner {
     }
 
     /// The value of each action, having seen `seen`.
-    pub(super) fn values(&mut self, seen: &[f32], values: &mut [f32]) {
-        self.model.forward(&mut self.room, seen, values);
+    pub(super) fn values(&mut self, observation: &[f32], values: &mut [f32]) {
+        self.model.forward(&mut self.room, observation, values);
     }
 
     /// Decision `number` was `action`.
-    pub(super) fn decide(&mut self, number: u64, seen: &[f32], action: usize) {
-        self.experience.decide(number, seen, action);
+    pub(super) fn decide(&mut self, number: u64, observation: &[f32], action: usize) {
+        self.experience.decide(number, observation, action);
     }
 
     /// Takes in what decisions earned, and the steps that are due then.
@@ -114,7 +114,7 @@ impl Learner {
     /// A gradient step on a batch drawn from the newest transitions.
     fn step(&mut self, rate: f32) {
         for _ in 0..BATCH {
-            let transition = self.experience.draw(self.coins.unit());
+            let transition = self.experience.draw(self.rng.unit());
             let wanted = self.trainer.wanted(&self.target, &transition, self.learning.gamma);
             self.trainer.add(&self.model, &transition, wanted);
         }

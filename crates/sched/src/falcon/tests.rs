@@ -8,7 +8,7 @@ use crate::testing::{Bench, packets, path};
 
 const TASK: &str = "wait-or-send:state=credit:reward=bytes";
 
-fn card(guard: &'static str) -> Vec<(&'static str, &'static str)> {
+fn card(fallback: &'static str) -> Vec<(&'static str, &'static str)> {
     let format = ("format", "weftway-policy-1");
     vec![
         format,
@@ -16,19 +16,19 @@ fn card(guard: &'static str) -> Vec<(&'static str, &'static str)> {
         ("task", TASK),
         ("network", "falcon:groups=12"),
         ("head", "greedy"),
-        ("guard", guard),
+        ("fallback", fallback),
     ]
 }
 
 /// A file whose group k says 0 or 1 always, as `says`: no weights, only the last biases.
-fn file(guard: &'static str, says: impl Fn(usize) -> usize) -> Vec<u8> {
+fn file(fallback: &'static str, says: impl Fn(usize) -> usize) -> Vec<u8> {
     let model = |group: usize| {
         let last = if says(group) == 1 { vec![0.0, 0.5] } else { vec![0.5, 0.0] };
         // Weights that differ, so that hidden layers may learn.
         let drawn = |count: usize| (0..count).map(|n| ((n * 37 + group) % 19) as f32 / 19.0 - 0.5).collect::<Vec<_>>();
         vec![(7, drawn(7 * 64), vec![0.0; 64]), (64, drawn(64 * 64), vec![0.0; 64]), (64, vec![0.0; 128], last)]
     };
-    bank_file(&card(guard), &(0..12).map(model).collect::<Vec<_>>())
+    bank_file(&card(fallback), &(0..12).map(model).collect::<Vec<_>>())
 }
 
 fn falcon(given: &[(&str, &str)], bytes: &[u8]) -> Falcon {
@@ -84,14 +84,14 @@ fn the_guard_decides_what_training_did_not_see() {
     let mut parsed = PolicyFile::parse(&bytes).unwrap();
     parsed.low.fill(1.0);
     let params = Params::new(ENTRY.name, ENTRY.params, &[("adapt".to_owned(), "on".to_owned())]).unwrap();
-    let mut guarded = Falcon::new(&params, parsed, build_task(TASK).unwrap().1).unwrap();
+    let mut cautious = Falcon::new(&params, parsed, build_task(TASK).unwrap().1).unwrap();
     let mut bench = bench();
-    let answer = guarded.select(&bench.context());
+    let answer = cautious.select(&bench.context());
     assert_eq!(answer, Decision::Send(PathId::new(1)));
-    guarded.decided(&bench.context(), answer);
+    cautious.decided(&bench.context(), answer);
     let sent = bench.carry(answer).unwrap();
-    guarded.observe(&bench.context(), &sent);
-    assert_eq!((guarded.fallback(), guarded.decisions), (Some(FallbackTally { decided: 1, differs: 0 }), 0));
+    cautious.observe(&bench.context(), &sent);
+    assert_eq!((cautious.fallback(), cautious.decisions), (Some(FallbackTally { decided: 1, differs: 0 }), 0));
 }
 
 /// Group 5, which `bench` is of, lost in training. Its model waits always, and no step moves it: what decides tells who.
@@ -99,7 +99,7 @@ fn the_guard_decides_what_training_did_not_see() {
 fn a_group_that_lost_in_training_learns_from_the_guard_and_then_decides() {
     let lost = || {
         let models: Vec<_> = (0..12).map(|_| vec![(7, vec![0.0; 14], vec![0.5, 0.0])]).collect();
-        bank_file(&[card("min-rtt"), vec![("guarded", "5")]].concat(), &models)
+        bank_file(&[card("min-rtt"), vec![("fallback_groups", "5")]].concat(), &models)
     };
     let play = |given: &[(&str, &str)]| {
         let (mut falcon, mut bench) = (falcon(given, &lost()), bench());
@@ -126,14 +126,14 @@ fn a_group_that_lost_in_training_learns_from_the_guard_and_then_decides() {
         (sent, falcon.decisions, falcon.learner.stage() == Stage::Fresh, falcon.fallback().map(|tally| tally.decided))
     };
     let still = [("steps", "0"), ("lr", "0"), ("eps_first", "0"), ("eps", "0")];
-    // The guard is min-RTT, which sends on S whenever F is full. From the 33rd decision the copy decides, and waits.
-    let (sent, decisions, is_fresh, guarded) = play(&still);
+    // The fallback is min-RTT, which sends on S whenever F is full. From the 33rd decision the copy decides, and waits.
+    let (sent, decisions, is_fresh, fallback) = play(&still);
     assert!((33..100).contains(&sent[0]), "{sent:?}");
     assert_eq!((sent[1], is_fresh), (0, false));
-    assert_eq!((decisions, guarded), (200, Some(u64::from(sent[0]))));
-    // What does not adapt stays with the guard.
-    let (sent, decisions, is_fresh, guarded) = play(&[&still[..], &[("adapt", "off")]].concat());
-    assert_eq!((sent, decisions, is_fresh, guarded), ([100, 100], 0, true, Some(200)));
+    assert_eq!((decisions, fallback), (200, Some(u64::from(sent[0]))));
+    // What does not adapt stays with the fallback.
+    let (sent, decisions, is_fresh, fallback) = play(&[&still[..], &[("adapt", "off")]].concat());
+    assert_eq!((sent, decisions, is_fresh, fallback), ([100, 100], 0, true, Some(200)));
 }
 
 /// S over F of a group: rate ratio 1/6, 1 or 6; 3 % of S's packets lost or none; srtt ratio 1.2 or 3.
@@ -187,7 +187,7 @@ fn after_an_alarm_the_group_is_that_of_the_new_condition() {
 fn learner(gamma: f32) -> (Learner, Falcon) {
     let falcon = falcon(&[], &file("off", |_| 0));
     let learning = Learning { steps: 10, rates: [1e-3, 5e-4], gamma };
-    (Learner::new(falcon.bank.of(0), learning, Coins::new(1)), falcon)
+    (Learner::new(falcon.bank.of(0), learning, PolicyRng::new(1)), falcon)
 }
 
 const SEEN: [f32; 7] = [0.1, 0.3, 0.2, 0.4, 0.1, 0.2, 1.0];
@@ -256,7 +256,7 @@ fn exploration_is_by_the_decisions_since_the_change() {
         let number = falcon.decisions;
         let is_slow = {
             falcon.learner.values(&SEEN, &mut falcon.values);
-            falcon.seen.copy_from_slice(&SEEN);
+            falcon.observation.copy_from_slice(&SEEN);
             falcon.group = Some(0);
             falcon.choose(&fresh.context()) == 1
         };
@@ -339,7 +339,7 @@ fn play(given: &[(&str, &str)], bytes: &[u8], ops: &[Op]) -> Result<usize, TestC
         once.observe(&bench.context(), &event);
         thrice.observe(&bench.context(), &event);
         adapted += usize::from(once.learner.stage() != before && before == Stage::Fresh);
-        prop_assert_eq!((once.group, once.guard.is_on()), (thrice.group, thrice.guard.is_on()));
+        prop_assert_eq!((once.group, once.fallback.is_on()), (thrice.group, thrice.fallback.is_on()));
         prop_assert_eq!(once.learner.stage(), thrice.learner.stage());
     }
     let mut values = [[f32::NAN; 2]; 2];
@@ -355,7 +355,7 @@ proptest! {
     #[test]
     fn asking_three_times_is_asking_once(ops in prop::collection::vec(op(), 1..400)) {
         let bytes = file("min-rtt", |group| group % 2);
-        for given in [&[][..], &[("adapt", "off")], &[("guard", "off"), ("eps", "0.5")]] {
+        for given in [&[][..], &[("adapt", "off")], &[("fallback", "off"), ("eps", "0.5")]] {
             play(given, &bytes, &ops)?;
         }
     }

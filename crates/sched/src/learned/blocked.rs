@@ -12,7 +12,7 @@
 use std::collections::VecDeque;
 
 use weftway_path::spec::{Param, Params, SpecError};
-use weftway_path::{Context, Decision, Event, Hold, Instant, Offset, Packet, Path, PathId, Receipt, SendKind};
+use weftway_path::{BlockedReason, Context, Decision, Event, Instant, Offset, Packet, Path, PathId, Receipt, SendKind};
 
 use super::meters::Meters;
 use super::records::{Book, Choice, Fate, Outcome};
@@ -148,7 +148,7 @@ impl<P: Policy> Blocked<P> {
             meters: Meters::default(),
             slot: None,
             parked: None,
-            queued: VecDeque::with_capacity(QUEUED),
+            queued: VecDeque::new(),
             book: Book::new(),
         }
     }
@@ -185,11 +185,11 @@ impl<P: Policy> Blocked<P> {
 
     /// What the policy will be asked by the next `select` at `cx`, if it will be asked.
     pub(crate) fn asks<'a>(&'a mut self, cx: &Context<'a>) -> Option<(&'a P, Question<'a>)> {
-        let packet = cx.packet.filter(|packet| !packet.again && packet.carried.is_empty())?;
+        let packet = cx.packet.filter(|packet| !packet.reinjection && packet.carried.is_empty())?;
         let Roles { fast: Some(fast), slow: Some(slow), unprobed: None } = Roles::of(cx) else { return None };
         let is_asked = match fast.is_open() {
             true => self.rules.asks_when_free,
-            false => fast.hold != Hold::Pacing || self.rules.asks_when_paced,
+            false => fast.blocked != BlockedReason::Pacing || self.rules.asks_when_paced,
         };
         if !is_asked {
             return None;
@@ -234,7 +234,9 @@ impl<P: Policy> Blocked<P> {
                 }
             }
             _ if fast.is_open() => self.give_to_fast(fast, packet.offset),
-            Some(slow) if fast.hold == Hold::Pacing && !self.rules.asks_when_paced => Decision::Send(slow.id),
+            Some(slow) if fast.blocked == BlockedReason::Pacing && !self.rules.asks_when_paced => {
+                Decision::Send(slow.id)
+            }
             Some(slow) => match self.action(cx, fast, slow, packet.offset) {
                 Action::Fast => choose::wait(cx),
                 Action::Slow => Decision::Send(slow.id),
@@ -321,14 +323,16 @@ impl<P: Policy> Scheduler for Blocked<P> {
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         match cx.packet {
             None => Decision::Wait,
-            Some(packet) if packet.again || !packet.carried.is_empty() => choose::send_or_wait(cx, min_rtt::pick(cx)),
+            Some(packet) if packet.reinjection || !packet.carried.is_empty() => {
+                choose::send_or_wait(cx, min_rtt::pick(cx))
+            }
             Some(packet) => self.decide(cx, packet),
         }
     }
 
     fn observe(&mut self, cx: &Context<'_>, event: &Event) {
         match event {
-            Event::Sent(_, SendKind::Copy) => {}
+            Event::Sent(_, SendKind::Duplicate) => {}
             Event::Sent(receipt, _) => self.note_sent(receipt, cx.now),
             Event::Acked(receipt) => self.note_fate(cx, receipt, Fate::Acked),
             Event::Lost(receipt) => self.note_fate(cx, receipt, Fate::Lost),

@@ -1,4 +1,4 @@
-//! A trained policy at work: a task, the network that answers its questions, and a guard.
+//! A trained policy at work: a task, the network that answers its questions, and a fallback.
 //!
 //! While what is seen lies within the ranges that training saw, the network decides. Outside, a
 //! named heuristic does, packet by packet, and the packets that it decided are counted
@@ -8,10 +8,10 @@
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Context, Decision, Event, Instant};
 
-use super::draw::Coins;
-use super::guard::Guard;
+use super::fallback::Fallback;
 use super::nn::{Network, Scratch};
 use super::policy_file::{Head, PolicyFile};
+use super::rng::PolicyRng;
 use super::shipped::shipped;
 use super::task::{Actions, Task, TaskEntry, build_task};
 use crate::{FallbackTally, Needs, Scheduler};
@@ -37,9 +37,9 @@ pub(crate) const MODE: Param = Param {
 /// The scheduler that the switches of an entry name; its policies decide `task`.
 pub(crate) fn build(params: &Params, task: &TaskEntry) -> Result<Box<dyn Scheduler>, SpecError> {
     let (file, task) = open(params, task)?;
-    let guard = Guard::new(params, &file)?;
-    let coins = Coins::new(params.get("seed")?);
-    Ok(Box::new(Deployed::new(file, task, guard, coins).map_err(|why| params.wrong("policy", why))?))
+    let fallback = Fallback::new(params, &file)?;
+    let rng = PolicyRng::new(params.get("seed")?);
+    Ok(Box::new(Deployed::new(file, task, fallback, rng).map_err(|why| params.wrong("policy", why))?))
 }
 
 /// The policy that the switches name, and its task, which has to be `task`.
@@ -77,12 +77,12 @@ pub(crate) struct Deployed {
     scratch: Scratch,
     head: Head,
     actions: Actions,
-    guard: Guard,
+    fallback: Fallback,
     margin: f32,
     /// Whether the last answer led by less than the margin.
     is_unsure: bool,
-    coins: Coins,
-    seen: Vec<f32>,
+    rng: PolicyRng,
+    observation: Vec<f32>,
     outputs: Vec<f32>,
     open: Vec<bool>,
     action: Vec<f32>,
@@ -90,7 +90,12 @@ pub(crate) struct Deployed {
 
 impl Deployed {
     /// `file`'s network over `task`; what does not fit is an error.
-    pub(crate) fn new(file: PolicyFile, task: Box<dyn Task>, guard: Guard, coins: Coins) -> Result<Self, String> {
+    pub(crate) fn new(
+        file: PolicyFile,
+        task: Box<dyn Task>,
+        fallback: Fallback,
+        rng: PolicyRng,
+    ) -> Result<Self, String> {
         let shape = task.shape();
         let (inputs, outputs, actions) = (shape.inputs.len(), shape.actions.outputs(), shape.actions);
         let network = file.network;
@@ -105,11 +110,11 @@ impl Deployed {
             scratch: network.scratch(),
             head: file.head,
             actions,
-            guard,
+            fallback,
             margin: file.margin,
             is_unsure: false,
-            coins,
-            seen: vec![0.0; inputs],
+            rng,
+            observation: vec![0.0; inputs],
             outputs: vec![0.0; outputs],
             open: vec![true; outputs],
             action: vec![0.0; actions.len()],
@@ -118,19 +123,19 @@ impl Deployed {
         })
     }
 
-    /// Answers the question that is due, if one is. Whether the guard has to stand in instead.
+    /// Answers the question that is due, if one is. Whether the fallback has to stand in instead.
     fn decide(&mut self, cx: &Context<'_>) -> bool {
-        if !self.task.question(cx, &mut self.seen) {
+        if !self.task.question(cx, &mut self.observation) {
             return self.is_unsure;
         }
         self.is_unsure = false;
-        if self.guard.is_needed(&self.seen) {
+        if self.fallback.is_needed(&self.observation) {
             return true;
         }
-        self.network.forward(&mut self.scratch, &self.seen, &mut self.outputs);
+        self.network.forward(&mut self.scratch, &self.observation, &mut self.outputs);
         self.choose(cx);
         self.task.answer(cx, &self.action);
-        self.is_unsure = self.guard.is_there() && self.margin > 0.0 && self.lead() < self.margin;
+        self.is_unsure = self.fallback.is_there() && self.margin > 0.0 && self.lead() < self.margin;
         self.is_unsure
     }
 
@@ -152,11 +157,11 @@ impl Deployed {
             }
             Actions::Discrete(_) => {
                 self.task.mask(cx, &mut self.open);
-                self.action[0] = pick(self.head, &mut self.outputs, &self.open, &mut self.coins) as f32;
+                self.action[0] = pick(self.head, &mut self.outputs, &self.open, &mut self.rng) as f32;
             }
             Actions::Several { choices, .. } => {
                 for (action, outputs) in self.action.iter_mut().zip(self.outputs.chunks_mut(choices)) {
-                    *action = pick(self.head, outputs, &self.open, &mut self.coins) as f32;
+                    *action = pick(self.head, outputs, &self.open, &mut self.rng) as f32;
                 }
             }
         }
@@ -164,7 +169,7 @@ impl Deployed {
 }
 
 /// The choice among `outputs` whose place is `open`: the largest, or drawn by their softmax.
-fn pick(head: Head, outputs: &mut [f32], open: &[bool], coins: &mut Coins) -> usize {
+fn pick(head: Head, outputs: &mut [f32], open: &[bool], rng: &mut PolicyRng) -> usize {
     for (output, open) in outputs.iter_mut().zip(open) {
         if !open {
             *output = f32::NEG_INFINITY;
@@ -172,7 +177,7 @@ fn pick(head: Head, outputs: &mut [f32], open: &[bool], coins: &mut Coins) -> us
     }
     if head == Head::Sample {
         softmax(outputs);
-        let mut left = coins.unit() as f32;
+        let mut left = rng.unit() as f32;
         for (at, chance) in outputs.iter().enumerate() {
             left -= chance;
             if left < 0.0 {
@@ -211,16 +216,16 @@ fn softmax(values: &mut [f32]) {
 
 impl Scheduler for Deployed {
     fn needs(&self) -> Needs {
-        self.task.needs().union(self.guard.needs())
+        self.task.needs().union(self.fallback.needs())
     }
 
     fn select(&mut self, cx: &Context<'_>) -> Decision {
-        let is_guarded = self.decide(cx);
-        self.guard.select(cx, is_guarded).unwrap_or_else(|| self.task.select(cx))
+        let falls_back = self.decide(cx);
+        self.fallback.select(cx, falls_back).unwrap_or_else(|| self.task.select(cx))
     }
 
     fn observe(&mut self, cx: &Context<'_>, event: &Event) {
-        self.guard.observe(cx, event);
+        self.fallback.observe(cx, event);
         self.task.observe(cx, event);
         // An interval's question is answered when the interval begins, not with its first packet. A packet's
         // waits for `select`: what is seen is then complete, as in training.
@@ -230,23 +235,26 @@ impl Scheduler for Deployed {
     }
 
     fn wake(&self) -> Option<Instant> {
-        self.task.wake().into_iter().chain(self.guard.wake()).min()
+        self.task.wake().into_iter().chain(self.fallback.wake()).min()
     }
 
     fn decided(&mut self, cx: &Context<'_>, decision: Decision) {
-        self.guard.decided(cx, decision);
+        self.fallback.decided(cx, decision);
     }
 
     fn fallback(&self) -> Option<FallbackTally> {
-        self.guard.tally()
+        self.fallback.tally()
     }
 
     fn explain(&self, cx: &Context<'_>) -> Option<String> {
         let task = self.task.explain(cx).unwrap_or_default();
-        if self.guard.is_on() {
-            let why =
-                if self.is_unsure { "no choice leads by enough" } else { "what is seen left the ranges of training" };
-            return Some(format!("the guard decides: {why}; {task}"));
+        if self.fallback.is_on() {
+            let why = if self.is_unsure {
+                "no choice leads by enough"
+            } else {
+                "what is observation left the ranges of training"
+            };
+            return Some(format!("the fallback decides: {why}; {task}"));
         }
         Some(format!("outputs {:.3?}; {task}", self.outputs))
     }

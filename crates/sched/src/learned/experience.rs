@@ -30,7 +30,7 @@ pub(crate) struct Experience {
     inputs: usize,
     pending: Vec<Pending>,
     /// What was seen at each of them.
-    seen: Vec<f32>,
+    observation: Vec<f32>,
     /// Action and reward of each transition; what was seen, and at the next decision.
     kept: Vec<(usize, f32)>,
     states: Vec<f32>,
@@ -43,7 +43,7 @@ impl Experience {
         Self {
             inputs,
             pending: vec![Pending::default(); WAITING],
-            seen: vec![0.0; WAITING * inputs],
+            observation: vec![0.0; WAITING * inputs],
             kept: vec![(0, 0.0); KEPT],
             states: vec![0.0; 2 * KEPT * inputs],
             closed: 0,
@@ -62,10 +62,10 @@ impl Experience {
     }
 
     /// Decision `number` was `action`, having seen `seen`.
-    pub(crate) fn decide(&mut self, number: u64, seen: &[f32], action: usize) {
+    pub(crate) fn decide(&mut self, number: u64, observation: &[f32], action: usize) {
         let slot = Self::slot(number);
         self.pending[slot] = Pending { number, action, reward: None, is_followed: false, is_open: true };
-        self.seen[slot * self.inputs..][..self.inputs].copy_from_slice(seen);
+        self.observation[slot * self.inputs..][..self.inputs].copy_from_slice(observation);
         let Some(before) = number.checked_sub(1) else { return };
         self.change(before, |pending| pending.is_followed = true);
     }
@@ -80,8 +80,8 @@ impl Experience {
         let count = self.closed.min(KEPT as u64);
         let at = (draw * count as f64) as usize;
         let (action, reward) = self.kept[at];
-        let (seen, following) = self.states[2 * at * self.inputs..][..2 * self.inputs].split_at(self.inputs);
-        Transition { seen, action, reward, following }
+        let (observation, following) = self.states[2 * at * self.inputs..][..2 * self.inputs].split_at(self.inputs);
+        Transition { observation, action, reward, following }
     }
 
     fn slot(number: u64) -> usize {
@@ -107,9 +107,9 @@ impl Experience {
     fn keep(&mut self, slot: usize, action: usize, reward: f32) {
         let at = (self.closed % KEPT as u64) as usize;
         self.kept[at] = (action, reward);
-        let of = |slot: usize| &self.seen[slot * self.inputs..][..self.inputs];
-        let (seen, following) = self.states[2 * at * self.inputs..][..2 * self.inputs].split_at_mut(self.inputs);
-        seen.copy_from_slice(of(slot));
+        let of = |slot: usize| &self.observation[slot * self.inputs..][..self.inputs];
+        let (observation, following) = self.states[2 * at * self.inputs..][..2 * self.inputs].split_at_mut(self.inputs);
+        observation.copy_from_slice(of(slot));
         following.copy_from_slice(of((slot + 1) % WAITING));
         self.closed += 1;
     }
@@ -135,13 +135,13 @@ mod tests {
         pay(&mut experience, 1, 9.0);
         assert_eq!(experience.closed(), 1);
         let first = experience.draw(0.99);
-        assert_eq!((first.seen, first.action, first.reward, first.following), (&[1.0][..], 1, 0.5, &[2.0][..]));
+        assert_eq!((first.observation, first.action, first.reward, first.following), (&[1.0][..], 1, 0.5, &[2.0][..]));
         pay(&mut experience, 0, 0.125);
         experience.decide(3, &[3.0], 1);
         assert_eq!(experience.closed(), 3);
         // Closed in the order 1, 0, 2; 2's reward was known before what followed.
         let last = experience.draw(0.99);
-        assert_eq!((last.seen, last.reward, last.following), (&[2.0][..], 0.25, &[3.0][..]));
+        assert_eq!((last.observation, last.reward, last.following), (&[2.0][..], 0.25, &[3.0][..]));
     }
 
     #[test]
@@ -154,7 +154,7 @@ mod tests {
         (0..3).for_each(|number| pay(&mut experience, number, 1.0));
         assert_eq!(experience.closed(), 0);
         experience.decide(3, &[3.0], 0);
-        assert_eq!((experience.closed(), experience.draw(0.0).seen), (1, &[2.0][..]));
+        assert_eq!((experience.closed(), experience.draw(0.0).observation), (1, &[2.0][..]));
     }
 
     #[test]
@@ -168,8 +168,8 @@ mod tests {
         (905..last).for_each(|number| pay(&mut experience, number, 1.0));
         assert_eq!(experience.closed(), last - 905);
         for draw in 0..256 {
-            let seen = experience.draw(f64::from(draw) / 256.0).seen[0];
-            assert!((4744.0..5000.0).contains(&seen), "{seen}");
+            let observation = experience.draw(f64::from(draw) / 256.0).observation[0];
+            assert!((4744.0..5000.0).contains(&observation), "{observation}");
         }
     }
 }

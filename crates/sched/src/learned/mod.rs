@@ -10,7 +10,7 @@
 //! - `meters`, `norm`: what is measured per path, and the scales that make inputs dimensionless;
 //! - `context`, `reward`: window, credit and data in flight over a round trip; throughput less
 //!   round-trip time;
-//! - `ridge`: linear arms; `draw`: the generator of coins.
+//! - `ridge`: linear arms; `rng`: the random number generator of a policy.
 //!
 //! What is trained beforehand is split otherwise:
 //!
@@ -18,7 +18,7 @@
 //!   its decisions;
 //! - `epochs`: one decision per interval; `quality`: what is measured of each path in one;
 //! - `nn`, `policy_file`: the networks, and how they come;
-//! - `deployed`: a task, a network and a guard are a scheduler; `shipped`: those that come along;
+//! - `deployed`: a task, a network and a fallback are a scheduler; `shipped`: those that come along;
 //! - `overview`: what each of them sees, earns and does, as a table;
 //! - `change`, `nn::mlp_train`, `experience`: what goes on learning notices, and learns from.
 
@@ -26,10 +26,9 @@ pub(crate) mod blocked;
 pub(crate) mod change;
 pub(crate) mod context;
 pub(crate) mod deployed;
-pub(crate) mod draw;
 pub(crate) mod epochs;
 pub(crate) mod experience;
-pub(crate) mod guard;
+pub(crate) mod fallback;
 pub(crate) mod meters;
 pub mod nn;
 pub(crate) mod norm;
@@ -39,6 +38,7 @@ pub(crate) mod quality;
 pub(crate) mod records;
 pub(crate) mod reward;
 pub(crate) mod ridge;
+pub(crate) mod rng;
 pub(crate) mod roles;
 pub mod shipped;
 pub(crate) mod slots;
@@ -46,6 +46,6 @@ pub mod task;
 pub(crate) mod tasks;
 
 pub(crate) use blocked::{Action, Blocked, Policy, Question, Rules};
-pub(crate) use draw::Coins;
 pub(crate) use records::{Fate, Outcome};
+pub(crate) use rng::PolicyRng;
 pub use task::{Actions, Earned, Input, Ledger, Shape, Task, TaskEntry, build_task, tasks};

@@ -2,7 +2,7 @@
 //!
 //! The card is the file's metadata: what was trained, on what, and how it is to be used. Required:
 //! `format` (`weftway-policy-1`), `algorithm`, `task` and `network` (named as schedulers are),
-//! `head` (`greedy`, `sample` or `shares`), `guard` (a scheduler, or `off`), `inputs` (the name of
+//! `head` (`greedy`, `sample` or `shares`), `fallback` (a scheduler, or `off`), `inputs` (the name of
 //! each, with commas). The rest tells people where it comes from. Tensors are float32: `low` and `high`, the range of each input in
 //! training, and the network's. Anything else is refused, with the place and what would be right.
 
@@ -98,10 +98,19 @@ pub struct PolicyFile {
     pub high: Vec<f32>,
     /// How outputs become an action.
     pub head: Head,
-    /// By how much the best output has to lead the next, or the guard decides; 0 if the card has no `margin`.
+    /// By how much the best output has to lead the next, or the fallback decides; 0 if the card has no `margin`.
     pub margin: f32,
     /// The network.
     pub network: Network,
+}
+
+/// The name of a card's key, also where the file was written before the key had this name.
+fn renamed(key: String) -> String {
+    match key.as_str() {
+        "guard" => "fallback".to_owned(),
+        "guarded" => "fallback_groups".to_owned(),
+        _ => key,
+    }
 }
 
 impl PolicyFile {
@@ -120,7 +129,8 @@ impl PolicyFile {
             return Err(PolicyError::TooLarge(bytes.len() as u64));
         }
         let (_, metadata) = SafeTensors::read_metadata(bytes)?;
-        let card: BTreeMap<_, _> = metadata.metadata().clone().unwrap_or_default().into_iter().collect();
+        let entries = metadata.metadata().clone().unwrap_or_default().into_iter();
+        let card: BTreeMap<_, _> = entries.map(|(key, value)| (renamed(key), value)).collect();
         let tensors = Tensors::new(bytes)?;
         let said = |key: &'static str| card.get(key).map(String::as_str).ok_or(PolicyError::Missing(key));
         let wrong = |key, expected| {
@@ -130,7 +140,7 @@ impl PolicyFile {
         if said("format")? != FORMAT {
             return Err(wrong("format", FORMAT));
         }
-        for key in ["algorithm", "task", "guard"] {
+        for key in ["algorithm", "task", "fallback"] {
             said(key)?;
         }
         let head = match said("head")? {
@@ -179,8 +189,8 @@ impl PolicyFile {
     }
 
     /// What decides outside the ranges of training: a scheduler, or `off`.
-    pub fn guard(&self) -> &str {
-        self.card("guard").unwrap_or("off")
+    pub fn fallback(&self) -> &str {
+        self.card("fallback").unwrap_or("off")
     }
 }
 
@@ -269,7 +279,7 @@ pub(crate) mod tests {
         ("task", "wait-or-send"),
         ("network", "mlp"),
         ("head", "greedy"),
-        ("guard", "min-rtt"),
+        ("fallback", "min-rtt"),
     ];
 
     /// Two inputs, two outputs: y = x·W + b.
@@ -287,7 +297,10 @@ pub(crate) mod tests {
     #[test]
     fn a_file_is_read() {
         let policy = PolicyFile::parse(&file(&CARD, &TENSORS)).unwrap();
-        assert_eq!((policy.task(), policy.guard(), policy.head), ("wait-or-send", "min-rtt", Head::Greedy));
+        assert_eq!((policy.task(), policy.fallback(), policy.head), ("wait-or-send", "min-rtt", Head::Greedy));
+        // The key's name in older files.
+        let older = CARD.map(|(key, value)| (if key == "fallback" { "guard" } else { key }, value));
+        assert_eq!(PolicyFile::parse(&file(&older, &TENSORS)).unwrap().fallback(), "min-rtt");
         assert_eq!((policy.network.inputs(), policy.network.outputs()), (2, 2));
         let mut out = [0.0; 2];
         policy.network.forward(&mut policy.network.scratch(), &[1.0, 10.0], &mut out);

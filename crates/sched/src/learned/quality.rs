@@ -134,7 +134,7 @@ impl Qualities {
     /// What is seen of `path`, each within [0, 4]: spare rate, throughput, window, packets, loss,
     /// round-trip time. Packets are those of the interval, computed from the throughput as in
     /// PDAA3C, so that on the scale of rates they say the same again.
-    pub(crate) fn seen(&self, path: &Path, scale: f64) -> [f32; 6] {
+    pub(crate) fn observation(&self, path: &Path, scale: f64) -> [f32; 6] {
         let quality = self.of(path.id);
         let spare = (achievable(path) - quality.throughput).max(0.0);
         let through = norm::ratio(quality.throughput, scale);
@@ -244,20 +244,20 @@ mod tests {
 
     #[test]
     fn what_is_seen_knows_no_scale_and_silence_is_no_fault() {
-        let seen = |factor: u64| {
+        let observation = |factor: u64| {
             let mut paths = [path(0, 20, 10 * factor, 0), path(1, 40, 20 * factor, 0)];
             for path in &mut paths {
                 path.delivery_rate = weftway_path::BitRate::of(packets(100 * factor), Span::from_millis(100));
             }
             let qualities = after(&mut paths, &[30 * factor, 20 * factor], &[factor, 0]);
-            paths.each_ref().map(|path| qualities.seen(path, qualities.scale(&paths)))
+            paths.each_ref().map(|path| qualities.observation(path, qualities.scale(&paths)))
         };
-        let (small, large) = (seen(1), seen(10));
+        let (small, large) = (observation(1), observation(10));
         assert!(small.iter().flatten().zip(large.iter().flatten()).all(|(a, b)| (a - b).abs() < 1e-6));
         let mut silent = path(0, 0, 10, 0);
         silent.cwnd = Bytes::ZERO;
         let qualities = Qualities::default();
-        assert!(qualities.seen(&silent, 0.0).iter().all(|value| *value == 0.0));
+        assert!(qualities.observation(&silent, 0.0).iter().all(|value| *value == 0.0));
         assert_eq!(qualities.qualities(&[&silent], false), [0.0]);
     }
 

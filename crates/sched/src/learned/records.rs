@@ -14,6 +14,9 @@ use super::Action;
 /// More than are in flight at 1 Gbit/s and 40 ms. A power of two.
 const PACKETS: usize = 4096;
 
+/// For how many there is room at first. A power of two.
+const FIRST_PACKETS: usize = 64;
+
 /// What became of a decision.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fate {
@@ -36,14 +39,14 @@ pub(crate) struct Choice<X> {
     pub(crate) at: Instant,
     pub(crate) deadline: Instant,
     /// What the policy saw.
-    pub(crate) seen: X,
+    pub(crate) observation: X,
 }
 
 impl<X> Choice<X> {
     /// A choice between `fast` and `slow` at `now`.
-    pub(crate) fn new(now: Instant, fast: &Path, slow: &Path, (action, seen): (Action, X)) -> Self {
+    pub(crate) fn new(now: Instant, fast: &Path, slow: &Path, (action, observation): (Action, X)) -> Self {
         let deadline = now + (fast.srtt * 2).max(slow.srtt);
-        Self { action, fast: fast.id, slow: slow.id, at: now, deadline, seen }
+        Self { action, fast: fast.id, slow: slow.id, at: now, deadline, observation }
     }
 
     /// The path that its packet goes on.
@@ -84,6 +87,8 @@ struct Record<X> {
 /// The open records, by their packets' serials.
 #[derive(Clone)]
 pub(crate) struct Book<X> {
+    /// The record of packet n is at n modulo the length, a power of two. It grows to what is open at once: hundreds of
+    /// environments side by side would fill the caches with empty places.
     records: Vec<Option<Record<X>>>,
     /// No record before it is open.
     oldest: u64,
@@ -94,11 +99,22 @@ pub(crate) struct Book<X> {
 impl<X: Copy> Book<X> {
     /// An empty one.
     pub(crate) fn new() -> Self {
-        Self { records: vec![None; PACKETS], oldest: 0, end: 0 }
+        Self { records: vec![None; FIRST_PACKETS], oldest: 0, end: 0 }
     }
 
-    fn slot(serial: u64) -> usize {
-        (serial % PACKETS as u64) as usize
+    fn slot(&self, serial: u64) -> usize {
+        serial as usize & (self.records.len() - 1)
+    }
+
+    /// Makes room for the records from the oldest to the end, at most [`PACKETS`].
+    #[cold]
+    fn grow(&mut self) {
+        let room = ((self.end - self.oldest) as usize).next_power_of_two();
+        let old = core::mem::replace(&mut self.records, vec![None; room]);
+        for record in old.into_iter().flatten() {
+            let slot = self.slot(record.receipt.serial);
+            self.records[slot] = Some(record);
+        }
     }
 
     /// `choice` was carried out by `receipt`'s packet.
@@ -108,15 +124,20 @@ impl<X: Copy> Book<X> {
         self.oldest = if self.oldest == self.end { serial } else { self.oldest.min(serial) };
         self.end = self.end.max(serial + 1);
         self.oldest = self.oldest.max(self.end.saturating_sub(PACKETS as u64));
+        if self.end - self.oldest > self.records.len() as u64 {
+            self.grow();
+        }
         if serial >= self.oldest {
-            self.records[Self::slot(serial)] = Some(Record { choice, receipt, fate: None });
+            let slot = self.slot(serial);
+            self.records[slot] = Some(Record { choice, receipt, fate: None });
         }
     }
 
     /// The fate of `receipt`'s packet is known at `now`. Its record closes, or with `keep` only
     /// remembers it until T_ref.
     pub(crate) fn settle(&mut self, receipt: &Receipt, fate: Fate, now: Instant, keep: bool) -> Option<Outcome<X>> {
-        let place = &mut self.records[Self::slot(receipt.serial)];
+        let slot = self.slot(receipt.serial);
+        let place = &mut self.records[slot];
         let record = place.as_mut().filter(|record| record.receipt.serial == receipt.serial)?;
         if record.fate.is_none() {
             record.fate = Some((fate, now.since(record.choice.at)));
@@ -127,7 +148,8 @@ impl<X: Copy> Book<X> {
     /// The next record whose time is up at `now`.
     pub(crate) fn expire(&mut self, now: Instant) -> Option<Outcome<X>> {
         while self.oldest < self.end {
-            let place = &mut self.records[Self::slot(self.oldest)];
+            let slot = self.slot(self.oldest);
+            let place = &mut self.records[slot];
             let here = place.as_ref().filter(|record| record.receipt.serial == self.oldest);
             if here.is_some_and(|record| record.choice.deadline > now) {
                 return None;
@@ -169,12 +191,12 @@ mod tests {
         book.open(choice(Action::Slow, 0), receipt(1, 5));
         book.open(choice(Action::Fast, 10), receipt(0, 7));
         let first = book.settle(&receipt(0, 7), Fate::Acked, Instant::from_millis(45), false).unwrap();
-        assert_eq!((first.choice.seen, first.after), (10, Span::from_millis(35)));
+        assert_eq!((first.choice.observation, first.after), (10, Span::from_millis(35)));
         assert!(book.settle(&receipt(0, 7), Fate::Lost, Instant::from_millis(46), false).is_none());
         // T_ref = max(2·20, 60) ms after the decision at 0 ms.
         assert!(book.expire(Instant::from_millis(59)).is_none());
         let late = book.expire(Instant::from_millis(80)).unwrap();
-        assert_eq!((late.choice.seen, late.fate, late.after), (0, Fate::Late, Span::from_millis(60)));
+        assert_eq!((late.choice.observation, late.fate, late.after), (0, Fate::Late, Span::from_millis(60)));
         assert!(book.expire(Instant::from_millis(500)).is_none());
     }
 
@@ -185,6 +207,26 @@ mod tests {
         assert!(book.settle(&receipt(1, 0), Fate::Acked, Instant::from_millis(30), true).is_none());
         let kept = book.expire(Instant::from_millis(60)).unwrap();
         assert_eq!((kept.fate, kept.after), (Fate::Acked, Span::from_millis(30)));
+    }
+
+    #[test]
+    fn the_room_grows_with_what_is_open() {
+        let mut book = Book::new();
+        let room = |book: &Book<u64>| book.records.len();
+        for serial in 0..10_000 {
+            book.open(choice(Action::Slow, serial), receipt(1, serial));
+            let at = Instant::from_millis(serial);
+            assert!(serial < 60 || book.settle(&receipt(1, serial - 60), Fate::Acked, at, false).is_some());
+            while book.expire(Instant::from_millis(serial)).is_some() {}
+        }
+        assert_eq!(room(&book), FIRST_PACKETS);
+        let open = 10_000..10_000 + 3 * PACKETS as u64;
+        open.clone().for_each(|serial| book.open(choice(Action::Slow, 10_000), receipt(1, serial)));
+        assert_eq!(room(&book), PACKETS);
+        let found = open.filter(|&serial| {
+            book.settle(&receipt(1, serial), Fate::Lost, Instant::from_millis(10_001), false).is_some()
+        });
+        assert_eq!(found.count(), PACKETS);
     }
 
     #[test]

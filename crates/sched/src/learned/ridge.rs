@@ -68,7 +68,7 @@ fn times<const N: usize>(matrix: &[[f64; N]; N], x: &[f64; N]) -> [f64; N] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::learned::Coins;
+    use crate::learned::PolicyRng;
 
     /// The inverse by Gauss and Jordan's elimination with pivoting.
     fn dense_inverse(mut a: [[f64; 6]; 6]) -> [[f64; 6]; 6] {
@@ -95,10 +95,10 @@ mod tests {
 
     #[test]
     fn the_kept_inverse_is_the_inverse_after_a_thousand_updates() {
-        let (mut arm, mut coins) = (Arm::<6>::default(), Coins::new(7));
+        let (mut arm, mut rng) = (Arm::<6>::default(), PolicyRng::new(7));
         let mut a = arm.inverse;
         for _ in 0..1000 {
-            let x: [f64; 6] = core::array::from_fn(|_| 4.0 * coins.unit());
+            let x: [f64; 6] = core::array::from_fn(|_| 4.0 * rng.unit());
             arm.learn(&x, 1.0);
             for (row, x_row) in a.iter_mut().zip(x) {
                 row.iter_mut().zip(x).for_each(|(cell, x_column)| *cell += x_row * x_column);
@@ -112,10 +112,10 @@ mod tests {
     #[test]
     fn true_coefficients_are_found() {
         let truth = [0.5, -1.0, 2.0, 0.0, 0.25, -0.75];
-        let (mut arm, mut coins) = (Arm::<6>::default(), Coins::new(3));
+        let (mut arm, mut rng) = (Arm::<6>::default(), PolicyRng::new(3));
         for _ in 0..5000 {
-            let x: [f64; 6] = core::array::from_fn(|_| coins.unit());
-            let noise = 0.2 * (coins.unit() - 0.5);
+            let x: [f64; 6] = core::array::from_fn(|_| rng.unit());
+            let noise = 0.2 * (rng.unit() - 0.5);
             arm.learn(&x, dot(&truth, &x) + noise);
         }
         // The noise has a deviation of 0.2/√12 = 0.058 and each coefficient's error about

@@ -48,7 +48,7 @@ pub(crate) fn send_chosen(cx: &Context<'_>, chosen: Option<PathId>, mode: Mode) 
     let Some(packet) = cx.packet else { return Decision::Wait };
     let chosen = chosen.and_then(|path| choose::standing(cx).find(|other| other.id == path));
     match chosen {
-        Some(path) if !packet.again && packet.carried.is_empty() => match mode {
+        Some(path) if !packet.reinjection && packet.carried.is_empty() => match mode {
             _ if path.is_open() => Decision::Send(path.id),
             Mode::Exclusive => Decision::Wait,
             Mode::Preferred => choose::send_or_wait(cx, min_rtt::pick(cx)),

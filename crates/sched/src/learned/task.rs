@@ -17,21 +17,21 @@ pub trait Task: Scheduler {
 
     /// Whether a decision is due at `cx`; if so, `seen` is what there is to see, as long as
     /// [`Shape::inputs`]. Asked again with no answer and no event between, the same.
-    fn question(&mut self, cx: &Context<'_>, seen: &mut [f32]) -> bool;
+    fn question(&mut self, cx: &Context<'_>, observation: &mut [f32]) -> bool;
 
     /// Answers the question that is due: one number per action of [`Actions`].
     fn answer(&mut self, cx: &Context<'_>, action: &[f32]);
 
     /// Which choices of a discrete action are open for the question that is due; all, if nothing
     /// is said.
-    fn mask(&self, cx: &Context<'_>, open: &mut [bool]) {
+    fn mask(&self, cx: &Context<'_>, mask: &mut [bool]) {
         let _ = cx;
-        open.fill(true);
+        mask.fill(true);
     }
 
     /// The connection is at its end: settles what has been earned by then, and writes what there
     /// is to see.
-    fn finish(&mut self, cx: &Context<'_>, seen: &mut [f32]);
+    fn finish(&mut self, cx: &Context<'_>, observation: &mut [f32]);
 
     /// What earlier decisions earned.
     fn ledger(&mut self) -> &mut Ledger;

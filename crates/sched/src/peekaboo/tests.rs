@@ -32,8 +32,8 @@ impl Place {
     /// Decides, and lets the outcome be known `after_ms(action)` later.
     fn round(&self, policy: &mut Peekaboo<6>, after_ms: impl Fn(Action) -> u64) -> Action {
         let question = self.question();
-        let (action, seen) = policy.decide(&question);
-        policy.learn(&question, &self.outcome((action, seen), after_ms(action)));
+        let (action, observation) = policy.decide(&question);
+        policy.learn(&question, &self.outcome((action, observation), after_ms(action)));
         action
     }
 

@@ -13,7 +13,7 @@ fn learner(spec: &[(&str, &str)]) -> QLearning {
         eps_decisions: params.get("eps_decisions").unwrap(),
         decisions: 0,
         reward: Delivery::new(&params).unwrap(),
-        coins: Coins::new(1),
+        rng: PolicyRng::new(1),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The kernel's form: before a round of sending, all that is unsent is assigned anew.
 
-use weftway_path::{Context, Event, Flow, Hold, Instant, Path, PathId, Span};
+use weftway_path::{BlockedReason, Context, Event, Flow, Instant, Path, PathId, Span};
 
 use super::windows::MOST;
 use super::{Plan, Sttf, waiting};
@@ -32,7 +32,7 @@ fn most(path: &Path) -> u64 {
 
 /// Whether new data may fall to the path.
 fn takes_part(path: &Path) -> bool {
-    path.is_open() || matches!(path.hold, Hold::Congestion | Hold::Pacing)
+    path.is_open() || matches!(path.blocked, BlockedReason::Congestion | BlockedReason::Pacing)
 }
 
 impl Sttf {

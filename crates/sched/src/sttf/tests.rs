@@ -60,12 +60,12 @@ fn any_path(n: u8) -> impl Strategy<Value = Path> {
         move |(srtt, cwnd, flight, threshold, queued, hold)| {
             let mut path = path(n, 10 * srtt, cwnd, flight);
             (path.ssthresh, path.queued) = (packets(threshold), packets(queued));
-            path.hold = if path.space() < path.mss {
-                Hold::Congestion
+            path.blocked = if path.space() < path.mss {
+                BlockedReason::Congestion
             } else if hold == 0 {
-                Hold::Pacing
+                BlockedReason::Pacing
             } else {
-                Hold::None
+                BlockedReason::None
             };
             path
         },

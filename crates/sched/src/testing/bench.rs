@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use weftway_path::{
-    BitRate, Bytes, Context, Decision, Event, Flow, Hold, Instant, Offset, Packet, Path, PathId, PathSet, Receipt,
-    SendKind, Span,
+    BitRate, BlockedReason, Bytes, Context, Decision, Event, Flow, Instant, Offset, Packet, Path, PathId, PathSet,
+    Receipt, SendKind, Span,
 };
 
 use crate::per_path::PerPath;
@@ -41,11 +41,11 @@ pub fn path(n: u8, srtt_ms: u64, cwnd: u64, in_flight: u64) -> Path {
 
 /// Sets or lifts the congestion hold, as the window and what is in flight say.
 fn refresh(path: &mut Path) {
-    if matches!(path.hold, Hold::None | Hold::Congestion) {
+    if matches!(path.blocked, BlockedReason::None | BlockedReason::Congestion) {
         let waiting = path.queued.min(path.cwnd.saturating_sub(path.bytes_in_flight));
         path.queued -= waiting;
         path.bytes_in_flight += waiting;
-        path.hold = if path.space() < path.mss { Hold::Congestion } else { Hold::None };
+        path.blocked = if path.space() < path.mss { BlockedReason::Congestion } else { BlockedReason::None };
     }
 }
 
@@ -109,18 +109,18 @@ impl Bench {
         self.packet = match again {
             Some((&offset, &Segment { carried, .. })) => {
                 let avoid = if self.masks { carried } else { PathSet::EMPTY };
-                Some(Packet { offset, bytes: MSS, again: true, carried, avoid })
+                Some(Packet { offset, bytes: MSS, reinjection: true, carried, avoid })
             }
             None if self.flow.unsent == Bytes::ZERO || self.flow.next >= self.flow.edge => None,
             None => {
                 let (carried, avoid) = (PathSet::EMPTY, PathSet::EMPTY);
-                Some(Packet { offset: self.flow.next, bytes: MSS, again: false, carried, avoid })
+                Some(Packet { offset: self.flow.next, bytes: MSS, reinjection: false, carried, avoid })
             }
         };
     }
 
     /// Hands packet number `n` back to be sent again, as if `carried` had lost it.
-    pub fn resend(&mut self, n: u64, carried: PathSet) {
+    pub fn reinject(&mut self, n: u64, carried: PathSet) {
         let offset = Offset::ZERO + packets(n);
         self.segments.insert(offset, Segment { carried, acked: false, due: true });
         self.flow.next = self.flow.next.max(offset + MSS);
@@ -130,11 +130,11 @@ impl Bench {
     /// Carries `decision` out, unless it is a recall. None: there was nothing to do.
     pub fn carry(&mut self, decision: Decision) -> Option<Event> {
         let (path, offset, kind) = match decision {
-            Decision::Send(path) => self
-                .packet
-                .map(|packet| (path, packet.offset, if packet.again { SendKind::Again } else { SendKind::Fresh })),
+            Decision::Send(path) => self.packet.map(|packet| {
+                (path, packet.offset, if packet.reinjection { SendKind::Reinjection } else { SendKind::Fresh })
+            }),
             Decision::Ahead(path, at) => self.unsent_from(at).map(|offset| (path, offset, SendKind::Ahead)),
-            Decision::Repeat(path, at) => self.unacked_from(at, path).map(|offset| (path, offset, SendKind::Copy)),
+            Decision::Repeat(path, at) => self.unacked_from(at, path).map(|offset| (path, offset, SendKind::Duplicate)),
             Decision::Recall(_) | Decision::Wait => None,
         }?;
         let receipt = Receipt { path, offset, bytes: MSS, serial: self.serial };
@@ -175,7 +175,7 @@ impl Bench {
             }
             path.next = path.next.max(receipt.offset + MSS);
             path.sent.add(MSS);
-            if kind == SendKind::Again {
+            if kind == SendKind::Reinjection {
                 path.retransmitted.add(MSS);
             }
         }

@@ -1,7 +1,7 @@
 //! The arms: UCB1 (Auer, Cesa-Bianchi, Fischer 2002) or Exp3 (Auer et al. 2002), and the monitor
 //! that notices when an arm has changed.
 
-use crate::learned::Coins;
+use crate::learned::PolicyRng;
 
 /// The most arms.
 const MOST: usize = 4;
@@ -73,13 +73,13 @@ impl Arms {
     }
 
     /// The next arm; each once at first.
-    pub(super) fn choose(&self, coins: &mut Coins) -> usize {
+    pub(super) fn choose(&self, rng: &mut PolicyRng) -> usize {
         if let Some(untried) = self.known().iter().position(|arm| arm.count == 0) {
             return untried;
         }
         match self.rule {
             Rule::Ucb1 => self.largest_bound(),
-            Rule::Exp3 => self.drawn(coins),
+            Rule::Exp3 => self.drawn(rng),
         }
     }
 
@@ -102,8 +102,8 @@ impl Arms {
         (1.0 - gamma) * weight(&self.arms[at]) / sum + gamma / self.number as f64
     }
 
-    fn drawn(&self, coins: &mut Coins) -> usize {
-        let mut left = coins.unit();
+    fn drawn(&self, rng: &mut PolicyRng) -> usize {
+        let mut left = rng.unit();
         for at in 0..self.number {
             left -= self.probability(at);
             if left < 0.0 {
@@ -153,10 +153,10 @@ mod tests {
     /// Plays `rounds` on Bernoulli arms; the regret against the best.
     fn regret(rule: Rule, rounds: u32) -> f64 {
         let chances = [0.5, 0.9, 0.2];
-        let (mut arms, mut coins, mut world) = (Arms::new(3, rule, false), Coins::new(1), Coins::new(2));
+        let (mut arms, mut rng, mut world) = (Arms::new(3, rule, false), PolicyRng::new(1), PolicyRng::new(2));
         let mut lost = 0.0;
         for _ in 0..rounds {
-            let at = arms.choose(&mut coins);
+            let at = arms.choose(&mut rng);
             lost += 0.9 - chances[at];
             arms.learn(at, f64::from(u8::from(world.flip(chances[at]))));
         }
@@ -165,23 +165,23 @@ mod tests {
 
     #[test]
     fn each_arm_is_tried_once_before_any_is_repeated() {
-        let (mut arms, mut coins) = (Arms::new(3, Rule::Ucb1, true), Coins::new(1));
+        let (mut arms, mut rng) = (Arms::new(3, Rule::Ucb1, true), PolicyRng::new(1));
         for expected in 0..3 {
-            let at = arms.choose(&mut coins);
+            let at = arms.choose(&mut rng);
             assert_eq!(at, expected);
             arms.learn(at, 0.5);
         }
-        assert_eq!(arms.choose(&mut coins), 0);
+        assert_eq!(arms.choose(&mut rng), 0);
     }
 
     #[test]
     fn bounds_by_hand() {
-        let (mut arms, mut coins) = (Arms::new(3, Rule::Ucb1, true), Coins::new(1));
+        let (mut arms, mut rng) = (Arms::new(3, Rule::Ucb1, true), PolicyRng::new(1));
         for (at, reward) in [(0, 0.9), (1, 0.5), (2, 0.1), (0, 0.9)] {
             arms.learn(at, reward);
         }
         // ln 4 = 1.386: 0.9 + √1.386 = 2.08 for the first, 0.5 + √2.773 = 2.17, 0.1 + 1.67 = 1.77.
-        assert_eq!(arms.choose(&mut coins), 1);
+        assert_eq!(arms.choose(&mut rng), 1);
     }
 
     #[test]
@@ -198,10 +198,10 @@ mod tests {
 
     #[test]
     fn a_step_makes_one_reset_within_four_pulls() {
-        let (mut arms, mut coins, mut noise) = (Arms::new(3, Rule::Ucb1, true), Coins::new(1), Coins::new(2));
+        let (mut arms, mut rng, mut noise) = (Arms::new(3, Rule::Ucb1, true), PolicyRng::new(1), PolicyRng::new(2));
         let mut pay = [0.8, 0.9, 0.7];
         let mut pull = |arms: &mut Arms, pay: &[f64; 3]| {
-            let at = arms.choose(&mut coins);
+            let at = arms.choose(&mut rng);
             arms.learn(at, pay[at] + 0.02 * (noise.unit() - 0.5));
             at
         };

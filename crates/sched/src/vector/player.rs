@@ -1,7 +1,7 @@
 //! Plays a case on a bench.
 
 use weftway_path::{
-    Counters, Decision, Event, Health, Hold, Instant, Offset, Path, PathId, PathSet, Recovery, Role, Starved,
+    BlockedReason, Counters, Decision, Event, Health, Instant, Offset, Path, PathId, PathSet, Recovery, Role, Starved,
 };
 
 use super::quantity::{self, Amount};
@@ -81,10 +81,10 @@ impl Player {
         }
         change_flow(&mut self.bench, &step.flow)?;
         self.bench.refresh();
-        if let Some(resend) = &step.resend {
+        if let Some(reinject) = &step.reinject {
             let carried =
-                resend.carried.iter().try_fold(PathSet::EMPTY, |set, name| Ok::<_, String>(set.with(self.id(name)?)));
-            self.bench.resend(resend.packet, carried?);
+                reinject.carried.iter().try_fold(PathSet::EMPTY, |set, name| Ok::<_, String>(set.with(self.id(name)?)));
+            self.bench.reinject(reinject.packet, carried?);
         }
         self.land(step.acked.as_deref(), Bench::ack)?;
         self.land(step.lost.as_deref(), Bench::lose)?;
@@ -286,9 +286,13 @@ fn change_state(path: &mut Path, row: &PathRow) -> Result<(), String> {
     put(&mut path.health, &row.health, |text| {
         choice(text, &[("good", Health::Good), ("suspect", Health::Suspect), ("stale", Health::Stale)])
     })?;
-    put(&mut path.hold, &row.hold, |text| {
-        let holds = [("pacing", Hold::Pacing), ("validation", Hold::Validation), ("transport", Hold::Transport)];
-        choice(text, &[&[("none", Hold::None)], &holds[..]].concat())
+    put(&mut path.blocked, &row.blocked, |text| {
+        let holds = [
+            ("pacing", BlockedReason::Pacing),
+            ("validation", BlockedReason::Validation),
+            ("transport", BlockedReason::Transport),
+        ];
+        choice(text, &[&[("none", BlockedReason::None)], &holds[..]].concat())
     })?;
     put(&mut path.recovery, &row.recovery, |text| {
         let repairing = [("recovery", Recovery::Recovery), ("loss", Recovery::Loss)];

@@ -58,7 +58,7 @@ pub(super) struct PathRow {
     pub id: Option<u8>,
     pub role: Option<String>,
     pub health: Option<String>,
-    pub hold: Option<String>,
+    pub blocked: Option<String>,
     pub recovery: Option<String>,
     pub srtt: Option<String>,
     pub rttvar: Option<String>,
@@ -111,7 +111,7 @@ pub(super) struct Step {
     #[serde(default)]
     pub flow: FlowRow,
     /// A packet handed back to be sent again.
-    pub resend: Option<Resend>,
+    pub reinject: Option<Reinject>,
     /// Packets acknowledged: `F`, `F x3`, `F @2`, in a list.
     pub acked: Option<String>,
     /// Packets declared lost, likewise.
@@ -128,7 +128,7 @@ pub(super) struct Step {
 
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Resend {
+pub(super) struct Reinject {
     /// Its number.
     pub packet: u64,
     /// The paths that have carried it.

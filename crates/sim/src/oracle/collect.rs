@@ -32,7 +32,7 @@ pub struct Sample {
     /// When.
     pub at: Instant,
     /// What the task saw.
-    pub seen: Vec<f32>,
+    pub observation: Vec<f32>,
     /// What O1 said.
     pub judgement: Judgement,
     /// Which path was taken.
@@ -108,9 +108,9 @@ impl Crew {
             Some(Member::Adviser(at)) => lab.advice(*at),
         };
         let taken = advised.or(judgement.as_ref().map(|judgement| judgement.label)).unwrap_or(0);
-        let (at, seen, (_, message, _)) = (lab.sim().now(), lab.seen().to_vec(), lab.message());
+        let (at, observation, (_, message, _)) = (lab.sim().now(), lab.observation().to_vec(), lab.message());
         lab.answer(taken);
-        Some(Sample { at, seen, judgement: judgement?, taken, behaviour, message })
+        Some(Sample { at, observation, judgement: judgement?, taken, behaviour, message })
     }
 
     fn behaviour(&self, now: Instant) -> usize {

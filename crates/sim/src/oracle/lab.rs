@@ -2,7 +2,7 @@
 
 use weftway_host::Turn;
 use weftway_path::spec::SpecError;
-use weftway_path::{Bytes, Context, Decision, Event, Hold, Instant, Path, PathId, Span};
+use weftway_path::{BlockedReason, Bytes, Context, Decision, Event, Instant, Path, PathId, Span};
 use weftway_scenario::config::SimConfig;
 use weftway_sched::learned::{Ledger, Shape, Task, TaskEntry, build_task};
 use weftway_sched::{Needs, Scheduler, TransportRules};
@@ -39,7 +39,7 @@ pub struct Lab {
     shares: Shares,
     binding: Binding,
     basis: Basis,
-    seen: Vec<f32>,
+    observation: Vec<f32>,
 }
 
 /// The task, and schedulers that watch and may be asked for advice.
@@ -75,20 +75,20 @@ impl Task for Company {
         self.task.shape()
     }
 
-    fn question(&mut self, cx: &Context<'_>, seen: &mut [f32]) -> bool {
-        self.task.question(cx, seen)
+    fn question(&mut self, cx: &Context<'_>, observation: &mut [f32]) -> bool {
+        self.task.question(cx, observation)
     }
 
     fn answer(&mut self, cx: &Context<'_>, action: &[f32]) {
         self.task.answer(cx, action);
     }
 
-    fn mask(&self, cx: &Context<'_>, open: &mut [bool]) {
-        self.task.mask(cx, open);
+    fn mask(&self, cx: &Context<'_>, mask: &mut [bool]) {
+        self.task.mask(cx, mask);
     }
 
-    fn finish(&mut self, cx: &Context<'_>, seen: &mut [f32]) {
-        self.task.finish(cx, seen);
+    fn finish(&mut self, cx: &Context<'_>, observation: &mut [f32]) {
+        self.task.finish(cx, observation);
     }
 
     fn ledger(&mut self) -> &mut Ledger {
@@ -109,10 +109,10 @@ impl Lab {
             rival = Some(weftway_sched::build(&other.scheduler)?);
         }
         let (binding, basis) = (Binding::new(entry, spec)?, Basis::default());
-        let seen = vec![0.0; task.shape().inputs.len()];
+        let observation = vec![0.0; task.shape().inputs.len()];
         let (shares, company) = (Shares::new(config.paths.len()), Company { task, advisers });
         sim.host(0, Host::new(company.needs(), TransportRules::NONE));
-        Ok(Self { sim, company, rival, shares, binding, basis, seen })
+        Ok(Self { sim, company, rival, shares, binding, basis, observation })
     }
 
     /// Judges by `basis`.
@@ -129,7 +129,7 @@ impl Lab {
                 // A label belongs to a packet: between packets the task only learns what happened.
                 Some(Pause::Observe(0)) => self.sim.tell(0, &mut self.company),
                 Some(Pause::Decide(0)) => {
-                    if self.sim.ask_task(0, &mut self.company, &mut self.seen, true) == Turn::Asks {
+                    if self.sim.ask_task(0, &mut self.company, &mut self.observation, true) == Turn::Asks {
                         return Stop::Asked;
                     }
                 }
@@ -180,8 +180,8 @@ impl Lab {
     }
 
     /// What the task sees at the question.
-    pub fn seen(&self) -> &[f32] {
-        &self.seen
+    pub fn observation(&self) -> &[f32] {
+        &self.observation
     }
 
     /// The message at hand: where it begins, its size, and its number among all.
@@ -194,8 +194,9 @@ impl Lab {
     /// What adviser `at` would do about the packet at hand if every path were open, as [`weftway_sched::Interval`] asks.
     pub fn advice(&mut self, at: usize) -> Option<usize> {
         let cx = self.sim.context(0);
-        let mut paths: Vec<Path> = cx.paths.iter().filter(|path| path.hold != Hold::Validation).cloned().collect();
-        paths.iter_mut().for_each(|path| path.hold = Hold::None);
+        let mut paths: Vec<Path> =
+            cx.paths.iter().filter(|path| path.blocked != BlockedReason::Validation).cloned().collect();
+        paths.iter_mut().for_each(|path| path.blocked = BlockedReason::None);
         match self.company.advisers[at].select(&Context { paths: &paths, ..cx }) {
             Decision::Send(path) | Decision::Ahead(path, _) | Decision::Repeat(path, _) => Some(path.index()),
             Decision::Recall(_) | Decision::Wait => None,
@@ -212,7 +213,7 @@ impl Lab {
             shares: self.shares.clone(),
             binding: self.binding.clone(),
             basis: self.basis,
-            seen: self.seen.clone(),
+            observation: self.observation.clone(),
         }
     }
 

@@ -1,13 +1,13 @@
 //! What is true of a path now, and of what was sent before.
 
 use weftway_link::Link;
-use weftway_path::{BitRate, Bytes, Hold, Instant, Offset, PathId, Span};
+use weftway_path::{BitRate, BlockedReason, Bytes, Instant, Offset, PathId, Span};
 
 use super::judge::FAR;
 use crate::Sim;
 use crate::connection::Connection;
-use crate::flight::Flown;
-use crate::wire::{Load, Parcel};
+use crate::flight::SentPacket;
+use crate::wire::{Datagram, Load};
 
 /// What is true of one path.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -64,25 +64,25 @@ impl Truth {
 }
 
 /// The links that the path's data cross.
-fn links(sim: &Sim, id: PathId) -> impl Iterator<Item = &Link<Parcel>> {
+fn links(sim: &Sim, id: PathId) -> impl Iterator<Item = &Link<Datagram>> {
     let route = sim.connection(0).routes[id.index()];
     [Some(route.data), route.via].into_iter().flatten().map(|link| sim.link(link))
 }
 
 /// What the path has to send before anything new.
 fn owed(conn: &Connection, id: PathId) -> Bytes {
-    let lost = conn.senders[id.index()].flight.iter().filter(|flown| flown.lost && !flown.resent);
-    conn.views.get(id).queued + Bytes::new(lost.map(|flown| u64::from(flown.bytes)).sum())
+    let lost = conn.senders[id.index()].flight.iter().filter(|packet| packet.lost && !packet.retransmitted);
+    conn.views.get(id).queued + Bytes::new(lost.map(|packet| u64::from(packet.bytes)).sum())
 }
 
 fn wait(conn: &Connection, id: PathId, now: Instant) -> Span {
     let view = conn.views.get(id);
-    match view.hold {
-        Hold::None => Span::ZERO,
-        Hold::Pacing => view.release.max(now).since(now),
+    match view.blocked {
+        BlockedReason::None => Span::ZERO,
+        BlockedReason::Pacing => view.release.max(now).since(now),
         _ => {
-            let oldest = conn.senders[id.index()].flight.iter().find(|flown| !flown.acked);
-            oldest.map_or(Span::ZERO, |flown| (flown.sent_at + view.srtt).max(now).since(now))
+            let oldest = conn.senders[id.index()].flight.iter().find(|packet| !packet.acked);
+            oldest.map_or(Span::ZERO, |packet| (packet.sent_at + view.srtt).max(now).since(now))
         }
     }
 }
@@ -104,9 +104,9 @@ fn path_release(sim: &Sim, id: PathId, start: Offset) -> f64 {
     for (at, link) in links(sim, id).enumerate() {
         // What is on its own link has the shared one before it.
         let further: f64 = links(sim, id).skip(at + 1).map(|link| crossing(link, now)).sum();
-        for (arrival, parcel) in link.arrivals() {
-            if let Load::Data(data) = parcel.load
-                && (parcel.conn, parcel.path) == (0, id)
+        for (arrival, datagram) in link.arrivals() {
+            if let Load::Data(data) = datagram.load
+                && (datagram.conn, datagram.path) == (0, id)
                 && data.offset < start
             {
                 last = last.max(arrival.max(now).since(now).as_secs_f64() + further);
@@ -115,11 +115,11 @@ fn path_release(sim: &Sim, id: PathId, start: Offset) -> f64 {
         }
     }
     let sender = &conn.senders[id.index()];
-    let missing = |(index, flown): &(u64, &Flown)| {
-        !flown.acked && flown.offset < start && !conn.receiver.data.has(flown.offset) && !under_way.contains(index)
+    let missing = |(index, packet): &(u64, &SentPacket)| {
+        !packet.acked && packet.offset < start && !conn.receiver.data.has(packet.offset) && !under_way.contains(index)
     };
     let numbered = (sender.flight.base()..).zip(sender.flight.iter());
-    let repairs = numbered.filter(missing).map(|(_, flown)| (flown.sent_at + conn.views.get(id).srtt).max(now));
+    let repairs = numbered.filter(missing).map(|(_, packet)| (packet.sent_at + conn.views.get(id).srtt).max(now));
     let repaired = repairs.max().map(|at| {
         let truth = Truth::of(sim, id);
         at.since(now).as_secs_f64() + truth.seconds(truth.queue) + truth.delay.as_secs_f64()
@@ -128,6 +128,6 @@ fn path_release(sim: &Sim, id: PathId, start: Offset) -> f64 {
 }
 
 /// How long a link takes for what it holds, and its delay, in seconds.
-fn crossing(link: &Link<Parcel>, now: Instant) -> f64 {
+fn crossing(link: &Link<Datagram>, now: Instant) -> f64 {
     link.queueing_delay(now).as_secs_f64().min(FAR) + link.outlook(now).delay.as_secs_f64()
 }

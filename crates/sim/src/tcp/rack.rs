@@ -3,80 +3,117 @@
 use weftway_path::{Bytes, Event, Instant, Recovery, Span};
 
 use super::{DUP_THRESH, Rack, Seen, TIMER_MIN};
-use crate::sender::{Desk, PathSender, Timer};
+use crate::sender::{PathSender, SendContext, Timer};
 use crate::tap::Note;
 
 impl PathSender {
     /// RACK (`tcp_rack_detect_loss`): marks what is lost; arms a timer for what may be.
-    pub(super) fn find_losses(&mut self, desk: &mut Desk<'_>, seen: &mut Seen) {
-        let window = self.reordering_window(desk);
+    pub(super) fn find_losses(&mut self, ctx: &mut SendContext<'_>, seen: &mut Seen) {
+        let window = self.reordering_window(ctx);
         let prior_retrans = self.tcp.retrans_out;
         let before = self.tcp.lost_out;
-        let wait = self.judge(desk, window);
+        let wait = self.judge(ctx, window);
         seen.newly_lost += self.tcp.lost_out.saturating_sub(before);
         if self.tcp.retrans_out < prior_retrans {
             seen.lost_retransmission = true;
         }
         if let Some(wait) = wait {
-            let rto = self.rto(desk.transport);
-            self.arm(Timer::Reorder, desk.now + (wait + TIMER_MIN).min(rto));
+            let rto = self.rto(ctx.transport);
+            self.arm(Timer::Reorder, ctx.now + (wait + TIMER_MIN).min(rto));
             seen.keep_timer = true;
         }
     }
 
-    pub(super) fn reordering_window(&self, desk: &Desk<'_>) -> Span {
+    pub(super) fn reordering_window(&self, ctx: &SendContext<'_>) -> Span {
         let rack = &self.tcp.rack;
-        if !rack.reordering_seen && (desk.view.recovery >= Recovery::Recovery || self.sacked.total() >= DUP_THRESH) {
+        if !rack.reordering_seen && (ctx.view.recovery >= Recovery::Recovery || self.sacked.total() >= DUP_THRESH) {
             return Span::ZERO;
         }
-        (self.tcp.min_rtt.get().min(desk.view.srtt * 8) / 4 * rack.steps).min(desk.view.srtt)
+        (self.tcp.min_rtt.get().min(ctx.view.srtt * 8) / 4 * rack.steps).min(ctx.view.srtt)
     }
 
-    /// Judges every packet sent before RACK's; how long the youngest undecided one must wait.
-    pub(super) fn judge(&mut self, desk: &mut Desk<'_>, window: Span) -> Option<Span> {
+    /// Judges the packets sent before RACK's; how long the youngest undecided one must wait. Packets that were sent
+    /// once are in the order of their times: those that are due come first, and the last has longest to wait.
+    pub(super) fn judge(&mut self, ctx: &mut SendContext<'_>, window: Span) -> Option<Span> {
         if self.tcp.rack.rtt.is_zero() {
             return None;
         }
-        let mut wait = self.judge_resent(desk, window);
+        let wait = self.judge_retransmissions(ctx, window);
         let end = self.flight.next();
         let mut index = self.tcp.judged.max(self.flight.base());
-        let mut contiguous = true;
+        let mut rest = None;
         while index < end {
-            let flown = *self.flight.at(index);
-            if !flown.acked && !flown.lost && !flown.again {
-                if !self.tcp.rack.is_after(flown.sent_at, index) {
+            let packet = self.flight.at(index);
+            if packet.is_undecided() {
+                let sent_at = packet.sent_at;
+                if !self.tcp.rack.is_after(sent_at, index) {
                     break;
                 }
-                match self.tcp.rack.remaining(desk.now, flown.sent_at, window) {
-                    None => self.mark_lost(desk, index),
-                    Some(rest) => {
-                        wait = wait.max(Some(rest));
-                        contiguous = false;
-                    }
+                rest = self.tcp.rack.remaining(ctx.now, sent_at, window);
+                if rest.is_some() {
+                    break;
                 }
+                self.mark_lost(ctx, index);
             }
             index += 1;
-            if contiguous {
-                self.tcp.judged = index;
-            }
         }
-        wait
+        self.tcp.judged = index;
+        if rest.is_some() {
+            let youngest = self.flight.at(self.youngest_undecided()).sent_at;
+            rest = self.tcp.rack.remaining(ctx.now, youngest, window);
+        }
+        wait.max(rest)
     }
 
-    pub(super) fn judge_resent(&mut self, desk: &mut Desk<'_>, window: Span) -> Option<Span> {
+    /// The number of the last packet sent before RACK's that is neither decided nor sent again. Packet `judged` is one.
+    fn youngest_undecided(&self) -> u64 {
+        let first = self.tcp.judged;
+        let mut top = self.sent_before_rack();
+        for (lo, hi) in self.sacked.iter().rev() {
+            if let Some(index) = (hi.max(first)..top).rev().find(|&index| self.flight.at(index).is_undecided()) {
+                return index;
+            }
+            top = top.min(lo);
+            if top <= first {
+                break;
+            }
+        }
+        (first..top).rev().find(|&index| self.flight.at(index).is_undecided()).unwrap_or(first)
+    }
+
+    /// Of the packets that were sent once, those below this number were sent before RACK's.
+    fn sent_before_rack(&self) -> u64 {
+        let rack = &self.tcp.rack;
+        if rack.index >= self.flight.base() && !self.flight.at(rack.index).ever_retransmitted {
+            return rack.index;
+        }
+        // RACK's packet was sent again, out of the order of numbers.
+        let (mut low, mut high) = (self.tcp.judged, self.flight.next());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let once = (middle..high).find(|&index| !self.flight.at(index).ever_retransmitted);
+            match once {
+                Some(index) if rack.is_after(self.flight.at(index).sent_at, index) => low = index + 1,
+                _ => high = middle,
+            }
+        }
+        low
+    }
+
+    pub(super) fn judge_retransmissions(&mut self, ctx: &mut SendContext<'_>, window: Span) -> Option<Span> {
         let mut wait = None;
         let mut at = 0;
-        while let Some(&(sent_at, index)) = self.tcp.resent.get(at) {
+        while let Some(&(sent_at, index)) = self.tcp.retransmissions.get(at) {
             let live = self
                 .flight
                 .get_mut(index)
-                .is_some_and(|flown| flown.sent_at == sent_at && flown.resent && !flown.acked);
+                .is_some_and(|packet| packet.sent_at == sent_at && packet.retransmitted && !packet.acked);
             if live {
                 if !self.tcp.rack.is_after(sent_at, index) {
                     break;
                 }
-                match self.tcp.rack.remaining(desk.now, sent_at, window) {
-                    None => self.mark_lost(desk, index),
+                match self.tcp.rack.remaining(ctx.now, sent_at, window) {
+                    None => self.mark_lost(ctx, index),
                     Some(rest) => {
                         wait = wait.max(Some(rest));
                         at += 1;
@@ -84,46 +121,46 @@ impl PathSender {
                     }
                 }
             }
-            self.tcp.resent.remove(at);
+            self.tcp.retransmissions.remove(at);
         }
         wait
     }
 
     /// `tcp_mark_skb_lost`.
-    pub(super) fn mark_lost(&mut self, desk: &mut Desk<'_>, index: u64) {
-        let flown = self.flight.at_mut(index);
-        if flown.acked {
+    pub(super) fn mark_lost(&mut self, ctx: &mut SendContext<'_>, index: u64) {
+        let packet = self.flight.at_mut(index);
+        if packet.acked {
             return;
         }
-        let payload = Bytes::new(u64::from(flown.bytes));
-        if flown.lost {
-            if !flown.resent {
+        let payload = Bytes::new(u64::from(packet.bytes));
+        if packet.lost {
+            if !packet.retransmitted {
                 return;
             }
-            flown.resent = false;
+            packet.retransmitted = false;
             self.tcp.retrans_out -= 1;
         } else {
-            flown.lost = true;
+            packet.lost = true;
             self.tcp.lost_out += 1;
         }
-        let receipt = flown.receipt(self.id);
+        let receipt = packet.receipt(self.id);
         let queue = &mut self.tcp.lost_queue;
         let place = queue.partition_point(|&other| other < index);
         if queue.get(place) != Some(&index) {
             queue.insert(place, index);
         }
-        desk.view.lost.add(payload);
-        desk.events.push(Event::Lost(receipt));
-        desk.tap.note(desk.now, desk.conn, || Note::Lost { path: self.id, index });
+        ctx.view.lost.add(payload);
+        ctx.events.push(Event::Lost(receipt));
+        ctx.tap.note(ctx.now, ctx.conn, || Note::Lost { path: self.id, index });
     }
 }
 
 impl Rack {
     /// A packet sent at `sent_at` has arrived (`tcp_rack_advance`).
     #[inline]
-    pub(super) fn advance(&mut self, now: Instant, sent_at: Instant, index: u64, again: bool, min_rtt: Span) {
+    pub(super) fn advance(&mut self, now: Instant, sent_at: Instant, index: u64, retransmitted: bool, min_rtt: Span) {
         let rtt = now.since(sent_at);
-        if again && min_rtt < Span::MAX && rtt < min_rtt {
+        if retransmitted && min_rtt < Span::MAX && rtt < min_rtt {
             // The original arrived after all.
             return;
         }

@@ -5,82 +5,82 @@ use weftway_cc::Signal;
 use weftway_path::{Bytes, Instant, Recovery};
 
 use super::{Repair, Seen};
-use crate::sender::{Desk, PathSender};
+use crate::sender::{PathSender, SendContext};
 
 impl PathSender {
     /// `tcp_fastretrans_alert`: moves the recovery state, and says what to send again.
-    pub(super) fn alert(&mut self, desk: &mut Desk<'_>, seen: &mut Seen) -> Repair {
+    pub(super) fn alert(&mut self, ctx: &mut SendContext<'_>, seen: &mut Seen) -> Repair {
         let done = self.flight.base() >= self.tcp.high_seq;
-        match desk.view.recovery {
+        match ctx.view.recovery {
             Recovery::Open => self.tcp.retrans_stamp = None,
             Recovery::Cwr if done && self.flight.base() != self.tcp.high_seq => {
-                self.end_reduction(desk);
-                self.set_state(desk, Recovery::Open);
+                self.end_reduction(ctx);
+                self.set_state(ctx, Recovery::Open);
             }
             Recovery::Recovery if done => {
-                self.try_undo_recovery(desk, seen);
-                self.end_reduction(desk);
+                self.try_undo_recovery(ctx, seen);
+                self.end_reduction(ctx);
             }
             _ => {}
         }
-        match desk.view.recovery {
+        match ctx.view.recovery {
             Recovery::Recovery => {
-                if seen.una_advanced && self.try_undo_partial(desk, seen) {
+                if seen.una_advanced && self.try_undo_partial(ctx, seen) {
                     return Repair::Nothing;
                 }
-                self.find_losses(desk, seen);
-                if desk.view.recovery != Recovery::Recovery {
+                self.find_losses(ctx, seen);
+                if ctx.view.recovery != Recovery::Recovery {
                     // The episode was taken back; what is evidently lost begins another.
                     if self.tcp.lost_out == 0 {
                         return Repair::Nothing;
                     }
-                    self.enter_recovery(desk);
+                    self.enter_recovery(ctx);
                 }
                 return Repair::Lost;
             }
             Recovery::Loss => {
-                let repair = self.process_loss(desk, seen);
-                self.find_losses(desk, seen);
-                if !(desk.view.recovery == Recovery::Open || seen.lost_retransmission) {
+                let repair = self.process_loss(ctx, seen);
+                self.find_losses(ctx, seen);
+                if !(ctx.view.recovery == Recovery::Open || seen.lost_retransmission) {
                     return repair;
                 }
             }
             _ => {}
         }
-        if desk.view.recovery <= Recovery::Disorder {
-            self.try_undo_dsack(desk);
+        if ctx.view.recovery <= Recovery::Disorder {
+            self.try_undo_dsack(ctx);
         }
-        self.find_losses(desk, seen);
+        self.find_losses(ctx, seen);
         if self.tcp.lost_out == 0 {
-            self.try_to_open(desk);
+            self.try_to_open(ctx);
             return Repair::Nothing;
         }
-        self.enter_recovery(desk);
+        self.enter_recovery(ctx);
         Repair::Lost
     }
 
-    pub(super) fn set_state(&mut self, desk: &mut Desk<'_>, state: Recovery) {
-        desk.view.recovery = state;
+    pub(super) fn set_state(&mut self, ctx: &mut SendContext<'_>, state: Recovery) {
+        ctx.view.recovery = state;
     }
 
-    pub(super) fn try_to_open(&mut self, desk: &mut Desk<'_>) {
-        if !self.any_resent() {
+    pub(super) fn try_to_open(&mut self, ctx: &mut SendContext<'_>) {
+        if !self.any_retransmitted() {
             self.tcp.retrans_stamp = None;
         }
-        if desk.view.recovery != Recovery::Cwr {
-            self.keep_open(desk);
+        if ctx.view.recovery != Recovery::Cwr {
+            self.keep_open(ctx);
         }
     }
 
-    pub(super) fn any_resent(&self) -> bool {
-        self.tcp.retrans_out > 0 || self.flight.front().is_some_and(|head| head.again)
+    pub(super) fn any_retransmitted(&self) -> bool {
+        self.tcp.retrans_out > 0 || self.flight.front().is_some_and(|head| head.ever_retransmitted)
     }
 
-    pub(super) fn keep_open(&mut self, desk: &mut Desk<'_>) {
+    pub(super) fn keep_open(&mut self, ctx: &mut SendContext<'_>) {
         let left_out = !self.sacked.is_empty() || self.tcp.lost_out > 0;
-        let state = if left_out || self.any_resent() { Recovery::Disorder } else { Recovery::Open };
-        if desk.view.recovery != state {
-            self.set_state(desk, state);
+        let state = if left_out || self.any_retransmitted() { Recovery::Disorder } else { Recovery::Open };
+        if ctx.view.recovery != state {
+            self.set_state(ctx, state);
             self.tcp.high_seq = self.flight.next();
         }
     }
@@ -91,50 +91,50 @@ impl PathSender {
         self.tcp.undo_retrans = if self.tcp.retrans_out > 0 { self.tcp.retrans_out as i64 } else { -1 };
     }
 
-    pub(super) fn current_ssthresh(&self, desk: &Desk<'_>) -> Bytes {
+    pub(super) fn current_ssthresh(&self, ctx: &SendContext<'_>) -> Bytes {
         let (cwnd, ssthresh) = (self.cc.cwnd(), self.cc.ssthresh());
-        if self.in_reduction(desk) { ssthresh } else { ssthresh.max(cwnd.mul_div(3, 4)) }
+        if self.in_reduction(ctx) { ssthresh } else { ssthresh.max(cwnd.mul_div(3, 4)) }
     }
 
-    pub(super) fn init_reduction(&mut self, desk: &mut Desk<'_>, signal: Signal) {
+    pub(super) fn init_reduction(&mut self, ctx: &mut SendContext<'_>, signal: Signal) {
         self.tcp.high_seq = self.flight.next();
         self.tcp.tlp_high_seq = None;
-        self.tcp.prior_cwnd = self.cwnd_packets(desk);
+        self.tcp.prior_cwnd = self.cwnd_packets(ctx);
         self.tcp.prr_delivered = 0;
         self.tcp.prr_out = 0;
-        let lost = Bytes::new(self.tcp.lost_out * desk.transport.mss.get());
+        let lost = Bytes::new(self.tcp.lost_out * ctx.transport.mss.get());
         let newest = self.tcp.rack.sent_at;
-        let prior = Bytes::new((self.pipe() + self.tcp.lost_out) * desk.transport.mss.get());
-        self.congestion(desk, signal, prior, (lost, newest));
+        let prior = Bytes::new((self.pipe() + self.tcp.lost_out) * ctx.transport.mss.get());
+        self.congestion(ctx, signal, prior, (lost, newest));
     }
 
     /// A mark arrived: the window is reduced once a round trip, and nothing is sent again
     /// (`tcp_enter_cwr`; RFC 3168 §6.1.2).
-    pub(super) fn enter_cwr(&mut self, desk: &mut Desk<'_>) {
+    pub(super) fn enter_cwr(&mut self, ctx: &mut SendContext<'_>) {
         self.tcp.undo_marker = None;
-        self.init_reduction(desk, Signal::Ecn);
-        self.set_state(desk, Recovery::Cwr);
+        self.init_reduction(ctx, Signal::Ecn);
+        self.set_state(ctx, Recovery::Cwr);
     }
 
-    pub(super) fn enter_recovery(&mut self, desk: &mut Desk<'_>) {
+    pub(super) fn enter_recovery(&mut self, ctx: &mut SendContext<'_>) {
         self.init_undo();
-        if !self.in_reduction(desk) {
-            self.tcp.prior_ssthresh = self.current_ssthresh(desk);
-            self.init_reduction(desk, Signal::Loss);
+        if !self.in_reduction(ctx) {
+            self.tcp.prior_ssthresh = self.current_ssthresh(ctx);
+            self.init_reduction(ctx, Signal::Loss);
         }
         self.tcp.rack.age();
-        self.set_state(desk, Recovery::Recovery);
+        self.set_state(ctx, Recovery::Recovery);
     }
 
-    pub(super) fn end_reduction(&mut self, desk: &mut Desk<'_>) {
+    pub(super) fn end_reduction(&mut self, ctx: &mut SendContext<'_>) {
         if !self.cc.owns_recovery() {
             let ssthresh = self.cc.ssthresh();
-            let settled = desk.view.recovery == Recovery::Cwr || self.tcp.undo_marker.is_some();
+            let settled = ctx.view.recovery == Recovery::Cwr || self.tcp.undo_marker.is_some();
             if ssthresh < Bytes::MAX && settled {
                 self.cc.set_cwnd(ssthresh);
             }
         }
-        self.cc.on_recovered(desk.now);
+        self.cc.on_recovered(ctx.now);
     }
 
     /// Whether the echoed timestamp is older than the first retransmission: what was
@@ -148,29 +148,29 @@ impl PathSender {
         seen.una_advanced && self.tcp.retrans_stamp.is_some_and(|stamp| tick(seen.echo) < tick(stamp))
     }
 
-    pub(super) fn undo(&mut self, desk: &mut Desk<'_>, unmark: bool) {
+    pub(super) fn undo(&mut self, ctx: &mut SendContext<'_>, unmark: bool) {
         if unmark {
-            for flown in self.flight.iter_mut() {
-                flown.lost = false;
+            for packet in self.flight.iter_mut() {
+                packet.lost = false;
             }
             self.tcp.lost_out = 0;
             self.tcp.lost_queue.clear();
             self.tcp.judged = self.flight.base();
         }
-        self.cc.on_spurious(desk.now);
-        desk.tally.spurious += 1;
+        self.cc.on_spurious(ctx.now);
+        ctx.tally.spurious += 1;
         self.tcp.undo_marker = None;
     }
 
-    pub(super) fn try_undo_recovery(&mut self, desk: &mut Desk<'_>, seen: &Seen) {
+    pub(super) fn try_undo_recovery(&mut self, ctx: &mut SendContext<'_>, seen: &Seen) {
         if self.may_undo(seen) {
-            self.undo(desk, false);
+            self.undo(ctx, false);
         }
-        self.set_state(desk, Recovery::Open);
-        self.cc.on_recovered(desk.now);
+        self.set_state(ctx, Recovery::Open);
+        self.cc.on_recovered(ctx.now);
     }
 
-    pub(super) fn try_undo_partial(&mut self, desk: &mut Desk<'_>, seen: &Seen) -> bool {
+    pub(super) fn try_undo_partial(&mut self, ctx: &mut SendContext<'_>, seen: &Seen) -> bool {
         if self.tcp.undo_marker.is_none() || !self.delayed(seen) {
             return false;
         }
@@ -178,39 +178,39 @@ impl PathSender {
         if self.tcp.retrans_out > 0 {
             return true;
         }
-        if !self.any_resent() {
+        if !self.any_retransmitted() {
             self.tcp.retrans_stamp = None;
         }
-        self.undo(desk, true);
-        self.keep_open(desk);
+        self.undo(ctx, true);
+        self.keep_open(ctx);
         false
     }
 
-    pub(super) fn try_undo_dsack(&mut self, desk: &mut Desk<'_>) {
+    pub(super) fn try_undo_dsack(&mut self, ctx: &mut SendContext<'_>) {
         if self.tcp.undo_marker.is_some() && self.tcp.undo_retrans == 0 {
-            self.undo(desk, false);
+            self.undo(ctx, false);
         }
     }
 
-    pub(super) fn try_undo_loss(&mut self, desk: &mut Desk<'_>, seen: &Seen, frto: bool) -> bool {
+    pub(super) fn try_undo_loss(&mut self, ctx: &mut SendContext<'_>, seen: &Seen, frto: bool) -> bool {
         if !(frto || self.may_undo(seen)) {
             return false;
         }
-        self.undo(desk, true);
+        self.undo(ctx, true);
         self.tcp.retransmits = 0;
-        self.set_state(desk, Recovery::Open);
-        self.cc.on_recovered(desk.now);
+        self.set_state(ctx, Recovery::Open);
+        self.cc.on_recovered(ctx.now);
         true
     }
 
     /// `tcp_process_loss`: F-RTO, and the end of the Loss state.
-    pub(super) fn process_loss(&mut self, desk: &mut Desk<'_>, seen: &Seen) -> Repair {
+    pub(super) fn process_loss(&mut self, ctx: &mut SendContext<'_>, seen: &Seen) -> Repair {
         let recovered = self.flight.base() >= self.tcp.high_seq;
-        if seen.una_advanced && self.try_undo_loss(desk, seen, false) {
+        if seen.una_advanced && self.try_undo_loss(ctx, seen, false) {
             return Repair::Nothing;
         }
         if self.tcp.frto {
-            if seen.original_arrived && self.try_undo_loss(desk, seen, true) {
+            if seen.original_arrived && self.try_undo_loss(ctx, seen, true) {
                 return Repair::Nothing;
             }
             if self.flight.next() > self.tcp.high_seq {
@@ -223,7 +223,7 @@ impl PathSender {
             }
         }
         if recovered {
-            self.try_undo_recovery(desk, seen);
+            self.try_undo_recovery(ctx, seen);
             return Repair::Nothing;
         }
         Repair::Lost

@@ -5,31 +5,32 @@ use weftway_cc::Signal;
 use weftway_path::{Bytes, Health, Recovery, Span};
 
 use super::{Repair, Seen, TIMER_MIN};
-use crate::sender::{Desk, Outcome, PathSender, Timer};
+use crate::sender::{Outcome, PathSender, SendContext, Timer};
 use crate::tap::Note;
 
 impl PathSender {
     /// Sends again what is marked lost, as far as the window allows
     /// (`tcp_xmit_retransmit_queue`).
-    pub fn retransmit_lost(&mut self, desk: &mut Desk<'_>) {
+    pub fn retransmit_lost(&mut self, ctx: &mut SendContext<'_>) {
         while let Some(&index) = self.tcp.lost_queue.front() {
-            let due = self.flight.get_mut(index).is_some_and(|flown| flown.lost && !flown.resent && !flown.acked);
+            let due =
+                self.flight.get_mut(index).is_some_and(|packet| packet.lost && !packet.retransmitted && !packet.acked);
             if due {
-                if self.pipe() >= self.cwnd_packets(desk) || self.pacer.release() > desk.now {
+                if self.pipe() >= self.cwnd_packets(ctx) || self.pacer.release() > ctx.now {
                     break;
                 }
-                self.retransmit(desk, index);
-                if self.in_reduction(desk) {
+                self.retransmit(ctx, index);
+                if self.in_reduction(ctx) {
                     self.tcp.prr_out += 1;
                 }
                 if index == self.flight.base() && self.timer != Timer::Reorder {
-                    let rto = self.rto(desk.transport);
-                    self.arm(Timer::Timeout, desk.now + rto);
+                    let rto = self.rto(ctx.transport);
+                    self.arm(Timer::Timeout, ctx.now + rto);
                 }
             }
             self.tcp.lost_queue.pop_front();
         }
-        desk.view.bytes_in_flight = Bytes::new(self.pipe() * desk.transport.mss.get());
+        ctx.view.bytes_in_flight = Bytes::new(self.pipe() * ctx.transport.mss.get());
     }
 
     /// Whether losses wait for the pacer or the window.
@@ -37,64 +38,64 @@ impl PathSender {
         !self.tcp.lost_queue.is_empty()
     }
 
-    pub(super) fn retransmit(&mut self, desk: &mut Desk<'_>, index: u64) {
+    pub(super) fn retransmit(&mut self, ctx: &mut SendContext<'_>, index: u64) {
         let idle = self.pipe() == 0;
-        let flown = self.flight.at_mut(index);
-        flown.sent_at = desk.now;
-        flown.again = true;
-        if !flown.resent {
-            flown.resent = true;
+        let packet = self.flight.at_mut(index);
+        packet.sent_at = ctx.now;
+        packet.ever_retransmitted = true;
+        if !packet.retransmitted {
+            packet.retransmitted = true;
             self.tcp.retrans_out += 1;
         }
-        let (offset, bytes) = (flown.offset, flown.bytes);
-        self.rate.on_sent(desk.now, idle, flown);
-        self.tcp.resent.push_back((desk.now, index));
+        let (offset, bytes) = (packet.offset, packet.bytes);
+        self.rate.on_sent(ctx.now, idle, packet);
+        self.tcp.retransmissions.push_back((ctx.now, index));
         self.tcp.undo_retrans = self.tcp.undo_retrans.max(0) + 1;
-        self.tcp.retrans_stamp.get_or_insert(desk.now);
+        self.tcp.retrans_stamp.get_or_insert(ctx.now);
         let payload = Bytes::new(u64::from(bytes));
-        desk.view.sent.add(payload);
-        desk.view.retransmitted.add(payload);
-        desk.tally.retransmissions += 1;
-        self.last_sent = desk.now;
-        self.put_on_wire(desk, index, offset, bytes);
+        ctx.view.sent.add(payload);
+        ctx.view.retransmitted.add(payload);
+        ctx.tally.retransmissions += 1;
+        self.last_sent = ctx.now;
+        self.put_on_wire(ctx, index, offset, bytes);
     }
 
     /// A tail probe was answered (`tcp_process_tlp_ack`).
-    pub(super) fn finish_probe(&mut self, desk: &mut Desk<'_>, cum: u64, seen: &Seen) {
+    pub(super) fn finish_probe(&mut self, ctx: &mut SendContext<'_>, cum: u64, seen: &Seen) {
         let Some(high) = self.tcp.tlp_high_seq.filter(|&high| cum >= high) else { return };
         if !self.tcp.tlp_retrans || seen.duplicate {
             self.tcp.tlp_high_seq = None;
         } else if cum > high {
             // The probe repaired a loss: reduce the window once.
-            self.init_reduction(desk, Signal::Loss);
-            self.set_state(desk, Recovery::Cwr);
-            self.end_reduction(desk);
-            self.keep_open(desk);
+            self.init_reduction(ctx, Signal::Loss);
+            self.set_state(ctx, Recovery::Cwr);
+            self.end_reduction(ctx);
+            self.keep_open(ctx);
         } else if !seen.una_advanced && !seen.newly_sacked {
             self.tcp.tlp_high_seq = None;
         }
     }
 
     /// The window's growth or reduction (`tcp_cong_control`).
-    pub(super) fn adjust_window(&mut self, desk: &mut Desk<'_>, seen: &Seen, outcome: &mut Outcome) {
-        let mss = desk.transport.mss.get();
+    pub(super) fn adjust_window(&mut self, ctx: &mut SendContext<'_>, seen: &Seen, outcome: &mut Outcome) {
+        let mss = ctx.transport.mss.get();
         outcome.lost = Bytes::new(seen.newly_lost * mss);
         let raises = seen.una_advanced || self.tcp.rack.reordering_seen;
         let owns = self.cc.owns_recovery();
-        outcome.reducing = (self.in_reduction(desk) || !raises) && !owns;
-        desk.view.bytes_in_flight = Bytes::new(self.pipe() * mss);
-        self.control(desk, outcome);
-        if self.in_reduction(desk) && !owns {
-            self.reduce(desk, seen);
+        outcome.reducing = (self.in_reduction(ctx) || !raises) && !owns;
+        ctx.view.bytes_in_flight = Bytes::new(self.pipe() * mss);
+        self.control(ctx, outcome);
+        if self.in_reduction(ctx) && !owns {
+            self.reduce(ctx, seen);
         }
     }
 
     /// Proportional rate reduction (`tcp_cwnd_reduction`).
-    pub(super) fn reduce(&mut self, desk: &mut Desk<'_>, seen: &Seen) {
+    pub(super) fn reduce(&mut self, ctx: &mut SendContext<'_>, seen: &Seen) {
         if seen.delivered == 0 || self.tcp.prior_cwnd == 0 {
             return;
         }
-        let ssthresh = self.cc.ssthresh().packets(desk.transport.mss);
+        let ssthresh = self.cc.ssthresh().packets(ctx.transport.mss);
         let pipe = self.pipe();
         self.tcp.prr_delivered += seen.delivered;
         let (delivered, out) = (self.tcp.prr_delivered, self.tcp.prr_out);
@@ -110,51 +111,51 @@ impl PathSender {
         if out == 0 {
             count = count.max(1);
         }
-        self.set_cwnd_packets(desk, pipe + count);
+        self.set_cwnd_packets(ctx, pipe + count);
     }
 
-    pub(super) fn set_timer(&mut self, desk: &mut Desk<'_>) {
-        if !self.schedule_probe(desk, true) {
-            self.rearm_timeout(desk);
+    pub(super) fn set_timer(&mut self, ctx: &mut SendContext<'_>) {
+        if !self.schedule_probe(ctx, true) {
+            self.rearm_timeout(ctx);
         }
     }
 
     /// `tcp_rearm_rto`: the timeout counts from when the oldest packet was sent, if another timer
     /// ran in between.
-    pub(super) fn rearm_timeout(&mut self, desk: &mut Desk<'_>) {
+    pub(super) fn rearm_timeout(&mut self, ctx: &mut SendContext<'_>) {
         let Some(head) = self.flight.front() else { return self.disarm() };
-        let rto = self.rto(desk.transport);
+        let rto = self.rto(ctx.transport);
         let at = match self.timer {
-            Timer::Reorder | Timer::TailProbe => (head.sent_at + rto).max(desk.now + Span::from_micros(1)),
-            _ => desk.now + rto,
+            Timer::Reorder | Timer::TailProbe => (head.sent_at + rto).max(ctx.now + Span::from_micros(1)),
+            _ => ctx.now + rto,
         };
         self.arm(Timer::Timeout, at);
     }
 
     /// `tcp_schedule_loss_probe`.
-    pub(super) fn schedule_probe(&mut self, desk: &mut Desk<'_>, advancing: bool) -> bool {
+    pub(super) fn schedule_probe(&mut self, ctx: &mut SendContext<'_>, advancing: bool) -> bool {
         let out = self.flight.next() - self.flight.base();
-        if out == 0 || !self.sacked.is_empty() || !matches!(desk.view.recovery, Recovery::Open | Recovery::Cwr) {
+        if out == 0 || !self.sacked.is_empty() || !matches!(ctx.view.recovery, Recovery::Open | Recovery::Cwr) {
             return false;
         }
-        let rto = self.rto(desk.transport);
-        let mut wait = if desk.view.srtt.is_zero() { Span::from_secs(1) } else { desk.view.srtt * 2 };
-        if !desk.view.srtt.is_zero() {
-            wait += if out == 1 { desk.transport.min_rto } else { TIMER_MIN };
+        let rto = self.rto(ctx.transport);
+        let mut wait = if ctx.view.srtt.is_zero() { Span::from_secs(1) } else { ctx.view.srtt * 2 };
+        if !ctx.view.srtt.is_zero() {
+            wait += if out == 1 { ctx.transport.min_rto } else { TIMER_MIN };
         }
         let left = match self.flight.front() {
-            Some(head) if !advancing => (head.sent_at + rto).since(desk.now),
+            Some(head) if !advancing => (head.sent_at + rto).since(ctx.now),
             _ => rto,
         };
         if !left.is_zero() {
             wait = wait.min(left);
         }
-        self.arm(Timer::TailProbe, desk.now + wait);
+        self.arm(Timer::TailProbe, ctx.now + wait);
         true
     }
 
     /// The timer fired; what to send again. `can_send` tells whether new data wait.
-    pub fn tcp_timer(&mut self, desk: &mut Desk<'_>, new_data: bool) -> Repair {
+    pub fn tcp_timer(&mut self, ctx: &mut SendContext<'_>, new_data: bool) -> Repair {
         let timer = self.timer;
         self.disarm();
         if self.flight.is_empty() {
@@ -162,16 +163,16 @@ impl PathSender {
         }
         let repair = match timer {
             Timer::Idle => Repair::Nothing,
-            Timer::TailProbe => self.tail_probe(desk, new_data),
-            Timer::Reorder => self.reorder_timeout(desk),
-            Timer::Timeout => self.timeout(desk),
+            Timer::TailProbe => self.tail_probe(ctx, new_data),
+            Timer::Reorder => self.reorder_timeout(ctx),
+            Timer::Timeout => self.timeout(ctx),
         };
-        self.refresh(desk);
+        self.refresh(ctx);
         repair
     }
 
-    pub(super) fn tail_probe(&mut self, desk: &mut Desk<'_>, new_data: bool) -> Repair {
-        desk.tap.note(desk.now, desk.conn, || Note::Timeout { path: self.id, kind: "tlp" });
+    pub(super) fn tail_probe(&mut self, ctx: &mut SendContext<'_>, new_data: bool) -> Repair {
+        ctx.tap.note(ctx.now, ctx.conn, || Note::Timeout { path: self.id, kind: "tlp" });
         self.timer = Timer::TailProbe;
         let mut repair = Repair::Nothing;
         if self.tcp.tlp_high_seq.is_none() {
@@ -182,79 +183,79 @@ impl PathSender {
                 let last = self.flight.next() - 1;
                 let arrived = self.flight.at(last).acked;
                 if !arrived {
-                    self.retransmit(desk, last);
+                    self.retransmit(ctx, last);
                 }
             }
             self.tcp.tlp_high_seq = Some(self.flight.next() + u64::from(new_data));
         }
-        self.rearm_timeout(desk);
+        self.rearm_timeout(ctx);
         repair
     }
 
-    pub(super) fn reorder_timeout(&mut self, desk: &mut Desk<'_>) -> Repair {
+    pub(super) fn reorder_timeout(&mut self, ctx: &mut SendContext<'_>) -> Repair {
         let mut seen = Seen::default();
         let prior = self.pipe();
-        self.find_losses(desk, &mut seen);
-        if self.pipe() != prior && desk.view.recovery != Recovery::Recovery && desk.view.recovery < Recovery::Loss {
-            self.enter_recovery(desk);
+        self.find_losses(ctx, &mut seen);
+        if self.pipe() != prior && ctx.view.recovery != Recovery::Recovery && ctx.view.recovery < Recovery::Loss {
+            self.enter_recovery(ctx);
             if !self.cc.owns_recovery() {
                 seen.delivered = 1;
-                self.reduce(desk, &seen);
+                self.reduce(ctx, &seen);
             }
         }
         if self.timer == Timer::Idle {
             self.timer = Timer::Reorder;
-            self.rearm_timeout(desk);
+            self.rearm_timeout(ctx);
         }
         Repair::Lost
     }
 
     /// `tcp_retransmit_timer`, `tcp_enter_loss`.
-    pub(super) fn timeout(&mut self, desk: &mut Desk<'_>) -> Repair {
-        desk.tap.note(desk.now, desk.conn, || Note::Timeout { path: self.id, kind: "rto" });
-        desk.tally.timeouts += 1;
-        let prior = desk.view.bytes_in_flight;
-        let new_recovery = desk.view.recovery < Recovery::Recovery;
-        self.mark_timeout(desk);
-        let fresh = desk.view.recovery <= Recovery::Disorder
+    pub(super) fn timeout(&mut self, ctx: &mut SendContext<'_>) -> Repair {
+        ctx.tap.note(ctx.now, ctx.conn, || Note::Timeout { path: self.id, kind: "rto" });
+        ctx.tally.timeouts += 1;
+        let prior = ctx.view.bytes_in_flight;
+        let new_recovery = ctx.view.recovery < Recovery::Recovery;
+        self.mark_timeout(ctx);
+        let fresh = ctx.view.recovery <= Recovery::Disorder
             || self.tcp.high_seq <= self.flight.base()
-            || (desk.view.recovery == Recovery::Loss && self.tcp.retransmits == 0);
+            || (ctx.view.recovery == Recovery::Loss && self.tcp.retransmits == 0);
         if fresh {
-            self.tcp.prior_ssthresh = self.current_ssthresh(desk);
-            self.tcp.prior_cwnd = self.cwnd_packets(desk);
-            let lost = Bytes::new(self.tcp.lost_out * desk.transport.mss.get());
-            self.congestion(desk, Signal::Timeout, prior, (lost, self.last_sent));
+            self.tcp.prior_ssthresh = self.current_ssthresh(ctx);
+            self.tcp.prior_cwnd = self.cwnd_packets(ctx);
+            let lost = Bytes::new(self.tcp.lost_out * ctx.transport.mss.get());
+            self.congestion(ctx, Signal::Timeout, prior, (lost, self.last_sent));
             self.init_undo();
         }
-        self.set_cwnd_packets(desk, self.pipe() + 1);
-        self.set_state(desk, Recovery::Loss);
+        self.set_cwnd_packets(ctx, self.pipe() + 1);
+        self.set_state(ctx, Recovery::Loss);
         self.tcp.high_seq = self.flight.next();
         self.tcp.frto = new_recovery || self.tcp.retransmits > 0;
         self.tcp.retransmits += 1;
         self.tcp.tlp_high_seq = None;
-        desk.view.pto_count += 1;
-        desk.view.health = Health::Suspect;
+        ctx.view.pto_count += 1;
+        ctx.view.health = Health::Suspect;
         let head = self.flight.base();
-        self.retransmit(desk, head);
+        self.retransmit(ctx, head);
         if self.tcp.lost_queue.front() == Some(&head) {
             self.tcp.lost_queue.pop_front();
         }
         self.tcp.backoff += 1;
-        let rto = self.rto(desk.transport);
-        self.arm(Timer::Timeout, desk.now + rto);
+        let rto = self.rto(ctx.transport);
+        self.arm(Timer::Timeout, ctx.now + rto);
         Repair::Nothing
     }
 
     /// `tcp_timeout_mark_lost`: everything but what was sent too recently to be late.
-    pub(super) fn mark_timeout(&mut self, desk: &mut Desk<'_>) {
-        let window = self.reordering_window(desk);
+    pub(super) fn mark_timeout(&mut self, ctx: &mut SendContext<'_>) {
+        let window = self.reordering_window(ctx);
         for index in self.flight.base()..self.flight.next() {
-            let flown = self.flight.at(index);
+            let packet = self.flight.at(index);
             let recent = index != self.flight.base()
                 && !self.tcp.rack.rtt.is_zero()
-                && self.tcp.rack.remaining(desk.now, flown.sent_at, window).is_some();
+                && self.tcp.rack.remaining(ctx.now, packet.sent_at, window).is_some();
             if !recent {
-                self.mark_lost(desk, index);
+                self.mark_lost(ctx, index);
             }
         }
     }

@@ -22,7 +22,7 @@ impl Policy for Script {
     }
 
     fn learn(&mut self, _: &Question<'_>, outcome: &Outcome<usize>) {
-        self.learned.push((outcome.choice.seen, outcome.fate, outcome.after));
+        self.learned.push((outcome.choice.observation, outcome.fate, outcome.after));
     }
 
     fn explain(&self, _: &Question<'_>) -> String {
@@ -164,7 +164,7 @@ fn packets_that_a_subflow_paces_find_their_decisions_late() {
 #[test]
 fn data_sent_before_ask_nobody() {
     let (mut blocked, mut bench) = scripted(true, &[Action::Fast]);
-    bench.resend(0, weftway_path::PathSet::of(F));
+    bench.reinject(0, weftway_path::PathSet::of(F));
     step(&mut blocked, &mut bench, Decision::Send(S));
     assert_eq!(blocked.policy.asked, 0);
 }
@@ -174,7 +174,7 @@ fn a_paced_f_counts_as_blocked_unless_told_otherwise() {
     for (asks, answer) in [(true, Decision::Wait), (false, Decision::Send(S))] {
         let (mut blocked, mut bench) = scripted(true, &[Action::Fast]);
         blocked.rules.asks_when_paced = asks;
-        bench.paths[0].hold = Hold::Pacing;
+        bench.paths[0].blocked = BlockedReason::Pacing;
         step(&mut blocked, &mut bench, answer);
     }
 }

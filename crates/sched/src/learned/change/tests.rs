@@ -1,5 +1,5 @@
 use super::*;
-use crate::learned::Coins;
+use crate::learned::PolicyRng;
 use crate::testing::{Bench, packets, path};
 use weftway_path::{BitRate, Bytes};
 
@@ -27,17 +27,17 @@ const PLAIN: [Nature; 2] = [
 /// Two paths, and windows of noise.
 struct World {
     bench: Bench,
-    coins: Coins,
+    rng: PolicyRng,
 }
 
 impl World {
     fn new(seed: u64) -> Self {
-        Self { bench: Bench::new(vec![path(0, 30, 10, 0), path(1, 80, 10, 0)]), coins: Coins::new(seed) }
+        Self { bench: Bench::new(vec![path(0, 30, 10, 0), path(1, 80, 10, 0)]), rng: PolicyRng::new(seed) }
     }
 
     /// Near normal: the sum of twelve even draws has variance 1.
     fn normal(&mut self) -> f64 {
-        (0..12).map(|_| self.coins.unit()).sum::<f64>() - 6.0
+        (0..12).map(|_| self.rng.unit()).sum::<f64>() - 6.0
     }
 
     /// 100 ms of `natures`: whether that is an alarm.
@@ -48,7 +48,7 @@ impl World {
             let (srtt, rate) = (nature.srtt_ms * factor(self), nature.mbps * factor(self));
             // What a path carries in 100 ms: 1 Mbit/s is 9 packets of 1400 bytes.
             let count = (9.0 * nature.mbps) as u64;
-            let lost = (0..count).filter(|_| self.coins.flip(nature.loss)).count() as u64;
+            let lost = (0..count).filter(|_| self.rng.flip(nature.loss)).count() as u64;
             let path = &mut self.bench.paths[at];
             path.srtt = Span::from_secs_f64(srtt / 1e3);
             path.delivery_rate = BitRate::from_bps((rate * 1e6) as u64);

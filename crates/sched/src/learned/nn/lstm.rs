@@ -51,14 +51,14 @@ impl Lstm {
         for number in 0.. {
             let name = |part: &str| format!("l{number}.{part}");
             let (wx, wh) = (tensors.dimensions::<2>(&name("wx"))?, tensors.dimensions::<2>(&name("wh"))?);
-            let (Some([seen, _]), Some([hidden, _])) = (wx, wh) else {
+            let (Some([observation, _]), Some([hidden, _])) = (wx, wh) else {
                 break;
             };
             if hidden > WIDEST {
                 let (found, expected) = (format!("for a state of {hidden}"), format!("at most {WIDEST}"));
                 return Err(PolicyError::Tensor { name: name("wh"), found, expected });
             }
-            let inputs = cells.last().map_or(seen, |below| below.hidden);
+            let inputs = cells.last().map_or(observation, |below| below.hidden);
             let wx = tensors.take(&name("wx"), &[inputs, 4 * hidden])?;
             let wh = tensors.take(&name("wh"), &[hidden, 4 * hidden])?;
             cells.push(Cell { inputs, hidden, wx, wh, b: tensors.take(&name("b"), &[4 * hidden])? });
@@ -67,10 +67,10 @@ impl Lstm {
             return Err(PolicyError::NoTensor("l0.wx".to_owned()));
         };
         let head = Mlp::relu(tensors)?;
-        let [seen] = tensors.dimensions("low")?.ok_or_else(|| PolicyError::NoTensor("low".to_owned()))?;
-        let steps = seen / first.inputs;
-        if !seen.is_multiple_of(first.inputs) {
-            let (name, found) = ("low".to_owned(), format!("of {seen} numbers"));
+        let [observation] = tensors.dimensions("low")?.ok_or_else(|| PolicyError::NoTensor("low".to_owned()))?;
+        let steps = observation / first.inputs;
+        if !observation.is_multiple_of(first.inputs) {
+            let (name, found) = ("low".to_owned(), format!("of {observation} numbers"));
             let expected = format!("some steps of {} inputs", first.inputs);
             return Err(PolicyError::Tensor { name, found, expected });
         }
@@ -99,12 +99,12 @@ impl Lstm {
         Room { cells, head: self.head.room() }
     }
 
-    pub(super) fn forward(&self, room: &mut Room, seen: &[f32], out: &mut [f32]) {
+    pub(super) fn forward(&self, room: &mut Room, observation: &[f32], out: &mut [f32]) {
         for state in &mut room.cells {
             state.h.fill(0.0);
             state.c.fill(0.0);
         }
-        for x in seen.chunks_exact(self.cells[0].inputs) {
+        for x in observation.chunks_exact(self.cells[0].inputs) {
             for (at, cell) in self.cells.iter().enumerate() {
                 let (before, here) = room.cells.split_at_mut(at);
                 cell.step(before.last().map_or(x, |below| &below.h), &mut here[0]);

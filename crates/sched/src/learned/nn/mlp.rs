@@ -114,11 +114,11 @@ impl Mlp {
         self.layers.iter().map(|layer| vec![0.0; layer.b.len()]).collect()
     }
 
-    pub(crate) fn forward(&self, room: &mut [Vec<f32>], seen: &[f32], out: &mut [f32]) {
+    pub(crate) fn forward(&self, room: &mut [Vec<f32>], observation: &[f32], out: &mut [f32]) {
         let last = self.layers.len() - 1;
         for (at, layer) in self.layers.iter().enumerate() {
             let (before, here) = room.split_at_mut(at);
-            let x = before.last().map_or(seen, Vec::as_slice);
+            let x = before.last().map_or(observation, Vec::as_slice);
             if at == last {
                 dense(x, &layer.w, &layer.b, out);
             } else {

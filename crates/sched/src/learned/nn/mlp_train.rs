@@ -17,7 +17,7 @@ const EPSILON: f32 = 1e-8;
 /// One transition.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Transition<'a> {
-    pub(crate) seen: &'a [f32],
+    pub(crate) observation: &'a [f32],
     pub(crate) action: usize,
     pub(crate) reward: f32,
     /// What was seen at the next decision.
@@ -75,12 +75,12 @@ impl Trainer {
 
     /// Adds a transition whose value should be `wanted` to the batch; its loss.
     pub(crate) fn add(&mut self, mlp: &Mlp, transition: &Transition<'_>, wanted: f32) -> f32 {
-        self.forward(mlp, transition.seen);
+        self.forward(mlp, transition.observation);
         let last = self.outputs.len() - 1;
         let error = self.outputs[last][transition.action] - wanted;
         self.errors[last].fill(0.0);
         self.errors[last][transition.action] = error.clamp(-1.0, 1.0);
-        self.backward(mlp, transition.seen);
+        self.backward(mlp, transition.observation);
         self.count += 1;
         if error.abs() <= 1.0 { error * error / 2.0 } else { error.abs() - 0.5 }
     }
@@ -103,11 +103,11 @@ impl Trainer {
         self.count = 0;
     }
 
-    fn forward(&mut self, mlp: &Mlp, seen: &[f32]) {
+    fn forward(&mut self, mlp: &Mlp, observation: &[f32]) {
         let last = self.outputs.len() - 1;
         for (at, layer) in mlp.layers.iter().enumerate() {
             let (before, here) = self.outputs.split_at_mut(at);
-            dense(before.last().map_or(seen, Vec::as_slice), &layer.w, &layer.b, &mut here[0]);
+            dense(before.last().map_or(observation, Vec::as_slice), &layer.w, &layer.b, &mut here[0]);
             if at < last {
                 mlp.activation().apply(&mut here[0]);
             }
@@ -115,11 +115,11 @@ impl Trainer {
     }
 
     /// Adds the gradient of the newest forward pass, from the last layer's error.
-    fn backward(&mut self, mlp: &Mlp, seen: &[f32]) {
+    fn backward(&mut self, mlp: &Mlp, observation: &[f32]) {
         for at in (0..mlp.layers.len()).rev() {
             let (before, here) = self.errors.split_at_mut(at);
             let (error, gradient) = (&here[0], &mut self.gradients[at]);
-            let x = if at == 0 { seen } else { &self.outputs[at - 1] };
+            let x = if at == 0 { observation } else { &self.outputs[at - 1] };
             gradient.b.iter_mut().zip(error).for_each(|(sum, error)| *sum += error);
             for (row, x) in gradient.w.chunks_exact_mut(error.len()).zip(x).filter(|(_, x)| **x != 0.0) {
                 row.iter_mut().zip(error).for_each(|(sum, error)| *sum += x * error);

@@ -105,12 +105,12 @@ impl Network {
     }
 
     /// What comes out of `seen`; of a bank, out of its first group.
-    pub fn forward(&self, scratch: &mut Scratch, seen: &[f32], out: &mut [f32]) {
+    pub fn forward(&self, scratch: &mut Scratch, observation: &[f32], out: &mut [f32]) {
         match (self, &mut scratch.0) {
-            (Self::Mlp(mlp), Room::Mlp(room)) => mlp.forward(room, seen, out),
-            (Self::Lstm(lstm), Room::Lstm(room)) => lstm.forward(room, seen, out),
-            (Self::Stsgat(stsgat), Room::Stsgat(room)) => stsgat.forward(room, seen, out),
-            (Self::Falcon(bank), Room::Mlp(room)) => bank.of(0).forward(room, seen, out),
+            (Self::Mlp(mlp), Room::Mlp(room)) => mlp.forward(room, observation, out),
+            (Self::Lstm(lstm), Room::Lstm(room)) => lstm.forward(room, observation, out),
+            (Self::Stsgat(stsgat), Room::Stsgat(room)) => stsgat.forward(room, observation, out),
+            (Self::Falcon(bank), Room::Mlp(room)) => bank.of(0).forward(room, observation, out),
             _ => unreachable!("a network is given its own scratch"),
         }
     }

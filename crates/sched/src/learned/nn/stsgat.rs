@@ -162,7 +162,7 @@ impl Stsgat {
 
     pub(super) fn room(&self) -> Room {
         let (nodes, size) = (self.paths, self.paths * self.hidden);
-        let seen =
+        let observation =
             || Seen { u: vec![0.0; size], dst: vec![0.0; nodes * self.heads], src: vec![0.0; nodes * self.heads] };
         // The paths of the step, and itself before and after.
         let given = || Given { weights: vec![0.0; (nodes + WINDOW - 1) * self.heads], h: vec![0.0; size] };
@@ -170,15 +170,15 @@ impl Stsgat {
             h: vec![0.0; self.steps * size],
             next: vec![0.0; self.steps * size],
             input: vec![0.0; nodes * (self.features + self.packet_features)],
-            all: (0..self.steps).map(|_| seen()).collect(),
-            window: [seen(), seen(), seen()],
+            all: (0..self.steps).map(|_| observation()).collect(),
+            window: [observation(), observation(), observation()],
             given: [given(), given(), given()],
             zeros: vec![0.0; self.hidden],
         }
     }
 
-    pub(super) fn forward(&self, room: &mut Room, seen: &[f32], out: &mut [f32]) {
-        let (x, rest) = seen.split_at(self.paths * self.features * self.steps);
+    pub(super) fn forward(&self, room: &mut Room, observation: &[f32], out: &mut [f32]) {
+        let (x, rest) = observation.split_at(self.paths * self.features * self.steps);
         let (c, alive) = rest.split_at(self.packet_features * self.steps);
         self.embed(room, x, c);
         let mut steps = self.steps;
@@ -214,25 +214,25 @@ impl Stsgat {
     /// `h` (steps, N, F) becomes `next` (steps − 2, N, F).
     fn module(&self, room: &mut Room, layers: &[Layer], steps: usize, alive: &[f32]) {
         let size = self.paths * self.hidden;
-        for (step, seen) in room.all.iter_mut().enumerate().take(steps) {
-            self.see(&layers[0], &room.h[step * size..][..size], &room.zeros, seen);
+        for (step, observation) in room.all.iter_mut().enumerate().take(steps) {
+            self.see(&layers[0], &room.h[step * size..][..size], &room.zeros, observation);
         }
         for window in 0..=steps - WINDOW {
             let kept = &mut room.next[window * size..][..size];
             let last = layers.len() - 1;
             for (at, _) in layers.iter().enumerate() {
-                let seen: [&Seen; WINDOW] =
+                let observation: [&Seen; WINDOW] =
                     if at == 0 { std::array::from_fn(|q| &room.all[window + q]) } else { room.window.each_ref() };
                 for q in 0..WINDOW {
                     // Of the last layer, only the middle step is kept.
                     if at < last || q == 1 {
-                        self.attend(&seen, q, alive, &mut room.given[q]);
+                        self.attend(&observation, q, alive, &mut room.given[q]);
                     }
                 }
                 keep(kept, &room.given[1].h, at == 0);
                 if let Some(following) = layers.get(at + 1) {
-                    for (seen, given) in room.window.iter_mut().zip(&room.given) {
-                        self.see(following, &given.h, &room.zeros, seen);
+                    for (observation, given) in room.window.iter_mut().zip(&room.given) {
+                        self.see(following, &given.h, &room.zeros, observation);
                     }
                 }
             }
@@ -240,11 +240,11 @@ impl Stsgat {
     }
 
     /// Projects a step's nodes and adds up both halves of their scores.
-    fn see(&self, layer: &Layer, h: &[f32], zeros: &[f32], seen: &mut Seen) {
+    fn see(&self, layer: &Layer, h: &[f32], zeros: &[f32], observation: &mut Seen) {
         let size = self.hidden / self.heads;
-        dense_rows(h, &layer.w, zeros, &mut seen.u);
-        let halves = seen.dst.iter_mut().zip(&mut seen.src);
-        for (at, (u, (dst, src))) in seen.u.chunks_exact(size).zip(halves).enumerate() {
+        dense_rows(h, &layer.w, zeros, &mut observation.u);
+        let halves = observation.dst.iter_mut().zip(&mut observation.src);
+        for (at, (u, (dst, src))) in observation.u.chunks_exact(size).zip(halves).enumerate() {
             let head = at % self.heads * size;
             *dst = dot(u, &layer.dst[head..][..size]);
             *src = dot(u, &layer.src[head..][..size]);
@@ -252,16 +252,16 @@ impl Stsgat {
     }
 
     /// What each node of step `q` takes from the paths of its step, and from itself beside it.
-    fn attend(&self, seen: &[&Seen; WINDOW], q: usize, alive: &[f32], given: &mut Given) {
+    fn attend(&self, observation: &[&Seen; WINDOW], q: usize, alive: &[f32], given: &mut Given) {
         let (heads, size) = (self.heads, self.hidden / self.heads);
         let steps = [q.checked_sub(1), (q + 1 < WINDOW).then_some(q + 1)];
         for (node, h) in given.h.chunks_exact_mut(self.hidden).enumerate() {
             let here = (0..self.paths).filter(|&other| other == node || alive[other] != 0.0).map(|other| (q, other));
             let among = here.chain(steps.into_iter().flatten().map(|step| (step, node)));
-            let dst = &seen[q].dst[node * heads..][..heads];
+            let dst = &observation[q].dst[node * heads..][..heads];
             let mut count = 0;
             for ((step, other), weights) in among.clone().zip(given.weights.chunks_exact_mut(heads)) {
-                let src = &seen[step].src[other * heads..][..heads];
+                let src = &observation[step].src[other * heads..][..heads];
                 weights.iter_mut().zip(dst).zip(src).for_each(|((weight, dst), src)| *weight = leaky(dst + src));
                 count += 1;
             }
@@ -269,7 +269,7 @@ impl Stsgat {
             softmax(weights, heads);
             h.fill(0.0);
             for ((step, other), weights) in among.zip(weights.chunks_exact(heads)) {
-                let u = &seen[step].u[other * self.hidden..][..self.hidden];
+                let u = &observation[step].u[other * self.hidden..][..self.hidden];
                 for ((h, u), weight) in h.chunks_exact_mut(size).zip(u.chunks_exact(size)).zip(weights) {
                     h.iter_mut().zip(u).for_each(|(h, u)| *h += weight * u);
                 }

@@ -258,7 +258,7 @@ impl Scheduler for Gap {
         self.turn(cx);
         let (Some(packet), Some(flow)) = (cx.packet, cx.flow) else { return Decision::Wait };
         let (Some(pick), Some(fast)) = (min_rtt::pick(cx), roles::fast(cx)) else { return choose::wait(cx) };
-        if packet.again || !packet.carried.is_empty() || pick.id == fast.id {
+        if packet.reinjection || !packet.carried.is_empty() || pick.id == fast.id {
             return Decision::Send(pick.id);
         }
         self.send_ahead(cx, flow, fast, pick)
@@ -299,11 +299,11 @@ impl Task for Gap {
         &self.shape
     }
 
-    fn question(&mut self, cx: &Context<'_>, seen: &mut [f32]) -> bool {
+    fn question(&mut self, cx: &Context<'_>, observation: &mut [f32]) -> bool {
         self.turn(cx);
         let is_due = self.epochs.is_due() && self.history.has_paths();
         if is_due {
-            seen.copy_from_slice(self.history.table());
+            observation.copy_from_slice(self.history.table());
         }
         is_due
     }
@@ -325,9 +325,9 @@ impl Task for Gap {
         self.open = Some((self.ledger.decide(), changed / f64::from(count.max(1))));
     }
 
-    fn finish(&mut self, cx: &Context<'_>, seen: &mut [f32]) {
+    fn finish(&mut self, cx: &Context<'_>, observation: &mut [f32]) {
         self.measure(cx, cx.now.since(self.epochs.begin()));
-        seen.copy_from_slice(self.history.table());
+        observation.copy_from_slice(self.history.table());
     }
 
     fn ledger(&mut self) -> &mut Ledger {

@@ -98,8 +98,8 @@ fn inputs(slots: usize, steps: usize) -> Vec<Input> {
     let name = |what: &str, step: usize| Input::normalised(format!("{what}.{step}"));
     let of_slot = |slot: usize| FEATURES.map(|feature| format!("{feature}.{slot}"));
     let rows = (0..slots).flat_map(of_slot).chain(DATA.map(|(name, _)| name.to_owned()));
-    let seen = rows.flat_map(|row| (0..steps).map(move |step| name(&row, step)).collect::<Vec<_>>());
-    seen.chain((0..slots).map(|slot| Input::share(format!("alive.{slot}")))).collect()
+    let observation = rows.flat_map(|row| (0..steps).map(move |step| name(&row, step)).collect::<Vec<_>>());
+    observation.chain((0..slots).map(|slot| Input::share(format!("alive.{slot}")))).collect()
 }
 
 #[derive(Clone)]
@@ -147,7 +147,7 @@ impl Graph {
             let id = PathId::new(number);
             let path = cx.path(id);
             if path.is_some() || self.rows.get(id).is_some() {
-                let row = path.map_or([0.0; FEATURES.len()], |path| self.qualities.seen(path, scale));
+                let row = path.map_or([0.0; FEATURES.len()], |path| self.qualities.observation(path, scale));
                 push(self.rows.at(id), row, self.steps);
             }
         }
@@ -176,19 +176,19 @@ impl Graph {
         (!self.by_message || message == flow.message_start).then_some(path)
     }
 
-    fn see(&self, cx: &Context<'_>, seen: &mut [f32]) {
-        seen.fill(0.0);
+    fn see(&self, cx: &Context<'_>, observation: &mut [f32]) {
+        observation.fill(0.0);
         let (steps, features) = (self.steps, FEATURES.len());
         for (slot, id) in self.at.iter().enumerate() {
             let rows = id.and_then(|id| self.rows.get(id)).into_iter().flatten();
             for (age, row) in rows.enumerate() {
                 for (feature, value) in row.iter().enumerate() {
-                    seen[(slot * features + feature) * steps + steps - 1 - age] = *value;
+                    observation[(slot * features + feature) * steps + steps - 1 - age] = *value;
                 }
             }
         }
         let slots = self.at.len();
-        let (of_data, alive) = seen[slots * features * steps..].split_at_mut(DATA.len() * steps);
+        let (of_data, alive) = observation[slots * features * steps..].split_at_mut(DATA.len() * steps);
         for (age, row) in self.data.iter().enumerate() {
             row.iter().enumerate().for_each(|(at, value)| of_data[at * steps + steps - 1 - age] = *value);
         }
@@ -211,7 +211,7 @@ fn data(flow: &Flow) -> [f32; DATA.len()] {
 
 /// The data at hand, if they are new.
 fn fresh<'a>(cx: &Context<'a>) -> Option<&'a Flow> {
-    cx.packet.filter(|packet| !packet.again && packet.carried.is_empty()).and(cx.flow)
+    cx.packet.filter(|packet| !packet.reinjection && packet.carried.is_empty()).and(cx.flow)
 }
 
 impl Scheduler for Graph {
@@ -246,18 +246,18 @@ impl Task for Graph {
         &self.shape
     }
 
-    fn question(&mut self, cx: &Context<'_>, seen: &mut [f32]) -> bool {
+    fn question(&mut self, cx: &Context<'_>, observation: &mut [f32]) -> bool {
         self.turn(cx);
         let is_due = fresh(cx).is_some_and(|flow| self.answered(flow).is_none());
         if !is_due || self.at.iter().all(Option::is_none) {
             return false;
         }
-        self.see(cx, seen);
+        self.see(cx, observation);
         true
     }
 
-    fn mask(&self, _: &Context<'_>, open: &mut [bool]) {
-        open.iter_mut().zip(&self.at).for_each(|(open, path)| *open = path.is_some());
+    fn mask(&self, _: &Context<'_>, mask: &mut [bool]) {
+        mask.iter_mut().zip(&self.at).for_each(|(open, path)| *open = path.is_some());
     }
 
     fn answer(&mut self, cx: &Context<'_>, action: &[f32]) {
@@ -273,10 +273,10 @@ impl Task for Graph {
         }
     }
 
-    fn finish(&mut self, cx: &Context<'_>, seen: &mut [f32]) {
+    fn finish(&mut self, cx: &Context<'_>, observation: &mut [f32]) {
         self.measure(cx, cx.now.since(self.epochs.begin()));
         self.look(cx);
-        self.see(cx, seen);
+        self.see(cx, observation);
     }
 
     fn ledger(&mut self) -> &mut Ledger {

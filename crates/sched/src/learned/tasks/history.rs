@@ -86,8 +86,8 @@ impl<const FEATURES: usize> History<FEATURES> {
         self.table.copy_within(width.., 0);
         let newest = self.table.len() - width;
         for (path, cells) in self.at.iter().zip(self.table[newest..].chunks_exact_mut(FEATURES)) {
-            let seen = path.map_or([0.0; FEATURES], &mut see);
-            cells.copy_from_slice(&seen.map(|value| value as f32));
+            let observation = path.map_or([0.0; FEATURES], &mut see);
+            cells.copy_from_slice(&observation.map(|value| value as f32));
         }
     }
 }

@@ -64,7 +64,7 @@ fn build(params: &Params) -> Result<Box<dyn Task>, SpecError> {
     }
     let actions = Actions::Discrete(if is_direct { slots } else { 3 });
     Ok(Box::new(PathTask {
-        seen: vec![0.0; inputs.len()],
+        observation: vec![0.0; inputs.len()],
         shape: Shape { inputs, actions, interval: Some(length) },
         slots,
         is_direct,
@@ -91,7 +91,7 @@ struct PathTask {
     epochs: Epochs<PathId>,
     qualities: Qualities,
     /// As of the last interval's end: what is seen, the paths from best to worst, who is in which slot.
-    seen: Vec<f32>,
+    observation: Vec<f32>,
     ranked: Vec<PathId>,
     at: Vec<Option<PathId>>,
     /// The decision of this interval.
@@ -127,13 +127,13 @@ impl PathTask {
         self.ranked.extend(order.iter().take(self.slots).map(|at| standing[*at].id));
         slots::assign(&mut self.at, &self.ranked);
         let scale = self.qualities.scale(cx.paths);
-        self.seen.fill(0.0);
+        self.observation.fill(0.0);
         for (slot, path) in self.at.iter().enumerate() {
             let Some(at) = path.and_then(|path| standing.iter().position(|other| other.id == path)) else { continue };
-            let seen = self.qualities.seen(standing[at], scale);
-            self.seen[slot * FEATURES.len()..][..FEATURES.len()].copy_from_slice(&seen[..FEATURES.len()]);
+            let observation = self.qualities.observation(standing[at], scale);
+            self.observation[slot * FEATURES.len()..][..FEATURES.len()].copy_from_slice(&observation[..FEATURES.len()]);
             if self.is_direct {
-                self.seen[self.slots * FEATURES.len() + slot] = quality[at].clamp(0.0, 1.0) as f32;
+                self.observation[self.slots * FEATURES.len() + slot] = quality[at].clamp(0.0, 1.0) as f32;
             }
         }
     }
@@ -184,20 +184,20 @@ impl Task for PathTask {
         &self.shape
     }
 
-    fn question(&mut self, cx: &Context<'_>, seen: &mut [f32]) -> bool {
+    fn question(&mut self, cx: &Context<'_>, observation: &mut [f32]) -> bool {
         self.turn(cx);
         let is_due = self.epochs.is_due() && !self.ranked.is_empty();
         if is_due {
-            seen.copy_from_slice(&self.seen);
+            observation.copy_from_slice(&self.observation);
         }
         is_due
     }
 
-    fn mask(&self, _: &Context<'_>, open: &mut [bool]) {
+    fn mask(&self, _: &Context<'_>, mask: &mut [bool]) {
         if self.is_direct {
-            open.iter_mut().zip(&self.at).for_each(|(open, path)| *open = path.is_some());
+            mask.iter_mut().zip(&self.at).for_each(|(open, path)| *open = path.is_some());
         } else {
-            open.fill(true);
+            mask.fill(true);
         }
     }
 
@@ -210,10 +210,10 @@ impl Task for PathTask {
         self.open = Some(self.ledger.decide());
     }
 
-    fn finish(&mut self, cx: &Context<'_>, seen: &mut [f32]) {
+    fn finish(&mut self, cx: &Context<'_>, observation: &mut [f32]) {
         self.measure(cx, cx.now.since(self.epochs.begin()));
         self.look(cx);
-        seen.copy_from_slice(&self.seen);
+        observation.copy_from_slice(&self.observation);
     }
 
     fn ledger(&mut self) -> &mut Ledger {
@@ -235,10 +235,10 @@ mod tests {
     fn chosen(spec: &str, paths: u8, action: f32) -> Decision {
         let (_, mut task) = build_task(spec).unwrap();
         let bench = bench(paths);
-        let mut seen = vec![0.0; task.shape().inputs.len()];
-        assert!(task.question(&bench.context(), &mut seen));
+        let mut observation = vec![0.0; task.shape().inputs.len()];
+        assert!(task.question(&bench.context(), &mut observation));
         task.answer(&bench.context(), &[action]);
-        assert!(!task.question(&bench.context(), &mut seen));
+        assert!(!task.question(&bench.context(), &mut observation));
         task.select(&bench.context())
     }
 
@@ -259,9 +259,9 @@ mod tests {
         assert_eq!(chosen("path:action=direct", 3, 3.0), Decision::Send(PathId::new(2)));
         let (_, mut task) = build_task("path:action=direct").unwrap();
         let bench = bench(3);
-        let mut seen = vec![9.0; 24];
-        assert!(task.question(&bench.context(), &mut seen));
-        assert_eq!(seen[15..20], [0.0; 5]);
+        let mut observation = vec![9.0; 24];
+        assert!(task.question(&bench.context(), &mut observation));
+        assert_eq!(observation[15..20], [0.0; 5]);
         let mut open = [false; 4];
         task.mask(&bench.context(), &mut open);
         assert_eq!(open, [true, true, true, false]);
@@ -271,14 +271,14 @@ mod tests {
     fn an_interval_earns_what_it_delivered() {
         let (_, mut task) = build_task("path").unwrap();
         let mut bench = bench(2);
-        let mut seen = vec![0.0; 20];
+        let mut observation = vec![0.0; 20];
         task.ledger().open();
-        assert!(task.question(&bench.context(), &mut seen));
+        assert!(task.question(&bench.context(), &mut observation));
         task.answer(&bench.context(), &[0.0]);
         bench.paths[1].acked.bytes = crate::testing::packets(40);
         bench.now = Instant::from_millis(100);
         task.observe(&bench.context(), &Event::Wake);
-        assert!(task.question(&bench.context(), &mut seen));
+        assert!(task.question(&bench.context(), &mut observation));
         // ln(561/125) of 40 packets of 1400 B in 100 ms, and ln(1/125), within −5.
         let expected = (4.488_f64.ln() + (1.0_f64 / 125.0).ln()) as f32;
         let earned = task.ledger().earned()[0];
@@ -291,8 +291,8 @@ mod tests {
         for (mode, answer) in [("exclusive", Decision::Wait), ("preferred", Decision::Send(PathId::new(0)))] {
             let (_, mut task) = build_task(&format!("path:mode={mode}")).unwrap();
             let mut bench = bench(2);
-            let mut seen = vec![0.0; 20];
-            assert!(task.question(&bench.context(), &mut seen));
+            let mut observation = vec![0.0; 20];
+            assert!(task.question(&bench.context(), &mut observation));
             task.answer(&bench.context(), &[0.0]);
             bench.paths[1].bytes_in_flight = bench.paths[1].cwnd;
             bench.refresh();

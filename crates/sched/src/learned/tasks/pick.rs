@@ -39,7 +39,7 @@ pub(crate) static ENTRY: TaskEntry = TaskEntry {
             name: "state",
             default: "6",
             values: "6 | 12",
-            doc: "what is seen: three numbers of each path, or six; two forks of the author's code differ",
+            doc: "what is observation: three numbers of each path, or six; two forks of the author's code differ",
         },
         Param {
             name: "w0_kb",
@@ -82,7 +82,7 @@ fn build(params: &Params) -> Result<Box<dyn Task>, SpecError> {
         w0: 1e3 * f64::from(params.within::<u32>("w0_kb", 1..=1_000_000)?),
         d0: 1e-3 * f64::from(params.within::<u32>("d0_ms", 1..=10_000)?),
         meters: Meters::default(),
-        pending: VecDeque::with_capacity(PENDING),
+        pending: VecDeque::new(),
         book: Book::new(),
         delivered: Bytes::ZERO,
         began: None,
@@ -131,7 +131,7 @@ fn again(cx: &Context<'_>) -> u64 {
 impl Pick {
     /// The pair that there is to choose from for the packet at hand.
     fn asks<'a>(&self, cx: &Context<'a>) -> Option<([&'a Path; 2], Offset)> {
-        let packet = cx.packet.filter(|packet| !packet.again && packet.carried.is_empty())?;
+        let packet = cx.packet.filter(|packet| !packet.reinjection && packet.carried.is_empty())?;
         let roles = Roles::of(cx);
         if roles.unprobed.is_some() || self.kept(cx, packet.offset).is_some() {
             return None;
@@ -145,13 +145,13 @@ impl Pick {
         choose::candidates(cx).map(|path| path.id).find(|id| *id == choice.path())
     }
 
-    fn see(&self, pair: [&Path; 2], seen: &mut [f32]) {
-        let [first, second] = seen.split_at_mut(self.shape.inputs.len() / 2).into();
-        for (path, seen) in pair.into_iter().zip([first, second]) {
+    fn see(&self, pair: [&Path; 2], observation: &mut [f32]) {
+        let [first, second] = observation.split_at_mut(self.shape.inputs.len() / 2).into();
+        for (path, observation) in pair.into_iter().zip([first, second]) {
             let six = self.features(path);
             let three = [six[0], six[3], norm::ratio(path.unacked().get() as f64, self.w0)];
             let values = if self.has_six { &three[..] } else { &six[..] };
-            seen.iter_mut().zip(values).for_each(|(seen, value)| *seen = *value as f32);
+            observation.iter_mut().zip(values).for_each(|(observation, value)| *observation = *value as f32);
         }
     }
 
@@ -199,7 +199,7 @@ impl Pick {
         if !self.ledger.is_open() {
             return;
         }
-        let mark = outcome.choice.seen;
+        let mark = outcome.choice.observation;
         let seconds = cx.now.since(outcome.choice.at).as_secs_f64();
         let bytes = self.delivered.saturating_sub(mark.delivered).get() as f64;
         let mbps = if seconds > 0.0 && outcome.fate != Fate::Lost { 8e-6 * bytes / seconds } else { 0.0 };
@@ -224,7 +224,7 @@ impl Scheduler for Pick {
 
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         let Some(packet) = cx.packet else { return Decision::Wait };
-        if packet.again || !packet.carried.is_empty() {
+        if packet.reinjection || !packet.carried.is_empty() {
             return choose::send_or_wait(cx, min_rtt::pick(cx));
         }
         let given = Roles::of(cx).unprobed.map(|path| path.id).or_else(|| self.kept(cx, packet.offset));
@@ -233,7 +233,7 @@ impl Scheduler for Pick {
 
     fn observe(&mut self, cx: &Context<'_>, event: &Event) {
         match event {
-            Event::Sent(_, SendKind::Copy) => {}
+            Event::Sent(_, SendKind::Duplicate) => {}
             Event::Sent(receipt, _) => self.note_sent(receipt),
             Event::Acked(receipt) => self.note_fate(cx, receipt, Fate::Acked),
             Event::Lost(receipt) => self.note_fate(cx, receipt, Fate::Lost),
@@ -254,10 +254,10 @@ impl Task for Pick {
         &self.shape
     }
 
-    fn question(&mut self, cx: &Context<'_>, seen: &mut [f32]) -> bool {
+    fn question(&mut self, cx: &Context<'_>, observation: &mut [f32]) -> bool {
         let Some((pair, _)) = self.asks(cx) else { return false };
         self.began = self.began.or(cx.flow.map(|flow| (cx.now, flow.una)));
-        self.see(pair, seen);
+        self.see(pair, observation);
         true
     }
 
@@ -274,14 +274,14 @@ impl Task for Pick {
         self.pending.push_back((at, Choice::new(cx.now, fast, slow, (role, mark))));
     }
 
-    fn finish(&mut self, cx: &Context<'_>, seen: &mut [f32]) {
+    fn finish(&mut self, cx: &Context<'_>, observation: &mut [f32]) {
         self.expire(cx, Instant::NEVER);
         if let Some(last) = self.ledger.decisions().checked_sub(1) {
             self.ledger.earn(last, self.use_of_capacity(cx));
         }
-        seen.fill(0.0);
+        observation.fill(0.0);
         if let Some(pair) = pair(&Roles::of(cx)) {
-            self.see(pair, seen);
+            self.see(pair, observation);
         }
     }
 
@@ -308,30 +308,30 @@ mod tests {
     fn what_is_seen_by_hand() {
         // 15 of 20 and 8 of 10 packets free; 50 and 25 ms of 250; 7 and 2.8 kB of 100.
         let (_, mut task) = build_task("pick:w0_kb=100").unwrap();
-        let mut seen = [9.0; 6];
-        assert!(task.question(&bench().context(), &mut seen));
+        let mut observation = [9.0; 6];
+        assert!(task.question(&bench().context(), &mut observation));
         let expected = [0.75, 0.2, 0.07, 0.8, 0.1, 0.028];
-        assert!(seen.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-6), "{seen:?}");
+        assert!(observation.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-6), "{observation:?}");
         // Path 0 sent 3 of 12 packets again and varies by 10 ms: RTO = 50 + 40 ms.
         let (_, mut task) = build_task("pick:state=12").unwrap();
         let mut bench = bench();
         bench.paths[0].rttvar = Span::from_millis(10);
         (bench.paths[0].sent.packets, bench.paths[0].retransmitted.packets) = (12, 3);
-        let mut seen = [9.0; 12];
-        assert!(task.question(&bench.context(), &mut seen));
+        let mut observation = [9.0; 12];
+        assert!(task.question(&bench.context(), &mut observation));
         let expected = [0.75, 0.25, 0.0, 0.2, 0.04, 0.36, 0.8, 0.0, 0.0, 0.1, 0.0, 0.1];
-        assert!(seen.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-6), "{seen:?}");
+        assert!(observation.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-6), "{observation:?}");
     }
 
     #[test]
     fn an_answer_is_kept_until_its_packet_is_sent() {
         let (_, mut task) = build_task("pick").unwrap();
-        let (mut bench, mut seen) = (bench(), [0.0; 6]);
+        let (mut bench, mut observation) = (bench(), [0.0; 6]);
         for (action, answer) in [(0.0, FIRST), (1.0, SECOND)] {
-            assert!(task.question(&bench.context(), &mut seen));
+            assert!(task.question(&bench.context(), &mut observation));
             task.answer(&bench.context(), &[action]);
             for _ in 0..3 {
-                assert!(!task.question(&bench.context(), &mut seen));
+                assert!(!task.question(&bench.context(), &mut observation));
                 assert_eq!(task.select(&bench.context()), answer);
                 task.observe(&bench.context(), &Event::Wake);
             }
@@ -343,10 +343,10 @@ mod tests {
     #[test]
     fn nothing_is_asked_when_there_is_no_choice() {
         let (_, mut task) = build_task("pick").unwrap();
-        let mut seen = [0.0; 6];
+        let mut observation = [0.0; 6];
         for (in_flight, answer) in [([20, 2], SECOND), ([5, 10], FIRST), ([20, 10], Decision::Wait)] {
             let bench = Bench::new(vec![path(0, 50, 20, in_flight[0]), path(1, 25, 10, in_flight[1])]);
-            assert!(!task.question(&bench.context(), &mut seen));
+            assert!(!task.question(&bench.context(), &mut observation));
             assert_eq!(task.select(&bench.context()), answer);
         }
     }
@@ -355,8 +355,8 @@ mod tests {
     fn earned(fate: impl Fn(Receipt) -> Event, unacked: u64, again: u64) -> f32 {
         let (_, mut task) = build_task("pick").unwrap();
         task.ledger().open();
-        let (mut bench, mut seen) = (bench(), [0.0; 6]);
-        assert!(task.question(&bench.context(), &mut seen));
+        let (mut bench, mut observation) = (bench(), [0.0; 6]);
+        assert!(task.question(&bench.context(), &mut observation));
         task.answer(&bench.context(), &[1.0]);
         let sent = bench.carry(SECOND).unwrap();
         task.observe(&bench.context(), &sent);
@@ -384,16 +384,16 @@ mod tests {
     fn the_end_pays_the_use_of_capacity_and_closes_every_record() {
         let (_, mut task) = build_task("pick").unwrap();
         task.ledger().open();
-        let (mut bench, mut seen) = (bench(), [0.0; 6]);
+        let (mut bench, mut observation) = (bench(), [0.0; 6]);
         for _ in 0..2 {
-            assert!(task.question(&bench.context(), &mut seen));
+            assert!(task.question(&bench.context(), &mut observation));
             task.answer(&bench.context(), &[0.0]);
             let sent = bench.carry(FIRST).unwrap();
             task.observe(&bench.context(), &sent);
         }
         bench.now = Instant::from_millis(100);
         bench.flow.una = Offset::new(12_500);
-        task.finish(&bench.context(), &mut seen);
+        task.finish(&bench.context(), &mut observation);
         // Nothing was delivered, 9 packets are outstanding; 12.5 kB in 0.1 s over twice 125 kB/s.
         let earned: Vec<_> = task.ledger().earned().iter().map(|earned| (earned.decision, earned.reward)).collect();
         assert_eq!(earned, [(0, 0.0), (1, 0.0), (1, 0.5)]);

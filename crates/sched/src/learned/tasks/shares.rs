@@ -194,7 +194,7 @@ impl Scheduler for Shares {
         self.turn(cx);
         let Some(packet) = cx.packet else { return Decision::Wait };
         let has_shares = self.epochs.chosen().is_some() && self.whole(cx).1 > 0;
-        if packet.again || !packet.carried.is_empty() || !has_shares {
+        if packet.reinjection || !packet.carried.is_empty() || !has_shares {
             return choose::send_or_wait(cx, min_rtt::pick(cx));
         }
         choose::send_or_wait(cx, self.richest(cx, packet.bytes.get() as f64))
@@ -230,11 +230,11 @@ impl Task for Shares {
         &self.shape
     }
 
-    fn question(&mut self, cx: &Context<'_>, seen: &mut [f32]) -> bool {
+    fn question(&mut self, cx: &Context<'_>, observation: &mut [f32]) -> bool {
         self.turn(cx);
         let is_due = self.epochs.is_due() && self.history.has_paths();
         if is_due {
-            seen.copy_from_slice(self.history.table());
+            observation.copy_from_slice(self.history.table());
         }
         is_due
     }
@@ -250,9 +250,9 @@ impl Task for Shares {
         self.open = Some(self.ledger.decide());
     }
 
-    fn finish(&mut self, cx: &Context<'_>, seen: &mut [f32]) {
+    fn finish(&mut self, cx: &Context<'_>, observation: &mut [f32]) {
         self.measure(cx, cx.now.since(self.epochs.begin()));
-        seen.copy_from_slice(self.history.table());
+        observation.copy_from_slice(self.history.table());
     }
 
     fn ledger(&mut self) -> &mut Ledger {
@@ -263,7 +263,7 @@ impl Task for Shares {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::learned::{Coins, build_task};
+    use crate::learned::{PolicyRng, build_task};
     use crate::testing::{Bench, packets, path};
     use weftway_path::{BitRate, Counters};
 
@@ -296,10 +296,10 @@ mod tests {
 
     #[test]
     fn bytes_follow_the_shares_within_a_packet() {
-        let mut coins = Coins::new(7);
+        let mut rng = PolicyRng::new(7);
         for round in 0..60 {
             let n = 2 + round % 3;
-            let weights: Vec<f64> = (0..n).map(|_| coins.unit()).collect();
+            let weights: Vec<f64> = (0..n).map(|_| rng.unit()).collect();
             let sum: f64 = weights.iter().sum();
             let wanted: Vec<f64> = weights.iter().map(|weight| weight / sum).collect();
             let mut bench = wide(n);
@@ -320,7 +320,7 @@ mod tests {
         // The third path leaves between two answers.
         let down = bench.remove(PathId::new(2)).unwrap();
         task.observe(&bench.context(), &down);
-        while bench.packet.is_some_and(|packet| packet.again) {
+        while bench.packet.is_some_and(|packet| packet.reinjection) {
             let event = bench.carry(Decision::Send(PathId::new(0))).unwrap();
             task.observe(&bench.context(), &event);
         }
@@ -360,15 +360,15 @@ mod tests {
         (bench.paths[0].rtt_sum, bench.paths[0].rtt_samples) = (Span::from_millis(20 + 120), 5);
         bench.paths[1].acked = Counters { bytes: packets(6), packets: 6 };
         bench.paths[1].lost = Counters { bytes: packets(2), packets: 2 };
-        let mut seen = [0.0; 160];
-        assert!(task.question(&bench.context(), &mut seen));
+        let mut observation = [0.0; 160];
+        assert!(task.question(&bench.context(), &mut observation));
         // 48 of the 120 packets that the peaks allow in 60 ms; means of 30 and 50 ms, weighted 7 to 1;
         // 2 of 50 lost.
         let expected = 0.4 - 0.5 * (0.03 * 7.0 + 0.05) / 8.0 / 0.25 - 0.04 / 0.1;
         assert!((task.ledger().earned()[0].reward - expected as f32).abs() < 1e-4);
         // The newest row: scale 1.4 MB/s, 350 kB in 250 ms.
         let row = [0.7, 0.04, 0.12, 0.0, 0.0, 0.1, 0.04, 0.2, 0.02, 2.5];
-        assert!(seen[140..150].iter().zip(row).all(|(a, b)| (a - b).abs() < 1e-4), "{:?}", &seen[140..]);
-        assert_eq!(seen[150..], [0.0; 10]);
+        assert!(observation[140..150].iter().zip(row).all(|(a, b)| (a - b).abs() < 1e-4), "{:?}", &observation[140..]);
+        assert_eq!(observation[150..], [0.0; 10]);
     }
 }

@@ -24,9 +24,9 @@ use std::collections::VecDeque;
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Bytes, Context, Decision, Event, Flow, Instant, Offset, Path, PathId, SendKind, Span};
 
-use crate::learned::Coins;
-use crate::learned::draw::SEED;
+use crate::learned::PolicyRng;
 use crate::learned::epochs::{self, Epochs};
+use crate::learned::rng::SEED;
 use crate::learned::task::{Actions, Input, Ledger, Shape, Task, TaskEntry};
 use crate::learned::{norm, roles, slots};
 use crate::{Mode, Needs, Scheduler, choose, min_rtt};
@@ -103,7 +103,7 @@ fn build(params: &Params) -> Result<Box<dyn Task>, SpecError> {
     let of_chunk = ["credit", "chunk.unsent", "chunk.unacked"].map(String::from);
     let names = [of("first"), of("second"), of_chunk].concat();
     let inputs = names.into_iter().map(Input::normalised).collect();
-    let mut coins = Coins::new(params.get("seed")?);
+    let mut rng = PolicyRng::new(params.get("seed")?);
     Ok(Box::new(Split {
         shape: Shape { inputs, actions: Actions::Discrete(rules.len()), interval: Some(length) },
         rules,
@@ -111,8 +111,8 @@ fn build(params: &Params) -> Result<Box<dyn Task>, SpecError> {
         d0: 1e-3 * f64::from(params.within::<u32>("d0_ms", 1..=10_000)?),
         ack_delay: Span::from_millis(params.within("ack_delay_ms", 0..=1000)?),
         mode: epochs::mode(params)?,
-        draw: coins.unit(),
-        coins,
+        draw: rng.unit(),
+        rng,
         epochs: Epochs::new(length, Span::ZERO),
         is_due: false,
         newest: None,
@@ -133,7 +133,7 @@ struct Split {
     d0: f64,
     ack_delay: Span,
     mode: Mode,
-    coins: Coins,
+    rng: PolicyRng,
     /// In [0, 1): where the packet at hand falls.
     draw: f64,
     epochs: Epochs<Rule>,
@@ -198,19 +198,19 @@ impl Split {
         }
     }
 
-    fn see(&self, cx: &Context<'_>, seen: &mut [f32]) {
-        seen.fill(0.0);
+    fn see(&self, cx: &Context<'_>, observation: &mut [f32]) {
+        observation.fill(0.0);
         let bytes = |bytes: Bytes| norm::ratio(bytes.get() as f64, self.w0) as f32;
         let pair = pair(cx).map(|pair| pair.map(Some));
         let alone = || [choose::standing(cx).next(), None];
-        for (path, seen) in pair.unwrap_or_else(alone).into_iter().zip(seen.chunks_exact_mut(3)) {
+        for (path, observation) in pair.unwrap_or_else(alone).into_iter().zip(observation.chunks_exact_mut(3)) {
             let Some(path) = path else { continue };
             let time = norm::ratio(path.srtt.as_secs_f64(), self.d0) as f32;
-            seen.copy_from_slice(&[time, bytes(path.cwnd), bytes(path.unacked())]);
+            observation.copy_from_slice(&[time, bytes(path.cwnd), bytes(path.unacked())]);
         }
-        if let (Some(flow), Some(seen)) = (cx.flow, seen.get_mut(6..9)) {
+        if let (Some(flow), Some(observation)) = (cx.flow, observation.get_mut(6..9)) {
             let unacked = flow.message_end.since(flow.una.max(flow.message_start));
-            seen.copy_from_slice(&[flow.credit(), flow.message_end.since(flow.next), unacked].map(bytes));
+            observation.copy_from_slice(&[flow.credit(), flow.message_end.since(flow.next), unacked].map(bytes));
         }
     }
 
@@ -244,7 +244,7 @@ impl Scheduler for Split {
 
     fn observe(&mut self, cx: &Context<'_>, event: &Event) {
         match event {
-            Event::Sent(_, SendKind::Fresh) => self.draw = self.coins.unit(),
+            Event::Sent(_, SendKind::Fresh) => self.draw = self.rng.unit(),
             Event::Acked(receipt) => {
                 self.acked += 1;
                 let back = cx.path(receipt.path).map_or(Span::ZERO, |path| path.srtt / 2) + self.ack_delay;
@@ -270,11 +270,11 @@ impl Task for Split {
         &self.shape
     }
 
-    fn question(&mut self, cx: &Context<'_>, seen: &mut [f32]) -> bool {
+    fn question(&mut self, cx: &Context<'_>, observation: &mut [f32]) -> bool {
         self.turn(cx);
         let is_asked = self.is_due && choose::standing(cx).next().is_some();
         if is_asked {
-            self.see(cx, seen);
+            self.see(cx, observation);
         }
         is_asked
     }
@@ -286,11 +286,11 @@ impl Task for Split {
         (self.is_due, self.open) = (false, Some(self.ledger.decide()));
     }
 
-    fn finish(&mut self, cx: &Context<'_>, seen: &mut [f32]) {
+    fn finish(&mut self, cx: &Context<'_>, observation: &mut [f32]) {
         // A transfer ends when the last byte arrives: its last chunk is through before that is known.
         self.pay_chunks(cx.now, cx.flow.map_or(Offset::ZERO, |flow| flow.next), Span::ZERO);
         self.pay();
-        self.see(cx, seen);
+        self.see(cx, observation);
     }
 
     fn ledger(&mut self) -> &mut Ledger {
@@ -327,11 +327,11 @@ mod tests {
         let at = |n| Offset::ZERO + packets(n);
         (bench.flow.una, bench.flow.next, bench.flow.edge, bench.flow.message_end) = (at(10), at(20), at(50), at(100));
         let (_, mut task) = build_task("split").unwrap();
-        let mut seen = [9.0; 9];
-        assert!(task.question(&bench.context(), &mut seen));
+        let mut observation = [9.0; 9];
+        assert!(task.question(&bench.context(), &mut observation));
         // Over 100 ms and 100 kB; 30, 80 and 90 packets of 1400 B.
         let expected = [0.5, 0.28, 0.07, 0.2, 0.14, 0.028, 0.42, 1.12, 1.26];
-        assert!(seen.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-6), "{seen:?}");
+        assert!(observation.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-6), "{observation:?}");
     }
 
     #[test]
@@ -347,6 +347,10 @@ mod tests {
                 on_first += u32::from(answer == FIRST);
                 let sent = bench.carry(answer).unwrap();
                 task.observe(&bench.context(), &sent);
+                // With each answer the bench looks at all that is in flight: let that be one packet, not 40 000.
+                let Decision::Send(path) = answer else { unreachable!("both paths are open") };
+                let acked = bench.ack(path, None).unwrap();
+                task.observe(&bench.context(), &acked);
             }
             assert!((f64::from(on_first) / 40_000.0 - share).abs() < 0.01, "{on_first} for {share}");
         }

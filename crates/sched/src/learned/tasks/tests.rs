@@ -119,13 +119,13 @@ fn happen(bench: &mut Bench, op: &Op) -> Option<Event> {
 /// The question twice: the same both times, finite, and within what was declared.
 fn ask(task: &mut dyn Task, bench: &Bench, spec: &str) -> Result<bool, TestCaseError> {
     let inputs = task.shape().inputs.clone();
-    let (mut seen, mut again) = (vec![f32::NAN; inputs.len()], vec![f32::NAN; inputs.len()]);
-    let is_due = task.question(&bench.context(), &mut seen);
+    let (mut observation, mut again) = (vec![f32::NAN; inputs.len()], vec![f32::NAN; inputs.len()]);
+    let is_due = task.question(&bench.context(), &mut observation);
     prop_assert_eq!(task.question(&bench.context(), &mut again), is_due, "{}", spec);
     if is_due {
-        for ((input, seen), again) in inputs.iter().zip(&seen).zip(&again) {
-            prop_assert!((input.low..=input.high).contains(seen), "{spec}: {} is {seen}", input.name);
-            prop_assert_eq!(seen, again, "{}: {}", spec, &input.name);
+        for ((input, observation), again) in inputs.iter().zip(&observation).zip(&again) {
+            prop_assert!((input.low..=input.high).contains(observation), "{spec}: {} is {observation}", input.name);
+            prop_assert_eq!(observation, again, "{}: {}", spec, &input.name);
         }
     }
     Ok(is_due)
@@ -167,9 +167,9 @@ fn play(spec: &str, ops: &[Op]) -> Result<(), TestCaseError> {
         }
     }
     let decisions = task.ledger().decisions();
-    let mut seen = vec![f32::NAN; task.shape().inputs.len()];
-    task.finish(&bench.context(), &mut seen);
-    prop_assert!(seen.iter().all(|seen| seen.is_finite()), "{spec}");
+    let mut observation = vec![f32::NAN; task.shape().inputs.len()];
+    task.finish(&bench.context(), &mut observation);
+    prop_assert!(observation.iter().all(|observation| observation.is_finite()), "{spec}");
     for earned in task.ledger().earned() {
         prop_assert!(earned.reward.is_finite() && earned.decision < decisions, "{spec}: {earned:?}");
     }
@@ -194,9 +194,9 @@ fn a_connection_without_paths_or_data_asks_nothing_that_hurts() {
         let mut bench = Bench::new(Vec::new());
         bench.flow.unsent = Bytes::ZERO;
         bench.refresh();
-        let mut seen = vec![0.0; task.shape().inputs.len()];
-        assert!(!task.question(&bench.context(), &mut seen), "{spec}");
+        let mut observation = vec![0.0; task.shape().inputs.len()];
+        assert!(!task.question(&bench.context(), &mut observation), "{spec}");
         assert_eq!(task.select(&bench.context()), Decision::Wait, "{spec}");
-        task.finish(&bench.context(), &mut seen);
+        task.finish(&bench.context(), &mut observation);
     }
 }

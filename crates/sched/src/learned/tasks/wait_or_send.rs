@@ -33,7 +33,7 @@ pub(crate) static ENTRY: TaskEntry = TaskEntry {
             name: "state",
             default: "paper",
             values: "paper | credit | controller",
-            doc: "what is seen: six numbers of the pair; with the room of the peer's window; or eighteen without units that show how the controller behaves",
+            doc: "what is observation: six numbers of the pair; with the room of the peer's window; or eighteen without units that show how the controller behaves",
         },
         Param {
             name: "order",
@@ -128,11 +128,11 @@ impl Seat {
     }
 
     /// What the policy sees. Both paths' values of a kind stand side by side.
-    fn see(&self, question: &Question<'_>, seen: &mut [f32]) {
+    fn see(&self, question: &Question<'_>, observation: &mut [f32]) {
         let Question { fast, slow, cx, .. } = *question;
         let pair = if self.by_index && slow.id < fast.id { [slow, fast] } else { [fast, slow] };
         let credit = cx.flow.map_or(Bytes::ZERO, |flow| flow.credit());
-        let mut values = seen.iter_mut();
+        let mut values = observation.iter_mut();
         let mut put = |value: f64| {
             if let Some(place) = values.next() {
                 *place = value as f32;
@@ -199,7 +199,7 @@ impl Policy for Seat {
         if !self.ledger.is_open() {
             return;
         }
-        let Mark { decision, delivered: before } = outcome.choice.seen;
+        let Mark { decision, delivered: before } = outcome.choice.observation;
         let reward = if self.pays_bytes {
             let seconds = scene.cx.now.since(outcome.choice.at).as_secs_f64();
             let peak: f64 = [scene.fast, scene.slow].iter().map(|path| scene.meters.of(path.id).peak_rate()).sum();
@@ -211,9 +211,9 @@ impl Policy for Seat {
     }
 
     fn explain(&self, question: &Question<'_>) -> String {
-        let mut seen = vec![0.0; self.inputs().len()];
-        self.see(question, &mut seen);
-        format!("seen {seen:.3?}")
+        let mut observation = vec![0.0; self.inputs().len()];
+        self.see(question, &mut observation);
+        format!("observation {observation:.3?}")
     }
 }
 
@@ -240,13 +240,13 @@ impl Task for WaitOrSend {
         &self.shape
     }
 
-    fn question(&mut self, cx: &Context<'_>, seen: &mut [f32]) -> bool {
+    fn question(&mut self, cx: &Context<'_>, observation: &mut [f32]) -> bool {
         if self.blocked.policy.answer.is_some() {
             return false;
         }
         match self.blocked.asks(cx) {
             Some((seat, question)) => {
-                seat.see(&question, seen);
+                seat.see(&question, observation);
                 true
             }
             None => false,
@@ -258,8 +258,8 @@ impl Task for WaitOrSend {
         self.blocked.policy.answer = Some(if is_slow { Action::Slow } else { Action::Fast });
     }
 
-    fn finish(&mut self, _: &Context<'_>, seen: &mut [f32]) {
-        seen.fill(0.0);
+    fn finish(&mut self, _: &Context<'_>, observation: &mut [f32]) {
+        observation.fill(0.0);
     }
 
     fn ledger(&mut self) -> &mut Ledger {
@@ -279,23 +279,23 @@ mod tests {
         Bench::new(vec![path(0, 50, 20, 5), path(1, 20, 10, 10)])
     }
 
-    fn seen(spec: &str) -> Vec<f32> {
+    fn observation(spec: &str) -> Vec<f32> {
         let (_, mut task) = build_task(spec).unwrap();
-        let mut seen = vec![-1.0; task.shape().inputs.len()];
-        assert!(task.question(&bench().context(), &mut seen));
-        seen
+        let mut observation = vec![-1.0; task.shape().inputs.len()];
+        assert!(task.question(&bench().context(), &mut observation));
+        observation
     }
 
     #[test]
     fn the_six_numbers_by_hand() {
         // Packets of 1400 B: windows 14 and 28 kB, 20 and 50 ms of 250, 14 and 7 kB in flight; W0 is 100 kB.
         let expected = [0.14, 0.28, 0.08, 0.2, 0.14, 0.07];
-        let by_role = seen("wait-or-send:w0_kb=100");
+        let by_role = observation("wait-or-send:w0_kb=100");
         assert!(by_role.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-6), "{by_role:?}");
-        let by_index = seen("wait-or-send:w0_kb=100:order=index");
+        let by_index = observation("wait-or-send:w0_kb=100:order=index");
         assert_eq!(by_index, [0.28, 0.14, 0.2, 0.08, 0.07, 0.14]);
-        assert_eq!(seen("wait-or-send:state=credit").len(), 7);
-        assert_eq!(seen("wait-or-send:state=controller").len(), 18);
+        assert_eq!(observation("wait-or-send:state=credit").len(), 7);
+        assert_eq!(observation("wait-or-send:state=controller").len(), 18);
     }
 
     #[test]
@@ -303,10 +303,10 @@ mod tests {
         let (_, mut task) = build_task("wait-or-send:reward=bytes").unwrap();
         task.ledger().open();
         let mut bench = bench();
-        let mut seen = [0.0; 6];
-        assert!(task.question(&bench.context(), &mut seen));
+        let mut observation = [0.0; 6];
+        assert!(task.question(&bench.context(), &mut observation));
         task.answer(&bench.context(), &[1.0]);
-        assert!(!task.question(&bench.context(), &mut seen), "it is answered");
+        assert!(!task.question(&bench.context(), &mut observation), "it is answered");
         let answer = task.select(&bench.context());
         assert_eq!(answer, Decision::Send(PathId::new(0)));
         let sent = bench.carry(answer).unwrap();
@@ -325,11 +325,11 @@ mod tests {
     fn a_wait_lasts_until_the_fast_path_has_room() {
         let (_, mut task) = build_task("wait-or-send").unwrap();
         let mut bench = bench();
-        let mut seen = [0.0; 6];
-        assert!(task.question(&bench.context(), &mut seen));
+        let mut observation = [0.0; 6];
+        assert!(task.question(&bench.context(), &mut observation));
         task.answer(&bench.context(), &[0.0]);
         assert_eq!(task.select(&bench.context()), Decision::Wait);
-        assert!(!task.question(&bench.context(), &mut seen));
+        assert!(!task.question(&bench.context(), &mut observation));
         bench.paths[1].bytes_in_flight = packets(9);
         bench.refresh();
         assert_eq!(task.select(&bench.context()), Decision::Send(PathId::new(1)));

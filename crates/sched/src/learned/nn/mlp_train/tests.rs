@@ -1,18 +1,18 @@
 use super::*;
-use crate::learned::Coins;
+use crate::learned::PolicyRng;
 use crate::learned::nn::Network;
 use crate::learned::policy_file::PolicyFile;
 use crate::learned::policy_file::tests::{CARD, file};
 
 /// Layers of these widths, weights and biases drawn evenly from [−1/2, 1/2).
 fn drawn(widths: &[usize], network: &'static str) -> Mlp {
-    let mut coins = Coins::new(7);
+    let mut rng = PolicyRng::new(7);
     let mut tensors = Vec::new();
     for bound in ["low", "high"] {
         tensors.push((bound.to_owned(), vec![widths[0]], vec![0.0; widths[0]]));
     }
     for (at, pair) in widths.windows(2).enumerate() {
-        let mut draw = |count| (0..count).map(|_| coins.unit() as f32 - 0.5).collect::<Vec<_>>();
+        let mut draw = |count| (0..count).map(|_| rng.unit() as f32 - 0.5).collect::<Vec<_>>();
         tensors.push((format!("w{}", at + 1), pair.to_vec(), draw(pair[0] * pair[1])));
         tensors.push((format!("b{}", at + 1), vec![pair[1]], draw(pair[1])));
     }
@@ -25,8 +25,8 @@ fn drawn(widths: &[usize], network: &'static str) -> Mlp {
 }
 
 /// The loss in double precision, written once more: no part of the code under test.
-fn loss(mlp: &Mlp, seen: &[f32], action: usize, wanted: f64, is_tanh: bool) -> f64 {
-    let mut x: Vec<f64> = seen.iter().map(|x| f64::from(*x)).collect();
+fn loss(mlp: &Mlp, observation: &[f32], action: usize, wanted: f64, is_tanh: bool) -> f64 {
+    let mut x: Vec<f64> = observation.iter().map(|x| f64::from(*x)).collect();
     for (at, layer) in mlp.layers.iter().enumerate() {
         let outputs = layer.b.len();
         let sum = |j: usize| {
@@ -45,8 +45,8 @@ fn loss(mlp: &Mlp, seen: &[f32], action: usize, wanted: f64, is_tanh: bool) -> f
 fn check(network: &'static str, action: usize, wanted: f32) {
     const STEP: f32 = 1.0 / 1024.0;
     let mlp = drawn(&[7, 13, 9, 2], network);
-    let seen = [0.3, 1.2, 0.0, 2.0, 0.7, 0.1, 4.0];
-    let transition = Transition { seen: &seen, action, reward: 0.0, following: &seen };
+    let observation = [0.3, 1.2, 0.0, 2.0, 0.7, 0.1, 4.0];
+    let transition = Transition { observation: &observation, action, reward: 0.0, following: &observation };
     let mut trainer = Trainer::new(&mlp);
     trainer.add(&mlp, &transition, wanted);
     let is_tanh = network.ends_with("tanh");
@@ -54,7 +54,7 @@ fn check(network: &'static str, action: usize, wanted: f32) {
         let [above, below] = [STEP, -STEP].map(|step| {
             let mut moved = mlp.clone();
             change(&mut moved, step);
-            loss(&moved, &seen, action, f64::from(wanted), is_tanh)
+            loss(&moved, &observation, action, f64::from(wanted), is_tanh)
         });
         (above - below) / f64::from(2.0 * STEP)
     };
@@ -98,8 +98,8 @@ fn near(found: f32, expected: f32) {
 #[test]
 fn two_steps_of_adam_by_hand() {
     let (mut mlp, mut trainer) = (line(), Trainer::new(&line()));
-    let a = Transition { seen: &[1.0], action: 0, reward: 0.0, following: &[0.0] };
-    let b = Transition { seen: &[3.0], ..a };
+    let a = Transition { observation: &[1.0], action: 0, reward: 0.0, following: &[0.0] };
+    let b = Transition { observation: &[3.0], ..a };
     // Q is 3 and 7; wanted 2.5 and 9: errors 0.5 and −2, losses 1/8 and 3/2, slopes 0.5 and −1.
     near(trainer.add(&mlp, &a, 2.5), 0.125);
     near(trainer.add(&mlp, &b, 9.0), 1.5);
@@ -122,14 +122,14 @@ fn two_steps_of_adam_by_hand() {
 #[test]
 fn what_is_wanted_by_hand() {
     let (mlp, mut trainer) = (line(), Trainer::new(&line()));
-    let transition = Transition { seen: &[0.0], action: 0, reward: 0.25, following: &[4.0] };
+    let transition = Transition { observation: &[0.0], action: 0, reward: 0.25, following: &[4.0] };
     // 0.25 + 0.9·(2·4 + 1).
     near(trainer.wanted(&mlp, &transition, 0.9), 8.35);
 }
 
 #[test]
 fn after_a_reset_a_step_is_a_first_step() {
-    let transition = Transition { seen: &[1.0], action: 0, reward: 0.0, following: &[0.0] };
+    let transition = Transition { observation: &[1.0], action: 0, reward: 0.0, following: &[0.0] };
     let (mut used, mut trainer) = (line(), Trainer::new(&line()));
     trainer.add(&used, &transition, 9.0);
     trainer.step(&mut used, 0.1);
@@ -151,8 +151,8 @@ fn cost() {
     let mut mlp = drawn(&[7, 64, 64, 2], "mlp");
     let target = mlp.clone();
     let mut trainer = Trainer::new(&mlp);
-    let seen = [0.3, 1.2, 0.0, 2.0, 0.7, 0.1, 4.0];
-    let transition = Transition { seen: &seen, action: 1, reward: 0.5, following: &seen };
+    let observation = [0.3, 1.2, 0.0, 2.0, 0.7, 0.1, 4.0];
+    let transition = Transition { observation: &observation, action: 1, reward: 0.5, following: &observation };
     let start = std::time::Instant::now();
     for _ in 0..2000 {
         for _ in 0..32 {

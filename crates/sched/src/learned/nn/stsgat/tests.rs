@@ -69,31 +69,31 @@ fn bytes(spec: &str, all: &Named) -> Vec<u8> {
     file(&card, &all)
 }
 
-fn scores(paths: usize, all: &Named, seen: &[f32]) -> Vec<f32> {
+fn scores(paths: usize, all: &Named, observation: &[f32]) -> Vec<f32> {
     let network = PolicyFile::parse(&bytes(&spec(paths), all)).unwrap().network;
     let mut z = vec![0.0; paths];
-    network.forward(&mut network.scratch(), seen, &mut z);
+    network.forward(&mut network.scratch(), observation, &mut z);
     z
 }
 
 /// Something seen: X (N, C, T), c (Cp, T), alive (N).
-fn seen(alive: &[f32]) -> Vec<f32> {
-    let mut seen = Drawn(11).numbers((alive.len() * C + CP) * T);
-    seen.extend(alive);
-    seen
+fn observation(alive: &[f32]) -> Vec<f32> {
+    let mut observation = Drawn(11).numbers((alive.len() * C + CP) * T);
+    observation.extend(alive);
+    observation
 }
 
 /// The rule of the file's header, as it stands, over all 3N nodes of a window with a mask, in float64.
-fn slow(paths: usize, all: &Named, seen: &[f32]) -> Vec<f64> {
+fn slow(paths: usize, all: &Named, observation: &[f32]) -> Vec<f64> {
     let tensor = |name: &str| all.iter().find(|(own, ..)| own == name).map(|(.., numbers)| &numbers[..]);
     let at = |name: &str, place: usize| f64::from(tensor(name).unwrap()[place]);
-    let (channels, alive) = (C + CP, &seen[(paths * C + CP) * T..]);
+    let (channels, alive) = (C + CP, &observation[(paths * C + CP) * T..]);
     let mut h: Vec<Vec<f64>> = Vec::new();
     for (step, node) in (0..T).flat_map(|step| (0..paths).map(move |node| (step, node))) {
         let input = |channel: usize| {
             let x = if channel < C { (node * C + channel) * T } else { (paths * C + channel - C) * T };
             let known = tensor("semb").map_or(0.0, |semb| f64::from(semb[node * channels + channel]));
-            f64::from(seen[x + step]) + at("temb", channel * T + step) + known
+            f64::from(observation[x + step]) + at("temb", channel * T + step) + known
         };
         let output = |f: usize| at("fc_b", f) + (0..channels).map(|c| input(c) * at("fc_w", c * F + f)).sum::<f64>();
         h.push((0..F).map(output).collect());
@@ -165,11 +165,11 @@ fn assert_close(found: &[f32], expected: &[f32]) {
 fn it_is_what_the_rule_says() {
     // Four paths take the way of four rows at once, the others row by row.
     for alive in [&[1.0, 1.0, 1.0][..], &[1.0, 0.0, 1.0], &[1.0; 4], &[0.0, 1.0, 0.0, 1.0], &[1.0; 5], &[1.0]] {
-        let (all, seen) = (weights(alive.len()), seen(alive));
+        let (all, observation) = (weights(alive.len()), observation(alive));
         for all in [all.clone(), without_identity(all)] {
-            let expected: Vec<f32> = slow(alive.len(), &all, &seen).iter().map(|&z| z as f32).collect();
+            let expected: Vec<f32> = slow(alive.len(), &all, &observation).iter().map(|&z| z as f32).collect();
             assert!(expected.iter().any(|z| z.abs() > 0.01), "{expected:?}");
-            assert_close(&scores(alive.len(), &all, &seen), &expected);
+            assert_close(&scores(alive.len(), &all, &observation), &expected);
         }
     }
 }
@@ -180,23 +180,23 @@ fn paths_in_another_order_have_their_scores_in_that_order() {
     let permuted = |numbers: &[f32], size: usize| -> Vec<f32> {
         ORDER.iter().flat_map(|&from| numbers[from * size..][..size].to_vec()).collect()
     };
-    let (all, seen) = (weights(3), seen(&[1.0; 3]));
+    let (all, observation) = (weights(3), observation(&[1.0; 3]));
     let mut other = all.clone();
     let semb = other.iter_mut().find(|(name, ..)| name == "semb").unwrap();
     semb.2 = permuted(&semb.2, C + CP);
-    let mut moved = permuted(&seen, C * T);
-    moved.extend(&seen[3 * C * T..]);
-    let z = scores(3, &all, &seen);
+    let mut moved = permuted(&observation, C * T);
+    moved.extend(&observation[3 * C * T..]);
+    let z = scores(3, &all, &observation);
     assert_close(&scores(3, &other, &moved), &permuted(&z, 1));
     assert!((z[0] - z[1]).abs() > 1e-3 && (z[1] - z[2]).abs() > 1e-3, "{z:?}");
 }
 
 #[test]
 fn the_last_step_counts() {
-    let (all, seen) = (weights(3), seen(&[1.0; 3]));
-    let before = scores(3, &all, &seen);
+    let (all, observation) = (weights(3), observation(&[1.0; 3]));
+    let before = scores(3, &all, &observation);
     for node in 0..3 {
-        let mut changed = seen.clone();
+        let mut changed = observation.clone();
         changed[node * C * T + T - 1] += 1.0;
         let after = scores(3, &all, &changed);
         assert!((before[node] - after[node]).abs() > 1e-6, "{before:?} {after:?}");
@@ -205,7 +205,7 @@ fn the_last_step_counts() {
 
 #[test]
 fn dead_paths_are_as_if_they_were_not_there() {
-    let full = seen(&[1.0, 0.0, 1.0]);
+    let full = observation(&[1.0, 0.0, 1.0]);
     let living: Vec<f32> = [&full[..C * T], &full[2 * C * T..][..(C + CP) * T], &[1.0, 1.0]].concat();
     let found = scores(3, &without_identity(weights(3)), &full);
     let expected = scores(2, &without_identity(weights(2)), &living);
@@ -269,13 +269,13 @@ fn pace() {
     all.push(("low".into(), vec![inputs], vec![-9.0; inputs]));
     all.push(("high".into(), vec![inputs], vec![9.0; inputs]));
     let network: Network = PolicyFile::parse(&bytes("stsgat", &all)).unwrap().network;
-    let mut seen = drawn.numbers(inputs);
-    seen[inputs - paths..].fill(1.0);
+    let mut observation = drawn.numbers(inputs);
+    observation[inputs - paths..].fill(1.0);
     let (mut scratch, mut z) = (network.scratch(), [0.0; 4]);
     let mut times: Vec<_> = (0..7)
         .map(|_| {
             let start = std::time::Instant::now();
-            (0..200).for_each(|_| network.forward(&mut scratch, std::hint::black_box(&seen), &mut z));
+            (0..200).for_each(|_| network.forward(&mut scratch, std::hint::black_box(&observation), &mut z));
             start.elapsed() / 200
         })
         .collect();

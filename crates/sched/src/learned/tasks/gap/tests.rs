@@ -1,4 +1,4 @@
-use weftway_path::{BitRate, Counters, Hold};
+use weftway_path::{BitRate, BlockedReason, Counters};
 
 use super::*;
 use crate::learned::build_task;
@@ -97,9 +97,9 @@ fn waiting(first_answer: f32) -> (usize, Vec<f32>) {
         }
         most = if ms < 1000 { 0 } else { most.max(arrived.len()) };
         for (at, every) in [(0, 1), (1, 5)] {
-            bench.paths[0].hold = Hold::Pacing;
-            bench.paths[1].hold = Hold::Pacing;
-            bench.paths[at].hold = if ms % every == 0 { Hold::None } else { Hold::Pacing };
+            bench.paths[0].blocked = BlockedReason::Pacing;
+            bench.paths[1].blocked = BlockedReason::Pacing;
+            bench.paths[at].blocked = if ms % every == 0 { BlockedReason::None } else { BlockedReason::Pacing };
             bench.refresh();
             answer(&mut *task, &bench, if ms == 0 { first_answer } else { 2.0 });
             let decision = task.select(&bench.context());

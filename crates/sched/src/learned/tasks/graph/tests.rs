@@ -26,18 +26,18 @@ fn x(n: usize, c: usize, t: usize) -> usize {
 fn what_is_seen_stands_where_the_contract_says() {
     let (_, mut task) = build_task("graph").unwrap();
     let mut bench = bench(2);
-    let mut seen = vec![9.0; LEN];
+    let mut observation = vec![9.0; LEN];
     at_hand(&mut bench, 0, 5_000);
     assert_eq!(task.shape().inputs.len(), LEN);
-    assert!(task.question(&bench.context(), &mut seen));
+    assert!(task.question(&bench.context(), &mut observation));
     // srtt 20 of 250 ms, at the newest step only; the peak rate is the delivery rate of path 1,
     // 20·1400 B in 20 ms; its window is 28 kB over 1.4 MB/s · 250 ms = 350 kB.
-    assert_eq!((seen[x(1, 5, 11)], seen[x(1, 5, 10)]), (0.08, 0.0));
-    assert!((seen[x(1, 2, 11)] - 0.08).abs() < 1e-6);
+    assert_eq!((observation[x(1, 5, 11)], observation[x(1, 5, 10)]), (0.08, 0.0));
+    assert!((observation[x(1, 2, 11)] - 0.08).abs() < 1e-6);
     // The message is 5 of 10 kB, 64 of 128 kB are unsent; two of the slots are empty.
     let c = 4 * 6 * 12;
-    assert_eq!((seen[c + 11], seen[c + 10], seen[c + 23]), (0.5, 0.0, 0.5));
-    assert_eq!(seen[c + 24..], [1.0, 1.0, 0.0, 0.0]);
+    assert_eq!((observation[c + 11], observation[c + 10], observation[c + 23]), (0.5, 0.0, 0.5));
+    assert_eq!(observation[c + 24..], [1.0, 1.0, 0.0, 0.0]);
     let names: Vec<&str> = [x(1, 2, 11), c + 11, c + 24].map(|at| task.shape().inputs[at].name.as_str()).into();
     assert_eq!(names, ["cwnd.1.11", "message.11", "alive.0"]);
 }
@@ -46,53 +46,53 @@ fn what_is_seen_stands_where_the_contract_says() {
 fn history_moves_by_a_step_an_interval_and_the_message_at_hand_is_the_newest() {
     let (_, mut task) = build_task("graph").unwrap();
     let mut bench = bench(1);
-    let mut seen = vec![0.0; LEN];
+    let mut observation = vec![0.0; LEN];
     at_hand(&mut bench, 0, 1_000);
-    assert!(task.question(&bench.context(), &mut seen));
+    assert!(task.question(&bench.context(), &mut observation));
     bench.now = Instant::from_millis(100);
     bench.paths[0].srtt = Span::from_millis(50);
     task.observe(&bench.context(), &Event::Wake);
     at_hand(&mut bench, 1_000, 10_000);
-    assert!(task.question(&bench.context(), &mut seen));
-    assert_eq!((seen[x(0, 5, 10)], seen[x(0, 5, 11)]), (0.08, 0.2));
+    assert!(task.question(&bench.context(), &mut observation));
+    assert_eq!((observation[x(0, 5, 10)], observation[x(0, 5, 11)]), (0.08, 0.2));
     let c = 4 * 6 * 12;
-    assert_eq!((seen[c + 10], seen[c + 11]), (0.1, 1.0));
+    assert_eq!((observation[c + 10], observation[c + 11]), (0.1, 1.0));
 }
 
 #[test]
 fn an_answer_holds_for_its_class_until_the_interval_ends() {
     let (_, mut task) = build_task("graph").unwrap();
     let mut bench = bench(3);
-    let mut seen = vec![0.0; LEN];
+    let mut observation = vec![0.0; LEN];
     for (start, bytes, action) in [(0, 1_000, 2.0), (1_000, 5_000, 0.0), (6_000, 10_000, 1.0)] {
         at_hand(&mut bench, start, bytes);
-        assert!(task.question(&bench.context(), &mut seen), "{bytes} B");
+        assert!(task.question(&bench.context(), &mut observation), "{bytes} B");
         task.answer(&bench.context(), &[action]);
-        assert!(!task.question(&bench.context(), &mut seen));
+        assert!(!task.question(&bench.context(), &mut observation));
     }
     // 2000 B are of the first class, 7000 of the second, anything above of the third.
     for (bytes, path) in [(2_000, 2), (2_001, 0), (7_000, 0), (7_001, 1), (1_000_000, 1)] {
         at_hand(&mut bench, 16_000, bytes);
-        assert!(!task.question(&bench.context(), &mut seen));
+        assert!(!task.question(&bench.context(), &mut observation));
         assert_eq!(task.select(&bench.context()), Decision::Send(PathId::new(path)), "{bytes} B");
     }
     bench.now = Instant::from_millis(100);
-    assert!(task.question(&bench.context(), &mut seen));
+    assert!(task.question(&bench.context(), &mut observation));
 }
 
 #[test]
 fn an_answer_may_hold_for_its_message_alone() {
     let (_, mut task) = build_task("graph:hold=message").unwrap();
     let mut bench = bench(2);
-    let mut seen = vec![0.0; LEN];
+    let mut observation = vec![0.0; LEN];
     at_hand(&mut bench, 0, 5_000);
-    assert!(task.question(&bench.context(), &mut seen));
+    assert!(task.question(&bench.context(), &mut observation));
     task.answer(&bench.context(), &[1.0]);
     bench.flow.next = Offset::new(1_400);
     bench.refresh();
-    assert!(!task.question(&bench.context(), &mut seen), "it is the same message");
+    assert!(!task.question(&bench.context(), &mut observation), "it is the same message");
     at_hand(&mut bench, 5_000, 5_000);
-    assert!(task.question(&bench.context(), &mut seen));
+    assert!(task.question(&bench.context(), &mut observation));
 }
 
 #[test]
@@ -100,9 +100,9 @@ fn a_full_choice_is_waited_for_or_stood_in_for_and_empty_slots_are_closed() {
     for (mode, answer) in [("exclusive", Decision::Wait), ("preferred", Decision::Send(PathId::new(0)))] {
         let (_, mut task) = build_task(&format!("graph:mode={mode}")).unwrap();
         let mut bench = bench(2);
-        let mut seen = vec![0.0; LEN];
+        let mut observation = vec![0.0; LEN];
         at_hand(&mut bench, 0, 5_000);
-        assert!(task.question(&bench.context(), &mut seen));
+        assert!(task.question(&bench.context(), &mut observation));
         let mut open = [false; 4];
         task.mask(&bench.context(), &mut open);
         assert_eq!(open, [true, true, false, false]);
@@ -117,11 +117,11 @@ fn a_full_choice_is_waited_for_or_stood_in_for_and_empty_slots_are_closed() {
 fn the_decisions_of_an_interval_share_what_it_earns() {
     let (_, mut task) = build_task("graph").unwrap();
     let mut bench = bench(2);
-    let mut seen = vec![0.0; LEN];
+    let mut observation = vec![0.0; LEN];
     task.ledger().open();
     for (start, bytes) in [(0, 1_000), (1_000, 5_000)] {
         at_hand(&mut bench, start, bytes);
-        assert!(task.question(&bench.context(), &mut seen));
+        assert!(task.question(&bench.context(), &mut observation));
         task.answer(&bench.context(), &[0.0]);
     }
     bench.paths[1].acked.bytes = packets(40);

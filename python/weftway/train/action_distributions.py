@@ -1,6 +1,6 @@
 """What an actor draws its actions from: a softmax over choices, or a Dirichlet distribution over shares.
 
-Both take the outputs of a network, (…, outputs), and which choices are open, (…, choices), and are compiled code.
+Both take the outputs of a network, (…, outputs), and an action mask, (…, choices), and are compiled code.
 """
 
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ import jax.numpy as jnp
 from jax import Array
 from jax.scipy.special import digamma, gammaln, logsumexp
 
-CLOSED = -1e9
-"""The logit of a choice that is not open: its probability is 0 and its gradient too."""
+MASKED = -1e9
+"""The logit of a masked choice: its probability is 0 and its gradient too."""
 
 
 @dataclass(frozen=True)
-class Choices:
+class Categorical:
     """`count` indices, each drawn from the softmax of `choices` outputs of its own."""
 
     count: int
@@ -26,35 +26,35 @@ class Choices:
         """How many numbers the actor gives."""
         return self.count * self.choices
 
-    def draw(self, key: Array, outputs: Array, open_: Array) -> Array:
+    def sample(self, key: Array, outputs: Array, mask: Array) -> Array:
         """Indices (…, count)."""
-        return jax.random.categorical(key, self._logits(outputs, open_))
+        return jax.random.categorical(key, self._logits(outputs, mask))
 
-    def best(self, outputs: Array, open_: Array) -> Array:
+    def mode(self, outputs: Array, mask: Array) -> Array:
         """The likeliest indices (…, count)."""
-        return self._logits(outputs, open_).argmax(-1)
+        return self._logits(outputs, mask).argmax(-1)
 
-    def log_chance(self, outputs: Array, open_: Array, drawn: Array) -> Array:
+    def log_prob(self, outputs: Array, mask: Array, drawn: Array) -> Array:
         """The logarithm of the probability of what was drawn."""
-        logs = jax.nn.log_softmax(self._logits(outputs, open_))
+        logs = jax.nn.log_softmax(self._logits(outputs, mask))
         return jnp.take_along_axis(logs, drawn[..., None], -1)[..., 0].sum(-1)
 
-    def entropy(self, outputs: Array, open_: Array) -> Array:
+    def entropy(self, outputs: Array, mask: Array) -> Array:
         """The sum over the indices, in nats."""
-        logs = jax.nn.log_softmax(self._logits(outputs, open_))
+        logs = jax.nn.log_softmax(self._logits(outputs, mask))
         return -(jnp.exp(logs) * logs).sum((-1, -2))
 
-    def answer(self, drawn: Array) -> Array:
+    def action(self, drawn: Array) -> Array:
         """What a simulation is told."""
         return drawn
 
-    def _logits(self, outputs: Array, open_: Array) -> Array:
+    def _logits(self, outputs: Array, mask: Array) -> Array:
         each = outputs.reshape(*outputs.shape[:-1], self.count, self.choices)
-        return jnp.where(open_[..., None, :], each, CLOSED)
+        return jnp.where(mask[..., None, :], each, MASKED)
 
 
 @dataclass(frozen=True)
-class Shares:
+class Dirichlet:
     """Shares drawn from the Dirichlet distribution whose mean is the softmax of the outputs.
 
     Its concentrations add up to `concentration`: the larger it is, the nearer to the mean shares are. What is drawn
@@ -69,28 +69,28 @@ class Shares:
         """How many numbers the actor gives."""
         return self.count
 
-    def draw(self, key: Array, outputs: Array, open_: Array) -> Array:
+    def sample(self, key: Array, outputs: Array, mask: Array) -> Array:
         """Logarithms of shares (…, count)."""
         logs = jax.random.loggamma(key, self._alpha(outputs))
         return logs - logsumexp(logs, -1, keepdims=True)
 
-    def best(self, outputs: Array, open_: Array) -> Array:
+    def mode(self, outputs: Array, mask: Array) -> Array:
         """The logarithms of the mean shares (…, count)."""
         return jax.nn.log_softmax(outputs)
 
-    def log_chance(self, outputs: Array, open_: Array, drawn: Array) -> Array:
+    def log_prob(self, outputs: Array, mask: Array, drawn: Array) -> Array:
         """The logarithm of the density over the simplex."""
         alpha = self._alpha(outputs)
         return ((alpha - 1) * drawn).sum(-1) - self._log_beta(alpha)
 
-    def entropy(self, outputs: Array, open_: Array) -> Array:
+    def entropy(self, outputs: Array, mask: Array) -> Array:
         """The differential entropy over the simplex, in nats."""
         alpha = self._alpha(outputs)
         total = alpha.sum(-1)
         spread = (total - self.count) * digamma(total) - ((alpha - 1) * digamma(alpha)).sum(-1)
         return self._log_beta(alpha) + spread
 
-    def answer(self, drawn: Array) -> Array:
+    def action(self, drawn: Array) -> Array:
         """What a simulation is told."""
         return jnp.exp(drawn)
 
@@ -101,4 +101,4 @@ class Shares:
         return gammaln(alpha).sum(-1) - gammaln(alpha.sum(-1))
 
 
-Chance = Choices | Shares
+ActionDistribution = Categorical | Dirichlet

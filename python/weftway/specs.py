@@ -1,4 +1,7 @@
-"""What takes part in a comparison: a scheduler of the registry, or a class written in Python."""
+"""Scheduler specs: what a name on the command line or in a call stands for.
+
+A spec is an entry of the registry with its switches, or a class written in Python.
+"""
 
 import hashlib
 import importlib.util
@@ -17,8 +20,8 @@ IN_A_FILE = re.compile(r"(?P<file>.+\.py):(?P<name>\w+)")
 
 
 @dataclass(frozen=True)
-class Contender:
-    """One scheduler of a comparison."""
+class SchedulerSpec:
+    """One scheduler to run."""
 
     name: str
     """As the table shows it and the command line takes it: `ecf:beta=0.5`, `my_rules.py:MyRule`."""
@@ -30,24 +33,24 @@ class Contender:
     """That class."""
 
 
-def contenders(wanted: Any) -> list[Contender]:
-    """Those that `wanted` names: a name, a comma-separated list, `all`, a class, or several of these."""
+def parse(wanted: Any) -> list[SchedulerSpec]:
+    """The specs that `wanted` names: a name, a comma-separated list, `all`, a class, or several of these."""
     if isinstance(wanted, str):
         names = [part.strip() for part in wanted.split(",") if part.strip()]
         found = [one for name in names for one in _named(name)]
     elif isinstance(wanted, type):
         found = [_of_class(wanted)]
     else:
-        found = [one for item in wanted for one in contenders(item)]
+        found = [one for item in wanted for one in parse(item)]
     return list(dict.fromkeys(found))
 
 
-def _named(name: str) -> list[Contender]:
+def _named(name: str) -> list[SchedulerSpec]:
     if name.lower() == "all":
         return [one for entry in _native.schedulers() for one in _named(entry["name"])]
     if match := IN_A_FILE.fullmatch(name):
         return [_from_file(Path(match["file"]), match["name"])]
-    return [Contender(*_native.scheduler(name), policy_source(name))]
+    return [SchedulerSpec(*_native.scheduler(name), policy_source(name))]
 
 
 def policy_source(spec: str) -> str | None:
@@ -57,7 +60,7 @@ def policy_source(spec: str) -> str | None:
     return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else None
 
 
-def _from_file(file: Path, name: str) -> Contender:
+def _from_file(file: Path, name: str) -> SchedulerSpec:
     try:
         source = hashlib.sha256(file.read_bytes()).hexdigest()
     except OSError as error:
@@ -85,7 +88,7 @@ def _load(file: Path) -> ModuleType:
     return module
 
 
-def _of_class(rule: type) -> Contender:
+def _of_class(rule: type) -> SchedulerSpec:
     try:
         source = hashlib.sha256(inspect.getsource(rule).encode()).hexdigest()
     except (OSError, TypeError):
@@ -94,7 +97,7 @@ def _of_class(rule: type) -> Contender:
     return _checked(rule, rule.__name__, source)
 
 
-def _checked(rule: type, name: str, source: str) -> Contender:
+def _checked(rule: type, name: str, source: str) -> SchedulerSpec:
     if not callable(getattr(rule, "select", None)):
         raise ScenarioError(f"scheduler `{name}`: the class has no method `select(self, cx)`")
-    return Contender(name, f"{rule.__name__}@{source[:8]}", source, rule)
+    return SchedulerSpec(name, f"{rule.__name__}@{source[:8]}", source, rule)

@@ -8,8 +8,8 @@ use super::policy_file::PolicyFile;
 use crate::{Needs, Scheduler};
 
 /// What decides outside the ranges of training.
-pub(crate) const GUARD: Param = Param {
-    name: "guard",
+pub(crate) const FALLBACK: Param = Param {
+    name: "fallback",
     default: "card",
     values: "card | off | min-rtt",
     doc: "what decides where inputs leave the ranges of training: as the card says, nothing, or this scheduler, which may be any of the registry",
@@ -26,7 +26,7 @@ pub struct FallbackTally {
 
 /// A stand-in for what training did not see.
 #[derive(Clone)]
-pub(crate) struct Guard {
+pub(crate) struct Fallback {
     scheduler: Option<Box<dyn Scheduler>>,
     /// The same scheduler once more, asked about every decision: who stands in is not moved by what is only compared.
     shadow: Option<Box<dyn Scheduler>>,
@@ -37,11 +37,11 @@ pub(crate) struct Guard {
     tally: FallbackTally,
 }
 
-impl Guard {
+impl Fallback {
     /// The one that `params` or the card of `file` name.
     pub(crate) fn new(params: &Params, file: &PolicyFile) -> Result<Self, SpecError> {
-        let name = match params.text("guard") {
-            "card" => file.guard(),
+        let name = match params.text("fallback") {
+            "card" => file.fallback(),
             other => other,
         };
         let scheduler = if name == "off" { None } else { Some(crate::build(name)?) };
@@ -55,9 +55,10 @@ impl Guard {
     }
 
     /// Whether it has to stand in, as training did not see the like of `seen`.
-    pub(crate) fn is_needed(&self, seen: &[f32]) -> bool {
+    pub(crate) fn is_needed(&self, observation: &[f32]) -> bool {
         let ranges = self.low.iter().zip(&self.high);
-        let is_familiar = || seen.iter().zip(ranges).all(|(seen, (low, high))| (low..=high).contains(&seen));
+        let is_familiar =
+            || observation.iter().zip(ranges).all(|(observation, (low, high))| (low..=high).contains(&observation));
         self.scheduler.is_some() && !is_familiar()
     }
 
@@ -100,7 +101,7 @@ impl Guard {
         self.scheduler.as_ref().and_then(|scheduler| scheduler.wake())
     }
 
-    /// What became of it; none where there is no guard.
+    /// What became of it; none where there is no fallback.
     pub(crate) fn tally(&self) -> Option<FallbackTally> {
         self.scheduler.as_ref().map(|_| self.tally)
     }

@@ -1,6 +1,7 @@
-"""What a distribution leaves open: numbers from a range, one of several values, keys that are sometimes there.
+"""Domain randomisation: what a distribution of scenarios leaves to chance.
 
-A knob is a table in the place of a value. Each turns one uniform number of [0, 1) into that value.
+That is a number from a range, one of several values, or a key that is sometimes there. Each is a table in the place of
+a value, and one uniform number of [0, 1) decides which value it becomes.
 """
 
 import math
@@ -14,7 +15,7 @@ from weftway._native import ScenarioError
 
 RANGE, CHOICE, SOMETIMES = {"from", "to", "scale", "draw"}, {"one_of", "weights", "draw"}, {"sometimes", "draw"}
 SIGNS = {"from", "to", "one_of", "weights", "sometimes"}
-"""Keys by which a table is known to be a knob; no scenario file has them."""
+"""Keys by which such a table is known; no scenario file has them."""
 
 DIGITS = 4
 """Significant digits of a drawn number; the last one tells training from held-out instances."""
@@ -32,32 +33,32 @@ Uniform = Callable[[str], float]
 
 
 @dataclass(frozen=True)
-class Turn:
+class Draws:
     """One instance's draws: where its numbers come from, and the parity of their last digits."""
 
     uniform: Uniform
     parity: int
 
 
-def turned(value: Any, where: str, turn: Turn) -> Any:
-    """`value` with all its knobs turned; `where` is its key, by which its draws are named."""
+def drawn(value: Any, where: str, draws: Draws) -> Any:
+    """`value` with everything drawn that is left to chance; `where` is its key, by which its draws are named."""
     if isinstance(value, list):
-        return [turned(one, f"{where}.{place}", turn) for place, one in enumerate(value)]
+        return [drawn(one, f"{where}.{place}", draws) for place, one in enumerate(value)]
     if not isinstance(value, dict):
         return value
     if not SIGNS & value.keys():
-        found = {key: turned(one, f"{where}.{key}" if where else key, turn) for key, one in value.items()}
+        found = {key: drawn(one, f"{where}.{key}" if where else key, draws) for key, one in value.items()}
         return {key: one for key, one in found.items() if one is not ABSENT}
     if "sometimes" in value:
-        return _sometimes(value, where, turn)
+        return _sometimes(value, where, draws)
     if "one_of" in value or "weights" in value:
-        return _choice(value, where, turn)
-    return _range(value, where, turn)
+        return _choice(value, where, draws)
+    return _range(value, where, draws)
 
 
-def _drawn(knob: dict[str, Any], own: str, turn: Turn) -> float:
-    """The knob's number: of its own stream, or of the one that it shares."""
-    return turn.uniform(str(knob.get("draw", own)))
+def _number_of(table: dict[str, Any], own: str, draws: Draws) -> float:
+    """The uniform number of a table: of its own stream, or of the one that it shares."""
+    return draws.uniform(str(table.get("draw", own)))
 
 
 def share(text: Any, where: str) -> float:
@@ -68,45 +69,45 @@ def share(text: Any, where: str) -> float:
     return float(match["number"]) / 100
 
 
-def _sometimes(knob: dict[str, Any], where: str, turn: Turn) -> Any:
-    if _drawn(knob, f"{where}|sometimes", turn) >= share(knob["sometimes"], f"{where}.sometimes"):
+def _sometimes(table: dict[str, Any], where: str, draws: Draws) -> Any:
+    if _number_of(table, f"{where}|sometimes", draws) >= share(table["sometimes"], f"{where}.sometimes"):
         return ABSENT
-    rest = {key: one for key, one in knob.items() if key not in SOMETIMES}
+    rest = {key: one for key, one in table.items() if key not in SOMETIMES}
     if not rest:
         raise ScenarioError(f"{where}: `sometimes` needs a `value`, or the keys of the table that is there sometimes")
-    return turned(rest.get("value", rest), where, turn)
+    return drawn(rest.get("value", rest), where, draws)
 
 
-def _choice(knob: dict[str, Any], where: str, turn: Turn) -> Any:
-    _known(knob, CHOICE, where)
-    items = options(knob, where)
-    weights = [float(one) for one in knob.get("weights", [1] * len(items))]
+def _choice(table: dict[str, Any], where: str, draws: Draws) -> Any:
+    _known(table, CHOICE, where)
+    items = options(table, where)
+    weights = [float(one) for one in table.get("weights", [1] * len(items))]
     if len(weights) != len(items) or min(weights) < 0 or not sum(weights):
         raise ScenarioError(f"{where}.weights: {len(items)} values need as many weights, not all of them zero")
-    left = _drawn(knob, f"{where}|one_of", turn) * sum(weights)
+    left = _number_of(table, f"{where}|one_of", draws) * sum(weights)
     for item, weight in zip(items, weights, strict=True):
         if left < weight:
-            return turned(item, where, turn)
+            return drawn(item, where, draws)
         left -= weight
-    return turned(items[-1], where, turn)
+    return drawn(items[-1], where, draws)
 
 
-def options(knob: dict[str, Any], where: str) -> list[Any]:
+def options(table: dict[str, Any], where: str) -> list[Any]:
     """The values of a choice."""
-    items = knob.get("one_of")
+    items = table.get("one_of")
     if not isinstance(items, list) or not items:
         raise ScenarioError(f"{where}.one_of: a list with at least one value is needed")
     return items
 
 
-def _range(knob: dict[str, Any], where: str, turn: Turn) -> str | int:
-    _known(knob, RANGE, where)
-    if missing := [end for end in ("from", "to") if end not in knob]:
+def _range(table: dict[str, Any], where: str, draws: Draws) -> str | int:
+    _known(table, RANGE, where)
+    if missing := [end for end in ("from", "to") if end not in table]:
         raise ScenarioError(f"{where}: a range needs `from` and `to`; `{missing[0]}` is missing")
-    low, high = knob["from"], knob["to"]
+    low, high = table["from"], table["to"]
     if type(low) is int and type(high) is int:
         _ordered(low, high, where)
-        return low + math.floor(_drawn(knob, where, turn) * (high - low + 1))
+        return low + math.floor(_number_of(table, where, draws) * (high - low + 1))
     ends = [NUMBER.fullmatch(end) if isinstance(end, str) else None for end in (low, high)]
     if not ends[0] or not ends[1]:
         raise ScenarioError(f'{where}: the ends of a range are two whole numbers, or two values such as "5 ms"')
@@ -115,15 +116,15 @@ def _range(knob: dict[str, Any], where: str, turn: Turn) -> str | int:
         raise ScenarioError(f"{where}: `{low}` and `{high}` differ in their units; both ends take the same")
     span = float(ends[0]["number"]), float(ends[1]["number"])
     _ordered(*span, where)
-    number = _number(span, _drawn(knob, where, turn), _is_log(knob, span[0], where))
+    number = _number(span, _number_of(table, where, draws), _is_log(table, span[0], where))
     before, after = words[0]
     if after.strip() in WHOLE:
         return f"{before}{round(number)}{after}"
-    return f"{before}{_written(number, span, turn.parity, where)}{after}"
+    return f"{before}{_written(number, span, draws.parity, where)}{after}"
 
 
-def _known(knob: dict[str, Any], known: set[str], where: str) -> None:
-    if extra := [key for key in knob if key not in known]:
+def _known(table: dict[str, Any], known: set[str], where: str) -> None:
+    if extra := [key for key in table if key not in known]:
         raise ScenarioError(f"{where}: unknown key `{extra[0]}`; there is {', '.join(sorted(known))}")
 
 
@@ -132,8 +133,8 @@ def _ordered(low: float, high: float, where: str) -> None:
         raise ScenarioError(f"{where}: the range from {low:g} to {high:g} is empty; `from` is less than `to`")
 
 
-def _is_log(knob: dict[str, Any], low: float, where: str) -> bool:
-    scale = knob.get("scale", "log" if low > 0 else "linear")
+def _is_log(table: dict[str, Any], low: float, where: str) -> bool:
+    scale = table.get("scale", "log" if low > 0 else "linear")
     if scale not in ("log", "linear") or (scale == "log" and low <= 0):
         raise ScenarioError(f"{where}.scale: `log` or `linear`; a range from zero is linear")
     return bool(scale == "log")

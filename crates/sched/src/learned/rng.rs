@@ -14,9 +14,9 @@ pub(crate) const SEED: Param = Param {
 
 /// The generator.
 #[derive(Clone)]
-pub(crate) struct Coins(Pcg32);
+pub(crate) struct PolicyRng(Pcg32);
 
-impl Coins {
+impl PolicyRng {
     pub(crate) fn new(seed: u64) -> Self {
         Self(Pcg32::seed_from_u64(seed))
     }

@@ -1,0 +1,56 @@
+"""Where a scenario can run. Whatever differs between the places is asked of a `Backend`.
+
+`base` has the protocol, `sim` the simulator, `kernel` the running Linux kernel.
+"""
+
+import difflib
+
+from weftway import _native
+from weftway._native import ScenarioError
+from weftway.specs import SchedulerSpec
+
+from .base import Backend, Result, Row, Skipped, result
+from .kernel import Kernel
+from .sim import Sim
+
+__all__ = ["ALL", "BACKENDS", "KERNEL", "PLANNED", "SIM", "Backend", "Result", "Row", "Skipped", "parse", "result"]
+
+SIM: Backend = Sim()
+KERNEL: Backend = Kernel()
+
+BACKENDS = {backend.name: backend for backend in (SIM, KERNEL)}
+"""By name, in the order in which they run: a busy machine would make the kernel's links late, so it is the last."""
+
+PLANNED = {"quic": "Multipath QUIC is not part of this version"}
+"""What a scenario may name already, and why nothing runs there."""
+
+ALL = ("sim", "quic", "kernel")
+"""What `all` means, here as in a scenario file. It includes what is planned, which is then told to be skipped."""
+
+
+def code(name: str) -> str:
+    """What decides a row's results besides the scenario: the identity of the code that made it."""
+    return BACKENDS[name].code() if name in BACKENDS else _native.CODE
+
+
+def is_repeatable(name: str | None) -> bool:
+    """Whether the rows of a backend are the same every time; rows that name none count as such."""
+    return name not in BACKENDS or BACKENDS[name].is_repeatable
+
+
+def schedulers(name: str, named: list[SchedulerSpec]) -> list[SchedulerSpec]:
+    """Which schedulers run on a backend where these are named."""
+    return BACKENDS[name].schedulers(named) if name in BACKENDS else named
+
+
+def parse(names: list[str]) -> list[str]:
+    """The names of backends that these mean, each once."""
+    found: list[str] = []
+    for name in names:
+        found += ALL if name.lower() == "all" else [name.lower()]
+    for name in found:
+        if name not in ALL:
+            near = difflib.get_close_matches(name, ALL, n=1)
+            hint = f"; did you mean `{near[0]}`?" if near else f": there is {', '.join(BACKENDS)}"
+            raise ScenarioError(f"unknown backend `{name}`{hint}")
+    return list(dict.fromkeys(found))

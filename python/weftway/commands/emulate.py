@@ -1,0 +1,74 @@
+"""`weft emulate`."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from weftway._native import CODE, ScenarioError
+
+from .options import JSON, SETS
+from .output import INTERRUPTED, err, fail, print_json
+
+
+def command(
+    links: Annotated[str, typer.Argument(metavar="LINKS", help="A scenario file, or the name of one of ours.")],
+    command: Annotated[list[str], typer.Argument(metavar="-- CMD…", help="The client's command.")],
+    server: Annotated[
+        str | None, typer.Option(metavar="CMD", help="A command at the other end, started first.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**64 - 1, metavar="N", help="The seed of losses and jitter.")] = 0,
+    sets: SETS = None,
+    log: Annotated[Path, typer.Option(metavar="FILE", help="The packet log: a line per packet.")] = Path("packets.csv"),
+    no_log: Annotated[bool, typer.Option("--no-log", help="Writes no packet log.")] = False,
+    pcap: Annotated[Path | None, typer.Option(metavar="DIR", help="Writes client.pcap and server.pcap.")] = None,
+    as_json: JSON = False,
+) -> None:
+    """Runs ordinary commands over emulated links. $WEFT_PEER is the other end's address.
+
+    The exit status is that of CMD.
+    """
+    from weftway import emulate, plan
+    from weftway import scenario as scenarios
+
+    loaded = scenarios.load(scenarios.locate(links), sets or [])
+    variant = loaded.variants()[0]
+    words = server_words(server)
+    kept = None if no_log else log
+    again = plan.quoted
+    asked = [f"--set {again(setting)}" for setting in [*loaded.sets, *variant.sets]]
+    asked += [f"--server {again(server)}"] if server else []
+    provenance = [
+        f"weft emulate: {loaded.title}",
+        f"code {CODE}, scenario {loaded.path} ({variant.hash}), seed {seed}",
+        " ".join(["weft emulate", again(loaded.path), *asked, f"--seed {seed} --", *map(again, command)]),
+    ]
+    lines = [line for text in provenance for line in text.splitlines()]
+    try:
+        outcome = emulate.run(variant, command, words, seed=seed, log=kept, pcap=pcap, provenance=lines, quiet=as_json)
+    except KeyboardInterrupt:
+        fail("interrupted; nothing is left behind", INTERRUPTED)
+    if as_json:
+        print_json([{"scenario": loaded.name, "scenario_hash": variant.hash, "seed": seed, "code": CODE, **outcome}])
+    else:
+        err.print(emulate.links(outcome))
+        for line in emulate.punctuality(outcome):
+            err.print(line)
+    if kept:
+        err.print(f"packet log in {kept}", markup=False)
+    sys.exit(outcome["client"])
+
+
+def server_words(server: str | None) -> list[str] | None:
+    """What `--server` names, word by word."""
+    if server is None:
+        return None
+    try:
+        words = shlex.split(server)
+    except ValueError as error:
+        raise ScenarioError(f"--server {server}: {error}") from None
+    if not words:
+        raise ScenarioError("--server needs a command, for example --server 'iperf3 -s -1'")
+    return words

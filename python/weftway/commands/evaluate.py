@@ -1,0 +1,54 @@
+"""`weft evaluate`."""
+
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from weftway.baselines import AGAINST
+
+from .options import JSON, SETS
+from .output import err, interruptible, out, print_json
+
+
+def command(
+    policy: Annotated[
+        str, typer.Argument(metavar="POLICY", help="A scheduler's name, my_rules.py:MyRule, or a .safetensors file.")
+    ],
+    on: Annotated[str, typer.Option(metavar="DISTRIBUTION", help="A distribution of scenarios, or the name of ours.")],
+    against: Annotated[str, typer.Option(metavar="S,…|all", help="Schedulers beside it; min-rtt always.")] = AGAINST,
+    cc: Annotated[str | None, typer.Option(metavar="C,…|all", help="Controllers; the distribution's if none.")] = None,
+    instances: Annotated[int, typer.Option(min=1, metavar="N", help="How many held-out instances.")] = 60,
+    seed: Annotated[int, typer.Option(min=0, metavar="S", help="Which instances: equal seeds draw equal ones.")] = 1,
+    sets: SETS = None,
+    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Threads; all cores if not given.")] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Keeps rows.parquet, instances and report.html there; resumes."),
+    ] = None,
+    as_json: JSON = False,
+) -> None:
+    """Evaluates a scheduler on scenarios that no training saw, beside others, with 95 % intervals."""
+    from weftway import evaluate, tables
+    from weftway.progress import Bar
+    from weftway.report import held_out
+
+    request = evaluate.Request(policy, on, against, cc, instances, seed, sets or [])
+    # What a scheduler in Python prints is no result.
+    with interruptible(), redirect_stdout(sys.stderr), Bar(err) as bar:
+        found, missing = evaluate.run(request, jobs, folder, bar.tell)
+    for line in missing:
+        err.print(f"skipped: {line}", markup=False)
+    shown = evaluate.held(request, found)
+    if as_json:
+        print_json(
+            [{"kind": "result", **one} for one in shown.lines] + [{"kind": "claim", **one} for one in shown.claims]
+        )
+    else:
+        for part in held_out.terminal(shown):
+            out.print(tables.fitted(part, out), "")
+    if folder:
+        written = evaluate.write_report(request, found, folder)
+        err.print(f"rows in {folder / 'rows.parquet'}, report in {written}", markup=False)

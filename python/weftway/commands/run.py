@@ -1,0 +1,40 @@
+"""`weft run`."""
+
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .compare import executed, skipped
+from .options import BACKENDS, JSON, SCENARIO, SETS
+from .output import out, print_json
+
+
+def command(
+    scenario: SCENARIO,
+    scheduler: Annotated[str | None, typer.Option(help="A name, or my_rules.py:MyRule.")] = None,
+    cc: Annotated[str | None, typer.Option(help="A congestion controller.")] = None,
+    backend: Annotated[str | None, typer.Option(help=f"Where to run it: {BACKENDS}.")] = None,
+    seed: Annotated[int | None, typer.Option(help="The seed.")] = None,
+    sets: SETS = None,
+    events: Annotated[Path | None, typer.Option(metavar="FILE", help="Writes every event, a line each.")] = None,
+    qlog: Annotated[Path | None, typer.Option(metavar="DIR", help="Writes a qlog file (JSON-SEQ).")] = None,
+    as_json: JSON = False,
+) -> None:
+    """Runs one scheduler once."""
+    from weftway import comparison, plan, tables
+    from weftway import scenario as scenarios
+    from weftway._native import SimulationError
+
+    loaded = scenarios.load(scenarios.locate(scenario), sets or [])
+    with redirect_stdout(sys.stderr):  # what a scheduler in Python prints is no result
+        wanted = comparison.first(plan.plan(loaded, scheduler, cc, seed, backend))
+        found = comparison.record(wanted, events, qlog) if events or qlog else executed(wanted, 1, None)
+    if found.skipped:
+        raise SimulationError(skipped(found)[0])
+    if as_json:
+        print_json(found.rows)
+    else:
+        out.print(tables.single(found.rows[0]))

@@ -1,0 +1,90 @@
+"""`weft steer`."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from .options import JSON, SETS
+from .output import INTERRUPTED, err, fail, out, print_json
+
+if TYPE_CHECKING:
+    from weftway.steer import SteeringOptions
+
+
+def command(
+    scenario: Annotated[
+        str | None,
+        typer.Argument(metavar="SCENARIO", help="A scenario file, or the name of one of ours; none with --live."),
+    ] = None,
+    scheduler: Annotated[str, typer.Option(metavar="S,…", help="Schedulers that steer.")] = "min-rtt",
+    cc: Annotated[str | None, typer.Option(metavar="C,…", help="Congestion controllers.")] = None,
+    interval: Annotated[str, typer.Option(metavar="TIME", help="From one question to the next.")] = "100ms",
+    mode: Annotated[str, typer.Option(metavar="exclusive|preferred", help="What other subflows do.")] = "exclusive",
+    seeds: Annotated[str | None, typer.Option(metavar="A..B", help="Seeds; B is left out.")] = None,
+    sets: SETS = None,
+    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Transfers beside one another.")] = None,
+    is_live: Annotated[bool, typer.Option("--live", help="Steers this namespace's connections until Ctrl-C.")] = False,
+    token: Annotated[
+        str | None, typer.Option(metavar="T", help="With --live: one connection, as `ss -tiM` shows.")
+    ] = None,
+    as_json: JSON = False,
+) -> None:
+    """Steers the kernel's MPTCP by a scheduler that is asked once per interval, through priorities (MP_PRIO)."""
+    from weftway import steer
+    from weftway._native import ScenarioError
+
+    options = steer.SteeringOptions(steer.interval(interval), mode)
+    if is_live == (scenario is not None) or (token is not None and not is_live):
+        raise ScenarioError("weft steer takes a scenario, or --live and perhaps --token")
+    given = {"--cc": cc, "--seeds": seeds, "--set": sets or None, "--jobs": jobs}
+    if is_live and (wrong := [name for name, value in given.items() if value is not None]):
+        raise ScenarioError(f"--live steers connections as they are: it takes no {', '.join(wrong)}")
+    if is_live:
+        steer_live(scheduler, options, token, as_json)
+    else:
+        steer_transfers(scenario or "", sets or [], scheduler, options, (cc, seeds, jobs), as_json)
+
+
+def steer_live(scheduler: str, options: "SteeringOptions", token: str | None, as_json: bool) -> None:
+    """Steers the connections that there are, until Ctrl-C."""
+    from weftway import steer
+
+    report = steer.live(scheduler, options, steer.token(token), lambda line: err.print(line, markup=False))
+    if as_json:
+        print_json([report])
+    else:
+        err.print("\n".join(steer.summary(report)), markup=False)
+
+
+def steer_transfers(
+    scenario: str,
+    sets: list[str],
+    scheduler: str,
+    options: "SteeringOptions",
+    given: tuple[str | None, str | None, int | None],
+    as_json: bool,
+) -> None:
+    """Runs the transfers of a scenario, steered and not."""
+    from weftway import scenario as scenarios
+    from weftway import steer, tables
+    from weftway._native import SimulationError
+    from weftway.progress import Bar
+
+    cc, seeds, jobs = given
+    loaded = scenarios.load(scenarios.locate(scenario), sets)
+    wanted = steer.transfers(loaded, steer.steerers(scheduler), options, cc, seeds)
+    try:
+        with Bar(err) as bar:
+            rows, missing = steer.run(wanted, jobs or steer.LABS, bar.tell)
+    except KeyboardInterrupt:
+        fail("interrupted; nothing is left behind", INTERRUPTED)
+    reasons = list(dict.fromkeys(one.reason for one in missing))
+    if not rows:
+        raise SimulationError("; ".join(reasons))
+    for line in reasons:
+        err.print(f"skipped: {line}", markup=False)
+    if as_json:
+        print_json(rows)
+    else:
+        for part in steer.table(rows):
+            out.print(tables.fitted(part, out), "")

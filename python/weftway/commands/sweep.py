@@ -1,0 +1,49 @@
+"""`weft sweep`."""
+
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .compare import print_tables, skipped
+from .options import JSON
+from .output import err, interruptible, out, print_json
+
+
+def command(
+    grid: Annotated[str, typer.Argument(metavar="GRID", help="A grid file, the name of one of ours, or a scenario.")],
+    folder: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Keeps rows.parquet there, and a report per run; resumes.")
+    ],
+    ray: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="On a Ray cluster: auto, local, HOST:PORT, ray://HOST:PORT.")
+    ] = None,
+    seeds: Annotated[str | None, typer.Option(metavar="A..B", help="Seeds of every run; B is left out.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="At a time; what there is if not given.")] = None,
+    as_json: JSON = False,
+) -> None:
+    """Runs many scenarios, on this machine or on a Ray cluster. The rows are those of weft compare."""
+    from weftway import comparison, sweep
+    from weftway.progress import Bar
+
+    wanted = sweep.read(grid, seeds)
+    with interruptible(), redirect_stdout(sys.stderr), Bar(err) as bar:
+        found = sweep.execute(wanted, sweep.Request(folder, jobs, ray), bar.tell)
+    for line in dict.fromkeys(line for one in found for line in skipped(one)):
+        err.print(f"skipped: {line}", markup=False)
+    if as_json:
+        print_json(sweep.rows(found))
+    for run, one in zip(wanted.runs, found, strict=True):
+        if not one.rows:
+            continue
+        if not as_json:
+            if not wanted.is_scenario:
+                out.print(f"{run.name}: {one.plan.scenario.title}\n", markup=False, style="bold")
+            print_tables(one)
+        with redirect_stdout(sys.stderr):
+            page = comparison.write_report(one, wanted.folder(run, folder))
+        err.print(f"report in {page}", markup=False)
+    if any(one.rows for one in found):
+        err.print(f"rows in {folder / 'rows.parquet'}", markup=False)

@@ -1,0 +1,29 @@
+"""`weft train`. The options are those of the algorithm: `weftway.train.command` reads them from its dataclass."""
+
+import sys
+from contextlib import nullcontext, redirect_stdout
+from typing import Annotated
+
+import typer
+
+from .output import INTERRUPTED, err, fail, out
+
+
+def command(
+    context: typer.Context,
+    algorithm: Annotated[str | None, typer.Argument(metavar="ALGORITHM", help="What learns: dqn, rlds, …")] = None,
+) -> None:
+    """Trains a scheduler. `weft train dqn --help` has its settings."""
+    from weftway.progress import Bar
+    from weftway.train import command
+
+    if command.wants_usage(algorithm) or algorithm is None:
+        out.print(command.USAGE, markup=False)
+        return
+    try:
+        with redirect_stdout(sys.stderr) if "--help" not in context.args else nullcontext(), Bar(err) as bar:
+            trained = command.run(algorithm, context.args, bar.tell)
+    except KeyboardInterrupt:
+        fail("interrupted; --resume goes on from the last checkpoint", INTERRUPTED)
+    for line in command.lines(trained):
+        out.print(line, markup=False)

@@ -1,0 +1,25 @@
+"""What this machine can do: the rights and parts of the kernel that emulated links and kernel runs need."""
+
+import json
+import sys
+from collections.abc import Collection
+from typing import Any
+
+from weftway import _native
+
+LINKS = ("a network namespace", "a TUN device")
+"""What emulated links need, by the probe's names."""
+
+
+def parts() -> list[dict[str, Any]]:
+    """Each right and part of the kernel, whether it is there, and what is known of it."""
+    if not hasattr(_native, "probe"):
+        return [{"part": "Linux", "there": False, "note": f"this is {sys.platform}", "remedy": "use Linux"}]
+    found: list[dict[str, Any]] = json.loads(_native.probe())
+    return found
+
+
+def missing(needs: Collection[str]) -> str | None:
+    """The first of `needs` that this machine lacks, and what would help; `None` if all are there."""
+    absent = (part for part in parts() if not part["there"] and (part["part"] in needs or part["part"] == "Linux"))
+    return next((f"{part['part']}: {part['note']}; {part['remedy']}" for part in absent), None)
