@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 /// The crates on which a row depends; and the policies that come with `sched`.
-const CRATES: [&str; 5] = ["path", "sched", "cc", "link", "sim"];
+const CRATES: [&str; 7] = ["path", "sched", "host", "cc", "link", "scenario", "sim"];
 
 /// What a run of the kernel depends on: links, how they are driven, and what is asked of the kernel.
-const KERNEL_SOURCES: [&str; 13] = [
+const KERNEL_SOURCES: [&str; 16] = [
     "../path/src",
     "../link/src",
     "../emu/src/clock.rs",
@@ -19,10 +19,13 @@ const KERNEL_SOURCES: [&str; 13] = [
     "../emu/src/lab.rs",
     "../emu/src/lateness.rs",
     "../emu/src/namespace.rs",
+    "../emu/src/plan.rs",
     "../emu/src/pool.rs",
     "../emu/src/priority.rs",
     "../emu/src/tun.rs",
-    "src/kernel",
+    "../scenario/src/measurement",
+    "../scenario/src/measurement.rs",
+    "../scenario/src/workload.rs",
 ];
 
 fn main() -> io::Result<()> {

@@ -56,12 +56,15 @@ mod lateness;
 mod namespace;
 pub mod netlink;
 mod pcap;
+mod plan;
 mod pool;
 mod priority;
 mod probe;
 mod record;
 mod session;
 pub mod steer;
+#[cfg(test)]
+mod testing;
 mod tun;
 
 pub use clock::Clock;

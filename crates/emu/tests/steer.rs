@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use nix::ifaddrs::getifaddrs;
 use weftway_emu::netlink::{Endpoint, EndpointFlags, Events, PathManager, Route, SubflowInfo, diagnose};
-use weftway_emu::steer::{self, Mode, Report, Settings, Steering};
+use weftway_emu::steer::{self, Mode, Settings, Steering, SteeringReport};
 use weftway_emu::{
     Clock, EmuError, Ends, Lab, LabPath, LabPlan, Namespace, Opener, Outcome, RunningLab, Transfer, Way, Work,
     client_address, mptcp_enabled, server_address, transfer,
@@ -95,7 +95,7 @@ fn stream(opener: Opener) -> Transfer {
 /// What a steered transfer left behind.
 struct Moved {
     outcome: Outcome,
-    report: Report,
+    report: SteeringReport,
     /// When the rule began to name another path than before, from about the transfer's time zero.
     turns: Vec<Instant>,
     /// The sender's subflows when the steering was over and the transfer was not.

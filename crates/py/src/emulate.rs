@@ -8,13 +8,9 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 use weftway_emu::{
-    BINS_US, Command, EmuError, Exit, Finished, LabPath, LabPlan, Lateness, Order, Record, Report, Session, Traffic,
-    Way,
+    BINS_US, Command, EmuError, Exit, Finished, LabPlan, Lateness, Order, Record, Report, Session, Traffic,
 };
 use weftway_path::Span;
-use weftway_scenario::Variant;
-use weftway_scenario::config::{Direction, PathConfig, SimConfig};
-use weftway_scenario::{path_seeds, shared_seed};
 
 use crate::errors::Error;
 use crate::scenario::VariantView;
@@ -44,7 +40,7 @@ impl Emulation {
         provenance: Vec<String>,
         quiet: bool,
     ) -> PyResult<Self> {
-        let plan = either_way(&variant.get().variant, seed);
+        let plan = LabPlan::either_way(&variant.get().variant, seed);
         let command = |argv, quiet| Command { argv, quiet, ..Command::default() };
         let record = Record { log, pcap, provenance, ..Record::default() };
         let order = Order { client: command(client, quiet), server: server.map(|argv| command(argv, true)), record };
@@ -91,35 +87,6 @@ pub fn probe() -> String {
     Value::Array(parts.collect()).to_string()
 }
 
-/// The paths as ordinary programs use them: either way may carry data.
-fn either_way(variant: &Variant, seed: u64) -> LabPlan {
-    let mut plan = lab(&variant.config, seed);
-    for (path, [up, down]) in plan.paths.iter_mut().zip(&variant.ways) {
-        (path.up.link, path.down.link) = (up.clone(), down.clone());
-    }
-    plan
-}
-
-/// The paths of a scenario between a client, who opens the connection, and a server.
-pub fn lab(config: &SimConfig, seed: u64) -> LabPlan {
-    let shared = config.shared.iter().enumerate();
-    LabPlan {
-        paths: config.paths.iter().map(|path| lab_path(path, config.transport.direction, seed)).collect(),
-        shared: shared.map(|(at, link)| (link.clone(), shared_seed(seed, at))).collect(),
-    }
-}
-
-fn lab_path(path: &PathConfig, direction: Direction, seed: u64) -> LabPath {
-    let (data_seed, acks_seed) = path_seeds(seed, 0, &path.name);
-    let data = Way { link: path.data.clone(), seed: data_seed, via: path.via };
-    let acks = Way { link: path.acks.clone(), seed: acks_seed, via: None };
-    let (up, down) = match direction {
-        Direction::Upload => (data, acks),
-        Direction::Download => (acks, data),
-    };
-    LabPath { name: path.name.clone(), up, down, presence: path.presence.clone() }
-}
-
 fn told(finished: &Finished) -> Value {
     json!({
         "client": finished.client.code(),
@@ -146,7 +113,7 @@ fn traffic(link: &Traffic) -> Value {
 }
 
 /// How well the emulator kept time.
-pub fn report(report: &Report) -> Value {
+fn report(report: &Report) -> Value {
     let lateness: &Lateness = &report.lateness;
     let micros = |span: Span| (span.as_nanos() as f64 / 1e2).round() / 10.0;
     json!({

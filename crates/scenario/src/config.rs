@@ -352,6 +352,22 @@ pub enum Workload {
     },
 }
 
+impl Workload {
+    /// Whether it is made of messages: data that are of use once all of them have arrived.
+    pub fn has_messages(&self) -> bool {
+        !matches!(self, Self::Bulk { .. } | Self::Duration { .. } | Self::Limited { .. })
+    }
+
+    /// How long after it is written a message is still of use.
+    pub fn deadline(&self) -> Option<Span> {
+        match *self {
+            Self::Messages { deadline, .. } => deadline,
+            Self::Stream { deadline, .. } => Some(deadline),
+            _ => None,
+        }
+    }
+}
+
 /// One of the sizes that messages have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageSize {

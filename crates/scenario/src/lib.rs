@@ -33,6 +33,7 @@ mod file;
 mod forms;
 mod hash;
 mod links;
+pub mod measurement;
 mod names;
 mod resolve;
 mod schema;
@@ -50,6 +51,7 @@ mod workload;
 
 pub use error::{Mistake, ScenarioError};
 pub use file::{Scenario, Variant};
+pub use measurement::{Measurement, Row, Verdict};
 pub use resolve::Timing;
 pub use schema::{Claim, Figure};
 pub use seeds::{mix, path_seeds, shared_seed};

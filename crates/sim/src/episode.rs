@@ -7,8 +7,8 @@ use weftway_scenario::config::SimConfig;
 use weftway_sched::learned::{Ledger, Shape, Task, build_task};
 use weftway_sched::{Scheduler, TransportRules};
 
+use crate::measure::Finished;
 use crate::measure::{self, Row};
-use crate::run::Finished;
 use crate::{Host, Pause, Sim, Verdict};
 
 /// A run whose decisions come from outside, one by one.

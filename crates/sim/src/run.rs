@@ -3,8 +3,9 @@
 use weftway_path::spec::SpecError;
 use weftway_scenario::Timing;
 use weftway_scenario::config::SimConfig;
-use weftway_sched::{FallbackTally, Interval, Mode, Scheduler, TransportRules};
+use weftway_sched::{Interval, Mode, Scheduler, TransportRules};
 
+pub use crate::measure::Finished;
 use crate::measure::{self, Row, Singles};
 use crate::{Host, Listener, Pause, Sim, Verdict};
 
@@ -19,16 +20,6 @@ pub struct Job<'a> {
     pub seed: u64,
     /// Decisions for an interval instead of for each packet.
     pub timing: Option<Timing>,
-}
-
-/// A run at its end.
-pub struct Finished {
-    /// The simulation.
-    pub sim: Sim,
-    /// How it ended.
-    pub verdict: Verdict,
-    /// What became of the scheduler's fallback, if it has one.
-    pub fallback: Option<FallbackTally>,
 }
 
 /// The transport rules that go with the scheduler that `spec` names.

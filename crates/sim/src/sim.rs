@@ -4,7 +4,7 @@ use weftway_host::{Host, Turn};
 use weftway_link::{Link, LinkConfig};
 use weftway_path::{Bytes, Context, Decision, Instant, PathId, Span};
 use weftway_scenario::config::{CrossLink, PathConfig, SimConfig, Transport};
-use weftway_scenario::{App, mix, path_seeds, shared_seed};
+use weftway_scenario::{App, Verdict, mix, path_seeds, shared_seed};
 use weftway_sched::Scheduler;
 use weftway_sched::learned::Task;
 
@@ -24,17 +24,6 @@ pub enum Pause {
     Observe(usize),
     /// It is over.
     Done(Verdict),
-}
-
-/// How a simulation ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// The workload is done.
-    Finished,
-    /// Time ran out while at least one path was usable.
-    TimeLimit,
-    /// Time ran out, or nothing can happen any more, and no path is usable.
-    NoPath,
 }
 
 /// One simulation.

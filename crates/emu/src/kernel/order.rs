@@ -94,7 +94,7 @@ impl Transfer {
 }
 
 /// What came of a transfer. Time zero is just before `connect`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
     /// From time zero to when the receiver had read the last byte, or to the end of the span or of the time limit.
     pub elapsed: Span,

@@ -12,7 +12,7 @@ use nix::net::if_::InterfaceFlags;
 use weftway_path::{Context, Decision, Instant, Offset, Packet, Path, PathId, PathSet, Role, Span};
 
 use super::lever::Lever;
-use super::report::Report;
+use super::report::SteeringReport;
 use super::view;
 use crate::netlink::{Diagnosis, Endpoint, EndpointFlags, Events, PmEvent, PmEventKind, SubflowInfo};
 use crate::{Clock, EmuError};
@@ -66,7 +66,7 @@ pub struct Steering {
     due: Instant,
     /// When to list everything anew; `ZERO` for now.
     list_at: Instant,
-    report: Report,
+    report: SteeringReport,
 }
 
 /// A connection that is steered.
@@ -101,12 +101,12 @@ impl Steering {
             connections: Vec::new(),
             due: Instant::ZERO,
             list_at: Instant::ZERO,
-            report: Report::default(),
+            report: SteeringReport::default(),
         })
     }
 
     /// Asks and acts once per interval until `stop` is set, and restores the priorities.
-    pub fn run(mut self, rule: &mut Rule<'_>, stop: &AtomicBool) -> Result<Report, EmuError> {
+    pub fn run(mut self, rule: &mut Rule<'_>, stop: &AtomicBool) -> Result<SteeringReport, EmuError> {
         while !stop.load(Ordering::Relaxed) {
             self.step(rule)?;
             self.wait()?;
@@ -154,12 +154,12 @@ impl Steering {
     }
 
     /// What was done so far.
-    pub fn report(&self) -> Report {
-        Report { elapsed: self.clock.now().since(Instant::ZERO), ..self.report.clone() }
+    pub fn report(&self) -> SteeringReport {
+        SteeringReport { elapsed: self.clock.now().since(Instant::ZERO), ..self.report.clone() }
     }
 
     /// Sets all priorities back: what was done.
-    pub fn finish(mut self) -> Result<Report, EmuError> {
+    pub fn finish(mut self) -> Result<SteeringReport, EmuError> {
         self.restore()?;
         self.connections.clear();
         Ok(self.report())
@@ -375,7 +375,7 @@ impl Connection {
     }
 }
 
-impl Report {
+impl SteeringReport {
     fn refused(&mut self, error: &EmuError) {
         self.errors += 1;
         self.last_error = Some(error.to_string());

@@ -6,7 +6,7 @@ use std::sync::mpsc::channel;
 use std::thread;
 
 use super::host::{Rule, Settings, Steering};
-use super::report::Report;
+use super::report::SteeringReport;
 use crate::kernel::{Ends, Measured, Opener, Outcome, Setup, Transfer, ends, settle, transfer};
 use crate::{EmuError, Lab, LabPlan, client_address};
 
@@ -23,7 +23,7 @@ pub fn measure(
     settings: Settings,
     rule: &mut Rule<'_>,
     stop: &AtomicBool,
-) -> Result<(Measured, Report), EmuError> {
+) -> Result<(Measured, SteeringReport), EmuError> {
     let lab = Lab::build(plan)?;
     lab.join_paths(&setup.backups)?;
     settle(&lab, setup)?;
@@ -44,7 +44,7 @@ fn steered(
     order: &Transfer,
     (settings, rule): (Settings, &mut Rule<'_>),
     stop: &AtomicBool,
-) -> Result<(Outcome, Report), EmuError> {
+) -> Result<(Outcome, SteeringReport), EmuError> {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         let (ready, is_ready) = channel();

@@ -9,12 +9,18 @@
 //! holds stay there when it becomes a backup; in a bulk transfer that takes another 100 to 400 ms. A subflow without
 //! traffic is not measured: its round trip is that of its last packet.
 
+mod asker;
 mod host;
 mod lab;
 mod lever;
+mod live;
 mod report;
+mod steered_run;
 mod view;
 
+pub use asker::{Askers, steering_obstacle};
 pub use host::{Connection, Mode, Rule, Settings, Steering};
 pub use lab::measure;
-pub use report::{Report, Tally};
+pub use live::LiveSteering;
+pub use report::{SteeringReport, Tally};
+pub use steered_run::SteeredRun;

@@ -1,6 +1,8 @@
 //! What a steering did, and what that cost.
 
+use serde_json::{Value, json};
 use weftway_path::Span;
+use weftway_scenario::Row;
 
 /// How often something was done, and how long it took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -15,7 +17,7 @@ pub struct Tally {
 
 /// What a steering did so far.
 #[derive(Clone, Debug, PartialEq, Default)]
-pub struct Report {
+pub struct SteeringReport {
     /// Since it was opened.
     pub elapsed: Span,
     /// Connections that it met.
@@ -40,7 +42,33 @@ pub struct Report {
     pub orders: Tally,
 }
 
+impl SteeringReport {
+    /// The columns that follow those of the run that was steered.
+    pub fn columns(&self) -> Row {
+        let columns = [
+            ("steer_ms", json!(self.elapsed.as_millis_f64())),
+            ("steer_connections", json!(self.connections)),
+            ("steer_decisions", json!(self.decisions)),
+            ("steer_waits", json!(self.waits)),
+            ("steer_switches", json!(self.switches)),
+            ("steer_joins", json!(self.joins)),
+            ("steer_errors", json!(self.errors)),
+            ("steer_last_error", json!(self.last_error)),
+            ("steer_looks", self.looks.column()),
+            ("steer_questions", self.questions.column()),
+            ("steer_orders", self.orders.column()),
+        ];
+        columns.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+}
+
 impl Tally {
+    /// Calls, their mean and their longest time in µs.
+    fn column(&self) -> Value {
+        let micros = |span: Span| (span.as_nanos() as f64 / 1e2).round() / 10.0;
+        json!([self.calls, micros(self.mean()), micros(self.most)])
+    }
+
     /// Counts one call that took so long.
     pub(super) fn add(&mut self, span: Span) {
         self.calls += 1;

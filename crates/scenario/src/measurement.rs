@@ -1,0 +1,312 @@
+//! What a run amounts to, whatever ran it: one row of named figures, each defined in `docs/glossary.md`.
+//!
+//! A backend fills a [`Measurement`] with what it knows; [`Measurement::row`] is the only place where a column is
+//! computed. What a backend cannot know is `None`, and null in the row.
+
+mod limits;
+#[cfg(test)]
+mod tests;
+
+use serde_json::{Map, Value};
+use weftway_path::{Bytes, Span};
+use weftway_sched::FallbackTally;
+
+use crate::config::{SimConfig, Workload};
+
+/// A row: names and values, in the order of the columns.
+pub type Row = Map<String, Value>;
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The workload is done.
+    Finished,
+    /// Time ran out while at least one path was usable.
+    TimeLimit,
+    /// Time ran out, or nothing can happen any more, and no path is usable.
+    NoPath,
+}
+
+/// What a run amounts to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measurement {
+    /// How it ended.
+    pub verdict: Verdict,
+    /// From when the connection was opened to the end.
+    pub elapsed: Span,
+    /// What the receiving application had by then.
+    pub delivered: Bytes,
+    /// The goodput of each path alone, in Mbit/s, under the same controller and seed; empty where it was not measured.
+    pub singles: Vec<f64>,
+    /// What was counted of the connection.
+    pub counts: Counts,
+    /// What waited at the receiver for data before it.
+    pub reordering: Option<Reordering>,
+    /// What became of the scheduler's fallback, if it has one.
+    pub fallback: Option<FallbackTally>,
+    /// The messages of a workload that has some.
+    pub messages: Messages,
+    /// Each path, in the order of the configuration.
+    pub paths: Vec<PathFigures>,
+    /// How punctual the emulated links were; `None` in virtual time.
+    pub real_time: Option<RealTime>,
+}
+
+/// What is counted of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Packets that reached the receiver.
+    pub arrived: Option<u64>,
+    /// Those whose data did not continue what had arrived.
+    pub out_of_order: Option<u64>,
+    /// Packets that were handed back to the connection and sent on another path.
+    pub reinjections: Option<u64>,
+    /// Packets sent as copies of data in flight.
+    pub copies: Option<u64>,
+    /// Packets that brought nothing new.
+    pub duplicates: Option<u64>,
+    /// Packets that the receiver dropped as beyond its window.
+    pub window_drops: Option<u64>,
+    /// Retransmission or probe timeouts.
+    pub timeouts: Option<u64>,
+    /// Window reductions that were taken back.
+    pub spurious: Option<u64>,
+    /// What a capture tool at the receiver would tag as out of order, summed over subflows.
+    pub capture_out_of_order: Option<u64>,
+    /// What it would tag as a retransmission.
+    pub capture_retransmissions: Option<u64>,
+    /// Decisions of the scheduler.
+    pub decisions: Option<u64>,
+    /// Its decisions to wait.
+    pub waits: Option<u64>,
+    /// Its decisions that broke a rule.
+    pub faults: Option<u64>,
+}
+
+/// What waited at the receiver for data before it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Reordering {
+    /// How long a byte waited, in milliseconds, on the mean over all bytes.
+    pub mean_wait_ms: f64,
+    /// The most bytes that were held at a time.
+    pub held_max: u64,
+    /// Bytes held, on the mean over time.
+    pub held_mean: f64,
+}
+
+/// The messages of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Messages {
+    /// How long each took that arrived, in any order.
+    pub delays: Vec<Span>,
+    /// How many were written and did not arrive.
+    pub outstanding: u64,
+}
+
+/// What one path did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PathFigures {
+    /// Data that the path brought first.
+    pub delivered: Bytes,
+    /// Packets sent, retransmissions included.
+    pub packets: u64,
+    /// Packets sent again on it.
+    pub retransmissions: u64,
+    /// Packets of other paths' data sent on it.
+    pub reinjections: Option<u64>,
+    /// Packets that were lost on the way; with a real-time link, on its own link only.
+    pub lost: Option<u64>,
+    /// Packets that a full queue dropped; likewise.
+    pub queue_drops: Option<u64>,
+    /// Packets lost or dropped on its own links and on those that it shares with other paths.
+    pub lost_or_dropped: Option<u64>,
+    /// Timeouts.
+    pub timeouts: Option<u64>,
+    /// Smoothed round-trip time at the end.
+    pub srtt: Span,
+}
+
+/// How a run over links in real time went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RealTime {
+    /// Whether too many packets were late for the run to be used.
+    pub late: bool,
+    /// By how much packets were late, on the mean.
+    pub mean: Span,
+    /// Packets that were more than 1 ms late.
+    pub over_1ms: u64,
+    /// MPTCP was asked for and became TCP.
+    pub became_tcp: bool,
+}
+
+impl Measurement {
+    /// The figures of a run of `config`.
+    pub fn row(&self, config: &SimConfig) -> Row {
+        let mut row = Row::new();
+        self.transfer(&mut row, config);
+        self.connection(&mut row);
+        self.messages.columns(&mut row, &config.workload);
+        self.balance(&mut row, config);
+        self.paths(&mut row, config);
+        if let Some(real_time) = self.real_time {
+            real_time.columns(&mut row);
+        }
+        row
+    }
+
+    fn transfer(&self, row: &mut Row, config: &SimConfig) {
+        let goodput = mbps(self.delivered, self.elapsed);
+        let elapsed = rounded(self.elapsed.as_millis_f64());
+        let ends = !matches!(config.workload, Workload::Duration { .. });
+        put(row, "verdict", self.verdict.name());
+        put(row, "fct_ms", (self.verdict == Verdict::Finished && ends).then(|| elapsed.clone()));
+        put(row, "goodput_mbps", rounded(goodput));
+        put(row, "delivered_bytes", self.delivered.get());
+        put(row, "elapsed_ms", elapsed);
+        put(row, "aggregation_benefit", benefit(goodput, &self.singles));
+        put(row, "best_single_mbps", self.singles.iter().copied().reduce(f64::max).map(rounded));
+        put(row, "efficiency", limits::efficiency(config, self.delivered, self.elapsed).map(rounded));
+    }
+
+    fn connection(&self, row: &mut Row) {
+        let counts = &self.counts;
+        let sum = |count: fn(&PathFigures) -> u64| self.paths.iter().map(count).sum::<u64>();
+        let (packets, retransmissions) = (sum(|path| path.packets), sum(|path| path.retransmissions));
+        let held = self.reordering.as_ref();
+        let out_of_order = counts.out_of_order.zip(counts.arrived);
+        put(row, "ooo_packets", counts.out_of_order);
+        put(row, "ooo_share", out_of_order.map(|(part, whole)| share(part, whole)));
+        put(row, "reorder_delay_ms", held.map(|held| rounded(held.mean_wait_ms)));
+        put(row, "receive_buffer_max_kb", held.map(|held| rounded(held.held_max as f64 / 1e3)));
+        put(row, "receive_buffer_mean_kb", held.map(|held| rounded(held.held_mean / 1e3)));
+        put(row, "retransmissions", retransmissions);
+        put(row, "retransmission_rate", share(retransmissions, packets));
+        put(row, "reinjections", counts.reinjections);
+        put(row, "copies", counts.copies);
+        put(row, "duplicates", counts.duplicates);
+        put(row, "window_drops", counts.window_drops);
+        put(row, "timeouts", counts.timeouts);
+        put(row, "spurious", counts.spurious);
+        put(row, "ooo_wireshark", counts.capture_out_of_order);
+        put(row, "retx_wireshark", counts.capture_retransmissions);
+        put(row, "decisions", counts.decisions);
+        put(row, "waits", counts.waits);
+        put(row, "faults", counts.faults);
+        put(row, "fallback_decided", self.fallback.map(|fallback| fallback.decided));
+        put(row, "fallback_differs", self.fallback.map(|fallback| fallback.differs));
+    }
+
+    /// Jain's index over each path's share of its capacity, in the usual form and in the papers' inverse (Liang
+    /// et al. 2022 and Xue et al. 2024, eq. 6), the share of all capacity that was used, and the utility of Popov et al.
+    /// 2025 (eq. 1) with unit weights.
+    fn balance(&self, row: &mut Row, config: &SimConfig) {
+        let rates: Vec<f64> = self.paths.iter().map(|path| mbps(path.delivered, self.elapsed)).collect();
+        let bounds = limits::path_rates(config, self.elapsed);
+        let ratios = || rates.iter().zip(&bounds);
+        put(row, "jain", jain(ratios().map(|(rate, bound)| rate / bound)));
+        // A path that carried nothing would make it infinite.
+        put(row, "jain_inverse", jain(ratios().map(|(rate, bound)| bound / rate.max(bound * 1e-3))));
+        put(row, "capacity_use", rounded(rates.iter().sum::<f64>() / bounds.iter().sum::<f64>()));
+        let delays: f64 = self.paths.iter().map(|path| path.srtt.as_secs_f64()).sum();
+        let losses: Option<Vec<f64>> = self.paths.iter().map(PathFigures::loss).collect();
+        let utility = losses.map(|losses| rates.iter().sum::<f64>() - delays - losses.iter().sum::<f64>());
+        put(row, "utility_popov_2025", utility.map(rounded));
+    }
+
+    fn paths(&self, row: &mut Row, config: &SimConfig) {
+        let total: u64 = self.paths.iter().map(|path| path.delivered.get()).sum();
+        for (path, figures) in config.paths.iter().zip(&self.paths) {
+            let mut put = |name: &str, value: Value| put(row, &format!("path.{}.{name}", path.name), value);
+            put("bytes", figures.delivered.get().into());
+            put("share", share(figures.delivered.get(), total));
+            put("mean_rate_mbps", rounded(mbps(figures.delivered, self.elapsed)));
+            put("packets", figures.packets.into());
+            put("retransmissions", figures.retransmissions.into());
+            put("reinjections", figures.reinjections.into());
+            put("lost", figures.lost.into());
+            put("queue_drops", figures.queue_drops.into());
+            put("timeouts", figures.timeouts.into());
+            put("srtt_ms", rounded(figures.srtt.as_millis_f64()));
+        }
+    }
+}
+
+impl Verdict {
+    /// As it stands in a row.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Finished => "finished",
+            Self::TimeLimit => "time limit",
+            Self::NoPath => "no path",
+        }
+    }
+}
+
+impl Messages {
+    /// Delays by nearest rank. A message that did not arrive has missed its deadline.
+    fn columns(&self, row: &mut Row, workload: &Workload) {
+        let mut delays = self.delays.clone();
+        delays.sort_unstable();
+        let rank = |percent: usize| match delays.len() {
+            n if n > 0 && workload.has_messages() => {
+                Some(rounded(delays[(n * percent).div_ceil(100).max(1) - 1].as_millis_f64()))
+            }
+            _ => None,
+        };
+        put(row, "message_p50_ms", rank(50));
+        put(row, "message_p95_ms", rank(95));
+        put(row, "message_p99_ms", rank(99));
+        let missed = |deadline: Span| {
+            let late = delays.iter().filter(|delay| **delay > deadline).count() as u64;
+            share(late + self.outstanding, delays.len() as u64 + self.outstanding)
+        };
+        put(row, "deadline_miss_rate", workload.deadline().map(missed));
+    }
+}
+
+impl PathFigures {
+    /// The share of its packets that were lost or dropped.
+    fn loss(&self) -> Option<f64> {
+        self.lost_or_dropped.map(|packets| packets as f64 / self.packets.max(1) as f64)
+    }
+}
+
+impl RealTime {
+    fn columns(self, row: &mut Row) {
+        put(row, "late", self.late);
+        put(row, "late_mean_us", rounded(self.mean.as_nanos() as f64 / 1e3));
+        put(row, "late_over_1ms", self.over_1ms);
+        put(row, "fallback", self.became_tcp);
+    }
+}
+
+fn put(row: &mut Row, name: &str, value: impl Into<Value>) {
+    row.insert(name.to_owned(), value.into());
+}
+
+/// Mbit/s; zero for no time.
+fn mbps(bytes: Bytes, span: Span) -> f64 {
+    if span.is_zero() { 0.0 } else { bytes.get() as f64 * 8.0 / span.as_secs_f64() / 1e6 }
+}
+
+/// Six significant decimals: enough to compare, and no noise to look at.
+fn rounded(value: f64) -> Value {
+    if value.is_finite() { ((value * 1e6).round() / 1e6).into() } else { Value::Null }
+}
+
+fn share(part: u64, whole: u64) -> Value {
+    if whole == 0 { Value::Null } else { rounded(part as f64 / whole as f64) }
+}
+
+/// 0: as fast as the best path alone; 1: as fast as all paths alone together.
+fn benefit(goodput: f64, singles: &[f64]) -> Value {
+    let best = singles.iter().copied().fold(0.0, f64::max);
+    let sum: f64 = singles.iter().sum();
+    if singles.len() < 2 || sum - best <= sum * 1e-6 { Value::Null } else { rounded((goodput - best) / (sum - best)) }
+}
+
+fn jain(values: impl Iterator<Item = f64>) -> Value {
+    let values: Vec<f64> = values.collect();
+    let (sum, squares) = values.iter().fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
+    rounded(sum * sum / (values.len() as f64 * squares))
+}

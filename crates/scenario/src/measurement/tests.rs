@@ -1,0 +1,198 @@
+use weftway_link::LinkConfig;
+use weftway_path::{BitRate, Role};
+
+use super::*;
+use crate::config::{PathConfig, Transport};
+
+/// Wi-Fi of 8 Mbit/s and 10 ms, LTE of 4 Mbit/s and 20 ms, each way.
+fn config(workload: Workload) -> SimConfig {
+    let path = |name: &str, mbps, ms| {
+        let delay = Span::from_millis(ms);
+        let link = LinkConfig { rate: BitRate::from_mbps(mbps).into(), delay, ..LinkConfig::default() };
+        let (name, data, acks) = (name.to_owned(), link.clone(), link);
+        PathConfig { name, role: Role::Active, data, acks, via: None, presence: Vec::new() }
+    };
+    let paths = vec![path("wifi", 8, 10), path("lte", 4, 20)];
+    SimConfig { workload, ..SimConfig::new(Transport::mptcp_linux_v1(), paths, Bytes::ZERO) }
+}
+
+fn for_a_second() -> Workload {
+    Workload::Duration { span: Span::from_secs(1) }
+}
+
+fn messages(deadline: Option<Span>) -> Workload {
+    Workload::Messages { sizes: Vec::new(), period: Span::from_millis(10), count: 4, deadline }
+}
+
+/// A second, of which every backend knows so much.
+fn measurement() -> Measurement {
+    let path = |bytes, packets, retransmissions, srtt| PathFigures {
+        delivered: Bytes::new(bytes),
+        packets,
+        retransmissions,
+        srtt: Span::from_millis(srtt),
+        ..PathFigures::default()
+    };
+    Measurement {
+        verdict: Verdict::Finished,
+        elapsed: Span::from_secs(1),
+        delivered: Bytes::new(900_000),
+        singles: Vec::new(),
+        counts: Counts::default(),
+        reordering: None,
+        fallback: None,
+        messages: Messages::default(),
+        paths: vec![path(700_000, 800, 6, 30), path(200_000, 200, 4, 50)],
+        real_time: None,
+    }
+}
+
+/// The same, as the simulator knows it.
+fn simulated() -> Measurement {
+    let mut measurement = measurement();
+    measurement.singles = vec![6.0, 3.0];
+    measurement.counts = Counts {
+        arrived: Some(990),
+        out_of_order: Some(99),
+        reinjections: Some(3),
+        copies: Some(2),
+        duplicates: Some(1),
+        window_drops: Some(0),
+        timeouts: Some(5),
+        spurious: Some(4),
+        capture_out_of_order: Some(7),
+        capture_retransmissions: Some(9),
+        decisions: Some(1100),
+        waits: Some(100),
+        faults: Some(0),
+    };
+    measurement.reordering = Some(Reordering { mean_wait_ms: 1.25, held_max: 54_321, held_mean: 1_500.0 });
+    measurement.fallback = Some(FallbackTally { decided: 12, differs: 34 });
+    for (path, lost) in measurement.paths.iter_mut().zip([8, 0]) {
+        path.reinjections = Some(1);
+        (path.lost, path.queue_drops, path.lost_or_dropped) = (Some(lost), Some(0), Some(lost));
+        path.timeouts = Some(2);
+    }
+    measurement
+}
+
+fn lines(row: &Row) -> String {
+    row.iter().map(|(name, value)| format!("{name} {value}\n")).collect()
+}
+
+/// The best alone brings 6 Mbit/s, both 9: (7.2 − 6) / (9 − 6). After a handshake of 10 + 2 · 10 ms, Wi-Fi can bring
+/// 960 ms · 1 MB/s and LTE 950 ms · 0.5 MB/s, of which 1428/1500 are payload: 1 366 120 B. Wi-Fi is used to 0.7, LTE to
+/// 0.4: 1.1² / (2 · (0.7² + 0.4²)). The utility is 7.2 − (0.03 + 0.05) − 8/800.
+#[test]
+fn a_row_has_these_columns_in_this_order() {
+    let row = simulated().row(&config(for_a_second()));
+    assert_eq!(
+        lines(&row),
+        r#"verdict "finished"
+fct_ms null
+goodput_mbps 7.2
+delivered_bytes 900000
+elapsed_ms 1000.0
+aggregation_benefit 0.4
+best_single_mbps 6.0
+efficiency 0.6588
+ooo_packets 99
+ooo_share 0.1
+reorder_delay_ms 1.25
+receive_buffer_max_kb 54.321
+receive_buffer_mean_kb 1.5
+retransmissions 10
+retransmission_rate 0.01
+reinjections 3
+copies 2
+duplicates 1
+window_drops 0
+timeouts 5
+spurious 4
+ooo_wireshark 7
+retx_wireshark 9
+decisions 1100
+waits 100
+faults 0
+fallback_decided 12
+fallback_differs 34
+message_p50_ms null
+message_p95_ms null
+message_p99_ms null
+deadline_miss_rate null
+jain 0.930769
+jain_inverse 0.930769
+capacity_use 0.6
+utility_popov_2025 7.11
+path.wifi.bytes 700000
+path.wifi.share 0.777778
+path.wifi.mean_rate_mbps 5.6
+path.wifi.packets 800
+path.wifi.retransmissions 6
+path.wifi.reinjections 1
+path.wifi.lost 8
+path.wifi.queue_drops 0
+path.wifi.timeouts 2
+path.wifi.srtt_ms 30.0
+path.lte.bytes 200000
+path.lte.share 0.222222
+path.lte.mean_rate_mbps 1.6
+path.lte.packets 200
+path.lte.retransmissions 4
+path.lte.reinjections 1
+path.lte.lost 0
+path.lte.queue_drops 0
+path.lte.timeouts 2
+path.lte.srtt_ms 50.0
+"#
+    );
+}
+
+#[test]
+fn what_a_backend_does_not_know_is_null_in_the_same_columns() {
+    let config = config(for_a_second());
+    let (known, unknown) = (simulated().row(&config), measurement().row(&config));
+    assert!(known.keys().eq(unknown.keys()));
+    for column in [
+        "best_single_mbps",
+        "ooo_share",
+        "reorder_delay_ms",
+        "copies",
+        "decisions",
+        "fallback_decided",
+        "utility_popov_2025",
+    ] {
+        assert!(unknown[column].is_null() && !known[column].is_null(), "{column}");
+    }
+}
+
+#[test]
+fn a_run_in_real_time_says_how_punctual_it_was() {
+    let real_time = RealTime { late: false, mean: Span::from_nanos(12_345), over_1ms: 6, became_tcp: true };
+    let measurement = Measurement { real_time: Some(real_time), ..measurement() };
+    let row = lines(&measurement.row(&config(for_a_second())));
+    assert!(row.ends_with("late false\nlate_mean_us 12.345\nlate_over_1ms 6\nfallback true\n"), "{row}");
+}
+
+/// Of 1 to 3 ms, half is 2, and 95 % is 3. With a deadline of 2 ms one is late and one never came: 2 of 4.
+#[test]
+fn a_message_that_did_not_arrive_has_no_delay_and_missed_its_deadline() {
+    let delays = [3, 1, 2].map(Span::from_millis).to_vec();
+    let measurement = Measurement { messages: Messages { delays, outstanding: 1 }, ..measurement() };
+    let figures = |workload| {
+        let row = measurement.row(&config(workload));
+        ["message_p50_ms", "message_p95_ms", "deadline_miss_rate"].map(|column| row[column].as_f64())
+    };
+    assert_eq!(figures(messages(Some(Span::from_millis(2)))), [Some(2.0), Some(3.0), Some(0.5)]);
+    assert_eq!(figures(messages(None)), [Some(2.0), Some(3.0), None]);
+    assert_eq!(figures(for_a_second()), [None; 3]);
+}
+
+#[test]
+fn only_what_ends_by_itself_has_a_completion_time() {
+    let bulk = || Workload::Bulk { bytes: Bytes::new(900_000) };
+    let time = |verdict, workload| Measurement { verdict, ..measurement() }.row(&config(workload))["fct_ms"].as_f64();
+    assert_eq!(time(Verdict::Finished, bulk()), Some(1000.0));
+    assert_eq!(time(Verdict::TimeLimit, bulk()), None);
+    assert_eq!(time(Verdict::Finished, for_a_second()), None);
+}
