@@ -181,7 +181,8 @@ pub struct Entry {
 impl Entry {
     /// Whether it decides once an interval by itself: it has the switch `mode`.
     pub fn has_intervals(&self) -> bool {
-        self.params.iter().any(|param| param.doc == crate::learned::deployed::MODE.doc)
+        let mode = crate::learned::deployed::MODE;
+        self.params.iter().any(|param| (param.name, param.values) == (mode.name, mode.values))
     }
 
     /// One of them, with the switches of `given` set.
