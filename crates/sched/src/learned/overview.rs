@@ -33,7 +33,7 @@ pub static LEARNING: &[Learning] = &[
     Learning {
         scheduler: "lin-ucb",
         year: 2025,
-        learner: "linear bandit with rng, on line",
+        learner: "linear bandit with random choices, on line",
         state: "window, peer's window and data in flight over srtt, of both",
         reward: PAIR_REWARD,
         actions: WAIT_OR_SEND,
@@ -41,7 +41,7 @@ pub static LEARNING: &[Learning] = &[
     Learning {
         scheduler: "peekaboo",
         year: 2020,
-        learner: "linear bandit, then rng, on line",
+        learner: "linear bandit, then fixed odds, on line",
         state: "window, send window and data in flight over latest round-trip time, of both",
         reward: "throughput until the packet's record closes",
         actions: WAIT_OR_SEND,
@@ -49,7 +49,7 @@ pub static LEARNING: &[Learning] = &[
     Learning {
         scheduler: "m-peekaboo",
         year: 2021,
-        learner: "linear bandit, then rng, on line",
+        learner: "linear bandit, then fixed odds, on line",
         state: "window and data in flight over latest round-trip time, of both",
         reward: "throughput until the packet's record closes",
         actions: WAIT_OR_SEND,

@@ -67,10 +67,10 @@ impl Lstm {
             return Err(PolicyError::NoTensor("l0.wx".to_owned()));
         };
         let head = Mlp::relu(tensors)?;
-        let [observation] = tensors.dimensions("low")?.ok_or_else(|| PolicyError::NoTensor("low".to_owned()))?;
-        let steps = observation / first.inputs;
-        if !observation.is_multiple_of(first.inputs) {
-            let (name, found) = ("low".to_owned(), format!("of {observation} numbers"));
+        let [inputs] = tensors.dimensions("low")?.ok_or_else(|| PolicyError::NoTensor("low".to_owned()))?;
+        let steps = inputs / first.inputs;
+        if !inputs.is_multiple_of(first.inputs) {
+            let (name, found) = ("low".to_owned(), format!("of {inputs} numbers"));
             let expected = format!("some steps of {} inputs", first.inputs);
             return Err(PolicyError::Tensor { name, found, expected });
         }
