@@ -36,7 +36,8 @@ fn spike(from: u64, to: u64) -> Vec<PathConfig> {
 fn jitter(mean: u64, reorder: bool) -> Vec<PathConfig> {
     let mut paths = pair();
     for path in &mut paths {
-        path.data.jitter = Some(Jitter { distribution: Distribution::Uniform { half_width: Span::from_millis(mean) }, reorder });
+        path.data.jitter =
+            Some(Jitter { distribution: Distribution::Uniform { half_width: Span::from_millis(mean) }, reorder });
     }
     paths
 }
