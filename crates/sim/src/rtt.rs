@@ -205,6 +205,57 @@ mod tests {
         assert_eq!(rtt.srtt(), Span::from_millis(41)); // (7·40 + 48) / 8: 48 − 25 is below 40
     }
 
+    /// Samples of 100 ms: RTTVAR 50, then three quarters of it each time: 37.5, 28.125, 21.09375, 15.8203125; times four
+    /// 200, 150, 112.5, 84.375, 63.28125. The variance term keeps the largest of a round trip. The first ends with
+    /// packet 10, the second with packet 20. In the second the largest is 84.375, and the term falls by a quarter of the
+    /// difference: 200 − 28.90625.
+    #[test]
+    fn the_variance_term_falls_once_a_round_trip() {
+        let sample =
+            |rtt: &mut LinuxRtt, una, next| rtt.sample(Span::from_millis(100), Span::from_millis(4), una, next);
+        let mut rtt = LinuxRtt::default();
+        for (una, next) in [(0, 10), (5, 15), (11, 20), (12, 25)] {
+            sample(&mut rtt, una, next);
+            assert_eq!(rtt.rto(), Span::from_millis(300), "una {una}");
+        }
+        sample(&mut rtt, 21, 30);
+        assert_eq!(rtt.rto(), Span::from_nanos(100_000_000 + 200_000_000 - 28_906_250));
+    }
+
+    /// 100 ms, then 20: the error is 80, by 30 more than RTTVAR. While the round-trip time falls an eighth of that
+    /// counts, and then a quarter: 50 + 30/8/4 = 50.9375. Not slowed it would be 57.5.
+    #[test]
+    fn a_falling_round_trip_time_is_hardly_a_deviation() {
+        let mut rtt = LinuxRtt::default();
+        rtt.sample(Span::from_millis(100), Span::from_millis(4), 0, 10);
+        rtt.sample(Span::from_millis(20), Span::from_millis(4), 1, 10);
+        assert_eq!((rtt.srtt(), rtt.rttvar()), (Span::from_millis(90), Span::from_nanos(50_937_500)));
+    }
+
+    /// RFC 6298 §2.1: one second before the first sample; §2.4: never below the least.
+    #[test]
+    fn the_timeout_is_a_second_before_the_first_sample() {
+        let mut rtt = LinuxRtt::default();
+        assert_eq!(rtt.rto_rfc6298(Span::from_millis(200)), Span::from_secs(1));
+        rtt.sample(Span::from_millis(100), Span::from_millis(4), 0, 10);
+        assert_eq!(rtt.rto_rfc6298(Span::from_millis(200)), Span::from_millis(300));
+    }
+
+    /// A window of 100 ms. What came in its second quarter and in its second half is remembered: when the first minimum
+    /// is too old, the next one is 15, and when that is, 20. The 30 of 101 ms came after both.
+    #[test]
+    fn a_minimum_has_two_successors() {
+        let mut min = MinRtt::new(Span::from_millis(100));
+        let steps = [(0, 10, 10), (30, 15, 10), (60, 20, 10), (101, 30, 15), (131, 40, 20)];
+        for (at, rtt, least) in steps {
+            assert_eq!(
+                min.update(Instant::from_millis(at), Span::from_millis(rtt)),
+                Span::from_millis(least),
+                "{at} ms"
+            );
+        }
+    }
+
     #[test]
     fn a_windowed_minimum_forgets() {
         let mut min = MinRtt::new(Span::from_secs(10));

@@ -9,7 +9,7 @@ use std::fmt::Write;
 use setup::{bulk, down, path, run, stacks};
 use weftway_link::{Change, Distribution, Jitter, Loss, Set};
 use weftway_path::{Bytes, Instant, Span};
-use weftway_scenario::config::{Buffer, PathConfig, SimConfig, Transport};
+use weftway_scenario::config::{Buffer, MessageSize, PathConfig, SimConfig, Transport, Workload};
 
 /// A scheduler and a controller for each world and stack, in turn, so that each meets each.
 const SCHEDULERS: [&str; 5] = ["min-rtt", "blest", "round-robin", "redundant", "ecf"];
@@ -40,6 +40,13 @@ fn jitter(mean: u64, reorder: bool) -> Vec<PathConfig> {
             Some(Jitter { distribution: Distribution::Uniform { half_width: Span::from_millis(mean) }, reorder });
     }
     paths
+}
+
+/// A message of seven packets every 60 ms: most losses are at a tail.
+fn messages(transport: &Transport, paths: Vec<PathConfig>) -> SimConfig {
+    let size = MessageSize { weight: 1, bytes: Bytes::new(9_800), class: 0 };
+    let workload = Workload::Messages { sizes: vec![size], period: Span::from_millis(60), count: 40, deadline: None };
+    SimConfig { workload, ..bulk(transport, paths, 0) }
 }
 
 fn burst() -> Loss {
@@ -103,6 +110,9 @@ fn worlds(transport: &Transport) -> Vec<(&'static str, SimConfig)> {
         ("the first packets are lost", bulk(transport, first(&[0, 1, 2]), 100_000)),
         ("the last packets are lost", bulk(transport, first(&[4, 5, 6, 7]), 11_000)),
         ("one loss, and its repair is lost", bulk(transport, first(&[20, 31, 32, 33, 34]), 200_000)),
+        ("messages and loss", messages(transport, with_loss(Loss::Bernoulli(0.08)))),
+        ("messages over a jump of the delay", messages(transport, spike(700, 1_200))),
+        ("messages and an outage of 250 ms", messages(transport, vec![down(path("a", 8_000, 10), 500, Some(750))])),
         ("one path", bulk(transport, vec![setup::lossy(path("only", 6_000, 25), 0.02)], 500_000)),
     ]
 }
@@ -112,7 +122,7 @@ fn every_world_ends_as_it_did() {
     for (stack, transport) in stacks() {
         let mut lines = String::new();
         for (at, (world, config)) in worlds(&transport).iter().enumerate() {
-            for turn in 0..2 {
+            for turn in 0..4 {
                 let scheduler = SCHEDULERS[(at + 2 * turn) % SCHEDULERS.len()];
                 let cc = CONTROLLERS[(at + turn) % CONTROLLERS.len()];
                 let run = run(config, scheduler, cc);

@@ -161,3 +161,17 @@ fn a_path_hands_over_in_its_own_order() {
     assert_eq!((arrival, dropped), (Arrival::Held, 0));
     assert_eq!(receiver.data.held().get(), 2 * MSS);
 }
+
+/// A packet comes 10 ms before the one that was missing: of its two packets' bytes, half waited 10 ms. Over 20 ms, 1428 B
+/// were held half of the time.
+#[test]
+fn bytes_held_are_counted_by_how_long() {
+    let mut receiver = receiver(40_000);
+    let (from, to, end) = (Instant::ZERO, Instant::from_millis(10), Instant::from_millis(20));
+    assert_eq!((receiver.data.mean_wait(), receiver.data.held_mean(from, Span::ZERO)), (0.0, 0.0));
+    assert_eq!(receiver.data.arrive(from, Offset::new(MSS), MSS as u32), Arrival::Held);
+    assert_eq!(receiver.data.held_mean(to, Span::from_millis(10)), MSS as f64);
+    assert_eq!(receiver.data.arrive(to, Offset::ZERO, MSS as u32), Arrival::InOrder(Bytes::new(2 * MSS)));
+    assert_eq!(receiver.data.mean_wait(), 5.0);
+    assert_eq!(receiver.data.held_mean(end, Span::from_millis(20)), MSS as f64 / 2.0);
+}

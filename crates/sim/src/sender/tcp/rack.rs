@@ -204,3 +204,50 @@ impl Rack {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 8985 §6.2 step 1: the arrival of a retransmission sooner than min_rtt after it was sent tells nothing of it,
+    /// because it was the original that arrived. At min_rtt it counts.
+    #[test]
+    fn a_retransmission_counts_from_the_least_round_trip_time_on() {
+        let (sent, min_rtt) = (Instant::from_millis(100), Span::from_millis(40));
+        let after = |ms: u64, retransmitted| {
+            let mut rack = Rack::default();
+            rack.advance(sent + Span::from_millis(ms), sent, 7, retransmitted, min_rtt);
+            (rack.rtt, rack.index)
+        };
+        assert_eq!(after(39, true), (Span::ZERO, 0));
+        assert_eq!(after(40, true), (Span::from_millis(40), 7));
+        assert_eq!(after(39, false), (Span::from_millis(39), 7));
+    }
+
+    /// RFC 8985 §6.2 step 4: each round trip with a duplicate widens the window by a step; after sixteen recoveries
+    /// without one it is narrow again.
+    #[test]
+    fn the_reordering_window_widens_once_a_round_trip_and_lasts_sixteen_recoveries() {
+        let mut rack = Rack { steps: 1, ..Rack::default() };
+        for (una, next, steps) in [(5, 20, 2), (19, 30, 2), (20, 40, 3)] {
+            rack.widen(una, next);
+            assert_eq!(rack.steps, steps, "una {una}");
+        }
+        (0..15).for_each(|_| rack.age());
+        assert_eq!(rack.steps, 3);
+        rack.age();
+        assert_eq!(rack.steps, 1);
+    }
+
+    /// A packet that was sent at the same time or before the newest that has arrived, and has a lower number, came first.
+    #[test]
+    fn packets_sent_at_once_are_told_apart_by_their_numbers() {
+        let at = Instant::from_millis(5);
+        let mut rack = Rack::default();
+        rack.advance(Instant::from_millis(9), at, 7, false, Span::ZERO);
+        assert!(rack.is_after(at, 6) && !rack.is_after(at, 7) && !rack.is_after(at, 8));
+        assert!(rack.is_after(Instant::from_millis(4), 8) && !rack.is_after(Instant::from_millis(6), 6));
+        rack.advance(Instant::from_millis(10), at, 3, false, Span::ZERO);
+        assert_eq!(rack.index, 7, "an older packet does not replace a younger one");
+    }
+}
