@@ -11,9 +11,9 @@ use weftway_link::{Change, Distribution, Jitter, Loss, Set};
 use weftway_path::{Bytes, Instant, Span};
 use weftway_scenario::config::{Buffer, MessageSize, PathConfig, SimConfig, Transport, Workload};
 
-/// A scheduler and a controller for each world and stack, in turn, so that each meets each.
+/// Four pairs of a scheduler and a controller for each world and stack, in turn.
 const SCHEDULERS: [&str; 5] = ["min-rtt", "blest", "round-robin", "redundant", "ecf"];
-const CONTROLLERS: [&str; 4] = ["cubic", "newreno", "bbr1", "lia"];
+const CONTROLLERS: [&str; 8] = ["cubic", "newreno", "bbr1", "lia", "bbr2", "olia", "bbr3", "wvegas"];
 
 fn pair() -> Vec<PathConfig> {
     vec![path("a", 8_000, 10), path("b", 4_000, 40)]
@@ -124,7 +124,7 @@ fn every_world_ends_as_it_did() {
         for (at, (world, config)) in worlds(&transport).iter().enumerate() {
             for turn in 0..4 {
                 let scheduler = SCHEDULERS[(at + 2 * turn) % SCHEDULERS.len()];
-                let cc = CONTROLLERS[(at + turn) % CONTROLLERS.len()];
+                let cc = CONTROLLERS[(3 * at + turn) % CONTROLLERS.len()];
                 let run = run(config, scheduler, cc);
                 let tallies = &run.sim.connection(0).path_tallies;
                 let sum = |count: fn(&weftway_sim::PathTally) -> u64| tallies.iter().map(count).sum::<u64>();
