@@ -291,7 +291,7 @@ impl Scheduler for Falcon {
         if self.fallback.is_on() {
             let why = match self.follows() {
                 true => "the group's model lost in training",
-                false => "what is observation left the ranges of training",
+                false => "what is seen left the ranges of training",
             };
             return Some(format!("the fallback decides: {why}; {task}"));
         }

@@ -79,7 +79,7 @@ pub(crate) const PARAMS: &[Param] = &[
         name: "record",
         default: "2000",
         values: "decisions, 0 to 1000000",
-        doc: "how many waits, then as many sends, the first record phase takes: a transfer with fewer decisions than both (a decision falls due while F is full and another path is open) only records, and what the bandit would do is not observation in it",
+        doc: "how many waits, then as many sends, the first record phase takes: a transfer with fewer decisions than both (a decision falls due while F is full and another path is open) only records, and what the bandit would do is not seen in it",
     },
     Param { name: "record_again", default: "1000", values: "decisions, 0 to 1000000", doc: "the same in later rounds" },
     Param {
@@ -231,7 +231,7 @@ impl<const N: usize> Policy for Peekaboo<N> {
         let [wait, send] = self.values(&(self.context)(question));
         let (phase, rounds, [waits, sends]) = (self.phase, self.rounds, self.returns.map(|spread| spread.count));
         format!(
-            "{phase:?} of round {rounds}, {waits} waits and {sends} sends observation, val_F {wait:.4}, val_S {send:.4}"
+            "{phase:?} of round {rounds}, {waits} waits and {sends} sends seen, val_F {wait:.4}, val_S {send:.4}"
         )
     }
 }

@@ -252,7 +252,7 @@ impl Scheduler for Deployed {
             let why = if self.is_unsure {
                 "no choice leads by enough"
             } else {
-                "what is observation left the ranges of training"
+                "what is seen left the ranges of training"
             };
             return Some(format!("the fallback decides: {why}; {task}"));
         }

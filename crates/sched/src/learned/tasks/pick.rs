@@ -39,7 +39,7 @@ pub(crate) static ENTRY: TaskEntry = TaskEntry {
             name: "state",
             default: "6",
             values: "6 | 12",
-            doc: "what is observation: three numbers of each path, or six; two forks of the author's code differ",
+            doc: "what is seen: three numbers of each path, or six; two forks of the author's code differ",
         },
         Param {
             name: "w0_kb",

@@ -33,7 +33,7 @@ pub(crate) static ENTRY: TaskEntry = TaskEntry {
             name: "state",
             default: "paper",
             values: "paper | credit | controller",
-            doc: "what is observation: six numbers of the pair; with the room of the peer's window; or eighteen without units that show how the controller behaves",
+            doc: "what is seen: six numbers of the pair; with the room of the peer's window; or eighteen without units that show how the controller behaves",
         },
         Param {
             name: "order",
