@@ -294,6 +294,58 @@ fn the_registry_conforms() {
     }
 }
 
+/// A short connection of two paths, in which each is full for a while, something is lost and the peer's window closes
+/// once. What `look` is shown are the answers and the state that they were given in.
+fn short_script(
+    scheduler: &mut dyn Scheduler,
+    mut look: impl FnMut(&dyn Scheduler, &weftway_path::Context<'_>, Decision),
+) {
+    let mut bench = Bench::new(vec![path(0, 20, 4, 0), path(1, 50, 6, 0)]);
+    for turn in 0..400_u32 {
+        bench.now += Span::from_millis(3);
+        if turn % 100 == 60 {
+            (bench.flow.edge, bench.flow.end) = (bench.flow.next, bench.flow.next + packets(50));
+        } else if turn % 100 == 64 {
+            bench.flow.edge = bench.flow.end;
+        }
+        bench.refresh();
+        let answer = scheduler.select(&bench.context());
+        look(scheduler, &bench.context(), answer);
+        let mut events = match answer {
+            Decision::Recall(path) => bench.recall(path),
+            other => bench.carry(other).into_iter().collect(),
+        };
+        let back = match turn % 20 {
+            19 => bench.lose(PathId::new(1), None),
+            at if at % 3 == 0 => bench.ack(PathId::new(0), None),
+            at if at % 7 == 0 => bench.ack(PathId::new(1), None),
+            _ => None,
+        };
+        events.extend(back);
+        let is_due = scheduler.wake().is_some_and(|at| at <= bench.now);
+        events.extend(is_due.then_some(Event::Wake));
+        events.iter().for_each(|event| scheduler.observe(&bench.context(), event));
+    }
+}
+
+#[test]
+fn whoever_sends_says_why() {
+    for entry in weftway_sched::all() {
+        for spec in variants(entry) {
+            let mut scheduler = weftway_sched::build(&spec).expect("a declared value");
+            let mut sent = 0;
+            short_script(&mut *scheduler, |scheduler, cx, answer| {
+                if answer != Decision::Wait {
+                    sent += 1;
+                    let reason = scheduler.explain(cx).unwrap_or_default();
+                    assert!(!reason.is_empty(), "{spec} answers {answer:?} at {:?} and does not say why", cx.now);
+                }
+            });
+            assert!(sent > 20, "{spec} sends {sent} times");
+        }
+    }
+}
+
 #[test]
 fn what_is_built_needs_what_its_entry_says() {
     for entry in weftway_sched::all() {
