@@ -249,13 +249,13 @@ impl Scheduler for Deployed {
     fn explain(&self, cx: &Context<'_>) -> Option<String> {
         let task = self.task.explain(cx).unwrap_or_default();
         if self.fallback.is_on() {
-            let why = if self.is_unsure {
-                "no choice leads by enough"
-            } else {
-                "what is seen left the ranges of training"
-            };
+            let why =
+                if self.is_unsure { "no choice leads by enough" } else { "what is seen left the ranges of training" };
             return Some(format!("the fallback decides: {why}; {task}"));
         }
         Some(format!("outputs {:.3?}; {task}", self.outputs))
     }
 }
+
+#[cfg(test)]
+mod tests;
