@@ -144,4 +144,10 @@ mod tests {
         assert_eq!(mean.before(2), Some(Span::from_millis(20)));
         assert_eq!(mean.before(3), Some(Span::from_millis(90)));
     }
+
+    #[test]
+    fn epochs_are_counted_from_0() {
+        let epoch = Span::from_millis(100);
+        assert_eq!([0, 99, 100, 250].map(|ms| number(Instant::from_millis(ms), epoch)), [0, 0, 1, 2]);
+    }
 }

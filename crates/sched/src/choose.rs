@@ -177,7 +177,7 @@ pub(crate) fn send_or_wait(cx: &Context<'_>, path: Option<&Path>) -> Decision {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Bench, path};
+    use crate::testing::{Bench, packets, path};
     use weftway_path::{PathId, Role};
 
     fn faster(a: &Path, b: &Path) -> bool {
@@ -211,5 +211,41 @@ mod tests {
         assert_eq!(wait(&bench.context()), Decision::Send(PathId::new(0)));
         bench.paths[0].bytes_in_flight = Bytes::new(1);
         assert_eq!(wait(&bench.context()), Decision::Wait);
+    }
+
+    #[test]
+    fn a_repeat_goes_to_an_active_path_before_a_backup_and_passes_over_what_may_have_failed() {
+        // 0 has carried the packet. 1 is a faster backup, 2 an active path: 2 repeats it.
+        let mut bench = Bench::new(vec![path(0, 20, 10, 0), path(1, 10, 10, 0), path(2, 30, 10, 0)]);
+        bench.paths[1].role = Role::Backup;
+        bench.reinject(0, PathSet::of(PathId::new(0)));
+        let id = |bench: &Bench| pick(&bench.context(), faster).map(|path| path.id.get());
+        assert_eq!(id(&bench), Some(2));
+        // Both active paths are full. 2 will have room, so that the backup is not taken either.
+        for at in [0, 2] {
+            bench.paths[at].bytes_in_flight = packets(10);
+        }
+        bench.refresh();
+        assert_eq!(id(&bench), None);
+        // 1 and 2 may have failed and 0 is open again: none is left that has not carried the packet, so 0 repeats it.
+        bench.paths[0].bytes_in_flight = packets(0);
+        (bench.paths[1].health, bench.paths[2].health) = (Health::Suspect, Health::Suspect);
+        bench.refresh();
+        assert_eq!(id(&bench), Some(0));
+    }
+
+    #[test]
+    fn of_equal_paths_the_first_repeats_a_packet() {
+        // 0 has carried it; 1 and 2 are equal and faster than 3.
+        let mut bench =
+            Bench::new(vec![path(0, 20, 10, 0), path(1, 30, 10, 0), path(2, 30, 10, 0), path(3, 40, 10, 0)]);
+        bench.reinject(0, PathSet::of(PathId::new(0)));
+        let cx = bench.context();
+        let picked = [
+            pick_least(&cx, |path| path.srtt),
+            pick_least_of(&cx, |_| true, |path| path.srtt),
+            pick_least_with(&cx, |_| true, |path| path.srtt),
+        ];
+        assert_eq!(picked.map(|path| path.map(|path| path.id.get())), [Some(1); 3]);
     }
 }

@@ -47,3 +47,35 @@ impl Copies {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{MSS, packets, path};
+    use weftway_path::{Receipt, SendKind};
+
+    #[test]
+    fn a_copy_that_did_not_go_out_is_not_asked_for_again() {
+        let at = |n| Offset::ZERO + packets(n);
+        let mut path = path(1, 20, 10, 0);
+        path.next = at(3);
+        let mut flow = Flow { next: at(10), ..Flow::default() };
+        let mut copies = Copies::default();
+        // The path has carried 0 to 2, so that 3 is due. It goes out: nothing is known to be barren.
+        assert_eq!(copies.repeat(&path, &flow), Some(Decision::Repeat(path.id, at(3))));
+        let receipt = Receipt { path: path.id, offset: at(3), bytes: MSS, serial: 0 };
+        copies.observe(&Event::Sent(receipt, SendKind::Duplicate));
+        copies.observe(&Event::Wake);
+        assert_eq!(copies.pointer(&path, &flow), at(3));
+        // Asked for again, and something else happens: all that had been sent by then, up to 10, is passed over.
+        assert_eq!(copies.repeat(&path, &flow), Some(Decision::Repeat(path.id, at(3))));
+        copies.observe(&Event::Wake);
+        assert_eq!(copies.repeat(&path, &flow), None);
+        flow.next = at(12);
+        assert_eq!(copies.repeat(&path, &flow), Some(Decision::Repeat(path.id, at(10))));
+        // A path that comes up anew begins anew.
+        copies.observe(&Event::Sent(receipt, SendKind::Duplicate));
+        copies.observe(&Event::PathUp(path.id));
+        assert_eq!(copies.pointer(&path, &flow), at(3));
+    }
+}

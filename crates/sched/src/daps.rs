@@ -200,14 +200,21 @@ impl Scheduler for Daps {
     }
 
     fn explain(&self, cx: &Context<'_>) -> Option<String> {
-        self.schedule.explain(self.schedule.next(cx)?.id)
+        match (cx.packet, self.schedule.next(cx)) {
+            (None, _) => match priority_send(cx) {
+                Decision::Repeat(path, from) => Some(format!("the peer's window is full: {path:?} repeats {from:?}")),
+                _ => None,
+            },
+            (Some(packet), Some(next)) if !packet.reinjection => self.schedule.explain(next.id),
+            _ => Some(format!("not by a schedule: {:?} as in min-RTT", min_rtt::pick(cx)?.id)),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Bench, path};
+    use crate::testing::{Bench, packets, path};
     use weftway_path::PathId;
 
     #[test]
@@ -226,5 +233,44 @@ mod tests {
         // 5, 10 and 30 ms: two at 5, two at 10, then four of path 0 at 10.
         let paths = [0; 6].map(|_| next(&mut bench));
         assert_eq!(paths, [1, 1, 1, 1, 0, 0].map(|n| Decision::Send(PathId::new(n))));
+    }
+
+    #[test]
+    fn a_window_is_smoothed_by_an_eighth_once_a_round_trip() {
+        let mut path = path(0, 20, 8, 0);
+        let mut window = Window::default();
+        window.sample(Instant::ZERO, &path);
+        path.cwnd = packets(16);
+        // Not due before 20 ms; then 8 − 1 + 2 packets.
+        for (ms, smoothed) in [(19, 8), (20, 9)] {
+            window.sample(Instant::from_millis(ms), &path);
+            assert_eq!(window.mean, Some(packets(smoothed)), "at {ms} ms");
+        }
+    }
+
+    #[test]
+    fn a_full_path_takes_what_its_queue_has_just_room_for() {
+        // 5 ms beside 30 ms: the first delivery is path 0's, full or not.
+        let mut bench = Bench::new(vec![path(0, 10, 4, 4), path(1, 60, 4, 0)]);
+        for (room, answer) in [(1400, Decision::Send(PathId::new(0))), (1399, Decision::Wait)] {
+            bench.paths[0].queue_room = Bytes::new(room);
+            assert_eq!(ENTRY.make(&[]).unwrap().select(&bench.context()), answer, "room for {room} bytes");
+        }
+    }
+
+    #[test]
+    fn nothing_is_repeated_while_the_window_keeps_nothing_back() {
+        // A packet is in flight and the peer's window is used up. With more to send the packet goes again on path 1,
+        // which has not carried it; with nothing to send nothing waits for the window.
+        let mut bench = Bench::new(vec![path(0, 20, 4, 0), path(1, 60, 4, 0)]);
+        bench.carry(Decision::Send(PathId::new(0)));
+        bench.flow.edge = bench.flow.next;
+        bench.refresh();
+        let first = Decision::Repeat(PathId::new(0), bench.flow.una);
+        for (unsent, answer) in [(1, first), (0, Decision::Wait)] {
+            bench.flow.unsent = packets(unsent);
+            bench.refresh();
+            assert_eq!(ENTRY.make(&[]).unwrap().select(&bench.context()), answer, "{unsent} packets unsent");
+        }
     }
 }

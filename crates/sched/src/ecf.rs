@@ -170,4 +170,29 @@ mod tests {
         bench.paths[0].role = Role::Backup;
         assert_eq!(ecf.select(&bench.context()), Decision::Send(PathId::new(1)));
     }
+
+    #[test]
+    fn the_deviation_of_linux_is_half_of_four_and_at_least_a_tenth_of_a_second() {
+        let deviation = |linux_delta: bool, rttvar_ms: u64| {
+            let mut path = path(0, 20, 10, 0);
+            path.rttvar = Span::from_millis(rttvar_ms);
+            let ecf = Ecf { whole_window: false, linux_delta, beta_permille: 0, fast_excludes_pf: false, waiting: false };
+            ecf.deviation(&path)
+        };
+        // 4·30 ms are less than 200; 4·70 are 280.
+        let found = [(true, 30), (true, 70), (false, 30)].map(|(linux, ms)| deviation(linux, ms));
+        assert_eq!(found, [100, 140, 30].map(Span::from_millis));
+    }
+
+    #[test]
+    fn the_fastest_path_may_leave_out_those_that_have_failed() {
+        let mut bench = Bench::new(vec![path(0, 20, 10, 10), path(1, 100, 20, 0), path(2, 50, 20, 20)]);
+        let id = |bench: &Bench, excludes| fastest(&bench.context(), &bench.paths[1], excludes).id.get();
+        assert_eq!([id(&bench, false), id(&bench, true)], [0, 0]);
+        // It may have failed, or repairs a loss by timeout: 2 is the fastest of the sound ones.
+        bench.paths[0].health = weftway_path::Health::Suspect;
+        assert_eq!([id(&bench, false), id(&bench, true)], [0, 2]);
+        (bench.paths[0].health, bench.paths[0].recovery) = (weftway_path::Health::Good, Recovery::Loss);
+        assert_eq!([id(&bench, false), id(&bench, true)], [0, 2]);
+    }
 }

@@ -184,7 +184,7 @@ fn grown(window: u64, ssthresh: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{packets, path};
+    use crate::testing::{Bench, packets, path};
 
     #[test]
     fn numbers_without_bounds_end() {
@@ -224,5 +224,45 @@ mod tests {
             // A chance so small that it does not move a whole packet.
             assert_eq!(by_expected_windows(&path, time, 0.0, 1e-12), by_windows(&path, time), "{ssthresh} {ms}");
         }
+    }
+
+    #[test]
+    fn the_only_segment_that_is_left_is_sent_and_not_sent_ahead() {
+        // The last segment begins where the next unsent byte is; what F will deliver, 20 packets, is more than that.
+        let mut bench = Bench::new(vec![path(0, 20, 10, 10), path(1, 100, 10, 0)]);
+        bench.flow.unsent = packets(1);
+        bench.flow.end = bench.flow.next + packets(1);
+        let slow = &bench.paths[1];
+        assert_eq!(ahead(&bench.context(), slow, packets(20), true), Decision::Send(slow.id));
+        assert_eq!(ahead(&bench.context(), slow, packets(20), false), Decision::Wait);
+    }
+
+    /// Packets of a full path with this window and threshold in so many round trips.
+    fn expected_packets(cwnd: u64, ssthresh: u64, rounds: u64, own: f64, others: f64) -> u64 {
+        let mut path = path(0, 20, cwnd, cwnd);
+        path.ssthresh = packets(ssthresh);
+        by_expected_windows(&path, Span::from_millis(20 * rounds), own, others).packets(path.mss)
+    }
+
+    #[test]
+    fn the_expected_window_doubles_to_the_threshold_and_grows_by_at_least_one() {
+        // A window is kept with 0.95. 8, threshold 10: 0.95·10 + 0.05·4 = 9.7. That is still below the threshold, and
+        // grows by one at least, to 10.7: 0.95·10.7 + 0.05·4.85 = 10.4075. Together 20.1. Above the threshold it only
+        // grows by one: 0.95·11.4075 + 0.05·5.20375 = 11.0973, together 31.2.
+        let kept = libm::log(0.95);
+        assert_eq!([2, 3].map(|rounds| expected_packets(8, 10, rounds, 0.0, kept)), [20, 31]);
+    }
+
+    #[test]
+    fn a_path_that_loses_every_second_packet_settles_at_a_window_of_little_more_than_one() {
+        // One of two is lost: a window w is kept with 2⁻ʷ. From 100 it halves to 50, 25, 12.5, 6.251 (kept 0.00017),
+        // 3.180 (0.013), 1.876 (0.110), 1.466 (0.272), 1.360 (0.362), 1.335 (0.390), 1.328 (0.397): 104.30.
+        let half = -core::f64::consts::LN_2;
+        assert_eq!(expected_packets(100, 100, 10, half, 0.0), 104);
+        // Two reasons to halve, each of a half: 4 is kept with 2⁻⁵, so 5/32 + 2·31/32 = 2.094; kept with 2⁻³·⁰⁹⁴ =
+        // 0.117, 1.287; with 2⁻²·²⁸⁷ = 0.205, 0.980. Together 4.36.
+        let both = libm::exp(half);
+        assert!((both - 0.5).abs() < 1e-12);
+        assert_eq!(expected_packets(4, 4, 3, half, half), 4);
     }
 }

@@ -201,4 +201,64 @@ mod tests {
         interval.observe(&bench.context(), &down);
         assert_eq!(interval.select(&bench.context()), B);
     }
+
+    #[test]
+    fn a_path_that_leaves_takes_only_its_own_choice_along() {
+        let (interval, mut bench) = over_min_rtt(Mode::Exclusive);
+        let mut interval = interval.with_decision_delay(Span::from_millis(20));
+        let up = |bench: &mut Bench, n| bench.add(path(n, 90, 10, 0)).unwrap();
+        (2..=3).for_each(|n| {
+            up(&mut bench, n);
+        });
+        assert_eq!(interval.select(&bench.context()), A);
+        assert_eq!(interval.chosen(), Some(PathId::new(0)));
+        // A is slower now, but the epoch lasts until 100 ms, whoever else leaves.
+        bench.paths[0].srtt = Span::from_millis(60);
+        let down = bench.remove(PathId::new(2)).unwrap();
+        interval.observe(&bench.context(), &down);
+        assert_eq!(interval.select(&bench.context()), A);
+        // B is chosen at 100 ms, for 120 ms on. Another leaves at 110 ms: B all the same.
+        bench.now = Instant::from_millis(100);
+        interval.observe(&bench.context(), &Event::Wake);
+        bench.now = Instant::from_millis(110);
+        let mut other = interval.clone();
+        let mut without = bench.clone();
+        let down = bench.remove(PathId::new(3)).unwrap();
+        interval.observe(&bench.context(), &down);
+        bench.now = Instant::from_millis(120);
+        interval.observe(&bench.context(), &Event::Wake);
+        assert_eq!(interval.chosen(), Some(PathId::new(1)));
+        // B itself leaves at 110 ms: A stays chosen at 120 ms.
+        let down = without.remove(PathId::new(1)).unwrap();
+        other.observe(&without.context(), &down);
+        without.now = Instant::from_millis(120);
+        other.observe(&without.context(), &Event::Wake);
+        assert_eq!(other.chosen(), Some(PathId::new(0)));
+    }
+
+    #[test]
+    fn what_was_decided_goes_to_the_rule_and_its_fallback_and_reason_come_back() {
+        /// Counts the decisions that it was told.
+        #[derive(Clone)]
+        struct Told(u64);
+        impl Scheduler for Told {
+            fn select(&mut self, _: &Context<'_>) -> Decision {
+                A
+            }
+            fn decided(&mut self, _: &Context<'_>, _: Decision) {
+                self.0 += 1;
+            }
+            fn fallback(&self) -> Option<FallbackTally> {
+                Some(FallbackTally { decided: self.0, differs: 0 })
+            }
+            fn explain(&self, _: &Context<'_>) -> Option<String> {
+                Some("as told".to_owned())
+            }
+        }
+        let mut interval = Interval::new(Box::new(Told(0)), Span::from_millis(100), Mode::Exclusive);
+        let bench = Bench::new(vec![path(0, 20, 10, 0)]);
+        interval.decided(&bench.context(), A);
+        assert_eq!(interval.fallback(), Some(FallbackTally { decided: 1, differs: 0 }));
+        assert!(interval.explain(&bench.context()).is_some_and(|reason| reason.contains("as told")));
+    }
 }

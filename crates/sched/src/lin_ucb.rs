@@ -214,4 +214,14 @@ mod tests {
         policy.alpha = 0.0;
         assert_eq!(policy.values(&x), [0.0, 0.0]);
     }
+
+    #[test]
+    fn a_step_goes_by_what_was_expected() {
+        // θ = (0.2, 0.4): θ·x = 1 of a reward of 2. Another 0.1·1·x.
+        let x = [1.0, 2.0, 0.0, 0.0, 0.0, 0.0];
+        let mut policy = policy(&[("sgd", "feature"), ("lr", "0.1")]);
+        (0..2).for_each(|_| policy.update(1, &x, 2.0));
+        let expected = [0.3, 0.6, 0.0, 0.0, 0.0, 0.0];
+        assert!(policy.arms[1].theta().iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12));
+    }
 }

@@ -315,4 +315,45 @@ mod tests {
         musher.learn(Instant::ZERO, Sample { rate: 800_000_000, buffered: drained });
         assert_eq!(musher.ratio, 55);
     }
+
+    #[test]
+    fn thresholds_are_in_proportion_to_the_rate_or_the_kernels() {
+        let mut musher = watching("50");
+        let at = |mbps: u64| Sample { rate: 1_000_000 * mbps, buffered: 0 };
+        // 200 and 5 Mbit/s and 75 kB at 800 Mbit/s, whatever the rate; or 25 %, 0.6 % and 0.75 ms of 80 Mbit/s.
+        let of = |musher: &Musher| {
+            [musher.rate_shift(at(80)), musher.gain(80_000_000), musher.buffer_drop(at(80))]
+        };
+        assert_eq!(of(&musher), [200_000_000, 5_000_000, 75_000]);
+        musher.absolute = false;
+        assert_eq!(of(&musher), [20_000_000, 480_000, 7_500]);
+    }
+
+    #[test]
+    fn what_is_just_at_a_threshold_is_no_shift() {
+        // 200 Mbit/s off, 75 kB less: neither is more. A little more of either is, five times in a row.
+        for (rate, buffered, ratio) in
+            [(600_000_000, 25_000, 50), (599_999_999, 25_000, 55), (1_000_000_001, 25_000, 55), (600_000_000, 24_999, 55)]
+        {
+            let mut musher = watching("50");
+            (0..5).for_each(|_| musher.learn(Instant::ZERO, Sample { rate, buffered }));
+            assert_eq!(musher.ratio, ratio, "{rate} and {buffered}");
+        }
+    }
+
+    #[test]
+    fn a_search_waits_until_the_quiet_time_is_over() {
+        let mut musher = watching("50");
+        musher.quiet_until = Instant::from_millis(3000);
+        let low = Sample { rate: 500_000_000, buffered: 100_000 };
+        (0..9).for_each(|_| musher.learn(Instant::from_millis(2999), low));
+        assert_eq!(musher.ratio, 50);
+        musher.learn(Instant::from_millis(3000), low);
+        assert_eq!(musher.ratio, 55);
+        // As good as before does not gain 5 Mbit/s: to the left, and as that is worse, back.
+        musher.learn(Instant::from_millis(3200), low);
+        assert_eq!(musher.ratio, 45);
+        musher.learn(Instant::from_millis(3400), Sample { rate: 505_000_000, ..low });
+        assert_eq!((musher.ratio, musher.quiet_until), (50, Instant::from_millis(6400)));
+    }
 }

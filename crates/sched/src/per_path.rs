@@ -29,3 +29,17 @@ impl<T: Clone + Default> PerPath<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_is_forgotten_is_known_as_a_new_one_and_the_others_stay() {
+        let mut known = PerPath::<u32>::default();
+        (*known.at(PathId::new(0)), *known.at(PathId::new(2))) = (4, 7);
+        known.reset(PathId::new(2));
+        known.reset(PathId::new(9));
+        assert_eq!([0, 1, 2, 9].map(|n| known.get(PathId::new(n)).copied()), [Some(4), Some(0), Some(0), None]);
+    }
+}

@@ -232,3 +232,26 @@ pub fn build(spec: &str) -> Result<Box<dyn Scheduler>, SpecError> {
     let (entry, spec) = parse(spec)?;
     entry.make(&spec.given)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_typed_goes_before_what_a_preset_sets() {
+        // `llhd-code` sets form=code.
+        let given = |spec: &str| parse(spec).unwrap().1.given;
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        assert_eq!(given("llhd-code"), [pair("form", "code")]);
+        assert_eq!(given("llhd-code:form=eq"), [pair("form", "eq")]);
+        assert_eq!(given("llhd-code:beta=0.1"), [pair("form", "code"), pair("beta", "0.1")]);
+    }
+
+    #[test]
+    fn only_those_that_choose_for_an_interval_have_intervals() {
+        // `redundant` and `prs-mptcp` have a switch of the same name that says something else.
+        let has = |name: &str| parse(name).unwrap().0.has_intervals();
+        assert!(["rlds", "pdaa3c", "stsgat"].into_iter().all(has));
+        assert!(!["min-rtt", "redundant", "prs", "dqn"].into_iter().any(has));
+    }
+}

@@ -263,6 +263,13 @@ impl Scheduler for Sttf {
     }
 
     fn explain(&self, cx: &Context<'_>) -> Option<String> {
+        if let Some(path) = self.outdated(cx) {
+            return Some(format!("the plan has changed: what waits on {path:?} is taken back"));
+        }
+        if self.plan != Plan::Virtual {
+            let path = self.queueing(cx)?;
+            return Some(format!("{:?} transfers in {}, {} before it", path.id, self.transfer(path), waiting(path)));
+        }
         let open = choose::least(choose::candidates(cx), |path| self.transfer(path))?;
         let skipped = self.elsewhere(cx, open, MOST);
         Some(format!("{:?} transfers in {}; {skipped} packets fall to full paths before", open.id, self.transfer(open)))

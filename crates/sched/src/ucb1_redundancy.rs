@@ -339,4 +339,29 @@ mod tests {
             assert!(scheduler.explain(&bench.context()).unwrap().starts_with(says), "at {ms} ms");
         }
     }
+
+    #[test]
+    fn a_quota_that_is_used_up_begins_anew() {
+        // 12 packets, of which 5 are copies.
+        for (fresh, left) in [(6, (6, 5)), (7, (0, 0))] {
+            let mut turn = Turn { fresh, copies: 5, ..Turn::default() };
+            turn.close_quota();
+            assert_eq!((turn.fresh, turn.copies), left);
+        }
+    }
+
+    #[test]
+    fn thirty_packets_end_an_interval_and_one_without_any_pays_nobody() {
+        for (delivered, ms, says) in [(30, 40, "3 of 6"), (29, 40, "6 of 6"), (0, 120, "6 of 6 packets are copies; means none")] {
+            let mut scheduler = ENTRY.make(&[]).unwrap();
+            let mut bench = Bench::new(vec![path(0, 10, 100, 0)]);
+            scheduler.observe(&bench.context(), &Event::Wake);
+            bench.paths[0].acked = Counters { bytes: packets(delivered), packets: delivered };
+            bench.flow.una = Offset::ZERO + packets(delivered);
+            bench.now = Instant::from_millis(ms);
+            scheduler.observe(&bench.context(), &Event::Wake);
+            let found = scheduler.explain(&bench.context()).unwrap();
+            assert!(found.starts_with(says), "{delivered} packets by {ms} ms: {found}");
+        }
+    }
 }

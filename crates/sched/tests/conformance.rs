@@ -294,6 +294,103 @@ fn the_registry_conforms() {
     }
 }
 
+/// A short connection of two paths, in which each is full for a while, something is lost, the peer's window closes now and
+/// then, and at the end the application writes a packet at a time. It is told what it `hears`; `look` is shown the answers.
+fn short_script(
+    scheduler: &mut dyn Scheduler,
+    hears: impl Fn(&Event) -> bool,
+    mut look: impl FnMut(&dyn Scheduler, &weftway_path::Context<'_>, Decision),
+) {
+    let mut bench = Bench::new(vec![path(0, 20, 4, 0), path(1, 50, 6, 0)]);
+    for turn in 0..400_u32 {
+        let is_thin = turn >= 250;
+        bench.now += Span::from_millis(if is_thin { 15 } else { 3 });
+        if is_thin {
+            bench.flow.unsent = packets(1);
+            bench.flow.end = bench.flow.next + packets(1);
+            bench.flow.edge = bench.flow.end;
+        } else if turn % 100 == 60 {
+            (bench.flow.edge, bench.flow.end) = (bench.flow.next, bench.flow.next + packets(50));
+        } else if turn % 100 == 64 {
+            bench.flow.edge = bench.flow.end;
+        }
+        bench.refresh();
+        let answer = scheduler.select(&bench.context());
+        look(scheduler, &bench.context(), answer);
+        let mut events = match answer {
+            Decision::Recall(path) => bench.recall(path),
+            other => bench.carry(other).into_iter().collect(),
+        };
+        if is_thin {
+            // All comes back within four turns; then one packet is in flight on the faster path.
+            for (path, left) in [(PathId::new(0), 1), (PathId::new(1), usize::from(turn % 4 > 0))] {
+                while bench.in_flight(path).count() > left {
+                    events.extend(bench.ack(path, None));
+                }
+            }
+        }
+        let back = match turn % 20 {
+            _ if is_thin => None,
+            19 => bench.lose(PathId::new(1), None),
+            at if at % 3 == 0 => bench.ack(PathId::new(0), None),
+            at if at % 7 == 0 => bench.ack(PathId::new(1), None),
+            _ => None,
+        };
+        events.extend(back);
+        let is_due = scheduler.wake().is_some_and(|at| at <= bench.now);
+        events.extend(is_due.then_some(Event::Wake));
+        events.retain(&hears);
+        events.iter().for_each(|event| scheduler.observe(&bench.context(), event));
+    }
+}
+
+#[test]
+fn whoever_sends_says_why() {
+    for entry in weftway_sched::all() {
+        for spec in variants(entry) {
+            let mut scheduler = weftway_sched::build(&spec).expect("a declared value");
+            let mut sent = 0;
+            short_script(
+                &mut *scheduler,
+                |_| true,
+                |scheduler, cx, answer| {
+                    if answer != Decision::Wait {
+                        sent += 1;
+                        let reason = scheduler.explain(cx).unwrap_or_default();
+                        assert!(!reason.is_empty(), "{spec} answers {answer:?} at {:?} and does not say why", cx.now);
+                    }
+                },
+            );
+            assert!(sent > 20, "{spec} sends {sent} times");
+        }
+    }
+}
+
+/// The answers to a short script of one that hears `hears`.
+fn answers(spec: &str, hears: impl Fn(&Event) -> bool) -> Vec<Decision> {
+    let mut scheduler = weftway_sched::build(spec).expect("a declared value");
+    let mut answers = Vec::new();
+    short_script(&mut *scheduler, hears, |_, _, answer| answers.push(answer));
+    answers
+}
+
+#[test]
+fn whoever_needs_no_events_answers_alike_without_them() {
+    for entry in weftway_sched::all() {
+        for spec in variants(entry) {
+            let needs = weftway_sched::build(&spec).expect("a declared value").needs();
+            let told = |event: &Event| {
+                needs.events || needs.wake && matches!(event, Event::Wake | Event::PathUp(_) | Event::PathDown(_))
+            };
+            assert_eq!(answers(&spec, told), answers(&spec, |_| true), "{spec} goes by what it need not be told");
+        }
+    }
+    // The script is such that it shows: probes go by what came back when, copies by what was sent, turns by both.
+    for spec in ["rtt-probs", "rtt-probs:probe=data", "thin-stream", "redundant", "round-robin", "ucb1-redundancy"] {
+        assert_ne!(answers(spec, |_| false), answers(spec, |_| true), "{spec}");
+    }
+}
+
 #[test]
 fn what_is_built_needs_what_its_entry_says() {
     for entry in weftway_sched::all() {

@@ -26,3 +26,19 @@ impl Known {
         self.error = BitRate::from_bps((error - error / 4).saturating_add(miss / 4));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn means_by_hand() {
+        // 800 at first. 1600 is off by 800: 800 − 100 + 200, and a quarter of 800. 900 is as the mean: 900 − 112 + 112,
+        // whole eighths, and 200 − 50.
+        let mut known = Known::default();
+        for (sample, rate, error) in [(800, 800, 0), (1600, 900, 200), (900, 900, 150)] {
+            known.note(BitRate::from_bps(sample));
+            assert_eq!((known.rate.as_bps(), known.error.as_bps()), (rate, error));
+        }
+    }
+}

@@ -399,3 +399,8 @@ fn cost() {
         );
     }
 }
+
+#[test]
+fn a_ratio_is_one_while_either_is_unknown() {
+    assert_eq!([ratio(3.0, 2.0), ratio(0.0, 2.0), ratio(3.0, 0.0), ratio(0.0, 0.0)], [1.5, 1.0, 1.0, 1.0]);
+}

@@ -259,3 +259,6 @@ impl Scheduler for Deployed {
         Some(format!("outputs {:.3?}; {task}", self.outputs))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -111,4 +111,15 @@ mod tests {
         assert_eq!((epochs.chosen(), epochs.wake()), (Some(&'a'), Some(ms(137))));
         assert_eq!((epochs.turn(ms(137)), epochs.chosen()), (None, Some(&'b')));
     }
+
+    #[test]
+    fn a_new_length_holds_from_the_next_interval_on() {
+        let ms = Instant::from_millis;
+        let mut epochs = Epochs::<()>::new(Span::from_millis(100), Span::ZERO);
+        epochs.turn(ms(0));
+        epochs.set_length(Span::from_millis(40));
+        assert_eq!(epochs.wake(), Some(ms(100)));
+        epochs.turn(ms(100));
+        assert_eq!(epochs.wake(), Some(ms(140)));
+    }
 }

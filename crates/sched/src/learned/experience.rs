@@ -172,4 +172,17 @@ mod tests {
             assert!((4744.0..5000.0).contains(&observation), "{observation}");
         }
     }
+
+    #[test]
+    fn transitions_of_several_inputs_keep_them_apart() {
+        let mut experience = Experience::new(2);
+        let observation = |number: u64| [number as f32, -(number as f32)];
+        (0..4).for_each(|number| experience.decide(number, &observation(number), 0));
+        (0..3).for_each(|number| pay(&mut experience, number, 1.0));
+        // Of three, each third of [0, 1) is one.
+        for number in 0..3 {
+            let found = experience.draw((number as f64 + 0.5) / 3.0);
+            assert_eq!((found.observation, found.following), (&observation(number)[..], &observation(number + 1)[..]));
+        }
+    }
 }

@@ -54,7 +54,7 @@ impl Fallback {
         self.scheduler.is_some()
     }
 
-    /// Whether it has to stand in, as training did not see the like of `seen`.
+    /// Whether it has to stand in, as training did not see the like of `observation`.
     pub(crate) fn is_needed(&self, observation: &[f32]) -> bool {
         let ranges = self.low.iter().zip(&self.high);
         let is_familiar =

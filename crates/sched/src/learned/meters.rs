@@ -189,4 +189,48 @@ mod tests {
         assert_eq!(meter.timeouts(Instant::from_millis(1100)), 2);
         assert_eq!(meter.timeouts(Instant::from_millis(1101)), 0);
     }
+
+    #[test]
+    fn loss_is_smoothed_and_a_silent_round_trip_says_nothing_of_it() {
+        let mut path = path(0, 20, 10, 0);
+        let mut meter = Meter::default();
+        meter.update(Instant::ZERO, &path);
+        // 1 of 4: an eighth of 0.25. Then nothing. Then none of 4: less an eighth.
+        for (ms, acked, lost, loss) in
+            [(20, 3, 1, 0.031_25), (40, 3, 1, 0.031_25), (60, 7, 1, 0.031_25 - 0.031_25 / 8.0)]
+        {
+            (path.acked, path.lost) = (counters(acked), counters(lost));
+            meter.update(Instant::from_millis(ms), &path);
+            assert_eq!(meter.loss, loss, "at {ms} ms");
+        }
+    }
+
+    #[test]
+    fn timeouts_add_up_within_a_second_and_one_that_goes_on_is_not_new() {
+        let timeouts = |events: &[(u64, u32)], at: u64| {
+            let (mut path, mut meter) = (path(0, 20, 10, 0), Meter::default());
+            for (ms, consecutive) in events {
+                path.pto_count = *consecutive;
+                meter.update(Instant::from_millis(*ms), &path);
+            }
+            meter.timeouts(Instant::from_millis(at))
+        };
+        // The second of a row comes a second after the first: two.
+        assert_eq!(timeouts(&[(100, 1), (1100, 2)], 1100), 2);
+        // A row of two of which there is nothing new at 600 ms is over at 1101 ms.
+        assert_eq!([1100, 1101].map(|at| timeouts(&[(100, 2), (600, 2)], at)), [2, 0]);
+        // After more than a second the count begins anew.
+        assert_eq!(timeouts(&[(100, 1), (1101, 2)], 1101), 1);
+    }
+
+    #[test]
+    fn meters_are_kept_by_path_and_forgotten() {
+        let (path, mut meters) = (path(1, 20, 10, 0), Meters::default());
+        assert_eq!(meters.of(path.id).peak_rate(), 125e3);
+        // 10 packets of 1400 bytes in 20 ms.
+        [0, 20].into_iter().for_each(|ms| meters.update(Instant::from_millis(ms), &path));
+        assert_eq!(meters.of(path.id).peak_rate(), 700e3);
+        meters.reset(path.id);
+        assert_eq!(meters.of(path.id).peak_rate(), 125e3);
+    }
 }

@@ -65,4 +65,14 @@ mod tests {
         assert_eq!(ratio(0.0, 0.0), 0.0);
         assert_eq!(ratio(9.0, 2.0), 4.0);
     }
+
+    #[test]
+    fn a_peak_falls_by_two_percent_in_two_seconds() {
+        let mut peak = Peak::new(7.0);
+        assert_eq!(peak.get(), 7.0);
+        peak.note(Instant::from_millis(0), 100.0);
+        // e^-0.02 = 0.98020.
+        assert!((peak.note(Instant::from_millis(2000), 5.0) - 98.020).abs() < 1e-3);
+        assert!((peak.get() - 98.020).abs() < 1e-3);
+    }
 }

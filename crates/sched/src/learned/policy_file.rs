@@ -367,4 +367,15 @@ pub(crate) mod tests {
             let _ = PolicyFile::parse(&changed);
         }
     }
+
+    #[test]
+    fn a_margin_of_nothing_and_an_input_that_never_varied_are_sound() {
+        let policy = |tensors: &[(&str, &[usize], &[f32])]| {
+            PolicyFile::parse(&file(&[CARD.as_slice(), &[("margin", "0")]].concat(), tensors))
+        };
+        assert_eq!(policy(&TENSORS).unwrap().margin, 0.0);
+        let mut still = TENSORS;
+        still[0] = ("low", &[2], &[1.0, 0.0]);
+        assert_eq!(policy(&still).unwrap().low, [1.0, 0.0]);
+    }
 }

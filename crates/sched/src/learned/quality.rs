@@ -265,4 +265,67 @@ mod tests {
     fn equals_are_ranked_by_number() {
         assert_eq!(ranked(&[0.5, 0.9, 0.5, 0.9]), [1, 3, 0, 2]);
     }
+
+    #[test]
+    fn an_interval_by_hand() {
+        // As above: 560 and 140 kB/s delivered, peaks of 700 and 350 kB/s; PLR 0 and 0.0625.
+        let mut paths = [path(0, 20, 10, 0), path(1, 40, 10, 0)];
+        let mut qualities = after(&mut paths, &[40, 10], &[0, 10]);
+        let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-6, "{a} is not {b}");
+        near(qualities.scale(&paths), 700e3);
+        near(qualities.capacity(&paths), 1050e3);
+        near(qualities.share(&paths), 700.0 / 1050.0);
+        // Spare, delivered, window of the 175 kB that 700 kB/s are in 250 ms, delivered, loss in tenths, time of 250 ms.
+        let expected = [[0.2, 0.8, 0.08, 0.8, 0.0, 0.08], [0.3, 0.2, 0.08, 0.2, 0.625, 0.16]];
+        for (path, expected) in paths.iter().zip(expected) {
+            let observation = qualities.observation(path, 700e3);
+            observation.iter().zip(expected).for_each(|(a, b)| near(f64::from(*a), b));
+        }
+        // No news of the second in the next interval, which leaves its PLR; then all of 10 arrive: less an eighth.
+        for (ms, acked, loss_now, loss) in [(200, 10, 0.0, 0.0625), (300, 20, 0.0, 0.0625 * 7.0 / 8.0)] {
+            paths[1].acked = Counters { bytes: packets(acked), packets: acked };
+            qualities.turn(Instant::from_millis(ms), Span::from_millis(100), &paths);
+            let of = qualities.of(paths[1].id);
+            assert_eq!((of.loss_now, of.loss), (loss_now, loss), "at {ms} ms");
+        }
+        qualities.reset(paths[1].id);
+        assert_eq!((qualities.of(paths[1].id).throughput, qualities.of(paths[1].id).loss), (0.0, 0.0));
+    }
+
+    #[test]
+    fn the_mean_round_trip_is_of_the_interval_alone() {
+        // One sample of 20 ms before; then 30 and 50 ms; then none, where srtt stands in.
+        let mut paths = [path(0, 20, 10, 0)];
+        let mut qualities = after(&mut paths, &[1], &[0]);
+        let mut mean = |sum: u64, samples: u64| {
+            (paths[0].rtt_sum, paths[0].rtt_samples) = (Span::from_millis(sum), samples);
+            qualities.turn(Instant::from_millis(200), Span::from_millis(100), &paths);
+            qualities.of(PathId::new(0)).mean_rtt
+        };
+        assert_eq!([mean(100, 3), mean(100, 3)], [0.040, 0.020]);
+    }
+
+    #[test]
+    fn q_as_printed_by_hand() {
+        let q = |paths: &[&Path], qualities: &Qualities| qualities.qualities(paths, true);
+        let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-6, "{a} is not {b}");
+        // Rates 700 and 350 kB/s: 1000 bytes take 1/700 and 1/350 s, which leaves 13/700 of 20 ms and 13/350 of 40 ms.
+        // ST = 14000·700/13 and 14000·350/13; the second lost 1/16.
+        let mut paths = [path(0, 20, 10, 0), path(1, 40, 10, 0)];
+        let qualities = after(&mut paths, &[40, 10], &[0, 10]);
+        let found = q(&[&paths[0], &paths[1]], &qualities);
+        near(found[0], 700.0 * 13.0 / 9.8e6 + 0.3 * 9.8e6 / 13.0);
+        near(found[1], 700.0 * (15.0 / 16.0) * 13.0 / 4.9e6 + 0.3 * 4.9e6 / 13.0);
+        // 100 bytes a second: 1000 bytes would take 10 s, so that a tenth of the second is left: ST = 1000.
+        let mut slow = path(2, 1000, 1, 0);
+        slow.cwnd = Bytes::new(100);
+        near(q(&[&slow], &qualities)[0], 700.0 / 1000.0 + 300.0);
+        // The same with half of it lost, so that it counts: PLR 0.5/8.
+        let mut lossy = [slow];
+        let qualities = after(&mut lossy, &[1], &[1]);
+        near(q(&[&lossy[0]], &qualities)[0], 0.7 * (1.0 - 0.0625) + 300.0);
+        // Without a rate there is nothing to rank.
+        lossy[0].srtt = Span::ZERO;
+        assert_eq!(q(&[&lossy[0]], &qualities), [0.0]);
+    }
 }

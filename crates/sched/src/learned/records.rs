@@ -241,4 +241,17 @@ mod tests {
         // 1 lies more than 4096 packets back.
         assert_eq!(book.expire(Instant::from_millis(60)).and_then(|outcome| outcome.serial), Some(4096));
     }
+
+    #[test]
+    fn a_record_waits_two_round_trips_of_the_fast_path_or_one_of_the_slow() {
+        for (fast_ms, slow_ms, wait_ms) in [(20, 60, 60), (50, 60, 100)] {
+            let choice = Choice::new(
+                Instant::from_millis(5),
+                &path(0, fast_ms, 10, 10),
+                &path(1, slow_ms, 10, 0),
+                (Action::Slow, ()),
+            );
+            assert_eq!(choice.deadline, Instant::from_millis(5 + wait_ms));
+        }
+    }
 }

@@ -87,4 +87,11 @@ mod tests {
         (bench.paths[1].sent.packets, bench.paths[2].sent.packets) = (2, 1);
         assert_eq!(ids(&bench), [Some(1), Some(2), Some(2)]);
     }
+
+    #[test]
+    fn of_paths_of_which_nothing_is_known_the_first_is_tried() {
+        let mut bench = Bench::new(vec![path(0, 20, 10, 0), path(1, 0, 10, 0), path(2, 0, 10, 0)]);
+        (bench.paths[1].sent.packets, bench.paths[2].sent.packets) = (2, 2);
+        assert_eq!(Roles::of(&bench.context()).unprobed.map(|path| path.id.get()), Some(1));
+    }
 }

@@ -60,6 +60,8 @@ pub(crate) fn send_chosen(cx: &Context<'_>, chosen: Option<PathId>, mode: Mode) 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{Bench, path};
+    use weftway_path::PathSet;
 
     #[test]
     fn paths_keep_the_slot_of_their_number_while_there_is_one() {
@@ -69,5 +71,34 @@ mod tests {
         assert_eq!(at, [Some(PathId::new(0)), None, Some(PathId::new(2))]);
         assign(&mut at, &ids(&[7, 2]));
         assert_eq!(at, [Some(PathId::new(2)), Some(PathId::new(7)), None]);
+    }
+
+    #[test]
+    fn a_path_whose_number_is_that_of_the_slots_has_no_slot_of_its_own() {
+        let mut at = vec![None; 3];
+        assign(&mut at, &[PathId::new(3), PathId::new(0)]);
+        assert_eq!(at, [Some(PathId::new(0)), Some(PathId::new(3)), None]);
+    }
+
+    #[test]
+    fn the_choice_carries_new_data_and_min_rtt_all_other() {
+        // 1 is chosen; min-RTT would take 0.
+        let mut bench = Bench::new(vec![path(0, 20, 10, 0), path(1, 50, 10, 0)]);
+        bench.masks = false;
+        let send = |bench: &Bench| send_chosen(&bench.context(), Some(PathId::new(1)), Mode::Exclusive);
+        let [first, chosen] = [0, 1].map(|n| Decision::Send(PathId::new(n)));
+        assert_eq!(send(&bench), chosen);
+        // Not new: handed back, on no path or on one; or carried and not handed back.
+        let fresh = bench.packet.unwrap();
+        for (reinjection, carried) in
+            [(true, PathSet::EMPTY), (true, PathSet::of(PathId::new(1))), (false, PathSet::of(PathId::new(1)))]
+        {
+            bench.packet = Some(weftway_path::Packet { reinjection, carried, ..fresh });
+            assert_eq!(send(&bench), first, "{reinjection}, {carried:?}");
+        }
+        // A choice that no longer serves new data is none.
+        bench.packet = Some(fresh);
+        bench.paths[1].health = weftway_path::Health::Suspect;
+        assert_eq!(send(&bench), first);
     }
 }

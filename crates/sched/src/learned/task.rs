@@ -197,3 +197,28 @@ pub fn build_task(spec: &str) -> Result<(&'static TaskEntry, Box<dyn Task>), Spe
     let params = Params::new(entry.name, entry.params, &spec.given)?;
     Ok((entry, (entry.build)(&params)?))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decisions_are_counted_from_0_and_earn_once_somebody_learns() {
+        let mut ledger = Ledger::default();
+        assert_eq!((ledger.decide(), ledger.is_open()), (0, false));
+        ledger.earn(0, 1.0);
+        assert_eq!(ledger.earned().len(), 0);
+        ledger.open();
+        assert_eq!((ledger.decide(), ledger.decisions(), ledger.is_open()), (1, 2, true));
+        ledger.earn(1, 0.5);
+        assert_eq!(ledger.earned(), &[Earned { decision: 1, reward: 0.5 }]);
+    }
+
+    #[test]
+    fn answers_have_as_many_numbers_as_there_are_choices_or_shares() {
+        let several = Actions::Several { count: 3, choices: 5 };
+        assert_eq!([Actions::Discrete(4), several, Actions::Shares(4)].map(Actions::len), [1, 3, 4]);
+        assert_eq!([Actions::Discrete(4), several, Actions::Shares(4)].map(Actions::outputs), [4, 15, 4]);
+        assert!(!several.is_empty() && Actions::Shares(0).is_empty());
+    }
+}

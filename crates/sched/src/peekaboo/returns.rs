@@ -125,3 +125,79 @@ impl Rewards {
         self.unit.map_or(0.0, |unit| (own + rest) / unit)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::learned::Action;
+    use crate::learned::records::Choice;
+    use crate::testing::{MSS, path};
+    use weftway_path::PathId;
+
+    #[test]
+    fn a_spread_by_hand() {
+        // 4: mean 4, deviation 0. 8: mean 6, off by 2, deviation 0 + 2/2 = 1. 3: mean 5, off by 2: 1 + (2 − 1)/3.
+        let mut spread = Spread::default();
+        for (value, mean, deviation) in [(4.0, 4.0, 0.0), (8.0, 6.0, 1.0), (3.0, 5.0, 4.0 / 3.0)] {
+            spread.note(value);
+            assert!((spread.mean - mean).abs() < 1e-12 && (spread.deviation - deviation).abs() < 1e-12, "{spread:?}");
+        }
+        assert_eq!(spread.count, 3);
+    }
+
+    #[test]
+    fn an_arm_has_changed_when_four_windows_in_a_row_are_off_by_more_than_three_deviations() {
+        let usual = Spread { count: 9, mean: 2.0, deviation: 0.5 };
+        // Windows of 50 with these means: 3.5 is three deviations off and not more, 0.25 is 3.5 off.
+        let changed = |means: &[f64]| {
+            let mut monitor = Monitor::default();
+            let notes = means.iter().flat_map(|mean| [*mean; WINDOW as usize]);
+            notes.enumerate().find(|(_, value)| monitor.note(*value, usual)).map(|(at, _)| at as u32 + 1)
+        };
+        assert_eq!(changed(&[3.75; 4]), Some(200));
+        assert_eq!(changed(&[0.25; 4]), Some(200));
+        assert_eq!(changed(&[3.5; 8]), None);
+        assert_eq!(changed(&[3.75, 3.75, 3.75, 2.0, 3.75, 3.75, 3.75, 3.75]), Some(400));
+        // It is the window's mean that counts: 25 of 0 and 25 of 4 are as usual.
+        let mut monitor = Monitor::default();
+        assert!(!(0..400).any(|n| monitor.note(f64::from(n % 2) * 4.0, usual)));
+    }
+
+    fn rewards(gamma: &str) -> Rewards {
+        let entry = &crate::peekaboo::ENTRY;
+        Rewards::new(&Params::new(entry.name, entry.params, &[("gamma".to_owned(), gamma.to_owned())]).unwrap()).unwrap()
+    }
+
+    fn receipt(serial: u64) -> Receipt {
+        Receipt { path: PathId::new(0), offset: Default::default(), bytes: MSS, serial }
+    }
+
+    #[test]
+    fn the_packets_after_a_decisions_own_count_by_their_discount() {
+        // Own packet 4095: 1400 bytes in 10 ms, the unit. 4096 and 4097 take 20 and 5 ms from their own decisions: half
+        // and twice the unit. 4098 has not arrived; 4099, a whole book later than 3, takes 10 ms.
+        let mut rewards = rewards("0.5");
+        let ms = Instant::from_millis;
+        for (serial, sent, acked) in [(3, 0, 1), (4096, 100, 120), (4097, 100, 105), (4099, 50, 60)] {
+            *rewards.place(serial).unwrap() = (serial, ms(sent), 0.0);
+            rewards.acked(&receipt(serial), ms(acked));
+        }
+        *rewards.place(4098).unwrap() = (4098, ms(0), 0.0);
+        // News of one that another has taken the place of changes nothing.
+        rewards.acked(&receipt(3), ms(1));
+        let outcome = |fate| {
+            let choice = Choice::new(ms(0), &path(0, 20, 10, 10), &path(1, 60, 10, 0), (Action::Slow, ()));
+            Outcome { choice, serial: Some(4095), bytes: MSS, fate, after: Span::from_millis(10) }
+        };
+        // 1 + 0.5·0.5 + 0.25·2 + 0 + 0.0625·1.
+        assert!((rewards.of(&outcome(Fate::Acked)) - 1.8125).abs() < 1e-12);
+        // A lost packet leaves what follows it. In a new round, the unit is the first that achieved something.
+        assert!((rewards.of(&outcome(Fate::Lost)) - 0.8125).abs() < 1e-12);
+        rewards.unit = None;
+        assert_eq!(rewards.of(&outcome(Fate::Lost)), 0.0);
+        // Without a discount, its own alone.
+        let mut alone = self::rewards("0");
+        assert!(alone.place(4096).is_none());
+        assert_eq!(alone.of(&outcome(Fate::Acked)), 1.0);
+    }
+}

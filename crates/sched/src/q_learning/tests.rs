@@ -120,3 +120,27 @@ fn paths_in_the_other_order_transpose_the_table_and_change_nothing_else() {
         assert_eq!(values, &[b, a], "state {state}");
     }
 }
+
+#[test]
+fn an_update_of_a_value_that_is_not_0_by_hand() {
+    let mut q = learner(&[]);
+    (q.table[4], q.table[2]) = ([0.5, 0.2], [0.0, 0.5]);
+    q.update(Place { state: 2, action: 1 }, 1.2, 4);
+    // 0.5 + 0.1·(1.2 + 0.9·0.5 − 0.5).
+    assert!((q.table[2][1] - 0.615).abs() < 1e-12);
+}
+
+#[test]
+fn the_state_by_hand() {
+    // 20 ms is high, 2; 50 ms, two and a half times that, is mid, 1. The path of smaller number counts three times.
+    let meters = crate::learned::meters::Meters::default();
+    for (srtts, fast, expected) in [([20, 50], 0, 3 * 2 + 1), ([50, 20], 1, 3 + 2)] {
+        let bench = Bench::new(vec![path(0, srtts[0], 10, 0), path(1, srtts[1], 10, 0)]);
+        let (fast, slow) = (&bench.paths[fast], &bench.paths[1 - fast]);
+        assert_eq!(state(&Question { cx: bench.context(), fast, slow, meters: &meters }), expected);
+        assert_eq!([naming(fast, slow), naming(slow, fast)], [fast.id.index(), slow.id.index()]);
+    }
+    // 10 packets of 1400 bytes in 20 ms.
+    let measured = Measured::of(&path(0, 20, 10, 0), meters.of(PathId::new(0)), 1);
+    assert!((measured.rate - 700e3).abs() < 1e-6 && measured.timeouts == 1);
+}

@@ -33,3 +33,39 @@ impl Holes {
         flow.next + Bytes::new((skipped + (low - start) as u64).saturating_mul(mss.get()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{MSS, packets};
+
+    #[test]
+    fn what_was_sent_ahead_is_passed_over() {
+        let at = |n| Offset::ZERO + packets(n);
+        let mut flow = Flow { next: at(10), ..Flow::default() };
+        let mut holes = Holes::default();
+        // 14, 12 and 13 were sent ahead, in this order; 9 was not ahead.
+        [14, 12, 13, 9].into_iter().for_each(|n| holes.add(&flow, at(n)));
+        assert_eq!(holes.0, [at(12), at(13), at(14)]);
+        // Unsent are 10, 11, 15, 16.
+        let unsent = |holes: &Holes, flow: &Flow| [0, 1, 2, 3].map(|skipped| holes.past(flow, skipped, MSS));
+        assert_eq!(unsent(&holes, &flow), [10, 11, 15, 16].map(at));
+        // Once 10 to 14 are sent, unsent are 15 to 18; those before are dropped with the next that is added.
+        flow.next = at(15);
+        assert_eq!(unsent(&holes, &flow), [15, 16, 17, 18].map(at));
+        // 15 is the next one itself.
+        holes.add(&flow, at(17));
+        assert_eq!(holes.0, [at(17)]);
+        assert_eq!(unsent(&holes, &flow), [15, 16, 18, 19].map(at));
+        holes.add(&flow, at(15));
+        holes.add(&flow, at(19));
+        assert_eq!(holes.0, [at(15), at(17), at(19)]);
+        assert_eq!(unsent(&holes, &flow), [16, 18, 20, 21].map(at));
+        // Seven lie between what was sent before 13 and 20.
+        let mut holes = Holes::default();
+        flow.next = at(12);
+        [12, 20].into_iter().for_each(|n| holes.add(&flow, at(n)));
+        flow.next = at(13);
+        assert_eq!([6, 7].map(|skipped| holes.past(&flow, skipped, MSS)), [19, 21].map(at));
+    }
+}

@@ -220,4 +220,59 @@ mod tests {
         });
         assert_eq!(arms.resets, 1);
     }
+
+    #[test]
+    fn a_deviation_begins_at_half_the_first_reward_and_moves_by_an_eighth() {
+        // 0.8: mean 0.8, deviation 0.4. 0.6: off by 0.2; mean 0.7, deviation 0.4 − 0.2/8. 0.1: off by 0.6, mean 0.5.
+        let mut arm = Arm::default();
+        for (reward, mean, deviation) in [(0.8, 0.8, 0.4), (0.6, 0.7, 0.375), (0.1, 0.5, 0.375 + 0.225 / 8.0)] {
+            arm.note(reward);
+            assert!((arm.mean - mean).abs() < 1e-12 && (arm.deviation - deviation).abs() < 1e-12);
+        }
+    }
+
+    #[test]
+    fn exp3_by_hand() {
+        let mut arms = Arms::new(2, Rule::Exp3, false);
+        // Early, half of the draws are uniform: equal weights give 1/2. A reward of 1 is e⁰/(1/2) = 2, times 0.5/2.
+        arms.learn(0, 1.0);
+        assert!((arms.arms[0].weight - 0.5).abs() < 1e-12 && arms.arms[1].weight == 0.0);
+        // 0.5·1/(1 + e^−0.5) + 0.25 = 0.56123 for the first. 0.75 on the second: e^−1/0.43877, times 0.25: 0.20961.
+        assert!((arms.probability(0) - 0.561_23).abs() < 1e-5);
+        arms.learn(1, 0.75);
+        assert!((arms.arms[1].weight - 0.209_61).abs() < 1e-5);
+        // Half of the draws are uniform for 25 rounds of each arm, then a fifth.
+        for (rounds, gamma) in [(49, 0.5), (50, 0.2)] {
+            arms.arms[0].count = rounds - 1;
+            assert_eq!(arms.gamma(), gamma, "after {rounds} rounds");
+        }
+    }
+
+    #[test]
+    fn an_outlier_is_far_off_in_the_direction_that_would_change_the_ranking() {
+        let mut arms = Arms::new(3, Rule::Ucb1, true);
+        let known = |mean: f64, deviation: f64| Arm { count: 5, mean, deviation, ..Arm::default() };
+        (arms.arms[0], arms.arms[1]) = (known(0.5, 0.125), known(0.25, 0.001));
+        // The best falls by more than 3·0.125; another rises by more than 3·0.005. One never tried is no rival.
+        for (at, reward, is) in [
+            (0, 0.125, false),
+            (0, 0.124, true),
+            (0, 1.0, false),
+            (1, 0.264, false),
+            (1, 0.266, true),
+            (1, 0.0, false),
+        ] {
+            assert_eq!(arms.is_outlier(at, reward), is, "{reward} of {at}");
+        }
+        // Two of the best: each counts as best, so that a rise is none.
+        arms.arms[1] = known(0.5, 0.125);
+        assert!(!arms.is_outlier(0, 1.0) && arms.is_outlier(1, 0.1));
+        // Nothing is known of the third.
+        assert!(!arms.is_outlier(2, 1.0));
+        // The first reward of all is no outlier, whatever it is.
+        let mut first = Arms::new(1, Rule::Ucb1, true);
+        first.learn(0, 1.0);
+        assert_eq!((first.arms[0].count, first.arms[0].outliers), (1, 0));
+        assert_eq!(first.explain(), "means 1.0000");
+    }
 }

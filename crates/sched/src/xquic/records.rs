@@ -101,4 +101,28 @@ mod tests {
         assert!(recent.lost_more(10, Instant::from_millis(199), srtt));
         assert!(!recent.lost_more(10, Instant::from_millis(200), srtt));
     }
+
+    #[test]
+    fn a_span_is_over_after_five_round_trips_and_counts_what_it_sent() {
+        let (srtt, ms) = (Span::from_millis(20), Instant::from_millis);
+        let mut recent = Recent::default();
+        // Two packets until 100 ms, one of them lost; then one, which ends the next span at 200 ms.
+        recent.note_sent(ms(0), srtt);
+        recent.note_lost();
+        recent.note_sent(ms(100), srtt);
+        // Half of two is more than 49 % and not more than 50. A loss in a span that has sent nothing is no share.
+        recent.note_lost();
+        assert_eq!([49, 50].map(|percent| recent.lost_more(percent, ms(150), srtt)), [true, false]);
+        recent.spans[0] = Tally::default();
+        recent.note_sent(ms(200), srtt);
+        assert!(!recent.lost_more(10, ms(201), srtt));
+    }
+
+    #[test]
+    fn a_packet_that_goes_again_under_its_number_is_no_new_one() {
+        let receipt = |serial| Receipt { serial, ..Receipt { path: Default::default(), offset: Default::default(), bytes: Default::default(), serial } };
+        let mut once = Once::default();
+        [4, 5, 5, 4, 6].into_iter().for_each(|serial| once.push(Instant::ZERO, &receipt(serial)));
+        assert_eq!(once.0.iter().map(|record| record.serial).collect::<Vec<_>>(), [4, 5, 6]);
+    }
 }

@@ -178,3 +178,164 @@ fn a_paced_f_counts_as_blocked_unless_told_otherwise() {
         step(&mut blocked, &mut bench, answer);
     }
 }
+
+/// A packet's number, sent on `path` under `serial`.
+fn receipt(path: PathId, number: u64, serial: u64) -> Receipt {
+    Receipt { path, offset: Offset::ZERO + packets(number), bytes: MSS, serial }
+}
+
+fn hear(blocked: &mut Blocked<Script>, bench: &Bench, events: &[Event]) {
+    events.iter().for_each(|event| blocked.observe(&bench.context(), event));
+}
+
+fn learned(blocked: &Blocked<Script>) -> Vec<usize> {
+    blocked.policy.learned.iter().map(|learned| learned.0).collect()
+}
+
+#[test]
+fn every_answer_that_a_subflow_still_paces_is_kept() {
+    let (mut blocked, mut bench) = scripted(true, &[Action::Slow]);
+    let first = bench.packet.unwrap();
+    for n in 0..3 {
+        bench.packet = Some(Packet { offset: first.offset + packets(n), ..first });
+        assert_eq!(blocked.select(&bench.context()), Decision::Send(S));
+    }
+    // Packets 2, 3 and 4 of the connection.
+    for n in 2..5 {
+        hear(&mut blocked, &bench, &[Event::Sent(receipt(S, n, n), SendKind::Fresh), Event::Acked(receipt(S, n, n))]);
+    }
+    assert_eq!(learned(&blocked), [1, 2, 3]);
+}
+
+#[test]
+fn an_answer_is_paid_by_its_own_packet_on_its_own_path() {
+    let (mut blocked, mut bench) = scripted(true, &[Action::Slow]);
+    // Packet 2 for S; then 0, which F lost, goes on S, and 2 itself on F.
+    assert_eq!(blocked.select(&bench.context()), Decision::Send(S));
+    hear(
+        &mut blocked,
+        &bench,
+        &[
+            Event::Sent(receipt(S, 0, 2), SendKind::Reinjection),
+            Event::Acked(receipt(S, 0, 2)),
+            Event::Sent(receipt(F, 2, 3), SendKind::Reinjection),
+            Event::Acked(receipt(F, 2, 3)),
+        ],
+    );
+    assert_eq!(learned(&blocked), Vec::<usize>::new());
+    // The same once another answer has come after it.
+    bench.packet.as_mut().unwrap().offset += packets(1);
+    assert_eq!(blocked.select(&bench.context()), Decision::Send(S));
+    hear(
+        &mut blocked,
+        &bench,
+        &[
+            Event::Sent(receipt(S, 0, 4), SendKind::Reinjection),
+            Event::Acked(receipt(S, 0, 4)),
+            Event::Sent(receipt(S, 2, 5), SendKind::Fresh),
+            Event::Acked(receipt(S, 2, 5)),
+        ],
+    );
+    assert_eq!(learned(&blocked), [1]);
+}
+
+#[test]
+fn an_answer_for_s_that_f_s_room_overtook_earns_nothing() {
+    let (mut blocked, mut bench) = scripted(true, &[Action::Slow]);
+    assert_eq!(blocked.select(&bench.context()), Decision::Send(S));
+    ack(&mut blocked, &mut bench, F, 10);
+    step(&mut blocked, &mut bench, Decision::Send(F));
+    // F loses packet 2, and S repeats it.
+    hear(&mut blocked, &bench, &[Event::Sent(receipt(S, 2, 9), SendKind::Reinjection), Event::Acked(receipt(S, 2, 9))]);
+    assert_eq!((blocked.policy.asked, learned(&blocked)), (1, vec![]));
+}
+
+/// F is full, 1 and 2 are open; the policy answers as told.
+fn of_three(actions: &[Action]) -> (Blocked<Script>, Bench) {
+    let (blocked, mut bench) = scripted(true, actions);
+    bench.add(path(2, 90, 10, 0));
+    (blocked, bench)
+}
+
+#[test]
+fn an_answer_for_one_s_is_none_for_another() {
+    let (mut blocked, mut bench) = of_three(&[Action::Slow, Action::Fast]);
+    assert_eq!(blocked.select(&bench.context()), Decision::Send(S));
+    // Path 1 fills up before the packet goes: 2 is S now, and the policy is asked about it, once.
+    bench.paths[1].bytes_in_flight = packets(10);
+    bench.refresh();
+    for _ in 0..3 {
+        assert_eq!(blocked.select(&bench.context()), Decision::Wait);
+    }
+    assert_eq!(blocked.policy.asked, 2);
+}
+
+#[test]
+fn decisions_about_a_path_that_comes_or_goes_are_forgotten_and_others_stay() {
+    // Packet 2 is answered with S and queued, then 3 for S. What comes up is F, S, or a third.
+    for (up, known) in [(F, vec![]), (S, vec![]), (PathId::new(2), vec![1, 2])] {
+        let (mut blocked, mut bench) = of_three(&[Action::Slow]);
+        for _ in 0..2 {
+            assert_eq!(blocked.select(&bench.context()), Decision::Send(S));
+            bench.packet.as_mut().unwrap().offset += packets(1);
+        }
+        hear(&mut blocked, &bench, &[Event::PathUp(up)]);
+        for n in [2, 3] {
+            hear(
+                &mut blocked,
+                &bench,
+                &[Event::Sent(receipt(S, n, n), SendKind::Fresh), Event::Acked(receipt(S, n, n))],
+            );
+        }
+        assert_eq!(learned(&blocked), known, "{up:?}");
+    }
+    // A wait that is over, and that F's next packet would pay.
+    for (up, known) in [(F, vec![]), (S, vec![]), (PathId::new(2), vec![1])] {
+        let (mut blocked, mut bench) = of_three(&[Action::Fast]);
+        step(&mut blocked, &mut bench, Decision::Wait);
+        ack(&mut blocked, &mut bench, F, 10);
+        hear(&mut blocked, &bench, &[Event::PathUp(up)]);
+        step(&mut blocked, &mut bench, Decision::Send(F));
+        ack(&mut blocked, &mut bench, F, 20);
+        ack(&mut blocked, &mut bench, F, 30);
+        assert_eq!(learned(&blocked), known, "{up:?}");
+    }
+}
+
+#[test]
+fn a_wait_closes_at_t_ref_and_not_after_it() {
+    let (mut blocked, mut bench) = scripted(true, &[Action::Fast]);
+    step(&mut blocked, &mut bench, Decision::Wait);
+    for (ms, known) in [(59, vec![]), (60, vec![1])] {
+        bench.now = Instant::from_millis(ms);
+        hear(&mut blocked, &bench, &[Event::Wake]);
+        assert_eq!(learned(&blocked), known, "at {ms} ms");
+    }
+}
+
+#[test]
+fn it_says_beforehand_whether_the_policy_will_be_asked() {
+    let next = |asks_when_paced: bool, change: &dyn Fn(&mut Bench)| {
+        let (mut blocked, mut bench) = scripted(true, &[Action::Slow]);
+        blocked.rules.asks_when_paced = asks_when_paced;
+        change(&mut bench);
+        let says = blocked.asks(&bench.context()).is_some();
+        let _ = blocked.select(&bench.context());
+        assert_eq!(says, blocked.policy.asked == 1);
+        // It is answered now.
+        assert!(blocked.asks(&bench.context()).is_none());
+        says
+    };
+    let paced = |bench: &mut Bench| bench.paths[0].blocked = BlockedReason::Pacing;
+    let again = |carried: weftway_path::PathSet, reinjection: bool| {
+        move |bench: &mut Bench| {
+            let packet = bench.packet.as_mut().unwrap();
+            (packet.carried, packet.reinjection) = (carried, reinjection);
+        }
+    };
+    let nobody = weftway_path::PathSet::EMPTY;
+    assert!(next(true, &|_| {}) && next(false, &|_| {}));
+    assert!(next(true, &paced) && !next(false, &paced));
+    assert!(!next(true, &again(nobody, true)) && !next(true, &again(nobody.with(F), false)));
+    assert!(!next(true, &|bench| bench.paths[0].blocked = BlockedReason::None));
+}

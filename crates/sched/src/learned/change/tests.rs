@@ -185,3 +185,50 @@ fn bounds_and_what_they_cost() {
         );
     }
 }
+
+#[test]
+fn a_sample_and_a_mean_by_hand() {
+    // One of four lost since the path began.
+    let mut sampled = path(0, 30, 10, 0);
+    (sampled.acked.packets, sampled.lost.packets) = (3, 1);
+    assert_eq!(Sample::of(&sampled).loss, 0.25);
+    // Then two windows: as many lost as acknowledged, then 1 of 4.
+    let mut watch = Watch::default();
+    let bounds = Bounds { delta: 0.5, lambda: 14.0 };
+    assert_eq!(watch.sample(&sampled), None);
+    for (acked, lost, loss) in [(5, 3, 0.5), (8, 4, 0.25)] {
+        (sampled.acked.packets, sampled.lost.packets) = (acked, lost);
+        let sample = watch.sample(&sampled).unwrap();
+        assert_eq!(sample.loss, loss);
+        watch.take(sample, bounds);
+    }
+    // (0.5 + 0.25)/2 of loss, and what both windows had of the rest.
+    let mean = watch.mean().unwrap();
+    assert!((mean.loss - 0.375).abs() < 1e-12 && (mean.srtt - 0.03).abs() < 1e-12, "{mean:?}");
+    assert_eq!(watch.sample(&sampled), None, "nothing became known");
+}
+
+#[test]
+fn a_sum_that_falls_to_0_has_no_run_and_one_that_reaches_the_bound_is_no_alarm() {
+    let mut sum = Sum::default();
+    [0.5, -0.5, 1.0].into_iter().for_each(|excess| sum.add(excess));
+    assert_eq!((sum.value, sum.run), (1.0, 1));
+    // Numbers far off count as 4 deviations, 3.5 beyond δ: two make 7, which is not above 7. The third lies
+    // 20/22 off a mean of 2/22, the deviation √(2·(20/22)² + 20·(2/22)²)/√21 = 0.294: 3.09 deviations, 2.59 more.
+    let mut stream = Stream::default();
+    let bounds = Bounds { delta: 0.5, lambda: 7.0 };
+    (0..20).for_each(|_| assert_eq!(stream.take(0.0, (0.0, 1.0), bounds), None));
+    assert_eq!([1e9; 3].map(|x| stream.take(x, (0.0, 1.0), bounds)), [None, None, Some(3)]);
+}
+
+#[test]
+fn windows_end_at_whole_multiples_after_a_pause_too() {
+    let (mut bench, mut change) = (Bench::new(vec![path(0, 30, 10, 0)]), detector(&[]));
+    // From 0 on. At 250 ms one window ends, for the two that nobody saw the end of; the next ends at 300 ms.
+    for (ms, is_known) in [(0, false), (250, false), (299, false), (300, true)] {
+        bench.now = weftway_path::Instant::from_millis(ms);
+        bench.paths[0].acked.packets += 1;
+        change.observe(&bench.context());
+        assert_eq!(change.recent(PathId::new(0)).is_some(), is_known, "at {ms} ms");
+    }
+}

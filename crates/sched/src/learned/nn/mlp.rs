@@ -150,4 +150,25 @@ mod tests {
         // (5, −5) becomes (5, 0); 50 + 0.25.
         assert_eq!(out, [50.25]);
     }
+
+    /// One layer of so many inputs and outputs.
+    fn layer(inputs: usize, outputs: usize, weight: f32) -> super::Mlp {
+        let layer = super::Layer { inputs, w: vec![weight; inputs * outputs], b: vec![weight; outputs] };
+        super::Mlp { layers: vec![layer], activation: super::Activation::Relu }
+    }
+
+    #[test]
+    fn slopes_by_hand() {
+        // Where tanh gives 0.5 it rises by 1 − 0.25; ReLU gives 0 on its flat side.
+        use super::Activation::{Relu, Tanh};
+        assert_eq!([Relu.slope(0.0), Relu.slope(2.0), Tanh.slope(0.5), Tanh.slope(0.0)], [0.0, 1.0, 0.75, 1.0]);
+    }
+
+    #[test]
+    fn weights_are_taken_over_and_widths_compared() {
+        let (mut mine, theirs) = (layer(2, 3, 1.0), layer(2, 3, 5.0));
+        mine.copy_from(&theirs);
+        assert_eq!(mine.layers, theirs.layers);
+        assert!(mine.is_like(&theirs) && !mine.is_like(&layer(3, 3, 5.0)) && !mine.is_like(&layer(2, 2, 5.0)));
+    }
 }

@@ -104,7 +104,7 @@ impl Network {
         }
     }
 
-    /// What comes out of `seen`; of a bank, out of its first group.
+    /// What comes out of `observation`; of a bank, out of its first group.
     pub fn forward(&self, scratch: &mut Scratch, observation: &[f32], out: &mut [f32]) {
         match (self, &mut scratch.0) {
             (Self::Mlp(mlp), Room::Mlp(room)) => mlp.forward(room, observation, out),

@@ -120,4 +120,18 @@ mod tests {
         // Number 2 has no slot of its own, so both go by order.
         assert_eq!(history.slots(), [Some(PathId::new(1)), Some(PathId::new(2))]);
     }
+
+    #[test]
+    fn a_slot_forgets_all_that_was_seen_of_its_former_path_and_nothing_else() {
+        let mut history = History::<2>::new(2, 3);
+        assert!(!history.has_paths());
+        let bench = Bench::new((0..3).map(|n| path(n, 20, 10, 0)).collect());
+        history.assign(&bench.context());
+        assert!(history.has_paths());
+        (0..2).for_each(|_| history.push(|id| [1.0, 2.0].map(|value| value + 10.0 * f64::from(id.get()))));
+        assert_eq!(history.table()[..6], [1.0, 2.0, 11.0, 12.0, 21.0, 22.0]);
+        let bench = Bench::new(vec![path(0, 20, 10, 0), path(2, 20, 10, 0)]);
+        history.assign(&bench.context());
+        assert_eq!(history.table(), [[1.0, 2.0, 0.0, 0.0, 21.0, 22.0]; 2].concat());
+    }
 }

@@ -299,4 +299,67 @@ mod tests {
             assert_eq!(task.select(&bench.context()), answer);
         }
     }
+
+    /// Two paths of 20 and 40 ms, after 100 ms in which they delivered 560 and 140 kB/s.
+    fn measured(spec: &str) -> (Box<dyn Task>, Bench) {
+        let (_, mut task) = build_task(spec).unwrap();
+        task.ledger().open();
+        let mut bench = Bench::new(vec![path(0, 20, 10, 0), path(1, 40, 10, 0)]);
+        let mut observation = vec![0.0; task.shape().inputs.len()];
+        assert!(task.question(&bench.context(), &mut observation));
+        task.answer(&bench.context(), &[1.0]);
+        for (path, count) in bench.paths.iter_mut().zip([40, 10]) {
+            path.acked = weftway_path::Counters { bytes: crate::testing::packets(count), packets: count };
+        }
+        bench.now = Instant::from_millis(100);
+        (task, bench)
+    }
+
+    /// Spare rate, throughput, window, packets, loss, on the scale of 700 kB/s and, for 250 ms, 175 kB.
+    const SEEN: [f32; 10] = [0.2, 0.8, 0.08, 0.8, 0.0, 0.3, 0.2, 0.08, 0.2, 0.0];
+
+    fn near(found: &[f32], expected: &[f32]) -> bool {
+        found.len() == expected.len() && found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-5)
+    }
+
+    #[test]
+    fn what_is_seen_by_hand() {
+        let (mut task, bench) = measured("path:action=direct");
+        let mut observation = [9.0; 24];
+        assert!(task.question(&bench.context(), &mut observation));
+        assert!(near(&observation[..10], &SEEN), "{observation:?}");
+        // Q of the larger rate is 0.7 + 0.3·140/210, of the other 0.7·0.5 + 0.3; nothing of empty slots.
+        assert!(near(&observation[20..], &[0.9, 0.65, 0.0, 0.0]), "{observation:?}");
+        assert_eq!(observation[10..20], [0.0; 10]);
+        assert_eq!(task.wake(), Some(Instant::from_millis(200)));
+    }
+
+    #[test]
+    fn an_interval_that_is_cut_short_earns_and_shows_what_it_came_to() {
+        let (mut task, bench) = measured("path:reward=rate");
+        let mut observation = [9.0; 20];
+        task.finish(&bench.context(), &mut observation);
+        assert!(near(&observation[..10], &SEEN), "{observation:?}");
+        // 700 kB/s of 1050.
+        let earned = task.ledger().earned();
+        assert!(earned.len() == 1 && (earned[0].reward - 700.0 / 1050.0).abs() < 1e-5, "{earned:?}");
+    }
+
+    #[test]
+    fn what_was_measured_of_a_path_that_comes_or_goes_is_forgotten() {
+        for (event, seen) in [(Event::PathUp(PathId::new(0)), 0.0), (Event::PathUp(PathId::new(9)), 0.8)] {
+            let (mut task, mut bench) = measured("path");
+            task.observe(&bench.context(), &Event::Wake);
+            // Within the interval; at its end the counters begin at 0 again, as of a new path.
+            task.observe(&bench.context(), &event);
+            bench.paths[0].acked = Default::default();
+            if seen > 0.0 {
+                bench.paths[0].acked = weftway_path::Counters { bytes: crate::testing::packets(80), packets: 80 };
+            }
+            bench.now = Instant::from_millis(200);
+            let mut observation = [9.0; 20];
+            assert!(task.question(&bench.context(), &mut observation));
+            assert!((observation[1] - seen).abs() < 1e-5, "{event:?}: {observation:?}");
+        }
+    }
 }

@@ -398,4 +398,86 @@ mod tests {
         let earned: Vec<_> = task.ledger().earned().iter().map(|earned| (earned.decision, earned.reward)).collect();
         assert_eq!(earned, [(0, 0.0), (1, 0.0), (1, 0.5)]);
     }
+
+    #[test]
+    fn a_packet_that_arrives_at_once_or_is_lost_delivers_at_no_rate() {
+        // At the time of the decision itself: nothing over nothing.
+        let (_, mut task) = build_task("pick").unwrap();
+        task.ledger().open();
+        let (mut bench, mut observation) = (bench(), [0.0; 6]);
+        let mut sent = Vec::new();
+        for _ in 0..3 {
+            assert!(task.question(&bench.context(), &mut observation));
+            task.answer(&bench.context(), &[1.0]);
+            let event = bench.carry(SECOND).unwrap();
+            task.observe(&bench.context(), &event);
+            let Event::Sent(receipt, _) = event else { unreachable!() };
+            sent.push(receipt);
+        }
+        task.observe(&bench.context(), &Event::Acked(sent[0]));
+        // 40 ms later the second arrives, the first having arrived since: 2 packets in 40 ms, 0.56 Mbit/s; the third is lost.
+        bench.now = Instant::from_millis(40);
+        task.observe(&bench.context(), &Event::Acked(sent[1]));
+        task.observe(&bench.context(), &Event::Lost(sent[2]));
+        let earned: Vec<_> = task.ledger().earned().iter().map(|earned| earned.reward).collect();
+        assert!(earned.iter().zip([0.0, 0.056, 0.0]).all(|(a, b)| (a - b).abs() < 1e-6), "{earned:?}");
+    }
+
+    #[test]
+    fn a_record_closes_after_two_round_trips_of_the_faster_path_or_one_of_the_other() {
+        // 25 and 50 ms: 50 ms. 40 and 50 ms: 80 ms.
+        for (faster_ms, closes_ms) in [(25, 50), (40, 80)] {
+            let (_, mut task) = build_task("pick").unwrap();
+            task.ledger().open();
+            let mut bench = Bench::new(vec![path(0, 50, 20, 5), path(1, faster_ms, 10, 2)]);
+            assert!(task.question(&bench.context(), &mut [0.0; 6]));
+            task.answer(&bench.context(), &[1.0]);
+            let sent = bench.carry(SECOND).unwrap();
+            task.observe(&bench.context(), &sent);
+            for (ms, closed) in [(closes_ms - 1, 0), (closes_ms, 1)] {
+                bench.now = Instant::from_millis(ms);
+                task.observe(&bench.context(), &Event::Wake);
+                assert_eq!(task.ledger().earned().len(), closed, "{faster_ms} ms, at {ms} ms");
+            }
+        }
+    }
+
+    #[test]
+    fn every_answer_is_kept_until_its_packet_is_sent_and_old_data_ask_nobody() {
+        let (_, mut task) = build_task("pick").unwrap();
+        task.ledger().open();
+        let (mut bench, mut observation) = (bench(), [0.0; 6]);
+        let first = bench.packet.unwrap();
+        // Three answers before a paced path sends any of them.
+        for n in 0..3 {
+            bench.packet = Some(weftway_path::Packet { offset: first.offset + packets(n), ..first });
+            assert!(task.question(&bench.context(), &mut observation));
+            task.answer(&bench.context(), &[0.0]);
+        }
+        bench.now = Instant::from_millis(40);
+        for serial in 0..3 {
+            let receipt = Receipt {
+                path: PathId::new(0),
+                offset: first.offset + packets(serial),
+                bytes: crate::testing::MSS,
+                serial,
+            };
+            task.observe(&bench.context(), &Event::Sent(receipt, SendKind::Fresh));
+            task.observe(&bench.context(), &Event::Acked(receipt));
+        }
+        assert_eq!(task.ledger().earned().iter().map(|earned| earned.decision).collect::<Vec<_>>(), [0, 1, 2]);
+        // Handed back, though nobody carries it now; carried, though not handed back: as in min-RTT.
+        let mine = weftway_path::PathSet::of(PathId::new(0));
+        for (reinjection, carried) in [(true, weftway_path::PathSet::EMPTY), (false, mine)] {
+            let (_, mut task) = build_task("pick").unwrap();
+            bench.packet = Some(first);
+            assert!(task.question(&bench.context(), &mut observation));
+            task.answer(&bench.context(), &[0.0]);
+            assert_eq!(task.select(&bench.context()), FIRST);
+            bench.packet = Some(weftway_path::Packet { reinjection, carried, ..first });
+            assert_eq!(task.select(&bench.context()), SECOND);
+            bench.packet = Some(weftway_path::Packet { reinjection, carried, offset: first.offset + packets(9), ..first });
+            assert!(!task.question(&bench.context(), &mut observation));
+        }
+    }
 }

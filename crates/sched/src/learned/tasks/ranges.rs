@@ -87,4 +87,15 @@ mod tests {
         assert_eq!(set.beyond(Offset::new(15), Bytes::new(5)), Offset::new(25));
         assert_eq!(set.beyond(Offset::ZERO, Bytes::new(9)), Offset::new(9));
     }
+
+    #[test]
+    fn ranges_that_touch_are_one_and_one_that_ends_where_it_is_dropped_is_gone() {
+        // 10 to 20, 20 to 30 from behind, 0 to 10 from before.
+        let mut set = ranges(&[(10, 20), (20, 30), (0, 10)]);
+        assert_eq!((set.0.len(), set.total(), set.reaches(Offset::ZERO)), (1, Bytes::new(30), Offset::new(30)));
+        set.drop_before(Offset::new(30));
+        assert_eq!((set.0.len(), set.total()), (0, Bytes::ZERO));
+        // What lies before the place is no part of the gap either way.
+        assert_eq!(ranges(&[(10, 20)]).beyond(Offset::new(20), Bytes::new(5)), Offset::new(25));
+    }
 }

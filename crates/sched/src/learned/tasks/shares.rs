@@ -371,4 +371,70 @@ mod tests {
         assert!(observation[140..150].iter().zip(row).all(|(a, b)| (a - b).abs() < 1e-4), "{:?}", &observation[140..]);
         assert_eq!(observation[150..], [0.0; 10]);
     }
+
+    /// Which paths carry the next packets.
+    fn order(bench: &mut Bench, task: &mut dyn Task, count: usize) -> Vec<u8> {
+        let mut next = || {
+            let Some(event @ Event::Sent(sent, _)) = bench.carry(task.select(&bench.context())) else { panic!("waits") };
+            task.observe(&bench.context(), &event);
+            sent.path.get()
+        };
+        (0..count).map(|_| next()).collect()
+    }
+
+    #[test]
+    fn credits_by_hand() {
+        // Three quarters and one. With what the packet would bring, in packets: 0.75 and 0.25, so 0, which leaves −0.25
+        // and 0.25; 0.5 and 0.5, the first of equals; 0.25 and 0.75; 1 and 0. Then both are at 0 again.
+        let mut bench = wide(2);
+        let mut task = answered(&bench, &[0.75, 0.25, 0.0, 0.0]);
+        assert_eq!(order(&mut bench, &mut *task, 8), [0, 0, 1, 0, 0, 0, 1, 0]);
+        // All of a share that is nobody's: equal ones.
+        let mut bench = wide(2);
+        let mut task = answered(&bench, &[0.0, 0.0, 1.0, 0.0]);
+        assert_eq!(order(&mut bench, &mut *task, 4), [0, 1, 0, 1]);
+    }
+
+    #[test]
+    fn without_shares_and_for_old_data_it_is_min_rtt() {
+        let [first, second] = [0, 1].map(|n| Decision::Send(PathId::new(n)));
+        let mut bench = Bench::new(vec![path(0, 40, 10, 0), path(1, 20, 10, 0)]);
+        bench.masks = false;
+        // Nobody has answered.
+        assert_eq!(build_task("shares").unwrap().1.select(&bench.context()), second);
+        let mut task = answered(&bench, &[1.0, 0.0, 0.0, 0.0]);
+        assert_eq!(task.select(&bench.context()), first);
+        // Handed back, though nobody carries it now; carried, though not handed back.
+        let fresh = bench.packet.unwrap();
+        for (reinjection, carried) in
+            [(true, weftway_path::PathSet::EMPTY), (false, weftway_path::PathSet::of(PathId::new(0)))]
+        {
+            bench.packet = Some(weftway_path::Packet { reinjection, carried, ..fresh });
+            assert_eq!(task.select(&bench.context()), second);
+        }
+        // There is one slot, for 1. It may have failed: 0 has none, and sends all the same.
+        bench.packet = Some(fresh);
+        let (_, mut task) = build_task("shares:slots=1:history=1").unwrap();
+        assert!(task.question(&bench.context(), &mut [0.0; 5]));
+        task.answer(&bench.context(), &[1.0]);
+        assert_eq!(task.select(&bench.context()), second);
+        bench.paths[1].health = weftway_path::Health::Suspect;
+        assert_eq!(task.select(&bench.context()), first);
+    }
+
+    #[test]
+    fn an_interval_in_which_nothing_arrives_weighs_the_paths_alike() {
+        let mut bench = Bench::new(vec![path(0, 20, 10, 0), path(1, 50, 10, 5)]);
+        let mut task = answered(&bench, &[0.5, 0.5, 0.0, 0.0]);
+        task.ledger().open();
+        bench.now = Instant::from_millis(60);
+        let mut observation = [9.0; 160];
+        task.finish(&bench.context(), &mut observation);
+        // Nothing delivered or lost; a mean of 35 ms of 250, times a half.
+        let earned = task.ledger().earned();
+        assert!(earned.len() == 1 && (earned[0].reward + 0.07).abs() < 1e-6, "{earned:?}");
+        // Two rows so far, of which the newest is at the end.
+        assert!(observation[..120].iter().all(|value| *value == 0.0), "{observation:?}");
+        assert!((observation[142] - 0.08).abs() < 1e-6 && (observation[147] - 0.2).abs() < 1e-6, "{observation:?}");
+    }
 }

@@ -334,4 +334,32 @@ mod tests {
         bench.refresh();
         assert_eq!(task.select(&bench.context()), Decision::Send(PathId::new(1)));
     }
+
+    #[test]
+    fn how_the_controller_behaves_by_hand() {
+        let mut bench = Bench::new(vec![path(0, 300, 20, 5), path(1, 125, 10, 10)]);
+        let mbps = |permille: u64| weftway_path::BitRate::from_bps(1000 * permille);
+        let [slow, fast] = &mut bench.paths[..] else { unreachable!() };
+        // Peaks are 1 Mbit/s, 125 kB/s: products of 12.5 and 25 kB with least times of 100 and 200 ms.
+        (fast.min_rtt, slow.min_rtt) = (Span::from_millis(100), Span::from_millis(200));
+        (fast.delivery_rate, slow.delivery_rate) = (mbps(250), mbps(500));
+        (fast.pacing_rate, slow.pacing_rate) = (mbps(1000), mbps(750));
+        fast.ssthresh = Bytes::MAX;
+        bench.flow.edge = bench.flow.next + packets(10);
+        bench.flow.unsent = packets(5);
+        let (_, mut task) = build_task("wait-or-send:state=controller").unwrap();
+        let mut observation = [-1.0; 18];
+        assert!(task.question(&bench.context(), &mut observation));
+        let expected = [
+            // Windows of 14 and 28 kB, 14 and 7 kB in flight, 14 kB of credit, 125 over 100 ms and 300 over 200.
+            1.12, 1.12, 1.12, 0.28, 1.12, 0.56, 0.25, 0.5,
+            // Delivered and paced against 1 Mbit/s; no loss; F in slow start.
+            0.25, 0.5, 1.0, 0.75, 0.0, 0.0, 1.0, 0.0,
+            // 300 over 125 ms; 7 kB unsent over F's 12.5.
+            2.4, 0.56,
+        ];
+        assert!(observation.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-6), "{observation:?}");
+        task.finish(&bench.context(), &mut observation);
+        assert_eq!(observation, [0.0; 18]);
+    }
 }

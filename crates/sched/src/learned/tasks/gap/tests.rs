@@ -159,3 +159,55 @@ fn an_interval_earns_by_hand() {
     let expected = 0.1 - 0.5 * 0.005 - 0.1;
     assert!((task.ledger().earned()[0].reward - expected).abs() < 1e-6, "{:?}", task.ledger().earned());
 }
+
+#[test]
+fn an_interval_is_two_of_the_longest_round_trips() {
+    // 2·100 ms; 2·3 ms are less than 10; 2·1500 ms are more than 2 s.
+    for (srtt, ms) in [(100, 200), (3, 10), (1500, 2000)] {
+        let (_, mut task) = build_task("gap").unwrap();
+        let bench = Bench::new(vec![path(0, 2, 20, 0), path(1, srtt, 20, 0)]);
+        answer(&mut *task, &bench, 2.0);
+        assert_eq!(task.wake(), Some(Instant::from_millis(ms)));
+    }
+}
+
+#[test]
+fn an_interval_that_is_cut_short_earns_and_shows_what_it_came_to() {
+    let (_, mut task) = build_task("gap:history=1").unwrap();
+    task.ledger().open();
+    let mut bench = bench();
+    for path in &mut bench.paths {
+        path.delivery_rate = BitRate::of(packets(100), Span::from_millis(100));
+        path.rttvar = path.srtt / 4;
+    }
+    bench.paths[1].bytes_in_flight = packets(5);
+    assert!(task.question(&bench.context(), &mut [0.0; 24]));
+    // Eight more for S, and no change of F's own: the mean is of S alone.
+    task.answer(&bench.context(), &[4.0; 4]);
+    bench.paths[0].acked = Counters { bytes: packets(20), packets: 20 };
+    bench.now = Instant::from_millis(100);
+    let mut observation = [9.0; 24];
+    task.finish(&bench.context(), &mut observation);
+    // 20 of 200 packets; 8 of 8.
+    assert!((task.ledger().earned()[0].reward - (0.1 - 0.1)).abs() < 1e-6, "{:?}", task.ledger().earned());
+    // 1.4 MB/s for 250 ms are 350 kB. F: 20 ms, 5 ms, 28 kB, 0, 0, no gap; S: 100 ms, 25 ms, 28 kB, 7 kB, 0, 48 packets.
+    let expected = [0.08, 0.02, 0.08, 0.0, 0.0, 0.0, 0.4, 0.1, 0.08, 0.02, 0.0, 0.192];
+    assert!(observation.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-6), "{observation:?}");
+    assert_eq!(observation[12..], [0.0; 12]);
+}
+
+#[test]
+fn old_data_go_where_min_rtt_sends_them() {
+    let (_, mut task) = build_task("gap").unwrap();
+    let mut bench = bench();
+    bench.masks = false;
+    answer(&mut *task, &bench, 2.0);
+    bench.paths[0].bytes_in_flight = bench.paths[0].cwnd;
+    bench.refresh();
+    assert_eq!(task.select(&bench.context()), Decision::Ahead(S, at(40)));
+    let fresh = bench.packet.unwrap();
+    for (reinjection, carried) in [(true, weftway_path::PathSet::EMPTY), (false, weftway_path::PathSet::of(F))] {
+        bench.packet = Some(weftway_path::Packet { reinjection, carried, ..fresh });
+        assert_eq!(task.select(&bench.context()), Decision::Send(S));
+    }
+}
