@@ -176,7 +176,8 @@ mod tests {
         let deviation = |linux_delta: bool, rttvar_ms: u64| {
             let mut path = path(0, 20, 10, 0);
             path.rttvar = Span::from_millis(rttvar_ms);
-            let ecf = Ecf { whole_window: false, linux_delta, beta_permille: 0, fast_excludes_pf: false, waiting: false };
+            let ecf =
+                Ecf { whole_window: false, linux_delta, beta_permille: 0, fast_excludes_pf: false, waiting: false };
             ecf.deviation(&path)
         };
         // 4·30 ms are less than 200; 4·70 are 280.

@@ -321,9 +321,7 @@ mod tests {
         let mut musher = watching("50");
         let at = |mbps: u64| Sample { rate: 1_000_000 * mbps, buffered: 0 };
         // 200 and 5 Mbit/s and 75 kB at 800 Mbit/s, whatever the rate; or 25 %, 0.6 % and 0.75 ms of 80 Mbit/s.
-        let of = |musher: &Musher| {
-            [musher.rate_shift(at(80)), musher.gain(80_000_000), musher.buffer_drop(at(80))]
-        };
+        let of = |musher: &Musher| [musher.rate_shift(at(80)), musher.gain(80_000_000), musher.buffer_drop(at(80))];
         assert_eq!(of(&musher), [200_000_000, 5_000_000, 75_000]);
         musher.absolute = false;
         assert_eq!(of(&musher), [20_000_000, 480_000, 7_500]);
@@ -332,9 +330,12 @@ mod tests {
     #[test]
     fn what_is_just_at_a_threshold_is_no_shift() {
         // 200 Mbit/s off, 75 kB less: neither is more. A little more of either is, five times in a row.
-        for (rate, buffered, ratio) in
-            [(600_000_000, 25_000, 50), (599_999_999, 25_000, 55), (1_000_000_001, 25_000, 55), (600_000_000, 24_999, 55)]
-        {
+        for (rate, buffered, ratio) in [
+            (600_000_000, 25_000, 50),
+            (599_999_999, 25_000, 55),
+            (1_000_000_001, 25_000, 55),
+            (600_000_000, 24_999, 55),
+        ] {
             let mut musher = watching("50");
             (0..5).for_each(|_| musher.learn(Instant::ZERO, Sample { rate, buffered }));
             assert_eq!(musher.ratio, ratio, "{rate} and {buffered}");

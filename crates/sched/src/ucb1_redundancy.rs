@@ -352,7 +352,9 @@ mod tests {
 
     #[test]
     fn thirty_packets_end_an_interval_and_one_without_any_pays_nobody() {
-        for (delivered, ms, says) in [(30, 40, "3 of 6"), (29, 40, "6 of 6"), (0, 120, "6 of 6 packets are copies; means none")] {
+        for (delivered, ms, says) in
+            [(30, 40, "3 of 6"), (29, 40, "6 of 6"), (0, 120, "6 of 6 packets are copies; means none")]
+        {
             let mut scheduler = ENTRY.make(&[]).unwrap();
             let mut bench = Bench::new(vec![path(0, 10, 100, 0)]);
             scheduler.observe(&bench.context(), &Event::Wake);

@@ -165,7 +165,8 @@ mod tests {
 
     fn rewards(gamma: &str) -> Rewards {
         let entry = &crate::peekaboo::ENTRY;
-        Rewards::new(&Params::new(entry.name, entry.params, &[("gamma".to_owned(), gamma.to_owned())]).unwrap()).unwrap()
+        Rewards::new(&Params::new(entry.name, entry.params, &[("gamma".to_owned(), gamma.to_owned())]).unwrap())
+            .unwrap()
     }
 
     fn receipt(serial: u64) -> Receipt {

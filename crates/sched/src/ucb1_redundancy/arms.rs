@@ -254,14 +254,9 @@ mod tests {
         let known = |mean: f64, deviation: f64| Arm { count: 5, mean, deviation, ..Arm::default() };
         (arms.arms[0], arms.arms[1]) = (known(0.5, 0.125), known(0.25, 0.001));
         // The best falls by more than 3·0.125; another rises by more than 3·0.005. One never tried is no rival.
-        for (at, reward, is) in [
-            (0, 0.125, false),
-            (0, 0.124, true),
-            (0, 1.0, false),
-            (1, 0.264, false),
-            (1, 0.266, true),
-            (1, 0.0, false),
-        ] {
+        for (at, reward, is) in
+            [(0, 0.125, false), (0, 0.124, true), (0, 1.0, false), (1, 0.264, false), (1, 0.266, true), (1, 0.0, false)]
+        {
             assert_eq!(arms.is_outlier(at, reward), is, "{reward} of {at}");
         }
         // Two of the best: each counts as best, so that a rise is none.

@@ -120,7 +120,10 @@ mod tests {
 
     #[test]
     fn a_packet_that_goes_again_under_its_number_is_no_new_one() {
-        let receipt = |serial| Receipt { serial, ..Receipt { path: Default::default(), offset: Default::default(), bytes: Default::default(), serial } };
+        let receipt = |serial| Receipt {
+            serial,
+            ..Receipt { path: Default::default(), offset: Default::default(), bytes: Default::default(), serial }
+        };
         let mut once = Once::default();
         [4, 5, 5, 4, 6].into_iter().for_each(|serial| once.push(Instant::ZERO, &receipt(serial)));
         assert_eq!(once.0.iter().map(|record| record.serial).collect::<Vec<_>>(), [4, 5, 6]);

@@ -117,7 +117,11 @@ fn what_training_did_not_see_is_the_fallbacks_and_is_counted() {
         deployed.decided(&bench.context(), answer);
         assert_eq!(deployed.fallback(), counted, "{low} to {high}");
         let reason = deployed.explain(&bench.context()).unwrap();
-        assert_eq!(reason.starts_with("the fallback decides: what is seen left the ranges"), answer == S, "{reason}");
+        assert_eq!(
+            reason.starts_with("the fallback decides: the observation left the ranges"),
+            answer == S,
+            "{reason}"
+        );
     }
     // Where both send alike nothing differs; without a fallback nothing is counted, and nothing is too far off.
     let mut agrees = deployed(waits_or_sends([0.0, 1.0]), "min-rtt");

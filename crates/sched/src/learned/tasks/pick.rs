@@ -476,7 +476,8 @@ mod tests {
             assert_eq!(task.select(&bench.context()), FIRST);
             bench.packet = Some(weftway_path::Packet { reinjection, carried, ..first });
             assert_eq!(task.select(&bench.context()), SECOND);
-            bench.packet = Some(weftway_path::Packet { reinjection, carried, offset: first.offset + packets(9), ..first });
+            bench.packet =
+                Some(weftway_path::Packet { reinjection, carried, offset: first.offset + packets(9), ..first });
             assert!(!task.question(&bench.context(), &mut observation));
         }
     }

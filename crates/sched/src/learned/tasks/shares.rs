@@ -375,7 +375,9 @@ mod tests {
     /// Which paths carry the next packets.
     fn order(bench: &mut Bench, task: &mut dyn Task, count: usize) -> Vec<u8> {
         let mut next = || {
-            let Some(event @ Event::Sent(sent, _)) = bench.carry(task.select(&bench.context())) else { panic!("waits") };
+            let Some(event @ Event::Sent(sent, _)) = bench.carry(task.select(&bench.context())) else {
+                panic!("waits")
+            };
             task.observe(&bench.context(), &event);
             sent.path.get()
         };

@@ -354,8 +354,7 @@ mod tests {
             // Windows of 14 and 28 kB, 14 and 7 kB in flight, 14 kB of credit, 125 over 100 ms and 300 over 200.
             1.12, 1.12, 1.12, 0.28, 1.12, 0.56, 0.25, 0.5,
             // Delivered and paced against 1 Mbit/s; no loss; F in slow start.
-            0.25, 0.5, 1.0, 0.75, 0.0, 0.0, 1.0, 0.0,
-            // 300 over 125 ms; 7 kB unsent over F's 12.5.
+            0.25, 0.5, 1.0, 0.75, 0.0, 0.0, 1.0, 0.0, // 300 over 125 ms; 7 kB unsent over F's 12.5.
             2.4, 0.56,
         ];
         assert!(observation.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-6), "{observation:?}");
