@@ -280,3 +280,63 @@ macro_rules! window_methods {
     };
 }
 pub(crate) use window_methods;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: u64 = 1400;
+
+    fn window(flavour: Flavour, packets: u64) -> Window {
+        let mss = Bytes::new(MSS);
+        let (path, now) = (PathId::new(0), Instant::ZERO);
+        Window::new(&Setup { path, mss, initial_window: Bytes::new(packets * MSS), flavour, seed: 1, now, rtt: None })
+    }
+
+    fn loss() -> Congestion {
+        let (now, signal, srtt) = (Instant::from_millis(100), Signal::Loss, Span::from_millis(20));
+        let (bytes_in_flight, lost) = (Bytes::new(20 * MSS), Bytes::new(MSS));
+        Congestion { now, signal, bytes_in_flight, lost, lost_sent: Instant::from_millis(90), srtt }
+    }
+
+    /// Three quarters of 14 packets are 10.5; Linux counts whole ones (14/2 + 14/4), QUIC bytes.
+    #[test]
+    fn the_threshold_is_raised_to_three_quarters_in_whole_grains() {
+        for (flavour, least) in [(Flavour::Linux, 10 * MSS), (Flavour::Quic, 10 * MSS + MSS / 2)] {
+            let mut window = window(flavour, 14);
+            window.ssthresh = 2 * MSS;
+            window.raise_threshold();
+            assert_eq!(window.ssthresh, least, "{flavour:?}");
+            window.ssthresh = 30 * MSS;
+            window.raise_threshold();
+            assert_eq!(window.ssthresh, 30 * MSS, "{flavour:?}: never lowered");
+        }
+    }
+
+    /// A window of 20 packets above a threshold of 5 falls to 10. Taken back, the window is 20 again, and the threshold not 5
+    /// but 15: none below three quarters of the window is remembered (`tcp_current_ssthresh`).
+    #[test]
+    fn a_reduction_that_is_taken_back_leaves_three_quarters_as_threshold() {
+        for flavour in [Flavour::Linux, Flavour::Quic] {
+            let mut window = window(flavour, 20);
+            window.ssthresh = 5 * MSS;
+            window.reduce(&loss(), 10 * MSS);
+            assert_eq!(window.ssthresh, 10 * MSS, "{flavour:?}");
+            // Under Linux the engine brings the window down, by proportional rate reduction.
+            assert_eq!(window.cwnd, if flavour == Flavour::Quic { 10 * MSS } else { 20 * MSS }, "{flavour:?}");
+            window.undo();
+            assert_eq!((window.cwnd, window.ssthresh), (20 * MSS, 15 * MSS), "{flavour:?}");
+            window.reduce(&loss(), MSS / 2);
+            assert_eq!(window.ssthresh, 2 * MSS, "{flavour:?}: never below two packets");
+        }
+    }
+
+    /// RFC 9002 §7.3.3 adds mss · acked / cwnd: 1400 · 1400 / 3000 = 653 and 1000 left over, which count the next time:
+    /// (1 960 000 + 1 000) / 3000 = 653 and 2000; then 654 and 0.
+    #[test]
+    fn what_a_division_leaves_is_not_lost() {
+        let mut window = window(Flavour::Quic, 10);
+        let grown = [(); 3].map(|()| window.fraction(MSS, 3000));
+        assert_eq!((grown, window.credit), ([653, 653, 654], 0));
+    }
+}

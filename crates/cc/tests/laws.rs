@@ -1,6 +1,6 @@
 //! Controllers against the laws that their papers derive, with the arithmetic done by hand.
 
-use weftway_cc::{Acked, Congestion, Controller, Flavour, Setup, Share, Signal, build};
+use weftway_cc::{Acked, Congestion, Controller, Flavour, Sent, Setup, Share, Signal, build};
 use weftway_path::{BitRate, Bytes, Instant, PathId, Recovery, Span};
 
 /// Large, so that rounding to bytes does not show.
@@ -150,6 +150,46 @@ fn cubic_is_back_after_k() {
     }
     // At 2K it climbs by 3 · 0.4 · K² = 21 packets/s, a fifth of which in a round trip.
     assert!((packets(&*cubic) - 130.0).abs() < 4.5);
+}
+
+/// RFC 9438 §5.8: time in which the application sends nothing does not count. One second after the loss the curve is at
+/// 86.7 of 100; twenty seconds later, in which nothing was sent, it goes on from there: a controller that is told of the pause
+/// has the same window ten round trips on as one without a pause. One that is not told is far above.
+#[test]
+fn cubic_leaves_out_the_time_in_which_nothing_is_sent() {
+    let (rtt, pause) = (Span::from_millis(200), Span::from_secs(20));
+    for flavour in [Flavour::Quic, Flavour::Linux] {
+        let play = |pause: Option<Span>, is_told: bool| {
+            let mut cubic = build("cubic", &setup(flavour, 0, 100.0)).unwrap();
+            cubic.on_congestion(&loss(Instant::from_millis(1000), rtt), &[]);
+            // Linux: the engine brings the window to the threshold.
+            cubic.set_cwnd(cubic.ssthresh());
+            let mut now = Instant::from_millis(1300);
+            let sent = |now, after_idle| Sent {
+                now,
+                bytes: Bytes::new(MSS),
+                bytes_in_flight: Bytes::new(MSS),
+                after_idle,
+                app_limited: false,
+            };
+            for round in 0..15 {
+                if round == 5 {
+                    now += pause.unwrap_or_default();
+                }
+                cubic.on_sent(&sent(now - rtt, round == 5 && is_told));
+                for _ in 0..packets(&*cubic) as u64 {
+                    cubic.on_acked(&acked(now, rtt), &[]);
+                }
+                now += rtt;
+            }
+            packets(&*cubic)
+        };
+        let (without, told, untold) = (play(None, false), play(Some(pause), true), play(Some(pause), false));
+        // The pause is counted from the last packet before it, a round trip earlier: at 1.7 packets/s less than one packet,
+        // and Linux grows by whole ones.
+        assert!((without - told).abs() <= 3.0, "{flavour:?}: {without} without a pause, {told} with one");
+        assert!(untold > told + 30.0, "{flavour:?}: {untold} if nobody tells of the pause, {told}");
+    }
 }
 
 /// A connection's paths, which see each other.
