@@ -258,4 +258,22 @@ mod tests {
         assert_eq!(lambda_at(200, &mut blest), 1230);
         assert!(!blest.blocked);
     }
+
+    #[test]
+    fn in_congestion_avoidance_a_window_is_more_than_its_threshold() {
+        let blest = Blest {
+            paper: false,
+            any_block: false,
+            fast_excludes_pf: false,
+            lambda: KERNEL_LAMBDA,
+            moved: Instant::ZERO,
+            blocked: false,
+            ranges: PerPath::default(),
+        };
+        // One round of max(10, 10 + 1) packets; of a window of 20, of 20.
+        let mut fast = path(0, 20, 10, 10);
+        assert_eq!(blest.packets_in(&fast, Span::ZERO), 11);
+        fast.cwnd = crate::testing::packets(20);
+        assert_eq!(blest.packets_in(&fast, Span::ZERO), 20);
+    }
 }

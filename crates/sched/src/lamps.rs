@@ -190,4 +190,16 @@ mod tests {
         assert_eq!(losses.interval, Some(4_000));
         assert_eq!(losses.current(18_000), Some(10_000));
     }
+
+    #[test]
+    fn the_distance_of_losses_is_smoothed_by_the_share_that_is_asked_for() {
+        // The first counts four times; then 4200 bytes: an eighth of it, and seven of 5600.
+        let mut losses = Losses::default();
+        losses.note(0, 1400, 3);
+        losses.note(2800, 1400, 3);
+        assert_eq!(losses.interval, Some(5600 - 700 + 525));
+        // Another at the same place says nothing.
+        losses.note(2800, 1400, 3);
+        assert_eq!(losses.interval, Some(5425));
+    }
 }

@@ -357,4 +357,22 @@ mod tests {
         musher.learn(Instant::from_millis(3400), Sample { rate: 505_000_000, ..low });
         assert_eq!((musher.ratio, musher.quiet_until), (50, Instant::from_millis(6400)));
     }
+
+    #[test]
+    fn a_reference_is_the_mean_of_five_samples_and_a_gain_is_more_than_its_threshold() {
+        let mut musher = watching("50");
+        musher.phase = Phase::default();
+        for (n, mbps) in [600, 700, 800, 900, 1000].into_iter().enumerate() {
+            assert!(matches!(musher.phase, Phase::Reference { samples, .. } if samples == n as u64));
+            musher.learn(Instant::ZERO, Sample { rate: 1_000_000 * mbps, buffered: 1000 * mbps });
+        }
+        let Phase::Watch { reference, .. } = musher.phase else { panic!("five samples are a reference") };
+        assert_eq!((reference.rate, reference.buffered), (800_000_000, 800_000));
+        // 5 Mbit/s and a bit more are a gain: on to 60. As good as that is no worse: on to 65.
+        musher.search(50, STEP, 500_000_000);
+        for (rate, ratio) in [(505_000_001, 60), (505_000_001, 65), (505_000_000, 60)] {
+            musher.learn(Instant::ZERO, Sample { rate, buffered: 0 });
+            assert_eq!(musher.ratio, ratio);
+        }
+    }
 }

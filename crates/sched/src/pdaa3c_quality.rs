@@ -154,3 +154,28 @@ impl Scheduler for PdaaQuality {
         Some(format!("{:?} has the best quality, {:.1}", path.id, self.score(path.id)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::path;
+
+    #[test]
+    fn the_time_that_a_packet_takes_by_hand() {
+        let quality = |tt| {
+            let epochs = Epochs::new(Span::from_millis(100), Span::ZERO);
+            let (measured, scores) = (Qualities::default(), PerPath::default());
+            PdaaQuality { tt, gamma: 0.7, eta: 0.3, alpha: 1000.0, epochs, measured, scores }
+        };
+        let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} is not {b}");
+        // 1000 of 14 000 bytes that 20 ms carry; 1000 bytes at 500 kB/s; 4 Mbit/s as a number.
+        near(quality(Tt::Packet).tt(14_000.0, 20.0, 500e3), 20.0 / 14.0);
+        near(quality(Tt::Delivered).tt(14_000.0, 20.0, 500e3), 2.0);
+        near(quality(Tt::Delivered).tt(14_000.0, 20.0, 0.0), 20.0 / 14.0);
+        near(quality(Tt::Literal).tt(14_000.0, 20.0, 500e3), 4.0);
+        // ST = 14 000/(20 − 20/14) = 14 000·14/260 bytes a millisecond.
+        near(quality(Tt::Packet).quality(&path(0, 20, 10, 0)), 700.0 * 260.0 / 196e3 + 0.3 * 196e3 / 260.0);
+        // Without a window or a time there is none.
+        assert_eq!([path(0, 20, 0, 0), path(0, 0, 10, 0)].map(|path| quality(Tt::Packet).quality(&path)), [0.0; 2]);
+    }
+}

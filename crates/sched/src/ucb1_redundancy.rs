@@ -366,4 +366,28 @@ mod tests {
             assert!(found.starts_with(says), "{delivered} packets by {ms} ms: {found}");
         }
     }
+
+    #[test]
+    fn a_copy_that_did_not_go_out_is_not_asked_for_again_and_old_data_are_no_copy() {
+        // Packet 0 goes on path 0, which is full then. All of path 1's packets are copies, of which 0 is due.
+        let mut scheduler = ENTRY.make(&[]).unwrap();
+        let mut bench = Bench::new(vec![path(0, 10, 1, 0), path(1, 20, 10, 0)]);
+        let [first, second] = [0, 1].map(PathId::new);
+        assert_eq!(scheduler.select(&bench.context()), Decision::Send(first));
+        let sent = bench.carry(Decision::Send(first)).unwrap();
+        scheduler.observe(&bench.context(), &sent);
+        let due = Decision::Repeat(second, Offset::ZERO);
+        assert_eq!(scheduler.select(&bench.context()), due);
+        // What is handed back goes first, though nobody carries it now; so does what was carried.
+        let fresh = bench.packet.unwrap();
+        for (reinjection, carried) in [(true, PathSet::EMPTY), (false, PathSet::of(first))] {
+            let mut old = scheduler.clone();
+            bench.packet = Some(Packet { reinjection, carried, ..fresh });
+            assert_eq!(old.select(&bench.context()), Decision::Send(second));
+        }
+        bench.packet = Some(fresh);
+        // Something else happens: nothing was there to repeat.
+        scheduler.observe(&bench.context(), &Event::Wake);
+        assert_eq!(scheduler.select(&bench.context()), Decision::Send(second));
+    }
 }

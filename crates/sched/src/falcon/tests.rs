@@ -404,3 +404,23 @@ fn cost() {
 fn a_ratio_is_one_while_either_is_unknown() {
     assert_eq!([ratio(3.0, 2.0), ratio(0.0, 2.0), ratio(3.0, 0.0), ratio(0.0, 0.0)], [1.5, 1.0, 1.0, 1.0]);
 }
+
+#[test]
+fn a_learner_that_begins_anew_has_nothing_to_learn_from() {
+    let mut falcon = falcon(&[], &file("off", |_| 1));
+    for number in 0..1000 {
+        falcon.learner.decide(number, &[0.5; 7], 0);
+        falcon.learner.learn([Earned { decision: number, reward: 1.0 }].into_iter());
+    }
+    assert_ne!(falcon.learner.stage(), Stage::Fresh);
+    falcon.learner.restart(falcon.bank.of(0));
+    falcon.learner.learn(std::iter::empty());
+    assert_eq!(falcon.learner.stage(), Stage::Fresh);
+}
+
+#[test]
+fn the_next_time_is_the_fallbacks() {
+    // MuSher wants to be asked at once, as it has sampled nothing.
+    assert_eq!(falcon(&[("fallback", "musher")], &file("off", |_| 1)).wake(), Some(Instant::ZERO));
+    assert_eq!(falcon(&[], &file("off", |_| 1)).wake(), None);
+}

@@ -149,3 +149,26 @@ fn a_missing_round_trip_time_leaves_nothing_to_see() {
     place.bench.paths[1].latest_rtt = Span::ZERO;
     assert_eq!(features(&place.question()), [0.0; 6]);
 }
+
+#[test]
+fn what_was_sent_and_acknowledged_counts_if_there_is_a_discount() {
+    let receipt = Receipt { path: PathId::new(0), offset: Default::default(), bytes: MSS, serial: 7 };
+    let mut policy = policy(&[("gamma", "0.5")]);
+    assert!(policy.keeps_until_deadline() && !self::policy(&[("gamma", "0")]).keeps_until_deadline());
+    policy.sent(&receipt, Instant::from_millis(10));
+    policy.acked(&receipt, Instant::from_millis(30));
+    // 1400 bytes in 20 ms.
+    assert_eq!(policy.rewards.place(7), Some(&mut (7, Instant::from_millis(10), 70e3)));
+}
+
+#[test]
+fn uncertainty_counts_while_learning_alone_and_a_tie_is_s_s_in_deployment_too() {
+    let mut policy = policy(&[("alpha", "0.5"), ("p_wait", "1"), ("p_send", "1")]);
+    // Nothing is known: √(x·x) = 2, times 0.5.
+    let x = [1.0, 1.0, 1.0, 1.0, 0.0, 0.0];
+    for (phase, value) in [(Phase::Record, 0.0), (Phase::Learn, 1.0), (Phase::Deploy, 0.0)] {
+        policy.phase = phase;
+        assert_eq!(policy.values(&x), [value; 2], "{phase:?}");
+    }
+    assert!(policy.sends(&x));
+}

@@ -439,4 +439,10 @@ mod tests {
             assert_eq!(rewards, expected);
         }
     }
+
+    #[test]
+    fn it_wants_to_be_asked_when_its_slot_is_over() {
+        let task = answered("split", &wide(), 0.0);
+        assert!(task.wake().is_some_and(|at| at > Instant::ZERO));
+    }
 }

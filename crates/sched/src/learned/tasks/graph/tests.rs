@@ -133,3 +133,36 @@ fn the_decisions_of_an_interval_share_what_it_earns() {
     assert_eq!(earned.iter().map(|earned| earned.decision).collect::<Vec<_>>(), [0, 1]);
     assert!(earned.iter().all(|earned| (earned.reward - expected).abs() < 1e-5), "{earned:?}");
 }
+
+#[test]
+fn an_interval_lasts_100_ms_and_one_that_is_cut_short_earns_and_shows_what_it_came_to() {
+    let (_, mut task) = build_task("graph").unwrap();
+    task.ledger().open();
+    let mut bench = bench(1);
+    let mut observation = vec![0.0; LEN];
+    at_hand(&mut bench, 0, 1_000);
+    assert!(task.question(&bench.context(), &mut observation));
+    task.answer(&bench.context(), &[0.0]);
+    assert_eq!(task.wake(), Some(Instant::from_millis(100)));
+    // 24 900 bytes in 50 ms are 498 kB/s: ln((498 + 1)/125).
+    bench.now = Instant::from_millis(50);
+    bench.paths[0].acked.bytes = Bytes::new(24_900);
+    bench.paths[0].srtt = Span::from_millis(50);
+    task.finish(&bench.context(), &mut observation);
+    let earned = task.ledger().earned().clone();
+    assert!(earned.len() == 1 && (earned[0].reward - (499.0_f32 / 125.0).ln()).abs() < 1e-5, "{earned:?}");
+    assert_eq!((observation[x(0, 5, 10)], observation[x(0, 5, 11)]), (0.08, 0.2));
+}
+
+#[test]
+fn old_data_ask_nobody() {
+    let (_, mut task) = build_task("graph").unwrap();
+    let mut bench = bench(2);
+    at_hand(&mut bench, 0, 5_000);
+    let fresh = bench.packet.unwrap();
+    let (nobody, first) = (weftway_path::PathSet::EMPTY, weftway_path::PathSet::of(PathId::new(0)));
+    for (reinjection, carried, is_asked) in [(true, nobody, false), (false, first, false), (false, nobody, true)] {
+        bench.packet = Some(weftway_path::Packet { reinjection, carried, ..fresh });
+        assert_eq!(task.question(&bench.context(), &mut vec![0.0; LEN]), is_asked, "{reinjection}, {carried:?}");
+    }
+}
