@@ -67,7 +67,6 @@ pub struct Tcp {
     high_seq: u64,
     undo: Undo,
     retrans_stamp: Option<Instant>,
-    prior_ssthresh: Bytes,
     prr: Prr,
     frto: bool,
     /// Timeouts since progress (`icsk_retransmits`).
@@ -121,7 +120,6 @@ impl Default for Tcp {
             high_seq: 0,
             undo: Undo { marker: None, retrans: -1 },
             retrans_stamp: None,
-            prior_ssthresh: Bytes::ZERO,
             prr: Prr::default(),
             frto: false,
             retransmits: 0,

@@ -91,11 +91,6 @@ impl PathSender {
         self.tcp.undo.retrans = if self.tcp.retrans_out > 0 { self.tcp.retrans_out as i64 } else { -1 };
     }
 
-    pub(super) fn current_ssthresh(&self, ctx: &SendContext<'_>) -> Bytes {
-        let (cwnd, ssthresh) = (self.cc.cwnd(), self.cc.ssthresh());
-        if self.in_reduction(ctx) { ssthresh } else { ssthresh.max(cwnd.mul_div(3, 4)) }
-    }
-
     pub(super) fn init_reduction(&mut self, ctx: &mut SendContext<'_>, signal: Signal) {
         self.tcp.high_seq = self.flight.next();
         self.tcp.probe.high_seq = None;
@@ -119,7 +114,6 @@ impl PathSender {
     pub(super) fn enter_recovery(&mut self, ctx: &mut SendContext<'_>) {
         self.init_undo();
         if !self.in_reduction(ctx) {
-            self.tcp.prior_ssthresh = self.current_ssthresh(ctx);
             self.init_reduction(ctx, Signal::Loss);
         }
         self.tcp.rack.age();

@@ -221,7 +221,6 @@ impl PathSender {
             || self.tcp.high_seq <= self.flight.base()
             || (ctx.view.recovery == Recovery::Loss && self.tcp.retransmits == 0);
         if fresh {
-            self.tcp.prior_ssthresh = self.current_ssthresh(ctx);
             self.tcp.prr.prior_cwnd = self.cwnd_packets(ctx);
             let lost = Bytes::new(self.tcp.lost_out * ctx.transport.mss.get());
             self.congestion(ctx, Signal::Timeout, prior, (lost, self.last_sent));
