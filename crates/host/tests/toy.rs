@@ -1,4 +1,4 @@
-//! A transport of sixty lines runs every scheduler that needs no more than it offers, and refuses the rest in one line.
+//! A transport of some seventy lines runs every scheduler that needs no more than it offers, and refuses the rest in one line.
 
 use weftway_host::{Carried, Host, Refusal, Transport, ask, mismatch, tell};
 use weftway_path::{
