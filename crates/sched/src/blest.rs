@@ -232,9 +232,8 @@ mod tests {
     use super::*;
     use crate::testing::{Bench, path};
 
-    #[test]
-    fn lambda_moves_once_per_round_trip_of_the_slow_path() {
-        let mut blest = Blest {
+    fn kernel() -> Blest {
+        Blest {
             paper: false,
             any_block: false,
             fast_excludes_pf: false,
@@ -242,7 +241,12 @@ mod tests {
             moved: Instant::ZERO,
             blocked: false,
             ranges: PerPath::default(),
-        };
+        }
+    }
+
+    #[test]
+    fn lambda_moves_once_per_round_trip_of_the_slow_path() {
+        let mut blest = kernel();
         let mut bench = Bench::new(vec![path(0, 20, 10, 10), path(1, 100, 10, 0)]);
         let mut lambda_at = |ms: u64, blest: &mut Blest| {
             bench.now = Instant::from_millis(ms);
@@ -261,15 +265,7 @@ mod tests {
 
     #[test]
     fn in_congestion_avoidance_a_window_is_more_than_its_threshold() {
-        let blest = Blest {
-            paper: false,
-            any_block: false,
-            fast_excludes_pf: false,
-            lambda: KERNEL_LAMBDA,
-            moved: Instant::ZERO,
-            blocked: false,
-            ranges: PerPath::default(),
-        };
+        let blest = kernel();
         // One round of max(10, 10 + 1) packets; of a window of 20, of 20.
         let mut fast = path(0, 20, 10, 10);
         assert_eq!(blest.packets_in(&fast, Span::ZERO), 11);
