@@ -105,7 +105,7 @@ pub fn tell<T: Transport + ?Sized>(transport: &mut T, scheduler: &mut dyn Schedu
 }
 
 /// The answer of `scheduler` to the question as it stands. What happened is told first.
-#[inline]
+#[inline(always)]
 pub fn answer<T: Transport + ?Sized>(transport: &mut T, scheduler: &mut dyn Scheduler) -> Decision {
     if !transport.host().events.is_empty() {
         tell(transport, scheduler);
@@ -165,7 +165,7 @@ pub fn ask_task<T: Transport + ?Sized>(
 
 /// Carries out `decision`. One that breaks a rule is a fault, and the path with the lowest round-trip time carries the
 /// packet instead.
-#[inline]
+#[inline(always)]
 pub fn settle<T: Transport + ?Sized>(transport: &mut T, decision: Decision) {
     transport.host_mut().counts.decisions += 1;
     if decision == Decision::Wait {

@@ -6,9 +6,7 @@
 //! order of arrival, and only its head concerns whoever drives the link. CoDel decides when a packet
 //! leaves the queue, so such a link keeps packets back and has an event for each.
 
-use std::collections::VecDeque;
-
-use weftway_path::{Bytes, Instant, Span};
+use weftway_path::{Bytes, Instant, Ring, Span};
 
 use crate::arq::Repairs;
 use crate::codel::{Codel, Held};
@@ -17,7 +15,7 @@ use crate::loss::Losses;
 use crate::replan::Resumed;
 use crate::timetable::Timetable;
 use crate::wire::Wire;
-use crate::{Discipline, Ecn, Limit, LinkConfig};
+use crate::{Discipline, Ecn, Limit, LinkConfig, Loss};
 
 /// What became of a packet at [`Link::push`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,8 +79,10 @@ pub struct Link<T> {
     pub(crate) next: Instant,
     /// The earliest change or departure from CoDel's queue.
     pub(crate) internal: Instant,
-    pub(crate) flight: VecDeque<Flight<T>>,
-    pub(crate) waiting: VecDeque<Waiting>,
+    pub(crate) flight: Ring<Flight>,
+    /// What the packets in `flight` carry: a packet that overtakes others moves 24 bytes of each, not all.
+    items: Items<T>,
+    pub(crate) waiting: Ring<Waiting>,
     pub(crate) waiting_bytes: u64,
     /// When the last packet in `waiting` departs, or departed.
     pub(crate) free_at: Instant,
@@ -92,9 +92,11 @@ pub struct Link<T> {
     pub(crate) jitters: Option<Jitters>,
     pub(crate) repairs: Option<Repairs>,
     pub(crate) reorders: bool,
+    /// Whether packets may be delayed or lost on the wire, so that there is something to draw.
+    pub(crate) noisy: bool,
     pub(crate) up: bool,
-    limit: Limit,
-    marks_above: Limit,
+    limit: Room,
+    marks_above: Option<Room>,
     /// Number of the next packet that reaches the wire.
     pub(crate) serial: u64,
     pub(crate) counts: Counts,
@@ -113,20 +115,74 @@ pub(crate) struct Waiting {
     pub(crate) bytes: u32,
 }
 
-/// A packet that will arrive.
+/// How much may wait, in packets and in bytes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Flight<T> {
-    pub(crate) arrival: Instant,
-    pub(crate) serial: u64,
-    bytes: u32,
-    ce: bool,
-    item: T,
+struct Room {
+    packets: u64,
+    bytes: u64,
 }
 
-impl<T> Flight<T> {
-    /// What will arrive.
-    pub(crate) fn item(&self) -> &T {
-        &self.item
+impl Room {
+    /// Up to `limit`.
+    fn new(limit: Limit) -> Self {
+        match limit {
+            Limit::Unlimited => Self { packets: u64::MAX, bytes: u64::MAX },
+            Limit::Packets(packets) => Self { packets, bytes: u64::MAX },
+            Limit::Bytes(bytes) => Self { packets: u64::MAX, bytes: bytes.get() },
+        }
+    }
+}
+
+/// A packet that will arrive.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flight {
+    pub(crate) arrival: Instant,
+    pub(crate) serial: u64,
+    /// Its size, and in the highest bit whether it is marked.
+    size: u32,
+}
+
+const MARKED: u32 = 1 << 31;
+
+/// What packets carry: that of packet `n` is at `n` modulo the length, a power of two.
+#[derive(Clone, Debug)]
+struct Items<T> {
+    slots: Vec<T>,
+    /// No packet below this number is under way.
+    low: u64,
+}
+
+impl<T: Copy> Items<T> {
+    #[inline]
+    fn slot(&self, serial: u64) -> usize {
+        serial as usize & self.slots.len().wrapping_sub(1)
+    }
+
+    /// Keeps the item of packet `serial`, the highest number so far. `flight` tells which others are under way.
+    #[inline]
+    fn add(&mut self, serial: u64, item: T, flight: &Ring<Flight>) {
+        if serial - self.low >= self.slots.len() as u64 {
+            self.make_room(serial, item, flight);
+        }
+        let slot = self.slot(serial);
+        self.slots[slot] = item;
+    }
+
+    /// Twice the room that is needed: the next packets find some without a search.
+    #[cold]
+    fn make_room(&mut self, serial: u64, filler: T, flight: &Ring<Flight>) {
+        self.low = flight.iter().map(|flight| flight.serial).min().unwrap_or(serial);
+        let room = ((serial - self.low + 1) as usize * 2).next_power_of_two().max(16);
+        if room > self.slots.len() {
+            let mut slots = vec![filler; room];
+            flight.iter().for_each(|flight| slots[flight.serial as usize & (room - 1)] = *self.get(flight.serial));
+            self.slots = slots;
+        }
+    }
+
+    #[inline]
+    fn get(&self, serial: u64) -> &T {
+        &self.slots[self.slot(serial)]
     }
 }
 
@@ -143,8 +199,9 @@ impl<T: Copy> Link<T> {
         let mut link = Self {
             next: Instant::NEVER,
             internal: timetable.next(),
-            flight: VecDeque::new(),
-            waiting: VecDeque::new(),
+            flight: Ring::default(),
+            items: Items { slots: Vec::new(), low: 0 },
+            waiting: Ring::default(),
             waiting_bytes: 0,
             free_at: Instant::ZERO,
             delay: config.delay,
@@ -153,9 +210,10 @@ impl<T: Copy> Link<T> {
             jitters: config.jitter.map(|jitter| Jitters::new(jitter.distribution, seed)),
             repairs: config.arq.map(|arq| Repairs::new(arq, seed)),
             reorders: config.jitter.is_some_and(|jitter| jitter.reorder),
+            noisy: config.jitter.is_some() || config.loss != Loss::None,
             up: true,
-            limit: config.queue.limit,
-            marks_above: if let Some(Ecn::Above(limit)) = config.ecn { limit } else { Limit::Unlimited },
+            limit: Room::new(config.queue.limit),
+            marks_above: if let Some(Ecn::Above(limit)) = config.ecn { Some(Room::new(limit)) } else { None },
             serial: 0,
             counts: Counts::default(),
             resumed: None,
@@ -168,7 +226,7 @@ impl<T: Copy> Link<T> {
     }
 
     /// Offers a packet of `bytes` IP bytes (below 2 GiB).
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, now: Instant, bytes: Bytes, item: T) -> Verdict {
         if self.internal <= now {
             self.settle(now);
@@ -183,14 +241,17 @@ impl<T: Copy> Link<T> {
             self.counts.dropped_queue += 1;
             return Verdict::Dropped(Reason::Queue);
         }
-        let marked = self.exceeds(self.marks_above, 0, 0);
+        let marked = self.marks_above.is_some_and(|room| self.exceeds(room, 0, 0));
         let bytes = wire_bytes(bytes);
         let lost = if self.codel.is_some() {
             self.enqueue(now, Held { item, bytes, marked, since: now })
         } else {
             self.carry(now, bytes, marked, item)
         };
-        self.refresh();
+        // Behind others in order, it changes nothing of what is next.
+        if self.flight.len() <= 1 || self.reorders || !self.internal.is_never() {
+            self.refresh();
+        }
         if lost { Verdict::Lost } else { Verdict::Queued }
     }
 
@@ -202,19 +263,18 @@ impl<T: Copy> Link<T> {
 
     /// A packet that has arrived by `now`. `None` does not mean that no other event is due: call it
     /// until [`next_event`](Self::next_event) is later than `now`.
-    #[inline]
+    #[inline(always)]
     pub fn pop(&mut self, now: Instant) -> Option<Delivery<T>> {
         if self.internal <= now {
             self.settle(now);
         }
-        let head = self.flight.front()?;
-        if head.arrival > now {
+        if self.flight.front()?.arrival > now {
             return None;
         }
+        let head = self.flight.pop()?;
         self.counts.delivered += 1;
-        self.counts.delivered_bytes += Bytes::new(u64::from(head.bytes));
-        let delivery = Delivery { item: head.item, ce: head.ce };
-        self.flight.pop_front();
+        self.counts.delivered_bytes += Bytes::new(u64::from(head.size & !MARKED));
+        let delivery = Delivery { item: *self.items.get(head.serial), ce: head.size & MARKED != 0 };
         self.refresh();
         Some(delivery)
     }
@@ -259,7 +319,12 @@ impl<T: Copy> Link<T> {
     /// must know which it may forget.
     pub fn items(&self) -> impl Iterator<Item = &T> {
         let held = self.codel.iter().flat_map(|codel| codel.queue().iter().map(|held| &held.item));
-        self.flight.iter().map(|flight| &flight.item).chain(held)
+        self.flight.iter().map(|flight| self.item(flight)).chain(held)
+    }
+
+    /// What `flight` carries.
+    pub(crate) fn item(&self, flight: &Flight) -> &T {
+        self.items.get(flight.serial)
     }
 
     /// Whether the link is up.
@@ -273,18 +338,12 @@ impl<T: Copy> Link<T> {
         self.codel.as_ref().map_or((0, 0), |codel| (codel.queue().len() as u64, codel.bytes()))
     }
 
-    /// Whether what waits, with this much more, is above `limit`.
+    /// Whether what waits, with this much more, is above `room`.
     #[inline]
-    fn exceeds(&self, limit: Limit, packets: u64, bytes: u64) -> bool {
-        if limit == Limit::Unlimited {
-            return false;
-        }
+    fn exceeds(&self, room: Room, packets: u64, bytes: u64) -> bool {
         let (held, held_bytes) = self.held();
-        match limit {
-            Limit::Unlimited => false,
-            Limit::Packets(most) => self.waiting.len() as u64 + held + packets > most,
-            Limit::Bytes(most) => self.waiting_bytes + held_bytes + bytes > most.get(),
-        }
+        self.waiting.len() as u64 + held + packets > room.packets
+            || self.waiting_bytes + held_bytes + bytes > room.bytes
     }
 
     /// Forgets what has departed by `now`.
@@ -294,7 +353,7 @@ impl<T: Copy> Link<T> {
             && head.departure <= now
         {
             self.waiting_bytes -= u64::from(head.bytes);
-            self.waiting.pop_front();
+            self.waiting.pop();
         }
     }
 
@@ -303,9 +362,8 @@ impl<T: Copy> Link<T> {
     pub(crate) fn carry(&mut self, now: Instant, bytes: u32, marked: bool, item: T) -> bool {
         let departure = self.wire.depart(self.free_at.max(now), bytes);
         self.free_at = departure;
-        let mut extra = self.jitters.as_mut().map_or(0, |jitters| jitters.draw(departure));
-        let lost = self.losses.take(departure) && !self.repair(&mut extra);
-        self.waiting.push_back(Waiting { departure, extra, bytes });
+        let (extra, lost) = if self.noisy { self.disturb(departure) } else { (0, false) };
+        self.waiting.push(Waiting { departure, extra, bytes });
         self.waiting_bytes += u64::from(bytes);
         self.counts.marked += u64::from(marked);
         let serial = self.serial;
@@ -315,8 +373,17 @@ impl<T: Copy> Link<T> {
             return true;
         }
         let arrival = self.arrival(departure, extra);
-        self.insert(Flight { arrival, serial, bytes, ce: marked, item });
+        let size = if marked { bytes | MARKED } else { bytes };
+        self.items.add(serial, item, &self.flight);
+        self.insert(Flight { arrival, serial, size });
         false
+    }
+
+    /// What the wire does to the next packet: nanoseconds on top of its delay, and whether it gets lost.
+    fn disturb(&mut self, departure: Instant) -> (i64, bool) {
+        let mut extra = self.jitters.as_mut().map_or(0, |jitters| jitters.draw(departure));
+        let lost = self.losses.take(self.serial, departure) && !self.repair(&mut extra);
+        (extra, lost)
     }
 
     fn repair(&mut self, extra: &mut i64) -> bool {
@@ -337,19 +404,18 @@ impl<T: Copy> Link<T> {
         departure + Span::from_nanos(self.delay.as_nanos().saturating_add_signed(extra))
     }
 
-    #[inline]
-    fn insert(&mut self, mut flight: Flight<T>) {
-        match self.flight.back() {
-            Some(last) if last.arrival > flight.arrival => {
-                if self.reorders {
-                    let at = self.flight.partition_point(|other| other.arrival <= flight.arrival);
-                    return self.flight.insert(at, flight);
-                }
-                flight.arrival = last.arrival;
+    #[inline(always)]
+    fn insert(&mut self, mut flight: Flight) {
+        if let Some(last) = self.flight.back()
+            && last.arrival > flight.arrival
+        {
+            if self.reorders {
+                let number = self.flight.partition_point(|other| other.arrival <= flight.arrival);
+                return self.flight.insert(number, flight);
             }
-            _ => {}
+            flight.arrival = last.arrival;
         }
-        self.flight.push_back(flight);
+        self.flight.push(flight);
     }
 
     /// Puts a packet into CoDel's queue, and on the wire at once if that is free.

@@ -13,8 +13,6 @@ use crate::draw::{Chance, Component, generator};
 pub(crate) struct Losses {
     model: Model,
     generator: Pcg32,
-    /// Packets judged so far.
-    packets: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -28,7 +26,7 @@ enum Model {
 
 impl Losses {
     pub(crate) fn new(loss: &Loss, seed: u64) -> Self {
-        Self { model: Model::new(loss), generator: generator(seed, Component::Loss), packets: 0 }
+        Self { model: Model::new(loss), generator: generator(seed, Component::Loss) }
     }
 
     /// From now on, another model; the draws go on.
@@ -36,11 +34,9 @@ impl Losses {
         self.model = Model::new(loss);
     }
 
-    /// Whether the next packet, which departs at `departure`, is lost.
+    /// Whether packet `number` of the link, which departs at `departure`, is lost. Packets come in order.
     #[inline]
-    pub(crate) fn take(&mut self, departure: Instant) -> bool {
-        let number = self.packets;
-        self.packets += 1;
+    pub(crate) fn take(&mut self, number: u64, departure: Instant) -> bool {
         match &mut self.model {
             Model::Never => false,
             Model::Bernoulli(chance) => chance.draw(&mut self.generator),
@@ -48,8 +44,8 @@ impl Losses {
         }
     }
 
-    /// How likely the next packet is lost if it departs at `departure`. Of what is listed, it is certain.
-    pub(crate) fn probability(&self, departure: Instant) -> f64 {
+    /// How likely packet `number`, the next, is lost if it departs at `departure`. Of what is listed, it is certain.
+    pub(crate) fn probability(&self, number: u64, departure: Instant) -> f64 {
         match &self.model {
             Model::Never => 0.0,
             Model::Bernoulli(chance) => chance.probability(),
@@ -58,7 +54,7 @@ impl Losses {
                 let leave = leave[here].probability();
                 leave * lose[1 - here].probability() + (1.0 - leave) * lose[here].probability()
             }
-            Model::Packets { numbers, .. } => f64::from(u8::from(numbers.binary_search(&self.packets).is_ok())),
+            Model::Packets { numbers, .. } => f64::from(u8::from(numbers.binary_search(&number).is_ok())),
             Model::Windows { windows, .. } => {
                 let holds = windows.iter().any(|(start, end)| *start <= departure && departure < *end);
                 f64::from(u8::from(holds))
@@ -126,7 +122,7 @@ mod tests {
 
     fn losses(loss: &Loss, packets: usize) -> Vec<bool> {
         let mut losses = Losses::new(loss, 42);
-        (0..packets).map(|_| losses.take(Instant::ZERO)).collect()
+        (0..packets).map(|number| losses.take(number as u64, Instant::ZERO)).collect()
     }
 
     fn share(lost: &[bool]) -> f64 {
@@ -166,7 +162,7 @@ mod tests {
     fn windows_are_half_open_and_may_overlap() {
         let at = Instant::from_millis;
         let mut losses = Losses::new(&Loss::Windows(vec![(at(5), at(7)), (at(1), at(3)), (at(2), at(4))]), 0);
-        let lost: Vec<bool> = (0..8).map(|ms| losses.take(at(ms))).collect();
+        let lost: Vec<bool> = (0..8).map(|ms| losses.take(ms, at(ms))).collect();
         assert_eq!(lost, [false, true, true, true, false, true, true, false]);
     }
 }

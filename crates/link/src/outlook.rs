@@ -38,7 +38,7 @@ impl<T: Copy> Link<T> {
                 }
             }
         }
-        let loss = losses.as_ref().unwrap_or(&self.losses).probability(now);
+        let loss = losses.as_ref().unwrap_or(&self.losses).probability(self.serial, now);
         let kept = self.repairs.as_ref().map_or(1.0, |repairs| 1.0 - repairs.hides());
         Outlook { rate: if up { rate } else { BitRate::ZERO }, delay, loss: loss * kept }
     }
@@ -46,7 +46,7 @@ impl<T: Copy> Link<T> {
     /// What will arrive, and when as far as is known now, in order of arrival. Packets that CoDel keeps
     /// back are not among them.
     pub fn arrivals(&self) -> impl Iterator<Item = (Instant, &T)> {
-        self.flight.iter().map(|flight| (flight.arrival, flight.item()))
+        self.flight.iter().map(|flight| (flight.arrival, self.item(flight)))
     }
 }
 

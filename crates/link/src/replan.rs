@@ -98,7 +98,10 @@ impl<T: Copy> Link<T> {
                 self.delay = *delay;
                 self.replan_arrivals();
             }
-            Set::Loss(loss) => self.losses.set(loss),
+            Set::Loss(loss) => {
+                self.losses.set(loss);
+                self.noisy = self.jitters.is_some() || *loss != Loss::None;
+            }
             Set::Down => self.drop_all(at),
             Set::Up => self.up = true,
         }
@@ -167,9 +170,9 @@ impl<T: Copy> Link<T> {
         let first = self.first_waiting();
         let mut flights = std::mem::take(&mut self.flight);
         let mut latest = Instant::ZERO;
-        for flight in &mut flights {
+        for flight in flights.iter_mut() {
             if flight.serial >= first {
-                let entry = self.waiting[(flight.serial - first) as usize];
+                let entry = self.waiting[self.waiting.base() + (flight.serial - first)];
                 flight.arrival = self.arrival(entry.departure, entry.extra);
                 if !self.reorders {
                     flight.arrival = flight.arrival.max(latest);
@@ -178,7 +181,9 @@ impl<T: Copy> Link<T> {
             latest = flight.arrival;
         }
         if self.reorders {
-            flights.make_contiguous().sort_unstable_by_key(|flight| (flight.arrival, flight.serial));
+            let mut sorted: Vec<_> = flights.iter().copied().collect();
+            sorted.sort_unstable_by_key(|flight| (flight.arrival, flight.serial));
+            flights.iter_mut().zip(sorted).for_each(|(flight, other)| *flight = other);
         }
         self.flight = flights;
     }

@@ -167,7 +167,7 @@ impl Connection {
         let link = self.routes[self.return_path(id).index()].acks;
         let epoch = self.receive.epochs[id.index()];
         let datagram = Datagram { conn: self.number, path: id, epoch, marked: false, load: Load::Ack(ack) };
-        let verdict = net.send(now, link, self.transport.ack_packet, datagram);
+        let verdict = net.send_inline(now, link, self.transport.ack_packet, datagram);
         if slot != NO_SLOT && verdict != weftway_link::Verdict::Queued {
             self.receive.free_blocks.push(slot);
         }

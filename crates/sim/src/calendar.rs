@@ -11,58 +11,68 @@ const BLOCK: usize = 8;
 /// The next time of every source. Among equal times the lowest source comes first.
 #[derive(Clone, Debug, Default)]
 pub struct Calendar {
-    times: Vec<u64>,
-    /// The minimum of each block of eight sources.
-    blocks: Vec<u64>,
+    blocks: Vec<Block>,
+}
+
+/// Eight sources. An event changes several of their times, so the earliest is looked for when it is asked for.
+#[derive(Clone, Debug)]
+struct Block {
+    times: [u64; BLOCK],
+    /// The earliest time and the source that has it, unless `changed` since.
+    earliest: (u64, usize),
+    changed: bool,
 }
 
 impl Calendar {
     /// A calendar of `sources` sources, none of which has anything to do.
     pub fn new(sources: usize) -> Self {
-        let blocks = sources.div_ceil(BLOCK).max(1);
-        Self { times: vec![u64::MAX; blocks * BLOCK], blocks: vec![u64::MAX; blocks] }
+        let empty = Block { times: [u64::MAX; BLOCK], earliest: (u64::MAX, 0), changed: true };
+        Self { blocks: vec![empty; sources.div_ceil(BLOCK).max(1)] }
     }
 
     /// `source` has something to do at `at`, and nothing before.
     #[inline]
     pub fn set(&mut self, source: usize, at: Instant) {
-        let at = at.as_nanos();
-        let before = core::mem::replace(&mut self.times[source], at);
-        if before == at {
-            // A packet that joins others on its link: the head stays.
-            return;
-        }
-        let block = source / BLOCK;
-        if at <= self.blocks[block] {
-            self.blocks[block] = at;
-        } else if before == self.blocks[block] {
-            let times = &self.times[block * BLOCK..(block + 1) * BLOCK];
-            self.blocks[block] = times.iter().copied().fold(u64::MAX, u64::min);
-        }
+        let block = &mut self.blocks[source / BLOCK];
+        block.times[source % BLOCK] = at.as_nanos();
+        block.changed = true;
     }
 
     /// `source` has something to do at `at` or earlier.
     #[inline]
     pub fn lower(&mut self, source: usize, at: Instant) {
-        if at.as_nanos() < self.times[source] {
-            self.set(source, at);
+        let block = &mut self.blocks[source / BLOCK];
+        let time = &mut block.times[source % BLOCK];
+        if at.as_nanos() < *time {
+            *time = at.as_nanos();
+            block.changed = true;
         }
     }
 
     /// The earliest source and its time; [`Instant::NEVER`] when no source has anything to do.
     #[inline]
-    pub fn next(&self) -> (Instant, usize) {
-        let mut block = 0;
-        for (at, &time) in self.blocks.iter().enumerate().skip(1) {
-            if time < self.blocks[block] {
-                block = at;
+    pub fn next(&mut self) -> (Instant, usize) {
+        let mut earliest = (u64::MAX, 0);
+        for (number, block) in self.blocks.iter_mut().enumerate() {
+            if block.changed {
+                let (time, within) = earliest_of(&block.times);
+                block.earliest = (time, number * BLOCK + within);
+                block.changed = false;
+            }
+            if block.earliest.0 < earliest.0 {
+                earliest = block.earliest;
             }
         }
-        let time = self.blocks[block];
-        let times = &self.times[block * BLOCK..(block + 1) * BLOCK];
-        let within = times.iter().position(|&t| t == time).unwrap_or(0);
-        (Instant::from_nanos(time), block * BLOCK + within)
+        (Instant::from_nanos(earliest.0), earliest.1)
     }
+}
+
+/// The earliest time and where it is; of equals the first. A tournament: no step waits for all before it.
+#[inline]
+fn earliest_of(times: &[u64; BLOCK]) -> (u64, usize) {
+    let earlier = |a: (u64, usize), b: (u64, usize)| if b.0 < a.0 { b } else { a };
+    let pair = |at: usize| earlier((times[at], at), (times[at + 1], at + 1));
+    earlier(earlier(pair(0), pair(2)), earlier(pair(4), pair(6)))
 }
 
 #[cfg(test)]

@@ -335,6 +335,7 @@ impl Connection {
         }
     }
 
+    #[inline(always)]
     fn next_fresh(&mut self) -> Option<u64> {
         let number = match self.send.outbox.first_unsent() {
             Some(number) => number,
@@ -609,7 +610,7 @@ impl Connection {
         }
         let fits = ctx.view.bytes_in_flight + ctx.view.mss <= ctx.view.cwnd;
         if sender.queue.is_empty() && fits && sender.pacer.release() <= now {
-            sender.send(&mut ctx, assigned, offset, bytes);
+            sender.send_inline(&mut ctx, assigned, offset, bytes);
         } else {
             sender.queue.push_back(assigned);
             ctx.view.queued += PathSender::charge(ctx.transport, bytes);
@@ -629,7 +630,7 @@ impl Connection {
     }
 
     /// Carries out the scheduler's decision, or says why not.
-    #[inline]
+    #[inline(always)]
     fn carry(&mut self, net: &mut Net, now: Instant, decision: Decision) -> Result<Carried, Refusal> {
         match decision {
             Decision::Send(id) => {

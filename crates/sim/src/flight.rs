@@ -1,8 +1,6 @@
 //! What one path has sent and not settled: a ring that slides over [una, next).
 
-use std::collections::VecDeque;
-
-use weftway_path::{Bytes, Instant, Offset, PathId, Receipt};
+use weftway_path::{Bytes, Instant, Offset, PathId, Receipt, Ring};
 
 /// One packet that was sent.
 #[derive(Clone, Copy, Debug)]
@@ -75,8 +73,7 @@ impl SentPacket {
 /// The ring.
 #[derive(Clone, Debug, Default)]
 pub struct Flight {
-    base: u64,
-    ring: VecDeque<SentPacket>,
+    ring: Ring<SentPacket>,
     /// Buffers in which the packets are kept.
     buffers: u64,
 }
@@ -85,13 +82,13 @@ impl Flight {
     /// The lowest number that is not settled.
     #[inline]
     pub fn base(&self) -> u64 {
-        self.base
+        self.ring.base()
     }
 
     /// The number of the next packet.
     #[inline]
     pub fn next(&self) -> u64 {
-        self.base + self.ring.len() as u64
+        self.ring.end()
     }
 
     /// The buffers in which the packets are kept that are not settled.
@@ -110,25 +107,25 @@ impl Flight {
     #[inline]
     pub fn push(&mut self, packet: SentPacket) {
         self.buffers += u64::from(packet.heads_buffer);
-        self.ring.push_back(packet);
+        self.ring.push(packet);
     }
 
     /// Packet number `index`, which is in the ring.
     #[inline]
     pub fn at(&self, index: u64) -> &SentPacket {
-        &self.ring[(index - self.base) as usize]
+        &self.ring[index]
     }
 
     /// Packet number `index`, which is in the ring.
     #[inline]
     pub fn at_mut(&mut self, index: u64) -> &mut SentPacket {
-        &mut self.ring[(index - self.base) as usize]
+        &mut self.ring[index]
     }
 
     /// Packet number `index`, if it is not settled.
     #[inline]
     pub fn get_mut(&mut self, index: u64) -> Option<&mut SentPacket> {
-        self.ring.get_mut(index.checked_sub(self.base)? as usize)
+        self.ring.get_mut(index)
     }
 
     /// The oldest packet.
@@ -139,20 +136,10 @@ impl Flight {
 
     /// Settles the oldest packet.
     #[inline]
-    pub fn pop(&mut self) -> Option<SentPacket> {
-        let packet = self.ring.pop_front()?;
-        self.base += 1;
+    pub fn pop(&mut self) -> Option<&SentPacket> {
+        let packet = self.ring.pop()?;
         self.buffers -= u64::from(packet.heads_buffer);
         Some(packet)
-    }
-
-    /// Settles the oldest packet, at which the caller has looked in its place.
-    #[inline]
-    pub fn drop_front(&mut self) {
-        let Some(packet) = self.ring.front() else { return };
-        self.buffers -= u64::from(packet.heads_buffer);
-        self.base += 1;
-        self.ring.pop_front();
     }
 
     /// The packets that are not settled, oldest first.
@@ -167,7 +154,6 @@ impl Flight {
 
     /// Forgets everything; numbers go on.
     pub fn clear(&mut self) {
-        self.base = self.next();
         self.ring.clear();
         self.buffers = 0;
     }

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use weftway_path::{Bytes, Offset, PathId, PathSet};
+use weftway_path::{Bytes, Offset, PathId, PathSet, Ring};
 
 /// One packet's worth of data.
 #[derive(Clone, Copy, Debug)]
@@ -33,8 +33,7 @@ impl Chunk {
 /// Chunks in the order of their data. Numbers count from the start of the connection.
 #[derive(Clone, Debug, Default)]
 pub struct Outbox {
-    base: u64,
-    ring: VecDeque<Chunk>,
+    ring: Ring<Chunk>,
     /// The lowest chunk that was never sent; `base + len` when there is none.
     unsent: u64,
     /// Where the next chunk is cut.
@@ -65,7 +64,7 @@ impl Outbox {
     /// The number of the lowest chunk that was cut and never sent.
     #[inline]
     pub fn first_unsent(&self) -> Option<u64> {
-        (self.unsent < self.base + self.ring.len() as u64).then_some(self.unsent)
+        (self.unsent < self.ring.end()).then_some(self.unsent)
     }
 
     /// The first byte that was never sent.
@@ -83,22 +82,22 @@ impl Outbox {
     /// Chunk `number`, which is neither acknowledged nor uncut.
     #[inline]
     pub fn chunk(&self, number: u64) -> &Chunk {
-        &self.ring[(number - self.base) as usize]
+        &self.ring[number]
     }
 
     /// Chunk `number`, unless it is acknowledged.
     #[inline]
     pub fn get(&self, number: u64) -> Option<&Chunk> {
-        self.ring.get(number.checked_sub(self.base)? as usize)
+        self.ring.get(number)
     }
 
     /// Cuts a chunk of `bytes` at the end; its number.
     #[inline]
     pub fn cut(&mut self, bytes: u32) -> u64 {
-        let number = self.base + self.ring.len() as u64;
+        let number = self.ring.end();
         let chunk =
             Chunk { offset: self.cut, bytes, sent: false, acked: false, waiting: false, carried: PathSet::EMPTY };
-        self.ring.push_back(chunk);
+        self.ring.push(chunk);
         self.cut = chunk.end();
         self.skipped += u64::from(bytes);
         number
@@ -107,7 +106,7 @@ impl Outbox {
     /// Chunk `number` is given to `path`; what it was before.
     #[inline]
     pub fn carry(&mut self, number: u64, path: PathId) -> Chunk {
-        let chunk = &mut self.ring[(number - self.base) as usize];
+        let chunk = &mut self.ring[number];
         let before = *chunk;
         chunk.carried = chunk.carried.with(path);
         if !chunk.sent {
@@ -121,8 +120,7 @@ impl Outbox {
     /// Chunk `number` is taken out of the queue of `path`, which `first` got it when it was put there. Data that no
     /// path has carried are unsent again; those that were handed back before, `again`, wait to be sent again.
     pub fn recall(&mut self, number: u64, path: PathId, first: bool, reinjection: bool) {
-        let Some(at) = number.checked_sub(self.base) else { return };
-        let Some(chunk) = self.ring.get_mut(at as usize) else { return };
+        let Some(chunk) = self.ring.get_mut(number) else { return };
         if first {
             chunk.carried = chunk.carried.without(path);
         }
@@ -142,7 +140,7 @@ impl Outbox {
     #[inline]
     fn skip_sent(&mut self) {
         loop {
-            match self.ring.get((self.unsent - self.base) as usize) {
+            match self.ring.get(self.unsent) {
                 Some(chunk) if chunk.sent => self.unsent += 1,
                 Some(chunk) => {
                     self.next = chunk.offset;
@@ -158,18 +156,18 @@ impl Outbox {
 
     /// The number of the first chunk that ends after `offset`.
     fn at_or_after(&self, offset: Offset) -> u64 {
-        self.base + self.ring.partition_point(|chunk| chunk.offset < offset) as u64
+        self.ring.partition_point(|chunk| chunk.offset < offset)
     }
 
     /// The first unsent chunk at or after `offset` among those that are cut.
     pub fn unsent_from(&self, offset: Offset) -> Option<u64> {
-        let end = self.base + self.ring.len() as u64;
+        let end = self.ring.end();
         (self.at_or_after(offset).max(self.unsent)..end).find(|&number| !self.chunk(number).sent)
     }
 
     /// The first sent and unacknowledged chunk at or after `offset` that `path` has not carried.
     pub fn copy_from(&self, offset: Offset, path: PathId) -> Option<u64> {
-        let end = self.base + self.ring.len() as u64;
+        let end = self.ring.end();
         (self.at_or_after(offset)..end).find(|&number| {
             let chunk = self.chunk(number);
             chunk.sent && !chunk.acked && !chunk.carried.contains(path)
@@ -179,7 +177,7 @@ impl Outbox {
     /// Whether anything is sent and not acknowledged.
     #[inline]
     pub fn has_sent(&self) -> bool {
-        self.ring.front().is_some_and(|chunk| chunk.sent) || self.unsent > self.base
+        self.ring.front().is_some_and(|chunk| chunk.sent) || self.unsent > self.ring.base()
     }
 
     /// Everything below `una` has arrived (DATA_ACK).
@@ -193,9 +191,8 @@ impl Outbox {
     /// Chunk `number` has arrived (QUIC).
     #[inline]
     pub fn acknowledge(&mut self, number: u64) {
-        let Some(at) = number.checked_sub(self.base) else { return };
-        if at > 0 {
-            if let Some(chunk) = self.ring.get_mut(at as usize) {
+        if number != self.ring.base() {
+            if let Some(chunk) = self.ring.get_mut(number) {
                 chunk.acked = true;
             }
             return;
@@ -207,23 +204,20 @@ impl Outbox {
     }
 
     fn pop(&mut self) {
-        if let Some(chunk) = self.ring.pop_front() {
-            if !chunk.sent {
-                self.skipped -= u64::from(chunk.bytes);
-            }
-            self.base += 1;
-            self.una = chunk.end();
-            if self.unsent < self.base {
-                self.unsent = self.base;
-                self.skip_sent();
-            }
+        let Some(chunk) = self.ring.pop() else { return };
+        if !chunk.sent {
+            self.skipped -= u64::from(chunk.bytes);
+        }
+        self.una = chunk.end();
+        if self.unsent < self.ring.base() {
+            self.unsent = self.ring.base();
+            self.skip_sent();
         }
     }
 
     /// Chunk `number` is to be sent again, if it is not acknowledged and does not wait already.
     pub fn hand_back(&mut self, number: u64) {
-        let Some(at) = number.checked_sub(self.base) else { return };
-        let Some(chunk) = self.ring.get_mut(at as usize) else { return };
+        let Some(chunk) = self.ring.get_mut(number) else { return };
         if chunk.acked || chunk.waiting || !chunk.sent {
             return;
         }
@@ -247,14 +241,13 @@ impl Outbox {
     /// The chunk that [`Outbox::first_reinjection`] named has been given to a path.
     pub fn took_reinjection(&mut self) {
         if let Some(number) = self.reinjections.pop_front() {
-            let at = (number - self.base) as usize;
-            self.ring[at].waiting = false;
+            self.ring[number].waiting = false;
         }
     }
 
     /// The chunks that are cut and not acknowledged, with their numbers, in the order of their data.
     pub fn chunks(&self) -> impl Iterator<Item = (u64, &Chunk)> {
-        self.ring.iter().enumerate().map(|(at, chunk)| (self.base + at as u64, chunk))
+        (self.ring.base()..).zip(self.ring.iter())
     }
 }
 

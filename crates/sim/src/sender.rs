@@ -255,8 +255,20 @@ impl PathSender {
     }
 
     /// Sends a new packet.
-    #[inline]
+    #[inline(never)]
     pub fn send(&mut self, ctx: &mut SendContext<'_>, assigned: Assigned, offset: weftway_path::Offset, bytes: u32) {
+        self.send_inline(ctx, assigned, offset, bytes);
+    }
+
+    /// The same, for the caller that does it for each packet.
+    #[inline(always)]
+    pub fn send_inline(
+        &mut self,
+        ctx: &mut SendContext<'_>,
+        assigned: Assigned,
+        offset: weftway_path::Offset,
+        bytes: u32,
+    ) {
         let now = ctx.now;
         let idle = self.flight.is_empty() || ctx.view.bytes_in_flight == Bytes::ZERO;
         if self.flight.is_empty() {
@@ -311,7 +323,7 @@ impl PathSender {
     }
 
     /// Puts packet `index` on its link, for the first time or again.
-    #[inline]
+    #[inline(always)]
     pub fn put_on_wire(&mut self, ctx: &mut SendContext<'_>, index: u64, offset: weftway_path::Offset, bytes: u32) {
         let payload = Bytes::new(u64::from(bytes));
         let wire = payload + (ctx.transport.packet - ctx.transport.mss);
@@ -320,7 +332,7 @@ impl PathSender {
             self.pacer.on_sent(ctx.now, paced, rate, self.cc.send_quantum());
         }
         let load = Load::Data(Data { index, settled: self.flight.base(), offset, bytes, sent_at: ctx.now });
-        let verdict = ctx.net.send(
+        let verdict = ctx.net.send_inline(
             ctx.now,
             self.data_link,
             wire,

@@ -324,7 +324,7 @@ impl Sim {
     #[inline]
     fn deliver(&mut self, link: usize) {
         let Some(delivery) = self.net.receive(self.now, link) else { return };
-        let datagram = delivery.item;
+        let datagram = &delivery.item;
         if matches!(datagram.load, Load::Cross) {
             return;
         }
@@ -332,15 +332,15 @@ impl Sim {
         if let Some((_, id, true)) = self.links[link]
             && let Some(via) = self.conns[at].routes[id.index()].via
         {
-            let bytes = wire_bytes(&self.conns[at].transport, &datagram);
-            let verdict = self.net.send(self.now, via, bytes, Datagram { marked: delivery.ce, ..datagram });
+            let bytes = wire_bytes(&self.conns[at].transport, datagram);
+            let verdict = self.net.send(self.now, via, bytes, Datagram { marked: delivery.ce, ..*datagram });
             if matches!(datagram.load, Load::Data(_)) {
                 self.conns[at].path_tallies[id.index()].on_shared(verdict);
             }
             return;
         }
         let conn = &mut self.conns[at];
-        conn.on_datagram(&mut self.net, self.now, &datagram, delivery.ce || datagram.marked);
+        conn.on_datagram(&mut self.net, self.now, datagram, delivery.ce || datagram.marked);
         // Data that arrive change nothing for the sender: no turn, unless they end the run.
         if !matches!(datagram.load, Load::Data(_)) || conn.finished.is_some() {
             self.turn = Some(at);

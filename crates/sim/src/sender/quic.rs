@@ -234,7 +234,7 @@ impl PathSender {
             if !(front.acked || front.lost && forgotten) {
                 break;
             }
-            self.flight.drop_front();
+            self.flight.pop();
         }
         self.sacked.remove_below(self.flight.base());
     }

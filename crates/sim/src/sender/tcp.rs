@@ -228,14 +228,13 @@ impl PathSender {
         let mut packets = 0;
         let mut first = None;
         while self.flight.base() < cum {
-            let Some(packet) = self.flight.front() else { break };
+            let Some(packet) = self.flight.pop() else { break };
             let payload = Bytes::new(u64::from(packet.bytes));
             outcome.bytes += payload;
             packets += 1;
             first.get_or_insert(packet.sent_at);
             ctx.events.push(Event::Acked(packet.receipt(self.id)));
             self.rate.on_delivered(ctx.now, packet, &mut outcome.sample);
-            self.flight.drop_front();
         }
         ctx.view.acked.bytes += outcome.bytes;
         ctx.view.acked.packets += packets;
@@ -354,7 +353,7 @@ impl PathSender {
         let cum = cum.min(self.flight.next());
         while self.flight.base() < cum {
             let index = self.flight.base();
-            let Some(mut packet) = self.flight.pop() else { break };
+            let Some(mut packet) = self.flight.pop().copied() else { break };
             seen.una_advanced = true;
             if packet.ever_retransmitted {
                 seen.retransmitted_acked = true;
