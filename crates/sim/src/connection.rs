@@ -622,9 +622,11 @@ impl Connection {
         if offset.get() >= self.send.writer.fragment {
             self.send.writer.fragment = ((offset.get() / FRAGMENT + 1) * FRAGMENT).min(self.send.writer.written);
         }
-        let before = self.send.writer.pushed.replace((id, now)).map(|(before, _)| before);
-        if let Some(before) = before.filter(|&before| before != id) {
-            self.refresh(now, before);
+        if self.transport.stack == Stack::MptcpLinuxV1 {
+            let before = self.send.writer.pushed.replace((id, now)).map(|(before, _)| before);
+            if let Some(before) = before.filter(|&before| before != id) {
+                self.refresh(now, before);
+            }
         }
         self.refresh(now, id);
     }
