@@ -18,6 +18,7 @@
 mod events;
 mod host;
 mod offers;
+pub mod sending;
 mod transport;
 
 pub use events::Events;

@@ -1,11 +1,10 @@
 //! What a connection does when a packet arrives or a timer fires.
 
-use weftway_path::{Bytes, Instant, Offset, PathId, SendKind, Span};
+use weftway_path::{Bytes, Instant, PathId, SendKind, Span};
 use weftway_scenario::config::{AckPath, Direction, Stack};
 
 use crate::connection::{Connection, PROBE_AFTER};
 use crate::net::Net;
-use crate::outbox::Outbox;
 use crate::path_manager::Stage;
 use crate::receiver::{Arrival, MAX_BLOCKS, Released};
 use crate::sender::{Assigned, Repair, Timer};
@@ -374,12 +373,5 @@ impl Connection {
             let datagram = Datagram { conn: self.number, path: id, epoch, marked: false, load: Load::Ping };
             let _ = net.send(now, self.routes[id.index()].data, self.transport.ack_packet, datagram);
         }
-    }
-}
-
-impl Outbox {
-    /// Whether data were cut that do not fit below `edge`.
-    pub(crate) fn is_blocked_by(&self, edge: Offset) -> bool {
-        self.first_unsent().is_some_and(|number| self.chunk(number).end() > edge)
     }
 }

@@ -1,16 +1,14 @@
 //! The two ends of a connection: what the sender of the data keeps, and what their receiver keeps.
 
 use weftway_cc::Share;
+use weftway_host::sending::{Groups, Outbox, Views};
 use weftway_path::{BlockedReason, Bytes, Flow, Instant, Offset, Packet, Path, PathId, PathSet, SendKind, Span};
-use weftway_scenario::config::{Buffer, PathConfig, Stack, Transport};
+use weftway_scenario::config::{Bottlenecks, Buffer, PathConfig, Stack, Transport};
 
-use crate::bottleneck::Groups;
 use crate::capture::Capture;
 use crate::net::Route;
-use crate::outbox::Outbox;
 use crate::receiver::{MAX_BLOCKS, Receiver};
 use crate::sender::PathSender;
-use crate::views::Views;
 
 /// The end that sends the data.
 #[derive(Clone)]
@@ -111,6 +109,20 @@ fn largest_window(transport: &Transport) -> Option<Bytes> {
     (transport.stack == Stack::Mpquic).then(|| window.max(transport.mss))
 }
 
+/// The paths that share a bottleneck, as the scenario says or as is found out.
+fn groups(source: Bottlenecks, routes: &[Route]) -> Groups {
+    let given = |at: usize| {
+        let via = routes[at].via;
+        let first = routes.iter().position(|route| via.is_some() && route.via == via);
+        Some(first.unwrap_or(at) as u8)
+    };
+    match source {
+        Bottlenecks::None => Groups::given(vec![None; routes.len()]),
+        Bottlenecks::Given => Groups::given((0..routes.len()).map(given).collect()),
+        Bottlenecks::Detected => Groups::detected(routes.len()),
+    }
+}
+
 impl SendEnd {
     /// A sender whose receiver announces `edge`.
     pub fn new(
@@ -122,7 +134,7 @@ impl SendEnd {
         edge: Offset,
     ) -> Self {
         let paths = configs.len();
-        let groups = Groups::new(transport.bottlenecks, routes);
+        let groups = groups(transport.bottlenecks, routes);
         let view = |n: usize| {
             let mut path = Path::new(PathId::new(n as u8), transport.mss, transport.initial_cwnd());
             path.role = configs[n].role;

@@ -5,24 +5,18 @@
 //! seed give the same packets, byte for byte.
 
 mod arrivals;
-mod bottleneck;
 mod calendar;
 mod capture;
 mod connection;
 mod cross;
 mod ends;
 mod episode;
-mod flight;
 mod lifecycle;
 pub mod log;
 pub mod measure;
 mod net;
 pub mod oracle;
-mod outbox;
-mod pacer;
 mod path_manager;
-mod ranges;
-mod rate;
 mod receiver;
 mod rtt;
 pub mod run;
@@ -30,7 +24,6 @@ mod sender;
 mod sim;
 mod tally;
 mod tap;
-mod views;
 mod wire;
 
 pub use connection::Connection;

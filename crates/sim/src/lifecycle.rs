@@ -5,6 +5,7 @@
 //! joining subflow 4 and 3 (RFC 8684 §3.2: the opener waits for the fourth message).
 
 use weftway_cc::Setup;
+use weftway_host::sending::RangeSet;
 use weftway_path::{BlockedReason, Bytes, Event, Health, Instant, PathId, Recovery, Role, Span};
 use weftway_scenario::config::{Direction, PathManager, Stack};
 
@@ -204,7 +205,7 @@ impl Connection {
         sender.queue.iter().for_each(|assigned| self.send.outbox.hand_back(assigned.chunk));
         sender.flight.clear();
         sender.queue.clear();
-        sender.sacked = crate::ranges::RangeSet::default();
+        sender.sacked = RangeSet::default();
         (sender.tcp, sender.quic) = Default::default();
         sender.disarm();
         // What still travels belongs to the past.

@@ -3,10 +3,10 @@
 
 use std::collections::VecDeque;
 
+use weftway_host::sending::RangeSet;
 use weftway_path::{Bytes, Instant, Offset, PathId, Span};
 use weftway_scenario::config::{Buffer, Stack, Transport};
 
-use crate::ranges::RangeSet;
 use crate::wire::Data;
 
 /// The most blocks that an acknowledgement reports: SACK with timestamps has room for three

@@ -8,15 +8,11 @@ use std::collections::VecDeque;
 
 use weftway_cc::{Acked, Congestion, Controller, Sent, Share, Signal};
 use weftway_host::Events;
+use weftway_host::sending::{Chunk, Flight, Outbox, Pacer, RangeSet, RateSampler, Sample, SentPacket};
 use weftway_path::{BlockedReason, Bytes, Event, Instant, Offset, Path, PathId, Receipt, SendKind, Span};
 use weftway_scenario::config::{Stack, Transport};
 
-use crate::flight::{Flight, SentPacket};
 use crate::net::Net;
-use crate::outbox::{Chunk, Outbox};
-use crate::pacer::Pacer;
-use crate::ranges::RangeSet;
-use crate::rate::{RateSampler, Sample};
 use crate::tally::PathTally;
 use crate::tap::{Note, Tap};
 use crate::wire::{Data, Datagram, Load};

@@ -1,12 +1,12 @@
 //! What is true of a path now, and of what was sent before.
 
+use weftway_host::sending::SentPacket;
 use weftway_link::Link;
 use weftway_path::{BitRate, BlockedReason, Bytes, Instant, Offset, PathId, Span};
 
 use super::judge::FAR;
 use crate::Sim;
 use crate::connection::Connection;
-use crate::flight::SentPacket;
 use crate::wire::{Datagram, Load};
 
 /// What is true of one path.

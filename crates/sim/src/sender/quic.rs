@@ -9,9 +9,9 @@
 //! State: the start of the recovery period, the loss time, the probe count.
 
 use weftway_cc::Signal;
+use weftway_host::sending::SentPacket;
 use weftway_path::{Bytes, Event, Health, Instant, Recovery, Span};
 
-use crate::flight::SentPacket;
 use crate::rtt::{QuicRtt, publish};
 use crate::sender::{Outcome, PathSender, SendContext, Timer};
 use crate::tap::Note;

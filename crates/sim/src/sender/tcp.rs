@@ -13,6 +13,7 @@ mod sending;
 
 use std::collections::VecDeque;
 
+use weftway_host::sending::SentPacket;
 use weftway_path::{Bytes, Event, Health, Instant, Recovery, Span};
 
 use crate::rtt::{LinuxRtt, MinRtt, publish};
@@ -439,7 +440,7 @@ impl PathSender {
 
 impl Tcp {
     /// A packet arrived: it is neither lost nor in flight a second time.
-    fn forget_loss(&mut self, packet: &mut crate::flight::SentPacket) {
+    fn forget_loss(&mut self, packet: &mut SentPacket) {
         if packet.lost {
             packet.lost = false;
             self.lost_out -= 1;

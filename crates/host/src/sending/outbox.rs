@@ -73,6 +73,11 @@ impl Outbox {
         self.next
     }
 
+    /// Whether data were cut that do not fit below `edge`.
+    pub fn is_blocked_by(&self, edge: Offset) -> bool {
+        self.first_unsent().is_some_and(|number| self.chunk(number).end() > edge)
+    }
+
     /// Bytes that were cut and never sent.
     #[inline]
     pub fn skipped(&self) -> u64 {

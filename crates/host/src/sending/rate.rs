@@ -2,7 +2,7 @@
 
 use weftway_path::{BitRate, Bytes, Instant, Span};
 
-use crate::flight::SentPacket;
+use super::SentPacket;
 
 /// What one path has delivered.
 #[derive(Clone, Debug, Default)]

@@ -1,4 +1,4 @@
-//! Which paths share a bottleneck: as the scenario says, or as their round-trip times tell.
+//! Which paths share a bottleneck: as somebody knows, or as their round-trip times tell.
 //!
 //! Paths through one queue see it grow and shrink together, whatever else their delays are. At the end of each interval
 //! a path's mean round-trip time is compared with that of the interval before: it rose, fell, or stayed. Of 64
@@ -21,10 +21,8 @@
 //! `docs/explanation/shared-bottlenecks.md` says how often it is wrong.
 
 use weftway_path::{Instant, Path, PathId, Span};
-use weftway_scenario::config::Bottlenecks;
 
-use crate::net::Route;
-use crate::views::Views;
+use super::Views;
 
 /// Long against the differences between the paths' delays, short against the swings of a queue.
 const INTERVAL: Span = Span::from_millis(200);
@@ -39,7 +37,7 @@ const STILL: u64 = 4;
 
 /// What a connection knows of its paths' bottlenecks.
 #[derive(Clone, Debug)]
-pub(crate) struct Groups {
+pub struct Groups {
     of: Vec<Option<u8>>,
     /// When to look again; never, unless it is to be found out.
     due: Instant,
@@ -47,38 +45,29 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    pub(crate) fn new(source: Bottlenecks, routes: &[Route]) -> Self {
-        let given = |at: usize| {
-            let via = routes[at].via;
-            let first = routes.iter().position(|route| via.is_some() && route.via == via);
-            first.unwrap_or(at) as u8
-        };
-        let paths = 0..routes.len();
-        let none = vec![None; routes.len()];
-        match source {
-            Bottlenecks::None => Self { of: none, due: Instant::NEVER, traces: Vec::new() },
-            Bottlenecks::Given => {
-                Self { of: paths.map(|at| Some(given(at))).collect(), due: Instant::NEVER, traces: Vec::new() }
-            }
-            Bottlenecks::Detected => {
-                Self { of: none, due: Instant::ZERO, traces: paths.map(|_| Trace::default()).collect() }
-            }
-        }
+    /// As `of` says, for each path: for good.
+    pub fn given(of: Vec<Option<u8>>) -> Self {
+        Self { of, due: Instant::NEVER, traces: Vec::new() }
+    }
+
+    /// To be found out for `paths` paths.
+    pub fn detected(paths: usize) -> Self {
+        Self { of: vec![None; paths], due: Instant::ZERO, traces: vec![Trace::default(); paths] }
     }
 
     /// The bottleneck of a path, if it is known.
-    pub(crate) fn of(&self, path: PathId) -> Option<u8> {
+    pub fn of(&self, path: PathId) -> Option<u8> {
         self.of[path.index()]
     }
 
     /// Whether an interval is over.
     #[inline]
-    pub(crate) fn is_due(&self, now: Instant) -> bool {
+    pub fn is_due(&self, now: Instant) -> bool {
         self.due <= now
     }
 
     /// An interval is over: groups the paths anew.
-    pub(crate) fn look(&mut self, now: Instant, views: &mut Views) {
+    pub fn look(&mut self, now: Instant, views: &mut Views) {
         self.due = now + INTERVAL;
         for (at, trace) in self.traces.iter_mut().enumerate() {
             trace.look(views.get(PathId::new(at as u8)));
