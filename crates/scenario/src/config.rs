@@ -4,6 +4,8 @@
 use weftway_link::LinkConfig;
 use weftway_path::{BitRate, Bytes, Instant, Role, Span};
 
+use crate::stack::StackRules;
+
 /// What an application writes at once unless it says otherwise: as iperf3 and many others, rounded to a power of two.
 pub const WRITE: Bytes = Bytes::new(256 << 10);
 
@@ -68,6 +70,8 @@ pub struct PathConfig {
 pub struct Transport {
     /// The rules.
     pub stack: Stack,
+    /// What the stack does.
+    pub rules: StackRules,
     /// The size on the wire (IP) of a full packet.
     pub packet: Bytes,
     /// The payload of a full packet.
@@ -151,6 +155,7 @@ impl Transport {
     pub fn mptcp_v09x() -> Self {
         Self {
             stack: Stack::MptcpV09x,
+            rules: Stack::MptcpV09x.rules(),
             subflow_windows: false,
             opportunistic: None,
             penalise: None,
@@ -162,6 +167,7 @@ impl Transport {
     pub fn mptcp_linux_v1() -> Self {
         Self {
             stack: Stack::MptcpLinuxV1,
+            rules: Stack::MptcpLinuxV1.rules(),
             packet: Bytes::new(1500),
             mss: Bytes::new(1428),
             dss_option: Bytes::new(20),
@@ -208,6 +214,7 @@ impl Transport {
     pub fn mpquic() -> Self {
         Self {
             stack: Stack::Mpquic,
+            rules: Stack::Mpquic.rules(),
             packet: Bytes::new(1280),
             mss: Bytes::new(1200),
             dss_option: Bytes::ZERO,

@@ -40,6 +40,7 @@ mod schema;
 mod seeds;
 mod set;
 mod source;
+pub mod stack;
 mod text;
 mod traces;
 mod traffic;

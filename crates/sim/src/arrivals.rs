@@ -1,7 +1,8 @@
 //! What a connection does when a packet arrives or a timer fires.
 
 use weftway_path::{Bytes, Instant, PathId, SendKind, Span};
-use weftway_scenario::config::{AckPath, Direction, Stack};
+use weftway_scenario::config::{AckPath, Direction};
+use weftway_scenario::stack::LossRecovery;
 
 use crate::connection::{Connection, PROBE_AFTER};
 use crate::net::Net;
@@ -32,7 +33,7 @@ impl Connection {
         let before = self.receive.receiver.data.next();
         let current = self.meet(now, id, datagram.epoch);
         let at_once = current && self.receive.receiver.paths[id.index()].arrive(now, data, marked, &self.transport);
-        if current && self.transport.stack != Stack::Mpquic {
+        if current && self.transport.rules.recovery == LossRecovery::Tcp {
             self.receive.captures[id.index()].data(now, data.index);
         }
         let arrival = if current {
@@ -62,7 +63,7 @@ impl Connection {
                 }
             }
         }
-        let reads = next > before && self.transport.stack == Stack::MptcpLinuxV1;
+        let reads = next > before && self.transport.rules.tells_of_reading;
         if reads {
             self.receive.receiver.data.set_unread(next.since(before));
         }
@@ -82,7 +83,7 @@ impl Connection {
     /// The client of MPTCP opens the other paths when it knows that the server has its keys: with the first packet from
     /// there that says so, an acknowledgement or data (RFC 8684 §3.1).
     fn client_hears(&mut self, net: &mut Net, now: Instant) {
-        if self.transport.stack != Stack::Mpquic {
+        if self.transport.rules.joins {
             self.open_others(net, now);
         }
     }
@@ -102,10 +103,10 @@ impl Connection {
     /// has several, the longest (`mptcp_rcv_space_adjust`).
     #[inline]
     fn widest_rtt(&self, id: PathId) -> Span {
-        match self.transport.stack {
-            Stack::MptcpLinuxV1 => self.send.views.usable().iter().map(|path| path.srtt).fold(Span::ZERO, Span::max),
-            _ => self.send.views.get(id).srtt,
+        if !self.transport.rules.grows_by_longest_rtt {
+            return self.send.views.get(id).srtt;
         }
+        self.send.views.usable().iter().map(|path| path.srtt).fold(Span::ZERO, Span::max)
     }
 
     /// What path `id` had put aside has shown what it brings.
@@ -139,7 +140,7 @@ impl Connection {
 
     /// Sends an acknowledgement for what arrived on path `id`.
     fn send_ack(&mut self, net: &mut Net, now: Instant, id: PathId) {
-        let quic = self.transport.stack == Stack::Mpquic;
+        let quic = self.transport.rules.recovery == LossRecovery::Quic;
         let edge = self.receive.receiver.announce(id);
         let inbound = &mut self.receive.receiver.paths[id.index()];
         let (mut slot, mut count) = (NO_SLOT, 0);
@@ -198,7 +199,7 @@ impl Connection {
             self.client_hears(net, now);
         }
         self.take_edge(datagram, ack);
-        let quic = self.transport.stack == Stack::Mpquic;
+        let quic = self.transport.rules.recovery == LossRecovery::Quic;
         if !quic && ack.una > self.send.outbox.una() {
             self.send.outbox.acknowledge_below(ack.una);
             self.meta_progress(now);
@@ -268,14 +269,14 @@ impl Connection {
     fn fire(&mut self, net: &mut Net, now: Instant, id: PathId) -> Repair {
         let timeout = self.send.senders[id.index()].timer == Timer::Timeout;
         let (sender, mut ctx) = self.send_context(net, now, id);
-        if ctx.transport.stack == Stack::Mpquic {
+        if ctx.transport.rules.recovery == LossRecovery::Quic {
             sender.quic_timer(&mut ctx);
             self.send_probes(net, now, id);
             return Repair::Nothing;
         }
         let waiting = !sender.queue.is_empty();
         let repair = sender.tcp_timer(&mut ctx, waiting);
-        if timeout && ctx.transport.stack == Stack::MptcpV09x {
+        if timeout && ctx.transport.rules.reinjects_at_timeout {
             self.reinject(id);
         }
         if repair == Repair::NewData {

@@ -9,7 +9,8 @@ use weftway_path::{
     BlockedReason, Bytes, Context, Decision, Event, Health, Instant, Offset, Packet, Path, PathId, PathSet, Receipt,
     Recovery, SendKind, Span,
 };
-use weftway_scenario::config::{Buffer, PathConfig, Stack, Transport};
+use weftway_scenario::config::{Buffer, PathConfig, Transport};
+use weftway_scenario::stack::{LossRecovery, MetaTimer};
 use weftway_scenario::{App, mix};
 use weftway_sched::FRAGMENT;
 
@@ -42,7 +43,10 @@ pub(crate) fn controller_setup(transport: &Transport, seed: u64, id: PathId) -> 
         path: id,
         mss: transport.mss,
         initial_window: transport.initial_cwnd(),
-        flavour: if transport.stack == Stack::Mpquic { Flavour::Quic } else { Flavour::Linux },
+        flavour: match transport.rules.recovery {
+            LossRecovery::Tcp => Flavour::Linux,
+            LossRecovery::Quic => Flavour::Quic,
+        },
         seed: mix(seed, 0xcc00 + u64::from(id.get())),
         now: Instant::ZERO,
         rtt: None,
@@ -211,7 +215,7 @@ impl Connection {
         self.send.question.open =
             if open { self.send.question.open.with(id) } else { self.send.question.open.without(id) };
         if self.host.needs.queueing {
-            if self.transport.stack == Stack::MptcpLinuxV1 {
+            if self.transport.rules.fills_bursts {
                 let buffers = sender.flight.buffers() + u64::from(!sender.queue.is_empty());
                 view.overhead = Bytes::new(buffers * BUFFER_HEAD);
             }
@@ -231,7 +235,7 @@ impl Connection {
     fn room(&self, now: Instant, id: PathId) -> Bytes {
         let view = self.send.views.get(id);
         let memory = self.send.senders[id.index()].send_memory;
-        if self.transport.stack != Stack::MptcpLinuxV1 {
+        if !self.transport.rules.pushes_fragments {
             return memory.saturating_sub(view.send_queue());
         }
         let within =
@@ -330,7 +334,7 @@ impl Connection {
                 carried: chunk.carried,
                 // A lost frame of QUIC is a frame again. MPTCP reinjects what a subflow still holds and repairs itself:
                 // on another (`path_mask` of multipath-tcp/mptcp).
-                avoid: if self.transport.stack == Stack::Mpquic { PathSet::EMPTY } else { chunk.carried },
+                avoid: if self.transport.rules.repeats_anywhere { PathSet::EMPTY } else { chunk.carried },
             };
         }
     }
@@ -415,7 +419,7 @@ impl Connection {
         // grant and fills no packet would wait for more for ever.
         let left = self.send.writer.writable.saturating_sub(una.get());
         let wakes = left * 3 <= self.send.writer.buffer * 2 || left < self.transport.mss.get();
-        if self.transport.stack == Stack::Mpquic || wakes {
+        if !self.transport.rules.writer_waits || wakes {
             self.send.writer.writable = self.send.writer.writable.max(self.fills_fragment(room));
         }
         self.write_up(now);
@@ -525,7 +529,7 @@ impl Connection {
 
     fn rules(&self) -> (bool, bool) {
         let rules = self.host.rules;
-        let applies = self.transport.stack == Stack::MptcpV09x;
+        let applies = self.transport.rules.relieves_window;
         (
             applies && self.transport.opportunistic.unwrap_or(rules.opportunistic),
             applies && self.transport.penalise.unwrap_or(rules.penalise),
@@ -599,7 +603,7 @@ impl Connection {
         }
         let (first, after) = (!carried.contains(id), self.send.views.get(id).next);
         let assigned = Assigned { chunk: number, serial: self.host.next_serial(), kind, offset, bytes, first, after };
-        if self.send.meta.at.is_never() && self.transport.stack != Stack::Mpquic {
+        if self.send.meta.at.is_never() && self.transport.rules.meta_timer != MetaTimer::None {
             self.arm_meta(net, now);
         }
         let edge = self.send.flow.edge;
@@ -622,7 +626,7 @@ impl Connection {
         if offset.get() >= self.send.writer.fragment {
             self.send.writer.fragment = ((offset.get() / FRAGMENT + 1) * FRAGMENT).min(self.send.writer.written);
         }
-        if self.transport.stack == Stack::MptcpLinuxV1 {
+        if self.transport.rules.pushes_fragments {
             let before = self.send.writer.pushed.replace((id, now)).map(|(before, _)| before);
             if let Some(before) = before.filter(|&before| before != id) {
                 self.refresh(now, before);
@@ -720,7 +724,9 @@ impl Connection {
             || self.send.question.hand.is_some()
             || self.send.writer.written < self.send.writer.writing.1;
         let wants_room = fresh || copies || self.send.outbox.first_reinjection().is_some();
-        if self.send.writer.pushed.is_some_and(|(_, at)| at == now) && self.transport.stack == Stack::MptcpLinuxV1 {
+        if self.transport.rules.meta_timer == MetaTimer::PendingTimers
+            && self.send.writer.pushed.is_some_and(|(_, at)| at == now)
+        {
             self.set_meta_interval(now);
         }
         let mut dirty = core::mem::take(&mut self.send.question.dirty);
@@ -773,7 +779,7 @@ impl Connection {
     /// The meta-level timeout: v0.9x waits twice the longest timeout of the subflows, and longer each time; Linux v1 what
     /// the last push found.
     fn meta_due(&self) -> Instant {
-        if self.transport.stack == Stack::MptcpLinuxV1 {
+        if self.transport.rules.meta_timer == MetaTimer::PendingTimers {
             return self.send.meta.since + self.send.meta.interval;
         }
         let longest = self.send.views.set().iter().map(|id| self.send.senders[id.index()].rto(&self.transport)).max();
@@ -804,10 +810,10 @@ impl Connection {
         if !head.sent {
             return;
         }
-        match self.transport.stack {
-            Stack::MptcpV09x => self.send.outbox.hand_back(number),
-            Stack::MptcpLinuxV1 => self.retransmit_on_idle(net, now, head.offset),
-            Stack::Mpquic => {}
+        match self.transport.rules.meta_timer {
+            MetaTimer::LongestTimeout => self.send.outbox.hand_back(number),
+            MetaTimer::PendingTimers => self.retransmit_on_idle(net, now, head.offset),
+            MetaTimer::None => {}
         }
         self.send.meta.backoff += 1;
         self.arm_meta(net, now);

@@ -3,7 +3,8 @@
 use weftway_cc::Share;
 use weftway_host::sending::{Groups, Outbox, Views};
 use weftway_path::{BlockedReason, Bytes, Flow, Instant, Offset, Packet, Path, PathId, PathSet, SendKind, Span};
-use weftway_scenario::config::{Bottlenecks, Buffer, PathConfig, Stack, Transport};
+use weftway_scenario::config::{Bottlenecks, Buffer, PathConfig, Transport};
+use weftway_scenario::stack::ReceiveWindow;
 
 use crate::capture::Capture;
 use crate::net::Route;
@@ -106,7 +107,7 @@ fn largest_window(transport: &Transport) -> Option<Bytes> {
         Buffer::Fixed(bytes) => transport.stream_window.map_or(bytes, |stream| bytes.min(stream)),
         Buffer::Auto { max } => max,
     };
-    (transport.stack == Stack::Mpquic).then(|| window.max(transport.mss))
+    (transport.rules.receive_window == ReceiveWindow::Credit).then(|| window.max(transport.mss))
 }
 
 /// The paths that share a bottleneck, as the scenario says or as is found out.
@@ -180,7 +181,7 @@ impl Writer {
         Self {
             buffer: 0,
             writable: 0,
-            at_once: if transport.stack == Stack::MptcpLinuxV1 { write.get() } else { u64::MAX },
+            at_once: if transport.rules.pushes_fragments { write.get() } else { u64::MAX },
             written: 0,
             writing: (Instant::ZERO, 0),
             message_end: 0,

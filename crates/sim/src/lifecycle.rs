@@ -7,7 +7,8 @@
 use weftway_cc::Setup;
 use weftway_host::sending::RangeSet;
 use weftway_path::{BlockedReason, Bytes, Event, Health, Instant, PathId, Recovery, Role, Span};
-use weftway_scenario::config::{Direction, PathManager, Stack};
+use weftway_scenario::config::{Direction, PathManager};
+use weftway_scenario::stack::LossRecovery;
 
 use crate::connection::Connection;
 use crate::net::Net;
@@ -93,7 +94,7 @@ impl Connection {
         let upload = self.transport.direction == Direction::Upload;
         let at_sender = handshake.leg.is_multiple_of(2) != upload;
         let first = self.paths.established.is_none();
-        let needed = match (upload, first || self.transport.stack == Stack::Mpquic) {
+        let needed = match (upload, first || !self.transport.rules.joins) {
             (true, true) => 2,
             (true, false) => 4,
             (false, _) => 3,
@@ -114,7 +115,7 @@ impl Connection {
         self.renew(now, id, rtt);
         self.receive.captures[id.index()].start(rtt);
         self.send.views.set_usable(id, true);
-        let quic = self.transport.stack == Stack::Mpquic;
+        let quic = self.transport.rules.recovery == LossRecovery::Quic;
         let (sender, mut ctx) = self.send_context(net, now, id);
         if quic {
             sender.quic_start(&mut ctx, rtt);
@@ -188,7 +189,7 @@ impl Connection {
 
     /// Everything that path `id` has not delivered goes back to the connection.
     fn surrender(&mut self, id: PathId) {
-        let quic = self.transport.stack == Stack::Mpquic;
+        let quic = self.transport.rules.recovery == LossRecovery::Quic;
         let sender = &mut self.send.senders[id.index()];
         let view = self.send.views.get_mut(id);
         for packet in sender.flight.iter().filter(|packet| !packet.acked) {
@@ -230,9 +231,9 @@ impl Connection {
         }
         // A path is not silent while its own round trip may still be under way.
         let sender = &self.send.senders[id.index()];
-        let own = match self.transport.stack {
-            Stack::Mpquic => sender.quic.rtt.pto(self.transport.ack_delay),
-            _ => sender.tcp.rtt.rto(),
+        let own = match self.transport.rules.recovery {
+            LossRecovery::Tcp => sender.tcp.rtt.rto(),
+            LossRecovery::Quic => sender.quic.rtt.pto(self.transport.ack_delay),
         };
         let patience = sender.last_progress + self.transport.path_timeout.max(own * 3);
         if patience > now {

@@ -1,8 +1,9 @@
 //! What a simulation amounts to: a [`Measurement`], as of any other backend.
 
 use weftway_path::{Bytes, Instant};
-use weftway_scenario::config::{CrossLink, SimConfig, Stack, Workload};
+use weftway_scenario::config::{CrossLink, SimConfig, Workload};
 use weftway_scenario::measurement::{Counts, Messages, PathFigures, Reordering};
+use weftway_scenario::stack::LossRecovery;
 pub use weftway_scenario::{Measurement, Row};
 use weftway_sched::FallbackTally;
 
@@ -76,7 +77,7 @@ fn counts(config: &SimConfig, conn: &Connection) -> Counts {
     let (tally, host) = (&conn.tally, &conn.host.counts);
     let sum = |count: fn(&PathTally) -> u64| Some(conn.path_tallies.iter().map(count).sum());
     // A capture of QUIC shows nothing of this.
-    let is_tcp = config.transport.stack != Stack::Mpquic;
+    let is_tcp = config.transport.rules.recovery == LossRecovery::Tcp;
     let tags = |count: fn(&Capture) -> u64| is_tcp.then(|| conn.receive.captures.iter().map(count).sum());
     Counts {
         arrived: Some(tally.arrived),

@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 
 use weftway_host::sending::RangeSet;
 use weftway_path::{Bytes, Instant, Offset, PathId, Span};
-use weftway_scenario::config::{Buffer, Stack, Transport};
+use weftway_scenario::config::{Buffer, Transport};
+use weftway_scenario::stack::{LossRecovery, ReceiveWindow};
 
 use crate::wire::Data;
 
@@ -82,7 +83,7 @@ impl Default for Inbound {
 impl Inbound {
     /// Takes a packet; whether an acknowledgement must leave at once.
     pub fn arrive(&mut self, now: Instant, data: &Data, marked: bool, transport: &Transport) -> bool {
-        let quic = transport.stack == Stack::Mpquic;
+        let quic = transport.rules.recovery == LossRecovery::Quic;
         if data.settled > self.cum {
             self.settle(data.settled);
         }
@@ -220,8 +221,10 @@ pub struct Reassembly {
     window: u64,
     /// The payload of a full packet.
     packet: u64,
-    quic: bool,
-    linux_v1: bool,
+    /// The window is QUIC's limit.
+    credit: bool,
+    /// The window is a measured share of the buffer, as Linux v1 has it.
+    measured: bool,
     /// Drop what comes out of order from beyond the edge, as Linux v1 does.
     drops: bool,
     auto_max: Option<u64>,
@@ -293,11 +296,11 @@ const GROWTH: u64 = 2 * 1460;
 /// How much of a receive buffer becomes window. Linux charges a packet with all the memory that it takes: today by
 /// measure (`scaling_ratio`; 1428 of 2304 bytes for full packets, in 256ths), before 6.6 by assuming a half
 /// (`tcp_adv_win_scale`).
-fn usable(buffer: Bytes, stack: Stack) -> u64 {
-    match stack {
-        Stack::MptcpLinuxV1 => buffer.mul_div(158, 256).get(),
-        Stack::MptcpV09x => buffer.get() / 2,
-        Stack::Mpquic => buffer.get(),
+fn usable(buffer: Bytes, window: ReceiveWindow) -> u64 {
+    match window {
+        ReceiveWindow::Assumed => buffer.get() / 2,
+        ReceiveWindow::Measured => buffer.mul_div(158, 256).get(),
+        ReceiveWindow::Credit => buffer.get(),
     }
 }
 
@@ -307,23 +310,23 @@ fn usable(buffer: Bytes, stack: Stack) -> u64 {
 fn scale(transport: &Transport) -> Option<u32> {
     let (Buffer::Fixed(bytes) | Buffer::Auto { max: bytes }) = transport.receive_buffer;
     let bits = bytes.get().max(1).ilog2().saturating_sub(15).min(14);
-    (transport.stack == Stack::MptcpLinuxV1).then_some(bits)
+    (transport.rules.receive_window == ReceiveWindow::Measured).then_some(bits)
 }
 
 /// The buffer behind a size that an application asks for: Linux doubles `SO_RCVBUF`.
-fn asked(bytes: Bytes, stack: Stack) -> Bytes {
-    if stack == Stack::Mpquic { bytes } else { bytes + bytes }
+fn asked(bytes: Bytes, window: ReceiveWindow) -> Bytes {
+    if window == ReceiveWindow::Credit { bytes } else { bytes + bytes }
 }
 
 impl Reassembly {
     /// Nothing has arrived.
     pub fn new(transport: &Transport) -> Self {
+        let rule = transport.rules.receive_window;
+        let measured = rule == ReceiveWindow::Measured;
         let (window, auto_max) = match transport.receive_buffer {
-            Buffer::Fixed(bytes) => (usable(asked(bytes, transport.stack), transport.stack), None),
-            Buffer::Auto { max } if transport.stack == Stack::MptcpLinuxV1 => {
-                (usable(FIRST_BUFFER.min(max), transport.stack), Some(usable(max, transport.stack)))
-            }
-            Buffer::Auto { max } => (FIRST_WINDOW.min(max.get()), Some(usable(max, transport.stack))),
+            Buffer::Fixed(bytes) => (usable(asked(bytes, rule), rule), None),
+            Buffer::Auto { max } if measured => (usable(FIRST_BUFFER.min(max), rule), Some(usable(max, rule))),
+            Buffer::Auto { max } => (FIRST_WINDOW.min(max.get()), Some(usable(max, rule))),
         };
         let window = transport.stream_window.map_or(window, |stream| window.min(stream.get()));
         // A window that takes no packet would never open.
@@ -331,11 +334,11 @@ impl Reassembly {
         Self {
             next: 0,
             held: RangeSet::default(),
-            edge: if transport.stack == Stack::MptcpLinuxV1 { window.min(FIRST_WINDOW) } else { window },
+            edge: if measured { window.min(FIRST_WINDOW) } else { window },
             window,
             packet: transport.mss.get(),
-            quic: transport.stack == Stack::Mpquic,
-            linux_v1: transport.stack == Stack::MptcpLinuxV1,
+            credit: rule == ReceiveWindow::Credit,
+            measured,
             drops: transport.subflow_windows,
             auto_max,
             round: (Instant::ZERO, 0, 10 * 1448), // rcvq_space starts at ten segments
@@ -447,7 +450,7 @@ impl Reassembly {
         if self.auto_max.is_some() {
             self.grow(now, rtt);
         }
-        if !self.quic {
+        if !self.credit {
             return false;
         }
         let edge = self.next + self.window;
@@ -488,7 +491,7 @@ impl Reassembly {
         self.round = (now, self.next, last.max(read));
         if read > last {
             // Twice what was read, and more in proportion to the growth; before 6.18 16 segments, too.
-            let mut want = 2 * read + if self.linux_v1 { 0 } else { 16 * 1460 };
+            let mut want = 2 * read + if self.measured { 0 } else { 16 * 1460 };
             if last > 0 {
                 want +=
                     (want as u128 * (2 * (read - last)) as u128 / last as u128).min(u128::from(u64::MAX / 4)) as u64;
@@ -561,12 +564,12 @@ impl Receiver {
     /// The right edge that an acknowledgement on path `id` announces; to be asked before [`Inbound::report`].
     #[inline]
     pub fn announce(&mut self, id: PathId) -> Offset {
-        if !self.data.quic {
+        if !self.data.credit {
             let path = &mut self.paths[id.index()];
-            if self.data.linux_v1 {
+            if self.data.measured {
                 path.threshold = (path.threshold + GROWTH * u64::from(path.unacked)).min(self.data.window);
             }
-            self.data.announce(if self.data.linux_v1 { path.threshold } else { u64::MAX });
+            self.data.announce(if self.data.measured { path.threshold } else { u64::MAX });
             path.window = self.data.announced;
         }
         self.data.edge_in_header()

@@ -10,7 +10,8 @@ use weftway_cc::{Acked, Congestion, Controller, Sent, Share, Signal};
 use weftway_host::Events;
 use weftway_host::sending::{Chunk, Flight, Outbox, Pacer, RangeSet, RateSampler, Sample, SentPacket};
 use weftway_path::{BlockedReason, Bytes, Event, Instant, Offset, Path, PathId, Receipt, SendKind, Span};
-use weftway_scenario::config::{Stack, Transport};
+use weftway_scenario::config::Transport;
+use weftway_scenario::stack::LossRecovery;
 
 use crate::net::Net;
 use crate::tally::PathTally;
@@ -180,7 +181,10 @@ impl PathSender {
     /// What a packet of `bytes` takes of the window: Linux counts packets, QUIC bytes.
     #[inline]
     pub fn charge(transport: &Transport, bytes: u32) -> Bytes {
-        if transport.stack == Stack::Mpquic { Bytes::new(u64::from(bytes)) } else { transport.mss }
+        match transport.rules.recovery {
+            LossRecovery::Tcp => transport.mss,
+            LossRecovery::Quic => Bytes::new(u64::from(bytes)),
+        }
     }
 
     /// Sends what waits, as far as window and pacer allow.
@@ -224,7 +228,7 @@ impl PathSender {
     /// larger bursts. It does so only just after it has sent, and not during recovery.
     #[inline]
     fn defers(&self, now: Instant, view: &Path, taken: Bytes, more: bool, transport: &Transport) -> bool {
-        more && transport.stack == Stack::MptcpLinuxV1
+        more && transport.rules.fills_bursts
             && taken + view.mss + view.mss > view.cwnd
             && view.cwnd.get() > DEFER_DIVISOR * view.mss.get()
             && view.recovery < weftway_path::Recovery::Recovery
@@ -237,7 +241,7 @@ impl PathSender {
     #[inline]
     pub fn gathers(&self, now: Instant, view: &Path, transport: &Transport) -> bool {
         let free = view.cwnd.saturating_sub(view.bytes_in_flight).get();
-        transport.stack == Stack::MptcpLinuxV1
+        transport.rules.fills_bursts
             && !self.queue.is_empty()
             && free * DEFER_DIVISOR < view.cwnd.get()
             && view.recovery < weftway_path::Recovery::Recovery
@@ -277,7 +281,7 @@ impl PathSender {
         let mut packet = SentPacket::new(now, offset, bytes);
         (packet.serial, packet.chunk) = (assigned.serial, assigned.chunk);
         self.rate.on_sent(now, idle, &mut packet);
-        if ctx.transport.stack == Stack::MptcpLinuxV1 {
+        if ctx.transport.rules.fills_bursts {
             packet.heads_buffer = self.starts_buffer(now, ctx.view);
         }
         let index = self.flight.next();
@@ -297,10 +301,9 @@ impl PathSender {
         };
         self.cc.on_sent(&sent);
         ctx.tally.on_sent(assigned.kind);
-        if ctx.transport.stack == Stack::Mpquic {
-            self.quic_sent(ctx);
-        } else {
-            self.tcp_sent(ctx, idle);
+        match ctx.transport.rules.recovery {
+            LossRecovery::Tcp => self.tcp_sent(ctx, idle),
+            LossRecovery::Quic => self.quic_sent(ctx),
         }
     }
 
@@ -341,7 +344,7 @@ impl PathSender {
     /// After a pause the window is restarted (RFC 9293 via RFC 5681 §4.1; Linux
     /// `tcp_slow_start_after_idle_check`): halved for each timeout that passed.
     fn after_idle(&mut self, ctx: &mut SendContext<'_>) {
-        if ctx.transport.stack == Stack::Mpquic || self.cc.owns_recovery() {
+        if ctx.transport.rules.recovery == LossRecovery::Quic || self.cc.owns_recovery() {
             return;
         }
         let rto = self.rto(ctx.transport);
@@ -393,7 +396,7 @@ impl PathSender {
     /// Why the path cannot take a packet now.
     #[inline]
     pub fn blocked_reason(&self, now: Instant, view: &Path, more: bool, transport: &Transport) -> BlockedReason {
-        if transport.stack == Stack::MptcpV09x
+        if transport.rules.spares_failing
             && (view.recovery == weftway_path::Recovery::Loss || view.health != weftway_path::Health::Good)
         {
             return BlockedReason::Transport;
@@ -403,7 +406,7 @@ impl PathSender {
             return BlockedReason::Congestion;
         }
         // MPTCP's pacer delays what waits in the subflow; QUIC's blocks the path.
-        if transport.stack == Stack::Mpquic && self.pacer.release() > now {
+        if transport.rules.pacer_blocks && self.pacer.release() > now {
             return BlockedReason::Pacing;
         }
         BlockedReason::None
@@ -433,7 +436,7 @@ impl PathSender {
     /// A window that was not filled for a whole timeout shrinks towards what was used
     /// (`tcp_cwnd_application_limited`, RFC 7661's aim).
     fn restart_unused(&mut self, ctx: &mut SendContext<'_>) {
-        if ctx.transport.stack == Stack::Mpquic
+        if ctx.transport.rules.recovery == LossRecovery::Quic
             || self.cc.owns_recovery()
             || ctx.view.recovery != weftway_path::Recovery::Open
             || ctx.now.since(self.usage.stamp) < self.rto(ctx.transport)

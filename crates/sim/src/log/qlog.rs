@@ -57,7 +57,7 @@ impl<W: Write> Qlog<W> {
             out: Sink::new(out),
             names: config.paths.iter().map(|path| path.name.clone()).collect(),
             metrics: vec![Metrics::default(); config.paths.len()],
-            mptcp: transport.stack != Stack::Mpquic,
+            mptcp: transport.rules.joins,
             headers: (transport.packet - transport.mss).get(),
             ack_packet: transport.ack_packet.get(),
         };
