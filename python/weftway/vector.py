@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from weftway._native import Arena, Variant
+from weftway._native import Variant
+from weftway._native import VectorEnv as NativeVectorEnv
 
 Floats = npt.NDArray[np.float32]
 Flags = npt.NDArray[np.bool_]
@@ -58,30 +59,30 @@ class VectorEnv:
         seed: int,
         threads: int = 1,
     ) -> None:
-        self._arena = Arena(task, list(variants), list(controllers), envs, seed, threads)
+        self._native = NativeVectorEnv(task, list(variants), list(controllers), envs, seed, threads)
         self.task = task
         self.envs = envs
-        self.inputs: int = self._arena.inputs
-        self.names: list[str] = self._arena.names
-        self.low = np.asarray(self._arena.low, np.float32)
-        self.high = np.asarray(self._arena.high, np.float32)
-        self.kind: str = self._arena.kind
+        self.inputs: int = self._native.inputs
+        self.names: list[str] = self._native.names
+        self.low = np.asarray(self._native.low, np.float32)
+        self.high = np.asarray(self._native.high, np.float32)
+        self.kind: str = self._native.kind
         """`discrete`, `several` (that many indices) or `shares` (on the simplex)."""
-        self.actions: int = self._arena.actions
+        self.actions: int = self._native.actions
         """How many numbers an answer has."""
-        self.choices: int = self._arena.choices
+        self.choices: int = self._native.choices
         """Of how many choices each is; of shares, how many."""
 
     def reset(self, seed: int | None = None) -> Floats:
         """Begins anew; equal seeds and actions give equal observations."""
         obs = np.empty((self.envs, self.inputs), np.float32)
-        self._arena.reset(obs, seed)
+        self._native.reset(obs, seed)
         return obs
 
     def renew(self) -> Floats:
         """Leaves every episode under way for the next of its environment; one that was not stepped yet stays."""
         obs = np.empty((self.envs, self.inputs), np.float32)
-        self._arena.renew(obs)
+        self._native.renew(obs)
         return obs
 
     def step(self, actions: npt.ArrayLike) -> Step:
@@ -91,38 +92,38 @@ class VectorEnv:
         reward = np.empty(self.envs, np.float32)
         ended = np.empty((2, self.envs), np.bool_)
         flags = ended.view(np.uint8)
-        self._arena.step(answers, obs, (reward, flags[0], flags[1]))
+        self._native.step(answers, obs, (reward, flags[0], flags[1]))
         return Step(obs, reward, ended[0], ended[1])
 
     def final_observations(self) -> Floats:
         """The last observation of the episode that ended last, of each environment."""
         obs = np.empty((self.envs, self.inputs), np.float32)
-        self._arena.last(obs)
+        self._native.last(obs)
         return obs
 
     def action_masks(self) -> Flags:
         """Which choices may be taken: (envs, choices)."""
         mask = np.empty((self.envs, self.choices), np.bool_)
-        self._arena.masks(mask.view(np.uint8))
+        self._native.masks(mask.view(np.uint8))
         return mask
 
     def decisions(self) -> Numbers:
         """The number of the decision that each environment waits for."""
         numbers = np.empty(self.envs, np.int64)
-        self._arena.decisions(numbers)
+        self._native.decisions(numbers)
         return numbers
 
     def delayed_rewards(self) -> DelayedRewards:
         """Rewards that became known since the last call, with their decisions."""
-        env, decision, reward = self._arena.closed()
+        env, decision, reward = self._native.closed()
         return DelayedRewards(
             np.frombuffer(env, np.int32), np.frombuffer(decision, np.int64), np.frombuffer(reward, np.float32)
         )
 
     def episodes(self) -> list[dict[str, Any]]:
         """The episodes that ended since the last call: draw, `return`, `steps`, `packets` and the figures of a row."""
-        return [json.loads(text) for text in self._arena.episodes()]
+        return [json.loads(text) for text in self._native.episodes()]
 
     def drawn(self) -> list[dict[str, Any]]:
         """The scenario (index into the pool), controller and seed of each environment's present episode."""
-        return self._arena.drawn()
+        return self._native.drawn()

@@ -114,7 +114,7 @@ def test_a_scenario_that_was_read_a_list_and_a_distribution_will_do(small: Path)
 
 
 def test_no_episode_is_skipped_or_played_twice(small: Path) -> None:
-    """The arena draws the episodes of a place from the seed; the environment plays them in that order."""
+    """Each environment of a vector environment draws its episodes from the seed; one alone plays them in that order."""
     env = made(IDS[1], small)
     raw = VectorEnv(env.vector.task, Scenario.load(str(small)).variants(), ["newreno", "cubic"], 1, seed=9)
     expected: list[int] = []

@@ -27,11 +27,11 @@
 //! base is forgotten after a second without sending, where the kernel waits for its retransmission
 //! timeout. A sibling's rate counts from when it has one, whether or not it has samples this round.
 
-mod rule;
+mod switches;
 
 use weftway_path::{BitRate, Bytes, Instant, PathId, Recovery, Span};
 
-use self::rule::Rule;
+use self::switches::Switches;
 
 use crate::bbr::Round;
 use crate::registry::Entry;
@@ -46,8 +46,8 @@ pub(crate) const ENTRY: Entry = Entry {
     reference: "Cao, Xu, Fu, IEEE ICNP 2012; MPTCP v0.9x net/mptcp/mptcp_wvegas.c",
     coupled: true,
     paced: false,
-    params: rule::PARAMS,
-    build: |params, setup| Ok(Box::new(WVegas::new(Rule::new(params)?, setup))),
+    params: switches::PARAMS,
+    build: |params, setup| Ok(Box::new(WVegas::new(Switches::new(params)?, setup))),
 };
 
 /// No path aims for fewer packets in the queue.
@@ -62,7 +62,7 @@ const FORGET: Span = Span::from_secs(1);
 #[derive(Clone, Debug)]
 struct WVegas {
     path: PathId,
-    rule: Rule,
+    rule: Switches,
     window: Window,
     base: Option<Span>,
     round: Round,
@@ -80,7 +80,7 @@ struct WVegas {
 }
 
 impl WVegas {
-    fn new(rule: Rule, setup: &Setup) -> Self {
+    fn new(rule: Switches, setup: &Setup) -> Self {
         let window = Window::new(setup);
         Self {
             path: setup.path,

@@ -65,7 +65,7 @@ pub struct Port {
 
 /// What a run of the emulator amounted to.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct EmulatorReport {
     /// What happened on each link.
     pub links: Vec<Counts>,
     /// How late packets were handed over.
@@ -84,7 +84,7 @@ pub struct Report {
 #[derive(Debug)]
 pub struct Emulator {
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<(Vec<Port>, Report)>>,
+    thread: Option<JoinHandle<(Vec<Port>, EmulatorReport)>>,
     clock: Clock,
 }
 
@@ -110,7 +110,7 @@ impl Emulator {
     }
 
     /// Stops it: the devices, still open, and what there was.
-    pub fn finish(mut self) -> Result<(Vec<Port>, Report), EmuError> {
+    pub fn finish(mut self) -> Result<(Vec<Port>, EmulatorReport), EmuError> {
         self.stop.store(true, Ordering::Relaxed);
         let thread = self.thread.take().expect("an emulator finishes once");
         thread.join().map_err(|_| EmuError::Transfer("the emulator's thread failed; this is a defect".to_owned()))
@@ -142,7 +142,7 @@ struct Machine {
     pool: Pool,
     clock: Clock,
     recorder: Option<Recorder>,
-    report: Report,
+    report: EmulatorReport,
     packets: u64,
 }
 
@@ -154,7 +154,7 @@ impl Machine {
             pool: Pool::new(),
             clock,
             recorder,
-            report: Report::default(),
+            report: EmulatorReport::default(),
             packets: 0,
         }
     }

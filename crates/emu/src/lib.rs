@@ -69,7 +69,7 @@ mod tun;
 
 pub use clock::Clock;
 pub use commands::{Command, Exit, Running, spawn};
-pub use emulator::{Emulator, LinkId, Next, Port, Report, Wire};
+pub use emulator::{Emulator, EmulatorReport, LinkId, Next, Port, Wire};
 pub use error::EmuError;
 pub use kernel::{
     Connection, Counters, Ends, Opener, Outcome, Sample, Subflow, Transfer, Work, available_controllers, mptcp_enabled,

@@ -8,7 +8,7 @@ use crate::commands::{self, Command, Exit, Running};
 use crate::emulator::Emulator;
 use crate::lab::MOST_SUBFLOWS;
 use crate::record::{Record, Recording, record};
-use crate::{EmuError, Lab, LabPlan, Namespace, Report, Traffic, client_address, server_address};
+use crate::{EmuError, EmulatorReport, Lab, LabPlan, Namespace, Traffic, client_address, server_address};
 
 /// How long a server may take to open a socket before the client starts nevertheless.
 const SERVER_START: Duration = Duration::from_secs(5);
@@ -46,7 +46,7 @@ pub struct Finished {
     /// How the server's did: by itself, or because it was asked to.
     pub server: Option<Exit>,
     /// The emulator's report.
-    pub report: Report,
+    pub report: EmulatorReport,
     /// What went over each link: up and down of the first path, and so on.
     pub traffic: Vec<Traffic>,
 }

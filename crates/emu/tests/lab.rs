@@ -6,8 +6,8 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant as Wall};
 
 use weftway_emu::{
-    EmuError, Lab, LabPath, LabPlan, Namespace, Record, Report, RunningLab, Traffic, Way, client_address, record,
-    server_address,
+    EmuError, EmulatorReport, Lab, LabPath, LabPlan, Namespace, Record, RunningLab, Traffic, Way, client_address,
+    record, server_address,
 };
 use weftway_link::LinkConfig;
 use weftway_path::{BitRate, Instant, Span};
@@ -65,7 +65,7 @@ fn trip(from: &UdpSocket, to: &UdpSocket, path: usize) -> Option<Duration> {
     }
 }
 
-fn finish(lab: RunningLab) -> Report {
+fn finish(lab: RunningLab) -> EmulatorReport {
     lab.emulator.finish().unwrap().1
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 use weftway_emu::{
-    BINS_US, Command, EmuError, Exit, Finished, LabPlan, Lateness, Order, Record, Report, Session, Traffic,
+    BINS_US, Command, EmuError, EmulatorReport, Exit, Finished, LabPlan, Lateness, Order, Record, Session, Traffic,
 };
 use weftway_path::Span;
 
@@ -113,7 +113,7 @@ fn traffic(link: &Traffic) -> Value {
 }
 
 /// How well the emulator kept time.
-fn report(report: &Report) -> Value {
+fn report(report: &EmulatorReport) -> Value {
     let lateness: &Lateness = &report.lateness;
     let micros = |span: Span| (span.as_nanos() as f64 / 1e2).round() / 10.0;
     json!({

@@ -13,7 +13,7 @@ use weftway_sim::measure::Singles;
 use weftway_sim::{Listener, run};
 
 use crate::errors::Error;
-use crate::rule::{Fault, Rule};
+use crate::rule::{Fault, PythonScheduler};
 use crate::scenario::VariantView;
 
 /// The variant, the scheduler's name, the controller's, the seed, and the class of a rule in Python.
@@ -100,7 +100,7 @@ impl Job {
             let scheduler = self.inner().scheduler(&self.scheduler).map_err(Error::from)?;
             return Ok((scheduler, run::transport_rules(&self.scheduler).map_err(Error::from)?, Fault::default()));
         };
-        let (rule, fault) = Rule::new(class, &self.scheduler, &self.path_names())?;
+        let (rule, fault) = PythonScheduler::new(class, &self.scheduler, &self.path_names())?;
         Ok((self.inner().timed(Box::new(rule)), TransportRules::NONE, fault))
     }
 

@@ -1,7 +1,6 @@
 //! `weftway._native`: what Python sees of the simulator. Private; the package `weftway` is the
 //! public face.
 
-mod arena;
 mod batch;
 mod dataset;
 #[cfg(target_os = "linux")]
@@ -17,6 +16,7 @@ mod rule;
 mod scenario;
 #[cfg(target_os = "linux")]
 mod steer;
+mod vector_env;
 mod vectors;
 mod view;
 
@@ -25,8 +25,6 @@ use pyo3::prelude::*;
 /// The Rust half of the package `weftway`.
 #[pymodule]
 mod _native {
-    #[pymodule_export]
-    use super::arena::Arena;
     #[pymodule_export]
     use super::batch::Batch;
     #[pymodule_export]
@@ -52,6 +50,8 @@ mod _native {
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use super::steer::{LiveSteering, SteeredRun, steering_obstacle};
+    #[pymodule_export]
+    use super::vector_env::VectorEnv;
     #[pymodule_export]
     use super::vectors::run_vectors;
     #[pymodule_export]

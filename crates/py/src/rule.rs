@@ -56,7 +56,7 @@ impl Repeat {
 pub type Fault = Arc<OnceLock<PyErr>>;
 
 /// An object of a Python class as a scheduler.
-pub struct Rule {
+pub struct PythonScheduler {
     object: Py<PyAny>,
     name: Arc<str>,
     paths: Arc<[String]>,
@@ -78,7 +78,7 @@ struct Hooks {
     explain: bool,
 }
 
-impl Rule {
+impl PythonScheduler {
     /// A new object of `class`, and the place where its fault will be.
     pub fn new(class: &Bound<'_, PyAny>, name: &str, paths: &[String]) -> PyResult<(Self, Fault)> {
         let py = class.py();
@@ -138,7 +138,7 @@ impl Rule {
     }
 }
 
-impl Scheduler for Rule {
+impl Scheduler for PythonScheduler {
     fn needs(&self) -> Needs {
         self.needs
     }
@@ -176,7 +176,7 @@ impl Scheduler for Rule {
     }
 }
 
-impl Clone for Rule {
+impl Clone for PythonScheduler {
     /// A deep copy, so that a future can be tried without touching the present.
     fn clone(&self) -> Self {
         let copy = |py: Python<'_>| {

@@ -1,7 +1,7 @@
 //! Redundancy on line: a bandit learns which share of each path's packets should repeat what the
 //! other paths have in flight.
 //!
-//! Rule: arms are the shares 1, ½ and 0. Paths are served as in min-RTT; of each quota of
+//! Bandit: arms are the shares 1, ½ and 0. Paths are served as in min-RTT; of each quota of
 //! `max(12, packets delivered in the last interval)` a path's share are copies of the oldest
 //! unacknowledged data that it has not carried, while there are such, and the rest is new. After
 //! `max(40 ms, 2·srtt)` and 30 packets delivered, or after three times that time, the arm is paid
@@ -30,7 +30,7 @@ use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
 
 mod arms;
 
-use arms::{Arms, Rule};
+use arms::{Arms, Bandit};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "ucb1-redundancy",
@@ -80,7 +80,7 @@ const SHARES: [&[u64]; 2] = [&[6, 3, 0], &[6, 4, 2, 0]];
 
 fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
     let shares = params.choice("arms", &[("three", SHARES[0]), ("four", SHARES[1])])?;
-    let rule = params.choice("learner", &[("ucb1", Rule::Ucb1), ("exp3", Rule::Exp3)])?;
+    let rule = params.choice("learner", &[("ucb1", Bandit::Ucb1), ("exp3", Bandit::Exp3)])?;
     Ok(Box::new(Redundancy {
         shares,
         arms: Arms::new(shares.len(), rule, params.get("monitor")?),

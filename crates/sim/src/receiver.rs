@@ -168,13 +168,13 @@ impl Inbound {
 
     /// Composes an acknowledgement, which answers for everything so far.
     #[inline]
-    pub fn report(&mut self, now: Instant) -> Report {
+    pub fn report(&mut self, now: Instant) -> AckReport {
         self.unacked = 0;
         self.short = false;
         self.quick = self.quick.saturating_sub(1);
         self.due = Instant::NEVER;
         self.reported = self.cum;
-        Report {
+        AckReport {
             cum: self.cum,
             duplicate: core::mem::take(&mut self.duplicate),
             marked: core::mem::take(&mut self.marked),
@@ -199,7 +199,7 @@ impl Inbound {
 
 /// What an acknowledgement says of its path, beside its blocks.
 #[derive(Clone, Copy, Debug)]
-pub struct Report {
+pub struct AckReport {
     /// Everything below has arrived.
     pub cum: u64,
     /// A packet arrived twice.

@@ -6,7 +6,7 @@ use weftway_path::Bytes;
 
 use crate::kernel::{Ends, Opener, Outcome, Transfer, transfer};
 use crate::record::{Record, Traffic, record};
-use crate::{EmuError, Lab, LabPlan, Namespace, Report, client_address, server_address};
+use crate::{EmuError, EmulatorReport, Lab, LabPlan, Namespace, client_address, server_address};
 
 /// What the kernel starts a socket's buffers with, and their least size (`tcp_rmem`, `tcp_wmem`).
 const LEAST_BUFFER: u64 = 4096;
@@ -33,7 +33,7 @@ pub struct Measured {
     pub outcome: Outcome,
     /// What the emulator says: what the links did, and how punctual they were. Path k's links are number 2k, away from
     /// the client, and 2k + 1.
-    pub report: Report,
+    pub report: EmulatorReport,
     /// What went over each link, if it was recorded.
     pub traffic: Vec<Traffic>,
 }

@@ -87,7 +87,7 @@ mod tests {
 
     use super::*;
     use crate::kernel::{Connection, Sample, Subflow};
-    use crate::{Lateness, Report, testing};
+    use crate::{EmulatorReport, Lateness, testing};
 
     fn counters(of: &[(&str, u64)]) -> Counters {
         of.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
@@ -110,7 +110,7 @@ mod tests {
         let mut lateness = Lateness::default();
         lateness.add(Span::from_nanos(1_000));
         lateness.add(Span::from_nanos(3_000));
-        let report = Report {
+        let report = EmulatorReport {
             links: vec![link(500, 0), link(900, 9), link(400, 0), link(600, 0)],
             lateness,
             refused: 0,

@@ -20,7 +20,7 @@ const LEAST_DEVIATION: f64 = 0.005;
 
 /// How the next arm is found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Rule {
+pub(super) enum Bandit {
     Ucb1,
     Exp3,
 }
@@ -53,14 +53,14 @@ impl Arm {
 pub(super) struct Arms {
     arms: [Arm; MOST],
     number: usize,
-    rule: Rule,
+    rule: Bandit,
     monitors: bool,
     resets: u32,
 }
 
 impl Arms {
     /// `number` arms of which nothing is known.
-    pub(super) fn new(number: usize, rule: Rule, monitors: bool) -> Self {
+    pub(super) fn new(number: usize, rule: Bandit, monitors: bool) -> Self {
         Self { arms: [Arm::default(); MOST], number, rule, monitors, resets: 0 }
     }
 
@@ -78,8 +78,8 @@ impl Arms {
             return untried;
         }
         match self.rule {
-            Rule::Ucb1 => self.largest_bound(),
-            Rule::Exp3 => self.drawn(rng),
+            Bandit::Ucb1 => self.largest_bound(),
+            Bandit::Exp3 => self.drawn(rng),
         }
     }
 
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     /// Plays `rounds` on Bernoulli arms; the regret against the best.
-    fn regret(rule: Rule, rounds: u32) -> f64 {
+    fn regret(rule: Bandit, rounds: u32) -> f64 {
         let chances = [0.5, 0.9, 0.2];
         let (mut arms, mut rng, mut world) = (Arms::new(3, rule, false), PolicyRng::new(1), PolicyRng::new(2));
         let mut lost = 0.0;
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn each_arm_is_tried_once_before_any_is_repeated() {
-        let (mut arms, mut rng) = (Arms::new(3, Rule::Ucb1, true), PolicyRng::new(1));
+        let (mut arms, mut rng) = (Arms::new(3, Bandit::Ucb1, true), PolicyRng::new(1));
         for expected in 0..3 {
             let at = arms.choose(&mut rng);
             assert_eq!(at, expected);
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn bounds_by_hand() {
-        let (mut arms, mut rng) = (Arms::new(3, Rule::Ucb1, true), PolicyRng::new(1));
+        let (mut arms, mut rng) = (Arms::new(3, Bandit::Ucb1, true), PolicyRng::new(1));
         for (at, reward) in [(0, 0.9), (1, 0.5), (2, 0.1), (0, 0.9)] {
             arms.learn(at, reward);
         }
@@ -188,17 +188,17 @@ mod tests {
     fn regret_grows_slower_than_time() {
         // UCB1's grows with the logarithm: ln 20000/ln 2000 = 1.3; ten times the rounds. Its bound
         // is 8·ln n·Σ 1/Δ + 5·Σ Δ = 8·9.9·(2.5 + 1.43) + 5.5 = 317 for 20 000 rounds.
-        let (short, long) = (regret(Rule::Ucb1, 2_000), regret(Rule::Ucb1, 20_000));
+        let (short, long) = (regret(Bandit::Ucb1, 2_000), regret(Bandit::Ucb1, 20_000));
         assert!(long < 317.0 && long < 4.0 * short, "{short}, then {long}");
         // Exp3 draws a fifth uniformly, at a loss of 0.2·(0.4 + 0.7)/3 = 0.073 a round, and never
         // less: far from the 0.367 of a uniform choice.
-        let exp3 = regret(Rule::Exp3, 20_000) / 20_000.0;
+        let exp3 = regret(Bandit::Exp3, 20_000) / 20_000.0;
         assert!((0.07..0.12).contains(&exp3), "{exp3}");
     }
 
     #[test]
     fn a_step_makes_one_reset_within_four_pulls() {
-        let (mut arms, mut rng, mut noise) = (Arms::new(3, Rule::Ucb1, true), PolicyRng::new(1), PolicyRng::new(2));
+        let (mut arms, mut rng, mut noise) = (Arms::new(3, Bandit::Ucb1, true), PolicyRng::new(1), PolicyRng::new(2));
         let mut pay = [0.8, 0.9, 0.7];
         let mut pull = |arms: &mut Arms, pay: &[f64; 3]| {
             let at = arms.choose(&mut rng);
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn exp3_by_hand() {
-        let mut arms = Arms::new(2, Rule::Exp3, false);
+        let mut arms = Arms::new(2, Bandit::Exp3, false);
         // Early, half of the draws are uniform: equal weights give 1/2. A reward of 1 is e⁰/(1/2) = 2, times 0.5/2.
         arms.learn(0, 1.0);
         assert!((arms.arms[0].weight - 0.5).abs() < 1e-12 && arms.arms[1].weight == 0.0);
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn an_outlier_is_far_off_in_the_direction_that_would_change_the_ranking() {
-        let mut arms = Arms::new(3, Rule::Ucb1, true);
+        let mut arms = Arms::new(3, Bandit::Ucb1, true);
         let known = |mean: f64, deviation: f64| Arm { count: 5, mean, deviation, ..Arm::default() };
         (arms.arms[0], arms.arms[1]) = (known(0.5, 0.125), known(0.25, 0.001));
         // The best falls by more than 3·0.125; another rises by more than 3·0.005. One never tried is no rival.
@@ -265,7 +265,7 @@ mod tests {
         // Nothing is known of the third.
         assert!(!arms.is_outlier(2, 1.0));
         // The first reward of all is no outlier, whatever it is.
-        let mut first = Arms::new(1, Rule::Ucb1, true);
+        let mut first = Arms::new(1, Bandit::Ucb1, true);
         first.learn(0, 1.0);
         assert_eq!((first.arms[0].count, first.arms[0].outliers), (1, 0));
         assert_eq!(first.explain(), "means 1.0000");

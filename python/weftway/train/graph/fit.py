@@ -117,7 +117,7 @@ class FitArgs:
 
 
 @dataclass(frozen=True)
-class Rule:
+class EpochSettings:
     """What a compiled epoch depends on, and no more: neither another seed nor a longer training compiles again."""
 
     batch: int
@@ -160,12 +160,12 @@ def fit(
     weights, code = eqx.partition(model, eqx.is_inexact_array)
     state, curve = _begin(State(weights, optax.adam(args.rate).init(weights), weights), args, folder)
     learn, judge = data.batch(data.train), data.batch(data.validation)
-    rule = Rule(args.batch, args.rate, args.loss)
+    settings = EpochSettings(args.batch, args.rate, args.loss)
     for epoch in range(len(curve.points), args.epochs):
         if _is_stale(curve, args):
             break
         began = time.perf_counter()
-        weights, moments, loss = _epoch(state.weights, state.moments, code, learn, _keys(args, epoch), rule)
+        weights, moments, loss = _epoch(state.weights, state.moments, code, learn, _keys(args, epoch), settings)
         found, accuracy = evaluate(eqx.combine(weights, code), judge, args.loss)
         better = found < min(curve.column("validation_loss"), default=math.inf)
         state = State(weights, moments, weights if better else state.best)
@@ -207,19 +207,21 @@ def _is_stale(curve: Curve, args: FitArgs) -> bool:
 
 
 @eqx.filter_jit
-def _epoch(weights: Any, moments: Any, code: Any, data: Batch, key: Array, rule: Rule) -> tuple[Any, Any, Array]:
+def _epoch(
+    weights: Any, moments: Any, code: Any, data: Batch, key: Array, settings: EpochSettings
+) -> tuple[Any, Any, Array]:
     """One pass over `data`: weights, moments, and the mean loss of its batches before their steps."""
     samples = data.label.shape[0]
-    size = min(rule.batch, samples)
+    size = min(settings.batch, samples)
     shuffle, drop = jax.random.split(key)
     order = jax.random.permutation(shuffle, samples)[: samples // size * size].reshape(-1, size)
-    step = partial(_step, code=code, data=data, rule=rule)
+    step = partial(_step, code=code, data=data, settings=settings)
     (weights, moments), losses = jax.lax.scan(step, (weights, moments), (order, jax.random.split(drop, len(order))))
     return weights, moments, losses.mean()
 
 
 def _step(
-    state: tuple[Any, Any], turn: tuple[Array, Array], *, code: Any, data: Batch, rule: Rule
+    state: tuple[Any, Any], turn: tuple[Array, Array], *, code: Any, data: Batch, settings: EpochSettings
 ) -> tuple[tuple[Any, Any], Array]:
     """One step of Adam on the samples of `turn`, which also has the key for dropout."""
     weights, moments = state
@@ -227,10 +229,10 @@ def _step(
     batch = Batch(*(part[picked] for part in data))
 
     def objective(weights: Any) -> Array:
-        return loss_of(_logits(eqx.combine(weights, code), batch, key), batch, rule.loss)
+        return loss_of(_logits(eqx.combine(weights, code), batch, key), batch, settings.loss)
 
     loss, slope = jax.value_and_grad(objective)(weights)
-    change, moments = optax.adam(rule.rate).update(slope, moments)
+    change, moments = optax.adam(settings.rate).update(slope, moments)
     return (optax.apply_updates(weights, change), moments), loss
 
 

@@ -74,20 +74,20 @@ const REWARD_SCALE: f64 = 100.0;
 /// A chunk that takes so many milliseconds earns nothing.
 const PAR_MS: f64 = 1000.0;
 
-const SPLIT7: &[Rule] = &[
-    Rule::Split(0.1),
-    Rule::Split(0.25),
-    Rule::Split(0.5),
-    Rule::Split(0.75),
-    Rule::Split(0.9),
-    Rule::First,
-    Rule::MinRtt,
+const SPLIT7: &[Action] = &[
+    Action::Split(0.1),
+    Action::Split(0.25),
+    Action::Split(0.5),
+    Action::Split(0.75),
+    Action::Split(0.9),
+    Action::First,
+    Action::MinRtt,
 ];
-const TABLE1: &[Rule] = &[Rule::WaitForFast, Rule::MinRtt];
+const TABLE1: &[Action] = &[Action::WaitForFast, Action::MinRtt];
 
 /// What one action means.
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum Rule {
+enum Action {
     /// Path 1 with this probability.
     Split(f64),
     /// Path 1.
@@ -126,7 +126,7 @@ fn build(params: &Params) -> Result<Box<dyn Task>, SpecError> {
 #[derive(Clone)]
 struct Split {
     shape: Shape,
-    rules: &'static [Rule],
+    rules: &'static [Action],
     /// In bytes.
     w0: f64,
     /// In seconds.
@@ -136,7 +136,7 @@ struct Split {
     rng: PolicyRng,
     /// In [0, 1): where the packet at hand falls.
     draw: f64,
-    epochs: Epochs<Rule>,
+    epochs: Epochs<Action>,
     is_due: bool,
     /// Where the newest chunk starts.
     newest: Option<Offset>,
@@ -215,12 +215,12 @@ impl Split {
     }
 
     /// The path that `rule` names for the packet at hand.
-    fn target(&self, cx: &Context<'_>, rule: Rule) -> Option<PathId> {
+    fn target(&self, cx: &Context<'_>, rule: Action) -> Option<PathId> {
         let path = match rule {
-            Rule::MinRtt => None,
-            Rule::WaitForFast => roles::fast(cx),
-            Rule::First => pair(cx).map(|[first, _]| first),
-            Rule::Split(share) => pair(cx).map(|[first, second]| if self.draw < share { first } else { second }),
+            Action::MinRtt => None,
+            Action::WaitForFast => roles::fast(cx),
+            Action::First => pair(cx).map(|[first, _]| first),
+            Action::Split(share) => pair(cx).map(|[first, second]| if self.draw < share { first } else { second }),
         };
         path.map(|path| path.id)
     }
@@ -234,9 +234,9 @@ impl Scheduler for Split {
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         self.turn(cx);
         match self.epochs.chosen() {
-            None | Some(Rule::MinRtt) => choose::send_or_wait(cx, min_rtt::pick(cx)),
+            None | Some(Action::MinRtt) => choose::send_or_wait(cx, min_rtt::pick(cx)),
             Some(rule) => {
-                let mode = if *rule == Rule::WaitForFast { Mode::Exclusive } else { self.mode };
+                let mode = if *rule == Action::WaitForFast { Mode::Exclusive } else { self.mode };
                 slots::send_chosen(cx, self.target(cx, *rule), mode)
             }
         }
@@ -282,7 +282,7 @@ impl Task for Split {
     fn answer(&mut self, cx: &Context<'_>, action: &[f32]) {
         let named = action.first().and_then(|action| self.rules.get(*action as usize));
         // No such action: the last one, min-RTT.
-        self.epochs.choose(cx.now, named.copied().unwrap_or(Rule::MinRtt));
+        self.epochs.choose(cx.now, named.copied().unwrap_or(Action::MinRtt));
         (self.is_due, self.open) = (false, Some(self.ledger.decide()));
     }
 

@@ -1,7 +1,7 @@
 //! Many episodes side by side: the vector environment. Arrays are filled in place, without the
-//! interpreter's lock; what an episode does depends on its place and number, not on threads.
+//! interpreter's lock; what an episode does depends on its environment and number, not on threads.
 
-mod place;
+mod sub_env;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -11,14 +11,14 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use weftway_sched::learned::{Actions, Shape, build_task};
 
-use self::place::{MOST_SILENT, Outcome, Place, Pool, Trouble};
+use self::sub_env::{MOST_SILENT, Outcome, Pool, SubEnv, Trouble};
 use crate::errors::{Error, ScenarioError};
 use crate::scenario::VariantView;
 
-/// Episodes of one task over a pool of scenarios, each in a place of its own. One that ends is
-/// followed by the next of its place in the same step.
+/// Episodes of one task over a pool of scenarios side by side, each in an environment of its own. One that ends is
+/// followed by the next of its environment in the same step.
 #[pyclass(frozen, module = "weftway._native")]
-pub struct Arena {
+pub struct VectorEnv {
     shape: Shape,
     envs: usize,
     inner: Mutex<Inner>,
@@ -27,13 +27,13 @@ pub struct Arena {
 struct Inner {
     pool: Pool,
     inputs: usize,
-    places: Vec<Place>,
+    sub_envs: Vec<SubEnv>,
     threads: usize,
 }
 
 #[pymethods]
-impl Arena {
-    /// Episodes of `task` in so many places; each over one of `variants` under one of
+impl VectorEnv {
+    /// Episodes of `task` in so many environments; each over one of `variants` under one of
     /// `controllers`, drawn from `seed`.
     #[new]
     #[pyo3(signature = (task, variants, controllers, envs, seed, threads = 1))]
@@ -48,7 +48,9 @@ impl Arena {
     ) -> PyResult<Self> {
         let variants: Vec<_> = variants.iter().map(|view| view.variant.clone()).collect();
         if variants.is_empty() || controllers.is_empty() || envs == 0 {
-            return Err(ScenarioError::new_err("an arena needs a scenario, a controller and a place"));
+            return Err(ScenarioError::new_err(
+                "a vector environment needs a scenario, a controller and an environment",
+            ));
         }
         for cc in &controllers {
             weftway_cc::parse(cc).map_err(Error::from)?;
@@ -56,7 +58,7 @@ impl Arena {
         let shape = build_task(&task).map_err(Error::from)?.1.shape().clone();
         let pool = Pool { task, variants, controllers, seed };
         let inputs = shape.inputs.len();
-        let mut inner = Inner { pool, inputs, places: Vec::new(), threads: threads.max(1) };
+        let mut inner = Inner { pool, inputs, sub_envs: Vec::new(), threads: threads.max(1) };
         py.detach(|| inner.settle(envs))?;
         Ok(Self { shape, envs, inner: Mutex::new(inner) })
     }
@@ -110,7 +112,7 @@ impl Arena {
         self.shape.actions.len()
     }
 
-    /// How many places there are.
+    /// How many environments there are.
     #[getter]
     fn envs(&self) -> usize {
         self.envs
@@ -127,13 +129,13 @@ impl Arena {
         self.write_seen(py, observation)
     }
 
-    /// Leaves every episode under way for the next of its place; one of which no step was taken
+    /// Leaves every episode under way for the next of its environment; one of which no step was taken
     /// stays. What its open decisions would have earned is lost.
     fn renew(&self, py: Python<'_>, observation: &Bound<'_, PyAny>) -> PyResult<()> {
         py.detach(|| {
             let mut inner = self.lock();
-            let Inner { pool, places, .. } = &mut *inner;
-            let done = places.iter_mut().try_for_each(|place| place.renew(pool));
+            let Inner { pool, sub_envs, .. } = &mut *inner;
+            let done = sub_envs.iter_mut().try_for_each(|env| env.renew(pool));
             done.map_err(|trouble| inner.described(trouble))
         })?;
         self.write_seen(py, observation)
@@ -152,7 +154,7 @@ impl Arena {
         let actions = floats(actions, self.envs * width, "actions")?.to_vec(py)?;
         py.detach(|| self.lock().go(&actions, width))?;
         let (reward, terminated, truncated) = outcome;
-        let outcomes: Vec<Outcome> = self.lock().places.iter().map(|place| place.outcome).collect();
+        let outcomes: Vec<Outcome> = self.lock().sub_envs.iter().map(|env| env.outcome).collect();
         let told = |each: fn(&Outcome) -> u8| outcomes.iter().map(each).collect::<Vec<_>>();
         let rewards: Vec<f32> = outcomes.iter().map(|outcome| outcome.reward).collect();
         write(py, &reward, &rewards, "reward")?;
@@ -161,9 +163,9 @@ impl Arena {
         self.write_seen(py, observation)
     }
 
-    /// Writes what was seen at the end of each place's last episode: (envs, inputs).
+    /// Writes what was seen at the end of each environment's last episode: (envs, inputs).
     fn last(&self, py: Python<'_>, observation: &Bound<'_, PyAny>) -> PyResult<()> {
-        let all: Vec<f32> = self.lock().places.iter().flat_map(|place| place.last.iter().copied()).collect();
+        let all: Vec<f32> = self.lock().sub_envs.iter().flat_map(|env| env.last.iter().copied()).collect();
         write(py, observation, &all, "seen")
     }
 
@@ -172,70 +174,70 @@ impl Arena {
         let choices = self.choices();
         let mut all = Vec::with_capacity(choices * self.envs);
         let mut mask = vec![true; choices];
-        for place in &self.lock().places {
-            place.episode.mask(&mut mask);
+        for env in &self.lock().sub_envs {
+            env.episode.mask(&mut mask);
             all.extend(mask.iter().map(|open| u8::from(*open)));
         }
         write(py, open, &all, "open")
     }
 
-    /// Writes the number of the decision that each place waits for, counted over its episodes.
+    /// Writes the number of the decision that each environment waits for, counted over its episodes.
     fn decisions(&self, py: Python<'_>, numbers: &Bound<'_, PyAny>) -> PyResult<()> {
-        let number = |place: &mut Place| (place.base + place.episode.ledger().decisions()) as i64;
-        let all: Vec<i64> = self.lock().places.iter_mut().map(number).collect();
+        let number = |env: &mut SubEnv| (env.base + env.episode.ledger().decisions()) as i64;
+        let all: Vec<i64> = self.lock().sub_envs.iter_mut().map(number).collect();
         write(py, numbers, &all, "numbers")
     }
 
-    /// What became known of earlier decisions since the last call: places (int32), decisions
+    /// What became known of earlier decisions since the last call: environments (int32), decisions
     /// (int64) and rewards (float32), as bytes.
     fn closed<'py>(&self, py: Python<'py>) -> [Bound<'py, PyBytes>; 3] {
-        let (mut places, mut decisions, mut rewards) = (Vec::new(), Vec::new(), Vec::new());
-        for place in &mut self.lock().places {
-            for (decision, reward) in place.closed.drain(..) {
-                places.extend((place.number as i32).to_ne_bytes());
+        let (mut sub_envs, mut decisions, mut rewards) = (Vec::new(), Vec::new(), Vec::new());
+        for env in &mut self.lock().sub_envs {
+            for (decision, reward) in env.closed.drain(..) {
+                sub_envs.extend((env.number as i32).to_ne_bytes());
                 decisions.extend(decision.to_ne_bytes());
                 rewards.extend(reward.to_ne_bytes());
             }
         }
-        [places, decisions, rewards].map(|bytes| PyBytes::new(py, &bytes))
+        [sub_envs, decisions, rewards].map(|bytes| PyBytes::new(py, &bytes))
     }
 
     /// The episodes that ended since the last call: their draws and rows, as JSON.
     fn episodes(&self) -> Vec<String> {
-        self.lock().places.iter_mut().flat_map(|place| place.finished.drain(..)).collect()
+        self.lock().sub_envs.iter_mut().flat_map(|env| env.finished.drain(..)).collect()
     }
 
-    /// Which scenario, controller and seed each place has now.
+    /// Which scenario, controller and seed each environment has now.
     fn drawn<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let inner = self.lock();
-        let told = |place: &Place| {
+        let told = |env: &SubEnv| {
             let dict = PyDict::new(py);
-            dict.set_item("variant", place.draw.variant)?;
-            dict.set_item("cc", &inner.pool.controllers[place.draw.cc])?;
-            dict.set_item("seed", place.draw.seed)?;
+            dict.set_item("variant", env.draw.variant)?;
+            dict.set_item("cc", &inner.pool.controllers[env.draw.cc])?;
+            dict.set_item("seed", env.draw.seed)?;
             Ok(dict)
         };
-        inner.places.iter().map(told).collect()
+        inner.sub_envs.iter().map(told).collect()
     }
 }
 
-impl Arena {
+impl VectorEnv {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn write_seen(&self, py: Python<'_>, observation: &Bound<'_, PyAny>) -> PyResult<()> {
-        let all: Vec<f32> = self.lock().places.iter().flat_map(|place| place.observation.iter().copied()).collect();
+        let all: Vec<f32> = self.lock().sub_envs.iter().flat_map(|env| env.observation.iter().copied()).collect();
         write(py, observation, &all, "seen")
     }
 }
 
 impl Inner {
-    /// Begins the first episode of so many places.
+    /// Begins the first episode of so many environments.
     fn settle(&mut self, envs: usize) -> PyResult<()> {
-        let place = |number| Place::new(&self.pool, number as u64, self.inputs);
-        let places: Result<Vec<_>, _> = (0..envs).map(place).collect();
-        self.places = places.map_err(|trouble| self.described(trouble))?;
+        let env = |number| SubEnv::new(&self.pool, number as u64, self.inputs);
+        let sub_envs: Result<Vec<_>, _> = (0..envs).map(env).collect();
+        self.sub_envs = sub_envs.map_err(|trouble| self.described(trouble))?;
         Ok(())
     }
 
@@ -249,18 +251,19 @@ impl Inner {
         }
     }
 
-    /// A step of every place, `width` numbers of `actions` each.
+    /// A step of every environment, `width` numbers of `actions` each.
     fn go(&mut self, actions: &[f32], width: usize) -> PyResult<()> {
-        let (pool, share) = (&self.pool, self.places.len().div_ceil(self.threads));
-        let step = |places: &mut [Place], actions: &[f32]| {
-            places.iter_mut().zip(actions.chunks(width)).try_for_each(|(place, action)| place.step(pool, action))
+        let (pool, share) = (&self.pool, self.sub_envs.len().div_ceil(self.threads));
+        let step = |sub_envs: &mut [SubEnv], actions: &[f32]| {
+            sub_envs.iter_mut().zip(actions.chunks(width)).try_for_each(|(env, action)| env.step(pool, action))
         };
-        let done = if share == self.places.len() {
-            step(&mut self.places, actions)
+        let done = if share == self.sub_envs.len() {
+            step(&mut self.sub_envs, actions)
         } else {
             thread::scope(|scope| {
-                let chunks = self.places.chunks_mut(share).zip(actions.chunks(share * width));
-                let work: Vec<_> = chunks.map(|(places, actions)| scope.spawn(move || step(places, actions))).collect();
+                let chunks = self.sub_envs.chunks_mut(share).zip(actions.chunks(share * width));
+                let work: Vec<_> =
+                    chunks.map(|(sub_envs, actions)| scope.spawn(move || step(sub_envs, actions))).collect();
                 work.into_iter().try_for_each(|one| one.join().expect("a simulation does not panic"))
             })
         };

@@ -32,7 +32,7 @@ pub(super) const PARAMS: &[Param] = &[
 
 /// The switches; amounts in packets.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Rule {
+pub(super) struct Switches {
     pub(super) initial_alpha: u64,
     pub(super) total_alpha: u64,
     pub(super) gamma: u64,
@@ -40,7 +40,7 @@ pub(super) struct Rule {
     pub(super) drains_any: bool,
 }
 
-impl Rule {
+impl Switches {
     pub(super) fn new(params: &Params) -> Result<Self, SpecError> {
         Ok(Self {
             initial_alpha: params.within("initial_alpha", 1..=1000)?,

@@ -1,4 +1,4 @@
-//! One place of an arena: an episode, and the next when it ends.
+//! One environment of a vector environment: an episode, and the next when it ends.
 
 use std::sync::Arc;
 
@@ -24,8 +24,8 @@ pub struct Pool {
     pub seed: u64,
 }
 
-/// One place, with its present episode.
-pub struct Place {
+/// One environment, with its present episode.
+pub struct SubEnv {
     pub number: u64,
     episodes: u64,
     pub draw: Draw,
@@ -42,7 +42,7 @@ pub struct Place {
     pub finished: Vec<String>,
 }
 
-/// Which episode a place has.
+/// Which episode a environment has.
 #[derive(Clone, Copy)]
 pub struct Draw {
     pub variant: usize,
@@ -59,9 +59,9 @@ pub struct Outcome {
 }
 
 impl Pool {
-    /// The episode with this number of this place.
-    fn draw(&self, place: u64, episode: u64) -> Draw {
-        let own = mix(mix(self.seed, place), episode);
+    /// The episode with this number of this environment.
+    fn draw(&self, env: u64, episode: u64) -> Draw {
+        let own = mix(mix(self.seed, env), episode);
         let of = |count: usize, component| (mix(own, component) % count as u64) as usize;
         Draw { variant: of(self.variants.len(), 1), cc: of(self.controllers.len(), 2), seed: mix(own, 3) >> 1 }
     }
@@ -72,11 +72,11 @@ impl Pool {
     }
 }
 
-impl Place {
-    /// The first episode of place `number`, at its first question.
+impl SubEnv {
+    /// The first episode of environment `number`, at its first question.
     pub fn new(pool: &Pool, number: u64, inputs: usize) -> Result<Self, Trouble> {
         let draw = pool.draw(number, 0);
-        let mut place = Self {
+        let mut env = Self {
             number,
             episodes: 0,
             draw,
@@ -90,8 +90,8 @@ impl Place {
             closed: Vec::new(),
             finished: Vec::new(),
         };
-        place.begin(pool)?;
-        Ok(place)
+        env.begin(pool)?;
+        Ok(env)
     }
 
     /// Goes to the first question; an episode without one is followed by the next.
