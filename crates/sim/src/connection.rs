@@ -211,6 +211,9 @@ impl Connection {
         let more = self.send.flow.unsent > view.mss;
         view.blocked = sender.blocked_reason(now, view, more, &self.transport);
         view.release = sender.pacer.release();
+        let paced = view.blocked == BlockedReason::Pacing;
+        self.send.question.paced =
+            if paced { self.send.question.paced.with(id) } else { self.send.question.paced.without(id) };
         let open = usable && view.is_open();
         self.send.question.open =
             if open { self.send.question.open.with(id) } else { self.send.question.open.without(id) };
@@ -262,6 +265,9 @@ impl Connection {
         if !self.send.question.ready || self.paths.established.is_none() || self.finished.is_some() {
             return false;
         }
+        if !self.send.question.paced.is_empty() {
+            self.look_at_pacers(now);
+        }
         // What is left of a fragment counts within one push only.
         if let Some((id, _)) = self.send.writer.pushed.take_if(|(_, at)| *at != now) {
             self.refresh(now, id);
@@ -292,6 +298,15 @@ impl Connection {
         self.on_blocked(net, now);
         let copies = self.host.needs.copies && !self.send.question.open.is_empty() && self.send.outbox.has_sent();
         copies || self.recalls(now)
+    }
+
+    /// Paths whose pacer has let go meanwhile can send.
+    fn look_at_pacers(&mut self, now: Instant) {
+        for id in self.send.question.paced.iter() {
+            if self.send.views.get(id).release <= now {
+                self.refresh(now, id);
+            }
+        }
     }
 
     /// Whether the scheduler may take back what waits in some path's queue.

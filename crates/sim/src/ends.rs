@@ -45,6 +45,8 @@ pub struct Question {
     pub open: PathSet,
     /// Paths whose queue has room.
     pub roomy: PathSet,
+    /// Paths that only their pacer holds back. Where nothing is to be sent no timer says that it has let go.
+    pub paced: PathSet,
     /// Paths whose timers are set anew when the turn is over.
     pub dirty: PathSet,
     /// Whether something happened since the scheduler last said `Wait`.
@@ -168,6 +170,7 @@ impl Question {
             packet: Packet { offset, bytes, reinjection: false, carried: none, avoid: none },
             open: none,
             roomy: none,
+            paced: none,
             dirty: none,
             ready: false,
             starved: false,

@@ -383,8 +383,48 @@ fn wire_bytes(transport: &Transport, datagram: &Datagram) -> Bytes {
 mod tests {
     use super::*;
     use weftway_link::LinkConfig;
-    use weftway_path::{BitRate, PathSet, Role};
+    use weftway_path::{BitRate, BlockedReason, PathSet, Role};
+    use weftway_scenario::config::{MessageSize, Workload};
     use weftway_sched::{Needs, TransportRules};
+
+    /// Two lossy paths, messages with pauses between them: what is lost goes again when nothing else is to be sent, and no
+    /// timer tells then that the pacer has let go. No path is ever shown as held by one that has.
+    #[test]
+    fn a_pacer_that_has_let_go_holds_no_path() {
+        let path = |(name, mbps): (&str, u64)| {
+            let delay = Span::from_millis(20);
+            let loss = weftway_link::Loss::Bernoulli(0.1);
+            let data = LinkConfig { rate: BitRate::from_mbps(mbps).into(), delay, loss, ..LinkConfig::default() };
+            let acks = LinkConfig { loss: weftway_link::Loss::None, ..data.clone() };
+            PathConfig { name: name.into(), role: Role::Active, acks, data, via: None, presence: vec![] }
+        };
+        let mut config = SimConfig::new(Transport::mpquic(), [("a", 20), ("b", 10)].map(path).to_vec(), Bytes::ZERO);
+        config.workload = Workload::Messages {
+            sizes: vec![MessageSize::of(Bytes::new(60_000))],
+            period: Span::from_millis(50),
+            count: 400,
+            deadline: None,
+        };
+        let mut scheduler = weftway_sched::build("round-robin").unwrap();
+        let mut sim = Sim::new(&config, "bbr1", 1).unwrap();
+        sim.host(0, Host::of("round-robin").unwrap());
+        let mut paced = 0;
+        loop {
+            match sim.advance() {
+                Pause::Decide(_) => {
+                    let cx = sim.context(0);
+                    for path in cx.paths.iter().filter(|path| path.blocked == BlockedReason::Pacing) {
+                        assert!(path.release > cx.now, "{:?} at {}", path.id, cx.now);
+                        paced += 1;
+                    }
+                    sim.ask(0, scheduler.as_mut());
+                }
+                Pause::Observe(_) => sim.tell(0, scheduler.as_mut()),
+                Pause::Done(_) => break,
+            }
+        }
+        assert!(paced > 100, "pacers held paths back {paced} times");
+    }
 
     /// What path 1 of two has in its device at each of the first questions, all of which it answers; checked on both
     /// paths against the links.
