@@ -8,7 +8,7 @@ use weftway_path::{
     BlockedReason, Bytes, Context, Decision, Event, Health, Instant, Offset, Packet, Path, PathId, PathSet, Receipt,
     Recovery, SendKind, Span,
 };
-use weftway_scenario::config::{Buffer, PathConfig, Stack, Transport};
+use weftway_scenario::config::{Buffer, Opening, PathConfig, Stack, Transport};
 use weftway_scenario::{App, mix};
 use weftway_sched::FRAGMENT;
 
@@ -112,7 +112,12 @@ impl Connection {
             cc: ControllerSpec { spec: cc_spec, coupled, seed },
             source,
             app,
-            paths: PathManager { stages: vec![Stage::Absent; paths], established: None, joined: false },
+            paths: PathManager {
+                stages: vec![Stage::Absent; paths],
+                established: None,
+                joined: false,
+                racing: transport.open == Opening::Race,
+            },
             finished: None,
             tally: Tally::default(),
             path_tallies: vec![PathTally::default(); paths],
