@@ -9,8 +9,8 @@ whole table. Those with the same `draw = "NAME"` share their draw. Besides the k
   `copies`, that there are so many of it. `order = "drawn"` draws which comes first, in place of the order of the file.
 - `[failure]` has one path of the instance fail `at` a time, for good or for as long as it `lasts`. A workload may
   replace either with a `failure` of its own.
-- `load` in a workload is its rate as a share of what the instance's paths carry together, as they begin. The `rate` of a
-  stream, or the `period` of messages, is then only a limit; and a `duration` of messages limits their `count`.
+- `load` in a workload is its rate as a share of what the instance's paths carry together, as they begin. The `rate`
+  of a stream, or the `period` of messages, is then only a limit; and a `duration` of messages limits their `count`.
 - `measure` names the measure that counts.
 
 >>> there = load("mpquic-pair")
@@ -306,8 +306,8 @@ def _path_weights(keys: dict[str, Any]) -> dict[str, float]:
 
 
 def _rank(uniform: float, weight: float) -> float:
-    """By which paths are drawn, the least first: as when one after the other is taken out of an urn in which each has its
-    weight (Efraimidis and Spirakis, 2006). With equal weights it is the order of the numbers themselves."""
+    """By which paths are drawn, the least first: as when one after the other is taken out of an urn in which each has
+    its weight (Efraimidis and Spirakis, 2006). With equal weights it is the order of the numbers themselves."""
     return -math.log1p(-uniform) / weight if weight else math.inf
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from weftway import catalogue, distribution
-from weftway._native import ScenarioError
+from weftway._native import Scenario, ScenarioError
 from weftway.distribution import Distribution, parse
+from weftway.scenario import HOME
 
 SMALL = """\
 title = "Two paths"
@@ -202,8 +203,8 @@ def paths_of(values: dict[str, object]) -> list[str]:
 
 
 def test_paths_have_weights_and_a_drawn_order() -> None:
-    """One of three with the weights 3, 1, 1: the first in 3/5, 600 of 1000 within 5·√(1000·6/25) = 77. Of all three, each
-    comes first equally often: 333 within 5·√(1000·2/9) = 75."""
+    """One of three with the weights 3, 1, 1: the first in 3/5, 600 of 1000 within 5·√(1000·6/25) = 77. Of all three,
+    each comes first equally often: 333 within 5·√(1000·2/9) = 75."""
     single, every = world("paths = 1", bulk("")), world("", bulk(""))
     drawn = [paths_of(single.sample(1, index).values) for index in range(1000)]
     assert {len(one) for one in drawn} == {1}
@@ -248,15 +249,16 @@ kind = "duration"
 duration = "9 s"
 """
     drawn = [world("", rest).sample(1, index).values for index in range(40)]
-    begins = {(one["workload.kind"], value[0]["at"]) for one in drawn for key, value in one.items() if "schedule" in key}
+    steps = [(one, value) for one in drawn for key, value in one.items() if "schedule" in key]
+    begins = {(one["workload.kind"], value[0]["at"]) for one, value in steps}
     assert begins == {("bulk", "100 ms"), ("duration", "2 s")}
     for_good = parse((WORLD + rest).replace('lasts = "1 s"\n', ""), "world").sample(1, 0).values
     assert [len(value) for key, value in for_good.items() if "schedule" in key] == [1]
 
 
 def test_a_load_is_a_share_of_what_the_paths_carry() -> None:
-    """Down, 20 and 10 Mbit/s and the trace's 25 092 lines of 1500 B in 24.997 s are 42.05 Mbit/s, of which a fifth is 8.41;
-    messages of (3 · 2 + 10) / 4 = 4 kB then come every 32 / 8.41 = 3.805 ms. Up: 5 + 10 and 13 168 lines."""
+    """Down, 20 and 10 Mbit/s and the trace's 25 092 lines of 1500 B in 25 s are 42.04 Mbit/s, of which a fifth is 8.41;
+    messages of (3 · 2 + 10) / 4 = 4 kB then come every 32 / 8.41 = 3.81 ms. Up: 5 + 10 and 13 168 lines in 30 s."""
     for direction, carried in (("download", 30.0 + lines("lte.down")), ("upload", 15.0 + lines("lte.up"))):
         there = world(f'direction = "{direction}"', MESSAGES + "count = 10\n")
         values = there.sample(1, 0).values
@@ -271,7 +273,7 @@ def test_a_load_is_a_share_of_what_the_paths_carry() -> None:
 
 def lines(trace: str) -> float:
     """The mean rate of a trace in Mbit/s."""
-    times = (distribution.HOME / "traces" / trace).read_text().split()
+    times = (HOME / "traces" / trace).read_text().split()
     return len(times) * 1500 * 8 / int(times[-1]) / 1e3
 
 
@@ -326,21 +328,21 @@ def test_an_instance_is_kept_with_its_traces(tmp_path: Path) -> None:
     there = world("", bulk(""))
     drawn = there.sample(1, 0)
     drawn.keep(tmp_path, there.folder)
-    assert (tmp_path / "traces/lte.up").read_bytes() == (distribution.HOME / "traces/lte.up").read_bytes()
-    (kept,) = distribution.Scenario.load(str(tmp_path / f"{drawn.id}.toml")).variants()
+    assert (tmp_path / "traces/lte.up").read_bytes() == (HOME / "traces/lte.up").read_bytes()
+    (kept,) = Scenario.load(str(tmp_path / f"{drawn.id}.toml")).variants()
     assert kept.hash == there.variant(drawn).hash
 
 
 def test_a_distribution_is_told_from_a_scenario() -> None:
     for name in distribution.names():
         assert distribution.is_one(tomllib.loads((distribution.FOLDER / f"{name}.toml").read_text())), name
-    for file in distribution.HOME.glob("scenarios/*.toml"):
+    for file in HOME.glob("scenarios/*.toml"):
         assert not distribution.is_one(tomllib.loads(file.read_text())), file
 
 
 def test_the_world_has_what_it_says() -> None:
-    """Of 400: failures in a fifth (80 within 5·√(400·0.16) = 40), QUIC in half (200 within 5·√100 = 50), every controller,
-    stack, workload, kind of link and number of paths."""
+    """Of 400: failures in a fifth (80 within 5·√(400·0.16) = 40), QUIC in half (200 within 5·√100 = 50), every
+    controller, stack, workload, kind of link and number of paths."""
     there = distribution.load("world")
     drawn = [there.sample(1, index, "held-out").values for index in range(400)]
     failing = sum(any(key.endswith(".schedule") for key in one) for one in drawn)

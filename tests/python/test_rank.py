@@ -137,20 +137,20 @@ def test_standings_count_over_cells() -> None:
     """x: (1.0 · 1.04 · 1.1 · 2.0)^¼; the median of four lies between 1.04 and 1.1; two are within 5 %, three within
     15 %; against one path 1.05 is not worse and 1.06 is: one of three, since a cell with one path has none."""
     some = [
-        cell("one", {"x": 1.0, "y": 1.2}, {"x": 1.05}),
-        cell("two", {"x": 1.04, "y": 1.2}, {"x": 1.06}),
-        cell("three", {"x": 1.1, "y": 1.2}, {"x": 0.5}),
-        cell("four", {"x": 2.0, "y": 1.2}),
+        cell("one", {"x": 1.0, "y": 1.25}, {"x": 1.05}),
+        cell("two", {"x": 1.04, "y": 1.25}, {"x": 1.06}),
+        cell("three", {"x": 1.1, "y": 1.25}, {"x": 0.5}),
+        cell("four", {"x": 2.0, "y": 1.25}),
     ]
     x, y = standing.standings(some, "y")
     assert (x.scheduler, x.is_candidate, y.is_candidate, x.cells) == ("x", False, True, 4)
     assert x.ratio == pytest.approx((1.04 * 1.1 * 2.0) ** 0.25)
     assert x.ratio_low is not None and x.ratio_high is not None and x.ratio_low < x.ratio < x.ratio_high
-    assert (x.median, x.close_share, x.near_share) == (pytest.approx(1.07), 0.5, 0.75)
+    assert (x.median, x.close_share, x.near_share) == pytest.approx((1.07, 0.5, 0.75))
     assert (x.worst, x.worst_cell) == (2.0, "four")
     assert x.worse_than_single_share == pytest.approx(1 / 3)
-    assert (x.copies_share, x.unfinished) == (pytest.approx(0.1), 8)
-    assert (y.ratio_low, y.ratio_high) == (pytest.approx(1.2), pytest.approx(1.2))
+    assert (x.copies_share, x.unfinished) == pytest.approx((0.1, 8))
+    assert (y.ratio_low, y.ratio_high) == pytest.approx((1.25, 1.25))
     assert y.worse_than_single_share is None
     assert standing.standings(some, "y") == [x, y], "equal numbers give equal intervals"
 
@@ -158,11 +158,12 @@ def test_standings_count_over_cells() -> None:
 def test_who_could_not_run_somewhere_stands_by_the_rest() -> None:
     x, y = standing.standings([cell("one", {"x": 1.0}), cell("two", {"x": 1.0, "y": 3.0})])
     assert (x.cells, y.cells) == (2, 1)
-    assert (y.ratio, y.ratio_low) == (3.0, None)
+    assert y.ratio == pytest.approx(3.0) and y.ratio_low is None
 
 
 def test_the_candidate_is_held_against_the_best_of_each_kind() -> None:
-    """Under cubic a is best, (1 · 1.21)^½ = 1.1 against b's 1.3; c costs (2 · 2)^½ = 2, 2/1.1 of it. Under bbr1 b is."""
+    """Under cubic a is best, (1 · 1.21)^½ = 1.1 against b's 1.3; c costs (2 · 2)^½ = 2, 2/1.1 of it. Under bbr1 b
+    is."""
     some = [
         cell("one", {"a": 1.0, "b": 1.3, "c": 2.0}, cc="cubic"),
         cell("two", {"a": 1.21, "b": 1.3, "c": 2.0}, cc="cubic"),
@@ -170,11 +171,11 @@ def test_the_candidate_is_held_against_the_best_of_each_kind() -> None:
     ]
     bbr1, cubic = standing.groups(some, "c", ["cc"])
     assert (cubic.by, cubic.value, cubic.cells, cubic.best) == ("cc", "cubic", 2, "a")
-    assert (cubic.best_ratio, cubic.candidate_ratio) == (pytest.approx(1.1), pytest.approx(2.0))
+    assert (cubic.best_ratio, cubic.candidate_ratio) == pytest.approx((1.1, 2.0))
     assert cubic.against_best == pytest.approx(2 / 1.1)
-    assert (bbr1.best, bbr1.against_best, bbr1.against_best_low) == ("b", pytest.approx(0.9), None)
+    assert (bbr1.best, bbr1.against_best_low) == ("b", None) and bbr1.against_best == pytest.approx(0.9)
     alone = standing.groups(some, None, ["cc"])
-    assert [(one.best, one.candidate_ratio, one.against_best) for one in alone] == [("c", None, None), ("a", None, None)]
+    assert [(one.best, one.candidate_ratio) for one in alone] == [("c", None), ("a", None)]
 
 
 def test_the_worst_cells_come_first() -> None:
@@ -213,7 +214,8 @@ def test_a_folder_is_its_scenarios(tmp_path: Path) -> None:
     folder.mkdir()
     for number in (10, 9):
         (folder / f"dev{number}.toml").write_text(SMALL)
-    (folder / "dev11.toml").write_text(f'{SMALL}[vary]\n"path.lte.loss" = ["0 %", "1 %"]\ncc = ["cubic", "lia"]\n')
+    several = SMALL.replace('cc = "newreno"\n', 'cc = ["cubic", "lia"]\n')
+    (folder / "dev11.toml").write_text(f'{several}[vary]\n"path.lte.loss" = ["0 %", "1 %"]\n')
     found = cells.read([str(folder)], None, 1, "held-out")
     assert [one.name for one in found[:2]] == ["dev9", "dev10"]
     assert found[-1].name == "dev11, path.lte.loss=1 %, lia"
@@ -236,7 +238,7 @@ def small_request(world: Path, **more: Any) -> rank.Request:
 def test_rows_hold_what_each_run_cost(world: Path) -> None:
     found = rank.run(small_request(world, candidate="round-robin"), 2)
     assert len(found.rows) == 3 * (4 + 2) * 4
-    assert [one.name for one in found.field] == ["min-rtt", "ecf", "redundant", "round-robin"]
+    assert [one.name for one in found.schedulers] == ["min-rtt", "ecf", "redundant", "round-robin"]
     lines = rank.standings(found)
     assert [one.scheduler for one in lines if one.is_candidate] == ["round-robin"]
     assert all(one.cells == 3 for one in lines)
@@ -275,8 +277,7 @@ def test_what_is_kept_is_not_run_again(world: Path, tmp_path: Path, monkeypatch:
 
 
 def test_the_cells_are_kept_with_their_traces(weft: Weft, tmp_path: Path) -> None:
-    done = weft("rank", "--cells", "12", "--seeds", "0..2", "--schedulers", "min-rtt", "--out", "out", "--set",
-                "time_limit=1 s")  # fmt: skip
+    done = weft("rank", "--cells", "12", "--seeds", "0..2", "--schedulers", "min-rtt", "--out", "out")
     assert done.returncode == 0, done.stderr
     kept = pl.read_parquet(tmp_path / "out/rows.parquet")
     assert len(list((tmp_path / "out/cells").glob("*.toml"))) == 12
@@ -329,7 +330,7 @@ def test_an_interrupted_ranking_goes_on(weft: Weft, tmp_path: Path) -> None:
         (("--on", "wrld"), "did you mean `world`?"),
         (("--on", "none.toml"), "none"),
         (("--on", "empty"), "no scenario file (*.toml) in this folder"),
-        (("--seeds", "0..1"), "seeds `0..1`: a ranking picks on one half of the seeds and judges on the other"),
+        (("--seeds", "0..1"), "seeds `0..1`: a ranking picks on one half of them and judges on the other"),
         (("--schedulers", "ecff"), "ecff"),
         (("--schedulers", "ecf", "--candidate", "ecf"), "candidate `ecf`: no other scheduler is named"),
         (("--candidate", "ecf,blest"), "candidate `ecf,blest`: one scheduler is held against the others"),
@@ -354,5 +355,3 @@ def test_a_class_in_python_may_be_the_candidate(world: Path, tmp_path: Path) -> 
     file.write_text("class First:\n    def select(self, cx):\n        return next(iter(cx.sendable()), None)\n")
     found = rank.run(small_request(world, candidate=f"{file}:First"), 1)
     assert next(one for one in rank.standings(found) if one.is_candidate).cells == 3
-
-

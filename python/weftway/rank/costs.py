@@ -42,8 +42,8 @@ def needed(row: Row) -> Row:
 def cost(row: Row, workload: str) -> float:
     """What a run of such a workload cost.
 
-    A run that did not finish costs its time limit: more than any that did. Where the workload has no end, it is the time
-    that a megabyte took.
+    A run that did not finish costs its time limit: more than any that did. Where the workload has no end, it is the
+    time that a megabyte took.
     """
     if workload not in COLUMN:
         megabytes = max(int(row["delivered_bytes"]), LEAST_BYTES) / 1e6

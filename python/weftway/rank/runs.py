@@ -60,7 +60,7 @@ class Ranking:
     """What came of a request."""
 
     request: Request
-    field: list[SchedulerSpec]
+    schedulers: list[SchedulerSpec]
     candidate: SchedulerSpec | None
     seeds: list[int]
     cells: list[Cell]
@@ -83,11 +83,13 @@ class Field:
     candidate: SchedulerSpec | None
 
 
-def run(request: Request, jobs: int | None = None, out: Path | None = None, progress: Progress | None = None) -> Ranking:
+def run(
+    request: Request, jobs: int | None = None, out: Path | None = None, progress: Progress | None = None
+) -> Ranking:
     """Runs what is not kept in `out` already, on `jobs` threads, and judges."""
     numbers = seeds.parse(request.seeds)
     if len(numbers) < LEAST_SEEDS:
-        raise ScenarioError(f"seeds `{request.seeds}`: a ranking picks on one half of the seeds and judges on the other")
+        raise ScenarioError(f"seeds `{request.seeds}`: a ranking picks on one half of them and judges on the other")
     named = _field(request)
     every = cells.read(request.on, request.cells, request.seed, request.split, request.set, out)
     runner = _Runner(every, named.every, numbers, out, progress or (lambda done, total: None))
@@ -95,7 +97,8 @@ def run(request: Request, jobs: int | None = None, out: Path | None = None, prog
     found = _judged(every, named, rows)
     if out:
         Store(out).finish(rows)
-    return Ranking(request, named.every, named.candidate, numbers, every, found, rows, list(dict.fromkeys(runner.skipped)))
+    skipped = list(dict.fromkeys(runner.skipped))
+    return Ranking(request, named.every, named.candidate, numbers, every, found, rows, skipped)
 
 
 def standings(found: Ranking) -> list[Standing]:

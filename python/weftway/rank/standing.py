@@ -1,9 +1,10 @@
 """Who is how good, from what the runs cost. Pure functions.
 
-Seeds are split into two halves: those at even places of the list and those at odd ones. On one half, a *chooser* picks
-the scheduler with the least mean cost, cell by cell; the other half judges the pick, and everybody else. Then the halves
-change places. A scheduler's ratio in a cell is its mean cost over the chooser's, on the half that judges: the geometric
-mean of both ways round. 1 is what picking for each cell attains, 1.1 is 10 % slower, and below 1 is better than picking.
+Seeds are split into two halves: those at even places of the list and those at odd ones. On one half, a *chooser*
+picks the scheduler with the least mean cost, cell by cell; the other half judges the pick, and everybody else. Then the
+halves change places. A scheduler's ratio in a cell is its mean cost over the chooser's, on the half that judges: the
+geometric mean of both ways round. 1 is what picking for each cell attains, 1.1 is 10 % slower, and below 1 is better
+than picking.
 
 Judging on the half that was picked by would flatter the chooser: of many schedulers that are equally good, the one with
 the luckiest draws is picked. The *fair single path* is picked and judged in the same way.

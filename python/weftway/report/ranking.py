@@ -213,11 +213,14 @@ def render(ranked: Ranked, costs: pl.DataFrame) -> str:
 
 STANDINGS_LEDE = (
     "A scheduler&#x27;s cost over the chooser&#x27;s, cell by cell, on the geometric mean with its 95 % interval. The "
-    "chooser picks the best fixed scheduler of each cell on one half of the seeds; everybody is judged on the other half, "
+    "chooser picks the best fixed scheduler of each cell on one half of the seeds; everybody is judged on the other, "
     "and the halves change places. One path: the fair single path, opened as the connection is and then used alone."
 )
 RATIOS_LEDE = "1 is the chooser; left is better. Bars are 95 % intervals over cells (percentile bootstrap)."
-WORST_LEDE = "Its cost over the chooser&#x27;s and over the fair single path&#x27;s; the cells&#x27; files lie in <code>cells/</code>."
+WORST_LEDE = (
+    "Its cost over the chooser&#x27;s and over the fair single path&#x27;s; the files of drawn cells lie in "
+    "<code>cells/</code>."
+)
 SHOWN = 30
 """Schedulers on the chart; the standings have all."""
 
@@ -237,7 +240,8 @@ def _standings_table(ranked: Ranked) -> str:
     for one in ranked.standings:
         texts = zip(heads[1:-1], _figures(one), strict=True)
         cells = "".join(cell(label, escape(text)) for label, text in texts)
-        where = cell("in cell", f'<span title="{escape(ranked.labels[one.worst_cell])}">{escape(one.worst_cell)}</span>')
+        told = escape(ranked.labels[one.worst_cell], quote=True)
+        where = cell("in cell", f'<span title="{told}">{escape(one.worst_cell)}</span>')
         name = mark(look(one.scheduler, list(ranked.registry))) + escape(one.scheduler)
         rows += f'<tr{" class=best" if one.is_candidate else ""}><th scope="row">{name}</th>{cells}{where}</tr>'
     return f'<div class="scroll">{table(heads, f"<tbody>{rows}</tbody>", "results cards")}</div>'
@@ -249,7 +253,8 @@ def _chart(ranked: Ranked) -> str:
         shown.append(ranked.candidate)
     ends = [end for one in shown for end in (one.ratio, one.ratio_low, one.ratio_high) if end is not None]
     rows = [_dot(one, ranked) for one in shown]
-    return f'<div class="panels">{panel("", dots(rows, axis(ends, include=(1.0,)), RATIO, [(1.0, "chooser")]), {})}</div>'
+    drawn = dots(rows, axis(ends, include=(1.0,)), RATIO, [(1.0, "chooser")])
+    return f'<div class="panels">{panel("", drawn, {})}</div>'
 
 
 def _dot(one: Standing, ranked: Ranked) -> Dot:
