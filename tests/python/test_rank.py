@@ -176,6 +176,7 @@ def test_the_candidate_is_held_against_the_best_of_each_kind() -> None:
     assert (bbr1.best, bbr1.against_best_low) == ("b", None) and bbr1.against_best == pytest.approx(0.9)
     alone = standing.groups(some, None, ["cc"])
     assert [(one.best, one.candidate_ratio) for one in alone] == [("c", None), ("a", None)]
+    assert standing.groups(some[:2], "c", ["cc"]) == [], "what all have in common is no kind"
 
 
 def test_the_worst_cells_come_first() -> None:
@@ -300,7 +301,7 @@ def test_the_command_tells_shows_and_keeps(weft: Weft, world: Path, tmp_path: Pa
     assert "weft rank --on" in page and "a+b" in page
     found = json.loads(weft(*words, "--json").stdout)
     assert [one["scheduler"] for one in found if one["kind"] == "scheduler" and one["is_candidate"]] == ["round-robin"]
-    assert {one["by"] for one in found if one["kind"] == "group"} == {"workload", "cc", "stack", "failure", "paths"}
+    assert {one["by"] for one in found if one["kind"] == "group"} == {"workload", "cc", "failure"}
     assert [one["scheduler"] for one in found if one["kind"] == "worst"] == ["round-robin"] * 3
 
 

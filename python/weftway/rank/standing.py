@@ -152,11 +152,11 @@ def _standing(name: str, cells: Sequence[Judged], is_candidate: bool) -> Standin
 
 
 def groups(cells: Sequence[Judged], candidate: str | None, kinds: Sequence[str]) -> list[Group]:
-    """The cells of each kind, in the order of `kinds` and then of their values."""
+    """The cells of each kind, in the order of `kinds` and then of their values. What all have in common is no kind."""
     found = []
     for kind in kinds:
         values = sorted({cell.kinds[kind] for cell in cells if kind in cell.kinds})
-        for value in values:
+        for value in values if len(values) > 1 else []:
             some = [cell for cell in cells if cell.kinds.get(kind) == value]
             if group := _group(kind, value, some, candidate):
                 found.append(group)
