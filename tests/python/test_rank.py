@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 
 from conftest import SMALL, Weft
+from test_report import check
 from weftway import rank
 from weftway._native import ScenarioError
 from weftway.backends import SIM
@@ -297,6 +298,7 @@ def test_the_command_tells_shows_and_keeps(weft: Weft, world: Path, tmp_path: Pa
     for word in ("of the chooser", "round-robin / best fixed", "short bulk", "small-world-held-out-1-2"):
         assert word in told.stdout
     page = (tmp_path / "out/report.html").read_text()
+    check(page)
     assert page.count('class="interval') == 4
     assert "weft rank --on" in page and "a+b" in page
     found = json.loads(weft(*words, "--json").stdout)
@@ -344,6 +346,23 @@ def test_mistakes_are_told(weft_here: Weft, tmp_path: Path, words: tuple[str, ..
     done = weft_here("rank", *words)
     assert done.returncode == 2
     assert told in done.stderr and not done.stdout
+
+
+@pytest.mark.parametrize("words", [("--schedulers", "musher"), ("--candidate", "musher", "--schedulers", "min-rtt")])
+def test_who_can_run_nowhere_is_told(weft_here: Weft, tmp_path: Path, words: tuple[str, ...]) -> None:
+    """A rule for a pair of paths, and a scenario with one."""
+    (tmp_path / "one.toml").write_text(SMALL.split("[path.lte]")[0] + '[workload]\nkind = "bulk"\nbytes = "1 kB"\n')
+    done = weft_here("rank", "--on", "one.toml", "--seeds", "0..2", *words)
+    assert done.returncode == 1
+    assert "musher: its rule is for two paths; the scenario has 1" in done.stderr and not done.stdout
+
+
+def test_one_path_has_no_single_beside_it(tmp_path: Path) -> None:
+    file = tmp_path / "one.toml"
+    file.write_text(SMALL.split("[path.lte]")[0] + '[workload]\nkind = "bulk"\nbytes = "1 kB"\n')
+    found = rank.run(rank.Request([str(file)], seeds="0..2", schedulers="min-rtt,round-robin"))
+    assert [one.worse_than_single_share for one in rank.standings(found)] == [None, None]
+    assert rank.worst(found)[0].single_ratio is None
 
 
 def test_one_cell_is_named_once(world: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weftway import plan, seeds, specs
-from weftway._native import ScenarioError
+from weftway._native import ScenarioError, SimulationError
 from weftway.backends import SIM, Skipped
 from weftway.baselines import REFERENCE
 from weftway.comparison import FLUSH_S, Interrupted, Progress
@@ -95,9 +95,12 @@ def run(
     runner = _Runner(every, named.every, numbers, out, progress or (lambda done, total: None))
     rows = runner.run(jobs or os.cpu_count() or 1)
     found = _judged(every, named, rows)
-    if out:
+    if out and rows:
         Store(out).finish(rows)
     skipped = list(dict.fromkeys(runner.skipped))
+    asked = [named.candidate] if named.candidate else named.every
+    if not any(one.name in cell.ratios for cell in found for one in asked):
+        raise SimulationError("; ".join(skipped) or f"no run of {', '.join(one.name for one in asked)}")
     return Ranking(request, named.every, named.candidate, numbers, every, found, rows, skipped)
 
 
