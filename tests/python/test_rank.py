@@ -123,6 +123,20 @@ def test_ratios_are_judged_on_the_seeds_that_did_not_pick() -> None:
     assert found == pytest.approx({"a": math.sqrt(0.5), "b": math.sqrt(0.5), "c": math.sqrt(9 / 8)})
 
 
+def test_the_single_path_is_picked_as_the_chooser_picks() -> None:
+    """Of the paths p is picked on the even places and q on the odd ones; p then costs 8 where the chooser costs 2, and
+    q costs 4 where it costs 1: (4 · 4)^½. Over cells, 4 and 0.9: the geometric mean is 3.6^½, and one of the two has a
+    path that is better by more than 5 %."""
+    paths = {"p": [1.0, 8.0], "q": [4.0, 2.0]}
+    assert standing.judged_pick(paths, {"a": [1.0, 2.0]}) == pytest.approx(4.0)
+    assert standing.judged_pick({}, {"a": [1.0, 2.0]}) is None
+    some = [Judged("one", {}, {}, {}, 4.0), Judged("two", {}, {}, {}, 0.9), Judged("three", {}, {}, {})]
+    found = standing.single_path(some)
+    assert found is not None and (found.cells, found.better_share) == (2, 0.5)
+    assert found.ratio == pytest.approx(3.6**0.5)
+    assert standing.single_path(some[2:]) is None
+
+
 def test_who_is_always_best_is_the_chooser() -> None:
     found = judged({"a": [1.0, 2.0, 3.0], "b": [2.0, 4.0, 6.0]}, {"a": [1.0, 2.0, 3.0], "b": [2.0, 4.0, 6.0]})
     assert found == pytest.approx({"a": 1.0, "b": 2.0})
@@ -131,7 +145,7 @@ def test_who_is_always_best_is_the_chooser() -> None:
 
 
 def cell(name: str, ratios: dict[str, float], singles: dict[str, float] | None = None, **kinds: str) -> Judged:
-    return Judged(name, kinds, ratios, singles or {}, {"x": 0.1}, {"x": 2})
+    return Judged(name, kinds, ratios, singles or {}, copies={"x": 0.1}, unfinished={"x": 2})
 
 
 def test_standings_count_over_cells() -> None:
@@ -163,21 +177,23 @@ def test_who_could_not_run_somewhere_stands_by_the_rest() -> None:
 
 
 def test_the_candidate_is_held_against_the_best_of_each_kind() -> None:
-    """Under cubic a is best, (1 · 1.21)^½ = 1.1 against b's 1.3; c costs (2 · 2)^½ = 2, 2/1.1 of it. Under bbr1 b
-    is."""
+    """Under cubic a is best, (1 · 1.21)^½ = 1.1 against b's 1.3; c costs (2 · 2)^½ = 2, 2/1.1 of it. Under bbr1 b is,
+    and over all: 1.3 · 1.3 · 1 = 1.69 against 1 · 1.21 · 1.5 = 1.815."""
     some = [
         cell("one", {"a": 1.0, "b": 1.3, "c": 2.0}, cc="cubic"),
         cell("two", {"a": 1.21, "b": 1.3, "c": 2.0}, cc="cubic"),
         cell("three", {"a": 1.5, "b": 1.0, "c": 0.9}, cc="bbr1"),
     ]
-    bbr1, cubic = standing.groups(some, "c", ["cc"])
+    everywhere, bbr1, cubic = standing.groups(some, "c", ["cc"])
     assert (cubic.by, cubic.value, cubic.cells, cubic.best) == ("cc", "cubic", 2, "a")
     assert (cubic.best_ratio, cubic.candidate_ratio) == pytest.approx((1.1, 2.0))
     assert cubic.against_best == pytest.approx(2 / 1.1)
     assert (bbr1.best, bbr1.against_best_low) == ("b", None) and bbr1.against_best == pytest.approx(0.9)
     alone = standing.groups(some, None, ["cc"])
     assert [(one.best, one.candidate_ratio) for one in alone] == [("c", None), ("a", None)]
-    assert standing.groups(some[:2], "c", ["cc"]) == [], "what all have in common is no kind"
+    assert [one.by for one in standing.groups(some[:2], "c", ["cc"])] == ["all"], "what all have in common is no kind"
+    assert (everywhere.value, everywhere.cells, everywhere.best) == ("all cells", 3, "b")
+    assert everywhere.against_best == pytest.approx((2 * 2 * 0.9 / 1.3 / 1.3) ** (1 / 3))
 
 
 def test_the_worst_cells_come_first() -> None:
@@ -303,7 +319,7 @@ def test_the_command_tells_shows_and_keeps(weft: Weft, world: Path, tmp_path: Pa
     assert "weft rank --on" in page and "a+b" in page
     found = json.loads(weft(*words, "--json").stdout)
     assert [one["scheduler"] for one in found if one["kind"] == "scheduler" and one["is_candidate"]] == ["round-robin"]
-    assert {one["by"] for one in found if one["kind"] == "group"} == {"workload", "cc", "failure"}
+    assert {one["by"] for one in found if one["kind"] == "group"} == {"all", "workload", "cc", "failure"}
     assert [one["scheduler"] for one in found if one["kind"] == "worst"] == ["round-robin"] * 3
 
 

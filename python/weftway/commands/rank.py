@@ -52,7 +52,7 @@ def command(
     if as_json:
         print_json(ranking.records(shown))
     else:
-        out.print(ranking.sentence(shown), "", markup=False)
+        out.print("\n".join(ranking.findings(shown)), "", markup=False, sep="\n")
         for part in ranking.terminal(shown):
             out.print(tables.fitted(part, out), "")
     if folder:

@@ -8,7 +8,20 @@ each over the same seeds, `costs` makes one number of a run, and `standing` comp
 """
 
 from .cells import Cell
-from .runs import Ranking, Request, groups, run, standings, worst
-from .standing import Group, Standing, Worst
+from .runs import Ranking, Request, groups, run, single_path, standings, worst
+from .standing import Group, SinglePath, Standing, Worst
 
-__all__ = ["Cell", "Group", "Ranking", "Request", "Standing", "Worst", "groups", "run", "standings", "worst"]
+__all__ = [
+    "Cell",
+    "Group",
+    "Ranking",
+    "Request",
+    "SinglePath",
+    "Standing",
+    "Worst",
+    "groups",
+    "run",
+    "single_path",
+    "standings",
+    "worst",
+]

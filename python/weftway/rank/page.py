@@ -9,7 +9,7 @@ from weftway.report import ranking
 from weftway.report.ranking import Ranked
 from weftway.store import whole
 
-from .runs import Ranking, Request, groups, standings, worst
+from .runs import Ranking, Request, groups, single_path, standings, worst
 
 if TYPE_CHECKING:
     import polars as pl
@@ -23,6 +23,7 @@ def ranked(found: Ranking) -> Ranked:
         facts=", ".join(counts),
         command=replay(found.request),
         standings=standings(found),
+        single=single_path(found),
         groups=groups(found),
         worst=worst(found),
         labels={cell.name: cell.label for cell in found.cells},

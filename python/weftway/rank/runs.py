@@ -19,7 +19,7 @@ from weftway.store import Store, table
 from . import cells, standing
 from .cells import KINDS, Cell
 from .costs import Row, copies_share, cost, needed
-from .standing import Group, Judged, Standing, Worst
+from .standing import Group, Judged, SinglePath, Standing, Worst
 
 if TYPE_CHECKING:
     import polars as pl
@@ -107,6 +107,11 @@ def run(
 def standings(found: Ranking) -> list[Standing]:
     """A line per scheduler, the best first."""
     return standing.standings(found.judged, found.candidate.name if found.candidate else None)
+
+
+def single_path(found: Ranking) -> SinglePath | None:
+    """What the fair single path costs."""
+    return standing.single_path(found.judged)
 
 
 def groups(found: Ranking) -> list[Group]:
@@ -239,6 +244,7 @@ def _judge(cell: Cell, named: Field, ran: dict[str, list[Row]]) -> Judged:
         kinds=cell.kinds,
         ratios=standing.judged(everybody, choice),
         singles=standing.judged(everybody, singles),
+        single=standing.judged_pick(singles, choice),
         copies={name: sum(map(copies_share, ran[name])) / len(ran[name]) for name in everybody},
         unfinished={name: sum(row["verdict"] != "finished" for row in ran[name]) for name in everybody},
     )

@@ -26,6 +26,9 @@ Costs = Mapping[str, Sequence[float]]
 CLOSE, NEAR = 1.05, 1.15
 """Within 5 % and within 15 % of the chooser."""
 
+ALL = "all"
+"""The group of all cells."""
+
 WORSE = 1.05
 """Above this ratio to the fair single path, several paths were worse than one."""
 
@@ -40,6 +43,8 @@ class Judged:
     ratios: Mapping[str, float]
     singles: Mapping[str, float]
     """Empty where there is a single path."""
+    single: float | None = None
+    """The ratio of the fair single path to the chooser."""
     copies: Mapping[str, float] = field(default_factory=dict)
     """The share of packets that were copies."""
     unfinished: Mapping[str, int] = field(default_factory=dict)
@@ -69,6 +74,19 @@ class Standing:
     """The share of cells in which it is more than 5 % worse than the fair single path."""
     copies_share: float
     unfinished: int
+
+
+@dataclass(frozen=True)
+class SinglePath:
+    """The fair single path over all cells that have several."""
+
+    cells: int
+    ratio: float
+    """The geometric mean of its ratios to the chooser."""
+    ratio_low: float | None
+    ratio_high: float | None
+    better_share: float
+    """The share of cells in which the chooser is more than 5 % worse than it."""
 
 
 @dataclass(frozen=True)
@@ -112,13 +130,30 @@ def judged(costs: Costs, choice: Costs) -> dict[str, float]:
     """Each one's ratio to what is picked out of `choice`."""
     if not costs or not choice:
         return {}
-    first, second = halves(len(next(iter(costs.values()))))
     logs: dict[str, list[float]] = {name: [] for name in costs}
-    for by, on in ((first, second), (second, first)):
-        attained = fmean(choice[picked(choice, by)][place] for place in on)
+    for by, on in _ways(choice):
+        attained = _mean(choice[picked(choice, by)], on)
         for name, some in costs.items():
-            logs[name].append(math.log(fmean(some[place] for place in on) / attained))
+            logs[name].append(math.log(_mean(some, on) / attained))
     return {name: math.exp(fmean(some)) for name, some in logs.items()}
+
+
+def judged_pick(costs: Costs, choice: Costs) -> float | None:
+    """The ratio of what is picked out of `costs` to what is picked out of `choice`."""
+    if not costs or not choice:
+        return None
+    picks = [(costs[picked(costs, by)], choice[picked(choice, by)], on) for by, on in _ways(choice)]
+    return math.exp(fmean(math.log(_mean(ours, on) / _mean(theirs, on)) for ours, theirs, on in picks))
+
+
+def _ways(choice: Costs) -> list[tuple[list[int], list[int]]]:
+    """By which half is picked, and on which it is judged: both ways round."""
+    first, second = halves(len(next(iter(choice.values()))))
+    return [(first, second), (second, first)]
+
+
+def _mean(costs: Sequence[float], on: Sequence[int]) -> float:
+    return fmean(costs[place] for place in on)
 
 
 def standings(cells: Sequence[Judged], candidate: str | None = None) -> list[Standing]:
@@ -151,9 +186,19 @@ def _standing(name: str, cells: Sequence[Judged], is_candidate: bool) -> Standin
     )
 
 
+def single_path(cells: Sequence[Judged]) -> SinglePath | None:
+    """What one path would have done, where there are several."""
+    ratios = [cell.single for cell in cells if cell.single is not None]
+    if not ratios:
+        return None
+    return SinglePath(len(ratios), *_geometric(ratios), _share(ratios, lambda one: 1 / one > WORSE))
+
+
 def groups(cells: Sequence[Judged], candidate: str | None, kinds: Sequence[str]) -> list[Group]:
-    """The cells of each kind, in the order of `kinds` and then of their values. What all have in common is no kind."""
-    found = []
+    """The candidate over all cells; then the cells of each kind, in the order of `kinds` and then of their values. What
+    all have in common is no kind."""
+    everywhere = _group(ALL, "all cells", cells, candidate) if candidate else None
+    found = [everywhere] if everywhere else []
     for kind in kinds:
         values = sorted({cell.kinds[kind] for cell in cells if kind in cell.kinds})
         for value in values if len(values) > 1 else []:

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from weftway.listing import NOTHING, plain_table
-from weftway.rank.standing import Group, Standing, Worst
+from weftway.rank.standing import Group, SinglePath, Standing, Worst
 from weftway.stats import Estimate
 
 from . import page
@@ -31,6 +31,7 @@ COPIES = Unit(100.0, "%", 1)
 FACTOR = Unit(1.0, "", 2)
 
 BY = {
+    "all": "Everywhere",
     "workload": "By workload",
     "cc": "By controller",
     "stack": "By stack",
@@ -52,6 +53,7 @@ class Ranked:
     facts: str
     command: str
     standings: Sequence[Standing]
+    single: SinglePath | None
     groups: Sequence[Group]
     worst: Sequence[Worst]
     labels: dict[str, str]
@@ -75,20 +77,19 @@ class Ranked:
         return (self.candidate or self.standings[0]).scheduler
 
 
-def sentence(ranked: Ranked) -> str:
-    """What there is to know in a line."""
-    told = []
-    if ranked.candidate:
-        told.append(f"{ranked.candidate.scheduler} costs {_ratio(ranked.candidate)} times what the chooser does")
-    if ranked.best:
-        told.append(f"the best fixed scheduler, {ranked.best.scheduler}, {_ratio(ranked.best)} times")
-    return "; ".join(told) + "."
+def findings(ranked: Ranked) -> list[str]:
+    """What there is to know, a line each."""
+    lines = [(one.scheduler, one) for one in [ranked.candidate] if one]
+    lines += [(f"the best fixed scheduler, {one.scheduler},", one) for one in [ranked.best] if one]
+    told = [f"{name} costs {_ratio(one)} times what the chooser does" for name, one in lines]
+    return told + [f"the fair single path costs {_ratio(one)} times what it does" for one in [ranked.single] if one]
 
 
 def records(ranked: Ranked) -> list[dict[str, Any]]:
     """Everything that is shown, for machines."""
     return [
         *({"kind": "scheduler", **asdict(one)} for one in ranked.standings),
+        *({"kind": "single path", **asdict(one)} for one in [ranked.single] if one),
         *({"kind": "group", **asdict(one)} for one in ranked.groups),
         *(
             {"kind": "worst", "scheduler": ranked.subject, **asdict(one), "label": ranked.labels[one.cell]}
@@ -128,7 +129,7 @@ def _figures(one: Standing) -> list[str]:
     ]
 
 
-def _ratio(one: Standing) -> str:
+def _ratio(one: Standing | SinglePath) -> str:
     return _interval(one.ratio, one.ratio_low, one.ratio_high)
 
 
@@ -201,7 +202,7 @@ def render(ranked: Ranked, costs: pl.DataFrame) -> str:
         "style": page.style(),
         "script": page.asset("page.js"),
         "symbols": symbols(),
-        "verdict": escape(sentence(ranked)),
+        "verdict": escape("; ".join(findings(ranked)) + "."),
         "facts": escape(ranked.facts),
         "filters": "",
         "contents": "".join(f'<a href="#{one.id}">{escape(one.title)}</a>' for one in kept),
