@@ -144,6 +144,11 @@ impl Transport {
         payload.mul_div(self.mss.get(), (self.mss + self.dss_option).get())
     }
 
+    /// Whether the connection begins on whichever path answers first.
+    pub fn races(&self) -> bool {
+        self.open == Opening::Race
+    }
+
     /// The initial window in payload bytes.
     pub fn initial_cwnd(&self) -> Bytes {
         Bytes::new(self.mss.get().saturating_mul(self.initial_window))

@@ -8,7 +8,7 @@ use weftway_path::{
     BlockedReason, Bytes, Context, Decision, Event, Health, Instant, Offset, Packet, Path, PathId, PathSet, Receipt,
     Recovery, SendKind, Span,
 };
-use weftway_scenario::config::{Buffer, Opening, PathConfig, Stack, Transport};
+use weftway_scenario::config::{Buffer, PathConfig, Stack, Transport};
 use weftway_scenario::{App, mix};
 use weftway_sched::FRAGMENT;
 
@@ -116,7 +116,7 @@ impl Connection {
                 stages: vec![Stage::Absent; paths],
                 established: None,
                 joined: false,
-                racing: transport.open == Opening::Race,
+                racing: transport.races(),
             },
             finished: None,
             tally: Tally::default(),
