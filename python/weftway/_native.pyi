@@ -171,9 +171,12 @@ class Variant:
 
 @final
 class Batch:
-    """Jobs on native threads. A finished one is `row` and its results as JSON, or `skipped` or `failed` and why."""
+    """Jobs on native threads. A finished one is `row` and its results as JSON, or `skipped` or `failed` and why.
 
-    def __init__(self, jobs: Sequence[Order], threads: int) -> None: ...
+    Without `singles`, the columns that need runs over single paths are null.
+    """
+
+    def __init__(self, jobs: Sequence[Order], threads: int, singles: bool = True) -> None: ...
     remaining: int
     def wait(self, seconds: float) -> list[tuple[int, str, str]]: ...
     def run(self, job: Order) -> tuple[str, str]: ...

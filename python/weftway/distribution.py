@@ -3,8 +3,15 @@
 A distribution is a scenario file in which a value may be left open: `{ from = "5 ms", to = "50 ms" }` is a number of
 that range, log-uniform unless it begins at zero or says `scale = "linear"`; `{ one_of = [...], weights = [...] }` is
 one of several; `{ sometimes = "50 %", value = ... }` is there or not, and `sometimes` in a table decides about the
-whole table. Those with the same `draw = "NAME"` share their draw. Besides the keys of a scenario, `paths` says how many
-of the paths an instance has, `copies` in a path makes so many of it, and `measure` names the measure that counts.
+whole table. Those with the same `draw = "NAME"` share their draw. Besides the keys of a scenario:
+
+- `paths` says how many of the paths an instance has; `weight` in a path, how often it is among them against the others;
+  `copies`, that there are so many of it. `order = "drawn"` draws which comes first, in place of the order of the file.
+- `[failure]` has one path of the instance fail `at` a time, for good or for as long as it `lasts`. A workload may
+  replace either with a `failure` of its own.
+- `load` in a workload is its rate as a share of what the instance's paths carry together, as they begin. The `rate`
+  of a stream, or the `period` of messages, is then only a limit; and a `duration` of messages limits their `count`.
+- `measure` names the measure that counts.
 
 >>> there = load("mpquic-pair")
 >>> one = there.sample(seed=1, index=0)
@@ -16,10 +23,14 @@ import difflib
 import hashlib
 import itertools
 import json
+import math
 import os
+import shutil
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +38,7 @@ from weftway import randomisation
 from weftway._native import Scenario, ScenarioError, Variant
 from weftway.randomisation import Draws, Uniform
 from weftway.scenario import HOME
+from weftway.store import whole
 
 FOLDER = HOME / "scenarios" / "distributions"
 SPLITS = ("train", "held-out")
@@ -35,8 +47,25 @@ SPLITS = ("train", "held-out")
 NOT_HERE = ("seeds", "scheduler", "backend", "vary", "figure", "published", "expect")
 """Keys of a scenario that a distribution has no use for."""
 
-OWN = ("title", "description", "measure", "paths")
+OWN = ("title", "description", "measure", "paths", "order", "failure")
 """Keys about the distribution as a whole."""
+
+DECIDING = ("measure", "paths", "order", "failure")
+"""Those of them that no scenario has."""
+
+ORDERS = ("file", "drawn")
+"""In what order the paths of an instance stand: the connection is opened on the first."""
+
+OF_FAILURE = ("sometimes", "draw", "at", "lasts")
+
+OF_PATH = ("copies", "weight")
+"""Keys of a path that say how it is drawn."""
+
+TRACE_PACKET = 1500
+"""Bytes that a line of a trace lets go."""
+
+BITS = 8
+SECOND = 10**9
 
 USUAL_CC = "cubic"
 """A scenario's own default."""
@@ -63,6 +92,15 @@ class Drawn:
         place = name if folder is None else str(Path(folder) / name)
         return Scenario.parse(self.text, place, folder or str(FOLDER), list(sets))
 
+    def keep(self, folder: Path, source: Path) -> None:
+        """Writes the scenario file into a folder, and the traces that it names from `source` beside it."""
+        with whole(folder / f"{self.id}.toml") as half:
+            half.write_text(self.text, encoding="utf-8")
+        for name in set(_traces(self.values)):
+            if not Path(name).is_absolute() and not (folder / name).exists():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(_found(name, source), folder / name)
+
 
 @dataclass(frozen=True)
 class Distribution:
@@ -72,6 +110,8 @@ class Distribution:
     file: str
     keys: dict[str, Any]
     """The file as it stands."""
+    folder: Path = FOLDER
+    """Where it lies: its traces are looked for there and above."""
 
     @property
     def title(self) -> str:
@@ -106,7 +146,7 @@ class Distribution:
     def variant(self, drawn: Drawn, sets: Sequence[str] = (), folder: str | None = None) -> Variant:
         """An instance as the native side takes it. A mistake is told with the distribution's file."""
         try:
-            (variant,) = drawn.scenario(sets, folder).variants()
+            (variant,) = drawn.scenario(sets, folder or str(self.folder)).variants()
         except ScenarioError as error:
             raise ScenarioError(f"{self.file}, as drawn for {drawn.id}: {error}") from None
         return variant
@@ -147,6 +187,13 @@ class Distribution:
         if isinstance(keys.get("cc"), list):
             keys["cc"] = {"one_of": keys["cc"]}
         found: dict[str, Any] = randomisation.drawn({key: keys[key] for key in keys if key not in OWN}, "", draws)
+        work = found["workload"]
+        own = work.pop("failure", {}) if isinstance(work, dict) else {}
+        _fail(found["path"], self.keys.get("failure"), own, draws)
+        if isinstance(work, dict) and "load" in work:
+            side = "up" if found.get("direction") == "upload" else "down"
+            carried = sum((_carried(name, path, side, self.folder) for name, path in found["path"].items()), Decimal(0))
+            found["workload"] = _loaded(work, carried)
         return _pruned(found, _every_path(self.keys))
 
 
@@ -162,21 +209,37 @@ def load(name: str | os.PathLike[str]) -> Distribution:
             f"no distribution `{name}`; {f'did you mean `{near[0]}`?' if near else 'there is ' + ', '.join(ours)}"
         )
     shown = file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
-    return parse(file.read_text(encoding="utf-8"), file.stem, str(shown))
+    return parse(file.read_text(encoding="utf-8"), file.stem, str(shown), file.resolve().parent)
 
 
-def parse(text: str, name: str, file: str = "") -> Distribution:
+def parse(text: str, name: str, file: str = "", folder: Path = FOLDER) -> Distribution:
     """The distribution that `text` describes, checked."""
     try:
         keys = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ScenarioError(f"{file or name}: {error}") from None
-    return Distribution(name, file or name, keys).checked()
+    return Distribution(name, file or name, keys, folder).checked()
 
 
 def names() -> list[str]:
     """The distributions of the source tree."""
     return sorted(file.stem for file in FOLDER.glob("*.toml"))
+
+
+def is_one(keys: dict[str, Any]) -> bool:
+    """Whether a file with these keys is a distribution, and no scenario: something in it is left to chance."""
+    return any(key in keys for key in DECIDING) or isinstance(keys.get("workload"), list) or _is_open(keys)
+
+
+def _is_open(value: Any) -> bool:
+    if isinstance(value, dict):
+        return bool(randomisation.SIGNS & value.keys()) or any(map(_is_open, value.values()))
+    return isinstance(value, list) and any(map(_is_open, value))
+
+
+def number_of_bytes(text: str, where: str) -> int:
+    """A size such as `"20 MB"` in bytes."""
+    return int(randomisation.quantity(text, "size", where))
 
 
 def _always(number: float) -> Uniform:
@@ -195,7 +258,7 @@ def _every_path(keys: dict[str, Any]) -> dict[str, Any]:
         raise ScenarioError("path: at least one table `[path.NAME]` is needed")
     found: dict[str, Any] = {}
     for name, table in tables.items():
-        body = {key: value for key, value in table.items() if key != "copies"}
+        body = {key: value for key, value in table.items() if key not in OF_PATH}
         copies = table.get("copies")
         if copies is not None and (type(copies) is not int or copies < 1):
             raise ScenarioError(f"path.{name}.copies: `{copies}` is no number of paths")
@@ -210,8 +273,129 @@ def _paths(keys: dict[str, Any], draws: Draws) -> dict[str, Any]:
     count = randomisation.drawn(keys.get("paths", len(every)), "paths", draws)
     if type(count) is not int or not 0 < count <= len(every):
         raise ScenarioError(f"paths: {count} of {len(every)} paths cannot be had")
-    kept = sorted(every, key=lambda name: draws.uniform(f"paths.{name}"))[:count]
+    weights = _path_weights(keys)
+    if count > sum(weight > 0 for weight in weights.values()):
+        raise ScenarioError(f"paths: {count} paths cannot be had where the rest have the weight 0")
+    equal = len(set(weights.values())) == 1
+
+    def rank(name: str) -> float:
+        uniform = draws.uniform(f"paths.{name}")
+        return uniform if equal else _rank(uniform, weights[name])
+
+    kept = sorted(every, key=rank)[:count]
+    order = keys.get("order", ORDERS[0])
+    if order not in ORDERS:
+        raise ScenarioError(f"order: `{order}` is no order of paths; there is {' and '.join(ORDERS)}")
+    if order == "drawn":
+        kept.sort(key=lambda name: draws.uniform(f"order.{name}"))
+        return {name: every[name] for name in kept}
     return {name: table for name, table in every.items() if name in kept}
+
+
+def _path_weights(keys: dict[str, Any]) -> dict[str, float]:
+    """How often each path is drawn against the others."""
+    found: dict[str, float] = {}
+    for name, table in keys["path"].items():
+        weight = table.get("weight", 1)
+        if type(weight) not in (int, float) or weight < 0:
+            raise ScenarioError(f"path.{name}.weight: `{weight}` is no weight such as 2, against the others' 1")
+        copies = table.get("copies")
+        labels = [name] if copies is None else [f"{name}{place}" for place in range(1, copies + 1)]
+        found.update(dict.fromkeys(labels, float(weight)))
+    return found
+
+
+def _rank(uniform: float, weight: float) -> float:
+    """By which paths are drawn, the least first: as when one after the other is taken out of an urn in which each has
+    its weight (Efraimidis and Spirakis, 2006). With equal weights it is the order of the numbers themselves."""
+    return -math.log1p(-uniform) / weight if weight else math.inf
+
+
+def _fail(paths: dict[str, Any], given: Any, own: Any, draws: Draws) -> None:
+    """Has one of the paths fail, if the draws say so."""
+    if given is None:
+        return
+    if not isinstance(given, dict) or not isinstance(own, dict):
+        raise ScenarioError('failure: a table is needed, such as { sometimes = "20 %", at = "2 s", lasts = "1 s" }')
+    if extra := [key for key in (*given, *own) if key not in OF_FAILURE]:
+        raise ScenarioError(f"failure: unknown key `{extra[0]}`; there is {', '.join(OF_FAILURE)}")
+    table = {**given, **own}
+    if "at" not in table:
+        raise ScenarioError("failure: `at` is missing: when the path fails")
+    there = randomisation.drawn({"failure": table}, "", draws).get("failure")
+    able = [name for name, path in paths.items() if "schedule" not in path]
+    if there is None or not able:
+        return
+    at = randomisation.quantity(there["at"], "time", "failure.at")
+    schedule = [{"at": there["at"], "state": "down"}]
+    if "lasts" in there:
+        end = at + randomisation.quantity(there["lasts"], "time", "failure.lasts")
+        schedule.append({"at": f"{format((end / SECOND).normalize(), 'f')} s", "state": "up"})
+    fails = able[min(int(draws.uniform("failure.path") * len(able)), len(able) - 1)]
+    paths[fails] = {**paths[fails], "schedule": schedule}
+
+
+def _carried(name: str, path: dict[str, Any], side: str, folder: Path) -> Decimal:
+    """What a path carries as it begins, in bit/s: its rate towards `side`, or the mean of its trace."""
+    trace, rate = (one.get(side) if isinstance(one, dict) else one for one in (path.get("trace"), path.get("rate")))
+    if trace is not None:
+        return _mean_rate(_found(trace, folder))
+    if rate is None:
+        raise ScenarioError(f"path.{name}: no rate towards `{side}`, and `load` in the workload is a share of it")
+    return randomisation.quantity(rate, "rate", f"path.{name}.rate")
+
+
+def _found(trace: str, folder: Path) -> Path:
+    """The trace's file: in the folder or above it, as a scenario looks for it."""
+    for place in (folder, *folder.parents):
+        if (place / trace).is_file():
+            return place / trace
+    raise ScenarioError(f"trace `{trace}`: no such file; traces are looked for in {folder} and the folders above it")
+
+
+@cache
+def _mean_rate(file: Path) -> Decimal:
+    try:
+        lines = [int(line) for line in file.read_text(encoding="utf-8").split()]
+    except ValueError:
+        raise ScenarioError(f"trace `{file}`: each line is a whole number of milliseconds") from None
+    if not lines or lines[-1] <= 0:
+        raise ScenarioError(f"trace `{file}`: it carries nothing")
+    return Decimal(len(lines) * TRACE_PACKET * BITS * 1000) / lines[-1]
+
+
+def _loaded(work: dict[str, Any], carried: Decimal) -> dict[str, Any]:
+    """A workload with its rate in the place of its load."""
+    load = Decimal(str(randomisation.share(work["load"], "workload.load")))
+    rest = {key: value for key, value in work.items() if key != "load"}
+    rate = load * carried
+    if rate <= 0:
+        raise ScenarioError("workload.load: a load of nothing is no load")
+    if work.get("kind") in ("stream", "limited"):
+        if "rate" in rest:
+            rate = min(rate, randomisation.quantity(rest["rate"], "rate", "workload.rate"))
+        return {**rest, "rate": f"{randomisation.digits(rate / 10**6)} Mbit/s"}
+    if work.get("kind") == "messages":
+        return _paced(rest, rate)
+    raise ScenarioError(f"workload.load: `{work.get('kind')}` has no rate; there is messages, stream, limited")
+
+
+def _paced(work: dict[str, Any], rate: Decimal) -> dict[str, Any]:
+    """Messages at such a rate."""
+    sizes = work.get("sizes", [{"weight": 1, "bytes": work.get("size")}])
+    weights = [Decimal(str(one.get("weight", 1))) for one in sizes]
+    bytes_ = [randomisation.quantity(one.get("bytes"), "size", "workload.sizes") for one in sizes]
+    if not sum(weights):
+        raise ScenarioError("workload.sizes: not all weights can be zero")
+    mean = sum((weight * size for weight, size in zip(weights, bytes_, strict=True)), Decimal(0)) / sum(weights)
+    period = mean * BITS * SECOND / rate
+    if "period" in work:
+        period = max(period, randomisation.quantity(work["period"], "time", "workload.period"))
+    found = {**work, "period": f"{randomisation.digits(period / 10**6)} ms"}
+    if "duration" in found:
+        fitting = max(int(randomisation.quantity(found.pop("duration"), "time", "workload.duration") / period), 1)
+        found["count"] = min(fitting, found.get("count", fitting))
+    return found
 
 
 def _workload(given: Any, draws: Draws) -> Any:
@@ -237,6 +421,13 @@ def _widest(value: Any) -> int:
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     own = len(value) if isinstance(value, list) else 0
     return max([own, *map(_widest, inner)])
+
+
+def _traces(values: dict[str, Any]) -> Iterator[str]:
+    """The names of the traces among an instance's values."""
+    for key, value in values.items():
+        if ".trace" in key and isinstance(value, str):
+            yield value
 
 
 def flat(keys: dict[str, Any], above: str = "") -> dict[str, Any]:

@@ -141,7 +141,7 @@ def planned(request: Request, out: Path | None = None) -> tuple[Plan, dict[str, 
     about: dict[str, dict[str, Any]] = {}
     for index in range(request.instances):
         drawn = there.sample(request.seed, index, request.split)
-        variant = there.variant(drawn, request.set, _kept(drawn, out))
+        variant = there.variant(drawn, request.set, _kept(there, drawn, out))
         shared = {"on": there.name, "instance": drawn.id, **described(there, drawn, variant.scenario.sets)}
         for cc in controllers:
             for one in field:
@@ -187,11 +187,9 @@ def _controllers(there: Distribution, cc: str | Iterable[str] | None) -> list[tu
     return list(dict.fromkeys(map(_native.controller, found)))
 
 
-def _kept(drawn: Drawn, out: Path | None) -> str | None:
+def _kept(there: Distribution, drawn: Drawn, out: Path | None) -> str | None:
     """Where the instance's file is: a row's command runs it from there."""
     if out is None:
         return None
-    folder = out / "instances"
-    with whole(folder / f"{drawn.id}.toml") as half:
-        half.write_text(drawn.text, encoding="utf-8")
-    return str(folder)
+    drawn.keep(out / "instances", there.folder)
+    return str(out / "instances")

@@ -23,6 +23,13 @@ DIGITS = 4
 WHOLE = ("packets", "B")
 """Units of which there are no fractions."""
 
+UNITS = {
+    "rate": {"bit/s": 1, "kbit/s": 10**3, "Mbit/s": 10**6, "Gbit/s": 10**9, "kB/s": 8 * 10**3, "MB/s": 8 * 10**6},
+    "size": {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30},
+    "time": {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9},
+}
+"""Of what has to be reckoned with when an instance is drawn: bits a second, bytes, nanoseconds."""
+
 NUMBER = re.compile(r"(?P<before>[^\d.]*)(?P<number>\d+(?:\.\d+)?)(?P<after>.*)")
 
 ABSENT = object()
@@ -67,6 +74,19 @@ def share(text: Any, where: str) -> float:
     if not match or match["before"] or match["after"].strip() != "%" or float(match["number"]) > 100:
         raise ScenarioError(f'{where}: `{text}` is no share such as "50 %"')
     return float(match["number"]) / 100
+
+
+def quantity(text: Any, kind: str, where: str) -> Decimal:
+    """A value such as `"5 ms"` in the smallest unit of its kind."""
+    match = NUMBER.fullmatch(text) if isinstance(text, str) else None
+    if not match or match["before"] or match["after"].strip() not in UNITS[kind]:
+        raise ScenarioError(f"{where}: `{text}` is no {kind}; its units are {', '.join(UNITS[kind])}")
+    return Decimal(match["number"]) * UNITS[kind][match["after"].strip()]
+
+
+def digits(number: Decimal) -> str:
+    """A number that was reckoned, as a file has it: four significant digits."""
+    return format(Decimal(f"{number:.{DIGITS - 1}e}").normalize(), "f")
 
 
 def _sometimes(table: dict[str, Any], where: str, draws: Draws) -> Any:

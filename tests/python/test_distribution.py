@@ -5,13 +5,15 @@ import math
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from weftway import catalogue, distribution
-from weftway._native import ScenarioError
+from weftway._native import Scenario, ScenarioError
 from weftway.distribution import Distribution, parse
+from weftway.scenario import HOME
 
 SMALL = """\
 title = "Two paths"
@@ -163,6 +165,200 @@ def test_knobs_may_share_a_draw() -> None:
     drawn = [both.sample(1, index).values for index in range(100)]
     lossy = [("path.a.loss" in one, "path.b.loss" in one) for one in drawn]
     assert set(lossy) == {(True, True), (False, False)}
+
+
+WORLD = """\
+transport = "mpquic"
+order = "drawn"
+
+[path.often]
+weight = 3
+rate = { down = "20 Mbit/s", up = "5 Mbit/s" }
+
+[path.seldom]
+rate = "10 Mbit/s"
+
+[path.traced]
+trace = { down = "traces/lte.down", up = "traces/lte.up" }
+"""
+
+MESSAGES = """
+[workload]
+kind = "messages"
+sizes = [{ weight = 3, bytes = "2 kB" }, { weight = 1, bytes = "10 kB" }]
+load = "20 %"
+"""
+
+
+def world(top: str, rest: str) -> Distribution:
+    return parse(f"{top}\n{WORLD}{rest}", "world")
+
+
+def bulk(rest: str) -> str:
+    return f'{rest}\n[workload]\nkind = "bulk"\nbytes = "1 MB"\n'
+
+
+def paths_of(values: dict[str, object]) -> list[str]:
+    return list(dict.fromkeys(key.split(".")[1] for key in values if key.startswith("path.")))
+
+
+def test_paths_have_weights_and_a_drawn_order() -> None:
+    """One of three with the weights 3, 1, 1: the first in 3/5, 600 of 1000 within 5·√(1000·6/25) = 77. Of all three,
+    each comes first equally often: 333 within 5·√(1000·2/9) = 75."""
+    single, every = world("paths = 1", bulk("")), world("", bulk(""))
+    drawn = [paths_of(single.sample(1, index).values) for index in range(1000)]
+    assert {len(one) for one in drawn} == {1}
+    assert abs(sum(one == ["often"] for one in drawn) - 600) < 77
+    firsts = [paths_of(every.sample(1, index).values)[0] for index in range(1000)]
+    assert all(abs(firsts.count(name) - 333) < 75 for name in ("often", "seldom", "traced"))
+
+
+def test_equal_weights_change_no_draw() -> None:
+    equal = parse(MANY.replace("copies = 4", "copies = 4\nweight = 2"), "many")
+    plain = parse(MANY, "many")
+    assert all(equal.sample(1, index).text == plain.sample(1, index).text for index in range(20))
+
+
+def test_a_path_fails_in_a_share_of_the_instances() -> None:
+    """Down at 2 s for 1.5 s in a fifth: 200 of 1000 within 5·√(1000·0.16) = 63, each path in a third of these."""
+    failing = world("", bulk('[failure]\nsometimes = "20 %"\nat = "2 s"\nlasts = "1500 ms"\n'))
+    drawn = [failing.sample(1, index).values for index in range(1000)]
+    failed = [key.split(".")[1] for one in drawn for key in one if key.endswith(".schedule")]
+    assert abs(len(failed) - 200) < 63
+    assert all(abs(failed.count(name) - len(failed) / 3) < 5 * math.sqrt(len(failed) * 2 / 9) for name in set(failed))
+    schedules = [value for one in drawn for key, value in one.items() if key.endswith(".schedule")]
+    assert schedules[0] == [{"at": "2 s", "state": "down"}, {"at": "3.5 s", "state": "up"}]
+    assert all(one == schedules[0] for one in schedules)
+    plain = world("", bulk(""))
+    for index, one in enumerate(drawn):
+        kept = {key: value for key, value in one.items() if not key.endswith(".schedule")}
+        assert kept == plain.sample(1, index).values, "a failure moves no other draw"
+
+
+def test_a_workload_may_have_its_own_failure() -> None:
+    rest = """
+[failure]
+at = "2 s"
+lasts = "1 s"
+[[workload]]
+kind = "bulk"
+bytes = "1 MB"
+failure = { at = "100 ms" }
+[[workload]]
+kind = "duration"
+duration = "9 s"
+"""
+    drawn = [world("", rest).sample(1, index).values for index in range(40)]
+    steps = [(one, value) for one in drawn for key, value in one.items() if "schedule" in key]
+    begins = {(one["workload.kind"], value[0]["at"]) for one, value in steps}
+    assert begins == {("bulk", "100 ms"), ("duration", "2 s")}
+    for_good = parse((WORLD + rest).replace('lasts = "1 s"\n', ""), "world").sample(1, 0).values
+    assert [len(value) for key, value in for_good.items() if "schedule" in key] == [1]
+
+
+def test_a_load_is_a_share_of_what_the_paths_carry() -> None:
+    """Down, 20 and 10 Mbit/s and the trace's 25 092 lines of 1500 B in 25 s are 42.04 Mbit/s, of which a fifth is 8.41;
+    messages of (3 · 2 + 10) / 4 = 4 kB then come every 32 / 8.41 = 3.81 ms. Up: 5 + 10 and 13 168 lines in 30 s."""
+    for direction, carried in (("download", 30.0 + lines("lte.down")), ("upload", 15.0 + lines("lte.up"))):
+        there = world(f'direction = "{direction}"', MESSAGES + "count = 10\n")
+        values = there.sample(1, 0).values
+        assert number(values["workload.period"]) == pytest.approx(4 * 8 / (0.2 * carried), rel=1e-3)
+        assert "workload.load" not in values
+    video = 'kind = "stream"\nload = "20 %"\nperiod = "20 ms"\ndeadline = "1 s"\nduration = "1 s"\n'
+    free = world("", f"[workload]\n{video}").sample(1, 0).values
+    assert number(free["workload.rate"]) == pytest.approx(0.2 * (30 + lines("lte.down")), rel=1e-3)
+    limited = world("", f'[workload]\n{video}rate = "5 Mbit/s"\n').sample(1, 0).values
+    assert limited["workload.rate"] == "5 Mbit/s"
+
+
+def lines(trace: str) -> float:
+    """The mean rate of a trace in Mbit/s."""
+    times = (HOME / "traces" / trace).read_text().split()
+    return len(times) * 1500 * 8 / int(times[-1]) / 1e3
+
+
+def test_a_load_keeps_to_limits() -> None:
+    """At 8.41 Mbit/s 12 s hold 3153 messages of 4 kB; of a period of 100 ms, 120."""
+    period = 4 * 8 / (0.2 * (30 + lines("lte.down")))
+    fitting = world("", MESSAGES + 'duration = "12 s"\n').sample(1, 0).values
+    assert fitting["workload.count"] == int(12_000 / period)
+    assert "workload.duration" not in fitting
+    fewer = world("", MESSAGES + 'duration = "12 s"\ncount = 100\n').sample(1, 0).values
+    assert fewer["workload.count"] == 100
+    slower = world("", MESSAGES + 'duration = "12 s"\nperiod = "100 ms"\n').sample(1, 0).values
+    assert (slower["workload.period"], slower["workload.count"]) == ("100 ms", 120)
+
+
+@pytest.mark.parametrize(
+    ("rest", "told"),
+    [
+        (bulk("[failure]\nlasts = '1 s'"), "failure: `at` is missing"),
+        (bulk("[failure]\nat = '1 s'\nwhen = '1 s'"), "failure: unknown key `when`"),
+        (bulk("[failure]\nat = '1 kB'"), "failure.at: `1 kB` is no time; its units are ns, us"),
+        (MESSAGES.replace("20 %", "20") + "count = 1\n", "workload.load: `20` is no share"),
+        (MESSAGES.replace("20 %", "0 %") + "count = 1\n", "workload.load: a load of nothing is no load"),
+        (MESSAGES.replace("10 kB", "10 ms") + "count = 1\n", "workload.sizes: `10 ms` is no size"),
+        ('[workload]\nkind = "bulk"\nload = "10 %"', "workload.load: `bulk` has no rate"),
+    ],
+)
+def test_a_mistake_about_load_or_failure_is_told(rest: str, told: str) -> None:
+    with pytest.raises(ScenarioError) as error:
+        world("", rest)
+    assert told in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("weight = 3", "weight = '3'", "path.often.weight: `3` is no weight"),
+        ("weight = 3", "weight = -1", "path.often.weight: `-1` is no weight"),
+        ("weight = 3", "weight = 0", "paths: 3 paths cannot be had where the rest have the weight 0"),
+        ('order = "drawn"', 'order = "drown"', "order: `drown` is no order of paths; there is file and drawn"),
+        ("traces/lte.down", "traces/none.down", "trace `traces/none.down`"),
+    ],
+)
+def test_a_mistake_about_paths_is_told(old: str, new: str, told: str) -> None:
+    assert old in WORLD
+    with pytest.raises(ScenarioError) as error:
+        parse(WORLD.replace(old, new) + MESSAGES + "count = 1\n", "world")
+    assert told in str(error.value)
+
+
+def test_an_instance_is_kept_with_its_traces(tmp_path: Path) -> None:
+    there = world("", bulk(""))
+    drawn = there.sample(1, 0)
+    drawn.keep(tmp_path, there.folder)
+    assert (tmp_path / "traces/lte.up").read_bytes() == (HOME / "traces/lte.up").read_bytes()
+    (kept,) = Scenario.load(str(tmp_path / f"{drawn.id}.toml")).variants()
+    assert kept.hash == there.variant(drawn).hash
+
+
+def test_a_distribution_is_told_from_a_scenario() -> None:
+    for name in distribution.names():
+        assert distribution.is_one(tomllib.loads((distribution.FOLDER / f"{name}.toml").read_text())), name
+    for file in HOME.glob("scenarios/*.toml"):
+        assert not distribution.is_one(tomllib.loads(file.read_text())), file
+
+
+def test_the_world_has_what_it_says() -> None:
+    """Of 400: failures in a fifth (80 within 5·√(400·0.16) = 40), QUIC in half (200 within 5·√100 = 50), every
+    controller, stack, workload, kind of link and number of paths."""
+    there = distribution.load("world")
+    drawn = [there.sample(1, index, "held-out").values for index in range(400)]
+    failing = sum(any(key.endswith(".schedule") for key in one) for one in drawn)
+    assert abs(failing - 80) < 40
+    assert abs(sum(one["transport"] == "mpquic" for one in drawn) - 200) < 50
+    assert all(("stack" in one) == (one["transport"] == "mptcp") for one in drawn)
+    assert {one.get("stack") for one in drawn} == {None, "v0.9x", "linux-v1"}
+    assert {one["cc"] for one in drawn} == {"cubic", "lia", "olia", "balia", "bbr1", "bbr2", "bbr3"}
+    assert {one["workload.kind"] for one in drawn} == {"bulk", "messages", "stream", "request-response"}
+    assert {one["workload.bytes"] for one in drawn if one["workload.kind"] == "bulk"} == {"1 MB", "20 MB"}
+    assert {len(paths_of(one)) for one in drawn} == {2, 3, 4}
+    assert {name for one in drawn for name in paths_of(one)} == set(there.keys["path"])
+    assert len({paths_of(one)[0] for one in drawn}) == len(there.keys["path"])
+    for one in drawn:
+        if one["workload.kind"] == "stream":
+            assert number(one["workload.rate"]) <= 50
 
 
 @pytest.mark.parametrize(

@@ -184,6 +184,20 @@ def test_worse_than_the_best_link_is_said_in_words() -> None:
     assert "worse than the best link alone" in report.render(rows, {}, {"path": {"wifi": {}, "lte": {}}})
 
 
+@pytest.mark.parametrize(
+    ("alone", "fair", "told"),
+    [
+        (-0.4, -0.2, ["worse than the best link alone, and than one opened alike"]),
+        (-0.4, 0.2, ["worse than the best link alone, but not than one opened alike"]),
+        (0.1, -0.2, ["worse than the best link opened alike"]),
+        (0.1, 0.2, []),
+    ],
+)
+def test_worse_than_one_link_is_told_by_both_measures(alone: float, fair: float, told: list[str]) -> None:
+    rows = simple({"ecf": [6000.0]}, aggregation_benefit=[alone], benefit_fair=[fair])
+    assert remarks(Study(rows, {"path": {"wifi": {}, "lte": {}}}), Cell("", "cubic", "ecf")) == told
+
+
 def test_runs_that_did_not_finish_are_counted() -> None:
     rows = simple({"ecf": [6000.0, 6100.0]}).with_columns(verdict=pl.Series(["finished", "stalled"]))
     assert remarks(Study(rows, {}), Cell("", "cubic", "ecf")) == ["1 of 2 runs: stalled"]

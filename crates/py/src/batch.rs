@@ -30,12 +30,14 @@ struct Queue {
 
 #[pymethods]
 impl Batch {
-    /// Starts `jobs` on so many threads.
+    /// Starts `jobs` on so many threads; without `singles`, the columns that need runs over single paths are null.
     #[new]
-    fn new(jobs: Vec<Order<'_>>, threads: usize) -> Self {
+    #[pyo3(signature = (jobs, threads, singles = true))]
+    fn new(jobs: Vec<Order<'_>>, threads: usize, singles: bool) -> Self {
         let jobs: Vec<_> = jobs.iter().map(Job::new).collect();
         let remaining = AtomicUsize::new(jobs.len());
-        let queue = Arc::new(Queue { jobs, ..Queue::default() });
+        let alone = if singles { Alone::default() } else { Alone::unwanted() };
+        let queue = Arc::new(Queue { jobs, alone, ..Queue::default() });
         let (sender, receiver) = channel();
         for _ in 0..threads.min(queue.jobs.len()) {
             let (queue, sender) = (queue.clone(), sender.clone());

@@ -40,9 +40,12 @@ pub enum Finished {
 /// Variant, controller and seed.
 type Setting = (String, String, u64);
 
-/// The goodput of each path alone, which all schedulers share.
+/// What single paths do, which all schedulers share.
 #[derive(Default)]
-pub struct Alone(Mutex<HashMap<Setting, Singles>>);
+pub struct Alone {
+    known: Mutex<HashMap<Setting, Singles>>,
+    unwanted: bool,
+}
 
 impl Finished {
     /// How Python tells them apart, and what there is to say.
@@ -138,7 +141,15 @@ impl Job {
 }
 
 impl Alone {
+    /// For runs that are not to be held against single paths.
+    pub fn unwanted() -> Self {
+        Self { unwanted: true, ..Self::default() }
+    }
+
     fn of(&self, job: &Job) -> Result<Singles, SpecError> {
+        if self.unwanted {
+            return Ok(Singles::default());
+        }
         let key = (job.variant.hash.clone(), job.cc.clone(), job.seed);
         if let Some(known) = self.lock().get(&key) {
             return Ok(known.clone());
@@ -150,6 +161,6 @@ impl Alone {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Setting, Singles>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

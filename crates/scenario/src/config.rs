@@ -122,6 +122,8 @@ pub struct Transport {
     pub penalise_first_only: bool,
     /// How subflows or paths are opened.
     pub path_manager: PathManager,
+    /// On which of them the connection begins.
+    pub open: Opening,
     /// A path that has been silent this long although data are outstanding is given up; its data
     /// are reinjected.
     pub path_timeout: Span,
@@ -144,6 +146,11 @@ impl Transport {
             return payload;
         }
         payload.mul_div(self.mss.get(), (self.mss + self.dss_option).get())
+    }
+
+    /// Whether the connection begins on whichever path answers first.
+    pub fn races(&self) -> bool {
+        self.open == Opening::Race
     }
 
     /// The initial window in payload bytes.
@@ -190,6 +197,7 @@ impl Transport {
             penalise: Some(false),
             penalise_first_only: false,
             path_manager: PathManager::FullMesh,
+            open: Opening::Primary,
             path_timeout: Span::from_secs(20),
             probe_interval: Span::from_secs(1),
             direction: Direction::Download,
@@ -280,6 +288,16 @@ pub enum PathManager {
     PrimaryFirst,
     /// All, but every path except the first is a backup.
     Backup,
+}
+
+/// On which path the connection begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opening {
+    /// The first.
+    Primary,
+    /// The one whose peer answers first: a handshake is begun on all paths at once, as RFC 8305 has it for addresses.
+    /// The others are dropped with that answer and join as under [`Opening::Primary`].
+    Race,
 }
 
 /// What a connection knows of the bottlenecks that its paths share.

@@ -36,8 +36,8 @@ pub struct Measurement {
     pub elapsed: Span,
     /// What the receiving application had by then.
     pub delivered: Bytes,
-    /// The goodput of each path alone, in Mbit/s, under the same controller and seed; empty where it was not measured.
-    pub singles: Vec<f64>,
+    /// What each path alone would have done.
+    pub singles: Singles,
     /// What was counted of the connection.
     pub counts: Counts,
     /// What waited at the receiver for data before it.
@@ -50,6 +50,15 @@ pub struct Measurement {
     pub paths: Vec<PathFigures>,
     /// How punctual the emulated links were; `None` in virtual time.
     pub real_time: Option<RealTime>,
+}
+
+/// The goodput of one path at a time, in Mbit/s, under the same controller and seed; empty where it was not measured.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Singles {
+    /// Of each path as the only one there is: the connection is opened on it.
+    pub alone: Vec<f64>,
+    /// Of each path in a connection that is opened as this one is, with the other paths as backups.
+    pub fair: Vec<f64>,
 }
 
 /// What is counted of a connection.
@@ -163,8 +172,9 @@ impl Measurement {
         put(row, "goodput_mbps", rounded(goodput));
         put(row, "delivered_bytes", self.delivered.get());
         put(row, "elapsed_ms", elapsed);
-        put(row, "aggregation_benefit", benefit(goodput, &self.singles));
-        put(row, "best_single_mbps", self.singles.iter().copied().reduce(f64::max).map(rounded));
+        put(row, "aggregation_benefit", benefit(goodput, &self.singles.alone));
+        put(row, "benefit_fair", benefit(goodput, &self.singles.fair));
+        put(row, "best_single_mbps", self.singles.alone.iter().copied().reduce(f64::max).map(rounded));
         put(row, "efficiency", limits::efficiency(config, self.delivered, self.elapsed).map(rounded));
     }
 
@@ -298,7 +308,7 @@ fn share(part: u64, whole: u64) -> Value {
     if whole == 0 { Value::Null } else { rounded(part as f64 / whole as f64) }
 }
 
-/// 0: as fast as the best path alone; 1: as fast as all paths alone together.
+/// 0: as fast as the best single path; 1: as fast as all of them together.
 fn benefit(goodput: f64, singles: &[f64]) -> Value {
     let best = singles.iter().copied().fold(0.0, f64::max);
     let sum: f64 = singles.iter().sum();

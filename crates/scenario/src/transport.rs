@@ -4,11 +4,11 @@ use weftway_path::Bytes;
 
 use super::error::{Fault, Mistake};
 use super::schema::{
-    AckPathName, BottlenecksName, Buffer as BufferForm, DirectionName, File, Options, PathManagerName, RtoFloorName,
-    StackName, TransportName,
+    AckPathName, BottlenecksName, Buffer as BufferForm, DirectionName, File, OpeningName, Options, PathManagerName,
+    RtoFloorName, StackName, TransportName,
 };
 use super::units::{Packets, Quantity, Size, Time};
-use crate::config::{AckPath, Bottlenecks, Buffer, Direction, PathManager, RtoFloor, Transport};
+use crate::config::{AckPath, Bottlenecks, Buffer, Direction, Opening, PathManager, RtoFloor, Transport};
 
 /// The transport of the measured connection.
 pub(super) fn main(file: &File) -> Result<Transport, Fault> {
@@ -77,6 +77,7 @@ impl Options {
             penalise: self.penalise.or(base.penalise),
             penalise_first_only: self.penalise_first_only.unwrap_or(base.penalise_first_only),
             path_manager: self.path_manager.map_or(base.path_manager, path_manager),
+            open: self.open.map_or(base.open, opening),
             path_timeout: self.path_timeout.map_or(base.path_timeout, Time::get),
             probe_interval: self.probe_interval.map_or(base.probe_interval, Time::get),
             direction: match direction {
@@ -125,7 +126,7 @@ fn is_zero<D: super::units::Dimension>(value: Option<Quantity<D>>) -> bool {
 }
 
 fn fits(transport: &Transport) -> Result<(), Fault> {
-    let Transport { mss, packet, .. } = *transport;
+    let Transport { mss, packet, path_manager, open, .. } = *transport;
     if mss > packet {
         let reason = format!("a payload of {mss} does not fit into a packet of {packet}; set `mss` and `packet`");
         return Err(Fault::new(Mistake::Value, reason).key(&["options"]));
@@ -133,6 +134,11 @@ fn fits(transport: &Transport) -> Result<(), Fault> {
     let most = Bytes::new(65_535);
     if packet > most {
         return Err(Fault::value(format!("an IP packet has at most {most}")).key(&["options", "packet"]));
+    }
+    if (open, path_manager) == (Opening::Race, PathManager::PrimaryFirst) {
+        let reason = "`race` begins on all paths at once, and `path_manager = \"primary-first\"` on the first alone; leave \
+                      one of them out";
+        return Err(Fault::value(reason).key(&["options", "open"]));
     }
     Ok(())
 }
@@ -171,5 +177,12 @@ fn path_manager(name: PathManagerName) -> PathManager {
         PathManagerName::FullMesh => PathManager::FullMesh,
         PathManagerName::PrimaryFirst => PathManager::PrimaryFirst,
         PathManagerName::Backup => PathManager::Backup,
+    }
+}
+
+fn opening(name: OpeningName) -> Opening {
+    match name {
+        OpeningName::Primary => Opening::Primary,
+        OpeningName::Race => Opening::Race,
     }
 }

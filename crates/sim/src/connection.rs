@@ -116,7 +116,12 @@ impl Connection {
             cc: ControllerSpec { spec: cc_spec, coupled, seed },
             source,
             app,
-            paths: PathManager { stages: vec![Stage::Absent; paths], established: None, joined: false },
+            paths: PathManager {
+                stages: vec![Stage::Absent; paths],
+                established: None,
+                joined: false,
+                racing: transport.races(),
+            },
             finished: None,
             tally: Tally::default(),
             path_tallies: vec![PathTally::default(); paths],

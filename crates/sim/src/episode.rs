@@ -7,8 +7,7 @@ use weftway_scenario::config::SimConfig;
 use weftway_sched::learned::{Ledger, Shape, Task, build_task};
 use weftway_sched::{Scheduler, TransportRules};
 
-use crate::measure::Finished;
-use crate::measure::{self, Row};
+use crate::measure::{self, Finished, Row, Singles};
 use crate::{Host, Pause, Sim, Verdict};
 
 /// A run whose decisions come from outside, one by one.
@@ -102,7 +101,7 @@ impl Episode {
     /// The figures of a run that is over.
     pub fn row(self, config: &SimConfig) -> Option<Row> {
         let verdict = self.verdict?;
-        Some(measure::row(config, &Finished { sim: self.sim, verdict, fallback: None }, &[]))
+        Some(measure::row(config, &Finished { sim: self.sim, verdict, fallback: None }, &Singles::default()))
     }
 
     fn with_rival(&mut self, act: impl FnOnce(&mut Sim, &mut dyn Scheduler)) {

@@ -3,6 +3,10 @@
 //! A handshake is one message to and fro. It is complete for the data sender after so many one-way
 //! trips: MPTCP's first subflow and a QUIC path 2 for the side that opens, 3 for the other; a
 //! joining subflow 4 and 3 (RFC 8684 §3.2: the opener waits for the fourth message).
+//!
+//! In a race all paths shake hands from the start. With the first answer its path is what the first path is otherwise;
+//! the other handshakes are dropped, since no peer knows yet that they are of the same connection, and begin anew when
+//! the others are opened.
 
 use weftway_cc::Setup;
 use weftway_host::sending::RangeSet;
@@ -39,18 +43,32 @@ impl Connection {
         (0..self.configs.len() as u8).map(PathId::new)
     }
 
-    /// Opens the connection on the first path that exists.
+    /// Opens the connection on the first path that exists, or in a race on all of them.
     pub(crate) fn open_first(&mut self, net: &mut Net, now: Instant) {
-        let first = self.ids().find(|&id| self.is_present(id, now));
-        if let Some(id) = first {
-            self.open_path(net, now, id);
+        for id in self.ids() {
+            if self.is_present(id, now) {
+                self.open_path(net, now, id);
+                if !self.paths.racing {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The first answer of a race came on path `id`: the other handshakes come to nothing.
+    fn win(&mut self, id: PathId) {
+        self.paths.racing = false;
+        for other in self.ids().filter(|&other| other != id) {
+            self.paths.stages[other.index()] = Stage::Absent;
+            let epoch = &mut self.send.senders[other.index()].epoch;
+            *epoch = epoch.wrapping_add(1);
         }
     }
 
     /// Whether a path that comes into existence is to be opened at once: when the others are
-    /// open, or while there is none.
+    /// open, in a race, or while there is none.
     fn is_wanted(&self) -> bool {
-        self.paths.joined || self.paths.stages.iter().all(|stage| *stage == Stage::Absent)
+        self.paths.joined || self.paths.racing || self.paths.stages.iter().all(|stage| *stage == Stage::Absent)
     }
 
     /// Opens the other paths, if the path manager's policy says so.
@@ -90,6 +108,9 @@ impl Connection {
         let id = datagram.path;
         if datagram.epoch != self.send.senders[id.index()].epoch {
             return;
+        }
+        if self.paths.racing && handshake.leg == 1 {
+            self.win(id);
         }
         let upload = self.transport.direction == Direction::Upload;
         let at_sender = handshake.leg.is_multiple_of(2) != upload;

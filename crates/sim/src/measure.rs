@@ -1,7 +1,8 @@
 //! What a simulation amounts to: a [`Measurement`], as of any other backend.
 
-use weftway_path::{Bytes, Instant};
-use weftway_scenario::config::{CrossLink, SimConfig, Workload};
+use weftway_path::{Bytes, Instant, Role};
+use weftway_scenario::config::{CrossLink, PathManager, SimConfig, Workload};
+pub use weftway_scenario::measurement::Singles;
 use weftway_scenario::measurement::{Counts, Messages, PathFigures, Reordering};
 use weftway_scenario::stack::LossRecovery;
 pub use weftway_scenario::{Measurement, Row};
@@ -20,14 +21,11 @@ pub struct Finished {
     pub fallback: Option<FallbackTally>,
 }
 
-/// The goodput of each path alone, in Mbit/s, under the same controller and seed.
-pub type Singles = Vec<f64>;
-
 /// The scenario with path `path` alone.
 pub fn single(config: &SimConfig, path: usize) -> SimConfig {
     let mut alone = config.clone();
     alone.paths = vec![config.paths[path].clone()];
-    alone.paths[0].role = weftway_path::Role::Active;
+    alone.paths[0].role = Role::Active;
     alone.cross.retain_mut(|traffic| match &mut traffic.on {
         CrossLink::Path(on) => {
             let here = *on == path;
@@ -39,6 +37,20 @@ pub fn single(config: &SimConfig, path: usize) -> SimConfig {
     alone
 }
 
+/// The scenario with its data on path `path`: the connection is opened as it is, on the same path and with all others
+/// joining, but those others are backups. Data go on them until `path` is up, and while it is down.
+pub fn fair(config: &SimConfig, path: usize) -> SimConfig {
+    let mut held = config.clone();
+    for (at, other) in held.paths.iter_mut().enumerate() {
+        other.role = if at == path { Role::Active } else { Role::Backup };
+    }
+    // It opens all paths as well, but would choose the backups itself.
+    if held.transport.path_manager == PathManager::Backup {
+        held.transport.path_manager = PathManager::FullMesh;
+    }
+    held
+}
+
 /// Whether a run's goodput says how well paths add up: it does where the application always has
 /// more to send.
 pub fn aggregates(config: &SimConfig) -> bool {
@@ -46,12 +58,12 @@ pub fn aggregates(config: &SimConfig) -> bool {
 }
 
 /// The figures of a finished run. `singles` is empty where aggregation means nothing.
-pub fn row(config: &SimConfig, finished: &Finished, singles: &[f64]) -> Row {
+pub fn row(config: &SimConfig, finished: &Finished, singles: &Singles) -> Row {
     measurement(config, finished, singles).row(config)
 }
 
 /// The same, not yet a row.
-pub fn measurement(config: &SimConfig, finished: &Finished, singles: &[f64]) -> Measurement {
+pub fn measurement(config: &SimConfig, finished: &Finished, singles: &Singles) -> Measurement {
     let Finished { sim, verdict, fallback } = finished;
     let conn = sim.connection(0);
     let (elapsed, data) = (sim.now().since(Instant::ZERO), conn.reordering());
@@ -59,7 +71,7 @@ pub fn measurement(config: &SimConfig, finished: &Finished, singles: &[f64]) -> 
         verdict: *verdict,
         elapsed,
         delivered: conn.delivered(),
-        singles: singles.to_vec(),
+        singles: singles.clone(),
         counts: counts(config, conn),
         reordering: Some(Reordering {
             mean_wait_ms: data.mean_wait(),

@@ -8,6 +8,8 @@ pub struct PathManager {
     pub stages: Vec<Stage>,
     pub established: Option<Instant>,
     pub joined: bool,
+    /// Whether all paths may shake hands, and no peer has answered yet.
+    pub racing: bool,
 }
 
 /// How far a path is.

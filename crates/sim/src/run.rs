@@ -92,24 +92,29 @@ impl Job<'_> {
         }
     }
 
-    /// The goodput of every path alone under the same controller and seed, where that means
-    /// something; see [`measure::aggregates`].
+    /// The goodput of every path alone, and of every path in a connection opened like this one, under the same controller
+    /// and seed, where that means something; see [`measure::aggregates`].
     pub fn singles(&self) -> Result<Singles, SpecError> {
         if !measure::aggregates(self.config) {
-            return Ok(Singles::new());
+            return Ok(Singles::default());
         }
+        Ok(Singles { alone: self.goodputs(measure::single)?, fair: self.goodputs(measure::fair)? })
+    }
+
+    /// The goodput of what `of` makes of the configuration for each of its paths, scheduled by min-RTT.
+    fn goodputs(&self, of: fn(&SimConfig, usize) -> SimConfig) -> Result<Vec<f64>, SpecError> {
         (0..self.config.paths.len())
             .map(|path| {
-                let config = measure::single(self.config, path);
+                let config = of(self.config, path);
                 let finished = Job { config: &config, timing: None, ..*self }.run_named("min-rtt")?;
-                let row = measure::row(&config, &finished, &[]);
+                let row = measure::row(&config, &finished, &Singles::default());
                 Ok(row["goodput_mbps"].as_f64().unwrap_or(0.0))
             })
             .collect()
     }
 
     /// The figures of a finished run.
-    pub fn row(&self, finished: &Finished, singles: &[f64]) -> Row {
+    pub fn row(&self, finished: &Finished, singles: &Singles) -> Row {
         measure::row(self.config, finished, singles)
     }
 }

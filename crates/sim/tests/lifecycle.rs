@@ -6,8 +6,11 @@ mod setup;
 use setup::{Run, bulk, down, link, path, run, stacks};
 use weftway_link::{LinkConfig, Loss, Rate};
 use weftway_path::{BitRate, Bytes, Instant, Span};
-use weftway_scenario::config::{Direction, MessageSize, PathConfig, PathManager, SimConfig, Transport, Workload};
-use weftway_sim::{Note, Pause, Sim, Verdict};
+use weftway_scenario::config::{
+    Direction, MessageSize, Opening, PathConfig, PathManager, SimConfig, Transport, Workload,
+};
+use weftway_sim::run::Job;
+use weftway_sim::{Note, Pause, Sim, Verdict, measure};
 
 fn ms(ms: u64) -> Instant {
     Instant::from_millis(ms)
@@ -331,4 +334,117 @@ fn nothing_arrives_over_a_link_that_loses_everything() {
     config.time_limit = Span::from_secs(10);
     let run = run(&config, "min-rtt", "cubic");
     assert_eq!((run.verdict, run.sim.connection(0).tally.arrived), (Verdict::NoPath, 0));
+}
+
+/// Still under way when the slow path has joined.
+const RACED: u64 = 60_000_000;
+
+/// A connection that may open on a slow path of 50 ms and on a fast one of 10 ms.
+fn opened(transport: &Transport, open: Opening, direction: Direction) -> Run {
+    let transport = Transport { open, direction, ..transport.clone() };
+    run(&bulk(&transport, vec![wire("slow", 50), wire("fast", 10)], RACED), "min-rtt", "newreno")
+}
+
+/// The side that opens has its first answer after a round trip: 20 ms on the fast path. Uploading, it is then up: two
+/// trips. Downloading, the peer has the request after three: 30 ms. In file order it would be two and three trips of 50 ms.
+#[test]
+fn a_race_begins_on_the_path_that_answers_first() {
+    for (what, transport) in stacks() {
+        for (direction, fast, slow) in [(Direction::Upload, 20, 100), (Direction::Download, 30, 150)] {
+            let run = opened(&transport, Opening::Race, direction);
+            finishes(&run, RACED, what);
+            let up = run.up(1).unwrap();
+            assert!(up >= ms(fast) && up < ms(fast + 1), "{what} {direction:?}: {up}");
+            assert_eq!(run.sent()[0].1.get(), 1, "{what} {direction:?}: data go on the winner");
+            assert!(run.sent()[0].0 < ms(fast + 1), "{what} {direction:?}: and wait for no other path");
+            let first = opened(&transport, Opening::Primary, direction).up(0).unwrap();
+            assert!(first >= ms(slow) && first < ms(slow + 1), "{what} {direction:?}: {first}");
+        }
+    }
+}
+
+/// The slow path joins as any other, with a handshake of its own. QUIC begins it when the fast one is up, at 20 or 30 ms,
+/// and it takes two or three trips of 50 ms. MPTCP's client begins it with the first packet of the server: uploading, the
+/// acknowledgement of the first data, at 20 + 2 · 10 ms, and it takes four trips; downloading, the first data, at
+/// 30 + 10 ms, and it takes three.
+#[test]
+fn who_lost_the_race_joins_afterwards() {
+    for (what, transport) in stacks() {
+        let expected = if what == "mpquic" { [20 + 100, 30 + 150] } else { [40 + 200, 40 + 150] };
+        for (direction, expected) in [Direction::Upload, Direction::Download].into_iter().zip(expected) {
+            let up = opened(&transport, Opening::Race, direction).up(0).unwrap();
+            assert!(up >= ms(expected) && up < ms(expected + 1), "{what} {direction:?}: {up}");
+        }
+    }
+}
+
+/// The first path is dead from the start, which costs three seconds where the connection has to begin on it. In a race
+/// the second is up after three trips of 20 ms.
+#[test]
+fn a_race_needs_no_patience_with_a_dead_path() {
+    for (what, transport) in stacks() {
+        let transport = Transport { open: Opening::Race, ..transport };
+        let paths = vec![down(wire("dead", 10), 0, None), wire("lives", 20)];
+        let run = run(&bulk(&transport, paths, 100_000), "min-rtt", "cubic");
+        finishes(&run, 100_000, what);
+        let up = run.up(1).unwrap();
+        assert!(up >= ms(60) && up < ms(61), "{what}: {up}");
+        assert_eq!(run.up(0), None, "{what}");
+    }
+}
+
+/// A path that comes into existence while nobody has answered takes part: 20 ms and three trips of 10 ms, against three
+/// of 50 ms.
+#[test]
+fn a_late_path_may_win_the_race() {
+    for (what, transport) in stacks() {
+        let transport = Transport { open: Opening::Race, ..transport };
+        let mut late = wire("late", 10);
+        late.presence = vec![ms(20)];
+        let run = run(&bulk(&transport, vec![wire("slow", 50), late], 100_000), "min-rtt", "cubic");
+        finishes(&run, 100_000, what);
+        let up = run.up(1).unwrap();
+        assert!(up >= ms(50) && up < ms(51), "{what}: {up}");
+    }
+}
+
+/// Ten packets, the initial window, over a path of 100 ms and one of 10 ms, uploaded. Alone a path needs two trips and
+/// one for the data: 300 ms and 30 ms. Opened like this connection, on the first path, all ten go there at 200 ms,
+/// whichever path is meant for data afterwards: 300 ms in either case.
+#[test]
+fn a_fair_single_path_waits_for_the_first_path_as_well() {
+    for (what, transport) in stacks() {
+        let transport = Transport { direction: Direction::Upload, ..transport };
+        let bytes = transport.initial_cwnd().get();
+        let config = bulk(&transport, vec![wire("slow", 100), wire("fast", 10)], bytes);
+        let job = Job { config: &config, cc: "newreno", seed: 1, timing: None };
+        let singles = job.singles().unwrap();
+        let ms_of = |mbps: &Vec<f64>| mbps.iter().map(|mbps| bytes as f64 * 8.0 / mbps / 1e3).collect::<Vec<_>>();
+        let near = |found: Vec<f64>, expected: [f64; 2]| {
+            let close = found.iter().zip(expected).all(|(ms, right)| *ms >= right - 0.001 && *ms < right + 0.1);
+            assert!(close && found.len() == 2, "{what}: {found:?} ms, not {expected:?}");
+        };
+        near(ms_of(&singles.alone), [300.0, 30.0]);
+        near(ms_of(&singles.fair), [300.0, 300.0]);
+        let row = job.row(&job.run_named("min-rtt").unwrap(), &singles);
+        assert!(row["aggregation_benefit"].as_f64().unwrap() < -8.0, "{what}: {row:?}");
+        assert!(row["benefit_fair"].as_f64().unwrap().abs() < 1e-3, "{what}: {row:?}");
+    }
+}
+
+/// 4 MB over paths of 8 Mbit/s and 1 Mbit/s. With its data on the second path the connection is as slow as that path:
+/// 32 s and more; the other is used only until the second is up.
+#[test]
+fn a_fair_single_path_has_the_data_to_itself() {
+    for (what, transport) in stacks() {
+        let config = bulk(&transport, vec![path("wide", 8_000, 10), path("thin", 1_000, 10)], 4_000_000);
+        for manager in [PathManager::FullMesh, PathManager::Backup] {
+            let mut config = config.clone();
+            config.transport.path_manager = manager;
+            let run = run(&measure::fair(&config, 1), "min-rtt", "newreno");
+            finishes(&run, 4_000_000, what);
+            let [wide, thin] = [0, 1].map(|path: usize| run.sim.connection(0).path_tallies[path].delivered);
+            assert!(wide < 100_000 && thin > 3_900_000, "{what} {manager:?}: {wide} and {thin}");
+        }
+    }
 }

@@ -5,6 +5,7 @@ mod setup;
 use weftway_link::{Limit, Loss};
 use weftway_path::{BitRate, Bytes, Instant, PathId, Span};
 use weftway_scenario::config::{Buffer, MessageSize, SimConfig, Transport, Workload};
+use weftway_sim::measure::Singles;
 use weftway_sim::oracle::{Audit, Basis, FAR, Lab, Plan, Run, Stop, Truth, audit, jain, judge, run};
 use weftway_sim::run::Job;
 
@@ -218,7 +219,7 @@ fn figures(config: &SimConfig, task: &str, behaviour: &str) -> Vec<[f64; 3]> {
 fn figures_by(config: &SimConfig, plan: &Plan) -> Vec<[f64; 3]> {
     let of = |seed| {
         let job = job(config, seed);
-        let row = job.row(&run(&job, plan).unwrap().finished, &[]);
+        let row = job.row(&run(&job, plan).unwrap().finished, &Singles::default());
         ["message_p50_ms", "message_p95_ms", "goodput_mbps"].map(|name| row[name].as_f64().unwrap_or(f64::NAN))
     };
     (1..=20).map(of).collect()

@@ -12,7 +12,7 @@ use setup::link;
 use weftway_link::{Distribution, Jitter, Limit, LinkConfig, Loss, Set};
 use weftway_path::{BitRate, Bytes, Decision, Instant, Offset, PathId, Role, Span};
 use weftway_scenario::config::{
-    AckPath, Buffer, Direction, MessageSize, PathConfig, PathManager, SimConfig, Stack, Transport, Workload,
+    AckPath, Buffer, Direction, MessageSize, Opening, PathConfig, PathManager, SimConfig, Stack, Transport, Workload,
 };
 use weftway_sched::Scheduler;
 use weftway_sim::{Host, Listener, Note, Pause, Sim, Verdict};
@@ -59,6 +59,7 @@ struct World {
     send: Option<u64>,
     upload: bool,
     manager: PathManager,
+    race: bool,
     fastest: bool,
     credit_late: bool,
     rules: Option<bool>,
@@ -140,6 +141,7 @@ impl World {
             send_buffer: self.send.map_or(base.send_buffer, |bytes| Buffer::Fixed(Bytes::new(bytes))),
             direction: if self.upload { Direction::Upload } else { Direction::Download },
             path_manager: self.manager,
+            open: if self.race { Opening::Race } else { Opening::Primary },
             ack_path: if self.fastest { AckPath::Fastest } else { AckPath::Same },
             credit_late_acks: self.credit_late,
             opportunistic: self.rules,
@@ -391,11 +393,11 @@ fn world() -> impl Strategy<Value = World> {
         prop_oneof![1u64..20_000, 20_000u64..2_000_000],
         prop_oneof![1 => Just(None), 1 => (1u64..500_000).prop_map(Some)],
     );
-    let switches = (any::<bool>(), any::<bool>(), any::<bool>(), any::<Option<bool>>());
+    let switches = (any::<bool>(), any::<bool>(), any::<bool>(), any::<Option<bool>>(), any::<bool>());
     let roles = (stack, 0usize..64, 0usize..CONTROLLERS.len(), any::<u64>());
     (roles, prop::collection::vec(line(), 1..5), buffers, switches, manager, work()).prop_map(
         |((stack, scheduler, cc, seed), lines, (receive, send), switches, manager, work)| {
-            let (upload, fastest, credit_late, rules) = switches;
+            let (upload, fastest, credit_late, rules, race) = switches;
             let scheduler = scheduler % weftway_sched::all().len();
             World {
                 stack,
@@ -407,6 +409,8 @@ fn world() -> impl Strategy<Value = World> {
                 send,
                 upload,
                 manager,
+                // A path manager that keeps to the first path has nothing to race.
+                race: race && manager != PathManager::PrimaryFirst,
                 fastest,
                 credit_late,
                 rules,
@@ -443,6 +447,7 @@ fn plain(stack: Stack, kbps: u64, delay: u64, work: Work) -> World {
         send: None,
         upload: false,
         manager: PathManager::FullMesh,
+        race: false,
         fastest: false,
         credit_late: false,
         rules: None,

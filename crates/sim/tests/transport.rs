@@ -31,6 +31,7 @@ use weftway_link::Limit;
 use weftway_path::{Bytes, Instant, Span};
 use weftway_scenario::Scenario;
 use weftway_scenario::config::{Buffer, Transport};
+use weftway_sim::measure::Singles;
 use weftway_sim::{Note, Verdict};
 
 #[derive(Deserialize)]
@@ -184,7 +185,7 @@ fn limited_by_the_window(subflow_windows: bool) -> (f64, u64) {
     let job = weftway_sim::run::Job { config: &config, cc: "newreno", seed: 1, timing: None };
     let finished = job.run_named("linux-v1").unwrap();
     assert_eq!(finished.verdict, Verdict::Finished);
-    let row = job.row(&finished, &[]);
+    let row = job.row(&finished, &Singles::default());
     (row["goodput_mbps"].as_f64().unwrap(), row["window_drops"].as_u64().unwrap())
 }
 

@@ -6,6 +6,7 @@ use std::path::Path as File;
 use weftway_path::{Bytes, Context, Decision, Path};
 use weftway_scenario::Scenario;
 use weftway_sched::{Scheduler, TransportRules};
+use weftway_sim::measure::Singles;
 use weftway_sim::run::Job;
 
 /// Min-RTT that lets standing queues drain: a path whose round trip has doubled gets nothing more
@@ -39,7 +40,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             ("min-rtt", job.run_named("min-rtt")?),
         ];
         for (name, finished) in &runs {
-            let row = job.row(finished, &[]);
+            let row = job.row(finished, &Singles::default());
             println!("{name:<8} {:>8} ms {:>10} Mbit/s", row["fct_ms"], row["goodput_mbps"]);
         }
     }

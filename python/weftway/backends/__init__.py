@@ -15,10 +15,10 @@ from .sim import Sim
 
 __all__ = ["ALL", "BACKENDS", "KERNEL", "PLANNED", "SIM", "Backend", "Result", "Row", "Skipped", "parse", "result"]
 
-SIM: Backend = Sim()
-KERNEL: Backend = Kernel()
+SIM = Sim()
+KERNEL = Kernel()
 
-BACKENDS = {backend.name: backend for backend in (SIM, KERNEL)}
+BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (SIM, KERNEL)}
 """By name, in the order in which they run: a busy machine would make the kernel's links late, so it is the last."""
 
 PLANNED = {"quic": "Multipath QUIC is not part of this version"}

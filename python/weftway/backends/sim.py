@@ -35,9 +35,12 @@ class Sim:
     def schedulers(self, named: list[SchedulerSpec]) -> list[SchedulerSpec]:
         return named
 
-    def run(self, jobs: Sequence["Job"], threads: int, timelines: dict[str, str]) -> Iterator[tuple["Job", Result]]:
+    def run(
+        self, jobs: Sequence["Job"], threads: int, timelines: dict[str, str], singles: bool = True
+    ) -> Iterator[tuple["Job", Result]]:
+        """Without `singles`, the columns that need runs over single paths are null."""
         native = [job for job in jobs if job.scheduler.rule is None]
-        batch = Batch([order(job) for job in native], threads)
+        batch = Batch([order(job) for job in native], threads, singles)
         try:
             for job in jobs:
                 if job.scheduler.rule is not None:

@@ -18,7 +18,7 @@ from .units import Measure, unit_for
 
 FIGURE_BINS = 240
 LEVEL = alt.Header(labelAngle=0, labelAlign="left")
-LINES = {"aggregation_benefit": (0.0, 1.0), "efficiency": (1.0,)}
+LINES = {"aggregation_benefit": (0.0, 1.0), "benefit_fair": (0.0, 1.0), "efficiency": (1.0,)}
 
 Draw = Callable[[], alt.FacetChart]
 Drawing = tuple[pl.DataFrame, Draw]

@@ -13,7 +13,7 @@ from .study import Cell, Study, is_number
 from .units import Measure
 
 MEMORY = ("receive_buffer_max_kb", "receive_buffer_mean_kb", "ooo_share", "reorder_delay_ms", "retransmission_rate")
-LIMITS = ("aggregation_benefit", "efficiency")
+LIMITS = ("aggregation_benefit", "benefit_fair", "efficiency")
 
 ESTIMATES = {
     "setting": pl.String,

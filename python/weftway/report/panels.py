@@ -36,7 +36,8 @@ def memory(study: Study) -> str:
 
 
 def limits(study: Study) -> str:
-    lines = {"aggregation_benefit": [(0.0, "best link"), (1.0, "all links")], "efficiency": [(1.0, "capacity")]}
+    links = [(0.0, "best link"), (1.0, "all links")]
+    lines = {"aggregation_benefit": links, "benefit_fair": links, "efficiency": [(1.0, "capacity")]}
     measures = study.measures(LIMITS)
     return side_by_side(measure_panels(study, m, lines[m.column], include=(0.0, 1.0)) for m in measures)
 

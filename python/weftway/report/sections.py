@@ -26,7 +26,8 @@ RULES_LEDE = (
     "known and is not to be taken for the original."
 )
 LIMITS_LEDE = (
-    "Aggregation benefit: 0 is the best single link under the same controller and seed, 1 the sum of all links. "
+    "Aggregation benefit: 0 is the best single link under the same controller and seed, 1 the sum of all links. Opened "
+    "alike: the same against links in a connection that opens as this one does, and then has its data on one of them. "
     "Efficiency: goodput as part of what the links could carry."
 )
 

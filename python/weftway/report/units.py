@@ -42,6 +42,7 @@ MEASURES = {
         Measure("message_p99_ms", "99th-percentile delay", "time", True),
         Measure("deadline_miss_rate", "Deadlines missed", "share", True),
         Measure("aggregation_benefit", "Aggregation benefit", "ratio", False),
+        Measure("benefit_fair", "Benefit, opened alike", "ratio", False),
         Measure("efficiency", "Efficiency", "share", False),
         Measure("receive_buffer_max_kb", "Receive buffer, peak", "size", True),
         Measure("receive_buffer_mean_kb", "Receive buffer, mean", "size", True),

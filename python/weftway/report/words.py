@@ -65,8 +65,14 @@ def bonding(study: Study, cell: Cell) -> str:
         return ""
     others = "the second link" if len(study.paths) == 2 else f"the other {len(study.paths) - 1} links"
     if gain.mean < 0:
-        return f"yet the best single link alone did better (aggregation benefit \u2212{-gain.mean:.2f})"
+        fair = study.estimate(cell, "benefit_fair")
+        also = "" if fair is None else f", against one opened alike {_signed(fair.mean)}"
+        return f"yet the best single link alone did better (aggregation benefit {_signed(gain.mean)}{also})"
     return f"bonding gained {gain.mean:.2f} of what {others} could add"
+
+
+def _signed(value: float) -> str:
+    return f"\u2212{-value:.2f}" if value < 0 else f"{value:.2f}"
 
 
 def caution(study: Study) -> str:
@@ -120,12 +126,23 @@ def remarks(study: Study, cell: Cell) -> list[str]:
 
 
 def against_best_link(study: Study, cell: Cell) -> str:
-    """Below zero, aggregation benefit means that one link alone would have been better."""
-    gain = study.estimate(cell, "aggregation_benefit")
-    if gain is None or gain.mean >= 0 or len(study.paths) < 2:
+    """Below zero, a benefit means that one link would have been better: alone, or in a connection that opens alike."""
+    if len(study.paths) < 2:
         return ""
-    sure = gain.half is None or gain.high < 0
-    return "worse than the best link alone" if sure else "no better than the best link alone"
+    alone, fair = (_behind(study, cell, column) for column in ("aggregation_benefit", "benefit_fair"))
+    if not alone:
+        return f"{fair} than the best link opened alike" if fair else ""
+    told = f"{alone} than the best link alone"
+    if study.estimate(cell, "benefit_fair") is None:
+        return told
+    return f"{told}, and than one opened alike" if fair else f"{told}, but not than one opened alike"
+
+
+def _behind(study: Study, cell: Cell, column: str) -> str:
+    gain = study.estimate(cell, column)
+    if gain is None or gain.mean >= 0:
+        return ""
+    return "worse" if gain.half is None or gain.high < 0 else "no better"
 
 
 def apart(study: Study, one: Cell, other: Cell, column: str = "") -> bool:

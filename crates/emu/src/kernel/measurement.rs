@@ -5,7 +5,7 @@
 
 use weftway_link::Counts as LinkCounts;
 use weftway_scenario::config::{Direction, SimConfig};
-use weftway_scenario::measurement::{Counts, Messages, PathFigures, RealTime};
+use weftway_scenario::measurement::{Counts, Messages, PathFigures, RealTime, Singles};
 use weftway_scenario::{Measurement, Verdict};
 
 use crate::kernel::counters::Counters;
@@ -25,7 +25,7 @@ impl Measured {
             verdict: if outcome.finished { Verdict::Finished } else { Verdict::TimeLimit },
             elapsed: outcome.elapsed,
             delivered: outcome.delivered,
-            singles: Vec::new(),
+            singles: Singles::default(),
             counts: counts(outcome, &links),
             reordering: None,
             fallback: None,
@@ -157,6 +157,7 @@ mod tests {
         let nulls: Vec<&str> = row.iter().filter(|(_, value)| value.is_null()).map(|(name, _)| name.as_str()).collect();
         let unknown = [
             "aggregation_benefit",
+            "benefit_fair",
             "best_single_mbps",
             "reorder_delay_ms",
             "receive_buffer_max_kb",

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use weftway_path::{Bytes, Role, Span};
 use weftway_scenario::Variant;
-use weftway_scenario::config::{Buffer, Direction, PathManager, SimConfig, Workload};
+use weftway_scenario::config::{Buffer, Direction, Opening, PathManager, SimConfig, Workload};
 
 use crate::kernel::{Opener, Setup, Transfer, Work};
 
@@ -40,6 +40,9 @@ pub fn obstacle(variant: &Variant, cc: &str) -> Option<String> {
     }
     if variant.timing.is_some() {
         return Some("the kernel decides for each packet, and at once".to_owned());
+    }
+    if paths.len() > 1 && transport.open == Opening::Race {
+        return Some("the kernel opens a connection on the first path".to_owned());
     }
     (paths.len() > 1 && transport.path_manager == PathManager::PrimaryFirst)
         .then(|| "the kernel's path manager opens all paths at once".to_owned())
@@ -123,6 +126,7 @@ mod tests {
             (noise, "direction=download", "cubic", "cross traffic is not emulated"),
             ("", "decision.interval=50 ms", "cubic", "decides for each packet"),
             ("", "options.path_manager=primary-first", "cubic", "opens all paths at once"),
+            ("", "options.open=race", "cubic", "opens a connection on the first path"),
             (rival, "direction=download", "cubic", "a second connection"),
         ];
         for (tables, set, cc, why) in cases {

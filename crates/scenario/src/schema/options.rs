@@ -55,6 +55,8 @@ pub(crate) struct Options {
     pub penalise_first_only: Option<bool>,
     /// How paths are opened.
     pub path_manager: Option<PathManagerName>,
+    /// On which path the connection begins.
+    pub open: Option<OpeningName>,
     /// A path silent for so long with data outstanding is given up.
     pub path_timeout: Option<Time>,
     /// How often a path that was given up is tried.
@@ -144,4 +146,14 @@ pub(crate) enum PathManagerName {
     PrimaryFirst,
     /// All, those after the first as backups.
     Backup,
+}
+
+/// On which path the connection begins.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum OpeningName {
+    /// The first.
+    Primary,
+    /// The one whose peer answers first.
+    Race,
 }

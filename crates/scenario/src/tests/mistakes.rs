@@ -81,6 +81,8 @@ fn a_word_that_is_none_of_the_choices() {
     assert_eq!(mode, (Mistake::Value, 14, 8, "unknown value `strict` | one of preferred, exclusive".to_owned()));
     let known = told(&format!("{PLAIN}[options]\nbottlenecks = \"guessed\"\n"));
     assert_eq!(known, (Mistake::Value, 14, 15, "unknown value `guessed` | one of none, given, detected".to_owned()));
+    let open = told(&format!("{PLAIN}[options]\nopen = \"rase\"\n"));
+    assert_eq!(open, (Mistake::Value, 14, 8, "unknown value `rase` | did you mean `race`?".to_owned()));
     let kind = told(&plain("\"bulk\"", "\"bluk\""));
     assert_eq!(kind, (Mistake::Value, 11, 8, "unknown value `bluk` | did you mean `bulk`?".to_owned()));
     let key = told(&plain("bytes =", "byte ="));
@@ -120,6 +122,15 @@ fn what_would_never_end_or_never_send() {
     }
     let error = error(&format!("{PLAIN}[options]\nmss = \"1501 B\"\n"));
     assert_eq!(told(&error).1, 13, "{error}");
+}
+
+#[test]
+fn a_race_and_a_path_that_waits_for_the_first_exclude_each_other() {
+    let error = error(&format!("{PLAIN}[options]\npath_manager = \"primary-first\"\nopen = \"race\"\n"));
+    let reason = "`race` begins on all paths at once, and `path_manager = \"primary-first\"` on the first alone; leave \
+                  one of them out";
+    assert_eq!(told(&error), (Mistake::Value, 15, 8, reason.to_owned()));
+    parse(&format!("{PLAIN}[options]\npath_manager = \"backup\"\nopen = \"race\"\n")).unwrap();
 }
 
 #[test]

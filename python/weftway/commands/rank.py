@@ -1,0 +1,60 @@
+"""`weft rank`."""
+
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .options import JSON, SETS
+from .output import err, interruptible, out, print_json
+
+
+def command(
+    on: Annotated[
+        list[str],
+        typer.Option(metavar="WORLD", help="A distribution, a scenario, or a folder of scenarios. Repeatable."),
+    ] = ["world"],  # noqa: B006  # read, never changed
+    cells: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="So many of a distribution (200), or of a folder (all).")
+    ] = None,
+    seeds: Annotated[str, typer.Option(metavar="A..B", help="Seeds of every run; B is left out.")] = "0..10",
+    seed: Annotated[int, typer.Option(min=0, metavar="S", help="Which cells: equal seeds draw equal ones.")] = 1,
+    schedulers: Annotated[str, typer.Option(metavar="S,…|all", help="Who is ranked.")] = "all",
+    candidate: Annotated[
+        str | None, typer.Option(metavar="S", help="Held against the others; the chooser never chooses it.")
+    ] = None,
+    split: Annotated[
+        str, typer.Option(metavar="SPLIT", help="held-out, or train: the cells that a rule was tuned on.")
+    ] = "held-out",
+    sets: SETS = None,
+    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Threads; all cores if not given.")] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--out", "--report", metavar="DIR", help="Keeps rows, cells and report.html there; resumes."),
+    ] = None,
+    as_json: JSON = False,
+) -> None:
+    """Ranks schedulers over a world of cells, against picking the best one for each cell."""
+    from weftway import rank, tables
+    from weftway.progress import Bar
+    from weftway.rank import page
+    from weftway.report import ranking
+
+    request = rank.Request(on, cells, seeds, seed, schedulers, candidate, split, sets or [])
+    # What a scheduler in Python prints is no result.
+    with interruptible(), redirect_stdout(sys.stderr), Bar(err) as bar:
+        found = rank.run(request, jobs, folder, bar.tell)
+    for line in found.skipped:
+        err.print(f"skipped: {line}", markup=False)
+    shown = page.ranked(found)
+    if as_json:
+        print_json(ranking.records(shown))
+    else:
+        out.print("\n".join(ranking.findings(shown)), "", markup=False, sep="\n")
+        for part in ranking.terminal(shown):
+            out.print(tables.fitted(part, out), "")
+    if folder:
+        written = page.write(found, shown, folder)
+        err.print(f"rows in {folder / 'rows.parquet'}, report in {written}", markup=False)

@@ -1,0 +1,58 @@
+"""What a run costs: one number, in milliseconds, of which less is better."""
+
+from typing import Any
+
+Row = dict[str, Any]
+
+COLUMN = {
+    "bulk": "fct_ms",
+    "limited": "fct_ms",
+    "messages": "message_p99_ms",
+    "stream": "message_p99_ms",
+    "request-response": "message_p95_ms",
+}
+"""What counts of each workload: when all has arrived; the delay that 99 of 100 messages or frames keep; the time within
+which 95 of 100 requests are answered."""
+
+WORDS = {
+    "fct_ms": "completion time",
+    "message_p99_ms": "99th-percentile delay",
+    "message_p95_ms": "95th-percentile answer time",
+    "": "time per megabyte",
+}
+
+LEAST_MS = 1e-3
+"""A cost is at least so much: ratios are taken of it."""
+
+LEAST_BYTES = 1000
+"""What counts as delivered at least by a workload that runs for a time."""
+
+USED = ("verdict", "fct_ms", "elapsed_ms", "delivered_bytes", "message_p95_ms", "message_p99_ms", "copies", "packets")
+"""Columns of a run's row that a ranking needs, `packets` being the sum over all paths."""
+
+
+def needed(row: Row) -> Row:
+    """A run's row without what a ranking has no use for."""
+    whole = row.get("packets")
+    if whole is None:
+        whole = sum(value for name, value in row.items() if name.startswith("path.") and name.endswith(".packets"))
+    return {**{name: row.get(name) for name in USED}, "packets": whole}
+
+
+def cost(row: Row, workload: str) -> float:
+    """What a run of such a workload cost.
+
+    A run that did not finish costs its time limit: more than any that did. Where the workload has no end, it is the
+    time that a megabyte took.
+    """
+    if workload not in COLUMN:
+        megabytes = max(int(row["delivered_bytes"]), LEAST_BYTES) / 1e6
+        return max(float(row["elapsed_ms"]) / megabytes, LEAST_MS)
+    value = row[COLUMN[workload]] if row["verdict"] == "finished" else row["elapsed_ms"]
+    # A workload of no message at all is over with its handshake.
+    return max(float(row["elapsed_ms"] if value is None else value), LEAST_MS)
+
+
+def copies_share(row: Row) -> float:
+    """Which share of the packets sent were copies of data in flight."""
+    return float(row["copies"] or 0) / max(int(row["packets"] or 0), 1)

@@ -1,0 +1,58 @@
+"""A ranking as it is shown, and its report."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from weftway import _native, plan
+from weftway.backends import SIM
+from weftway.report import ranking
+from weftway.report.ranking import Ranked
+from weftway.store import whole
+
+from .runs import Ranking, Request, groups, single_path, standings, worst
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+def ranked(found: Ranking) -> Ranked:
+    """The numbers, and the words around them."""
+    counts = [f"{len(found.judged)} cells", f"{len(found.seeds)} seeds", f"{len(found.rows)} runs"]
+    return Ranked(
+        title=f"Schedulers ranked on {', '.join(found.request.on)}",
+        facts=", ".join(counts),
+        command=replay(found.request),
+        standings=standings(found),
+        single=single_path(found),
+        groups=groups(found),
+        worst=worst(found),
+        labels={cell.name: cell.label for cell in found.cells},
+        registry=[one["name"] for one in _native.schedulers()],
+        code=SIM.code(),
+    )
+
+
+def write(found: Ranking, shown: Ranked, out: Path) -> Path:
+    """Writes `report.html` into the folder."""
+    with whole(out / "report.html") as half:
+        ranking.write(half, shown, costs(found))
+    return out / "report.html"
+
+
+def costs(found: Ranking) -> "pl.DataFrame":
+    """The mean cost of each scheduler, and of each path, in each cell."""
+    import polars as pl
+
+    by = ["cell", "label", "scheduler"]
+    return found.frame.group_by(by, maintain_order=True).agg(pl.col("cost_ms").mean())
+
+
+def replay(request: Request) -> str:
+    """The command that carries out a request."""
+    words = [f"--on {plan.quoted(name)}" for name in request.on]
+    words += [] if request.cells is None else [f"--cells {request.cells}"]
+    words += [f"--seeds {request.seeds}", f"--seed {request.seed}"]
+    words += [f"--schedulers {plan.quoted(str(request.schedulers))}"]
+    words += [] if request.candidate is None else [f"--candidate {plan.quoted(str(request.candidate))}"]
+    words += [f"--split {request.split}", *(f"--set {plan.quoted(one)}" for one in request.set)]
+    return " ".join(["weft rank", *words])

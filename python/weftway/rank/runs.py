@@ -1,0 +1,255 @@
+"""Runs every scheduler in every cell, keeps what is finished, and hands the numbers to `standing`."""
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from weftway import plan, seeds, specs
+from weftway._native import ScenarioError, SimulationError
+from weftway.backends import SIM, Skipped
+from weftway.baselines import REFERENCE
+from weftway.comparison import FLUSH_S, Interrupted, Progress
+from weftway.plan import Job
+from weftway.specs import SchedulerSpec
+from weftway.store import Store, table
+
+from . import cells, standing
+from .cells import KINDS, Cell
+from .costs import Row, copies_share, cost, needed
+from .standing import Group, Judged, SinglePath, Standing, Worst
+
+if TYPE_CHECKING:
+    import polars as pl
+
+AT_ONCE = 10
+"""Cells whose jobs are planned together: enough to keep all threads at work, few enough not to hold all jobs."""
+
+LEAST_SEEDS = 2
+"""A pick on one half of the seeds is judged on the other."""
+
+WORST = 10
+"""Cells of the candidate that are shown."""
+
+SINGLE = "one path: "
+"""Before the name of the path, how the runs of one path are called."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is ranked, and on what."""
+
+    on: Sequence[str]
+    """A distribution, or scenario files and folders of them."""
+    cells: int | None = None
+    """So many of a distribution (200 if not given); the first so many of each file or folder."""
+    seeds: str | int | Iterable[int] = "0..10"
+    seed: int = 1
+    """Which cells of a distribution: equal seeds draw equal ones."""
+    schedulers: Any = "all"
+    candidate: Any = None
+    """The scheduler that is held against the others. The chooser does not choose it."""
+    split: str = "held-out"
+    set: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """What came of a request."""
+
+    request: Request
+    schedulers: list[SchedulerSpec]
+    candidate: SchedulerSpec | None
+    seeds: list[int]
+    cells: list[Cell]
+    judged: list[Judged]
+    rows: list[Row]
+    """One per run, with what decides its cost."""
+    skipped: list[str] = field(default_factory=list)
+
+    @property
+    def frame(self) -> "pl.DataFrame":
+        """The rows as a table."""
+        return table(self.rows)
+
+
+@dataclass(frozen=True)
+class Field:
+    """The schedulers of a ranking."""
+
+    every: list[SchedulerSpec]
+    candidate: SchedulerSpec | None
+
+
+def run(
+    request: Request, jobs: int | None = None, out: Path | None = None, progress: Progress | None = None
+) -> Ranking:
+    """Runs what is not kept in `out` already, on `jobs` threads, and judges."""
+    numbers = seeds.parse(request.seeds)
+    if len(numbers) < LEAST_SEEDS:
+        raise ScenarioError(f"seeds `{request.seeds}`: a ranking picks on one half of them and judges on the other")
+    named = _field(request)
+    every = cells.read(request.on, request.cells, request.seed, request.split, request.set, out)
+    runner = _Runner(every, named.every, numbers, out, progress or (lambda done, total: None))
+    rows = runner.run(jobs or os.cpu_count() or 1)
+    found = _judged(every, named, rows)
+    if out and rows:
+        Store(out).finish(rows)
+    skipped = list(dict.fromkeys(runner.skipped))
+    asked = [named.candidate] if named.candidate else named.every
+    if not any(one.name in cell.ratios for cell in found for one in asked):
+        raise SimulationError("; ".join(skipped) or f"no run of {', '.join(one.name for one in asked)}")
+    return Ranking(request, named.every, named.candidate, numbers, every, found, rows, skipped)
+
+
+def standings(found: Ranking) -> list[Standing]:
+    """A line per scheduler, the best first."""
+    return standing.standings(found.judged, found.candidate.name if found.candidate else None)
+
+
+def single_path(found: Ranking) -> SinglePath | None:
+    """What the fair single path costs."""
+    return standing.single_path(found.judged)
+
+
+def groups(found: Ranking) -> list[Group]:
+    """The candidate against the best fixed scheduler of each kind of cell."""
+    return standing.groups(found.judged, found.candidate.name if found.candidate else None, KINDS)
+
+
+def worst(found: Ranking, count: int = WORST) -> list[Worst]:
+    """The cells in which the candidate does worst; without one, the best scheduler."""
+    name = found.candidate.name if found.candidate else standings(found)[0].scheduler
+    return standing.worst(found.judged, name, count)
+
+
+def _field(request: Request) -> Field:
+    every = specs.parse(request.schedulers)
+    if request.candidate is None:
+        if not every:
+            raise ScenarioError("no scheduler is named: there is nothing to rank")
+        return Field(every, None)
+    given = specs.parse(request.candidate)
+    if len(given) != 1:
+        raise ScenarioError(f"candidate `{request.candidate}`: one scheduler is held against the others")
+    others = [one for one in every if one != given[0]]
+    if not others:
+        raise ScenarioError(f"candidate `{request.candidate}`: no other scheduler is named to hold it against")
+    return Field([*others, given[0]], given[0])
+
+
+class _Runner:
+    """Runs the jobs of all cells, some cells at a time."""
+
+    def __init__(
+        self, every: list[Cell], field: list[SchedulerSpec], numbers: list[int], out: Path | None, tell: Progress
+    ) -> None:
+        self._cells, self._field, self._numbers, self._out, self._tell = every, field, numbers, out, tell
+        (self._single,) = specs.parse(REFERENCE)
+        self._store = Store(out) if out else None
+        self._kept = self._store.recall() if self._store else {}
+        self._flushed = time.monotonic()
+        self._total = sum(len(field) + _singles(cell) for cell in every) * len(numbers)
+        self._done = 0
+        self.skipped: list[str] = []
+
+    def run(self, threads: int) -> list[Row]:
+        """All rows, in the order of the cells."""
+        rows: list[Row] = []
+        try:
+            for some in _batched(self._cells, AT_ONCE):
+                rows += self._some(some, threads)
+        except KeyboardInterrupt:
+            raise Interrupted(self._done, self._total, self._out) from None
+        finally:
+            if self._store:
+                self._store.flush()
+        return rows
+
+    def _some(self, some: Sequence[Cell], threads: int) -> list[Row]:
+        planned = [(job, about) for cell in some for job, about in self._jobs(cell)]
+        results = {job.key: needed(self._kept[job.key]) for job, _ in planned if job.key in self._kept}
+        self._done += len(results)
+        self._tell(self._done, self._total)
+        todo = [job for job, _ in planned if job.key not in results]
+        for job, result in SIM.run(todo, threads, {}, singles=False):
+            self._done += 1
+            if isinstance(result, Skipped):
+                self.skipped.append(f"{job.scheduler.name}: {result.reason}")
+            else:
+                results[job.key] = needed(result)
+                self._keep(job.key, results[job.key])
+            self._tell(self._done, self._total)
+        return [_row(job, about, results[job.key]) for job, about in planned if job.key in results]
+
+    def _keep(self, key: str, row: Row) -> None:
+        if self._store:
+            self._store.keep(key, {"key": key, **row})
+            if time.monotonic() - self._flushed > FLUSH_S:
+                self._store.flush()
+                self._flushed = time.monotonic()
+
+    def _jobs(self, cell: Cell) -> Iterator[tuple[Job, Row]]:
+        """Each job, and what its row says of it."""
+        for spec in self._field:
+            for seed in self._numbers:
+                yield self._job(cell, cell.variant, spec, seed), {"cell": cell, "scheduler": spec.name, "path": None}
+        for path, variant in cell.singles().items():
+            for seed in self._numbers:
+                about = {"cell": cell, "scheduler": SINGLE + path, "path": path}
+                yield self._job(cell, variant, self._single, seed), about
+
+    def _job(self, cell: Cell, variant: Any, spec: SchedulerSpec, seed: int) -> Job:
+        command = plan.replay(variant.scenario, variant, spec, cell.cc[0], SIM.name, seed)
+        return Job(variant, spec, cell.cc, SIM.name, seed, command)
+
+
+def _singles(cell: Cell) -> int:
+    return len(cell.paths) if len(cell.paths) > 1 else 0
+
+
+def _row(job: Job, about: Row, result: Row) -> Row:
+    cell: Cell = about["cell"]
+    return {
+        "key": job.key,
+        "cell": cell.name,
+        "label": cell.label,
+        **cell.kinds,
+        "scheduler": about["scheduler"],
+        "path": about["path"],
+        "seed": job.seed,
+        "cost_ms": cost(result, cell.workload),
+        **{name: value for name, value in result.items() if name != "key"},
+        "code": SIM.code(),
+        "command": job.command,
+    }
+
+
+def _judged(every: Sequence[Cell], named: Field, rows: Sequence[Row]) -> list[Judged]:
+    by_cell: dict[str, dict[str, list[Row]]] = {}
+    for row in rows:
+        by_cell.setdefault(row["cell"], {}).setdefault(row["scheduler"], []).append(row)
+    return [_judge(cell, named, by_cell[cell.name]) for cell in every if cell.name in by_cell]
+
+
+def _judge(cell: Cell, named: Field, ran: dict[str, list[Row]]) -> Judged:
+    costs = {name: [row["cost_ms"] for row in some] for name, some in ran.items()}
+    everybody = {one.name: costs[one.name] for one in named.every if one.name in costs}
+    choice = {name: some for name, some in everybody.items() if not named.candidate or name != named.candidate.name}
+    singles = {name: some for name, some in costs.items() if ran[name][0]["path"] is not None}
+    return Judged(
+        cell=cell.name,
+        kinds=cell.kinds,
+        ratios=standing.judged(everybody, choice),
+        singles=standing.judged(everybody, singles),
+        single=standing.judged_pick(singles, choice),
+        copies={name: sum(map(copies_share, ran[name])) / len(ran[name]) for name in everybody},
+        unfinished={name: sum(row["verdict"] != "finished" for row in ran[name]) for name in everybody},
+    )
+
+
+def _batched(some: Sequence[Cell], count: int) -> Iterator[Sequence[Cell]]:
+    for start in range(0, len(some), count):
+        yield some[start : start + count]

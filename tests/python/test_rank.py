@@ -1,0 +1,393 @@
+"""Ranking: what runs cost, who is how good, worked by hand; and the command."""
+
+import json
+import math
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from conftest import SMALL, Weft
+from test_report import check
+from weftway import rank
+from weftway._native import ScenarioError
+from weftway.backends import SIM
+from weftway.rank import cells, costs, standing
+from weftway.rank.standing import Judged, halves, judged, picked
+
+WORLD = """\
+title = "A small world"
+transport = "mptcp"
+cc = ["cubic", "bbr1"]
+time_limit = "20 s"
+order = "drawn"
+
+[path.a]
+rate = { from = "2 Mbit/s", to = "10 Mbit/s" }
+delay = { from = "5 ms", to = "20 ms" }
+
+[path.b]
+rate = { from = "2 Mbit/s", to = "10 Mbit/s" }
+delay = { from = "20 ms", to = "60 ms" }
+
+[failure]
+sometimes = "50 %"
+at = "100 ms"
+lasts = "200 ms"
+
+[[workload]]
+kind = "bulk"
+bytes = "100 kB"
+
+[[workload]]
+kind = "messages"
+size = "1 kB"
+load = "20 %"
+count = 30
+"""
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Path:
+    file = tmp_path / "small-world.toml"
+    file.write_text(WORLD)
+    return file
+
+
+def row(**more: Any) -> dict[str, Any]:
+    """What a run says of itself, as far as it costs."""
+    usual = {
+        "verdict": "finished",
+        "fct_ms": 2500.0,
+        "elapsed_ms": 2500.0,
+        "delivered_bytes": 1_000_000,
+        "message_p95_ms": 95.0,
+        "message_p99_ms": 99.0,
+        "copies": 5,
+        "path.a.packets": 60,
+        "path.b.packets": 40,
+    }
+    return costs.needed({**usual, **more})
+
+
+@pytest.mark.parametrize(
+    ("workload", "expected"),
+    [("bulk", 2500.0), ("limited", 2500.0), ("messages", 99.0), ("stream", 99.0), ("request-response", 95.0)],
+)
+def test_a_run_costs_what_its_workload_is_about(workload: str, expected: float) -> None:
+    assert costs.cost(row(), workload) == expected
+
+
+def test_a_run_without_end_costs_the_time_of_a_megabyte() -> None:
+    """2.5 s for 5 MB are 500 ms for one. Nothing delivered counts as a kilobyte: 2.5 s for it."""
+    assert costs.cost(row(delivered_bytes=5_000_000), "duration") == 500.0
+    assert costs.cost(row(delivered_bytes=0), "duration") == 2_500_000.0
+
+
+@pytest.mark.parametrize("workload", ["bulk", "messages", "stream", "request-response"])
+def test_a_run_that_does_not_finish_costs_its_time_limit(workload: str) -> None:
+    cut = row(verdict="time limit", fct_ms=None, elapsed_ms=300_000.0)
+    assert costs.cost(cut, workload) == 300_000.0
+
+
+def test_copies_are_a_share_of_all_packets() -> None:
+    assert costs.copies_share(row()) == 0.05
+    assert costs.copies_share(row(copies=None)) == 0.0
+    assert costs.needed(row()) == row(), "what was kept is as good as what was run"
+
+
+def test_seeds_are_split_in_turn() -> None:
+    assert halves(4) == ([0, 2], [1, 3])
+    assert halves(3) == ([0, 2], [1])
+
+
+def test_who_is_cheaper_on_the_mean_is_picked() -> None:
+    assert picked({"a": [9.0, 1.0, 9.0, 1.0], "b": [5.0, 5.0, 5.0, 5.0]}, [1, 3]) == "a"
+    assert picked({"a": [9.0, 1.0, 9.0, 1.0], "b": [5.0, 5.0, 5.0, 5.0]}, [0, 2]) == "b"
+    assert picked({"b": [1.0, 1.0], "a": [1.0, 1.0]}, [0]) == "b", "the first of equals"
+
+
+def test_ratios_are_judged_on_the_seeds_that_did_not_pick() -> None:
+    """Picked on the even places: a (10 against 20), which costs 40 on the odd ones, where b costs 20. Picked on the odd
+    ones: b, which costs 20 on the even ones, where a costs 10. So a has the ratios 40/40 and 10/20, and b 20/40 and
+    20/20: both (1 · ½)^½ = 0.707. The candidate c costs 30 everywhere: 30/40 and 30/20, (¾ · 3/2)^½ = 1.0607."""
+    field = {"a": [10.0, 40.0, 10.0, 40.0], "b": [20.0] * 4}
+    found = judged({**field, "c": [30.0] * 4}, field)
+    assert found == pytest.approx({"a": math.sqrt(0.5), "b": math.sqrt(0.5), "c": math.sqrt(9 / 8)})
+
+
+def test_the_single_path_is_picked_as_the_chooser_picks() -> None:
+    """Of the paths p is picked on the even places and q on the odd ones; p then costs 8 where the chooser costs 2, and
+    q costs 4 where it costs 1: (4 · 4)^½. Over cells, 4 and 0.9: the geometric mean is 3.6^½, and one of the two has a
+    path that is better by more than 5 %."""
+    paths = {"p": [1.0, 8.0], "q": [4.0, 2.0]}
+    assert standing.judged_pick(paths, {"a": [1.0, 2.0]}) == pytest.approx(4.0)
+    assert standing.judged_pick({}, {"a": [1.0, 2.0]}) is None
+    some = [Judged("one", {}, {}, {}, 4.0), Judged("two", {}, {}, {}, 0.9), Judged("three", {}, {}, {})]
+    found = standing.single_path(some)
+    assert found is not None and (found.cells, found.better_share) == (2, 0.5)
+    assert found.ratio == pytest.approx(3.6**0.5)
+    assert standing.single_path(some[2:]) is None
+
+
+def test_who_is_always_best_is_the_chooser() -> None:
+    found = judged({"a": [1.0, 2.0, 3.0], "b": [2.0, 4.0, 6.0]}, {"a": [1.0, 2.0, 3.0], "b": [2.0, 4.0, 6.0]})
+    assert found == pytest.approx({"a": 1.0, "b": 2.0})
+    assert judged({}, {}) == {}
+    assert judged({"a": [1.0, 1.0]}, {}) == {}, "nothing to be held against"
+
+
+def cell(name: str, ratios: dict[str, float], singles: dict[str, float] | None = None, **kinds: str) -> Judged:
+    return Judged(name, kinds, ratios, singles or {}, copies={"x": 0.1}, unfinished={"x": 2})
+
+
+def test_standings_count_over_cells() -> None:
+    """x: (1.0 · 1.04 · 1.1 · 2.0)^¼; the median of four lies between 1.04 and 1.1; two are within 5 %, three within
+    15 %; against one path 1.05 is not worse and 1.06 is: one of three, since a cell with one path has none."""
+    some = [
+        cell("one", {"x": 1.0, "y": 1.25}, {"x": 1.05}),
+        cell("two", {"x": 1.04, "y": 1.25}, {"x": 1.06}),
+        cell("three", {"x": 1.1, "y": 1.25}, {"x": 0.5}),
+        cell("four", {"x": 2.0, "y": 1.25}),
+    ]
+    x, y = standing.standings(some, "y")
+    assert (x.scheduler, x.is_candidate, y.is_candidate, x.cells) == ("x", False, True, 4)
+    assert x.ratio == pytest.approx((1.04 * 1.1 * 2.0) ** 0.25)
+    assert x.ratio_low is not None and x.ratio_high is not None and x.ratio_low < x.ratio < x.ratio_high
+    assert (x.median, x.close_share, x.near_share) == pytest.approx((1.07, 0.5, 0.75))
+    assert (x.worst, x.worst_cell) == (2.0, "four")
+    assert x.worse_than_single_share == pytest.approx(1 / 3)
+    assert (x.copies_share, x.unfinished) == pytest.approx((0.1, 8))
+    assert (y.ratio_low, y.ratio_high) == pytest.approx((1.25, 1.25))
+    assert y.worse_than_single_share is None
+    assert standing.standings(some, "y") == [x, y], "equal numbers give equal intervals"
+
+
+def test_who_could_not_run_somewhere_stands_by_the_rest() -> None:
+    x, y = standing.standings([cell("one", {"x": 1.0}), cell("two", {"x": 1.0, "y": 3.0})])
+    assert (x.cells, y.cells) == (2, 1)
+    assert y.ratio == pytest.approx(3.0) and y.ratio_low is None
+
+
+def test_the_candidate_is_held_against_the_best_of_each_kind() -> None:
+    """Under cubic a is best, (1 · 1.21)^½ = 1.1 against b's 1.3; c costs (2 · 2)^½ = 2, 2/1.1 of it. Under bbr1 b is,
+    and over all: 1.3 · 1.3 · 1 = 1.69 against 1 · 1.21 · 1.5 = 1.815."""
+    some = [
+        cell("one", {"a": 1.0, "b": 1.3, "c": 2.0}, cc="cubic"),
+        cell("two", {"a": 1.21, "b": 1.3, "c": 2.0}, cc="cubic"),
+        cell("three", {"a": 1.5, "b": 1.0, "c": 0.9}, cc="bbr1"),
+    ]
+    everywhere, bbr1, cubic = standing.groups(some, "c", ["cc"])
+    assert (cubic.by, cubic.value, cubic.cells, cubic.best) == ("cc", "cubic", 2, "a")
+    assert (cubic.best_ratio, cubic.candidate_ratio) == pytest.approx((1.1, 2.0))
+    assert cubic.against_best == pytest.approx(2 / 1.1)
+    assert (bbr1.best, bbr1.against_best_low) == ("b", None) and bbr1.against_best == pytest.approx(0.9)
+    alone = standing.groups(some, None, ["cc"])
+    assert [(one.best, one.candidate_ratio) for one in alone] == [("c", None), ("a", None)]
+    assert [one.by for one in standing.groups(some[:2], "c", ["cc"])] == ["all"], "what all have in common is no kind"
+    assert (everywhere.value, everywhere.cells, everywhere.best) == ("all cells", 3, "b")
+    assert everywhere.against_best == pytest.approx((2 * 2 * 0.9 / 1.3 / 1.3) ** (1 / 3))
+
+
+def test_the_worst_cells_come_first() -> None:
+    some = [cell("one", {"x": 1.0}), cell("two", {"x": 3.0}, {"x": 1.5}), cell("three", {"x": 2.0}), cell("four", {})]
+    found = standing.worst(some, "x", 2)
+    assert [(one.cell, one.ratio, one.single_ratio) for one in found] == [("two", 3.0, 1.5), ("three", 2.0, None)]
+
+
+def test_cells_are_drawn_and_know_what_they_are(world: Path) -> None:
+    found = cells.read([str(world)], 20, 1, "held-out")
+    assert [one.name for one in found[:2]] == ["small-world-held-out-1-0", "small-world-held-out-1-1"]
+    assert {one.kinds["workload"] for one in found} == {"short bulk", "messages"}
+    assert {one.kinds["failure"] for one in found} == {"a path fails", "no failure"}
+    assert {one.kinds["stack"] for one in found} == {"mptcp v0.9x"}
+    assert {tuple(one.paths) for one in found} == {("a", "b"), ("b", "a")}
+    assert {one.cc[0] for one in found} == {"cubic", "bbr1"}
+    assert all(one.label.startswith("+".join(one.paths)) for one in found)
+    again = cells.read([str(world)], 3, 1, "held-out")
+    assert [one.variant.hash for one in again] == [one.variant.hash for one in found[:3]]
+
+
+def test_single_paths_open_alike(tmp_path: Path) -> None:
+    """All other paths are backups, whatever they were before."""
+    file = tmp_path / "small.toml"
+    file.write_text(SMALL + '[options]\npath_manager = "backup"\n')
+    (one,) = cells.read([str(file)], None, 1, "held-out")
+    variants = one.singles()
+    assert list(variants) == ["wifi", "lte"]
+    roles = ["path.wifi.role=backup", "path.lte.role=active", "options.path_manager=full-mesh"]
+    assert variants["lte"].scenario.sets == roles
+    assert len({one.variant.hash, *(variant.hash for variant in variants.values())}) == 3
+
+
+def test_a_folder_is_its_scenarios(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for number in (10, 9):
+        (folder / f"dev{number}.toml").write_text(SMALL)
+    several = SMALL.replace('cc = "newreno"\n', 'cc = ["cubic", "lia"]\n')
+    (folder / "dev11.toml").write_text(f'{several}[vary]\n"path.lte.loss" = ["0 %", "1 %"]\n')
+    found = cells.read([str(folder)], None, 1, "held-out")
+    assert [one.name for one in found[:2]] == ["dev9", "dev10"]
+    assert found[-1].name == "dev11, path.lte.loss=1 %, lia"
+    assert len(found) == 2 + 4
+    assert len(cells.read([str(folder)], 3, 1, "held-out")) == 3
+
+
+def test_what_is_set_counts(tmp_path: Path) -> None:
+    file = tmp_path / "small.toml"
+    file.write_text(SMALL)
+    (one,) = cells.read([str(file)], None, 1, "held-out", ["workload.bytes=20MB", "options.open=race"])
+    assert one.kinds["workload"] == "long bulk"
+    assert one.singles()["wifi"].scenario.sets[:2] == ["workload.bytes=20MB", "options.open=race"]
+
+
+def small_request(world: Path, **more: Any) -> rank.Request:
+    return rank.Request([str(world)], 3, "0..4", schedulers="min-rtt,ecf,redundant", **more)
+
+
+def test_rows_hold_what_each_run_cost(world: Path) -> None:
+    found = rank.run(small_request(world, candidate="round-robin"), 2)
+    assert len(found.rows) == 3 * (4 + 2) * 4
+    assert [one.name for one in found.schedulers] == ["min-rtt", "ecf", "redundant", "round-robin"]
+    lines = rank.standings(found)
+    assert [one.scheduler for one in lines if one.is_candidate] == ["round-robin"]
+    assert all(one.cells == 3 for one in lines)
+    copies = {one.scheduler: one.copies_share for one in lines}
+    assert copies["redundant"] > 0.1 and copies["min-rtt"] < 0.1
+    by_hand = {}
+    for name in ("min-rtt", "ecf", "redundant", "round-robin"):
+        logs = []
+        for cell in found.cells:
+            cost = {
+                who: [row["cost_ms"] for row in found.rows if (row["cell"], row["scheduler"]) == (cell.name, who)]
+                for who in ("min-rtt", "ecf", "redundant", "round-robin")
+            }
+            for by, on in (((0, 2), (1, 3)), ((1, 3), (0, 2))):
+                pick = min(("min-rtt", "ecf", "redundant"), key=lambda who: cost[who][by[0]] + cost[who][by[1]])
+                logs.append(math.log(sum(cost[name][n] for n in on) / sum(cost[pick][n] for n in on)))
+        by_hand[name] = math.exp(sum(logs) / len(logs))
+    assert {one.scheduler: one.ratio for one in lines} == pytest.approx(by_hand)
+
+
+def test_the_number_of_threads_changes_nothing(world: Path) -> None:
+    assert rank.run(small_request(world), 1).rows == rank.run(small_request(world), 2).rows
+
+
+def test_what_is_kept_is_not_run_again(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "out"
+    first = rank.run(small_request(world), 2, out)
+    assert pl.read_parquet(out / "rows.parquet")["cost_ms"].to_list() == [row["cost_ms"] for row in first.rows]
+
+    def none(todo: list[Any], *more: Any, **others: Any) -> Iterator[Any]:
+        assert not todo
+        return iter([])
+
+    monkeypatch.setattr(SIM, "run", none)
+    assert rank.run(small_request(world), 2, out).rows == first.rows
+
+
+def test_the_cells_are_kept_with_their_traces(weft: Weft, tmp_path: Path) -> None:
+    done = weft("rank", "--cells", "12", "--seeds", "0..2", "--schedulers", "min-rtt", "--out", "out")
+    assert done.returncode == 0, done.stderr
+    kept = pl.read_parquet(tmp_path / "out/rows.parquet")
+    assert len(list((tmp_path / "out/cells").glob("*.toml"))) == 12
+    traced = kept.filter(pl.col("label").str.contains("cell")).row(0, named=True)
+    (again,) = json.loads(weft(*shlex.split(traced["command"])[1:], "--json").stdout)
+    assert again["elapsed_ms"] == traced["elapsed_ms"]
+
+
+def test_the_command_tells_shows_and_keeps(weft: Weft, world: Path, tmp_path: Path) -> None:
+    words = ["rank", "--on", world, "--cells", "3", "--seeds", "0..4", "--schedulers", "min-rtt,ecf,redundant"]
+    words += ["--candidate", "round-robin", "--report", "out"]
+    told = weft(*words)
+    assert told.returncode == 0, told.stderr
+    assert told.stdout.startswith("round-robin costs ")
+    assert "runs" not in told.stderr.replace("rows", ""), "no progress where there is no terminal"
+    for word in ("of the chooser", "round-robin / best fixed", "short bulk", "small-world-held-out-1-2"):
+        assert word in told.stdout
+    page = (tmp_path / "out/report.html").read_text()
+    check(page)
+    assert page.count('class="interval') == 4
+    assert "weft rank --on" in page and "a+b" in page
+    found = json.loads(weft(*words, "--json").stdout)
+    assert [one["scheduler"] for one in found if one["kind"] == "scheduler" and one["is_candidate"]] == ["round-robin"]
+    assert {one["by"] for one in found if one["kind"] == "group"} == {"all", "workload", "cc", "failure"}
+    assert [one["scheduler"] for one in found if one["kind"] == "worst"] == ["round-robin"] * 3
+
+
+def test_an_interrupted_ranking_goes_on(weft: Weft, tmp_path: Path) -> None:
+    file = tmp_path / "small.toml"
+    file.write_text(SMALL)
+    words = ["rank", "--on", str(file), "--schedulers", "min-rtt,ecf", "--set", "workload.bytes=100 MB", "--jobs", "2"]
+    command = [sys.executable, "-m", "weftway", *words, "--out", "out", "--seeds", "0..2000"]
+    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    end = time.monotonic() + 60
+    while not list(tmp_path.glob("out/parts/*.parquet")) and time.monotonic() < end:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert (process.returncode, out) == (130, "")
+    kept = sum(pl.read_parquet(part).height for part in (tmp_path / "out/parts").glob("*.parquet"))
+    assert 0 < kept < 8000
+    assert f"{kept} of 8000 runs finished and kept in out; the same command goes on" in err
+    resumed = weft(*words, "--out", "out", "--seeds", "0..2", "--json")
+    assert resumed.returncode == 0, resumed.stderr
+    assert json.loads(resumed.stdout) == json.loads(weft(*words, "--seeds", "0..2", "--json").stdout)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--on", "wrld"), "did you mean `world`?"),
+        (("--on", "none.toml"), "none"),
+        (("--on", "empty"), "no scenario file (*.toml) in this folder"),
+        (("--seeds", "0..1"), "seeds `0..1`: a ranking picks on one half of them and judges on the other"),
+        (("--schedulers", "ecff"), "ecff"),
+        (("--schedulers", "ecf", "--candidate", "ecf"), "candidate `ecf`: no other scheduler is named"),
+        (("--candidate", "ecf,blest"), "candidate `ecf,blest`: one scheduler is held against the others"),
+        (("--split", "test"), "no split `test`"),
+        (("--set", "path.thick.rate=1Mbit/s"), "thick"),
+    ],
+)
+def test_mistakes_are_told(weft_here: Weft, tmp_path: Path, words: tuple[str, ...], told: str) -> None:
+    (tmp_path / "empty").mkdir()
+    done = weft_here("rank", *words)
+    assert done.returncode == 2
+    assert told in done.stderr and not done.stdout
+
+
+@pytest.mark.parametrize("words", [("--schedulers", "musher"), ("--candidate", "musher", "--schedulers", "min-rtt")])
+def test_who_can_run_nowhere_is_told(weft_here: Weft, tmp_path: Path, words: tuple[str, ...]) -> None:
+    """A rule for a pair of paths, and a scenario with one."""
+    (tmp_path / "one.toml").write_text(SMALL.split("[path.lte]")[0] + '[workload]\nkind = "bulk"\nbytes = "1 kB"\n')
+    done = weft_here("rank", "--on", "one.toml", "--seeds", "0..2", *words)
+    assert done.returncode == 1
+    assert "musher: its rule is for two paths; the scenario has 1" in done.stderr and not done.stdout
+
+
+def test_one_path_has_no_single_beside_it(tmp_path: Path) -> None:
+    file = tmp_path / "one.toml"
+    file.write_text(SMALL.split("[path.lte]")[0] + '[workload]\nkind = "bulk"\nbytes = "1 kB"\n')
+    found = rank.run(rank.Request([str(file)], seeds="0..2", schedulers="min-rtt,round-robin"))
+    assert [one.worse_than_single_share for one in rank.standings(found)] == [None, None]
+    assert rank.worst(found)[0].single_ratio is None
+
+
+def test_one_cell_is_named_once(world: Path) -> None:
+    with pytest.raises(ScenarioError, match="two cells are called"):
+        cells.read([str(world), str(world)], 2, 1, "held-out")
+
+
+def test_a_class_in_python_may_be_the_candidate(world: Path, tmp_path: Path) -> None:
+    file = tmp_path / "first.py"
+    file.write_text("class First:\n    def select(self, cx):\n        return next(iter(cx.sendable()), None)\n")
+    found = rank.run(small_request(world, candidate=f"{file}:First"), 1)
+    assert next(one for one in rank.standings(found) if one.is_candidate).cells == 3
