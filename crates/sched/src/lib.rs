@@ -89,11 +89,14 @@ schedulers! {
     pdaa3c
     reles
     gaps
+    earliest_delivery
 }
 
 mod choose;
 mod copies;
 mod forecast;
+mod holes;
+mod in_flight;
 // Joins the list together with its policy file.
 mod interval;
 pub mod learned;
