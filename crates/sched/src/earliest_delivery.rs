@@ -198,8 +198,9 @@ impl EarliestDelivery {
         } else {
             least.max(rate.transmission_time(path.unacked())) + noise
         };
-        let oldest = self.flights.oldest(path.id).filter(|_| self.terms.stall);
-        let overdue = oldest.map_or(Span::ZERO, |flown| now.since(flown.due));
+        let silent = self.terms.stall && path.unacked() > Bytes::ZERO;
+        let due = self.flights.due(path.id).filter(|_| silent);
+        let overdue = due.map_or(Span::ZERO, |due| now.since(due));
         let held = if path.blocked == BlockedReason::Pacing { path.release.since(now) } else { Span::ZERO };
         let arrival = rtt.saturating_sub(least / 2) + overdue + held;
         let loss = if self.terms.loss { (rtt * 3 / 2).mul_div(loss_permille(path), 1000) } else { Span::ZERO };
@@ -297,8 +298,10 @@ impl EarliestDelivery {
             for other in cx.paths.iter().filter(|other| other.id != path.id) {
                 let q = self.forecast(now, other);
                 let is_overdue = !q.overdue.is_zero() && self.terms.overdue;
-                let candidate = if is_overdue {
-                    self.flights.first_single(other.id, flow.una)
+                let first = self.flights.first_single(other.id, flow.una);
+                let is_lost = self.terms.k[1] > 0.0 && cx.packet.is_none_or(|packet| !packet.reinjection) && first.is_some_and(|(_, flown)| flown.lost);
+                let candidate = if is_overdue || is_lost {
+                    first
                 } else {
                     self.flights.last_single(other.id, flow.una)
                 };
@@ -307,7 +310,7 @@ impl EarliestDelivery {
                     continue;
                 }
                 let loss = if is_overdue { 500 } else { loss_permille(other) };
-                let eta = if is_overdue { q.arrival.max(q.overdue) } else { flown.eta.since(now) };
+                let eta = if is_overdue { q.arrival.max(q.overdue) } else if is_lost { q.arrival } else { flown.eta.since(now) };
                 let sure = eta.saturating_sub(s.expected);
                 let lost = (eta + q.rtt * 5 / 2).saturating_sub(s.expected);
                 let gain = sure.mul_div(1000 - loss, 1000) + lost.mul_div(loss, 1000);
@@ -327,11 +330,36 @@ impl EarliestDelivery {
         Some(Decision::Repeat(path, offset))
     }
 
+    /// A copy of what is overdue and keeps everything else from being delivered.
+    fn rescue(&mut self, cx: &Context<'_>, flow: &Flow) -> Option<Decision> {
+        if !self.terms.copies || !self.terms.overdue {
+            return None;
+        }
+        let (path, s) = self.first_open(cx)?;
+        for other in cx.paths.iter().filter(|other| other.id != path.id) {
+            let Some((serial, flown)) = self.flights.first_single(other.id, flow.una) else { continue };
+            let q = self.forecast(cx.now, other);
+            if q.overdue <= q.rtt.mul_div((self.terms.k[0] * 1000.0) as u64, 1000) || flown.carried.contains(path.id) {
+                continue;
+            }
+            let eta = q.arrival.max(q.overdue);
+            let gain = eta.saturating_sub(s.expected) / 2 + (eta + q.rtt * 5 / 2).saturating_sub(s.expected) / 2;
+            let cost = s.rate.transmission_time(path.mss) * self.flights.singles(other.id);
+            if gain > cost {
+                let offset = flown.offset;
+                self.asked = Some(serial);
+                return Some(Decision::Repeat(path.id, offset));
+            }
+        }
+        None
+    }
+
     fn decide(&mut self, cx: &Context<'_>) -> Decision {
         self.asked = None;
         let Some(flow) = cx.flow else { return choose::send_or_wait(cx, min_rtt::pick(cx)) };
         let new = match cx.packet {
             Some(packet) if packet.reinjection => self.again(cx, flow),
+            Some(_) if self.terms.k[0] > 0.0 => self.rescue(cx, flow).or_else(|| self.fresh(cx, flow, false)),
             Some(_) => self.fresh(cx, flow, false),
             None => None,
         };
@@ -344,7 +372,7 @@ impl EarliestDelivery {
     }
 
     fn next_overdue(&self, cx: &Context<'_>) -> Option<Instant> {
-        let dues = cx.paths.iter().filter_map(|path| Some(self.flights.oldest(path.id)?.due));
+        let dues = cx.paths.iter().filter_map(|path| self.flights.due(path.id));
         dues.filter(|due| *due > cx.now).min()
     }
 }
@@ -381,7 +409,7 @@ impl Scheduler for EarliestDelivery {
                 }
             }
             Event::Acked(acked) => {
-                self.flights.acked(&acked, una);
+                self.flights.acked(cx.now, &acked, una);
                 if let Some(path) = cx.path(acked.path) {
                     self.peaks.at(path.id).note(cx.now, path);
                 }

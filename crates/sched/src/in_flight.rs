@@ -23,6 +23,8 @@ pub(crate) struct Flown {
     pub due: Instant,
     /// The other packet with the same data.
     twin: Option<u64>,
+    /// Declared lost.
+    pub lost: bool,
     /// Acknowledged or given up on its path.
     settled: bool,
     /// Nothing is gained by another copy: the data have arrived, were handed back, or are copied already.
@@ -36,6 +38,8 @@ struct Lane {
     unheard: VecDeque<u64>,
     /// Not known to have arrived, in one copy so far, oldest first.
     single: VecDeque<u64>,
+    /// When something of it was last acknowledged.
+    heard: Instant,
 }
 
 /// All of them.
@@ -67,10 +71,13 @@ impl InFlight {
         self.get(serial).is_some_and(|flown| !flown.closed && flown.end > una)
     }
 
-    /// The oldest packet on `path` of those that left after the newest acknowledged one.
+    /// When the next sign of life of `path` is overdue, if anything waits for one: the oldest packet of those that left
+    /// after the newest acknowledged one has its time from when it left, or from when the path was last heard of.
     #[inline]
-    pub(crate) fn oldest(&self, path: PathId) -> Option<&Flown> {
-        self.get(*self.lanes.get(path)?.unheard.front()?)
+    pub(crate) fn due(&self, path: PathId) -> Option<Instant> {
+        let lane = self.lanes.get(path)?;
+        let oldest = self.get(*lane.unheard.front()?)?;
+        Some(oldest.due.max(lane.heard + oldest.due.since(oldest.sent)))
     }
 
     /// The oldest packet on `path` that may be worth a copy.
@@ -98,6 +105,7 @@ impl InFlight {
             eta: promise.eta,
             due: promise.due,
             twin: None,
+            lost: false,
             settled: false,
             closed: false,
         };
@@ -135,7 +143,7 @@ impl InFlight {
     }
 
     /// The packet was acknowledged on its path.
-    pub(crate) fn acked(&mut self, acked: &Receipt, una: Offset) {
+    pub(crate) fn acked(&mut self, now: Instant, acked: &Receipt, una: Offset) {
         if let Some(flown) = self.get_mut(acked.serial) {
             (flown.settled, flown.closed) = (true, true);
             let twin = flown.twin;
@@ -144,22 +152,25 @@ impl InFlight {
             }
         }
         let lane = self.lanes.at(acked.path);
+        lane.heard = now;
         while lane.unheard.front().is_some_and(|serial| *serial <= acked.serial) {
             lane.unheard.pop_front();
         }
         self.tidy(acked.path, una);
     }
 
-    /// The packet was declared lost on its path: its data were handed back.
+    /// The packet was declared lost on its path, which repairs it (TCP) or has handed it back (QUIC). If that was said by a
+    /// timer, nothing has been heard of the path since.
     pub(crate) fn lost(&mut self, lost: &Receipt, una: Offset) {
         if let Some(flown) = self.get_mut(lost.serial) {
-            (flown.settled, flown.closed) = (true, true);
-        }
-        let lane = self.lanes.at(lost.path);
-        while lane.unheard.front().is_some_and(|serial| *serial <= lost.serial) {
-            lane.unheard.pop_front();
+            flown.lost = true;
         }
         self.tidy(lost.path, una);
+    }
+
+    /// How many packets of `path` may be worth a copy.
+    pub(crate) fn singles(&self, path: PathId) -> u64 {
+        self.lanes.get(path).map_or(0, |lane| lane.single.len() as u64)
     }
 
     /// Forgets what is over at the ends of the lists.
