@@ -47,12 +47,12 @@ pub(crate) static ENTRY: Entry = Entry {
         switch("loss", "loss"),
         switch("stall", "stall"),
         switch("edge", "edge"),
-        knob("k0", "0"),
-        knob("k1", "0"),
-        knob("k2", "0"),
-        knob("k3", "0"),
-        knob("k4", "0"),
-        knob("k5", "0"),
+        knob("k0", "1"),
+        knob("k1", "1"),
+        knob("k2", "1"),
+        knob("k3", "2"),
+        knob("k4", "1"),
+        knob("k5", "1"),
     ],
     build,
 };
@@ -106,6 +106,8 @@ struct EarliestDelivery {
     /// The packet of which the last answer asked a copy.
     asked: Option<u64>,
     wake: Option<Instant>,
+    /// The first byte of the message that was sent last.
+    message: weftway_path::Offset,
 }
 
 /// The largest delivery rates of a path in this span of round trips and in the one before.
@@ -252,7 +254,8 @@ impl EarliestDelivery {
         if !self.terms.ahead {
             return Some(send);
         }
-        let last = flow.credit().saturating_sub(slow.mss);
+        let ahead = if self.terms.k[2] > 0.0 { self.holes.below_edge(flow) } else { 0 };
+        let last = flow.credit().saturating_sub(Bytes::new(slow.mss.get() * (ahead + 1)));
         let position = before.min(last);
         if self.terms.edge && before.saturating_sub(position) + slow.unacked() > flow.window() {
             return None;
@@ -280,14 +283,19 @@ impl EarliestDelivery {
         if flow.unsent > Bytes::ZERO && flow.credit() >= first.mss { self.fresh(cx, flow, true) } else { None }
     }
 
+    /// What was sent lately, of what all paths could bring.
+    fn load_permille(&self, cx: &Context<'_>) -> u64 {
+        let total = cx.paths.iter().fold(0u64, |sum, path| sum.saturating_add(self.rate(path).as_bps())).max(1);
+        (self.load.rate(cx.now).as_bps().saturating_mul(1000) / total).min(990)
+    }
+
     /// A copy that pays.
     fn copy(&mut self, cx: &Context<'_>, flow: &Flow) -> Option<Decision> {
         if !self.terms.copies {
             return None;
         }
         let now = cx.now;
-        let total = cx.paths.iter().fold(0u64, |sum, path| sum + self.rate(path).as_bps()).max(1);
-        let load = (self.load.rate(now).as_bps().saturating_mul(1000) / total).min(999);
+        let load = self.load_permille(cx);
         let budget = self.load.insured < self.load.fresh + 30_000;
         let mut best: Option<(Span, PathId, u64, weftway_path::Offset)> = None;
         for path in choose::candidates(cx) {
@@ -302,6 +310,9 @@ impl EarliestDelivery {
                 let is_lost = self.terms.k[1] > 0.0 && cx.packet.is_none_or(|packet| !packet.reinjection) && first.is_some_and(|(_, flown)| flown.lost);
                 let candidate = if is_overdue || is_lost {
                     first
+                } else if self.terms.k[3] == 1.0 || self.terms.k[3] == 2.0 && flow.una < self.message {
+                    let sure = self.flights.first_after(other.id, flow.una, now + s.expected + airtime);
+                    sure.or_else(|| self.flights.last_single(other.id, flow.una))
                 } else {
                     self.flights.last_single(other.id, flow.una)
                 };
@@ -336,16 +347,31 @@ impl EarliestDelivery {
             return None;
         }
         let (path, s) = self.first_open(cx)?;
+        let now = cx.now;
+        let airtime = s.rate.transmission_time(path.mss);
+        // Until the message at hand could be complete.
+        let rest = if self.terms.k[4] > 0.0 { s.rate.transmission_time(flow.message_end.min(flow.end).since(flow.next)) } else { Span::ZERO };
+        let beats = now + s.expected + airtime;
         for other in cx.paths.iter().filter(|other| other.id != path.id) {
-            let Some((serial, flown)) = self.flights.first_single(other.id, flow.una) else { continue };
-            let q = self.forecast(cx.now, other);
-            if q.overdue <= q.rtt.mul_div((self.terms.k[0] * 1000.0) as u64, 1000) || flown.carried.contains(path.id) {
+            let q = self.forecast(now, other);
+            let late = q.overdue > q.rtt.mul_div((self.terms.k[0] * 1000.0) as u64, 1000);
+            let (candidate, gain, count) = if late {
+                let eta = q.arrival.max(q.overdue);
+                let gain = eta.saturating_sub(s.expected) / 2 + (eta + q.rtt * 5 / 2).saturating_sub(s.expected) / 2;
+                (self.flights.first_single(other.id, flow.una), gain, self.flights.singles(other.id))
+            } else if self.terms.k[4] > 0.0 {
+                let Some((_, last)) = self.flights.last_single(other.id, flow.una) else { continue };
+                let gain = last.eta.since(now).saturating_sub(s.expected);
+                (self.flights.first_after(other.id, flow.una, beats), gain, self.flights.count_after(other.id, beats))
+            } else {
+                continue;
+            };
+            let Some((serial, flown)) = candidate else { continue };
+            if flown.carried.contains(path.id) || flown.offset > flow.next {
                 continue;
             }
-            let eta = q.arrival.max(q.overdue);
-            let gain = eta.saturating_sub(s.expected) / 2 + (eta + q.rtt * 5 / 2).saturating_sub(s.expected) / 2;
-            let cost = s.rate.transmission_time(path.mss) * self.flights.singles(other.id);
-            if gain > cost {
+            let busy = if self.terms.k[5] > 0.0 { (airtime * count).mul_div(1000, 1000 - self.load_permille(cx)) } else { airtime * count };
+            if gain > busy + rest {
                 let offset = flown.offset;
                 self.asked = Some(serial);
                 return Some(Decision::Repeat(path.id, offset));
@@ -359,7 +385,7 @@ impl EarliestDelivery {
         let Some(flow) = cx.flow else { return choose::send_or_wait(cx, min_rtt::pick(cx)) };
         let new = match cx.packet {
             Some(packet) if packet.reinjection => self.again(cx, flow),
-            Some(_) if self.terms.k[0] > 0.0 => self.rescue(cx, flow).or_else(|| self.fresh(cx, flow, false)),
+            Some(_) if { self.message = flow.message_start; self.terms.k[0] > 0.0 } => self.rescue(cx, flow).or_else(|| self.fresh(cx, flow, false)),
             Some(_) => self.fresh(cx, flow, false),
             None => None,
         };

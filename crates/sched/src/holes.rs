@@ -20,6 +20,12 @@ impl Holes {
         }
     }
 
+    /// How many packets between the first unsent byte and the right edge have been sent.
+    pub(crate) fn below_edge(&self, flow: &Flow) -> u64 {
+        let (start, end) = (flow.next, flow.edge);
+        (self.0.partition_point(|hole| *hole < end) - self.0.partition_point(|hole| *hole < start)) as u64
+    }
+
     /// Where the unsent packet lies that has `skipped` unsent ones before it.
     pub(crate) fn past(&self, flow: &Flow, skipped: u64, mss: Bytes) -> Offset {
         let start = self.0.partition_point(|hole| *hole < flow.next);

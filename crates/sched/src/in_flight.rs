@@ -87,6 +87,21 @@ impl InFlight {
         Some((serial, self.get(serial)?))
     }
 
+    /// How many packets of `path` may be worth a copy and should arrive after `at`.
+    pub(crate) fn count_after(&self, path: PathId, at: Instant) -> u64 {
+        let Some(lane) = self.lanes.get(path) else { return 0 };
+        let start = lane.single.partition_point(|serial| self.get(*serial).is_none_or(|flown| flown.eta <= at));
+        (lane.single.len() - start) as u64
+    }
+
+    /// The oldest packet on `path` that may be worth a copy and should arrive after `at`.
+    pub(crate) fn first_after(&self, path: PathId, una: Offset, at: Instant) -> Option<(u64, &Flown)> {
+        let lane = self.lanes.get(path)?;
+        let start = lane.single.partition_point(|serial| self.get(*serial).is_none_or(|flown| flown.eta <= at));
+        let serial = *lane.single.range(start..).find(|serial| self.is_single(**serial, una))?;
+        Some((serial, self.get(serial)?))
+    }
+
     /// The newest packet on `path` that may be worth a copy.
     pub(crate) fn last_single(&self, path: PathId, una: Offset) -> Option<(u64, &Flown)> {
         let lane = self.lanes.get(path)?;
