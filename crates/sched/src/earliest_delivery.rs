@@ -6,7 +6,7 @@ use weftway_path::{
 
 use crate::Scheduler;
 use crate::choose;
-use crate::holes::Holes;
+use crate::sent_ahead::SentAhead;
 use crate::in_flight::{InFlight, Promise};
 use crate::min_rtt;
 use crate::per_path::PerPath;
@@ -101,7 +101,7 @@ struct EarliestDelivery {
     terms: Terms,
     peaks: PerPath<Peak>,
     flights: InFlight,
-    holes: Holes,
+    ahead: SentAhead,
     load: Load,
     /// The packet of which the last answer asked a copy.
     asked: Option<u64>,
@@ -254,13 +254,12 @@ impl EarliestDelivery {
         if !self.terms.ahead {
             return Some(send);
         }
-        let ahead = if self.terms.k[2] > 0.0 { self.holes.below_edge(flow) } else { 0 };
-        let last = flow.credit().saturating_sub(Bytes::new(slow.mss.get() * (ahead + 1)));
+        let last = self.ahead.credit(flow).saturating_sub(slow.mss);
         let position = before.min(last);
         if self.terms.edge && before.saturating_sub(position) + slow.unacked() > flow.window() {
             return None;
         }
-        let at = self.holes.past(flow, position.packets(slow.mss), slow.mss);
+        let at = self.ahead.past(flow, position);
         if at + slow.mss > flow.edge {
             return None;
         }
@@ -422,7 +421,7 @@ impl Scheduler for EarliestDelivery {
         match *event {
             Event::Sent(sent, kind) => {
                 if let (SendKind::Ahead | SendKind::Fresh, Some(flow)) = (kind, cx.flow) {
-                    self.holes.add(flow, sent.offset);
+                    self.ahead.add(flow, sent.offset, sent.offset + sent.bytes);
                 }
                 if let Some(path) = cx.path(sent.path) {
                     let promise = self.promise(cx.now, path);

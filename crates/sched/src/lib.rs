@@ -95,7 +95,6 @@ schedulers! {
 mod choose;
 mod copies;
 mod forecast;
-mod holes;
 mod in_flight;
 // Joins the list together with its policy file.
 mod interval;
@@ -103,6 +102,7 @@ pub mod learned;
 mod per_path;
 mod probes;
 mod registry;
+mod sent_ahead;
 pub mod testing;
 pub mod vector;
 

@@ -19,20 +19,19 @@
 //! queues and leaves packets there. `plan=recall` assigns no more than window and queues take, and
 //! once at a time. Data sent before need room.
 
-
+mod holes;
 mod rounds;
 mod windows;
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{BlockedReason, Bytes, Context, Decision, Event, Flow, Path, SendKind, Span};
 
-
+use self::holes::Holes;
 use self::rounds::Rounds;
 use self::windows::{Growth, MOST, Windows};
 
 use crate::Scheduler;
 use crate::choose;
-use crate::holes::Holes;
 use crate::min_rtt;
 use crate::otias::queues;
 use crate::per_path::PerPath;

@@ -6,11 +6,11 @@ use weftway_path::{Bytes, Flow, Offset};
 
 /// Where data at or after the first unsent byte have been sent, in order.
 #[derive(Clone, Default)]
-pub(crate) struct Holes(VecDeque<Offset>);
+pub(super) struct Holes(VecDeque<Offset>);
 
 impl Holes {
     /// The data at `offset` have been sent.
-    pub(crate) fn add(&mut self, flow: &Flow, offset: Offset) {
+    pub(super) fn add(&mut self, flow: &Flow, offset: Offset) {
         while self.0.front().is_some_and(|hole| *hole < flow.next) {
             self.0.pop_front();
         }
@@ -20,14 +20,8 @@ impl Holes {
         }
     }
 
-    /// How many packets between the first unsent byte and the right edge have been sent.
-    pub(crate) fn below_edge(&self, flow: &Flow) -> u64 {
-        let (start, end) = (flow.next, flow.edge);
-        (self.0.partition_point(|hole| *hole < end) - self.0.partition_point(|hole| *hole < start)) as u64
-    }
-
     /// Where the unsent packet lies that has `skipped` unsent ones before it.
-    pub(crate) fn past(&self, flow: &Flow, skipped: u64, mss: Bytes) -> Offset {
+    pub(super) fn past(&self, flow: &Flow, skipped: u64, mss: Bytes) -> Offset {
         let start = self.0.partition_point(|hole| *hole < flow.next);
         // How many unsent packets lie before the hole of this index.
         let unsent = |at: usize| self.0[at].since(flow.next).packets(mss).saturating_sub((at - start) as u64);
