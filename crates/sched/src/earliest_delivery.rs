@@ -53,6 +53,10 @@ pub(crate) static ENTRY: Entry = Entry {
         knob("k3", "2"),
         knob("k4", "1"),
         knob("k5", "1"),
+        knob("k6", "2"),
+        knob("k7", "0"),
+        knob("k8", "0"),
+        knob("k9", "0"),
     ],
     build,
 };
@@ -77,7 +81,7 @@ fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
         loss: params.get("loss")?,
         stall: params.get("stall")?,
         edge: params.get("edge")?,
-        k: [k("k0")?, k("k1")?, k("k2")?, k("k3")?, k("k4")?, k("k5")?],
+        k: [k("k0")?, k("k1")?, k("k2")?, k("k3")?, k("k4")?, k("k5")?, k("k6")?, k("k7")?, k("k8")?, k("k9")?],
     };
     Ok(Box::new(EarliestDelivery { terms, ..EarliestDelivery::default() }))
 }
@@ -93,7 +97,7 @@ struct Terms {
     loss: bool,
     stall: bool,
     edge: bool,
-    k: [f64; 6],
+    k: [f64; 10],
 }
 
 #[derive(Clone, Default)]
@@ -198,7 +202,16 @@ impl EarliestDelivery {
         } else if rate == BitRate::ZERO {
             path.srtt
         } else {
-            least.max(rate.transmission_time(path.unacked())) + noise
+            let drained = rate.transmission_time(path.unacked());
+            match self.terms.k[6] as i64 {
+                1 => path.srtt.max(drained),
+                2 => (least.max(drained) + noise + path.srtt) / 2,
+                3 => least.max(drained) + path.rttvar,
+                4 => least.max(drained),
+                5 => least + noise + drained.saturating_sub(least) ,
+                6 => if path.unacked() < path.cwnd.mul_div(1, 2) { least.max(drained) + noise } else { path.srtt.max(drained) },
+                _ => least.max(drained) + noise,
+            }
         };
         let silent = self.terms.stall && path.unacked() > Bytes::ZERO;
         let due = self.flights.due(path.id).filter(|_| silent);
