@@ -49,14 +49,14 @@ pub(crate) static ENTRY: Entry = Entry {
         switch("edge", "edge"),
         knob("k0", "1"),
         knob("k1", "1"),
-        knob("k2", "1"),
+        knob("k2", "0"),
         knob("k3", "2"),
         knob("k4", "1"),
         knob("k5", "1"),
         knob("k6", "2"),
-        knob("k7", "0"),
-        knob("k8", "0"),
-        knob("k9", "0"),
+        knob("k7", "3"),
+        knob("k8", "2"),
+        knob("k9", "2"),
     ],
     build,
 };
@@ -125,8 +125,8 @@ struct Peak {
 const SPAN: u64 = 4;
 
 impl Peak {
-    fn note(&mut self, now: Instant, path: &Path) {
-        if now.since(self.began) >= path.srtt * SPAN {
+    fn note(&mut self, now: Instant, path: &Path, span: u64) {
+        if now.since(self.began) >= path.srtt * span {
             *self = Self { began: now, rate: path.delivery_rate, before: self.rate };
         } else {
             self.rate = self.rate.max(path.delivery_rate);
@@ -217,8 +217,8 @@ impl EarliestDelivery {
         let due = self.flights.due(path.id).filter(|_| silent);
         let overdue = due.map_or(Span::ZERO, |due| now.since(due));
         let held = if path.blocked == BlockedReason::Pacing { path.release.since(now) } else { Span::ZERO };
-        let arrival = rtt.saturating_sub(least / 2) + overdue + held;
-        let loss = if self.terms.loss { (rtt * 3 / 2).mul_div(loss_permille(path), 1000) } else { Span::ZERO };
+        let arrival = rtt.saturating_sub(least / 2) + overdue.mul_div(1 + self.terms.k[7] as u64, 1) + held;
+        let loss = if self.terms.loss { (rtt * 3 / 2).mul_div(loss_permille(path) * (2 - self.terms.k[2] as u64), 2000) } else { Span::ZERO };
         Forecast { rate, rtt, arrival, expected: arrival + loss, overdue }
     }
 
@@ -406,7 +406,7 @@ impl EarliestDelivery {
 
     fn promise(&self, now: Instant, path: &Path) -> Promise {
         let f = self.forecast(now, path);
-        Promise { eta: now + f.arrival, due: now + f.rtt + f.rtt / 4 + GRACE }
+        Promise { eta: now + f.arrival, due: now + match self.terms.k[9] as i64 { 1 => f.rtt + (path.rttvar * 4).max(f.rtt / 4 + GRACE), 2 => f.rtt + f.rtt / 2 + GRACE, 3 => f.rtt + f.rtt / 4 + GRACE * 3, _ => f.rtt + f.rtt / 4 + GRACE } }
     }
 
     fn next_overdue(&self, cx: &Context<'_>) -> Option<Instant> {
@@ -449,7 +449,7 @@ impl Scheduler for EarliestDelivery {
             Event::Acked(acked) => {
                 self.flights.acked(cx.now, &acked, una);
                 if let Some(path) = cx.path(acked.path) {
-                    self.peaks.at(path.id).note(cx.now, path);
+                    self.peaks.at(path.id).note(cx.now, path, if self.terms.k[8] > 0.0 { self.terms.k[8] as u64 } else { SPAN });
                 }
             }
             Event::Lost(lost) => self.flights.lost(&lost, una),
