@@ -80,6 +80,12 @@ impl InFlight {
         Some(oldest.due.max(lane.heard + oldest.due.since(oldest.sent)))
     }
 
+    /// The next time after `now` at which a sign of life is overdue.
+    pub(crate) fn next_due(&self, now: Instant) -> Option<Instant> {
+        let dues = (0..self.lanes.len()).filter_map(|n| self.due(PathId::new(n as u8)));
+        dues.filter(|due| *due > now).min()
+    }
+
     /// The oldest packet on `path` that may be worth a copy.
     pub(crate) fn first_single(&self, path: PathId, una: Offset) -> Option<(u64, &Flown)> {
         let lane = self.lanes.get(path)?;

@@ -105,7 +105,10 @@ mod tests {
         assert_eq!(runs, [(110, 115, 0), (120, 130, 5), (140, 150, 15)]);
         // Unsent are 100 to 110, 115 to 120, 130 to 140, and from 150 on.
         let past = |ahead: &SentAhead, flow: &Flow, n| ahead.past(flow, Bytes::new(n)).get();
-        assert_eq!([0, 9, 10, 14, 15, 24, 25, 30].map(|n| past(&ahead, &flow, n)), [100, 109, 115, 119, 130, 139, 150, 155]);
+        assert_eq!(
+            [0, 9, 10, 14, 15, 24, 25, 30].map(|n| past(&ahead, &flow, n)),
+            [100, 109, 115, 119, 130, 139, 150, 155]
+        );
         assert_eq!(ahead.credit(&flow), Bytes::new(125));
         // 130 to 140 joins its neighbours.
         ahead.add(&flow, at(130), at(140));
