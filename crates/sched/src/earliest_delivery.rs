@@ -23,7 +23,7 @@
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{
-    BitRate, BlockedReason, Bytes, Context, Decision, Event, Flow, Instant, Offset, Path, PathId, SendKind, Span,
+    BlockedReason, Bytes, Context, Decision, Event, Flow, Instant, Offset, Path, SendKind,
 };
 
 use crate::Scheduler;
@@ -295,5 +295,3 @@ impl Scheduler for EarliestDelivery {
     }
 }
 
-#[cfg(test)]
-mod tests;

@@ -228,3 +228,86 @@ impl InFlight {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weftway_path::Bytes;
+
+    const F: PathId = PathId::new(0);
+    const S: PathId = PathId::new(1);
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_millis(ms)
+    }
+
+    fn receipt(path: PathId, serial: u64, offset: u64) -> Receipt {
+        Receipt { path, offset: Offset::new(offset), bytes: Bytes::new(100), serial }
+    }
+
+    /// 100 bytes at `offset` leave at `ms`, to arrive 10 ms later; overdue after 30.
+    fn send(flights: &mut InFlight, path: PathId, serial: u64, offset: u64, ms: u64, kind: SendKind) {
+        let promise = Promise { eta: at(ms + 10), due: at(ms + 30) };
+        flights.sent(at(ms), &receipt(path, serial, offset), kind, promise, Offset::ZERO);
+    }
+
+    fn first(flights: &InFlight, path: PathId) -> Option<u64> {
+        flights.first_single(path, Offset::ZERO).map(|(serial, _)| serial)
+    }
+
+    #[test]
+    fn silence_counts_from_the_last_sign_of_life() {
+        let mut flights = InFlight::default();
+        send(&mut flights, F, 0, 0, 0, SendKind::Fresh);
+        send(&mut flights, F, 1, 100, 2, SendKind::Fresh);
+        assert_eq!((flights.due(F), flights.due(S), flights.next_due(at(31))), (Some(at(30)), None, None));
+        // At 25 ms the path was heard: the second has its 30 ms from then, not from when it left.
+        flights.acked(at(25), &receipt(F, 0, 0), Offset::ZERO);
+        assert_eq!(flights.due(F), Some(at(55)));
+        // A later packet is acknowledged: the one before it is lost or late, but the path speaks.
+        send(&mut flights, F, 2, 200, 26, SendKind::Fresh);
+        flights.acked(at(50), &receipt(F, 2, 200), Offset::ZERO);
+        assert_eq!((flights.due(F), first(&flights, F)), (None, Some(1)));
+    }
+
+    #[test]
+    fn a_copy_closes_what_it_copies_and_its_loss_leaves_it_closed() {
+        let mut flights = InFlight::default();
+        (0..3).for_each(|n| send(&mut flights, S, n, n * 100, n, SendKind::Fresh));
+        send(&mut flights, F, 3, 0, 5, SendKind::Duplicate);
+        assert_eq!((first(&flights, S), first(&flights, F), flights.singles(S)), (Some(1), None, 2));
+        // 1 should arrive at 11 ms, 2 at 12.
+        assert_eq!([10, 11, 12].map(|ms| flights.count_after(S, at(ms))), [2, 1, 0]);
+        let after = |ms| flights.first_after(S, Offset::ZERO, at(ms)).map(|(serial, _)| serial);
+        assert_eq!([10, 11, 12].map(after), [Some(1), Some(2), None]);
+        // Below what has arrived in order nothing is worth a copy.
+        assert_eq!(flights.first_single(S, Offset::new(200)).map(|(serial, _)| serial), Some(2));
+    }
+
+    #[test]
+    fn data_that_were_handed_back_are_a_new_packet_that_two_paths_have_carried() {
+        let mut flights = InFlight::default();
+        send(&mut flights, F, 0, 0, 0, SendKind::Fresh);
+        flights.lost(&receipt(F, 0, 0), Offset::ZERO);
+        assert!(flights.first_single(F, Offset::ZERO).is_some_and(|(_, flown)| flown.lost));
+        send(&mut flights, S, 1, 0, 40, SendKind::Reinjection);
+        assert_eq!((first(&flights, F), first(&flights, S)), (None, Some(1)));
+        let carried = flights.first_single(S, Offset::ZERO).map(|(_, flown)| flown.carried);
+        assert_eq!(carried, Some(PathSet::of(F).with(S)));
+    }
+
+    #[test]
+    fn the_table_does_not_grow_with_the_transfer() {
+        let mut flights = InFlight::default();
+        for n in 0..1000 {
+            // Number 10·n belongs to a probe, of which nothing is told but its acknowledgement.
+            let serial = n * 10 + 1;
+            send(&mut flights, F, serial, n * 100, n, SendKind::Fresh);
+            flights.acked(at(n + 1), &receipt(F, serial, n * 100), Offset::new(n * 100));
+            assert!(flights.ring.is_empty());
+        }
+        send(&mut flights, F, 10_001, 0, 1000, SendKind::Fresh);
+        flights.forget(F);
+        assert_eq!((flights.due(F), first(&flights, F)), (None, None));
+    }
+}
