@@ -18,6 +18,7 @@
 //!   arrives on q (overdue: `max(arrival, overdue)`) and p = l_q (overdue: ½),
 //!   `gain = (1 − p)·(eta − expected_s)⁺ + p·(eta + 2.5·rtt_q − expected_s)⁺ > airtime`;
 //!   if it is only insurance: `> airtime·ρ/(1 − ρ)²`, s holds less than r_s·min_rtt_s, and copies ≤ fresh + 30 kB.
+//!
 //! Reference: ours; docs/explanation/earliest-delivery.md has the model, what each term is worth, and where it loses.
 //! State: per path the peaks; the packets in flight with what was foretold of them; what was sent ahead; the load.
 

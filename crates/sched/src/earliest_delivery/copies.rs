@@ -54,10 +54,9 @@ impl EarliestDelivery {
         let mut best: Option<Copy> = None;
         for (path, s) in self.standing(cx).filter(|(path, _)| path.is_open()) {
             for (other, q) in cx.paths.iter().zip(&self.outlook).filter(|(other, _)| other.id != path.id) {
-                if let Some(found) = self.worth(cx, flow, (path, s), (other, q), load) {
-                    if best.as_ref().is_none_or(|best| found.gain > best.gain) {
-                        best = Some(found);
-                    }
+                let Some(found) = self.worth(cx, flow, (path, s), (other, q), load) else { continue };
+                if best.as_ref().is_none_or(|best| found.gain > best.gain) {
+                    best = Some(found);
                 }
             }
         }
