@@ -23,9 +23,7 @@
 //! State: per path the peaks; the packets in flight with what was foretold of them; what was sent ahead; the load.
 
 use weftway_path::spec::{Param, Params, SpecError};
-use weftway_path::{
-    BlockedReason, Bytes, Context, Decision, Event, Flow, Instant, Offset, Path, SendKind,
-};
+use weftway_path::{BlockedReason, Bytes, Context, Decision, Event, Flow, Instant, Offset, Path, SendKind};
 
 use crate::Scheduler;
 use crate::choose;
@@ -295,4 +293,3 @@ impl Scheduler for EarliestDelivery {
         Some(format!("expected {}", foretold.collect::<Vec<_>>().join(", ")))
     }
 }
-
