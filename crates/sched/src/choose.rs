@@ -28,7 +28,7 @@ pub(crate) fn tier(path: &Path) -> Option<Tier> {
 
 /// The first tier that has a path.
 #[inline]
-fn live_tier(cx: &Context<'_>) -> Option<Tier> {
+pub(crate) fn live_tier(cx: &Context<'_>) -> Option<Tier> {
     let mut live = None;
     for path in cx.paths {
         match tier(path) {

@@ -89,17 +89,20 @@ schedulers! {
     pdaa3c
     reles
     gaps
+    earliest_delivery
 }
 
 mod choose;
 mod copies;
 mod forecast;
+mod in_flight;
 // Joins the list together with its policy file.
 mod interval;
 pub mod learned;
 mod per_path;
 mod probes;
 mod registry;
+mod sent_ahead;
 pub mod testing;
 pub mod vector;
 

@@ -22,6 +22,11 @@ impl<T: Clone + Default> PerPath<T> {
         &mut self.0[path.index()]
     }
 
+    /// How many paths there is something of: those with lower numbers.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     /// Forgets `path`: it left, or comes back as new.
     pub(crate) fn reset(&mut self, path: PathId) {
         if let Some(known) = self.0.get_mut(path.index()) {

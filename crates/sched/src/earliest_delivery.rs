@@ -1,0 +1,295 @@
+//! Earliest delivery: a packet goes where it should be delivered in order first; what comes too late is repeated.
+//!
+//! Rule: path p has B bytes in flight and queued, the rate `r = max(peak, min(cwnd/srtt, pacing, 4·peak))` with the peak
+//! of its delivery rate over the last 2 to 4 srtt, and the loss rate l = lost/sent. A packet given to it now should take
+//!   `rtt     = ½·srtt + ½·(max(min_rtt, B/r) + (srtt − min_rtt)/2)`
+//!   `arrival = rtt − min_rtt/2 + 4·overdue + hold`, `expected = arrival + 1.5·rtt·l`.
+//! `overdue` counts from 1.5·rtt + 10 ms after the oldest packet that nothing has been heard of since left, or after
+//! the path was last heard; `hold` is what the pacer still keeps it. s: the open path with the least `expected`.
+//! - Fresh: `x = Σ r_f·(expected_s − expected_f)` over the blocked faster paths f, r_f doubling each rtt_f while their
+//!   windows do. `x < mss`: send. `x ≥ unsent`: nothing, waiting is better. Else s sends ahead what has x unsent bytes
+//!   before it, or the last below the peer's edge; nothing if `x − position + B_s > window`: that would shut the window.
+//! - Lost, handed back: the path with the least `expected`; while that one is full, s sends fresh data ahead.
+//! - Before fresh data go copies of what blocks the message at hand: with n packets on q that s would bring sooner,
+//!   `gain > n·airtime/(1 − ρ) + rest`, `airtime = mss/r_s`, ρ = what was sent in the last 250 ms over Σr, `rest` = what is
+//!   unsent of the message over r_s. If q is overdue by more than its rtt, n is all that q holds.
+//! - When nothing fresh goes, each open path s may copy from q what is overdue or lost there, else the first packet that s
+//!   brings sooner by an airtime, else, and where all that is under way is one message, the newest. With `eta` = until it
+//!   arrives on q (overdue: `max(arrival, overdue)`) and p = l_q (overdue: ½),
+//!   `gain = (1 − p)·(eta − expected_s)⁺ + p·(eta + 2.5·rtt_q − expected_s)⁺ > airtime`;
+//!   if it is only insurance: `> airtime·ρ/(1 − ρ)²`, s holds less than r_s·min_rtt_s, and copies ≤ fresh + 30 kB.
+//!
+//! Reference: ours; docs/explanation/earliest-delivery.md has the model, what each term is worth, and where it loses.
+//! State: per path the peaks; the packets in flight with what was foretold of them; what was sent ahead; the load.
+
+use weftway_path::spec::{Param, Params, SpecError};
+use weftway_path::{BlockedReason, Bytes, Context, Decision, Event, Flow, Instant, Offset, Path, SendKind};
+
+use crate::Scheduler;
+use crate::choose;
+use crate::in_flight::{InFlight, Promise};
+use crate::min_rtt;
+use crate::per_path::PerPath;
+use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
+use crate::sent_ahead::SentAhead;
+
+mod copies;
+mod estimate;
+
+use estimate::{Forecast, Load, Peak};
+
+const fn switch(name: &'static str, doc: &'static str) -> Param {
+    Param { name, default: "true", values: "true | false", doc }
+}
+
+pub(crate) static ENTRY: Entry = Entry {
+    name: "earliest-delivery",
+    aliases: &["weft"],
+    version: 1,
+    summary: "each packet where it should be delivered in order first; what comes too late is repeated",
+    reference: "Weftway, docs/explanation/earliest-delivery.md",
+    provenance: Provenance::Code,
+    goal: "delivery in order, whatever the controller",
+    application: "general",
+    inputs: &[
+        Input::Rtt,
+        Input::MinRtt,
+        Input::Cwnd,
+        Input::InFlight,
+        Input::Mss,
+        Input::Loss,
+        Input::Rate,
+        Input::Queue,
+        Input::Window,
+        Input::Size,
+    ],
+    needs: Needs { flow: true, copies: true, ahead: true, wake: true, events: true, ..Needs::NONE },
+    arity: Arity::Any,
+    waits: true,
+    transport: TransportRules::NONE,
+    presets: &[],
+    params: &[
+        switch("ahead", "whether a slower path sends ahead of the next data; without it, the next data"),
+        switch("waiting", "whether it leaves to the faster paths what they bring sooner"),
+        switch("edge", "whether it sends nothing that would shut the peer's window on the faster paths"),
+        switch("copies", "whether anything is sent twice"),
+        switch("urgent", "whether copies of what blocks the message at hand go before fresh data"),
+        switch("overdue", "whether what is overdue is copied at even odds that it is lost"),
+        switch("insure", "whether idle paths copy what may be lost"),
+        switch("backlog", "whether the round trip counts what the path holds; without it, srtt"),
+        switch("loss", "whether losses count in the expected arrival"),
+        switch("stall", "whether silence counts in it"),
+    ],
+    build,
+};
+
+fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
+    let copies: bool = params.get("copies")?;
+    let terms = Terms {
+        ahead: params.get("ahead")?,
+        waiting: params.get("waiting")?,
+        edge: params.get("edge")?,
+        copies,
+        urgent: copies && params.get("urgent")?,
+        overdue: params.get("overdue")?,
+        insure: params.get("insure")?,
+        backlog: params.get("backlog")?,
+        loss: params.get("loss")?,
+        stall: params.get("stall")?,
+    };
+    Ok(Box::new(EarliestDelivery { terms, ..EarliestDelivery::default() }))
+}
+
+/// Which terms of the rule count.
+#[derive(Clone, Copy, Default)]
+struct Terms {
+    ahead: bool,
+    waiting: bool,
+    edge: bool,
+    copies: bool,
+    urgent: bool,
+    overdue: bool,
+    insure: bool,
+    backlog: bool,
+    loss: bool,
+    stall: bool,
+}
+
+#[derive(Clone, Default)]
+struct EarliestDelivery {
+    terms: Terms,
+    peaks: PerPath<Peak>,
+    flights: InFlight,
+    ahead: SentAhead,
+    load: Load,
+    /// What is foretold of each path at this question, in the order of the paths.
+    outlook: Vec<Forecast>,
+    /// The first byte of the message that was sent last.
+    message: Offset,
+    /// The packet of which the last answer asked a copy.
+    asked: Option<u64>,
+    /// When it was last asked or told something.
+    now: Instant,
+}
+
+/// A path with what is foretold of it.
+type Foretold<'a, 'b> = (&'a Path, &'b Forecast);
+
+/// The one of two that delivers first; of equals the first.
+fn sooner<'a, 'b>(best: Foretold<'a, 'b>, next: Foretold<'a, 'b>) -> Foretold<'a, 'b> {
+    if next.1.expected < best.1.expected { next } else { best }
+}
+
+impl EarliestDelivery {
+    fn forecast(&self, now: Instant, path: &Path) -> Forecast {
+        let peak = self.peaks.get(path.id).copied().unwrap_or_default();
+        let waits = self.terms.stall && path.unacked() > Bytes::ZERO;
+        let due = if waits { self.flights.due(path.id) } else { None };
+        let mut forecast = peak.forecast(now, path, due, self.terms.backlog);
+        if !self.terms.loss {
+            forecast.expected = forecast.arrival;
+        }
+        forecast
+    }
+
+    /// Each path that new data may use, with what is foretold of it.
+    fn standing<'a>(&self, cx: &Context<'a>) -> impl Iterator<Item = Foretold<'a, '_>> {
+        let live = choose::live_tier(cx);
+        cx.paths.iter().zip(&self.outlook).filter(move |(path, _)| live.is_some() && choose::tier(path) == live)
+    }
+
+    /// The open path that delivers first.
+    fn first_open<'a>(&self, cx: &Context<'a>) -> Option<Foretold<'a, '_>> {
+        let open = self.standing(cx).filter(|(path, _)| path.is_open());
+        open.reduce(sooner)
+    }
+
+    /// What the blocked paths that are faster than `s` deliver until a packet on it arrives.
+    fn before(&self, cx: &Context<'_>, s: &Forecast) -> Bytes {
+        let full = |path: &Path| matches!(path.blocked, BlockedReason::Congestion | BlockedReason::Pacing);
+        let faster = self.standing(cx).filter(|(path, f)| full(path) && f.expected < s.expected);
+        faster.fold(Bytes::ZERO, |sum, (path, f)| sum + f.delivers(path, s.expected.saturating_sub(f.expected)))
+    }
+
+    /// Where fresh data go. With data at hand that were lost, `ahead` of which they go.
+    fn fresh(&self, cx: &Context<'_>, flow: &Flow, ahead: bool) -> Option<Decision> {
+        let (path, s) = self.first_open(cx)?;
+        let send = if ahead { Decision::Ahead(path.id, flow.next) } else { Decision::Send(path.id) };
+        let before = self.before(cx, s);
+        if before < path.mss {
+            return Some(send);
+        }
+        if before >= flow.unsent {
+            return (!self.terms.waiting).then_some(send);
+        }
+        if !self.terms.ahead {
+            return Some(send);
+        }
+        let position = before.min(self.ahead.credit(flow).saturating_sub(path.mss));
+        if self.terms.edge && before.saturating_sub(position) + path.unacked() > flow.window() {
+            return None;
+        }
+        match self.ahead.past(flow, position) {
+            at if at + path.mss > flow.edge => None,
+            at if at <= flow.next => Some(send),
+            at => Some(Decision::Ahead(path.id, at)),
+        }
+    }
+
+    /// Where data go that were lost: the transport may want them off the paths that have carried them.
+    fn again(&self, cx: &Context<'_>, flow: &Flow) -> Option<Decision> {
+        let avoid = cx.packet?.avoid;
+        let usable = || self.standing(cx).filter(|(path, _)| path.blocked != BlockedReason::Transport);
+        let others = usable().filter(|(path, _)| !avoid.contains(path.id)).reduce(sooner);
+        let (first, _) = others.or_else(|| usable().reduce(sooner))?;
+        if first.is_open() {
+            return Some(Decision::Send(first.id));
+        }
+        (flow.unsent > Bytes::ZERO && flow.credit() >= first.mss).then(|| self.fresh(cx, flow, true)).flatten()
+    }
+
+    fn decide(&mut self, cx: &Context<'_>, flow: &Flow) -> Decision {
+        let urgent = match cx.packet {
+            Some(packet) if !packet.reinjection => {
+                self.message = flow.message_start;
+                self.urgent(cx, flow)
+            }
+            _ => None,
+        };
+        let new = || match cx.packet {
+            Some(packet) if packet.reinjection => self.again(cx, flow),
+            Some(_) => self.fresh(cx, flow, false),
+            None => None,
+        };
+        let copied = urgent.map(Err).or_else(|| new().map(Ok)).or_else(|| self.copy(cx, flow).map(Err));
+        match copied {
+            Some(Ok(decision)) => decision,
+            Some(Err(copy)) => {
+                self.asked = Some(copy.serial);
+                Decision::Repeat(copy.path, copy.offset)
+            }
+            None => choose::wait(cx),
+        }
+    }
+}
+
+impl Scheduler for EarliestDelivery {
+    fn needs(&self) -> Needs {
+        ENTRY.needs
+    }
+
+    fn select(&mut self, cx: &Context<'_>) -> Decision {
+        (self.asked, self.now) = (None, cx.now);
+        let Some(flow) = cx.flow else { return choose::send_or_wait(cx, min_rtt::pick(cx)) };
+        let mut outlook = core::mem::take(&mut self.outlook);
+        outlook.clear();
+        outlook.extend(cx.paths.iter().map(|path| self.forecast(cx.now, path)));
+        self.outlook = outlook;
+        self.decide(cx, flow)
+    }
+
+    fn observe(&mut self, cx: &Context<'_>, event: &Event) {
+        self.now = cx.now;
+        let una = cx.flow.map(|flow| flow.una).unwrap_or_default();
+        if let Some(serial) = self.asked.take().filter(|_| !matches!(event, Event::Sent(..))) {
+            self.flights.close(serial);
+        }
+        match *event {
+            Event::Sent(sent, kind) => {
+                if let (SendKind::Ahead | SendKind::Fresh, Some(flow)) = (kind, cx.flow) {
+                    self.ahead.add(flow, sent.offset, sent.offset + sent.bytes);
+                }
+                self.load.note(cx.now, sent.bytes, kind == SendKind::Duplicate);
+                if let Some(path) = cx.path(sent.path) {
+                    let forecast = self.forecast(cx.now, path);
+                    let promise = Promise { eta: cx.now + forecast.arrival, due: cx.now + forecast.patience() };
+                    self.flights.sent(cx.now, &sent, kind, promise, una);
+                }
+            }
+            Event::Acked(acked) => {
+                self.flights.acked(cx.now, &acked, una);
+                if let Some(path) = cx.path(acked.path) {
+                    self.peaks.at(path.id).note(cx.now, path);
+                }
+            }
+            Event::Lost(lost) => self.flights.lost(&lost, una),
+            Event::PathUp(path) | Event::PathDown(path) => {
+                self.peaks.reset(path);
+                self.flights.forget(path);
+            }
+            _ => {}
+        }
+    }
+
+    fn wake(&self) -> Option<Instant> {
+        self.flights.next_due(self.now)
+    }
+
+    fn explain(&self, cx: &Context<'_>) -> Option<String> {
+        let foretold = cx.paths.iter().map(|path| {
+            let Forecast { expected, overdue, .. } = self.forecast(cx.now, path);
+            format!("{:?} in {expected}{}", path.id, if overdue.is_zero() { "" } else { " (overdue)" })
+        });
+        Some(format!("expected {}", foretold.collect::<Vec<_>>().join(", ")))
+    }
+}

@@ -1,0 +1,104 @@
+//! What is sent twice, and when: what blocks the message at hand, what is overdue or lost, what comes sooner by another
+//! path, and what may be lost where nothing else is to be sent.
+
+use weftway_path::{Bytes, Context, Flow, Offset, PathId, Span};
+
+use super::{EarliestDelivery, Foretold};
+use crate::in_flight::Flown;
+
+/// Copies may exceed what is sent once by so many bytes before insurance ends: twenty packets, a first window and the
+/// one after it.
+const FREE_COPIES: Bytes = Bytes::new(30_000);
+
+/// A copy that may go.
+pub(super) struct Copy {
+    pub path: PathId,
+    pub serial: u64,
+    pub offset: Offset,
+    gain: Span,
+}
+
+impl EarliestDelivery {
+    /// A copy of what keeps the message at hand from being delivered.
+    pub(super) fn urgent(&self, cx: &Context<'_>, flow: &Flow) -> Option<Copy> {
+        let (path, s) = self.first_open(cx).filter(|_| self.terms.urgent)?;
+        let airtime = s.airtime(path);
+        for (other, q) in cx.paths.iter().zip(&self.outlook).filter(|(other, _)| other.id != path.id) {
+            let (found, gain, count) = if self.terms.overdue && q.overdue > q.rtt {
+                let found = self.flights.first_single(other.id, flow.una);
+                (found, q.overdue_gain(s), self.flights.singles(other.id))
+            } else {
+                let beaten = cx.now + s.expected + airtime;
+                let Some((_, last)) = self.flights.last_single(other.id, flow.una) else { continue };
+                let gain = last.eta.since(cx.now).saturating_sub(s.expected);
+                if gain <= airtime {
+                    continue;
+                }
+                let found = self.flights.first_after(other.id, flow.una, beaten);
+                (found, gain, self.flights.count_after(other.id, beaten))
+            };
+            let blocks = |flown: &Flown| !flown.carried.contains(path.id) && flown.offset <= flow.next;
+            let Some((serial, flown)) = found.filter(|(_, flown)| blocks(flown)) else { continue };
+            let rest = s.rate.transmission_time(flow.message_end.min(flow.end).since(flow.next));
+            let busy = (airtime * count).mul_div(1000, 1000 - self.load.permille(cx.now, &self.outlook));
+            if gain > busy + rest {
+                return Some(Copy { path: path.id, serial, offset: flown.offset, gain });
+            }
+        }
+        None
+    }
+
+    /// The copy that pays most when nothing fresh goes.
+    pub(super) fn copy(&self, cx: &Context<'_>, flow: &Flow) -> Option<Copy> {
+        let load = if self.terms.copies { self.load.permille(cx.now, &self.outlook) } else { return None };
+        let mut best: Option<Copy> = None;
+        for (path, s) in self.standing(cx).filter(|(path, _)| path.is_open()) {
+            for (other, q) in cx.paths.iter().zip(&self.outlook).filter(|(other, _)| other.id != path.id) {
+                let Some(found) = self.worth(cx, flow, (path, s), (other, q), load) else { continue };
+                if best.as_ref().is_none_or(|best| found.gain > best.gain) {
+                    best = Some(found);
+                }
+            }
+        }
+        best
+    }
+
+    /// What `path` may copy of what is under way on `other`, if that pays.
+    fn worth(
+        &self,
+        cx: &Context<'_>,
+        flow: &Flow,
+        (path, s): Foretold<'_, '_>,
+        (other, q): Foretold<'_, '_>,
+        load: u64,
+    ) -> Option<Copy> {
+        let airtime = s.airtime(path);
+        let first = self.flights.first_single(other.id, flow.una)?;
+        let late = self.terms.overdue && !q.overdue.is_zero();
+        // QUIC has handed lost data back: they come as the packet at hand.
+        let lost = first.1.lost && cx.packet.is_none_or(|packet| !packet.reinjection);
+        let several = flow.una < self.message;
+        let newest = || self.flights.last_single(other.id, flow.una);
+        let (serial, flown) = match () {
+            () if late || lost => first,
+            () if several => {
+                let beaten = cx.now + s.expected + airtime;
+                self.flights.first_after(other.id, flow.una, beaten).or_else(newest)?
+            }
+            () => newest()?,
+        };
+        if flown.carried.contains(path.id) {
+            return None;
+        }
+        let eta = if lost { q.arrival } else { flown.eta.since(cx.now) };
+        let gain = if late { q.overdue_gain(s) } else { q.gain(s, eta, q.loss) };
+        let pays = if late || eta.saturating_sub(s.expected) > airtime {
+            gain > airtime
+        } else {
+            let spare = path.unacked() < s.rate.bytes_in(path.min_rtt);
+            let within = self.load.insured < self.load.fresh + FREE_COPIES;
+            self.terms.insure && spare && within && gain > airtime.mul_div(load * 1000, (1000 - load) * (1000 - load))
+        };
+        pays.then_some(Copy { path: path.id, serial, offset: flown.offset, gain })
+    }
+}

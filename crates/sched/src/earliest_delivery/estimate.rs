@@ -1,0 +1,153 @@
+//! What is foretold of a path: its rate, its round trip, when a packet on it arrives; and how busy the connection is.
+
+use weftway_path::{BitRate, BlockedReason, Bytes, Instant, Path, Span};
+
+/// A peak counts in full for so many smoothed round trips, and for as long again: long enough to bridge what one round
+/// trip of an idle application hides, short enough to follow a cellular link.
+const PEAK_SPAN: u64 = 2;
+/// Until delivery was measured at a rate, window and pacer are believed up to so many times of what was: BBR's STARTUP
+/// paces at 2.8 times its estimate, for as long as the application does not fill the pipe.
+const OPTIMISM: u64 = 4;
+/// Rounds in which a window is taken to double.
+const MOST_ROUNDS: u64 = 6;
+/// What acknowledgements may be delayed by beyond half a round trip, without a sign that the path is silent.
+const GRACE: Span = Span::from_millis(10);
+/// By how much more an overdue acknowledgement is still to come, as a multiple of what it is overdue.
+const SILENCE: u64 = 4;
+/// More than this, in thousandths, no path is taken to lose.
+const MOST_LOSS: u64 = 500;
+/// For how long what was sent counts as load.
+const MEMORY: Span = Span::from_millis(250);
+/// The load in thousandths at most: a saturated connection would price a copy at infinity.
+const MOST_LOAD: u64 = 990;
+
+/// The largest delivery rates of a path, in this span of round trips and in the one before.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Peak {
+    began: Instant,
+    rate: BitRate,
+    before: BitRate,
+}
+
+/// What is foretold of a path.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Forecast {
+    pub rate: BitRate,
+    pub rtt: Span,
+    /// Until a packet given to it now arrives, if it is not lost.
+    pub arrival: Span,
+    /// The same with what a loss would cost.
+    pub expected: Span,
+    /// For how long an acknowledgement has been overdue.
+    pub overdue: Span,
+    /// Its losses, in thousandths.
+    pub loss: u64,
+}
+
+impl Peak {
+    /// An acknowledgement came.
+    pub(super) fn note(&mut self, now: Instant, path: &Path) {
+        if now.since(self.began) >= path.srtt * PEAK_SPAN {
+            *self = Self { began: now, rate: path.delivery_rate, before: self.rate };
+        } else {
+            self.rate = self.rate.max(path.delivery_rate);
+        }
+    }
+
+    fn rate(&self, path: &Path) -> BitRate {
+        let peak = self.rate.max(self.before);
+        let window = BitRate::of(path.cwnd, path.srtt);
+        let window = if path.pacing_rate > BitRate::ZERO { window.min(path.pacing_rate) } else { window };
+        match peak {
+            BitRate::ZERO => window,
+            peak => peak.max(window.min(peak.mul_div(OPTIMISM, 1))),
+        }
+    }
+
+    /// What a packet given to `path` now has to expect. `due`: when its next acknowledgement is overdue.
+    pub(super) fn forecast(&self, now: Instant, path: &Path, due: Option<Instant>, backlog: bool) -> Forecast {
+        let (rate, least) = (self.rate(path), path.min_rtt);
+        let rtt = if backlog && rate > BitRate::ZERO {
+            let noise = path.srtt.saturating_sub(least) / 2;
+            (path.srtt + least.max(rate.transmission_time(path.unacked())) + noise) / 2
+        } else {
+            path.srtt
+        };
+        let overdue = due.map_or(Span::ZERO, |due| now.since(due));
+        let hold = if path.blocked == BlockedReason::Pacing { path.release.since(now) } else { Span::ZERO };
+        let arrival = rtt.saturating_sub(least / 2) + overdue * SILENCE + hold;
+        let lost = path.lost.packets;
+        let loss = match lost {
+            0 => 0,
+            lost => lost.saturating_mul(1000).checked_div(path.sent.packets).unwrap_or(0).min(MOST_LOSS),
+        };
+        let expected = if loss == 0 { arrival } else { arrival + (rtt * 3 / 2).mul_div(loss, 1000) };
+        Forecast { rate, rtt, arrival, expected, overdue, loss }
+    }
+}
+
+impl Forecast {
+    /// How long a packet occupies the path.
+    pub(super) fn airtime(&self, path: &Path) -> Span {
+        self.rate.transmission_time(path.mss)
+    }
+
+    /// After what time an acknowledgement is overdue.
+    pub(super) fn patience(&self) -> Span {
+        self.rtt + self.rtt / 2 + GRACE
+    }
+
+    /// What the path delivers in `time`.
+    pub(super) fn delivers(&self, path: &Path, time: Span) -> Bytes {
+        if path.cwnd >= path.ssthresh || self.rtt.is_zero() {
+            return self.rate.bytes_in(time);
+        }
+        let rounds = (time.as_nanos() / self.rtt.as_nanos()).min(MOST_ROUNDS);
+        let (rest, growth) = (time.saturating_sub(self.rtt * rounds), 1 << rounds);
+        self.rate.bytes_in(self.rtt * (growth - 1)) + self.rate.bytes_in(rest * growth)
+    }
+
+    /// By how much a copy on `s` should come before a packet on this path that arrives within `eta`, and is lost with a
+    /// chance of `loss` thousandths: then 2.5 round trips later.
+    pub(super) fn gain(&self, s: &Self, eta: Span, loss: u64) -> Span {
+        let kept = eta.saturating_sub(s.expected).mul_div(1000 - loss, 1000);
+        kept + (eta + self.rtt * 5 / 2).saturating_sub(s.expected).mul_div(loss, 1000)
+    }
+
+    /// The same for a packet that is overdue: as likely as not it is lost.
+    pub(super) fn overdue_gain(&self, s: &Self) -> Span {
+        self.gain(s, self.arrival.max(self.overdue), 500)
+    }
+}
+
+/// What was sent lately, once and as copies.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Load {
+    at: Instant,
+    /// Bytes, of which a share is forgotten with time.
+    recent: Bytes,
+    /// All that was sent and is no copy.
+    pub fresh: Bytes,
+    /// All copies.
+    pub insured: Bytes,
+}
+
+impl Load {
+    fn recent(&self, now: Instant) -> Bytes {
+        let left = MEMORY.saturating_sub(now.since(self.at));
+        self.recent.mul_div(left.as_micros(), MEMORY.as_micros())
+    }
+
+    /// A packet left.
+    pub(super) fn note(&mut self, now: Instant, bytes: Bytes, copy: bool) {
+        (self.recent, self.at) = (self.recent(now) + bytes, now);
+        *if copy { &mut self.insured } else { &mut self.fresh } += bytes;
+    }
+
+    /// What was sent lately of what all paths could have brought, in thousandths.
+    pub(super) fn permille(&self, now: Instant, paths: &[Forecast]) -> u64 {
+        let all = paths.iter().fold(0u64, |sum, path| sum.saturating_add(path.rate.as_bps()));
+        let sent = BitRate::of(self.recent(now), MEMORY).as_bps();
+        sent.saturating_mul(1000).checked_div(all).unwrap_or(0).min(MOST_LOAD)
+    }
+}

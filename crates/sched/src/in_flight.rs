@@ -1,0 +1,313 @@
+//! The packets of a connection that are under way, kept once: by the number of their decision, and per path in the order
+//! in which they left. Every operation takes constant time, over a run.
+
+use std::collections::VecDeque;
+
+use weftway_path::{Instant, Offset, PathId, PathSet, Receipt, SendKind};
+
+use crate::per_path::PerPath;
+
+/// A packet that was sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flown {
+    path: PathId,
+    pub offset: Offset,
+    pub end: Offset,
+    /// The paths that have carried its data.
+    pub carried: PathSet,
+    /// When it left.
+    pub sent: Instant,
+    /// When it should arrive, as foretold when it left.
+    pub eta: Instant,
+    /// When its acknowledgement is overdue.
+    pub due: Instant,
+    /// The other packet with the same data.
+    twin: Option<u64>,
+    /// Declared lost.
+    pub lost: bool,
+    /// Acknowledged or given up on its path.
+    settled: bool,
+    /// Nothing is gained by another copy: the data have arrived, were handed back, or are copied already.
+    closed: bool,
+}
+
+/// What is under way on one path.
+#[derive(Clone, Default)]
+struct Lane {
+    /// Sent after the newest packet that is acknowledged, oldest first.
+    unheard: VecDeque<u64>,
+    /// Not known to have arrived, in one copy so far, oldest first.
+    single: VecDeque<u64>,
+    /// When something of it was last acknowledged.
+    heard: Instant,
+}
+
+/// All of them.
+#[derive(Clone, Default)]
+pub(crate) struct InFlight {
+    base: u64,
+    ring: VecDeque<Option<Flown>>,
+    lanes: PerPath<Lane>,
+}
+
+/// What was foretold of a packet when it left.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Promise {
+    pub eta: Instant,
+    pub due: Instant,
+}
+
+impl InFlight {
+    fn get(&self, serial: u64) -> Option<&Flown> {
+        self.ring.get(serial.checked_sub(self.base)? as usize)?.as_ref()
+    }
+
+    fn get_mut(&mut self, serial: u64) -> Option<&mut Flown> {
+        self.ring.get_mut(serial.checked_sub(self.base)? as usize)?.as_mut()
+    }
+
+    /// Whether a copy of the packet may be of use.
+    fn is_single(&self, serial: u64, una: Offset) -> bool {
+        self.get(serial).is_some_and(|flown| !flown.closed && flown.end > una)
+    }
+
+    /// When the next sign of life of `path` is overdue, if anything waits for one: the oldest packet of those that left
+    /// after the newest acknowledged one has its time from when it left, or from when the path was last heard of.
+    #[inline]
+    pub(crate) fn due(&self, path: PathId) -> Option<Instant> {
+        let lane = self.lanes.get(path)?;
+        let oldest = self.get(*lane.unheard.front()?)?;
+        Some(oldest.due.max(lane.heard + oldest.due.since(oldest.sent)))
+    }
+
+    /// The next time after `now` at which a sign of life is overdue.
+    pub(crate) fn next_due(&self, now: Instant) -> Option<Instant> {
+        let dues = (0..self.lanes.len()).filter_map(|n| self.due(PathId::new(n as u8)));
+        dues.filter(|due| *due > now).min()
+    }
+
+    /// The oldest packet on `path` that may be worth a copy.
+    pub(crate) fn first_single(&self, path: PathId, una: Offset) -> Option<(u64, &Flown)> {
+        let lane = self.lanes.get(path)?;
+        let serial = *lane.single.iter().find(|serial| self.is_single(**serial, una))?;
+        Some((serial, self.get(serial)?))
+    }
+
+    /// How many packets of `path` may be worth a copy and should arrive after `at`.
+    pub(crate) fn count_after(&self, path: PathId, at: Instant) -> u64 {
+        let Some(lane) = self.lanes.get(path) else { return 0 };
+        let start = lane.single.partition_point(|serial| self.get(*serial).is_none_or(|flown| flown.eta <= at));
+        (lane.single.len() - start) as u64
+    }
+
+    /// The oldest packet on `path` that may be worth a copy and should arrive after `at`.
+    pub(crate) fn first_after(&self, path: PathId, una: Offset, at: Instant) -> Option<(u64, &Flown)> {
+        let lane = self.lanes.get(path)?;
+        let start = lane.single.partition_point(|serial| self.get(*serial).is_none_or(|flown| flown.eta <= at));
+        let serial = *lane.single.range(start..).find(|serial| self.is_single(**serial, una))?;
+        Some((serial, self.get(serial)?))
+    }
+
+    /// The newest packet on `path` that may be worth a copy.
+    pub(crate) fn last_single(&self, path: PathId, una: Offset) -> Option<(u64, &Flown)> {
+        let lane = self.lanes.get(path)?;
+        let serial = *lane.single.iter().rev().find(|serial| self.is_single(**serial, una))?;
+        Some((serial, self.get(serial)?))
+    }
+
+    /// A packet left.
+    pub(crate) fn sent(&mut self, now: Instant, sent: &Receipt, kind: SendKind, promise: Promise, una: Offset) {
+        let mut flown = Flown {
+            path: sent.path,
+            offset: sent.offset,
+            end: sent.offset + sent.bytes,
+            carried: PathSet::of(sent.path),
+            sent: now,
+            eta: promise.eta,
+            due: promise.due,
+            twin: None,
+            lost: false,
+            settled: false,
+            closed: false,
+        };
+        let mut from = None;
+        if matches!(kind, SendKind::Duplicate | SendKind::Reinjection) {
+            let copies = kind == SendKind::Duplicate;
+            let found = self.ring.iter_mut().enumerate().rev();
+            let mut found = found.filter_map(|(at, other)| Some((at, other.as_mut()?)));
+            if let Some((at, other)) = found.find(|(_, other)| other.offset == sent.offset) {
+                flown.carried = other.carried.with(sent.path);
+                other.carried = flown.carried;
+                other.closed = true;
+                flown.closed = copies;
+                flown.twin = Some(self.base + at as u64);
+                other.twin = Some(sent.serial);
+                from = Some(other.path);
+            }
+        }
+        if let Some(from) = from {
+            self.tidy(from, una);
+        }
+        let lane = self.lanes.at(sent.path);
+        lane.unheard.push_back(sent.serial);
+        if !flown.closed {
+            lane.single.push_back(sent.serial);
+        }
+        if self.ring.is_empty() {
+            self.base = sent.serial;
+        }
+        // Probes have numbers too and are not told of.
+        while self.base + (self.ring.len() as u64) < sent.serial {
+            self.ring.push_back(None);
+        }
+        self.ring.push_back(Some(flown));
+    }
+
+    /// The packet was acknowledged on its path.
+    pub(crate) fn acked(&mut self, now: Instant, acked: &Receipt, una: Offset) {
+        if let Some(flown) = self.get_mut(acked.serial) {
+            (flown.settled, flown.closed) = (true, true);
+            let twin = flown.twin;
+            if let Some(twin) = twin.and_then(|twin| self.get_mut(twin)) {
+                twin.closed = true;
+            }
+        }
+        let lane = self.lanes.at(acked.path);
+        lane.heard = now;
+        while lane.unheard.front().is_some_and(|serial| *serial <= acked.serial) {
+            lane.unheard.pop_front();
+        }
+        self.tidy(acked.path, una);
+    }
+
+    /// The packet was declared lost on its path, which repairs it (TCP) or has handed it back (QUIC). If that was said by a
+    /// timer, nothing has been heard of the path since.
+    pub(crate) fn lost(&mut self, lost: &Receipt, una: Offset) {
+        if let Some(flown) = self.get_mut(lost.serial) {
+            flown.lost = true;
+        }
+        self.tidy(lost.path, una);
+    }
+
+    /// How many packets of `path` may be worth a copy.
+    pub(crate) fn singles(&self, path: PathId) -> u64 {
+        self.lanes.get(path).map_or(0, |lane| lane.single.len() as u64)
+    }
+
+    /// Forgets what is over at the ends of the lists.
+    fn tidy(&mut self, path: PathId, una: Offset) {
+        let mut single = core::mem::take(&mut self.lanes.at(path).single);
+        while single.front().is_some_and(|serial| !self.is_single(*serial, una)) {
+            single.pop_front();
+        }
+        while single.back().is_some_and(|serial| !self.is_single(*serial, una)) {
+            single.pop_back();
+        }
+        self.lanes.at(path).single = single;
+        let is_over = |flown: &Option<Flown>| flown.as_ref().is_none_or(|flown| flown.settled);
+        while self.ring.front().is_some_and(is_over) {
+            self.ring.pop_front();
+            self.base += 1;
+        }
+    }
+
+    /// Nothing comes of a copy of this packet.
+    pub(crate) fn close(&mut self, serial: u64) {
+        if let Some(flown) = self.get_mut(serial) {
+            flown.closed = true;
+        }
+    }
+
+    /// The path is gone, or comes up anew.
+    pub(crate) fn forget(&mut self, path: PathId) {
+        let lane = core::mem::take(self.lanes.at(path));
+        for serial in lane.unheard.iter().chain(&lane.single) {
+            if let Some(flown) = self.get_mut(*serial) {
+                (flown.settled, flown.closed) = (true, true);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weftway_path::Bytes;
+
+    const F: PathId = PathId::new(0);
+    const S: PathId = PathId::new(1);
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_millis(ms)
+    }
+
+    fn receipt(path: PathId, serial: u64, offset: u64) -> Receipt {
+        Receipt { path, offset: Offset::new(offset), bytes: Bytes::new(100), serial }
+    }
+
+    /// 100 bytes at `offset` leave at `ms`, to arrive 10 ms later; overdue after 30.
+    fn send(flights: &mut InFlight, path: PathId, serial: u64, offset: u64, ms: u64, kind: SendKind) {
+        let promise = Promise { eta: at(ms + 10), due: at(ms + 30) };
+        flights.sent(at(ms), &receipt(path, serial, offset), kind, promise, Offset::ZERO);
+    }
+
+    fn first(flights: &InFlight, path: PathId) -> Option<u64> {
+        flights.first_single(path, Offset::ZERO).map(|(serial, _)| serial)
+    }
+
+    #[test]
+    fn silence_counts_from_the_last_sign_of_life() {
+        let mut flights = InFlight::default();
+        send(&mut flights, F, 0, 0, 0, SendKind::Fresh);
+        send(&mut flights, F, 1, 100, 2, SendKind::Fresh);
+        assert_eq!((flights.due(F), flights.due(S), flights.next_due(at(31))), (Some(at(30)), None, None));
+        // At 25 ms the path was heard: the second has its 30 ms from then, not from when it left.
+        flights.acked(at(25), &receipt(F, 0, 0), Offset::ZERO);
+        assert_eq!(flights.due(F), Some(at(55)));
+        // A later packet is acknowledged: the one before it is lost or late, but the path speaks.
+        send(&mut flights, F, 2, 200, 26, SendKind::Fresh);
+        flights.acked(at(50), &receipt(F, 2, 200), Offset::ZERO);
+        assert_eq!((flights.due(F), first(&flights, F)), (None, Some(1)));
+    }
+
+    #[test]
+    fn a_copy_closes_what_it_copies_and_its_loss_leaves_it_closed() {
+        let mut flights = InFlight::default();
+        (0..3).for_each(|n| send(&mut flights, S, n, n * 100, n, SendKind::Fresh));
+        send(&mut flights, F, 3, 0, 5, SendKind::Duplicate);
+        assert_eq!((first(&flights, S), first(&flights, F), flights.singles(S)), (Some(1), None, 2));
+        // 1 should arrive at 11 ms, 2 at 12.
+        assert_eq!([10, 11, 12].map(|ms| flights.count_after(S, at(ms))), [2, 1, 0]);
+        let after = |ms| flights.first_after(S, Offset::ZERO, at(ms)).map(|(serial, _)| serial);
+        assert_eq!([10, 11, 12].map(after), [Some(1), Some(2), None]);
+        // Below what has arrived in order nothing is worth a copy.
+        assert_eq!(flights.first_single(S, Offset::new(200)).map(|(serial, _)| serial), Some(2));
+    }
+
+    #[test]
+    fn data_that_were_handed_back_are_a_new_packet_that_two_paths_have_carried() {
+        let mut flights = InFlight::default();
+        send(&mut flights, F, 0, 0, 0, SendKind::Fresh);
+        flights.lost(&receipt(F, 0, 0), Offset::ZERO);
+        assert!(flights.first_single(F, Offset::ZERO).is_some_and(|(_, flown)| flown.lost));
+        send(&mut flights, S, 1, 0, 40, SendKind::Reinjection);
+        assert_eq!((first(&flights, F), first(&flights, S)), (None, Some(1)));
+        let carried = flights.first_single(S, Offset::ZERO).map(|(_, flown)| flown.carried);
+        assert_eq!(carried, Some(PathSet::of(F).with(S)));
+    }
+
+    #[test]
+    fn the_table_does_not_grow_with_the_transfer() {
+        let mut flights = InFlight::default();
+        for n in 0..1000 {
+            // Number 10·n belongs to a probe, of which nothing is told but its acknowledgement.
+            let serial = n * 10 + 1;
+            send(&mut flights, F, serial, n * 100, n, SendKind::Fresh);
+            flights.acked(at(n + 1), &receipt(F, serial, n * 100), Offset::new(n * 100));
+            assert!(flights.ring.is_empty());
+        }
+        send(&mut flights, F, 10_001, 0, 1000, SendKind::Fresh);
+        flights.forget(F);
+        assert_eq!((flights.due(F), first(&flights, F)), (None, None));
+    }
+}

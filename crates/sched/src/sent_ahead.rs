@@ -1,0 +1,124 @@
+//! Where data past the first unsent byte have been sent ([`weftway_path::Decision::Ahead`]): which unsent byte comes after so
+//! many others.
+
+use std::collections::VecDeque;
+
+use weftway_path::{Bytes, Flow, Offset};
+
+/// Data that were sent without a gap.
+#[derive(Clone, Copy)]
+struct Run {
+    start: Offset,
+    end: Offset,
+    /// The bytes of all runs before it that were ever kept.
+    before: Bytes,
+}
+
+/// The runs of data sent ahead, in the order of their offsets, none touching the next.
+#[derive(Clone, Default)]
+pub(crate) struct SentAhead(VecDeque<Run>);
+
+impl SentAhead {
+    /// The data from `start` to `end` have been sent, for the first time.
+    pub(crate) fn add(&mut self, flow: &Flow, start: Offset, end: Offset) {
+        while self.0.front().is_some_and(|run| run.end <= flow.next) {
+            self.0.pop_front();
+        }
+        if start < flow.next {
+            return;
+        }
+        let at = self.0.partition_point(|run| run.start < start);
+        let bytes = end.since(start);
+        let joins_before = at > 0 && self.0[at - 1].end == start;
+        let joins_after = self.0.get(at).is_some_and(|run| run.start == end);
+        match (joins_before, joins_after) {
+            (true, true) => {
+                self.0[at - 1].end = self.0[at].end;
+                self.0.remove(at);
+            }
+            (true, false) => self.0[at - 1].end = end,
+            (false, true) => self.0[at].start = start,
+            (false, false) => {
+                let before = at.checked_sub(1).map(|before| &self.0[before]);
+                let before = before.map_or(self.0.front().map_or(Bytes::ZERO, |run| run.before), Run::up_to);
+                self.0.insert(at, Run { start, end, before });
+            }
+        }
+        // Everything after has more before it now.
+        let first = if joins_before { at } else { at + 1 };
+        self.0.iter_mut().skip(first).for_each(|run| run.before += bytes);
+    }
+
+    /// How many bytes between the first unsent one and the right edge are not sent.
+    pub(crate) fn credit(&self, flow: &Flow) -> Bytes {
+        let (start, end) = (self.start(flow), self.0.partition_point(|run| run.start < flow.edge));
+        flow.credit().saturating_sub(self.sum(start, end))
+    }
+
+    /// Where the unsent byte lies that has `skipped` unsent ones before it.
+    pub(crate) fn past(&self, flow: &Flow, skipped: Bytes) -> Offset {
+        let start = self.start(flow);
+        let (mut low, mut high) = (start, self.0.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let unsent = self.0[middle].start.since(flow.next).saturating_sub(self.sum(start, middle));
+            if unsent <= skipped { low = middle + 1 } else { high = middle }
+        }
+        flow.next + skipped + self.sum(start, low)
+    }
+
+    /// The first run that is not passed yet.
+    fn start(&self, flow: &Flow) -> usize {
+        self.0.iter().take_while(|run| run.start < flow.next).count()
+    }
+
+    /// The bytes of the runs from `start` to before `end`.
+    fn sum(&self, start: usize, end: usize) -> Bytes {
+        match end.checked_sub(1).filter(|last| *last >= start) {
+            Some(last) => self.0[last].up_to().saturating_sub(self.0[start].before),
+            None => Bytes::ZERO,
+        }
+    }
+}
+
+impl Run {
+    /// The bytes of all runs up to its end.
+    fn up_to(&self) -> Bytes {
+        self.before + self.end.since(self.start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_sent_ahead_is_passed_over() {
+        let at = Offset::new;
+        let mut flow = Flow { next: at(100), edge: at(250), ..Flow::default() };
+        let mut ahead = SentAhead::default();
+        // 140 to 150, 120 to 128, 128 to 130 and 110 to 115 were sent ahead, in this order; 90 to 100 was not ahead.
+        [(140, 150), (120, 128), (128, 130), (110, 115), (90, 100)]
+            .into_iter()
+            .for_each(|(start, end)| ahead.add(&flow, at(start), at(end)));
+        let runs: Vec<_> = ahead.0.iter().map(|run| (run.start.get(), run.end.get(), run.before.get())).collect();
+        assert_eq!(runs, [(110, 115, 0), (120, 130, 5), (140, 150, 15)]);
+        // Unsent are 100 to 110, 115 to 120, 130 to 140, and from 150 on.
+        let past = |ahead: &SentAhead, flow: &Flow, n| ahead.past(flow, Bytes::new(n)).get();
+        assert_eq!(
+            [0, 9, 10, 14, 15, 24, 25, 30].map(|n| past(&ahead, &flow, n)),
+            [100, 109, 115, 119, 130, 139, 150, 155]
+        );
+        assert_eq!(ahead.credit(&flow), Bytes::new(125));
+        // 130 to 140 joins its neighbours.
+        ahead.add(&flow, at(130), at(140));
+        assert_eq!(ahead.0.len(), 2);
+        assert_eq!([14, 15].map(|n| past(&ahead, &flow, n)), [119, 150]);
+        // Once all before 115 is sent, the first run is passed.
+        flow.next = at(115);
+        assert_eq!([0, 4, 5].map(|n| past(&ahead, &flow, n)), [115, 119, 150]);
+        assert_eq!(ahead.credit(&flow), Bytes::new(105));
+        ahead.add(&flow, at(160), at(170));
+        assert_eq!((ahead.0.len(), past(&ahead, &flow, 15)), (2, 170));
+    }
+}
