@@ -20,14 +20,14 @@
 //!   if it is only insurance: `> airtime·ρ/(1 − ρ)²`, s holds less than r_s·min_rtt_s, and copies ≤ fresh + 30 kB.
 //!
 //! Reference: ours; docs/explanation/earliest-delivery.md has the model, what each term is worth, and where it loses.
-//! State: per path the peaks; the packets in flight with what was foretold of them; what was sent ahead; the load.
+//! State: per path the peaks; the packets in flight with what was predicted for them; what was sent ahead; the load.
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{BlockedReason, Bytes, Context, Decision, Event, Flow, Instant, Offset, Path, SendKind};
 
 use crate::Scheduler;
 use crate::choose;
-use crate::in_flight::{InFlight, Promise};
+use crate::in_flight::{InFlight, Prediction};
 use crate::min_rtt;
 use crate::per_path::PerPath;
 use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
@@ -122,7 +122,7 @@ struct EarliestDelivery {
     flights: InFlight,
     ahead: SentAhead,
     load: Load,
-    /// What is foretold of each path at this question, in the order of the paths.
+    /// What is predicted for each path at this question, in the order of the paths.
     outlook: Vec<Forecast>,
     /// The first byte of the message that was sent last.
     message: Offset,
@@ -132,11 +132,11 @@ struct EarliestDelivery {
     now: Instant,
 }
 
-/// A path with what is foretold of it.
-type Foretold<'a, 'b> = (&'a Path, &'b Forecast);
+/// A path with what is predicted for it.
+type Predicted<'a, 'b> = (&'a Path, &'b Forecast);
 
 /// The one of two that delivers first; of equals the first.
-fn sooner<'a, 'b>(best: Foretold<'a, 'b>, next: Foretold<'a, 'b>) -> Foretold<'a, 'b> {
+fn sooner<'a, 'b>(best: Predicted<'a, 'b>, next: Predicted<'a, 'b>) -> Predicted<'a, 'b> {
     if next.1.expected < best.1.expected { next } else { best }
 }
 
@@ -152,14 +152,14 @@ impl EarliestDelivery {
         forecast
     }
 
-    /// Each path that new data may use, with what is foretold of it.
-    fn standing<'a>(&self, cx: &Context<'a>) -> impl Iterator<Item = Foretold<'a, '_>> {
+    /// Each path that new data may use, with what is predicted for it.
+    fn standing<'a>(&self, cx: &Context<'a>) -> impl Iterator<Item = Predicted<'a, '_>> {
         let live = choose::live_tier(cx);
         cx.paths.iter().zip(&self.outlook).filter(move |(path, _)| live.is_some() && choose::tier(path) == live)
     }
 
     /// The open path that delivers first.
-    fn first_open<'a>(&self, cx: &Context<'a>) -> Option<Foretold<'a, '_>> {
+    fn first_open<'a>(&self, cx: &Context<'a>) -> Option<Predicted<'a, '_>> {
         let open = self.standing(cx).filter(|(path, _)| path.is_open());
         open.reduce(sooner)
     }
@@ -262,8 +262,8 @@ impl Scheduler for EarliestDelivery {
                 self.load.note(cx.now, sent.bytes, kind == SendKind::Duplicate);
                 if let Some(path) = cx.path(sent.path) {
                     let forecast = self.forecast(cx.now, path);
-                    let promise = Promise { eta: cx.now + forecast.arrival, due: cx.now + forecast.patience() };
-                    self.flights.sent(cx.now, &sent, kind, promise, una);
+                    let predicted = Prediction { eta: cx.now + forecast.arrival, due: cx.now + forecast.patience() };
+                    self.flights.sent(cx.now, &sent, kind, predicted, una);
                 }
             }
             Event::Acked(acked) => {
@@ -286,10 +286,10 @@ impl Scheduler for EarliestDelivery {
     }
 
     fn explain(&self, cx: &Context<'_>) -> Option<String> {
-        let foretold = cx.paths.iter().map(|path| {
+        let predicted = cx.paths.iter().map(|path| {
             let Forecast { expected, overdue, .. } = self.forecast(cx.now, path);
             format!("{:?} in {expected}{}", path.id, if overdue.is_zero() { "" } else { " (overdue)" })
         });
-        Some(format!("expected {}", foretold.collect::<Vec<_>>().join(", ")))
+        Some(format!("expected {}", predicted.collect::<Vec<_>>().join(", ")))
     }
 }

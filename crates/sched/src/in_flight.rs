@@ -1,5 +1,6 @@
 //! The packets of a connection that are under way, kept once: by the number of their decision, and per path in the order
-//! in which they left. Every operation takes constant time, over a run.
+//! in which they left. Packets come and go in constant time, over a run. A copy is the exception: its original is looked for
+//! from the newest packet backwards.
 
 use std::collections::VecDeque;
 
@@ -9,7 +10,7 @@ use crate::per_path::PerPath;
 
 /// A packet that was sent.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Flown {
+pub(crate) struct InFlightPacket {
     path: PathId,
     pub offset: Offset,
     pub end: Offset,
@@ -17,12 +18,12 @@ pub(crate) struct Flown {
     pub carried: PathSet,
     /// When it left.
     pub sent: Instant,
-    /// When it should arrive, as foretold when it left.
+    /// When it should arrive, as predicted when it left.
     pub eta: Instant,
     /// When its acknowledgement is overdue.
     pub due: Instant,
     /// The other packet with the same data.
-    twin: Option<u64>,
+    same_data: Option<u64>,
     /// Declared lost.
     pub lost: bool,
     /// Acknowledged or given up on its path.
@@ -33,7 +34,7 @@ pub(crate) struct Flown {
 
 /// What is under way on one path.
 #[derive(Clone, Default)]
-struct Lane {
+struct PathFlight {
     /// Sent after the newest packet that is acknowledged, oldest first.
     unheard: VecDeque<u64>,
     /// Not known to have arrived, in one copy so far, oldest first.
@@ -46,86 +47,86 @@ struct Lane {
 #[derive(Clone, Default)]
 pub(crate) struct InFlight {
     base: u64,
-    ring: VecDeque<Option<Flown>>,
-    lanes: PerPath<Lane>,
+    ring: VecDeque<Option<InFlightPacket>>,
+    paths: PerPath<PathFlight>,
 }
 
-/// What was foretold of a packet when it left.
+/// What was predicted for a packet when it left.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Promise {
+pub(crate) struct Prediction {
     pub eta: Instant,
     pub due: Instant,
 }
 
 impl InFlight {
-    fn get(&self, serial: u64) -> Option<&Flown> {
+    fn get(&self, serial: u64) -> Option<&InFlightPacket> {
         self.ring.get(serial.checked_sub(self.base)? as usize)?.as_ref()
     }
 
-    fn get_mut(&mut self, serial: u64) -> Option<&mut Flown> {
+    fn get_mut(&mut self, serial: u64) -> Option<&mut InFlightPacket> {
         self.ring.get_mut(serial.checked_sub(self.base)? as usize)?.as_mut()
     }
 
     /// Whether a copy of the packet may be of use.
     fn is_single(&self, serial: u64, una: Offset) -> bool {
-        self.get(serial).is_some_and(|flown| !flown.closed && flown.end > una)
+        self.get(serial).is_some_and(|packet| !packet.closed && packet.end > una)
     }
 
     /// When the next sign of life of `path` is overdue, if anything waits for one: the oldest packet of those that left
     /// after the newest acknowledged one has its time from when it left, or from when the path was last heard of.
     #[inline]
     pub(crate) fn due(&self, path: PathId) -> Option<Instant> {
-        let lane = self.lanes.get(path)?;
-        let oldest = self.get(*lane.unheard.front()?)?;
-        Some(oldest.due.max(lane.heard + oldest.due.since(oldest.sent)))
+        let flight = self.paths.get(path)?;
+        let oldest = self.get(*flight.unheard.front()?)?;
+        Some(oldest.due.max(flight.heard + oldest.due.since(oldest.sent)))
     }
 
     /// The next time after `now` at which a sign of life is overdue.
     pub(crate) fn next_due(&self, now: Instant) -> Option<Instant> {
-        let dues = (0..self.lanes.len()).filter_map(|n| self.due(PathId::new(n as u8)));
+        let dues = (0..self.paths.len()).filter_map(|n| self.due(PathId::new(n as u8)));
         dues.filter(|due| *due > now).min()
     }
 
     /// The oldest packet on `path` that may be worth a copy.
-    pub(crate) fn first_single(&self, path: PathId, una: Offset) -> Option<(u64, &Flown)> {
-        let lane = self.lanes.get(path)?;
-        let serial = *lane.single.iter().find(|serial| self.is_single(**serial, una))?;
+    pub(crate) fn first_single(&self, path: PathId, una: Offset) -> Option<(u64, &InFlightPacket)> {
+        let flight = self.paths.get(path)?;
+        let serial = *flight.single.iter().find(|serial| self.is_single(**serial, una))?;
         Some((serial, self.get(serial)?))
     }
 
     /// How many packets of `path` may be worth a copy and should arrive after `at`.
     pub(crate) fn count_after(&self, path: PathId, at: Instant) -> u64 {
-        let Some(lane) = self.lanes.get(path) else { return 0 };
-        let start = lane.single.partition_point(|serial| self.get(*serial).is_none_or(|flown| flown.eta <= at));
-        (lane.single.len() - start) as u64
+        let Some(flight) = self.paths.get(path) else { return 0 };
+        let start = flight.single.partition_point(|serial| self.get(*serial).is_none_or(|packet| packet.eta <= at));
+        (flight.single.len() - start) as u64
     }
 
     /// The oldest packet on `path` that may be worth a copy and should arrive after `at`.
-    pub(crate) fn first_after(&self, path: PathId, una: Offset, at: Instant) -> Option<(u64, &Flown)> {
-        let lane = self.lanes.get(path)?;
-        let start = lane.single.partition_point(|serial| self.get(*serial).is_none_or(|flown| flown.eta <= at));
-        let serial = *lane.single.range(start..).find(|serial| self.is_single(**serial, una))?;
+    pub(crate) fn first_after(&self, path: PathId, una: Offset, at: Instant) -> Option<(u64, &InFlightPacket)> {
+        let flight = self.paths.get(path)?;
+        let start = flight.single.partition_point(|serial| self.get(*serial).is_none_or(|packet| packet.eta <= at));
+        let serial = *flight.single.range(start..).find(|serial| self.is_single(**serial, una))?;
         Some((serial, self.get(serial)?))
     }
 
     /// The newest packet on `path` that may be worth a copy.
-    pub(crate) fn last_single(&self, path: PathId, una: Offset) -> Option<(u64, &Flown)> {
-        let lane = self.lanes.get(path)?;
-        let serial = *lane.single.iter().rev().find(|serial| self.is_single(**serial, una))?;
+    pub(crate) fn last_single(&self, path: PathId, una: Offset) -> Option<(u64, &InFlightPacket)> {
+        let flight = self.paths.get(path)?;
+        let serial = *flight.single.iter().rev().find(|serial| self.is_single(**serial, una))?;
         Some((serial, self.get(serial)?))
     }
 
     /// A packet left.
-    pub(crate) fn sent(&mut self, now: Instant, sent: &Receipt, kind: SendKind, promise: Promise, una: Offset) {
-        let mut flown = Flown {
+    pub(crate) fn sent(&mut self, now: Instant, sent: &Receipt, kind: SendKind, prediction: Prediction, una: Offset) {
+        let mut packet = InFlightPacket {
             path: sent.path,
             offset: sent.offset,
             end: sent.offset + sent.bytes,
             carried: PathSet::of(sent.path),
             sent: now,
-            eta: promise.eta,
-            due: promise.due,
-            twin: None,
+            eta: prediction.eta,
+            due: prediction.due,
+            same_data: None,
             lost: false,
             settled: false,
             closed: false,
@@ -136,22 +137,22 @@ impl InFlight {
             let found = self.ring.iter_mut().enumerate().rev();
             let mut found = found.filter_map(|(at, other)| Some((at, other.as_mut()?)));
             if let Some((at, other)) = found.find(|(_, other)| other.offset == sent.offset) {
-                flown.carried = other.carried.with(sent.path);
-                other.carried = flown.carried;
+                packet.carried = other.carried.with(sent.path);
+                other.carried = packet.carried;
                 other.closed = true;
-                flown.closed = copies;
-                flown.twin = Some(self.base + at as u64);
-                other.twin = Some(sent.serial);
+                packet.closed = copies;
+                packet.same_data = Some(self.base + at as u64);
+                other.same_data = Some(sent.serial);
                 from = Some(other.path);
             }
         }
         if let Some(from) = from {
             self.tidy(from, una);
         }
-        let lane = self.lanes.at(sent.path);
-        lane.unheard.push_back(sent.serial);
-        if !flown.closed {
-            lane.single.push_back(sent.serial);
+        let flight = self.paths.at(sent.path);
+        flight.unheard.push_back(sent.serial);
+        if !packet.closed {
+            flight.single.push_back(sent.serial);
         }
         if self.ring.is_empty() {
             self.base = sent.serial;
@@ -160,22 +161,22 @@ impl InFlight {
         while self.base + (self.ring.len() as u64) < sent.serial {
             self.ring.push_back(None);
         }
-        self.ring.push_back(Some(flown));
+        self.ring.push_back(Some(packet));
     }
 
     /// The packet was acknowledged on its path.
     pub(crate) fn acked(&mut self, now: Instant, acked: &Receipt, una: Offset) {
-        if let Some(flown) = self.get_mut(acked.serial) {
-            (flown.settled, flown.closed) = (true, true);
-            let twin = flown.twin;
-            if let Some(twin) = twin.and_then(|twin| self.get_mut(twin)) {
-                twin.closed = true;
+        if let Some(packet) = self.get_mut(acked.serial) {
+            (packet.settled, packet.closed) = (true, true);
+            let same_data = packet.same_data;
+            if let Some(same_data) = same_data.and_then(|same_data| self.get_mut(same_data)) {
+                same_data.closed = true;
             }
         }
-        let lane = self.lanes.at(acked.path);
-        lane.heard = now;
-        while lane.unheard.front().is_some_and(|serial| *serial <= acked.serial) {
-            lane.unheard.pop_front();
+        let flight = self.paths.at(acked.path);
+        flight.heard = now;
+        while flight.unheard.front().is_some_and(|serial| *serial <= acked.serial) {
+            flight.unheard.pop_front();
         }
         self.tidy(acked.path, una);
     }
@@ -183,28 +184,28 @@ impl InFlight {
     /// The packet was declared lost on its path, which repairs it (TCP) or has handed it back (QUIC). If that was said by a
     /// timer, nothing has been heard of the path since.
     pub(crate) fn lost(&mut self, lost: &Receipt, una: Offset) {
-        if let Some(flown) = self.get_mut(lost.serial) {
-            flown.lost = true;
+        if let Some(packet) = self.get_mut(lost.serial) {
+            packet.lost = true;
         }
         self.tidy(lost.path, una);
     }
 
     /// How many packets of `path` may be worth a copy.
     pub(crate) fn singles(&self, path: PathId) -> u64 {
-        self.lanes.get(path).map_or(0, |lane| lane.single.len() as u64)
+        self.paths.get(path).map_or(0, |flight| flight.single.len() as u64)
     }
 
     /// Forgets what is over at the ends of the lists.
     fn tidy(&mut self, path: PathId, una: Offset) {
-        let mut single = core::mem::take(&mut self.lanes.at(path).single);
+        let mut single = core::mem::take(&mut self.paths.at(path).single);
         while single.front().is_some_and(|serial| !self.is_single(*serial, una)) {
             single.pop_front();
         }
         while single.back().is_some_and(|serial| !self.is_single(*serial, una)) {
             single.pop_back();
         }
-        self.lanes.at(path).single = single;
-        let is_over = |flown: &Option<Flown>| flown.as_ref().is_none_or(|flown| flown.settled);
+        self.paths.at(path).single = single;
+        let is_over = |packet: &Option<InFlightPacket>| packet.as_ref().is_none_or(|packet| packet.settled);
         while self.ring.front().is_some_and(is_over) {
             self.ring.pop_front();
             self.base += 1;
@@ -213,17 +214,17 @@ impl InFlight {
 
     /// Nothing comes of a copy of this packet.
     pub(crate) fn close(&mut self, serial: u64) {
-        if let Some(flown) = self.get_mut(serial) {
-            flown.closed = true;
+        if let Some(packet) = self.get_mut(serial) {
+            packet.closed = true;
         }
     }
 
     /// The path is gone, or comes up anew.
     pub(crate) fn forget(&mut self, path: PathId) {
-        let lane = core::mem::take(self.lanes.at(path));
-        for serial in lane.unheard.iter().chain(&lane.single) {
-            if let Some(flown) = self.get_mut(*serial) {
-                (flown.settled, flown.closed) = (true, true);
+        let flight = core::mem::take(self.paths.at(path));
+        for serial in flight.unheard.iter().chain(&flight.single) {
+            if let Some(packet) = self.get_mut(*serial) {
+                (packet.settled, packet.closed) = (true, true);
             }
         }
     }
@@ -247,8 +248,8 @@ mod tests {
 
     /// 100 bytes at `offset` leave at `ms`, to arrive 10 ms later; overdue after 30.
     fn send(flights: &mut InFlight, path: PathId, serial: u64, offset: u64, ms: u64, kind: SendKind) {
-        let promise = Promise { eta: at(ms + 10), due: at(ms + 30) };
-        flights.sent(at(ms), &receipt(path, serial, offset), kind, promise, Offset::ZERO);
+        let predicted = Prediction { eta: at(ms + 10), due: at(ms + 30) };
+        flights.sent(at(ms), &receipt(path, serial, offset), kind, predicted, Offset::ZERO);
     }
 
     fn first(flights: &InFlight, path: PathId) -> Option<u64> {
@@ -289,10 +290,10 @@ mod tests {
         let mut flights = InFlight::default();
         send(&mut flights, F, 0, 0, 0, SendKind::Fresh);
         flights.lost(&receipt(F, 0, 0), Offset::ZERO);
-        assert!(flights.first_single(F, Offset::ZERO).is_some_and(|(_, flown)| flown.lost));
+        assert!(flights.first_single(F, Offset::ZERO).is_some_and(|(_, packet)| packet.lost));
         send(&mut flights, S, 1, 0, 40, SendKind::Reinjection);
         assert_eq!((first(&flights, F), first(&flights, S)), (None, Some(1)));
-        let carried = flights.first_single(S, Offset::ZERO).map(|(_, flown)| flown.carried);
+        let carried = flights.first_single(S, Offset::ZERO).map(|(_, packet)| packet.carried);
         assert_eq!(carried, Some(PathSet::of(F).with(S)));
     }
 

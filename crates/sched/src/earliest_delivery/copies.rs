@@ -3,8 +3,8 @@
 
 use weftway_path::{Bytes, Context, Flow, Offset, PathId, Span};
 
-use super::{EarliestDelivery, Foretold};
-use crate::in_flight::Flown;
+use super::{EarliestDelivery, Predicted};
+use crate::in_flight::InFlightPacket;
 
 /// Copies may exceed what is sent once by so many bytes before insurance ends: twenty packets, a first window and the
 /// one after it.
@@ -37,12 +37,12 @@ impl EarliestDelivery {
                 let found = self.flights.first_after(other.id, flow.una, beaten);
                 (found, gain, self.flights.count_after(other.id, beaten))
             };
-            let blocks = |flown: &Flown| !flown.carried.contains(path.id) && flown.offset <= flow.next;
-            let Some((serial, flown)) = found.filter(|(_, flown)| blocks(flown)) else { continue };
+            let blocks = |packet: &InFlightPacket| !packet.carried.contains(path.id) && packet.offset <= flow.next;
+            let Some((serial, packet)) = found.filter(|(_, packet)| blocks(packet)) else { continue };
             let rest = s.rate.transmission_time(flow.message_end.min(flow.end).since(flow.next));
             let busy = (airtime * count).mul_div(1000, 1000 - self.load.permille(cx.now, &self.outlook));
             if gain > busy + rest {
-                return Some(Copy { path: path.id, serial, offset: flown.offset, gain });
+                return Some(Copy { path: path.id, serial, offset: packet.offset, gain });
             }
         }
         None
@@ -68,8 +68,8 @@ impl EarliestDelivery {
         &self,
         cx: &Context<'_>,
         flow: &Flow,
-        (path, s): Foretold<'_, '_>,
-        (other, q): Foretold<'_, '_>,
+        (path, s): Predicted<'_, '_>,
+        (other, q): Predicted<'_, '_>,
         load: u64,
     ) -> Option<Copy> {
         let airtime = s.airtime(path);
@@ -79,7 +79,7 @@ impl EarliestDelivery {
         let lost = first.1.lost && cx.packet.is_none_or(|packet| !packet.reinjection);
         let several = flow.una < self.message;
         let newest = || self.flights.last_single(other.id, flow.una);
-        let (serial, flown) = match () {
+        let (serial, packet) = match () {
             () if late || lost => first,
             () if several => {
                 let beaten = cx.now + s.expected + airtime;
@@ -87,10 +87,10 @@ impl EarliestDelivery {
             }
             () => newest()?,
         };
-        if flown.carried.contains(path.id) {
+        if packet.carried.contains(path.id) {
             return None;
         }
-        let eta = if lost { q.arrival } else { flown.eta.since(cx.now) };
+        let eta = if lost { q.arrival } else { packet.eta.since(cx.now) };
         let gain = if late { q.overdue_gain(s) } else { q.gain(s, eta, q.loss) };
         let pays = if late || eta.saturating_sub(s.expected) > airtime {
             gain > airtime
@@ -99,6 +99,6 @@ impl EarliestDelivery {
             let within = self.load.insured < self.load.fresh + FREE_COPIES;
             self.terms.insure && spare && within && gain > airtime.mul_div(load * 1000, (1000 - load) * (1000 - load))
         };
-        pays.then_some(Copy { path: path.id, serial, offset: flown.offset, gain })
+        pays.then_some(Copy { path: path.id, serial, offset: packet.offset, gain })
     }
 }

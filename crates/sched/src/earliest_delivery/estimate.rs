@@ -1,4 +1,4 @@
-//! What is foretold of a path: its rate, its round trip, when a packet on it arrives; and how busy the connection is.
+//! What is predicted for a path: its rate, its round trip, when a packet on it arrives; and how busy the connection is.
 
 use weftway_path::{BitRate, BlockedReason, Bytes, Instant, Path, Span};
 
@@ -29,7 +29,7 @@ pub(super) struct Peak {
     before: BitRate,
 }
 
-/// What is foretold of a path.
+/// What is predicted for a path.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Forecast {
     pub rate: BitRate,
