@@ -16,33 +16,37 @@
 //! State: the shared window.
 //! Switch `form`: `paper` keeps a and the increase exact; `kernel` cuts a to a whole number in the
 //! reaction to loss, so that nothing below 2 counts as more than 1, and waits for whole packets.
-//! Departures: computed anew at each ACK, where the kernel waits until the window changes. The
-//! kernel counts each ACK as one packet; we count what it acknowledges.
+//! Switch `count`, as LIA's: the kernel counts acknowledgements, the paper packets.
+//! Departures: computed anew at each ACK, where the kernel waits until the window changes.
 
 use weftway_path::spec::Param;
 use weftway_path::{Instant, PathId};
 
 use crate::registry::Entry;
-use crate::window::{LARGEST, Window, window_methods};
+use crate::window::{Count, LARGEST, Window, window_methods};
 use crate::{Acked, Congestion, Controller, Share, Siblings};
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "balia",
     aliases: &["balanced-linked-adaptation"],
-    version: 1,
+    version: 2,
     summary: "couples the paths' increases and cuts the slower paths deeper, between LIA's aims and OLIA's",
     reference: "Peng et al., IEEE/ACM ToN 2016; MPTCP v0.9x net/mptcp/mptcp_balia.c",
     coupled: true,
     paced: false,
-    params: &[Param {
-        name: "form",
-        default: "paper",
-        values: "paper | kernel",
-        doc: "exact, or with the kernel's whole numbers: of packets to wait for, and of a in the reaction to loss",
-    }],
+    params: &[
+        Param {
+            name: "form",
+            default: "paper",
+            values: "paper | kernel",
+            doc: "exact, or with the kernel's whole numbers: of packets to wait for, and of a in the reaction to loss",
+        },
+        Count::PARAM,
+    ],
     build: |params, setup| {
         let form = params.choice("form", &[("paper", Form::Paper), ("kernel", Form::Kernel)])?;
-        Ok(Box::new(Balia { path: setup.path, form, window: Window::new(setup) }))
+        let count = params.choice("count", Count::CHOICES)?;
+        Ok(Box::new(Balia { path: setup.path, form, count, window: Window::new(setup) }))
     },
 };
 
@@ -61,6 +65,7 @@ enum Form {
 struct Balia {
     path: PathId,
     form: Form,
+    count: Count,
     window: Window,
 }
 
@@ -119,10 +124,10 @@ impl Balia {
 
 impl Controller for Balia {
     fn on_acked(&mut self, acked: &Acked, siblings: Siblings<'_>) {
-        let left = self.window.grow(acked);
-        if left > 0 {
+        let counted = self.window.grow_counting(acked, self.count);
+        if counted > 0 {
             let per = self.wait(siblings);
-            self.window.increase(left, per);
+            self.window.increase_counting(counted, per, self.count);
         }
     }
 

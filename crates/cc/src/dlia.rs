@@ -12,7 +12,7 @@
 //!
 //! Reference: `mptcp_dlia.c` of <https://github.com/imtiaztee/D-LIA>, on MPTCP v0.9x.
 //! State: the shared window, β, and the window that the last loss left.
-//! Switches: `form`, the increase, as LIA's. `beta`: the code cuts β and γ to whole percents
+//! Switches: `form` and `count`, the increase, as LIA's. `beta`: the code cuts β and γ to whole percents
 //! (`whole`); `exact` keeps hundredths of them.
 //! Departures: those of LIA.
 
@@ -21,19 +21,20 @@ use weftway_path::{Instant, PathId};
 
 use crate::lia::{FORM, Form, wait};
 use crate::registry::Entry;
-use crate::window::{Window, window_methods};
+use crate::window::{Count, Window, window_methods};
 use crate::{Acked, Congestion, Controller, Share, Siblings};
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "dlia",
     aliases: &["d-lia", "dynamic-lia"],
-    version: 1,
+    version: 2,
     summary: "increases as LIA, and gives up less of the window where losses follow each other soon",
     reference: "imtiaztee/D-LIA mptcp_dlia.c",
     coupled: true,
     paced: false,
     params: &[
         FORM,
+        Count::PARAM,
         Param {
             name: "beta",
             default: "whole",
@@ -43,10 +44,11 @@ pub(crate) const ENTRY: Entry = Entry {
     ],
     build: |params, setup| {
         let form = params.choice("form", Form::CHOICES)?;
+        let count = params.choice("count", Count::CHOICES)?;
         let step = params.choice("beta", &[("whole", PERCENT), ("exact", 1)])?;
         let window = Window::new(setup);
         let after_loss = FIRST_PACKETS * window.mss();
-        Ok(Box::new(Dlia { path: setup.path, form, step, window, beta: LEAST, after_loss }))
+        Ok(Box::new(Dlia { path: setup.path, form, count, step, window, beta: LEAST, after_loss }))
     },
 };
 
@@ -63,6 +65,7 @@ const FIRST_PACKETS: u64 = 2;
 struct Dlia {
     path: PathId,
     form: Form,
+    count: Count,
     /// To what shares are cut.
     step: u64,
     window: Window,
@@ -88,10 +91,10 @@ impl Dlia {
 
 impl Controller for Dlia {
     fn on_acked(&mut self, acked: &Acked, siblings: Siblings<'_>) {
-        let left = self.window.grow(acked);
-        if left > 0 {
+        let counted = self.window.grow_counting(acked, self.count);
+        if counted > 0 {
             let per = wait(self.form, &self.window, self.path, siblings);
-            self.window.increase(left, per);
+            self.window.increase_counting(counted, per, self.count);
         }
     }
 

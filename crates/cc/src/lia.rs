@@ -13,27 +13,30 @@
 //! State: the shared window.
 //! Switch `form`: `kernel` counts whole packets in the kernel's fixed point, whose result is a
 //! whole number of packets to wait for; `rfc` keeps the same quotient to a byte.
+//! Switch `count`: the kernel adds one for each acknowledgement, however many packets it covers, and
+//! waits for more than that number; RFC 6356 counts what is acknowledged (`packets`).
 //! Departures: α is computed anew at each ACK, where the kernel waits until a window changes.
 
 use weftway_path::spec::Param;
 use weftway_path::{Instant, PathId};
 
 use crate::registry::Entry;
-use crate::window::{LARGEST, Window, window_methods};
+use crate::window::{Count, LARGEST, Window, window_methods};
 use crate::{Acked, Congestion, Controller, Share, Siblings};
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "lia",
     aliases: &["coupled", "linked-increases"],
-    version: 1,
+    version: 2,
     summary: "couples the paths' increases so that together they take no more than one flow on the best path",
     reference: "RFC 6356; MPTCP v0.9x net/mptcp/mptcp_coupled.c",
     coupled: true,
     paced: false,
-    params: &[FORM],
+    params: &[FORM, Count::PARAM],
     build: |params, setup| {
         let form = params.choice("form", Form::CHOICES)?;
-        Ok(Box::new(Lia { path: setup.path, form, window: Window::new(setup) }))
+        let count = params.choice("count", Count::CHOICES)?;
+        Ok(Box::new(Lia { path: setup.path, form, count, window: Window::new(setup) }))
     },
 };
 
@@ -65,6 +68,7 @@ impl Form {
 struct Lia {
     path: PathId,
     form: Form,
+    count: Count,
     window: Window,
 }
 
@@ -145,10 +149,10 @@ fn square(n: u64) -> u128 {
 
 impl Controller for Lia {
     fn on_acked(&mut self, acked: &Acked, siblings: Siblings<'_>) {
-        let left = self.window.grow(acked);
-        if left > 0 {
+        let counted = self.window.grow_counting(acked, self.count);
+        if counted > 0 {
             let per = wait(self.form, &self.window, self.path, siblings);
-            self.window.increase(left, per);
+            self.window.increase_counting(counted, per, self.count);
         }
     }
 

@@ -14,39 +14,47 @@
 //! draft-khalili-mptcp-congestion-control; `net/mptcp/mptcp_olia.c` of MPTCP v0.9x.
 //! State: the shared window, l, and the increase not yet applied.
 //! Switch `rank`: `kernel` ranks B by l/rtt², `draft` by l²/rtt.
-//! Departures: the kernel keeps the unapplied increase in 1/1024 packet and drops the rest at each
-//! step; we keep 2^-32 and drop nothing. It adds once for each ACK; we for each packet of it.
+//! Switch `count`: under MPTCP the kernel adds the increase once for each acknowledgement, in 1/1024 of
+//! a packet, and drops what is left at each step (`acks`); the draft adds it for each packet
+//! acknowledged, which we do to 2^-32 of a packet (`packets`).
 
 use weftway_path::spec::Param;
 use weftway_path::{Bytes, Instant, PathId, Recovery};
 
 use crate::registry::Entry;
-use crate::window::{LARGEST, Window, is_timeout, window_methods};
+use crate::window::{Count, LARGEST, Window, is_timeout, window_methods};
 use crate::{Acked, Congestion, Controller, Share, Siblings};
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "olia",
     aliases: &["opportunistic-linked-increases"],
-    version: 1,
+    version: 2,
     summary: "couples the paths' increases and moves window from the largest path to the best ones",
     reference: "Khalili et al. 2013; MPTCP v0.9x net/mptcp/mptcp_olia.c",
     coupled: true,
     paced: false,
-    params: &[Param {
-        name: "rank",
-        default: "kernel",
-        values: "kernel | draft",
-        doc: "what makes a path the best: l/rtt², as the kernel computes, or l²/rtt, as the draft writes",
-    }],
+    params: &[
+        Param {
+            name: "rank",
+            default: "kernel",
+            values: "kernel | draft",
+            doc: "what makes a path the best: l/rtt², as the kernel computes, or l²/rtt, as the draft writes",
+        },
+        Count::PARAM,
+    ],
     build: |params, setup| {
         let rank = params.choice("rank", &[("kernel", Rank::Kernel), ("draft", Rank::Draft)])?;
+        let count = params.choice("count", Count::CHOICES)?;
         let window = Window::new(setup);
-        Ok(Box::new(Olia { path: setup.path, rank, window, since: 0, between: 0, credit: 0, recovering: false }))
+        Ok(Box::new(Olia { path: setup.path, rank, count, window, since: 0, between: 0, credit: 0, recovering: false }))
     },
 };
 
-/// Increases are counted in 2^-32 of a packet or byte.
+/// Increases are counted in 2^-32 of a packet or byte,
 const SCALE: u32 = 32;
+/// and by the kernel in 2^-10 of a packet, one less than which is a step.
+const KERNEL_SCALE: u32 = 10;
+const KERNEL_STEP: i64 = (1 << KERNEL_SCALE) - 1;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Rank {
@@ -58,12 +66,13 @@ enum Rank {
 struct Olia {
     path: PathId,
     rank: Rank,
+    count: Count,
     window: Window,
     /// Bytes acknowledged since the last loss.
     since: u64,
     /// Bytes acknowledged between the last two losses.
     between: u64,
-    /// Increase that is not applied yet, in 2^-32 grains of the window.
+    /// Increase that is not applied yet: in 2^-32 grains of the window, or, counting acknowledgements, in 2^-10 packets.
     credit: i64,
     /// In recovery the window that siblings see is the threshold, as in the kernel.
     recovering: bool,
@@ -159,6 +168,16 @@ impl Olia {
         first.min(limit) as i64 + sign * second.min(limit) as i64
     }
 
+    /// One acknowledgement, as the kernel counts.
+    fn apply_once(&mut self, increase: i64) {
+        // Its division cuts towards zero.
+        self.credit += increase / (1 << (SCALE - KERNEL_SCALE));
+        if self.credit.abs() >= KERNEL_STEP {
+            self.window.shift(self.credit.signum());
+            self.credit = 0;
+        }
+    }
+
     fn apply(&mut self, acked: u64, increase: i64) {
         // Grains of the window for each byte acknowledged: the same number under both flavours.
         let grains = i64::try_from(acked / self.window.grain()).unwrap_or(0);
@@ -173,10 +192,14 @@ impl Controller for Olia {
     fn on_acked(&mut self, acked: &Acked, siblings: Siblings<'_>) {
         self.since = self.since.saturating_add(acked.bytes.get());
         self.recovering = acked.recovery == Recovery::Recovery;
-        let left = self.window.grow(acked);
-        if left > 0 {
+        let counted = self.window.grow_counting(acked, self.count);
+        if counted > 0 {
             let increase = self.increase(siblings);
-            self.apply(left, increase);
+            if self.window.counts_acks(self.count) {
+                self.apply_once(increase);
+            } else {
+                self.apply(counted, increase);
+            }
         }
     }
 

@@ -9,11 +9,13 @@
 //!
 //! Linux: everything counts whole packets (`tcp_slow_start`, `tcp_cong_avoid_ai`,
 //! `tcp_reno_undo_cwnd`), and the engine moves the window during an episode. QUIC: everything
-//! counts bytes (RFC 9002 §7.3 and appendix B).
+//! counts bytes (RFC 9002 §7.3 and appendix B). The coupled controllers of MPTCP v0.9x count
+//! acknowledgements ([`Count`]).
 //! Departures: an ACK that crosses `ssthresh` is divided there under QUIC as well, where RFC 9002
 //! lets the whole of it count for slow start. Linux counts each short packet as one; we know
 //! bytes, and round up once for each ACK.
 
+use weftway_path::spec::Param;
 use weftway_path::{BitRate, Bytes, Instant, PathId, Span};
 
 use crate::{Acked, Congestion, Flavour, Setup, Share, Signal};
@@ -24,6 +26,26 @@ pub(crate) const LARGEST: u64 = 1 << 40;
 /// Never reduced below this many packets (`tcp_reno_ssthresh`; RFC 9002 §7.2). Only a timeout
 /// takes a Linux window lower.
 const LEAST_PACKETS: u64 = 2;
+
+/// What counts towards the next step of a coupled controller under Linux. QUIC counts bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Count {
+    Acks,
+    Packets,
+}
+
+impl Count {
+    pub(crate) const CHOICES: &[(&str, Self)] = &[("acks", Self::Acks), ("packets", Self::Packets)];
+
+    /// The switch.
+    pub(crate) const PARAM: Param = Param {
+        name: "count",
+        default: "acks",
+        values: "acks | packets",
+        doc: "what counts towards an increase under MPTCP: acknowledgements, as in the kernel's modules, or the packets \
+              that they acknowledge; QUIC counts bytes",
+    };
+}
 
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
@@ -158,6 +180,37 @@ impl Window {
             Flavour::Quic => self.fraction(acked, per),
         };
         self.cwnd = self.cwnd.saturating_add(grown).min(LARGEST).max(self.least());
+    }
+
+    /// Grows in slow start; returns what of this ACK counts for congestion avoidance: of acknowledgements, one packet.
+    #[inline]
+    pub(crate) fn grow_counting(&mut self, acked: &Acked, count: Count) -> u64 {
+        let slow_start = self.in_slow_start();
+        match self.grow(acked) {
+            0 => 0,
+            _ if self.counts_acks(count) && slow_start => 0,
+            _ if self.counts_acks(count) => self.mss,
+            bytes => bytes,
+        }
+    }
+
+    /// Whether each acknowledgement counts as one packet.
+    pub(crate) fn counts_acks(&self, count: Count) -> bool {
+        count == Count::Acks && self.flavour == Flavour::Linux
+    }
+
+    /// Grows by one packet for each `per` bytes of what [`Window::grow_counting`] returned. The modules of MPTCP v0.9x first
+    /// compare and then count, so that one acknowledgement more is needed, and the rest is dropped.
+    #[inline]
+    pub(crate) fn increase_counting(&mut self, counted: u64, per: u64, count: Count) {
+        if !self.counts_acks(count) {
+            self.increase(counted, per);
+        } else if self.credit >= per / self.mss * self.mss {
+            self.credit = 0;
+            self.shift(1);
+        } else {
+            self.credit += self.mss;
+        }
     }
 
     /// `tcp_cong_avoid_ai`: credit that was saved for a larger `per` is worth one packet.

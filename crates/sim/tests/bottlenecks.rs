@@ -108,11 +108,13 @@ fn errors(what: &str, world: &World, cc: &str, truth: &[u8]) -> f64 {
         }
     }
     let share = wrong as f64 / all as f64;
-    println!("{what:<42} {cc:<8} {:>5.1} % of {all}", share * 100.0);
+    println!("{what:<42} {cc:<18} {:>5.1} % of {all}", share * 100.0);
     share
 }
 
-const CONTROLLERS: [&str; 4] = ["cubic", "newreno", "olia", "bbr1"];
+/// OLIA by the packets acknowledged. As the kernel's module counts, its windows move by a packet in some 340 acknowledgements
+/// here, and what the paths share is not found: the queue hardly swings.
+const CONTROLLERS: [&str; 4] = ["cubic", "newreno", "olia:count=packets", "bbr1"];
 
 #[test]
 fn what_is_given_is_known_at_once() {

@@ -176,8 +176,21 @@ fn reno(transport: &Transport, steady: &Steady, loss: f64) -> f64 {
 /// open state it grows as NewReno does, and in it by a packet a round trip while the path is not full.
 #[test]
 fn random_loss_leaves_reno_its_square_root() {
-    for cc in ["newreno", "lia", "olia", "balia", "wvegas"] {
+    for cc in ["newreno", "lia:count=packets", "olia:count=packets", "balia:count=packets", "wvegas"] {
         each(cc, LOSSY, |transport, steady| (0.85..1.1).contains(&(steady.used / reno(transport, steady, 0.01))));
+    }
+}
+
+/// The kernel's modules of the coupled controllers count acknowledgements. A receiver acknowledges every second packet, so
+/// that a window of w grows by a packet in 2 w acknowledged, and by comparing before it counts in 2 (w + 1): with w near 9,
+/// the root of 9/10 · 1/2, 0.67 of Reno's window. QUIC has no such module and counts bytes.
+#[test]
+fn random_loss_leaves_what_counts_acknowledgements_less() {
+    for cc in ["lia", "olia", "balia"] {
+        each(cc, LOSSY, |transport, steady| {
+            let expected = if transport.packet.get() == 1280 { 1.0 } else { (0.9f64 / 2.0).sqrt() };
+            (0.85..1.1).contains(&(steady.used / reno(transport, steady, 0.01) / expected))
+        });
     }
 }
 
@@ -194,7 +207,7 @@ fn random_loss_leaves_cubic_what_it_leaves_reno() {
 /// are left or more, and windows are 1.29 times Reno's or more. Linux cuts to whole percents and whole packets.
 #[test]
 fn random_loss_leaves_d_lia_more() {
-    each("dlia", LOSSY, |transport, steady| {
+    each("dlia:count=packets", LOSSY, |transport, steady| {
         let least = if transport.packet.get() == 1280 { 1.2 } else { 1.0 };
         (least..1.6).contains(&(steady.used / reno(transport, steady, 0.01)))
     });
@@ -241,7 +254,10 @@ fn random_loss_leaves_bbr2_and_bbr3_what_one_cut_a_round_leaves() {
 fn random_loss_leaves_no_controller_less_than_reno() {
     for entry in all() {
         let (_, tcp) = &stacks()[3];
-        let steady = settle(tcp, entry.name, LOSSY);
+        // What counts acknowledgements has its own bound above.
+        let counts = entry.params.iter().any(|param| param.name == "count");
+        let name = if counts { format!("{}:count=packets", entry.name) } else { entry.name.to_owned() };
+        let steady = settle(tcp, &name, LOSSY);
         assert!(steady.used > 0.8 * reno(tcp, &steady, 0.01), "{}: {:.4} used", entry.name, steady.used);
     }
 }
