@@ -314,8 +314,8 @@ impl Connection {
         }
     }
 
-    /// MPTCP v0.9x: after a timeout, everything unacknowledged on the subflow is offered to the
-    /// others as well, once (`mptcp_reinject_data`).
+    /// MPTCP v0.9x: after a timeout, everything in the subflow's queue is offered to the others as well, once: what is
+    /// acknowledged selectively, too (`mptcp_reinject_data` does not look at that).
     fn reinject(&mut self, id: PathId) {
         if self.send.views.usable().len() < 2 {
             return;
@@ -323,7 +323,6 @@ impl Connection {
         let only_here: Vec<u64> = self.send.senders[id.index()]
             .flight
             .iter()
-            .filter(|packet| !packet.acked)
             .map(|packet| packet.chunk)
             .filter(|&number| self.send.outbox.get(number).is_some_and(|chunk| chunk.carried.without(id).is_empty()))
             .collect();

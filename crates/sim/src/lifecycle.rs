@@ -213,8 +213,9 @@ impl Connection {
         let quic = self.transport.rules.recovery == LossRecovery::Quic;
         let sender = &mut self.send.senders[id.index()];
         let view = self.send.views.get_mut(id);
-        for packet in sender.flight.iter().filter(|packet| !packet.acked) {
-            if !packet.lost {
+        // What TCP acknowledged selectively waits behind a hole of its subflow, and goes with the subflow.
+        for packet in sender.flight.iter().filter(|packet| !(quic && packet.acked)) {
+            if !packet.lost && !packet.acked {
                 let receipt = packet.receipt(id);
                 view.lost.add(receipt.bytes);
                 self.host.events.push(Event::Lost(receipt));

@@ -505,3 +505,15 @@ fn what_a_full_send_buffer_kept_out_waits_for_the_pacer() {
     (world.lines[0].queue, world.lines[0].ack_loss) = (2, 9);
     play(&world, &[Op::Pass(14_281), Op::Loss(0, 35), Op::Pass(508)]);
 }
+
+/// The last packet arrived behind a hole of its subflow and was acknowledged selectively; then the subflow was given up.
+/// MPTCP acknowledges data only in order of the subflow, so that they must be sent again on another.
+#[test]
+fn what_waited_behind_a_hole_of_a_closed_subflow_is_sent_again() {
+    let base = plain(Stack::MptcpLinuxV1, 100, 0, Work::Bulk(7_322));
+    let mut world = World { receive: 5_931, upload: true, manager: PathManager::Backup, ..base };
+    (world.scheduler, world.seed) = (4, 12_593_281_585_304_413_557);
+    let line = Line { queue: 2, ..world.lines[0].clone() };
+    world.lines = vec![Line { delay: 152, queue: 3, loss: 1, backup: true, ..line.clone() }, line.clone(), line];
+    play(&world, &[Op::Fail(1), Op::Loss(0, 52), Op::Pass(22_968)]);
+}
