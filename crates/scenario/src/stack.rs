@@ -56,6 +56,9 @@ pub struct StackRules {
     pub reinjects_at_timeout: bool,
     /// Opportunistic retransmission and penalisation are possible (Raiciu et al., NSDI 2012).
     pub relieves_window: bool,
+    /// And so they are where the send buffer keeps the application waiting, not only where the window is shut
+    /// (`__mptcp_next_segment`).
+    pub relieves_buffer: bool,
     /// A pacer holds the whole path back, not only what waits on it.
     pub pacer_blocks: bool,
     /// Lost data may take any path, those included that have carried them.
@@ -79,6 +82,7 @@ const LINUX_V1: StackRules = StackRules {
     spares_failing: false,
     reinjects_at_timeout: false,
     relieves_window: false,
+    relieves_buffer: false,
     pacer_blocks: false,
     repeats_anywhere: false,
     writer_waits: true,
@@ -95,6 +99,7 @@ const V09X: StackRules = StackRules {
     spares_failing: true,
     reinjects_at_timeout: true,
     relieves_window: true,
+    relieves_buffer: true,
     tells_of_reading: false,
     grows_by_longest_rtt: false,
     ..LINUX_V1

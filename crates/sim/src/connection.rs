@@ -539,7 +539,9 @@ impl Connection {
             self.send.probe_at = now + PROBE_AFTER;
             net.calendar.lower(self.source, self.send.probe_at);
         }
-        self.relieve(net, now, by_window);
+        if by_window || self.transport.rules.relieves_buffer {
+            self.relieve(net, now, by_window);
+        }
     }
 
     /// Whether the peer's window holds back data that are ready.
@@ -557,12 +559,14 @@ impl Connection {
     }
 
     /// Opportunistic retransmission and penalisation (Raiciu et al., NSDI 2012; multipath-tcp/mptcp
-    /// `mptcp_rcv_buf_optimization`).
+    /// `mptcp_rcv_buf_optimization`), where the window is shut, or the send buffer keeps the application waiting and all
+    /// it holds is sent. Of a send buffer only one that is full penalises (`sk_stream_memory_free`).
     fn relieve(&mut self, net: &mut Net, now: Instant, by_window: bool) {
         let (opportunistic, penalise) = self.rules();
-        if !(opportunistic || penalise) || !by_window {
+        if !(opportunistic || penalise) {
             return;
         }
+        let full = self.send.writer.writable >= self.send.outbox.una().get() + self.send.writer.buffer;
         let Some((number, head)) = self.send.outbox.chunks().next().map(|(number, chunk)| (number, *chunk)) else {
             return;
         };
@@ -572,7 +576,7 @@ impl Connection {
         let Some(tp) = open.min_by_key(|path| path.srtt).map(|path| path.id) else { return };
         let holders = head.carried.and(self.send.views.set());
         let srtt = self.send.views.get(tp).srtt;
-        if penalise && now.since(self.send.last_relief[tp.index()]) >= srtt {
+        if penalise && (by_window || full) && now.since(self.send.last_relief[tp.index()]) >= srtt {
             self.penalise(net, now, tp, holders);
         }
         if !opportunistic || head.carried.contains(tp) || !head.sent {

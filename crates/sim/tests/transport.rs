@@ -136,13 +136,22 @@ fn the_vectors_hold() {
 /// A window of 60 kB that the slow path's packets shut, on path 0 of 10 ms and path 1 of `slow` ms;
 /// copies sent, and the widest window of the slow path.
 fn shut_window(slow: u64, opportunistic: bool, penalise: bool) -> (u64, u64) {
-    let mut transport = Transport::mptcp_v09x();
+    let receive = Transport { receive_buffer: Buffer::Fixed(Bytes::new(60_000)), ..Transport::mptcp_v09x() };
+    relieved(receive, 2_000_000, slow, opportunistic, penalise)
+}
+
+/// The same with a full send buffer of 60 kB in place of the window.
+fn full_buffer(size: u64, opportunistic: bool, penalise: bool) -> (u64, u64) {
+    let send = Transport { send_buffer: Buffer::Fixed(Bytes::new(60_000)), ..Transport::mptcp_v09x() };
+    relieved(send, size, 100, opportunistic, penalise)
+}
+
+fn relieved(mut transport: Transport, size: u64, slow: u64, opportunistic: bool, penalise: bool) -> (u64, u64) {
     (transport.opportunistic, transport.penalise) = (Some(opportunistic), Some(penalise));
-    transport.receive_buffer = Buffer::Fixed(Bytes::new(60_000));
     // The fast path takes 25 kB in flight and 15 kB in its queue: the rest of the window is the slow one's.
     let mut paths = vec![setup::path("fast", 10_000, 10), setup::path("slow", 10_000, slow)];
     paths.iter_mut().for_each(|path| path.data.queue.limit = Limit::Packets(10));
-    let run = setup::run(&setup::bulk(&transport, paths, 2_000_000), "min-rtt", "newreno");
+    let run = setup::run(&setup::bulk(&transport, paths, size), "min-rtt", "newreno");
     assert_eq!(run.verdict, Verdict::Finished);
     let windows = run.notes.iter().filter_map(|(_, note)| match note {
         Note::Acked { path, cwnd, .. } if path.get() == 1 => Some(*cwnd),
@@ -167,6 +176,18 @@ fn penalisation_keeps_the_slow_window_small() {
     let (_, free) = shut_window(100, false, false);
     let (copies, punished) = shut_window(100, false, true);
     assert!(punished < free && copies == 0, "{punished} against {free} bytes, {copies} copies");
+}
+
+/// `__mptcp_next_segment` does both for an application that waits for room in the send buffer, too, all of which is sent;
+/// for one that has written all it has, neither.
+#[test]
+fn a_full_send_buffer_is_relieved_as_a_shut_window_is() {
+    assert_eq!(full_buffer(2_000_000, false, false).0, 0, "switched off");
+    let (copies, free) = full_buffer(2_000_000, true, false);
+    assert!(copies > 0, "nothing is repeated");
+    let (_, punished) = full_buffer(2_000_000, false, true);
+    assert!(punished < free, "{punished} against {free} bytes");
+    assert_eq!(full_buffer(50_000, true, true).0, 0, "nobody waits for room");
 }
 
 /// Goodput in Mbit/s, and packets dropped beyond the window, of `linux-v1` on paths of which two often lose to short
