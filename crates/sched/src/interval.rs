@@ -1,7 +1,7 @@
 //! One choice per interval: a rule is asked every 50 or 100 ms instead of for every packet, as the
 //! learned schedulers are.
 
-use weftway_path::{BlockedReason, Context, Decision, Event, Instant, Packet, Path, PathId, PathSet, Span};
+use weftway_path::{BlockedReason, Context, Decision, Event, Instant, Packet, Path, PathId, PathSet, SendKind, Span};
 
 use crate::choose;
 use crate::{FallbackTally, Needs, Scheduler};
@@ -20,7 +20,8 @@ pub enum Mode {
 ///
 /// The first choice takes effect at once; later ones after a decision delay, for as long as a
 /// real policy takes to compute. A chosen path that leaves is replaced at once. `inner` observes
-/// every event. Needs wake-ups and events, beyond what `inner` needs.
+/// every event but one: that a path which only stood in sent new data, for that was not its choice, and a rule that takes
+/// turns would count a turn. Needs wake-ups and events, beyond what `inner` needs.
 #[derive(Clone)]
 pub struct Interval {
     inner: Box<dyn Scheduler>,
@@ -126,7 +127,13 @@ impl Scheduler for Interval {
     }
 
     fn observe(&mut self, cx: &Context<'_>, event: &Event) {
-        self.inner.observe(cx, event);
+        let stood_in = match *event {
+            Event::Sent(receipt, SendKind::Fresh) => self.mode == Mode::Preferred && Some(receipt.path) != self.chosen,
+            _ => false,
+        };
+        if !stood_in {
+            self.inner.observe(cx, event);
+        }
         if let Event::PathDown(path) = *event {
             self.chosen = self.chosen.filter(|chosen| *chosen != path);
             self.pending = self.pending.filter(|(pending, _)| *pending != path);
@@ -191,6 +198,25 @@ mod tests {
             bench.refresh();
             assert_eq!(interval.select(&bench.context()), answer);
         }
+    }
+
+    /// Both paths send in every epoch, whichever is chosen; the turns go on all the same.
+    #[test]
+    fn who_stands_in_takes_no_turn() {
+        let mut bench = Bench::new(vec![path(0, 20, 10, 0), path(1, 40, 10, 0)]);
+        let mut interval = Interval::new(crate::build("round-robin").unwrap(), Span::from_millis(100), Mode::Preferred);
+        let sent = |path| {
+            let receipt = weftway_path::Receipt { path, offset: Default::default(), bytes: packets(1), serial: 0 };
+            Event::Sent(receipt, SendKind::Fresh)
+        };
+        let mut turns = Vec::new();
+        for epoch in 0..6 {
+            bench.now = Instant::from_millis(epoch * 100);
+            interval.observe(&bench.context(), &Event::Wake);
+            turns.push(interval.select(&bench.context()));
+            (0..2).for_each(|path| interval.observe(&bench.context(), &sent(PathId::new(path))));
+        }
+        assert_eq!(turns, [A, B, A, B, A, B]);
     }
 
     #[test]

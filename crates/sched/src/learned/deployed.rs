@@ -6,7 +6,7 @@
 //! leads the next by less than the card's `margin`, below which training found that its choices do not pay.
 
 use weftway_path::spec::{Param, Params, SpecError};
-use weftway_path::{Context, Decision, Event, Instant};
+use weftway_path::{Context, Decision, Event, Instant, Span};
 
 use super::fallback::Fallback;
 use super::nn::{Network, Scratch};
@@ -33,6 +33,9 @@ pub(crate) const MODE: Param = Param {
     values: "card | preferred | exclusive",
     doc: "while the chosen path is full: as in training, or the others send, or nothing is sent",
 };
+
+/// How long a fallback keeps to a path where the task's own intervals have no fixed length.
+const INTERVAL: Span = Span::from_millis(100);
 
 /// The scheduler that the switches of an entry name; its policies decide `task`.
 pub(crate) fn build(params: &Params, task: &TaskEntry) -> Result<Box<dyn Scheduler>, SpecError> {
@@ -93,10 +96,11 @@ impl Deployed {
     pub(crate) fn new(
         file: PolicyFile,
         task: Box<dyn Task>,
-        fallback: Fallback,
+        mut fallback: Fallback,
         rng: PolicyRng,
     ) -> Result<Self, String> {
         let shape = task.shape();
+        fallback.keep_to(task.mode(), shape.interval.unwrap_or(INTERVAL));
         let (inputs, outputs, actions) = (shape.inputs.len(), shape.actions.outputs(), shape.actions);
         let network = file.network;
         if let Network::Falcon(_) = network {

@@ -2,10 +2,10 @@
 //! says nothing about what it has not seen.
 
 use weftway_path::spec::{Param, Params, SpecError};
-use weftway_path::{Context, Decision, Event, Instant};
+use weftway_path::{Context, Decision, Event, Instant, Span};
 
 use super::policy_file::PolicyFile;
-use crate::{Needs, Scheduler};
+use crate::{Interval, Mode, Needs, Scheduler};
 
 /// What decides outside the ranges of training.
 pub(crate) const FALLBACK: Param = Param {
@@ -47,6 +47,15 @@ impl Fallback {
         let scheduler = if name == "off" { None } else { Some(crate::build(name)?) };
         let (low, high) = (file.low.clone(), file.high.clone());
         Ok(Self { shadow: scheduler.clone(), scheduler, low, high, is_on: false, tally: FallbackTally::default() })
+    }
+
+    /// Where the task lets only the chosen path send, for `interval`, so does the fallback: it is asked once an interval.
+    pub(crate) fn keep_to(&mut self, mode: Option<Mode>, interval: Span) {
+        if mode == Some(Mode::Exclusive) {
+            let once = |inner: Box<dyn Scheduler>| Box::new(Interval::new(inner, interval, Mode::Exclusive)) as _;
+            self.scheduler = self.scheduler.take().map(once);
+            self.shadow = self.shadow.take().map(once);
+        }
     }
 
     /// Whether there is one.

@@ -8,12 +8,17 @@
 use weftway_path::spec::{Param, Params, Spec, SpecError, nearest};
 use weftway_path::{Context, Span};
 
-use crate::{Needs, Scheduler};
+use crate::{Mode, Needs, Scheduler};
 
 /// A scheduler that lacks its decisions.
 pub trait Task: Scheduler {
     /// What is seen, and which actions there are.
     fn shape(&self) -> &Shape;
+
+    /// What the paths that are not chosen do during an interval, where the task chooses one.
+    fn mode(&self) -> Option<Mode> {
+        None
+    }
 
     /// Whether a decision is due at `cx`; if so, `seen` is what there is to see, as long as
     /// [`Shape::inputs`]. Asked again with no answer and no event between, the same.

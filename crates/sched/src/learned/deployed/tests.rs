@@ -176,6 +176,24 @@ fn an_interval_is_decided_when_it_begins_and_only_then() {
     }
 }
 
+/// No choice leads, so that min-RTT decides. Its path, F, is full: in the mode in which only one path sends, nothing is
+/// sent for the rest of the interval; in the other S stands in.
+#[test]
+fn a_fallback_keeps_to_the_mode_of_the_task() {
+    for (mode, answer) in [("exclusive", Decision::Wait), ("preferred", S)] {
+        let task: &'static str = if mode == "exclusive" { "path:mode=exclusive" } else { "path:mode=preferred" };
+        let (mut deployed, mut bench) = (deployed(policy(task, 20, &[1.0, 1.0, 1.0]), "min-rtt"), bench());
+        deployed.margin = 0.5;
+        bench.paths[0].bytes_in_flight = packets(0);
+        bench.refresh();
+        assert_eq!(deployed.select(&bench.context()), Decision::Send(PathId::new(0)), "{mode}");
+        assert!(deployed.fallback.is_on());
+        bench.paths[0].bytes_in_flight = packets(10);
+        bench.refresh();
+        assert_eq!(deployed.select(&bench.context()), answer, "{mode}");
+    }
+}
+
 #[test]
 fn a_network_of_other_inputs_or_other_outputs_is_refused() {
     let refused = |inputs, says: &[f32]| {

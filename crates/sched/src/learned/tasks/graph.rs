@@ -246,6 +246,10 @@ impl Task for Graph {
         &self.shape
     }
 
+    fn mode(&self) -> Option<Mode> {
+        Some(self.mode)
+    }
+
     fn question(&mut self, cx: &Context<'_>, observation: &mut [f32]) -> bool {
         self.turn(cx);
         let is_due = fresh(cx).is_some_and(|flow| self.answered(flow).is_none());

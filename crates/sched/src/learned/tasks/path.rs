@@ -184,6 +184,10 @@ impl Task for PathTask {
         &self.shape
     }
 
+    fn mode(&self) -> Option<Mode> {
+        Some(self.mode)
+    }
+
     fn question(&mut self, cx: &Context<'_>, observation: &mut [f32]) -> bool {
         self.turn(cx);
         let is_due = self.epochs.is_due() && !self.ranked.is_empty();

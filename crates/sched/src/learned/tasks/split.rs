@@ -270,6 +270,10 @@ impl Task for Split {
         &self.shape
     }
 
+    fn mode(&self) -> Option<Mode> {
+        Some(self.mode)
+    }
+
     fn question(&mut self, cx: &Context<'_>, observation: &mut [f32]) -> bool {
         self.turn(cx);
         let is_asked = self.is_due && choose::standing(cx).next().is_some();
