@@ -1,7 +1,7 @@
-"""Renews the table of docs/explanation/fidelity.md: `python tests/python/fidelity.py`.
+"""Renews the summary of docs/explanation/fidelity.md and the table of its lab notes: `python tests/python/fidelity.py`.
 
 Runs the test that replays the kernel's cells and takes the errors and the summary from what it prints. What the
-page says about them is for a person to read again.
+pages say about them is for a person to read again.
 """
 
 import csv
@@ -10,7 +10,7 @@ import subprocess
 
 from weftway.scenario import HOME
 
-PAGE = HOME / "docs/explanation/fidelity.md"
+PAGES = (HOME / "docs/explanation/fidelity.md", HOME / "docs/explanation/fidelity-lab-notes.md")
 CELLS = HOME / "crates/sim/tests/data/kernel.csv"
 LINE = re.compile(r"(?P<cell>\S+) +(?P<cc>reno|cubic|bbr) .*? (?P<error>[+-][\d.]+) % ")
 SUMMARY = re.compile(r"^\d+ cells; .*\nsingle path: .*\n", re.MULTILINE)
@@ -25,8 +25,9 @@ def main() -> None:
     summary = SUMMARY.search(done.stdout)
     assert summary, "the test prints a summary"
     errors = {(m["cell"], m["cc"]): float(m["error"]) for m in LINE.finditer(done.stdout)}
-    text = SUMMARY.sub(lambda _: summary.group(), PAGE.read_text())
-    PAGE.write_text(TABLES.sub(lambda _: tables(errors), text))
+    for page in PAGES:
+        text = SUMMARY.sub(lambda _: summary.group(), page.read_text())
+        page.write_text(TABLES.sub(lambda _: tables(errors), text))
 
 
 def tables(errors: Errors) -> str:

@@ -92,7 +92,7 @@ def _filled(like: T, tensors: Tensors, file: Path) -> T:
 
 
 def _leaves(tree: Any) -> list[tuple[str, Any]]:
-    """The leaves with their places as names, such as `.layers[0].w`."""
+    """The leaves, named by where they are in the tree, such as `.layers[0].w`."""
     return [(jax.tree_util.keystr(place), leaf) for place, leaf in jax.tree_util.tree_leaves_with_path(tree)]
 
 

@@ -36,7 +36,7 @@ class TrainingArgs:
     """Settings that all trainers share."""
 
     steps: Count = 100_000
-    """Decisions to make, of all places together."""
+    """Decisions to make, over all environments together."""
     seed: Seed = 1
     """Seed of everything that is drawn: scenarios, first weights, exploration, batches."""
     distribution: str
