@@ -1,4 +1,4 @@
-//! A transport of some seventy lines runs every scheduler that needs no more than it offers, and refuses the rest in one line.
+//! A transport of sixty lines runs every scheduler that needs no more than it offers, and refuses the rest in one line.
 
 use weftway_host::{Carried, Host, Refusal, Transport, ask, mismatch, tell};
 use weftway_path::{
@@ -24,22 +24,6 @@ struct Toy {
 }
 
 impl Toy {
-    fn new(mut host: Host, bytes: u64) -> Self {
-        (0..2).for_each(|id| host.events.push_rare(Event::PathUp(PathId::new(id))));
-        let path = |(id, ms): (u8, u64)| {
-            let mut path = Path::new(PathId::new(id), Bytes::new(MSS), Bytes::new(10 * MSS));
-            let rtt = Span::from_millis(ms);
-            (path.srtt, path.min_rtt, path.max_rtt, path.latest_rtt, path.rtt_samples) = (rtt, rtt, rtt, rtt, 1);
-            path
-        };
-        let (end, none) = (Offset::new(bytes), PathSet::EMPTY);
-        let flow = Flow { end, edge: end, message_end: end, unsent: Bytes::new(bytes), ..Flow::default() };
-        let packet =
-            Packet { offset: Offset::ZERO, bytes: Bytes::new(MSS), reinjection: false, carried: none, avoid: none };
-        let paths = [(0, 20), (1, 50)].map(path).to_vec();
-        Self { host, now: Instant::ZERO, paths, packet, flow, flight: vec![], alarm: Instant::NEVER, ready: true }
-    }
-
     /// The next acknowledgement or wake-up. Without either nothing will ever happen.
     fn step(&mut self) {
         let (at, next) = (0..self.flight.len()).map(|at| (at, self.flight[at].0)).min_by_key(|next| next.1).unzip();
@@ -47,8 +31,7 @@ impl Toy {
         assert!(!self.now.is_never(), "it waits for nothing");
         self.ready = true;
         if self.alarm <= self.now {
-            self.alarm = Instant::NEVER;
-            self.host.woken(self.now);
+            self.host.woken(std::mem::replace(&mut self.alarm, Instant::NEVER));
         } else {
             let (_, receipt) = self.flight.swap_remove(at.unwrap());
             let path = &mut self.paths[receipt.path.index()];
@@ -98,6 +81,23 @@ impl Transport for Toy {
     }
 }
 
+/// Two paths with a window of ten packets each, and so many bytes to send.
+fn toy(mut host: Host, bytes: u64) -> Toy {
+    (0..2).for_each(|id| host.events.push_rare(Event::PathUp(PathId::new(id))));
+    let path = |(id, ms): (u8, u64)| {
+        let mut path = Path::new(PathId::new(id), Bytes::new(MSS), Bytes::new(10 * MSS));
+        let rtt = Span::from_millis(ms);
+        (path.srtt, path.min_rtt, path.max_rtt, path.latest_rtt, path.rtt_samples) = (rtt, rtt, rtt, rtt, 1);
+        path
+    };
+    let (end, none) = (Offset::new(bytes), PathSet::EMPTY);
+    let flow = Flow { end, edge: end, message_end: end, unsent: Bytes::new(bytes), ..Flow::default() };
+    let packet =
+        Packet { offset: Offset::ZERO, bytes: Bytes::new(MSS), reinjection: false, carried: none, avoid: none };
+    let paths = [(0, 20), (1, 50)].map(path).to_vec();
+    Toy { host, now: Instant::ZERO, paths, packet, flow, flight: vec![], alarm: Instant::NEVER, ready: true }
+}
+
 /// Every scheduler of the registry brings all packets over, with no fault, or is refused by name of what it lacks.
 #[test]
 fn every_scheduler_runs_or_is_refused_in_one_line() {
@@ -110,7 +110,7 @@ fn every_scheduler_runs_or_is_refused_in_one_line() {
             refused += 1;
             continue;
         }
-        let mut toy = Toy::new(Host::serving(scheduler.as_ref(), entry.transport), 200 * MSS);
+        let mut toy = toy(Host::serving(scheduler.as_ref(), entry.transport), 200 * MSS);
         while toy.flow.una < toy.flow.end {
             while toy.ready && toy.context().packet.is_some() && toy.paths.iter().any(Path::is_open) {
                 ask(&mut toy, scheduler.as_mut());
