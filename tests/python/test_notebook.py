@@ -1,6 +1,9 @@
 """Weftway from Python: by name, with a mapping of keys, and what a notebook shows."""
 
+import ast
+from itertools import pairwise
 from pathlib import Path
+from typing import Any, ClassVar
 
 import polars as pl
 import pytest
@@ -10,6 +13,48 @@ from weftway import scenario
 from weftway.results import Results
 
 SHORT = {"workload.bytes": "200 kB"}
+
+
+UNITS = {"_ms": "Milliseconds", "_mbps": "Mbit/s"}
+
+
+def described() -> dict[str, dict[str, str]]:
+    """The docstring of every field of what a rule sees, by class, as an editor shows it."""
+    found: dict[str, dict[str, str]] = {}
+    for node in ast.parse((Path(weftway.__file__).parent / "_native.pyi").read_text()).body:
+        if isinstance(node, ast.ClassDef) and node.name in ("Path", "Packet", "Flow", "Context", "Event"):
+            found[node.name] = {
+                one.target.id: after.value.value
+                for one, after in pairwise(node.body)
+                if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+                if isinstance(after, ast.Expr)
+                and isinstance(after.value, ast.Constant)
+                and isinstance(after.value.value, str)
+            }
+    return found
+
+
+class Looking:
+    """Keeps what it sees."""
+
+    seen: ClassVar[dict[str, Any]] = {}
+
+    def select(self, cx: Any) -> Any:
+        self.seen.update(Context=cx, Path=cx.paths[0], Packet=cx.packet or self.seen.get("Packet"), Flow=cx.flow)
+        return min(cx.sendable(), key=lambda path: path.srtt_ms, default=None)
+
+    def observe(self, cx: Any, event: Any) -> None:
+        self.seen.update(Event=event)
+
+
+def test_every_field_that_a_rule_sees_is_described_with_its_unit(small: Path) -> None:
+    weftway.run(small, scheduler=Looking)
+    for name, fields in described().items():
+        there = {field for field in dir(Looking.seen[name]) if not field.startswith("_")}
+        assert there - {"sendable"} == fields.keys()
+        for field, text in fields.items():
+            unit = next((unit for end, unit in UNITS.items() if field.endswith(end)), "")
+            assert text.startswith(unit), f"{name}.{field}"
 
 
 def test_a_scenario_of_ours_goes_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,12 +69,10 @@ def test_a_mapping_of_keys_is_that_of_the_command(small: Path) -> None:
     assert by_mapping == by_text
 
 
-def test_numbers_truth_and_lists_are_written_as_a_scenario_has_them(small: Path) -> None:
+def test_numbers_truth_and_lists_are_written_as_a_scenario_has_them() -> None:
     assert scenario.settings({"a": 2, "b": 0.5, "c": True, "d": ["x", 1], "e": "2 %"}) == [
         "a=2", "b=0.5", "c=true", 'd=["x", 1]', "e=2 %"
     ]  # fmt: skip
-    rows = weftway.compare(small, scheduler="min-rtt", seeds=[0], set={'vary."path.wifi.loss"': ["0 %", "2 %"]})
-    assert rows.height == 2
 
 
 def test_a_text_of_keys_is_refused(small: Path) -> None:
