@@ -63,6 +63,14 @@ sync() {
         echo "$profile" >.weft/profile
 }
 
+# add_package NAME FILE: installs a package into .venv, unless FILE is there.
+add_package() {
+    [ -e "$2" ] && return
+    say "installing $1"
+    find_python
+    find_uv && "$uv" pip install --quiet --python "$root/.venv" "$1" >&2 || die "$1 could not be installed"
+}
+
 # setup NAME [OPTION]…: an environment made with these options of `uv sync`. Silent when there is
 # nothing to do; with progress on a terminal; elsewhere with the log if it fails.
 setup() {

@@ -1,6 +1,7 @@
 //! Gives the sources that decide results a name, `WEFTWAY_CODE`: a row says which code made it,
 //! the same on every machine, and a comparison does not resume from rows of other code. What the kernel does depends
-//! on fewer of them: `WEFTWAY_KERNEL_CODE`.
+//! on fewer of them: `WEFTWAY_KERNEL_CODE`. It also copies the scenarios and what they read into `OUT_DIR/data`, from
+//! where they become part of the wheel (`include` in `pyproject.toml`).
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
@@ -28,12 +29,35 @@ const KERNEL_SOURCES: [&str; 16] = [
     "../scenario/src/workload.rs",
 ];
 
+/// The folders at the root of the repository that an installed package has too.
+const DATA: [&str; 4] = ["experiments", "scenarios", "sweeps", "traces"];
+
 fn main() -> io::Result<()> {
     let version = env::var("CARGO_PKG_VERSION").unwrap_or_default();
     let mut folders = CRATES.map(|name| format!("../{name}/src")).to_vec();
-    folders.push("../../policies".to_owned());
+    folders.push("../sched/policies".to_owned());
     println!("cargo::rustc-env=WEFTWAY_CODE={version}+{:016x}", hash(&folders)?);
     println!("cargo::rustc-env=WEFTWAY_KERNEL_CODE={version}+{:016x}", hash(&KERNEL_SOURCES)?);
+    copy_data(Path::new(&env::var_os("OUT_DIR").unwrap_or_default()))
+}
+
+/// Copies the data folders to `out`/data, and leaves nothing there that they no longer have.
+fn copy_data(out: &Path) -> io::Result<()> {
+    let target = out.join("data");
+    if target.exists() {
+        fs::remove_dir_all(&target)?;
+    }
+    for folder in DATA {
+        let source = Path::new("../..").join(folder);
+        println!("cargo::rerun-if-changed={}", source.display());
+        let mut files = Vec::new();
+        list(&source, &mut files)?;
+        for file in files {
+            let copy = target.join(folder).join(file.strip_prefix(&source).unwrap_or(&file));
+            fs::create_dir_all(copy.parent().unwrap_or(&target))?;
+            fs::copy(&file, copy)?;
+        }
+    }
     Ok(())
 }
 

@@ -40,71 +40,123 @@ class Path:
     """One usable path at the time of the question. Bytes are payload."""
 
     id: int
+    """Its number, from 0, in the order in which the connection opened its paths."""
     name: str
+    """As the scenario calls it."""
     role: str
+    """`active`, or `backup`: to be used only while no active path is usable."""
     health: str
+    """`good`; `suspect`: its timer fired and nothing was acknowledged since; `stale`: no progress for long."""
     recovery: str
+    """Its loss recovery, by Linux's names: `open`, `disorder`, `cwr`, `recovery` or `loss`."""
     blocked: str | None
+    """Why it cannot send now: `congestion` (full window), `pacing`, `validation` or `transport`; `None` if it can."""
     is_open: bool
+    """Whether it can send now: `blocked is None`."""
     is_active: bool
+    """Whether its role is `active`."""
     mss: int
+    """Bytes of payload in its largest packet."""
     latest_rtt_ms: float
+    """Milliseconds: the newest round-trip sample; 0 before the first."""
     srtt_ms: float
+    """Milliseconds: the smoothed round-trip time (RFC 6298, RFC 9002), which starts with the handshake's."""
     rttvar_ms: float
+    """Milliseconds: the mean deviation of the samples (RFC 6298's RTTVAR, not Linux's four times that)."""
     min_rtt_ms: float
+    """Milliseconds: the smallest round-trip sample."""
     mean_rtt_ms: float
+    """Milliseconds: the mean of all round-trip samples; 0 before the first."""
     cwnd: int
+    """Bytes: the congestion window."""
     ssthresh: int | None
+    """Bytes: the slow-start threshold; `None` until the first reduction."""
     bytes_in_flight: int
+    """Bytes sent, and neither acknowledged nor declared lost."""
     space: int
+    """Bytes of free window: `cwnd - bytes_in_flight - queued`, or 0."""
     queued: int
+    """Bytes assigned to the path and not sent yet."""
     device_queue: int
+    """Bytes that the sender's device holds on this path, for a rule that `needs` `device`; otherwise 0."""
     bottleneck: int | None
+    """The number of the bottleneck that it shares with the paths of the same number; `None` if unknown."""
     queue_room: int | None
+    """Bytes that its queue still takes from a rule that `needs` `queueing`; `None` without a limit."""
     next: int
+    """Offset in bytes: the first after everything that this path has carried."""
     delivery_rate_mbps: float
+    """Mbit/s: the newest sample of the delivery rate."""
     pacing_rate_mbps: float
+    """Mbit/s: what the pacer allows; without pacing, the window over the smoothed round-trip time times 2 in slow start
+    and 1.2 after."""
     packets_sent: int
+    """Packets sent since it came up, retransmissions included."""
     packets_acked: int
+    """Packets acknowledged."""
     packets_lost: int
+    """Packets declared lost."""
     packets_retransmitted: int
+    """Packets sent again on this path."""
     pto_count: int
+    """Consecutive probe timeouts, or retransmission timeouts, without progress."""
 
 @final
 class Packet:
     """The packet that would go next."""
 
     offset: int
+    """Offset in bytes of its first byte in the stream of the connection."""
     bytes: int
+    """Bytes of payload."""
     reinjection: bool
+    """Whether it has been sent before: lost and handed back, or reinjected."""
     carried: list[int]
+    """The numbers of the paths that have carried it."""
     avoid: list[int]
+    """The numbers of the paths that the transport would not have it take again while others may."""
 
 @final
 class Flow:
     """The connection's data, as its sender sees them."""
 
     una: int
+    """Offset in bytes: everything before it has arrived, as far as the sender can tell."""
     next: int
+    """Offset in bytes: the first that has never been sent."""
     end: int
+    """Offset in bytes: the end of what the application has written."""
     edge: int
+    """Offset in bytes: the right edge of the peer's receive window."""
     unsent: int
+    """Bytes written and not yet assigned to a path."""
     window: int
+    """Bytes: the whole receive window that the peer advertises, from `una`."""
     credit: int
+    """Bytes: the part of the window that is left for new data."""
     message_start: int
+    """Offset in bytes of the message that `next` lies in; bulk data are one message."""
     message_end: int
+    """Offset in bytes of the end of that message."""
     message_age_ms: float
+    """Milliseconds since the application wrote the message."""
     message_class: int
+    """How urgent the application says the message is: 0 the most."""
     deadline_ms: float | None
+    """Milliseconds since the start of the run: when the message should have arrived; `None` without a deadline."""
 
 @final
 class Context:
     """One question: which path carries the packet at hand?"""
 
     now_ms: float
+    """Milliseconds since the start of the run."""
     paths: tuple[Path, ...]
+    """Every usable path, blocked or not, in the order of their numbers."""
     packet: Packet | None
+    """The packet that would go next; `None` if only copies may go."""
     flow: Flow | None
+    """The connection's data; `None` where the host cannot see them."""
     def sendable(self) -> list[Path]: ...
 
 @final
@@ -115,11 +167,17 @@ class Event:
     """
 
     kind: str
+    """One of the names above."""
     path: int | None
+    """The number of the path; `None` for `starved` and `wake`."""
     offset: int | None
+    """Offset in bytes of the packet's first byte; of `sent`, `acked`, `lost` and `recalled`."""
     bytes: int | None
+    """Bytes of its payload; of the same kinds."""
     serial: int | None
+    """The number of the decision, from 0, to which a delayed reward can be bound; of the same kinds."""
     how: str | None
+    """How it was `sent`: `fresh`, `ahead`, `reinjection`, `duplicate`; why it `starved`: `window`, `send_buffer`."""
 
 @final
 class Ahead:
@@ -233,6 +291,9 @@ def steering_obstacle(spec: str) -> str | None: ...
 def probe() -> str: ...
 def record(job: Order, details: list[tuple[str, str]], events: str | None, qlog: str | None) -> tuple[str, str]: ...
 def timeline(job: Order) -> str: ...
+def schema() -> str:
+    """The JSON Schema of scenario files, as text."""
+
 def run_vectors(kind: str, text: str) -> int: ...
 def bench() -> str: ...
 

@@ -2,23 +2,42 @@
 
 import json
 import subprocess
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rich.table import Table
 
-from weftway._native import SimulationError
-from weftway.scenario import HOME
+from weftway._native import ScenarioError, SimulationError
+from weftway.scenario import source_tree
 
 COMMAND = ("cargo", "run", "--release", "--quiet", "--package", "weftway-bench")
 
 
-def measure() -> dict[str, Any]:
-    """Builds and runs the benchmark; its figures by their stable names."""
-    done = subprocess.run(COMMAND, cwd=HOME, stdout=subprocess.PIPE, text=True)
+PARTS = ("simulator", "decisions", "learned", "environments")
+"""What can be measured by itself."""
+
+
+def measure(only: Sequence[str] = PARTS) -> dict[str, Any]:
+    """Builds and runs the benchmark, which tells its progress on standard error; its figures by their stable names."""
+    if unknown := [part for part in only if part not in PARTS]:
+        raise ScenarioError(f"--only {unknown[0]}: there is {', '.join(PARTS)}")
+    command = [*COMMAND, "--", "only", *only]
+    done = subprocess.run(command, cwd=source_tree("`weft bench`"), stdout=subprocess.PIPE, text=True)
     if done.returncode != 0:
-        raise SimulationError(f"the benchmark failed: `{' '.join(COMMAND)}` ended with status {done.returncode}")
+        raise SimulationError(f"the benchmark failed: `{' '.join(command)}` ended with status {done.returncode}")
     found: dict[str, Any] = json.loads(done.stdout)
     return found
+
+
+def tables(figures: dict[str, Any]) -> list[Table]:
+    """A table for each part that was measured."""
+    makers: dict[str, Callable[[dict[str, Any]], Table]] = {
+        "packets_per_cpu_second": engine_table,
+        "decision_ns": decision_table,
+        "learned_decision_us": learned_table,
+        "environment": environment_table,
+    }
+    return [make(figures) for key, make in makers.items() if key in figures]
 
 
 def engine_table(figures: dict[str, Any]) -> Table:

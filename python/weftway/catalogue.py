@@ -1,21 +1,55 @@
 """What there is to run: the entries of `weft list`."""
 
+import difflib
+from pathlib import Path
 from typing import Any
 
 from weftway import _native, probe
+from weftway._native import ScenarioError
 from weftway.backends import BACKENDS, Backend
 from weftway.scenario import listed
 
+KINDS = ("scheduler", "controller", "backend", "scenario", "experiment", "distribution", "sweep")
+"""What an entry may be, in the order of the list."""
+
 
 def entries() -> list[dict[str, Any]]:
-    """Schedulers, controllers, backends, scenarios and experiments, each with its `kind`."""
+    """Everything that can be named, each with its `kind`."""
     return [
         *({"kind": "scheduler", **entry} for entry in _native.schedulers()),
         *({"kind": "controller", **entry} for entry in _native.controllers()),
         *map(_backend, BACKENDS.values()),
         *listed("scenario", "scenarios/*.toml"),
         *listed("experiment", "experiments/*/*.toml"),
+        *listed("distribution", "scenarios/distributions/*.toml"),
+        *listed("sweep", "sweeps/*.toml"),
     ]
+
+
+def kind(what: str) -> str | None:
+    """The kind that `what` means, in the singular or the plural."""
+    word = what.lower()
+    return next((one for one in KINDS if word in (one, f"{one}s")), None)
+
+
+def matching(what: str) -> list[dict[str, Any]]:
+    """The entries of a kind, or those of a name or alias; files also go by their name alone."""
+    found = entries()
+    if wanted := kind(what):
+        return [entry for entry in found if entry["kind"] == wanted]
+    if named := [entry for entry in found if what.lower() in names(entry)]:
+        return named
+    known = [name for entry in found for name in names(entry)]
+    near = difflib.get_close_matches(what.lower(), [*known, *(f"{one}s" for one in KINDS)], n=1)
+    hint = f"did you mean `{near[0]}`?" if near else f"the kinds are {', '.join(f'{one}s' for one in KINDS)}"
+    raise ScenarioError(f"nothing is called `{what}`; {hint}")
+
+
+def names(entry: dict[str, Any]) -> list[str]:
+    """What an entry goes by."""
+    presets = [preset["name"] for preset in entry.get("presets", [])]
+    file = [Path(entry["name"]).stem] if "/" in entry["name"] else []
+    return [entry["name"], *entry.get("aliases", []), *presets, *file]
 
 
 def lacking(name: str) -> str | None:

@@ -4,12 +4,16 @@ Results go to standard output, everything else to standard error. The exit statu
 happened: 0 it worked, 1 a run failed, 2 bad input, 130 interrupted.
 """
 
+import errno
+import os
+import sys
+from contextlib import suppress
 from typing import Annotated
 
 import typer
 
 from weftway._native import EmulationError, ScenarioError, SimulationError, TraceError, __version__
-from weftway.commands import bench, compare, emulate, evaluate, fidelity, new, rank, run, steer, sweep, train
+from weftway.commands import bench, compare, emulate, evaluate, fidelity, new, rank, run, schema, steer, sweep, train
 from weftway.commands import list as list_
 from weftway.commands.output import BAD_INPUT, RUN_FAILED, fail, out
 
@@ -17,7 +21,7 @@ app = typer.Typer(
     help="Which path of a multipath connection carries the next packet: run, compare, list schedulers.",
     epilog="Exit status: 0 it worked, 1 a run failed, 2 bad input, 130 interrupted.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
@@ -27,7 +31,7 @@ OPTIONS_OF_ITS_OWN = {"allow_extra_args": True, "ignore_unknown_options": True}
 
 
 @app.callback(invoke_without_command=True)
-def _weft(version: Annotated[bool, typer.Option("--version", help="Prints the version.")] = False) -> None:
+def _weft(version: Annotated[bool, typer.Option("--version", "-V", help="Prints the version.")] = False) -> None:
     if version:
         out.print(f"weft {__version__}")
         raise typer.Exit
@@ -43,6 +47,7 @@ app.command("rank")(rank.command)
 app.command("emulate")(emulate.command)
 app.command("fidelity")(fidelity.command)
 app.command("steer")(steer.command)
+app.command("schema")(schema.command)
 app.command("bench")(bench.command)
 app.command("new")(new.command)
 
@@ -55,5 +60,31 @@ def main() -> None:
         fail(str(error), BAD_INPUT)
     except (SimulationError, EmulationError) as error:
         fail(str(error), RUN_FAILED)
+    except BrokenPipeError:
+        _discard_output()  # whoever read it has seen enough: `weft list | head`
     except OSError as error:
-        fail(f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error), BAD_INPUT)
+        status = RUN_FAILED if error.errno in FULL else BAD_INPUT
+        where = error.filename or ("standard output" if status == RUN_FAILED else None)
+        fail(f"{where}: {error.strerror}" if where else error.strerror or str(error), status)
+    finally:
+        _flush_output()
+
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""The disk's fault, not the user's."""
+
+
+def _flush_output() -> None:
+    """Writes out what is left; a full disk behind standard output would otherwise be told when nobody listens."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _discard_output()
+    except OSError as error:
+        _discard_output()
+        fail(f"standard output: {error.strerror}", RUN_FAILED)
+
+
+def _discard_output() -> None:
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

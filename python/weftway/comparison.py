@@ -4,13 +4,13 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weftway import backends, plan, seeds
-from weftway._native import Scenario, SimulationError
+from weftway import backends, caveats, plan, seeds
+from weftway._native import Scenario, ScenarioError, SimulationError
 from weftway.backends import BACKENDS, PLANNED, Result, Row, Skipped, sim
 from weftway.plan import Job, Plan
 from weftway.scenario import document, load
@@ -18,6 +18,8 @@ from weftway.store import Store, table, whole
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from weftway.results import Results
 
 FLUSH_S = 2.0
 """How often finished rows are written to the folder of `out`: what a power cut can cost."""
@@ -35,6 +37,11 @@ class Comparison:
     skipped: list[Skipped[Job]] = field(default_factory=list)
     watched: dict[str, str] = field(default_factory=dict)
     """The timelines of runs that cannot be had again, by key, as JSON."""
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a reader must know before the numbers: a line per scheduler whose decisions broke a rule."""
+        return caveats.faults(self.rows)
 
     @property
     def frame(self) -> "pl.DataFrame":
@@ -61,38 +68,67 @@ def compare(
     scheduler: Any = None,
     cc: str | Iterable[str] | None = None,
     seeds: seeds.Seeds = None,
-    set: Iterable[str] = (),
+    set: Iterable[str] | Mapping[str, Any] = (),
     backend: str | Iterable[str] | None = None,
     jobs: int | None = None,
     out: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
-) -> "pl.DataFrame":
-    """One row per scheduler, controller, variant and seed of a scenario.
+) -> "Results":
+    """One row per scheduler, controller, variant and seed of a scenario: a Polars frame that a notebook shows as the
+    table of `weft compare`.
 
+    The scenario is a file, or the name of one of ours (`"wifi-lte"`); `set` replaces keys of it, as
+    `{"path.lte.loss": "2 %"}` or `["path.lte.loss=2 %"]`.
     A scheduler is a name of the registry with its switches (`"ecf:beta=0.5"`), `"all"`, a class
     with a method `select(self, cx)`, or a list of these. What is not given is the scenario's own.
     The rows are the same, byte for byte, whatever `jobs` is. With `out`, rows are kept there as
     they finish, and a later call with the same arguments goes on from them.
     """
+    from weftway.results import Results
+
     loaded = load(scenario, set)
     wanted = plan.plan(loaded, scheduler, cc, seeds, backend)
     found = execute(wanted, jobs, None if out is None else Path(out), progress)
     for reason in dict.fromkeys(f"skipped {one.job.scheduler.name}: {one.reason}" for one in found.skipped):
         warnings.warn(reason, stacklevel=2)
-    return found.frame
+    for line in found.warnings:
+        warnings.warn(line, stacklevel=2)
+    return Results(found)
 
 
-def run(scenario: Scenario | str | os.PathLike[str], *, set: Iterable[str] = (), **choice: Any) -> Row:
-    """The row of a single run: the first scheduler, controller, variant and seed that are named."""
-    found = execute(first(plan.plan(load(scenario, set), **choice)), 1)
+def run(
+    scenario: Scenario | str | os.PathLike[str],
+    *,
+    scheduler: Any = None,
+    cc: str | None = None,
+    seed: int | None = None,
+    set: Iterable[str] | Mapping[str, Any] = (),
+    backend: str | None = None,
+) -> Row:
+    """The row of a single run, column by column. What is not given is the first that the scenario names."""
+    found = execute(single(load(scenario, set), scheduler, cc, seed, backend), 1)
     if found.skipped:
         raise SimulationError(found.skipped[0].reason)
     return found.rows[0]
 
 
-def first(wanted: Plan) -> Plan:
-    """The plan of the first job alone."""
-    return Plan(wanted.scenario, wanted.jobs[:1])
+def single(scenario: Scenario, scheduler: Any, cc: str | None, seed: int | None, backend: str | None) -> Plan:
+    """The plan of one run. Several schedulers, controllers or backends are refused: all but the first would be lost."""
+    chosen = plan.plan(scenario, scheduler, cc, None if seed is None else [seed], backend)
+    named = {
+        "scheduler": [] if scheduler is None else [job.scheduler.name for job in chosen.jobs],
+        "cc": [] if cc is None else [job.cc[0] for job in chosen.jobs],
+        "backend": [] if backend is None else [job.backend for job in chosen.jobs],
+    }
+    given = {"scheduler": scheduler, "cc": cc, "backend": backend}
+    for option, names in named.items():
+        if len(several := list(dict.fromkeys(names))) > 1:
+            asked = given[option] if isinstance(given[option], str) else ",".join(several)
+            raise ScenarioError(
+                f"{option}: a run has one, and {len(several)} are named; "
+                f"`weft compare {plan.quoted(scenario.path)} --{option} {plan.quoted(asked)}` runs them all"
+            )
+    return Plan(chosen.scenario, chosen.jobs[:1])
 
 
 def execute(

@@ -209,7 +209,11 @@ def load(name: str | os.PathLike[str]) -> Distribution:
             f"no distribution `{name}`; {f'did you mean `{near[0]}`?' if near else 'there is ' + ', '.join(ours)}"
         )
     shown = file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
-    return parse(file.read_text(encoding="utf-8"), file.stem, str(shown), file.resolve().parent)
+    try:
+        text = file.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ScenarioError(f"{shown}: no text, and so no distribution: it is not UTF-8") from None
+    return parse(text, file.stem, str(shown), file.resolve().parent)
 
 
 def parse(text: str, name: str, file: str = "", folder: Path = FOLDER) -> Distribution:

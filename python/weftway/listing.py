@@ -1,5 +1,6 @@
 """The tables of `weft list`; and how every table of the command looks."""
 
+from pathlib import Path
 from typing import Any
 
 from rich.table import Table
@@ -15,34 +16,52 @@ def plain_table(title: str | None, show_header: bool = True) -> Table:
     )
 
 
-def registry(schedulers: list[dict[str, Any]], controllers: list[dict[str, Any]]) -> list[Table]:
-    """What can be compared, a line per entry and one per switch."""
-    return [_entries("schedulers", schedulers), _entries("congestion controllers", controllers)]
+HINT = "`weft list schedulers` has a line for each, `weft list ecf` all about one."
 
 
-def _entries(title: str, entries: list[dict[str, Any]]) -> Table:
-    table = plain_table(title, show_header=False)
+def overview(found: list[dict[str, Any]]) -> Table:
+    """Everything by name, a row per kind; backends with what this machine lacks."""
+    table = plain_table(None, show_header=False)
     table.add_column(no_wrap=True)
     table.add_column()
-    for entry in entries:
-        table.add_row(f"  {entry['name']}", entry["summary"])
-        if "provenance" in entry:
-            inputs = ", ".join(entry["inputs"]) or "nothing it measures"
-            facts = f"{entry['provenance']}; for {entry['goal']}, {entry['application']}; by {inputs}"
-            table.add_row("", Text(facts, style="dim italic"))
-        for preset in entry.get("presets", []):
-            table.add_row("", Text(f"{preset['name']} = :{preset['switches']}  {preset['doc']}", style="dim"))
-        for param in entry["params"]:
-            switch = f":{param['name']}={param['default']}"
-            table.add_row("", Text(f"{switch}  {param['values']}", style="dim"))
+    for kind in dict.fromkeys(one["kind"] for one in found):
+        some = [one for one in found if one["kind"] == kind]
+        table.add_row(Text(f"{kind}s ({len(some)})", style="bold"), "\n".join(_named(kind, some)))
     return table
 
 
-def files(title: str, found: list[dict[str, Any]]) -> Table:
-    """Scenario files with their titles."""
+def _named(kind: str, some: list[dict[str, Any]]) -> list[str]:
+    if kind == "backend":
+        return [f"{one['name']}: {one['summary']}" for one in some]
+    short = kind in ("scenario", "distribution", "sweep")
+    return [", ".join(Path(one["name"]).stem if short else one["name"] for one in some)]
+
+
+def lines(title: str, found: list[dict[str, Any]]) -> Table:
+    """A kind, a line each."""
     table = plain_table(title, show_header=False)
     table.add_column(no_wrap=True)
     table.add_column()
     for one in found:
         table.add_row(f"  {one['name']}", one["summary"])
+    return table
+
+
+FACTS = ("aliases", "version", "reference", "provenance", "goal", "application", "inputs", "needs", "arity")
+"""What is told of an entry of a registry besides its name and summary."""
+
+
+def entry(one: dict[str, Any]) -> Table:
+    """All about one entry: its switches, each with its default and what it does."""
+    table = plain_table(f"{one['name']} ({one['kind']})", show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column()
+    table.add_row("", one["summary"])
+    for fact in FACTS:
+        if value := one.get(fact):
+            table.add_row(fact, ", ".join(value) if isinstance(value, list) else str(value))
+    for param in one.get("params", []):
+        table.add_row(f":{param['name']}={param['default']}", f"{param['doc']} ({param['values']})")
+    for preset in one.get("presets", []):
+        table.add_row(preset["name"], f"{preset['doc']}: {one['name']}:{preset['switches']}")
     return table

@@ -84,6 +84,11 @@ class Cells:
         cells = (cell for (_, there), cell in self._runs.items() if cc in (EVERY, there))
         return [cell[scheduler] for cell in cells if scheduler in cell]
 
+    def alike(self, scheduler: str, against: str, cc: str = EVERY) -> list[bool]:
+        """For each cell that both have run, whether the runs are alike."""
+        cells = [cell for (_, there), cell in self._runs.items() if cc in (EVERY, there)]
+        return [is_alike(cell[scheduler], cell[against]) for cell in cells if scheduler in cell and against in cell]
+
     def ratios(self, scheduler: str, against: str, cc: str = EVERY) -> dict[str, list[float]]:
         """The ratios of each instance's cells that both have run."""
         found: dict[str, list[float]] = {}
@@ -91,6 +96,16 @@ class Cells:
             if cc in (EVERY, there) and scheduler in cell and against in cell:
                 found.setdefault(instance, []).append(ratio(cell[scheduler], cell[against]))
         return found
+
+
+ALIKE = ("verdict", "elapsed_ms", "delivered_bytes", "ooo_packets", "retransmissions")
+"""Runs that have these in common and carried the same on each path took the same decisions, as far as can be seen."""
+
+
+def is_alike(ours: Run, theirs: Run) -> bool:
+    """Whether two runs cannot be told apart by what they did."""
+    carried = [name for name in ours if name.startswith("path.") and name.endswith(".packets")]
+    return all(ours.get(name) == theirs.get(name) for name in (*ALIKE, *carried))
 
 
 def ratio(ours: Run, theirs: Run) -> float:
@@ -171,8 +186,22 @@ def _line(cells: Cells, scheduler: str, reference: str, cc: str) -> dict[str, An
         "cells": len(every),
         "instances": overall.instances,
         "unfinished": sum(run["verdict"] not in FINISHED for run in runs),
+        "same_share": _share_of(cells.alike(scheduler, reference, cc)),
+        "differs_share": _of_decisions(runs, "fallback_differs"),
+        "fallback_share": _of_decisions(runs, "fallback_decided"),
         **{measure: _mean(run.get(measure) for run in runs) for measure in MEANS},
     }
+
+
+def _share_of(found: Sequence[bool]) -> float | None:
+    return fmean(found) if found else None
+
+
+def _of_decisions(runs: Sequence[Run], column: str) -> float | None:
+    """The share of all decisions that a column counts; none for a scheduler without a fallback."""
+    counted = [run for run in runs if run.get(column) is not None]
+    decisions = sum(run["decisions"] for run in counted)
+    return sum(run[column] for run in counted) / decisions if decisions else None
 
 
 def _mean(values: Iterable[Any]) -> float | None:

@@ -1,36 +1,81 @@
 """Scenario files: finding and reading them."""
 
 import difflib
+import json
 import os
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from weftway import _native
 from weftway._native import Scenario, ScenarioError
 
-HOME = Path(__file__).resolve().parents[2]
-"""The source tree, which holds the scenarios and experiments."""
+_PACKAGE = Path(__file__).resolve().parent
+_CHECKOUT = _PACKAGE.parents[1]
+_INSTALLED = _PACKAGE / "data"
+
+HOME = _CHECKOUT if (_CHECKOUT / "crates/py/Cargo.toml").is_file() else _INSTALLED
+"""The folder with `scenarios`, `sweeps`, `traces` and `experiments`: the root of a checkout, or a folder of the
+installed package, which has the same ones."""
 
 
-def load(scenario: Scenario | str | os.PathLike[str], sets: Iterable[str] = ()) -> Scenario:
-    """The scenario in a file, with some of its keys set."""
+def source_tree(what: str) -> Path:
+    """The root of the checkout, without which `what` cannot be done."""
+    if HOME == _INSTALLED:
+        raise ScenarioError(
+            f"{what} needs the source tree, and this is an installed package: `git clone "
+            "https://github.com/weftway/weftway`, then the same command there as `./weft …`"
+        )
+    return HOME
+
+
+def load(scenario: Scenario | str | os.PathLike[str], sets: Iterable[str] | Mapping[str, Any] = ()) -> Scenario:
+    """The scenario in a file, or one of ours by its name, with some of its keys set."""
     if isinstance(scenario, Scenario):
         return scenario
-    return Scenario.load(os.fspath(scenario), list(sets))
+    return Scenario.load(locate(os.fspath(scenario)), settings(sets))
+
+
+def settings(sets: Iterable[str] | Mapping[str, Any]) -> list[str]:
+    """Keys and their values as `--set` has them: from `{"path.lte.loss": "2 %"}` as from `["path.lte.loss=2 %"]`."""
+    if isinstance(sets, str):
+        raise ScenarioError(f'set: expected {{"KEY": VALUE}} or a list of "KEY=VALUE", and got the text `{sets}`')
+    if isinstance(sets, Mapping):
+        return [f"{key}={_value(value)}" for key, value in sets.items()]
+    return list(sets)
+
+
+def _value(value: Any) -> str:
+    """A value of Python as a scenario file has it; a text stands for itself."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(json.dumps(one) if isinstance(one, str) else _value(one) for one in value)}]"
+    return str(value)
 
 
 def locate(name: str) -> str:
     """The scenario file that `name` means: a path from here or from the source tree, or one of ours."""
-    if not Path(name).exists():
-        for candidate in (HOME / name, HOME / "scenarios" / f"{name}.toml"):
-            if candidate.is_file():
-                here = Path.cwd()
-                return str(candidate.relative_to(here) if candidate.is_relative_to(here) else candidate)
-        near = difflib.get_close_matches(Path(name).stem, [file.stem for file in HOME.glob("scenarios/*.toml")], n=1)
-        raise ScenarioError(f"no scenario `{name}`; {f'did you mean `{near[0]}`?' if near else '`weft list` has ours'}")
-    return name
+    if Path(name).is_dir():
+        raise ScenarioError(f"{name}: a folder, where a scenario file is expected{_those_in(Path(name))}")
+    if Path(name).exists():
+        return name
+    for candidate in (HOME / name, HOME / "scenarios" / f"{name}.toml"):
+        if candidate.is_file():
+            here = Path.cwd()
+            return str(candidate.relative_to(here) if candidate.is_relative_to(here) else candidate)
+    near = difflib.get_close_matches(Path(name).stem, [file.stem for file in HOME.glob("scenarios/*.toml")], n=1)
+    hint = f"did you mean `{near[0]}`?" if near else "`weft list scenarios` has ours"
+    if name.endswith(".toml") or os.sep in name:
+        raise ScenarioError(f"there is no file `{name}` in {Path.cwd()}; {hint}")
+    raise ScenarioError(f"no scenario is called `{name}`, and there is no such file; {hint}")
+
+
+def _those_in(folder: Path) -> str:
+    """The first scenario in it, as a hint."""
+    first = next(iter(sorted(folder.glob("*.toml"))), None)
+    return f", for example {first}" if first else ""
 
 
 RULE = ("summary", "goal", "application", "provenance", "reference")

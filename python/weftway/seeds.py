@@ -1,4 +1,7 @@
-"""Seeds as people write them: `0..30` (half-open), `7`, a range, a list."""
+"""Seeds as people write them: `0..30` (half-open), a range, a list.
+
+A single number is refused: `3` may mean three seeds, or seed 3.
+"""
 
 from collections.abc import Iterable
 
@@ -13,13 +16,13 @@ Seeds = str | int | Iterable[int] | None
 def parse(seeds: str | int | Iterable[int]) -> list[int]:
     """The seeds in the order given, each once.
 
-    >>> parse("2..5"), parse("7"), parse(range(2))
-    ([2, 3, 4], [7], [0, 1])
+    >>> parse("2..5"), parse(range(2)), parse([7])
+    ([2, 3, 4], [0, 1], [7])
     """
     if isinstance(seeds, str):
         found = _span(seeds)
     elif isinstance(seeds, int):
-        found = [seeds]
+        raise _ambiguous(seeds)
     else:
         found = list(seeds)
     if not found:
@@ -31,10 +34,17 @@ def parse(seeds: str | int | Iterable[int]) -> list[int]:
 
 def _span(text: str) -> list[int]:
     first, dots, end = text.partition("..")
+    if not dots and first.strip().isdecimal():
+        raise _ambiguous(int(first))
     try:
-        span = range(int(first), int(end) if dots else int(first) + 1)
+        span = range(int(first), int(end))
     except ValueError:
-        raise ScenarioError(f"seeds `{text}`: expected a range `a..b`, which leaves b out, or one number") from None
+        raise ScenarioError(f"seeds `{text}`: expected a range `a..b`, which leaves b out") from None
     if span.stop - span.start > MOST:
         raise ScenarioError(f"seeds `{text}`: at most {MOST:,} seeds")
     return list(span)
+
+
+def _ambiguous(number: int) -> ScenarioError:
+    many = f"`0..{number}` for {number} seeds, or " if number > 0 else ""
+    return ScenarioError(f"seeds `{number}`: write {many}`{number}..{number + 1}` for seed {number} alone")

@@ -16,6 +16,7 @@ from typing import Any
 from weftway import _native
 from weftway._native import ScenarioError
 
+FILE_ALONE = re.compile(r".+\.py")
 IN_A_FILE = re.compile(r"(?P<file>.+\.py):(?P<name>\w+)")
 
 
@@ -50,7 +51,21 @@ def _named(name: str) -> list[SchedulerSpec]:
         return [one for entry in _native.schedulers() for one in _named(entry["name"])]
     if match := IN_A_FILE.fullmatch(name):
         return [_from_file(Path(match["file"]), match["name"])]
+    if FILE_ALONE.fullmatch(name):
+        raise ScenarioError(_without_class(Path(name)))
     return [SchedulerSpec(*_native.scheduler(name), policy_source(name))]
+
+
+def _without_class(file: Path) -> str:
+    """What to write in place of a file's name alone."""
+    if not file.is_file():
+        return f"scheduler `{file}`: there is no such file in {Path.cwd()}"
+    module = _load(file)
+    own = [one for one in vars(module).values() if isinstance(one, type) and one.__module__ == module.__name__]
+    names = [f"{file}:{one.__name__}" for one in own if callable(getattr(one, "select", None))]
+    if not names:
+        return f"scheduler `{file}`: the file defines no class with a method `select(self, cx)`"
+    return f"scheduler `{file}`: name the class as well: {' or '.join(names)}"
 
 
 def policy_source(spec: str) -> str | None:
@@ -65,9 +80,12 @@ def _from_file(file: Path, name: str) -> SchedulerSpec:
         source = hashlib.sha256(file.read_bytes()).hexdigest()
     except OSError as error:
         raise ScenarioError(f"scheduler `{file}:{name}`: {error.strerror}") from error
-    rule = getattr(_load(file), name, None)
+    module = _load(file)
+    rule = getattr(module, name, None)
     if not isinstance(rule, type):
-        raise ScenarioError(f"scheduler `{file}:{name}`: the file defines no class `{name}`")
+        classes = [key for key, one in vars(module).items() if isinstance(one, type) and hasattr(one, "select")]
+        there = f"; it has {', '.join(classes)}" if classes else ""
+        raise ScenarioError(f"scheduler `{file}:{name}`: the file defines no class `{name}`{there}")
     return _checked(rule, f"{file}:{name}", source)
 
 

@@ -87,7 +87,9 @@ class Transfer:
         interval, mode = self.options.interval_ms, self.options.mode
         name = plan.quoted(self.scheduler.name)
         parts = ["weft steer", plan.quoted(scenario.path), f"--scheduler {name}", f"--cc {self.cc[0]}"]
-        return " ".join([*parts, f"--interval {interval:g}ms", f"--mode {mode}", f"--seeds {self.seed}", *sets])
+        return " ".join(
+            [*parts, f"--interval {interval:g}ms", f"--mode {mode}", f"--seeds {self.seed}..{self.seed + 1}", *sets]
+        )
 
 
 Outcome = Row | Skipped[Transfer]

@@ -5,9 +5,12 @@ kernel's runs looked like, since they cannot be had again. Every file is
 written beside its place and then renamed into it: none is ever seen half-written.
 """
 
+import errno
 import gzip
+import io
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -38,20 +41,36 @@ def table(rows: Iterable[Row]) -> "pl.DataFrame":
 
 @contextmanager
 def whole(file: Path) -> Iterator[Path]:
-    """A place to write what `file` will be: it gets there when all went well."""
-    file.parent.mkdir(parents=True, exist_ok=True)
+    """A place to write what `file` will be: it gets there when all went well. An error names `file`."""
     half = file.with_name(f".{file.name}.{os.getpid()}")
     try:
+        file.parent.mkdir(parents=True, exist_ok=True)
         yield half
         half.replace(file)
+    except OSError as error:
+        number, why = _reason(error)
+        raise OSError(number, why, str(file)) from error
     finally:
-        half.unlink(missing_ok=True)
+        with suppress(OSError):
+            half.unlink(missing_ok=True)
+
+
+def _reason(error: OSError) -> tuple[int, str]:
+    """The number and text of what the system said; Polars hands on the text alone."""
+    if error.errno is not None:
+        return error.errno, error.strerror or str(error)
+    match = re.search(r"\(os error (\d+)\)", str(error))
+    number = int(match[1]) if match else errno.EIO
+    return number, os.strerror(number)
 
 
 def write_parquet(frame: "pl.DataFrame", file: Path) -> None:
     """Writes `frame` to `file`, whole or not at all."""
+    text = io.BytesIO()
+    frame.write_parquet(text)
     with whole(file) as half:
-        frame.write_parquet(half)
+        # Not by Polars, which takes a file cut short by a full disk for a whole one.
+        half.write_bytes(text.getbuffer())
 
 
 def _read(file: Path, columns: list[str]) -> "pl.DataFrame":
@@ -71,6 +90,8 @@ class Store:
     """Finished rows under a folder, by the keys of their jobs."""
 
     def __init__(self, folder: Path) -> None:
+        if folder.exists() and not folder.is_dir():
+            raise ScenarioError(f"{folder} is a file, and rows are kept in a folder: name another place")
         self._folder = folder
         self._parts = folder / "parts"
         self._timelines = folder / "timelines"

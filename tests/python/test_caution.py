@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -35,7 +36,7 @@ def test_a_lead_is_of_the_best_open_choice() -> None:
 
 
 def test_below_its_margin_the_fallback_decides_and_says_so(tmp_path: Path) -> None:
-    run = {"cc": "bbr1", "set": SMALL}
+    run: dict[str, Any] = {"cc": "bbr1", "set": SMALL}
     never = weftway.run(SCENARIO, scheduler=with_margin(tmp_path, "1e9"), **run)
     usual = weftway.run(SCENARIO, scheduler="min-rtt", **run)
     assert never["fct_ms"] == usual["fct_ms"]

@@ -186,7 +186,7 @@ def test_what_the_kernel_cannot_run_is_said_and_no_error(
 ) -> None:
     text = TWO.replace('stack = "linux-v1"\n', "") if "transport=mpquic" in words else TWO
     (tmp_path / "two.toml").write_text(text + more)
-    done = weft("compare", "two.toml", "--backend", "kernel", "--seeds", "0", "--json", *words)
+    done = weft("compare", "two.toml", "--backend", "kernel", "--seeds", "0..1", "--json", *words)
     assert (done.returncode, done.stdout) == (0, "[]\n")
     assert done.stderr.startswith(f"skipped: linux-v1: {reason}")
     assert len(done.stderr.splitlines()) == 1
@@ -229,7 +229,7 @@ def test_an_interrupt_keeps_what_was_finished(weft: Weft, tmp_path: Path) -> Non
     kept = sum(pl.read_parquet(part).height for part in (tmp_path / "out/parts").glob("*.parquet"))
     assert 0 < kept < 40
     assert f"{kept} of 40 runs finished and kept in out; the same command goes on from there" in told
-    rows = json.loads(weft(*words, "--seeds", "0").stdout)
+    rows = json.loads(weft(*words, "--seeds", "0..1").stdout)
     assert [row["seed"] for row in rows] == [0]
 
 

@@ -1,5 +1,7 @@
 """Seeds as people write them."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,10 +14,18 @@ def test_a_span_leaves_its_end_out(first: int, count: int) -> None:
     assert seeds.parse(f"{first}..{first + count}") == list(range(first, first + count))
 
 
-def test_a_number_a_range_and_a_list_are_seeds_too() -> None:
-    assert seeds.parse("7") == seeds.parse(7) == [7]
+def test_a_range_and_a_list_are_seeds_too() -> None:
     assert seeds.parse(range(3)) == [0, 1, 2]
+    assert seeds.parse([7]) == [7]
     assert seeds.parse([4, 2, 4]) == [4, 2]
+
+
+@pytest.mark.parametrize("number", ["3", 3])
+def test_a_number_alone_is_refused_with_what_it_may_mean(number: str | int) -> None:
+    with pytest.raises(ScenarioError) as refused:
+        seeds.parse(number)
+    several, one = re.findall(r"`(\d+\.\.\d+)`", str(refused.value))
+    assert (seeds.parse(several), seeds.parse(one)) == ([0, 1, 2], [3])
 
 
 @pytest.mark.parametrize(

@@ -52,11 +52,11 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
     file = tmp_path / "rows.parquet"
     write_parquet(pl.DataFrame({"a": [1]}), file)
 
-    def half(self: pl.DataFrame, target: Path) -> None:
-        target.write_bytes(b"PAR1 and no more")
+    def half(target: Path, data: bytes) -> int:
+        target.write_text("PAR1 and no more")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(pl.DataFrame, "write_parquet", half)
+    monkeypatch.setattr(Path, "write_bytes", half)
     with pytest.raises(KeyboardInterrupt):
         write_parquet(pl.DataFrame({"a": [2]}), file)
     assert pl.read_parquet(file)["a"].to_list() == [1]

@@ -1,5 +1,5 @@
-//! `weftway-bench` prints one JSON object of figures; `weftway-bench count A 20000` runs scenario A
-//! once, for a profiler to count, `weftway-bench bare 20000` the yardstick; `weftway-bench gate` fails where a budget is broken.
+//! `weftway-bench` prints one JSON object of figures, `weftway-bench only decisions environments` some of its parts; what
+//! is being measured goes to standard error. `weftway-bench count A 20000` runs scenario A once, for a profiler to count, `weftway-bench bare 20000` the yardstick; `weftway-bench gate` fails where a budget is broken.
 
 use std::process::{Command, ExitCode};
 use std::sync::Mutex;
@@ -19,10 +19,8 @@ const PACKETS: u64 = 2_000_000;
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        [] => {
-            println!("{:#}", figures());
-            ExitCode::SUCCESS
-        }
+        [] => print(&PARTS),
+        ["only", ref parts @ ..] if !parts.is_empty() && parts.iter().all(|part| PARTS.contains(part)) => print(parts),
         ["gate"] => gate(),
         ["bare", packets] => {
             println!("{}", bare::run(packets.parse().unwrap_or(0), Scenario::A.paths()));
@@ -43,7 +41,7 @@ fn main() -> ExitCode {
 }
 
 fn usage() -> ExitCode {
-    eprintln!("usage: weftway-bench [gate | environment | count SCENARIO PACKETS | bare PACKETS]");
+    eprintln!("usage: weftway-bench [only PART… | gate | environment | count SCENARIO PACKETS | bare PACKETS]");
     ExitCode::from(2)
 }
 
@@ -64,11 +62,55 @@ fn best<T>(mut run: impl FnMut() -> T) -> (f64, T) {
     (least, value)
 }
 
-fn figures() -> Value {
+/// What can be measured by itself.
+const PARTS: [&str; 4] = ["simulator", "decisions", "learned", "environments"];
+
+fn print(parts: &[&str]) -> ExitCode {
+    println!("{:#}", figures(parts));
+    ExitCode::SUCCESS
+}
+
+/// Says on standard error what is being measured.
+fn tell(part: &str, name: &str) {
+    eprintln!("measuring {part}: {name}");
+}
+
+fn figures(parts: &[&str]) -> Value {
     let mut out = Map::new();
+    if parts.contains(&"simulator") {
+        simulator(&mut out);
+    }
+    if parts.contains(&"decisions") {
+        let decisions = weftway_sched::all().iter().map(|entry| {
+            tell("decisions", entry.name);
+            (entry.name.to_owned(), decision_costs(entry.name))
+        });
+        out.insert("decision_ns".into(), Value::Object(decisions.collect()));
+    }
+    if parts.contains(&"learned") {
+        let due = inference::policies().map(|(scheduler, policy)| {
+            tell("learned", scheduler);
+            let us = (inference::microseconds(scheduler, policy, 2) * 1000.0).round() / 1000.0;
+            (format!("{scheduler}:policy={policy}"), json!(us))
+        });
+        out.insert("learned_decision_us".into(), Value::Object(due.collect()));
+    }
+    if parts.contains(&"environments") {
+        let settings = environment::settings();
+        let stepped = settings.iter().map(|setting| {
+            tell("environments", setting.name);
+            stepped(setting)
+        });
+        out.insert("environment".into(), Value::Object(stepped.collect()));
+    }
+    Value::Object(out)
+}
+
+fn simulator(out: &mut Map<String, Value>) {
     let mut per_second = Map::new();
     let (mut ratio, mut bare_per_second, mut events) = (Map::new(), Map::new(), Map::new());
     for scenario in Scenario::TIMED {
+        tell("simulator", scenario.name());
         let (seconds, count) = best(|| scenarios::run(scenario, "min-rtt", PACKETS));
         let (bare_seconds, _) = best(|| std::hint::black_box(bare::run(PACKETS * 4, scenario.paths())));
         let (ours, bare) = (count.packets as f64 / seconds, (PACKETS * 4) as f64 / bare_seconds);
@@ -81,19 +123,11 @@ fn figures() -> Value {
     out.insert("bare_loop_packets_per_cpu_second".into(), bare_per_second.into());
     out.insert("ratio_to_bare_loop".into(), ratio.into());
     out.insert("events_per_packet".into(), events.into());
+    tell("simulator", "instructions per packet");
     let named = Scenario::ALL.iter().map(|scenario| scenario.name().to_owned());
     let counts = all_instructions().into_iter().map(|count| json!(count));
     out.insert("instructions_per_packet".into(), Value::Object(named.zip(counts).collect()));
     out.insert("peak_memory_mb".into(), peak_memory().map_or(Value::Null, |mb| json!(mb)));
-    let decisions = weftway_sched::all().iter().map(|entry| (entry.name.to_owned(), decision_costs(entry.name)));
-    out.insert("decision_ns".into(), Value::Object(decisions.collect()));
-    let due = inference::policies().map(|(scheduler, policy)| {
-        let us = (inference::microseconds(scheduler, policy, 2) * 1000.0).round() / 1000.0;
-        (format!("{scheduler}:policy={policy}"), json!(us))
-    });
-    out.insert("learned_decision_us".into(), Value::Object(due.collect()));
-    out.insert("environment".into(), Value::Object(environment::settings().iter().map(stepped).collect()));
-    Value::Object(out)
 }
 
 /// What stepping one environment costs, by the setting's name.

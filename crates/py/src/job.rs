@@ -13,7 +13,7 @@ use weftway_sim::measure::Singles;
 use weftway_sim::{Listener, run};
 
 use crate::errors::Error;
-use crate::rule::{Fault, PythonScheduler};
+use crate::rule::{PythonScheduler, RuleOutcome};
 use crate::scenario::VariantView;
 
 /// The variant, the scheduler's name, the controller's, the seed, and the class of a rule in Python.
@@ -36,6 +36,9 @@ pub enum Finished {
     /// Something went wrong.
     Failed(String),
 }
+
+/// A scheduler that is about to be asked.
+type Asked = (Box<dyn Scheduler>, TransportRules, Option<RuleOutcome>);
 
 /// Variant, controller and seed.
 type Setting = (String, String, u64);
@@ -87,24 +90,27 @@ impl Job {
         listeners: Vec<Box<dyn Listener>>,
         alone: &Alone,
     ) -> PyResult<String> {
-        let (mut scheduler, rules, fault) = self.scheduler(order.4.as_ref())?;
+        let (mut scheduler, rules, outcome) = self.scheduler(order.4.as_ref())?;
         let run = || {
             let finished = self.inner().run(scheduler.as_mut(), rules, listeners)?;
             self.row(&finished, alone)
         };
         let row = py.detach(run).map_err(Error::from)?;
-        fault.get().map_or_else(|| Ok(row), |error| Err(error.clone_ref(py)))
+        match outcome.and_then(|outcome| outcome.objection(py, &self.scheduler)) {
+            None => Ok(row),
+            Some(error) => Err(error),
+        }
     }
 
-    /// The scheduler as it is to be asked, the transport rules that go with it, and where a rule in Python leaves its
-    /// fault.
-    fn scheduler(&self, class: Option<&Bound<'_, PyAny>>) -> PyResult<(Box<dyn Scheduler>, TransportRules, Fault)> {
+    /// The scheduler as it is to be asked, the transport rules that go with it, and what will be known of a rule in
+    /// Python.
+    fn scheduler(&self, class: Option<&Bound<'_, PyAny>>) -> PyResult<Asked> {
         let Some(class) = class else {
             let scheduler = self.inner().scheduler(&self.scheduler).map_err(Error::from)?;
-            return Ok((scheduler, run::transport_rules(&self.scheduler).map_err(Error::from)?, Fault::default()));
+            return Ok((scheduler, run::transport_rules(&self.scheduler).map_err(Error::from)?, None));
         };
-        let (rule, fault) = PythonScheduler::new(class, &self.scheduler, &self.path_names())?;
-        Ok((self.inner().timed(Box::new(rule)), TransportRules::NONE, fault))
+        let (rule, outcome) = PythonScheduler::new(class, &self.scheduler, &self.path_names())?;
+        Ok((self.inner().timed(Box::new(rule)), TransportRules::NONE, Some(outcome)))
     }
 
     /// The paths' names, by number.

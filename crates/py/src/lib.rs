@@ -46,7 +46,7 @@ mod _native {
     #[pymodule_export]
     use super::rule::{Ahead, Recall, Repeat};
     #[pymodule_export]
-    use super::scenario::{ScenarioView, VariantView};
+    use super::scenario::{ScenarioView, VariantView, schema};
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use super::steer::{LiveSteering, SteeredRun, steering_obstacle};

@@ -4,6 +4,7 @@
 //! The first thing that goes wrong is kept and ends the run's usefulness: from then on the rule is
 //! not asked again, the run is finished on the first open path, and its result is thrown away.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use pyo3::exceptions::PyException;
@@ -52,8 +53,32 @@ impl Repeat {
     }
 }
 
-/// The first thing that went wrong in a rule, if any.
-pub type Fault = Arc<OnceLock<PyErr>>;
+/// What is known of a rule when its run is over. Its copies share it.
+#[derive(Clone, Default)]
+pub struct RuleOutcome(Arc<Known>);
+
+#[derive(Default)]
+struct Known {
+    /// The first thing that went wrong.
+    fault: OnceLock<PyErr>,
+    /// Whether an answer was anything but to wait.
+    has_sent: AtomicBool,
+}
+
+impl RuleOutcome {
+    /// Why the run of the rule called `name` is no result, if it is none. A rule that never sends leaves every packet to
+    /// the engine: the numbers would be the engine's.
+    pub fn objection(&self, py: Python<'_>, name: &str) -> Option<PyErr> {
+        if let Some(error) = self.0.fault.get() {
+            return Some(error.clone_ref(py));
+        }
+        let idle = format!(
+            "scheduler `{name}` sent nothing: every answer of its `select` was None, so the engine sent all packets \
+             itself and the run says nothing about the rule"
+        );
+        (!self.0.has_sent.load(Ordering::Relaxed)).then(|| SimulationError::new_err(idle))
+    }
+}
 
 /// An object of a Python class as a scheduler.
 pub struct PythonScheduler {
@@ -64,7 +89,7 @@ pub struct PythonScheduler {
     needs: Needs,
     /// Where `select` begins: an answer that makes no sense has no traceback.
     home: Option<Place>,
-    fault: Fault,
+    outcome: RuleOutcome,
 }
 
 /// File and line.
@@ -79,8 +104,8 @@ struct Hooks {
 }
 
 impl PythonScheduler {
-    /// A new object of `class`, and the place where its fault will be.
-    pub fn new(class: &Bound<'_, PyAny>, name: &str, paths: &[String]) -> PyResult<(Self, Fault)> {
+    /// A new object of `class`, and where to ask afterwards what became of it.
+    pub fn new(class: &Bound<'_, PyAny>, name: &str, paths: &[String]) -> PyResult<(Self, RuleOutcome)> {
         let py = class.py();
         let home = select_of(class).ok();
         let object = class.call0().map_err(|error| described(py, error, name, "before the first packet", &home))?;
@@ -90,21 +115,22 @@ impl PythonScheduler {
             wake: object.hasattr("wake")?,
             explain: object.hasattr("explain")?,
         };
-        let fault = Fault::default();
+        let outcome = RuleOutcome::default();
         let object = object.unbind();
         let (name, paths) = (name.into(), paths.into());
-        let rule = Self { object, name, paths, hooks, needs, home, fault: fault.clone() };
-        Ok((rule, fault))
+        let rule = Self { object, name, paths, hooks, needs, home, outcome: outcome.clone() };
+        Ok((rule, outcome))
     }
 
     /// What `ask` answers, or nothing once something went wrong.
     fn asked<T>(&self, now: Option<Instant>, ask: impl FnOnce(Python<'_>) -> PyResult<T>) -> Option<T> {
-        if self.fault.get().is_some() {
+        let fault = &self.outcome.0.fault;
+        if fault.get().is_some() {
             return None;
         }
         Python::attach(|py| {
             let when = now.map_or_else(|| "when asked for its wake".to_owned(), |now| format!("at {now}"));
-            ask(py).map_err(|error| self.fault.set(described(py, error, &self.name, &when, &self.home))).ok()
+            ask(py).map_err(|error| fault.set(described(py, error, &self.name, &when, &self.home))).ok()
         })
     }
 
@@ -113,7 +139,12 @@ impl PythonScheduler {
         let answer = self.object.bind(py).call_method1(intern!(py, "select"), (view,))?;
         let decision = decision(&answer)?;
         match self.objection(cx, decision) {
-            None => Ok(decision),
+            None => {
+                if decision != Decision::Wait {
+                    self.outcome.0.has_sent.store(true, Ordering::Relaxed);
+                }
+                Ok(decision)
+            }
             Some(why) => Err(SimulationError::new_err(format!("select answered {}, {why}", answer.repr()?))),
         }
     }
@@ -184,7 +215,7 @@ impl Clone for PythonScheduler {
             Ok(copied.unbind())
         };
         let object = self.asked(None, copy).unwrap_or_else(|| Python::attach(|py| self.object.clone_ref(py)));
-        let Self { name, paths, hooks, needs, home, fault, .. } = self;
+        let Self { name, paths, hooks, needs, home, outcome, .. } = self;
         Self {
             object,
             name: name.clone(),
@@ -192,7 +223,7 @@ impl Clone for PythonScheduler {
             hooks: *hooks,
             needs: *needs,
             home: home.clone(),
-            fault: fault.clone(),
+            outcome: outcome.clone(),
         }
     }
 }

@@ -137,3 +137,9 @@ impl VariantView {
         self.variant.labels.iter().map(|(key, value)| format!("{key}={value}")).collect()
     }
 }
+
+/// The JSON Schema of scenario files, as text.
+#[pyfunction]
+pub fn schema() -> String {
+    format!("{:#}", Scenario::json_schema())
+}

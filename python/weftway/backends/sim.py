@@ -1,13 +1,14 @@
 """Backend `sim`: the deterministic simulator."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weftway import _native
 from weftway._native import Batch, ScenarioError, SimulationError
 from weftway.specs import SchedulerSpec
+from weftway.watch import watched
 
 from .base import Result, failures_last, result
 
@@ -87,8 +88,10 @@ def _writing(*files: Path | None) -> Iterator[None]:
 
 @contextmanager
 def _staying(job: "Job") -> Iterator[None]:
-    """A class in Python may not end the program."""
+    """A class in Python may not end the program, and is named where it does not answer."""
+    watching = nullcontext() if job.scheduler.rule is None else watched(job.scheduler.name, job.scheduler.rule)
     try:
-        yield
+        with watching:
+            yield
     except SystemExit as error:
         raise SimulationError(f"scheduler `{job.scheduler.name}` ended the program: SystemExit: {error}") from error

@@ -1,16 +1,24 @@
 """`weft bench`."""
 
+from typing import Annotated
+
+import typer
+
 from .options import JSON
 from .output import out, print_json
 
 
-def command(as_json: JSON = False) -> None:
-    """Measures the simulator and the schedulers on this machine."""
-    from weftway import bench
+def command(
+    only: Annotated[
+        str | None, typer.Option(metavar="PART,…", help="Of simulator, decisions, learned, environments.")
+    ] = None,
+    as_json: JSON = False,
+) -> None:
+    """Measures the simulator and the schedulers on this machine, in a checkout. All of it takes minutes."""
+    from weftway import bench, plan
 
-    figures = bench.measure()
+    figures = bench.measure(bench.PARTS if only is None else plan.names(only))
     if as_json:
         print_json([figures])
     else:
-        tables_ = (bench.engine_table, bench.decision_table, bench.learned_table, bench.environment_table)
-        out.print(*(table(figures) for table in tables_))
+        out.print(*bench.tables(figures))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .options import BACKENDS, JSON, SCENARIO, SETS
-from .output import err, interruptible, out, print_json
+from .output import RUN_FAILED, err, interruptible, out, print_json
 
 if TYPE_CHECKING:
     from weftway.comparison import Comparison
@@ -40,8 +40,7 @@ def command(
     with redirect_stdout(sys.stderr):  # what a scheduler in Python prints is no result
         wanted = plan.plan(loaded, scheduler, cc, seeds, backend)
         found = executed(wanted, jobs, folder)
-    for line in skipped(found):
-        err.print(f"skipped: {line}", markup=False)
+    warn(found)
     if as_json:
         print_json(found.rows)
     else:
@@ -50,6 +49,8 @@ def command(
         with redirect_stdout(sys.stderr):
             page = comparison.write_report(found, folder, formats)
         err.print(f"rows in {folder / 'rows.parquet'}, report in {page}")
+    if not found.rows:
+        raise typer.Exit(RUN_FAILED)  # all was skipped, and that is told
 
 
 def figure_formats(figures: str | None, folder: Path | None) -> list[str]:
@@ -78,6 +79,14 @@ def executed(wanted: "Plan", jobs: int | None, folder: Path | None) -> "Comparis
 def skipped(found: "Comparison") -> list[str]:
     """What could not be run and why, each once: the reason is seldom a matter of the controller."""
     return list(dict.fromkeys(f"{one.job.scheduler.name}: {one.reason}" for one in found.skipped))
+
+
+def warn(found: "Comparison") -> None:
+    """Tells what could not be run, and which rows are not the scheduler's alone."""
+    for line in skipped(found):
+        err.print(f"skipped: {line}", markup=False)
+    for line in found.warnings:
+        err.print(f"warning: {line}", markup=False)
 
 
 def print_tables(found: "Comparison") -> None:

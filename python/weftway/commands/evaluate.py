@@ -31,7 +31,7 @@ def command(
     as_json: JSON = False,
 ) -> None:
     """Evaluates a scheduler on scenarios that no training saw, beside others, with 95 % intervals."""
-    from weftway import evaluate, tables
+    from weftway import caveats, evaluate, tables
     from weftway.progress import Bar
     from weftway.report import held_out
 
@@ -41,12 +41,17 @@ def command(
         found, missing = evaluate.run(request, jobs, folder, bar.tell)
     for line in missing:
         err.print(f"skipped: {line}", markup=False)
+    for line in caveats.faults(found.iter_rows(named=True)):
+        err.print(f"warning: {line}", markup=False)
     shown = evaluate.held(request, found)
     if as_json:
         print_json(
             [{"kind": "result", **one} for one in shown.lines] + [{"kind": "claim", **one} for one in shown.claims]
         )
     else:
+        for line in caveats.evaluated(shown.under(shown.controllers[0])):
+            out.print(line, markup=False)
+        out.print("")
         for part in held_out.terminal(shown):
             out.print(tables.fitted(part, out), "")
     if folder:

@@ -1,20 +1,30 @@
 """`weft list`."""
 
+from typing import Annotated
+
+import typer
+
 from weftway import catalogue, listing
 
 from .options import JSON
 from .output import out, print_json
 
 
-def command(as_json: JSON = False) -> None:
-    """Lists what can be run: schedulers, controllers, scenarios."""
-    found = catalogue.entries()
+def command(
+    what: Annotated[
+        str | None,
+        typer.Argument(metavar="[KIND|NAME]", help="schedulers, controllers, scenarios, …; or one thing, by its name."),
+    ] = None,
+    as_json: JSON = False,
+) -> None:
+    """Lists what can be run: all of it by name, a kind with a line each, or all about one thing."""
+    found = catalogue.entries() if what is None else catalogue.matching(what)
     if as_json:
         print_json(found)
-        return
-    kinds = {kind: [one for one in found if one["kind"] == kind] for kind in ("scheduler", "controller")}
-    for part in listing.registry(kinds["scheduler"], kinds["controller"]):
-        out.print(part, "")
-    for kind in ("backend", "scenario", "experiment"):
-        if some := [one for one in found if one["kind"] == kind]:
-            out.print(listing.files(f"{kind}s", some), "")
+    elif what is None:
+        out.print(listing.overview(found), "", listing.HINT, markup=False, sep="\n")
+    elif catalogue.kind(what):
+        out.print(listing.lines(f"{found[0]['kind']}s", found) if found else f"no {what}")
+    else:
+        for entry in found:
+            out.print(listing.entry(entry), "")

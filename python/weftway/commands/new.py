@@ -15,9 +15,16 @@ def command(
 ) -> None:
     """Begins a scheduler in the source tree. Writes its file, its line in the registry and its vectors."""
     from weftway import new
-    from weftway.scenario import HOME
+    from weftway.scenario import source_tree
 
     if kind != "scheduler":
         raise ScenarioError(f"`weft new {kind}`: only `weft new scheduler NAME` is known")
-    for line in new.scheduler(name, HOME):
+    try:
+        home = source_tree("`weft new scheduler`")
+    except ScenarioError as error:
+        raise ScenarioError(
+            f"{error}. A rule in Python needs none: write a class with `select(self, cx)` into a file and name it, "
+            "`weft compare wifi-lte --scheduler my_rules.py:MyRule`"
+        ) from None
+    for line in new.scheduler(name, home):
         out.print(line)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .compare import executed, skipped
+from .compare import executed, skipped, warn
 from .options import BACKENDS, JSON, SCENARIO, SETS
 from .output import out, print_json
 
@@ -24,17 +24,19 @@ def command(
     as_json: JSON = False,
 ) -> None:
     """Runs one scheduler once."""
-    from weftway import comparison, plan, tables
+    from weftway import comparison, one_run
     from weftway import scenario as scenarios
     from weftway._native import SimulationError
 
     loaded = scenarios.load(scenarios.locate(scenario), sets or [])
     with redirect_stdout(sys.stderr):  # what a scheduler in Python prints is no result
-        wanted = comparison.first(plan.plan(loaded, scheduler, cc, seed, backend))
+        wanted = comparison.single(loaded, scheduler, cc, seed, backend)
         found = comparison.record(wanted, events, qlog) if events or qlog else executed(wanted, 1, None)
     if found.skipped:
         raise SimulationError(skipped(found)[0])
+    warn(found)
     if as_json:
         print_json(found.rows)
     else:
-        out.print(tables.single(found.rows[0]))
+        for part in one_run.tables(found.rows[0]):
+            out.print(part, "")

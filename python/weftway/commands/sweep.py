@@ -9,7 +9,7 @@ import typer
 
 from .compare import print_tables, skipped
 from .options import JSON
-from .output import err, interruptible, out, print_json
+from .output import RUN_FAILED, err, interruptible, out, print_json
 
 
 def command(
@@ -25,7 +25,7 @@ def command(
     as_json: JSON = False,
 ) -> None:
     """Runs many scenarios, on this machine or on a Ray cluster. The rows are those of weft compare."""
-    from weftway import comparison, sweep
+    from weftway import caveats, comparison, sweep
     from weftway.progress import Bar
 
     wanted = sweep.read(grid, seeds)
@@ -33,6 +33,8 @@ def command(
         found = sweep.execute(wanted, sweep.Request(folder, jobs, ray), bar.tell)
     for line in dict.fromkeys(line for one in found for line in skipped(one)):
         err.print(f"skipped: {line}", markup=False)
+    for line in caveats.faults(sweep.rows(found)):
+        err.print(f"warning: {line}", markup=False)
     if as_json:
         print_json(sweep.rows(found))
     for run, one in zip(wanted.runs, found, strict=True):
@@ -45,5 +47,6 @@ def command(
         with redirect_stdout(sys.stderr):
             page = comparison.write_report(one, wanted.folder(run, folder))
         err.print(f"report in {page}", markup=False)
-    if any(one.rows for one in found):
-        err.print(f"rows in {folder / 'rows.parquet'}", markup=False)
+    if not any(one.rows for one in found):
+        raise typer.Exit(RUN_FAILED)  # all was skipped, and that is told
+    err.print(f"rows in {folder / 'rows.parquet'}", markup=False)

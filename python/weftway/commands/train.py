@@ -21,7 +21,7 @@ def command(
         out.print(command.USAGE, markup=False)
         return
     try:
-        with redirect_stdout(sys.stderr) if "--help" not in context.args else nullcontext(), Bar(err) as bar:
+        with nullcontext() if {"--help", "-h"} & {*context.args} else redirect_stdout(sys.stderr), Bar(err) as bar:
             trained = command.run(algorithm, context.args, bar.tell)
     except KeyboardInterrupt:
         fail("interrupted; --resume goes on from the last checkpoint", INTERRUPTED)

@@ -57,7 +57,9 @@ def read(name: str, seeds: str | None = None) -> Grid:
         top = tomllib.loads(file.read_text())
     except OSError as error:
         raise ScenarioError(f"{file}: the grid cannot be read: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError:
+        raise ScenarioError(f"{file}: no text, and so neither a grid nor a scenario: it is not UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
         raise ScenarioError(f"{file}: {error}") from error
     if any(key in top for key in SCENARIOS_OWN):
         loaded = Scenario.load(str(file), [])
@@ -146,7 +148,7 @@ def _seeds(given: Any) -> Any:
     is_list = isinstance(given, list) and all(type(one) is int for one in given)
     if given is None or isinstance(given, str) or type(given) is int or is_list:
         return given
-    raise ScenarioError('`seeds` is a range "a..b", a number or a list of numbers')
+    raise ScenarioError('`seeds` is a range "a..b" or a list of numbers')
 
 
 def _vary(table: dict[str, Any]) -> dict[str, list[Any]]:

@@ -1,5 +1,6 @@
 //! The policies that come with the crate. One line each; the files are in `policies/`, where their
-//! cards say how they were trained.
+//! cards say how they were trained. The folder stands at the root of the repository; a link in this crate makes it part
+//! of what `cargo package` packs.
 
 /// A policy that comes with the crate.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +21,7 @@ macro_rules! policies {
             scheduler: $scheduler,
             name: $name,
             bytes: include_bytes!(concat!(
-                env!("CARGO_MANIFEST_DIR"), "/../../policies/", $scheduler, "-", $name, ".safetensors"
+                env!("CARGO_MANIFEST_DIR"), "/policies/", $scheduler, "-", $name, ".safetensors"
             )),
         }),*];
     };

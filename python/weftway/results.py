@@ -1,0 +1,60 @@
+"""What `weftway.compare` gives: a Polars frame that shows itself as a table of means."""
+
+import html
+import io
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from rich.console import Console
+
+from weftway import comparison, tables
+from weftway.comparison import Comparison
+from weftway.scenario import document
+
+WIDTH = 160
+"""Characters of a table in a notebook, which scrolls."""
+
+
+class Results(pl.DataFrame):
+    """The rows of a comparison, one per run. What is selected or computed from it is an ordinary frame."""
+
+    def __init__(self, found: Comparison) -> None:
+        super().__init__()
+        self._df = found.frame._df
+        self.comparison = found
+
+    def _repr_html_(self, **kwargs: Any) -> str:
+        """Shown by a notebook: the tables that `weft compare` prints; the rows themselves if there is none."""
+        found = self.__dict__.get("comparison")
+        if found is None or not found.rows:
+            return super()._repr_html_(**kwargs)
+        screen = Console(record=True, width=WIDTH, file=io.StringIO(), force_jupyter=False)
+        for part in tables.comparison(found.rows, document(found.plan.scenario)):
+            screen.print(part, "")
+        notes = "".join(f"<p><b>Warning:</b> {html.escape(line)}</p>" for line in found.warnings)
+        return notes + screen.export_html(inline_styles=True, code_format="<pre>{code}</pre>")
+
+    def report(self, height: int = 800) -> "Report":
+        """The report of `weft compare --out`, shown inline by a notebook; `height` is in pixels."""
+        with tempfile.TemporaryDirectory() as folder:
+            page = comparison.write_report(self.comparison, Path(folder))
+            return Report(page.read_text(encoding="utf-8"), height)
+
+
+class Report:
+    """A self-contained page."""
+
+    def __init__(self, page: str, height: int) -> None:
+        self.page = page
+        """The page as HTML."""
+        self._height = height
+
+    def write(self, file: str | Path) -> None:
+        """Writes the page to a file."""
+        Path(file).write_text(self.page, encoding="utf-8")
+
+    def _repr_html_(self) -> str:
+        text = html.escape(self.page, quote=True)
+        return f'<iframe srcdoc="{text}" style="width:100%;height:{self._height}px;border:0"></iframe>'

@@ -1,0 +1,99 @@
+"""What goes wrong outside: full disks, wrong files, folders in place of files. One message, no traceback."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from conftest import Weft
+from weftway import store
+
+CLASSES = """\
+class First:
+    def select(self, cx):
+        return None
+
+
+class Second(First):
+    pass
+
+
+class Helper:
+    pass
+"""
+
+WRONG_FILES = {
+    "a missing file": (["compare", "nowhere.toml"], "there is no file `nowhere.toml` in "),
+    "an unknown name": (["compare", "nowhere"], "no scenario is called `nowhere`"),
+    "a folder as a scenario": (["compare", "."], "a folder, where a scenario file is expected"),
+    "a binary file as a scenario": (["compare", "binary.toml"], "valid UTF-8"),
+    "a binary file as a grid": (["sweep", "binary.toml", "--out", "out"], "it is not UTF-8"),
+    "a binary file as a distribution": (["evaluate", "ecf", "--on", "binary.toml"], "it is not UTF-8"),
+    "a folder as a trace": (["compare", "small.toml", "--set", 'path.lte.trace={down="folder"}'], "folder"),
+    "a file without its class": (["compare", "small.toml", "--scheduler", "r.py"], "r.py:First or r.py:Second"),
+    "a class that is not there": (["compare", "small.toml", "--scheduler", "r.py:Third"], "it has First, Second"),
+    "a rule in no file": (["compare", "small.toml", "--scheduler", "none.py"], "there is no such file"),
+    "a file for --out": (["compare", "small.toml", "--out", "r.py"], "r.py is a file"),
+    "an unknown thing to list": (["list", "eccf"], "did you mean `ecf`?"),
+    "an unknown part to measure": (["bench", "--only", "moon"], "there is simulator, decisions, learned"),
+}
+
+
+@pytest.mark.parametrize(("words", "hint"), WRONG_FILES.values(), ids=WRONG_FILES)
+def test_a_wrong_file_is_one_message_and_status_2(
+    weft_here: Weft, small: Path, tmp_path: Path, words: list[str], hint: str
+) -> None:
+    (tmp_path / "binary.toml").write_bytes(bytes(range(256)))
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "r.py").write_text(CLASSES)
+    done = weft_here(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert hint in done.stderr
+
+
+def test_a_full_disk_names_the_file_and_leaves_nothing_half_written(tmp_path: Path) -> None:
+    file = tmp_path / "rows" / "rows.parquet"
+    with pytest.raises(OSError, match="No space") as raised, store.whole(file) as half:
+        half.write_text("half")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert (raised.value.errno, raised.value.filename) == (errno.ENOSPC, str(file))
+    assert list(file.parent.iterdir()) == []
+
+
+def test_what_polars_says_of_a_full_disk_is_understood(tmp_path: Path) -> None:
+    with pytest.raises(OSError) as raised, store.whole(tmp_path / "x"):
+        raise OSError("No space left on device (os error 28)")
+    assert (raised.value.errno, raised.value.filename) == (errno.ENOSPC, str(tmp_path / "x"))
+
+
+def test_a_full_disk_ends_every_try_alike(
+    weft_here: Weft, small: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(file: Path, data: bytes) -> int:
+        with file.open("wb") as half:
+            half.write(bytes(data)[:100])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "write_bytes", full)
+        for _ in range(2):
+            done = weft_here("compare", small, "--out", "out")
+            assert (done.returncode, done.stdout) == (1, "")
+            (line,) = done.stderr.splitlines()
+            assert line.startswith("weft: out/")
+            assert line.endswith("No space left on device")
+            assert not [file for file in (tmp_path / "out").rglob("*") if file.is_file()]
+    assert weft_here("compare", small, "--out", "out").returncode == 0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_full_disk_behind_standard_output_is_told(small: Path) -> None:
+    import subprocess
+    import sys
+
+    for words in (["list"], ["run", str(small), "--json"]):
+        with Path("/dev/full").open("w") as full:
+            command = [sys.executable, "-m", "weftway", *words]
+            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120)
+        assert (done.returncode, done.stderr) == (1, "weft: standard output: No space left on device\n")

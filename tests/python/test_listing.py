@@ -1,0 +1,77 @@
+"""`weft list`, `weft run` and the help: one screen each."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from conftest import Weft
+from weftway import _native, catalogue, one_run
+from weftway.scenario import HOME
+
+SCREEN = 40
+
+
+def test_the_list_is_one_screen_and_has_every_name(weft_here: Weft) -> None:
+    told = weft_here("list").stdout
+    assert len(told.splitlines()) <= SCREEN
+    words = told.replace(",", " ").split()
+    for entry in catalogue.entries():
+        assert {entry["name"], Path(entry["name"]).stem} & {word.rstrip(":") for word in words}, entry["name"]
+
+
+@pytest.mark.parametrize("kind", catalogue.KINDS)
+def test_a_kind_is_a_line_each(weft_here: Weft, kind: str) -> None:
+    entries = [entry for entry in catalogue.entries() if entry["kind"] == kind]
+    assert entries
+    for word in (kind, f"{kind}s"):
+        assert json.loads(weft_here("list", word, "--json").stdout) == entries
+    told = weft_here("list", kind).stdout
+    assert all(entry["name"] in told for entry in entries)
+
+
+def test_one_entry_is_told_whole_by_any_of_its_names(weft_here: Weft) -> None:
+    told = weft_here("list", "ecf").stdout
+    (ecf,) = (entry for entry in _native.schedulers() if entry["name"] == "ecf")
+    wanted = [ecf["reference"], *(param["doc"] for param in ecf["params"]), *(f":{p['name']}=" for p in ecf["params"])]
+    flat = " ".join(told.split())
+    assert all(text in flat for text in wanted)
+    assert weft_here("list", "earliest-completion-first").stdout == weft_here("list", "ecf-paper").stdout == told
+    assert "Phone with Wi-Fi and LTE" in weft_here("list", "wifi-lte").stdout
+
+
+def test_one_run_is_in_the_groups_of_the_glossary(weft_here: Weft, small: Path) -> None:
+    row = json.loads(weft_here("run", small, "--json").stdout)[0]
+    glossary = (HOME / "docs/glossary.md").read_text()
+    sections = {part.split("\n")[0]: part for part in glossary.split("\n### ")}
+    for first, title in one_run.GROUPS.items():
+        if first != "late":  # a list of the kernel's own
+            assert sections[title].index(f"| `{first}`") < sections[title].find(
+                "\n| `", sections[title].index(f"| `{first}`")
+            )
+    shown = weft_here("run", small).stdout
+    titles = [line for line in shown.splitlines() if line.strip() in one_run.GROUPS.values()]
+    assert [title.strip() for title in titles] == [
+        "Which run it was", "How it ended", "Against the limits", "Order, memory, repetition", "Decisions", "Sharing"
+    ]  # fmt: skip
+    for name, value in row.items():
+        if value is not None and not name.startswith("path."):
+            section = sections[next(title for title in one_run.GROUPS.values() if f"| `{name}`" in sections[title])]
+            assert section.split("\n")[0] in shown
+    assert "wifi" in shown.split("Each path")[1].splitlines()[1]
+
+
+def test_short_options(weft_here: Weft) -> None:
+    assert weft_here("-V").stdout == weft_here("--version").stdout
+    assert weft_here("-h").stdout == weft_here("--help").stdout
+    assert "--scheduler" in weft_here("compare", "-h").stdout
+
+
+def test_the_shell_can_complete(weft_here: Weft) -> None:
+    assert "--show-completion" in weft_here("--help").stdout
+
+
+def test_the_schema_is_that_of_scenario_files(weft_here: Weft) -> None:
+    schema = json.loads(weft_here("schema").stdout)
+    assert schema["$schema"].startswith("https://json-schema.org/")
+    assert {"path", "workload", "seeds", "transport", "vary"} <= schema["properties"].keys()

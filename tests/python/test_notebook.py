@@ -1,0 +1,108 @@
+"""Weftway from Python: by name, with a mapping of keys, and what a notebook shows."""
+
+import ast
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, ClassVar
+
+import polars as pl
+import pytest
+
+import weftway
+from weftway import scenario
+from weftway.results import Results
+
+SHORT = {"workload.bytes": "200 kB"}
+
+
+UNITS = {"_ms": "Milliseconds", "_mbps": "Mbit/s"}
+
+
+def described() -> dict[str, dict[str, str]]:
+    """The docstring of every field of what a rule sees, by class, as an editor shows it."""
+    found: dict[str, dict[str, str]] = {}
+    for node in ast.parse((Path(weftway.__file__).parent / "_native.pyi").read_text()).body:
+        if isinstance(node, ast.ClassDef) and node.name in ("Path", "Packet", "Flow", "Context", "Event"):
+            found[node.name] = {
+                one.target.id: after.value.value
+                for one, after in pairwise(node.body)
+                if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+                if isinstance(after, ast.Expr)
+                and isinstance(after.value, ast.Constant)
+                and isinstance(after.value.value, str)
+            }
+    return found
+
+
+class Looking:
+    """Keeps what it sees."""
+
+    seen: ClassVar[dict[str, Any]] = {}
+
+    def select(self, cx: Any) -> Any:
+        self.seen.update(Context=cx, Path=cx.paths[0], Packet=cx.packet or self.seen.get("Packet"), Flow=cx.flow)
+        return min(cx.sendable(), key=lambda path: path.srtt_ms, default=None)
+
+    def observe(self, cx: Any, event: Any) -> None:
+        self.seen.update(Event=event)
+
+
+def test_every_field_that_a_rule_sees_is_described_with_its_unit(small: Path) -> None:
+    weftway.run(small, scheduler=Looking)
+    for name, fields in described().items():
+        there = {field for field in dir(Looking.seen[name]) if not field.startswith("_")}
+        assert there - {"sendable"} == fields.keys()
+        for field, text in fields.items():
+            unit = next((unit for end, unit in UNITS.items() if field.endswith(end)), "")
+            assert text.startswith(unit), f"{name}.{field}"
+
+
+def test_a_scenario_of_ours_goes_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = weftway.compare("wifi-lte", scheduler="min-rtt", seeds=range(2), set=SHORT)
+    assert rows["delivered_bytes"].to_list() == [200_000, 200_000]
+
+
+def test_a_mapping_of_keys_is_that_of_the_command(small: Path) -> None:
+    by_mapping = weftway.run(small, set={"path.lte.loss": "2 %", "workload.bytes": "200 kB"})
+    by_text = weftway.run(small, set=["path.lte.loss=2 %", "workload.bytes=200 kB"])
+    assert by_mapping == by_text
+
+
+def test_numbers_truth_and_lists_are_written_as_a_scenario_has_them() -> None:
+    assert scenario.settings({"a": 2, "b": 0.5, "c": True, "d": ["x", 1], "e": "2 %"}) == [
+        "a=2", "b=0.5", "c=true", 'd=["x", 1]', "e=2 %"
+    ]  # fmt: skip
+
+
+def test_a_text_of_keys_is_refused(small: Path) -> None:
+    with pytest.raises(weftway.ScenarioError, match="got the text"):
+        weftway.run(small, set="path.lte.loss=2 %")
+
+
+def test_a_notebook_shows_the_table_of_the_command(small: Path) -> None:
+    rows = weftway.compare(small)
+    assert isinstance(rows, Results)
+    shown = rows._repr_html_()
+    assert "completion" in shown
+    assert "round-robin" in shown
+    assert "scheduler_version" not in shown
+
+
+def test_what_is_computed_from_it_is_an_ordinary_frame(small: Path) -> None:
+    rows = weftway.compare(small)
+    chosen = rows.filter(pl.col("scheduler") == "min-rtt").select("seed", "fct_ms")
+    assert chosen.height == 2
+    assert "seed" in chosen._repr_html_()
+    assert pl.concat([rows, rows]).height == 2 * rows.height
+    assert "fct_ms" in rows.head(1)._repr_html_()
+
+
+def test_the_report_is_shown_inline(small: Path, tmp_path: Path) -> None:
+    report = weftway.compare(small).report(height=300)
+    report.write(tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
+    shown = report._repr_html_()
+    assert shown.startswith("<iframe srcdoc=")
+    assert "height:300px" in shown
+    assert '"' not in shown.split('srcdoc="')[1].split('" style=')[0]
