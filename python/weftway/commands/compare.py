@@ -1,5 +1,6 @@
 """`weft compare`; and what it shares with `run` and `sweep`."""
 
+import shlex
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -29,6 +30,7 @@ def command(
     figures: Annotated[
         str | None, typer.Option(metavar="svg,pdf,csv", help="Writes every figure into DIR/figures.")
     ] = None,
+    top: Annotated[int, typer.Option(min=0, metavar="N", help="Schedulers per controller in the table; 0: all.")] = 10,
     as_json: JSON = False,
 ) -> None:
     """Runs schedulers side by side over the seeds of a scenario."""
@@ -45,10 +47,10 @@ def command(
     if as_json:
         print_json(found.rows)
     else:
-        print_tables(found)
+        print_tables(found, top)
     if folder and found.rows:
         with redirect_stdout(sys.stderr):
-            page = comparison.write_report(found, folder, formats)
+            page = comparison.write_report(found, folder, formats, shlex.join(["weft", *sys.argv[1:]]))
         err.print(f"rows in {folder / 'rows.parquet'}, report in {page}")
 
 
@@ -80,12 +82,14 @@ def skipped(found: "Comparison") -> list[str]:
     return list(dict.fromkeys(f"{one.job.scheduler.name}: {one.reason}" for one in found.skipped))
 
 
-def print_tables(found: "Comparison") -> None:
-    """The tables of a comparison, and published numbers beside ours where the scenario has them."""
+def print_tables(found: "Comparison", top: int = 10) -> None:
+    """The tables of a comparison, published numbers beside ours where the scenario has them, and what came of it."""
     from weftway import tables
     from weftway.scenario import document
 
     if not found.rows:
         return
-    for part in tables.comparison(found.rows, document(found.plan.scenario)):
+    about = document(found.plan.scenario)
+    for part in tables.comparison(found.rows, about, top):
         out.print(tables.fitted(part, out), "")
+    out.print(tables.sentence(found.rows, about), markup=False)
