@@ -21,6 +21,8 @@ from weftway.store import Store, table, whole
 if TYPE_CHECKING:
     import polars as pl
 
+    from weftway.report.earlier import Earlier
+
 FLUSH_S = 2.0
 """How often finished rows are written to the folder of `out`: what a power cut can cost."""
 
@@ -169,14 +171,23 @@ MOST_TIMELINES = 240
 """Runs to look at over time: each has to be simulated again, and takes some 5 kB of the page."""
 
 
-def write_report(found: Comparison, folder: Path, formats: Sequence[str] = (), command: str = "") -> Path:
-    """Writes `report.html`, and every figure into `figures/` in each of `formats`; `command` is what made them."""
+def write_report(
+    found: Comparison,
+    folder: Path,
+    formats: Sequence[str] = (),
+    command: str = "",
+    earlier: "Earlier | None" = None,
+) -> Path:
+    """Writes `report.html`, and every figure into `figures/` in each of `formats`.
+
+    `command` is what made them; `earlier` is what the report holds the rows against.
+    """
     from weftway import report
 
     about = {**document(found.plan.scenario), **({"command": command} if command else {})}
     runs = timelines(found, about)
     with whole(folder / "report.html") as half:
-        report.write(half, found.frame, runs, about)
+        report.write(half, found.frame, runs, about, earlier)
     if formats:
         report.figures(found.frame, runs, about, folder / "figures", formats)
     return folder / "report.html"

@@ -12,6 +12,7 @@ from rich.text import Text
 from weftway.backends import Row
 from weftway.listing import NOTHING, plain_table
 from weftway.metrics import SHOWN
+from weftway.report.earlier import Earlier, summary
 from weftway.report.published import Claim, claims, ours
 from weftway.report.study import Cell, Study
 from weftway.report.units import Measure, Unit, unit_for
@@ -77,9 +78,10 @@ def comparison(rows: Sequence[Row], scenario: dict[str, Any], top: int = TOP) ->
     return [*drawn, *([_published(study, found)] if found else [])]
 
 
-def sentence(rows: Sequence[Row], scenario: dict[str, Any]) -> str:
-    """What came of the comparison in one sentence, as the report has it."""
-    return verdict(Study(rows, scenario))
+def sentences(rows: Sequence[Row], scenario: dict[str, Any], before: Earlier | None = None) -> list[str]:
+    """What came of the comparison, and what changed since an earlier one, each in the sentence of the report."""
+    study = Study(rows, scenario)
+    return [verdict(study), *([summary(study, before)] if before else [])]
 
 
 def _group(study: Study, setting: str, cc: str, top: int) -> Table:

@@ -14,6 +14,7 @@ from .output import err, interruptible, out, print_json
 if TYPE_CHECKING:
     from weftway.comparison import Comparison
     from weftway.plan import Plan
+    from weftway.report.earlier import Earlier
 
 
 def command(
@@ -31,6 +32,9 @@ def command(
         str | None, typer.Option(metavar="svg,pdf,csv", help="Writes every figure into DIR/figures.")
     ] = None,
     top: Annotated[int, typer.Option(min=0, metavar="N", help="Schedulers per controller in the table; 0: all.")] = 10,
+    against: Annotated[
+        Path | None, typer.Option("--against", metavar="DIR", help="Says what changed since an earlier --out DIR.")
+    ] = None,
     as_json: JSON = False,
 ) -> None:
     """Runs schedulers side by side over the seeds of a scenario."""
@@ -38,6 +42,7 @@ def command(
     from weftway import scenario as scenarios
 
     formats = figure_formats(figures, folder)
+    before = earlier_rows(against)
     loaded = scenarios.load(scenarios.locate(scenario), sets or [])
     with redirect_stdout(sys.stderr):  # what a scheduler in Python prints is no result
         wanted = plan.plan(loaded, scheduler, cc, seeds, backend)
@@ -47,10 +52,10 @@ def command(
     if as_json:
         print_json(found.rows)
     else:
-        print_tables(found, top)
+        print_tables(found, top, before)
     if folder and found.rows:
         with redirect_stdout(sys.stderr):
-            page = comparison.write_report(found, folder, formats, shlex.join(["weft", *sys.argv[1:]]))
+            page = comparison.write_report(found, folder, formats, shlex.join(["weft", *sys.argv[1:]]), before)
         err.print(f"rows in {folder / 'rows.parquet'}, report in {page}")
 
 
@@ -68,6 +73,25 @@ def figure_formats(figures: str | None, folder: Path | None) -> list[str]:
     return formats
 
 
+def earlier_rows(folder: Path | None) -> "Earlier | None":
+    """The rows that an earlier comparison kept. They are read before this one may write into the same folder."""
+    if folder is None:
+        return None
+    from weftway._native import ScenarioError
+
+    file = folder / "rows.parquet"
+    if not file.is_file():
+        raise ScenarioError(f"--against {folder}: there is no rows.parquet; name a folder that `compare --out` wrote")
+    import polars as pl
+
+    from weftway.report.earlier import Earlier
+
+    try:
+        return Earlier(str(folder), pl.read_parquet(file))
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise ScenarioError(f"--against {folder}: rows.parquet cannot be read: {error}") from error
+
+
 def executed(wanted: "Plan", jobs: int | None, folder: Path | None) -> "Comparison":
     """Runs a plan; an interrupt ends the command."""
     from weftway import comparison
@@ -82,7 +106,7 @@ def skipped(found: "Comparison") -> list[str]:
     return list(dict.fromkeys(f"{one.job.scheduler.name}: {one.reason}" for one in found.skipped))
 
 
-def print_tables(found: "Comparison", top: int = 10) -> None:
+def print_tables(found: "Comparison", top: int = 10, before: "Earlier | None" = None) -> None:
     """The tables of a comparison, published numbers beside ours where the scenario has them, and what came of it."""
     from weftway import tables
     from weftway.scenario import document
@@ -92,4 +116,5 @@ def print_tables(found: "Comparison", top: int = 10) -> None:
     about = document(found.plan.scenario)
     for part in tables.comparison(found.rows, about, top):
         out.print(tables.fitted(part, out), "")
-    out.print(tables.sentence(found.rows, about), markup=False)
+    for sentence in tables.sentences(found.rows, about, before):
+        out.print(sentence, markup=False)

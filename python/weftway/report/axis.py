@@ -11,10 +11,10 @@ from .units import Unit
 
 PADDING = 0.04
 
-FENCE = 6
+FENCE = 3
 """Quartile distances beyond the quartiles from which a value can be an outlier."""
 
-SQUEEZED = 3
+SQUEEZED = 2
 """Outliers are left beyond the axis if it would be so many times as long with them."""
 
 

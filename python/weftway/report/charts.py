@@ -44,6 +44,8 @@ class Dot:
     """Others with the very same values."""
     hint: str = ""
     """What a pointer over the row is told."""
+    keep: bool = False
+    """Whether the row stays in sight when others are folded."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,7 @@ def dot_row(row: Dot, axis: Axis, lines: Sequence[tuple[float, str]]) -> str:
     elif row.estimate is not None:
         marker, remark = beyond(row, axis), ", ".join(filter(None, [remark, "beyond the axis"]))
     hint = f' title="{escape(row.hint, quote=True)}"' if row.hint else ""
+    hint += " data-keep" if row.keep else ""
     return (
         f'<div class="row"{named(row.name, row.equals)}{hint}>{name_of(row.name, row.equals)}'
         f'<span class="track" aria-hidden="true">{track(row, axis, lines)}{marker}</span>'

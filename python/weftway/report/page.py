@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 
 from .charts import symbols
+from .earlier import Earlier
 from .palette import css_classes, css_variables
 from .provenance import seeds
 from .sections import Section, all_sections
@@ -24,12 +25,14 @@ CSV_LIMIT = 250_000
 """Characters of CSV in the page; a larger data set stays with the rows on disk."""
 
 
-def render(rows: pl.DataFrame, timelines: dict[Any, Any], scenario: dict[str, Any]) -> str:
+def render(
+    rows: pl.DataFrame, timelines: dict[Any, Any], scenario: dict[str, Any], earlier: Earlier | None = None
+) -> str:
     """The report as text."""
     study = Study(rows, scenario)
     if study.count == 0:
         raise ValueError("a report needs at least one row")
-    sections = all_sections(study, read_timelines(timelines))
+    sections = all_sections(study, read_timelines(timelines), earlier)
     fills = {
         "title": escape(str(scenario.get("title") or scenario.get("name") or "Comparison")),
         "style": style() + (asset("vendor/uPlot.min.css") if timelines else ""),

@@ -67,7 +67,8 @@ def measure_panels(
         text = units[c.setting, c.cc].estimate(e) if e else "none"
         remark = "best" if c in best else ""
         hint = hinted(c, e, runs.get(c, []), units[c.setting, c.cc]) if e else ""
-        return Dot(c.scheduler, study.look(c.scheduler), e, runs.get(c, []), text, remark, study.alike(c), hint)
+        keep = c.scheduler == study.reference
+        return Dot(c.scheduler, study.look(c.scheduler), e, runs.get(c, []), text, remark, study.alike(c), hint, keep)
 
     return grid(study, m.title + better(m), dot, shared, unit_for(m.kind, [shared.high]), lines)
 

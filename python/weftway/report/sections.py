@@ -8,6 +8,8 @@ from html import escape
 import polars as pl
 
 from . import frames, panels, tables
+from .earlier import Earlier, summary
+from .earlier import table as changes_table
 from .provenance import provenance
 from .series import Timeline
 from .study import TOP, Study
@@ -53,15 +55,30 @@ class Section:
     data: pl.DataFrame | None = None
 
 
-def all_sections(study: Study, timelines: list[Timeline]) -> list[Section]:
+def all_sections(study: Study, timelines: list[Timeline], earlier: Earlier | None = None) -> list[Section]:
     """Every section that has content."""
     sections = [*table_sections(study), *chart_sections(study), *time_sections(study, timelines)]
+    if earlier:
+        told = escape(summary(study, earlier))
+        sections.append(Section("earlier", "Against an earlier comparison", told, changes_table(study, earlier) or " "))
     sections += [
         Section("rules", "Schedulers", RULES_LEDE, tables.rules(study)),
         Section("scenario", "Scenario", escape(str(study.scenario.get("description") or "")), tables.scenario(study)),
         Section("provenance", "Provenance", "What it takes to get these numbers again.", provenance(study)),
     ]
-    order = ("results", "settings", "published", "completion", "difference", "share", "rate", "memory", "limits", "run")
+    order = (
+        "results",
+        "earlier",
+        "settings",
+        "published",
+        "completion",
+        "difference",
+        "share",
+        "rate",
+        "memory",
+        "limits",
+        "run",
+    )
     ranks = {name: rank for rank, name in enumerate(order)}
     return sorted((s for s in sections if s.body), key=lambda s: ranks.get(s.id, len(order)))
 

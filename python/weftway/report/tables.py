@@ -155,7 +155,7 @@ def rules(study: Study) -> str:
             told = f'<span class="badge {kind}">{escape(source)}</span>'
             purpose = f"{rule['goal']}; {rule['application']}"
             rows += (
-                f'<tr><th scope="row">{mark(study.look(name))}{escape(name)}</th>'
+                f'<tr{named(name)}><th scope="row">{mark(study.look(name))}{escape(name)}</th>'
                 f"{cell('Rule', escape(str(rule['summary'])), 'text')}"
                 f"{cell('For', escape(purpose), 'text')}{cell('Source', told, 'remarks')}"
                 f"{cell('Reference', escape(str(rule['reference'])), 'text')}</tr>"

@@ -92,15 +92,20 @@
   const reasonsAt = (data, step) => (data.why || []).filter(([at]) => at === step).map(([, kind, path, text]) =>
     `${kind}${path === null ? "" : ` ${data.paths[path]}`}: ${text}`);
   const readLane = (lane, data, step) => {
-    const values = step === null || step === undefined ? ""
-      : lane.series.slice().sort((a, b) => (a.path ?? 99) - (b.path ?? 99))
-        .map((one) => `${one.name} ${digits(one.raw[step])}`).join(" · ");
-    lane.output.textContent = values;
+    const known = step !== null && step !== undefined;
+    const inOrder = lane.series.slice().sort((a, b) => (a.path ?? 99) - (b.path ?? 99));
+    lane.output.replaceChildren(...inOrder.map((one) => {
+      const key = Object.assign(document.createElement("span"), { className: "run-key" });
+      const swatch = document.createElement("i");
+      swatch.style.background = colourOf(one);
+      key.append(swatch, known ? `${one.name} ${digits(one.raw[step])}` : one.name);
+      return key;
+    }));
     if (!lane.why) return;
-    const found = values ? reasonsAt(data, step) : [];
+    const found = known ? reasonsAt(data, step) : [];
     lane.why.replaceChildren(...found.map((text) => Object.assign(document.createElement("li"), { textContent: text })));
     if (!found.length) lane.why.textContent = !data.why?.length ? "This scheduler states no reasons, or they were not kept."
-      : values ? "No decision in this step." : "Point at a step to read the scheduler's reasons there.";
+      : known ? "No decision in this step." : "Point at a step to read the scheduler's reasons there.";
   };
 
   // Outages as shades behind the lines; losses and timeouts as strokes over them.
@@ -128,7 +133,7 @@
 
   const axisLook = () => ({ stroke: css("--soft"), grid: { stroke: css("--grid"), width: 1 }, ticks: { show: false }, font: "11px system-ui" });
   const options = (side, lane, width, top, last) => ({
-    width, height: last ? 132 : 100, legend: { show: false }, padding: [6, 8, last ? null : 2, null],
+    width, height: last ? 132 : 108, legend: { show: false }, padding: [6, 8, last ? null : 8, null],
     scales: { x: { time: false, min: zoom ? zoom[0] : 0, max: zoom ? zoom[1] : end, auto: false }, y: { range: [0, top || 1] } },
     axes: [
       { ...axisLook(), show: last, values: (_, ticks) => ticks.map((ms) => end >= 1000 ? `${+(ms / 1000).toFixed(3)} s` : `${ms} ms`) },

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import zlib
 from collections.abc import Sequence
 from typing import Any
@@ -14,14 +15,18 @@ from .study import Study
 STEPS = 200
 """Steps of a run in the page: a chart is some 500 pixels wide."""
 
-BUDGET = 1_600_000
+BUDGET = 1_250_000
 """Characters of runs in one page, of the 3 MB that a page may have."""
 
-REASON_BUDGET = 700_000
+REASON_BUDGET = 800_000
 """Of these, up to which runs come with the scheduler's reasons: these take most of the room."""
 
 STROKES = {"loss": "loss", "rto": "timeout", "pto": "timeout"}
 """Events that are drawn as strokes."""
+
+PATH = re.compile(r"\bp(\d+)\b")
+LONG = re.compile(r"\d+\.\d{3,}")
+"""What stands in a reason for a path, and numbers with more digits than anybody reads."""
 
 SERIES = {"mbps": "mbps", "srtt_ms": "srtt", "cwnd_kb": "cwnd", "inflight_kb": "flight"}
 HELD = {"receive_buffer_kb": "held", "ooo_kb": "ooo"}
@@ -72,10 +77,17 @@ def packed(t: Timeline, with_reasons: bool) -> str:
     told |= {name: numbers(t.connection[key]) for key, name in HELD.items() if t.connection.get(key)}
     told |= {kind: [numbers(s) for s in t.decisions[kind]] for kind in ("send", "copy") if kind in t.decisions}
     told |= {"wait": numbers(t.decisions["wait"][0])} if "wait" in t.decisions else {}
-    told |= {"why": t.reasons} if with_reasons and t.reasons else {}
+    if with_reasons and t.reasons:
+        told["why"] = [(step, kind, path, readable(text, paths)) for step, kind, path, text in t.reasons]
     told |= {"marks": strokes(t, paths), "down": outages(t, paths)}
     text = json.dumps(told, separators=(",", ":"), ensure_ascii=False)
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+
+
+def readable(reason: str, paths: Sequence[str]) -> str:
+    """A scheduler's reason with the names of the paths and with four digits of long numbers."""
+    named = PATH.sub(lambda m: paths[int(m[1])] if int(m[1]) < len(paths) else m[0], reason)
+    return LONG.sub(lambda m: f"{float(m[0]):.4g}", named)
 
 
 def numbers(values: Values) -> list[float | int | None]:
