@@ -5,6 +5,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,12 +14,14 @@ from weftway import backends, caveats, plan, seeds
 from weftway._native import Scenario, ScenarioError, SimulationError
 from weftway.backends import BACKENDS, PLANNED, Result, Row, Skipped, sim
 from weftway.plan import Job, Plan
+from weftway.report.study import Cell, Study
 from weftway.scenario import document, load
 from weftway.store import Store, table, whole
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from weftway.report.earlier import Earlier
     from weftway.results import Results
 
 FLUSH_S = 2.0
@@ -199,49 +202,59 @@ def record(wanted: Plan, events: Path | None, qlog: Path | None) -> Comparison:
     return Comparison(wanted, [], [found]) if isinstance(found, Skipped) else Comparison(wanted, [found])
 
 
-MOST_TIMELINES = 16
-"""A page with more runs to look at is slow to make and to load."""
+MOST_TIMELINES = 240
+"""Runs to look at over time: each has to be simulated again, and takes some 5 kB of the page."""
 
 
-def write_report(found: Comparison, folder: Path, formats: Sequence[str] = ()) -> Path:
-    """Writes `report.html`, and every figure into `figures/` in each of `formats`."""
+def write_report(
+    found: Comparison,
+    folder: Path,
+    formats: Sequence[str] = (),
+    command: str = "",
+    earlier: "Earlier | None" = None,
+) -> Path:
+    """Writes `report.html`, and every figure into `figures/` in each of `formats`.
+
+    `command` is what made them; `earlier` is what the report holds the rows against.
+    """
     from weftway import report
 
-    runs = timelines(found)
-    about = document(found.plan.scenario)
+    about = {**document(found.plan.scenario), **({"command": command} if command else {})}
+    runs = timelines(found, about)
     with whole(folder / "report.html") as half:
-        report.write(half, found.frame, runs, about)
+        report.write(half, found.frame, runs, about, earlier)
     if formats:
         report.figures(found.frame, runs, about, folder / "figures", formats)
     return folder / "report.html"
 
 
-def timelines(found: Comparison) -> dict[tuple[str, str, str], dict[str, Any]]:
-    """What each scheduler's first run under each controller and backend looked like over time.
-
-    With more than so many, one run of each scheduler must do.
-    """
-    ran = {row["key"] for row in found.rows}
-    firsts: dict[tuple[str, str, str], Job] = {}
-    for job in found.plan.jobs:
-        if job.key in ran:
-            firsts.setdefault((job.scheduler.name, job.cc[0], job.backend), job)
-    if len(firsts) > MOST_TIMELINES:
-        ofs = {(name, backend): (name, cc, backend) for name, cc, backend in reversed(firsts)}
-        firsts = {key: job for key, job in firsts.items() if ofs[key[0], key[2]] == key}
-    several = len({job.backend for job in found.plan.jobs if job.key in ran}) > 1
-    told = {key: _timeline(job, found.watched, several) for key, job in firsts.items()}
+def timelines(found: Comparison, about: dict[str, Any]) -> dict[tuple[str, str, str, str], dict[str, Any]]:
+    """What runs looked like over time, as many as a page holds: those that `Study.watched` names first."""
+    study = Study(found.rows, about)
+    keys = {(study.cell_of(row), row["seed"]): row["key"] for row in found.rows}
+    jobs = {job.key: job for job in found.plan.jobs}
+    wanted = [(cell, jobs[keys[cell, seed]]) for cell, seed in study.watched()[:MOST_TIMELINES]]
+    with (
+        ThreadPoolExecutor() as pool
+    ):  # the simulator does not hold Python's lock; a class in Python runs on this thread
+        native = [(job, pool.submit(_told, job, found.watched)) for _, job in wanted if job.scheduler.rule is None]
+        texts = {job.key: done.result() for job, done in native}
+    told = {
+        (cell.scheduler, cell.cc, cell.setting, str(job.seed)): _timeline(
+            cell, job, texts[job.key] if job.key in texts else _told(job, found.watched)
+        )
+        for cell, job in wanted
+    }
     return {key: timeline for key, timeline in told.items() if timeline is not None}
 
 
-def _timeline(job: Job, watched: dict[str, str], several: bool) -> dict[str, Any] | None:
-    text = BACKENDS[job.backend].timeline(job, watched.get(job.key))
-    if text is None:
-        return None
-    choices = {**job.variant.values, **({"backend": job.backend} if several else {})}
-    setting = ", ".join(f"{name} = {value}" for name, value in choices.items())
-    whose = {"scheduler": job.scheduler.name, "cc": job.cc[0], "seed": job.seed, "setting": setting}
-    return {**whose, **json.loads(text)}
+def _told(job: Job, watched: dict[str, str]) -> str | None:
+    return BACKENDS[job.backend].timeline(job, watched.get(job.key))
+
+
+def _timeline(cell: Cell, job: Job, text: str | None) -> dict[str, Any] | None:
+    whose = {"scheduler": cell.scheduler, "cc": cell.cc, "seed": job.seed, "setting": cell.setting}
+    return None if text is None else {**whose, **json.loads(text)}
 
 
 def _resumable(job: Job) -> bool:

@@ -12,7 +12,14 @@ NOTHING = "–"
 
 def plain_table(title: str | None, show_header: bool = True) -> Table:
     return Table(
-        title=title, title_justify="left", title_style="bold", box=None, show_header=show_header, pad_edge=False
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        caption_justify="left",
+        caption_style="dim",
+        box=None,
+        show_header=show_header,
+        pad_edge=False,
     )
 
 

@@ -26,6 +26,7 @@ from weftway.distribution import written
 from weftway.plan import Job, Plan
 from weftway.progress import Bar
 from weftway.scenario import HOME
+from weftway.stats import Estimate, estimate
 from weftway.store import whole
 
 PAGE = HOME / "docs/explanation/matrix.md"
@@ -124,6 +125,12 @@ class Cell:
     single: float | None
     """The same value of the best path alone: 0 where the value is a benefit."""
     unfinished: int
+    spread: Estimate | None = None
+    """`value` with its interval over the seeds."""
+    completion: Estimate | None = None
+    """Completion time in ms; none where the workload has no end or a run did not come to it."""
+    goodput: Estimate | None = None
+    """In Mbit/s."""
 
     def is_worse(self, is_timely: bool) -> bool:
         """Whether one path alone does better."""
@@ -174,9 +181,9 @@ def cells(places: Iterable[Place], rows: list[dict[str, Any]]) -> list[Cell]:
         single = min((fmean(delays) for delays in singles.values()), default=math.inf)
         lone = (single if math.isfinite(single) else None) if known[name].is_timely else 0.0
         unfinished = sum(row["verdict"] != "finished" for row in some)
-        found.append(
-            Cell(name, scheduler, cc, mean(some, known[name].column), mean(some, "ooo_share"), lone, unfinished),
-        )
+        value, ooo = mean(some, known[name].column), mean(some, "ooo_share")
+        spreads = (over_seeds(some, column) for column in (known[name].column, "fct_ms", "goodput_mbps"))
+        found.append(Cell(name, scheduler, cc, value, ooo, lone, unfinished, *spreads))
     return found
 
 
@@ -184,6 +191,13 @@ def mean(rows: list[dict[str, Any]], column: str) -> float | None:
     """Over the seeds; none where a run has none."""
     values = [row[column] for row in rows]
     return None if any(value is None for value in values) else fmean(values)
+
+
+def over_seeds(rows: list[dict[str, Any]], column: str) -> Estimate | None:
+    """Mean and interval; none where a run has none."""
+    values = [row.get(column) for row in rows]
+    known = [float(value) for value in values if isinstance(value, (int, float))]
+    return estimate(known) if known and len(known) == len(values) else None
 
 
 def twins(found: list[Cell]) -> dict[str, list[str]]:
@@ -339,6 +353,7 @@ def picture(places: list[Place], found: list[Cell], seeds: range) -> str:
             rounded(cell.out_of_order),
             rounded(cell.single),
             cell.unfinished,
+            *(part for spread in (cell.spread, cell.completion, cell.goodput) for part in pair(spread)),
         ]
         for cell in found
     ]
@@ -357,6 +372,11 @@ def picture(places: list[Place], found: list[Cell], seeds: range) -> str:
     data = json.dumps(told, separators=(",", ":"))
     template = (Path(__file__).parent / "report/matrix.html").read_text(encoding="utf-8")
     return template.replace("/*DATA*/null", data.replace("</", "<\\/"))
+
+
+def pair(spread: Estimate | None) -> tuple[float | None, float | None]:
+    """Mean and half interval, rounded for the page."""
+    return (rounded(spread.mean), rounded(spread.half)) if spread else (None, None)
 
 
 def rounded(value: float | None) -> float | None:

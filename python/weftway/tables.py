@@ -1,6 +1,7 @@
 """The tables that the command prints."""
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -11,15 +12,26 @@ from rich.text import Text
 from weftway.backends import Row
 from weftway.listing import NOTHING, plain_table
 from weftway.metrics import SHOWN
+from weftway.report.earlier import Earlier, summary
 from weftway.report.published import Claim, claims, ours
 from weftway.report.study import Cell, Study
 from weftway.report.units import Measure, Unit, unit_for
+from weftway.report.words import BEST, LEVEL, relative, remarks, verdict
 
 LEAST_COLUMNS = 2
 """A name and a number."""
 
 WIDE = 1000
 """Wider than any table."""
+
+TOP = 10
+"""Schedulers of a controller that the terminal lists; the report folds the others likewise."""
+
+FEW_MORE = 2
+"""So many beyond these are listed too: a line that says so would be no shorter."""
+
+PERCENT = unit_for("share", [0.1])
+PLACES = (BEST, LEVEL)
 
 HEADS = {
     "fct_ms": "completion",
@@ -33,48 +45,100 @@ HEADS = {
 
 
 def fitted(table: Table, console: Console) -> Table:
-    """The table without the last columns for which the terminal is too narrow: a cut number would be a wrong one."""
+    """The table without the last columns for which the terminal is too narrow: a cut number would be a wrong one.
+
+    Its caption names what is left out.
+    """
+    hidden: list[str] = []
     while len(table.columns) > LEAST_COLUMNS and _needs(table, console) > console.width:
-        table.columns.pop()
+        hidden.insert(0, str(table.columns.pop().header).split("\n")[0])
+    if hidden:
+        many = "columns" if len(hidden) > 1 else "column"
+        told = f"{len(hidden)} {many} not shown, the terminal is too narrow: {', '.join(filter(None, hidden))}"
+        table.caption = "\n".join([*([str(table.caption)] if table.caption else []), told])
     return table
 
 
 def _needs(table: Table, console: Console) -> int:
-    return console.measure(table, options=console.options.update(width=WIDE)).maximum
+    bare = copy(table)
+    bare.title = bare.caption = None  # these can be wrapped
+    return console.measure(bare, options=console.options.update(width=WIDE)).maximum
 
 
-def comparison(rows: Sequence[Row], scenario: dict[str, Any]) -> list[Table]:
-    """One table per setting: a line per scheduler and controller, best first, the best in green.
-    Where the scenario has published numbers, they follow beside ours."""
+def comparison(rows: Sequence[Row], scenario: dict[str, Any], top: int = TOP) -> list[Table]:
+    """One table per setting and controller: a line per scheduler, best first, the best in green.
+
+    Where the scenario has published numbers, they follow beside ours. Of more than `top` schedulers the rest is
+    left to the report; 0 shows all.
+    """
     study = Study(rows, scenario)
     found = [claim for claim in claims(study) if claim.measure]
-    return [*(_setting(study, setting) for setting in study.settings), *([_published(study, found)] if found else [])]
+    groups = [(setting, cc) for setting in study.settings for cc in study.controllers if study.cells(setting, cc)]
+    drawn = [_group(study, setting, cc, top) for setting, cc in groups]
+    return [*drawn, *([_published(study, found)] if found else [])]
 
 
-def _setting(study: Study, setting: str) -> Table:
-    columns = _columns(study)
-    units = {measure: _unit(study, setting, measure) for measure in columns}
-    best = {measure: _best(study, setting, measure) for measure in columns}
-    several = len(study.controllers) > 1
-    table = plain_table(_title(study, setting, several))
-    for name in ("scheduler", *(["cc"] if several else [])):
-        table.add_column(name, no_wrap=True)
-    for measure in columns:
-        head = HEADS.get(measure.column, measure.title)
-        table.add_column(f"{head}\n{units[measure].symbol}", justify="right", no_wrap=True)
-    for cell in (cell for cc in study.controllers for cell in study.cells(setting, cc)):
-        values = [_value(study, cell, measure, units[measure], cell in best[measure]) for measure in columns]
-        table.add_row(cell.scheduler + _unfinished(study, cell), *([cell.cc] if several else []), *values)
+def sentences(rows: Sequence[Row], scenario: dict[str, Any], before: Earlier | None = None) -> list[str]:
+    """What came of the comparison, and what changed since an earlier one, each in the sentence of the report."""
+    study = Study(rows, scenario)
+    return [verdict(study), *([summary(study, before)] if before else [])]
+
+
+def _group(study: Study, setting: str, cc: str, top: int) -> Table:
+    """The schedulers under one controller, ranked and written by themselves."""
+    first, *others = _columns(study)
+    cells = study.shown(setting, cc)
+    listed = _listed(study, cells, top)
+    units = {measure: _unit(study, cells, measure) for measure in (first, *others)}
+    best = {measure: _best(study, cells, measure) for measure in units}
+    several = len(cells) > 1
+    table = plain_table(_title(study, setting, cc))
+    table.add_column("scheduler", no_wrap=True)
+    _number_column(table, first, units[first])
+    if several:
+        table.add_column(f"against\n{study.reference}", justify="right", no_wrap=True)
+        table.add_column("", no_wrap=True)
+    for measure in others:
+        _number_column(table, measure, units[measure])
+    for cell in listed:
+        values = [_value(study, cell, measure, units[measure], cell in best[measure]) for measure in units]
+        beside: list[str | Text] = [_against(study, cell), _place(study, cell)] if several else []
+        table.add_row(_name(study, cell), values[0], *beside, *values[1:])
+    table.caption = "\n".join(_below(study, setting, cc, len(cells) - len(listed))) or None
     return table
 
 
-def _title(study: Study, setting: str, several: bool) -> str:
-    runs = {len(study.runs(cell)) for cell in study.cells(setting)}
+def _listed(study: Study, cells: list[Cell], top: int) -> list[Cell]:
+    """The first ones, and the reference wherever it stands."""
+    if not top or len(cells) <= top + FEW_MORE:
+        return cells
+    return [*cells[:top], *(cell for cell in cells[top:] if cell.scheduler == study.reference)]
+
+
+def _below(study: Study, setting: str, cc: str, hidden: int) -> list[str]:
+    """What the table leaves out: schedulers that equal one of its lines, and those behind the first ones."""
+    equal = study.equals(setting, cc)
+    lines = [f"= {cell.scheduler}: {', '.join(c.scheduler for c in others)}" for cell, others in equal.items()]
+    return [*lines, *([f"{hidden} more schedulers: --top 0 shows all"] if hidden else [])]
+
+
+def _name(study: Study, cell: Cell) -> str:
+    same = len(study.equals(cell.setting, cell.cc).get(cell, []))
+    return cell.scheduler + (f" (= {same} more)" if same else "") + _unfinished(study, cell)
+
+
+def _number_column(table: Table, measure: Measure, unit: Unit) -> None:
+    head = HEADS.get(measure.column, measure.title)
+    table.add_column(f"{head}\n{unit.symbol}", justify="right", no_wrap=True)
+
+
+def _title(study: Study, setting: str, cc: str) -> str:
+    runs = {len(study.runs(cell)) for cell in study.cells(setting, cc)}
     count = f"{runs.pop()} runs each" if len(runs) == 1 else f"{min(runs)} to {max(runs)} runs each"
-    repeatable = all(study.is_repeatable(cell) for cell in study.cells(setting))
+    repeatable = all(study.is_repeatable(cell) for cell in study.cells(setting, cc))
     summary = "mean ± 95 % interval of" if repeatable else "median ± 93 % interval of"
     count = "one run each" if count == "1 runs each" else f"{summary} {count}"
-    return ", ".join([*([setting] if setting else []), *([] if several else study.controllers), count])
+    return ", ".join([*([setting] if setting else []), cc, count])
 
 
 def _columns(study: Study) -> list[Measure]:
@@ -83,14 +147,15 @@ def _columns(study: Study) -> list[Measure]:
     return list(dict.fromkeys(found))
 
 
-def _unit(study: Study, setting: str, measure: Measure) -> Unit:
-    means = [study.estimate(cell, measure.column) for cell in study.cells(setting)]
+def _unit(study: Study, cells: list[Cell], measure: Measure) -> Unit:
+    means = [study.estimate(cell, measure.column) for cell in cells]
     return unit_for(measure.kind, [mean.mean for mean in means if mean])
 
 
-def _best(study: Study, setting: str, measure: Measure) -> set[Cell]:
+def _best(study: Study, cells: list[Cell], measure: Measure) -> set[Cell]:
     """The cells with the best mean, if the measure has a good side and there is a choice."""
-    found = {cell: mean.mean for cell in study.cells(setting) if (mean := study.estimate(cell, measure.column))}
+    whole = [cell for cell in cells if not study.lacks(cell)]
+    found = {cell: mean.mean for cell in whole if (mean := study.estimate(cell, measure.column))}
     if measure.lower_is_better is None or len(set(found.values())) < 2:
         return set()
     top = min(found.values()) if measure.lower_is_better else max(found.values())
@@ -102,6 +167,20 @@ def _value(study: Study, cell: Cell, measure: Measure, unit: Unit, best: bool) -
     bare = replace(unit, symbol="")
     text = bare.estimate(mean) if mean else NOTHING
     return Text(text, style="bold green" if best else "")
+
+
+def _against(study: Study, cell: Cell) -> str:
+    """The difference to the reference, paired by seed, in percent."""
+    if cell.scheduler == study.reference:
+        return ""
+    share = relative(study, cell, cell._replace(scheduler=study.reference))
+    return PERCENT.estimate(share, signed=True) if share else NOTHING
+
+
+def _place(study: Study, cell: Cell) -> Text:
+    """Whether it is the best, or the seeds do not tell it from the best."""
+    found = next((remark for remark in remarks(study, cell) if remark in PLACES), "")
+    return Text(found, style="green")
 
 
 def _unfinished(study: Study, cell: Cell) -> str:

@@ -136,6 +136,20 @@ def timeline(scheduler: str, cc: str, paths: list[str], steps: int) -> dict[str,
         "receive_buffer_kb": held,
         "ooo_kb": [0.6 * value for value in held],
         "events": events,
+        "decisions": decisions(paths, steps),
+    }
+
+
+def decisions(paths: list[str], steps: int) -> dict[str, Any]:
+    """Ten packets a step on the first path and one on each other; every fourth step a wait, with its reason."""
+    return {
+        "send": [[1 if place else 10 for _ in range(steps)] for place, _ in enumerate(paths)],
+        "copy": [[0] * steps for _ in paths],
+        "wait": [int(step % 4 == 0) for step in range(steps)],
+        "reasons": [
+            *([step, "send", 0, "p0 has the smallest srtt, 20.511168 ms"] for step in range(steps)),
+            *([step, "wait", None, "p0 is blocked and faster"] for step in range(0, steps, 4)),
+        ],
     }
 
 

@@ -2,12 +2,15 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from browser import Browser, needs_browser
 from weftway import _native, matrix
 from weftway.matrix import Cell, Place
+from weftway.stats import Estimate
 
 BULK = Place("bulk", "scenarios/wifi-lte.toml", ("workload.bytes=300 kB",))
 TIMELY = Place("timely", "scenarios/gaming.toml", ("workload.count=60",))
@@ -95,3 +98,36 @@ def test_every_cell_has_a_command_that_repeats_it() -> None:
     (job,) = matrix.jobs([BULK], "min-rtt", [_native.controller("cubic")], range(1))
     assert job.command.startswith("weft run scenarios/wifi-lte.toml --scheduler min-rtt --cc cubic --seed 0")
     assert "--set 'workload.bytes=300 kB'" in job.command
+
+
+@needs_browser
+@pytest.mark.parametrize("width", [390, 1440])
+def test_the_page_shows_benefit_and_completion_time_with_intervals(tmp_path: Path, width: int) -> None:
+    some = [
+        replace(
+            cell("bulk", name, value, cc=cc),
+            spread=Estimate(value, 0.05, 3),
+            completion=Estimate(6000.0 - 1000 * value, 250.0, 3),
+            goodput=Estimate(10.0, 0.5, 3),
+        )
+        for cc in ("cubic", "lia")
+        for name, value in (("a", 0.5), ("min-rtt", 0.25), ("worse", -0.5))
+    ]
+    file = tmp_path / "matrix.html"
+    file.write_text(matrix.picture([BULK], some, range(3)))
+    with Browser(width, 800) as tab:
+        tab.open(file, "#cc=lia")
+        heads = "[...document.querySelectorAll('thead th')].map((one) => one.textContent)"
+        assert tab.run(heads)[1:3] == ["aggregation benefit", "completion time, s"]
+        first = tab.run("document.querySelector('tbody tr').textContent")
+        # 6 s less half of 1 s.
+        assert first.startswith("a0.50 ± 0.055.50 ± 0.25")
+        assert tab.run("document.querySelectorAll('td.worse').length") == 1
+        assert tab.run("document.documentElement.scrollWidth") <= width
+        tab.run("document.querySelectorAll('thead th')[2].click()")
+        tab.run("document.querySelectorAll('thead th')[2].click()")
+        asked = tab.run("location.hash")
+        tab.open(file, asked)
+        rows = tab.run("[...document.querySelectorAll('tbody th')].map((one) => one.textContent)")
+        assert rows == ["worse", "min-rtt", "a"], "the address keeps the order"
+        assert not tab.errors

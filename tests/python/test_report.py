@@ -1,9 +1,12 @@
 """The report: what it says is right, and the page holds together whatever the comparison was."""
 
 import base64
+import hashlib
 import io
+import json
 import math
 import re
+import zlib
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -13,18 +16,20 @@ import pytest
 
 import report_data as data
 from weftway import report
-from weftway.report.axis import axis
+from weftway.report.axis import axis, from_zero, most
 from weftway.report.frames import path_shares
-from weftway.report.palette import look
+from weftway.report.page import asset
+from weftway.report.palette import SCHEDULER_DARK, SCHEDULER_LIGHT, look, looks
 from weftway.report.published import claims, ours
 from weftway.report.series import read_timelines
 from weftway.report.study import Cell, Study
+from weftway.report.timeline import rate_lane
 from weftway.report.units import unit_for
 from weftway.report.words import remarks, verdict
 from weftway.stats import Estimate, estimate, middle, paired, t_quantile
 
 VOID = {"meta", "br", "img", "input", "link", "hr"}
-SIZE_LIMIT = 1_500_000
+SIZE_LIMIT = 3_000_000
 
 
 class Balance(HTMLParser):
@@ -285,11 +290,34 @@ def test_timeline_marks_losses_and_outages() -> None:
             {"t_ms": 750, "path": "wifi", "kind": "up"},
         ],
     }
+    (read,) = read_timelines({"ecf/cubic": record})
+    # The run lasts 1000 ms on 1000 units: times are places.
+    lane = rate_lane(read, "wifi", 0, from_zero(10.0))
+    assert '<path class="loss" d="M200 82V100"/>' in lane
+    assert '<rect class="down" x="500" y="0" width="250" height="100"/>' in lane
     page = report.render(simple({"ecf": [1000.0]}), {"ecf/cubic": record}, {"path": {"wifi": {}}})
     check(page)
-    # The run lasts 1000 ms on 1000 units: times are places.
-    assert '<path class="loss" d="M200 82V100"/>' in page
-    assert '<rect class="down" x="500" y="0" width="250" height="100"/>' in page
+    told = unpacked(page)
+    assert told["marks"] == [[200, 0, "loss"]]
+    assert told["down"] == [[0, 500, 750]]
+
+
+def unpacked(page: str) -> dict[str, Any]:
+    """The first run that the page holds."""
+    found = re.search(r'<script type="application/json" id="runs">(.*?)</script>', page)
+    assert found
+    told: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(json.loads(found[1])["runs"][0][4])))
+    return told
+
+
+def test_a_run_in_the_page_has_decisions_and_readable_reasons() -> None:
+    record = data.timeline("ecf", "cubic", ["wifi", "lte"], 400)
+    told = unpacked(report.render(simple({"ecf": [6000.0]}), {"ecf/cubic": record}, data.scenario()))
+    # 400 steps become 200: pairs add up, and one of each pair has the wait.
+    assert (told["step"], told["end"]) == (30, 6000)
+    assert (told["send"][0][0], told["send"][1][0], told["wait"][:3]) == (20, 2, [1, 0, 1])
+    assert told["why"][0] == [0, "send", 0, "wifi has the smallest srtt, 20.51 ms"]
+    assert [0, "wait", None, "wifi is blocked and faster"] in told["why"]
 
 
 def test_a_scheduler_keeps_its_look() -> None:
@@ -298,6 +326,55 @@ def test_a_scheduler_keeps_its_look() -> None:
     looks = [look(name, data.REGISTRY) for name in data.REGISTRY]
     assert len({(one.hue, one.shape) for one in looks}) == len(looks)
     assert look("my.py:Mine", data.REGISTRY) == look("my.py:Mine", data.REGISTRY)
+
+
+def test_no_two_schedulers_share_a_colour_while_there_are_others() -> None:
+    registry = [f"s{place}" for place in range(40)]
+    # The places 1, 11 and 21 have one colour of their own: the first keeps it.
+    few = looks(["s21", "s11", "s1", "s2"], registry)
+    assert len({one.hue for one in few.values()}) == 4
+    assert few["s1"].hue == look("s1", registry).hue
+    many = looks(registry, registry)
+    assert all(many[f"s{n}"].hue != many[f"s{n + 1}"].hue for n in range(39)), "neighbours in rank differ"
+    assert len({(one.hue, one.shape) for one in many.values()}) == 40
+
+
+@pytest.mark.parametrize("palette", [SCHEDULER_LIGHT, SCHEDULER_DARK])
+def test_colours_are_told_apart(palette: tuple[str, ...]) -> None:
+    # Distance in OKLab: 0.02 is just noticeable side by side; small markers need five times that.
+    places = [oklab(colour) for colour in palette]
+    pairs = [math.dist(one, other) for at, one in enumerate(places) for other in places[:at]]
+    assert min(pairs) > 0.1
+
+
+def oklab(colour: str) -> tuple[float, float, float]:
+    """https://bottosson.github.io/posts/oklab/"""
+    channels = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    r, g, b = (c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels)
+    l_ = (0.4122214708 * r + 0.5363325363 * g + 0.0514459929 * b) ** (1 / 3)
+    m_ = (0.2119034982 * r + 0.6806995451 * g + 0.1073969566 * b) ** (1 / 3)
+    s_ = (0.0883024619 * r + 0.2817188376 * g + 0.6299787005 * b) ** (1 / 3)
+    return (
+        0.2104542553 * l_ + 0.7936177850 * m_ - 0.0040720468 * s_,
+        1.9779984951 * l_ - 2.4285922050 * m_ + 0.4505937099 * s_,
+        0.0259040371 * l_ + 0.7827717662 * m_ - 0.8086757660 * s_,
+    )
+
+
+def test_an_outlier_lies_beyond_the_axis() -> None:
+    times = [9.0, 9.5, 10.0, 10.5, 11.0, 12.0, 152.0]
+    assert most(times) == times[:-1]
+    assert most([1.0, 2.0, 4.0, 7.0]) == [1.0, 2.0, 4.0, 7.0], "a spread is no outlier"
+    page = report.render(simple({f"s{at}": [1000 * t, 1000 * t + 1] for at, t in enumerate(times)}), {}, {})
+    check(page)
+    assert "beyond the axis" in page
+
+
+def test_the_chart_library_is_the_one_that_was_released() -> None:
+    # https://registry.npmjs.org/uplot/-/uplot-1.6.32.tgz, dist/uPlot.iife.min.js; sha512 of the archive is in npm's
+    # register: KIMVnG68zvu5XXUbC4LQEPnhwOxBuLyW1AHtpm6IKTXImkbLgkMy+jabjLgSLMasNuGGzQm/ep3tOkyTxpiQIw==.
+    digest = hashlib.sha256(asset("vendor/uPlot.iife.min.js").encode()).hexdigest()
+    assert digest == "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f"
 
 
 def test_numbers_are_written_for_reading() -> None:

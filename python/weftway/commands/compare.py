@@ -1,5 +1,6 @@
 """`weft compare`; and what it shares with `run` and `sweep`."""
 
+import shlex
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -13,6 +14,7 @@ from .output import RUN_FAILED, err, interruptible, out, print_json
 if TYPE_CHECKING:
     from weftway.comparison import Comparison
     from weftway.plan import Plan
+    from weftway.report.earlier import Earlier
 
 
 def command(
@@ -29,6 +31,10 @@ def command(
     figures: Annotated[
         str | None, typer.Option(metavar="svg,pdf,csv", help="Writes every figure into DIR/figures.")
     ] = None,
+    top: Annotated[int, typer.Option(min=0, metavar="N", help="Schedulers per controller in the table; 0: all.")] = 10,
+    against: Annotated[
+        Path | None, typer.Option("--against", metavar="DIR", help="Says what changed since an earlier --out DIR.")
+    ] = None,
     as_json: JSON = False,
 ) -> None:
     """Runs schedulers side by side over the seeds of a scenario."""
@@ -36,6 +42,7 @@ def command(
     from weftway import scenario as scenarios
 
     formats = figure_formats(figures, folder)
+    before = earlier_rows(against)
     loaded = scenarios.load(scenarios.locate(scenario), sets or [])
     with redirect_stdout(sys.stderr):  # what a scheduler in Python prints is no result
         wanted = plan.plan(loaded, scheduler, cc, seeds, backend)
@@ -44,10 +51,10 @@ def command(
     if as_json:
         print_json(found.rows)
     else:
-        print_tables(found)
+        print_tables(found, top, before)
     if folder and found.rows:
         with redirect_stdout(sys.stderr):
-            page = comparison.write_report(found, folder, formats)
+            page = comparison.write_report(found, folder, formats, shlex.join(["weft", *sys.argv[1:]]), before)
         err.print(f"rows in {folder / 'rows.parquet'}, report in {page}")
     if not found.rows:
         raise typer.Exit(RUN_FAILED)  # all was skipped, and that is told
@@ -65,6 +72,25 @@ def figure_formats(figures: str | None, folder: Path | None) -> list[str]:
         if name not in report.FORMATS:
             raise ScenarioError(f"--figures {name}: there is {', '.join(report.FORMATS)}")
     return formats
+
+
+def earlier_rows(folder: Path | None) -> "Earlier | None":
+    """The rows that an earlier comparison kept. They are read before this one may write into the same folder."""
+    if folder is None:
+        return None
+    from weftway._native import ScenarioError
+
+    file = folder / "rows.parquet"
+    if not file.is_file():
+        raise ScenarioError(f"--against {folder}: there is no rows.parquet; name a folder that `compare --out` wrote")
+    import polars as pl
+
+    from weftway.report.earlier import Earlier
+
+    try:
+        return Earlier(str(folder), pl.read_parquet(file))
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise ScenarioError(f"--against {folder}: rows.parquet cannot be read: {error}") from error
 
 
 def executed(wanted: "Plan", jobs: int | None, folder: Path | None) -> "Comparison":
@@ -89,12 +115,15 @@ def warn(found: "Comparison") -> None:
         err.print(f"warning: {line}", markup=False)
 
 
-def print_tables(found: "Comparison") -> None:
-    """The tables of a comparison, and published numbers beside ours where the scenario has them."""
+def print_tables(found: "Comparison", top: int = 10, before: "Earlier | None" = None) -> None:
+    """The tables of a comparison, published numbers beside ours where the scenario has them, and what came of it."""
     from weftway import tables
     from weftway.scenario import document
 
     if not found.rows:
         return
-    for part in tables.comparison(found.rows, document(found.plan.scenario)):
+    about = document(found.plan.scenario)
+    for part in tables.comparison(found.rows, about, top):
         out.print(tables.fitted(part, out), "")
+    for sentence in tables.sentences(found.rows, about, before):
+        out.print(sentence, markup=False)

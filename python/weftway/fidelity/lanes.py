@@ -109,7 +109,7 @@ def shared_lane(t: Timeline, key: str, axis: Axis) -> str:
     title, kind = SHARED[key]
     unit: Unit = unit_for(kind, [axis.high])
     drawn = "".join(
-        line(t, path[key], axis, name, f"trace p{Look(place).hue}", Look(place).dash)
+        line(t, path[key], axis, name, f"trace p{Look(place).path}", Look(place).dash)
         for place, (name, path) in enumerate(t.paths.items())
         if key in path
     )

@@ -61,7 +61,8 @@ def render(measured: Measured, found: Sequence[Difference], watched: Watched) ->
     fills = {
         "title": f"Simulator and kernel: {len(found)} cells of seed {measured.request.seed}",
         "style": report.style() + resources.files(__package__).joinpath("page.css").read_text(encoding="utf-8"),
-        "script": report.asset("page.js"),
+        "script": report.asset("page.js")
+        + resources.files(__package__).joinpath("lanes.js").read_text(encoding="utf-8"),
         "symbols": symbols(),
         "verdict": escape(sentence(targets(groups(found)))),
         "facts": escape(" · ".join(facts(measured, found)[1:])),

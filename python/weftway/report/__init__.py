@@ -14,22 +14,32 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import polars as pl
 
+    from .earlier import Earlier
+
 __all__ = ["FORMATS", "figures", "render", "write"]
 
 FORMATS = ("svg", "pdf", "csv")
 
 
-def write(path: str | Path, rows: pl.DataFrame, timelines: dict[Any, Any], scenario: dict[str, Any]) -> None:
+def write(
+    path: str | Path,
+    rows: pl.DataFrame,
+    timelines: dict[Any, Any],
+    scenario: dict[str, Any],
+    earlier: Earlier | None = None,
+) -> None:
     """Writes the report of a comparison to `path`."""
-    Path(path).write_text(render(rows, timelines, scenario), encoding="utf-8")
+    Path(path).write_text(render(rows, timelines, scenario, earlier), encoding="utf-8")
 
 
-def render(rows: pl.DataFrame, timelines: dict[Any, Any], scenario: dict[str, Any]) -> str:
-    """The report as text."""
+def render(
+    rows: pl.DataFrame, timelines: dict[Any, Any], scenario: dict[str, Any], earlier: Earlier | None = None
+) -> str:
+    """The report as text; with `earlier` it says what changed since then."""
     # Tables on a terminal share this package's numbers and need nothing of its pages.
     from .page import render as rendered
 
-    return rendered(rows, timelines, scenario)
+    return rendered(rows, timelines, scenario, earlier)
 
 
 def figures(

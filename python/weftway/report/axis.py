@@ -1,14 +1,21 @@
-"""A linear axis: its domain, where its ticks stand, and where a value falls on it."""
+"""A linear axis: its domain, where its ticks stand, and where a value falls on it. Outliers may lie beyond its ends."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from statistics import quantiles
 
 from .units import Unit
 
 PADDING = 0.04
+
+FENCE = 3
+"""Quartile distances beyond the quartiles from which a value can be an outlier."""
+
+SQUEEZED = 2
+"""Outliers are left beyond the axis if it would be so many times as long with them."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +29,10 @@ class Axis:
     def at(self, value: float) -> float:
         """Position from 0 to 1, kept on the axis."""
         return min(max((value - self.low) / (self.high - self.low), 0.0), 1.0)
+
+    def holds(self, value: float) -> bool:
+        """Whether the value lies between the ends."""
+        return self.low <= value <= self.high
 
     @property
     def ticks(self) -> list[float]:
@@ -46,6 +57,17 @@ def axis(values: Iterable[float], include: Iterable[float] = (), intervals: int 
     low = 0.0 if low == 0 and high > 0 else low - margin
     high += margin
     return Axis(low, high, nice_step((high - low) / intervals))
+
+
+def most(values: Iterable[float]) -> list[float]:
+    """The values without outliers that would squeeze all others into a corner of the axis."""
+    kept = sorted(values)
+    if len(kept) < 4:
+        return kept
+    first, middle, third = quantiles(kept, n=4)
+    fence = FENCE * max(third - first, abs(middle) / 100)
+    inside = [value for value in kept if first - fence <= value <= third + fence]
+    return inside if kept[-1] - kept[0] > SQUEEZED * (inside[-1] - inside[0]) else kept
 
 
 def from_zero(top: float, intervals: int = 3) -> Axis:

@@ -40,6 +40,12 @@ class Dot:
     seeds: Sequence[float]
     text: str
     remark: str = ""
+    equals: Sequence[str] = ()
+    """Others with the very same values."""
+    hint: str = ""
+    """What a pointer over the row is told."""
+    keep: bool = False
+    """Whether the row stays in sight when others are folded."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,7 @@ class Share:
     name: str
     look: Look | None
     parts: Sequence[tuple[str, Look, float]]
+    equals: Sequence[str] = ()
 
 
 def symbols() -> str:
@@ -65,7 +72,7 @@ def mark(look: Look, style: str = "") -> str:
 
 def swatch(look: Look, name: str) -> str:
     """A path's texture and name, for legends."""
-    return f'<span class="key"><i class="swatch p{look.hue}" aria-hidden="true"></i>{escape(name)}</span>'
+    return f'<span class="key"><i class="swatch p{look.path}" aria-hidden="true"></i>{escape(name)}</span>'
 
 
 def panel(title: str, body: str, filters: dict[str, str]) -> str:
@@ -82,21 +89,43 @@ def dots(rows: Sequence[Dot], axis: Axis, unit: Unit, lines: Sequence[tuple[floa
 
 
 def dot_row(row: Dot, axis: Axis, lines: Sequence[tuple[float, str]]) -> str:
-    marker = ""
-    if row.estimate is not None:
+    marker, remark = "", row.remark
+    if row.estimate is not None and axis.holds(row.estimate.mean):
         marker = mark(row.look, f"left:{100 * axis.at(row.estimate.mean):.2f}%")
+    elif row.estimate is not None:
+        marker, remark = beyond(row, axis), ", ".join(filter(None, [remark, "beyond the axis"]))
+    hint = f' title="{escape(row.hint, quote=True)}"' if row.hint else ""
+    hint += " data-keep" if row.keep else ""
     return (
-        f'<div class="row"><span class="name">{escape(row.name)}</span>'
+        f'<div class="row"{named(row.name, row.equals)}{hint}>{name_of(row.name, row.equals)}'
         f'<span class="track" aria-hidden="true">{track(row, axis, lines)}{marker}</span>'
-        f'<span class="number">{escape(row.text)}</span><small class="remark">{escape(row.remark)}</small></div>'
+        f'<span class="number">{escape(row.text)}</span><small class="remark">{escape(remark)}</small></div>'
     )
+
+
+def beyond(row: Dot, axis: Axis) -> str:
+    """An arrow at the end of the axis that the value lies beyond."""
+    right = row.estimate is not None and row.estimate.mean > axis.high
+    return f'<b class="beyond s{row.look.hue}" style="{"right" if right else "left"}:0">{"▸" if right else "◂"}</b>'
+
+
+def named(name: str, equals: Sequence[str] = ()) -> str:
+    """The attribute by which the page finds, folds and sorts rows: all names that the row speaks for."""
+    return f' data-name="{escape(" ".join([name, *equals]), quote=True)}"'
+
+
+def name_of(name: str, equals: Sequence[str] = (), marker: str = "") -> str:
+    """A row's name, and how many others have the same values."""
+    more = f'<small title="= {escape(", ".join(equals), quote=True)}">+{len(equals)}</small>' if equals else ""
+    return f'<span class="name">{marker}{escape(name)}{more}</span>'
 
 
 def track(row: Dot, axis: Axis, lines: Sequence[tuple[float, str]]) -> str:
     """Grid, reference lines, a tick for every single run, and the interval."""
     grid = verticals(axis.ticks, axis, 0, ROW)
     marked = verticals([value for value, _ in lines], axis, 0, ROW)
-    runs = verticals(row.seeds, axis, 7, ROW - 7) if len(row.seeds) > 1 else ""
+    single = [value for value in row.seeds if axis.holds(value)]
+    runs = verticals(single, axis, 7, ROW - 7) if len(row.seeds) > 1 else ""
     parts = [f'<path class="grid" d="{grid}"/>']
     parts += [f'<path class="line" d="{marked}"/>'] if marked else []
     parts += [f'<path class="runs" d="{runs}"/>'] if runs else []
@@ -116,13 +145,13 @@ def tick_row(axis: Axis, unit: Unit, lines: Sequence[tuple[float, str]] = ()) ->
     labels = axis.labels(unit)
     labels[-1] = (labels[-1][0], labels[-1][1] + unit.suffix)
     numbers = "".join(f'<i style="left:{100 * at:.2f}%">{text}</i>' for at, text in labels)
-    named = "".join(
+    names = "".join(
         f'<b class="{edge(axis.at(value))}" style="left:{100 * axis.at(value):.2f}%">{escape(name)}</b>'
         for value, name in lines
         if name
     )
-    tall = " tall" if named else ""
-    return f'<div class="row foot"><span class="ticks{tall}" aria-hidden="true">{numbers}{named}</span></div>'
+    tall = " tall" if names else ""
+    return f'<div class="row foot"><span class="ticks{tall}" aria-hidden="true">{numbers}{names}</span></div>'
 
 
 def edge(at: float) -> str:
@@ -144,10 +173,9 @@ PERCENT_TICKS = (
 
 def share_row(row: Share) -> str:
     marker = mark(row.look) if row.look else ""
-    return (
-        f'<div class="row"><span class="name">{marker}{escape(row.name)}</span>'
-        f'<span class="bar">{"".join(share_part(*part) for part in row.parts)}</span></div>'
-    )
+    attribute = named(row.name, row.equals) if row.look else ""
+    parts = "".join(share_part(*part) for part in row.parts)
+    return f'<div class="row"{attribute}>{name_of(row.name, row.equals, marker)}<span class="bar">{parts}</span></div>'
 
 
 def share_part(name: str, look: Look, share: float) -> str:
@@ -155,6 +183,6 @@ def share_part(name: str, look: Look, share: float) -> str:
     title = escape(f"{name}: {100 * share:.1f} %", quote=True)
     inner = f"<span>{text}</span>" if text else ""
     return (
-        f'<i class="p{look.hue}" style="width:{100 * share:.2f}%" title="{title}" '
+        f'<i class="p{look.path}" style="width:{100 * share:.2f}%" title="{title}" '
         f'role="img" aria-label="{title}">{inner}</i>'
     )

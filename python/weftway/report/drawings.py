@@ -11,7 +11,7 @@ import altair as alt
 import polars as pl
 
 from . import frames
-from .palette import PATH_LIGHT, SCHEDULER_LIGHT, SHAPES, look
+from .palette import PATH_LIGHT, SCHEDULER_LIGHT, SHAPES
 from .series import Timeline, read_timelines
 from .study import Study
 from .units import Measure, unit_for
@@ -152,11 +152,11 @@ def scheduler_scale(study: Study, range_: list[str]) -> alt.Scale:
 
 
 def hues(study: Study) -> list[str]:
-    return [SCHEDULER_LIGHT[look(name, study.registry).hue] for name in study.schedulers]
+    return [SCHEDULER_LIGHT[study.look(name).hue] for name in study.schedulers]
 
 
 def shapes(study: Study) -> list[str]:
-    return [SHAPES[look(name, study.registry).shape] for name in study.schedulers]
+    return [SHAPES[study.look(name).shape] for name in study.schedulers]
 
 
 def path_scale(study: Study) -> alt.Scale:

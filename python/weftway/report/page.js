@@ -1,7 +1,31 @@
 "use strict";
-// Everything on the page reads without this script; it adds choosing, filtering, reading off and copying.
-(() => {
+// Everything on the page but the runs over time reads without this script. It adds filtering, folding, sorting,
+// searching and copying. What is chosen stands in the address, so that a link shows the same.
+const page = (() => {
+  const TOP = 10; // rows of a group that are shown at first
+  const FEW_MORE = 2; // so many beyond them are shown too
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
+
+  const hash = location.hash.slice(1);
+  const state = new URLSearchParams(hash.includes("=") ? hash : hash && `at=${hash}`);
+  let address = location.hash;
+  const get = (key) => state.get(key);
+  const set = (key, value) => {
+    if (value === null || value === "" || value === undefined) state.delete(key);
+    else state.set(key, value);
+    address = `${state}` && `#${state}`;
+    history.replaceState(null, "", address || location.pathname + location.search);
+  };
+  // Another link to this page, put into the address bar.
+  addEventListener("hashchange", () => { if (location.hash !== address) location.reload(); });
+  for (const link of all("nav a")) {
+    link.addEventListener("click", (event) => {
+      event.preventDefault();
+      const name = link.getAttribute("href").slice(1);
+      set("at", name);
+      document.getElementById(name)?.scrollIntoView();
+    });
+  }
 
   const theme = document.getElementById("theme");
   const themes = { auto: "as the system has them", light: "light", dark: "dark" };
@@ -17,6 +41,7 @@
     else document.documentElement.dataset.theme = name;
     theme.textContent = name[0].toUpperCase() + name.slice(1);
     theme.setAttribute("aria-label", `Colours: ${themes[name]}`);
+    dispatchEvent(new Event("recolour"));
   };
   theme.addEventListener("click", () => {
     const names = Object.keys(themes);
@@ -25,6 +50,7 @@
     setTheme(next);
     remember("weftway-theme", next);
   });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => dispatchEvent(new Event("recolour")));
   const asked = new URLSearchParams(location.search).get("theme") || remember("weftway-theme");
   setTheme(asked in themes ? asked : "auto");
 
@@ -35,67 +61,123 @@
         value !== "*" && filter in element.dataset && element.dataset[filter] !== value);
     }
   };
-  filters.forEach((select) => select.addEventListener("change", applyFilters));
-
-  const readout = document.getElementById("readout");
-  const choice = document.getElementById("run-choice");
-  const choose = () => {
-    for (const run of all(".lanes")) run.hidden = run.id !== `run-${choice.value}`;
-    readout.textContent = "";
-  };
-  choice?.addEventListener("change", choose);
-
-  const clock = (ms, end) => end >= 1000 ? `${(ms / 1000).toFixed(2)} s` : `${ms.toFixed(0)} ms`;
-  const valueAt = (line, at) => {
-    let nearest = null;
-    for (const point of line.points) {
-      if (!nearest || Math.abs(point.x - at) <= Math.abs(nearest.x - at)) nearest = point;
-    }
-    const area = line.classList.contains("area");
-    if (area && nearest === line.points[line.points.length - 1]) nearest = line.points[line.points.length - 2];
-    const value = (1 - nearest.y / 100) * line.closest("[data-top]").dataset.top;
-    return value >= 100 ? value.toFixed(0) : value.toFixed(value >= 10 ? 1 : 2);
-  };
-  const covers = (line, at) => {
-    const last = line.points[line.points.length - 1];
-    return line.points[0].x - 10 <= at && at <= last.x + 10;
-  };
-  const read = (run, at) => {
-    run.dataset.at = at;
-    run.style.setProperty("--at", at / 1000);
-    run.classList.add("reading");
-    readout.textContent = clock(at / 1000 * run.dataset.end, +run.dataset.end);
-    for (const lane of all(".lane", run)) {
-      const output = lane.querySelector(".reading-values");
-      if (!output) continue;
-      const lines = all("polyline", lane).filter((line) => !line.classList.contains("thin"));
-      const names = new Set(lines.map((line) => line.dataset.name));
-      output.textContent = lines.filter((line) => covers(line, at)).map((line) => {
-        const name = names.size > 1 ? `${line.dataset.name} ` : "";
-        return `${name}${valueAt(line, at)}`;
-      }).join(" · ");
-    }
-  };
-  const still = (run) => {
-    run.classList.remove("reading");
-    readout.textContent = "";
-    for (const output of all(".reading-values", run)) output.textContent = "";
-  };
-  for (const run of all(".lanes")) {
-    run.addEventListener("pointermove", (event) => {
-      const plot = run.querySelector(".plot").getBoundingClientRect();
-      const at = (event.clientX - plot.left) / plot.width * 1000;
-      if (at >= 0 && at <= 1000) read(run, at);
-    });
-    run.addEventListener("pointerleave", () => still(run));
-    run.addEventListener("blur", () => still(run));
-    run.addEventListener("keydown", (event) => {
-      const step = { ArrowLeft: -10, ArrowRight: 10, Home: -1000, End: 1000 }[event.key];
-      if (step === undefined) return;
-      event.preventDefault();
-      read(run, Math.min(1000, Math.max(0, (+run.dataset.at || 0) + step)));
+  for (const select of filters) {
+    const { filter } = select.dataset;
+    if ([...select.options].some(({ value }) => value === get(filter))) select.value = get(filter);
+    select.addEventListener("change", () => {
+      set(filter, select.value === "*" ? null : select.value);
+      applyFilters();
     });
   }
+  applyFilters();
+
+  // A group of rows: the lines of one controller in a table, or of one chart.
+  const rowsOf = (group) => all(":scope > [data-name]", group);
+  const groups = all("main tbody, main .chart").filter((group) => rowsOf(group).length > 1);
+  const fold = () => {
+    const words = (get("find") || "").toLowerCase().split(/[\s,]+/).filter(Boolean);
+    for (const group of groups) {
+      const rows = rowsOf(group);
+      const limit = get("rows") === "all" || rows.length <= TOP + FEW_MORE ? rows.length : TOP;
+      rows.forEach((row, place) => {
+        const found = words.some((word) => row.dataset.name.toLowerCase().includes(word));
+        row.classList.toggle("folded", words.length ? !found : place >= limit && !("keep" in row.dataset));
+      });
+      group.querySelector(":scope > .more")?.remove();
+      const hidden = rows.filter((row) => row.classList.contains("folded")).length;
+      if (hidden) rows[rows.length - 1].after(moreRow(group, hidden));
+    }
+  };
+  const moreRow = (group, hidden) => {
+    const button = Object.assign(document.createElement("button"), { type: "button", textContent: `${hidden} more` });
+    button.addEventListener("click", showAll);
+    if (group.tagName !== "TBODY") return wrapped("div", "row more", button);
+    const cell = wrapped("td", "", button);
+    cell.colSpan = 99;
+    return wrapped("tr", "more", cell);
+  };
+  const wrapped = (tag, css, inner) => {
+    const outer = Object.assign(document.createElement(tag), { className: css });
+    outer.append(inner);
+    return outer;
+  };
+
+  const tables = all("table.results");
+  const heads = tables.length ? all("thead th", tables[0]).map((head) => head.textContent) : [];
+  const keyOf = (row, column) => {
+    if (column === 0) return row.dataset.name;
+    const { value } = row.children[column].dataset;
+    return value === undefined ? null : Number(value);
+  };
+  const sort = () => {
+    const asked = get("sort") || "";
+    const column = heads.indexOf(asked.replace(/^-/, ""));
+    const sign = asked.startsWith("-") ? -1 : 1;
+    for (const table of tables) {
+      all("thead th", table).forEach((head, place) => {
+        if (place === column) head.setAttribute("aria-sort", sign < 0 ? "descending" : "ascending");
+        else head.removeAttribute("aria-sort");
+      });
+      for (const body of table.tBodies) {
+        const rows = rowsOf(body);
+        rows.forEach((row, place) => { row.dataset.place ??= place; });
+        rows.sort((a, b) => {
+          if (column < 0) return a.dataset.place - b.dataset.place;
+          const [x, y] = [keyOf(a, column), keyOf(b, column)];
+          if (x === null || y === null) return (x === null) - (y === null);
+          return sign * (x < y ? -1 : x > y ? 1 : 0);
+        });
+        body.append(...rows);
+      }
+    }
+    fold();
+  };
+  const labelled = (text, control) => {
+    const label = Object.assign(document.createElement("label"), { textContent: `${text} ` });
+    label.append(control);
+    return label;
+  };
+  const choice = (options) => {
+    const select = document.createElement("select");
+    options.forEach(([value, text]) => select.add(new Option(text, value)));
+    return select;
+  };
+  const rowChoice = choice([["top", "top ten"], ["all", "all"]]);
+  const showAll = () => {
+    rowChoice.value = "all";
+    set("rows", "all");
+    fold();
+  };
+  const addControls = () => {
+    const bar = document.querySelector(".filters");
+    if (!bar || !groups.length) return;
+    const find = Object.assign(document.createElement("input"), { type: "search", placeholder: "part of a name" });
+    find.value = get("find") || "";
+    find.addEventListener("input", () => { set("find", find.value); fold(); });
+    rowChoice.value = get("rows") === "all" ? "all" : "top";
+    rowChoice.addEventListener("change", () => { set("rows", rowChoice.value === "all" ? "all" : null); fold(); });
+    bar.append(labelled("Scheduler", find));
+    if (groups.some((group) => rowsOf(group).length > TOP + FEW_MORE)) bar.append(labelled("Rows", rowChoice));
+    if (!heads.length) return;
+    const columns = heads.slice(0, -1).flatMap((head) => [[head, `${head} ↑`], [`-${head}`, `${head} ↓`]]);
+    const by = choice([["", "rank"], ...columns]);
+    const show = () => { by.value = get("sort") || ""; sort(); };
+    by.addEventListener("change", () => { set("sort", by.value); show(); });
+    for (const table of tables) {
+      all("thead th", table).slice(0, -1).forEach((head) => {
+        head.classList.add("sortable");
+        head.addEventListener("click", () => {
+          const name = head.textContent;
+          set("sort", get("sort") === name ? `-${name}` : name);
+          show();
+        });
+      });
+    }
+    bar.append(labelled("Sort table by", by));
+    show();
+  };
+  addControls();
+  fold();
 
   for (const link of all(".data a")) {
     link.addEventListener("click", (event) => {
@@ -105,16 +187,23 @@
       file.click();
     });
   }
-  const copied = async (button) => {
-    const code = button.parentElement.querySelector("code");
+  const copy = async (button, text, node) => {
+    const label = button.textContent;
     try {
-      await navigator.clipboard.writeText(code.textContent);
+      await navigator.clipboard.writeText(text);
       button.textContent = "Copied";
     } catch {
-      getSelection().selectAllChildren(code);
-      button.textContent = "Selected";
+      if (node) getSelection().selectAllChildren(node);
+      button.textContent = node ? "Selected" : "Copy it from the address bar";
     }
-    setTimeout(() => { button.textContent = "Copy"; }, 1500);
+    setTimeout(() => { button.textContent = label; }, 1500);
   };
-  all(".copy").forEach((button) => button.addEventListener("click", () => copied(button)));
+  for (const button of all(".copy")) {
+    const code = button.parentElement.querySelector("code");
+    button.addEventListener("click", () => copy(button, code.textContent, code));
+  }
+  const link = document.getElementById("link");
+  link?.addEventListener("click", () => copy(link, location.href));
+  addEventListener("load", () => document.getElementById(get("at") || "")?.scrollIntoView());
+  return { all, get, set, labelled, choice };
 })();

@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 
 from .charts import symbols
+from .earlier import Earlier
 from .palette import css_classes, css_variables
 from .provenance import seeds
 from .sections import Section, all_sections
@@ -21,19 +22,23 @@ from .study import Study
 from .words import verdict
 
 CSV_LIMIT = 250_000
-"""Characters of CSV in the page; beyond it a data set thins or stays with the rows on disk."""
+"""Characters of CSV in the page; a larger data set stays with the rows on disk."""
 
 
-def render(rows: pl.DataFrame, timelines: dict[Any, Any], scenario: dict[str, Any]) -> str:
+def render(
+    rows: pl.DataFrame, timelines: dict[Any, Any], scenario: dict[str, Any], earlier: Earlier | None = None
+) -> str:
     """The report as text."""
     study = Study(rows, scenario)
     if study.count == 0:
         raise ValueError("a report needs at least one row")
-    sections = all_sections(study, read_timelines(timelines))
+    sections = all_sections(study, read_timelines(timelines), earlier)
     fills = {
         "title": escape(str(scenario.get("title") or scenario.get("name") or "Comparison")),
-        "style": style(),
-        "script": asset("page.js"),
+        "style": style() + (asset("vendor/uPlot.min.css") if timelines else ""),
+        "script": "\n".join(
+            [asset("page.js"), *([asset("vendor/uPlot.iife.min.js"), asset("timelines.js")] if timelines else [])]
+        ),
         "symbols": symbols(),
         "verdict": escape(verdict(study)),
         "facts": escape(facts(study)),
@@ -77,7 +82,7 @@ def filters(study: Study) -> str:
     """Selectors that show one controller or one setting in every figure."""
     chosen = [("cc", "Controller", study.controllers), ("setting", "Setting", study.settings)]
     selects = "".join(selector(*choice) for choice in chosen if len(choice[2]) > 1)
-    return f'<div class="filters">{selects}</div>' if selects else ""
+    return f'<div class="filters">{selects}</div>'
 
 
 def selector(key: str, label: str, values: Sequence[str]) -> str:

@@ -1,33 +1,39 @@
-"""Colour and shape of a scheduler or path: by place, so the same in every figure and every report.
+"""Colour and shape of a scheduler or path: by place, so the same in every figure.
 
-Eight hues that stay apart under the common colour-vision deficiencies (after Okabe and Ito), each
-with a twin for dark pages. Colour never stands alone: schedulers also have a marker and their name,
-paths a texture, a dash and their name.
+Ten hues for schedulers (after Okabe and Ito) and eight for paths, each with a twin for dark pages. Colour never
+stands alone: schedulers also have a marker and their name, paths a texture, a dash and their name.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from weftway.baselines import REFERENCE
 
 SCHEDULER_LIGHT = (
     "#0072b2",
-    "#c94f00",
-    "#008a62",
-    "#b0438b",
-    "#3b93d0",
-    "#a87900",
-    "#5a54b8",
-    "#7d6b5d",
+    "#d55e00",
+    "#00875a",
+    "#b0439b",
+    "#00a3b4",
+    "#9a8200",
+    "#5a44c8",
+    "#7d5b4d",
+    "#d0213f",
+    "#30363d",
 )
 SCHEDULER_DARK = (
     "#4ea9ea",
-    "#f58a4b",
-    "#35c79d",
-    "#e583c0",
-    "#9bd3fb",
+    "#ff9152",
+    "#35c78d",
+    "#ee7fd0",
+    "#6fe0e8",
     "#e3b945",
-    "#aaa5fb",
-    "#c2b09f",
+    "#a79bff",
+    "#c9a590",
+    "#ff7285",
+    "#eef1f3",
 )
 PATH_LIGHT = (
     "#1f7a8c",
@@ -66,9 +72,10 @@ DASHES = ("", "6 3", "2 2", "8 3 2 3", "10 4", "4 2 1 2", "1 3", "12 3 3 3")
 
 @dataclass(frozen=True)
 class Look:
-    """Place in the palette; `hue`, `shape` and `dash` index the tuples above."""
+    """Places in the palette: of the colour, and of the marker or dash."""
 
     place: int
+    form: int | None = None
 
     @property
     def hue(self) -> int:
@@ -76,18 +83,41 @@ class Look:
 
     @property
     def shape(self) -> int:
-        return self.place % len(SHAPES)
+        return (self.place if self.form is None else self.form) % len(SHAPES)
+
+    @property
+    def path(self) -> int:
+        """The colour of a path: there are fewer of them."""
+        return self.place % len(PATH_LIGHT)
 
     @property
     def dash(self) -> str:
         return DASHES[self.place % len(DASHES)]
 
 
-def look(name: str, registry: list[str]) -> Look:
+def look(name: str, registry: Sequence[str]) -> Look:
     """By place in the registry; a name from outside (a user's own) gets one from its letters."""
     plain = name.split("@")[0]
     place = registry.index(plain) if plain in registry else len(registry) + sum(plain.encode()) % 24
     return Look(place)
+
+
+def looks(ranked: Sequence[str], registry: Sequence[str]) -> dict[str, Look]:
+    """The look of each scheduler of one comparison, `ranked` best first.
+
+    Each keeps the colour and marker of its own place where it can. As long as there are colours left, no two
+    share one: the later in the registry takes the next that is free. With more schedulers than colours, those
+    that follow one another in rank take turns.
+    """
+    own = {name: look(name, registry) for name in ranked}
+    count = len(SCHEDULER_LIGHT)
+    if len(ranked) > count:
+        return {name: Look(rank % count, rank // count + rank) for rank, name in enumerate(ranked)}
+    taken: dict[str, int] = {}
+    for name in sorted(ranked, key=lambda name: (name != REFERENCE, own[name].place, name)):
+        steps = (own[name].place + step for step in range(count))
+        taken[name] = next(place for place in steps if place % count not in {p % count for p in taken.values()})
+    return {name: Look(taken[name], own[name].place) for name in ranked}
 
 
 def css_variables(dark: bool) -> str:

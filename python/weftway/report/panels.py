@@ -7,10 +7,10 @@ from html import escape
 
 from weftway.stats import Estimate
 
-from .axis import Axis, axis
+from .axis import Axis, axis, most
 from .charts import Dot, Share, dots, panel, stacked, swatch
 from .frames import LIMITS, MEMORY, completion_measures, path_shares
-from .palette import Look, look
+from .palette import Look
 from .study import Cell, Study
 from .units import Measure, Unit, unit_for
 from .words import apart
@@ -51,40 +51,60 @@ def side_by_side(groups: Iterable[str]) -> str:
 def measure_panels(
     study: Study, m: Measure, lines: Sequence[tuple[float, str]] = (), include: Iterable[float] = ()
 ) -> str:
-    """One measure: its panels share axis and unit, so that they compare by eye."""
-    settings = drawn_settings(study)
-    cells = [c for s in settings for c in study.cells(s)]
+    """One measure: its panels share an axis, so that they compare by eye; each has its own order and digits."""
+    cells = [c for s in drawn_settings(study) for cc in study.controllers for c in study.shown(s, cc)]
     found = {c: e for c in cells if (e := study.estimate(c, m.column))}
     runs = {c: list(study.values(c, m.column).values()) for c in found}
     if not found:
         return ""
     spread = [v for c, e in found.items() for v in (e.low, e.high, *runs[c])]
-    shared, unit = axis(spread, include), unit_for(m.kind, [e.mean for e in found.values()])
+    shared = axis(most(spread), include)
+    units = {group: unit_for(m.kind, means) for group, means in by_group(found).items()}
     best = best_of(study, found, m)
 
     def dot(c: Cell) -> Dot:
-        text = unit.estimate(found[c]) if c in found else "none"
+        e = found.get(c)
+        text = units[c.setting, c.cc].estimate(e) if e else "none"
         remark = "best" if c in best else ""
-        return Dot(c.scheduler, look(c.scheduler, study.registry), found.get(c), runs.get(c, []), text, remark)
+        hint = hinted(c, e, runs.get(c, []), units[c.setting, c.cc]) if e else ""
+        keep = c.scheduler == study.reference
+        return Dot(c.scheduler, study.look(c.scheduler), e, runs.get(c, []), text, remark, study.alike(c), hint, keep)
 
-    return grid(study, m.title + better(m), dot, shared, unit, lines)
+    return grid(study, m.title + better(m), dot, shared, unit_for(m.kind, [shared.high]), lines)
+
+
+def by_group(found: dict[Cell, Estimate]) -> dict[tuple[str, str], list[float]]:
+    """The means of each setting and controller."""
+    groups: dict[tuple[str, str], list[float]] = {}
+    for c, e in found.items():
+        groups.setdefault((c.setting, c.cc), []).append(e.mean)
+    return groups
+
+
+def hinted(c: Cell, e: Estimate, runs: Sequence[float], unit: Unit) -> str:
+    """The numbers behind a row, for a pointer over it."""
+    interval = f", {unit.value(e.low)} to {unit.value(e.high)}" if e.half else ""
+    single = f"; runs: {', '.join(unit.fitting(v).number(v) for v in runs)}" if 1 < len(runs) <= 10 else ""
+    return f"{c.scheduler} under {c.cc}: {unit.value(e.mean)}{interval}{single}"
 
 
 def difference(study: Study) -> str:
     """Seed-paired difference of every scheduler from the reference, around a line at zero."""
     m = study.primary
-    cells = [c for s in drawn_settings(study) for c in study.cells(s) if c.scheduler != study.reference]
+    groups = [study.shown(s, cc) for s in drawn_settings(study) for cc in study.controllers]
+    cells = [c for group in groups for c in group if c.scheduler != study.reference]
     found = {c: e for c in cells if (e := study.difference(c, m.column))}
     if not found:
         return ""
-    shared = axis([v for e in found.values() for v in (e.low, e.high)], include=(0.0,))
-    unit = unit_for(m.kind, [max(abs(e.mean) for e in found.values())])
+    shared = axis(most(v for e in found.values() for v in (e.low, e.high)), include=(0.0,))
+    unit = unit_for(m.kind, [e.mean for e in found.values()])
 
     def dot(c: Cell) -> Dot | None:
         if c.scheduler == study.reference:
             return None
         text = unit.estimate(found[c], signed=True) if c in found else "none"
-        return Dot(c.scheduler, look(c.scheduler, study.registry), found.get(c), [], text, sense(found.get(c), m))
+        words = sense(found.get(c), m)
+        return Dot(c.scheduler, study.look(c.scheduler), found.get(c), [], text, words, study.alike(c))
 
     return grid(study, m.title, dot, shared, unit, [(0.0, study.reference)])
 
@@ -110,7 +130,7 @@ def grid(
     panels = []
     for setting in drawn_settings(study):
         for cc in study.controllers:
-            rows = [row for c in study.cells(setting, cc) if (row := dot(c)) is not None]
+            rows = [row for c in study.shown(setting, cc) if (row := dot(c)) is not None]
             if any(row.estimate for row in rows):
                 chart = dots(rows, shared, unit, lines)
                 panels.append(panel(panel_title(study, cc, setting), chart, filters(cc, setting)))
@@ -126,7 +146,7 @@ def share(study: Study) -> str:
     panels = ""
     for setting in drawn_settings(study):
         for cc in study.controllers:
-            rows = [share_row(study, c) for c in study.cells(setting, cc)]
+            rows = [share_row(study, c) for c in study.shown(setting, cc)]
             kept = [row for row in rows if row.parts]
             if kept:
                 bars = stacked([*kept, *([capacity] if capacity else [])])
@@ -138,8 +158,9 @@ def share_row(study: Study, c: Cell) -> Share:
     parts = path_shares(study, c)
     return Share(
         c.scheduler,
-        look(c.scheduler, study.registry),
+        study.look(c.scheduler),
         [(path, Look(study.paths.index(path)), part) for path, part in parts.items()],
+        study.alike(c),
     )
 
 

@@ -8,11 +8,14 @@ from html import escape
 import polars as pl
 
 from . import frames, panels, tables
+from .earlier import Earlier, summary
+from .earlier import table as changes_table
 from .provenance import provenance
 from .series import Timeline
-from .study import Study
-from .timeline import MULTIPLE_BINS, chosen_run, offered, small_multiples
+from .study import TOP, Study
+from .timeline import MULTIPLE_BINS, small_multiples
 from .units import MEASURES
+from .viewer import viewer
 
 TIMELINE_KEY = (
     '<span class="key"><i class="swatch tick loss" aria-hidden="true"></i>loss</span>'
@@ -20,6 +23,15 @@ TIMELINE_KEY = (
     '<span class="key"><i class="swatch shade" aria-hidden="true"></i>path down</span>'
 )
 
+RUN_LEDE = (
+    "Both on one time axis. Move over a chart to read values and the scheduler's reasons; drag to zoom, double-click "
+    "to see the whole run. Schedulers with equal results share a run."
+)
+RUN_KEY = (
+    '<span class="key"><i class="swatch tick loss" aria-hidden="true"></i>short stroke: loss</span>'
+    '<span class="key"><i class="swatch tick rto" aria-hidden="true"></i>full stroke: timeout</span>'
+    '<span class="key"><i class="swatch shade" aria-hidden="true"></i>path down</span>'
+)
 MEMORY_LEDE = "What waiting for the slower path costs the receiver."
 RULES_LEDE = (
     "Source: read from code or from the paper; secondary, from a description; reconstructed, a rule that fits what is "
@@ -43,15 +55,30 @@ class Section:
     data: pl.DataFrame | None = None
 
 
-def all_sections(study: Study, timelines: list[Timeline]) -> list[Section]:
+def all_sections(study: Study, timelines: list[Timeline], earlier: Earlier | None = None) -> list[Section]:
     """Every section that has content."""
     sections = [*table_sections(study), *chart_sections(study), *time_sections(study, timelines)]
+    if earlier:
+        told = escape(summary(study, earlier))
+        sections.append(Section("earlier", "Against an earlier comparison", told, changes_table(study, earlier) or " "))
     sections += [
         Section("rules", "Schedulers", RULES_LEDE, tables.rules(study)),
         Section("scenario", "Scenario", escape(str(study.scenario.get("description") or "")), tables.scenario(study)),
         Section("provenance", "Provenance", "What it takes to get these numbers again.", provenance(study)),
     ]
-    order = ("results", "settings", "published", "completion", "difference", "share", "rate", "memory", "limits", "run")
+    order = (
+        "results",
+        "earlier",
+        "settings",
+        "published",
+        "completion",
+        "difference",
+        "share",
+        "rate",
+        "memory",
+        "limits",
+        "run",
+    )
     ranks = {name: rank for rank, name in enumerate(order)}
     return sorted((s for s in sections if s.body), key=lambda s: ranks.get(s.id, len(order)))
 
@@ -73,7 +100,9 @@ def table_sections(study: Study) -> list[Section]:
 def chart_sections(study: Study) -> list[Section]:
     many = len(study.seeds) > 1
     marks = "Markers are means, bars 95 % intervals, fine strokes single runs" if many else "Markers are single runs"
-    order = f"{marks}; every figure lists schedulers by {study.primary.title.lower()}, best first.{left_out(study)}"
+    order = (
+        f"{marks}; each controller lists its schedulers by {study.primary.title.lower()}, best first.{left_out(study)}"
+    )
     paired = difference_lede(study, many)
     parts = f"Part of the bytes, in percent. {panels.legend(study.paths)}"
     ends = frames.estimates(study, frames.completion_measures(study))
@@ -93,21 +122,20 @@ def time_sections(study: Study, timelines: list[Timeline]) -> list[Section]:
     """What needs timelines; a comparison may come without."""
     if not timelines:
         return []
-    rank = {cell[1:]: place for place, cell in enumerate(study.cells())}
-    timelines = sorted(timelines, key=lambda t: rank.get(t.cell[1:], len(rank)))
-    front = study.winners(study.settings[0])
-    first = next((t for t in timelines if front and t.cell[1:] == front[0][0][1:]), timelines[0])
-    runs = offered(timelines)
-    if first not in runs:
-        runs = [first, *runs[:-1]]
-    some = "" if len(runs) == len(timelines) else f" {len(runs)} of {len(timelines)} runs."
-    seed = f" (seed {escape(str(first.seed))})" if first.seed is not None else ""
-    each = f"One run each{seed}, rates stacked. {panels.legend(study.paths)}"
-    lanes = f"What each path carried, and when it lost packets.{some} {TIMELINE_KEY}"
-    steps = frames.timeline_frame(timelines, MULTIPLE_BINS)
+    places = {(*cell[1:], seed): place for place, (cell, seed) in enumerate(study.watched())}
+    timelines = sorted(timelines, key=lambda t: places.get((*t.cell[1:], t.seed), len(places)))
+    front = timelines[0]
+    few = [
+        t for t in timelines if (t.cell.cc, t.cell.setting, t.seed) == (front.cell.cc, front.cell.setting, front.seed)
+    ]
+    few = few[:TOP]
+    seed = f", seed {escape(str(front.seed))}" if front.seed is not None else ""
+    legend = panels.legend(study.paths)
+    each = f"One run each under {escape(front.cell.cc)}{seed}, rates stacked. {legend}"
+    steps = frames.timeline_frame(few, MULTIPLE_BINS)
     return [
-        Section("rate", "Rate of each path over time", each, small_multiples(study, timelines), steps),
-        Section("run", "One run, path by path", lanes, chosen_run(study, runs, first)),
+        Section("rate", "Rate of each path over time", each, small_multiples(study, few), steps),
+        Section("run", "Two runs side by side", f"{RUN_LEDE} {legend} {RUN_KEY}", viewer(study, timelines)),
     ]
 
 

@@ -14,6 +14,8 @@ PATH_SERIES = ("mbps", "srtt_ms", "cwnd_kb", "inflight_kb")
 CONNECTION_SERIES = ("receive_buffer_kb", "ooo_kb")
 
 Values = list[float | None]
+Reason = tuple[int, str, int | None, str]
+"""A scheduler's first reason in a step: the step, the kind of decision, the place of the path, and the words."""
 
 
 @dataclass
@@ -26,6 +28,9 @@ class Timeline:
     connection: dict[str, Values]
     events: list[dict[str, Any]] = field(default_factory=list)
     seed: Any = None
+    decisions: dict[str, list[Values]] = field(default_factory=dict)
+    """How often it was decided to `send` and to `copy`, a series per path, and to `wait`, one series."""
+    reasons: list[Reason] = field(default_factory=list)
 
     @property
     def steps(self) -> int:
@@ -44,7 +49,13 @@ class Timeline:
             for name, path in self.paths.items()
         }
         connection = {key: reduce(values, stride, peak) for key, values in self.connection.items()}
-        return Timeline(self.cell, self.step_ms * stride, thin, connection, self.events, self.seed)
+        counts = {kind: [reduce(s, stride, math.fsum) for s in series] for kind, series in self.decisions.items()}
+        firsts: dict[tuple[int, str, int | None], Reason] = {}
+        for step, kind, path, text in self.reasons:
+            firsts.setdefault((step // stride, kind, path), (step // stride, kind, path, text))
+        return Timeline(
+            self.cell, self.step_ms * stride, thin, connection, self.events, self.seed, counts, list(firsts.values())
+        )
 
 
 def read_timelines(timelines: dict[Any, dict[str, Any]]) -> list[Timeline]:
@@ -64,7 +75,12 @@ def read_timeline(key: Any, record: dict[str, Any]) -> Timeline:
     }
     connection = {key: clean(record[key]) for key in CONNECTION_SERIES if record.get(key)}
     events = [event for event in record.get("events") or [] if is_number(event.get("t_ms"))]
-    return Timeline(cell, float(record.get("step_ms") or 100), paths, connection, events, record.get("seed"))
+    told = record.get("decisions") or {}
+    counts = {kind: [clean(series) for series in told[kind]] for kind in ("send", "copy") if told.get(kind)}
+    counts |= {"wait": [clean(told["wait"])]} if told.get("wait") else {}
+    reasons = [(int(at), str(kind), place, str(text)) for at, kind, place, text in told.get("reasons") or []]
+    step_ms = float(record.get("step_ms") or 100)
+    return Timeline(cell, step_ms, paths, connection, events, record.get("seed"), counts, reasons)
 
 
 def path_series(record: dict[str, Any], name: str, index: int, key: str) -> Values:
@@ -117,3 +133,15 @@ def stack(layers: Sequence[Values]) -> list[list[float]]:
         below = [b + ((layer[i] if i < len(layer) else 0.0) or 0.0) for i, b in enumerate(below)]
         edges.append(below)
     return edges
+
+
+def downs(events: Iterable[dict[str, Any]], path: str, end_ms: float) -> list[tuple[float, float]]:
+    """The stretches from each `down` to the next `up` of a path, the last one to the end of the run."""
+    found, since = [], None
+    for event in sorted((e for e in events if e.get("path") == path), key=lambda e: float(e["t_ms"])):
+        if event.get("kind") == "down" and since is None:
+            since = event["t_ms"]
+        elif event.get("kind") == "up" and since is not None:
+            found.append((since, event["t_ms"]))
+            since = None
+    return [*found, *([(since, end_ms)] if since is not None else [])]

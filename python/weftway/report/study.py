@@ -10,12 +10,14 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from weftway import backends
 from weftway.baselines import REFERENCE
 from weftway.stats import Estimate, estimate, middle, paired
 
+from .palette import Look, look, looks
 from .units import MEASURES, Measure, measure
 
 if TYPE_CHECKING:
@@ -24,6 +26,10 @@ if TYPE_CHECKING:
     from weftway.backends import Row
 
 PER_PATH = re.compile(r"path\.(.+)\.(bytes|share|mean_rate_mbps|retransmissions|srtt_ms)")
+TOP = 10
+"""Lines of a controller that are shown at first."""
+INTERNAL = {"waits", "fallback_decided", "fallback_differs"}
+"""Measures of how a scheduler decided; two may differ in them and send every packet alike."""
 FINISHED = {None, "", "ok", "complete", "completed", "finished", "done"}
 
 
@@ -45,8 +51,11 @@ class Study:
         self.count = len(runs)
         self._labels = setting_columns(runs, scenario)
         self._runs: dict[Cell, list[Row]] = defaultdict(list)
+        self._values: dict[tuple[Cell, str], dict[Any, float]] = {}
+        self._groups: dict[tuple[str, str], list[Cell]] = {}
+        self._equals: dict[tuple[str, str], dict[Cell, list[Cell]]] = {}
         for run in runs:
-            self._runs[self._cell(run)].append(with_path_columns(run))
+            self._runs[self.cell_of(run)].append(with_path_columns(run))
         self.settings = distinct(cell.setting for cell in self._runs)
         self.controllers = distinct(cell.cc for cell in self._runs)
         self.paths = path_names(scenario, self._runs)
@@ -55,8 +64,14 @@ class Study:
         self.registry = list(scenario.get("registry") or sorted(name.split("@")[0] for name in names))
         self.reference = self._reference(names)
         self.schedulers = self._ranked(names)
+        self._looks = looks(self.schedulers, self.registry)
 
-    def _cell(self, run: Row) -> Cell:
+    def look(self, scheduler: str) -> Look:
+        """Colour and shape of a scheduler, the same in every figure of this comparison."""
+        return self._looks.get(scheduler) or look(scheduler, self.registry)
+
+    def cell_of(self, run: Row) -> Cell:
+        """Where a row belongs."""
         parts = [f"{name} = {run[name]}" for name in self._labels if run[name] is not None]
         return Cell(", ".join(parts), str(run.get("cc") or "default"), str(run["scheduler"]))
 
@@ -77,13 +92,27 @@ class Study:
         return MEASURES[next(named, "goodput_mbps")]
 
     def _ranked(self, names: list[str]) -> list[str]:
-        """Best first by the primary measure over all cells, so that every figure has one order."""
+        """Best first by the middle one of a scheduler's ranks, for what shows all settings and controllers at once."""
+        ranks: dict[str, list[int]] = defaultdict(list)
+        for setting in self.settings:
+            for cc in self.controllers:
+                for rank, cell in enumerate(self._sorted([Cell(setting, cc, name) for name in names])):
+                    ranks[cell.scheduler].append(rank)
+        return sorted(names, key=lambda name: median(ranks[name]))
+
+    def _sorted(self, cells: Iterable[Cell]) -> list[Cell]:
+        """Cells by the primary measure, best first. Those of which not every run came to a value follow."""
         sign = 1 if self.primary.lower_is_better else -1
-        score: dict[str, list[float]] = defaultdict(list)
-        for cell in self._runs:
-            if found := self.estimate(cell, self.primary.column):
-                score[cell.scheduler].append(sign * found.mean)
-        return sorted(names, key=lambda n: math.fsum(score[n]) / len(score[n]) if score[n] else math.inf)
+
+        def place(cell: Cell) -> tuple[bool, float]:
+            found = self.estimate(cell, self.primary.column)
+            return self.lacks(cell), sign * found.mean if found else math.inf
+
+        return sorted((cell for cell in cells if cell in self._runs), key=place)
+
+    def lacks(self, cell: Cell) -> bool:
+        """Whether a run of the cell has no value of the primary measure: the others do not speak for it."""
+        return len(self.values(cell, self.primary.column)) < len({run.get("seed") for run in self.runs(cell)})
 
     @property
     def seeds(self) -> list[Any]:
@@ -94,22 +123,58 @@ class Study:
         return any(is_number(run.get(column)) for runs in self._runs.values() for run in runs)
 
     def cells(self, setting: str | None = None, cc: str | None = None) -> list[Cell]:
-        """The cells that were run, settings and controllers as they came, schedulers by rank."""
+        """The cells that were run, settings and controllers as they came, schedulers best first in each."""
         return [
             cell
             for s in ([setting] if setting is not None else self.settings)
             for c in ([cc] if cc is not None else self.controllers)
-            for cell in (Cell(s, c, scheduler) for scheduler in self.schedulers)
-            if cell in self._runs
+            for cell in self._group(s, c)
         ]
+
+    def _group(self, setting: str, cc: str) -> list[Cell]:
+        if (setting, cc) not in self._groups:
+            self._groups[setting, cc] = self._sorted(Cell(setting, cc, name) for name in self.schedulers)
+        return self._groups[setting, cc]
+
+    def equals(self, setting: str, cc: str) -> dict[Cell, list[Cell]]:
+        """Cells with the very results of another, seed by seed, by the one that is shown for them.
+
+        That is the reference if it is among them, else the best placed.
+        """
+        if (setting, cc) not in self._equals:
+            alike: dict[tuple[Any, ...], list[Cell]] = defaultdict(list)
+            for cell in self._group(setting, cc):
+                alike[self._results(cell)].append(cell)
+            ordered = (sorted(cells, key=lambda cell: cell.scheduler != self.reference) for cells in alike.values())
+            self._equals[setting, cc] = {first: others for first, *others in ordered if others}
+        return self._equals[setting, cc]
+
+    def alike(self, cell: Cell) -> list[str]:
+        """The schedulers that a shown cell speaks for besides its own."""
+        return [other.scheduler for other in self.equals(cell.setting, cell.cc).get(cell, [])]
+
+    def _results(self, cell: Cell) -> tuple[Any, ...]:
+        """What came of each seed: outcome and measures, without what only counts how it was decided."""
+        if self.lacks(cell):
+            return (cell,)
+        names = [name for name in self.columns if name in MEASURES and name not in INTERNAL]
+        wanted = ["seed", "verdict", *names, *(f"path.{path}.bytes" for path in self.paths)]
+        return tuple(sorted((tuple(run.get(name) for name in wanted) for run in self.runs(cell)), key=repr))
+
+    def shown(self, setting: str, cc: str) -> list[Cell]:
+        """The cells that have a line of their own: all but those that equal another."""
+        twins = {cell for others in self.equals(setting, cc).values() for cell in others}
+        return [cell for cell in self._group(setting, cc) if cell not in twins]
 
     def runs(self, cell: Cell) -> list[Row]:
         return self._runs.get(cell, [])
 
     def values(self, cell: Cell, column: str) -> dict[Any, float]:
         """Value by seed; runs without one are left out."""
-        runs = self.runs(cell)
-        return {run.get("seed"): float(run[column]) for run in runs if is_number(run.get(column))}
+        if (cell, column) not in self._values:
+            runs = ((run.get("seed"), run.get(column)) for run in self.runs(cell))
+            self._values[cell, column] = {seed: float(value) for seed, value in runs if is_number(value)}
+        return self._values[cell, column]
 
     def estimate(self, cell: Cell, column: str) -> Estimate | None:
         """The mean of runs that can be repeated, the median of the others, which have modes and strays."""
@@ -139,10 +204,25 @@ class Study:
         return [measure(column) for column in columns if self.has(column)]
 
     def winners(self, setting: str, cc: str | None = None) -> list[tuple[Cell, Estimate]]:
-        """Cells by the mean of the primary measure, best first."""
-        found = [(cell, self.estimate(cell, self.primary.column)) for cell in self.cells(setting, cc)]
-        ranked = [(cell, value) for cell, value in found if value is not None]
-        return sorted(ranked, key=lambda pair: pair[1].mean, reverse=not self.primary.lower_is_better)
+        """Cells by the mean of the primary measure, best first; those that lack a run last."""
+        ranked = self._sorted(self.cells(setting, cc))
+        found = [(cell, self.estimate(cell, self.primary.column)) for cell in ranked]
+        return [(cell, value) for cell, value in found if value is not None]
+
+    def watched(self) -> list[tuple[Cell, Any]]:
+        """Cells and seeds in the order in which their runs are worth a look over time.
+
+        The first seed of every line, under the winner's controller first; then the other seeds of the lines that
+        are shown first.
+        """
+        groups = [(setting, cc) for setting in self.settings for cc in self.controllers]
+        front = next((ranked[0][0] for setting in self.settings if (ranked := self.winners(setting))), None)
+        groups.sort(key=lambda group: front is None or group != (front.setting, front.cc))
+        lines = [self.shown(*group) for group in groups]
+        seeds = {cell: distinct(run.get("seed") for run in self.runs(cell)) for group in lines for cell in group}
+        first = [(cell, seeds[cell][0]) for group in lines for cell in group]
+        front_lines = [[c for at, c in enumerate(g) if at < TOP or c.scheduler == self.reference] for g in lines]
+        return first + [(cell, seed) for group in front_lines for cell in group for seed in seeds[cell][1:]]
 
 
 def distinct(values: Iterable[Any]) -> list[Any]:

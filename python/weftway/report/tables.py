@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from .charts import mark
+from weftway.stats import Estimate
+
+from .charts import mark, named
 from .frames import LIMITS, completion_measures
-from .palette import look
 from .published import claims, ours
 from .study import Cell, Study
-from .units import Measure, unit_for
-from .words import relative, remarks
+from .units import Measure, Unit, unit_for
+from .words import BEST, LEVEL, relative, remarks
 
 ELSEWHERE = (
     *("title", "name", "description", "registry", "rules", "reference", "command", "skipped"),
@@ -27,9 +28,10 @@ def table(head: Sequence[str], body: str, css: str = "", caption: str = "") -> s
     return f'<table class="{css}">{named}<thead><tr>{heads}</tr></thead>{body}</table>'
 
 
-def cell(label: str, text: str, css: str = "num") -> str:
-    """A table cell that knows its column's name: on a phone, rows become cards."""
-    return f'<td class="{css}" data-label="{escape(label, quote=True)}">{text}</td>'
+def cell(label: str, text: str, css: str = "num", value: Estimate | None = None) -> str:
+    """A table cell that knows its column's name: on a phone, rows become cards. By `value` the page sorts."""
+    sorted_by = f' data-value="{value.mean:.6g}"' if value else ""
+    return f'<td class="{css}" data-label="{escape(label, quote=True)}"{sorted_by}>{text}</td>'
 
 
 def results(study: Study) -> str:
@@ -55,41 +57,44 @@ def results(study: Study) -> str:
 def group(study: Study, setting: str, cc: str, columns: list[Measure], width: int) -> str:
     """The rows of one controller."""
     cells = study.cells(setting, cc)
-    rows = "".join(result_row(study, c, columns) for c in cells)
+    shown = study.shown(setting, cc)
+    units = {m: unit_for(m.kind, [e.mean for c in shown if (e := study.estimate(c, m.column))]) for m in columns}
+    rows = "".join(result_row(study, c, units) for c in shown)
     head = f'<tr class="group"><th colspan="{width}" scope="rowgroup">{escape(cc)}</th></tr>'
     return f'<tbody data-cc="{escape(cc, quote=True)}">{head}{rows}</tbody>' if cells else ""
 
 
-def result_row(study: Study, c: Cell, columns: list[Measure]) -> str:
-    texts = [cell(m.title, shown(study, c, m)) for m in columns]
+def result_row(study: Study, c: Cell, units: dict[Measure, Unit]) -> str:
+    found = {m: study.estimate(c, m.column) for m in units}
+    texts = [cell(m.title, written(found[m], unit), "num", found[m]) for m, unit in units.items()]
     if len(study.schedulers) > 1:
-        texts.insert(1, cell(f"Against {study.reference}", against(study, c)))
-    found = remarks(study, c)
-    badges = "".join(f'<span class="{badge(r)}">{escape(r)}</span>' for r in found)
-    best = ' class="best"' if "best" in found else ""
-    name = f'<th scope="row">{mark(look(c.scheduler, study.registry))}{escape(c.scheduler)}</th>'
-    return f"<tr{best}>{name}{''.join(texts)}{cell('Remarks', badges, 'remarks')}</tr>"
+        share = relative(study, c, c._replace(scheduler=study.reference))
+        texts.insert(1, cell(f"Against {study.reference}", against(study, c, share), "num", share))
+    told = remarks(study, c)
+    badges = "".join(f'<span class="{badge(r)}">{escape(r)}</span>' for r in told)
+    best = ' class="best"' if BEST in told else ""
+    keep = " data-keep" if c.scheduler == study.reference else ""
+    same = study.alike(c)
+    equal = f'<small class="equal">= {escape(", ".join(same))}</small>' if same else ""
+    name = f'<th scope="row">{mark(study.look(c.scheduler))}{escape(c.scheduler)}{equal}</th>'
+    row = f"<tr{best}{keep}{named(c.scheduler, same)}>"
+    return f"{row}{name}{''.join(texts)}{cell('Remarks', badges, 'remarks')}</tr>"
 
 
 def badge(remark: str) -> str:
-    if remark in ("best", "level with best"):
+    if remark in (BEST, LEVEL):
         return "badge good"
     return "badge plain" if remark.startswith("no better") else "badge bad"
 
 
-def shown(study: Study, c: Cell, m: Measure) -> str:
-    value = study.estimate(c, m.column)
-    if value is None:
-        return '<span class="none">none</span>'
-    everywhere = (study.estimate(other, m.column) for other in study.cells())
-    return unit_for(m.kind, [e.mean for e in everywhere if e]).estimate(value)
+def written(value: Estimate | None, unit: Unit) -> str:
+    return unit.estimate(value) if value else '<span class="none">none</span>'
 
 
-def against(study: Study, c: Cell) -> str:
+def against(study: Study, c: Cell, share: Estimate | None) -> str:
     """The paired difference in percent of the reference."""
     if c.scheduler == study.reference:
         return '<span class="none">reference</span>'
-    share = relative(study, c, c._replace(scheduler=study.reference))
     return unit_for("share", [0.1]).estimate(share, signed=True) if share else '<span class="none">none</span>'
 
 
@@ -103,13 +108,15 @@ def settings(study: Study) -> str:
     body = ""
     for cc in study.controllers:
         rows = ""
+        ends = {c: study.estimate(c, study.primary.column) for s in study.settings for c in study.cells(s, cc)}
+        unit = unit_for(study.primary.kind, [e.mean for e in ends.values() if e])
         for name in study.schedulers:
             cells = [Cell(setting, cc, name) for setting in study.settings]
             texts = (
-                cell(c.setting, shown(study, c, study.primary), "num best" if best.get((c.setting, cc)) == c else "num")
+                cell(c.setting, written(ends.get(c), unit), "num best" if best.get((c.setting, cc)) == c else "num")
                 for c in cells
             )
-            rows += f'<tr><th scope="row">{mark(look(name, study.registry))}{escape(name)}</th>{"".join(texts)}</tr>'
+            rows += f'<tr{named(name)}><th scope="row">{mark(study.look(name))}{escape(name)}</th>{"".join(texts)}</tr>'
         body += (
             f'<tbody data-cc="{escape(cc, quote=True)}"><tr class="group"><th scope="rowgroup" '
             f'colspan="{len(study.settings) + 1}">{escape(cc)}</th></tr>{rows}</tbody>'
@@ -148,7 +155,7 @@ def rules(study: Study) -> str:
             told = f'<span class="badge {kind}">{escape(source)}</span>'
             purpose = f"{rule['goal']}; {rule['application']}"
             rows += (
-                f'<tr><th scope="row">{mark(look(name, study.registry))}{escape(name)}</th>'
+                f'<tr{named(name)}><th scope="row">{mark(study.look(name))}{escape(name)}</th>'
                 f"{cell('Rule', escape(str(rule['summary'])), 'text')}"
                 f"{cell('For', escape(purpose), 'text')}{cell('Source', told, 'remarks')}"
                 f"{cell('Reference', escape(str(rule['reference'])), 'text')}</tr>"

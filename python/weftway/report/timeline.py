@@ -1,4 +1,4 @@
-"""What each path carried: small stacked charts for every run, and lanes for the chosen one."""
+"""What each path carried, as SVG: small stacked charts for many runs, and lanes for one."""
 
 from __future__ import annotations
 
@@ -8,18 +8,13 @@ from html import escape
 
 from .axis import Axis, from_zero
 from .charts import mark, panel
-from .palette import Look, look
-from .series import Timeline, Values, points, stack, top
+from .palette import Look
+from .series import Timeline, Values, downs, points, stack
 from .study import Study
 from .units import Unit, unit_for
 
 WIDTH, HEIGHT = 1000, 100
 MULTIPLE_BINS = 48
-POINT_BUDGET = 40_000
-FEW_PATHS = 4
-"""Up to this many, data in flight is drawn under the windows; beyond, the lane would be a thicket."""
-LANE_LIMIT = 200
-"""Lanes of paths on one page, over all runs."""
 MARKS = {"loss": ("loss", 82, HEIGHT), "rto": ("rto", 0, HEIGHT), "pto": ("rto", 0, HEIGHT)}
 
 
@@ -49,9 +44,9 @@ def multiple(
 ) -> str:
     """One run: each area reaches down to the axis, and the lower ones are drawn over the upper."""
     shapes = [points(list(edge), t.step_ms, end, high.high, WIDTH, HEIGHT) for edge in edges]
-    areas = [f'<polygon class="p{Look(i).hue}" points="{grounded(shape)}"/>' for i, shape in enumerate(shapes)]
+    areas = [f'<polygon class="p{Look(i).path}" points="{grounded(shape)}"/>' for i, shape in enumerate(shapes)]
     name, cc = t.cell.scheduler, t.cell.cc
-    title = f"{mark(look(name, study.registry))}{escape(name)} <small>{escape(cc)}</small>"
+    title = f"{mark(study.look(name))}{escape(name)} <small>{escape(cc)}</small>"
     labels = y_labels(high, unit, last_only=True)
     plot = f'<div class="plot small">{canvas("".join(reversed(areas)), high)}{labels}</div>'
     words = f"{name} under {cc}: rate per path over {clock.value(end)}"
@@ -59,85 +54,15 @@ def multiple(
     return panel(title, body, {"cc": cc})
 
 
-def chosen_run(study: Study, timelines: Sequence[Timeline], first: Timeline) -> str:
-    """A selector and, for each run, its lanes; the page's script shows one at a time."""
-    series = sum(len(t.connection) + sum(map(len, t.paths.values())) for t in timelines)
-    bins = min(max(POINT_BUDGET // max(series, 1), 40), 240)
-    options = "".join(
-        f'<option value="{i}"{" selected" if t is first else ""}>{escape(run_name(t))}</option>'
-        for i, t in enumerate(timelines)
-    )
-    runs = "".join(run_lanes(study, t.thinned(bins), i, t is first) for i, t in enumerate(timelines))
-    return (
-        f'<div class="chooser"><label>Run <select id="run-choice">{options}</select></label>'
-        f'<output id="readout" aria-live="off"></output></div>{runs}'
-    )
-
-
-def offered(timelines: Sequence[Timeline]) -> list[Timeline]:
-    """The runs that the selector offers: the first ones, where all would make the page heavy."""
-    paths = max((len(t.paths) for t in timelines), default=1)
-    return list(timelines[: max(LANE_LIMIT // max(paths, 1), 1)])
-
-
-def run_name(t: Timeline) -> str:
-    return " · ".join(part for part in (t.cell.scheduler, t.cell.cc, t.cell.setting) if part)
-
-
-def run_lanes(study: Study, t: Timeline, index: int, shown: bool) -> str:
-    """One lane per path for its rate, then round-trip times, windows and the receive buffer."""
-    clock = unit_for("time", [t.end_ms])
-    rate = from_zero(top(path.get("mbps", []) for path in t.paths.values()))
-    lanes = [rate_lane(t, name, place, rate) for place, name in enumerate(t.paths)]
-    lanes.append(shared_lane(t, "Smoothed RTT", "time", ["srtt_ms"]))
-    few = len(t.paths) <= FEW_PATHS
-    windows = ("Window, in flight", ["cwnd_kb", "inflight_kb"]) if few else ("Window", ["cwnd_kb"])
-    lanes.append(shared_lane(t, windows[0], "size", windows[1]))
-    lanes.append(buffer_lane(t))
-    words = f"{run_name(t)}, seed {t.seed}" if t.seed is not None else run_name(t)
-    return (
-        f'<div class="lanes" id="run-{index}" data-end="{t.end_ms:g}" tabindex="0" role="group"'
-        f' aria-label="{escape(f"Timeline of {words}. Arrow keys move the reading line.", quote=True)}"'
-        f"{'' if shown else ' hidden'}>{''.join(lanes)}"
-        f'<div class="lane foot"><span></span>{time_axis(t.end_ms, clock, 6)}</div></div>'
-    )
-
-
 def rate_lane(t: Timeline, name: str, place: int, axis: Axis) -> str:
     unit = unit_for("rate", [axis.high])
-    drawn = outage(t, name) + line(t, t.paths[name].get("mbps", []), axis, name, f"area p{Look(place).hue}")
+    drawn = outage(t, name) + line(t, t.paths[name].get("mbps", []), axis, name, f"area p{Look(place).path}")
     for kind, (css, upper, lower) in MARKS.items():
         drawn += event_marks(t, name, kind, css, (upper, lower))
     losses = sum(e.get("kind") == "loss" and e.get("path") == name for e in t.events)
     note = f"{losses} lost" if losses else "no loss"
-    title = f'<i class="swatch p{Look(place).hue}" aria-hidden="true"></i>{escape(name)}'
+    title = f'<i class="swatch p{Look(place).path}" aria-hidden="true"></i>{escape(name)}'
     return lane(title, f"{unit.symbol} · {note}", drawn, axis, unit)
-
-
-def shared_lane(t: Timeline, title: str, kind: str, keys: list[str]) -> str:
-    """All paths in one lane; the second key is drawn thin."""
-    series = [path[key] for path in t.paths.values() for key in keys if key in path]
-    if not series:
-        return ""
-    axis = from_zero(top(series))
-    unit = unit_for(kind, [axis.high])
-    drawn = "".join(
-        line(t, path[key], axis, name, f"trace {'thin' if rank else ''} p{Look(place).hue}", Look(place).dash)
-        for place, (name, path) in enumerate(t.paths.items())
-        for rank, key in enumerate(keys)
-        if key in path
-    )
-    return lane(escape(title), unit.symbol, drawn, axis, unit)
-
-
-def buffer_lane(t: Timeline) -> str:
-    if not t.connection:
-        return ""
-    axis = from_zero(top(t.connection.values()))
-    unit = unit_for("size", [axis.high])
-    looks = {"receive_buffer_kb": ("area neutral", "held"), "ooo_kb": ("trace ooo", "out of order")}
-    drawn = "".join(line(t, values, axis, looks[key][1], looks[key][0]) for key, values in t.connection.items())
-    return lane("Receive buffer", f"{unit.symbol} · line: out of order", drawn, axis, unit)
 
 
 def lane(title: str, note: str, drawn: str, axis: Axis, unit: Unit) -> str:
@@ -195,15 +120,8 @@ def event_marks(t: Timeline, path: str, kind: str, css: str, span: tuple[int, in
 
 
 def outage(t: Timeline, path: str) -> str:
-    """Shading from each `down` to the next `up` of that path."""
-    shaded, since = "", None
-    for event in sorted((e for e in t.events if e.get("path") == path), key=lambda e: e["t_ms"]):
-        if event.get("kind") == "down" and since is None:
-            since = event["t_ms"]
-        elif event.get("kind") == "up" and since is not None:
-            shaded += shade(since, event["t_ms"], t.end_ms)
-            since = None
-    return shaded + (shade(since, t.end_ms, t.end_ms) if since is not None else "")
+    """Shading while that path is down."""
+    return "".join(shade(start, end, t.end_ms) for start, end in downs(t.events, path, t.end_ms))
 
 
 def shade(start: float, end: float, whole: float) -> str:

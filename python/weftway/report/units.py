@@ -1,10 +1,11 @@
-"""Measures of a run and how their numbers are written: scaled once per figure, three digits."""
+"""Measures of a run and how their numbers are written: one unit per group, digits that fit each number."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import median_high
 
 from weftway.stats import Estimate
 
@@ -20,6 +21,9 @@ SCALES = {
 
 THIN_SPACE = "\u202f"
 MINUS = "\u2212"
+
+MOST_DIGITS = 3
+"""Behind the point: no scale has a finer number than that to tell."""
 
 
 @dataclass(frozen=True)
@@ -70,11 +74,12 @@ def measure(column: str) -> Measure:
 
 @dataclass(frozen=True)
 class Unit:
-    """How one figure writes its numbers: value × factor, `digits` after the point, then the symbol."""
+    """How a group of numbers is written: value × factor, `digits` after the point, then the symbol."""
 
     factor: float
     symbol: str
     digits: int
+    kind: str = "ratio"
 
     def number(self, value: float, digits: int | None = None) -> str:
         """The number alone, with a true minus and thin spaces between thousands."""
@@ -84,7 +89,7 @@ class Unit:
 
     def value(self, value: float) -> str:
         """The number with its unit."""
-        return self.number(value) + self.suffix
+        return self.fitting(value).number(value) + self.suffix
 
     def signed(self, value: float) -> str:
         """The number with its sign and unit, for differences."""
@@ -94,11 +99,33 @@ class Unit:
 
     def estimate(self, estimate: Estimate, signed: bool = False) -> str:
         """Mean ± half interval, with its unit; the mean alone when there was one run."""
+        if signed:
+            return self._signed_estimate(estimate)
         if estimate.half is None:
-            return self.signed(estimate.mean) if signed else self.value(estimate.mean)
+            return self.value(estimate.mean)
+        fit = self.fitting(estimate.mean, estimate.half)
+        half = fit.number(estimate.half) if estimate.half else "0"
+        return f"{fit.number(estimate.mean)}\u00a0±\u00a0{half}{self.suffix}"
+
+    def _signed_estimate(self, estimate: Estimate) -> str:
+        if estimate.half is None:
+            return self.signed(estimate.mean)
         mean = self.number(estimate.mean)
-        sign = "+" if signed and estimate.mean > 0 and mean.strip("0.") else ""
+        sign = "+" if estimate.mean > 0 and mean.strip("0.") else ""
         return f"{sign}{mean}\u00a0±\u00a0{self.number(estimate.half)}{self.suffix}"
+
+    def fitting(self, value: float, half: float = 0.0) -> Unit:
+        """This unit with as many digits as `value` needs beside larger ones, and its interval beside it.
+
+        A number keeps its group's digits if it is larger; a smaller one gets more, up to three significant ones.
+        Where the half interval would read as 0 and is not, one of its digits is shown.
+        """
+        if self.kind in ("ratio", "count"):
+            return self
+        digits = max(self.digits, min(places(value * self.factor, 3), self.digits + 2))
+        if half:
+            digits = max(digits, min(places(half * self.factor, 1), digits + 2))
+        return replace(self, digits=min(digits, MOST_DIGITS))
 
     @property
     def suffix(self) -> str:
@@ -106,11 +133,16 @@ class Unit:
 
 
 def unit_for(kind: str, values: Iterable[float]) -> Unit:
-    """The unit in which the largest of `values` has three significant digits."""
-    top = max((abs(value) for value in values), default=0.0)
-    factor, symbol = next((f, s) for least, f, s in SCALES[kind] if top >= least)
+    """The unit in which the middle one of `values` has three significant digits: an outlier takes none away."""
+    sizes = [abs(value) for value in values if value]
+    typical = median_high(sizes) if sizes else 0.0
+    factor, symbol = next((f, s) for least, f, s in SCALES[kind] if typical >= least)
     if kind == "ratio":
-        return Unit(factor, symbol, 2)
-    scaled = top * factor
-    digits = 2 - math.floor(math.log10(scaled)) if scaled > 0 else 0
-    return Unit(factor, symbol, min(max(digits, 0), 1 if kind == "count" else 2))
+        return Unit(factor, symbol, 2, kind)
+    digits = places(typical * factor, 3) if typical else 0
+    return Unit(factor, symbol, min(digits, 1 if kind == "count" else 2), kind)
+
+
+def places(value: float, significant: int) -> int:
+    """Digits behind the point that show so many significant ones."""
+    return max(significant - 1 - math.floor(math.log10(abs(value))), 0) if value else 0

@@ -7,6 +7,8 @@ from weftway.stats import Estimate, paired
 from .study import Cell, Study
 from .units import unit_for
 
+BEST, LEVEL = "best", "level with best"
+
 PHRASES = {
     "fct_ms": ("finished first", "sooner", "later"),
     "goodput_mbps": ("carried the most", "more", "less"),
@@ -110,9 +112,9 @@ def remarks(study: Study, cell: Cell) -> list[str]:
     if ranked and len(ranked) > 1:
         best = ranked[0][0]
         if cell == best:
-            found.append("best")
+            found.append(BEST)
         elif study.estimate(cell, study.primary.column) and not apart(study, best, cell):
-            found.append("level with best")
+            found.append(LEVEL)
     if link := against_best_link(study, cell):
         found.append(link)
     failed = study.unfinished(cell)

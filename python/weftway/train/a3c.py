@@ -76,7 +76,7 @@ class ActorCriticArgs(TrainingArgs):
     trials: Count = 64
     """Scenarios on which checkpoints are compared, never used for a step."""
     workers: Count = 1
-    """Processes, each with `envs` sub-environments, that send gradients as they have them. More than 1 is not repeatable."""
+    """Processes of `envs` environments each; they send gradients when they have them. More than 1 is not repeatable."""
     ray: Annotated[str, Form(ADDRESS, "auto, local, HOST:PORT or ray://HOST:PORT")] = ""
     """Address of a Ray cluster on which the workers are: `auto`, `local`, HOST:PORT."""
 

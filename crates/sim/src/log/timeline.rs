@@ -1,11 +1,12 @@
 //! What a run looked like over time, in bounded memory: a value per path and step.
 //!
 //! A step lasts 10 ms at first. When a run outgrows [`MAX_STEPS`], each pair of steps becomes one:
-//! bytes add up, a gauge (srtt, window, in flight) keeps its later value, the receiver's
-//! quantities keep their peak.
+//! bytes and decisions add up, a gauge (srtt, window, in flight) keeps its later value, the receiver's
+//! quantities keep their peak, and of each kind of decision the first reason stays.
 
 use serde_json::{Value, json};
-use weftway_path::{Instant, PathId, Span};
+use weftway_host::Decided;
+use weftway_path::{Decision, Instant, PathId, Span};
 
 use crate::tap::{Listener, Note};
 
@@ -31,6 +32,18 @@ struct PathSteps {
     carried: Vec<u64>,
     /// Absent before the first acknowledgement and while the path is down.
     gauges: Vec<Option<Gauge>>,
+    /// Decisions that sent a packet there.
+    chosen: Vec<u64>,
+    /// Decisions that sent a copy there.
+    copied: Vec<u64>,
+}
+
+/// The scheduler's first reason for one kind of decision in one step.
+struct Reason {
+    step: usize,
+    kind: &'static str,
+    path: Option<PathId>,
+    text: String,
 }
 
 /// The receiver, step by step.
@@ -54,6 +67,9 @@ pub struct Timeline {
     step: Span,
     paths: Vec<PathSteps>,
     receiver: ReceiverSteps,
+    /// Decisions to wait.
+    waits: Vec<u64>,
+    reasons: Vec<Reason>,
     events: Vec<Happening>,
     /// Everything before it has arrived.
     in_order_to: u64,
@@ -72,6 +88,8 @@ impl Timeline {
             names,
             step: FIRST_STEP,
             receiver: ReceiverSteps::default(),
+            waits: Vec::new(),
+            reasons: Vec::new(),
             events: Vec::new(),
             in_order_to: 0,
             held: 0,
@@ -82,7 +100,8 @@ impl Timeline {
     /// The timeline as the report reads it. Series are per path, in the order of `paths`; `null`
     /// stands where a path had no value. Rates are of first copies and divide by the whole step,
     /// also the last, which the run may not have filled: rate times step sums to the bytes delivered.
-    /// A kb is 1000 bytes.
+    /// A kb is 1000 bytes. Decisions are counted per step; a reason names its step, the kind of
+    /// decision and the place of the path in `paths`.
     pub fn to_json(&self) -> Value {
         let step_s = self.step.as_secs_f64();
         json!({
@@ -95,6 +114,12 @@ impl Timeline {
             "receive_buffer_kb": self.receiver.reach.iter().copied().map(kb).collect::<Vec<_>>(),
             "ooo_kb": self.receiver.held.iter().copied().map(kb).collect::<Vec<_>>(),
             "events": self.events.iter().map(|event| self.event(event)).collect::<Vec<_>>(),
+            "decisions": {
+                "send": self.paths.iter().map(|path| &path.chosen).collect::<Vec<_>>(),
+                "copy": self.paths.iter().map(|path| &path.copied).collect::<Vec<_>>(),
+                "wait": self.waits,
+                "reasons": self.reasons.iter().map(Reason::to_json).collect::<Vec<_>>(),
+            },
         })
     }
 
@@ -126,7 +151,10 @@ impl Timeline {
         for path in &mut self.paths {
             path.carried.resize(steps, 0);
             path.gauges.resize(steps, path.gauges.last().copied().flatten());
+            path.chosen.resize(steps, 0);
+            path.copied.resize(steps, 0);
         }
+        self.waits.resize(steps, 0);
         self.receiver.held.resize(steps, self.held);
         self.receiver.reach.resize(steps, reach);
     }
@@ -136,6 +164,12 @@ impl Timeline {
         for path in &mut self.paths {
             pair_up(&mut path.carried, |a, b| a + b);
             pair_up(&mut path.gauges, |_, later| later);
+            pair_up(&mut path.chosen, |a, b| a + b);
+            pair_up(&mut path.copied, |a, b| a + b);
+        }
+        pair_up(&mut self.waits, |a, b| a + b);
+        for Reason { step, kind, path, text } in std::mem::take(&mut self.reasons) {
+            self.reason(step / 2, kind, path, text);
         }
         pair_up(&mut self.receiver.held, u64::max);
         pair_up(&mut self.receiver.reach, u64::max);
@@ -149,6 +183,34 @@ impl Timeline {
         *last(&mut self.paths[path.index()].carried) += fresh;
         raise(last(&mut self.receiver.held), held);
         raise(last(&mut self.receiver.reach), reach);
+    }
+
+    /// Counts a decision, and keeps the first reason of its kind in this step.
+    fn decided(&mut self, decided: &Decided) {
+        let (kind, path) = match decided.decision {
+            Decision::Send(path) | Decision::Ahead(path, _) => ("send", Some(path)),
+            Decision::Repeat(path, _) => ("copy", Some(path)),
+            Decision::Recall(path) => ("recall", Some(path)),
+            Decision::Wait => ("wait", None),
+        };
+        // A scheduler may name a path that there is not: that is a fault, and counted elsewhere.
+        let steps = path.and_then(|path| self.paths.get_mut(path.index()));
+        match (kind, steps) {
+            ("send", Some(steps)) => *last(&mut steps.chosen) += 1,
+            ("copy", Some(steps)) => *last(&mut steps.copied) += 1,
+            ("wait", _) => *last(&mut self.waits) += 1,
+            _ => {}
+        }
+        if let Some(text) = &decided.why {
+            self.reason(self.waits.len() - 1, kind, path, text.clone());
+        }
+    }
+
+    fn reason(&mut self, step: usize, kind: &'static str, path: Option<PathId>, text: String) {
+        let mut here = self.reasons.iter().rev().take_while(|reason| reason.step == step);
+        if !here.any(|reason| (reason.kind, reason.path) == (kind, path)) {
+            self.reasons.push(Reason { step, kind, path, text });
+        }
     }
 
     fn happened(&mut self, at: Instant, path: PathId, kind: &'static str) {
@@ -167,7 +229,8 @@ impl Listener for Timeline {
         }
         self.go_to(now);
         match *note {
-            Note::Decided(_) | Note::Sent { .. } => {}
+            Note::Decided(ref decided) => self.decided(decided),
+            Note::Sent { .. } => {}
             Note::Arrived { path, offset, bytes, in_order_to, held, .. } => {
                 self.arrived(path, offset.get() + u64::from(bytes), in_order_to.get(), held);
             }
@@ -183,6 +246,12 @@ impl Listener for Timeline {
                 self.happened(now, path, "down");
             }
         }
+    }
+}
+
+impl Reason {
+    fn to_json(&self) -> Value {
+        json!([self.step, self.kind, self.path.map(PathId::index), self.text])
     }
 }
 
@@ -279,6 +348,33 @@ mod tests {
         let json = timeline(&[(0, arrived(0, 1000, 0)), (600_000, acked(14_000))]);
         assert_eq!(json["step_ms"], 2560.0);
         assert_eq!(json["mbps"][0].as_array().unwrap().len(), 235);
+    }
+
+    #[test]
+    fn decisions_are_counted_and_the_first_reason_of_a_kind_stays() {
+        let decided =
+            |decision, why: &str| Note::Decided(Decided { offset: None, decision, why: Some(why.to_owned()) });
+        let (send, copy) = (Decision::Send(PATH), Decision::Repeat(PATH, Offset::ZERO));
+        let notes = [
+            (0, decided(send, "first")),
+            (9, decided(send, "second of the step")),
+            (12, decided(send, "next step")),
+            (13, decided(Decision::Wait, "full")),
+            (14, decided(copy, "tail")),
+        ];
+        let json = timeline(&notes);
+        let reasons = [json!([0, "send", 0, "first"]), json!([1, "send", 0, "next step"])];
+        let rest = [json!([1, "wait", null, "full"]), json!([1, "copy", 0, "tail"])];
+        assert_eq!(json["decisions"]["send"], json!([[2, 1]]));
+        assert_eq!((&json["decisions"]["wait"], &json["decisions"]["copy"]), (&json!([0, 1]), &json!([[0, 1]])));
+        assert_eq!(json["decisions"]["reasons"], json!([&reasons[..], &rest[..]].concat()));
+        // In steps of 20 ms the second reason to send falls on the first.
+        let long = timeline(&[&notes[..], &[(4000, acked(14_000))]].concat());
+        assert_eq!(long["decisions"]["send"][0][0], 3);
+        assert_eq!(
+            long["decisions"]["reasons"],
+            json!([reasons[0], [0, "wait", null, "full"], [0, "copy", 0, "tail"]])
+        );
     }
 
     #[test]

@@ -1,0 +1,113 @@
+"""This comparison held against an earlier one: what changed, cell by cell, paired by seed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING
+
+from weftway.backends import Row
+from weftway.stats import Estimate, paired
+
+from .charts import mark, named
+from .study import Cell, Study
+from .units import Unit, unit_for
+from .words import listed
+
+if TYPE_CHECKING:
+    import polars as pl
+
+HEAD = ("Scheduler", "Earlier", "Now", "Change", "Remark")
+PERCENT = unit_for("share", [0.1])
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """The rows of an earlier comparison, and where they come from."""
+
+    name: str
+    rows: pl.DataFrame | Sequence[Row]
+
+
+@dataclass(frozen=True)
+class Change:
+    """A cell that both have: the primary measure then and now, and the paired difference as a share of the earlier."""
+
+    cell: Cell
+    before: Estimate
+    now: Estimate
+    share: Estimate
+    lower_is_better: bool
+
+    @property
+    def remark(self) -> str:
+        """Whether the seeds tell now from then. A single seed is taken at its word."""
+        if self.share.mean == 0 and not self.share.half:
+            return "unchanged"
+        if self.share.half is not None and not self.share.excludes_zero:
+            return "not significant"
+        return "better" if (self.share.mean < 0) == self.lower_is_better else "worse"
+
+
+def changes(study: Study, earlier: Earlier) -> list[Change]:
+    """Every cell that both have, the largest change first."""
+    before = Study(earlier.rows, study.scenario)
+    found = []
+    column = study.primary.column
+    for cell in study.cells():
+        then, now = (one.estimate(cell, column) for one in (before, study))
+        gap = paired(study.values(cell, column), before.values(cell, column))
+        if then and now and gap and then.mean:
+            size = abs(then.mean)
+            share = Estimate(gap.mean / size, None if gap.half is None else gap.half / size, gap.n)
+            found.append(Change(cell, then, now, share, bool(study.primary.lower_is_better)))
+    return sorted(found, key=lambda change: -abs(change.share.mean))
+
+
+def summary(study: Study, earlier: Earlier) -> str:
+    """What changed, in a sentence."""
+    found = changes(study, earlier)
+    if not found:
+        return f"Against {earlier.name}: nothing in common, no scheduler, controller and seed is in both."
+    told = []
+    for word in ("better", "worse"):
+        some = [change for change in found if change.remark == word]
+        names = listed([f"{c.cell.scheduler} under {c.cell.cc} {PERCENT.signed(c.share.mean)}" for c in some])
+        told += [f"{len(some)} {word} ({names})"] if some else []
+    same = sum(change.remark == "unchanged" for change in found)
+    told += [f"{same} unchanged"] if same else []
+    open_ = sum(change.remark == "not significant" for change in found)
+    told += [f"{open_} not significant"] if open_ else []
+    return f"Against {earlier.name}, {len(found)} cells paired by seed: {', '.join(told)}."
+
+
+def table(study: Study, earlier: Earlier) -> str:
+    """A line per cell, by controller and setting."""
+    found = changes(study, earlier)
+    body = ""
+    for setting in study.settings:
+        for cc in study.controllers:
+            here = [change for change in found if (change.cell.setting, change.cell.cc) == (setting, cc)]
+            unit = unit_for(study.primary.kind, [change.now.mean for change in here])
+            lines = "".join(line(study, change, unit) for change in here)
+            title = escape(", ".join(filter(None, [cc, setting])))
+            head = f'<tr class="group"><th colspan="{len(HEAD)}" scope="rowgroup">{title}</th></tr>'
+            body += f'<tbody data-cc="{escape(cc, quote=True)}">{head}{lines}</tbody>' if here else ""
+    heads = "".join(f'<th scope="col">{name}</th>' for name in HEAD)
+    return (
+        f'<div class="scroll"><table class="cards"><thead><tr>{heads}</tr></thead>{body}</table></div>' if body else ""
+    )
+
+
+def line(study: Study, change: Change, unit: Unit) -> str:
+    css = {"better": "badge good", "worse": "badge bad"}.get(change.remark, "badge plain")
+    texts = [
+        unit.estimate(change.before),
+        unit.estimate(change.now),
+        PERCENT.estimate(change.share, signed=True),
+        f'<span class="{css}">{change.remark}</span>',
+    ]
+    cells = "".join(f'<td data-label="{name}">{text}</td>' for name, text in zip(HEAD[1:], texts, strict=True))
+    name = change.cell.scheduler
+    return f'<tr{named(name)}><th scope="row">{mark(study.look(name))}{escape(name)}</th>{cells}</tr>'

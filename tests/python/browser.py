@@ -1,0 +1,142 @@
+"""A page in headless Chromium, driven over the DevTools protocol on a pair of pipes: no further package is needed."""
+
+import base64
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pytest
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--remote-debugging-pipe")
+
+
+def found() -> str | None:
+    """A browser on this machine."""
+    return next((path for name in NAMES if (path := shutil.which(name))), None)
+
+
+needs_browser = pytest.mark.skipif(found() is None, reason=f"no browser: none of {', '.join(NAMES)} is installed")
+
+
+class Browser:
+    """One tab. Errors of its console are kept in `errors`."""
+
+    def __init__(self, width: int = 1440, height: int = 1000, dark: bool = False) -> None:
+        self.errors: list[str] = []
+        self._size, self._dark = (width, height), dark
+        self._numbers = itertools.count(1)
+        self._loaded = False
+        self._rest = b""
+
+    def __enter__(self) -> Self:
+        program = found()
+        assert program is not None
+        self._profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        theirs, self._out = os.pipe()
+        self._in, answers = os.pipe()
+
+        # Chromium reads from descriptor 3 and writes to 4. The pipes lie above these already or are moved there first.
+        def place() -> None:
+            high = (os.dup(theirs), os.dup(answers))
+            os.dup2(high[0], 3)
+            os.dup2(high[1], 4)
+
+        command = [program, *FLAGS, f"--user-data-dir={self._profile.name}", "about:blank"]
+        self._process = subprocess.Popen(
+            command, preexec_fn=place, close_fds=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        os.close(theirs)
+        os.close(answers)
+        targets = self.send("Target.getTargets")["targetInfos"]
+        page = next(one["targetId"] for one in targets if one["type"] == "page")
+        self._session = self.send("Target.attachToTarget", targetId=page, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log"):
+            self.send(f"{domain}.enable")
+        width, height = self._size
+        self.send(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
+        )
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if self._dark else "light"}
+        self.send("Emulation.setEmulatedMedia", features=[scheme])
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.kill()
+        self._process.wait()
+        os.close(self._out)
+        os.close(self._in)
+        self._profile.cleanup()
+
+    def send(self, method: str, **params: Any) -> dict[str, Any]:
+        """Carries out a command and returns its result."""
+        number = next(self._numbers)
+        message: dict[str, Any] = {"id": number, "method": method, "params": params}
+        if hasattr(self, "_session"):
+            message["sessionId"] = self._session
+        os.write(self._out, json.dumps(message).encode() + b"\0")
+        while (answer := self._next()).get("id") != number:
+            self._hear(answer)
+        assert "error" not in answer, f"{method}: {answer['error']}"
+        result: dict[str, Any] = answer["result"]
+        return result
+
+    def _next(self) -> dict[str, Any]:
+        while b"\0" not in self._rest:
+            chunk = os.read(self._in, 1 << 20)
+            assert chunk, "the browser ended"
+            self._rest += chunk
+        text, self._rest = self._rest.split(b"\0", 1)
+        message: dict[str, Any] = json.loads(text)
+        return message
+
+    def _hear(self, event: dict[str, Any]) -> None:
+        params = event.get("params", {})
+        match event.get("method"):
+            case "Page.loadEventFired":
+                self._loaded = True
+            case "Runtime.exceptionThrown":
+                details = params["exceptionDetails"]
+                self.errors.append(details.get("exception", {}).get("description") or details["text"])
+            case "Runtime.consoleAPICalled" if params["type"] in ("error", "assert"):
+                self.errors.append(str(params["args"]))
+            case "Log.entryAdded" if params["entry"]["level"] == "error":
+                self.errors.append(params["entry"]["text"])
+
+    def open(self, page: Path, fragment: str = "") -> None:
+        """Loads a file, and waits until it is there. What was open is left first: a fragment alone loads nothing."""
+        for url in ("about:blank", page.resolve().as_uri() + fragment):
+            self._loaded = False
+            self.send("Page.navigate", url=url)
+            while not self._loaded:
+                self._hear(self._next())
+
+    def run(self, script: str) -> Any:
+        """The value of an expression, waited for if it is a promise."""
+        found = self.send("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
+        assert "exceptionDetails" not in found, found["exceptionDetails"]
+        return found["result"].get("value")
+
+    def until(self, script: str) -> None:
+        """Waits until an expression is true, for some seconds."""
+        poll = (
+            f"new Promise((done) => {{ let left = 100; const look = () => ({script}) || !left-- "
+            f"? done(!!({script})) : setTimeout(look, 50); look(); }})"
+        )
+        assert self.run(poll), f"not within 5 s: {script}"
+
+    def point(self, x: float, y: float, kind: str = "mouseMoved", **more: Any) -> None:
+        """Moves the pointer, or presses and releases it, at a place of the window."""
+        self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
+
+    def picture(self, file: Path) -> None:
+        """What the window shows, as PNG."""
+        file.write_bytes(base64.b64decode(self.send("Page.captureScreenshot", format="png")["data"]))

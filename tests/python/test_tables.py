@@ -1,0 +1,131 @@
+"""The tables of the command: each controller by itself, digits that fit, equal rows in one line."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from weftway import tables
+from weftway.report.earlier import Earlier, changes, summary
+from weftway.report.study import Cell, Study
+from weftway.report.units import unit_for
+from weftway.stats import Estimate
+
+Rows = list[dict[str, Any]]
+
+
+def runs(cc: str, **schedulers: Sequence[float | None]) -> Rows:
+    """Rows with a completion time in ms per scheduler and seed."""
+    return [
+        {
+            "scheduler": name.replace("_", "-"),
+            "cc": cc,
+            "seed": seed,
+            "fct_ms": fct,
+            "goodput_mbps": None if fct is None else 160e3 / fct,
+            "verdict": "stalled" if fct is None else "finished",
+        }
+        for name, times in schedulers.items()
+        for seed, fct in enumerate(times)
+    ]
+
+
+def column(table: Table, place: int = 0) -> list[str]:
+    return [str(text).replace("\u00a0", " ") for text in table.columns[place].cells]
+
+
+def printed(rows: Rows, width: int = 120, top: int = 10) -> str:
+    console = Console(width=width, record=True, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
+    for table in tables.comparison(rows, {}, top):
+        console.print(tables.fitted(table, console))
+    return console.export_text().replace("\u00a0", " ").replace("\u202f", " ")
+
+
+def test_each_controller_has_its_own_order() -> None:
+    # Under cubic a is first; under bbr1 it is last, and the means over both would put it last everywhere.
+    rows = runs("cubic", a=[5000.0, 5100.0], b=[6000.0, 6100.0], min_rtt=[7000.0, 7100.0])
+    rows += runs("bbr1", a=[90e3, 91e3], b=[60e3, 61e3], min_rtt=[50e3, 51e3])
+    cubic, bbr1 = tables.comparison(rows, {})
+    assert column(cubic) == ["a", "b", "min-rtt"]
+    assert column(bbr1) == ["min-rtt", "b", "a"]
+    assert column(cubic, 3) == ["best", "", ""]
+
+
+def test_an_outlier_takes_no_digits_from_the_others() -> None:
+    # Means 10.1 and 10.2 s: differences ±0.1 over two seeds, so half an interval is t(1) · 0.1 = 1.27 s.
+    rows = runs("cubic", a=[10e3, 10.2e3], b=[10.1e3, 10.3e3], c=[10.2e3, 10.4e3], stuck=[152e3, 152e3])
+    (table,) = tables.comparison(rows, {})
+    assert column(table, 1) == ["10.1 ± 1.3", "10.2 ± 1.3", "10.3 ± 1.3", "152.0 ± 0"]
+
+
+def test_digits_fit_the_group_the_number_and_its_interval() -> None:
+    seconds = unit_for("time", [9800.0, 10_100.0, 10_300.0, 152_000.0])
+    assert (seconds.symbol, seconds.digits) == ("s", 1)
+    plain = [
+        seconds.estimate(Estimate(mean, half, 5)).replace("\u00a0", " ").replace("\u202f", " ")
+        for mean, half in ((10_100.0, 400.0), (850.0, 30.0), (10_100.0, 4.0), (10_100.0, 0.0))
+    ]
+    # A smaller number shows three digits; a small interval shows one of its own; none is said to be 0 that is not.
+    assert plain == ["10.1 ± 0.4 s", "0.850 ± 0.030 s", "10.100 ± 0.004 s", "10.1 ± 0 s"]
+
+
+def test_equal_rows_share_a_line_under_the_reference() -> None:
+    rows = runs("cubic", copy=[7000.0, 7100.0], min_rtt=[7000.0, 7100.0], near=[7000.0, 7100.1], a=[6e3, 6e3])
+    (table,) = tables.comparison(rows, {})
+    assert column(table) == ["a", "min-rtt (= 1 more)", "near"]
+    assert "= min-rtt: copy" in str(table.caption)
+    # Under another controller they may differ: the group is the controller's.
+    rows += runs("bbr1", copy=[9000.0, 7100.0], min_rtt=[7000.0, 7100.0])
+    assert sorted(column(tables.comparison(rows, {})[1])) == ["copy", "min-rtt"]
+
+
+def test_who_did_not_finish_every_run_is_not_first() -> None:
+    rows = runs("cubic", quick=[1000.0, None], a=[6000.0, 6100.0], min_rtt=[7000.0, 7100.0])
+    (table,) = tables.comparison(rows, {})
+    assert column(table) == ["a", "min-rtt", "quick (1 unfinished)"]
+    assert tables.sentences(rows, {})[0].startswith("a finished first under cubic")
+
+
+def test_the_first_ten_are_listed_and_the_reference() -> None:
+    names = {f"s{at:02}": [1000.0 + at, 1001.0 + at] for at in range(20)}
+    rows = runs("cubic", **names, min_rtt=[9000.0, 9001.0])
+    (table,) = tables.comparison(rows, {})
+    assert column(table) == [*(f"s{at:02}" for at in range(10)), "min-rtt"]
+    assert "10 more schedulers: --top 0 shows all" in str(table.caption)
+    assert len(column(tables.comparison(rows, {}, 0)[0])) == 21
+    # Two more than ten are listed: the line that says so would take their place.
+    few = runs("cubic", **dict(list(names.items())[:11]), min_rtt=[9000.0, 9001.0])
+    assert len(column(tables.comparison(few, {})[0])) == 12
+
+
+def test_columns_that_do_not_fit_are_announced() -> None:
+    rows = runs("cubic", a=[5000.0, 5100.0], min_rtt=[7000.0, 7100.0])
+    assert "not shown" not in printed(rows, 120)
+    narrow = printed(rows, 52)
+    assert "1 column not shown, the terminal is too narrow: goodput" in " ".join(narrow.split())
+    assert "best" in narrow
+
+
+def test_a_difference_is_paired_by_seed() -> None:
+    # 5 of 10 s and 10 of 20 s: −7.5 s of a mean of 15 s, whatever the seeds have in common.
+    rows = runs("cubic", a=[5000.0, 10e3], min_rtt=[10e3, 20e3])
+    (table,) = tables.comparison(rows, {})
+    assert column(table, 2)[0].startswith("−50.0 ± ")
+
+
+def test_what_changed_since_an_earlier_comparison() -> None:
+    before = runs("cubic", a=[5000.0, 7000.0], b=[6000.0, 6100.0], gone=[1e3, 1e3])
+    now = runs("cubic", a=[5500.0, 7700.0], b=[6000.0, 6100.0], new=[1e3, 1e3])
+    study = Study(now, {})
+    found = changes(study, Earlier("old", before))
+    # a: +500 and +700 ms of a mean of 6000 ms are +10 %; half an interval of two runs is t(1) · 100 ms > 600 ms.
+    assert [(change.cell, change.remark) for change in found] == [
+        (Cell("", "cubic", "a"), "not significant"),
+        (Cell("", "cubic", "b"), "unchanged"),
+    ]
+    assert abs(found[0].share.mean - 0.1) < 1e-12
+    steady = runs("cubic", a=[5600.0, 7600.0], b=[6000.0, 6100.0])
+    told = summary(Study(steady, {}), Earlier("old", before)).replace("\u202f", " ")
+    assert told == "Against old, 2 cells paired by seed: 1 worse (a under cubic +10.0 %), 1 unchanged."
+    assert "nothing in common" in summary(study, Earlier("old", runs("lia", z=[1.0])))
