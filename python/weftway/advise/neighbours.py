@@ -16,7 +16,7 @@ UNITS = {"bit/s": 1.0, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9, "kB/s": 8e3,
 UNITS |= {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "%": 1.0}
 
 SPREAD = {"rate": 1.25, "delay": 1.25, "loss": 2.0}
-"""By what a value is divided and multiplied where nobody measured how much it varies."""
+"""By what a value is divided and multiplied at most where nobody measured how much it varies; `words` says the same."""
 
 
 @dataclass(frozen=True)

@@ -27,10 +27,7 @@ SCREENED = 8
 """So many of the many schedulers for QUIC are tried in all cells."""
 
 WORTH = 0.02
-"""A smaller gain is no reason to change anything."""
-
-ALIKE = 0.01
-"""Within this, the candidate with the fewest changes is taken."""
+"""A smaller gain is no reason to change anything, or anything more."""
 
 LEAST_SEEDS = 2
 
@@ -189,7 +186,7 @@ def _chosen(trials: Sequence[Trial], base: Trial, runner: "_Runner") -> Trial:
     best = runner.picked(trials[0], base)
     if best > math.log(1 - WORTH):
         return base
-    alike = [one for one in trials if runner.picked(one, base) <= best + ALIKE]
+    alike = [one for one in trials if runner.picked(one, base) <= best - math.log(1 - WORTH)]
     return min(alike, key=lambda one: len(one.candidate.commands))
 
 

@@ -7,7 +7,6 @@ from weftway import plan
 from weftway.rank.costs import WORDS
 
 from .candidates import LINUX, Candidate
-from .neighbours import SPREAD
 from .runs import WORTH, Advice, Trial, judging
 
 MUCH_COPIED = 0.02
@@ -95,9 +94,10 @@ def evidence(found: Advice) -> str:
 
 
 def _compare(found: Advice, one: Candidate, cc: str, scheduler: str) -> str:
-    sets = " ".join(f"--set {plan.quoted(setting)}" for setting in [*found.request.set, *one.sets])
+    sets = [f"--set {plan.quoted(setting)}" for setting in [*found.request.set, *one.sets]]
     path = plan.quoted(found.request.scenario)
-    return f"weft compare {path} --scheduler {scheduler} --cc {cc} --seeds {found.request.seeds} {sets}"
+    parts = [f"weft compare {path} --scheduler {scheduler} --cc {cc} --seeds {found.request.seeds}", *sets]
+    return " ".join(parts)
 
 
 def _set(found: Advice) -> str:
@@ -159,10 +159,10 @@ def _risk(found: Advice) -> str:
 
 
 def _basis(found: Advice) -> str:
-    near = "within [range]; else " if found.is_measured else ""
-    spread = f"rates and delays ÷× {SPREAD['rate']:g}, losses ÷× {SPREAD['loss']:g} (assumed)"
+    near = "values from [range]; others" if found.is_measured else "assumed: values"
+    spread = "20 % lower to 25 % higher, losses half to double"
     return (
-        f"simulated: {len(found.trials)} candidates, {len(found.cells)} cells ({near}{spread}), "
+        f"simulated: {len(found.trials)} candidates, {len(found.cells)} cells ({near} {spread}), "
         f"{len(found.seeds)} seeds; not measured on your links"
     )
 

@@ -287,3 +287,14 @@ fn decisions_may_come_in_intervals() {
         (Some(Span::from_millis(100)), Mode::Exclusive, Span::from_millis(20))
     );
 }
+
+/// The file's `stack` is of MPTCP. It goes where another transport is set, and may not come back.
+#[test]
+fn another_transport_leaves_the_stack_out() {
+    let text = format!("stack = \"linux-v1\"\n{PLAIN}");
+    let transport = |sets: &[&str]| with_sets(&text, sets).map(|found| found.variants().unwrap()[0].transport);
+    assert_eq!(transport(&["transport=mpquic"]).unwrap(), "mpquic");
+    assert_eq!(transport(&["transport=mptcp"]).unwrap(), "mptcp");
+    let error = transport(&["transport=mpquic", "stack=linux-v1"]).unwrap_err();
+    assert_eq!(error.reason, "only transport = \"mptcp\" comes in several stacks");
+}
