@@ -69,11 +69,13 @@ class Written:
     assumed: list[str]
 
 
-def from_measurements(name: str, arguments: Sequence[str], workload: str) -> Written:
+def from_measurements(name: str, arguments: Sequence[str], workload: str | None) -> Written:
     """A scenario from files of measurements, `LINK=FILE` or `FILE`, and from values, `LINK.KEY=VALUE`."""
-    target = _target(name, workload)
+    target = _target(name, workload or "bulk")
     links = _links(arguments)
-    return _write(target, links, workload)
+    return _write(
+        target, links, workload or "bulk", "as asked for" if workload else "assumed: --workload gives another"
+    )
 
 
 def from_answers(name: str, workload: str | None, ask: Ask) -> Written:
@@ -88,10 +90,9 @@ def from_answers(name: str, workload: str | None, ask: Ask) -> Written:
         link.given["rate.down"] = ask("  Rate down", "20 Mbit/s")
         link.given["rate.up"] = ask("  Rate up", "5 Mbit/s")
         link.given["delay"] = _half(ask("  Round trip without load", "40 ms"))
-        if (loss := ask("  Packets lost", "0 %")).strip("0. %"):
-            link.given["loss"] = loss
+        link.given["loss"] = ask("  Packets lost", "0 %")
         links.append(link)
-    return _write(target, links, workload or ask(f"Workload ({', '.join(WORKLOADS)})", "bulk"))
+    return _write(target, links, workload or ask(f"Workload ({', '.join(WORKLOADS)})", "bulk"), "as asked for")
 
 
 def _half(text: str) -> str:
@@ -153,10 +154,10 @@ def _name(text: str) -> str:
     return name
 
 
-def _write(target: Path, links: list[Link], workload: str) -> Written:
+def _write(target: Path, links: list[Link], workload: str, why: str) -> Written:
     if workload not in WORKLOADS:
         raise ScenarioError(f"workload `{workload}`: there is {', '.join(WORKLOADS)}")
-    text, assumed = _compose(target, links, workload)
+    text, assumed = _compose(target, links, workload, why)
     try:
         # "x": what another program has put there since is not overwritten.
         with target.open("x") as out:
@@ -171,7 +172,7 @@ def _write(target: Path, links: list[Link], workload: str) -> Written:
     return Written(target, [link.name for link in links], assumed)
 
 
-def _compose(target: Path, links: list[Link], workload: str) -> tuple[str, list[str]]:
+def _compose(target: Path, links: list[Link], workload: str, why: str) -> tuple[str, list[str]]:
     names = " and ".join([", ".join(link.name for link in links[:-1]), links[-1].name])
     ranges: list[str] = []
     assumed: list[str] = []
@@ -190,12 +191,12 @@ def _compose(target: Path, links: list[Link], workload: str) -> tuple[str, list[
         lines, open_values = _path(link, target, assumed)
         parts += [f"[path.{link.name}]", *lines, ""]
         ranges += open_values
-    parts += ["[workload]                     # assumed: give another with --workload, or change it here"]
+    parts += [f"{'[workload]':<31}# {why}; sizes and rates are assumed"]
     parts += [WORKLOADS[workload], ""]
     if ranges:
         parts += ["# Between which values it lay when it was measured; `weft advise` tries some of them.", "[range]"]
         parts += [*ranges, ""]
-    assumed += ["transport, direction, workload"]
+    assumed += ["transport, direction, workload" if why.startswith("assumed") else "transport, direction"]
     return "\n".join(parts), assumed
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import machine
 from conftest import Weft
 from weftway import ScenarioError, advise
 from weftway.advise import candidates, neighbours
@@ -162,3 +163,18 @@ def test_one_path_needs_no_advice(lossy: Path) -> None:
     lossy.write_text(LOSSY.split("[path.lte]")[0] + '[workload]\nkind = "bulk"\nbytes = "1 MB"\n')
     with pytest.raises(ScenarioError, match="the path `wifi` alone"):
         advise.advise(advise.Request(str(lossy)))
+
+
+@machine.kernel
+def test_the_kernel_is_asked_as_well(weft_here: Weft, lossy: Path) -> None:
+    """Every candidate that needs no steering, over the scenario as it is; the best is 0 % above itself."""
+    lossy.write_text(LOSSY.replace("2 MB", "200 kB"))
+    words = ("advise", "lossy.toml", "--cells", "1", "--seeds", "0..2", "--check", "--json")
+    done = weft_here(*words)
+    assert done.returncode == 0, done.stderr
+    records = json.loads(done.stdout)
+    ran = [record for record in records if record["kind"] == "check"]
+    tried = {record["candidate"] for record in records if record["kind"] == "candidate"}
+    assert {record["candidate"] for record in ran} == tried
+    assert (ran[0]["over_best"], sum(record["is_advised"] for record in ran)) == (1.0, 1)
+    assert all(record["runs"] == 2 for record in ran)

@@ -44,7 +44,7 @@ def scenario(name: str, measurements: list[str], workload: str | None) -> None:
     from weftway import new_scenario
 
     if measurements:
-        made = new_scenario.from_measurements(name, measurements, workload or "bulk")
+        made = new_scenario.from_measurements(name, measurements, workload)
     elif sys.stdin.isatty():
         made = new_scenario.from_answers(name, workload, lambda text, default: str(typer.prompt(text, default)))
     else:
@@ -54,5 +54,6 @@ def scenario(name: str, measurements: list[str], workload: str | None) -> None:
             "or a terminal, where it asks"
         )
     out.print(f"wrote    {made.file}: {', '.join(made.links)}", markup=False)
-    out.print(f"assumed  {'; '.join(made.assumed)}: the comments in the file say which and why", markup=False)
+    assumed = "; ".join(made.assumed)
+    out.print(f"assumed  {assumed}: the comments in the file say why", markup=False, soft_wrap=True)
     out.print(f"next     weft advise {made.file}", markup=False)
