@@ -59,7 +59,7 @@ def _read(file: Path, told: dict[str, Any]) -> Reading:
 
 def _rate(intervals: list[dict[str, Any]], name: str, end: dict[str, Any], protocol: str) -> Range:
     """The rate on the wire: the median over the intervals."""
-    sums = [one[name] for one in intervals]
+    sums = [one[name] for one in intervals if not one[name].get("omitted")]
     steady = [one for one in sums if one["start"] >= WARM_UP_S] or sums
     factor = HEADERS[protocol] / 1e6
     if protocol == "UDP" and "lost_percent" in end["sum"]:
