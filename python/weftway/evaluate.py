@@ -37,6 +37,9 @@ MEASURE = {
     "request-response": "fct_ms",
     "messages": "message_p95_ms",
     "stream": "message_p95_ms",
+    "web": "fct_ms",
+    "voip": "message_p95_ms",
+    "call": "call_p99_ms",
 }
 """What a workload is about, where a distribution does not say it; goodput for those without an end."""
 

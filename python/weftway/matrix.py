@@ -39,7 +39,7 @@ WORSE = 0.01
 LEVEL = 0.01
 """Schedulers within this share of the best are level with it."""
 
-NOT_HERE = ("vary", "figure", "published", "expect", "scheduler", "cc", "seeds")
+NOT_HERE = ("vary", "range", "figure", "published", "expect", "scheduler", "cc", "seeds")
 """Keys of a scenario that say what is run of it, or are about other tools."""
 
 

@@ -32,6 +32,11 @@ pub struct SimConfig {
 }
 
 impl SimConfig {
+    /// Whether data go both ways, in a connection for each way. A scenario with a call has no rival.
+    pub fn is_call(&self) -> bool {
+        self.rival.is_none() && self.workload.reverse().is_some()
+    }
+
     /// A bulk transfer of `bytes` over `paths` with the defaults of `transport`.
     pub fn new(transport: Transport, paths: Vec<PathConfig>, bytes: Bytes) -> Self {
         Self {
@@ -375,9 +380,60 @@ pub enum Workload {
         /// How many.
         count: u64,
     },
+    /// Sends a page: a document, and objects that are asked for when what names them has arrived.
+    Web {
+        /// In the order in which they are asked for; the first is the document. Never empty.
+        objects: Vec<WebObject>,
+        /// From the arrival of an object to the requests that follow from it.
+        think: Span,
+    },
+    /// Sends a packet of speech each period, one way.
+    Voip {
+        /// The payload of a packet.
+        bytes: Bytes,
+        /// From one packet to the next.
+        period: Span,
+        /// How long after it is written a packet is played.
+        deadline: Span,
+        /// How long it goes on.
+        span: Span,
+    },
+    /// A call with both voices and pictures: frames of one size each way, at once.
+    Call {
+        /// The rate in the direction of the scenario.
+        rate: BitRate,
+        /// The rate in the other direction.
+        back: BitRate,
+        /// From one frame to the next.
+        period: Span,
+        /// How long after it is written a frame is still of use.
+        deadline: Span,
+        /// How long it goes on.
+        span: Span,
+    },
+}
+
+/// An object of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WebObject {
+    /// Its size.
+    pub bytes: Bytes,
+    /// How many objects are asked for when it has arrived. Requests go in the order of arrivals, so they are the next
+    /// ones of the page that nobody has asked for.
+    pub children: u64,
 }
 
 impl Workload {
+    /// The call as the other side sends it; `None` for what goes one way.
+    pub fn reverse(&self) -> Option<Self> {
+        match *self {
+            Self::Call { rate, back, period, deadline, span } => {
+                Some(Self::Call { rate: back, back: rate, period, deadline, span })
+            }
+            _ => None,
+        }
+    }
+
     /// Whether it is made of messages: data that are of use once all of them have arrived.
     pub fn has_messages(&self) -> bool {
         !matches!(self, Self::Bulk { .. } | Self::Duration { .. } | Self::Limited { .. })
@@ -387,7 +443,7 @@ impl Workload {
     pub fn deadline(&self) -> Option<Span> {
         match *self {
             Self::Messages { deadline, .. } => deadline,
-            Self::Stream { deadline, .. } => Some(deadline),
+            Self::Stream { deadline, .. } | Self::Voip { deadline, .. } | Self::Call { deadline, .. } => Some(deadline),
             _ => None,
         }
     }

@@ -17,7 +17,7 @@ use super::set;
 use super::source::Sources;
 use super::traces::Traces;
 use super::tree::Node;
-use super::vary::{axes, combinations};
+use super::vary::{axes, check_ranges, combinations};
 use crate::config::SimConfig;
 
 /// Schedulers or controllers if the scenario names none.
@@ -108,7 +108,9 @@ impl Scenario {
 
     /// Everything but the runs.
     fn build(root: &Node) -> Result<Self, Fault> {
-        let file = schema::File::deserialize(&first(root)?)?;
+        let first = first(root)?;
+        check_ranges(&first)?;
+        let file = schema::File::deserialize(&first)?;
         for (name, claim) in &file.expect.0 {
             names::claim(name, claim)?;
         }

@@ -46,6 +46,8 @@ pub struct Measurement {
     pub fallback: Option<FallbackTally>,
     /// The messages of a workload that has some.
     pub messages: Messages,
+    /// Of a call, the frames that went the other way.
+    pub back: Option<Messages>,
     /// Each path, in the order of the configuration.
     pub paths: Vec<PathFigures>,
     /// How punctual the emulated links were; `None` in virtual time.
@@ -155,6 +157,12 @@ impl Measurement {
         self.transfer(&mut row, config);
         self.connection(&mut row);
         self.messages.columns(&mut row, &config.workload);
+        if let Workload::Voip { period, deadline, .. } = config.workload {
+            self.messages.speech(&mut row, period + deadline, deadline);
+        }
+        if let Some(back) = &self.back {
+            back.backwards(&mut row, &self.messages, &config.workload);
+        }
         self.balance(&mut row, config);
         self.paths(&mut row, config);
         if let Some(real_time) = self.real_time {
@@ -255,22 +263,57 @@ impl Verdict {
 impl Messages {
     /// Delays by nearest rank. A message that did not arrive has missed its deadline.
     fn columns(&self, row: &mut Row, workload: &Workload) {
+        let within = if workload.has_messages() { self.within([50, 95, 99]) } else { [None; 3] };
+        for (name, within) in ["message_p50_ms", "message_p95_ms", "message_p99_ms"].into_iter().zip(within) {
+            put(row, name, within.map(|span| rounded(span.as_millis_f64())));
+        }
+        put(row, "deadline_miss_rate", workload.deadline().map(|deadline| self.missed(deadline).map(rounded)));
+    }
+
+    /// Of a call, the frames that went the other way; and the call as a whole, which is as good as its worse direction.
+    fn backwards(&self, row: &mut Row, forth: &Self, workload: &Workload) {
+        let millis = |span: Option<Span>| span.map(|span| rounded(span.as_millis_f64()));
+        let [half, most, nearly_all] = self.within([50, 95, 99]);
+        put(row, "back_p50_ms", millis(half));
+        put(row, "back_p95_ms", millis(most));
+        put(row, "back_p99_ms", millis(nearly_all));
+        let missed = |of: &Self| workload.deadline().and_then(|deadline| of.missed(deadline));
+        put(row, "back_miss_rate", missed(self).map(rounded));
+        let worse = nearly_all.zip(forth.within([99])[0]).map(|(back, forth)| back.max(forth));
+        put(row, "call_p99_ms", millis(worse));
+        let worse = missed(self).zip(missed(forth)).map(|(back, forth)| back.max(forth));
+        put(row, "call_miss_rate", worse.map(rounded));
+    }
+
+    /// How well the speech is understood that is played `mouth_to_ear` after it was spoken, where what comes after
+    /// `deadline` is not played: the transmission rating of ITU-T G.107 and the mean opinion score that goes with it.
+    ///
+    /// `R = 93.2 − Id − Ie,eff`: 93.2 is the rating that G.107's default values give without delay and loss. `Id = 0.024 d +
+    /// 0.11 (d − 177.3) H(d − 177.3)`, d in ms, is its delay impairment as Cole and Rosenbluth fit it ("Voice over IP
+    /// performance monitoring", CCR 31(2), 2001). `Ie,eff = Ie + (95 − Ie) · Ppl / (Ppl + Bpl)` (G.107 §7.5, losses
+    /// independent) with Ie = 0 and Bpl = 25.1: G.711 with concealment of lost packets (G.113 Appendix I).
+    fn speech(&self, row: &mut Row, mouth_to_ear: Span, deadline: Span) {
+        let rating = self.missed(deadline).map(|missed| {
+            let (delay, percent) = (mouth_to_ear.as_millis_f64(), missed * 100.0);
+            let delayed = 0.024 * delay + 0.11 * (delay - 177.3).max(0.0);
+            93.2 - delayed - 95.0 * percent / (percent + 25.1)
+        });
+        put(row, "r_factor", rating.map(rounded));
+        put(row, "mos", rating.map(|rating| rounded(opinion(rating))));
+    }
+
+    /// The delays that so many per cent keep, by nearest rank; none where nothing arrived.
+    fn within<const N: usize>(&self, percents: [usize; N]) -> [Option<Span>; N] {
         let mut delays = self.delays.clone();
         delays.sort_unstable();
-        let rank = |percent: usize| match delays.len() {
-            n if n > 0 && workload.has_messages() => {
-                Some(rounded(delays[(n * percent).div_ceil(100).max(1) - 1].as_millis_f64()))
-            }
-            _ => None,
-        };
-        put(row, "message_p50_ms", rank(50));
-        put(row, "message_p95_ms", rank(95));
-        put(row, "message_p99_ms", rank(99));
-        let missed = |deadline: Span| {
-            let late = delays.iter().filter(|delay| **delay > deadline).count() as u64;
-            share(late + self.outstanding, delays.len() as u64 + self.outstanding)
-        };
-        put(row, "deadline_miss_rate", workload.deadline().map(missed));
+        percents.map(|percent| delays.get((delays.len() * percent).div_ceil(100).max(1) - 1).copied())
+    }
+
+    /// The share that came after `deadline` or never.
+    fn missed(&self, deadline: Span) -> Option<f64> {
+        let late = self.delays.iter().filter(|delay| **delay > deadline).count() as u64;
+        let written = self.delays.len() as u64 + self.outstanding;
+        (written > 0).then(|| (late + self.outstanding) as f64 / written as f64)
     }
 }
 
@@ -288,6 +331,13 @@ impl RealTime {
         put(row, "late_over_1ms", self.over_1ms);
         put(row, "fallback", self.became_tcp);
     }
+}
+
+/// The mean opinion score of a rating (ITU-T G.107 Annex B): 1 is bad, 4.5 as good as it gets.
+fn opinion(rating: f64) -> f64 {
+    let rating = rating.clamp(0.0, 100.0);
+    // Between 0 and 6.5 the polynomial is below 1, which no opinion is.
+    (1.0 + 0.035 * rating + rating * (rating - 60.0) * (100.0 - rating) * 7e-6).max(1.0)
 }
 
 fn put(row: &mut Row, name: &str, value: impl Into<Value>) {

@@ -39,6 +39,10 @@ pub(super) fn config(file: &File, traces: &mut Traces) -> Result<SimConfig, Faul
         return Err(Fault::new(Mistake::Missing, "no path: there is nothing to send over").help(help).key(&["path"]));
     }
     check_count(&paths, file.transport)?;
+    if let (Workload::Call { .. }, Some(_)) = (&workload, &file.rival) {
+        let reason = "a call is two connections by itself; leave out [rival], or give it another kind of workload";
+        return Err(Fault::value(reason).key(&["rival"]));
+    }
     let main: Vec<&str> = paths.iter().map(|path| path.name.as_str()).collect();
     let links = file.link.names();
     let cross = file.cross.0.iter().map(|(name, cross)| cross.source(name, &main, &links));

@@ -24,6 +24,10 @@ pub(super) fn apply(root: &mut Node, text: &str, sources: &mut Sources) -> Resul
     exists(root, &keys).map_err(|fault| fault.site(&site))?;
     release(root, &keys.join("."));
     let node = read(value, start + path.len() + 1)?;
+    // Only MPTCP comes in several stacks: the file's goes with the transport that is set aside.
+    if keys == ["transport"] && !matches!(&node.value, Value::Text(name) if name == "mptcp") {
+        root.remove(&["stack"]);
+    }
     root.set(&keys, node, &site)
 }
 

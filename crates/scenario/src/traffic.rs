@@ -4,10 +4,10 @@ use weftway_path::{BitRate, Bytes, Span};
 
 use super::error::Fault;
 use super::names;
-use super::schema::{CrossTable, SizeShare, WorkloadTable};
+use super::schema::{CrossTable, SizeShare, WebObjects, WorkloadTable};
 use super::text::Count;
-use super::units::{Size, Time};
-use crate::config::{CrossLink, CrossTraffic, MessageSize, WRITE, Workload};
+use super::units::{Rate, Size, Time};
+use crate::config::{CrossLink, CrossTraffic, MessageSize, WRITE, WebObject, Workload};
 
 /// The most messages, requests or frames: what a run can hold figures of.
 const MOST: u64 = 10_000_000;
@@ -39,6 +39,22 @@ impl WorkloadTable {
                 think: think.map_or(Span::ZERO, Time::get),
                 count: count.0,
             },
+            Self::Web { document, objects, think } => {
+                Workload::Web { objects: page(*document, objects)?, think: think.map_or(Span::ZERO, Time::get) }
+            }
+            Self::Voip { size, period, deadline, duration } => Workload::Voip {
+                bytes: size.get(),
+                period: period.get(),
+                deadline: deadline.get(),
+                span: duration.get(),
+            },
+            Self::Call { rate, back_rate, period, deadline, duration } => Workload::Call {
+                rate: rate.get(),
+                back: back_rate.unwrap_or(*rate).get(),
+                period: period.get(),
+                deadline: deadline.get(),
+                span: duration.get(),
+            },
         })
     }
 
@@ -65,6 +81,16 @@ impl WorkloadTable {
                 ("duration", duration.is_zero()),
             ],
             Self::RequestResponse { count, .. } => &[("count", count.0 == 0)],
+            Self::Web { document, .. } => &[("document", document.is_zero())],
+            Self::Voip { size, period, duration, .. } => {
+                &[("size", size.is_zero()), ("period", period.is_zero()), ("duration", duration.is_zero())]
+            }
+            Self::Call { rate, back_rate, period, duration, .. } => &[
+                ("rate", rate.is_zero()),
+                ("back_rate", back_rate.is_some_and(Rate::is_zero)),
+                ("period", period.is_zero()),
+                ("duration", duration.is_zero()),
+            ],
         };
         if let Some((key, _)) = zeros.iter().find(|(_, zero)| *zero) {
             return Err(fault(key, format!("`{key}` must be more than zero")));
@@ -81,7 +107,12 @@ impl WorkloadTable {
     fn pieces(&self) -> (&'static str, u64) {
         match self {
             Self::Messages { count, .. } | Self::RequestResponse { count, .. } => ("count", count.0),
-            Self::Stream { period, duration, .. } => ("duration", duration.smallest() / period.smallest().max(1)),
+            Self::Stream { period, duration, .. }
+            | Self::Voip { period, duration, .. }
+            | Self::Call { period, duration, .. } => ("duration", duration.smallest() / period.smallest().max(1)),
+            Self::Web { objects, .. } => {
+                ("objects", objects.iter().fold(1, |sum, object| object.count.0.saturating_add(sum)))
+            }
             _ => ("kind", 0),
         }
     }
@@ -115,14 +146,65 @@ fn mixture(size: Option<Size>, sizes: Option<&[SizeShare]>) -> Result<Vec<Messag
     }
 }
 
+/// A page's objects in the order in which they are asked for: those that the document names, then those that the first of
+/// them names, and so on.
+fn page(document: Size, groups: &[WebObjects]) -> Result<Vec<WebObject>, Fault> {
+    let named = |at: usize, name: &str| groups[..at].iter().position(|group| group.name.as_deref() == Some(name));
+    let mut parents = Vec::with_capacity(groups.len());
+    for (at, group) in groups.iter().enumerate() {
+        let bad = |reason: String| Err(fault("objects", reason));
+        match &group.name {
+            Some(name) if named(at, name).is_some() => return bad(format!("two objects are called `{name}`")),
+            Some(name) if group.count.0 != 1 => {
+                return bad(format!(
+                    "`{name}` is {} objects; one that others come after is a single one",
+                    group.count.0
+                ));
+            }
+            _ => {}
+        }
+        if group.bytes.is_zero() || group.count.0 == 0 {
+            return bad(format!("object number {}: `bytes` and `count` must be more than zero", at + 1));
+        }
+        parents.push(match &group.after {
+            None => None,
+            Some(name) => match named(at, name) {
+                Some(parent) => Some(parent),
+                None => {
+                    return bad(format!(
+                        "`after = \"{name}\"`: no object above this one has `name = \"{name}\"`; without `after` it \
+                         comes after the document"
+                    ));
+                }
+            },
+        });
+    }
+    let children = |of: Option<usize>| (0..groups.len()).filter(|at| parents[*at] == of).collect::<Vec<_>>();
+    let count = |group: &usize| groups[*group].count.0;
+    let first = children(None);
+    let mut page = vec![WebObject { bytes: document.get(), children: first.iter().map(count).sum() }];
+    let mut waiting = std::collections::VecDeque::from(first);
+    while let Some(group) = waiting.pop_front() {
+        let next = children(Some(group));
+        let object = WebObject { bytes: groups[group].bytes.get(), children: next.iter().map(count).sum() };
+        // Objects that are alike name nothing, so that `children` counts what a single one names.
+        page.extend((0..groups[group].count.0).map(|_| object));
+        waiting.extend(next);
+    }
+    Ok(page)
+}
+
 /// How long `workload` takes if nothing holds it up; zero when its own sending is no limit.
 pub(super) fn least_time(workload: &Workload) -> Span {
     match workload {
-        Workload::Duration { span } | Workload::Stream { span, .. } => *span,
+        Workload::Duration { span }
+        | Workload::Stream { span, .. }
+        | Workload::Voip { span, .. }
+        | Workload::Call { span, .. } => *span,
         Workload::Messages { period, count, .. } => *period * *count,
         Workload::RequestResponse { think, count, .. } => *think * *count,
         Workload::Limited { rate, bytes } => rate.transmission_time(*bytes),
-        Workload::Bulk { .. } => Span::ZERO,
+        Workload::Bulk { .. } | Workload::Web { .. } => Span::ZERO,
     }
 }
 

@@ -1,6 +1,9 @@
 //! `[vary]`: what is compared. Each entry is an axis; all combinations of their points run.
 
+use serde::Deserialize;
+
 use super::error::{Fault, Mistake};
+use super::schema::File;
 use super::set::exists;
 use super::tree::{Entry, Node, Value};
 
@@ -70,6 +73,30 @@ impl Axis {
         }
         Ok(())
     }
+}
+
+/// Refuses a key of `[range]` that cannot be set, and ends that it cannot be set to. `root` has a value for everything
+/// that `[vary]` varies.
+pub(super) fn check_ranges(root: &Node) -> Result<(), Fault> {
+    for entry in root.get(&["range"]).map_or(&[][..], Node::entries) {
+        check(root, &entry.key).map_err(|fault| fault.site(&entry.key_site))?;
+        let ends = match &entry.node.value {
+            Value::Text(text) => text.split_once(".."),
+            _ => None,
+        };
+        let Some((from, to)) = ends else {
+            let reason = "expected from where to where, as in \"20 Mbit/s..30 Mbit/s\"";
+            return Err(Fault::value(reason).site(&entry.node.site));
+        };
+        for end in [from, to] {
+            let mut node = root.clone();
+            let keys: Vec<&str> = entry.key.split('.').collect();
+            let value = Node { value: Value::Text(end.trim().to_owned()), site: entry.node.site.clone() };
+            node.set(&keys, value, &entry.key_site)?;
+            File::deserialize(&node)?;
+        }
+    }
+    Ok(())
 }
 
 /// Takes `key` out of `[vary]`, and out of what it varies together with.

@@ -6,7 +6,7 @@ use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
 use weftway_path::{Bytes, Instant, Span};
 
-use crate::config::{MessageSize, Workload};
+use crate::config::{MessageSize, WebObject, Workload};
 use crate::seeds::mix;
 
 /// Far more than any run delivers.
@@ -32,7 +32,7 @@ pub struct Message {
 /// The draws are those of a simulation with this seed, so that a real application can write the same. `None` for
 /// applications without end, and for those that wait for an answer.
 pub fn writes(workload: &Workload, seed: u64) -> Option<Vec<(Span, Bytes)>> {
-    if matches!(workload, Workload::Duration { .. } | Workload::RequestResponse { .. }) {
+    if matches!(workload, Workload::Duration { .. } | Workload::RequestResponse { .. } | Workload::Web { .. }) {
         return None;
     }
     let mut app = App::of(workload, seed);
@@ -59,6 +59,10 @@ pub struct App {
     remaining: u64,
     frame: u64,
     started: Option<Instant>,
+    /// When objects of a page were asked for, and how many, oldest first; those that are not yet written.
+    asked: VecDeque<(Instant, u64)>,
+    /// Objects of a page that have been asked for.
+    requested: usize,
     /// How long each message took, in order of arrival.
     pub delays: Vec<Span>,
 }
@@ -73,7 +77,10 @@ impl App {
     pub fn new(workload: &Workload, seed: u64) -> Self {
         let remaining = match workload {
             Workload::Messages { count, .. } | Workload::RequestResponse { count, .. } => *count,
-            Workload::Stream { period, span, .. } => span.as_nanos().checked_div(period.as_nanos()).unwrap_or(1),
+            Workload::Stream { period, span, .. }
+            | Workload::Voip { period, span, .. }
+            | Workload::Call { period, span, .. } => span.as_nanos().checked_div(period.as_nanos()).unwrap_or(1),
+            Workload::Web { objects, .. } => objects.len() as u64,
             _ => 0,
         };
         Self {
@@ -86,6 +93,8 @@ impl App {
             remaining,
             frame: 0,
             started: None,
+            asked: VecDeque::from([(Instant::ZERO, 1)]),
+            requested: 0,
             delays: Vec::new(),
         }
     }
@@ -121,8 +130,12 @@ impl App {
 
     /// Writes once; when to write again.
     fn write_next(&mut self, now: Instant) -> Instant {
+        // What a page is made of is not copied for each of its objects.
+        if let Workload::Web { .. } = self.workload {
+            return self.answer(now);
+        }
         match self.workload.clone() {
-            Workload::Bulk { .. } | Workload::Duration { .. } => Instant::NEVER,
+            Workload::Web { .. } | Workload::Bulk { .. } | Workload::Duration { .. } => Instant::NEVER,
             Workload::Limited { rate, bytes } => {
                 let step = bytes.get().saturating_sub(self.written).min(1200);
                 self.write(now, step, None, 0);
@@ -149,6 +162,34 @@ impl App {
                 self.remaining = self.remaining.saturating_sub(1);
                 Instant::NEVER
             }
+            Workload::Voip { bytes, period, deadline, .. } => {
+                self.write(now, bytes.get().max(1), Some(deadline), 0);
+                self.count_down(now + period)
+            }
+            Workload::Call { rate, period, deadline, .. } => {
+                self.write(now, rate.bytes_in(period).get().max(1), Some(deadline), 0);
+                self.count_down(now + period)
+            }
+        }
+    }
+
+    /// Writes the objects of a page whose request has come; when the next request comes.
+    fn answer(&mut self, now: Instant) -> Instant {
+        let count = self.asked.pop_front().map_or(0, |(_, count)| count);
+        for _ in 0..count {
+            let Some(object) = self.object(self.requested) else { break };
+            self.requested += 1;
+            self.write(now, object.bytes.get().max(1), None, 0);
+            self.remaining = self.remaining.saturating_sub(1);
+        }
+        self.asked.front().map_or(Instant::NEVER, |(due, _)| *due)
+    }
+
+    /// An object of the page, by its place.
+    fn object(&self, at: usize) -> Option<WebObject> {
+        match &self.workload {
+            Workload::Web { objects, .. } => objects.get(at).copied(),
+            _ => None,
         }
     }
 
@@ -228,10 +269,21 @@ impl App {
         if self.has_messages() {
             self.delays.push(now.since(message.written));
         }
-        if let Workload::RequestResponse { think, .. } = self.workload
-            && self.remaining > 0
-        {
-            self.next_write = now + think + request;
+        match self.workload {
+            Workload::RequestResponse { think, .. } if self.remaining > 0 => self.next_write = now + think + request,
+            Workload::Web { think, .. } => self.ask(now + think + request),
+            _ => {}
+        }
+    }
+
+    /// The object of a page that has just arrived names others; requests for them reach the server at `due`, or after
+    /// the last one before them if that is later: they are in order.
+    fn ask(&mut self, due: Instant) {
+        let children = self.object(self.delays.len() - 1).map_or(0, |object| object.children);
+        if children > 0 {
+            let due = self.asked.back().map_or(due, |(last, _)| due.max(*last));
+            self.asked.push_back((due, children));
+            self.next_write = self.asked.front().map_or(due, |(first, _)| *first);
         }
     }
 
@@ -298,6 +350,64 @@ mod tests {
         app.run(Instant::from_millis(1000));
         assert_eq!(app.written(), 8 * 7500);
         assert_eq!([0, 33_750].map(|at| app.message_at(at).map(|frame| frame.class)), [Some(0), Some(1)]);
+    }
+
+    /// A document of 10 kB names a style sheet of 2 kB, which names a font of 3 kB, and two pictures of 1 kB. Requests
+    /// take 20 ms and thinking 5 ms. The document arrives at 100 ms: style sheet and pictures are asked for at 125 ms. The
+    /// style sheet arrives at 150 ms, the font is asked for at 175 ms; the pictures name nothing.
+    #[test]
+    fn an_object_of_a_page_is_asked_for_when_what_names_it_has_arrived() {
+        let object = |kb: u64, children: u64| WebObject { bytes: Bytes::new(kb * 1000), children };
+        let objects = vec![object(10, 3), object(2, 1), object(1, 0), object(1, 0), object(3, 0)];
+        let mut app = App::new(&Workload::Web { objects, think: Span::from_millis(5) }, 1);
+        let (at, request) = (Instant::from_millis, Span::from_millis(20));
+        app.start(at(10));
+        assert_eq!((app.written(), app.next_event()), (10_000, Instant::NEVER));
+        assert!(!app.arrived(at(99), 9_999, request));
+        app.arrived(at(100), 10_000, request);
+        assert_eq!((app.written(), app.next_event()), (10_000, at(125)));
+        app.run(at(125));
+        assert_eq!((app.written(), app.next_event()), (14_000, Instant::NEVER));
+        app.arrived(at(150), 12_000, request);
+        app.arrived(at(160), 14_000, request);
+        assert_eq!(app.next_event(), at(175));
+        assert!(!app.is_done(at(170), 14_000));
+        app.run(at(175));
+        app.arrived(at(200), 17_000, request);
+        assert!(app.is_done(at(200), 17_000));
+        assert_eq!(app.delays, [90, 25, 35, 35, 25].map(Span::from_millis));
+    }
+
+    /// A path with a shorter way back brings a later request sooner than the one before it: they are answered in order.
+    #[test]
+    fn requests_stay_in_order() {
+        let object = |children| WebObject { bytes: Bytes::new(1000), children };
+        let objects = vec![object(2), object(1), object(1), object(0), object(0)];
+        let mut app = App::new(&Workload::Web { objects, think: Span::ZERO }, 1);
+        let (at, ms) = (Instant::from_millis, Span::from_millis);
+        app.start(at(0));
+        app.arrived(at(10), 1000, ms(10));
+        app.run(at(20));
+        app.arrived(at(30), 2000, ms(50));
+        app.arrived(at(31), 3000, ms(1));
+        assert_eq!(app.next_event(), at(80));
+        app.run(at(80));
+        assert_eq!((app.written(), app.next_event()), (5000, Instant::NEVER));
+    }
+
+    /// 64 packets of speech in 1.28 s, each to be played 100 ms later; 500 kbit/s at 25 frames a second are 2500 B, and
+    /// 200 kbit/s, which the other side sends, 1000 B.
+    #[test]
+    fn speech_and_calls_keep_their_pace() {
+        let (period, deadline) = (Span::from_millis(20), Span::from_millis(100));
+        let voip = Workload::Voip { bytes: Bytes::new(172), period, deadline, span: Span::from_millis(1280) };
+        let written = writes(&voip, 1).unwrap();
+        assert_eq!((written.len(), written[63]), (64, (Span::from_millis(1260), Bytes::new(172))));
+        let (rate, back) = (BitRate::from_bps(500_000), BitRate::from_bps(200_000));
+        let call = Workload::Call { rate, back, period: Span::from_millis(40), deadline, span: Span::from_secs(1) };
+        let sizes = |call: &Workload| writes(call, 1).unwrap().iter().map(|(_, bytes)| bytes.get()).sum::<u64>();
+        assert_eq!((sizes(&call), sizes(&call.reverse().unwrap())), (62_500, 25_000));
+        assert_eq!((call.deadline(), voip.deadline(), voip.reverse()), (Some(deadline), Some(deadline), None));
     }
 
     #[test]

@@ -31,11 +31,7 @@ impl Episode {
         let (_, mut task) = build_task(task)?;
         task.ledger().open();
         sim.host(0, Host::new(task.needs(), TransportRules::NONE));
-        let mut rival = None;
-        if let Some(other) = &config.rival {
-            sim.host(1, Host::of(&other.scheduler)?);
-            rival = Some(weftway_sched::build(&other.scheduler)?);
-        }
+        let rival = crate::run::second(&mut sim, config)?;
         Ok(Self { sim, task, rival, verdict: None })
     }
 

@@ -79,10 +79,15 @@ pub fn measurement(config: &SimConfig, finished: &Finished, singles: &Singles) -
             held_mean: data.held_mean(sim.now(), elapsed),
         }),
         fallback: *fallback,
-        messages: Messages { delays: conn.app.delays.clone(), outstanding: conn.app.outstanding() },
+        messages: messages(conn),
+        back: config.is_call().then(|| messages(sim.connection(1))),
         paths: (0..config.paths.len()).map(|path| figures(conn, path)).collect(),
         real_time: None,
     }
+}
+
+fn messages(conn: &Connection) -> Messages {
+    Messages { delays: conn.app.delays.clone(), outstanding: conn.app.outstanding() }
 }
 
 fn counts(config: &SimConfig, conn: &Connection) -> Counts {

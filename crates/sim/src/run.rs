@@ -27,6 +27,17 @@ pub fn transport_rules(spec: &str) -> Result<TransportRules, SpecError> {
     Ok(weftway_sched::parse(spec)?.0.transport)
 }
 
+/// The scheduler of the second connection where the first one's decisions come from outside: a rival's own, or min-RTT
+/// for the other half of a call.
+pub(crate) fn second(sim: &mut Sim, config: &SimConfig) -> Result<Option<Box<dyn Scheduler>>, SpecError> {
+    if sim.connections() < 2 {
+        return Ok(None);
+    }
+    let spec = config.rival.as_ref().map_or("min-rtt", |rival| rival.scheduler.as_str());
+    sim.host(1, Host::of(spec)?);
+    weftway_sched::build(spec).map(Some)
+}
+
 /// Asks `schedulers`, one per connection, until the simulation is over.
 pub fn drive(sim: &mut Sim, schedulers: &mut [&mut dyn Scheduler]) -> Verdict {
     loop {
@@ -50,6 +61,12 @@ impl Job<'_> {
         sim.host(0, Host::serving(scheduler, rules));
         listeners.into_iter().for_each(|listener| sim.listen(listener));
         let verdict = match &self.config.rival {
+            None if self.config.is_call() => {
+                // Nobody has asked it yet: the other half begins as this one does.
+                let mut other = dyn_clone::clone_box(&*scheduler);
+                sim.host(1, Host::serving(other.as_ref(), rules));
+                drive(&mut sim, &mut [scheduler, other.as_mut()])
+            }
             None => drive(&mut sim, &mut [scheduler]),
             Some(rival) => {
                 let mut other = weftway_sched::build(&rival.scheduler)?;

@@ -3,7 +3,7 @@
 use weftway_host::{Host, Turn};
 use weftway_link::{Link, LinkConfig};
 use weftway_path::{Bytes, Context, Decision, Instant, PathId, Span};
-use weftway_scenario::config::{CrossLink, PathConfig, SimConfig, Transport};
+use weftway_scenario::config::{Bottlenecks, CrossLink, Direction, PathConfig, SimConfig, Transport};
 use weftway_scenario::{App, Verdict, mix, path_seeds, shared_seed};
 use weftway_sched::Scheduler;
 use weftway_sched::learned::Task;
@@ -39,8 +39,17 @@ pub struct Sim {
     /// The connection whose turn it is.
     turn: Option<usize>,
     limit: Instant,
-    rival_start: Instant,
-    rival_source: usize,
+    /// When the second connection opens: a rival's, or the other half of a call.
+    second_start: Instant,
+    second_source: usize,
+    /// Whether the second connection is half of a call: the run is over when both halves are.
+    is_call: bool,
+}
+
+/// When the second connection opens, if there is one. Both halves of a call open at once.
+fn second_start(config: &SimConfig) -> Instant {
+    let alone = if config.is_call() { Instant::ZERO } else { Instant::NEVER };
+    config.rival.as_ref().map_or(alone, |rival| rival.start)
 }
 
 /// A link; one that marks drops instead where packets are not ECN-capable (RFC 3168 §5).
@@ -78,6 +87,32 @@ impl Layout {
         Route { data, acks: data + 1, via: path.via.filter(|&via| via < self.shared) }
     }
 
+    /// The half of a call that goes the other way: a connection of its own over the links of `forth`, each used in the
+    /// other direction. Shared links and what is known of them are of the direction of the data of `forth` only.
+    fn reverse(&self, forth: &Parts, app: App) -> Parts {
+        let turn = |path: &PathConfig| PathConfig { data: path.acks.clone(), acks: path.data.clone(), ..path.clone() };
+        let routes = forth.routes.iter().map(|route| Route { data: route.acks, acks: route.data, via: route.via });
+        let mut transport = forth.transport.clone();
+        transport.direction = match transport.direction {
+            Direction::Upload => Direction::Download,
+            Direction::Download => Direction::Upload,
+        };
+        if transport.bottlenecks == Bottlenecks::Given {
+            transport.bottlenecks = Bottlenecks::None;
+        }
+        Parts {
+            number: 1,
+            transport,
+            configs: forth.configs.iter().map(turn).collect(),
+            routes: routes.collect(),
+            cc_spec: forth.cc_spec.clone(),
+            seed: mix(self.seed, 0xc1),
+            app,
+            write: forth.write,
+            source: 0,
+        }
+    }
+
     fn connection(&mut self, number: u8, transport: &Transport, paths: &[PathConfig], cc: &str, app: App) -> Parts {
         let routes = paths.iter().enumerate().map(|(at, path)| self.route(number, at, path, transport.ecn)).collect();
         Parts {
@@ -106,15 +141,17 @@ impl Sim {
             let endless = weftway_scenario::config::Workload::Duration { span: Span::MAX };
             let app = App::new(&endless, mix(seed, 0xa1));
             parts.push(layout.connection(1, &rival.transport, &rival.paths, &rival.cc, app));
+        } else if let Some(back) = config.workload.reverse() {
+            parts.push(layout.reverse(&parts[0], App::new(&back, mix(seed, 0xa2))));
         }
         let mut source = layout.links.len();
         for part in &mut parts {
             part.source = source;
             source += 1 + part.configs.len();
         }
-        let (cross_source, rival_source) = (source, source + config.cross.len());
+        let (cross_source, second_source) = (source, source + config.cross.len());
         let conns = parts.into_iter().map(build).collect::<Result<Vec<_>, _>>()?;
-        let timers = rival_source + 1 - layout.links.len();
+        let timers = second_source + 1 - layout.links.len();
         let cross = config.cross.iter().enumerate();
         let base = config.shared.len();
         let cross = cross
@@ -135,8 +172,9 @@ impl Sim {
             cross_source,
             turn: None,
             limit: Instant::ZERO + config.time_limit,
-            rival_start: config.rival.as_ref().map_or(Instant::NEVER, |rival| rival.start),
-            rival_source,
+            second_start: second_start(config),
+            second_source,
+            is_call: config.is_call(),
         };
         sim.start();
         Ok(sim)
@@ -146,8 +184,8 @@ impl Sim {
         for (at, source) in self.cross.iter().enumerate() {
             self.net.calendar.set(self.cross_source + at, source.next());
         }
-        if !self.rival_start.is_never() {
-            self.net.calendar.set(self.rival_source, self.rival_start);
+        if !self.second_start.is_never() {
+            self.net.calendar.set(self.second_source, self.second_start);
         }
         self.open(0);
         self.turn = Some(0);
@@ -269,7 +307,7 @@ impl Sim {
                     return Some(Pause::Observe(at));
                 }
             }
-            if self.conns[0].finished.is_some() {
+            if self.is_over() {
                 return Some(Pause::Done(Verdict::Finished));
             }
             let (at, source) = self.net.calendar.next();
@@ -287,6 +325,11 @@ impl Sim {
             self.net.events += 1;
             self.dispatch(source);
         }
+    }
+
+    #[inline]
+    fn is_over(&self) -> bool {
+        self.conns[0].finished.is_some() && (!self.is_call || self.conns[1].finished.is_some())
     }
 
     #[inline]
@@ -308,7 +351,7 @@ impl Sim {
                 return;
             }
         }
-        if source == self.rival_source {
+        if source == self.second_source {
             self.net.calendar.set(source, Instant::NEVER);
             self.open(1);
             self.turn = Some(1);

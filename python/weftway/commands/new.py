@@ -1,5 +1,6 @@
 """`weft new`."""
 
+import sys
 from typing import Annotated
 
 import typer
@@ -10,15 +11,29 @@ from .output import out
 
 
 def command(
-    kind: Annotated[str, typer.Argument(metavar="scheduler", help="What to begin.")],
+    kind: Annotated[str, typer.Argument(metavar="scheduler|scenario", help="What to begin.")],
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its name: lower case, words joined by -.")],
+    measurements: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[LINK=FILE|LINK.KEY=VALUE]...",
+            help="With scenario: outputs of ping and iperf3 --json, pcap files, Mahimahi traces.",
+        ),
+    ] = None,
+    workload: Annotated[
+        str | None, typer.Option(metavar="bulk|web|stream|voip|call", help="With scenario: what is sent; bulk.")
+    ] = None,
 ) -> None:
-    """Begins a scheduler in the source tree. Writes its file, its line in the registry and its vectors."""
+    """Begins a scheduler in the source tree, or a scenario file from measurements of your links."""
     from weftway import new
     from weftway.scenario import source_tree
 
+    if kind == "scenario":
+        return scenario(name, measurements or [], workload)
     if kind != "scheduler":
-        raise ScenarioError(f"`weft new {kind}`: only `weft new scheduler NAME` is known")
+        raise ScenarioError(f"`weft new {kind}`: there is `weft new scheduler NAME` and `weft new scenario NAME`")
+    if measurements or workload:
+        raise ScenarioError(f"`weft new scheduler {name}` takes nothing after the name")
     try:
         home = source_tree("`weft new scheduler`")
     except ScenarioError as error:
@@ -28,3 +43,24 @@ def command(
         ) from None
     for line in new.scheduler(name, home):
         out.print(line)
+    return None
+
+
+def scenario(name: str, measurements: list[str], workload: str | None) -> None:
+    """Writes a scenario file, from files or by questions."""
+    from weftway import new_scenario
+
+    if measurements:
+        made = new_scenario.from_measurements(name, measurements, workload)
+    elif sys.stdin.isatty():
+        made = new_scenario.from_answers(name, workload, lambda text, default: str(typer.prompt(text, default)))
+    else:
+        raise ScenarioError(
+            f"`weft new scenario {name}` needs measurements of two or more links, as in\n"
+            f"  weft new scenario {name} wifi-ping.txt wifi-iperf3.json lte-ping.txt lte-iperf3.json\n"
+            "or a terminal, where it asks"
+        )
+    out.print(f"wrote    {made.file}: {', '.join(made.links)}", markup=False)
+    assumed = "; ".join(made.assumed)
+    out.print(f"assumed  {assumed}: the comments in the file say why", markup=False, soft_wrap=True)
+    out.print(f"next     weft advise {made.file}", markup=False)

@@ -10,14 +10,18 @@ COLUMN = {
     "messages": "message_p99_ms",
     "stream": "message_p99_ms",
     "request-response": "message_p95_ms",
+    "web": "fct_ms",
+    "voip": "message_p99_ms",
+    "call": "call_p99_ms",
 }
-"""What counts of each workload: when all has arrived; the delay that 99 of 100 messages or frames keep; the time within
-which 95 of 100 requests are answered."""
+"""What counts of each workload: when all has arrived; the delay that 99 of 100 messages or frames keep, of a call in
+its worse direction; the time within which 95 of 100 requests are answered."""
 
 WORDS = {
     "fct_ms": "completion time",
     "message_p99_ms": "99th-percentile delay",
     "message_p95_ms": "95th-percentile answer time",
+    "call_p99_ms": "99th-percentile delay of the worse direction",
     "": "time per megabyte",
 }
 
@@ -27,7 +31,17 @@ LEAST_MS = 1e-3
 LEAST_BYTES = 1000
 """What counts as delivered at least by a workload that runs for a time."""
 
-USED = ("verdict", "fct_ms", "elapsed_ms", "delivered_bytes", "message_p95_ms", "message_p99_ms", "copies", "packets")
+USED = (
+    "verdict",
+    "fct_ms",
+    "elapsed_ms",
+    "delivered_bytes",
+    "message_p95_ms",
+    "message_p99_ms",
+    "call_p99_ms",
+    "copies",
+    "packets",
+)
 """Columns of a run's row that a ranking needs, `packets` being the sum over all paths."""
 
 

@@ -30,6 +30,7 @@ impl Measured {
             reordering: None,
             fallback: None,
             messages: Messages { delays, outstanding },
+            back: None,
             paths: paths(outcome, &links),
             real_time: Some(RealTime {
                 late: !report.lateness.is_fit(),

@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 
 use weftway_path::{Bytes, Span};
+use weftway_scenario::config::WebObject;
 
 use crate::Namespace;
 use crate::kernel::counters::Counters;
@@ -57,6 +58,20 @@ pub enum Work {
         /// How many answers.
         count: u64,
     },
+    /// Writes a page: a document unasked, and each other object when it is asked for.
+    Web {
+        /// The objects, in the order in which they are asked for.
+        objects: Vec<WebObject>,
+        /// From the arrival of an object to the requests that follow from it.
+        think: Span,
+    },
+}
+
+impl Work {
+    /// Whether the receiver asks for more as it goes on.
+    pub fn has_requests(&self) -> bool {
+        matches!(self, Self::RequestResponse { .. } | Self::Web { .. })
+    }
 }
 
 /// One transfer.

@@ -40,18 +40,19 @@ fn read(run: &Run, joined: &Joined, sink: &mut Sink) -> Result<Instant, EmuError
     let mut stream = &joined.stream;
     let mut buffer = vec![0; BUFFER];
     // Who downloads asks first.
-    let mut request = joined.opened().then_some(joined.at);
+    if joined.opened() {
+        sink.asks_at(joined.at, 1);
+    }
     let mut now = run.clock.now();
     while !sink.is_done() && run.goes_on(now) {
-        if request.is_some_and(|at| at <= now) {
+        while sink.asks(now) {
             ask(stream)?;
-            request = None;
         }
         match stream.read(&mut buffer) {
             Ok(0) => return Err(EmuError::Transfer("the sender closed the connection".to_owned())),
-            Ok(bytes) => request = sink.took(run.clock.now(), bytes as u64).or(request),
+            Ok(bytes) => sink.took(run.clock.now(), bytes as u64),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                run.wait(stream, PollFlags::POLLIN, request.unwrap_or(Instant::NEVER))?;
+                run.wait(stream, PollFlags::POLLIN, sink.next_request())?;
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(broke_off("receiving")(error)),
@@ -61,7 +62,7 @@ fn read(run: &Run, joined: &Joined, sink: &mut Sink) -> Result<Instant, EmuError
     Ok(now)
 }
 
-/// A request always fits: nothing else goes in this direction.
+/// Requests always fit: nothing else goes in this direction.
 fn ask(mut stream: &TcpStream) -> Result<(), EmuError> {
     stream.write_all(&[0; REQUEST]).map_err(broke_off("asking"))
 }

@@ -35,6 +35,9 @@ pub fn obstacle(variant: &Variant, cc: &str) -> Option<String> {
     if rival.is_some() {
         return Some("a second connection is not run beside the kernel's".to_owned());
     }
+    if config.is_call() {
+        return Some("a call goes both ways at once, and the transfer over the kernel one way".to_owned());
+    }
     if !cross.is_empty() {
         return Some("cross traffic is not emulated in real time".to_owned());
     }
@@ -105,7 +108,12 @@ fn work(workload: &Workload, seed: u64) -> Work {
         Workload::RequestResponse { bytes, think, count } => {
             Work::RequestResponse { bytes: (*bytes).max(Bytes::new(1)), think: *think, count: *count }
         }
-        Workload::Messages { .. } | Workload::Limited { .. } | Workload::Stream { .. } => {
+        Workload::Web { objects, think } => Work::Web { objects: objects.clone(), think: *think },
+        Workload::Messages { .. }
+        | Workload::Limited { .. }
+        | Workload::Stream { .. }
+        | Workload::Voip { .. }
+        | Workload::Call { .. } => {
             Work::Messages { written: weftway_scenario::writes(workload, seed).unwrap_or_default() }
         }
     }
@@ -115,6 +123,9 @@ fn work(workload: &Workload, seed: u64) -> Work {
 mod tests {
     use super::*;
     use crate::testing::{self, variant};
+
+    const CALL: &str = "workload={ kind = \"call\", rate = \"1 Mbit/s\", period = \"40 ms\", deadline = \"200 ms\", \
+                        duration = \"1 s\" }";
 
     #[test]
     fn what_the_kernel_cannot_do_is_said_in_a_line() {
@@ -128,6 +139,7 @@ mod tests {
             ("", "options.path_manager=primary-first", "cubic", "opens all paths at once"),
             ("", "options.open=race", "cubic", "opens a connection on the first path"),
             (rival, "direction=download", "cubic", "a second connection"),
+            ("", CALL, "cubic", "goes both ways"),
         ];
         for (tables, set, cc, why) in cases {
             let obstacle = obstacle(&testing::with(tables, &[set]), cc).unwrap();

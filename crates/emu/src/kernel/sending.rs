@@ -10,7 +10,7 @@ use nix::poll::PollFlags;
 use weftway_path::{Instant, Span};
 
 use crate::EmuError;
-use crate::kernel::order::{Opener, Work};
+use crate::kernel::order::Opener;
 use crate::kernel::run::{Door, Joined, REQUEST, Run, broke_off, check};
 use crate::kernel::sample::{Observer, Sample};
 use crate::kernel::workload::Source;
@@ -85,13 +85,13 @@ impl<'a> Sender<'a> {
 
     /// Until the receiver has everything, or time is over. When each message was due.
     fn write(&mut self, mut source: Source) -> Result<Vec<Instant>, EmuError> {
-        let listens = matches!(self.run.order.work, Work::RequestResponse { .. });
+        let listens = self.run.order.work.has_requests();
         let listen = if listens { PollFlags::POLLIN } else { PollFlags::empty() };
         let mut sent = 0;
         let mut now = self.run.clock.now();
         while self.goes_on(now) {
             self.sample(now)?;
-            if listens && self.request()? {
+            while listens && self.request()? {
                 source.asked(now);
             }
             let written = source.written(now);
@@ -133,7 +133,7 @@ impl<'a> Sender<'a> {
         Ok(taken as u64)
     }
 
-    /// Whether another request is there. They come one at a time.
+    /// Whether another request is there. Of several, each is answered by itself.
     fn request(&mut self) -> Result<bool, EmuError> {
         let mut stream = self.stream;
         match stream.read(&mut [0; REQUEST]) {

@@ -1,5 +1,7 @@
 //! The application at both ends: what the sender has written by when, and what the receiver makes of what it reads.
 
+use std::collections::VecDeque;
+
 use weftway_path::{Instant, Span};
 
 use crate::kernel::order::Work;
@@ -25,17 +27,23 @@ impl<'a> Source<'a> {
             Work::Bulk { bytes } => source.written = bytes.get(),
             Work::Duration { .. } => source.written = ENDLESS,
             Work::Messages { .. } => {}
-            Work::RequestResponse { .. } => source.asked(start),
+            Work::RequestResponse { .. } | Work::Web { .. } => source.asked(start),
         }
         source
     }
 
     /// A request has arrived.
     pub fn asked(&mut self, now: Instant) {
-        if let Work::RequestResponse { bytes, count, .. } = self.work
-            && (self.due.len() as u64) < *count
-        {
-            self.write(now, bytes.get());
+        match self.work {
+            Work::RequestResponse { bytes, count, .. } if (self.due.len() as u64) < *count => {
+                self.write(now, bytes.get());
+            }
+            Work::Web { objects, .. } => {
+                if let Some(object) = objects.get(self.due.len()) {
+                    self.write(now, object.bytes.get());
+                }
+            }
+            _ => {}
         }
     }
 
@@ -76,30 +84,54 @@ pub(super) struct Sink<'a> {
     /// The byte after the next message's last.
     end: u64,
     arrivals: Vec<Instant>,
+    /// When to ask for more, soonest first.
+    requests: VecDeque<Instant>,
 }
 
 impl<'a> Sink<'a> {
     /// Nothing is read yet.
     pub fn new(work: &'a Work) -> Self {
-        let mut sink = Self { work, read: 0, end: 0, arrivals: Vec::new() };
+        let mut sink = Self { work, read: 0, end: 0, arrivals: Vec::new(), requests: VecDeque::new() };
         sink.end = sink.next_size();
         sink
     }
 
-    /// So many bytes more are read. When to ask for the next answer, if it is time to.
-    pub fn took(&mut self, now: Instant, bytes: u64) -> Option<Instant> {
+    /// So many bytes more are read.
+    pub fn took(&mut self, now: Instant, bytes: u64) {
         self.read += bytes;
-        let before = self.arrivals.len();
         while self.read >= self.end {
             self.arrivals.push(now);
             self.end = self.end.saturating_add(self.next_size());
+            self.follow(now);
         }
+    }
+
+    /// The requests that follow from what has just arrived.
+    fn follow(&mut self, now: Instant) {
         match self.work {
-            Work::RequestResponse { think, .. } if self.arrivals.len() > before && !self.is_done() => {
-                Some(now + *think)
+            Work::RequestResponse { think, .. } if !self.is_done() => self.asks_at(now + *think, 1),
+            Work::Web { objects, think } => {
+                let children = objects.get(self.arrivals.len() - 1).map_or(0, |object| object.children);
+                self.asks_at(now + *think, children);
             }
-            _ => None,
+            _ => {}
         }
+    }
+
+    /// So many requests are due then, or after those before them if that is later.
+    pub fn asks_at(&mut self, due: Instant, count: u64) {
+        let due = self.requests.back().map_or(due, |last| due.max(*last));
+        self.requests.extend((0..count).map(|_| due));
+    }
+
+    /// When the next request is due.
+    pub fn next_request(&self) -> Instant {
+        self.requests.front().copied().unwrap_or(Instant::NEVER)
+    }
+
+    /// Whether to send a request now; it is then sent.
+    pub fn asks(&mut self, now: Instant) -> bool {
+        self.next_request() <= now && self.requests.pop_front().is_some()
     }
 
     /// Whether everything has arrived.
@@ -107,7 +139,7 @@ impl<'a> Sink<'a> {
         match self.work {
             Work::Bulk { bytes } => self.read >= bytes.get(),
             Work::Duration { .. } => false,
-            Work::Messages { .. } | Work::RequestResponse { .. } => self.end == ENDLESS,
+            Work::Messages { .. } | Work::RequestResponse { .. } | Work::Web { .. } => self.end == ENDLESS,
         }
     }
 
@@ -128,6 +160,7 @@ impl<'a> Sink<'a> {
         let size = match self.work {
             Work::Messages { written } => written.get(next).map(|(_, bytes)| bytes.get()),
             Work::RequestResponse { bytes, count, .. } => ((next as u64) < *count).then_some(bytes.get()),
+            Work::Web { objects, .. } => objects.get(next).map(|object| object.bytes.get()),
             Work::Bulk { .. } | Work::Duration { .. } => None,
         };
         size.map_or(ENDLESS, |size| size.max(1))
@@ -138,6 +171,7 @@ impl<'a> Sink<'a> {
 mod tests {
     use super::*;
     use weftway_path::Bytes;
+    use weftway_scenario::config::WebObject;
 
     fn at(ms: u64) -> Instant {
         Instant::from_millis(ms)
@@ -177,11 +211,39 @@ mod tests {
         let work = Work::RequestResponse { bytes: Bytes::new(10), think: Span::from_millis(5), count: 2 };
         let (mut source, mut sink) = (Source::new(&work, at(0)), Sink::new(&work));
         assert_eq!(source.written(at(1)), 10);
-        assert_eq!((sink.took(at(3), 9), sink.took(at(4), 1)), (None, Some(at(9))));
+        sink.took(at(3), 9);
+        assert_eq!(sink.next_request(), Instant::NEVER);
+        sink.took(at(4), 1);
+        assert_eq!((sink.next_request(), sink.asks(at(8)), sink.asks(at(9))), (at(9), false, true));
         source.asked(at(10));
         source.asked(at(11));
         assert_eq!(source.written(at(12)), 20);
-        assert_eq!((sink.took(at(13), 10), sink.is_done()), (None, true));
+        sink.took(at(13), 10);
+        assert_eq!((sink.next_request(), sink.is_done()), (Instant::NEVER, true));
+    }
+
+    /// A document of 10 bytes names a style sheet of 4 and a picture of 5; the style sheet names a font of 6.
+    #[test]
+    fn an_object_of_a_page_is_asked_for_when_what_names_it_has_arrived() {
+        let object = |bytes, children| WebObject { bytes: Bytes::new(bytes), children };
+        let objects = vec![object(10, 2), object(4, 1), object(5, 0), object(6, 0)];
+        let work = Work::Web { objects, think: Span::from_millis(5) };
+        let (mut source, mut sink) = (Source::new(&work, at(0)), Sink::new(&work));
+        assert_eq!(source.written(at(0)), 10);
+        sink.took(at(20), 10);
+        assert_eq!(
+            (sink.asks(at(24)), sink.asks(at(25)), sink.asks(at(25)), sink.asks(at(25))),
+            (false, true, true, false)
+        );
+        source.asked(at(30));
+        source.asked(at(30));
+        assert_eq!(source.written(at(30)), 19);
+        sink.took(at(40), 9);
+        assert_eq!((sink.next_request(), sink.is_done()), (at(45), false));
+        source.asked(at(50));
+        sink.took(at(60), 6);
+        assert!(sink.is_done());
+        assert_eq!(sink.delays(&source.into_due()), [20, 10, 10, 10].map(|ms| Some(Span::from_millis(ms))));
     }
 
     #[test]

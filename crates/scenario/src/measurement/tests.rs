@@ -42,6 +42,7 @@ fn measurement() -> Measurement {
         reordering: None,
         fallback: None,
         messages: Messages::default(),
+        back: None,
         paths: vec![path(700_000, 800, 6, 30), path(200_000, 200, 4, 50)],
         real_time: None,
     }
@@ -197,4 +198,41 @@ fn only_what_ends_by_itself_has_a_completion_time() {
     assert_eq!(time(Verdict::Finished, bulk()), Some(1000.0));
     assert_eq!(time(Verdict::TimeLimit, bulk()), None);
     assert_eq!(time(Verdict::Finished, for_a_second()), None);
+}
+
+/// 20 ms of speech in a packet that is played 150 ms later: 170 ms from mouth to ear, Id = 0.024 · 170 = 4.08. Of 100
+/// packets 2 come late and one never: Ie,eff = 95 · 3 / 28.1 = 10.142, R = 93.2 − 4.08 − 10.142 = 78.978, and
+/// MOS = 1 + 0.035 · 78.978 + 78.978 · 18.978 · 21.022 · 7e-6 = 3.9848. Played after 380 ms, Id = 9.6 + 0.11 · 222.7 =
+/// 34.097, and of 3 % lost R = 48.961.
+#[test]
+fn speech_is_rated_by_the_e_model() {
+    let delays = [vec![Span::from_millis(60); 97], vec![Span::from_millis(500); 2]].concat();
+    let measurement = Measurement { messages: Messages { delays, outstanding: 1 }, ..measurement() };
+    let voip = |deadline| {
+        let (period, deadline) = (Span::from_millis(20), Span::from_millis(deadline));
+        let (bytes, span) = (Bytes::new(172), Span::from_secs(2));
+        let row = measurement.row(&config(Workload::Voip { bytes, period, deadline, span }));
+        ["deadline_miss_rate", "r_factor", "mos"].map(|column| row[column].as_f64().unwrap())
+    };
+    let near = |found: [f64; 3], wanted: [f64; 3]| {
+        assert!(found.iter().zip(wanted).all(|(a, b)| (a - b).abs() < 1e-3), "{found:?}");
+    };
+    near(voip(150), [0.03, 78.978, 3.9848]);
+    assert!((voip(380)[1] - 48.961).abs() < 1e-3);
+    assert!(measurement.row(&config(for_a_second())).get("mos").is_none());
+}
+
+/// Forth 10 ms and one late of two, back 30 ms and none late: the call is as slow as the way back, as late as the way
+/// forth.
+#[test]
+fn a_call_is_as_good_as_its_worse_direction() {
+    let forth = Messages { delays: vec![Span::from_millis(10)], outstanding: 1 };
+    let back = Some(Messages { delays: vec![Span::from_millis(30)], outstanding: 0 });
+    let (rate, deadline) = (BitRate::from_mbps(1), Span::from_millis(100));
+    let call = Workload::Call { rate, back: rate, period: deadline, deadline, span: deadline };
+    let row = Measurement { messages: forth, back, ..measurement() }.row(&config(call));
+    let found =
+        ["message_p99_ms", "back_p99_ms", "call_p99_ms", "deadline_miss_rate", "back_miss_rate", "call_miss_rate"]
+            .map(|column| row[column].as_f64().unwrap());
+    assert_eq!(found, [10.0, 30.0, 30.0, 0.5, 0.0, 0.5]);
 }

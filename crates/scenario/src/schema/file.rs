@@ -64,6 +64,12 @@ pub(crate) struct File {
     #[schemars(with = "BTreeMap<String, serde_json::Value>")]
     #[expect(dead_code, reason = "its values are read with their places; here it is only known to be a table")]
     pub vary: Named<IgnoredAny>,
+    /// What a measurement leaves open: the path of a key of this file, and from where to where its value may lie, as in
+    /// "20 Mbit/s..30 Mbit/s". `weft advise` tries values in between; a run takes no notice.
+    #[serde(default)]
+    #[schemars(with = "BTreeMap<String, String>")]
+    #[expect(dead_code, reason = "its ends are read as the keys that they are of")]
+    pub range: Named<IgnoredAny>,
     /// Charts for the report, by name.
     #[serde(default)]
     pub figure: Named<Figure>,

@@ -13,4 +13,4 @@ pub(super) use path::{
     Aqm, Arq, ConnectionName, Directed, LinkTable, Loss, PathTable, Redraw, RoleName, StateName, Step,
 };
 pub use report::{Claim, Figure};
-pub(super) use traffic::{CrossTable, RivalTable, SizeShare, WorkloadTable};
+pub(super) use traffic::{CrossTable, RivalTable, SizeShare, WebObjects, WorkloadTable};

@@ -72,6 +72,55 @@ pub(crate) enum WorkloadTable {
         /// How many requests.
         count: Count,
     },
+    /// Sends a web page: a document, and objects that are asked for when what names them has arrived.
+    Web {
+        /// The size of the document.
+        document: Size,
+        /// What the document and other objects name.
+        #[serde(default)]
+        objects: Vec<WebObjects>,
+        /// From the arrival of an object to the requests that follow from it.
+        think: Option<Time>,
+    },
+    /// Sends a packet of speech each period, one way.
+    Voip {
+        /// The payload of a packet, its RTP header included.
+        size: Size,
+        /// From one packet to the next.
+        period: Time,
+        /// How long after it is written a packet is played.
+        deadline: Time,
+        /// How long the call is.
+        duration: Time,
+    },
+    /// A video call: frames of one size in both directions at once.
+    Call {
+        /// The rate in the direction of the scenario.
+        rate: Rate,
+        /// The rate in the other direction; as `rate` if not given.
+        back_rate: Option<Rate>,
+        /// From one frame to the next.
+        period: Time,
+        /// How long a frame is of use.
+        deadline: Time,
+        /// How long the call is.
+        duration: Time,
+    },
+}
+
+/// Objects of a page that are alike.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct WebObjects {
+    /// What others call it in `after`.
+    pub name: Option<String>,
+    /// The size of each.
+    pub bytes: Size,
+    /// How many; one if not given.
+    #[serde(default = "Count::one")]
+    pub count: Count,
+    /// The object whose arrival makes them known, which stands above; the document if not given.
+    pub after: Option<String>,
 }
 
 /// One size of a mixture.

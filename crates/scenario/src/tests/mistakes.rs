@@ -125,6 +125,53 @@ fn what_would_never_end_or_never_send() {
 }
 
 #[test]
+fn a_page_that_cannot_be() {
+    let page = |objects: &str| {
+        let web = format!("kind = \"web\"\ndocument = \"10 kB\"\nobjects = [{objects}]");
+        let error = error(&plain("kind = \"bulk\"\nbytes = \"20 MB\"", &web));
+        (told(&error).1, error.reason)
+    };
+    let cases = [
+        (
+            "{ bytes = \"1 kB\", after = \"style\" }, { name = \"style\", bytes = \"1 kB\" }",
+            "`after = \"style\"`: no object above this one has `name = \"style\"`; without `after` it comes after the \
+             document",
+        ),
+        ("{ bytes = \"1 kB\", count = 0 }", "object number 1: `bytes` and `count` must be more than zero"),
+        (
+            "{ name = \"a\", bytes = \"1 kB\", count = 2 }",
+            "`a` is 2 objects; one that others come after is a single one",
+        ),
+        ("{ name = \"a\", bytes = \"1 kB\" }, { name = \"a\", bytes = \"1 kB\" }", "two objects are called `a`"),
+        ("{ bytes = \"1 kB\", count = 10_000_000 }", "that makes 10000001; at most 10000000 are counted"),
+    ];
+    for (objects, reason) in cases {
+        assert_eq!(page(objects), (13, reason.to_owned()));
+    }
+}
+
+#[test]
+fn a_call_has_no_rival() {
+    let call = "kind = \"call\"\nrate = \"1 Mbit/s\"\nperiod = \"40 ms\"\ndeadline = \"200 ms\"\nduration = \"1 s\"";
+    let text = plain("kind = \"bulk\"\nbytes = \"20 MB\"", call);
+    let rival = format!("{text}[path.x]\nrate = \"1 Mbit/s\"\nconnection = \"rival\"\n[rival]\n");
+    assert!(error(&rival).reason.starts_with("a call is two connections by itself; leave out [rival]"));
+    let silent = text.replace("rate = \"1 Mbit/s\"\nperiod", "rate = \"1 Mbit/s\"\nback_rate = \"0 Mbit/s\"\nperiod");
+    assert_eq!(error(&silent).reason, "`back_rate` must be more than zero");
+}
+
+#[test]
+fn ranges() {
+    let told = |line: &str| told(&error(&format!("{PLAIN}[range]\n{line}\n")));
+    let form = "expected from where to where, as in \"20 Mbit/s..30 Mbit/s\"".to_owned();
+    assert_eq!(told("\"path.wifi.rate\" = \"20 Mbit/s\""), (Mistake::Value, 14, 20, form));
+    let unknown = told("\"path.wify.rate\" = \"1 Mbit/s..2 Mbit/s\"");
+    assert_eq!(unknown, (Mistake::Name, 14, 1, "unknown path `wify` | did you mean `wifi`?".to_owned()));
+    let unit = told("\"path.wifi.rate\" = \"1 ms..2 Mbit/s\"");
+    assert_eq!((unit.1, unit.3.starts_with("`ms` is no unit of a rate")), (14, true));
+}
+
+#[test]
 fn a_race_and_a_path_that_waits_for_the_first_exclude_each_other() {
     let error = error(&format!("{PLAIN}[options]\npath_manager = \"primary-first\"\nopen = \"race\"\n"));
     let reason = "`race` begins on all paths at once, and `path_manager = \"primary-first\"` on the first alone; leave \

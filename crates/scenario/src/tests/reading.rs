@@ -5,7 +5,7 @@ use weftway_path::{BitRate, Bytes, Instant, Role, Span};
 use weftway_sched::Mode;
 
 use super::{PLAIN, parse, plain, with_sets};
-use crate::config::{Buffer, CrossLink, Direction, MessageSize, SimConfig, Stack, Workload};
+use crate::config::{Buffer, CrossLink, Direction, MessageSize, SimConfig, Stack, WebObject, Workload};
 
 fn config(text: &str) -> SimConfig {
     let variants = parse(text).and_then(|scenario| scenario.variants());
@@ -144,6 +144,40 @@ fn every_workload() {
     assert_eq!(requests, Workload::RequestResponse { bytes: Bytes::new(50_000), think: Span::ZERO, count: 20 });
 }
 
+/// The document names a style sheet and two pictures, the style sheet a font, which stands last in the file.
+#[test]
+fn a_page_is_in_the_order_in_which_it_is_asked_for() {
+    let page = config(&plain(
+        "kind = \"bulk\"\nbytes = \"20 MB\"",
+        "kind = \"web\"\ndocument = \"10 kB\"\nthink = \"5 ms\"\nobjects = [{ name = \"style\", bytes = \"2 kB\" }, \
+         { bytes = \"3 kB\", after = \"style\" }, { bytes = \"1 kB\", count = 2 }]",
+    ));
+    let object = |kb: u64, children: u64| WebObject { bytes: Bytes::new(kb * 1000), children };
+    let objects = vec![object(10, 3), object(2, 1), object(1, 0), object(1, 0), object(3, 0)];
+    assert_eq!(page.workload, Workload::Web { objects, think: Span::from_millis(5) });
+}
+
+#[test]
+fn speech_and_calls() {
+    let workload = |keys: &str| config(&plain("kind = \"bulk\"\nbytes = \"20 MB\"", keys)).workload;
+    let (period, deadline) = (Span::from_millis(20), Span::from_millis(150));
+    let span = Span::from_secs(10);
+    let times = "period = \"20 ms\"\ndeadline = \"150 ms\"\nduration = \"10 s\"";
+    let voip = workload(&format!("kind = \"voip\"\nsize = \"172 B\"\n{times}"));
+    assert_eq!(voip, Workload::Voip { bytes: Bytes::new(172), period, deadline, span });
+    let mbps = BitRate::from_mbps;
+    let call = workload(&format!("kind = \"call\"\nrate = \"2 Mbit/s\"\n{times}"));
+    assert_eq!(call, Workload::Call { rate: mbps(2), back: mbps(2), period, deadline, span });
+    let call = workload(&format!("kind = \"call\"\nrate = \"2 Mbit/s\"\nback_rate = \"1 Mbit/s\"\n{times}"));
+    assert_eq!(call.reverse(), Some(Workload::Call { rate: mbps(1), back: mbps(2), period, deadline, span }));
+}
+
+#[test]
+fn a_range_changes_no_run() {
+    let open = format!("{PLAIN}[range]\n\"path.wifi.rate\" = \"20 Mbit/s..30 Mbit/s\"\n");
+    assert_eq!(parse(&open).unwrap().hash(), parse(PLAIN).unwrap().hash());
+}
+
 #[test]
 fn a_long_workload_has_its_time() {
     let text = plain("kind = \"bulk\"\nbytes = \"20 MB\"", "kind = \"duration\"\nduration = \"1 h\"");
@@ -252,4 +286,15 @@ fn decisions_may_come_in_intervals() {
         (timing.interval, timing.mode, timing.delay),
         (Some(Span::from_millis(100)), Mode::Exclusive, Span::from_millis(20))
     );
+}
+
+/// The file's `stack` is of MPTCP. It goes where another transport is set, and may not come back.
+#[test]
+fn another_transport_leaves_the_stack_out() {
+    let text = format!("stack = \"linux-v1\"\n{PLAIN}");
+    let transport = |sets: &[&str]| with_sets(&text, sets).map(|found| found.variants().unwrap()[0].transport);
+    assert_eq!(transport(&["transport=mpquic"]).unwrap(), "mpquic");
+    assert_eq!(transport(&["transport=mptcp"]).unwrap(), "mptcp");
+    let error = transport(&["transport=mpquic", "stack=linux-v1"]).unwrap_err();
+    assert_eq!(error.reason, "only transport = \"mptcp\" comes in several stacks");
 }

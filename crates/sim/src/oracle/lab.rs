@@ -103,11 +103,7 @@ impl Lab {
         let mut sim = Sim::new(config, cc, seed)?;
         let (spec, (entry, task)) = (task, slots(task, config.paths.len())?);
         let advisers = advisers.iter().map(|spec| weftway_sched::build(spec)).collect::<Result<Vec<_>, _>>()?;
-        let mut rival = None;
-        if let Some(other) = &config.rival {
-            sim.host(1, Host::of(&other.scheduler)?);
-            rival = Some(weftway_sched::build(&other.scheduler)?);
-        }
+        let rival = crate::run::second(&mut sim, config)?;
         let (binding, basis) = (Binding::new(entry, spec)?, Basis::default());
         let observation = vec![0.0; task.shape().inputs.len()];
         let (shares, company) = (Shares::new(config.paths.len()), Company { task, advisers });

@@ -1,0 +1,141 @@
+"""What a user can set: a scheduler, a controller, keys of the scenario, and the commands that set the same for real."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from weftway import _native
+from weftway._native import ScenarioError
+from weftway.backends.kernel import OWN_SCHEDULER
+
+LINUX, QUIC = "linux", "quic"
+PLACES = (LINUX, QUIC)
+
+CONTROLLERS = {"cubic": "cubic", "newreno": "reno", "bbr1": "bbr"}
+"""Ours that Linux has, and what it calls them; the first is what it has if nobody changed it."""
+
+LARGE = (
+    ("options.receive_buffer", '{ auto = "32 MiB" }', "net.ipv4.tcp_rmem='4096 131072 33554432'"),
+    ("options.send_buffer", '{ auto = "16 MiB" }', "net.ipv4.tcp_wmem='4096 16384 16777216'"),
+)
+SMALL = (("options.send_buffer", '{ auto = "256 KiB" }', "net.ipv4.tcp_wmem='4096 16384 262144'"),)
+BUFFERS = {"large buffers": LARGE, "a small send buffer": SMALL}
+"""Bounds of buffers that Linux lets grow, beside its own (6 and 4 MiB): key, value, and the sysctl that does it."""
+
+STEERERS = ("min-rtt", "llhd")
+"""Schedulers that steer the kernel once an interval; of those that can, these gained something when it was measured
+(docs/how-to/steer-the-kernel.md)."""
+
+STEERED = ("messages", "stream", "voip", "call")
+"""Workloads that one path may carry. A bulk transfer is not steered."""
+
+STEERING = ("decision.interval=100 ms", "decision.mode=exclusive")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Something that can be set."""
+
+    words: str
+    scheduler: str
+    cc: str
+    sets: tuple[str, ...]
+    """Keys of the scenario, with which it is simulated."""
+    commands: tuple[str, ...] = ()
+    """What sets it; nothing where everything stays as it comes."""
+
+    @property
+    def is_steered(self) -> bool:
+        """Whether `weft steer` has to run beside the connection."""
+        return STEERING[0] in self.sets
+
+    def with_change(self, words: str, sets: Iterable[str], commands: Iterable[str], scheduler: str = "") -> "Candidate":
+        """The same and something more."""
+        return replace(
+            self,
+            words=f"{self.words}, {words}",
+            scheduler=scheduler or self.scheduler,
+            sets=(*self.sets, *sets),
+            commands=(*self.commands, *commands),
+        )
+
+
+def baseline(place: str, keys: Mapping[str, Any]) -> Candidate:
+    """What a user has who sets nothing."""
+    wanted = {"transport": "mpquic"} if place == QUIC else {"transport": "mptcp", "stack": "linux-v1"}
+    wanted |= {f"path.{name}.role": "active" for name in paths(keys) if f"path.{name}.role" in keys}
+    sets = tuple(f"{key}={value}" for key, value in wanted.items() if keys.get(key) != value)
+    if place == QUIC:
+        return Candidate("min-rtt, cubic", "min-rtt", "cubic", sets)
+    return Candidate("cubic, all paths active", OWN_SCHEDULER, "cubic", sets)
+
+
+def first(place: str, keys: Mapping[str, Any]) -> list[Candidate]:
+    """The baseline, and what is tried in the first round."""
+    return _linux(keys) if place == LINUX else _quic(keys)
+
+
+def second(place: str, keys: Mapping[str, Any], best: Sequence[Candidate]) -> list[Candidate]:
+    """What is tried in the second round: changes to the best of the first."""
+    if place == QUIC:
+        return []
+    found: list[Candidate] = []
+    for one in best:
+        for words, changes in BUFFERS.items():
+            # A buffer of a fixed size is the application's own: a sysctl does not change it.
+            free = [change for change in changes if change[0] not in keys]
+            if free:
+                sets = [f"{key}={value}" for key, value, _ in free]
+                found.append(one.with_change(words, sets, [f"sysctl -w {sysctl}" for *_, sysctl in free]))
+        if keys.get("workload.kind") in STEERED:
+            found += [_steered(one, name) for name in STEERERS if _can_steer(name)]
+    return found
+
+
+def paths(keys: Mapping[str, Any]) -> list[str]:
+    """The connection's paths."""
+    found = dict.fromkeys(key.split(".")[1] for key in keys if key.startswith("path."))
+    return [name for name in found if keys.get(f"path.{name}.connection") != "rival"]
+
+
+def _linux(keys: Mapping[str, Any]) -> list[Candidate]:
+    names = paths(keys)
+    if len(names) < 2:
+        raise ScenarioError(f"the scenario has the path `{names[0]}` alone; advice is about two or more")
+    as_it_comes = baseline(LINUX, keys)
+    found = []
+    for cc, theirs in CONTROLLERS.items():
+        changed = [f"sysctl -w net.ipv4.tcp_congestion_control={theirs}"] if cc != as_it_comes.cc else []
+        own = replace(as_it_comes, words=f"{theirs}, all paths active", cc=cc, commands=tuple(changed))
+        found.append(own)
+        kept = {(name,) for name in names} | {tuple(other for other in names if other != name) for name in names}
+        for backups in sorted(kept, key=lambda some: [names.index(name) for name in some]):
+            sets = [f"path.{name}.role=backup" for name in backups]
+            commands = [f"ip mptcp endpoint change <address of {name}> backup" for name in backups]
+            kept_back = f"{' and '.join(backups)} as backup"
+            found.append(replace(own, words=theirs).with_change(kept_back, sets, commands))
+    return found
+
+
+def _steered(one: Candidate, name: str) -> Candidate:
+    command = f"weft steer --live --scheduler {name} --interval 100ms"
+    return one.with_change(f"steered by {name}", STEERING, [command], name)
+
+
+def _can_steer(name: str) -> bool:
+    return hasattr(_native, "steering_obstacle") and _native.steering_obstacle(name) is None
+
+
+def _quic(keys: Mapping[str, Any]) -> list[Candidate]:
+    as_it_comes = baseline(QUIC, keys)
+    names = [entry["name"] for entry in _native.schedulers()]
+    found = [as_it_comes]
+    for name in names:
+        for cc in CONTROLLERS:
+            # The kernel's rule is about the queues of its TCP.
+            if name == OWN_SCHEDULER or (name, cc) == (as_it_comes.scheduler, as_it_comes.cc):
+                continue
+            commands = [f'weftway_sched::build("{name}")'] if name != as_it_comes.scheduler else []
+            commands += [f'weftway_cc::build("{cc}", …)'] if cc != as_it_comes.cc else []
+            found.append(Candidate(f"{name}, {cc}", name, cc, as_it_comes.sets, tuple(commands)))
+    return found

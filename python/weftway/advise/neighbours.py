@@ -1,0 +1,73 @@
+"""Scenarios near a scenario: rates, delays and losses as they may be where nobody knows them exactly."""
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+from weftway._native import ScenarioError
+
+KEYS = re.compile(r"path\.([^.]+)\.(rate|delay|loss)(\.down|\.up)?")
+QUANTITY = re.compile(r"\s*([\d_]*\.?[\d_]+)\s*([A-Za-zµ%/]+)\s*")
+
+UNITS = {"bit/s": 1.0, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9, "kB/s": 8e3, "MB/s": 8e6}
+UNITS |= {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "%": 1.0}
+
+SPREAD = {"rate": 1.25, "delay": 1.25, "loss": 2.0}
+"""By what a value is divided and multiplied at most where nobody measured how much it varies; `words` says the same."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One scenario near the given one; the first is the given one itself."""
+
+    number: int
+    sets: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> str:
+        """What it is, for people."""
+        return ", ".join(one.removeprefix("path.").replace("=", " ") for one in self.sets) or "the scenario as it is"
+
+
+def cells(keys: Mapping[str, Any], ranges: Mapping[str, str], count: int) -> list[Cell]:
+    """The scenario, and `count` near it. Draws follow from the names of the keys and the number of the cell."""
+    ends = dict(_ends(keys, ranges))
+    found = [Cell(0)]
+    for number in range(1, count + 1):
+        drawn = (f"{key}={_drawn(key, number, *some)}" for key, some in ends.items())
+        found.append(Cell(number, tuple(drawn)))
+    return found
+
+
+def _ends(keys: Mapping[str, Any], ranges: Mapping[str, str]) -> Iterator[tuple[str, tuple[float, float, str]]]:
+    """The keys that are drawn: from where to where, and the unit."""
+    for key, text in ranges.items():
+        low, high = (_quantity(end, key) for end in str(text).split("..", 1))
+        factor = UNITS[low[1]] / UNITS[high[1]]
+        first, last = sorted((low[0] * factor, high[0]))
+        yield key, (first, last, high[1])
+    for key, value in keys.items():
+        found = KEYS.fullmatch(key)
+        # What a range says of a direction, it says of that key.
+        is_open = found and key not in ranges and not any(name.startswith(f"{key}.") for name in ranges)
+        if found and is_open and isinstance(value, str) and QUANTITY.fullmatch(value):
+            number, unit = _quantity(value, key)
+            spread = SPREAD[found[2]]
+            yield key, (number / spread, number * spread, unit)
+
+
+def _quantity(text: str, key: str) -> tuple[float, str]:
+    found = QUANTITY.fullmatch(text)
+    if found is None or found[2] not in UNITS:
+        raise ScenarioError(f"[range] `{key}`: `{text}` is no number with a unit")
+    return float(found[1].replace("_", "")), found[2]
+
+
+def _drawn(key: str, number: int, low: float, high: float, unit: str) -> str:
+    """Alike below and above the middle of the ratio; where one end is zero, of the difference."""
+    at = Random(f"{key}/{number}").random()
+    value = low + at * (high - low) if low <= 0 else math.exp(math.log(low) + at * (math.log(high) - math.log(low)))
+    return f"{value:.4g} {unit}" if value >= 1e-3 else f"{value:.4f} {unit}"

@@ -1,0 +1,271 @@
+"""Runs every candidate in every cell over the same seeds; picks on one half of the seeds, judges on the other."""
+
+import math
+import os
+import tomllib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from weftway import distribution, plan, seeds
+from weftway._native import Scenario, ScenarioError, SimulationError
+from weftway.backends import KERNEL, SIM, Row, Skipped
+from weftway.comparison import Interrupted
+from weftway.plan import Job
+from weftway.rank.costs import COLUMN, copies_share, cost
+from weftway.scenario import load, locate
+from weftway.stats import Interval, bootstrap, median
+
+from . import candidates, neighbours
+from .candidates import Candidate
+from .neighbours import Cell
+
+ROUNDS = 3
+"""So many of the first round go on to the second."""
+
+SCREENED = 8
+"""So many of the many schedulers for QUIC are tried in all cells."""
+
+WORTH = 0.02
+"""A smaller gain is no reason to change anything, or anything more."""
+
+LEAST_SEEDS = 2
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked."""
+
+    scenario: str
+    place: str = candidates.LINUX
+    cells: int = 12
+    seeds: str = "0..6"
+    set: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What came of a candidate: its cost in ms by cell and seed, and its share of copies."""
+
+    candidate: Candidate
+    costs: dict[tuple[int, int], float]
+    copies: float = 0.0
+    unfinished: int = 0
+
+
+@dataclass(frozen=True)
+class Advice:
+    """What is advised, and what it rests on."""
+
+    request: Request
+    scenario: Scenario
+    column: str
+    """What counts: a column of the rows, or nothing for the time that a megabyte takes."""
+    cells: list[Cell]
+    is_measured: bool
+    """Whether the cells come from a [range]."""
+    seeds: list[int]
+    baseline: Trial
+    chosen: Trial
+    trials: list[Trial]
+    """All that ran in every cell, the best first."""
+    gain: float
+    """The share by which the chosen one costs less than the baseline, on the half that it was not picked on."""
+    within: Interval
+    skipped: list[str] = field(default_factory=list)
+
+    @property
+    def is_upload(self) -> bool:
+        """Whether the user's side sends the data."""
+        return bool(_keys(self.scenario).get("direction") == "upload")
+
+    def ratio(self, cell: Cell) -> float:
+        """What the chosen one costs over the baseline in a cell, on the half that it was not picked on."""
+        return math.exp(_log_ratio(self.chosen, self.baseline, [cell.number], judging(self.seeds)))
+
+
+def picking(numbers: Sequence[int]) -> list[int]:
+    """The half of the seeds on which a candidate is picked."""
+    return list(numbers[::2])
+
+
+def judging(numbers: Sequence[int]) -> list[int]:
+    """The other half, on which it is judged: the pick has the luckiest draws of those it was picked on."""
+    return list(numbers[1::2])
+
+
+def advise(request: Request, jobs: int | None = None, progress: Progress | None = None) -> Advice:
+    """Simulates what can be deployed, and picks."""
+    if request.place not in candidates.PLACES:
+        raise ScenarioError(f"--deployable {request.place}: there is {', '.join(candidates.PLACES)}")
+    numbers = seeds.parse(request.seeds)
+    if len(numbers) < LEAST_SEEDS:
+        raise ScenarioError(f"--seeds {request.seeds}: one half picks, the other judges; give two or more, as in 0..4")
+    runner = _Runner(request, numbers, jobs or os.cpu_count() or 1, progress or (lambda done, total: None))
+    first = runner.screened(candidates.first(request.place, runner.keys))
+    trials = runner.run(first)
+    base = next((one for one in trials if one.candidate == candidates.baseline(request.place, runner.keys)), None)
+    if base is None:
+        raise SimulationError("; ".join(runner.skipped) or "what Linux does by itself cannot be simulated here")
+    best = sorted(trials, key=lambda one: runner.picked(one, base))[:ROUNDS]
+    trials += runner.run(candidates.second(request.place, runner.keys, [one.candidate for one in best]))
+    trials.sort(key=lambda one: runner.picked(one, base))
+    chosen = _chosen(trials, base, runner)
+    held_out = judging(numbers)
+    ratios = [_log_ratio(chosen, base, [cell.number], held_out) for cell in runner.cells]
+    low, high = bootstrap(ratios, chosen.candidate.words, _mean)
+    return Advice(
+        request=request,
+        scenario=runner.scenario,
+        column=COLUMN.get(runner.kind, ""),
+        cells=runner.cells,
+        is_measured=bool(runner.ranges),
+        seeds=numbers,
+        baseline=base,
+        chosen=chosen,
+        trials=trials,
+        gain=1 - math.exp(_mean(ratios)),
+        within=Interval(1 - math.exp(high), 1 - math.exp(low)),
+        skipped=list(dict.fromkeys(runner.skipped)),
+    )
+
+
+def check(found: Advice, jobs: int | None = None, progress: Progress | None = None) -> list[Row]:
+    """Runs the candidates on this machine's kernel, in the scenario as it is: a record each, the fastest first.
+
+    What `weft steer` has to do beside the connection is left out.
+    """
+    if found.request.place != candidates.LINUX:
+        raise ScenarioError("--check runs the Linux kernel; leave out --deployable quic")
+    if obstacle := KERNEL.obstacle():
+        raise SimulationError(f"--check: {obstacle}")
+    tell = progress or (lambda done, total: None)
+    wanted = [one for one in found.trials if not one.candidate.is_steered]
+    planned: dict[str, tuple[Trial, Job]] = {}
+    for one in wanted:
+        for job in _jobs(found.request, one.candidate, Cell(0), found.seeds, KERNEL.name):
+            planned[job.key] = (one, job)
+    rows: dict[str, list[Row]] = {}
+    jobs_of = [job for _, job in planned.values()]
+    for done, (job, result) in enumerate(KERNEL.run(jobs_of, jobs or 1, {}), 1):
+        tell(done, len(jobs_of))
+        if isinstance(result, Skipped):
+            raise SimulationError(f"--check: {result.reason}")
+        rows.setdefault(planned[job.key][0].candidate.words, []).append(result)
+    kind = _keys(found.scenario)["workload.kind"]
+    records: list[Row] = [
+        {
+            "kind": "check",
+            "candidate": one.candidate.words,
+            "is_advised": one is found.chosen,
+            "cost_ms": median([cost(row, kind) for row in rows[one.candidate.words]]),
+            "late_runs": sum(bool(row["late"]) for row in rows[one.candidate.words]),
+            "runs": len(rows[one.candidate.words]),
+        }
+        for one in wanted
+        if one.candidate.words in rows
+    ]
+    best = min(record["cost_ms"] for record in records)
+    return sorted(({**record, "over_best": record["cost_ms"] / best} for record in records), key=lambda r: r["cost_ms"])
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
+
+
+def _log_ratio(one: Trial, base: Trial, cells: Iterable[int], numbers: Iterable[int]) -> float:
+    """The mean logarithm of its cost over the baseline's, paired by cell and seed."""
+    pairs = [(cell, seed) for cell in cells for seed in numbers]
+    return _mean([math.log(one.costs[pair] / base.costs[pair]) for pair in pairs])
+
+
+def _chosen(trials: Sequence[Trial], base: Trial, runner: "_Runner") -> Trial:
+    """The baseline, unless another is worth the change; of those that are alike, the one with the fewest changes."""
+    best = runner.picked(trials[0], base)
+    if best > math.log(1 - WORTH):
+        return base
+    alike = [one for one in trials if runner.picked(one, base) <= best - math.log(1 - WORTH)]
+    return min(alike, key=lambda one: len(one.candidate.commands))
+
+
+def _keys(scenario: Scenario) -> dict[str, Any]:
+    """Dotted keys of the scenario, with what is set."""
+    keys = distribution.flat(tomllib.loads(scenario.text))
+    given = (one.partition("=") for one in scenario.sets)
+    return {**keys, **{name.strip(): value.strip().strip('"') for name, _, value in given}}
+
+
+def _jobs(request: Request, one: Candidate, cell: Cell, numbers: Sequence[int], place: str) -> list[Job]:
+    sets = [*request.set, *one.sets, *cell.sets]
+    scenario = load(locate(request.scenario), sets)
+    variant = scenario.variants()[0]
+    wanted = plan.plan(scenario, one.scheduler, one.cc, numbers, place).jobs
+    return [job for job in wanted if job.variant.hash == variant.hash]
+
+
+class _Runner:
+    """Runs candidates in cells, and keeps count."""
+
+    def __init__(self, request: Request, numbers: list[int], threads: int, tell: Progress) -> None:
+        self._request, self._numbers, self._threads, self._tell = request, numbers, threads, tell
+        self.scenario = load(locate(request.scenario), request.set)
+        self.keys = _keys(self.scenario)
+        self.kind = str(self.keys.get("workload.kind"))
+        self.ranges: dict[str, str] = tomllib.loads(self.scenario.text).get("range", {})
+        self.cells = neighbours.cells(self.keys, self.ranges, request.cells)
+        self.skipped: list[str] = []
+        self._done = self._total = 0
+
+    def picked(self, one: Trial, base: Trial) -> float:
+        """How it compares on the seeds that pick."""
+        return _log_ratio(one, base, (cell.number for cell in self.cells), picking(self._numbers))
+
+    def screened(self, wanted: list[Candidate]) -> list[Candidate]:
+        """Of very many, those that are best in the scenario as it is; the baseline, which is the first, stays."""
+        if len(wanted) <= 4 * SCREENED:
+            return wanted
+        tried = self.run(wanted, self.cells[:1], picking(self._numbers))
+        best = sorted(tried, key=lambda one: _mean([math.log(value) for value in one.costs.values()]))
+        return [wanted[0], *[one.candidate for one in best if one.candidate != wanted[0]][:SCREENED]]
+
+    def run(
+        self, wanted: Sequence[Candidate], cells: Sequence[Cell] | None = None, numbers: Sequence[int] | None = None
+    ) -> list[Trial]:
+        """What came of each candidate that can be simulated."""
+        cells, numbers = cells or self.cells, numbers or self._numbers
+        planned: dict[str, list[tuple[Candidate, Cell, Job]]] = {}
+        for one in wanted:
+            for cell in cells:
+                for job in _jobs(self._request, one, cell, numbers, SIM.name):
+                    planned.setdefault(job.key, []).append((one, cell, job))
+        self._total += len(planned)
+        rows: dict[str, Row] = {}
+        try:
+            for job, result in SIM.run([some[0][2] for some in planned.values()], self._threads, {}, singles=False):
+                self._done += 1
+                self._tell(self._done, self._total)
+                if isinstance(result, Skipped):
+                    self.skipped.append(f"{job.scheduler.name}: {result.reason}")
+                else:
+                    rows[job.key] = result
+        except KeyboardInterrupt:
+            raise Interrupted(self._done, self._total, None) from None
+        ran: dict[Candidate, dict[tuple[int, int], Row]] = {}
+        for key, some in planned.items():
+            for one, cell, job in some:
+                if key in rows:
+                    ran.setdefault(one, {})[cell.number, job.seed] = rows[key]
+        whole = len(cells) * len(numbers)
+        return [self._trial(one, ran[one]) for one in wanted if len(ran.get(one, {})) == whole]
+
+    def _trial(self, one: Candidate, rows: dict[tuple[int, int], Row]) -> Trial:
+        costs = {pair: cost(row, self.kind) for pair, row in rows.items()}
+        packets = [{**row, "packets": _packets(row)} for row in rows.values()]
+        copies = _mean([copies_share(row) for row in packets])
+        return Trial(one, costs, copies, sum(row["verdict"] != "finished" for row in rows.values()))
+
+
+def _packets(row: Row) -> int:
+    return sum(value for name, value in row.items() if name.startswith("path.") and name.endswith(".packets"))

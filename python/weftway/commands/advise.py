@@ -1,0 +1,48 @@
+"""`weft advise`."""
+
+from typing import Annotated
+
+import typer
+
+from .options import JSON, SCENARIO, SETS
+from .output import err, interruptible, out, print_json
+
+
+def command(
+    scenario: SCENARIO,
+    deployable: Annotated[
+        str, typer.Option(metavar="linux|quic", help="What you can change: Linux, or a QUIC stack of your own.")
+    ] = "linux",
+    cells: Annotated[
+        int, typer.Option(min=1, metavar="N", help="So many scenarios near this one, with other rates, delays, losses.")
+    ] = 12,
+    seeds: Annotated[
+        str, typer.Option(metavar="A..B", help="Seeds; B is left out. One half picks, one judges.")
+    ] = "0..6",
+    sets: SETS = None,
+    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Threads; all cores if not given.")] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Then runs the candidates on this machine's kernel, in real time.")
+    ] = False,
+    as_json: JSON = False,
+) -> None:
+    """Says what to set for your links: simulates what you can deploy, in this scenario and near it."""
+    from weftway import advise
+    from weftway.progress import Bar
+
+    request = advise.Request(scenario, deployable, cells, seeds, sets or [])
+    with interruptible(), Bar(err) as bar:
+        found = advise.advise(request, jobs, bar.tell)
+    told = advise.records(found)
+    if not as_json:
+        for line in advise.lines(found):
+            out.print(line, markup=False, soft_wrap=True)
+    if check:
+        with interruptible(), Bar(err) as bar:
+            kernel = advise.check(found, jobs, bar.tell)
+        told += kernel
+        if not as_json:
+            for line in advise.checked(kernel):
+                out.print(line, markup=False, soft_wrap=True)
+    if as_json:
+        print_json(told)

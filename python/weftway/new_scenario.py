@@ -1,0 +1,319 @@
+"""`weft new scenario`: from what was measured of links, or from answers, to a scenario file.
+
+Each value carries a comment: from which file it comes, or that it is assumed.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from weftway import measured
+from weftway._native import Scenario, ScenarioError
+from weftway.measured import Range, Reading
+
+KIND_WORDS = {"ping", "iperf", "iperf3", "pcap", "capture", "trace", "mahimahi", "down", "downlink", "download"}
+KIND_WORDS |= {"up", "uplink", "upload", "tcp", "udp"}
+"""What a file's name says of its kind, not of its link."""
+
+KEYS = ("rate", "rate.down", "rate.up", "delay", "loss", "queue")
+"""What can be said outright: `lte.rate="20 Mbit/s"`."""
+
+DELAY = "20 ms"
+QUEUE = "100 packets"
+UP_SHARE = 0.25
+"""Of the rate down, where only that is known: most access lines are asymmetric."""
+
+LEAST_JITTER_MS = 1.0
+"""Smaller deviations are of the machine that measures."""
+
+LEAST_LOSS, OPEN_LOSS = 0.0001, 0.01
+"""Less than the first is none. Few packets leave much open: the range ends at the second or at twice what was found."""
+
+PACKET_BITS = 1500 * 8
+LEAST_QUEUE = 20
+
+WORKLOADS = {
+    "bulk": 'kind  = "bulk"\nbytes = "20 MB"',
+    "web": 'kind     = "web"\ndocument = "60 kB"\nthink    = "10 ms"\n'
+    'objects  = [{ name = "script", bytes = "150 kB" }, { bytes = "60 kB", count = 12 }, '
+    '{ bytes = "20 kB", count = 4, after = "script" }]',
+    "stream": 'kind     = "stream"\nrate     = "4 Mbit/s"\nperiod   = "33 ms"\ndeadline = "200 ms"\nduration = "20 s"',
+    "voip": 'kind     = "voip"\nsize     = "172 B"\nperiod   = "20 ms"\ndeadline = "150 ms"\nduration = "30 s"',
+    "call": 'kind     = "call"\nrate     = "1.5 Mbit/s"\nperiod   = "40 ms"\ndeadline = "200 ms"\nduration = "20 s"',
+}
+"""What `--workload` may ask for."""
+
+Ask = Callable[[str, str], str]
+"""Asks a question with a default; the answer."""
+
+
+@dataclass
+class Link:
+    """What is known of one link."""
+
+    name: str
+    readings: list[Reading] = field(default_factory=list)
+    given: dict[str, str] = field(default_factory=dict)
+    """Keys that were said outright."""
+    origin: str = "given on the command line"
+
+
+@dataclass
+class Written:
+    """What was made."""
+
+    file: Path
+    links: list[str]
+    assumed: list[str]
+
+
+def from_measurements(name: str, arguments: Sequence[str], workload: str | None) -> Written:
+    """A scenario from files of measurements, `LINK=FILE` or `FILE`, and from values, `LINK.KEY=VALUE`."""
+    target = _target(name, workload or "bulk")
+    links = _links(arguments)
+    return _write(
+        target, links, workload or "bulk", "as asked for" if workload else "assumed: --workload gives another"
+    )
+
+
+def from_answers(name: str, workload: str | None, ask: Ask) -> Written:
+    """A scenario from answers to questions."""
+    target = _target(name, workload or "bulk")
+    links: list[Link] = []
+    while len(links) < 2 or ask("Another link? (y/n)", "n").lower().startswith("y"):
+        default = ("wifi", "lte", "dsl")[len(links)] if len(links) < 3 else f"link{len(links) + 1}"
+        link = Link(_name(ask(f"Name of link {len(links) + 1}", default)), origin="answered")
+        if link.name in {one.name for one in links}:
+            raise ScenarioError(f"two links are called `{link.name}`")
+        link.given["rate.down"] = ask("  Rate down", "20 Mbit/s")
+        link.given["rate.up"] = ask("  Rate up", "5 Mbit/s")
+        link.given["delay"] = _half(ask("  Round trip without load", "40 ms"))
+        link.given["loss"] = ask("  Packets lost", "0 %")
+        links.append(link)
+    return _write(target, links, workload or ask(f"Workload ({', '.join(WORKLOADS)})", "bulk"), "as asked for")
+
+
+def _half(text: str) -> str:
+    match = re.fullmatch(r"\s*([\d.]+)\s*(ms|s|us)\s*", text)
+    if match is None:
+        raise ScenarioError(f"`{text}` is no time; a time is written like `40 ms`")
+    return f"{float(match[1]) / 2:g} {match[2]}"
+
+
+def _target(name: str, workload: str) -> Path:
+    if workload not in WORKLOADS:
+        raise ScenarioError(f"--workload {workload}: there is {', '.join(WORKLOADS)}")
+    target = Path(name if name.endswith(".toml") else f"{name}.toml")
+    if target.exists() or target.is_symlink():
+        raise ScenarioError(f"{target} exists already; give another name, or move it away")
+    if not target.parent.is_dir():
+        raise ScenarioError(f"{target.parent}: no such folder")
+    return target
+
+
+def _links(arguments: Iterable[str]) -> list[Link]:
+    links: dict[str, Link] = {}
+    for argument in arguments:
+        said = re.fullmatch(r"([\w-]+)\.([a-z.]+)=(.+)", argument)
+        if said and said[2] in KEYS:
+            links.setdefault(said[1], Link(said[1])).given[said[2]] = said[3]
+            continue
+        named = re.fullmatch(r"([\w-]+)=(.+)", argument)
+        file = Path(named[2] if named and not Path(argument).exists() else argument)
+        name = _name(named[1]) if named and file != Path(argument) else _name_of(file)
+        links.setdefault(name, Link(name)).readings.append(measured.read(file))
+    if len(links) < 2:
+        found = f"only of the link `{next(iter(links))}`" if links else "of no link"
+        raise ScenarioError(
+            f"measurements {found}; a scenario is of two or more: weft new scenario NAME wifi=FILE lte=FILE\n"
+            "files whose names begin alike are of one link: wifi-ping.txt and wifi-iperf3.json are of `wifi`"
+        )
+    return list(links.values())
+
+
+def _name_of(file: Path) -> str:
+    """The link that a file's name tells.
+
+    >>> _name_of(Path("x/wifi-ping.txt")), _name_of(Path("LTE_iperf3_down.json")), _name_of(Path("Verizon.up"))
+    ('wifi', 'lte', 'verizon')
+    """
+    stem = file.name if file.suffix in (".up", ".down") else file.stem
+    parts = [part for part in re.split(r"[^A-Za-z0-9]+", stem.lower()) if part]
+    own = [part for part in parts if part not in KIND_WORDS]
+    if not own:
+        raise ScenarioError(f"{file}: its name does not say of which link it is; write wifi={file}")
+    return "-".join(own)
+
+
+def _name(text: str) -> str:
+    name = text.strip()
+    if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
+        raise ScenarioError(f"`{text}` is no name for a link; letters, digits, `-` and `_` are")
+    return name
+
+
+def _write(target: Path, links: list[Link], workload: str, why: str) -> Written:
+    if workload not in WORKLOADS:
+        raise ScenarioError(f"workload `{workload}`: there is {', '.join(WORKLOADS)}")
+    text, assumed = _compose(target, links, workload, why)
+    try:
+        # "x": what another program has put there since is not overwritten.
+        with target.open("x") as out:
+            out.write(text)
+    except FileExistsError:
+        raise ScenarioError(f"{target} exists already; give another name, or move it away") from None
+    try:
+        Scenario.load(str(target), [])
+    except ScenarioError:
+        target.unlink()
+        raise
+    return Written(target, [link.name for link in links], assumed)
+
+
+def _compose(target: Path, links: list[Link], workload: str, why: str) -> tuple[str, list[str]]:
+    names = " and ".join([", ".join(link.name for link in links[:-1]), links[-1].name])
+    ranges: list[str] = []
+    assumed: list[str] = []
+    parts = [
+        f'title     = "{names}: {workload}"',
+        'transport = "mptcp"            # assumed',
+        'stack     = "linux-v1"         # assumed: MPTCP of today\'s Linux',
+        'scheduler = "linux-v1"         # the only one that Linux has',
+        'cc        = "cubic"            # what Linux has if nobody changed it',
+        'direction = "download"         # assumed',
+        'seeds     = "0..5"',
+        "",
+        "# The connection begins on the first path; assumed in the order in which the links were named.",
+    ]
+    for link in links:
+        lines, open_values = _path(link, target, assumed)
+        parts += [f"[path.{link.name}]", *lines, ""]
+        ranges += open_values
+    parts += [f"{'[workload]':<31}# {why}; sizes and rates are assumed"]
+    parts += [WORKLOADS[workload], ""]
+    if ranges:
+        parts += ["# Between which values it lay when it was measured; `weft advise` tries some of them.", "[range]"]
+        parts += [*ranges, ""]
+    assumed += ["transport, direction, workload" if why.startswith("assumed") else "transport, direction"]
+    return "\n".join(parts), assumed
+
+
+def _path(link: Link, target: Path, assumed: list[str]) -> tuple[list[str], list[str]]:
+    """The keys of a path, and what is open of them."""
+    lines: list[str] = []
+    ranges: list[str] = []
+
+    def put(key: str, value: str, why: str) -> None:
+        lines.append(f"{f'{key:<10} = {value}':<31}# {why}")
+        if why.startswith("assumed"):
+            assumed.append(f"{link.name}.{key.split('.')[0]}")
+
+    def leave_open(key: str, low: str, high: str) -> None:
+        if low != high:
+            ranges.append(f'"path.{link.name}.{key}" = "{low}..{high}"')
+
+    _rates(link, target, put, leave_open)
+    _delay(link, put, leave_open)
+    if "loss" in link.given:
+        put("loss", f'"{link.given["loss"]}"', link.origin)
+    elif lossy := next(((reading, reading.loss) for reading in link.readings if reading.loss), None):
+        reading, loss = lossy
+        value = 0.0 if loss.value < LEAST_LOSS else loss.value
+        put("loss", f'"{_percent(value)}"', f"{reading.file.name}: {loss.why}")
+        leave_open("loss", _percent(loss.low), _percent(min(loss.high, max(OPEN_LOSS, 2 * loss.value))))
+    else:
+        put("loss", '"0 %"', "assumed: no measurement tells of losses")
+    _queue(link, put)
+    return lines, ranges
+
+
+def _rates(link: Link, target: Path, put: Callable[[str, str, str], None], leave: Callable[..., None]) -> None:
+    known: dict[str, Range] = {}
+    traces: dict[str, tuple[Reading, float]] = {}
+    for reading in link.readings:
+        for side, rate in reading.rates.items():
+            # Two measurements of one direction: what a link was seen to carry, it can carry.
+            if side not in known or rate.value > known[side].value:
+                known[side] = Range(rate.value, rate.low, rate.high, f"{reading.file.name}: {rate.why}")
+        for side, mean in reading.traces.items():
+            traces[side] = (reading, mean)
+    if "rate" in link.given:
+        put("rate", f'"{link.given["rate"]}"', link.origin)
+        return
+    for side in ("down", "up"):
+        other = "up" if side == "down" else "down"
+        if f"rate.{side}" in link.given:
+            put(f"rate.{side}", f'"{link.given[f"rate.{side}"]}"', link.origin)
+        elif side in traces:
+            reading, mean = traces[side]
+            place = os.path.relpath(reading.file, target.parent)
+            put(f"trace.{side}", f'"{place}"', f"{reading.kind}, {_mbps(mean)} on the mean")
+        elif side in known:
+            put(f"rate.{side}", f'"{_mbps(known[side].value)}"', known[side].why)
+            leave(f"rate.{side}", _mbps(known[side].low), _mbps(known[side].high))
+        elif other in traces or other in known:
+            mean = traces[other][1] if other in traces else known[other].value
+            share = UP_SHARE if side == "up" else 1.0
+            why = "assumed: a quarter of the rate down" if side == "up" else "assumed: as the rate up"
+            put(f"rate.{side}", f'"{_mbps(mean * share)}"', why)
+        else:
+            raise ScenarioError(
+                f"link `{link.name}`: no measurement tells its rate {side}; add the output of `iperf3 --json`, a "
+                f'capture or a Mahimahi trace, or say {link.name}.rate="20 Mbit/s"'
+            )
+
+
+def _delay(link: Link, put: Callable[[str, str, str], None], leave: Callable[..., None]) -> None:
+    if "delay" in link.given:
+        put("delay", f'"{link.given["delay"]}"', link.origin)
+        return
+    # `ping` measures without load; iperf3's and a capture's handshakes are second best.
+    order = sorted(
+        link.readings,
+        key=lambda reading: (
+            ("ping", "capture", "iperf3").index(reading.kind) if reading.kind in ("ping", "capture", "iperf3") else 9
+        ),
+    )
+    found = next(((reading, reading.rtt_ms) for reading in order if reading.rtt_ms), None)
+    if found is None:
+        put("delay", f'"{DELAY}"', "assumed: no measurement tells a round trip; one way")
+        return
+    reading, rtt = found
+    half = rtt.scaled(0.5, rtt.why)
+    put("delay", f'"{_ms(half.value)}"', f"one way; {reading.file.name}: {rtt.why}")
+    leave("delay", _ms(half.low), _ms(half.high))
+    # Both directions vary alike and by themselves: variances add up.
+    if reading.jitter_ms is not None and (jitter := reading.jitter_ms / 2**0.5) >= LEAST_JITTER_MS:
+        put(
+            "jitter",
+            f'"normal {_ms(jitter)}"',
+            f"{reading.file.name}: round trips differ by {reading.jitter_ms:.1f} ms",
+        )
+
+
+def _queue(link: Link, put: Callable[[str, str, str], None]) -> None:
+    if "queue" in link.given:
+        put("queue", f'"{link.given["queue"]}"', link.origin)
+        return
+    for reading in link.readings:
+        # iperf3 tells round trips where it sends: what waited, waited on the way up.
+        if reading.queue_ms and "up" in reading.rates:
+            packets = round(reading.queue_ms.value * reading.rates["up"].value * 1e3 / PACKET_BITS)
+            put("queue.up", f'"{max(packets, LEAST_QUEUE)} packets"', f"{reading.file.name}: {reading.queue_ms.why}")
+            put("queue.down", f'"{QUEUE}"', "assumed: no measurement tells how much waits on the way down")
+            return
+    put("queue", f'"{QUEUE}"', "assumed: no measurement tells how much waits")
+
+
+def _mbps(value: float) -> str:
+    return f"{value:.3g} Mbit/s" if value < 1000 else f"{value:.0f} Mbit/s"
+
+
+def _ms(value: float) -> str:
+    return f"{value:.3g} ms" if value < 1000 else f"{value:.0f} ms"
+
+
+def _percent(value: float) -> str:
+    return f"{round(value * 100, 2):g} %"

@@ -1,0 +1,180 @@
+"""`weft advise`: what is tried, what is picked, and what is said of it."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+import machine
+from conftest import Weft
+from weftway import ScenarioError, advise
+from weftway.advise import candidates, neighbours
+from weftway.scenario import load
+
+LOSSY = """\
+title = "A lossy path and a clean one"
+seeds = "0..2"
+[path.wifi]
+rate = "20 Mbit/s"
+delay = "10 ms"
+loss = "3 %"
+[path.lte]
+rate = { down = "10 Mbit/s", up = "2 Mbit/s" }
+delay = "30 ms"
+[workload]
+kind = "bulk"
+bytes = "2 MB"
+"""
+
+
+@pytest.fixture
+def lossy(tmp_path: Path) -> Path:
+    file = tmp_path / "lossy.toml"
+    file.write_text(LOSSY)
+    return file
+
+
+def test_a_range_is_drawn_from_and_the_rest_is_assumed() -> None:
+    keys = {
+        "path.wifi.rate.down": "20 Mbit/s",
+        "path.wifi.delay": "10 ms",
+        "path.lte.rate.down": "8 Mbit/s",
+        "path.lte.loss": "0 %",
+        "path.lte.loss.enter": "1 %",
+        "workload.rate": "1 Mbit/s",
+    }
+    found = neighbours.cells(keys, {"path.lte.rate.down": "900 kbit/s..2 Mbit/s"}, 50)
+    assert found == neighbours.cells(keys, {"path.lte.rate.down": "900 kbit/s..2 Mbit/s"}, 50)
+    assert (len(found), found[0].sets) == (51, ())
+    drawn: dict[str, list[float]] = {}
+    for one in found[1:]:
+        for setting in one.sets:
+            key, value = setting.split("=")
+            drawn.setdefault(key, []).append(float(value.split()[0]))
+    assert drawn.keys() == {"path.wifi.rate.down", "path.wifi.delay", "path.lte.rate.down", "path.lte.loss"}
+    assert 16 <= min(drawn["path.wifi.rate.down"]) < 18 and 22 < max(drawn["path.wifi.rate.down"]) <= 25
+    assert 0.9 <= min(drawn["path.lte.rate.down"]) < 1.1 and 1.8 < max(drawn["path.lte.rate.down"]) <= 2
+    assert set(drawn["path.lte.loss"]) == {0.0}
+
+
+def test_half_of_the_seeds_pick_and_the_others_judge() -> None:
+    assert (advise.runs.picking([3, 5, 8, 9]), advise.runs.judging([3, 5, 8, 9])) == ([3, 8], [5, 9])
+
+
+def test_what_linux_has_is_tried(lossy: Path) -> None:
+    keys = {"path.wifi.rate": "1 Mbit/s", "path.lte.rate": "1 Mbit/s", "workload.kind": "voip"}
+    first = candidates.first("linux", keys)
+    assert len({one.words for one in first}) == len(first) == 9
+    assert first[0] == candidates.baseline("linux", keys) and first[0].commands == ()
+    bbr = next(one for one in first if one.words == "bbr, lte as backup")
+    assert bbr.commands == (
+        "sysctl -w net.ipv4.tcp_congestion_control=bbr",
+        "ip mptcp endpoint change <address of lte> backup",
+    )
+    assert {"transport=mptcp", "stack=linux-v1", "path.lte.role=backup"} <= set(bbr.sets)
+    more = candidates.second("linux", keys, [bbr])
+    assert any("tcp_rmem" in command for one in more for command in one.commands)
+    # A buffer that the application fixes is not the sysctl's to change.
+    fixed = candidates.second("linux", {**keys, "options.receive_buffer": "1 MB"}, [bbr])
+    assert not any("tcp_rmem" in command for one in fixed for command in one.commands)
+
+
+def test_every_candidate_can_be_simulated(lossy: Path) -> None:
+    keys = {"path.wifi.rate": "1 Mbit/s", "path.lte.rate": "1 Mbit/s", "workload.kind": "stream"}
+    first = candidates.first("linux", keys)
+    for one in [*first, *candidates.second("linux", keys, first[:1])]:
+        assert load(lossy, one.sets).variants()[0].transport == "mptcp"
+
+
+def test_the_advice_gains_what_its_evidence_shows(lossy: Path) -> None:
+    """The cost that it tells is that of the runs which its command repeats."""
+    import weftway
+
+    found = advise.advise(advise.Request(str(lossy), cells=2, seeds="0..4"))
+    told = advise.records(found)[0]
+    assert found.gain > 0.1 and found.within.low <= found.gain <= found.within.high
+    both = (found.baseline.candidate, found.chosen.candidate)
+    means = []
+    for one in both:
+        rows = weftway.compare(lossy, scheduler=one.scheduler, cc=one.cc, seeds=[1, 3], set=one.sets)
+        means.append(math.exp(sum(math.log(ms) for ms in rows["fct_ms"]) / 2))
+    assert [told["baseline_cost_ms"], told["cost_ms"]] == pytest.approx(means)
+    for one in both:
+        assert f"--cc {one.cc}" in told["evidence"] or f",{one.cc}" in told["evidence"]
+
+
+def test_five_lines_for_people_and_records_for_programs(weft_here: Weft, lossy: Path) -> None:
+    done = weft_here("advise", "lossy.toml", "--cells", "1", "--seeds", "0..2")
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["set", "gain", "risk", "basis", "evidence"]
+    assert lines[0].startswith("set       on the server: sysctl -w net.ipv4.tcp_congestion_control=")
+    records = json.loads(weft_here("advise", "lossy.toml", "--cells", "1", "--seeds", "0..2", "--json").stdout)
+    assert {record["kind"] for record in records} == {"advice", "candidate", "cell"}
+    assert records[0]["evidence"] in lines[4]
+
+
+def test_who_uploads_sets_the_controller_here(weft_here: Weft, lossy: Path) -> None:
+    lossy.write_text(LOSSY.replace("seeds", 'direction = "upload"\nseeds'))
+    done = weft_here("advise", "lossy.toml", "--cells", "1", "--seeds", "0..2")
+    assert "set       here: sysctl -w net.ipv4.tcp_congestion_control=" in done.stdout
+
+
+def test_where_nothing_is_to_be_gained_nothing_is_to_be_set(weft_here: Weft, lossy: Path) -> None:
+    """A few messages a second over two paths that are alike and clean: whatever is set, they take the same time."""
+    lossy.write_text(
+        LOSSY.split("[path.wifi]")[0]
+        + '[path.a]\nrate = "20 Mbit/s"\ndelay = "10 ms"\n[path.b]\nrate = "20 Mbit/s"\ndelay = "10 ms"\n'
+        + '[workload]\nkind = "messages"\nsize = "100 B"\nperiod = "100 ms"\ncount = 20\n'
+    )
+    done = weft_here("advise", "lossy.toml", "--cells", "0", "--seeds", "0..2")
+    assert done.returncode == 2 or "nothing: Linux as it comes" in done.stdout
+    done = weft_here("advise", "lossy.toml", "--cells", "1", "--seeds", "0..2")
+    assert "set       nothing: Linux as it comes (cubic, all paths active) is within 2 % of the best" in done.stdout
+    assert "risk      none: nothing changes" in done.stdout
+
+
+def test_quic_picks_from_the_registry(lossy: Path) -> None:
+    lossy.write_text(LOSSY.replace("2 MB", "200 kB"))
+    found = advise.advise(advise.Request(str(lossy), place="quic", cells=1, seeds="0..2"))
+    told = advise.records(found)[0]
+    assert found.baseline.candidate.words == "min-rtt, cubic"
+    assert all(command.startswith("weftway_") for command in told["set"])
+    assert len(found.trials) == 1 + advise.runs.SCREENED
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["--deployable", "windows"], "--deployable windows: there is linux, quic"),
+        (["--seeds", "0..1"], "--seeds 0..1: one half picks, the other judges; give two or more"),
+        (["--check", "--deployable", "quic", "--cells", "1", "--seeds", "0..2"], "--check runs the Linux kernel"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(weft_here: Weft, lossy: Path, words: list[str], reason: str) -> None:
+    lossy.write_text(LOSSY.replace("2 MB", "50 kB"))
+    done = weft_here("advise", "lossy.toml", *words)
+    assert (done.returncode, done.stdout) == (2, "") or "--check" in words
+    assert done.returncode == 2 and reason in done.stderr
+
+
+def test_one_path_needs_no_advice(lossy: Path) -> None:
+    lossy.write_text(LOSSY.split("[path.lte]")[0] + '[workload]\nkind = "bulk"\nbytes = "1 MB"\n')
+    with pytest.raises(ScenarioError, match="the path `wifi` alone"):
+        advise.advise(advise.Request(str(lossy)))
+
+
+@machine.kernel
+def test_the_kernel_is_asked_as_well(weft_here: Weft, lossy: Path) -> None:
+    """Every candidate that needs no steering, over the scenario as it is; the best is 0 % above itself."""
+    lossy.write_text(LOSSY.replace("2 MB", "200 kB"))
+    words = ("advise", "lossy.toml", "--cells", "1", "--seeds", "0..2", "--check", "--json")
+    done = weft_here(*words)
+    assert done.returncode == 0, done.stderr
+    records = json.loads(done.stdout)
+    ran = [record for record in records if record["kind"] == "check"]
+    tried = {record["candidate"] for record in records if record["kind"] == "candidate"}
+    assert {record["candidate"] for record in ran} == tried
+    assert (ran[0]["over_best"], sum(record["is_advised"] for record in ran)) == (1.0, 1)
+    assert all(record["runs"] == 2 for record in ran)
