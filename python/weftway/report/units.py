@@ -22,6 +22,9 @@ SCALES = {
 THIN_SPACE = "\u202f"
 MINUS = "\u2212"
 
+ROUNDING = 1e-9
+"""An interval that is narrower than this part of its mean comes of sums of equal numbers."""
+
 MOST_DIGITS = 3
 """Behind the point: no scale has a finer number than that to tell."""
 
@@ -103,8 +106,9 @@ class Unit:
             return self._signed_estimate(estimate)
         if estimate.half is None:
             return self.value(estimate.mean)
-        fit = self.fitting(estimate.mean, estimate.half)
-        return f"{fit.number(estimate.mean)}\u00a0±\u00a0{fit.half(estimate.half)}{self.suffix}"
+        half = 0.0 if estimate.half < ROUNDING * abs(estimate.mean) else estimate.half
+        fit = self.fitting(estimate.mean, half)
+        return f"{fit.number(estimate.mean)}\u00a0±\u00a0{fit.half(half)}{self.suffix}"
 
     def half(self, value: float) -> str:
         """Half an interval: 0 only if it is."""
