@@ -66,7 +66,26 @@ def test_tables_go_to_standard_output_and_files_to_the_folder(weft: Weft, small:
     assert done.returncode == 0
     assert all(word in done.stdout for word in ("min-rtt", "round-robin", "newreno", "±", "completion"))
     assert pl.read_parquet(tmp_path / "out/rows.parquet").height == 4
-    assert (tmp_path / "out/report.html").read_text().startswith("<!doctype html>")
+    page = (tmp_path / "out/report.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert f"weft compare {small} --out out" in page, "the page says what made it"
+
+
+def test_a_comparison_ends_with_its_finding_and_what_changed(weft: Weft, small: Path, tmp_path: Path) -> None:
+    weft("compare", small, "--out", "before")
+    done = weft("compare", small, "--out", "after", "--against", "before")
+    assert done.returncode == 0, done.stderr
+    finding, change = done.stdout.strip().split("\n")[-2:]
+    assert finding.split(" ")[0] in ("min-rtt", "round-robin")
+    assert change == "Against before, 2 cells paired by seed: 2 unchanged."
+    assert change in (tmp_path / "after/report.html").read_text()
+    (tmp_path / "before/rows.parquet").write_text("no table")
+    for folder in ("nowhere", "before"):
+        wrong = weft("compare", small, "--out", "other", "--against", folder)
+        assert wrong.returncode == 2
+        assert wrong.stderr.startswith(f"weft: --against {folder}: ")
+        assert "Traceback" not in wrong.stderr
+        assert not (tmp_path / "other").exists(), "nothing is run in vain"
 
 
 def test_figures_on_request(weft: Weft, small: Path, tmp_path: Path) -> None:

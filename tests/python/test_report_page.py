@@ -159,6 +159,12 @@ def test_runs_are_chosen_by_scheduler_controller_and_seed(tab: Browser, page: Pa
     tab.until("document.querySelectorAll('#viewer canvas').length === 6")
 
 
+def test_another_link_to_the_open_page_is_followed(tab: Browser) -> None:
+    tab.run("void (location.hash = '#find=rule-33&at=results')")
+    tab.until("document.querySelector('input[type=search]')?.value === 'rule-33'")
+    assert names(tab) == ["rule-33"]
+
+
 def test_one_controller_is_shown_and_kept_in_the_link(tab: Browser, page: Path) -> None:
     choose(tab, "[data-filter=cc]", "lia")
     opened(tab, page, tab.run("location.hash"))

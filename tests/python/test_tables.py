@@ -64,10 +64,25 @@ def test_digits_fit_the_group_the_number_and_its_interval() -> None:
     assert (seconds.symbol, seconds.digits) == ("s", 1)
     plain = [
         seconds.estimate(Estimate(mean, half, 5)).replace("\u00a0", " ").replace("\u202f", " ")
-        for mean, half in ((10_100.0, 400.0), (850.0, 30.0), (10_100.0, 4.0), (10_100.0, 0.0))
+        for mean, half in (
+            (10_100.0, 400.0),
+            (850.0, 30.0),
+            (850.0, 400.0),
+            (10_100.0, 40.0),
+            (10_100.0, 4.0),
+            (10e3, 0.0),
+        )
     ]
-    # A smaller number shows three digits; a small interval shows one of its own; none is said to be 0 that is not.
-    assert plain == ["10.1 ± 0.4 s", "0.850 ± 0.030 s", "10.100 ± 0.004 s", "10.1 ± 0 s"]
+    # A smaller number shows three digits, if its interval bears them out; a small interval shows a digit of its own;
+    # none is said to be 0 that is not.
+    assert plain == [
+        "10.1 ± 0.4 s",
+        "0.850 ± 0.030 s",
+        "0.85 ± 0.40 s",
+        "10.10 ± 0.04 s",
+        "10.1 ± < 0.1 s",
+        "10.0 ± 0 s",
+    ]
 
 
 def test_equal_rows_share_a_line_under_the_reference() -> None:

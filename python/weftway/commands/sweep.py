@@ -44,6 +44,8 @@ def command(
             if not wanted.is_scenario:
                 out.print(f"{run.name}: {one.plan.scenario.title}\n", markup=False, style="bold")
             print_tables(one)
+            if not wanted.is_scenario:
+                out.print("")
         with redirect_stdout(sys.stderr):
             page = comparison.write_report(one, wanted.folder(run, folder))
         err.print(f"report in {page}", markup=False)

@@ -32,6 +32,9 @@ FIN, SYN, ACK = 1, 2, 16
 WINDOW_S = 1.0
 """Rates are counted in stretches of so long; the busy ones tell what the link can do."""
 
+LOADED = 0.2
+"""A direction was loaded if it carried this share of what the other one did."""
+
 BUSY = 0.5
 """A stretch is busy that carries this share of the busiest."""
 
@@ -83,7 +86,10 @@ def reads(file: Path, data: bytes) -> Reading:
         "down": [one for one in packets if one.target == user],
         "up": [one for one in packets if one.source == user],
     }
-    rates = {name: _rate(some, packets[0].at) for name, some in ways.items() if some}
+    carried = {name: sum(one.bytes for one in some) for name, some in ways.items()}
+    # What comes back is acknowledgements: they do not tell how fast that way is.
+    loaded = [name for name, total in carried.items() if total >= LOADED * max(carried.values())]
+    rates = {name: _rate(ways[name], packets[0].at) for name in loaded}
     trips = _handshakes(packets)
     rtt = spread(trips, f"half the median of {len(trips)} TCP handshakes") if trips else None
     return Reading(file, "capture", rtt_ms=rtt, loss=_loss(packets), rates=rates)
@@ -209,7 +215,8 @@ def _handshakes(packets: list[Packet]) -> list[float]:
 
 
 def _loss(packets: list[Packet]) -> Range | None:
-    """The share of data segments that were sent again, in the direction that carried more."""
+    """Between none and the share of segments that were sent again, in the direction that carried more: a capture does
+    not tell what was lost on the way from what a full queue dropped, which the scenario's queue does by itself."""
     ends: dict[Flow, int] = {}
     segments: defaultdict[Flow, int] = defaultdict(int)
     again: defaultdict[Flow, int] = defaultdict(int)
@@ -227,4 +234,5 @@ def _loss(packets: list[Packet]) -> Range | None:
         return None
     busiest = max(segments, key=lambda flow: segments[flow])
     lost, of = again[busiest], segments[busiest]
-    return share(lost, of, f"{lost} of {of} segments sent again; what full queues dropped is among them")
+    why = f"{lost} of {of} segments were sent again; taken to be dropped by a full queue, not lost"
+    return Range(0.0, 0.0, share(lost, of, why).high, why)

@@ -194,7 +194,7 @@ def provenance(held: Held, rows: pl.DataFrame) -> str:
 
 RATIOS_LEDE = (
     "Instance by instance, how many times as good as the reference, on the geometric mean; right is better. Bars are "
-    "95 % intervals over instances (percentile bootstrap): one that meets the line cannot be told apart."
+    "95 % intervals over instances (percentile bootstrap): one that crosses the line is not significant."
 )
 RESULTS_LEDE = (
     "Lost: cells in which it does worse than the reference by more than 5 %. Won: cells in which it does better."

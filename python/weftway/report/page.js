@@ -17,7 +17,9 @@ const page = (() => {
     history.replaceState(null, "", address || location.pathname + location.search);
   };
   // Another link to this page, put into the address bar.
-  addEventListener("hashchange", () => { if (location.hash !== address) location.reload(); });
+  addEventListener("hashchange", () => {
+    if (location.hash !== address && location.hash.includes("=")) location.reload();
+  });
   for (const link of all("nav a")) {
     link.addEventListener("click", (event) => {
       event.preventDefault();

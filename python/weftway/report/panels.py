@@ -97,7 +97,7 @@ def difference(study: Study) -> str:
     if not found:
         return ""
     shared = axis(most(v for e in found.values() for v in (e.low, e.high)), include=(0.0,))
-    unit = unit_for(m.kind, [e.mean for e in found.values()])
+    unit = unit_for(m.kind, [max(abs(e.mean), e.half or 0.0) for e in found.values()])
 
     def dot(c: Cell) -> Dot | None:
         if c.scheduler == study.reference:
@@ -110,11 +110,11 @@ def difference(study: Study) -> str:
 
 
 def sense(gap: Estimate | None, m: Measure) -> str:
-    """Better, worse, or not to be told apart: the words beside a difference."""
+    """The words beside a difference."""
     if gap is None or gap.half is None:
         return ""
     if not gap.excludes_zero:
-        return "not apart"
+        return "not significant"
     return "better" if (gap.mean < 0) == bool(m.lower_is_better) else "worse"
 
 

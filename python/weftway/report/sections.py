@@ -148,10 +148,10 @@ def headline(study: Study) -> str:
 
 
 def difference_lede(study: Study, many: bool) -> str:
-    pairs = "mean of the differences seed by seed, so that what the seeds share cancels"
-    spread = "; an interval that meets the line cannot be told apart" if many else "; one seed, so no interval"
+    pairs = "the mean of the differences seed by seed, so that what the seeds share cancels"
+    spread = "If the bar crosses 0, the difference is not significant." if many else "One seed, so no interval."
     good = "left" if study.primary.lower_is_better else "right"
-    return f"{study.primary.title}: {pairs}{spread}. Better lies to the {good}."
+    return f"{study.primary.title}: {pairs}. {spread} Better lies to the {good}."
 
 
 def left_out(study: Study) -> str:

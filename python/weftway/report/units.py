@@ -22,6 +22,9 @@ SCALES = {
 THIN_SPACE = "\u202f"
 MINUS = "\u2212"
 
+ROUNDING = 1e-9
+"""An interval that is narrower than this part of its mean comes of sums of equal numbers."""
+
 MOST_DIGITS = 3
 """Behind the point: no scale has a finer number than that to tell."""
 
@@ -103,9 +106,16 @@ class Unit:
             return self._signed_estimate(estimate)
         if estimate.half is None:
             return self.value(estimate.mean)
-        fit = self.fitting(estimate.mean, estimate.half)
-        half = fit.number(estimate.half) if estimate.half else "0"
-        return f"{fit.number(estimate.mean)}\u00a0±\u00a0{half}{self.suffix}"
+        half = 0.0 if estimate.half < ROUNDING * abs(estimate.mean) else estimate.half
+        fit = self.fitting(estimate.mean, half)
+        return f"{fit.number(estimate.mean)}\u00a0±\u00a0{fit.half(half)}{self.suffix}"
+
+    def half(self, value: float) -> str:
+        """Half an interval: 0 only if it is."""
+        if value == 0:
+            return "0"
+        least = 10**-self.digits
+        return f"<{THIN_SPACE}{least:.{self.digits}f}" if value * self.factor < least / 2 else self.number(value)
 
     def _signed_estimate(self, estimate: Estimate) -> str:
         if estimate.half is None:
@@ -117,15 +127,18 @@ class Unit:
     def fitting(self, value: float, half: float = 0.0) -> Unit:
         """This unit with as many digits as `value` needs beside larger ones, and its interval beside it.
 
-        A number keeps its group's digits if it is larger; a smaller one gets more, up to three significant ones.
-        Where the half interval would read as 0 and is not, one of its digits is shown.
+        A number keeps its group's digits if it is larger; a smaller one gets up to three significant ones, as far as
+        they are two of the half interval's. Where the half interval would read as 0 and one digit more can tell it, it
+        gets that.
         """
         if self.kind in ("ratio", "count"):
             return self
-        digits = max(self.digits, min(places(value * self.factor, 3), self.digits + 2))
+        digits = min(places(value * self.factor, 3), self.digits + 2)
         if half:
-            digits = max(digits, min(places(half * self.factor, 1), digits + 2))
-        return replace(self, digits=min(digits, MOST_DIGITS))
+            digits = min(digits, places(half * self.factor, 2))
+            needed = places(half * self.factor, 1)
+            digits = max(digits, needed if needed <= self.digits + 1 else 0)
+        return replace(self, digits=min(max(digits, self.digits), MOST_DIGITS))
 
     @property
     def suffix(self) -> str:
@@ -139,8 +152,9 @@ def unit_for(kind: str, values: Iterable[float]) -> Unit:
     factor, symbol = next((f, s) for least, f, s in SCALES[kind] if typical >= least)
     if kind == "ratio":
         return Unit(factor, symbol, 2, kind)
-    digits = places(typical * factor, 3) if typical else 0
-    return Unit(factor, symbol, min(digits, 1 if kind == "count" else 2), kind)
+    if kind == "count":
+        return Unit(factor, symbol, min(places(typical, 2), 1), kind)
+    return Unit(factor, symbol, min(places(typical * factor, 3), 2), kind)
 
 
 def places(value: float, significant: int) -> int:

@@ -64,7 +64,7 @@ def first_pair(study: Study, timelines: Sequence[Timeline]) -> list[int]:
         if at and (t.cell.cc, t.cell.setting, t.seed) == (front.cell.cc, front.cell.setting, front.seed)
     ]
     wanted = [at for at in others if timelines[at].cell.scheduler == study.reference]
-    return [0, next(iter([*wanted, *others]), 0)]
+    return [0, *[*wanted, *others][:1]]
 
 
 def packed(t: Timeline, with_reasons: bool) -> str:

@@ -101,7 +101,8 @@ def ahead(study: Study, cells: list[Cell]) -> str:
     shares = sorted(abs(gap.mean) for gap in gaps if gap)
     if cells[0].scheduler == study.reference or not shares:
         return ""
-    span = percent(shares[-1]) if len(shares) == 1 else f"{percent(shares[0])} to {percent(shares[-1])}"
+    least, most = percent(shares[0]), percent(shares[-1])
+    span = most if least == most else f"{least} to {most}"
     return f"{span} {PHRASES[study.primary.column][1]} than {study.reference}"
 
 
