@@ -1,19 +1,20 @@
 """The matrix: every scheduler under every controller in a dozen scenarios. `python -m weftway.matrix --out DIR`.
 
 It writes `docs/matrix.html`, the whole of it to look at, and the generated part of `docs/explanation/matrix.md`: who
-wins where, and every cell in which several paths are worse than the best of them alone. What is above the mark in that
-page is written by hand. An interrupted run goes on from DIR.
+wins where, what counts for more, and where several paths are worse than the best of them alone. What is above the
+mark in that page is written by hand. An interrupted run goes on from DIR.
 """
 
 import argparse
 import json
 import math
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean, median, quantiles
 from typing import Any
 
 from rich.console import Console
@@ -38,6 +39,11 @@ WORSE = 0.01
 
 LEVEL = 0.01
 """Schedulers within this share of the best are level with it."""
+
+MOST = 12
+"""So many schedulers have a line in the written page."""
+
+OURS = "earliest-delivery"
 
 NOT_HERE = ("vary", "range", "figure", "published", "expect", "scheduler", "cc", "seeds")
 """Keys of a scenario that say what is run of it, or are about other tools."""
@@ -251,23 +257,61 @@ def leader(here: dict[str, float], is_timely: bool) -> str:
     return f"`{name}` {told}{f', {level} level' if level else ''}{other}"
 
 
-def behind(places: Iterable[Place], found: list[Cell]) -> list[str]:
-    """Every cell in which bonding is worse than the best path alone."""
+def behind(places: Iterable[Place], found: list[Cell]) -> list[list[str]]:
+    """A line per scenario: in how many cells bonding is worse than the best path alone, and under which controllers."""
     lines = []
-    everyone = list(dict.fromkeys(cell.scheduler for cell in found))
     for place in places:
         here = [cell for cell in found if cell.place == place.name]
         worse = [cell for cell in here if cell.is_worse(place.is_timely)]
-        lines += [f"### `{place.name}`: {len(worse)} of {len(here)} cells", ""]
-        for cc in dict.fromkeys(cell.cc for cell in worse):
-            names = [cell.scheduler for cell in worse if cell.cc == cc]
-            told = "all" if len(names) == len(everyone) else ", ".join(f"`{name}`" for name in names)
-            if len(names) > len(everyone) / 2 and told != "all":
-                others = [name for name in everyone if name not in names]
-                told = f"all but {', '.join(f'`{name}`' for name in others)}"
-            lines.append(f"- `{cc}`: {told}")
-        lines.append("")
+        by = {cc: sum(cell.cc == cc for cell in worse) for cc in dict.fromkeys(cell.cc for cell in here)}
+        many = [f"`{cc}`" for cc, count in by.items() if count > len(here) / len(by) / 2]
+        lines.append([f"`{place.name}`", f"{len(worse)} of {len(here)}", ", ".join(many) or "–"])
     return lines
+
+
+def counts(places: Iterable[Place], found: list[Cell]) -> list[str]:
+    """What the bulk cells come to: who is level with the best, who is worse than one path, what counts for more."""
+    bulk = {place.name for place in places if not place.is_timely}
+    some = [cell for cell in found if cell.place in bulk and cell.value is not None]
+    best: dict[tuple[str, str], float] = {}
+    for cell in some:
+        best[cell.place, cell.cc] = max(best.get((cell.place, cell.cc), -math.inf), cell.value or 0.0)
+    level = Counter(cell.scheduler for cell in some if (cell.value or 0.0) >= best[cell.place, cell.cc] - LEVEL)
+    worse = Counter(cell.scheduler for cell in some if cell.is_worse(is_timely=False))
+    above = sum((cell.value or 0.0) > 1 + LEVEL for cell in some)
+    each = max(len(best), 1)
+    return [
+        f"- Level with the best most often, of {each} cells: {most(level, each)}.",
+        f"- Worse than one path most often, of {each} cells: {most(worse, each)}.",
+        f"- {above} of {len(some)} cells have a benefit above {1 + LEVEL}.",
+    ]
+
+
+def most(count: Counter[str], each: int) -> str:
+    """The eight that are counted most, and those to compare them with."""
+    names = [name for name, _ in count.most_common(8)]
+    names += [name for name in (REFERENCE, OURS) if name not in names]
+    return ", ".join(f"`{name}` {count[name]} ({count[name] / each:.0%})" for name in names)
+
+
+def ranges(places: Iterable[Place], found: list[Cell]) -> list[list[str]]:
+    """A line per bulk scenario: how far benefit ranges over the controllers, and over the schedulers."""
+    lines = []
+    for place in places:
+        if place.is_timely:
+            continue
+        here = [cell for cell in found if cell.place == place.name and cell.value is not None]
+        lines.append([f"`{place.name}`", spread(here, "scheduler"), spread(here, "cc")])
+    return lines
+
+
+def spread(cells: list[Cell], fixed: str) -> str:
+    """The range from the first to the ninth decile where `fixed` is the same, in the median."""
+    groups: dict[str, list[float]] = {}
+    for cell in cells:
+        groups.setdefault(getattr(cell, fixed), []).append(cell.value or 0.0)
+    deciles = [quantiles(values, n=10, method="inclusive") for values in groups.values() if len(values) > 1]
+    return f"{median(tenths[-1] - tenths[0] for tenths in deciles):.1f}" if deciles else "–"
 
 
 def typical(places: list[Place], found: list[Cell]) -> list[list[str]]:
@@ -291,6 +335,13 @@ def typical(places: list[Place], found: list[Cell]) -> list[list[str]]:
                 level += cell.value <= top * (1 + LEVEL) if timely[cell.place] else cell.value >= top - LEVEL
         lines.append([*line, f"{level / max(len(own), 1):.0%}"])
     return lines
+
+
+def foremost(lines: list[list[str]]) -> list[list[str]]:
+    """Those of `typical` that are level with the best most often, and those to compare them with, in that order."""
+    order = sorted(lines, key=lambda line: -int(line[-1].rstrip("%")))
+    usual = {f"`{name}`" for name in (REFERENCE, OURS, "random")}
+    return [line for at, line in enumerate(order) if at < MOST or line[0] in usual]
 
 
 def alike(same: dict[str, list[str]]) -> list[str]:
@@ -328,15 +379,28 @@ def page(places: list[Place], found: list[Cell], seeds: range) -> str:
         "",
         *grid(["scenario", *(f"`{cc}`" for cc in controllers)], leaders(places, found)),
         "",
-        "## Every scheduler, median over the controllers",
+        "## In numbers, of the bulk scenarios",
         "",
-        "Last column: in what part of its cells it is level with the best.",
+        *counts(places, found),
         "",
-        *grid(["scheduler", *(f"`{place.name}`" for place in places), "level"], typical(places, found)),
+        "How far benefit ranges (first to ninth decile, in the median): over the controllers with one scheduler, and "
+        "over the schedulers with one controller.",
+        "",
+        *grid(["scenario", "over controllers", "over schedulers"], ranges(places, found)),
+        "",
+        "## The schedulers, median over the controllers",
+        "",
+        f"Last column: in what part of its cells it is level with the best. The {MOST} that are so most often, and "
+        "those to compare them with; [the page of all cells](../matrix.html) has the others.",
+        "",
+        *grid(["scheduler", *(f"`{place.name}`" for place in places), "level"], foremost(typical(places, found))),
         "",
         "## Where several paths are worse than one",
         "",
-        *behind(places, found),
+        "Cells that are worse than the best path alone, and the controllers under which most schedulers are. "
+        "[The page of all cells](../matrix.html) marks each.",
+        "",
+        *grid(["scenario", "worse", "most schedulers under"], behind(places, found)),
     ]
     return "\n".join(text).rstrip() + "\n"
 

@@ -42,12 +42,29 @@ def test_the_best_is_named_with_those_level_and_min_rtt() -> None:
     assert matrix.leader({}, True) == "–"
 
 
-def test_worse_cells_are_listed_under_their_controller() -> None:
+def test_worse_cells_are_counted_and_the_controllers_under_which_most_are_worse_named() -> None:
     found = [cell("bulk", "a", 0.2), cell("bulk", "b", -0.3), cell("bulk", "a", -0.1, cc="lia")]
     lines = matrix.behind([BULK], [*found, cell("bulk", "b", -0.1, cc="lia")])
-    assert lines[0] == "### `bulk`: 3 of 4 cells"
-    assert "- `cubic`: `b`" in lines
-    assert "- `lia`: all" in lines
+    assert lines == [["`bulk`", "3 of 4", "`lia`"]]
+
+
+def test_the_numbers_of_the_bulk_cells_by_hand() -> None:
+    # Under cubic a is best and b worse than one path; under lia both are level, and above 1.
+    found = [cell("bulk", "a", 0.5), cell("bulk", "b", -0.3)]
+    found += [cell("bulk", "a", 1.2, cc="lia"), cell("bulk", "b", 1.195, cc="lia")]
+    level, worse, above = matrix.counts([BULK, TIMELY], [*found, cell("timely", "b", 50.0)])
+    assert "of 2 cells: `a` 2 (100%), `b` 1 (50%), `min-rtt` 0 (0%)" in level
+    assert "of 2 cells: `b` 1 (50%), `min-rtt` 0 (0%)" in worse
+    assert above == "- 2 of 4 cells have a benefit above 1.01."
+
+
+def test_what_counts_for_more_is_a_range_with_the_other_held_fixed() -> None:
+    # Eleven controllers move both schedulers by 0 to 1, deciles 0.1 and 0.9; the schedulers are 0.25 apart, of
+    # which the deciles of two values leave 0.8.
+    found = [
+        cell("bulk", name, at / 10 + more, cc=f"c{at}") for name, more in (("a", 0.0), ("b", 0.25)) for at in range(11)
+    ]
+    assert matrix.ranges([BULK, TIMELY], found) == [["`bulk`", "0.8", "0.2"]]
 
 
 def test_who_does_all_that_another_does_is_no_rule_of_its_own() -> None:
