@@ -4,7 +4,11 @@
   const source = document.getElementById("runs");
   if (!source) return;
   const told = JSON.parse(source.textContent);
-  const runs = told.runs.map(([scheduler, cc, setting, seed, blob]) => ({ scheduler, cc, setting, seed: `${seed}`, blob }));
+  const own = told.runs.map(([scheduler, cc, setting, seed, blob, equals]) =>
+    ({ scheduler, cc, setting, seed: `${seed}`, blob, equals, label: scheduler }));
+  // Who has the results of another is looked at in the other's run.
+  const runs = [...own, ...own.flatMap((run) => run.equals.map((scheduler) =>
+    ({ ...run, scheduler, label: `${scheduler} (= ${run.scheduler})` })))];
   const root = document.getElementById("viewer");
   const readout = document.getElementById("readout");
   const { labelled, choice } = page;
@@ -212,7 +216,8 @@
   const offer = (side, key, fixed) => {
     const kept = runs.filter((run) => fixed.every((one) => run[one] === side.run?.[one]));
     const values = [...new Set(kept.map((run) => run[key]))];
-    const select = choice(values.map((value) => [value, value]));
+    const text = (value) => key === "scheduler" ? near({ ...side.run, [key]: value }, [key]).label : value;
+    const select = choice(values.map((value) => [value, text(value)]));
     if (key === "scheduler" && side.may) select.add(new Option("none", ""), 0);
     select.value = side.run ? side.run[key] : "";
     select.addEventListener("change", () => {
