@@ -38,10 +38,11 @@
     return series.reverse(); // the tallest first: the others are drawn over it
   };
   const decisions = (data) => {
-    const sent = perPath(data, data.send, { fill: "b0" });
-    const copied = perPath(data, data.copy, { fill: "60" }).filter(({ raw }) => raw.some(Boolean));
+    const rate = (counts) => counts.map((count) => count * 1000 / data.step); // the steps of two runs differ
+    const sent = perPath(data, data.send?.map(rate), { fill: "b0" });
+    const copied = perPath(data, data.copy?.map(rate), { fill: "60" }).filter(({ raw }) => raw.some(Boolean));
     copied.forEach((one) => { one.name = `copy on ${one.name}`; });
-    const waits = data.wait ? [{ name: "wait", raw: data.wait, colour: "--neutral", fill: "b0" }] : [];
+    const waits = data.wait ? [{ name: "wait", raw: rate(data.wait), colour: "--neutral", fill: "b0" }] : [];
     return stacked([...sent, ...copied, ...waits]);
   };
   const buffer = (data) => [
@@ -54,7 +55,7 @@
     { title: "Congestion window", unit: "kB", series: (data) => perPath(data, data.cwnd) },
     { title: "In flight", unit: "kB", series: (data) => perPath(data, data.flight) },
     { title: "Receive buffer", unit: "kB", series: buffer },
-    { title: "Decisions", unit: "a step", series: decisions, reasons: true },
+    { title: "Decisions", unit: "a second", series: decisions, reasons: true },
   ];
 
   let sides = []; // the chosen runs, with their charts
