@@ -236,7 +236,7 @@ def test_an_interrupt_keeps_what_was_finished(weft: Weft, tmp_path: Path) -> Non
 @machine.kernel
 def test_the_page_can_be_followed(tmp_path: Path) -> None:
     (tables,) = machine.follow(HOME / "docs/how-to/run-beside-the-kernel.md", tmp_path)
-    assert "backend = kernel, median ± 93 % interval of 5 runs each" in tables
+    assert "backend = kernel, cubic, median ± 93 % interval of 5 runs each" in tables
 
 
 def test_the_glossary_has_the_kernels_columns() -> None:

@@ -12,7 +12,7 @@ from weftway import report
 
 pytestmark = needs_browser
 
-SCHEDULERS, CONTROLLERS, SEEDS = 59, 3, 5
+LINES, CONTROLLERS, SEEDS = 58, 3, 5
 LANES = 6
 PAGE_LIMIT = 3_000_000
 
@@ -21,14 +21,15 @@ PAGE_LIMIT = 3_000_000
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A report of 885 runs, of which 240 are there over time."""
     frame = large()
-    cells = frame.select("scheduler", "cc", "seed").unique(maintain_order=True).rows()
+    one_each = frame.filter(pl.col("scheduler") != "twin")
+    cells = one_each.select("scheduler", "cc", "seed").unique(maintain_order=True).rows()
     first = [cell for cell in cells if cell[2] == 0] + [cell for cell in cells if cell[2]]
     runs = {
         cell: {**data.timeline(f"{cell[0]} {cell[2]}", cell[1], ["wifi", "lte"], 400), **whose(cell)}
         for cell in first[:240]
     }
     file = tmp_path_factory.mktemp("page") / "report.html"
-    report.write(file, frame, runs, data.scenario(registry=[f"rule-{at:02}" for at in range(SCHEDULERS)]))
+    report.write(file, frame, runs, data.scenario(registry=[f"rule-{at:02}" for at in range(LINES)]))
     return file
 
 
@@ -37,14 +38,16 @@ def whose(cell: tuple[str, str, int]) -> dict[str, object]:
 
 
 def large() -> pl.DataFrame:
-    """59 schedulers × 3 controllers × 5 seeds, from as many runs of few schedulers: every third digit differs."""
+    """59 schedulers × 3 controllers × 5 seeds. All differ but `twin`, which equals `rule-07`: they share a line."""
     rows = []
-    for at in range(SCHEDULERS):
+    for at in range(LINES):
         name = "min-rtt" if at == 20 else f"rule-{at:02}"
         for cc in data.CONTROLLERS[:CONTROLLERS]:
             for seed in range(SEEDS):
                 row = data.row(data.REGISTRY[at % len(data.REGISTRY)], cc, seed, ["wifi", "lte"], None)
                 rows.append({**row, "scheduler": name, "fct_ms": row["fct_ms"] + 37.0 * at})
+                if name == "rule-07":
+                    rows.append({**rows[-1], "scheduler": "twin"})
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
@@ -89,13 +92,13 @@ def test_the_first_ten_are_shown_and_the_rest_on_demand(tab: Browser) -> None:
     assert len(shown) in (10, 11)
     assert "min-rtt" in shown, "the reference stays in sight"
     tab.run("document.querySelector('.results tbody[data-cc=cubic] .more button').click()")
-    assert len(names(tab)) == SCHEDULERS
+    assert len(names(tab)) == LINES
     assert "rows=all" in tab.run("location.hash")
 
 
 def test_search_finds_what_is_folded(tab: Browser) -> None:
     choose(tab, "input[type=search]", "rule-5", "input")
-    assert set(names(tab)) == {f"rule-5{digit}" for digit in range(9)}
+    assert set(names(tab)) == {f"rule-5{digit}" for digit in range(8)}
 
 
 def test_a_click_on_a_head_sorts_each_controller(tab: Browser) -> None:
@@ -157,6 +160,15 @@ def test_runs_are_chosen_by_scheduler_controller_and_seed(tab: Browser, page: Pa
     assert chosen[:2] == ["rule-07", "lia"]
     choose(tab, "#viewer .side:last-child .chooser select", "")
     tab.until("document.querySelectorAll('#viewer canvas').length === 6")
+
+
+def test_a_scheduler_that_equals_another_is_found(tab: Browser) -> None:
+    choose(tab, "#viewer .side:first-child .chooser select", "twin")
+    tab.until("location.hash.includes('a=twin')")
+    label = "document.querySelector('#viewer .side:first-child .chooser select').selectedOptions[0].textContent"
+    assert tab.run(label) == "twin (= rule-07)"
+    choose(tab, "input[type=search]", "twin", "input")
+    assert names(tab) == ["rule-07"]
 
 
 def test_another_link_to_the_open_page_is_followed(tab: Browser) -> None:

@@ -1,5 +1,6 @@
 """The tables of the command: each controller by itself, digits that fit, equal rows in one line."""
 
+import io
 from collections.abc import Sequence
 from typing import Any
 
@@ -36,7 +37,7 @@ def column(table: Table, place: int = 0) -> list[str]:
 
 
 def printed(rows: Rows, width: int = 120, top: int = 10) -> str:
-    console = Console(width=width, record=True, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
+    console = Console(width=width, record=True, file=io.StringIO())
     for table in tables.comparison(rows, {}, top):
         console.print(tables.fitted(table, console))
     return console.export_text().replace("\u00a0", " ").replace("\u202f", " ")

@@ -25,7 +25,7 @@ TIMELINE_KEY = (
 
 RUN_LEDE = (
     "Both on one time axis. Move over a chart to read values and the scheduler's reasons; drag to zoom, double-click "
-    "to see the whole run. Schedulers with equal results share a run."
+    "to see the whole run. A scheduler with the results of another is shown by the other's run."
 )
 RUN_KEY = (
     '<span class="key"><i class="swatch tick loss" aria-hidden="true"></i>short stroke: loss</span>'

@@ -4,7 +4,11 @@
   const source = document.getElementById("runs");
   if (!source) return;
   const told = JSON.parse(source.textContent);
-  const runs = told.runs.map(([scheduler, cc, setting, seed, blob]) => ({ scheduler, cc, setting, seed: `${seed}`, blob }));
+  const own = told.runs.map(([scheduler, cc, setting, seed, blob, equals]) =>
+    ({ scheduler, cc, setting, seed: `${seed}`, blob, equals, label: scheduler }));
+  // Who has the results of another is looked at in the other's run.
+  const runs = [...own, ...own.flatMap((run) => run.equals.map((scheduler) =>
+    ({ ...run, scheduler, label: `${scheduler} (= ${run.scheduler})` })))];
   const root = document.getElementById("viewer");
   const readout = document.getElementById("readout");
   const { labelled, choice } = page;
@@ -34,10 +38,11 @@
     return series.reverse(); // the tallest first: the others are drawn over it
   };
   const decisions = (data) => {
-    const sent = perPath(data, data.send, { fill: "b0" });
-    const copied = perPath(data, data.copy, { fill: "60" }).filter(({ raw }) => raw.some(Boolean));
+    const rate = (counts) => counts.map((count) => count * 1000 / data.step); // the steps of two runs differ
+    const sent = perPath(data, data.send?.map(rate), { fill: "b0" });
+    const copied = perPath(data, data.copy?.map(rate), { fill: "60" }).filter(({ raw }) => raw.some(Boolean));
     copied.forEach((one) => { one.name = `copy on ${one.name}`; });
-    const waits = data.wait ? [{ name: "wait", raw: data.wait, colour: "--neutral", fill: "b0" }] : [];
+    const waits = data.wait ? [{ name: "wait", raw: rate(data.wait), colour: "--neutral", fill: "b0" }] : [];
     return stacked([...sent, ...copied, ...waits]);
   };
   const buffer = (data) => [
@@ -50,7 +55,7 @@
     { title: "Congestion window", unit: "kB", series: (data) => perPath(data, data.cwnd) },
     { title: "In flight", unit: "kB", series: (data) => perPath(data, data.flight) },
     { title: "Receive buffer", unit: "kB", series: buffer },
-    { title: "Decisions", unit: "a step", series: decisions, reasons: true },
+    { title: "Decisions", unit: "a second", series: decisions, reasons: true },
   ];
 
   let sides = []; // the chosen runs, with their charts
@@ -212,7 +217,8 @@
   const offer = (side, key, fixed) => {
     const kept = runs.filter((run) => fixed.every((one) => run[one] === side.run?.[one]));
     const values = [...new Set(kept.map((run) => run[key]))];
-    const select = choice(values.map((value) => [value, value]));
+    const text = (value) => key === "scheduler" ? near({ ...side.run, [key]: value }, [key]).label : value;
+    const select = choice(values.map((value) => [value, text(value)]));
     if (key === "scheduler" && side.may) select.add(new Option("none", ""), 0);
     select.value = side.run ? side.run[key] : "";
     select.addEventListener("change", () => {

@@ -42,7 +42,7 @@ def viewer(study: Study, timelines: Sequence[Timeline]) -> str:
         if used + len(blob) > BUDGET:
             break
         used += len(blob)
-        kept.append([t.cell.scheduler, t.cell.cc, t.cell.setting, t.seed, blob])
+        kept.append([t.cell.scheduler, t.cell.cc, t.cell.setting, t.seed, blob, study.alike(t.cell)])
     told = {"runs": kept, "first": first_pair(study, timelines[: len(kept)])}
     data = json.dumps(told, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
     return (

@@ -1,0 +1,57 @@
+"""What a run looked like over time is what its trace says."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import Weft
+from weftway import comparison, plan
+from weftway.scenario import load
+
+Decision = tuple[int, str, int | None]
+
+
+@pytest.mark.parametrize(("scheduler", "size"), [("ecf", "300 kB"), ("redundant", "300 kB"), ("ecf", "8 MB")])
+def test_decisions_and_reasons_are_those_of_the_trace(
+    weft: Weft, small: Path, tmp_path: Path, scheduler: str, size: str
+) -> None:
+    sets = f"workload.bytes={size}"
+    done = weft("run", small, "--scheduler", scheduler, "--seed", "1", "--set", sets, "--events", "trace")
+    assert done.returncode == 0, done.stderr
+    record = timeline(small, scheduler, sets)
+    # 8 MB over at most 15 Mbit/s take more than the four seconds after which steps of 10 ms become longer.
+    assert (record["step_ms"] > 10) == (size == "8 MB")
+    counts: Counter[Decision] = Counter()
+    firsts: dict[Decision, str] = {}
+    lines = (tmp_path / "trace").read_text().splitlines()
+    for line in (line for line in lines if not line.startswith("#")):
+        time, symbol, *words = line.split(maxsplit=6)
+        if symbol == "?":
+            path, answer, reason = words[0], words[1], words[4] if len(words) > 4 else ""
+            kind = {"ahead": "send", "repeat": "copy"}.get(answer, answer)
+            decision = (int(int(time) / 1e6 / record["step_ms"]), kind, int(path) if path.isdigit() else None)
+            counts[decision] += 1
+            firsts.setdefault(decision, reason)
+    told = record["decisions"]
+    assert counts == {decision: count for decision, count in stepwise(told) if count}
+    assert {(step, kind, path): text for step, kind, path, text in told["reasons"]} == {
+        decision: reason for decision, reason in firsts.items() if reason
+    }
+
+
+def stepwise(told: dict[str, Any]) -> list[tuple[Decision, int]]:
+    """Each step's count of each kind of decision."""
+    series: list[tuple[str, int | None, list[int]]] = [
+        (kind, path, counts) for kind in ("send", "copy") for path, counts in enumerate(told[kind])
+    ]
+    series.append(("wait", None, told["wait"]))
+    return [((step, kind, path), count) for kind, path, counts in series for step, count in enumerate(counts)]
+
+
+def timeline(scenario: Path, scheduler: str, sets: str) -> dict[str, Any]:
+    found = comparison.execute(plan.plan(load(scenario, [sets]), scheduler, "newreno", "1..2", None), 1)
+    ((whose, record),) = comparison.timelines(found, {}).items()
+    assert whose == (scheduler, "newreno", "", "1")
+    return record
