@@ -120,6 +120,8 @@ def _links(arguments: Iterable[str]) -> list[Link]:
         if said and said[2] in KEYS:
             links.setdefault(said[1], Link(said[1])).given[said[2]] = said[3]
             continue
+        if said and not Path(argument).exists():
+            raise ScenarioError(f"`{argument}`: of a link, {', '.join(KEYS)} can be said, as in {said[1]}.delay=20ms")
         named = re.fullmatch(r"([\w-]+)=(.+)", argument)
         file = Path(named[2] if named and not Path(argument).exists() else argument)
         name = _name(named[1]) if named and file != Path(argument) else _name_of(file)

@@ -241,6 +241,8 @@ def test_nothing_is_overwritten_and_nothing_half_written(weft_here: Weft, tmp_pa
             ["wifi-ping.txt", "lte.down", "--workload", "game"],
             "--workload game: there is bulk, web, stream, voip, call",
         ),
+        (["wifi-ping.txt", "lte.down", "wifi.rat=3"], "`wifi.rat=3`: of a link, rate, rate.down, rate.up, delay, loss"),
+        (["wifi=none.txt", "lte.down"], "none.txt: No such file or directory"),
         (["ping.txt", "lte.down"], "ping.txt: its name does not say of which link it is; write wifi=ping.txt"),
     ],
 )
