@@ -23,6 +23,8 @@ class Helper:
     pass
 """
 
+A_FOLDER = 'path.lte.trace={down="folder"}'
+
 WRONG_FILES = {
     "a missing file": (["compare", "nowhere.toml"], "there is no file `nowhere.toml` in "),
     "an unknown name": (["compare", "nowhere"], "no scenario is called `nowhere`"),
@@ -30,7 +32,7 @@ WRONG_FILES = {
     "a binary file as a scenario": (["compare", "binary.toml"], "valid UTF-8"),
     "a binary file as a grid": (["sweep", "binary.toml", "--out", "out"], "it is not UTF-8"),
     "a binary file as a distribution": (["evaluate", "ecf", "--on", "binary.toml"], "it is not UTF-8"),
-    "a folder as a trace": (["compare", "small.toml", "--set", 'path.lte.trace={down="folder"}'], "folder"),
+    "a folder as a trace": (["compare", "small.toml", "--set", A_FOLDER], "a folder, where a trace file is expected"),
     "a file without its class": (["compare", "small.toml", "--scheduler", "r.py"], "r.py:First or r.py:Second"),
     "a class that is not there": (["compare", "small.toml", "--scheduler", "r.py:Third"], "it has First, Second"),
     "a rule in no file": (["compare", "small.toml", "--scheduler", "none.py"], "there is no such file"),

@@ -26,6 +26,8 @@ struct Read {
 impl Traces {
     /// For a scenario in the folder `base`.
     pub fn new(base: &Path) -> Self {
+        // A file that is named without a folder lies in this one.
+        let base = if base.as_os_str().is_empty() { Path::new(".") } else { base };
         let base = std::path::absolute(base).unwrap_or_else(|_| base.to_owned());
         Self { base, read: BTreeMap::new() }
     }
@@ -38,7 +40,9 @@ impl Traces {
         let fault = |reason| Fault::new(Mistake::Trace, format!("trace `{name}`: {reason}"));
         let Some(path) = self.find(name) else {
             let help = format!("traces are looked for in {} and the folders above it", self.base.display());
-            return Err(fault("no such file".to_owned()).help(help));
+            let is_folder = self.base.ancestors().any(|folder| folder.join(name).is_dir());
+            let reason = if is_folder { "a folder, where a trace file is expected" } else { "no such file" };
+            return Err(fault(reason.to_owned()).help(help));
         };
         let text = fs::read_to_string(path).map_err(|error| fault(error.to_string()))?;
         let trace = Arc::new(Trace::parse(&text).map_err(|error| fault(error.to_string()))?);
