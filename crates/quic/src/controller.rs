@@ -26,10 +26,14 @@
 //! - A window of 0 reaches noq's pacer if `metrics()` is left as it is: it reports the controller's window here, shut or not.
 //! - The packet size that a controller reckons with stays what it was at the start (`initial_mtu`).
 
+#[cfg(test)]
+mod tests;
+
 use std::any::Any;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use noq_proto::RttEstimator;
 use noq_proto::congestion::{Controller as NoqController, ControllerFactory, ControllerMetrics};
@@ -66,6 +70,9 @@ pub trait Hook: Send + Sync + fmt::Debug + 'static {
     fn sent(&self, now: Instant, path: &Path, bytes: Bytes) -> u64 {
         0
     }
+
+    /// The packets that left one after another were handed out in one piece: noq begins its next round over all paths.
+    fn flushed(&self, path: PathId) {}
 
     /// A packet was acknowledged.
     fn acked(&self, now: Instant, receipt: Receipt) {}
@@ -202,6 +209,7 @@ impl ControllerFactory for Controllers {
             paced_until: now,
             now,
             withheld: AtomicBool::new(false),
+            shut: AtomicBool::new(false),
         };
         adapter.publish();
         if let Some(hook) = adapter.hook() {
@@ -294,6 +302,8 @@ pub struct Adapter {
     now: Instant,
     /// The hook kept the window shut though it had room, and nothing has left since.
     withheld: AtomicBool,
+    /// The window was shut when noq last read it.
+    shut: AtomicBool,
 }
 
 impl fmt::Debug for Adapter {
@@ -427,6 +437,42 @@ impl Adapter {
         path.srtt = srtt;
     }
 
+    /// A packet is acknowledged; `known` is noq's smoothed and smallest round-trip time.
+    fn acknowledge(
+        &mut self,
+        now: Clock,
+        sent: Clock,
+        bytes: u64,
+        pn: u64,
+        app_limited: bool,
+        known: (Duration, Duration),
+    ) {
+        let (now, sent_at) = (self.connection.at(now).max(self.now), self.connection.at(sent));
+        self.now = now;
+        if self.batch.bytes == Bytes::ZERO {
+            self.note_idle(now, app_limited);
+            self.batch.prior_in_flight = self.path.bytes_in_flight;
+            self.batch.sample = Sample::default();
+            let span = |time: Duration| Span::from_nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+            self.batch.known = Some((span(known.0), span(known.1)));
+        }
+        let size = Bytes::new(bytes);
+        self.batch.bytes += size;
+        self.path.bytes_in_flight = self.path.bytes_in_flight.saturating_sub(size);
+        self.path.acked.add(size);
+        let Some(index) = self.find(Some(sent_at), pn) else { return };
+        let Some(packet) = self.flight.get_mut(index) else { return };
+        packet.acked = true;
+        let packet = *packet;
+        self.sampler.on_delivered(now, &packet, &mut self.batch.sample);
+        if self.batch.sample.newest_sent == Some(packet.sent_at) {
+            self.batch.rtt = Some(now.max(packet.sent_at).since(packet.sent_at));
+        }
+        if let Some(hook) = self.hook() {
+            hook.acked(now, receipt(self.path.id, &packet));
+        }
+    }
+
     fn update(&mut self, reduced: bool) {
         self.publish();
         if let Some(hook) = self.hook() {
@@ -468,34 +514,24 @@ impl NoqController for Adapter {
         self.flight.push(packet);
     }
 
-    // noq says this of a window that the hook keeps shut, too: it means nothing here.
-    fn on_cwnd_limited(&mut self) {}
+    fn on_sent(&mut self, _now: Clock, _bytes: u64, _largest_pn: u64) {
+        if let Some(hook) = self.hook() {
+            hook.flushed(self.path.id);
+        }
+    }
+
+    /// noq says this of a window that the hook keeps shut, too. Of an open one it means that more is in flight than this
+    /// was told of: packets that are padded and ask for no acknowledgement.
+    fn on_cwnd_limited(&mut self) {
+        let path = &mut self.path;
+        if !*self.shut.get_mut() && path.bytes_in_flight + path.mss <= path.cwnd {
+            path.bytes_in_flight = path.cwnd.saturating_sub(path.mss) + Bytes::new(1);
+            self.update(false);
+        }
+    }
 
     fn on_ack(&mut self, now: Clock, sent: Clock, bytes: u64, pn: u64, app_limited: bool, rtt: &RttEstimator) {
-        let (now, sent_at) = (self.connection.at(now).max(self.now), self.connection.at(sent));
-        self.now = now;
-        if self.batch.bytes == Bytes::ZERO {
-            self.note_idle(now, app_limited);
-            self.batch.prior_in_flight = self.path.bytes_in_flight;
-            self.batch.sample = Sample::default();
-            let span = |time: std::time::Duration| Span::from_nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
-            self.batch.known = Some((span(rtt.get()), span(rtt.min())));
-        }
-        let size = Bytes::new(bytes);
-        self.batch.bytes += size;
-        self.path.bytes_in_flight = self.path.bytes_in_flight.saturating_sub(size);
-        self.path.acked.add(size);
-        let Some(index) = self.find(Some(sent_at), pn) else { return };
-        let Some(packet) = self.flight.get_mut(index) else { return };
-        packet.acked = true;
-        let packet = *packet;
-        self.sampler.on_delivered(now, &packet, &mut self.batch.sample);
-        if self.batch.sample.newest_sent == Some(packet.sent_at) {
-            self.batch.rtt = Some(now.max(packet.sent_at).since(packet.sent_at));
-        }
-        if let Some(hook) = self.hook() {
-            hook.acked(now, receipt(self.path.id, &packet));
-        }
+        self.acknowledge(now, sent, bytes, pn, app_limited, (rtt.get(), rtt.min()));
     }
 
     fn on_end_acks(&mut self, now: Clock, in_flight: u64, _app_limited: bool, _largest: Option<u64>) {
@@ -612,6 +648,7 @@ impl NoqController for Adapter {
 
     fn window(&self) -> u64 {
         let open = self.hook().is_none_or(|hook| hook.is_open(self.path.id));
+        self.shut.store(!open, Ordering::Relaxed);
         if !open && self.path.bytes_in_flight + self.path.mss <= self.path.cwnd {
             self.withheld.store(true, Ordering::Relaxed);
         }
@@ -658,6 +695,7 @@ impl NoqController for Adapter {
             paced_until: self.paced_until,
             now: self.now,
             withheld: AtomicBool::new(false),
+            shut: AtomicBool::new(false),
         })
     }
 
