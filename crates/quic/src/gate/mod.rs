@@ -1,0 +1,313 @@
+//! A scheduler inside an application that uses noq, in one line of its `TransportConfig`.
+//!
+//! noq sends on the lowest path whose congestion window has room. A [`Gate`] is a `ControllerFactory` whose windows are
+//! shut except on the path that a scheduler chose for the next packet; behind each stands one of the project's congestion
+//! controllers. Nothing else of the application changes.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use weftway_quic::gate::Gate;
+//!
+//! let mut transport = noq_proto::TransportConfig::default();
+//! transport.max_concurrent_multipath_paths(4);
+//! transport.congestion_controller_factory(Arc::new(Gate::new("min-rtt")?));
+//! # Ok::<(), weftway_quic::gate::GateError>(())
+//! ```
+//!
+//! That serves one connection. An endpoint with many connections gives each its own:
+//!
+//! ```
+//! # use weftway_quic::gate::Gate;
+//! # let transport = noq_proto::TransportConfig::default();
+//! let gates = Gate::new("round-robin:num_segments=10")?.with_controller("bbr3")?;
+//! let (transport, gate) = gates.connection(&transport);
+//! // ClientConfig::transport_config(transport), Endpoint::connect_with(…); a server: Incoming::accept_with(…).
+//! assert_eq!(gate.counts().faults, 0);
+//! # Ok::<(), weftway_quic::gate::GateError>(())
+//! ```
+//!
+//! # What it offers
+//!
+//! A gate opens a path (`Send`) or none (`Wait`), and tells events ([`OFFERS`]). It does not see the data, has no timer,
+//! cannot copy or reorder. A scheduler that needs more is refused with one line that says what.
+//!
+//! # How noq asks
+//!
+//! noq goes over the paths in the order of their numbers and reads a path's window before each datagram. The gate asks
+//! its scheduler at the first of these reads and keeps the answer until something happens. As long as the answers are
+//! equal the same window stays open, and the datagrams leave in one piece (GSO).
+//!
+//! - **Until its first acknowledgement** a path is open and not shown to the scheduler: it must be validated first. Beside
+//!   other paths it may have [`UNPROVEN`] packets in flight; the first path has its whole window for the handshake.
+//! - **Wait** shuts everything, acknowledgements too where data wait. So once in a quarter of the smallest round-trip time
+//!   (1 to 25 ms) one packet leaves on the fastest open path all the same: [`Counts::escapes`]. A wait while nothing is in
+//!   flight is a fault, and overruled at once.
+//! - **noq's pacer** may hold a path that was chosen. The gate learns that when noq goes on to another path; the scheduler
+//!   then sees the path as [`Pacing`](weftway_path::BlockedReason::Pacing), and its window stays open, so that noq's own timer lets it go on.
+//!   If the path was the last in noq's round, the others get their turn when noq's next round begins.
+//! - **Probes** after a timeout leave without asking. So does everything that is not acknowledged.
+//! - A path that the application makes a backup must be made one here as well: [`Gate::set_role`].
+//!
+//! # What it costs
+//!
+//! A factory hands out controllers that must be `Send + Sync` and share one scheduler: a lock is the only way in safe
+//! Rust. It is taken when a packet leaves, once for its decision and once for each acknowledgement, always by the thread
+//! that holds the connection: nobody ever waits for it, unless a snapshot is taken at that moment. A window that
+//! is read again before something happened takes no lock.
+
+mod state;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use noq_proto::TransportConfig;
+use noq_proto::congestion::{Controller, ControllerFactory};
+use weftway_host::mismatch;
+use weftway_path::spec::SpecError;
+use weftway_path::{Bytes, Instant, Path, PathId, Receipt, Role};
+use weftway_sched::{Needs, Scheduler};
+
+use crate::controller::{Controllers, Hook};
+use state::State;
+pub use state::{Counts, UNPROVEN};
+
+/// What a gate offers a scheduler beyond paths and the packet at hand.
+pub const OFFERS: Needs = Needs { events: true, ..Needs::NONE };
+
+/// noq's clock.
+type Clock = std::time::Instant;
+
+/// Why there is no such gate.
+#[derive(Debug, thiserror::Error)]
+pub enum GateError {
+    /// There is no such scheduler or controller, or it does not have such a switch.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// The scheduler needs what a gate does not offer.
+    #[error("scheduler {name}: {why}; the driver of weftway-quic does")]
+    Refused {
+        /// The scheduler.
+        name: String,
+        /// What it needs.
+        why: String,
+    },
+}
+
+/// Opens the window of the path that a scheduler chooses. Copies are the same gate.
+#[derive(Clone, Debug)]
+pub struct Gate {
+    prototype: Arc<Unasked>,
+    name: String,
+    controllers: Arc<Controllers>,
+    shared: Arc<Shared>,
+}
+
+/// A scheduler that nobody has asked yet. The lock makes it one that may be shared.
+struct Unasked(Mutex<Box<dyn Scheduler>>);
+
+impl Unasked {
+    fn scheduler(&self) -> Box<dyn Scheduler> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl fmt::Debug for Unasked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Unasked")
+    }
+}
+
+impl Gate {
+    /// A gate for the scheduler that `spec` names, with CUBIC on every path.
+    pub fn new(spec: &str) -> Result<Self, GateError> {
+        let (entry, parsed) = weftway_sched::parse(spec)?;
+        Self::with_scheduler(spec, entry.make(&parsed.given)?)
+    }
+
+    /// A gate for a scheduler of your own, called `name`.
+    pub fn with_scheduler(name: &str, scheduler: Box<dyn Scheduler>) -> Result<Self, GateError> {
+        if let Some(why) = mismatch(scheduler.needs(), OFFERS, "a gate") {
+            return Err(GateError::Refused { name: name.to_owned(), why });
+        }
+        let prototype = Arc::new(Unasked(Mutex::new(scheduler)));
+        let controllers = Arc::new(Controllers::new("cubic")?);
+        Ok(Self::assemble(prototype, name.to_owned(), &controllers, Clock::now))
+    }
+
+    /// The same with the congestion controller that `spec` names, for a new connection.
+    pub fn with_controller(&self, spec: &str) -> Result<Self, GateError> {
+        let controllers = Controllers::new(spec)?;
+        Ok(Self::assemble(Arc::clone(&self.prototype), self.name.clone(), &controllers, self.shared.clock))
+    }
+
+    /// The same with another clock: for connections in virtual time.
+    #[must_use]
+    pub fn with_clock(&self, clock: fn() -> Clock) -> Self {
+        Self::assemble(Arc::clone(&self.prototype), self.name.clone(), &self.controllers, clock)
+    }
+
+    /// For one more connection: its transport configuration, which is `base` with a gate of its own, and that gate.
+    pub fn connection(&self, base: &TransportConfig) -> (Arc<TransportConfig>, Self) {
+        let gate = Self::assemble(Arc::clone(&self.prototype), self.name.clone(), &self.controllers, self.shared.clock);
+        let mut transport = base.clone();
+        transport.congestion_controller_factory(Arc::new(gate.clone()));
+        (Arc::new(transport), gate)
+    }
+
+    fn assemble(prototype: Arc<Unasked>, name: String, controllers: &Controllers, clock: fn() -> Clock) -> Self {
+        let fresh = controllers.fresh();
+        let shared = Arc::new(Shared {
+            open: AtomicU64::new(UNDECIDED),
+            waits: AtomicBool::new(false),
+            step: AtomicU8::new(ELSEWHERE),
+            state: Mutex::new(State::new(prototype.scheduler())),
+            time: fresh.clone(),
+            clock,
+        });
+        let hook: Arc<dyn Hook> = Arc::clone(&shared) as Arc<dyn Hook>;
+        Self { prototype, name, controllers: Arc::new(fresh.with_hook(hook)), shared }
+    }
+
+    /// The paths as its scheduler sees them, those left out that have acknowledged nothing yet. noq's own statistics show
+    /// a window of 0 for a path that is shut.
+    pub fn paths(&self) -> Vec<Path> {
+        self.shared.state().paths().to_vec()
+    }
+
+    /// What was counted.
+    pub fn counts(&self) -> Counts {
+        self.shared.state().counts()
+    }
+
+    /// The scheduler's name, as it was given.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Says what `path` is for. noq does not tell its controllers what `set_path_status` was given, and sends no data on a
+    /// backup while another path lives: a gate that does not know would wait for it.
+    pub fn set_role(&self, path: PathId, role: Role) {
+        self.shared.state().set_role(path, role);
+        self.shared.forget();
+    }
+}
+
+impl ControllerFactory for Gate {
+    fn build(self: Arc<Self>, now: Clock, current_mtu: u16) -> Box<dyn Controller> {
+        Arc::clone(&self.controllers).build(now, current_mtu)
+    }
+}
+
+/// Nothing is decided. (Were 64 paths open at once the question would be asked again: no harm.)
+const UNDECIDED: u64 = u64::MAX;
+
+// Where noq is in its round over the paths. With the number of a path: it found the window open; then it asked its pacer.
+const ELSEWHERE: u8 = 0;
+const ASKED: u8 = 0x40;
+const PACER: u8 = 0x80;
+
+/// What the paths of a connection share.
+struct Shared {
+    /// The paths that are open, one bit each, or [`UNDECIDED`].
+    open: AtomicU64,
+    /// The scheduler waits.
+    waits: AtomicBool,
+    step: AtomicU8,
+    state: Mutex<State>,
+    time: Controllers,
+    clock: fn() -> Clock,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Gate")
+    }
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> Instant {
+        self.time.at((self.clock)())
+    }
+
+    /// The decision no longer holds.
+    fn forget(&self) {
+        self.open.store(UNDECIDED, Ordering::Relaxed);
+    }
+}
+
+impl Hook for Shared {
+    fn opened(&self, now: Instant, path: &Path) {
+        self.state().opened(now, path);
+        self.forget();
+    }
+
+    fn closed(&self, path: PathId) {
+        self.state().closed(path);
+        self.forget();
+    }
+
+    fn is_open(&self, path: PathId) -> bool {
+        let mut open = self.open.load(Ordering::Relaxed);
+        if open == UNDECIDED {
+            let mut state = self.state();
+            open = state.decide(self.now());
+            self.open.store(open, Ordering::Relaxed);
+            self.waits.store(state.is_waiting(), Ordering::Relaxed);
+        }
+        if self.waits.load(Ordering::Relaxed) {
+            open |= self.state().escape(self.now());
+        }
+        let is_open = open >> path.get() & 1 == 1;
+        if is_open {
+            self.step.store(ASKED | path.get(), Ordering::Relaxed);
+        }
+        is_open
+    }
+
+    fn visited(&self, path: PathId) {
+        let step = self.step.load(Ordering::Relaxed);
+        if step == ELSEWHERE {
+            return;
+        }
+        let next = if step == ASKED | path.get() { PACER | path.get() } else { ELSEWHERE };
+        self.step.store(next, Ordering::Relaxed);
+        // noq asked its pacer about another path, sent nothing there, and went on.
+        if step & PACER != 0 && step != PACER | path.get() {
+            self.state().hold(PathId::new(step & !PACER), self.now());
+            self.forget();
+        }
+    }
+
+    fn sent(&self, now: Instant, path: &Path, bytes: Bytes) -> u64 {
+        self.step.store(ELSEWHERE, Ordering::Relaxed);
+        let serial = self.state().sent(now, path, bytes);
+        self.forget();
+        serial
+    }
+
+    fn flushed(&self, _path: PathId) {
+        self.step.store(ELSEWHERE, Ordering::Relaxed);
+    }
+
+    fn acked(&self, now: Instant, receipt: Receipt) {
+        self.state().acked(now, receipt);
+        self.forget();
+    }
+
+    fn lost(&self, now: Instant, receipt: Receipt) {
+        self.state().lost(now, receipt);
+        self.forget();
+    }
+
+    fn updated(&self, now: Instant, path: &Path, reduced: bool) {
+        self.state().updated(now, path, reduced);
+        self.forget();
+    }
+}

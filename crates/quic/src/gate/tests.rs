@@ -1,0 +1,168 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use noq_proto::congestion::ControllerFactory as _;
+use weftway_path::{Context, Decision, PathSet};
+
+use super::*;
+
+fn gate(spec: &str) -> Gate {
+    Gate::new(spec).unwrap()
+}
+
+fn build(gate: &Gate, now: Clock) -> Box<dyn Controller> {
+    Arc::new(gate.clone()).build(now, 1200)
+}
+
+/// Shows the scheduler a path with this round-trip time.
+fn prove(gate: &Gate, path: u8, rtt: u64) {
+    let mut known = Path::new(PathId::new(path), Bytes::new(1200), Bytes::new(12_000));
+    known.srtt = weftway_path::Span::from_millis(rtt);
+    known.rtt_samples = 1;
+    gate.shared.updated(Instant::ZERO, &known, false);
+}
+
+#[test]
+fn a_path_is_open_until_its_first_acknowledgement_and_a_new_one_only_for_a_few_packets() {
+    let (gate, now) = (gate("min-rtt"), Clock::now());
+    let mut first = build(&gate, now);
+    for pn in 0..9 {
+        assert!(first.window() > 0, "the handshake needs packet {pn}");
+        first.on_packet_sent(now, 1200, pn);
+    }
+    prove(&gate, 0, 10);
+    let mut second = build(&gate, now);
+    for pn in 0..UNPROVEN {
+        assert!(second.window() > 0);
+        second.on_packet_sent(now, 1200, pn);
+    }
+    assert_eq!(second.window(), 0);
+    assert!(first.window() > 0, "the scheduler has but this one");
+}
+
+#[test]
+fn only_the_chosen_window_is_open_and_statistics_change_nothing() {
+    let (gate, now) = (gate("min-rtt"), Clock::now());
+    let (mut first, mut second) = (build(&gate, now), build(&gate, now));
+    prove(&gate, 0, 50);
+    prove(&gate, 1, 10);
+    for _ in 0..3 {
+        assert_eq!((first.window(), second.window()), (0, 12_000));
+        assert_eq!(first.metrics().congestion_window, 12_000, "noq's pacer divides by it");
+    }
+    assert_eq!(gate.counts().decisions, 1, "asked once until something happens");
+    for pn in 0..10 {
+        assert!(second.window() > 0);
+        second.on_packet_sent(now, 1200, pn);
+    }
+    assert_eq!((first.window(), second.window()), (12_000, 0), "its window is full");
+    first.on_packet_sent(now, 1200, 0);
+    assert_eq!(gate.counts().unasked, 0);
+}
+
+#[test]
+fn a_path_that_noqs_pacer_holds_gives_way_and_stays_open() {
+    let (gate, now) = (gate("min-rtt"), Clock::now());
+    let (first, second, third) = (build(&gate, now), build(&gate, now), build(&gate, now));
+    prove(&gate, 0, 10);
+    prove(&gate, 1, 20);
+    prove(&gate, 2, 30);
+    // As noq does it: it reads the figures when it comes to a path, then the window, then the figures for its pacer.
+    first.metrics();
+    assert!(first.window() > 0);
+    first.metrics();
+    // Nothing left: on to the next path.
+    second.metrics();
+    assert!(second.window() > 0, "the next best");
+    assert_eq!(third.window(), 0);
+    assert!(first.window() > 0, "so that noq's timer lets it go on");
+    assert_eq!(gate.counts().paced, 1);
+}
+
+#[test]
+fn the_end_of_a_piece_is_not_taken_for_the_pacer() {
+    let (gate, now) = (gate("min-rtt"), Clock::now());
+    let (first, mut second) = (build(&gate, now), build(&gate, now));
+    prove(&gate, 0, 20);
+    prove(&gate, 1, 10);
+    second.metrics();
+    assert!(second.window() > 0);
+    second.metrics();
+    second.on_packet_sent(now, 1200, 0);
+    // Room for one more datagram is looked for, and the piece is full.
+    assert!(second.window() > 0);
+    second.metrics();
+    second.on_sent(now, 1200, 0);
+    // noq's next round.
+    first.metrics();
+    assert_eq!(first.window(), 0);
+    assert_eq!(gate.counts().paced, 0);
+}
+
+#[test]
+fn a_copy_after_a_rebinding_is_open() {
+    let (gate, now) = (gate("min-rtt"), Clock::now());
+    let (first, _second) = (build(&gate, now), build(&gate, now));
+    prove(&gate, 0, 50);
+    prove(&gate, 1, 10);
+    assert_eq!(first.window(), 0);
+    assert!(first.clone_box().window() > 0, "noq's pacer is made from it");
+}
+
+#[test]
+fn a_backup_rests_while_an_active_path_lives() {
+    let (gate, now) = (gate("min-rtt"), Clock::now());
+    let (first, second) = (build(&gate, now), build(&gate, now));
+    prove(&gate, 0, 50);
+    prove(&gate, 1, 10);
+    assert_eq!(first.window(), 0);
+    gate.set_role(PathId::new(1), Role::Backup);
+    assert_eq!((first.window(), second.window()), (12_000, 0));
+}
+
+/// Always waits.
+#[derive(Clone)]
+struct Waits;
+
+impl Scheduler for Waits {
+    fn select(&mut self, _cx: &Context<'_>) -> Decision {
+        Decision::Wait
+    }
+}
+
+thread_local! {
+    static NOW: std::cell::Cell<Option<Clock>> = const { std::cell::Cell::new(None) };
+}
+
+#[test]
+fn a_wait_lets_a_packet_out_each_quarter_of_a_round_trip() {
+    let now = Clock::now();
+    NOW.set(Some(now));
+    let gate = Gate::with_scheduler("waits", Box::new(Waits)).unwrap().with_clock(|| NOW.get().unwrap());
+    let mut path = build(&gate, now);
+    path.on_packet_sent(now, 1200, 0);
+    let mut known = Path::new(PathId::new(0), Bytes::new(1200), Bytes::new(12_000));
+    (known.srtt, known.rtt_samples) = (weftway_path::Span::from_millis(20), 1);
+    known.bytes_in_flight = Bytes::new(1200);
+    gate.shared.updated(Instant::ZERO, &known, false);
+    NOW.set(Some(now + Duration::from_millis(4)));
+    assert_eq!(path.window(), 0);
+    NOW.set(Some(now + Duration::from_millis(5)));
+    assert!(path.window() > 0);
+    path.on_packet_sent(now + Duration::from_millis(5), 1200, 1);
+    assert_eq!((path.window(), gate.counts().escapes), (0, 1));
+}
+
+#[test]
+fn paths_that_are_gone_are_not_shown() {
+    let (gate, now) = (gate("min-rtt"), Clock::now());
+    let (first, second) = (build(&gate, now), build(&gate, now));
+    prove(&gate, 0, 50);
+    prove(&gate, 1, 10);
+    drop(second);
+    assert_eq!(
+        gate.paths().iter().map(|path| path.id).collect::<Vec<_>>(),
+        PathSet::of(PathId::new(0)).iter().collect::<Vec<_>>()
+    );
+    assert!(first.window() > 0);
+}

@@ -1,0 +1,83 @@
+//! Many gated connections of one client endpoint at once, on sockets.
+
+use std::error::Error;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use noq::rustls::RootCertStore;
+use noq::rustls::pki_types::PrivatePkcs8KeyDer;
+use noq::{ClientConfig, Endpoint, FourTuple, PathStatus, ServerConfig, TransportConfig};
+use weftway_quic::gate::Gate;
+
+type Failure = Box<dyn Error + Send + Sync>;
+
+const CONNECTIONS: usize = 100;
+const BYTES: usize = 100_000;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hundred_connections_at_once_each_have_their_own_gate() -> Result<(), Failure> {
+    let made = rcgen::generate_simple_self_signed(vec!["localhost".into()])?;
+    let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+    let mut roots = RootCertStore::empty();
+    roots.add(made.cert.der().clone())?;
+    let roots = Arc::new(roots);
+    let mut transport = TransportConfig::default();
+    transport.max_concurrent_multipath_paths(2);
+    let pattern = Gate::new("round-robin:num_segments=2")?.with_controller("olia")?;
+
+    let mut server_config = ServerConfig::with_single_cert(vec![made.cert.der().clone()], key.into())?;
+    server_config.transport_config(Arc::new(transport.clone()));
+    let server = Endpoint::server(server_config.clone(), "0.0.0.0:0".parse()?)?;
+    let address = SocketAddr::new([127, 0, 0, 1].into(), server.local_addr()?.port());
+    let (accepting, answers, plain) = (server.clone(), pattern.clone(), transport.clone());
+    tokio::spawn(async move {
+        while let Some(incoming) = accepting.accept().await {
+            let mut config = server_config.clone();
+            config.transport_config(answers.connection(&plain).0);
+            let Ok(connecting) = incoming.accept_with(Arc::new(config)) else { continue };
+            tokio::spawn(async move {
+                let connection = connecting.await?;
+                let (mut send, mut receive) = connection.accept_bi().await?;
+                let data = receive.read_to_end(BYTES).await?;
+                send.write_all(&data).await?;
+                send.finish()?;
+                connection.closed().await;
+                Ok::<_, Failure>(())
+            });
+        }
+    });
+
+    let client = Endpoint::client("0.0.0.0:0".parse()?)?;
+    let mut tasks = Vec::new();
+    for number in 0..CONNECTIONS {
+        let (config, gate) = pattern.connection(&transport);
+        let mut client_config = ClientConfig::with_root_certificates(Arc::clone(&roots))?;
+        client_config.transport_config(config);
+        let client = client.clone();
+        tasks.push(tokio::spawn(async move {
+            let connection = client.connect_with(client_config, address, "localhost")?.await?;
+            let second = FourTuple::new(address, Some([127, 0, 0, 2].into()));
+            let _second = connection.open_path(second, PathStatus::Available).await?;
+            let (mut send, mut receive) = connection.open_bi().await?;
+            let data = vec![number as u8; BYTES];
+            send.write_all(&data).await?;
+            send.finish()?;
+            let echo = receive.read_to_end(BYTES).await?;
+            assert!(echo == data, "connection {number} got other data");
+            Ok::<_, Failure>(gate)
+        }));
+    }
+    let all = async {
+        for (number, task) in tasks.into_iter().enumerate() {
+            let gate = task.await??;
+            // What one connection sends, and no more: its gate saw no other's packets.
+            let sent: u64 = gate.paths().iter().map(|path| path.sent.bytes.get()).sum();
+            assert!((BYTES as u64..3 * BYTES as u64).contains(&sent), "connection {number} sent {sent}");
+            assert!(gate.paths().iter().all(|path| path.id.get() < 2), "connection {number}");
+            assert!(gate.counts().decisions > 0, "connection {number}");
+        }
+        Ok::<_, Failure>(())
+    };
+    tokio::time::timeout(Duration::from_secs(120), all).await?
+}
