@@ -202,21 +202,3 @@ def _published(study: Study, found: list[Claim]) -> Table:
         measure = HEADS.get(claim.measure.column, claim.measure.title)
         table.add_row(claim.label, measure, unit.value(claim.value), unit.estimate(mine) if mine else NOTHING, ratio)
     return table
-
-
-def single(row: dict[str, Any]) -> Table:
-    """One run, a line per value."""
-    table = plain_table(None, show_header=False)
-    for name, value in row.items():
-        if not isinstance(value, (list, dict)):
-            table.add_row(name, _plain(value))
-    for path in row.get("paths") or []:
-        numbers = ", ".join(f"{name} {_plain(value)}" for name, value in path.items() if name != "name")
-        table.add_row(f"path {path['name']}", numbers)
-    return table
-
-
-def _plain(value: Any) -> str:
-    if value is None:
-        return NOTHING
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
