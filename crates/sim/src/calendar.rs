@@ -93,4 +93,37 @@ mod tests {
         calendar.lower(17, Instant::from_nanos(20));
         assert_eq!(calendar.next(), (Instant::from_nanos(9), 17));
     }
+
+    /// Against a plain search, for numbers of sources that fill the last match and that do not.
+    #[test]
+    fn it_agrees_with_a_search() {
+        let mut state = 3_u64;
+        let mut draw = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % below
+        };
+        for sources in [1, 2, 3, 8, 13, 64, 100] {
+            let (mut calendar, mut times) = (Calendar::new(sources), vec![u64::MAX; sources]);
+            for _ in 0..2_000 {
+                let (source, at) = (draw(sources as u64) as usize, draw(50));
+                match draw(4) {
+                    0 => {
+                        calendar.lower(source, Instant::from_nanos(at));
+                        times[source] = times[source].min(at);
+                    }
+                    1 => {
+                        calendar.set(source, Instant::NEVER);
+                        times[source] = u64::MAX;
+                    }
+                    _ => {
+                        calendar.set(source, Instant::from_nanos(at));
+                        times[source] = at;
+                    }
+                }
+                let first = (0..sources).min_by_key(|&source| times[source]).unwrap_or(0);
+                assert_eq!(calendar.next().0.as_nanos(), times[first]);
+                assert!(times[first] == u64::MAX || calendar.next().1 == first, "{sources} sources");
+            }
+        }
+    }
 }

@@ -490,6 +490,41 @@ mod tests {
         assert!(paced > 100, "pacers held paths back {paced} times");
     }
 
+    /// Who steps from question to question sees the run that [`Sim::run`] makes by itself.
+    #[test]
+    fn a_run_is_the_same_in_steps() {
+        let path = |(name, mbps): (&str, u64)| {
+            let delay = Span::from_millis(20);
+            let loss = weftway_link::Loss::Bernoulli(0.02);
+            let data = LinkConfig { rate: BitRate::from_mbps(mbps).into(), delay, loss, ..LinkConfig::default() };
+            PathConfig { name: name.into(), role: Role::Active, acks: data.clone(), data, via: None, presence: vec![] }
+        };
+        let paths = [("a", 20), ("b", 10)].map(path).to_vec();
+        for transport in [Transport::mptcp_v09x(), Transport::mptcp_linux_v1(), Transport::mpquic()] {
+            for name in ["blest", "round-robin", "peekaboo"] {
+                let config = SimConfig::new(transport.clone(), paths.clone(), Bytes::new(1_000_000));
+                let end = |in_steps: bool| {
+                    let mut scheduler = weftway_sched::build(name).unwrap();
+                    let mut sim = Sim::new(&config, "cubic", 1).unwrap();
+                    sim.host(0, Host::of(name).unwrap());
+                    let verdict = loop {
+                        if !in_steps {
+                            break sim.run(&mut [scheduler.as_mut()]);
+                        }
+                        match sim.advance() {
+                            Pause::Decide(_) => sim.ask(0, scheduler.as_mut()),
+                            Pause::Observe(_) => sim.tell(0, scheduler.as_mut()),
+                            Pause::Done(verdict) => break verdict,
+                        }
+                    };
+                    let Connection { tally, path_tallies, .. } = sim.connection(0);
+                    format!("{verdict:?} {} {} {tally:?} {path_tallies:?}", sim.now(), sim.calendar_events())
+                };
+                assert_eq!(end(true), end(false), "{name} over {:?}", transport.stack);
+            }
+        }
+    }
+
     /// What path 1 of two has in its device at each of the first questions, all of which it answers; checked on both
     /// paths against the links.
     fn device_queues(needs: Needs, transport: &Transport) -> Vec<Bytes> {
