@@ -125,7 +125,7 @@ pub fn answer<T: Transport + ?Sized>(transport: &mut T, scheduler: &mut dyn Sche
 }
 
 /// One question from its beginning to its end.
-#[inline]
+#[inline(always)]
 pub fn ask<T: Transport + ?Sized>(transport: &mut T, scheduler: &mut dyn Scheduler) {
     let decision = answer(transport, scheduler);
     settle(transport, decision);

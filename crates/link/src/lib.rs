@@ -52,6 +52,7 @@ mod jitter;
 mod link;
 mod loss;
 mod outlook;
+mod plain;
 mod replan;
 mod timetable;
 mod trace;

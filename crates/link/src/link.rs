@@ -5,6 +5,9 @@
 //! departures not yet known to have passed, which is the queue; `flight` holds what will arrive, in
 //! order of arrival, and only its head concerns whoever drives the link. CoDel decides when a packet
 //! leaves the queue, so such a link keeps packets back and has an event for each.
+//!
+//! A link that neither changes nor disturbs, marks or reorders anything needs none of that: one ring holds its packets
+//! from their departure to their arrival (`plain`). Most links are so.
 
 use weftway_path::{Bytes, Instant, Ring, Span};
 
@@ -12,6 +15,7 @@ use crate::arq::Repairs;
 use crate::codel::{Codel, Held};
 use crate::jitter::Jitters;
 use crate::loss::Losses;
+use crate::plain::Plain;
 use crate::replan::Resumed;
 use crate::timetable::Timetable;
 use crate::wire::Wire;
@@ -79,23 +83,20 @@ pub struct Link<T> {
     pub(crate) next: Instant,
     /// The earliest change or departure from CoDel's queue.
     pub(crate) internal: Instant,
+    /// What is under way on a plain link; then `flight` and `waiting` are empty.
+    pub(crate) plain: Plain<T>,
     pub(crate) flight: Ring<Flight>,
     /// What the packets in `flight` carry: a packet that overtakes others moves 24 bytes of each, not all.
-    items: Items<T>,
+    pub(crate) items: Items<T>,
     pub(crate) waiting: Ring<Waiting>,
     pub(crate) waiting_bytes: u64,
     /// When the last packet in `waiting` departs, or departed.
     pub(crate) free_at: Instant,
     pub(crate) delay: Span,
     pub(crate) wire: Wire,
-    pub(crate) losses: Losses,
-    pub(crate) jitters: Option<Jitters>,
-    pub(crate) repairs: Option<Repairs>,
-    pub(crate) reorders: bool,
-    /// Whether packets may be delayed or lost on the wire, so that there is something to draw.
-    pub(crate) noisy: bool,
+    pub(crate) noise: Noise,
     pub(crate) up: bool,
-    limit: Room,
+    pub(crate) limit: Room,
     marks_above: Option<Room>,
     /// Number of the next packet that reaches the wire.
     pub(crate) serial: u64,
@@ -104,6 +105,18 @@ pub struct Link<T> {
     pub(crate) codel: Option<Codel<T>>,
     pub(crate) dequeue_at: Instant,
     pub(crate) timetable: Timetable,
+}
+
+/// What the wire does to packets beside carrying them.
+#[derive(Clone, Debug)]
+pub(crate) struct Noise {
+    /// Whether packets may be delayed or lost on the wire, so that there is something to draw.
+    pub(crate) is_on: bool,
+    pub(crate) losses: Losses,
+    pub(crate) jitters: Option<Jitters>,
+    pub(crate) repairs: Option<Repairs>,
+    /// Whether a packet that is delayed less overtakes others.
+    pub(crate) reorders: bool,
 }
 
 /// A packet whose last bit has not left yet, so far as is known.
@@ -117,9 +130,9 @@ pub(crate) struct Waiting {
 
 /// How much may wait, in packets and in bytes.
 #[derive(Clone, Copy, Debug)]
-struct Room {
-    packets: u64,
-    bytes: u64,
+pub(crate) struct Room {
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
 }
 
 impl Room {
@@ -139,14 +152,14 @@ pub(crate) struct Flight {
     pub(crate) arrival: Instant,
     pub(crate) serial: u64,
     /// Its size, and in the highest bit whether it is marked.
-    size: u32,
+    pub(crate) size: u32,
 }
 
 const MARKED: u32 = 1 << 31;
 
 /// What packets carry: that of packet `n` is at `n` modulo the length, a power of two.
 #[derive(Clone, Debug)]
-struct Items<T> {
+pub(crate) struct Items<T> {
     slots: Vec<T>,
     /// No packet below this number is under way.
     low: u64,
@@ -160,7 +173,7 @@ impl<T: Copy> Items<T> {
 
     /// Keeps the item of packet `serial`, the highest number so far. `flight` tells which others are under way.
     #[inline]
-    fn add(&mut self, serial: u64, item: T, flight: &Ring<Flight>) {
+    pub(crate) fn add(&mut self, serial: u64, item: T, flight: &Ring<Flight>) {
         if serial - self.low >= self.slots.len() as u64 {
             self.make_room(serial, item, flight);
         }
@@ -199,6 +212,7 @@ impl<T: Copy> Link<T> {
         let mut link = Self {
             next: Instant::NEVER,
             internal: timetable.next(),
+            plain: Plain::default(),
             flight: Ring::default(),
             items: Items { slots: Vec::new(), low: 0 },
             waiting: Ring::default(),
@@ -206,11 +220,13 @@ impl<T: Copy> Link<T> {
             free_at: Instant::ZERO,
             delay: config.delay,
             wire: Wire::new(&config.rate, Instant::ZERO),
-            losses: Losses::new(&config.loss, seed),
-            jitters: config.jitter.map(|jitter| Jitters::new(jitter.distribution, seed)),
-            repairs: config.arq.map(|arq| Repairs::new(arq, seed)),
-            reorders: config.jitter.is_some_and(|jitter| jitter.reorder),
-            noisy: config.jitter.is_some() || config.loss != Loss::None,
+            noise: Noise {
+                is_on: config.jitter.is_some() || config.loss != Loss::None,
+                losses: Losses::new(&config.loss, seed),
+                jitters: config.jitter.map(|jitter| Jitters::new(jitter.distribution, seed)),
+                repairs: config.arq.map(|arq| Repairs::new(arq, seed)),
+                reorders: config.jitter.is_some_and(|jitter| jitter.reorder),
+            },
             up: true,
             limit: Room::new(config.queue.limit),
             marks_above: if let Some(Ecn::Above(limit)) = config.ecn { Some(Room::new(limit)) } else { None },
@@ -222,12 +238,29 @@ impl<T: Copy> Link<T> {
             timetable,
         };
         link.settle(Instant::ZERO);
+        link.plain.is_on = link.is_plain();
         link
+    }
+
+    /// Whether nothing can happen to a packet but that it waits, or that the queue is full.
+    fn is_plain(&self) -> bool {
+        self.up && self.internal.is_never() && !self.noise.is_on && self.codel.is_none() && self.marks_above.is_none()
     }
 
     /// Offers a packet of `bytes` IP bytes (below 2 GiB).
     #[inline(always)]
     pub fn push(&mut self, now: Instant, bytes: Bytes, item: T) -> Verdict {
+        self.push_with(now, bytes, || item)
+    }
+
+    /// The same, with an item that is made where it is kept.
+    #[inline(always)]
+    pub fn push_with(&mut self, now: Instant, bytes: Bytes, item: impl FnOnce() -> T) -> Verdict {
+        if self.plain.is_on { self.push_plain(now, bytes, item) } else { self.push_any(now, bytes, item()) }
+    }
+
+    #[inline(never)]
+    fn push_any(&mut self, now: Instant, bytes: Bytes, item: T) -> Verdict {
         if self.internal <= now {
             self.settle(now);
         }
@@ -249,7 +282,7 @@ impl<T: Copy> Link<T> {
             self.carry(now, bytes, marked, item)
         };
         // Behind others in order, it changes nothing of what is next.
-        if self.flight.len() <= 1 || self.reorders || !self.internal.is_never() {
+        if self.flight.len() <= 1 || self.noise.reorders || !self.internal.is_never() {
             self.refresh();
         }
         if lost { Verdict::Lost } else { Verdict::Queued }
@@ -265,6 +298,11 @@ impl<T: Copy> Link<T> {
     /// until [`next_event`](Self::next_event) is later than `now`.
     #[inline(always)]
     pub fn pop(&mut self, now: Instant) -> Option<Delivery<T>> {
+        if self.plain.is_on { self.pop_plain(now) } else { self.pop_any(now) }
+    }
+
+    #[inline(never)]
+    fn pop_any(&mut self, now: Instant) -> Option<Delivery<T>> {
         if self.internal <= now {
             self.settle(now);
         }
@@ -282,11 +320,11 @@ impl<T: Copy> Link<T> {
     /// What waits at `now`, the packet in transmission included: packets and bytes. With CoDel, and with
     /// changes to come, call it when the events up to `now` have been popped.
     pub fn backlog(&self, now: Instant) -> (u64, Bytes) {
-        let departed = self.waiting.iter().take_while(|entry| entry.departure <= now);
-        let (mut packets, mut bytes) = (self.waiting.len() as u64, self.waiting_bytes);
-        for entry in departed {
+        let waiting = self.waiting.iter().map(|entry| (entry.departure, entry.bytes)).chain(self.plain.waiting());
+        let (mut packets, mut bytes) = (self.waiting.len() as u64 + self.plain.waiting_len(), self.waiting_bytes);
+        for (_, size) in waiting.take_while(|&(departure, _)| departure <= now) {
             packets -= 1;
-            bytes -= u64::from(entry.bytes);
+            bytes -= u64::from(size);
         }
         let (held, held_bytes) = self.held();
         (packets + held, Bytes::new(bytes + held_bytes))
@@ -312,14 +350,14 @@ impl<T: Copy> Link<T> {
 
     /// Packets inside: waiting, or on their way and not lost.
     pub fn pending(&self) -> u64 {
-        self.flight.len() as u64 + self.held().0
+        self.flight.len() as u64 + self.plain.len() + self.held().0
     }
 
     /// What is inside, in no order that means anything: for a caller that keeps packets elsewhere and
     /// must know which it may forget.
     pub fn items(&self) -> impl Iterator<Item = &T> {
         let held = self.codel.iter().flat_map(|codel| codel.queue().iter().map(|held| &held.item));
-        self.flight.iter().map(|flight| self.item(flight)).chain(held)
+        self.flight.iter().map(|flight| self.item(flight)).chain(self.plain.items()).chain(held)
     }
 
     /// What `flight` carries.
@@ -362,7 +400,7 @@ impl<T: Copy> Link<T> {
     pub(crate) fn carry(&mut self, now: Instant, bytes: u32, marked: bool, item: T) -> bool {
         let departure = self.wire.depart(self.free_at.max(now), bytes);
         self.free_at = departure;
-        let (extra, lost) = if self.noisy { self.disturb(departure) } else { (0, false) };
+        let (extra, lost) = if self.noise.is_on { self.disturb(departure) } else { (0, false) };
         self.waiting.push(Waiting { departure, extra, bytes });
         self.waiting_bytes += u64::from(bytes);
         self.counts.marked += u64::from(marked);
@@ -381,13 +419,13 @@ impl<T: Copy> Link<T> {
 
     /// What the wire does to the next packet: nanoseconds on top of its delay, and whether it gets lost.
     fn disturb(&mut self, departure: Instant) -> (i64, bool) {
-        let mut extra = self.jitters.as_mut().map_or(0, |jitters| jitters.draw(departure));
-        let lost = self.losses.take(self.serial, departure) && !self.repair(&mut extra);
+        let mut extra = self.noise.jitters.as_mut().map_or(0, |jitters| jitters.draw(departure));
+        let lost = self.noise.losses.take(self.serial, departure) && !self.repair(&mut extra);
         (extra, lost)
     }
 
     fn repair(&mut self, extra: &mut i64) -> bool {
-        let Some(delay) = self.repairs.as_mut().and_then(Repairs::repair) else {
+        let Some(delay) = self.noise.repairs.as_mut().and_then(Repairs::repair) else {
             return false;
         };
         *extra = extra.saturating_add_unsigned(delay.as_nanos());
@@ -409,7 +447,7 @@ impl<T: Copy> Link<T> {
         if let Some(last) = self.flight.back()
             && last.arrival > flight.arrival
         {
-            if self.reorders {
+            if self.noise.reorders {
                 let number = self.flight.partition_point(|other| other.arrival <= flight.arrival);
                 return self.flight.insert(number, flight);
             }
@@ -458,7 +496,7 @@ impl<T: Copy> Link<T> {
 
 /// Sizes are kept in 32 bits; 2 GiB is more than any packet or offloaded burst.
 #[inline]
-fn wire_bytes(bytes: Bytes) -> u32 {
+pub(crate) fn wire_bytes(bytes: Bytes) -> u32 {
     debug_assert!(bytes.get() < 1 << 31, "a packet is smaller than 2 GiB");
     bytes.get().min((1 << 31) - 1) as u32
 }

@@ -32,21 +32,22 @@ impl<T: Copy> Link<T> {
                 match set {
                     Set::Rate(next) => rate = next.at(now),
                     Set::Delay(next) => delay = next,
-                    Set::Loss(next) => losses.get_or_insert_with(|| self.losses.clone()).set(&next),
+                    Set::Loss(next) => losses.get_or_insert_with(|| self.noise.losses.clone()).set(&next),
                     Set::Down => up = false,
                     Set::Up => up = true,
                 }
             }
         }
-        let loss = losses.as_ref().unwrap_or(&self.losses).probability(self.serial, now);
-        let kept = self.repairs.as_ref().map_or(1.0, |repairs| 1.0 - repairs.hides());
+        let loss = losses.as_ref().unwrap_or(&self.noise.losses).probability(self.serial, now);
+        let kept = self.noise.repairs.as_ref().map_or(1.0, |repairs| 1.0 - repairs.hides());
         Outlook { rate: if up { rate } else { BitRate::ZERO }, delay, loss: loss * kept }
     }
 
     /// What will arrive, and when as far as is known now, in order of arrival. Packets that CoDel keeps
     /// back are not among them.
     pub fn arrivals(&self) -> impl Iterator<Item = (Instant, &T)> {
-        self.flight.iter().map(|flight| (flight.arrival, self.item(flight)))
+        let plain = self.plain.arrivals(self.delay);
+        self.flight.iter().map(|flight| (flight.arrival, self.item(flight))).chain(plain)
     }
 }
 

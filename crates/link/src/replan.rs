@@ -49,6 +49,7 @@ impl<T: Copy> Link<T> {
 
     /// Changes anything.
     pub fn set(&mut self, now: Instant, set: &Set) {
+        self.leave_plain();
         self.settle(now);
         self.apply(now, set);
         self.internal = self.timetable.next().min(self.dequeue_at);
@@ -99,8 +100,8 @@ impl<T: Copy> Link<T> {
                 self.replan_arrivals();
             }
             Set::Loss(loss) => {
-                self.losses.set(loss);
-                self.noisy = self.jitters.is_some() || *loss != Loss::None;
+                self.noise.losses.set(loss);
+                self.noise.is_on = self.noise.jitters.is_some() || *loss != Loss::None;
             }
             Set::Down => self.drop_all(at),
             Set::Up => self.up = true,
@@ -174,13 +175,13 @@ impl<T: Copy> Link<T> {
             if flight.serial >= first {
                 let entry = self.waiting[self.waiting.base() + (flight.serial - first)];
                 flight.arrival = self.arrival(entry.departure, entry.extra);
-                if !self.reorders {
+                if !self.noise.reorders {
                     flight.arrival = flight.arrival.max(latest);
                 }
             }
             latest = flight.arrival;
         }
-        if self.reorders {
+        if self.noise.reorders {
             let mut sorted: Vec<_> = flights.iter().copied().collect();
             sorted.sort_unstable_by_key(|flight| (flight.arrival, flight.serial));
             flights.iter_mut().zip(sorted).for_each(|(flight, other)| *flight = other);

@@ -303,4 +303,26 @@ proptest! {
         driven.fetch(Instant::from_millis(3_600_000));
         prop_assert_eq!(scheduled.arrivals, driven.arrivals);
     }
+
+    /// A link to which nothing happens takes a shorter way, until something does: the same as one whose change lies beyond
+    /// the end.
+    #[test]
+    fn a_link_without_changes_is_one_whose_changes_never_come(
+        rate in rate(), delay in 0..100_u64, queue in queue(), ops in ops(), prompt in any::<bool>(),
+    ) {
+        let config = LinkConfig { rate, delay: ms(delay), queue, ..LinkConfig::default() };
+        let far = Instant::from_millis(1 << 40);
+        let changes = vec![Change { at: far, set: Set::Up }];
+        let general = LinkConfig { changes, ..config.clone() };
+        let mut drives = [&config, &general].map(|config| Drive::new(config, prompt));
+        for op in &ops {
+            drives.iter_mut().for_each(|drive| drive.step(op));
+            let [short, long] = drives.each_ref().map(|Drive { link, now, arrivals, .. }| {
+                let waiting = (link.backlog(*now), link.queueing_delay(*now), link.pending());
+                let ahead: Vec<Arrival> = link.arrivals().map(|(at, &item)| (at, item)).collect();
+                (link.next_event().min(far), *link.counts(), waiting, ahead, arrivals.clone())
+            });
+            prop_assert_eq!(short, long);
+        }
+    }
 }

@@ -71,6 +71,12 @@ impl PathSet {
         Self(self.0 & !(1 << path.0))
     }
 
+    /// The set with `path` if `on`, else without it.
+    #[inline]
+    pub const fn put(self, path: PathId, on: bool) -> Self {
+        Self(self.0 & !(1 << path.0) | (on as u64) << path.0)
+    }
+
     /// The paths that are in both sets.
     #[inline]
     pub const fn and(self, other: Self) -> Self {

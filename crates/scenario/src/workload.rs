@@ -251,15 +251,18 @@ impl App {
         self.open.get(self.cursor).copied().filter(|message| message.start <= at)
     }
 
-    /// Everything before `to` has arrived. The next request sets out `request` later. Whether
-    /// [`App::next_event`] may have changed.
+    /// Whether [`App::arrived`] has anything to do when everything before `to` has arrived.
     #[inline]
-    pub fn arrived(&mut self, now: Instant, to: u64, request: Span) -> bool {
-        let any = self.open.front().is_some_and(|message| message.end <= to);
+    pub fn completes(&self, to: u64) -> bool {
+        self.open.front().is_some_and(|message| message.end <= to)
+    }
+
+    /// Everything before `to` has arrived. The next request sets out `request` later.
+    /// [`App::next_event`] may have changed.
+    pub fn arrived(&mut self, now: Instant, to: u64, request: Span) {
         while self.open.front().is_some_and(|message| message.end <= to) {
             self.complete(now, request);
         }
-        any
     }
 
     fn complete(&mut self, now: Instant, request: Span) {

@@ -7,41 +7,36 @@ use weftway_scenario::stack::LossRecovery;
 use crate::connection::{Connection, PROBE_AFTER};
 use crate::net::Net;
 use crate::path_manager::Stage;
-use crate::receiver::{Arrival, MAX_BLOCKS, Released};
+use crate::receiver::{Arrival, Receiver, Released};
 use crate::sender::{Assigned, Repair, Timer};
 use crate::tap::Note;
 use crate::wire::{Ack, Data, Datagram, Load};
+
 /// An acknowledgement without blocks.
 const NO_SLOT: u32 = u32::MAX;
 
 impl Connection {
-    /// A packet arrived at the end of its last link.
-    #[inline]
-    pub(crate) fn on_datagram(&mut self, net: &mut Net, now: Instant, datagram: &Datagram, marked: bool) {
-        match &datagram.load {
-            Load::Data(data) => self.on_data(net, now, datagram, data, marked),
-            Load::Ack(ack) => self.on_ack(net, now, datagram, ack),
-            Load::Handshake(handshake) => self.on_handshake(net, now, datagram, *handshake),
-            Load::Ping => self.send_ack(net, now, datagram.path),
-            Load::Cross => {}
-        }
-    }
-
     /// Data reach the receiver.
-    fn on_data(&mut self, net: &mut Net, now: Instant, datagram: &Datagram, data: &Data, marked: bool) {
+    #[inline(always)]
+    pub(crate) fn on_data(&mut self, net: &mut Net, now: Instant, datagram: &Datagram, data: &Data, marked: bool) {
         let id = datagram.path;
         let before = self.receive.receiver.data.next();
-        let current = self.meet(now, id, datagram.epoch);
-        let at_once = current && self.receive.receiver.paths[id.index()].arrive(now, data, marked, &self.transport);
-        if current && self.transport.rules.recovery == LossRecovery::Tcp {
-            self.receive.captures[id.index()].data(now, data.index);
+        if datagram.epoch != self.receive.receiver.paths[id.index()].epoch {
+            self.meet(now, id, datagram.epoch);
         }
-        let arrival = if current {
+        let Receiver { paths, data: reassembly } = &mut self.receive.receiver;
+        let path = &mut paths[id.index()];
+        let current = datagram.epoch == path.epoch;
+        let at_once = current && path.arrive(now, data, marked, &self.transport);
+        if current && self.transport.rules.recovery == LossRecovery::Tcp {
+            path.capture.data(now, data.index);
+        }
+        let arrival = if current && reassembly.drops() {
             let (arrival, released) = self.receive.receiver.take(now, id, data);
             self.count_released(id, released);
             arrival
         } else {
-            self.receive.receiver.data.arrive(now, data.offset, data.bytes)
+            reassembly.arrive(now, data.offset, data.bytes)
         };
         self.count(id, data, arrival);
         let next = self.receive.receiver.data.next();
@@ -56,11 +51,8 @@ impl Connection {
         let mut tell = at_once;
         if next > before {
             tell |= self.receive.receiver.data.open(now, self.widest_rtt(id));
-            if self.app.arrived(now, next.get(), self.configs[id.index()].acks.delay) {
-                net.calendar.lower(self.source, self.app.next_event());
-                if self.app.is_done(now, next.get()) {
-                    self.finished.get_or_insert(now);
-                }
+            if self.app.completes(next.get()) {
+                self.complete(net, now, id);
             }
         }
         let reads = next > before && self.transport.rules.tells_of_reading;
@@ -68,7 +60,7 @@ impl Connection {
             self.receive.receiver.data.set_unread(next.since(before));
         }
         if tell {
-            self.send_ack(net, now, id);
+            self.send_ack_inline(net, now, id);
         } else {
             net.calendar.lower(self.source, self.receive.receiver.paths[id.index()].due);
         }
@@ -80,8 +72,20 @@ impl Connection {
         }
     }
 
+    /// A message has arrived whole, with data on path `id`.
+    #[inline(never)]
+    fn complete(&mut self, net: &mut Net, now: Instant, id: PathId) {
+        let next = self.receive.receiver.data.next().get();
+        self.app.arrived(now, next, self.configs[id.index()].acks.delay);
+        net.calendar.lower(self.source, self.app.next_event());
+        if self.app.is_done(now, next) {
+            self.finished.get_or_insert(now);
+        }
+    }
+
     /// The client of MPTCP opens the other paths when it knows that the server has its keys: with the first packet from
     /// there that says so, an acknowledgement or data (RFC 8684 §3.1).
+    #[inline(never)]
     fn client_hears(&mut self, net: &mut Net, now: Instant) {
         if self.transport.rules.joins {
             self.open_others(net, now);
@@ -89,6 +93,7 @@ impl Connection {
     }
 
     /// Linux v1: the application reads what is in order, after the acknowledgement that its arrival caused.
+    #[inline(never)]
     fn read(&mut self, net: &mut Net, now: Instant) {
         self.receive.receiver.data.set_unread(Bytes::ZERO);
         let opened = self.receive.receiver.has_opened();
@@ -139,35 +144,39 @@ impl Connection {
     }
 
     /// Sends an acknowledgement for what arrived on path `id`.
-    fn send_ack(&mut self, net: &mut Net, now: Instant, id: PathId) {
+    #[inline(never)]
+    pub(crate) fn send_ack(&mut self, net: &mut Net, now: Instant, id: PathId) {
+        self.send_ack_inline(net, now, id);
+    }
+
+    /// The same, for data that ask for it.
+    #[inline(always)]
+    fn send_ack_inline(&mut self, net: &mut Net, now: Instant, id: PathId) {
         let quic = self.transport.rules.recovery == LossRecovery::Quic;
         let edge = self.receive.receiver.announce(id);
         let inbound = &mut self.receive.receiver.paths[id.index()];
-        let (mut slot, mut count) = (NO_SLOT, 0);
-        if inbound.has_gaps() {
-            slot = self.receive.free_blocks.pop().unwrap_or_else(|| {
-                self.receive.blocks.push([(0, 0); MAX_BLOCKS]);
-                self.receive.blocks.len() as u32 - 1
-            });
-            count = inbound.blocks(quic, &mut self.receive.blocks[slot as usize]);
-        }
+        let (slot, count) = if inbound.has_gaps() { self.receive.describe_gaps(id, quic) } else { (NO_SLOT, 0) };
+        let inbound = &mut self.receive.receiver.paths[id.index()];
         let report = inbound.report(now);
-        self.receive.captures[id.index()].ack(now, report.cum);
-        let ack = Ack {
-            cum: report.cum,
-            slot,
-            blocks: count as u8,
-            duplicate: report.duplicate,
-            marked: report.marked,
-            echo: report.echo,
-            delay_ns: u32::try_from(report.delay.as_nanos()).unwrap_or(u32::MAX),
-            una: self.receive.receiver.data.next(),
-            edge,
-        };
+        inbound.capture.ack(now, report.cum);
+        let (epoch, gaps) = (inbound.epoch, inbound.gaps);
+        let (una, conn) = (self.receive.receiver.data.next(), self.number);
         let link = self.routes[self.return_path(id).index()].acks;
-        let epoch = self.receive.epochs[id.index()];
-        let datagram = Datagram { conn: self.number, path: id, epoch, marked: false, load: Load::Ack(ack) };
-        let verdict = net.send_inline(now, link, self.transport.ack_packet, datagram);
+        let verdict = net.send_inline(now, link, self.transport.ack_packet, || {
+            let load = Load::Ack(Ack {
+                cum: report.cum,
+                slot,
+                blocks: count as u8,
+                gaps,
+                duplicate: report.duplicate,
+                marked: report.marked,
+                echo: report.echo,
+                delay_ns: u32::try_from(report.delay.as_nanos()).unwrap_or(u32::MAX),
+                una,
+                edge,
+            });
+            Datagram { conn, path: id, epoch, marked: false, load }
+        });
         if slot != NO_SLOT && verdict != weftway_link::Verdict::Queued {
             self.receive.free_blocks.push(slot);
         }
@@ -181,10 +190,17 @@ impl Connection {
     }
 
     /// An acknowledgement reaches the sender.
-    fn on_ack(&mut self, net: &mut Net, now: Instant, datagram: &Datagram, ack: &Ack) {
+    #[inline(always)]
+    pub(crate) fn on_ack(&mut self, net: &mut Net, now: Instant, datagram: &Datagram, ack: &Ack) {
         if ack.slot == NO_SLOT {
-            return self.process_ack(net, now, datagram, ack, &[]);
+            self.process_ack(net, now, datagram, ack, &[]);
+        } else {
+            self.on_ack_with_blocks(net, now, datagram, ack);
         }
+    }
+
+    #[inline(never)]
+    fn on_ack_with_blocks(&mut self, net: &mut Net, now: Instant, datagram: &Datagram, ack: &Ack) {
         // Out of the way while the path looks at its blocks.
         let store = core::mem::take(&mut self.receive.blocks);
         let blocks = &store[ack.slot as usize][..usize::from(ack.blocks)];
@@ -193,6 +209,7 @@ impl Connection {
         self.receive.free_blocks.push(ack.slot);
     }
 
+    #[inline(always)]
     fn process_ack(&mut self, net: &mut Net, now: Instant, datagram: &Datagram, ack: &Ack, blocks: &[(u64, u64)]) {
         let id = datagram.path;
         if !self.paths.joined && self.transport.direction == Direction::Upload {
@@ -204,17 +221,10 @@ impl Connection {
             self.send.outbox.acknowledge_below(ack.una);
             self.meta_progress(now);
         }
-        if datagram.epoch != self.send.senders[id.index()].epoch || self.paths.stages[id.index()] != Stage::Up {
+        if datagram.epoch != self.send.senders[id.index()].epoch || !self.send.views.set().contains(id) {
             return self.wake();
         }
-        let (sender, mut ctx) = self.send_context(net, now, id);
-        let repair = if quic {
-            sender.quic_acked(&mut ctx, ack, blocks);
-            Repair::Nothing
-        } else {
-            sender.tcp_acked(&mut ctx, ack, blocks)
-        };
-        let repair = if sender.has_lost() && repair == Repair::Nothing { Repair::Lost } else { repair };
+        let repair = self.settle(net, now, id, ack, blocks);
         if self.send.groups.is_due(now) {
             self.send.groups.look(now, &mut self.send.views);
         }
@@ -231,6 +241,26 @@ impl Connection {
         });
         self.serve(net, now, id, repair);
         self.wake();
+    }
+
+    /// Settles what an acknowledgement tells path `id`; what to send again.
+    #[inline(always)]
+    fn settle(&mut self, net: &mut Net, now: Instant, id: PathId, ack: &Ack, blocks: &[(u64, u64)]) -> Repair {
+        let quic = self.transport.rules.recovery == LossRecovery::Quic;
+        let view = self.send.views.get(id);
+        if !quic && blocks.is_empty() && self.send.senders[id.index()].is_plain(view, ack) {
+            let (sender, mut ctx) = self.send_context(net, now, id);
+            sender.plain_acked(&mut ctx, ack.cum);
+            return if sender.has_lost() { Repair::Lost } else { Repair::Nothing };
+        }
+        let (sender, mut ctx) = self.send_context(net, now, id);
+        let repair = if quic {
+            sender.quic_acked(&mut ctx, ack, blocks);
+            Repair::Nothing
+        } else {
+            sender.tcp_acked(&mut ctx, ack, blocks)
+        };
+        if sender.has_lost() && repair == Repair::Nothing { Repair::Lost } else { repair }
     }
 
     /// The right edge that an acknowledgement brings. Linux v1 adds DATA_ACK to the send window of the *subflow*, which

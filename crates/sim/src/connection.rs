@@ -155,7 +155,7 @@ impl Connection {
     }
 
     /// Lends everything that path `id` needs.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn send_context<'a>(
         &'a mut self,
         net: &'a mut Net,
@@ -179,8 +179,28 @@ impl Connection {
     }
 
     /// Sends what path `id` owes: losses first, then what waits in its queue.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn serve(&mut self, net: &mut Net, now: Instant, id: PathId, repair: Repair) {
+        let sender = &self.send.senders[id.index()];
+        let holds_back = if repair == Repair::Nothing && sender.queue.is_empty() {
+            false
+        } else {
+            self.repair(net, now, id, repair)
+        };
+        // Linux grants memory for the widest window that an acknowledgement did not leave full
+        // (`tcp_should_expand_sndbuf`): a slow path with data waiting keeps what it began with.
+        let (sender, view) = (&mut self.send.senders[id.index()], self.send.views.get(id));
+        if view.cwnd > sender.widest && (holds_back || view.bytes_in_flight + view.mss <= view.cwnd) {
+            sender.widest = view.cwnd;
+            self.grow_send_buffer(id);
+        }
+        self.refresh_inline(now, id);
+    }
+
+    /// Repairs losses of path `id` and empties its queue, as far as the window allows; whether Linux would keep back what
+    /// waits.
+    #[inline(never)]
+    fn repair(&mut self, net: &mut Net, now: Instant, id: PathId, repair: Repair) -> bool {
         let (sender, mut ctx) = self.send_context(net, now, id);
         match repair {
             Repair::Nothing => {}
@@ -196,45 +216,44 @@ impl Connection {
         if !sender.queue.is_empty() {
             sender.flush(&mut ctx);
         }
-        // Linux grants memory for the widest window that an acknowledgement did not leave full
-        // (`tcp_should_expand_sndbuf`): a slow path with data waiting keeps what it began with.
-        let view = ctx.view;
-        let open = holds_back || view.bytes_in_flight + view.mss <= view.cwnd;
-        if view.cwnd > sender.widest && open {
-            sender.widest = view.cwnd;
-            self.grow_send_buffer(id);
-        }
-        self.refresh(now, id);
+        holds_back
     }
 
     /// Brings what is derived of path `id` up to date.
-    #[inline]
     pub(crate) fn refresh(&mut self, now: Instant, id: PathId) {
-        let usable = self.send.views.set().contains(id);
-        let sender = &mut self.send.senders[id.index()];
-        let view = self.send.views.get_mut(id);
-        let more = self.send.flow.unsent > view.mss;
+        self.refresh_inline(now, id);
+    }
+
+    /// The same, for what happens with each packet.
+    #[inline(always)]
+    fn refresh_inline(&mut self, now: Instant, id: PathId) {
+        let SendEnd { senders, views, question, flow, .. } = &mut self.send;
+        let usable = views.set().contains(id);
+        let (sender, view) = (&senders[id.index()], views.get_mut(id));
+        let more = flow.unsent > view.mss;
         view.blocked = sender.blocked_reason(now, view, more, &self.transport);
         view.release = sender.pacer.release();
-        let paced = view.blocked == BlockedReason::Pacing;
-        self.send.question.paced =
-            if paced { self.send.question.paced.with(id) } else { self.send.question.paced.without(id) };
-        let open = usable && view.is_open();
-        self.send.question.open =
-            if open { self.send.question.open.with(id) } else { self.send.question.open.without(id) };
+        question.paced = question.paced.put(id, view.blocked == BlockedReason::Pacing);
+        question.open = question.open.put(id, usable && view.is_open());
+        question.dirty = question.dirty.with(id);
         if self.host.needs.queueing {
-            if self.transport.rules.fills_bursts {
-                let buffers = sender.flight.buffers() + u64::from(!sender.queue.is_empty());
-                view.overhead = Bytes::new(buffers * BUFFER_HEAD);
-            }
-            let room = self.room(now, id);
-            let view = self.send.views.get_mut(id);
-            view.queue_room = room;
-            let roomy = usable && view.blocked != BlockedReason::Transport && view.queue_room >= view.mss;
-            self.send.question.roomy =
-                if roomy { self.send.question.roomy.with(id) } else { self.send.question.roomy.without(id) };
+            self.refresh_queue(now, id, usable);
         }
-        self.send.question.dirty = self.send.question.dirty.with(id);
+    }
+
+    /// What a scheduler that queues sees of path `id` beside.
+    #[inline(never)]
+    fn refresh_queue(&mut self, now: Instant, id: PathId, usable: bool) {
+        if self.transport.rules.fills_bursts {
+            let sender = &self.send.senders[id.index()];
+            let buffers = sender.flight.buffers() + u64::from(!sender.queue.is_empty());
+            self.send.views.get_mut(id).overhead = Bytes::new(buffers * BUFFER_HEAD);
+        }
+        let room = self.room(now, id);
+        let view = self.send.views.get_mut(id);
+        view.queue_room = room;
+        let roomy = usable && view.blocked != BlockedReason::Transport && view.queue_room >= view.mss;
+        self.send.question.roomy = self.send.question.roomy.put(id, roomy);
     }
 
     /// How much more path `id` takes into its queue. Linux v1 asks for free memory, however little, at the beginning
@@ -262,7 +281,7 @@ impl Connection {
     }
 
     /// Whether the scheduler must be asked now.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn wants(&mut self, net: &mut Net, now: Instant) -> bool {
         if self.host.needs.device {
             self.look_at_devices(net, now);
@@ -297,15 +316,19 @@ impl Connection {
             return false;
         }
         self.take_up(now);
-        if self.send.question.hand.is_some() {
-            return true;
-        }
+        self.send.question.hand.is_some() || self.wants_without_packet(net, now)
+    }
+
+    /// Whether the scheduler must be asked though it has no packet: for a copy, or to take something back.
+    #[inline(never)]
+    fn wants_without_packet(&mut self, net: &mut Net, now: Instant) -> bool {
         self.on_blocked(net, now);
         let copies = self.host.needs.copies && !self.send.question.open.is_empty() && self.send.outbox.has_sent();
         copies || self.recalls(now)
     }
 
     /// Paths whose pacer has let go meanwhile can send.
+    #[inline(never)]
     fn look_at_pacers(&mut self, now: Instant) {
         for id in self.send.question.paced.iter() {
             if self.send.views.get(id).release <= now {
@@ -340,13 +363,18 @@ impl Connection {
     /// Finds the packet at hand: what was handed back, else the next that was never sent.
     #[inline(always)]
     fn take_up(&mut self, now: Instant) {
-        self.sync_flow(now);
-        self.send.question.hand = match self.send.outbox.first_reinjection() {
-            Some(number) => Some((number, SendKind::Reinjection)),
-            None => self.next_fresh().map(|number| (number, SendKind::Fresh)),
+        if self.send.question.synced {
+            self.sync_sent(now);
+        } else {
+            self.sync_flow(now);
+            self.send.question.synced = true;
+        }
+        let found = match self.send.outbox.first_reinjection() {
+            Some(number) => Some((number, *self.send.outbox.chunk(number), SendKind::Reinjection)),
+            None => self.next_fresh().map(|(number, chunk)| (number, chunk, SendKind::Fresh)),
         };
-        if let Some((number, kind)) = self.send.question.hand {
-            let chunk = self.send.outbox.chunk(number);
+        self.send.question.hand = found.map(|(number, _, kind)| (number, kind));
+        if let Some((_, chunk, kind)) = found {
             self.send.question.packet = Packet {
                 offset: chunk.offset,
                 bytes: Bytes::new(u64::from(chunk.bytes)),
@@ -360,17 +388,17 @@ impl Connection {
     }
 
     #[inline(always)]
-    fn next_fresh(&mut self) -> Option<u64> {
-        let number = match self.send.outbox.first_unsent() {
-            Some(number) => number,
+    fn next_fresh(&mut self) -> Option<(u64, Chunk)> {
+        let (number, chunk) = match self.send.outbox.first_unsent() {
+            Some(number) => (number, *self.send.outbox.chunk(number)),
             None => self.cut()?,
         };
-        (self.send.outbox.chunk(number).end() <= self.send.flow.edge).then_some(number)
+        (chunk.end() <= self.send.flow.edge).then_some((number, chunk))
     }
 
     /// Cuts the next chunk: a full packet, or what is left of a message.
     #[inline(always)]
-    fn cut(&mut self) -> Option<u64> {
+    fn cut(&mut self) -> Option<(u64, Chunk)> {
         let at = self.send.outbox.cut_at().get();
         let mss = self.transport.mss.get();
         while self.send.flow.end.get() < at + mss && self.write_more() {}
@@ -428,8 +456,20 @@ impl Connection {
         self.send.flow.next = self.send.outbox.next();
     }
 
+    /// Brings the flow up to date after a packet of this turn: nothing was acknowledged or written meanwhile, but what
+    /// Linux v1 writes while it sends.
+    #[inline(always)]
+    fn sync_sent(&mut self, now: Instant) {
+        let (flow, outbox) = (&mut self.send.flow, &self.send.outbox);
+        flow.next = outbox.next();
+        flow.unsent = Bytes::new(flow.end.get().saturating_sub(outbox.cut_at().get()) + outbox.skipped());
+        if self.app.has_messages() || flow.message_end <= flow.next {
+            self.find_message(now);
+        }
+    }
+
     /// Brings the flow up to date.
-    #[inline]
+    #[inline(never)]
     fn sync_flow(&mut self, now: Instant) {
         // The send buffer keeps what is not acknowledged, whatever the limit tells.
         let una = self.send.outbox.una();
@@ -450,13 +490,20 @@ impl Connection {
         flow.end = Offset::new(end);
         flow.unsent = Bytes::new(end.saturating_sub(self.send.outbox.cut_at().get()) + self.send.outbox.skipped());
         if self.app.has_messages() || flow.message_end <= flow.next {
-            let message = self.app.message_at(flow.next.get());
-            flow.message_start = message.map_or(flow.next, |message| Offset::new(message.start));
-            flow.message_end = message.map_or(flow.end, |message| Offset::new(message.end));
-            flow.deadline = message.and_then(|message| message.deadline);
-            flow.message_age = message.map_or(Span::ZERO, |message| now.since(message.written));
-            flow.class = message.map_or(0, |message| message.class);
+            self.find_message(now);
         }
+    }
+
+    /// Looks up the message that the next byte lies in.
+    #[inline(never)]
+    fn find_message(&mut self, now: Instant) {
+        let flow = &mut self.send.flow;
+        let message = self.app.message_at(flow.next.get());
+        flow.message_start = message.map_or(flow.next, |message| Offset::new(message.start));
+        flow.message_end = message.map_or(flow.end, |message| Offset::new(message.end));
+        flow.deadline = message.and_then(|message| message.deadline);
+        flow.message_age = message.map_or(Span::ZERO, |message| now.since(message.written));
+        flow.class = message.map_or(0, |message| message.class);
     }
 
     /// Linux v1 looks at the memory before it begins a fragment, not while it fills it: a buffer ends with a fragment, or
@@ -617,8 +664,14 @@ impl Connection {
     }
 
     /// Gives chunk `number` to path `id`.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn assign(&mut self, net: &mut Net, now: Instant, id: PathId, number: u64, kind: SendKind) {
+        self.assign_inline(net, now, id, number, kind);
+    }
+
+    /// The same, for the packets that a scheduler sends.
+    #[inline(always)]
+    fn assign_inline(&mut self, net: &mut Net, now: Instant, id: PathId, number: u64, kind: SendKind) {
         let Chunk { offset, bytes, carried, .. } = self.send.outbox.carry(number, id);
         if self.transport.subflow_windows && u64::from(bytes) < self.transport.mss.get() {
             // The end of a fragment joins what follows it on the same subflow.
@@ -656,7 +709,7 @@ impl Connection {
                 self.refresh(now, before);
             }
         }
-        self.refresh(now, id);
+        self.refresh_inline(now, id);
     }
 
     /// Carries out the scheduler's decision, or says why not.
@@ -671,7 +724,7 @@ impl Connection {
                 if kind == SendKind::Reinjection {
                     self.send.outbox.took_reinjection();
                 }
-                self.assign(net, now, id, number, kind);
+                self.assign_inline(net, now, id, number, kind);
             }
             Decision::Ahead(id, _) | Decision::Repeat(id, _) if !self.takes(id) => return Err(Refusal::Path),
             Decision::Ahead(id, offset) => {
@@ -741,7 +794,7 @@ impl Connection {
     }
 
     /// The turn is over: nothing more is sent until something happens.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn end_turn(&mut self, net: &mut Net, now: Instant) {
         let copies = self.host.needs.copies && self.send.outbox.has_sent();
         let fresh = self.send.flow.unsent > Bytes::ZERO
@@ -756,16 +809,20 @@ impl Connection {
         let mut dirty = core::mem::take(&mut self.send.question.dirty);
         while let Some(id) = dirty.iter().next() {
             dirty = dirty.without(id);
-            let (sender, mut ctx) = self.send_context(net, now, id);
-            sender.end_burst(&mut ctx);
-            sender.validate_window(&mut ctx);
-            if ctx.transport.marks_app_limited && ctx.view.is_open() && sender.queue.is_empty() {
-                sender.rate.on_app_limited(ctx.view.bytes_in_flight);
+            let (sender, view) = (&mut self.send.senders[id.index()], self.send.views.get(id));
+            sender.end_burst(now, view, &self.transport);
+            if sender.validate_window(now, view, &self.transport) {
+                let (sender, mut ctx) = self.send_context(net, now, id);
+                sender.restart_unused(&mut ctx);
+            }
+            let (sender, view) = (&mut self.send.senders[id.index()], self.send.views.get(id));
+            if self.transport.marks_app_limited && view.is_open() && sender.queue.is_empty() {
+                sender.rate.on_app_limited(view.bytes_in_flight);
             }
             let at = sender.next_event(wants_room || sender.has_lost(), now);
-            let source = self.source + 1 + id.index();
-            net.calendar.lower(source, at);
+            net.calendar.lower(self.source + 1 + id.index(), at);
         }
+        self.send.question.synced = false;
     }
 
     /// The connection's own next event: application, scheduler, delayed acknowledgements, meta
@@ -879,7 +936,7 @@ impl weftway_host::Transport for Port<'_> {
         self.conn.context(self.now)
     }
 
-    #[inline]
+    #[inline(always)]
     fn carry(&mut self, decision: Decision) -> Result<Carried, Refusal> {
         self.conn.carry(self.net, self.now, decision)
     }

@@ -6,7 +6,6 @@ use weftway_path::{BlockedReason, Bytes, Flow, Instant, Offset, Packet, Path, Pa
 use weftway_scenario::config::{Bottlenecks, Buffer, PathConfig, Transport};
 use weftway_scenario::stack::ReceiveWindow;
 
-use crate::capture::Capture;
 use crate::net::Route;
 use crate::receiver::{MAX_BLOCKS, Receiver};
 use crate::sender::PathSender;
@@ -53,6 +52,8 @@ pub struct Question {
     pub ready: bool,
     /// Whether it was told that nothing may go though a path has room.
     pub starved: bool,
+    /// Whether the flow has been brought up to date in this turn: then only what is sent moves it.
+    pub synced: bool,
     /// When each path last gave back what waited in its queue.
     pub recalled: Vec<Instant>,
 }
@@ -94,10 +95,6 @@ pub struct MetaTimer {
 #[derive(Clone)]
 pub struct ReceiveEnd {
     pub receiver: Receiver,
-    /// How often each path has come up, as this end knows.
-    pub epochs: Vec<u8>,
-    /// What a capture at the receiver sees of each subflow.
-    pub captures: Vec<Capture>,
     /// Blocks of acknowledgements that are under way.
     pub blocks: Vec<[(u64, u64); MAX_BLOCKS]>,
     pub free_blocks: Vec<u32>,
@@ -174,6 +171,7 @@ impl Question {
             dirty: none,
             ready: false,
             starved: false,
+            synced: false,
             recalled: vec![Instant::NEVER; paths],
         }
     }
@@ -198,12 +196,16 @@ impl Writer {
 impl ReceiveEnd {
     /// A receiver of so many paths.
     pub fn new(transport: &Transport, paths: usize) -> Self {
-        Self {
-            receiver: Receiver::new(transport, paths),
-            epochs: vec![0; paths],
-            captures: vec![Capture::default(); paths],
-            blocks: Vec::new(),
-            free_blocks: Vec::new(),
-        }
+        Self { receiver: Receiver::new(transport, paths), blocks: Vec::new(), free_blocks: Vec::new() }
+    }
+
+    /// Writes down the blocks of an acknowledgement for path `id`: where they are, and how many.
+    #[inline(never)]
+    pub fn describe_gaps(&mut self, id: PathId, quic: bool) -> (u32, usize) {
+        let slot = self.free_blocks.pop().unwrap_or_else(|| {
+            self.blocks.push([(0, 0); MAX_BLOCKS]);
+            self.blocks.len() as u32 - 1
+        });
+        (slot, self.receiver.paths[id.index()].blocks(quic, &mut self.blocks[slot as usize]))
     }
 }

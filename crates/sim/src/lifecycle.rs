@@ -134,7 +134,7 @@ impl Connection {
         }
         self.paths.stages[id.index()] = Stage::Up;
         self.renew(now, id, rtt);
-        self.receive.captures[id.index()].start(rtt);
+        self.receive.receiver.paths[id.index()].capture.start(rtt);
         self.send.views.set_usable(id, true);
         let quic = self.transport.rules.recovery == LossRecovery::Quic;
         let (sender, mut ctx) = self.send_context(net, now, id);
@@ -292,16 +292,14 @@ impl Connection {
         }
     }
 
-    /// The receiver meets a path, perhaps one that has come up anew; whether the packet is of the
-    /// path as it is now, and not a straggler from before it went down.
-    pub(crate) fn meet(&mut self, now: Instant, id: PathId, epoch: u8) -> bool {
-        let known = &mut self.receive.epochs[id.index()];
-        let ahead = epoch.wrapping_sub(*known);
+    /// The receiver meets a packet of another time: of a path that has come up anew, or a straggler from before it went
+    /// down.
+    #[cold]
+    pub(crate) fn meet(&mut self, now: Instant, id: PathId, epoch: u8) {
+        let ahead = epoch.wrapping_sub(self.receive.receiver.paths[id.index()].epoch);
         if ahead > 0 && ahead < 128 {
-            *known = epoch;
-            let released = self.receive.receiver.renew(now, id);
+            let released = self.receive.receiver.renew(now, id, epoch);
             self.count_released(id, released);
         }
-        epoch == self.receive.epochs[id.index()]
     }
 }

@@ -95,7 +95,9 @@ fn counts(config: &SimConfig, conn: &Connection) -> Counts {
     let sum = |count: fn(&PathTally) -> u64| Some(conn.path_tallies.iter().map(count).sum());
     // A capture of QUIC shows nothing of this.
     let is_tcp = config.transport.rules.recovery == LossRecovery::Tcp;
-    let tags = |count: fn(&Capture) -> u64| is_tcp.then(|| conn.receive.captures.iter().map(count).sum());
+    let tags = |count: fn(&Capture) -> u64| {
+        is_tcp.then(|| conn.receive.receiver.paths.iter().map(|path| count(&path.capture)).sum())
+    };
     Counts {
         arrived: Some(tally.arrived),
         out_of_order: Some(tally.ooo_packets),

@@ -27,15 +27,24 @@ impl Net {
     /// Puts a packet of `bytes` on a link.
     #[inline(never)]
     pub fn send(&mut self, now: Instant, link: usize, bytes: Bytes, datagram: Datagram) -> Verdict {
-        self.send_inline(now, link, bytes, datagram)
+        self.send_inline(now, link, bytes, || datagram)
     }
 
-    /// The same, for the two callers that do it for each packet.
+    /// The same, for the two callers that do it for each packet, which is made where the link keeps it.
     #[inline(always)]
-    pub fn send_inline(&mut self, now: Instant, link: usize, bytes: Bytes, datagram: Datagram) -> Verdict {
+    pub fn send_inline(
+        &mut self,
+        now: Instant,
+        link: usize,
+        bytes: Bytes,
+        datagram: impl FnOnce() -> Datagram,
+    ) -> Verdict {
         let sent_on = &mut self.links[link];
-        let verdict = sent_on.push(now, bytes, datagram);
-        self.calendar.set(link, sent_on.next_event());
+        let before = sent_on.next_event();
+        let verdict = sent_on.push_with(now, bytes, datagram);
+        if sent_on.next_event() != before {
+            self.calendar.set(link, sent_on.next_event());
+        }
         verdict
     }
 

@@ -8,6 +8,7 @@ use weftway_path::{Bytes, Instant, Offset, PathId, Span};
 use weftway_scenario::config::{Buffer, Transport};
 use weftway_scenario::stack::{LossRecovery, ReceiveWindow};
 
+use crate::capture::Capture;
 use crate::wire::Data;
 
 /// The most blocks that an acknowledgement reports: SACK with timestamps has room for three
@@ -52,8 +53,14 @@ pub struct Inbound {
     /// Linux v1: data above a hole of the path, by the number of their packet. The connection does not see them before
     /// the hole is filled.
     waiting: VecDeque<(u64, Offset, u32)>,
+    /// How often what is in `above` has changed, other than that its highest range grew or its lowest were settled.
+    pub gaps: u32,
     /// When an acknowledgement is due at the latest.
     pub due: Instant,
+    /// How often the path has come up, as this end knows.
+    pub epoch: u8,
+    /// What a capture at the receiver sees of it.
+    pub capture: Capture,
 }
 
 impl Default for Inbound {
@@ -75,13 +82,17 @@ impl Default for Inbound {
             duplicate: false,
             marked: false,
             waiting: VecDeque::new(),
+            gaps: 0,
             due: Instant::NEVER,
+            epoch: 0,
+            capture: Capture::default(),
         }
     }
 }
 
 impl Inbound {
     /// Takes a packet; whether an acknowledgement must leave at once.
+    #[inline(always)]
     pub fn arrive(&mut self, now: Instant, data: &Data, marked: bool, transport: &Transport) -> bool {
         let quic = transport.rules.recovery == LossRecovery::Quic;
         if data.settled > self.cum {
@@ -96,6 +107,9 @@ impl Inbound {
                 self.cum += 1;
                 fresh = true;
             } else {
+                if self.above.last().is_none_or(|range| range.1 != index) {
+                    self.gaps = self.gaps.wrapping_add(1);
+                }
                 self.above.insert(index, index + 1, |_, _| fresh = true);
                 if let Some((_, hi)) = self.above.take_from(self.cum) {
                     self.cum = hi;
@@ -402,6 +416,12 @@ impl Reassembly {
         self.aside -= u64::from(bytes);
     }
 
+    /// Whether data out of order from beyond the edge are dropped, and those above a hole of their path put aside.
+    #[inline]
+    pub fn drops(&self) -> bool {
+        self.drops
+    }
+
     /// Takes a packet's data.
     #[inline]
     pub fn arrive(&mut self, now: Instant, offset: Offset, bytes: u32) -> Arrival {
@@ -529,7 +549,7 @@ impl Receiver {
 
     /// Data of a packet that path `id` has just taken: for the connection, or put aside until the path's hole is filled.
     /// What became of them, and of those that had been put aside and need wait no longer.
-    #[inline]
+    #[inline(never)]
     pub fn take(&mut self, now: Instant, id: PathId, data: &Data) -> (Arrival, Released) {
         let mut released = Released::default();
         if !self.data.drops {
@@ -551,9 +571,11 @@ impl Receiver {
         (arrival, released)
     }
 
-    /// The path has come up anew: what it had put aside goes to the connection.
-    pub fn renew(&mut self, now: Instant, id: PathId) -> Released {
-        let (old, mut released) = (core::mem::take(&mut self.paths[id.index()]), Released::default());
+    /// The path has come up anew, the `epoch`-th time: what it had put aside goes to the connection.
+    pub fn renew(&mut self, now: Instant, id: PathId, epoch: u8) -> Released {
+        let (path, mut released) = (&mut self.paths[id.index()], Released::default());
+        let capture = core::mem::take(&mut path.capture);
+        let old = core::mem::replace(path, Inbound { epoch, capture, ..Inbound::default() });
         for (_, offset, bytes) in old.waiting {
             self.data.take_aside(now, bytes);
             released.add(self.data.arrive(now, offset, bytes), bytes);

@@ -7,7 +7,7 @@ use weftway_sched::{Interval, Mode, Scheduler, TransportRules};
 
 pub use crate::measure::Finished;
 use crate::measure::{self, Row, Singles};
-use crate::{Host, Listener, Pause, Sim, Verdict};
+use crate::{Host, Listener, Sim, Verdict};
 
 /// What to run: a configuration, a controller, a seed.
 #[derive(Clone, Copy, Debug)]
@@ -40,13 +40,7 @@ pub(crate) fn second(sim: &mut Sim, config: &SimConfig) -> Result<Option<Box<dyn
 
 /// Asks `schedulers`, one per connection, until the simulation is over.
 pub fn drive(sim: &mut Sim, schedulers: &mut [&mut dyn Scheduler]) -> Verdict {
-    loop {
-        match sim.advance() {
-            Pause::Decide(conn) => sim.ask(conn, &mut *schedulers[conn]),
-            Pause::Observe(conn) => sim.tell(conn, &mut *schedulers[conn]),
-            Pause::Done(verdict) => return verdict,
-        }
-    }
+    sim.run(schedulers)
 }
 
 impl Job<'_> {

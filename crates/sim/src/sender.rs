@@ -271,8 +271,8 @@ impl PathSender {
     ) {
         let now = ctx.now;
         let idle = self.flight.is_empty() || ctx.view.bytes_in_flight == Bytes::ZERO;
-        if self.flight.is_empty() {
-            self.after_idle(ctx);
+        if self.flight.is_empty() && self.after_idle(now, ctx.transport) {
+            self.publish(ctx);
         }
         if idle {
             // Silence counts from when something is outstanding.
@@ -302,8 +302,8 @@ impl PathSender {
         self.cc.on_sent(&sent);
         ctx.tally.on_sent(assigned.kind);
         match ctx.transport.rules.recovery {
-            LossRecovery::Tcp => self.tcp_sent(ctx, idle),
-            LossRecovery::Quic => self.quic_sent(ctx),
+            LossRecovery::Tcp => self.tcp_sent(now, ctx.view, ctx.transport, idle),
+            LossRecovery::Quic => self.quic_sent(now, ctx.view, ctx.transport),
         }
     }
 
@@ -330,38 +330,37 @@ impl PathSender {
             let paced = ctx.transport.paced(payload);
             self.pacer.on_sent(ctx.now, paced, rate, self.cc.send_quantum());
         }
-        let load = Load::Data(Data { index, settled: self.flight.base(), offset, bytes, sent_at: ctx.now });
-        let verdict = ctx.net.send_inline(
-            ctx.now,
-            self.data_link,
-            wire,
-            Datagram { conn: ctx.conn, path: self.id, epoch: self.epoch, marked: false, load },
-        );
+        let (now, conn, path, epoch, settled) = (ctx.now, ctx.conn, self.id, self.epoch, self.flight.base());
+        let verdict = ctx.net.send_inline(now, self.data_link, wire, || {
+            let load = Load::Data(Data { index, settled, offset, bytes, sent_at: now });
+            Datagram { conn, path, epoch, marked: false, load }
+        });
         ctx.tally.on_wire(wire, verdict);
         ctx.tap.note(ctx.now, ctx.conn, || Note::Sent { path: self.id, index, offset, bytes, verdict });
     }
 
     /// After a pause the window is restarted (RFC 9293 via RFC 5681 §4.1; Linux
-    /// `tcp_slow_start_after_idle_check`): halved for each timeout that passed.
-    fn after_idle(&mut self, ctx: &mut SendContext<'_>) {
-        if ctx.transport.rules.recovery == LossRecovery::Quic || self.cc.owns_recovery() {
-            return;
+    /// `tcp_slow_start_after_idle_check`): halved for each timeout that passed. Whether it was.
+    #[cold]
+    fn after_idle(&mut self, now: Instant, transport: &Transport) -> bool {
+        if transport.rules.recovery == LossRecovery::Quic || self.cc.owns_recovery() {
+            return false;
         }
-        let rto = self.rto(ctx.transport);
-        let mut idle = ctx.now.since(self.last_sent);
+        let rto = self.rto(transport);
+        let mut idle = now.since(self.last_sent);
         if idle <= rto || self.flight.next() == 0 {
-            return;
+            return false;
         }
-        let restart = ctx.transport.initial_cwnd().min(self.cc.cwnd());
+        let restart = transport.initial_cwnd().min(self.cc.cwnd());
         let mut cwnd = self.cc.cwnd();
         while idle > rto && cwnd > restart {
             cwnd = cwnd.mul_div(1, 2);
             idle -= rto;
         }
         self.cc.set_cwnd(cwnd.max(restart));
-        self.usage.stamp = ctx.now;
+        self.usage.stamp = now;
         self.usage.used = 0;
-        self.publish(ctx);
+        true
     }
 
     /// The retransmission timeout with its back-off.
@@ -374,23 +373,24 @@ impl PathSender {
     }
 
     /// Copies what the controller says into the path's view and its published share.
-    #[inline]
+    #[inline(always)]
     pub fn publish(&mut self, ctx: &mut SendContext<'_>) {
-        let view = &mut *ctx.view;
+        self.publish_to(ctx.view, if ctx.coupled { Some(&mut *ctx.shares) } else { None });
+    }
+
+    /// The same; the shares only where controllers read them.
+    #[inline]
+    fn publish_to(&mut self, view: &mut Path, shares: Option<&mut [Share]>) {
         view.cwnd = self.cc.cwnd();
         view.ssthresh = self.cc.ssthresh();
         view.pacing_rate = match self.cc.pacing_rate() {
             Some(rate) => rate,
             None => implied_rate(view),
         };
-        if !ctx.coupled {
-            return;
+        if let Some(shares) = shares {
+            let (srtt, bottleneck) = (view.srtt, view.bottleneck);
+            shares[self.id.index()] = Share { srtt, bottleneck, usable: true, ..self.cc.share() };
         }
-        let mut share = self.cc.share();
-        share.srtt = view.srtt;
-        share.bottleneck = view.bottleneck;
-        share.usable = true;
-        ctx.shares[self.id.index()] = share;
     }
 
     /// Why the path cannot take a packet now.
@@ -412,37 +412,34 @@ impl PathSender {
         BlockedReason::None
     }
 
-    /// Called when the sender stops sending: notes how well the window was used.
+    /// Called when the sender stops sending: notes how well the window was used. Whether it was not used for so long that
+    /// it must shrink ([`PathSender::restart_unused`]).
     #[inline]
-    pub fn validate_window(&mut self, ctx: &mut SendContext<'_>) {
-        let mss = ctx.transport.mss;
+    pub fn validate_window(&mut self, now: Instant, view: &Path, transport: &Transport) -> bool {
         let out = self.flight.next() - self.flight.base();
-        let limited = ctx.view.blocked == BlockedReason::Congestion || ctx.view.bytes_in_flight + mss > ctx.view.cwnd;
+        let limited = view.blocked == BlockedReason::Congestion || view.bytes_in_flight + transport.mss > view.cwnd;
         let round_over = self.flight.base() >= self.usage.round;
         if round_over || limited || (!self.usage.limited && out > self.usage.max_out) {
             self.usage.limited = limited;
             self.usage.max_out = out;
             self.usage.round = self.flight.next();
         }
-        if self.window_limited(ctx.view) {
+        if self.window_limited(view) {
             self.usage.used = 0;
-            self.usage.stamp = ctx.now;
-        } else {
-            self.usage.used = self.usage.used.max(out);
-            self.restart_unused(ctx);
+            self.usage.stamp = now;
+            return false;
         }
+        self.usage.used = self.usage.used.max(out);
+        transport.rules.recovery == LossRecovery::Tcp
+            && view.recovery == weftway_path::Recovery::Open
+            && now.since(self.usage.stamp) >= self.rto(transport)
+            && !self.cc.owns_recovery()
     }
 
     /// A window that was not filled for a whole timeout shrinks towards what was used
     /// (`tcp_cwnd_application_limited`, RFC 7661's aim).
-    fn restart_unused(&mut self, ctx: &mut SendContext<'_>) {
-        if ctx.transport.rules.recovery == LossRecovery::Quic
-            || self.cc.owns_recovery()
-            || ctx.view.recovery != weftway_path::Recovery::Open
-            || ctx.now.since(self.usage.stamp) < self.rto(ctx.transport)
-        {
-            return;
-        }
+    #[cold]
+    pub fn restart_unused(&mut self, ctx: &mut SendContext<'_>) {
         let used = Bytes::new(ctx.transport.mss.get() * self.usage.used).max(ctx.transport.initial_cwnd());
         let cwnd = self.cc.cwnd();
         if used < cwnd {
@@ -465,31 +462,31 @@ impl PathSender {
 
     /// Hands an acknowledgement's outcome to the controller.
     #[inline]
-    pub fn control(&mut self, ctx: &mut SendContext<'_>, outcome: &Outcome) {
-        let (rate, interval) = self.rate.finish(ctx.now, ctx.view.min_rtt, &outcome.sample);
+    pub fn control(&mut self, now: Instant, view: &mut Path, shares: &[Share], outcome: &Outcome) {
+        let (rate, interval) = self.rate.finish(now, view.min_rtt, &outcome.sample);
         if let Some(rate) = rate {
-            ctx.view.delivery_rate = rate;
+            view.delivery_rate = rate;
         }
         let acked = Acked {
-            now: ctx.now,
+            now,
             bytes: outcome.bytes,
             lost: outcome.lost,
             prior_in_flight: outcome.prior_in_flight,
-            bytes_in_flight: ctx.view.bytes_in_flight,
+            bytes_in_flight: view.bytes_in_flight,
             rtt: outcome.rtt,
-            srtt: ctx.view.srtt,
-            min_rtt: ctx.view.min_rtt,
+            srtt: view.srtt,
+            min_rtt: view.min_rtt,
             newest_sent: outcome.sample.newest_sent.unwrap_or(Instant::ZERO),
             delivered: self.rate.delivered(),
             prior_delivered: outcome.sample.prior_delivered,
             rate,
             interval,
             app_limited: outcome.sample.app_limited,
-            cwnd_limited: self.window_limited(ctx.view),
-            recovery: ctx.view.recovery,
+            cwnd_limited: self.window_limited(view),
+            recovery: view.recovery,
             reducing: outcome.reducing,
         };
-        self.cc.on_acked(&acked, ctx.shares);
+        self.cc.on_acked(&acked, shares);
     }
 
     /// Tells the controller that a congestion episode starts.

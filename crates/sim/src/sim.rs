@@ -26,14 +26,24 @@ pub enum Pause {
     Done(Verdict),
 }
 
+/// What became of a try to go on by one event.
+enum Step {
+    /// It happened.
+    Happened,
+    /// The next one comes after the time asked for.
+    Later,
+    /// The run is over.
+    Over(Verdict),
+}
+
 /// One simulation.
 #[derive(Clone)]
 pub struct Sim {
     now: Instant,
     net: Net,
     conns: Vec<Connection>,
-    /// Which path and direction each link serves; `None` for shared links.
-    links: Vec<Option<(u8, PathId, bool)>>,
+    /// Where what leaves a link goes on, if not to an end: from a path's own link to a shared one.
+    onward: Vec<Option<usize>>,
     cross: Vec<CrossSource>,
     cross_source: usize,
     /// The connection whose turn it is.
@@ -64,7 +74,7 @@ fn new_link(config: &LinkConfig, ecn: bool, seed: u64) -> Link<Datagram> {
 struct Layout {
     seed: u64,
     links: Vec<Link<Datagram>>,
-    owners: Vec<Option<(u8, PathId, bool)>>,
+    onward: Vec<Option<usize>>,
     shared: usize,
 }
 
@@ -73,18 +83,18 @@ impl Layout {
         let links = config.shared.iter().enumerate();
         let ecn = config.transport.ecn;
         let links: Vec<_> = links.map(|(at, link)| new_link(link, ecn, shared_seed(seed, at))).collect();
-        let owners = vec![None; links.len()];
-        Self { seed, shared: links.len(), links, owners }
+        let onward = vec![None; links.len()];
+        Self { seed, shared: links.len(), links, onward }
     }
 
-    fn route(&mut self, conn: u8, at: usize, path: &PathConfig, ecn: bool) -> Route {
-        let id = PathId::new(at as u8);
+    fn route(&mut self, conn: u8, path: &PathConfig, ecn: bool) -> Route {
         let (data_seed, acks_seed) = path_seeds(self.seed, conn, &path.name);
         let data = self.links.len();
         self.links.push(new_link(&path.data, ecn, data_seed));
         self.links.push(new_link(&path.acks, ecn, acks_seed));
-        self.owners.extend([Some((conn, id, true)), Some((conn, id, false))]);
-        Route { data, acks: data + 1, via: path.via.filter(|&via| via < self.shared) }
+        let via = path.via.filter(|&via| via < self.shared);
+        self.onward.extend([via, None]);
+        Route { data, acks: data + 1, via }
     }
 
     /// The half of a call that goes the other way: a connection of its own over the links of `forth`, each used in the
@@ -114,7 +124,7 @@ impl Layout {
     }
 
     fn connection(&mut self, number: u8, transport: &Transport, paths: &[PathConfig], cc: &str, app: App) -> Parts {
-        let routes = paths.iter().enumerate().map(|(at, path)| self.route(number, at, path, transport.ecn)).collect();
+        let routes = paths.iter().map(|path| self.route(number, path, transport.ecn)).collect();
         Parts {
             number,
             transport: transport.clone(),
@@ -167,7 +177,7 @@ impl Sim {
             now: Instant::ZERO,
             net: Net::new(layout.links, timers),
             conns,
-            links: layout.owners,
+            onward: layout.onward,
             cross,
             cross_source,
             turn: None,
@@ -282,6 +292,28 @@ impl Sim {
         weftway_host::settle(&mut self.port(conn), decision);
     }
 
+    /// Runs to the end with `schedulers` that answer, one per connection. The same as [`Sim::advance`], [`Sim::ask`] and
+    /// [`Sim::tell`] in turn, without leaving this function.
+    pub fn run(&mut self, schedulers: &mut [&mut dyn Scheduler]) -> Verdict {
+        loop {
+            if let Some(at) = self.turn {
+                let scheduler = &mut *schedulers[at];
+                let mut port = self.port(at);
+                while port.conn.wants(port.net, port.now) {
+                    weftway_host::ask(&mut port, scheduler);
+                }
+                port.conn.end_turn(port.net, port.now);
+                if !port.conn.host.events.is_empty() {
+                    weftway_host::tell(&mut port, scheduler);
+                }
+                self.turn = None;
+            }
+            if let Step::Over(verdict) = self.next_event(Instant::NEVER) {
+                return verdict;
+            }
+        }
+    }
+
     /// Runs until a scheduler is asked, has something to learn, or the simulation is over.
     #[inline]
     pub fn advance(&mut self) -> Pause {
@@ -307,23 +339,11 @@ impl Sim {
                     return Some(Pause::Observe(at));
                 }
             }
-            if self.is_over() {
-                return Some(Pause::Done(Verdict::Finished));
+            match self.next_event(until) {
+                Step::Happened => {}
+                Step::Later => return None,
+                Step::Over(verdict) => return Some(Pause::Done(verdict)),
             }
-            let (at, source) = self.net.calendar.next();
-            if at > until && until <= self.limit {
-                self.now = self.now.max(until);
-                return None;
-            }
-            if at > self.limit || at.is_never() {
-                self.now = self.limit.min(at);
-                let usable = !self.conns[0].send.views.usable().is_empty();
-                return Some(Pause::Done(if usable { Verdict::TimeLimit } else { Verdict::NoPath }));
-            }
-            debug_assert!(at >= self.now, "time never goes back");
-            self.now = self.now.max(at);
-            self.net.events += 1;
-            self.dispatch(source);
         }
     }
 
@@ -332,11 +352,42 @@ impl Sim {
         self.conns[0].finished.is_some() && (!self.is_call || self.conns[1].finished.is_some())
     }
 
-    #[inline]
-    fn dispatch(&mut self, source: usize) {
-        if source < self.links.len() {
-            return self.deliver(source);
+    /// One event, unless the run is over or the next event comes after `until`.
+    #[inline(always)]
+    fn next_event(&mut self, until: Instant) -> Step {
+        if self.is_over() {
+            return Step::Over(Verdict::Finished);
         }
+        let (at, source) = self.net.calendar.next();
+        if at > until.min(self.limit) || at.is_never() {
+            return self.stop(at, until);
+        }
+        debug_assert!(at >= self.now, "time never goes back");
+        self.now = self.now.max(at);
+        self.net.events += 1;
+        if source < self.onward.len() {
+            self.deliver(source)
+        } else {
+            self.fire(source)
+        }
+        Step::Happened
+    }
+
+    /// Nothing more happens before `until` and the limit; `at` is the next time at which anything does.
+    #[cold]
+    fn stop(&mut self, at: Instant, until: Instant) -> Step {
+        if at > until && until <= self.limit {
+            self.now = self.now.max(until);
+            return Step::Later;
+        }
+        self.now = self.limit.min(at);
+        let usable = !self.conns[0].send.views.usable().is_empty();
+        Step::Over(if usable { Verdict::TimeLimit } else { Verdict::NoPath })
+    }
+
+    /// Something that is no arrival: a timer, or a source of cross traffic.
+    #[inline(never)]
+    fn fire(&mut self, source: usize) {
         for at in 0..self.conns.len() {
             let conn = &mut self.conns[at];
             let first = conn.source;
@@ -364,29 +415,42 @@ impl Sim {
     }
 
     /// A link hands over its next packet.
-    #[inline]
+    #[inline(always)]
     fn deliver(&mut self, link: usize) {
         let Some(delivery) = self.net.receive(self.now, link) else { return };
-        let datagram = &delivery.item;
+        if let Some(via) = self.onward[link] {
+            return self.relay(via, &delivery.item, delivery.ce);
+        }
+        let (datagram, marked) = (&delivery.item, delivery.ce || delivery.item.marked);
+        let at = usize::from(datagram.conn);
+        let conn = &mut self.conns[at];
+        match &datagram.load {
+            Load::Data(data) => {
+                conn.on_data(&mut self.net, self.now, datagram, data, marked);
+                // Data that arrive change nothing for the sender: no turn, unless they end the run.
+                if conn.finished.is_none() {
+                    return;
+                }
+            }
+            Load::Ack(ack) => conn.on_ack(&mut self.net, self.now, datagram, ack),
+            Load::Handshake(handshake) => conn.on_handshake(&mut self.net, self.now, datagram, *handshake),
+            Load::Ping => conn.send_ack(&mut self.net, self.now, datagram.path),
+            Load::Cross => return,
+        }
+        self.turn = Some(at);
+    }
+
+    /// A packet goes on to a shared link.
+    #[inline(never)]
+    fn relay(&mut self, via: usize, datagram: &Datagram, marked: bool) {
         if matches!(datagram.load, Load::Cross) {
             return;
         }
-        let at = usize::from(datagram.conn);
-        if let Some((_, id, true)) = self.links[link]
-            && let Some(via) = self.conns[at].routes[id.index()].via
-        {
-            let bytes = wire_bytes(&self.conns[at].transport, datagram);
-            let verdict = self.net.send(self.now, via, bytes, Datagram { marked: delivery.ce, ..*datagram });
-            if matches!(datagram.load, Load::Data(_)) {
-                self.conns[at].path_tallies[id.index()].on_shared(verdict);
-            }
-            return;
-        }
-        let conn = &mut self.conns[at];
-        conn.on_datagram(&mut self.net, self.now, datagram, delivery.ce || datagram.marked);
-        // Data that arrive change nothing for the sender: no turn, unless they end the run.
-        if !matches!(datagram.load, Load::Data(_)) || conn.finished.is_some() {
-            self.turn = Some(at);
+        let conn = &mut self.conns[usize::from(datagram.conn)];
+        let bytes = wire_bytes(&conn.transport, datagram);
+        let verdict = self.net.send(self.now, via, bytes, Datagram { marked, ..*datagram });
+        if matches!(datagram.load, Load::Data(_)) {
+            conn.path_tallies[datagram.path.index()].on_shared(verdict);
         }
     }
 
@@ -467,6 +531,41 @@ mod tests {
             }
         }
         assert!(paced > 100, "pacers held paths back {paced} times");
+    }
+
+    /// Who steps from question to question sees the run that [`Sim::run`] makes by itself.
+    #[test]
+    fn a_run_is_the_same_in_steps() {
+        let path = |(name, mbps): (&str, u64)| {
+            let delay = Span::from_millis(20);
+            let loss = weftway_link::Loss::Bernoulli(0.02);
+            let data = LinkConfig { rate: BitRate::from_mbps(mbps).into(), delay, loss, ..LinkConfig::default() };
+            PathConfig { name: name.into(), role: Role::Active, acks: data.clone(), data, via: None, presence: vec![] }
+        };
+        let paths = [("a", 20), ("b", 10)].map(path).to_vec();
+        for transport in [Transport::mptcp_v09x(), Transport::mptcp_linux_v1(), Transport::mpquic()] {
+            for name in ["blest", "round-robin", "peekaboo"] {
+                let config = SimConfig::new(transport.clone(), paths.clone(), Bytes::new(1_000_000));
+                let end = |in_steps: bool| {
+                    let mut scheduler = weftway_sched::build(name).unwrap();
+                    let mut sim = Sim::new(&config, "cubic", 1).unwrap();
+                    sim.host(0, Host::of(name).unwrap());
+                    let verdict = loop {
+                        if !in_steps {
+                            break sim.run(&mut [scheduler.as_mut()]);
+                        }
+                        match sim.advance() {
+                            Pause::Decide(_) => sim.ask(0, scheduler.as_mut()),
+                            Pause::Observe(_) => sim.tell(0, scheduler.as_mut()),
+                            Pause::Done(verdict) => break verdict,
+                        }
+                    };
+                    let Connection { tally, path_tallies, .. } = sim.connection(0);
+                    format!("{verdict:?} {} {} {tally:?} {path_tallies:?}", sim.now(), sim.calendar_events())
+                };
+                assert_eq!(end(true), end(false), "{name} over {:?}", transport.stack);
+            }
+        }
     }
 
     /// What path 1 of two has in its device at each of the first questions, all of which it answers; checked on both

@@ -52,11 +52,17 @@ impl PathTally {
     /// A packet came to the shared link after the path's own.
     #[inline]
     pub fn on_shared(&mut self, verdict: Verdict) {
+        if verdict != Verdict::Queued {
+            self.on_gone(verdict);
+        }
+    }
+
+    #[cold]
+    fn on_gone(&mut self, verdict: Verdict) {
         match verdict {
             Verdict::Queued => {}
-            Verdict::Lost => self.wire_lost += 1,
+            Verdict::Lost | Verdict::Dropped(Reason::Down) => self.wire_lost += 1,
             Verdict::Dropped(Reason::Queue) => self.queue_dropped += 1,
-            Verdict::Dropped(Reason::Down) => self.wire_lost += 1,
         }
     }
 }

@@ -57,6 +57,9 @@ pub struct Ack {
     pub slot: u32,
     /// How many blocks it has.
     pub blocks: u8,
+    /// How often the gaps between blocks have changed by then: two acknowledgements of a path with equal numbers differ at
+    /// most in how far the highest block reaches, and in how many of the lowest are gone.
+    pub gaps: u32,
     /// Whether it reports a packet that had arrived before (DSACK).
     pub duplicate: bool,
     /// Whether the newest packet carried an ECN mark.

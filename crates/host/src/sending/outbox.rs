@@ -96,16 +96,16 @@ impl Outbox {
         self.ring.get(number)
     }
 
-    /// Cuts a chunk of `bytes` at the end; its number.
+    /// Cuts a chunk of `bytes` at the end; it and its number.
     #[inline]
-    pub fn cut(&mut self, bytes: u32) -> u64 {
+    pub fn cut(&mut self, bytes: u32) -> (u64, Chunk) {
         let number = self.ring.end();
         let chunk =
             Chunk { offset: self.cut, bytes, sent: false, acked: false, waiting: false, carried: PathSet::EMPTY };
         self.ring.push(chunk);
         self.cut = chunk.end();
         self.skipped += u64::from(bytes);
-        number
+        (number, chunk)
     }
 
     /// Chunk `number` is given to `path`; what it was before.

@@ -42,8 +42,29 @@ impl RangeSet {
 
     /// The range that holds `n`.
     pub fn range_of(&self, n: u64) -> Option<(u64, u64)> {
-        let at = self.ranges.partition_point(|&(_, hi)| hi <= n);
+        let at = self.first_to_end_at(n + 1);
         self.ranges.get(at).copied().filter(|&(lo, _)| lo <= n)
+    }
+
+    /// Where the first range is that ends at `n` or after it. What is asked for is mostly high: the search begins at the
+    /// highest range and doubles its step.
+    #[inline]
+    fn first_to_end_at(&self, n: u64) -> usize {
+        let count = self.ranges.len();
+        let (mut low, mut high, mut step) = (0, count, 1);
+        while step <= count {
+            if self.ranges[count - step].1 < n {
+                low = count - step + 1;
+                break;
+            }
+            high = count - step;
+            step *= 2;
+        }
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.ranges[middle].1 < n { low = middle + 1 } else { high = middle }
+        }
+        low
     }
 
     /// Whether one range holds all of `[lo, hi)`, looking from the `passed`-th highest range downwards. A caller with
@@ -85,7 +106,7 @@ impl RangeSet {
     /// Adds a range that touches or precedes ranges that are there.
     #[inline(never)]
     fn merge(&mut self, lo: u64, hi: u64, mut fresh: impl FnMut(u64, u64)) {
-        let first = self.ranges.partition_point(|&(_, end)| end < lo);
+        let first = self.first_to_end_at(lo);
         if self.ranges.get(first).is_some_and(|range| range.0 <= lo && hi <= range.1) {
             return;
         }

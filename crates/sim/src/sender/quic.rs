@@ -10,7 +10,8 @@
 
 use weftway_cc::Signal;
 use weftway_host::sending::SentPacket;
-use weftway_path::{Bytes, Event, Health, Instant, Recovery, Span};
+use weftway_path::{Bytes, Event, Health, Instant, Path, Recovery, Span};
+use weftway_scenario::config::Transport;
 
 use crate::rtt::{QuicRtt, publish};
 use crate::sender::{Outcome, PathSender, SendContext, Timer};
@@ -28,6 +29,8 @@ pub struct Quic {
     /// Packets sent before are part of the current episode.
     recovery_start: Option<Instant>,
     largest_acked: Option<u64>,
+    /// The gaps that the last acknowledgement with blocks told of ([`Ack::gaps`]).
+    known_gaps: Option<u32>,
     /// Packets below this number have been judged.
     judged: u64,
     last_sent: Instant,
@@ -47,20 +50,20 @@ impl PathSender {
 
     /// After a new packet: the probe timeout counts from it.
     #[inline]
-    pub fn quic_sent(&mut self, ctx: &mut SendContext<'_>) {
-        self.quic.last_sent = ctx.now;
+    pub fn quic_sent(&mut self, now: Instant, view: &Path, transport: &Transport) {
+        self.quic.last_sent = now;
         if self.timer != Timer::Reorder {
-            self.arm_probe(ctx);
+            self.arm_probe(now, view, transport);
         }
     }
 
-    fn arm_probe(&mut self, ctx: &mut SendContext<'_>) {
-        if ctx.view.bytes_in_flight == Bytes::ZERO {
+    fn arm_probe(&mut self, now: Instant, view: &Path, transport: &Transport) {
+        if view.bytes_in_flight == Bytes::ZERO {
             return self.disarm();
         }
-        let pto = self.quic.rtt.pto(ctx.transport.ack_delay) * (1 << ctx.view.pto_count.min(10));
+        let pto = self.quic.rtt.pto(transport.ack_delay) * (1 << view.pto_count.min(10));
         // Never in the past: an acknowledgement that resets the back-off may come late.
-        self.arm(Timer::Timeout, (self.quic.last_sent + pto).max(ctx.now));
+        self.arm(Timer::Timeout, (self.quic.last_sent + pto).max(now));
     }
 
     /// Processes an acknowledgement.
@@ -70,6 +73,11 @@ impl PathSender {
         let next = self.flight.next();
         self.take_range(ctx, (self.flight.base(), ack.cum.min(next)), &mut newest, &mut outcome);
         // Blocks come highest first, and nearly all of them repeat what earlier acknowledgements told.
+        let repeats = self.quic.known_gaps == Some(ack.gaps);
+        let blocks = if repeats { &blocks[..blocks.len().min(1)] } else { blocks };
+        if !blocks.is_empty() {
+            self.quic.known_gaps = Some(ack.gaps);
+        }
         let mut passed = 0;
         for &(lo, hi) in blocks {
             let range = (lo.max(self.flight.base()), hi.min(next));
@@ -95,7 +103,7 @@ impl PathSender {
             self.episode(ctx, Signal::Ecn, outcome.prior_in_flight, (Bytes::ZERO, sent_at));
         }
         outcome.reducing = ctx.view.recovery != Recovery::Open;
-        self.control(ctx, &outcome);
+        self.control(ctx.now, ctx.view, ctx.shares, &outcome);
         self.slide(ctx);
         self.publish(ctx);
     }
@@ -192,7 +200,7 @@ impl PathSender {
         }
         if due.is_never() {
             self.timer = Timer::Idle;
-            self.arm_probe(ctx);
+            self.arm_probe(ctx.now, ctx.view, ctx.transport);
         } else {
             self.arm(Timer::Reorder, due);
         }
@@ -247,7 +255,7 @@ impl PathSender {
             let mut outcome = Outcome { prior_in_flight: ctx.view.bytes_in_flight, ..Outcome::default() };
             self.quic_losses(ctx, &mut outcome);
             outcome.reducing = ctx.view.recovery != Recovery::Open;
-            self.control(ctx, &outcome);
+            self.control(ctx.now, ctx.view, ctx.shares, &outcome);
             self.slide(ctx);
         } else if timer == Timer::Timeout && ctx.view.bytes_in_flight > Bytes::ZERO {
             ctx.tally.timeouts += 1;
@@ -257,7 +265,7 @@ impl PathSender {
             }
             self.quic.probes = 1 + u32::from(ctx.view.pto_count > 1);
             self.quic.last_sent = ctx.now;
-            self.arm_probe(ctx);
+            self.arm_probe(ctx.now, ctx.view, ctx.transport);
             ctx.tap.note(ctx.now, ctx.conn, || Note::Timeout { path: self.id, kind: "pto" });
         }
         self.publish(ctx);

@@ -14,7 +14,8 @@ mod sending;
 use std::collections::VecDeque;
 
 use weftway_host::sending::SentPacket;
-use weftway_path::{Bytes, Event, Health, Instant, Recovery, Span};
+use weftway_path::{Bytes, Event, Health, Instant, Path, Recovery, Span};
+use weftway_scenario::config::Transport;
 
 use crate::rtt::{LinuxRtt, MinRtt, publish};
 use crate::sender::{Outcome, PathSender, SendContext, Timer};
@@ -175,8 +176,8 @@ impl PathSender {
     }
 
     #[inline]
-    fn in_reduction(&self, ctx: &SendContext<'_>) -> bool {
-        matches!(ctx.view.recovery, Recovery::Cwr | Recovery::Recovery)
+    fn in_reduction(&self, view: &Path) -> bool {
+        matches!(view.recovery, Recovery::Cwr | Recovery::Recovery)
     }
 
     /// The handshake's round trip is the first sample.
@@ -189,29 +190,29 @@ impl PathSender {
 
     /// After a new packet: timers (`tcp_event_new_data_sent`, `tcp_schedule_loss_probe`).
     #[inline]
-    pub fn tcp_sent(&mut self, ctx: &mut SendContext<'_>, idle: bool) {
-        if self.in_reduction(ctx) {
+    pub fn tcp_sent(&mut self, now: Instant, view: &Path, transport: &Transport, idle: bool) {
+        if self.in_reduction(view) {
             self.tcp.prr.out += 1;
         }
         if idle || self.timer == Timer::TailProbe || self.timer == Timer::Idle {
-            self.rearm_timeout(ctx);
+            self.rearm_timeout(now, transport);
         }
         self.tcp.probe.burst = true;
     }
 
     /// The sender has sent what it can: a tail-loss probe is due some time after the last packet.
     #[inline]
-    pub fn end_burst(&mut self, ctx: &mut SendContext<'_>) {
+    pub fn end_burst(&mut self, now: Instant, view: &Path, transport: &Transport) {
         if core::mem::take(&mut self.tcp.probe.burst) {
-            self.schedule_probe(ctx, false);
+            self.schedule_probe(now, view, transport, false);
         }
     }
 
     /// Whether nothing is missing and nothing was sent twice: an acknowledgement then only settles
     /// packets from the front.
     #[inline]
-    fn is_plain(&self, ctx: &SendContext<'_>, ack: &Ack) -> bool {
-        ctx.view.recovery == Recovery::Open
+    pub fn is_plain(&self, view: &Path, ack: &Ack) -> bool {
+        view.recovery == Recovery::Open
             && self.sacked.is_empty()
             && self.tcp.retransmissions.is_empty()
             && self.tcp.probe.high_seq.is_none()
@@ -223,7 +224,8 @@ impl PathSender {
 
     /// The plain case, which is nearly every acknowledgement: the same outcome as the long way, in
     /// a third of the instructions.
-    fn plain_acked(&mut self, ctx: &mut SendContext<'_>, cum: u64) {
+    #[inline(always)]
+    pub fn plain_acked(&mut self, ctx: &mut SendContext<'_>, cum: u64) {
         let mut outcome = Outcome { prior_in_flight: ctx.view.bytes_in_flight, ..Outcome::default() };
         let cum = cum.min(self.flight.next());
         let mut packets = 0;
@@ -242,25 +244,19 @@ impl PathSender {
         let (Some(first), Some(last)) = (first, outcome.sample.newest_sent) else { return };
         self.tcp.retransmits = 0;
         self.tcp.rack.advance(ctx.now, last, cum - 1, false, Span::ZERO);
-        self.take_rtt(ctx, ctx.now.since(first), ctx.now.since(last), &mut outcome);
-        self.last_heard(ctx);
-        self.set_timer(ctx);
-        ctx.view.bytes_in_flight = Bytes::new(self.pipe() * ctx.transport.mss.get());
-        self.control(ctx, &outcome);
+        let (now, transport) = (ctx.now, ctx.transport);
+        outcome.rtt = Some(now.since(last));
+        self.take_rtt(now, ctx.view, transport, (now.since(first), now.since(last)));
+        self.last_heard(now, ctx.view);
+        self.set_timer(now, ctx.view, transport);
+        ctx.view.bytes_in_flight = Bytes::new(self.pipe() * transport.mss.get());
+        self.control(now, ctx.view, ctx.shares, &outcome);
         self.publish(ctx);
     }
 
     /// Processes an acknowledgement; what to send again.
-    #[inline]
+    #[inline(never)]
     pub fn tcp_acked(&mut self, ctx: &mut SendContext<'_>, ack: &Ack, blocks: &[(u64, u64)]) -> Repair {
-        if blocks.is_empty() && self.is_plain(ctx, ack) {
-            self.plain_acked(ctx, ack.cum);
-            return Repair::Nothing;
-        }
-        self.any_acked(ctx, ack, blocks)
-    }
-
-    fn any_acked(&mut self, ctx: &mut SendContext<'_>, ack: &Ack, blocks: &[(u64, u64)]) -> Repair {
         let prior_una = self.flight.base();
         let prior_highest = self.sacked.last().map_or(prior_una, |range| range.1);
         let mut seen = Seen { duplicate: ack.duplicate, echo: ack.echo, ..Seen::default() };
@@ -273,7 +269,7 @@ impl PathSender {
         self.sample_rtt(ctx, ack, &mut seen, &mut outcome);
         self.tcp.rack.reordering_seen |= seen.reordered.is_some_and(|low| low < prior_highest);
         if seen.delivered > 0 {
-            self.last_heard(ctx);
+            self.last_heard(ctx.now, ctx.view);
         }
         let mut repair = Repair::Nothing;
         self.finish_probe(ctx, ack.cum, &seen);
@@ -285,7 +281,7 @@ impl PathSender {
             repair = self.alert(ctx, &mut seen);
         }
         if !seen.keep_timer && (seen.una_advanced || self.sack_is_fresh(ctx, &seen)) {
-            self.set_timer(ctx);
+            self.set_timer(ctx.now, ctx.view, ctx.transport);
         }
         self.adjust_window(ctx, &seen, &mut outcome);
         self.refresh(ctx);
@@ -303,12 +299,11 @@ impl PathSender {
         self.publish(ctx);
     }
 
-    fn last_heard(&mut self, ctx: &mut SendContext<'_>) {
-        self.last_progress = ctx.now;
-        ctx.view.pto_count = 0;
-        if ctx.view.health != Health::Good {
-            ctx.view.health = Health::Good;
-        }
+    #[inline]
+    fn last_heard(&mut self, now: Instant, view: &mut Path) {
+        self.last_progress = now;
+        view.pto_count = 0;
+        view.health = Health::Good;
     }
 
     /// One SACK block: marks what is new of it.
@@ -414,19 +409,19 @@ impl PathSender {
             newest = sequence;
         }
         let (Some(sequence), Some(newest)) = (sequence, newest) else { return };
-        self.take_rtt(ctx, sequence, newest, outcome);
+        outcome.rtt = Some(newest);
+        self.take_rtt(ctx.now, ctx.view, ctx.transport, (sequence, newest));
     }
 
     /// Takes a sample: of the oldest packet acknowledged, delayed acknowledgements and all, for
     /// the estimator; of the newest for minimum and controller.
     #[inline]
-    fn take_rtt(&mut self, ctx: &mut SendContext<'_>, sequence: Span, newest: Span, outcome: &mut Outcome) {
-        outcome.rtt = Some(newest);
-        let min = self.tcp.min_rtt.update(ctx.now, newest);
-        self.tcp.rtt.sample(sequence, ctx.transport.min_rto, self.flight.base(), self.flight.next());
+    fn take_rtt(&mut self, now: Instant, view: &mut Path, transport: &Transport, (sequence, newest): (Span, Span)) {
+        let min = self.tcp.min_rtt.update(now, newest);
+        self.tcp.rtt.sample(sequence, transport.min_rto, self.flight.base(), self.flight.next());
         self.tcp.backoff = 0;
-        publish(ctx.view, newest, self.tcp.rtt.srtt(), self.tcp.rtt.rttvar());
-        ctx.view.min_rtt = min;
+        publish(view, newest, self.tcp.rtt.srtt(), self.tcp.rtt.rttvar());
+        view.min_rtt = min;
     }
 
     /// A SACK of something sent after the head lets the timeout start afresh.

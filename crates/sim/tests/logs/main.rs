@@ -143,7 +143,7 @@ fn the_timeline_shows_a_path_that_goes_and_returns() {
     let (_, timeline) = heard(&rough(Transport::mpquic()), "round-robin", 5, Timeline::new(["wifi", "lte"]));
     let json = timeline.lock().unwrap().to_json();
     let keys: Vec<_> = json.as_object().unwrap().keys().map(String::as_str).collect();
-    let wanted = "step_ms paths mbps srtt_ms cwnd_kb inflight_kb receive_buffer_kb ooo_kb events";
+    let wanted = "step_ms paths mbps srtt_ms cwnd_kb inflight_kb receive_buffer_kb ooo_kb events decisions";
     assert_eq!(keys.join(" "), wanted);
     let of_lte = |kind: &str| {
         let events = json["events"].as_array().unwrap().iter();

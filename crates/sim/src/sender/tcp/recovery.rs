@@ -113,7 +113,7 @@ impl PathSender {
 
     pub(super) fn enter_recovery(&mut self, ctx: &mut SendContext<'_>) {
         self.init_undo();
-        if !self.in_reduction(ctx) {
+        if !self.in_reduction(ctx.view) {
             self.init_reduction(ctx, Signal::Loss);
         }
         self.tcp.rack.age();

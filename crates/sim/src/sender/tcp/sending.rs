@@ -2,7 +2,8 @@
 //! timeout, tail-loss probe, reordering window.
 
 use weftway_cc::Signal;
-use weftway_path::{Bytes, Health, Recovery, Span};
+use weftway_path::{Bytes, Health, Instant, Path, Recovery, Span};
+use weftway_scenario::config::Transport;
 
 use super::{Repair, Seen, TIMER_MIN};
 use crate::sender::{Outcome, PathSender, SendContext, Timer};
@@ -20,7 +21,7 @@ impl PathSender {
                     break;
                 }
                 self.retransmit(ctx, index);
-                if self.in_reduction(ctx) {
+                if self.in_reduction(ctx.view) {
                     self.tcp.prr.out += 1;
                 }
                 if index == self.flight.base() && self.timer != Timer::Reorder {
@@ -82,10 +83,10 @@ impl PathSender {
         outcome.lost = Bytes::new(seen.newly_lost * mss);
         let raises = seen.una_advanced || self.tcp.rack.reordering_seen;
         let owns = self.cc.owns_recovery();
-        outcome.reducing = (self.in_reduction(ctx) || !raises) && !owns;
+        outcome.reducing = (self.in_reduction(ctx.view) || !raises) && !owns;
         ctx.view.bytes_in_flight = Bytes::new(self.pipe() * mss);
-        self.control(ctx, outcome);
-        if self.in_reduction(ctx) && !owns {
+        self.control(ctx.now, ctx.view, ctx.shares, outcome);
+        if self.in_reduction(ctx.view) && !owns {
             self.reduce(ctx, seen);
         }
     }
@@ -114,43 +115,46 @@ impl PathSender {
         self.set_cwnd_packets(ctx, pipe + count);
     }
 
-    pub(super) fn set_timer(&mut self, ctx: &mut SendContext<'_>) {
-        if !self.schedule_probe(ctx, true) {
-            self.rearm_timeout(ctx);
+    #[inline]
+    pub(super) fn set_timer(&mut self, now: Instant, view: &Path, transport: &Transport) {
+        if !self.schedule_probe(now, view, transport, true) {
+            self.rearm_timeout(now, transport);
         }
     }
 
     /// `tcp_rearm_rto`: the timeout counts from when the oldest packet was sent, if another timer
     /// ran in between.
-    pub(super) fn rearm_timeout(&mut self, ctx: &mut SendContext<'_>) {
+    #[inline]
+    pub(super) fn rearm_timeout(&mut self, now: Instant, transport: &Transport) {
         let Some(head) = self.flight.front() else { return self.disarm() };
-        let rto = self.rto(ctx.transport);
+        let rto = self.rto(transport);
         let at = match self.timer {
-            Timer::Reorder | Timer::TailProbe => (head.sent_at + rto).max(ctx.now + Span::from_micros(1)),
-            _ => ctx.now + rto,
+            Timer::Reorder | Timer::TailProbe => (head.sent_at + rto).max(now + Span::from_micros(1)),
+            _ => now + rto,
         };
         self.arm(Timer::Timeout, at);
     }
 
     /// `tcp_schedule_loss_probe`.
-    pub(super) fn schedule_probe(&mut self, ctx: &mut SendContext<'_>, advancing: bool) -> bool {
+    #[inline]
+    pub(super) fn schedule_probe(&mut self, now: Instant, view: &Path, transport: &Transport, advancing: bool) -> bool {
         let out = self.flight.next() - self.flight.base();
-        if out == 0 || !self.sacked.is_empty() || !matches!(ctx.view.recovery, Recovery::Open | Recovery::Cwr) {
+        if out == 0 || !self.sacked.is_empty() || !matches!(view.recovery, Recovery::Open | Recovery::Cwr) {
             return false;
         }
-        let rto = self.rto(ctx.transport);
-        let mut wait = if ctx.view.srtt.is_zero() { Span::from_secs(1) } else { ctx.view.srtt * 2 };
-        if !ctx.view.srtt.is_zero() {
-            wait += if out == 1 { ctx.transport.min_rto } else { TIMER_MIN };
+        let rto = self.rto(transport);
+        let mut wait = if view.srtt.is_zero() { Span::from_secs(1) } else { view.srtt * 2 };
+        if !view.srtt.is_zero() {
+            wait += if out == 1 { transport.min_rto } else { TIMER_MIN };
         }
         let left = match self.flight.front() {
-            Some(head) if !advancing => (head.sent_at + rto).since(ctx.now),
+            Some(head) if !advancing => (head.sent_at + rto).since(now),
             _ => rto,
         };
         if !left.is_zero() {
             wait = wait.min(left);
         }
-        self.arm(Timer::TailProbe, ctx.now + wait);
+        self.arm(Timer::TailProbe, now + wait);
         true
     }
 
@@ -188,7 +192,7 @@ impl PathSender {
             }
             self.tcp.probe.high_seq = Some(self.flight.next() + u64::from(new_data));
         }
-        self.rearm_timeout(ctx);
+        self.rearm_timeout(ctx.now, ctx.transport);
         repair
     }
 
@@ -205,7 +209,7 @@ impl PathSender {
         }
         if self.timer == Timer::Idle {
             self.timer = Timer::Reorder;
-            self.rearm_timeout(ctx);
+            self.rearm_timeout(ctx.now, ctx.transport);
         }
         Repair::Lost
     }

@@ -1,0 +1,119 @@
+//! A link on which nothing changes: no losses, no jitter, no marks, no changes to come, a queue that drops its tail.
+//!
+//! What is pushed first arrives first, one delay after its departure, so one ring is enough: the packets that have departed
+//! come before those that wait. The first change from outside moves everything to the rings of the general case.
+
+use weftway_path::{Bytes, Instant, Ring, Span};
+
+use crate::link::{Delivery, Flight, Link, Reason, Verdict, Waiting, wire_bytes};
+
+/// What is under way on a plain link. A packet's number in the ring is its serial.
+#[derive(Clone, Debug)]
+pub(crate) struct Plain<T> {
+    /// Whether the link is plain.
+    pub(crate) is_on: bool,
+    ring: Ring<Carried<T>>,
+    /// The first packet not known to have departed.
+    waiting: u64,
+}
+
+/// A packet, from when it is pushed until it arrives.
+#[derive(Clone, Copy, Debug)]
+struct Carried<T> {
+    departure: Instant,
+    bytes: u32,
+    item: T,
+}
+
+impl<T> Default for Plain<T> {
+    fn default() -> Self {
+        Self { is_on: false, ring: Ring::default(), waiting: 0 }
+    }
+}
+
+impl<T: Copy> Plain<T> {
+    /// How many packets are under way.
+    pub(crate) fn len(&self) -> u64 {
+        self.ring.len() as u64
+    }
+
+    /// How many are not known to have departed.
+    #[inline]
+    pub(crate) fn waiting_len(&self) -> u64 {
+        self.ring.end() - self.waiting
+    }
+
+    /// Departures and sizes of those.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = (Instant, u32)> {
+        (self.waiting..self.ring.end()).map(|serial| (self.ring[serial].departure, self.ring[serial].bytes))
+    }
+
+    /// What is under way.
+    pub(crate) fn items(&self) -> impl Iterator<Item = &T> {
+        self.ring.iter().map(|carried| &carried.item)
+    }
+
+    /// What arrives, and when.
+    pub(crate) fn arrivals(&self, delay: Span) -> impl Iterator<Item = (Instant, &T)> {
+        self.ring.iter().map(move |carried| (carried.departure + delay, &carried.item))
+    }
+}
+
+impl<T: Copy> Link<T> {
+    /// [`Link::push`] on a plain link.
+    #[inline(always)]
+    pub(crate) fn push_plain(&mut self, now: Instant, bytes: Bytes, item: impl FnOnce() -> T) -> Verdict {
+        self.counts.pushed += 1;
+        while let Some(head) = self.plain.ring.get(self.plain.waiting)
+            && head.departure <= now
+        {
+            self.waiting_bytes -= u64::from(head.bytes);
+            self.plain.waiting += 1;
+        }
+        if self.plain.waiting_len() >= self.limit.packets || self.waiting_bytes + bytes.get() > self.limit.bytes {
+            self.counts.dropped_queue += 1;
+            return Verdict::Dropped(Reason::Queue);
+        }
+        let bytes = wire_bytes(bytes);
+        let departure = self.wire.depart(self.free_at.max(now), bytes);
+        self.free_at = departure;
+        self.waiting_bytes += u64::from(bytes);
+        self.serial += 1;
+        if self.plain.ring.is_empty() {
+            self.next = departure + self.delay;
+        }
+        self.plain.ring.push(Carried { departure, bytes, item: item() });
+        Verdict::Queued
+    }
+
+    /// [`Link::pop`] on a plain link.
+    #[inline(always)]
+    pub(crate) fn pop_plain(&mut self, now: Instant) -> Option<Delivery<T>> {
+        if self.next > now {
+            return None;
+        }
+        let base = self.plain.ring.base();
+        let &Carried { bytes, item, .. } = self.plain.ring.pop()?;
+        if self.plain.waiting == base {
+            self.plain.waiting += 1;
+            self.waiting_bytes -= u64::from(bytes);
+        }
+        self.counts.delivered += 1;
+        self.counts.delivered_bytes += Bytes::new(u64::from(bytes));
+        self.next = self.plain.ring.front().map_or(Instant::NEVER, |head| head.departure + self.delay);
+        Some(Delivery { item, ce: false })
+    }
+
+    /// The link is plain no more: what is under way goes to the rings of the general case.
+    #[cold]
+    pub(crate) fn leave_plain(&mut self) {
+        let Plain { is_on: true, ring, waiting } = core::mem::take(&mut self.plain) else { return };
+        for (serial, &Carried { departure, bytes, item }) in (ring.base()..).zip(ring.iter()) {
+            self.items.add(serial, item, &self.flight);
+            self.flight.push(Flight { arrival: departure + self.delay, serial, size: bytes });
+            if serial >= waiting {
+                self.waiting.push(Waiting { departure, extra: 0, bytes });
+            }
+        }
+    }
+}
