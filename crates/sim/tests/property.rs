@@ -12,7 +12,8 @@ use setup::link;
 use weftway_link::{Distribution, Jitter, Limit, LinkConfig, Loss, Set};
 use weftway_path::{BitRate, Bytes, Decision, Instant, Offset, PathId, Role, Span};
 use weftway_scenario::config::{
-    AckPath, Buffer, Direction, MessageSize, Opening, PathConfig, PathManager, SimConfig, Stack, Transport, Workload,
+    AckPath, Buffer, Direction, MessageSize, Opening, PathConfig, PathManager, SimConfig, Stack, Transport, WebObject,
+    Workload,
 };
 use weftway_sched::Scheduler;
 use weftway_sim::{Host, Listener, Note, Pause, Sim, Verdict};
@@ -72,6 +73,7 @@ enum Work {
     Messages { bytes: u64, period: u64, count: u64 },
     Answers { bytes: u64, think: u64, count: u64 },
     Limited { kbps: u64, bytes: u64 },
+    Page { bytes: u64, think: u64, count: u64 },
 }
 
 const CONTROLLERS: [&str; 10] = ["newreno", "cubic", "lia", "olia", "balia", "dlia", "wvegas", "bbr1", "bbr2", "bbr3"];
@@ -84,6 +86,7 @@ impl Work {
         match *self {
             Self::Bulk(bytes) | Self::Limited { bytes, .. } => bytes,
             Self::Messages { bytes, count, .. } | Self::Answers { bytes, count, .. } => bytes * count,
+            Self::Page { bytes, count, .. } => bytes * (count + 2),
         }
     }
 
@@ -101,6 +104,13 @@ impl Work {
             }
             Self::Limited { kbps, bytes } => {
                 Workload::Limited { rate: BitRate::from_bps(kbps * 1000), bytes: Bytes::new(bytes) }
+            }
+            // A document that names so many objects, the first of which names one more.
+            Self::Page { bytes, think, count } => {
+                let object = |children| WebObject { bytes: Bytes::new(bytes), children };
+                let mut objects = vec![object(0); count as usize + 2];
+                (objects[0], objects[1]) = (object(count), object(1));
+                Workload::Web { objects, think: Span::from_millis(think) }
             }
         }
     }
@@ -379,6 +389,7 @@ fn work() -> impl Strategy<Value = Work> {
             .prop_map(|(bytes, period, count)| Work::Messages { bytes, period, count }),
         1 => (1u64..30_000, 0u64..400, 1u64..6).prop_map(|(bytes, think, count)| Work::Answers { bytes, think, count }),
         1 => (50u64..5_000, 1u64..60_000).prop_map(|(kbps, bytes)| Work::Limited { kbps, bytes }),
+        1 => (1u64..20_000, 0u64..200, 1u64..6).prop_map(|(bytes, think, count)| Work::Page { bytes, think, count }),
     ]
 }
 
