@@ -366,7 +366,7 @@ mod tests {
         let (at, request) = (Instant::from_millis, Span::from_millis(20));
         app.start(at(10));
         assert_eq!((app.written(), app.next_event()), (10_000, Instant::NEVER));
-        assert!(!app.arrived(at(99), 9_999, request));
+        assert!(!app.completes(9_999));
         app.arrived(at(100), 10_000, request);
         assert_eq!((app.written(), app.next_event()), (10_000, at(125)));
         app.run(at(125));
