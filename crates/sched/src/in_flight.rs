@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use weftway_path::{Instant, Offset, PathId, PathSet, Receipt, SendKind};
+use weftway_path::{Bytes, Instant, Offset, PathId, PathSet, Receipt, SendKind};
 
 use crate::per_path::PerPath;
 
@@ -14,6 +14,8 @@ pub(crate) struct InFlightPacket {
     path: PathId,
     pub offset: Offset,
     pub end: Offset,
+    /// What its path had been given when it left, itself included.
+    given: Bytes,
     /// The paths that have carried its data.
     pub carried: PathSet,
     /// When it left.
@@ -41,6 +43,10 @@ struct PathFlight {
     single: VecDeque<u64>,
     /// When something of it was last acknowledged.
     heard: Instant,
+    /// The bytes that it was ever given.
+    given: Bytes,
+    /// The same up to the newest packet that is acknowledged.
+    settled: Bytes,
 }
 
 /// All of them.
@@ -49,6 +55,8 @@ pub(crate) struct InFlight {
     base: u64,
     ring: VecDeque<Option<InFlightPacket>>,
     paths: PerPath<PathFlight>,
+    /// Declared lost, and not sent again.
+    lost_bytes: Bytes,
 }
 
 /// What was predicted for a packet when it left.
@@ -118,8 +126,15 @@ impl InFlight {
 
     /// A packet left.
     pub(crate) fn sent(&mut self, now: Instant, sent: &Receipt, kind: SendKind, prediction: Prediction, una: Offset) {
+        let flight = self.paths.at(sent.path);
+        flight.given += sent.bytes;
+        let given = flight.given;
+        if kind == SendKind::Reinjection {
+            self.lost_bytes = self.lost_bytes.saturating_sub(sent.bytes);
+        }
         let mut packet = InFlightPacket {
             path: sent.path,
+            given,
             offset: sent.offset,
             end: sent.offset + sent.bytes,
             carried: PathSet::of(sent.path),
@@ -168,7 +183,9 @@ impl InFlight {
     pub(crate) fn acked(&mut self, now: Instant, acked: &Receipt, una: Offset) {
         if let Some(packet) = self.get_mut(acked.serial) {
             (packet.settled, packet.closed) = (true, true);
-            let same_data = packet.same_data;
+            let (same_data, given) = (packet.same_data, packet.given);
+            let flight = self.paths.at(acked.path);
+            flight.settled = flight.settled.max(given);
             if let Some(same_data) = same_data.and_then(|same_data| self.get_mut(same_data)) {
                 same_data.closed = true;
             }
@@ -185,9 +202,29 @@ impl InFlight {
     /// timer, nothing has been heard of the path since.
     pub(crate) fn lost(&mut self, lost: &Receipt, una: Offset) {
         if let Some(packet) = self.get_mut(lost.serial) {
+            let is_news = !packet.lost && !packet.closed;
             packet.lost = true;
+            if is_news {
+                self.lost_bytes += lost.bytes;
+            }
         }
         self.tidy(lost.path, una);
+    }
+
+    /// The bytes in flight on the packet's path up to its end.
+    pub(crate) fn front(&self, packet: &InFlightPacket) -> Bytes {
+        let settled = self.paths.get(packet.path).map_or(Bytes::ZERO, |flight| flight.settled);
+        packet.given.saturating_sub(settled)
+    }
+
+    /// What was declared lost and was not sent again.
+    pub(crate) fn lost_bytes(&self) -> Bytes {
+        self.lost_bytes
+    }
+
+    /// Nothing that was handed back waits to be sent again.
+    pub(crate) fn nothing_waits(&mut self) {
+        self.lost_bytes = Bytes::ZERO;
     }
 
     /// How many packets of `path` may be worth a copy.
