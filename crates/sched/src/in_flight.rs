@@ -259,6 +259,7 @@ impl InFlight {
     /// The path is gone, or comes up anew.
     pub(crate) fn forget(&mut self, path: PathId) {
         let flight = core::mem::take(self.paths.at(path));
+        *self.paths.at(path) = PathFlight { given: flight.given, settled: flight.given, ..PathFlight::default() };
         for serial in flight.unheard.iter().chain(&flight.single) {
             if let Some(packet) = self.get_mut(*serial) {
                 (packet.settled, packet.closed) = (true, true);
@@ -332,6 +333,39 @@ mod tests {
         assert_eq!((first(&flights, F), first(&flights, S)), (None, Some(1)));
         let carried = flights.first_single(S, Offset::ZERO).map(|(_, packet)| packet.carried);
         assert_eq!(carried, Some(PathSet::of(F).with(S)));
+    }
+
+    #[test]
+    fn what_is_in_front_of_a_packet_ends_with_it_and_begins_after_what_is_acknowledged() {
+        let mut flights = InFlight::default();
+        (0..3).for_each(|n| send(&mut flights, F, n, n * 100, n, SendKind::Fresh));
+        send(&mut flights, S, 3, 300, 3, SendKind::Fresh);
+        let front =
+            |flights: &InFlight, path| flights.last_single(path, Offset::ZERO).map(|(_, one)| flights.front(one));
+        assert_eq!((front(&flights, F), front(&flights, S)), (Some(Bytes::new(300)), Some(Bytes::new(100))));
+        // The second arrived: the first is lost or late, and nothing that the third waits for.
+        flights.acked(at(12), &receipt(F, 1, 100), Offset::ZERO);
+        assert_eq!(front(&flights, F), Some(Bytes::new(100)));
+        // The path comes up anew: of what it was given before nothing is in front.
+        flights.forget(F);
+        send(&mut flights, F, 4, 400, 20, SendKind::Fresh);
+        assert_eq!(front(&flights, F), Some(Bytes::new(100)));
+    }
+
+    #[test]
+    fn lost_data_wait_until_they_are_sent_again() {
+        let mut flights = InFlight::default();
+        (0..3).for_each(|n| send(&mut flights, F, n, n * 100, n, SendKind::Fresh));
+        // What a copy brings does not wait.
+        send(&mut flights, S, 3, 200, 5, SendKind::Duplicate);
+        (0..3).for_each(|n| flights.lost(&receipt(F, n, n * 100), Offset::ZERO));
+        // A timer says again what was said.
+        flights.lost(&receipt(F, 0, 0), Offset::ZERO);
+        assert_eq!(flights.lost_bytes(), Bytes::new(200));
+        send(&mut flights, S, 4, 0, 40, SendKind::Reinjection);
+        assert_eq!(flights.lost_bytes(), Bytes::new(100));
+        flights.nothing_waits();
+        assert_eq!(flights.lost_bytes(), Bytes::ZERO);
     }
 
     #[test]
