@@ -1,7 +1,8 @@
 //! Earliest delivery: a packet goes where it should be delivered in order first; what comes too late is repeated.
 //!
 //! Rule: path p has B bytes in flight and queued, the rate `r = max(peak, min(cwnd/srtt, pacing, 4·peak))` with the peak
-//! of its delivery rate over the last 2 to 4 srtt, and the loss rate l = lost/sent. A packet given to it now should take
+//! of its delivery rate over the last 2 to 4 srtt, and the loss rate l = lost/sent. Where a queue stands, `srtt − min_rtt >
+//! max(¼·min_rtt, 4·mss/peak)`, r is the peak. A packet given to it now should take
 //!   `rtt     = ½·srtt + ½·(max(min_rtt, B/r) + (srtt − min_rtt)/2)`
 //!   `arrival = rtt − min_rtt/2 + 4·overdue + hold`, `expected = arrival + 1.5·rtt·l`.
 //! `overdue` counts from 1.5·rtt + 10 ms after the oldest packet that nothing has been heard of since left, or after
@@ -9,20 +10,23 @@
 //! - Fresh: `x = Σ r_f·(expected_s − expected_f)` over the blocked faster paths f, r_f doubling each rtt_f while their
 //!   windows do. `x < mss`: send. `x ≥ unsent`: nothing, waiting is better. Else s sends ahead what has x unsent bytes
 //!   before it, or the last below the peer's edge; nothing if `x − position + B_s > window`: that would shut the window.
-//! - Lost, handed back: the path with the least `expected`; while that one is full, s sends fresh data ahead.
+//! - Lost, handed back: the path with the least `expected`. While that one is full: s if x is less than what was lost and
+//!   waits to be sent again; else s sends fresh data ahead.
+//! - A packet in flight on q with F bytes up to its end arrives in `eta = max(predicted − now, F/peak_q − min_rtt_q/2)`.
 //! - Before fresh data go copies of what blocks the message at hand: with n packets on q that s would bring sooner,
 //!   `gain > n·airtime/(1 − ρ) + rest`, `airtime = mss/r_s`, ρ = what was sent in the last 250 ms over Σr, `rest` = what is
 //!   unsent of the message over r_s. If q is overdue by more than its rtt, n is all that q holds.
-//! - When nothing fresh goes, each open path s may copy from q what is overdue or lost there, else the first packet that s
-//!   brings sooner by an airtime, else, and where all that is under way is one message, the newest. With `eta` = until it
-//!   arrives on q (overdue: `max(arrival, overdue)`) and p = l_q (overdue: ½),
+//! - When nothing fresh goes, each open path s may copy from q what is overdue or lost there, else the first packet that
+//!   should come an airtime later than by s, else, and where all that is under way is one message, the newest. With
+//!   p = l_q (overdue: ½, and `eta = max(arrival, overdue)`),
 //!   `gain = (1 − p)·(eta − expected_s)⁺ + p·(eta + 2.5·rtt_q − expected_s)⁺ > airtime`;
-//!   if it is only insurance: `> airtime·ρ/(1 − ρ)²`, s holds less than r_s·min_rtt_s, and copies ≤ fresh + 30 kB.
+//!   if `eta − expected_s ≤ airtime + ¼·rtt_s` it is only insurance: `> airtime·ρ/(1 − ρ)²`, s holds less than
+//!   r_s·min_rtt_s, and copies ≤ fresh + 30 kB.
 //!
 //! Reference: ours; docs/explanation/earliest-delivery.md has the model, what each term is worth, and where it loses.
 //! State: per path the peaks; the packets in flight with what was predicted for them; what was sent ahead; the load.
 
-use weftway_path::spec::{Param, Params, SpecError};
+use weftway_path::spec::{Params, SpecError};
 use weftway_path::{BlockedReason, Bytes, Context, Decision, Event, Flow, Instant, Offset, Path, SendKind};
 
 use crate::Scheduler;
@@ -35,12 +39,10 @@ use crate::sent_ahead::SentAhead;
 
 mod copies;
 mod estimate;
+mod terms;
 
 use estimate::{Forecast, Load, Peak};
-
-const fn switch(name: &'static str, doc: &'static str) -> Param {
-    Param { name, default: "true", values: "true | false", doc }
-}
+use terms::{PARAMS, Terms};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "earliest-delivery",
@@ -68,51 +70,14 @@ pub(crate) static ENTRY: Entry = Entry {
     waits: true,
     transport: TransportRules::NONE,
     presets: &[],
-    params: &[
-        switch("ahead", "whether a slower path sends ahead of the next data; without it, the next data"),
-        switch("waiting", "whether it leaves to the faster paths what they bring sooner"),
-        switch("edge", "whether it sends nothing that would shut the peer's window on the faster paths"),
-        switch("copies", "whether anything is sent twice"),
-        switch("urgent", "whether copies of what blocks the message at hand go before fresh data"),
-        switch("overdue", "whether what is overdue is copied at even odds that it is lost"),
-        switch("insure", "whether idle paths copy what may be lost"),
-        switch("backlog", "whether the round trip counts what the path holds; without it, srtt"),
-        switch("loss", "whether losses count in the expected arrival"),
-        switch("stall", "whether silence counts in it"),
-    ],
+    params: PARAMS,
     build,
 };
 
 fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
-    let copies: bool = params.get("copies")?;
-    let terms = Terms {
-        ahead: params.get("ahead")?,
-        waiting: params.get("waiting")?,
-        edge: params.get("edge")?,
-        copies,
-        urgent: copies && params.get("urgent")?,
-        overdue: params.get("overdue")?,
-        insure: params.get("insure")?,
-        backlog: params.get("backlog")?,
-        loss: params.get("loss")?,
-        stall: params.get("stall")?,
-    };
+    let mut terms = Terms::read(params)?;
+    terms.urgent &= terms.copies;
     Ok(Box::new(EarliestDelivery { terms, ..EarliestDelivery::default() }))
-}
-
-/// Which terms of the rule count.
-#[derive(Clone, Copy, Default)]
-struct Terms {
-    ahead: bool,
-    waiting: bool,
-    edge: bool,
-    copies: bool,
-    urgent: bool,
-    overdue: bool,
-    insure: bool,
-    backlog: bool,
-    loss: bool,
-    stall: bool,
 }
 
 #[derive(Clone, Default)]
@@ -145,11 +110,7 @@ impl EarliestDelivery {
         let peak = self.peaks.get(path.id).copied().unwrap_or_default();
         let waits = self.terms.stall && path.unacked() > Bytes::ZERO;
         let due = if waits { self.flights.due(path.id) } else { None };
-        let mut forecast = peak.forecast(now, path, due, self.terms.backlog);
-        if !self.terms.loss {
-            forecast.expected = forecast.arrival;
-        }
-        forecast
+        peak.forecast(now, path, due, &self.terms)
     }
 
     /// Each path that new data may use, with what is predicted for it.
@@ -205,6 +166,12 @@ impl EarliestDelivery {
         if first.is_open() {
             return Some(Decision::Send(first.id));
         }
+        let open = usable().filter(|(path, _)| path.is_open() && !avoid.contains(path.id)).reduce(sooner);
+        if let Some((path, s)) = open.filter(|_| self.terms.again)
+            && self.before(cx, s) < self.flights.lost_bytes().max(path.mss)
+        {
+            return Some(Decision::Send(path.id));
+        }
         (flow.unsent > Bytes::ZERO && flow.credit() >= first.mss).then(|| self.fresh(cx, flow, true)).flatten()
     }
 
@@ -241,6 +208,9 @@ impl Scheduler for EarliestDelivery {
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         (self.asked, self.now) = (None, cx.now);
         let Some(flow) = cx.flow else { return choose::send_or_wait(cx, min_rtt::pick(cx)) };
+        if !cx.packet.is_some_and(|packet| packet.reinjection) {
+            self.flights.nothing_waits();
+        }
         let mut outlook = core::mem::take(&mut self.outlook);
         outlook.clear();
         outlook.extend(cx.paths.iter().map(|path| self.forecast(cx.now, path)));

@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use weftway_path::{Instant, Offset, PathId, PathSet, Receipt, SendKind};
+use weftway_path::{Bytes, Instant, Offset, PathId, PathSet, Receipt, SendKind};
 
 use crate::per_path::PerPath;
 
@@ -14,6 +14,8 @@ pub(crate) struct InFlightPacket {
     path: PathId,
     pub offset: Offset,
     pub end: Offset,
+    /// What its path had been given when it left, itself included.
+    given: Bytes,
     /// The paths that have carried its data.
     pub carried: PathSet,
     /// When it left.
@@ -41,6 +43,10 @@ struct PathFlight {
     single: VecDeque<u64>,
     /// When something of it was last acknowledged.
     heard: Instant,
+    /// The bytes that it was ever given.
+    given: Bytes,
+    /// The same up to the newest packet that is acknowledged.
+    settled: Bytes,
 }
 
 /// All of them.
@@ -49,6 +55,8 @@ pub(crate) struct InFlight {
     base: u64,
     ring: VecDeque<Option<InFlightPacket>>,
     paths: PerPath<PathFlight>,
+    /// Declared lost, and not sent again.
+    lost_bytes: Bytes,
 }
 
 /// What was predicted for a packet when it left.
@@ -118,8 +126,15 @@ impl InFlight {
 
     /// A packet left.
     pub(crate) fn sent(&mut self, now: Instant, sent: &Receipt, kind: SendKind, prediction: Prediction, una: Offset) {
+        let flight = self.paths.at(sent.path);
+        flight.given += sent.bytes;
+        let given = flight.given;
+        if kind == SendKind::Reinjection {
+            self.lost_bytes = self.lost_bytes.saturating_sub(sent.bytes);
+        }
         let mut packet = InFlightPacket {
             path: sent.path,
+            given,
             offset: sent.offset,
             end: sent.offset + sent.bytes,
             carried: PathSet::of(sent.path),
@@ -168,7 +183,9 @@ impl InFlight {
     pub(crate) fn acked(&mut self, now: Instant, acked: &Receipt, una: Offset) {
         if let Some(packet) = self.get_mut(acked.serial) {
             (packet.settled, packet.closed) = (true, true);
-            let same_data = packet.same_data;
+            let (same_data, given) = (packet.same_data, packet.given);
+            let flight = self.paths.at(acked.path);
+            flight.settled = flight.settled.max(given);
             if let Some(same_data) = same_data.and_then(|same_data| self.get_mut(same_data)) {
                 same_data.closed = true;
             }
@@ -185,9 +202,29 @@ impl InFlight {
     /// timer, nothing has been heard of the path since.
     pub(crate) fn lost(&mut self, lost: &Receipt, una: Offset) {
         if let Some(packet) = self.get_mut(lost.serial) {
+            let is_news = !packet.lost && !packet.closed;
             packet.lost = true;
+            if is_news {
+                self.lost_bytes += lost.bytes;
+            }
         }
         self.tidy(lost.path, una);
+    }
+
+    /// The bytes in flight on the packet's path up to its end.
+    pub(crate) fn front(&self, packet: &InFlightPacket) -> Bytes {
+        let settled = self.paths.get(packet.path).map_or(Bytes::ZERO, |flight| flight.settled);
+        packet.given.saturating_sub(settled)
+    }
+
+    /// What was declared lost and was not sent again.
+    pub(crate) fn lost_bytes(&self) -> Bytes {
+        self.lost_bytes
+    }
+
+    /// Nothing that was handed back waits to be sent again.
+    pub(crate) fn nothing_waits(&mut self) {
+        self.lost_bytes = Bytes::ZERO;
     }
 
     /// How many packets of `path` may be worth a copy.
@@ -222,6 +259,7 @@ impl InFlight {
     /// The path is gone, or comes up anew.
     pub(crate) fn forget(&mut self, path: PathId) {
         let flight = core::mem::take(self.paths.at(path));
+        *self.paths.at(path) = PathFlight { given: flight.given, settled: flight.given, ..PathFlight::default() };
         for serial in flight.unheard.iter().chain(&flight.single) {
             if let Some(packet) = self.get_mut(*serial) {
                 (packet.settled, packet.closed) = (true, true);
@@ -295,6 +333,39 @@ mod tests {
         assert_eq!((first(&flights, F), first(&flights, S)), (None, Some(1)));
         let carried = flights.first_single(S, Offset::ZERO).map(|(_, packet)| packet.carried);
         assert_eq!(carried, Some(PathSet::of(F).with(S)));
+    }
+
+    #[test]
+    fn what_is_in_front_of_a_packet_ends_with_it_and_begins_after_what_is_acknowledged() {
+        let mut flights = InFlight::default();
+        (0..3).for_each(|n| send(&mut flights, F, n, n * 100, n, SendKind::Fresh));
+        send(&mut flights, S, 3, 300, 3, SendKind::Fresh);
+        let front =
+            |flights: &InFlight, path| flights.last_single(path, Offset::ZERO).map(|(_, one)| flights.front(one));
+        assert_eq!((front(&flights, F), front(&flights, S)), (Some(Bytes::new(300)), Some(Bytes::new(100))));
+        // The second arrived: the first is lost or late, and nothing that the third waits for.
+        flights.acked(at(12), &receipt(F, 1, 100), Offset::ZERO);
+        assert_eq!(front(&flights, F), Some(Bytes::new(100)));
+        // The path comes up anew: of what it was given before nothing is in front.
+        flights.forget(F);
+        send(&mut flights, F, 4, 400, 20, SendKind::Fresh);
+        assert_eq!(front(&flights, F), Some(Bytes::new(100)));
+    }
+
+    #[test]
+    fn lost_data_wait_until_they_are_sent_again() {
+        let mut flights = InFlight::default();
+        (0..3).for_each(|n| send(&mut flights, F, n, n * 100, n, SendKind::Fresh));
+        // What a copy brings does not wait.
+        send(&mut flights, S, 3, 200, 5, SendKind::Duplicate);
+        (0..3).for_each(|n| flights.lost(&receipt(F, n, n * 100), Offset::ZERO));
+        // A timer says again what was said.
+        flights.lost(&receipt(F, 0, 0), Offset::ZERO);
+        assert_eq!(flights.lost_bytes(), Bytes::new(200));
+        send(&mut flights, S, 4, 0, 40, SendKind::Reinjection);
+        assert_eq!(flights.lost_bytes(), Bytes::new(100));
+        flights.nothing_waits();
+        assert_eq!(flights.lost_bytes(), Bytes::ZERO);
     }
 
     #[test]

@@ -3,12 +3,15 @@
 
 use weftway_path::{Bytes, Context, Flow, Offset, PathId, Span};
 
-use super::{EarliestDelivery, Predicted};
+use super::{EarliestDelivery, Forecast, Predicted};
 use crate::in_flight::InFlightPacket;
 
 /// Copies may exceed what is sent once by so many bytes before insurance ends: twenty packets, a first window and the
 /// one after it.
 const FREE_COPIES: Bytes = Bytes::new(30_000);
+
+/// What should come sooner by an airtime and by this part of a round trip is sure to: predictions are not better than that.
+const SURE: u64 = 4;
 
 /// A copy that may go.
 pub(super) struct Copy {
@@ -30,7 +33,7 @@ impl EarliestDelivery {
             } else {
                 let beaten = cx.now + s.expected + airtime;
                 let Some((_, last)) = self.flights.last_single(other.id, flow.una) else { continue };
-                let gain = last.eta.since(cx.now).saturating_sub(s.expected);
+                let gain = self.left(cx, q, last).saturating_sub(s.expected);
                 if gain <= airtime {
                     continue;
                 }
@@ -46,6 +49,14 @@ impl EarliestDelivery {
             }
         }
         None
+    }
+
+    /// How long a packet in flight on the path with this forecast still takes.
+    fn left(&self, cx: &Context<'_>, q: &Forecast, packet: &InFlightPacket) -> Span {
+        if !self.terms.revise {
+            return packet.eta.since(cx.now);
+        }
+        q.left(cx.now, packet.eta, self.flights.front(packet))
     }
 
     /// The copy that pays most when nothing fresh goes.
@@ -90,14 +101,15 @@ impl EarliestDelivery {
         if packet.carried.contains(path.id) {
             return None;
         }
-        let eta = if lost { q.arrival } else { packet.eta.since(cx.now) };
+        let eta = if lost { q.arrival } else { self.left(cx, q, packet) };
         let gain = if late { q.overdue_gain(s) } else { q.gain(s, eta, q.loss) };
-        let pays = if late || eta.saturating_sub(s.expected) > airtime {
+        let pays = if late || eta.saturating_sub(s.expected) > airtime + s.rtt / SURE {
             gain > airtime
         } else {
             let spare = path.unacked() < s.rate.bytes_in(path.min_rtt);
             let within = self.load.insured < self.load.fresh + FREE_COPIES;
-            self.terms.insure && spare && within && gain > airtime.mul_div(load * 1000, (1000 - load) * (1000 - load))
+            let price = airtime.mul_div(load * 1000, (1000 - load) * (1000 - load));
+            self.terms.insure && spare && within && gain > price
         };
         pays.then_some(Copy { path: path.id, serial, offset: packet.offset, gain })
     }

@@ -2,12 +2,18 @@
 
 use weftway_path::{BitRate, BlockedReason, Bytes, Instant, Path, Span};
 
+use super::terms::Terms;
+
 /// A peak counts in full for so many smoothed round trips, and for as long again: long enough to bridge what one round
 /// trip of an idle application hides, short enough to follow a cellular link.
 const PEAK_SPAN: u64 = 2;
 /// Until delivery was measured at a rate, window and pacer are believed up to so many times of what was: BBR's STARTUP
 /// paces at 2.8 times its estimate, for as long as the application does not fill the pipe.
 const OPTIMISM: u64 = 4;
+/// A queue stands on a path whose smoothed round trip exceeds the least by more than one part in so many, and by more than
+/// so many packets take. Then what was delivered is what the path brings, however far the window is open.
+const STANDING_PART: u64 = 4;
+const STANDING_PACKETS: u64 = 4;
 /// Rounds in which a window is taken to double.
 const MOST_ROUNDS: u64 = 6;
 /// What acknowledgements may be delayed by beyond half a round trip, without a sign that the path is silent.
@@ -33,7 +39,10 @@ pub(super) struct Peak {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Forecast {
     pub rate: BitRate,
+    /// The part of `rate` that was measured; all of it before the first measurement.
+    measured: BitRate,
     pub rtt: Span,
+    least: Span,
     /// Until a packet given to it now arrives, if it is not lost.
     pub arrival: Span,
     /// The same with what a loss would cost.
@@ -54,8 +63,10 @@ impl Peak {
         }
     }
 
-    fn rate(&self, path: &Path) -> BitRate {
-        let peak = self.rate.max(self.before);
+    fn rate(path: &Path, peak: BitRate, terms: &Terms) -> BitRate {
+        if terms.queue && Self::is_queueing(path, peak) {
+            return peak;
+        }
         let window = BitRate::of(path.cwnd, path.srtt);
         let window = if path.pacing_rate > BitRate::ZERO { window.min(path.pacing_rate) } else { window };
         match peak {
@@ -64,10 +75,18 @@ impl Peak {
         }
     }
 
+    /// Whether a queue stands on the path.
+    fn is_queueing(path: &Path, peak: BitRate) -> bool {
+        let standing = path.srtt.saturating_sub(path.min_rtt);
+        let packets = path.mss.mul_div(STANDING_PACKETS, 1);
+        peak > BitRate::ZERO && standing > path.min_rtt / STANDING_PART && standing > peak.transmission_time(packets)
+    }
+
     /// What a packet given to `path` now has to expect. `due`: when its next acknowledgement is overdue.
-    pub(super) fn forecast(&self, now: Instant, path: &Path, due: Option<Instant>, backlog: bool) -> Forecast {
-        let (rate, least) = (self.rate(path), path.min_rtt);
-        let rtt = if backlog && rate > BitRate::ZERO {
+    pub(super) fn forecast(&self, now: Instant, path: &Path, due: Option<Instant>, terms: &Terms) -> Forecast {
+        let peak = self.rate.max(self.before);
+        let (rate, least) = (Self::rate(path, peak, terms), path.min_rtt);
+        let rtt = if terms.backlog && rate > BitRate::ZERO {
             let noise = path.srtt.saturating_sub(least) / 2;
             (path.srtt + least.max(rate.transmission_time(path.unacked())) + noise) / 2
         } else {
@@ -81,8 +100,9 @@ impl Peak {
             0 => 0,
             lost => lost.saturating_mul(1000).checked_div(path.sent.packets).unwrap_or(0).min(MOST_LOSS),
         };
-        let expected = if loss == 0 { arrival } else { arrival + (rtt * 3 / 2).mul_div(loss, 1000) };
-        Forecast { rate, rtt, arrival, expected, overdue, loss }
+        let expected = if loss == 0 || !terms.loss { arrival } else { arrival + (rtt * 3 / 2).mul_div(loss, 1000) };
+        let measured = if peak > BitRate::ZERO { peak } else { rate };
+        Forecast { rate, measured, rtt, least, arrival, expected, overdue, loss }
     }
 }
 
@@ -95,6 +115,12 @@ impl Forecast {
     /// After what time an acknowledgement is overdue.
     pub(super) fn patience(&self) -> Span {
         self.rtt + self.rtt / 2 + GRACE
+    }
+
+    /// How long a packet still takes that was to arrive at `eta`, with `front` bytes in flight up to its end: no less than
+    /// the path takes for those. The acknowledgements that tell what is in flight are half a round trip old.
+    pub(super) fn left(&self, now: Instant, eta: Instant, front: Bytes) -> Span {
+        eta.since(now).max(self.measured.transmission_time(front).saturating_sub(self.least / 2))
     }
 
     /// What the path delivers in `time`.

@@ -1,0 +1,40 @@
+//! Which terms of the rule count: each is a parameter, so that what it is worth can be measured.
+
+use weftway_path::spec::{Param, Params, SpecError};
+
+/// Makes the parameters, the struct that holds them, and its reading.
+macro_rules! terms {
+    ($($name:ident: $doc:literal,)*) => {
+        /// The parameters.
+        pub(super) const PARAMS: &[Param] =
+            &[$(Param { name: stringify!($name), default: "true", values: "true | false", doc: $doc },)*];
+
+        /// Which terms count.
+        #[derive(Clone, Copy, Default)]
+        pub(super) struct Terms {
+            $(#[doc = $doc] pub $name: bool,)*
+        }
+
+        impl Terms {
+            pub(super) fn read(params: &Params) -> Result<Self, SpecError> {
+                Ok(Self { $($name: params.get(stringify!($name))?,)* })
+            }
+        }
+    };
+}
+
+terms! {
+    ahead: "whether a slower path sends ahead of the next data; without it, the next data",
+    waiting: "whether it leaves to the faster paths what they bring sooner",
+    edge: "whether it sends nothing that would shut the peer's window on the faster paths",
+    again: "whether lost data go on a slower path if the faster ones are full and bring less than is lost",
+    copies: "whether anything is sent twice",
+    urgent: "whether copies of what blocks the message at hand go before fresh data",
+    overdue: "whether what is overdue is copied at even odds that it is lost",
+    revise: "whether packets in flight are expected anew, from what is in flight before them",
+    insure: "whether idle paths copy what may be lost",
+    backlog: "whether the round trip counts what the path holds; without it, srtt",
+    queue: "whether a path with a standing queue is taken to bring what was measured, and no more",
+    loss: "whether losses count in the expected arrival",
+    stall: "whether silence counts in it",
+}
