@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use noq::rustls::RootCertStore;
 use noq::rustls::pki_types::PrivatePkcs8KeyDer;
@@ -25,8 +25,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let server = Endpoint::server(server_config, "0.0.0.0:0".parse()?)?;
     let address = SocketAddr::new([127, 0, 0, 1].into(), server.local_addr()?.port());
 
-    // The one line, and a copy of the gate to look at.
-    let gate = Gate::new(&spec)?;
+    let gate = Gate::new(&spec)?; // A copy stays here, to look at.
     transport.congestion_controller_factory(Arc::new(gate.clone()));
 
     let mut client_config = ClientConfig::with_root_certificates(Arc::new(roots))?;
@@ -37,6 +36,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (connection, accepted) =
         tokio::join!(connecting, async { incoming.await.ok_or("no client")?.await.map_err(Box::<dyn Error>::from) });
     let (connection, accepted) = (connection?, accepted?);
+    tokio::time::sleep(Duration::from_millis(50)).await; // A path needs a connection ID of the server's.
     let _second =
         connection.open_path(FourTuple::new(address, Some([127, 0, 0, 2].into())), PathStatus::Available).await?;
 

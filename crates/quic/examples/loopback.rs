@@ -4,7 +4,7 @@
 use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use noq::rustls::RootCertStore;
 use noq::rustls::pki_types::PrivatePkcs8KeyDer;
@@ -47,6 +47,8 @@ async fn transfer(spec: Option<&str>, bytes: usize) -> Result<(f64, f64, String)
     let accepting = async { Ok::<_, Failure>(server.accept().await.ok_or("no client")?.await?) };
     let (connection, accepted) = tokio::join!(connecting, accepting);
     let (connection, accepted) = (connection?, accepted?);
+    // A path needs a connection ID of the server's, and the first of them are still on their way.
+    tokio::time::sleep(Duration::from_millis(50)).await;
     let second = FourTuple::new(address, Some([127, 0, 0, 2].into()));
     let _second = connection.open_path(second, PathStatus::Available).await?;
 
@@ -56,7 +58,7 @@ async fn transfer(spec: Option<&str>, bytes: usize) -> Result<(f64, f64, String)
         let mut stream = accepted.accept_uni().await?;
         let mut read = 0;
         while let Some(chunk) = stream.read_chunk(usize::MAX).await? {
-            read += chunk.bytes.len();
+            read += chunk.len();
         }
         Ok::<_, Failure>(read)
     });

@@ -1,4 +1,5 @@
-//! Messages of 6 kB over two unequal links, in virtual time: noq by itself against gates. `messages [MESSAGES] [EVERY_MS]`
+//! Messages of 6 kB over two unequal links, in virtual time: noq by itself against gates.
+//! `messages [MESSAGES] [EVERY_MS] [SCHEDULER…]`
 
 #[path = "../tests/net/mod.rs"]
 #[allow(dead_code, reason = "the tests use the rest")]
@@ -57,7 +58,9 @@ fn main() {
     let link = |mbps, ms| Link { mbps, delay: Duration::from_millis(ms), queue: Duration::from_millis(200) };
     let (fast, slow) = (link(50.0, 10), link(10.0, 50));
     let carried = weftway_sched::all().iter().map(|entry| entry.name).filter(|name| Gate::new(name).is_ok());
-    let carried: Vec<&str> = carried.collect();
+    let named: Vec<String> = args.collect();
+    let carried: Vec<&str> =
+        if named.is_empty() { carried.collect() } else { named.iter().map(String::as_str).collect() };
     for (order, links) in [("fast link first", [fast, slow]), ("slow link first", [slow, fast])] {
         println!("{order}: {messages} messages of {MESSAGE} bytes, one each {every:?}");
         for spec in std::iter::once(None).chain(carried.iter().map(|name| Some(*name))) {

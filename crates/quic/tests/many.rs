@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use noq::rustls::RootCertStore;
 use noq::rustls::pki_types::PrivatePkcs8KeyDer;
-use noq::{ClientConfig, Endpoint, FourTuple, PathStatus, ServerConfig, TransportConfig};
+use noq::{ClientConfig, Endpoint, FourTuple, PathError, PathStatus, ServerConfig, TransportConfig};
 use weftway_quic::gate::Gate;
 
 type Failure = Box<dyn Error + Send + Sync>;
@@ -58,7 +58,15 @@ async fn a_hundred_connections_at_once_each_have_their_own_gate() -> Result<(), 
         tasks.push(tokio::spawn(async move {
             let connection = client.connect_with(client_config, address, "localhost")?.await?;
             let second = FourTuple::new(address, Some([127, 0, 0, 2].into()));
-            let _second = connection.open_path(second, PathStatus::Available).await?;
+            // The server's connection IDs may still be on their way.
+            let mut tries = 0;
+            while let Err(error) = connection.open_path(second, PathStatus::Available).await {
+                tries += 1;
+                if !matches!(error, PathError::RemoteCidsExhausted) || tries > 1000 {
+                    return Err(error.into());
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
             let (mut send, mut receive) = connection.open_bi().await?;
             let data = vec![number as u8; BYTES];
             send.write_all(&data).await?;

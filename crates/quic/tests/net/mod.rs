@@ -12,8 +12,8 @@ use bytes::BytesMut;
 use noq_proto::rustls::RootCertStore;
 use noq_proto::rustls::pki_types::PrivatePkcs8KeyDer;
 use noq_proto::{
-    ClientConfig, Connection, ConnectionHandle, DatagramEvent, Endpoint, EndpointConfig, Event, FourTuple, PathId,
-    PathStatus, ServerConfig, TransportConfig,
+    ClientConfig, Connection, ConnectionHandle, DatagramEvent, Endpoint, EndpointConfig, Event, FourTuple, PathStatus,
+    ServerConfig, TransportConfig,
 };
 
 thread_local! {
@@ -253,9 +253,4 @@ pub fn transport(paths: u32) -> TransportConfig {
     config.mtu_discovery_config(None);
     config.max_concurrent_uni_streams(10_000_u32.into());
     config
-}
-
-/// The paths of a connection that noq has open.
-pub fn paths(conn: &Connection) -> Vec<PathId> {
-    conn.paths()
 }
