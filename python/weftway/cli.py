@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from weftway._native import EmulationError, ScenarioError, SimulationError, TraceError, __version__
-from weftway.commands import bench, compare, emulate, evaluate, fidelity, new, rank, run, steer, sweep, train
+from weftway.commands import bench, compare, emulate, evaluate, fidelity, new, rank, reproduce, run, steer, sweep, train
 from weftway.commands import list as list_
 from weftway.commands.output import BAD_INPUT, RUN_FAILED, fail, out
 
@@ -40,6 +40,7 @@ app.command("sweep")(sweep.command)
 app.command("train", context_settings=OPTIONS_OF_ITS_OWN, add_help_option=False)(train.command)
 app.command("evaluate")(evaluate.command)
 app.command("rank")(rank.command)
+app.command("reproduce")(reproduce.command)
 app.command("emulate")(emulate.command)
 app.command("fidelity")(fidelity.command)
 app.command("steer")(steer.command)

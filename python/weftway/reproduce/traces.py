@@ -1,0 +1,92 @@
+"""Which packet took which path, and where two schedulers decided differently: read from golden traces."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from weftway.backends import Skipped, sim
+from weftway.plan import Job
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A packet that was put on its link."""
+
+    path: int
+    first: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What one run did with its packets."""
+
+    sent: list[Sent] = field(default_factory=list)
+    """In the order of sending."""
+    arrived: list[int] = field(default_factory=list)
+    """First bytes, in the order of arrival."""
+    chosen: dict[int, str] = field(default_factory=dict)
+    """The last answer for the packet at hand, by its first byte."""
+    waits: int = 0
+
+
+SENT, ARRIVED, ASKED = ("+", "~", "d", "|"), "-", "?"
+
+
+def record(job: Job) -> Trace | None:
+    """The trace of a run; `None` where its backend cannot run it."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "events"
+        if isinstance(sim.record(job, file, None), Skipped):
+            return None
+        return read(file.read_text().splitlines())
+
+
+def read(lines: list[str]) -> Trace:
+    """The events that count here; the format is docs/reference/trace-format.md."""
+    trace, waits = Trace(), 0
+    for line in lines:
+        if line.startswith("#"):
+            continue
+        words = line.split()
+        symbol, path = words[1], words[2]
+        if symbol in SENT:
+            trace.sent.append(Sent(int(path), int(words[4]), int(words[5])))
+        elif symbol == ARRIVED:
+            trace.arrived.append(int(words[4]))
+        elif symbol == ASKED and words[3] == "wait":
+            waits += 1
+        elif symbol == ASKED and words[4] != ".":
+            trace.chosen[int(words[4])] = f"{words[3]} {path}"
+    return Trace(trace.sent, trace.arrived, trace.chosen, waits)
+
+
+def schedule(trace: Trace, names: list[str], after: int) -> dict[str, list[int]]:
+    """The numbers of the packets that each path carries, from 1, in the order of sending; each packet once a path."""
+    numbers = numbered(trace, after)
+    found: dict[str, list[int]] = {name: [] for name in names}
+    for sent in trace.sent:
+        number = numbers.get(sent.first)
+        if number is not None and number not in found[names[sent.path]]:
+            found[names[sent.path]].append(number)
+    return found
+
+
+def arrivals(trace: Trace, after: int) -> list[int]:
+    """The numbers of the packets in the order of their first arrival."""
+    numbers = numbered(trace, after)
+    return list(dict.fromkeys(numbers[first] for first in trace.arrived if first in numbers))
+
+
+def numbered(trace: Trace, after: int) -> dict[int, int]:
+    """The number of each packet by its first byte, without the first `after` packets of the data."""
+    order = sorted({sent.first for sent in trace.sent})
+    return {first: number for number, first in enumerate(order[after:], start=1)}
+
+
+def differing(one: Trace, other: Trace) -> tuple[int, int]:
+    """In how many packets that both decided on the answer differs, and in how many it does not or does."""
+    common = one.chosen.keys() & other.chosen.keys()
+    return sum(one.chosen[first] != other.chosen[first] for first in common), len(common)
