@@ -38,7 +38,7 @@ WORSE = 0.01
 LEVEL = 0.01
 """Schedulers within this share of the best are level with it."""
 
-NOT_HERE = ("vary", "figure", "published", "expect", "scheduler", "cc", "seeds")
+NOT_HERE = ("vary", "figure", "published", "expect", "uncertain", "scheduler", "cc", "seeds")
 """Keys of a scenario that say what is run of it, or are about other tools."""
 
 
@@ -57,7 +57,7 @@ class Place:
     @cached_property
     def keys(self) -> dict[str, Any]:
         """The file's keys without what it compares."""
-        found = tomllib.loads((HOME / self.file).read_text(encoding="utf-8"))
+        found = tomllib.loads(Scenario.load(str(HOME / self.file), []).text)
         return {key: value for key, value in found.items() if key not in NOT_HERE}
 
     @property

@@ -2,10 +2,6 @@
 
 import json
 import re
-import signal
-import subprocess
-import sys
-import time
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -252,7 +248,8 @@ def test_a_trace_becomes_a_schedule() -> None:
     assert traces.arrivals(trace, 0) == [1, 3, 2]
     assert traces.schedule(trace, ["a", "b"], 1) == {"a": [2], "b": [1]}
     other = traces.read(TRACE.replace("?  1    send       1400", "?  0    send       1400").strip().splitlines())
-    assert traces.differing(trace, other) == (1, 3)
+    assert traces.differing(trace, other) == (1, 3, 2)
+    assert traces.differing(trace, trace) == (0, 3, None)
     assert trace.waits == 1
 
 

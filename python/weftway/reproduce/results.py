@@ -271,8 +271,11 @@ def _explained(result: Result, runs: Sequence[Run]) -> Result:
         return result
     recorded = [traced(job) if job.backend == SIM.name else None for job in jobs]
     if recorded[0] is not None and recorded[1] is not None:
-        differ, common = traces.differing(recorded[0], recorded[1])
-        lines.append(f"{differ} of {common} decisions of {names[0]} and {names[1]} differ (seed {jobs[0].seed})")
+        differ, common, begin = traces.differing(recorded[0], recorded[1])
+        since = "" if begin is None else f", from packet {begin} on"
+        lines.append(
+            f"{names[0]} and {names[1]} decide differently on {differ} of {common} packets{since} (seed {jobs[0].seed})"
+        )
     for name in COUNTS:
         means = [_mean([row.get(name) for row in run.rows if row["scheduler"] == one]) for one in names]
         if all(mean is not None for mean in means) and any(means):

@@ -53,7 +53,8 @@ def planned(experiments: Sequence[Experiment], effort: Effort, backend: str) -> 
     for one in experiments:
         if one.published.get("cannot_run"):
             continue
-        runs.append(Run(one, None, plan.plan(one.scenario, seed=effort.seeds, backend=backend).jobs))
+        seeds = None if one.is_exact else effort.seeds  # a worked example is what it is
+        runs.append(Run(one, None, plan.plan(one.scenario, seed=seeds, backend=backend).jobs))
         if one.is_exact:
             continue
         for choice in one.draw(effort.settings):

@@ -86,7 +86,11 @@ def numbered(trace: Trace, after: int) -> dict[int, int]:
     return {first: number for number, first in enumerate(order[after:], start=1)}
 
 
-def differing(one: Trace, other: Trace) -> tuple[int, int]:
-    """In how many packets that both decided on the answer differs, and in how many it does not or does."""
-    common = one.chosen.keys() & other.chosen.keys()
-    return sum(one.chosen[first] != other.chosen[first] for first in common), len(common)
+def differing(one: Trace, other: Trace) -> tuple[int, int, int | None]:
+    """How many of the packets that both sent went elsewhere, of how many, and the number of the first of them.
+
+    After the first, the two are in different states: later differences say less than where they begin.
+    """
+    common = sorted(one.chosen.keys() & other.chosen.keys())
+    apart = [number for number, first in enumerate(common, start=1) if one.chosen[first] != other.chosen[first]]
+    return len(apart), len(common), apart[0] if apart else None

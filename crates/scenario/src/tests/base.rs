@@ -1,14 +1,14 @@
 //! A file that takes keys from another.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::PLAIN;
 use crate::{Mistake, Scenario};
 
 /// A folder of its own with these files.
 fn folder(name: &str, files: &[(&str, &str)]) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("base-{name}"));
+    let folder = std::env::temp_dir().join(format!("weftway-base-{name}-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     for (file, text) in files {
         fs::write(folder.join(file), text).unwrap();

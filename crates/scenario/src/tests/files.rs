@@ -9,13 +9,14 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Every TOML file in `folder` and below, in order. Distributions are scenarios only once drawn.
+/// Every TOML file in `folder` and below, in order. Distributions are scenarios only once drawn, and networks only as
+/// bases of others.
 fn toml_files(folder: &Path) -> Vec<PathBuf> {
     let mut entries: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     entries.sort();
     let (folders, files): (Vec<_>, Vec<_>) = entries.into_iter().partition(|path| path.is_dir());
     let files = files.into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "toml"));
-    let folders = folders.iter().filter(|folder| !folder.ends_with("distributions"));
+    let folders = folders.iter().filter(|folder| !folder.ends_with("distributions") && !folder.ends_with("network"));
     files.chain(folders.flat_map(|folder| toml_files(folder))).collect()
 }
 
