@@ -31,11 +31,15 @@ def command(
     folder: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Keeps rows.parquet there; resumes.")
     ] = None,
+    book: Annotated[
+        Path | None, typer.Option("--book", metavar="DIR", help="Writes a page in Markdown per figure there.")
+    ] = None,
     as_json: JSON = False,
 ) -> None:
     """Runs the experiments of papers, and says which of their numbers and claims hold."""
-    from weftway import reproduce, tables
+    from weftway import plan, reproduce, tables
     from weftway.progress import Bar
+    from weftway.reproduce import book as pages
     from weftway.reproduce import page
 
     effort = reproduce.FULL if full else reproduce.QUICK
@@ -48,6 +52,9 @@ def command(
         runs = reproduce.planned(found, effort, backend)
         reproduce.execute(runs, jobs, folder, bar.tell)
         results = reproduce.evaluate(found, runs)
+    if book:
+        written = pages.write(results, book, " ".join(["weft", *map(plan.quoted, sys.argv[1:])]))
+        err.print(f"pages in {written.parent}", markup=False)
     if as_json:
         print_json([one.record for one in results])
         return

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -117,8 +118,7 @@ def _quoted(value: Any) -> str:
 
 def find(wanted: Sequence[str] = (), folder: Path = FOLDER) -> list[Experiment]:
     """The experiments that are named: all, those of `PAPER`, or `PAPER/FIGURE` in all of its readings."""
-    files = sorted(folder.glob("*/*.toml"))
-    every = [Experiment(file, figure(file)) for file in files]
+    every = sorted((Experiment(file, figure(file)) for file in folder.glob("*/*.toml")), key=_order)
     found: list[Experiment] = []
     for name in wanted:
         some = [one for one in every if name in (one.paper, one.name, f"{one.paper}/{one.figure}")]
@@ -129,6 +129,12 @@ def find(wanted: Sequence[str] = (), folder: Path = FOLDER) -> list[Experiment]:
             raise ScenarioError(f"no experiment `{name}`; {hint}")
         found += [one for one in some if one not in found]
     return found if wanted else every
+
+
+def _order(one: Experiment) -> tuple[str, str, int, str]:
+    """By paper and number; the reading that the others are based on goes first."""
+    word, number = re.fullmatch(r"(.*?)(\d*)", one.figure).groups()  # type: ignore[union-attr]  # it matches anything
+    return one.paper, word, int(number or 0), one.reading
 
 
 def figure(file: Path) -> str:

@@ -49,8 +49,8 @@ def _experiment(results: Sequence[Result]) -> Table:
         table.add_row(
             Text(one.verdict.verdict, style=STYLES[one.verdict.verdict]),
             one.words,
-            _printed(one),
-            _ours(one),
+            printed(one),
+            ours(one),
             NOTHING if share is None else f"{share:.0%}",
             one.verdict.reason,
         )
@@ -59,19 +59,27 @@ def _experiment(results: Sequence[Result]) -> Table:
     return table
 
 
-def _printed(one: Result) -> str:
-    return (
-        NOTHING if one.printed is None else f"{one.printed['value']:g} {one.printed['unit'].replace('1', '')}".strip()
-    )
+def printed(one: Result) -> str:
+    """The number as the paper has it."""
+    if one.printed is None:
+        return NOTHING
+    unit = one.printed["unit"]
+    return f"{one.printed['value']:g}{'' if unit == '1' else f' {unit}'}"
 
 
-def _ours(one: Result) -> str:
+def ours(one: Result) -> str:
+    """Our estimate with half of its interval, in the unit of the paper."""
     interval = one.interval
     if interval is None:
         return NOTHING
     mean, low, high = interval
-    half = "" if low is None or high is None else f" ± {abs(high - low) / 2:.2g}"
-    return f"{mean:.4g}{half}"
+    half = "" if low is None or high is None else f" ± {_short(abs(high - low) / 2, 2)}"
+    return f"{_short(mean, 4)}{half}"
+
+
+def _short(value: float, digits: int) -> str:
+    """So many digits, without an exponent where a person would write none."""
+    return f"{float(f'{value:.{digits}g}'):.10g}"
 
 
 def reasons(results: Sequence[Result]) -> list[str]:

@@ -245,8 +245,12 @@ def _asks(result: Result) -> bool:
     return result.verdict.verdict == NOT and bool(_pair(result))
 
 
+def _claim(result: Result) -> dict[str, Any]:
+    return result.printed or next((c for c in result.experiment.claims.values() if c["claim"] == result.words), {})
+
+
 def _pair(result: Result) -> tuple[str, str] | None:
-    claim = result.printed or next((c for c in result.experiment.claims.values() if c["claim"] == result.words), {})
+    claim = _claim(result)
     if "over" in claim and (of := claim.get("scheduler") or claim.get("of")):
         return of, claim["over"]
     if "better" in claim:
@@ -266,27 +270,36 @@ def _explained(result: Result, runs: Sequence[Run]) -> Result:
     rows = Rows(run.rows, _keys(run))
     try:
         names = [rows.scheduler(name) for name in pair]
-        jobs = [first(run, name) for name in names]
+        cc = _claim(result).get("cc") or rows.controllers[0]
+        jobs = [first(run, name, cc) for name in names]
     except checks.Undecidable:
         return result
-    recorded = [traced(job) if job.backend == SIM.name else None for job in jobs]
-    if recorded[0] is not None and recorded[1] is not None:
-        differ, common, begin = traces.differing(recorded[0], recorded[1])
-        since = "" if begin is None else f", from packet {begin} on"
-        lines.append(
-            f"{names[0]} and {names[1]} decide differently on {differ} of {common} packets{since} (seed {jobs[0].seed})"
-        )
+    if line := _decisions(jobs):
+        lines.append(line)
+    some = {one: [row for row in run.rows if (row["scheduler"], row["cc"]) == (one, cc)] for one in names}
     for name in COUNTS:
-        means = [_mean([row.get(name) for row in run.rows if row["scheduler"] == one]) for one in names]
+        means = [_mean([row.get(name) for row in some[one]]) for one in names]
         if all(mean is not None for mean in means) and any(means):
             lines.append(f"{name}: {means[0]:.4g} with {names[0]}, {means[1]:.4g} with {names[1]}")
     for one in names:
-        shares = [_share(row) for row in run.rows if row["scheduler"] == one]
+        shares = [_share(row) for row in some[one]]
         if (mean := _mean(shares)) is not None:
             lines.append(f"{mean:.1%} of the decisions of {one} were a fallback's")
     return Result(
         result.experiment, result.kind, result.words, result.printed, result.verdict, result.settings, tuple(lines)
     )
+
+
+def _decisions(jobs: Sequence[Job]) -> str | None:
+    """Where the decisions of two runs part."""
+    one, other = (traced(job) if job.backend == SIM.name else None for job in jobs)
+    if one is None or other is None:
+        return None
+    differ, common, begin = traces.differing(one, other)
+    since = "" if begin is None else f", from packet {begin} on"
+    where = f"{jobs[0].cc[0]}, first setting, seed {jobs[0].seed}"
+    names = " and ".join(job.scheduler.name for job in jobs)
+    return f"{names} decide differently on {differ} of {common} packets{since} ({where})"
 
 
 def _share(row: Mapping[str, Any]) -> float | None:

@@ -119,9 +119,9 @@ def _whole(job: Job, kept: Row) -> Row:
     return {**kept, **job.identity}
 
 
-def first(run: Run, scheduler: str) -> Job:
-    """The first job of a scheduler."""
+def first(run: Run, scheduler: str, cc: str | None = None) -> Job:
+    """The first job of a scheduler, under any controller or this one."""
     for job in run.jobs:
-        if scheduler in (job.scheduler.name, job.scheduler.name.split(":")[0]):
+        if cc in (None, job.cc[0]) and scheduler in (job.scheduler.name, job.scheduler.name.split(":")[0]):
             return job
     raise SimulationError(f"{scheduler} is not run in {run.experiment.name}")

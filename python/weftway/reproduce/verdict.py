@@ -257,7 +257,9 @@ def _judge(check: Check, settings: Settings | None, p: dict[str, float]) -> Verd
     if any(one.sample.error is None for one in check.parts):
         return Verdict(OPEN, "one run is no evidence", part, p)
     if check.runs and (wide := [one for one in check.parts if _is_wide(one, check.runs)]):
-        return Verdict(OPEN, f"the paper's {check.runs} runs give an interval wider than the claim", wide[0], p)
+        beside = "; ours excludes the claim all the same" if p["outside"] < SIGNIFICANT else ""
+        reason = f"the paper's {check.runs} runs give an interval wider than the claim{beside}"
+        return Verdict(OPEN, reason, wide[0], p)
     share = settings.share if settings else None
     directed = settings.directed_share if settings else None
     if p["inside"] < SIGNIFICANT and (share is None or share >= MOST_SETTINGS):
