@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 from weftway.backends import SIM
@@ -49,12 +48,11 @@ class Result:
         if part is None:
             return None
         mean, half = part.sample.mean, part.sample.half
-        low, high = (None, None) if half is None else (mean - half, mean + half)
-        return (
-            self._printed(mean),
-            None if low is None else self._printed(low),
-            None if high is None else self._printed(high),
-        )
+        if half is None:
+            return self._printed(mean), None, None
+        # What is printed as a reduction is the larger, the less there is.
+        low, high = sorted((self._printed(mean - half), self._printed(mean + half)))
+        return self._printed(mean), low, high
 
     def _printed(self, value: float) -> float:
         if self.printed is None:
@@ -67,10 +65,7 @@ class Result:
     def record(self) -> dict[str, Any]:
         """As `--json` prints it."""
         printed = self.printed or {}
-        interval = self.interval
-        low, high = (
-            sorted(interval[1:]) if interval and interval[1] is not None and interval[2] is not None else (None, None)
-        )
+        mean, low, high = self.interval or (None, None, None)
         settings = self.settings
         span = settings.range if settings else None
         cause = settings.explains() if settings else None
@@ -85,7 +80,7 @@ class Result:
             "unit": printed.get("unit"),
             "place": printed.get("place", self.experiment.published.get("place")),
             "status": printed.get("status", "printed") if printed else None,
-            "ours": interval[0] if interval else None,
+            "ours": mean,
             "low": low,
             "high": high,
             "verdict": self.verdict.verdict,
@@ -211,11 +206,11 @@ def _exact(item: Item, run: Run | None, published: Mapping[str, Any]) -> Check:
     if run.jobs[0].backend != SIM.name:
         return Check((), obstacle="packets are logged in the simulator only")
     if claim["kind"] == "identical":
-        one, other = (traced(first(run, claim[key])) for key in ("of", "over"))
+        one, other = (traces.decisions(first(run, claim[key])) for key in ("of", "over"))
         if one is None or other is None:
             return Check((), obstacle="a scheduler cannot run here")
-        return Check((), exact=one.chosen == other.chosen)
-    trace = traced(first(run, claim["of"]))
+        return Check((), exact=one == other)
+    trace = traces.record(first(run, claim["of"]))
     if trace is None:
         return Check((), obstacle="the scheduler cannot run here")
     paths = list(run.experiment.text["path"])
@@ -225,16 +220,6 @@ def _exact(item: Item, run: Run | None, published: Mapping[str, Any]) -> Check:
     if claim.get("arrivals"):
         same = same and traces.arrivals(trace, after) == claim["arrivals"]
     return Check((), exact=same)
-
-
-@cache
-def _recorded(key: str, job: Job) -> traces.Trace | None:
-    return traces.record(job)
-
-
-def traced(job: Job) -> traces.Trace | None:
-    """The trace of a job, made once."""
-    return _recorded(job.key, job)
 
 
 COUNTS = ("waits", "duplicates", "reinjections", "retransmissions", "timeouts", "window_drops", "faults")
@@ -292,7 +277,7 @@ def _explained(result: Result, runs: Sequence[Run]) -> Result:
 
 def _decisions(jobs: Sequence[Job]) -> str | None:
     """Where the decisions of two runs part."""
-    one, other = (traced(job) if job.backend == SIM.name else None for job in jobs)
+    one, other = (traces.decisions(job) if job.backend == SIM.name else None for job in jobs)
     if one is None or other is None:
         return None
     differ, common, begin = traces.differing(one, other)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from weftway.backends import Skipped, sim
@@ -37,11 +38,23 @@ SENT, ARRIVED, ASKED = ("+", "~", "d", "|"), "-", "?"
 
 def record(job: Job) -> Trace | None:
     """The trace of a run; `None` where its backend cannot run it."""
+    lines = _lines(job)
+    return None if lines is None else read(lines)
+
+
+@lru_cache(maxsize=4)
+def decisions(job: Job) -> dict[int, str] | None:
+    """The last answer for each packet, by its first byte. Pairs of schedulers are looked at one after the other."""
+    lines = _lines(job)
+    return None if lines is None else read([line for line in lines if f" {ASKED} " in line]).chosen
+
+
+def _lines(job: Job) -> list[str] | None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "events"
         if isinstance(sim.record(job, file, None), Skipped):
             return None
-        return read(file.read_text().splitlines())
+        return file.read_text().splitlines()
 
 
 def read(lines: list[str]) -> Trace:
@@ -86,11 +99,11 @@ def numbered(trace: Trace, after: int) -> dict[int, int]:
     return {first: number for number, first in enumerate(order[after:], start=1)}
 
 
-def differing(one: Trace, other: Trace) -> tuple[int, int, int | None]:
-    """How many of the packets that both sent went elsewhere, of how many, and the number of the first of them.
+def differing(one: dict[int, str], other: dict[int, str]) -> tuple[int, int, int | None]:
+    """How many of the packets that both decided on went elsewhere, of how many, and the number of the first of them.
 
     After the first, the two are in different states: later differences say less than where they begin.
     """
-    common = sorted(one.chosen.keys() & other.chosen.keys())
-    apart = [number for number, first in enumerate(common, start=1) if one.chosen[first] != other.chosen[first]]
+    common = sorted(one.keys() & other.keys())
+    apart = [number for number, first in enumerate(common, start=1) if one[first] != other[first]]
     return len(apart), len(common), apart[0] if apart else None

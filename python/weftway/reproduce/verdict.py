@@ -163,7 +163,7 @@ def sample(values: Sequence[float]) -> Sample | None:
     return Sample(mean, _clean(math.sqrt(variance / n), mean), n)
 
 
-def ratio(ours: Mapping[object, float], theirs: Mapping[object, float]) -> Sample | None:
+def ratio(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Sample | None:
     """The ratio of two means over the seeds that both have, paired: the error is that of the linearised residuals."""
     seeds = [seed for seed in ours if seed in theirs]
     below = math.fsum(theirs[seed] for seed in seeds)
