@@ -22,6 +22,7 @@ from weftway.commands import (
     fidelity,
     new,
     rank,
+    reproduce,
     run,
     schema,
     steer,
@@ -59,6 +60,7 @@ app.command("train", context_settings=OPTIONS_OF_ITS_OWN, add_help_option=False)
 app.command("evaluate")(evaluate.command)
 app.command("rank")(rank.command)
 app.command("advise")(advise.command)
+app.command("reproduce")(reproduce.command)
 app.command("emulate")(emulate.command)
 app.command("fidelity")(fidelity.command)
 app.command("steer")(steer.command)

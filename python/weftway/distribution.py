@@ -44,7 +44,7 @@ FOLDER = HOME / "scenarios" / "distributions"
 SPLITS = ("train", "held-out")
 """The parts of a distribution: the place here is the parity of the last digits, and of the seeds of the runs."""
 
-NOT_HERE = ("seeds", "scheduler", "backend", "vary", "range", "figure", "published", "expect")
+NOT_HERE = ("seeds", "scheduler", "backend", "vary", "range", "figure", "published", "expect", "uncertain")
 """Keys of a scenario that a distribution has no use for."""
 
 OWN = ("title", "description", "measure", "paths", "order", "failure")

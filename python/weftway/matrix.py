@@ -45,7 +45,7 @@ MOST = 12
 
 OURS = "earliest-delivery"
 
-NOT_HERE = ("vary", "range", "figure", "published", "expect", "scheduler", "cc", "seeds")
+NOT_HERE = ("vary", "range", "figure", "published", "expect", "uncertain", "scheduler", "cc", "seeds")
 """Keys of a scenario that say what is run of it, or are about other tools."""
 
 
@@ -64,7 +64,7 @@ class Place:
     @cached_property
     def keys(self) -> dict[str, Any]:
         """The file's keys without what it compares."""
-        found = tomllib.loads((HOME / self.file).read_text(encoding="utf-8"))
+        found = tomllib.loads(Scenario.load(str(HOME / self.file), []).text)
         return {key: value for key, value in found.items() if key not in NOT_HERE}
 
     @property

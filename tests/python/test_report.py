@@ -215,21 +215,18 @@ def test_variants_are_told_from_measures_of_paths() -> None:
 
 
 @pytest.mark.parametrize(
-    "published",
-    [
-        [{"scheduler": "ecf", "cc": "cubic", "metric": "goodput_mbps", "value": 4.0, "place": "Table 1"}],
-        {"place": "Table 1", "ecf.cubic.goodput_mbps": 4.0},
-        {"goodput_mbps": {"ecf": {"value": 4, "place": "Table 1"}}},
-    ],
+    "more",
+    [{"cc": "cubic"}, {}, {"unit": "kB/s", "metric": "goodput_kbytes", "value": 500}],
 )
-def test_published_values_find_ours(published: Any) -> None:
-    rows = simple({"ecf": [6000.0, 6000.0]}, goodput_mbps=[5.0, 7.0])
-    scenario = {"published": published}
+def test_published_values_find_ours(more: dict[str, Any]) -> None:
+    rows = simple({"ecf": [6000.0, 6000.0]}, goodput_mbps=[5.0, 7.0], goodput_kbytes=[625.0, 875.0])
+    record = {"scheduler": "ecf", "metric": "goodput_mbps", "value": 4.0, "unit": "Mbit/s", "place": "Table 1", **more}
+    scenario = {"published": {"paper": "doi", "values": [record]}}
     study = Study(rows, scenario)
     [claim] = claims(study)
     found = ours(study, claim)
-    assert (claim.value, claim.place) == (4.0, "Table 1")
-    assert found is not None and found.mean == 6.0
+    assert (claim.value, claim.place) == (record["value"], "Table 1")
+    assert found is not None and found.mean == 1.5 * claim.value
     page = report.render(rows, {}, scenario)
     check(page)
     assert "Published beside ours" in page

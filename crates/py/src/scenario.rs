@@ -25,6 +25,14 @@ pub struct VariantView {
     scenario: Py<ScenarioView>,
 }
 
+impl ScenarioView {
+    /// A scenario with a base has the text of both, so that the text alone is the scenario.
+    fn new(scenario: Scenario, text: String) -> Self {
+        let text = scenario.whole().map_or(text, str::to_owned);
+        Self { scenario, text }
+    }
+}
+
 #[pymethods]
 impl ScenarioView {
     /// The scenario in the file at `path`, with the keys of `sets` (`path.lte.loss=2%`) replaced.
@@ -34,7 +42,7 @@ impl ScenarioView {
         let scenario = Scenario::load(&path, &sets)?;
         // What was understood a moment ago; if it is gone by now, its text is not missed.
         let text = std::fs::read_to_string(&path).unwrap_or_default();
-        Ok(Self { scenario, text })
+        Ok(Self::new(scenario, text))
     }
 
     /// The scenario in `text`; messages call it `name`, and traces are looked for in `folder`.
@@ -42,7 +50,7 @@ impl ScenarioView {
     #[pyo3(signature = (text, name = "scenario.toml", folder = PathBuf::from("."), sets = Vec::new()))]
     fn parse(text: String, name: &str, folder: PathBuf, sets: Vec<String>) -> Result<Self, Error> {
         let scenario = Scenario::parse(&text, name, &folder, &sets)?;
-        Ok(Self { scenario, text })
+        Ok(Self::new(scenario, text))
     }
 
     #[getter]

@@ -7,12 +7,14 @@ use std::path::Path;
 use serde::Deserialize;
 use weftway_link::LinkConfig;
 
+use super::base;
+use super::claims;
 use super::error::{Fault, Mistake, ScenarioError};
 use super::forms::OneOrMany;
 use super::hash;
 use super::names;
 use super::resolve::{self, Timing};
-use super::schema::{self, Claim, Figure};
+use super::schema::{self, Claim, Figure, Published};
 use super::set;
 use super::source::Sources;
 use super::traces::Traces;
@@ -41,8 +43,8 @@ pub struct Scenario {
     pub backends: Vec<String>,
     /// Charts for the report, by name.
     pub figures: Vec<(String, Figure)>,
-    /// Published numbers, as they are in the file.
-    pub published: serde_json::Value,
+    /// Published numbers.
+    pub published: Option<Published>,
     /// Claims to check after the runs, by name.
     pub claims: Vec<(String, Claim)>,
     /// The file it came from.
@@ -60,6 +62,7 @@ struct Origin {
     sources: Sources,
     root: Node,
     traces: Traces,
+    whole: Option<String>,
 }
 
 /// One combination of what `[vary]` varies.
@@ -98,22 +101,20 @@ impl Scenario {
     pub fn parse(text: &str, file: &str, base: &Path, sets: &[String]) -> Result<Self, ScenarioError> {
         let mut origin = Origin::read(text, file, base, sets)?;
         let variants = origin.check()?;
-        let mut scenario = Self::build(&origin.root).map_err(|fault| origin.locate(fault, &origin.root))?;
+        let mut scenario = Self::build(&origin.root, &variants).map_err(|fault| origin.locate(fault, &origin.root))?;
         if scenario.title.is_empty() {
             scenario.title = Path::new(file).file_stem().unwrap_or_default().to_string_lossy().into_owned();
         }
-        scenario.hash = hash::of_all(&variants);
+        scenario.hash = hash::of_all(&variants.into_iter().map(|variant| variant.hash).collect::<Vec<_>>());
         Ok(Self { file: file.to_owned(), sets: sets.to_vec(), origin, ..scenario })
     }
 
     /// Everything but the runs.
-    fn build(root: &Node) -> Result<Self, Fault> {
+    fn build(root: &Node, variants: &[Variant]) -> Result<Self, Fault> {
         let first = first(root)?;
         check_ranges(&first)?;
         let file = schema::File::deserialize(&first)?;
-        for (name, claim) in &file.expect.0 {
-            names::claim(name, claim)?;
-        }
+        claims::check(&file, root, variants)?;
         Ok(Self {
             schedulers: compared(root, "scheduler", file.scheduler, DEFAULT_SCHEDULER, names::schedulers)?,
             controllers: compared(root, "cc", file.cc, DEFAULT_CC, names::controllers)?,
@@ -122,7 +123,7 @@ impl Scenario {
             description: file.description,
             seeds: file.seeds.0,
             figures: file.figure.0,
-            published: serde_json::Value::Object(file.published),
+            published: file.published,
             claims: file.expect.0,
             file: String::new(),
             sets: Vec::new(),
@@ -144,6 +145,11 @@ impl Scenario {
         &self.hash
     }
 
+    /// The scenario with the keys of its base, as one TOML text; `None` if it has no base.
+    pub fn whole(&self) -> Option<&str> {
+        self.origin.whole.as_deref()
+    }
+
     /// The JSON Schema of scenario files.
     pub fn json_schema() -> serde_json::Value {
         schemars::schema_for!(schema::File).to_value()
@@ -154,20 +160,24 @@ impl Origin {
     fn read(text: &str, file: &str, base: &Path, sets: &[String]) -> Result<Self, ScenarioError> {
         let mut sources = Sources::default();
         sources.add(file, text);
+        let mut whole = None;
         let root = Node::parse(text, 0).and_then(|mut root| {
+            if base::follow(&mut root, base, &mut sources)? {
+                whole = Some(root.lines());
+            }
             sets.iter().try_for_each(|text| set::apply(&mut root, text, &mut sources))?;
             Ok(root)
         });
         let root = root.map_err(|fault| fault.locate(file, &sources, |_| None))?;
-        Ok(Self { file: file.to_owned(), sources, root, traces: Traces::new(base) })
+        Ok(Self { file: file.to_owned(), sources, root, traces: Traces::new(base), whole })
     }
 
-    /// Reads every variant once, and with them the traces; their hashes.
-    fn check(&mut self) -> Result<Vec<String>, ScenarioError> {
+    /// Reads every variant once, and with them the traces.
+    fn check(&mut self) -> Result<Vec<Variant>, ScenarioError> {
         let mut traces = std::mem::take(&mut self.traces);
         let variants = self.variants(&mut traces)?;
         self.traces = traces;
-        Ok(variants.into_iter().map(|variant| variant.hash).collect())
+        Ok(variants)
     }
 
     fn variants(&self, traces: &mut Traces) -> Result<Vec<Variant>, ScenarioError> {

@@ -26,6 +26,8 @@
 //! they are read into the keys' types (`schema`, by `de`) and those into the simulator's
 //! (`resolve`). A mistake found at any step is shown where it was written (`source`).
 
+mod base;
+mod claims;
 pub mod config;
 mod de;
 mod error;
@@ -54,7 +56,7 @@ pub use error::{Mistake, ScenarioError};
 pub use file::{Scenario, Variant};
 pub use measurement::{Measurement, Row, Verdict};
 pub use resolve::Timing;
-pub use schema::{Claim, Figure};
+pub use schema::{At, Claim, Figure, Identity, Printed, Published, Status, Unit, Way};
 pub use seeds::{mix, path_seeds, shared_seed};
 pub use source::Place;
 pub use workload::{App, Message, writes};

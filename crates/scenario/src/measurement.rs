@@ -150,6 +150,23 @@ pub struct RealTime {
     pub became_tcp: bool,
 }
 
+/// The names of all figures that a run of `config` in virtual time can have.
+pub(crate) fn columns(config: &SimConfig) -> Vec<String> {
+    let nothing = Measurement {
+        verdict: Verdict::TimeLimit,
+        elapsed: Span::ZERO,
+        delivered: Bytes::ZERO,
+        singles: Singles::default(),
+        counts: Counts::default(),
+        reordering: None,
+        fallback: None,
+        messages: Messages::default(),
+        paths: vec![PathFigures::default(); config.paths.len()],
+        real_time: None,
+    };
+    nothing.row(config).keys().cloned().collect()
+}
+
 impl Measurement {
     /// The figures of a run of `config`.
     pub fn row(&self, config: &SimConfig) -> Row {
@@ -178,6 +195,8 @@ impl Measurement {
         put(row, "verdict", self.verdict.name());
         put(row, "fct_ms", (self.verdict == Verdict::Finished && ends).then(|| elapsed.clone()));
         put(row, "goodput_mbps", rounded(goodput));
+        put(row, "goodput_kbytes", rounded(goodput * 125.0));
+        put(row, "sent_mib", rounded(self.delivered.get() as f64 / f64::from(1 << 20)));
         put(row, "delivered_bytes", self.delivered.get());
         put(row, "elapsed_ms", elapsed);
         put(row, "aggregation_benefit", benefit(goodput, &self.singles.alone));

@@ -65,12 +65,25 @@ pub(super) fn claim(name: &str, claim: &Claim) -> Result<(), Fault> {
             scheduler(scheduler_name).map_err(|fault| fault.key(&["expect", name, key, &n.to_string()]))
         })
     };
+    let one =
+        |key: &str, scheduler_name: &str| scheduler(scheduler_name).map_err(|fault| fault.key(&["expect", name, key]));
+    let cc = |cc: &Option<String>, key: &str| {
+        cc.iter().try_for_each(|cc| controller(cc).map_err(|fault| fault.key(&["expect", name, key])))
+    };
     match claim {
-        Claim::Rank { better, worse, .. } => check("better", better).and_then(|()| check("worse", worse)),
-        Claim::Ratio { of, over, .. } => {
-            check("of", std::slice::from_ref(of)).and_then(|()| check("over", std::slice::from_ref(over)))
+        Claim::Rank { better, worse, cc: under, .. } => {
+            check("better", better).and_then(|()| check("worse", worse)).and_then(|()| cc(under, "cc"))
         }
-        Claim::Bound { .. } => Ok(()),
+        Claim::Order { order, cc: under, .. } => check("order", order).and_then(|()| cc(under, "cc")),
+        Claim::Ratio { of, over, cc: under, over_cc, .. } => one("of", of)
+            .and_then(|()| one("over", over))
+            .and_then(|()| cc(under, "cc"))
+            .and_then(|()| cc(over_cc, "over_cc")),
+        Claim::Near { of, cc: under, .. }
+        | Claim::Bound { of, cc: under, .. }
+        | Claim::Monotone { of, cc: under, .. } => check("of", of).and_then(|()| cc(under, "cc")),
+        Claim::Schedule { of, .. } => one("of", of),
+        Claim::Identical { of, over, .. } => one("of", of).and_then(|()| one("over", over)),
     }
 }
 

@@ -147,6 +147,32 @@ impl Node {
     }
 }
 
+impl Node {
+    /// A table as TOML: a line per key.
+    pub fn lines(&self) -> String {
+        self.entries().iter().map(|entry| format!("{} = {}\n", quoted(&entry.key), entry.node.inline())).collect()
+    }
+
+    /// As TOML on one line, keys in their order.
+    fn inline(&self) -> String {
+        match &self.value {
+            Value::List(items) => format!("[{}]", items.iter().map(Self::inline).collect::<Vec<_>>().join(", ")),
+            Value::Table(entries) => {
+                let entry = |entry: &Entry| format!("{} = {}", quoted(&entry.key), entry.node.inline());
+                format!("{{ {} }}", entries.iter().map(entry).collect::<Vec<_>>().join(", "))
+            }
+            // The crate writes a text of several lines over several lines, which an inline table does not take.
+            Value::Text(text) => quoted(text),
+            _ => self.toml().to_string(),
+        }
+    }
+}
+
+/// `text` as a TOML string on one line. JSON's escapes are TOML's.
+fn quoted(text: &str) -> String {
+    serde_json::Value::String(text.to_owned()).to_string().replace('\u{7f}', "\\u007f")
+}
+
 fn entries(table: DeTable<'_>, start: usize) -> Result<Vec<Entry>, Fault> {
     let mut entries = table
         .into_iter()

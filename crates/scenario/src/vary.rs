@@ -129,7 +129,7 @@ fn drop_column(points: &mut Node, at: usize, left: usize) {
 }
 
 /// The keys that vary together.
-fn split(keys: &str) -> Vec<String> {
+pub(super) fn split(keys: &str) -> Vec<String> {
     keys.split(',').map(|key| key.trim().to_owned()).collect()
 }
 
@@ -146,7 +146,7 @@ fn check(root: &Node, key: &str) -> Result<(), Fault> {
 }
 
 /// The values of one point: one for each of `count` keys.
-fn point(value: &Node, count: usize) -> Result<Vec<Node>, Fault> {
+pub(super) fn point(value: &Node, count: usize) -> Result<Vec<Node>, Fault> {
     if count == 1 {
         return Ok(vec![value.clone()]);
     }

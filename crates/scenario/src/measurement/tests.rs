@@ -92,6 +92,8 @@ fn a_row_has_these_columns_in_this_order() {
         r#"verdict "finished"
 fct_ms null
 goodput_mbps 7.2
+goodput_kbytes 900.0
+sent_mib 0.858307
 delivered_bytes 900000
 elapsed_ms 1000.0
 aggregation_benefit 0.4

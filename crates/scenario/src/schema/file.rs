@@ -6,7 +6,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::{Claim, CrossTable, Figure, LinkTable, Options, PathTable, RivalTable, WorkloadTable};
+use super::{
+    Claim, CrossTable, Figure, LinkTable, Options, PathTable, Published, RivalTable, Uncertain, WorkloadTable,
+};
 use crate::forms::{Named, OneOrMany};
 use crate::text::Seeds;
 use crate::units::Time;
@@ -15,6 +17,9 @@ use crate::units::Time;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct File {
+    /// A file, named from the folder of this one, whose keys hold where this one does not have them.
+    #[expect(dead_code, reason = "it is followed before keys are read")]
+    pub base: Option<String>,
     /// What it shows, in a line.
     #[serde(default)]
     pub title: String,
@@ -74,11 +79,13 @@ pub(crate) struct File {
     #[serde(default)]
     pub figure: Named<Figure>,
     /// Published numbers, shown beside ours.
-    #[serde(default)]
-    pub published: serde_json::Map<String, serde_json::Value>,
+    pub published: Option<Published>,
     /// Claims that are checked after the runs, by name.
     #[serde(default)]
     pub expect: Named<Claim>,
+    /// Values that a paper leaves open, by the path of their key; keys joined by ", " are drawn together.
+    #[serde(default)]
+    pub uncertain: Named<Uncertain>,
 }
 
 /// A transport.

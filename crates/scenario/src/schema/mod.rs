@@ -12,5 +12,6 @@ pub(super) use options::{AckPathName, BottlenecksName, Buffer, OpeningName, Opti
 pub(super) use path::{
     Aqm, Arq, ConnectionName, Directed, LinkTable, Loss, PathTable, Redraw, RoleName, StateName, Step,
 };
-pub use report::{Claim, Figure};
+pub(crate) use report::Uncertain;
+pub use report::{At, Claim, Figure, Identity, Printed, Published, Status, Unit, Way};
 pub(super) use traffic::{CrossTable, RivalTable, SizeShare, WebObjects, WorkloadTable};

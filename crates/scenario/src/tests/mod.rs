@@ -1,5 +1,7 @@
 //! Whole scenarios: what they become, what is wrong with them, and that nothing panics.
 
+mod base;
+mod claims;
 mod docs;
 mod files;
 mod mistakes;

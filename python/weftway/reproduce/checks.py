@@ -1,0 +1,285 @@
+"""From what a file says, a published number or a claim, and from the rows of one setting, to a check."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, pairwise
+from statistics import fmean
+from typing import Any
+
+from weftway.backends import Row
+
+from . import verdict
+from .verdict import EFFECT_TOLERANCE, LEVEL_TOLERANCE, MOST_FALLBACK, Check, Part, Region, Sample
+
+Values = dict[int, float]
+"""A metric of one scheduler by seed."""
+
+FACTORS = {
+    ("_mbps", "Mbit/s"): 1.0,
+    ("_kbytes", "kB/s"): 1.0,
+    ("_mib", "MiB"): 1.0,
+    ("_ms", "ms"): 1.0,
+    ("_ms", "s"): 1000.0,
+    ("_rate", "%"): 0.01,
+    ("_share", "%"): 0.01,
+}
+"""From the unit of a published number to that of the column, by the end of the column's name."""
+
+
+class Undecidable(Exception):
+    """The rows cannot answer, and why."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Which rows are meant."""
+
+    cc: str
+    at: tuple[tuple[str, str], ...]
+    """Values of varied keys; the mean over the settings that have them."""
+
+    def __str__(self) -> str:
+        return ", ".join([self.cc, *(f"{key} = {value}" for key, value in self.at)])
+
+
+class Rows:
+    """The rows of one file in one drawn setting."""
+
+    def __init__(
+        self, rows: Iterable[Row], keys: Sequence[str], elsewhere: Callable[[str], Rows] | None = None
+    ) -> None:
+        self._runs: dict[tuple[str, str], dict[tuple[str, ...], dict[int, Row]]] = {}
+        self.keys = list(keys)
+        """What is varied beside schedulers and controllers."""
+        self.elsewhere = elsewhere
+        """The rows of another file of the same folder."""
+        for row in rows:
+            place = tuple(str(row[key]) for key in self.keys)
+            self._runs.setdefault((row["scheduler"], row["cc"]), {}).setdefault(place, {})[row["seed"]] = row
+        self.schedulers = list(dict.fromkeys(name for name, _ in self._runs))
+        self.controllers = list(dict.fromkeys(cc for _, cc in self._runs))
+
+    def settings(self) -> list[tuple[tuple[str, str], ...]]:
+        """Every setting of the file, as keys with their values."""
+        places = dict.fromkeys(place for of in self._runs.values() for place in of)
+        return [tuple(zip(self.keys, place, strict=True)) for place in places]
+
+    def scheduler(self, name: str) -> str:
+        """The scheduler that is meant: this one, or the one of this name that runs with switches."""
+        if name in self.schedulers:
+            return name
+        found = [one for one in self.schedulers if one.split(":")[0] == name]
+        if len(found) == 1:
+            return found[0]
+        raise Undecidable(f"{name} was not run" if not found else f"{name} was run in several forms")
+
+    def values(self, metric: str, scheduler: str, scope: Scope) -> Values:
+        """The metric by seed, as the mean over the settings of the scope."""
+        name = self.scheduler(scheduler)
+        wanted = dict(scope.at)
+        found: dict[int, list[float]] = {}
+        for place, runs in self._runs.get((name, scope.cc), {}).items():
+            if any(str(dict(zip(self.keys, place, strict=True)).get(key)) != value for key, value in wanted.items()):
+                continue
+            for seed, row in runs.items():
+                found.setdefault(seed, []).append(_number(row, metric, name))
+        if not found:
+            raise Undecidable(f"there are no rows of {name} ({scope})")
+        most = max(map(len, found.values()))
+        return {seed: fmean(values) for seed, values in found.items() if len(values) == most}
+
+    def scopes(self, at: Any, cc: str | None) -> list[Scope]:
+        """What `at` and `cc` of a claim mean here."""
+        controllers = [cc] if cc else self.controllers
+        places = self.settings() if at == "each" else [tuple(at.items()) if isinstance(at, dict) else ()]
+        return [Scope(one, place) for one in controllers for place in places]
+
+
+def _number(row: Row, metric: str, scheduler: str) -> float:
+    decided, decisions = row.get("fallback_decided"), row.get("decisions")
+    if decided and decisions and decided > MOST_FALLBACK * decisions:
+        raise Undecidable(f"a fallback decided {decided / decisions:.0%} of the packets of {scheduler}")
+    value = row.get(metric)
+    if value is None:
+        if metric == "fct_ms" and row.get("verdict") != "finished":
+            raise Undecidable(f"a run of {scheduler} did not finish")
+        raise Undecidable(f"the rows have no {metric}")
+    return float(value)
+
+
+def of_number(printed: Mapping[str, Any], rows: Rows, published: Mapping[str, Any]) -> Check:
+    """The check of a published number."""
+    try:
+        if why := published.get("cannot_run"):
+            raise Undecidable(why)
+        if (identity := printed.get("identity")) and verdict.contradicts(printed["value"], identity["expression"]):
+            value = verdict.computed(identity["expression"])
+            raise Undecidable(f"the paper contradicts itself: {identity['place']} gives {value:.3g}")
+        if "metric" not in printed:
+            raise Undecidable(f"no column measures it: {printed['quantity']}")
+        runs = published.get("runs")
+        return _effect(printed, rows, runs) if "over" in printed else _level(printed, rows, runs)
+    except Undecidable as why:
+        return Check((), obstacle=str(why))
+
+
+def _level(printed: Mapping[str, Any], rows: Rows, runs: int | None) -> Check:
+    value = printed["value"] * factor(printed["metric"], printed["unit"])
+    region = Region(value * (1 - LEVEL_TOLERANCE), value * (1 + LEVEL_TOLERANCE))
+    names = [printed["scheduler"]] if "scheduler" in printed else rows.schedulers
+    return Check([part for name in names for part in _levels(printed, rows, name, region)], runs=runs)
+
+
+def factor(metric: str, unit: str) -> float:
+    """What a number with this unit is multiplied with to be in the unit of the metric."""
+    found = [value for (end, name), value in FACTORS.items() if name == unit and metric.endswith(end)]
+    if found:
+        return found[0]
+    if unit == "1" and not any(metric.endswith(end) for end, _ in FACTORS):
+        return 1.0
+    raise Undecidable(f"{metric} has no unit {unit}")
+
+
+def _levels(claim: Mapping[str, Any], rows: Rows, scheduler: str, region: Region) -> list[Part]:
+    return [
+        Part(f"{scheduler} ({scope})", _sample(rows.values(claim["metric"], scheduler, scope)), region)
+        for scope in rows.scopes(claim.get("at", "mean"), claim.get("cc"))
+    ]
+
+
+def _effect(printed: Mapping[str, Any], rows: Rows, runs: int | None) -> Check:
+    change = printed["value"] / 100 * (-1 if printed.get("reduction") else 1)
+    return _ratio({**printed, "of": printed["scheduler"], "value": 1 + change}, rows, runs)
+
+
+def of_claim(claim: Mapping[str, Any], rows: Rows, published: Mapping[str, Any]) -> Check:
+    """The check of a claim."""
+    kinds = {"rank": _rank, "order": _order, "ratio": _ratio, "near": _near, "monotone": _monotone, "bound": _bound}
+    try:
+        if why := published.get("cannot_run"):
+            raise Undecidable(why)
+        return kinds[claim["kind"]](claim, rows, published.get("runs"))
+    except Undecidable as why:
+        return Check((), obstacle=str(why))
+
+
+def _rank(claim: Mapping[str, Any], rows: Rows, runs: int | None) -> Check:
+    parts = []
+    for scope in rows.scopes(claim.get("at", "mean"), claim.get("cc")):
+        if claim.get("all_pairs"):
+            pairs = [([one], [other]) for one in claim["better"] for other in claim["worse"]]
+        else:
+            pairs = [(claim["better"], claim["worse"])]
+        parts += [_better(claim, rows, one, other, scope) for one, other in pairs]
+    return Check(parts, runs=runs)
+
+
+def _order(claim: Mapping[str, Any], rows: Rows, runs: int | None) -> Check:
+    scopes = rows.scopes(claim.get("at", "mean"), claim.get("cc"))
+    pairs = list(pairwise(claim["order"]))
+    return Check([_better(claim, rows, [a], [b], scope) for scope in scopes for a, b in pairs], runs=runs)
+
+
+def _better(claim: Mapping[str, Any], rows: Rows, ours: list[str], theirs: list[str], scope: Scope) -> Part:
+    """That the mean of one group is better than that of another."""
+    one, other = (_group(rows, claim["metric"], names, scope) for names in (ours, theirs))
+    what = f"{' and '.join(ours)} over {' and '.join(theirs)} ({scope})"
+    less = claim.get("less_is_better", False)
+    found = verdict.ratio(one, other)
+    if found is None:  # over zero there is no ratio
+        return Part(
+            what, _sample(_differences(one, other)), Region(high=0, strict=True) if less else Region(0, strict=True)
+        )
+    return Part(what, found, _sign(-1 if less else 1))
+
+
+def _group(rows: Rows, metric: str, names: Sequence[str], scope: Scope) -> Values:
+    found = [rows.values(metric, name, scope) for name in names]
+    seeds = set(found[0]).intersection(*found[1:])
+    return {seed: fmean(values[seed] for values in found) for seed in found[0] if seed in seeds}
+
+
+def _differences(one: Values, other: Values) -> Values:
+    return {seed: value - other[seed] for seed, value in one.items() if seed in other}
+
+
+def _sign(effect: float) -> Region:
+    return Region(1, strict=True) if effect > 0 else Region(0, 1, strict=True)
+
+
+def _ratio(claim: Mapping[str, Any], rows: Rows, runs: int | None) -> Check:
+    value, tolerance = claim["value"], share(claim.get("tolerance"))
+    off = abs(value - 1) * EFFECT_TOLERANCE if tolerance is None else value * tolerance
+    if (file := claim.get("over_file")) and rows.elsewhere is None:
+        raise Undecidable(f"there are no rows of {file}")
+    other = rows.elsewhere(file) if file and rows.elsewhere else rows
+    parts, directions = [], []
+    for scope in rows.scopes(claim.get("at", "mean"), claim.get("cc")):
+        below = scope if "over_at" not in claim else other.scopes(claim["over_at"], scope.cc)[0]
+        below = Scope(claim.get("over_cc", below.cc), below.at)
+        ours = rows.values(claim["metric"], claim["of"], scope)
+        found = verdict.ratio(ours, other.values(claim["metric"], claim["over"], below))
+        if found is None:
+            raise Undecidable(f"{claim['metric']} of {claim['over']} is zero")
+        what = f"{claim['of']} over {claim['over']} ({scope}{'' if below == scope else f'; {below}'})"
+        parts.append(Part(what, found, Region(value - off, value + off)))
+        if value != 1:
+            directions.append(Part(what, found, _sign(value - 1)))
+    return Check(parts, directions, runs=runs)
+
+
+def _near(claim: Mapping[str, Any], rows: Rows, runs: int | None) -> Check:
+    tolerance = share(claim["tolerance"]) or 0.0
+    parts = []
+    for scope in rows.scopes(claim.get("at", "mean"), claim.get("cc")):
+        for one, other in combinations(claim.get("of") or rows.schedulers, 2):
+            found = verdict.ratio(*(rows.values(claim["metric"], name, scope) for name in (one, other)))
+            if found is None:
+                raise Undecidable(f"{claim['metric']} of {other} is zero")
+            parts.append(Part(f"{one} over {other} ({scope})", found, Region(1 - tolerance, 1 / (1 - tolerance))))
+    return Check(parts, runs=runs)
+
+
+def _monotone(claim: Mapping[str, Any], rows: Rows, runs: int | None) -> Check:
+    """Each setting of the key is paired by seed with the next."""
+    tolerance = share(claim.get("tolerance")) or 0.0
+    along = claim["along"]
+    values = list(dict.fromkeys(dict(setting)[along] for setting in rows.settings()))
+    region = Region(low=1 - tolerance) if claim["goes"] == "rises" else Region(0, 1 + tolerance)
+    parts = []
+    for scope in rows.scopes("mean", claim.get("cc")):
+        for name in claim.get("of") or rows.schedulers:
+            for before, after in pairwise(values):
+                one, other = (
+                    rows.values(claim["metric"], name, Scope(scope.cc, ((along, v),))) for v in (after, before)
+                )
+                what = f"{name}: {along} = {after} over {before} ({scope.cc})"
+                found = verdict.ratio(one, other)
+                if found is None:
+                    above = Region(low=0) if claim["goes"] == "rises" else Region(high=0)
+                    parts.append(Part(what, _sample(_differences(one, other)), above))
+                else:
+                    parts.append(Part(what, found, region))
+    return Check(parts, runs=runs)
+
+
+def _bound(claim: Mapping[str, Any], rows: Rows, runs: int | None) -> Check:
+    region = Region(claim.get("min", -math.inf), claim.get("max", math.inf))
+    names = claim.get("of") or rows.schedulers
+    # A bound says where the mean is, however far apart its ends are: no number of runs is too few for it.
+    return Check([part for name in names for part in _levels(claim, rows, name, region)])
+
+
+def _sample(values: Values) -> Sample:
+    found = verdict.sample(list(values.values()))
+    if found is None:
+        raise Undecidable("the two have no seed in common")
+    return found
+
+
+def share(text: str | None) -> float | None:
+    """A share as scenario files write it."""
+    return None if text is None else float(text.replace("%", "").strip()) / 100

@@ -1,0 +1,87 @@
+"""What `weft reproduce` prints: results first, then each experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.table import Table
+from rich.text import Text
+
+from weftway.listing import NOTHING, plain_table
+
+from .results import Result, undecided
+from .verdict import DIRECTION, HOLDS, NOT, OPEN, VERDICTS
+
+STYLES = {HOLDS: "bold green", DIRECTION: "green", NOT: "bold red", OPEN: "dim"}
+
+
+def summary(results: Sequence[Result]) -> Table:
+    """How many numbers and claims of each paper got which verdict."""
+    table = plain_table("published numbers and claims, all readings")
+    table.add_column("paper", no_wrap=True)
+    for name in ("of", *VERDICTS):
+        table.add_column(name, justify="right")
+    papers = list(dict.fromkeys(one.experiment.paper for one in results))
+    for paper in [*papers, *(["all"] if len(papers) > 1 else [])]:
+        some = [one for one in results if paper in (one.experiment.paper, "all")]
+        counts = [sum(one.verdict.verdict == name for one in some) for name in VERDICTS]
+        table.add_row(paper, str(len(some)), *(str(count) for count in counts))
+    return table
+
+
+def details(results: Sequence[Result]) -> list[Table]:
+    """A table per experiment and reading."""
+    names = list(dict.fromkeys(one.experiment.name for one in results))
+    return [_experiment([one for one in results if one.experiment.name == name]) for name in names]
+
+
+def _experiment(results: Sequence[Result]) -> Table:
+    first = results[0].experiment
+    place = first.published.get("place")
+    table = plain_table(f"{first.name}: {first.scenario.title}{f' ({place})' if place else ''}")
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("claim")
+    for name in ("paper", "ours", "settings"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("why")
+    for one in results:
+        share = one.settings.share if one.settings else None
+        table.add_row(
+            Text(one.verdict.verdict, style=STYLES[one.verdict.verdict]),
+            one.words,
+            printed(one),
+            ours(one),
+            NOTHING if share is None else f"{share:.0%}",
+            one.verdict.reason,
+        )
+        for line in one.mechanism:
+            table.add_row("", Text(f"  {line}", style="dim"), "", "", "", "")
+    return table
+
+
+def printed(one: Result) -> str:
+    """The number as the paper has it."""
+    if one.printed is None:
+        return NOTHING
+    unit = one.printed["unit"]
+    return f"{one.printed['value']:g}{'' if unit == '1' else f' {unit}'}"
+
+
+def ours(one: Result) -> str:
+    """Our estimate with half of its interval, in the unit of the paper."""
+    interval = one.interval
+    if interval is None:
+        return NOTHING
+    mean, low, high = interval
+    half = "" if low is None or high is None else f" ± {_short(abs(high - low) / 2, 2)}"
+    return f"{_short(mean, 4)}{half}"
+
+
+def _short(value: float, digits: int) -> str:
+    """So many digits, without an exponent where a person would write none."""
+    return f"{float(f'{value:.{digits}g}'):.10g}"
+
+
+def reasons(results: Sequence[Result]) -> list[str]:
+    """Why verdicts were withheld."""
+    return [f"{count} × {reason}" for reason, count in undecided(results).items()]

@@ -1,0 +1,127 @@
+"""Runs what the experiments ask for, and keeps what is finished."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from weftway import backends, comparison, plan
+from weftway._native import SimulationError
+from weftway.backends import SIM, Row, Skipped
+from weftway.comparison import FLUSH_S, Interrupted, Progress
+from weftway.plan import Job
+from weftway.store import Store
+
+from .experiments import Experiment
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is run."""
+
+    seeds: str | None
+    """Of the setting that a file has; the file's own if not given."""
+    settings: int
+    """How many are drawn of the values that a paper leaves open."""
+    setting_seeds: str
+    """Of each drawn setting."""
+
+
+QUICK = Effort("0..5", 4, "0..2")
+FULL = Effort(None, 40, "0..5")
+
+
+@dataclass
+class Run:
+    """One experiment in one setting, and its rows."""
+
+    experiment: Experiment
+    choice: dict[str, Any] | None
+    """What was drawn; `None` for the setting that the file has."""
+    jobs: list[Job]
+    rows: list[Row] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+
+
+def planned(experiments: Sequence[Experiment], effort: Effort, backend: str) -> list[Run]:
+    """All that is to be run, in the order of the files."""
+    runs = []
+    for one in experiments:
+        if one.published.get("cannot_run"):
+            continue
+        seeds = None if one.is_exact else effort.seeds  # a worked example is what it is
+        runs.append(Run(one, None, plan.plan(one.scenario, seed=seeds, backend=backend).jobs))
+        if one.is_exact:
+            continue
+        for choice in one.draw(effort.settings):
+            jobs = plan.plan(one.set(choice), seed=effort.setting_seeds, backend=backend).jobs
+            runs.append(Run(one, choice, jobs))
+    return runs
+
+
+def execute(runs: Sequence[Run], threads: int | None, out: Path | None, tell: Progress) -> None:
+    """Gives every run its rows. What `out` has already is not run again; an interrupt keeps what is finished."""
+    store = Store(out) if out else None
+    kept = store.recall() if store else {}
+    jobs = {job.key: job for run in runs for job in run.jobs}
+    rows = {key: _whole(job, kept[key]) for key, job in jobs.items() if key in kept}
+    skipped: dict[str, str] = {}
+    todo = [job for key, job in jobs.items() if key not in rows]
+    flushed = time.monotonic()
+    tell(len(rows), len(jobs))
+    try:
+        for job, result in _results(todo, threads or os.cpu_count() or 1):
+            if isinstance(result, Skipped):
+                skipped[job.key] = result.reason
+            else:
+                rows[job.key] = result
+                if store:
+                    store.keep(job.key, _figures(job, result))
+            if store and time.monotonic() - flushed > FLUSH_S:
+                store.flush()
+                flushed = time.monotonic()
+            tell(len(rows) + len(skipped), len(jobs))
+    except KeyboardInterrupt:
+        raise Interrupted(len(rows), len(jobs), out) from None
+    finally:
+        if store:
+            store.flush()
+    if store and rows:
+        store.finish(_figures(job, rows[key]) for key, job in jobs.items() if key in rows)
+    for run in runs:
+        run.rows = [rows[job.key] for job in run.jobs if job.key in rows]
+        run.skipped = list(dict.fromkeys(skipped[job.key] for job in run.jobs if job.key in skipped))
+
+
+def _results(todo: Sequence[Job], threads: int) -> Iterator[tuple[Job, backends.Result]]:
+    """In the simulator without the runs over single paths: no published number needs them."""
+    simulated = [job for job in todo if job.backend == SIM.name]
+    yield from SIM.run(simulated, threads, {}, singles=False)
+    yield from comparison.results([job for job in todo if job.backend != SIM.name], threads)
+
+
+def _figures(job: Job, row: Row) -> Row:
+    """What is kept: the columns that rows of all experiments have."""
+    head = job.head
+    named = {name: row.get(name) for name in ("scenario", "scheduler", "cc", "backend", "seed", "command")}
+    values = {
+        name: value for name, value in row.items() if not name.startswith("path.") and not isinstance(value, list)
+    }
+    return {"key": job.key, **named, **{name: value for name, value in values.items() if name not in head}}
+
+
+def _whole(job: Job, kept: Row) -> Row:
+    """A kept row under what its job says of it."""
+    return {**kept, **job.identity}
+
+
+def first(run: Run, scheduler: str, cc: str | None = None) -> Job:
+    """The first job of a scheduler, under any controller or this one."""
+    for job in run.jobs:
+        if cc in (None, job.cc[0]) and scheduler in (job.scheduler.name, job.scheduler.name.split(":")[0]):
+            return job
+    raise SimulationError(f"{scheduler} is not run in {run.experiment.name}")
