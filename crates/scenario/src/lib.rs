@@ -39,6 +39,7 @@ mod resolve;
 mod schema;
 mod seeds;
 mod set;
+pub mod single;
 mod source;
 pub mod stack;
 mod text;
