@@ -110,6 +110,26 @@ fn a_path_that_dies_gives_its_data_to_the_others_and_returns() {
     assert!(row["path.wifi.bytes"].as_u64().unwrap() > 2_000_000, "{row:?}");
 }
 
+/// A path that is removed and added again is opened anew: noq counts its packets from the beginning.
+#[test]
+fn a_path_that_is_removed_is_opened_again() {
+    for direction in [Direction::Upload, Direction::Download] {
+        let mut config = two_paths(12_000_000);
+        config.transport.direction = direction;
+        config.paths[1].presence = [100, 800, 1_500].map(Instant::from_millis).to_vec();
+        let row = run(&config, "min-rtt", 1);
+        assert_eq!((&row["verdict"], &row["faults"]), (&"finished".into(), &0.into()), "{row:?}");
+        // 12 MB take 3.2 s of wifi alone. In 0.7 s LTE brings at most 1.3 MB.
+        assert!(row["path.lte.bytes"].as_u64().unwrap() > 1_400_000, "{direction:?}: {}", row["path.lte.bytes"]);
+        // The first path, on which the connection was opened, goes as well as any other.
+        config.paths.swap(0, 1);
+        config.paths[0].presence[0] = Instant::ZERO;
+        let row = run(&config, "min-rtt", 1);
+        assert_eq!((&row["verdict"], &row["faults"]), (&"finished".into(), &0.into()), "{row:?}");
+        assert!(row["path.lte.bytes"].as_u64().unwrap() > 1_400_000, "{direction:?}: {}", row["path.lte.bytes"]);
+    }
+}
+
 #[test]
 fn all_paths_die_and_return() {
     for first in [300, 301, 317, 350] {
@@ -182,17 +202,22 @@ struct Line {
     queue: u64,
     /// When its links fail and return, in turn, in milliseconds.
     fails: Vec<u64>,
+    /// When the path is removed and added again.
+    removed: Option<(u64, u64)>,
 }
 
 fn line() -> impl Strategy<Value = Line> {
     let fails = prop::collection::btree_set(100u64..4_000, 0..4);
-    (1u64..40, 1u64..80, 0u8..30, 0u64..20, 10u64..200, fails).prop_map(|(mbps, ms, loss, jitter, queue, fails)| Line {
+    let removed = prop::option::weighted(0.3, (1u64..3_000, 1u64..3_000));
+    let link = (1u64..40, 1u64..80, 0u8..30, 0u64..20, 10u64..200);
+    (link, fails, removed).prop_map(|((mbps, ms, loss, jitter, queue), fails, removed)| Line {
         mbps,
         ms,
         loss,
         jitter,
         queue,
         fails: fails.into_iter().collect(),
+        removed,
     })
 }
 
@@ -226,6 +251,9 @@ proptest! {
             let mut times: Vec<_> = line.fails.iter().enumerate().map(|(at, &ms)| (ms, at % 2 == 1)).collect();
             times.push((4_000, true));
             fail(&mut one, &times);
+            if let Some((from, span)) = line.removed {
+                one.presence = [0, from, from + span].map(Instant::from_millis).to_vec();
+            }
             config.paths.push(one);
         }
         let entries: Vec<_> = weftway_sched::all().iter()

@@ -50,6 +50,8 @@ def command(
         with redirect_stdout(sys.stderr):
             page = comparison.write_report(found, folder, formats)
         err.print(f"rows in {folder / 'rows.parquet'}, report in {page}")
+    if found.skipped and not found.rows:
+        raise typer.Exit(1)
 
 
 def figure_formats(figures: str | None, folder: Path | None) -> list[str]:

@@ -246,6 +246,8 @@ impl QuicConnection {
     fn meet_observers(&mut self, path: PathId) {
         let built = usize::from(self.hub.observers());
         if self.watched.len() < built {
+            // What an earlier path over the same addresses still tells is of no use.
+            self.watched.iter_mut().filter(|watched| **watched == Some(path)).for_each(|watched| *watched = None);
             self.watched.resize(built, None);
             self.watched[built - 1] = Some(path);
         }
@@ -334,8 +336,12 @@ impl QuicConnection {
     }
 
     fn observer_of(&self, path: PathId) -> Option<u64> {
-        let at = self.watched.iter().rposition(|&watched| watched == Some(path))?;
-        Some(1 << (at & 63))
+        Some(1 << (self.generation(path)? & 63))
+    }
+
+    /// Which of the connection's paths this is, in the order of their creation: another one each time it is opened.
+    pub fn generation(&self, path: PathId) -> Option<usize> {
+        self.watched.iter().position(|&watched| watched == Some(path))
     }
 
     /// Sends a record on `path`, at once. The path that it took and its packet number; `None` if it could not leave.

@@ -564,7 +564,7 @@ impl<S: Source> Sender<S> {
         let rtt = self.connection.srtt(id);
         let Ok(cc) = controller(&self.setting, id, self.now, rtt) else { return };
         let path = &mut self.paths[id.index()];
-        path.renew(self.now, cc);
+        path.renew(self.now, self.connection.generation(id), cc);
         let mut view = Path::new(id, self.setting.transport.mss, self.setting.transport.initial_cwnd());
         view.role = self.views.get(id).role;
         view.bottleneck = self.setting.groups.of(id);

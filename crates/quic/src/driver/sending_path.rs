@@ -67,6 +67,8 @@ pub(super) struct SendingPath {
     pub queue: VecDeque<Assigned>,
     pub pacer: Pacer,
     pub stage: Stage,
+    /// Which of noq's paths it is.
+    generation: Option<usize>,
     pub tally: PathTally,
     /// When something last came back, or since when something is outstanding.
     pub last_progress: Instant,
@@ -111,6 +113,7 @@ impl SendingPath {
             queue: VecDeque::new(),
             pacer: Pacer::default(),
             stage: Stage::Absent,
+            generation: None,
             tally: PathTally::default(),
             last_progress: Instant::ZERO,
             probe_at: Instant::NEVER,
@@ -122,12 +125,15 @@ impl SendingPath {
         }
     }
 
-    /// As new, with this controller; packet numbers and counts go on.
-    pub fn renew(&mut self, now: Instant, cc: Box<dyn Controller>) {
+    /// As new, with this controller; counts go on, and packet numbers if it is the same path of noq's.
+    pub fn renew(&mut self, now: Instant, generation: Option<usize>, cc: Box<dyn Controller>) {
         let old = std::mem::replace(self, Self::new(cc));
-        (self.flight, self.tally, self.largest_acked) = (old.flight, old.tally, old.largest_acked);
-        self.flight.clear();
-        (self.stage, self.last_progress) = (Stage::Up, now);
+        self.tally = old.tally;
+        if old.generation == generation {
+            (self.flight, self.largest_acked) = (old.flight, old.largest_acked);
+            self.flight.clear();
+        }
+        (self.generation, self.stage, self.last_progress) = (generation, Stage::Up, now);
     }
 
     /// Packet `number` left.
