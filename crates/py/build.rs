@@ -1,13 +1,17 @@
 //! Gives the sources that decide results a name, `WEFTWAY_CODE`: a row says which code made it,
 //! the same on every machine, and a comparison does not resume from rows of other code. What the kernel does depends
-//! on fewer of them: `WEFTWAY_KERNEL_CODE`. It also copies the scenarios and what they read into `OUT_DIR/data`, from
-//! where they become part of the wheel (`include` in `pyproject.toml`).
+//! on fewer of them: `WEFTWAY_KERNEL_CODE`. Runs on QUIC depend on the driver in place of the simulator:
+//! `WEFTWAY_QUIC_CODE`. It also copies the scenarios and what they read into `OUT_DIR/data`, from where they become part of
+//! the wheel (`include` in `pyproject.toml`).
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 /// The crates on which a row depends; and the policies that come with `sched`.
 const CRATES: [&str; 7] = ["path", "sched", "host", "cc", "link", "scenario", "sim"];
+
+/// The crates on which a row of QUIC depends beside the release of noq, which the manifest names.
+const QUIC_CRATES: [&str; 7] = ["path", "sched", "host", "cc", "link", "scenario", "quic"];
 
 /// What a run of the kernel depends on: links, how they are driven, and what is asked of the kernel.
 const KERNEL_SOURCES: [&str; 16] = [
@@ -34,9 +38,13 @@ const DATA: [&str; 4] = ["experiments", "scenarios", "sweeps", "traces"];
 
 fn main() -> io::Result<()> {
     let version = env::var("CARGO_PKG_VERSION").unwrap_or_default();
-    let mut folders = CRATES.map(|name| format!("../{name}/src")).to_vec();
-    folders.push("../sched/policies".to_owned());
-    println!("cargo::rustc-env=WEFTWAY_CODE={version}+{:016x}", hash(&folders)?);
+    let folders = |crates: [&str; 7], more: &[&str]| {
+        let sources = crates.iter().map(|name| format!("../{name}/src"));
+        sources.chain(more.iter().map(|&path| path.to_owned())).collect::<Vec<_>>()
+    };
+    println!("cargo::rustc-env=WEFTWAY_CODE={version}+{:016x}", hash(&folders(CRATES, &["../sched/policies"]))?);
+    let quic = folders(QUIC_CRATES, &["../sched/policies", "../quic/Cargo.toml"]);
+    println!("cargo::rustc-env=WEFTWAY_QUIC_CODE={version}+{:016x}", hash(&quic)?);
     println!("cargo::rustc-env=WEFTWAY_KERNEL_CODE={version}+{:016x}", hash(&KERNEL_SOURCES)?);
     copy_data(Path::new(&env::var_os("OUT_DIR").unwrap_or_default()))
 }

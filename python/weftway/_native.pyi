@@ -8,6 +8,7 @@ __version__: str
 CODE: str
 """The version and a hash of the sources that decide results."""
 KERNEL_CODE: str
+QUIC_CODE: str
 """The same of the sources that decide what the kernel is asked to do."""
 
 Order = tuple[Variant, str, str, int, type | None]
@@ -231,10 +232,11 @@ class Variant:
 class Batch:
     """Jobs on native threads. A finished one is `row` and its results as JSON, or `skipped` or `failed` and why.
 
-    Without `singles`, the columns that need runs over single paths are null.
+    Without `singles`, the columns that need runs over single paths are null. With `quic` they run on Multipath QUIC
+    in virtual time, else in the simulator.
     """
 
-    def __init__(self, jobs: Sequence[Order], threads: int, singles: bool = True) -> None: ...
+    def __init__(self, jobs: Sequence[Order], threads: int, singles: bool = True, quic: bool = False) -> None: ...
     remaining: int
     def wait(self, seconds: float) -> list[tuple[int, str, str]]: ...
     def run(self, job: Order) -> tuple[str, str]: ...

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from weftway import backends, caveats, plan, seeds
 from weftway._native import Scenario, ScenarioError, SimulationError
-from weftway.backends import BACKENDS, PLANNED, Result, Row, Skipped, sim
+from weftway.backends import BACKENDS, Result, Row, Skipped, sim
 from weftway.plan import Job, Plan
 from weftway.report.study import Cell, Study
 from weftway.scenario import document, load
@@ -184,9 +184,6 @@ def results(todo: list[Job], threads: int, watched: dict[str, str] | None = None
     What runs looked like that cannot be had again is put into `watched`.
     """
     timelines = {} if watched is None else watched
-    for job in todo:
-        if job.backend in PLANNED:
-            yield job, Skipped(job, PLANNED[job.backend])
     for backend in BACKENDS.values():
         if jobs := [job for job in todo if job.backend == backend.name]:
             yield from backend.run(jobs, threads, timelines)
@@ -196,7 +193,7 @@ def record(wanted: Plan, events: Path | None, qlog: Path | None) -> Comparison:
     """Runs the plan's first job; writes its events to a file, its qlog into a folder, or both."""
     job = wanted.jobs[0]
     if job.backend != sim.Sim.name:
-        reason = PLANNED.get(job.backend, "events and qlog are written of simulated runs only")
+        reason = "events and qlog are written of simulated runs only"
         return Comparison(wanted, [], [Skipped(job, reason)])
     found = sim.record(job, events, qlog)
     return Comparison(wanted, [], [found]) if isinstance(found, Skipped) else Comparison(wanted, [found])

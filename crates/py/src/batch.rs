@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 
-use crate::job::{Alone, Finished, Job, Order};
+use crate::job::{Alone, Engine, Finished, Job, Order};
 
 /// Jobs that are being run, in the order given.
 #[pyclass(frozen, module = "weftway._native")]
@@ -30,11 +30,13 @@ struct Queue {
 
 #[pymethods]
 impl Batch {
-    /// Starts `jobs` on so many threads; without `singles`, the columns that need runs over single paths are null.
+    /// Starts `jobs` on so many threads; without `singles`, the columns that need runs over single paths are null. With
+    /// `quic` they run on Multipath QUIC in virtual time, else in the simulator.
     #[new]
-    #[pyo3(signature = (jobs, threads, singles = true))]
-    fn new(jobs: Vec<Order<'_>>, threads: usize, singles: bool) -> Self {
-        let jobs: Vec<_> = jobs.iter().map(Job::new).collect();
+    #[pyo3(signature = (jobs, threads, singles = true, quic = false))]
+    fn new(jobs: Vec<Order<'_>>, threads: usize, singles: bool, quic: bool) -> Self {
+        let engine = if quic { Engine::Quic } else { Engine::Sim };
+        let jobs: Vec<_> = jobs.iter().map(|order| Job::new(order).on(engine)).collect();
         let remaining = AtomicUsize::new(jobs.len());
         let alone = if singles { Alone::default() } else { Alone::unwanted() };
         let queue = Arc::new(Queue { jobs, alone, ..Queue::default() });

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pyo3::prelude::*;
 use weftway_path::spec::SpecError;
 
+use weftway_quic::virtual_time;
 use weftway_scenario::Variant;
 use weftway_scenario::config::SimConfig;
 use weftway_sched::{Scheduler, TransportRules};
@@ -25,6 +26,16 @@ pub struct Job {
     scheduler: String,
     cc: String,
     seed: u64,
+    engine: Engine,
+}
+
+/// What runs a job.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Engine {
+    /// The simulator.
+    Sim,
+    /// Multipath QUIC in virtual time.
+    Quic,
 }
 
 /// What came of it.
@@ -70,7 +81,13 @@ impl Job {
     /// The native part of an order.
     pub fn new(order: &Order<'_>) -> Self {
         let (variant, scheduler, cc, seed, _) = order;
-        Self { variant: variant.get().variant.clone(), scheduler: scheduler.clone(), cc: cc.clone(), seed: *seed }
+        let (variant, scheduler, cc) = (variant.get().variant.clone(), scheduler.clone(), cc.clone());
+        Self { variant, scheduler, cc, seed: *seed, engine: Engine::Sim }
+    }
+
+    /// The same on this engine.
+    pub fn on(self, engine: Engine) -> Self {
+        Self { engine, ..self }
     }
 
     /// Runs it with the scheduler of its name.
@@ -78,8 +95,24 @@ impl Job {
         if let Some(why) = self.obstacle() {
             return Finished::Skipped(why);
         }
+        if self.engine == Engine::Quic {
+            return self.run_on_quic(alone);
+        }
         let row = self.inner().run_named(&self.scheduler).and_then(|finished| self.row(&finished, alone));
         row.map_or_else(|error| Finished::Failed(error.to_string()), Finished::Row)
+    }
+
+    fn run_on_quic(&self, alone: &Alone) -> Finished {
+        let singles = alone.find(self, || self.on_quic().singles());
+        let row = singles.and_then(|singles| self.on_quic().row(&self.scheduler, &singles));
+        row.map_or_else(
+            |error| Finished::Failed(error.to_string()),
+            |row| Finished::Row(serde_json::Value::Object(row).to_string()),
+        )
+    }
+
+    fn on_quic(&self) -> virtual_time::Job<'_> {
+        virtual_time::Job { config: &self.variant.config, cc: &self.cc, seed: self.seed }
     }
 
     /// Runs the order that it is of on this thread, whichever kind its scheduler is: the row.
@@ -133,12 +166,15 @@ impl Job {
     }
 
     fn row(&self, finished: &run::Finished, alone: &Alone) -> Result<String, SpecError> {
-        let singles = alone.of(self)?;
+        let singles = alone.find(self, || self.inner().singles())?;
         Ok(serde_json::Value::Object(self.inner().row(finished, &singles)).to_string())
     }
 
     /// Why the scheduler cannot be run here, if it cannot.
     pub fn obstacle(&self) -> Option<String> {
+        if self.engine == Engine::Quic {
+            return virtual_time::obstacle(&self.variant, &self.scheduler);
+        }
         let (entry, _) = weftway_sched::parse(&self.scheduler).ok()?;
         let pair = entry.arity == weftway_sched::Arity::Pair;
         let paths = self.variant.config.paths.len();
@@ -152,7 +188,7 @@ impl Alone {
         Self { unwanted: true, ..Self::default() }
     }
 
-    fn of(&self, job: &Job) -> Result<Singles, SpecError> {
+    fn find<E>(&self, job: &Job, measure: impl FnOnce() -> Result<Singles, E>) -> Result<Singles, E> {
         if self.unwanted {
             return Ok(Singles::default());
         }
@@ -161,7 +197,7 @@ impl Alone {
             return Ok(known.clone());
         }
         // Without the lock: others go on, and the same twice is the same.
-        let singles = job.inner().singles()?;
+        let singles = measure()?;
         self.lock().insert(key, singles.clone());
         Ok(singles)
     }

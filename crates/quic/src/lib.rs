@@ -1,7 +1,10 @@
 //! Packet schedulers on real Multipath QUIC.
 //!
 //! [`gate`] puts a scheduler into an application that uses noq; [`driver`] owns the connection and runs every scheduler.
+//! [`virtual_time`] runs a scenario with it, over simulated links.
 
 pub mod controller;
 pub mod driver;
 pub mod gate;
+pub mod null_crypto;
+pub mod virtual_time;

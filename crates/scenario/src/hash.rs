@@ -6,8 +6,20 @@ use super::traces::Traces;
 use super::tree::{Node, Value};
 
 /// Keys that decide which runs are made and how they are shown, not what comes out of one.
-const ASIDE: &[&str] =
-    &["title", "description", "seeds", "scheduler", "cc", "backend", "vary", "range", "figure", "published", "expect", OPEN];
+const ASIDE: &[&str] = &[
+    "title",
+    "description",
+    "seeds",
+    "scheduler",
+    "cc",
+    "backend",
+    "vary",
+    "range",
+    "figure",
+    "published",
+    "expect",
+    OPEN,
+];
 /// Values that a paper leaves open.
 const OPEN: &str = "uncertain";
 /// Tables whose order numbers what they name.

@@ -41,6 +41,7 @@ mod resolve;
 mod schema;
 mod seeds;
 mod set;
+pub mod single;
 mod source;
 pub mod stack;
 mod text;

@@ -114,6 +114,12 @@ impl App {
         }
     }
 
+    /// Whether [`App::start`] was called.
+    #[inline]
+    pub fn has_started(&self) -> bool {
+        self.started.is_some()
+    }
+
     /// When the application acts next.
     #[inline]
     pub fn next_event(&self) -> Instant {

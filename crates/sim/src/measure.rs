@@ -1,9 +1,10 @@
 //! What a simulation amounts to: a [`Measurement`], as of any other backend.
 
-use weftway_path::{Bytes, Instant, Role};
-use weftway_scenario::config::{CrossLink, PathManager, SimConfig, Workload};
+use weftway_path::{Bytes, Instant};
+use weftway_scenario::config::SimConfig;
 pub use weftway_scenario::measurement::Singles;
 use weftway_scenario::measurement::{Counts, Messages, PathFigures, Reordering};
+pub use weftway_scenario::single::{aggregates, fair, single};
 use weftway_scenario::stack::LossRecovery;
 pub use weftway_scenario::{Measurement, Row};
 use weftway_sched::FallbackTally;
@@ -19,42 +20,6 @@ pub struct Finished {
     pub verdict: Verdict,
     /// What became of the scheduler's fallback, if it has one.
     pub fallback: Option<FallbackTally>,
-}
-
-/// The scenario with path `path` alone.
-pub fn single(config: &SimConfig, path: usize) -> SimConfig {
-    let mut alone = config.clone();
-    alone.paths = vec![config.paths[path].clone()];
-    alone.paths[0].role = Role::Active;
-    alone.cross.retain_mut(|traffic| match &mut traffic.on {
-        CrossLink::Path(on) => {
-            let here = *on == path;
-            *on = 0;
-            here
-        }
-        CrossLink::Shared(_) => true,
-    });
-    alone
-}
-
-/// The scenario with its data on path `path`: the connection is opened as it is, on the same path and with all others
-/// joining, but those others are backups. Data go on them until `path` is up, and while it is down.
-pub fn fair(config: &SimConfig, path: usize) -> SimConfig {
-    let mut held = config.clone();
-    for (at, other) in held.paths.iter_mut().enumerate() {
-        other.role = if at == path { Role::Active } else { Role::Backup };
-    }
-    // It opens all paths as well, but would choose the backups itself.
-    if held.transport.path_manager == PathManager::Backup {
-        held.transport.path_manager = PathManager::FullMesh;
-    }
-    held
-}
-
-/// Whether a run's goodput says how well paths add up: it does where the application always has
-/// more to send.
-pub fn aggregates(config: &SimConfig) -> bool {
-    config.paths.len() > 1 && matches!(config.workload, Workload::Bulk { .. } | Workload::Duration { .. })
 }
 
 /// The figures of a finished run. `singles` is empty where aggregation means nothing.

@@ -1,6 +1,6 @@
 """Where a scenario can run. Whatever differs between the places is asked of a `Backend`.
 
-`base` has the protocol, `sim` the simulator, `kernel` the running Linux kernel.
+`base` has the protocol, `sim` the simulator, `quic` Multipath QUIC in virtual time, `kernel` the running Linux kernel.
 """
 
 import difflib
@@ -11,21 +11,20 @@ from weftway.specs import SchedulerSpec
 
 from .base import Backend, Result, Row, Skipped, result
 from .kernel import Kernel
+from .quic import Quic
 from .sim import Sim
 
-__all__ = ["ALL", "BACKENDS", "KERNEL", "PLANNED", "SIM", "Backend", "Result", "Row", "Skipped", "parse", "result"]
+__all__ = ["ALL", "BACKENDS", "KERNEL", "QUIC", "SIM", "Backend", "Result", "Row", "Skipped", "parse", "result"]
 
 SIM = Sim()
+QUIC = Quic()
 KERNEL = Kernel()
 
-BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (SIM, KERNEL)}
+BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (SIM, QUIC, KERNEL)}
 """By name, in the order in which they run: a busy machine would make the kernel's links late, so it is the last."""
 
-PLANNED = {"quic": "Multipath QUIC is not part of this version"}
-"""What a scenario may name already, and why nothing runs there."""
-
 ALL = ("sim", "quic", "kernel")
-"""What `all` means, here as in a scenario file. It includes what is planned, which is then told to be skipped."""
+"""What `all` means, here as in a scenario file."""
 
 
 def code(name: str) -> str:

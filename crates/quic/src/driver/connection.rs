@@ -1,0 +1,396 @@
+//! A connection of noq without a socket, whose paths bear our numbers.
+//!
+//! It takes datagrams and the time, and gives datagrams out. What it adds to noq's own connection: which of noq's paths
+//! is which of ours, on which path a datagram leaves, and the path on which an acknowledgement returns.
+//!
+//! noq sends acknowledgements that are due on the available path with the lowest number. [`QuicConnection::answer`]
+//! therefore keeps all other paths quiet while it asks for what a path owes. It cannot do so for a path whose number is
+//! not known yet, nor before a path has sent its first full packet; what is left then leaves as noq has it.
+
+use std::collections::VecDeque;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::{Duration, Instant as StdInstant};
+
+use bytes::{Bytes, BytesMut};
+use noq_proto::{ConnectionEvent, ConnectionHandle, EcnCodepoint, Endpoint, Event, FourTuple, PathEvent, PathStatus};
+use weftway_path::{Instant, PathId, PathSet, Span};
+
+use super::observer::{ALL, Hub, Report};
+
+/// Both clocks: noq's, and ours, which begins with the run.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    base: StdInstant,
+}
+
+impl Clock {
+    /// Our time begins at `base`.
+    pub fn new(base: StdInstant) -> Self {
+        Self { base }
+    }
+
+    /// noq's time.
+    pub fn theirs(self, at: Instant) -> StdInstant {
+        self.base + Duration::from_nanos(at.as_nanos())
+    }
+
+    /// Our time.
+    pub fn ours(self, at: StdInstant) -> Instant {
+        let nanos = at.saturating_duration_since(self.base).as_nanos();
+        Instant::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+}
+
+/// A datagram to be sent.
+#[derive(Debug)]
+pub struct Outgoing {
+    /// The path that it takes.
+    pub path: PathId,
+    /// Its payload.
+    pub bytes: BytesMut,
+    /// Whether it is ECN-capable.
+    pub ecn: bool,
+    /// Whether it carries a record of data.
+    pub is_data: bool,
+}
+
+/// A record that has not left after so many datagrams stays with noq.
+const TRIES: u32 = 8;
+
+/// What happened to a connection, beside what its observers tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum News {
+    /// The handshake is done.
+    Connected,
+    /// A path can carry data.
+    PathUp(PathId),
+    /// A path was closed by either side, or never opened.
+    PathClosed(PathId),
+    /// The connection is over, for this reason.
+    Lost(String),
+}
+
+/// The connection.
+#[derive(Debug)]
+pub struct QuicConnection {
+    inner: noq_proto::Connection,
+    handle: ConnectionHandle,
+    clock: Clock,
+    hub: Arc<Hub>,
+    /// The address pair of each of our paths, as this side sees it.
+    routes: Vec<FourTuple>,
+    /// noq's number of each of our paths.
+    numbers: Vec<Option<noq_proto::PathId>>,
+    /// Which of our paths each observer watches.
+    watched: Vec<Option<PathId>>,
+    /// The path that the connection was opened on.
+    first: PathId,
+    connected: bool,
+    /// Paths that a client keeps open.
+    kept: PathSet,
+    /// When to try again to open a path that was closed.
+    open_at: Vec<Instant>,
+    reopen_after: Span,
+    /// What leaves next.
+    pub outgoing: VecDeque<Outgoing>,
+    news: VecDeque<News>,
+    buffer: Vec<u8>,
+    next_timeout: Option<StdInstant>,
+    last_call: Instant,
+}
+
+impl QuicConnection {
+    /// Takes over a connection that was opened on path `first`.
+    pub fn new(
+        inner: noq_proto::Connection,
+        handle: ConnectionHandle,
+        clock: Clock,
+        hub: Arc<Hub>,
+        routes: Vec<FourTuple>,
+        first: PathId,
+    ) -> Self {
+        let mut numbers = vec![None; routes.len()];
+        numbers[first.index()] = Some(noq_proto::PathId::ZERO);
+        Self {
+            first,
+            connected: false,
+            kept: PathSet::EMPTY,
+            open_at: vec![Instant::ZERO; routes.len()],
+            reopen_after: Span::from_secs(1),
+            inner,
+            handle,
+            clock,
+            hub,
+            numbers,
+            watched: vec![Some(first)],
+            routes,
+            outgoing: VecDeque::new(),
+            news: VecDeque::new(),
+            buffer: Vec::with_capacity(2048),
+            next_timeout: None,
+            last_call: Instant::ZERO,
+        }
+    }
+
+    /// noq's name for it.
+    pub fn handle(&self) -> ConnectionHandle {
+        self.handle
+    }
+
+    /// Takes a datagram of this connection.
+    pub fn handle_event(&mut self, now: Instant, endpoint: &mut Endpoint, event: ConnectionEvent) {
+        self.inner.handle_event(event);
+        self.settle(now, endpoint);
+    }
+
+    /// Lets timers that are due fire.
+    pub fn handle_timeout(&mut self, now: Instant, endpoint: &mut Endpoint) {
+        self.inner.handle_timeout(self.clock.theirs(now));
+        self.settle(now, endpoint);
+    }
+
+    /// When a timer is due.
+    pub fn timeout(&self) -> Instant {
+        let own = self.next_timeout.map_or(Instant::NEVER, |at| self.clock.ours(at));
+        let opening = self.next_opening();
+        // One that is due and cannot be opened waits for what the peer sends.
+        if opening > self.last_call { own.min(opening) } else { own }
+    }
+
+    /// What happened since the last time.
+    pub fn next_news(&mut self) -> Option<News> {
+        self.news.pop_front()
+    }
+
+    /// What the observers were told since the last time, each with our path.
+    pub fn take_reports(&mut self, into: &mut Vec<Report>) {
+        into.clear();
+        self.hub.take(into);
+    }
+
+    /// Which of our paths an observer watches.
+    #[inline]
+    pub fn watched(&self, observer: u8) -> Option<PathId> {
+        self.watched.get(usize::from(observer)).copied().flatten()
+    }
+
+    /// The smoothed round-trip time of a path.
+    pub fn srtt(&self, path: PathId) -> Option<Span> {
+        let rtt = self.inner.rtt(self.numbers[path.index()]?)?;
+        Some(Span::from_nanos(u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX)))
+    }
+
+    /// The next record that arrived.
+    pub fn receive(&mut self) -> Option<Bytes> {
+        self.inner.datagrams().recv()
+    }
+
+    /// The largest record.
+    pub fn largest_record(&mut self) -> usize {
+        self.inner.datagrams().max_size().unwrap_or(0)
+    }
+
+    /// Whether noq knows this path now.
+    pub fn has_path(&self, path: PathId) -> bool {
+        self.numbers[path.index()].is_some()
+    }
+
+    /// Which paths a client keeps open: it opens them as soon as the handshake is done and the peer has sent what it
+    /// takes, and again after a while when one was closed.
+    pub fn keep(&mut self, now: Instant, paths: PathSet, reopen_after: Span) {
+        self.reopen_after = reopen_after;
+        let gone = self.kept.iter().filter(|&path| !paths.contains(path));
+        gone.collect::<Vec<_>>().into_iter().for_each(|path| self.close_path(now, path));
+        self.kept = paths;
+        self.open_kept(now);
+    }
+
+    fn open_kept(&mut self, now: Instant) {
+        for path in self.kept.iter() {
+            if !self.connected || self.has_path(path) || self.open_at[path.index()] > now {
+                continue;
+            }
+            let route = self.routes[path.index()];
+            let opened = self.inner.open_path(route, PathStatus::Available, self.clock.theirs(now));
+            let Ok(number) = opened else { return };
+            self.numbers[path.index()] = Some(number);
+            self.meet_observers(path);
+        }
+    }
+
+    /// When a closed path is tried again.
+    fn next_opening(&self) -> Instant {
+        let closed = self.kept.iter().filter(|&path| self.connected && !self.has_path(path));
+        closed.map(|path| self.open_at[path.index()]).min().unwrap_or(Instant::NEVER)
+    }
+
+    /// Closes a path. noq keeps the last one whatever happens.
+    pub fn close_path(&mut self, now: Instant, path: PathId) {
+        if let Some(number) = self.numbers[path.index()] {
+            let closed = self.inner.close_path(self.clock.theirs(now), number, 0u32.into());
+            if closed.is_ok() {
+                self.numbers[path.index()] = None;
+            }
+        }
+    }
+
+    /// Asks whether a path is alive.
+    pub fn ping(&mut self, path: PathId) {
+        if let Some(number) = self.numbers[path.index()] {
+            let _ = self.inner.ping_path(number);
+        }
+    }
+
+    /// The observer that was built last watches `path`.
+    fn meet_observers(&mut self, path: PathId) {
+        let built = usize::from(self.hub.observers());
+        if self.watched.len() < built {
+            // What an earlier path over the same addresses still tells is of no use.
+            self.watched.iter_mut().filter(|watched| **watched == Some(path)).for_each(|watched| *watched = None);
+            self.watched.resize(built, None);
+            self.watched[built - 1] = Some(path);
+        }
+    }
+
+    /// After a call into noq: what the endpoint has to know, what happened, paths that can be opened now.
+    fn settle(&mut self, now: Instant, endpoint: &mut Endpoint) {
+        self.last_call = now;
+        while let Some(event) = self.inner.poll_endpoint_events() {
+            if let Some(answer) = endpoint.handle_event(self.handle, event) {
+                self.inner.handle_event(answer);
+            }
+        }
+        if self.watched.len() < usize::from(self.hub.observers()) {
+            self.meet_new_paths();
+        }
+        while let Some(event) = self.inner.poll() {
+            self.on_event(now, event);
+        }
+        self.open_kept(now);
+    }
+
+    /// The peer opened a path: its addresses say which of ours it is.
+    fn meet_new_paths(&mut self) {
+        for number in self.inner.paths() {
+            if self.numbers.contains(&Some(number)) {
+                continue;
+            }
+            let Ok(route) = self.inner.network_path(number) else { continue };
+            let known = self.routes.iter().position(|ours| ours.remote() == route.remote());
+            if let Some(at) = known {
+                self.numbers[at] = Some(number);
+                self.meet_observers(PathId::new(at as u8));
+            }
+        }
+    }
+
+    fn path_of(&self, number: noq_proto::PathId) -> Option<PathId> {
+        let at = self.numbers.iter().position(|&known| known == Some(number))?;
+        Some(PathId::new(at as u8))
+    }
+
+    fn on_event(&mut self, now: Instant, event: Event) {
+        match event {
+            Event::Connected => {
+                self.connected = true;
+                // noq makes one key update early, and compares the packet numbers of different paths then: packets in
+                // flight on another path would not be readable. While there is one path it does no harm.
+                self.inner.force_key_update();
+                self.news.extend([News::Connected, News::PathUp(self.first)]);
+            }
+            Event::ConnectionLost { reason } => self.news.push_back(News::Lost(reason.to_string())),
+            Event::Path(PathEvent::Established { id, .. }) => {
+                if let Some(path) = self.path_of(id) {
+                    self.news.push_back(News::PathUp(path));
+                }
+            }
+            Event::Path(PathEvent::Abandoned { id, .. }) => {
+                if let Some(path) = self.path_of(id) {
+                    self.numbers[path.index()] = None;
+                    self.open_at[path.index()] = now + self.reopen_after;
+                    self.news.push_back(News::PathClosed(path));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Lets everything leave that is no data: acknowledgements, handshakes, probes, and what keeps the paths. No record
+    /// waits while this is called.
+    pub fn flush(&mut self, now: Instant) {
+        self.hub.open(ALL);
+        self.hub.quiet(0);
+        while self.poll(now, false).is_some() {}
+        self.next_timeout = self.inner.poll_timeout();
+    }
+
+    /// The same, with what is due on path `path` on that path.
+    pub fn answer(&mut self, now: Instant, path: PathId) {
+        if let Some(bit) = self.observer_of(path) {
+            self.hub.open(ALL);
+            self.hub.quiet(!bit);
+            while self.poll(now, false).is_some() {}
+        }
+        self.flush(now);
+    }
+
+    fn observer_of(&self, path: PathId) -> Option<u64> {
+        Some(1 << (self.generation(path)? & 63))
+    }
+
+    /// Which of the connection's paths this is, in the order of their creation: another one each time it is opened.
+    pub fn generation(&self, path: PathId) -> Option<usize> {
+        self.watched.iter().position(|&watched| watched == Some(path))
+    }
+
+    /// Sends a record on `path`, at once. The path that it took and its packet number; `None` if it could not leave.
+    pub fn send(&mut self, now: Instant, path: PathId, record: Bytes, is_data: bool) -> Option<(PathId, u64)> {
+        let only = self.observer_of(path)?;
+        let empty = self.inner.datagrams().send_buffer_space();
+        self.inner.datagrams().send(record, true).ok()?;
+        let _ = self.hub.take_sent();
+        self.hub.open(only);
+        self.hub.quiet(0);
+        let mut took = None;
+        for _ in 0..TRIES {
+            took = self.poll(now, is_data);
+            if took.is_none() {
+                // What keeps it from this path is not the window. It must not wait for a later packet's turn.
+                self.hub.open(ALL);
+                took = self.poll(now, is_data);
+            }
+            // A probe of noq's is smaller than a record, and leaves alone.
+            if self.inner.datagrams().send_buffer_space() >= empty {
+                break;
+            }
+        }
+        self.hub.open(ALL);
+        self.next_timeout = self.inner.poll_timeout();
+        let path = took?;
+        let (_, number) = self.hub.take_sent()?;
+        Some((path, number))
+    }
+
+    /// One datagram, and the path that it takes.
+    fn poll(&mut self, now: Instant, is_data: bool) -> Option<PathId> {
+        self.buffer.clear();
+        let transmit = self.inner.poll_transmit(self.clock.theirs(now), NonZeroUsize::MIN, &mut self.buffer)?;
+        let path = self.route_of(&transmit);
+        let bytes = BytesMut::from(&self.buffer[..transmit.size]);
+        let ecn = transmit.ecn == Some(EcnCodepoint::Ect0);
+        self.outgoing.push_back(Outgoing { path, bytes, ecn, is_data });
+        Some(path)
+    }
+
+    fn route_of(&self, transmit: &noq_proto::Transmit) -> PathId {
+        let matches = |route: &FourTuple| route.remote() == transmit.destination;
+        let at = self.routes.iter().position(matches).unwrap_or(0);
+        PathId::new(at as u8)
+    }
+
+    /// Whether the connection is over.
+    pub fn is_closed(&self) -> bool {
+        self.inner.is_closed()
+    }
+}

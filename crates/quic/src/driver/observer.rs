@@ -1,0 +1,208 @@
+//! What noq's loss recovery tells of each path, and when a path may send.
+//!
+//! noq gives every path a congestion controller. The driver's [`Observer`] decides nothing itself: it writes down what
+//! it is told, for the driver to read after each call into noq, and it opens or closes its path. The window is checked
+//! before a datagram that elicits an acknowledgement, so a closed path sends at most acknowledgements; a quiet path does
+//! not even send those, because its pacer lets a byte a second through.
+
+use std::any::Any;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use noq_proto::RttEstimator;
+use noq_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
+
+/// Something that noq told of a path. `observer` counts the connection's paths in the order of their creation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Which path.
+    pub observer: u8,
+    /// What.
+    pub what: What,
+}
+
+/// What noq told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// This packet was acknowledged.
+    Acked {
+        /// Its number.
+        number: u64,
+        /// Its size.
+        bytes: u64,
+    },
+    /// This packet was declared lost.
+    Lost {
+        /// Its number.
+        number: u64,
+        /// Its size; zero if it only carried acknowledgements.
+        bytes: u64,
+    },
+    /// All that an acknowledgement settles was told.
+    EndOfAcks,
+    /// Losses or marks: a congestion event of RFC 9002.
+    Congestion {
+        /// A mark (RFC 3168), not a loss.
+        marked: bool,
+        /// Persistent congestion (RFC 9002 §7.6).
+        persistent: bool,
+    },
+    /// Everything that was declared lost lately arrived.
+    Spurious,
+}
+
+/// What all observers of a connection share.
+#[derive(Debug, Default)]
+pub struct Hub {
+    /// noq wants controllers that can be shared between threads. Here one thread uses them, and the lock is free.
+    log: Mutex<Log>,
+    open: AtomicU64,
+    quiet: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Log {
+    reports: Vec<Report>,
+    observers: u8,
+    /// The path and number of the packet that elicits an acknowledgement and was sent last.
+    sent: Option<(u8, u64)>,
+}
+
+/// Every path.
+pub const ALL: u64 = u64::MAX;
+
+impl Hub {
+    /// A hub without observers; everything may send.
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self { open: AtomicU64::new(ALL), ..Self::default() })
+    }
+
+    fn log(&self) -> MutexGuard<'_, Log> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many observers were built.
+    pub fn observers(&self) -> u8 {
+        self.log().observers
+    }
+
+    /// Lets only these paths, a bit each, send what elicits acknowledgements.
+    pub fn open(&self, paths: u64) {
+        self.open.store(paths, Ordering::Relaxed);
+    }
+
+    /// Keeps these paths, a bit each, from sending anything.
+    pub fn quiet(&self, paths: u64) {
+        self.quiet.store(paths, Ordering::Relaxed);
+    }
+
+    /// The path and number of the packet that was sent last, once.
+    pub fn take_sent(&self) -> Option<(u8, u64)> {
+        self.log().sent.take()
+    }
+
+    /// Exchanges what was told for an empty list.
+    pub fn take(&self, reports: &mut Vec<Report>) {
+        std::mem::swap(&mut self.log().reports, reports);
+    }
+
+    fn has(set: &AtomicU64, observer: u8) -> bool {
+        set.load(Ordering::Relaxed) >> (observer & 63) & 1 == 1
+    }
+}
+
+/// Builds the observers of a connection.
+#[derive(Debug)]
+pub struct Observers(pub Arc<Hub>);
+
+impl ControllerFactory for Observers {
+    fn build(self: Arc<Self>, _now: Instant, _current_mtu: u16) -> Box<dyn Controller> {
+        let mut log = self.0.log();
+        log.observers = log.observers.saturating_add(1);
+        Box::new(Observer { hub: self.0.clone(), number: log.observers - 1 })
+    }
+}
+
+/// The observer of one path.
+#[derive(Clone, Debug)]
+struct Observer {
+    hub: Arc<Hub>,
+    number: u8,
+}
+
+impl Observer {
+    fn tell(&self, what: What) {
+        self.hub.log().reports.push(Report { observer: self.number, what });
+    }
+}
+
+impl Controller for Observer {
+    fn on_packet_sent(&mut self, _now: Instant, _bytes: u16, number: u64) {
+        self.hub.log().sent = Some((self.number, number));
+    }
+
+    fn on_ack(
+        &mut self,
+        _now: Instant,
+        _sent: Instant,
+        bytes: u64,
+        number: u64,
+        _app_limited: bool,
+        _rtt: &RttEstimator,
+    ) {
+        self.tell(What::Acked { number, bytes });
+    }
+
+    fn on_end_acks(&mut self, _now: Instant, _in_flight: u64, _app_limited: bool, _largest: Option<u64>) {
+        self.tell(What::EndOfAcks);
+    }
+
+    fn on_congestion_event(
+        &mut self,
+        _now: Instant,
+        _sent: Instant,
+        persistent: bool,
+        marked: bool,
+        _lost_bytes: u64,
+        _largest_lost: u64,
+    ) {
+        self.tell(What::Congestion { marked, persistent });
+    }
+
+    fn on_packet_lost(&mut self, bytes: u16, number: u64, _now: Instant) {
+        self.tell(What::Lost { number, bytes: u64::from(bytes) });
+    }
+
+    fn on_spurious_congestion_event(&mut self) {
+        self.tell(What::Spurious);
+    }
+
+    fn on_mtu_update(&mut self, _new_mtu: u16) {}
+
+    fn window(&self) -> u64 {
+        if Hub::has(&self.hub.open, self.number) { u64::MAX } else { 0 }
+    }
+
+    /// noq's pacer is off while the window is larger than 32 bits can say. A rate of one byte a second holds everything
+    /// back once the first packet, which may be as large as the path takes, has used what the pacer began with.
+    fn metrics(&self) -> ControllerMetrics {
+        let mut metrics = ControllerMetrics::default();
+        metrics.congestion_window = u64::MAX;
+        metrics.pacing_rate = Hub::has(&self.hub.quiet, self.number).then_some(1);
+        metrics
+    }
+
+    fn clone_box(&self) -> Box<dyn Controller> {
+        Box::new(self.clone())
+    }
+
+    /// The pacer begins with one packet.
+    fn initial_window(&self) -> u64 {
+        1
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}

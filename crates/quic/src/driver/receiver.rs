@@ -1,0 +1,162 @@
+//! The end that receives the data: what has arrived, and how far the sender may go.
+//!
+//! The limit is raised when half of the window is used, as QUIC implementations raise MAX_DATA. It travels in a record of
+//! its own, on the path that brought the data; a later limit replaces a lost one, and a sender that waits asks for it.
+
+use weftway_host::sending::RangeSet;
+use weftway_path::{Bytes, Instant, Offset, PathId, Span};
+
+/// What arrived of the data.
+#[derive(Clone, Debug)]
+pub struct Receiver {
+    next: u64,
+    held: RangeSet,
+    edge: u64,
+    window: u64,
+    /// The largest payload of a record.
+    packet: u64,
+    held_ns: u128,
+    held_since: Instant,
+    /// What was counted.
+    pub tally: Tally,
+    /// What each path brought first.
+    pub delivered: Vec<u64>,
+}
+
+/// What a receiver counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Records of data.
+    pub arrived: u64,
+    /// Those that did not continue what had arrived.
+    pub out_of_order: u64,
+    /// Those that brought nothing new.
+    pub duplicates: u64,
+    /// Those that reached beyond the limit, and were dropped.
+    pub beyond: u64,
+    /// The most bytes that were held out of order.
+    pub held_max: u64,
+}
+
+impl Receiver {
+    /// A receiver with room for `window`, over so many paths.
+    pub fn new(window: Bytes, packet: Bytes, paths: usize) -> Self {
+        let (packet, window) = (packet.get(), window.get().max(packet.get()));
+        Self {
+            next: 0,
+            held: RangeSet::default(),
+            edge: window,
+            window,
+            packet,
+            held_ns: 0,
+            held_since: Instant::ZERO,
+            tally: Tally::default(),
+            delivered: vec![0; paths],
+        }
+    }
+
+    /// Everything before it has arrived.
+    #[inline]
+    pub fn next(&self) -> Offset {
+        Offset::new(self.next)
+    }
+
+    /// The right edge.
+    #[inline]
+    pub fn edge(&self) -> Offset {
+        Offset::new(self.edge)
+    }
+
+    /// Data arrive on `path`. Whether the sender is to be told of a new limit.
+    pub fn arrive(&mut self, now: Instant, path: PathId, offset: Offset, bytes: usize) -> bool {
+        let (lo, hi) = (offset.get(), offset.get().saturating_add(bytes as u64));
+        self.tally.arrived += 1;
+        if hi > self.edge {
+            self.tally.beyond += 1;
+            return false;
+        }
+        if hi <= self.next {
+            self.tally.duplicates += 1;
+            return false;
+        }
+        self.account(now);
+        let before = self.next;
+        let mut fresh = 0;
+        self.held.insert(lo.max(self.next), hi, |from, to| fresh += to - from);
+        if let Some((_, end)) = self.held.take_from(self.next) {
+            self.next = end;
+        }
+        self.tally.held_max = self.tally.held_max.max(self.held.total());
+        self.tally.duplicates += u64::from(fresh == 0);
+        self.tally.out_of_order += u64::from(fresh > 0 && self.next == before);
+        self.delivered[path.index()] += fresh;
+        self.next > before && self.open()
+    }
+
+    /// Raises the limit if half of the window is used, or less than a packet is left.
+    fn open(&mut self) -> bool {
+        let edge = self.next + self.window;
+        let due = edge - self.edge >= self.window / 2 || self.edge < self.next + self.packet;
+        if due {
+            self.edge = edge;
+        }
+        due
+    }
+
+    /// The sender asks: everything that was read counts.
+    pub fn asked(&mut self) {
+        self.edge = self.edge.max(self.next + self.window);
+    }
+
+    fn account(&mut self, now: Instant) {
+        self.held_ns += u128::from(self.held.total()) * u128::from(now.since(self.held_since).as_nanos());
+        self.held_since = now;
+    }
+
+    /// How long a byte waited for what was missing before it, in milliseconds, on the mean over all bytes.
+    pub fn mean_wait_ms(&self) -> f64 {
+        if self.next == 0 { 0.0 } else { self.held_ns as f64 / self.next as f64 / 1e6 }
+    }
+
+    /// The bytes held out of order, on the mean over `span` from the start.
+    pub fn held_mean(&self, now: Instant, span: Span) -> f64 {
+        let since = u128::from(now.since(self.held_since).as_nanos());
+        let ns = self.held_ns + u128::from(self.held.total()) * since;
+        if span.is_zero() { 0.0 } else { ns as f64 / span.as_nanos() as f64 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const P: PathId = PathId::new(0);
+
+    #[test]
+    fn each_byte_counts_once_and_the_limit_rises_by_half_windows() {
+        let mut receiver = Receiver::new(Bytes::new(1000), Bytes::new(100), 2);
+        let mut take = |at: u64, ms: u64, path: u8| {
+            receiver.arrive(Instant::from_millis(ms), PathId::new(path), Offset::new(at), 100)
+        };
+        assert!(!take(100, 0, 1));
+        assert!(!take(100, 1, 0), "twice the same");
+        assert!(!take(0, 10, 0));
+        for at in 2..4 {
+            assert!(!take(100 * at, 10, 0));
+        }
+        assert!(take(400, 10, 0), "500 of 1000 bytes are read");
+        assert!(!take(1500, 10, 0), "beyond the limit");
+        assert_eq!(receiver.tally, Tally { arrived: 7, out_of_order: 1, duplicates: 1, beyond: 1, held_max: 100 });
+        assert_eq!((receiver.next(), receiver.edge()), (Offset::new(500), Offset::new(1500)));
+        assert_eq!(receiver.delivered, [400, 100]);
+        // 100 bytes were held for 10 ms: 2 ms for each of the 500.
+        assert_eq!(receiver.mean_wait_ms(), 2.0);
+    }
+
+    #[test]
+    fn a_record_at_the_end_of_all_numbers_is_dropped() {
+        let mut receiver = Receiver::new(Bytes::new(1000), Bytes::new(100), 1);
+        assert!(!receiver.arrive(Instant::ZERO, P, Offset::new(u64::MAX - 1), 100));
+        assert_eq!(receiver.tally.beyond, 1);
+    }
+}

@@ -1,0 +1,398 @@
+//! One path at the end that sends the data: what is in flight, its congestion controller, its pacer, its probes.
+//!
+//! noq finds losses (RFC 9002 §6.1) and tells of them; the window is ours. Packets are known by noq's packet numbers. A
+//! probe timeout (RFC 9002 §6.2) repeats the oldest data, a moment before noq would send a PING.
+
+use std::collections::VecDeque;
+
+use weftway_cc::{Acked, Congestion, Controller, Sent, Share, Signal};
+use weftway_host::sending::{Flight, Pacer, RateSampler, Sample, SentPacket};
+use weftway_path::{BitRate, BlockedReason, Bytes, Instant, Offset, Path, PathId, Recovery, SendKind, Span};
+
+/// kGranularity (RFC 9002 §6.1.2).
+const GRANULARITY: Span = Span::from_millis(1);
+
+/// Data given to a path and not sent yet.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Assigned {
+    pub chunk: u64,
+    pub serial: u64,
+    pub kind: SendKind,
+    pub offset: Offset,
+    pub bytes: u32,
+    /// Whether the path had not carried the chunk before.
+    pub first: bool,
+    /// The first offset after everything that the path had carried then.
+    pub after: Offset,
+}
+
+/// How far a path is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// It does not exist.
+    Absent,
+    /// It is usable.
+    Up,
+    /// It was silent for too long. It is asked now and then whether it is alive.
+    Down {
+        /// When to ask next.
+        ask_at: Instant,
+    },
+}
+
+/// What was counted of one path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PathTally {
+    /// Packets with data, repeated ones included.
+    pub packets: u64,
+    /// Packets declared lost.
+    pub retransmissions: u64,
+    /// Data that were handed back and sent here, and probes.
+    pub reinjections: u64,
+    /// Copies of data in flight.
+    pub copies: u64,
+    /// Probe timeouts.
+    pub timeouts: u64,
+    /// Reductions that were taken back.
+    pub spurious: u64,
+    /// How often it was given up.
+    pub given_up: u64,
+}
+
+/// A path that sends.
+pub(super) struct SendingPath {
+    pub cc: Box<dyn Controller>,
+    /// By noq's packet number. Packets without data have no bytes and count as acknowledged.
+    pub flight: Flight,
+    pub queue: VecDeque<Assigned>,
+    pub pacer: Pacer,
+    pub stage: Stage,
+    /// Which of noq's paths it is.
+    generation: Option<usize>,
+    pub tally: PathTally,
+    /// When something last came back, or since when something is outstanding.
+    pub last_progress: Instant,
+    /// When a probe is due.
+    pub probe_at: Instant,
+    rate: RateSampler,
+    last_sent: Instant,
+    /// Packets sent before belong to the current episode.
+    recovery_start: Option<Instant>,
+    largest_acked: Option<u64>,
+    usage: Usage,
+}
+
+/// How much of the window was used in a round.
+#[derive(Clone, Copy, Debug, Default)]
+struct Usage {
+    limited: bool,
+    most: Bytes,
+    /// The packet with which the next round begins.
+    until: u64,
+}
+
+/// What one call into noq settled on a path.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Outcome {
+    pub acked: Bytes,
+    pub lost: Bytes,
+    pub prior_in_flight: Bytes,
+    /// When the newest packet was sent that was declared lost.
+    pub newest_lost: Option<Instant>,
+    pub rtt: Option<Span>,
+    pub sample: Sample,
+    /// Whether an acknowledgement came.
+    pub heard: bool,
+}
+
+impl SendingPath {
+    pub fn new(cc: Box<dyn Controller>) -> Self {
+        Self {
+            cc,
+            flight: Flight::default(),
+            queue: VecDeque::new(),
+            pacer: Pacer::default(),
+            stage: Stage::Absent,
+            generation: None,
+            tally: PathTally::default(),
+            last_progress: Instant::ZERO,
+            probe_at: Instant::NEVER,
+            rate: RateSampler::default(),
+            last_sent: Instant::ZERO,
+            recovery_start: None,
+            largest_acked: None,
+            usage: Usage::default(),
+        }
+    }
+
+    /// As new, with this controller; counts go on, and packet numbers if it is the same path of noq's.
+    pub fn renew(&mut self, now: Instant, generation: Option<usize>, cc: Box<dyn Controller>) {
+        let old = std::mem::replace(self, Self::new(cc));
+        self.tally = old.tally;
+        if old.generation == generation {
+            (self.flight, self.largest_acked) = (old.flight, old.largest_acked);
+            self.flight.clear();
+        }
+        (self.generation, self.stage, self.last_progress) = (generation, Stage::Up, now);
+    }
+
+    /// Packet `number` left.
+    pub fn on_sent(&mut self, now: Instant, view: &mut Path, number: u64, assigned: &Assigned) {
+        let idle = view.bytes_in_flight == Bytes::ZERO;
+        if idle {
+            self.last_progress = now;
+        }
+        while self.flight.next() < number {
+            let mut none = SentPacket::new(now, assigned.offset, 0);
+            none.acked = true;
+            self.flight.push(none);
+        }
+        let mut packet = SentPacket::new(now, assigned.offset, assigned.bytes);
+        (packet.serial, packet.chunk) = (assigned.serial, assigned.chunk);
+        self.rate.on_sent(now, idle, &mut packet);
+        self.flight.push(packet);
+        let payload = Bytes::new(u64::from(assigned.bytes));
+        view.bytes_in_flight += payload;
+        view.sent.add(payload);
+        view.next = view.next.max(assigned.offset + payload);
+        self.last_sent = now;
+        if let Some(rate) = self.cc.pacing_rate() {
+            self.pacer.on_sent(now, payload, rate, self.cc.send_quantum());
+        }
+        self.cc.on_sent(&Sent {
+            now,
+            bytes: payload,
+            bytes_in_flight: view.bytes_in_flight,
+            after_idle: idle,
+            app_limited: self.rate.is_app_limited(),
+        });
+        self.tally.packets += 1;
+        match assigned.kind {
+            SendKind::Fresh | SendKind::Ahead => {}
+            SendKind::Reinjection => self.tally.reinjections += 1,
+            SendKind::Duplicate => self.tally.copies += 1,
+        }
+    }
+
+    /// Packet `number` was acknowledged: what it was, if it carried data.
+    pub fn on_acked(
+        &mut self,
+        now: Instant,
+        view: &mut Path,
+        number: u64,
+        outcome: &mut Outcome,
+    ) -> Option<SentPacket> {
+        let packet = self.flight.get_mut(number).filter(|packet| !packet.acked && !packet.lost)?;
+        packet.acked = true;
+        let packet = *packet;
+        let payload = Bytes::new(u64::from(packet.bytes));
+        view.bytes_in_flight -= payload;
+        view.acked.add(payload);
+        self.rate.on_delivered(now, &packet, &mut outcome.sample);
+        outcome.acked += payload;
+        if self.largest_acked.is_none_or(|largest| number > largest) {
+            self.largest_acked = Some(number);
+            outcome.rtt = Some(now.since(packet.sent_at));
+        }
+        Some(packet)
+    }
+
+    /// Packet `number` was declared lost: what it was, if it carried data.
+    pub fn on_lost(&mut self, view: &mut Path, number: u64, outcome: &mut Outcome) -> Option<SentPacket> {
+        let packet = self.flight.get_mut(number).filter(|packet| !packet.acked && !packet.lost)?;
+        packet.lost = true;
+        let packet = *packet;
+        let payload = Bytes::new(u64::from(packet.bytes));
+        view.bytes_in_flight -= payload;
+        view.lost.add(payload);
+        outcome.lost += payload;
+        outcome.newest_lost = outcome.newest_lost.max(Some(packet.sent_at));
+        self.tally.retransmissions += 1;
+        Some(packet)
+    }
+
+    /// Congestion, as noq sees it. Whether a new episode begins: at most one in a round trip.
+    pub fn on_congestion(
+        &mut self,
+        now: Instant,
+        view: &mut Path,
+        signal: Signal,
+        outcome: &Outcome,
+        siblings: &[Share],
+    ) -> bool {
+        let marked = (signal == Signal::Ecn).then_some(outcome.sample.newest_sent).flatten();
+        let Some(sent) = outcome.newest_lost.or(marked) else { return false };
+        let within = self.recovery_start.is_some_and(|start| sent <= start);
+        if within && signal != Signal::Persistent {
+            return false;
+        }
+        self.recovery_start = Some(now);
+        view.recovery = Recovery::Recovery;
+        let congestion = Congestion {
+            now,
+            signal,
+            bytes_in_flight: outcome.prior_in_flight,
+            lost: outcome.lost,
+            lost_sent: sent,
+            srtt: view.srtt,
+        };
+        self.cc.on_congestion(&congestion, siblings);
+        true
+    }
+
+    /// What was declared lost has arrived after all.
+    pub fn on_spurious(&mut self, now: Instant, view: &mut Path) {
+        if view.recovery != Recovery::Open {
+            view.recovery = Recovery::Open;
+            self.recovery_start = None;
+            self.tally.spurious += 1;
+            self.cc.on_spurious(now);
+        }
+    }
+
+    /// The round trip that an acknowledgement showed; `srtt` is noq's estimate after it, which leaves out the delay of
+    /// the acknowledgement.
+    pub fn on_rtt(view: &mut Path, latest: Span, srtt: Span) {
+        let adjusted = if view.rtt_samples == 0 {
+            srtt
+        } else {
+            Span::from_nanos((8 * srtt.as_nanos()).saturating_sub(7 * view.srtt.as_nanos()))
+        };
+        let error = Span::from_nanos(adjusted.as_nanos().abs_diff(view.srtt.as_nanos()));
+        view.rttvar = if view.rtt_samples == 0 { srtt / 2 } else { (view.rttvar * 3 + error) / 4 };
+        view.min_rtt = if view.rtt_samples == 0 { latest } else { view.min_rtt.min(latest) };
+        view.max_rtt = view.max_rtt.max(latest);
+        (view.latest_rtt, view.srtt) = (latest, srtt);
+        view.rtt_sum += latest;
+        view.rtt_samples += 1;
+    }
+
+    /// Everything that one call into noq settled is told: the controller learns of it.
+    pub fn finish(&mut self, now: Instant, view: &mut Path, outcome: &Outcome, siblings: &[Share]) {
+        let newest = outcome.sample.newest_sent;
+        let over = self.recovery_start.zip(newest).is_some_and(|(start, sent)| sent > start);
+        if view.recovery != Recovery::Open && over && outcome.newest_lost.is_none() {
+            view.recovery = Recovery::Open;
+            self.cc.on_recovered(now);
+        }
+        let (rate, interval) = self.rate.finish(now, view.min_rtt, &outcome.sample);
+        view.delivery_rate = rate.unwrap_or(view.delivery_rate);
+        self.cc.on_acked(
+            &Acked {
+                now,
+                bytes: outcome.acked,
+                lost: outcome.lost,
+                prior_in_flight: outcome.prior_in_flight,
+                bytes_in_flight: view.bytes_in_flight,
+                rtt: outcome.rtt,
+                srtt: view.srtt,
+                min_rtt: view.min_rtt,
+                newest_sent: newest.unwrap_or(Instant::ZERO),
+                delivered: self.rate.delivered(),
+                prior_delivered: outcome.sample.prior_delivered,
+                rate,
+                interval,
+                app_limited: outcome.sample.app_limited,
+                cwnd_limited: self.is_limited(view),
+                recovery: view.recovery,
+                reducing: view.recovery != Recovery::Open,
+            },
+            siblings,
+        );
+        while self.flight.front().is_some_and(|packet| packet.acked || packet.lost) {
+            self.flight.pop();
+        }
+    }
+
+    /// Whether the window is what limits the path. In slow start it may grow to twice what was used.
+    fn is_limited(&self, view: &Path) -> bool {
+        self.usage.limited || view.cwnd < view.ssthresh && view.cwnd < self.usage.most + self.usage.most
+    }
+
+    /// The sender stops for now: notes how well the window was used, and whether there was too little to send.
+    pub fn end_turn(&mut self, view: &Path, marks_app_limited: bool) {
+        let limited = view.bytes_in_flight + view.mss > view.cwnd;
+        if self.flight.base() >= self.usage.until || limited || view.bytes_in_flight > self.usage.most {
+            self.usage = Usage { limited, most: view.bytes_in_flight, until: self.flight.next() };
+        }
+        if marks_app_limited && view.is_open() && self.queue.is_empty() {
+            self.rate.on_app_limited(view.bytes_in_flight);
+        }
+    }
+
+    /// Copies what the controller says to where schedulers and siblings see it.
+    pub fn publish(&self, view: &mut Path, share: &mut Share) {
+        view.cwnd = self.cc.cwnd();
+        view.ssthresh = self.cc.ssthresh();
+        view.pacing_rate = self.cc.pacing_rate().unwrap_or_else(|| implied_rate(view));
+        *share = Share { srtt: view.srtt, bottleneck: view.bottleneck, usable: true, ..self.cc.share() };
+    }
+
+    /// Why the path cannot take a packet now.
+    pub fn blocked_reason(&self, now: Instant, view: &Path) -> BlockedReason {
+        if view.bytes_in_flight + view.queued + view.mss > view.cwnd {
+            BlockedReason::Congestion
+        } else if self.pacer.release() > now {
+            BlockedReason::Pacing
+        } else {
+            BlockedReason::None
+        }
+    }
+
+    /// Whether the next packet of the queue may leave.
+    pub fn may_send_queued(&self, now: Instant, view: &Path) -> bool {
+        !self.queue.is_empty() && view.bytes_in_flight + view.mss <= view.cwnd && self.pacer.release() <= now
+    }
+
+    /// The probe timeout without its back-off.
+    pub fn pto(view: &Path, ack_delay: Span) -> Span {
+        view.srtt + (view.rttvar * 4).max(GRANULARITY) + ack_delay
+    }
+
+    /// When a probe is due.
+    pub fn arm(&mut self, now: Instant, view: &Path, ack_delay: Span) {
+        self.probe_at = if self.stage != Stage::Up || view.bytes_in_flight == Bytes::ZERO {
+            Instant::NEVER
+        } else {
+            (self.last_sent + Self::pto(view, ack_delay) * (1 << view.pto_count.min(10))).max(now)
+        };
+    }
+
+    /// The probe timer fired: how many packets may pass the window.
+    pub fn on_probe_timeout(&mut self, now: Instant, view: &mut Path) -> u32 {
+        self.tally.timeouts += 1;
+        view.pto_count += 1;
+        if view.pto_count >= 2 {
+            view.health = weftway_path::Health::Suspect;
+        }
+        self.last_sent = now;
+        1 + u32::from(view.pto_count > 1)
+    }
+
+    /// The oldest packet of which nothing is known: what a probe repeats.
+    pub fn oldest(&self) -> Option<SentPacket> {
+        self.flight.iter().find(|packet| !packet.acked && !packet.lost).copied()
+    }
+
+    /// Everything in flight, and everything that waits, is given up.
+    pub fn surrender(&mut self, id: PathId, view: &mut Path, mut lost: impl FnMut(weftway_path::Receipt, u64)) {
+        for packet in self.flight.iter().filter(|packet| !packet.acked && !packet.lost) {
+            let receipt = packet.receipt(id);
+            view.lost.add(receipt.bytes);
+            lost(receipt, packet.chunk);
+        }
+        self.flight.clear();
+        self.probe_at = Instant::NEVER;
+        self.tally.given_up += 1;
+        view.bytes_in_flight = Bytes::ZERO;
+    }
+}
+
+/// What a controller that does not pace would allow: twice the window in a round trip in slow start, 1.2 times after.
+fn implied_rate(view: &Path) -> BitRate {
+    if view.srtt.is_zero() {
+        return BitRate::ZERO;
+    }
+    let percent = if view.cwnd.get() < view.ssthresh.get() / 2 { 200 } else { 120 };
+    BitRate::of(view.cwnd.max(view.bytes_in_flight).mul_div(percent, 100), view.srtt)
+}

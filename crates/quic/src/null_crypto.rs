@@ -1,0 +1,294 @@
+//! A cryptographic session without cryptography, for runs in virtual time.
+//!
+//! Packets have the size that AES-128-GCM gives them: a tag of 16 bytes, which is zero and is not checked. Nothing is
+//! encrypted and nobody is authenticated, so it must never meet a network. The handshake has the round trips of TLS 1.3
+//! without resumption, with messages of fixed size:
+//!
+//! ```text
+//! client                                server
+//! hello, transport parameters  →
+//!                              ←  hello (Initial); transport parameters, finished (Handshake)
+//! finished (Handshake)         →
+//! ```
+//!
+//! What it saves is time: a run with it says what the transport costs, not what a cipher costs.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use noq_proto::crypto::{
+    ClientConfig, CryptoError, ExportKeyingMaterialError, HandshakeTokenKey, HeaderKey, HmacKey, KeyPair, Keys,
+    PacketKey, ServerConfig, Session, UnsupportedVersion,
+};
+use noq_proto::transport_parameters::TransportParameters;
+use noq_proto::{ConnectError, ConnectionId, PathId, Side, TransportError};
+use weftway_scenario::mix;
+
+/// The tag of AES-128-GCM and the sample of its header protection (RFC 9001 §5).
+const TAG: usize = 16;
+/// A hello with transport parameters is padded to this.
+const HELLO: usize = 512;
+/// A message without them.
+const SHORT: usize = 32;
+
+/// Both sides' configuration, and the keys that need no session.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NullCrypto;
+
+impl NullCrypto {
+    /// For a client.
+    pub fn client() -> Arc<dyn ClientConfig> {
+        Arc::new(Self)
+    }
+
+    /// For a server.
+    pub fn server() -> Arc<dyn ServerConfig> {
+        Arc::new(Self)
+    }
+}
+
+impl ClientConfig for NullCrypto {
+    fn start_session(
+        &self,
+        _version: u32,
+        _server_name: &str,
+        params: &TransportParameters,
+    ) -> Result<Box<dyn Session>, ConnectError> {
+        Ok(Box::new(NullSession::new(Side::Client, params)))
+    }
+}
+
+impl ServerConfig for NullCrypto {
+    fn initial_keys(&self, _version: u32, _dst_cid: ConnectionId) -> Result<Keys, UnsupportedVersion> {
+        Ok(keys())
+    }
+
+    fn retry_tag(&self, _version: u32, _orig_dst_cid: ConnectionId, _packet: &[u8]) -> [u8; 16] {
+        [0; 16]
+    }
+
+    fn start_session(&self, _version: u32, params: &TransportParameters) -> Box<dyn Session> {
+        Box::new(NullSession::new(Side::Server, params))
+    }
+}
+
+/// A handshake under way, or done.
+struct NullSession {
+    side: Side,
+    /// This side's parameters, as they are sent.
+    own: Vec<u8>,
+    peer: Option<TransportParameters>,
+    /// What arrived of a message that is not whole.
+    partial: Vec<u8>,
+    /// Messages taken.
+    taken: u32,
+    /// Steps of [`Session::write_handshake`] done.
+    written: u32,
+}
+
+impl NullSession {
+    fn new(side: Side, params: &TransportParameters) -> Self {
+        let mut own = vec![0, 0];
+        params.write(&mut own);
+        let length = own.len() - 2;
+        debug_assert!(own.len() <= HELLO, "transport parameters fit into a hello");
+        own[..2].copy_from_slice(&(length as u16).to_be_bytes());
+        own.resize(HELLO, 0);
+        Self { side, own, peer: None, partial: Vec::new(), taken: 0, written: 0 }
+    }
+
+    /// How long the next message is.
+    fn expects(&self) -> usize {
+        match (self.side, self.taken) {
+            (Side::Client, 0) => SHORT,
+            (Side::Client, _) | (Side::Server, 0) => HELLO,
+            (Side::Server, _) => SHORT,
+        }
+    }
+
+    /// Takes a whole message; whether it brought the peer's parameters.
+    fn take(&mut self, message: &[u8]) -> Result<bool, TransportError> {
+        self.taken += 1;
+        if message.len() < HELLO {
+            return Ok(false);
+        }
+        let length = usize::from(u16::from_be_bytes([message[0], message[1]]));
+        // One whose length is wrong reads as one without parameters, which noq refuses.
+        let mut params = message.get(2..2 + length).unwrap_or_default();
+        self.peer = Some(TransportParameters::read(self.side, &mut params)?);
+        Ok(true)
+    }
+
+    /// Messages that must have been taken before this step.
+    fn is_due(&self) -> bool {
+        match (self.side, self.written) {
+            (Side::Client, 0) => true,
+            (Side::Client, step) => step < 3 && self.taken >= step,
+            (Side::Server, step) => step < 2 && self.taken >= 1,
+        }
+    }
+}
+
+impl Session for NullSession {
+    fn initial_keys(&self, _dst_cid: ConnectionId, _side: Side) -> Keys {
+        keys()
+    }
+
+    fn handshake_data(&self) -> Option<Box<dyn Any>> {
+        None
+    }
+
+    fn peer_identity(&self) -> Option<Box<dyn Any>> {
+        None
+    }
+
+    fn early_crypto(&self) -> Option<(Box<dyn HeaderKey>, Box<dyn PacketKey>)> {
+        None
+    }
+
+    fn early_data_accepted(&self) -> Option<bool> {
+        Some(false)
+    }
+
+    fn is_handshaking(&self) -> bool {
+        self.taken < 2
+    }
+
+    fn read_handshake(&mut self, buf: &[u8]) -> Result<bool, TransportError> {
+        self.partial.extend_from_slice(buf);
+        let mut any = false;
+        while self.is_handshaking() && self.partial.len() >= self.expects() {
+            let rest = self.partial.split_off(self.expects());
+            let message = std::mem::replace(&mut self.partial, rest);
+            any |= self.take(&message)?;
+        }
+        Ok(any)
+    }
+
+    fn transport_parameters(&self) -> Result<Option<TransportParameters>, TransportError> {
+        Ok(self.peer)
+    }
+
+    fn write_handshake(&mut self, buf: &mut Vec<u8>) -> Option<Keys> {
+        if !self.is_due() {
+            return None;
+        }
+        self.written += 1;
+        match (self.side, self.written) {
+            (Side::Client, 1) => buf.extend_from_slice(&self.own),
+            (Side::Client, 2) => return Some(keys()),
+            (Side::Client, _) => {
+                buf.resize(buf.len() + SHORT, 0);
+                return Some(keys());
+            }
+            (Side::Server, 1) => {
+                buf.resize(buf.len() + SHORT, 0);
+                return Some(keys());
+            }
+            (Side::Server, _) => {
+                buf.extend_from_slice(&self.own);
+                return Some(keys());
+            }
+        }
+        None
+    }
+
+    fn next_1rtt_keys(&mut self) -> Option<KeyPair<Box<dyn PacketKey>>> {
+        Some(KeyPair { local: Box::new(NullKey), remote: Box::new(NullKey) })
+    }
+
+    fn is_valid_retry(&self, _orig_dst_cid: ConnectionId, _header: &[u8], _payload: &[u8]) -> bool {
+        false
+    }
+
+    fn export_keying_material(
+        &self,
+        output: &mut [u8],
+        _label: &[u8],
+        _context: &[u8],
+    ) -> Result<(), ExportKeyingMaterialError> {
+        output.fill(0);
+        Ok(())
+    }
+}
+
+fn keys() -> Keys {
+    Keys {
+        header: KeyPair { local: Box::new(NullKey), remote: Box::new(NullKey) },
+        packet: KeyPair { local: Box::new(NullKey), remote: Box::new(NullKey) },
+    }
+}
+
+/// A key that protects nothing.
+struct NullKey;
+
+impl PacketKey for NullKey {
+    fn encrypt(&self, _path_id: PathId, _packet: u64, _buf: &mut [u8], _header_len: usize) {}
+
+    fn decrypt(
+        &self,
+        _path_id: PathId,
+        _packet: u64,
+        _header: &[u8],
+        payload: &mut BytesMut,
+    ) -> Result<(), CryptoError> {
+        let length = payload.len().checked_sub(TAG).ok_or(CryptoError)?;
+        payload.truncate(length);
+        Ok(())
+    }
+
+    fn tag_len(&self) -> usize {
+        TAG
+    }
+
+    fn confidentiality_limit(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn integrity_limit(&self) -> u64 {
+        u64::MAX
+    }
+}
+
+impl HeaderKey for NullKey {
+    fn decrypt(&self, _pn_offset: usize, _packet: &mut [u8]) {}
+
+    fn encrypt(&self, _pn_offset: usize, _packet: &mut [u8]) {}
+
+    fn sample_size(&self) -> usize {
+        TAG
+    }
+}
+
+/// Signs with a hash that anybody can compute: reset tokens must differ, and nobody attacks a run in virtual time.
+impl HmacKey for NullCrypto {
+    fn sign(&self, data: &[u8], signature_out: &mut [u8]) {
+        let hash = data.iter().fold(0, |hash, &byte| mix(hash, u64::from(byte)));
+        for (at, part) in signature_out.chunks_mut(8).enumerate() {
+            part.copy_from_slice(&mix(hash, at as u64).to_be_bytes()[..part.len()]);
+        }
+    }
+
+    fn signature_len(&self) -> usize {
+        32
+    }
+
+    fn verify(&self, data: &[u8], signature: &[u8]) -> Result<(), CryptoError> {
+        let mut own = vec![0; signature.len()];
+        self.sign(data, &mut own);
+        if own == signature { Ok(()) } else { Err(CryptoError) }
+    }
+}
+
+impl HandshakeTokenKey for NullCrypto {
+    fn seal(&self, _token_nonce: u128, data: &mut Vec<u8>) -> Result<(), CryptoError> {
+        data.extend_from_slice(&[0; TAG]);
+        Ok(())
+    }
+
+    fn open<'a>(&self, _token_nonce: u128, data: &'a mut [u8]) -> Result<&'a [u8], CryptoError> {
+        let length = data.len().checked_sub(TAG).ok_or(CryptoError)?;
+        Ok(&data[..length])
+    }
+}

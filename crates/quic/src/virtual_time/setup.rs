@@ -1,0 +1,147 @@
+//! What both endpoints are made from.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant as StdInstant};
+
+use noq_proto::{
+    AckFrequencyConfig, ClientConfig, ConnectionId, ConnectionIdGenerator, Endpoint, EndpointConfig, FourTuple,
+    ServerConfig, TransportConfig,
+};
+use weftway_path::Bytes;
+use weftway_scenario::config::Transport;
+use weftway_scenario::mix;
+
+use crate::driver::connection::Clock;
+use crate::driver::observer::{Hub, Observers};
+use crate::null_crypto::NullCrypto;
+
+/// IPv4 and UDP.
+pub const HEADERS: u64 = 28;
+/// What a full packet of the driver has beside its payload and [`HEADERS`]: the short header with a connection ID of 8
+/// bytes and the longest packet number (13), the tag (16), the DATAGRAM frame's bound (9), the record's head (8).
+pub const OVERHEAD: u64 = 13 + 16 + 9 + 8;
+/// More paths than a scenario has may be open for a while, when one was closed and is opened again.
+const SPARE_PATHS: u32 = 4;
+const PORT: u16 = 4433;
+/// Room for what arrives between two calls: one datagram's records.
+const RECEIVE_BUFFER: usize = 1 << 20;
+const CID_LENGTH: usize = 8;
+
+/// Which end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// Opens the connection and its paths.
+    Client,
+    /// Answers.
+    Server,
+}
+
+/// The addresses of path `at`, as one side sees them.
+pub fn route(side: Side, at: usize) -> FourTuple {
+    let address = |side: Side| {
+        let net = if side == Side::Client { 0 } else { 1 };
+        IpAddr::V4(Ipv4Addr::new(10, net, (at >> 8) as u8, at as u8))
+    };
+    let (own, other) = if side == Side::Client { (Side::Client, Side::Server) } else { (Side::Server, Side::Client) };
+    FourTuple::new(SocketAddr::new(address(other), PORT), Some(address(own)))
+}
+
+/// Connection IDs that follow from a seed.
+#[derive(Debug)]
+struct Cids {
+    seed: u64,
+    count: u64,
+}
+
+impl ConnectionIdGenerator for Cids {
+    fn generate_cid(&mut self) -> ConnectionId {
+        self.count += 1;
+        ConnectionId::new(&mix(self.seed, self.count).to_be_bytes())
+    }
+
+    fn cid_len(&self) -> usize {
+        CID_LENGTH
+    }
+
+    fn cid_lifetime(&self) -> Option<Duration> {
+        None
+    }
+}
+
+/// An endpoint of a run with this seed.
+pub fn endpoint(side: Side, transport: &Transport, seed: u64) -> Endpoint {
+    let seed = mix(seed, if side == Side::Client { 0xe0 } else { 0xe1 });
+    let mut config = EndpointConfig::new(Arc::new(NullCrypto));
+    let mut bytes = [0; 32];
+    for (at, part) in bytes.chunks_exact_mut(8).enumerate() {
+        part.copy_from_slice(&mix(seed, at as u64).to_be_bytes());
+    }
+    config.rng_seed(Some(bytes));
+    config.cid_generator(Arc::new(move || Box::new(Cids { seed: mix(seed, 4), count: 0 })));
+    // A packet of the scenario is never below what QUIC asks for: an obstacle says so.
+    let _ = config.max_udp_payload_size(payload(transport));
+    Endpoint::new(Arc::new(config), None, false)
+}
+
+/// The UDP payload of a full packet.
+fn payload(transport: &Transport) -> u16 {
+    u16::try_from((transport.packet - Bytes::new(HEADERS)).get()).unwrap_or(u16::MAX)
+}
+
+/// How a connection behaves: as the scenario says, and with nothing that this run has no use for.
+pub fn transport_config(transport: &Transport, paths: usize, hub: Arc<Hub>) -> Arc<TransportConfig> {
+    let mut config = TransportConfig::default();
+    config
+        .congestion_controller_factory(Arc::new(Observers(hub)))
+        .max_concurrent_multipath_paths(paths as u32 + SPARE_PATHS)
+        .initial_mtu(payload(transport))
+        .min_mtu(payload(transport))
+        .mtu_discovery_config(None)
+        .max_idle_timeout(None)
+        .packet_threshold(u32::try_from(transport.packet_threshold).unwrap_or(u32::MAX))
+        .time_threshold(transport.time_threshold_eighths as f32 / 8.0)
+        .datagram_receive_buffer_size(Some(RECEIVE_BUFFER))
+        .datagram_send_buffer_size(2 * usize::from(payload(transport)))
+        .enable_segmentation_offload(false)
+        .allow_spin(false);
+    if let Some(frequency) = ack_frequency(transport) {
+        config.ack_frequency_config(Some(frequency));
+    }
+    Arc::new(config)
+}
+
+/// Asks the peer for other acknowledgements than noq's own, if the scenario does.
+fn ack_frequency(transport: &Transport) -> Option<AckFrequencyConfig> {
+    let plain = Transport::mpquic();
+    let delay =
+        (transport.ack_delay != plain.ack_delay).then_some(Duration::from_nanos(transport.ack_delay.as_nanos()));
+    if transport.ack_every == plain.ack_every && delay.is_none() {
+        return None;
+    }
+    let mut config = AckFrequencyConfig::default();
+    // RFC 9000 asks for an acknowledgement of what comes out of order, at once.
+    config.ack_eliciting_threshold((transport.ack_every - 1).into()).reordering_threshold(1u32.into());
+    config.max_ack_delay(delay);
+    Some(config)
+}
+
+/// The client's configuration.
+pub fn client_config(transport: Arc<TransportConfig>, seed: u64) -> ClientConfig {
+    let mut config = ClientConfig::new(NullCrypto::client());
+    config.transport_config(transport);
+    config.initial_dst_cid_provider(Arc::new(move || ConnectionId::new(&mix(seed, 0xd0).to_be_bytes())));
+    config
+}
+
+/// The server's configuration.
+pub fn server_config(transport: Arc<TransportConfig>) -> Arc<ServerConfig> {
+    let mut config = ServerConfig::new(NullCrypto::server(), Arc::new(NullCrypto));
+    config.transport_config(transport);
+    Arc::new(config)
+}
+
+/// A clock. What the machine's clock says does not matter: only differences to it are ever used.
+pub fn clock() -> Clock {
+    Clock::new(StdInstant::now())
+}

@@ -1,0 +1,690 @@
+//! Two endpoints, the links between them, and what happens next.
+
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use noq_proto::{DatagramEvent, EcnCodepoint, Endpoint};
+use weftway_host::Host;
+use weftway_host::sending::Groups;
+use weftway_link::{Link, LinkConfig, Reason, Verdict as LinkVerdict};
+use weftway_path::spec::SpecError;
+use weftway_path::{Bytes, Instant, Offset, PathId, PathSet, Role, Span};
+use weftway_scenario::config::{Bottlenecks, Direction, PathManager, SimConfig};
+use weftway_scenario::{App, Message, Verdict, mix, path_seeds, shared_seed};
+use weftway_sched::Scheduler;
+
+use super::setup::{self, HEADERS, Side};
+use crate::driver::connection::{Clock, News, QuicConnection};
+use crate::driver::observer::Hub;
+use crate::driver::receiver::Receiver;
+use crate::driver::record::Record;
+use crate::driver::sender::{self, Sender, Setting, Source};
+
+/// Why a run came to nothing. None of these is the scenario's fault.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RunError {
+    /// No such scheduler or controller.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// noq refuses to open the connection.
+    #[error("the connection cannot be opened: {0}")]
+    Connect(String),
+    /// noq ended the connection.
+    #[error("the connection was lost: {0}")]
+    Lost(String),
+    /// Data arrived that were never sent.
+    #[error("the data at byte {0} are not those that were sent")]
+    Corrupt(u64),
+}
+
+/// A run at its end.
+#[derive(Debug)]
+pub struct Finished {
+    /// How it ended.
+    pub verdict: Verdict,
+    /// When.
+    pub now: Instant,
+    /// Datagrams that were put on links.
+    pub datagrams: u64,
+}
+
+/// What links did to packets with data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WireTally {
+    /// Lost on the way, or because a link was down.
+    pub lost: u64,
+    /// Dropped by a full queue.
+    pub dropped: u64,
+}
+
+/// The data of a run: what the application writes, and bytes that tell where they belong.
+pub struct ScenarioSource {
+    pub app: App,
+    pattern: Arc<[u8]>,
+}
+
+/// A prime, so that no power of two repeats itself.
+const PATTERN: usize = 65_521;
+
+/// Twice the pattern: a record is then in one piece wherever it begins.
+fn pattern(seed: u64) -> Arc<[u8]> {
+    let once: Vec<u8> = (0..PATTERN as u64).map(|at| mix(seed, at) as u8).collect();
+    [once.as_slice(), once.as_slice()].concat().into()
+}
+
+impl ScenarioSource {
+    fn bytes(&self, offset: u64, bytes: usize) -> &[u8] {
+        let at = (offset % PATTERN as u64) as usize;
+        &self.pattern[at..at + bytes]
+    }
+}
+
+impl Source for ScenarioSource {
+    fn written(&self) -> u64 {
+        self.app.written()
+    }
+
+    fn message_at(&mut self, at: u64) -> Option<Message> {
+        self.app.message_at(at)
+    }
+
+    fn append(&self, offset: Offset, bytes: usize, to: &mut BytesMut) {
+        to.extend_from_slice(self.bytes(offset.get(), bytes));
+    }
+}
+
+/// A datagram on a link.
+#[derive(Debug)]
+struct Flying {
+    bytes: BytesMut,
+    path: PathId,
+    ecn: bool,
+    is_data: bool,
+    /// Whether it goes from the sender of the data to the receiver.
+    forward: bool,
+}
+
+/// Datagrams on links, by number: links hold numbers.
+#[derive(Debug, Default)]
+struct Flyings {
+    slots: Vec<Option<Flying>>,
+    free: Vec<u32>,
+}
+
+/// One direction of a path.
+#[derive(Clone, Copy, Debug)]
+struct Route {
+    data: usize,
+    acks: usize,
+    via: Option<usize>,
+}
+
+struct SendingEnd {
+    endpoint: Endpoint,
+    /// Until the connection is opened.
+    sender: Option<Sender<ScenarioSource>>,
+    next: Instant,
+}
+
+struct ReceivingEnd {
+    endpoint: Endpoint,
+    connection: Option<QuicConnection>,
+    receiver: Receiver,
+    next: Instant,
+    /// Since when each path owes an acknowledgement.
+    owes: Vec<Instant>,
+}
+
+/// A run.
+pub struct World {
+    config: SimConfig,
+    seed: u64,
+    cc: String,
+    now: Instant,
+    clock: Clock,
+    links: Vec<Link<u32>>,
+    routes: Vec<Route>,
+    flying: Flyings,
+    sending: SendingEnd,
+    receiving: ReceivingEnd,
+    source: Option<ScenarioSource>,
+    host: Host,
+    wire: Vec<WireTally>,
+    present: PathSet,
+    presence_at: Instant,
+    error: Option<RunError>,
+    datagrams: u64,
+    buffer: Vec<u8>,
+}
+
+impl World {
+    /// A run of `config` under controller `cc` with this seed, whose decisions come from the scheduler that `host` was
+    /// made for.
+    pub fn new(config: &SimConfig, cc: &str, seed: u64, host: Host) -> Result<Self, RunError> {
+        weftway_cc::parse(cc)?;
+        let mut links = Vec::new();
+        let ecn = config.transport.ecn;
+        for (at, link) in config.shared.iter().enumerate() {
+            links.push(new_link(link, ecn, shared_seed(seed, at)));
+        }
+        let mut routes = Vec::new();
+        for path in &config.paths {
+            let (data_seed, acks_seed) = path_seeds(seed, 0, &path.name);
+            let data = links.len();
+            links.push(new_link(&path.data, ecn, data_seed));
+            links.push(new_link(&path.acks, ecn, acks_seed));
+            routes.push(Route { data, acks: data + 1, via: path.via.filter(|&via| via < config.shared.len()) });
+        }
+        let upload = config.transport.direction == Direction::Upload;
+        let (sends, receives) = if upload { (Side::Client, Side::Server) } else { (Side::Server, Side::Client) };
+        let transport = &config.transport;
+        let count = config.paths.len();
+        let source = ScenarioSource { app: App::of(&config.workload, seed), pattern: pattern(seed) };
+        let mut world = Self {
+            now: Instant::ZERO,
+            clock: setup::clock(),
+            links,
+            routes,
+            flying: Flyings::default(),
+            sending: SendingEnd {
+                endpoint: setup::endpoint(sends, transport, seed),
+                sender: None,
+                next: Instant::NEVER,
+            },
+            receiving: ReceivingEnd {
+                endpoint: setup::endpoint(receives, transport, seed),
+                connection: None,
+                receiver: Receiver::new(sender::receive_window(transport), transport.mss, count),
+                next: Instant::NEVER,
+                owes: vec![Instant::NEVER; count],
+            },
+            source: Some(source),
+            host,
+            wire: vec![WireTally::default(); count],
+            present: PathSet::EMPTY,
+            presence_at: Instant::ZERO,
+            error: None,
+            datagrams: 0,
+            buffer: Vec::new(),
+            seed,
+            cc: cc.to_owned(),
+            config: config.clone(),
+        };
+        world.look_at_presence();
+        world.start()?;
+        Ok(world)
+    }
+
+    fn upload(&self) -> bool {
+        self.config.transport.direction == Direction::Upload
+    }
+
+    fn paths(&self) -> impl Iterator<Item = PathId> + use<> {
+        (0..self.config.paths.len() as u8).map(PathId::new)
+    }
+
+    /// The client opens the connection on the first path that exists; the server waits.
+    fn start(&mut self) -> Result<(), RunError> {
+        let hub = Hub::new();
+        let config = setup::transport_config(&self.config.transport, self.config.paths.len(), Hub::new());
+        let server = if self.upload() { &mut self.receiving.endpoint } else { &mut self.sending.endpoint };
+        server.set_server_config(Some(setup::server_config(config)));
+        let Some(first) = self.present.iter().next() else { return Ok(()) };
+        let config = setup::transport_config(&self.config.transport, self.config.paths.len(), hub.clone());
+        let config = setup::client_config(config, self.seed);
+        let client = if self.upload() { &mut self.sending.endpoint } else { &mut self.receiving.endpoint };
+        let remote = setup::route(Side::Client, first.index()).remote();
+        let opened = client.connect(self.clock.theirs(self.now), config, remote, "weftway");
+        let (handle, inner) = opened.map_err(|error| RunError::Connect(error.to_string()))?;
+        let mut connection = QuicConnection::new(inner, handle, self.clock, hub, self.addresses(Side::Client), first);
+        connection.keep(self.now, self.present, self.config.transport.probe_interval);
+        self.adopt(Side::Client, connection)?;
+        Ok(())
+    }
+
+    fn addresses(&self, side: Side) -> Vec<noq_proto::FourTuple> {
+        (0..self.config.paths.len()).map(|at| setup::route(side, at)).collect()
+    }
+
+    /// The connection of one side is there.
+    fn adopt(&mut self, side: Side, connection: QuicConnection) -> Result<(), RunError> {
+        if (side == Side::Client) != self.upload() {
+            self.receiving.connection = Some(connection);
+            self.after_receiving(None);
+            return Ok(());
+        }
+        let Some(source) = self.source.take() else { return Ok(()) };
+        let role = |(at, path): (usize, &weftway_scenario::config::PathConfig)| match self.config.transport.path_manager
+        {
+            PathManager::Backup if at > 0 => Role::Backup,
+            _ => path.role,
+        };
+        let roles: Vec<Role> = self.config.paths.iter().enumerate().map(role).collect();
+        let setting = Setting {
+            transport: self.config.transport.clone(),
+            cc: self.cc.clone(),
+            seed: mix(self.seed, 0xc0),
+            groups: self.groups(),
+        };
+        let mut sender = Sender::new(connection, source, setting, &roles)?;
+        sender.set_host(std::mem::take(&mut self.host));
+        self.sending.sender = Some(sender);
+        Ok(())
+    }
+
+    fn groups(&self) -> Groups {
+        let via = |at: usize| self.config.paths[at].via;
+        let given = |at: usize| {
+            let first = (0..self.config.paths.len()).position(|other| via(other).is_some() && via(other) == via(at));
+            Some(first.unwrap_or(at) as u8)
+        };
+        let count = self.config.paths.len();
+        match self.config.transport.bottlenecks {
+            Bottlenecks::None => Groups::given(vec![None; count]),
+            Bottlenecks::Given => Groups::given((0..count).map(given).collect()),
+            Bottlenecks::Detected => Groups::detected(count),
+        }
+    }
+
+    /// Runs to the end with `scheduler`.
+    pub fn run(&mut self, scheduler: &mut dyn Scheduler) -> Result<Finished, RunError> {
+        let limit = Instant::ZERO + self.config.time_limit;
+        self.turn(scheduler);
+        loop {
+            if let Some(error) = self.error.take() {
+                return Err(error);
+            }
+            if self.is_done() {
+                return Ok(self.finished(Verdict::Finished));
+            }
+            let (at, event) = self.next_event();
+            if at > limit || at.is_never() {
+                self.now = limit;
+                let usable = self.sending.sender.as_ref().is_some_and(Sender::has_path);
+                return Ok(self.finished(if usable { Verdict::TimeLimit } else { Verdict::NoPath }));
+            }
+            debug_assert!(at >= self.now, "time never goes back");
+            self.now = at;
+            self.dispatch(event, scheduler);
+        }
+    }
+
+    fn finished(&self, verdict: Verdict) -> Finished {
+        Finished { verdict, now: self.now, datagrams: self.datagrams }
+    }
+
+    fn is_done(&self) -> bool {
+        let delivered = self.receiving.receiver.next().get();
+        self.sending.sender.as_ref().is_some_and(|sender| sender.source.app.is_done(self.now, delivered))
+    }
+
+    /// What happens next; of what happens at the same time, the first in this order.
+    fn next_event(&self) -> (Instant, Happening) {
+        let mut next = (Instant::NEVER, Happening::Presence);
+        let mut look = |at: Instant, event: Happening| {
+            if at < next.0 {
+                next = (at, event);
+            }
+        };
+        for (at, link) in self.links.iter().enumerate() {
+            look(link.next_event(), Happening::Link(at));
+        }
+        look(self.receiving.next, Happening::Receiver);
+        look(self.sending.next, Happening::Sender);
+        if let Some(sender) = self.sending.sender.as_ref().filter(|sender| sender.is_established()) {
+            look(sender.source.app.next_event(), Happening::Application);
+            look(sender.source.app.cut_off().max(self.now), Happening::Application);
+        }
+        look(self.presence_at, Happening::Presence);
+        next
+    }
+
+    fn dispatch(&mut self, event: Happening, scheduler: &mut dyn Scheduler) {
+        let now = self.now;
+        match event {
+            Happening::Link(link) => {
+                if let Some(delivery) = self.links[link].pop(now) {
+                    self.deliver(link, delivery.item, delivery.ce, scheduler);
+                }
+            }
+            Happening::Receiver => {
+                let Some(connection) = &mut self.receiving.connection else { return };
+                connection.handle_timeout(now, &mut self.receiving.endpoint);
+                self.after_receiving(None);
+            }
+            Happening::Sender => {
+                let Some(sender) = &mut self.sending.sender else { return };
+                // Ours first: a probe with data leaves noq nothing to probe for.
+                sender.on_timer(now);
+                if sender.connection.timeout() <= now {
+                    sender.connection.handle_timeout(now, &mut self.sending.endpoint);
+                    sender.take_in(now);
+                }
+                self.turn(scheduler);
+            }
+            Happening::Application => {
+                let Some(sender) = &mut self.sending.sender else { return };
+                sender.source.app.run(now);
+                sender.wake();
+                self.turn(scheduler);
+            }
+            Happening::Presence => {
+                self.look_at_presence();
+                self.turn(scheduler);
+            }
+        }
+    }
+
+    /// The sender's turn.
+    fn turn(&mut self, scheduler: &mut dyn Scheduler) {
+        let Some(sender) = &mut self.sending.sender else { return };
+        if sender.is_established() && !sender.source.app.has_started() {
+            sender.source.app.start(self.now);
+        }
+        if sender.wants_devices() {
+            let headers = self.config.transport.packet - self.config.transport.mss;
+            for (at, route) in self.routes.iter().enumerate() {
+                let (packets, bytes) = self.links[route.data].backlog(self.now);
+                let payload = bytes.saturating_sub(headers.mul_div(packets, 1));
+                sender.set_device_queue(PathId::new(at as u8), payload);
+            }
+        }
+        sender.turn(self.now, scheduler);
+        if let Some(why) = sender.broken() {
+            self.error.get_or_insert_with(|| RunError::Lost(why.to_owned()));
+        }
+        self.put_out(true);
+        if let Some(sender) = &self.sending.sender {
+            self.sending.next = sender.next_event().max(self.now);
+        }
+    }
+
+    /// What the connection of one end wants to send goes onto links.
+    fn put_out(&mut self, forward: bool) {
+        loop {
+            let connection = if forward {
+                self.sending.sender.as_mut().map(|sender| &mut sender.connection)
+            } else {
+                self.receiving.connection.as_mut()
+            };
+            let Some(out) = connection.and_then(|connection| connection.outgoing.pop_front()) else { return };
+            if !self.present.contains(out.path) {
+                continue;
+            }
+            let route = self.routes[out.path.index()];
+            let link = if forward { route.data } else { route.acks };
+            self.datagrams += 1;
+            let flying = Flying { bytes: out.bytes, path: out.path, ecn: out.ecn, is_data: out.is_data, forward };
+            let number = self.flying.add(flying, &self.links);
+            self.push(link, number);
+        }
+    }
+
+    fn push(&mut self, link: usize, number: u32) {
+        let Some(flying) = self.flying.get(number) else { return };
+        let bytes = Bytes::new(flying.bytes.len() as u64 + HEADERS);
+        let (path, is_data) = (flying.path, flying.is_data);
+        let verdict = self.links[link].push(self.now, bytes, number);
+        let tally = &mut self.wire[path.index()];
+        match verdict {
+            LinkVerdict::Queued => return,
+            LinkVerdict::Lost | LinkVerdict::Dropped(Reason::Down) => tally.lost += u64::from(is_data),
+            LinkVerdict::Dropped(Reason::Queue) => tally.dropped += u64::from(is_data),
+        }
+        self.flying.take(number);
+    }
+
+    /// A datagram came to the end of a link: to the next one, or to an endpoint.
+    fn deliver(&mut self, link: usize, number: u32, marked: bool, scheduler: &mut dyn Scheduler) {
+        let Some(flying) = self.flying.get(number) else { return };
+        let route = self.routes[flying.path.index()];
+        if flying.forward
+            && link == route.data
+            && let Some(via) = route.via
+        {
+            return self.push(via, number);
+        }
+        let Some(Flying { bytes, path, ecn, forward, .. }) = self.flying.take(number) else { return };
+        let ecn = match (self.config.transport.ecn && ecn, marked) {
+            (true, true) => Some(EcnCodepoint::Ce),
+            (true, false) => Some(EcnCodepoint::Ect0),
+            (false, _) => None,
+        };
+        let side = if forward == self.upload() { Side::Server } else { Side::Client };
+        let addresses = setup::route(side, path.index());
+        let endpoint = if forward { &mut self.receiving.endpoint } else { &mut self.sending.endpoint };
+        self.buffer.clear();
+        let event = endpoint.handle(self.clock.theirs(self.now), addresses, ecn, bytes, &mut self.buffer);
+        match event {
+            Some(DatagramEvent::NewConnection(incoming)) => self.accept(incoming, path, forward),
+            Some(DatagramEvent::ConnectionEvent(_, event)) if forward => {
+                if let Some(connection) = &mut self.receiving.connection {
+                    connection.handle_event(self.now, &mut self.receiving.endpoint, event);
+                }
+            }
+            Some(DatagramEvent::ConnectionEvent(_, event)) => {
+                if let Some(sender) = &mut self.sending.sender {
+                    sender.connection.handle_event(self.now, &mut self.sending.endpoint, event);
+                }
+            }
+            // A stateless answer: nothing in a run calls for one.
+            Some(DatagramEvent::Response(_)) | None => {}
+        }
+        if forward {
+            self.after_receiving(Some(path));
+            self.advance_application(path, scheduler);
+        } else {
+            self.after_sending(scheduler);
+        }
+    }
+
+    fn accept(&mut self, incoming: noq_proto::Incoming, path: PathId, forward: bool) {
+        let hub = Hub::new();
+        let config = setup::transport_config(&self.config.transport, self.config.paths.len(), hub.clone());
+        let config = setup::server_config(config);
+        let endpoint = if forward { &mut self.receiving.endpoint } else { &mut self.sending.endpoint };
+        self.buffer.clear();
+        let accepted = endpoint.accept(incoming, self.clock.theirs(self.now), &mut self.buffer, Some(config));
+        let result = match accepted {
+            Ok((handle, inner)) => {
+                let routes = self.addresses(Side::Server);
+                self.adopt(Side::Server, QuicConnection::new(inner, handle, self.clock, hub, routes, path))
+            }
+            Err(error) => Err(RunError::Connect(error.cause.to_string())),
+        };
+        if let Err(error) = result {
+            self.error.get_or_insert(error);
+        }
+    }
+
+    fn after_sending(&mut self, scheduler: &mut dyn Scheduler) {
+        if let Some(sender) = &mut self.sending.sender {
+            sender.take_in(self.now);
+        }
+        self.turn(scheduler);
+    }
+
+    /// The receiver takes the records out, and answers on the path that brought them.
+    fn after_receiving(&mut self, from: Option<PathId>) {
+        let (now, end) = (self.now, &mut self.receiving);
+        let Some(connection) = &mut end.connection else { return };
+        let mut limit_due = false;
+        while let Some(record) = connection.receive() {
+            match (Record::parse(&record), from) {
+                (Some(Record::Data(offset, data)), Some(path)) => {
+                    let source = self.sending.sender.as_ref().map(|sender| &sender.source);
+                    if source.is_some_and(|source| source.bytes(offset.get(), data.len()) != data) {
+                        self.error.get_or_insert(RunError::Corrupt(offset.get()));
+                    }
+                    limit_due |= end.receiver.arrive(now, path, offset, data.len());
+                }
+                (Some(Record::Question), _) => {
+                    end.receiver.asked();
+                    limit_due = true;
+                }
+                _ => {}
+            }
+        }
+        while let Some(news) = connection.next_news() {
+            if let News::Lost(why) = news {
+                self.error.get_or_insert(RunError::Lost(why));
+            }
+        }
+        let path = match from {
+            Some(path) => {
+                end.owes[path.index()] = end.owes[path.index()].min(now);
+                path
+            }
+            // A timer: of delayed acknowledgements the oldest is due.
+            None => {
+                let oldest = (0..end.owes.len()).min_by_key(|&at| end.owes[at]).unwrap_or(0);
+                end.owes[oldest] = Instant::NEVER;
+                PathId::new(oldest as u8)
+            }
+        };
+        if limit_due {
+            let limit = Record::limit(end.receiver.edge(), end.receiver.next());
+            let _ = connection.send(now, path, bytes::Bytes::copy_from_slice(&limit), false);
+        }
+        connection.answer(now, path);
+        if connection.outgoing.iter().any(|out| out.path == path) {
+            end.owes[path.index()] = Instant::NEVER;
+        }
+        end.next = connection.timeout().max(now);
+        self.put_out(false);
+    }
+
+    /// What has arrived in order is of use to the application.
+    fn advance_application(&mut self, path: PathId, scheduler: &mut dyn Scheduler) {
+        let delivered = self.receiving.receiver.next().get();
+        let request = self.config.paths[path.index()].acks.delay;
+        let Some(sender) = &mut self.sending.sender else { return };
+        if sender.source.app.arrived(self.now, delivered, request) && sender.source.app.next_event() <= self.now {
+            self.dispatch(Happening::Application, scheduler);
+        }
+    }
+
+    /// Paths that the scenario adds or removes now.
+    fn look_at_presence(&mut self) {
+        let now = self.now;
+        let is_present = |at: &usize| {
+            let presence = &self.config.paths[*at].presence;
+            presence.is_empty() || presence.iter().filter(|&&change| change <= now).count() % 2 == 1
+        };
+        let present = (0..self.config.paths.len()).filter(is_present);
+        let present = present.fold(PathSet::EMPTY, |set, at| set.with(PathId::new(at as u8)));
+        let changes = self.config.paths.iter().flat_map(|path| &path.presence).copied();
+        self.presence_at = changes.filter(|&at| at > now).min().unwrap_or(Instant::NEVER);
+        let before = std::mem::replace(&mut self.present, present);
+        let keep_after = self.config.transport.probe_interval;
+        for id in self.paths().filter(|&id| before.contains(id) != present.contains(id)) {
+            let Some(sender) = &mut self.sending.sender else { continue };
+            if present.contains(id) {
+                sender.revive_path(now, id);
+            } else {
+                sender.remove_path(now, id);
+            }
+        }
+        let upload = self.upload();
+        let client = if upload {
+            self.sending.sender.as_mut().map(|sender| &mut sender.connection)
+        } else {
+            self.receiving.connection.as_mut()
+        };
+        match client {
+            Some(client) => {
+                client.keep(now, present, keep_after);
+                client.flush(now);
+            }
+            // The connection waits for its first path.
+            None if !present.is_empty() && self.now > Instant::ZERO => {
+                if let Err(error) = self.start() {
+                    self.error.get_or_insert(error);
+                }
+            }
+            None => {}
+        }
+        self.put_out(!upload);
+        self.put_out(upload);
+        if let Some(connection) = &self.receiving.connection {
+            self.receiving.next = connection.timeout().max(now);
+        }
+    }
+
+    /// The sender, once the connection is open at its end.
+    pub fn sender(&self) -> Option<&Sender<ScenarioSource>> {
+        self.sending.sender.as_ref()
+    }
+
+    /// The receiver.
+    pub fn receiver(&self) -> &Receiver {
+        &self.receiving.receiver
+    }
+
+    /// What links did to the data of a path.
+    pub fn wire(&self, path: PathId) -> WireTally {
+        self.wire[path.index()]
+    }
+
+    /// How long it has run.
+    pub fn elapsed(&self) -> Span {
+        self.now.since(Instant::ZERO)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Happening {
+    Link(usize),
+    Receiver,
+    Sender,
+    Application,
+    Presence,
+}
+
+impl Flyings {
+    fn add(&mut self, flying: Flying, links: &[Link<u32>]) -> u32 {
+        if self.free.is_empty() && self.slots.len() == self.slots.capacity() {
+            self.sweep(links);
+        }
+        match self.free.pop() {
+            Some(number) => {
+                self.slots[number as usize] = Some(flying);
+                number
+            }
+            None => {
+                self.slots.push(Some(flying));
+                self.slots.len() as u32 - 1
+            }
+        }
+    }
+
+    /// A link that drops what it had taken does not say so. What is on no link is gone.
+    fn sweep(&mut self, links: &[Link<u32>]) {
+        let mut alive = vec![false; self.slots.len()];
+        links.iter().flat_map(Link::items).for_each(|&number| alive[number as usize] = true);
+        for (number, slot) in self.slots.iter_mut().enumerate() {
+            if slot.is_some() && !alive[number] {
+                *slot = None;
+                self.free.push(number as u32);
+            }
+        }
+    }
+
+    fn get(&self, number: u32) -> Option<&Flying> {
+        self.slots[number as usize].as_ref()
+    }
+
+    fn take(&mut self, number: u32) -> Option<Flying> {
+        let flying = self.slots[number as usize].take()?;
+        self.free.push(number);
+        Some(flying)
+    }
+}
+
+/// A link; one that marks drops instead where packets are not ECN-capable (RFC 3168 §5).
+fn new_link(config: &LinkConfig, ecn: bool, seed: u64) -> Link<u32> {
+    if ecn || config.ecn.is_none() {
+        return Link::new(config, seed);
+    }
+    Link::new(&LinkConfig { ecn: None, ..config.clone() }, seed)
+}

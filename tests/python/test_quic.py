@@ -1,0 +1,53 @@
+"""Backend `quic`: the rows of a scenario on real Multipath QUIC packets in virtual time."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from conftest import Weft
+
+QUIC = ("--set", "transport=mpquic")
+
+
+def test_rows_are_the_same_whatever_the_threads(weft: Weft, small: Path) -> None:
+    words = ("compare", small, *QUIC, "--backend", "sim,quic", "--scheduler", "min-rtt,ecf,redundant", "--json")
+    one, two = weft(*words, "--jobs", "1"), weft(*words, "--jobs", "3")
+    assert (one.returncode, one.stderr) == (0, "")
+    assert one.stdout == two.stdout
+    rows = json.loads(one.stdout)
+    assert [row["backend"] for row in rows] == 6 * ["sim"] + 6 * ["quic"]
+    assert len({tuple(row) for row in rows}) == 1, "the same columns"
+    for row in rows:
+        assert (row["verdict"], row["faults"], row["delivered_bytes"]) == ("finished", 0, 300_000)
+        assert row["aggregation_benefit"] is not None
+
+
+def test_messages_are_timed(weft: Weft, small: Path) -> None:
+    text = small.read_text().replace('bytes = "300 kB"', 'size = "20 kB"\nperiod = "50 ms"\ncount = 20')
+    small.write_text(text.replace('kind = "bulk"', 'kind = "messages"'))
+    done = weft("compare", small, *QUIC, "--backend", "quic", "--json")
+    assert done.returncode == 0, done.stderr
+    for row in json.loads(done.stdout):
+        # 20 kB take 10.7 ms of both paths, and 10 ms of way.
+        assert 20 < row["message_p50_ms"] < 200
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ("transport=tcp", "only transport"),
+        ("options.packet=1000 B", "needs at least"),
+        ("options.path_manager=primary-first", "opened at once"),
+        ("options.open=race", "on the first path"),
+        ("decision.interval=50 ms", "for each packet"),
+    ],
+)
+def test_what_it_cannot_run_is_skipped_with_the_reason(weft: Weft, small: Path, change: str, reason: str) -> None:
+    sets = ("--set", change) if change.startswith("transport") else (*QUIC, "--set", change)
+    if "packet" in change:
+        sets = (*sets, "--set", "options.mss=900 B")
+    done = weft("compare", small, *sets, "--backend", "quic", "--scheduler", "min-rtt", "--json")
+    assert (done.returncode, done.stdout) == (1, "[]\n")
+    assert done.stderr.startswith("skipped: min-rtt: ")
+    assert reason in done.stderr
