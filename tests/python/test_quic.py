@@ -36,7 +36,7 @@ def test_messages_are_timed(weft: Weft, small: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ("transport=tcp", "only transport"),
+        ("transport=mptcp", "only transport"),
         ("options.packet=1000 B", "needs at least"),
         ("options.path_manager=primary-first", "opened at once"),
         ("options.open=race", "on the first path"),

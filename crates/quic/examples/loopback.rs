@@ -9,11 +9,15 @@ use std::time::{Duration, Instant};
 use noq::rustls::RootCertStore;
 use noq::rustls::pki_types::PrivatePkcs8KeyDer;
 use noq::{ClientConfig, Endpoint, FourTuple, PathStatus, ServerConfig, TransportConfig};
+use weftway_quic::controller::Controllers;
 use weftway_quic::gate::Gate;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
 const CANDIDATES: [Option<&str>; 4] = [None, Some("min-rtt"), Some("round-robin:num_segments=10"), Some("round-robin")];
+
+/// No gate: only the controller that stands behind each gate.
+const CONTROLLER: &str = "(ungated, our cubic)";
 
 /// CPU seconds of this process so far, from `/proc/self/stat`; 100 ticks a second.
 fn cpu() -> f64 {
@@ -36,7 +40,10 @@ async fn transfer(spec: Option<&str>, bytes: usize) -> Result<(f64, f64, String)
     let server = Endpoint::server(server_config, "0.0.0.0:0".parse()?)?;
     let address = SocketAddr::new([127, 0, 0, 1].into(), server.local_addr()?.port());
 
-    let gate = spec.map(Gate::new).transpose()?;
+    let gate = spec.filter(|spec| *spec != CONTROLLER).map(Gate::new).transpose()?;
+    if spec == Some(CONTROLLER) {
+        transport.congestion_controller_factory(Arc::new(Controllers::new("cubic")?));
+    }
     if let Some(gate) = &gate {
         transport.congestion_controller_factory(Arc::new(gate.clone()));
     }
@@ -98,7 +105,8 @@ async fn main() -> Result<(), Failure> {
         rates[rates.len() / 2]
     });
     for (spec, median) in CANDIDATES.iter().zip(medians).skip(1) {
-        println!("{:28} {:.2} of ungated", spec.unwrap_or_default(), median / medians[0]);
+        let (noq, ours) = (median / medians[0], median / medians[1]);
+        println!("{:28} {noq:.2} of noq, {ours:.2} of noq with our controller", spec.unwrap_or_default());
     }
     match Gate::new("earliest-delivery") {
         Ok(_) => println!("earliest-delivery is carried"),

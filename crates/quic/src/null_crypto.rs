@@ -1,7 +1,8 @@
 //! A cryptographic session without cryptography, for runs in virtual time.
 //!
-//! Packets have the size that AES-128-GCM gives them: a tag of 16 bytes, which is zero and is not checked. Nothing is
-//! encrypted and nobody is authenticated, so it must never meet a network. The handshake has the round trips of TLS 1.3
+//! Packets have the size that AES-128-GCM gives them: a tag of 16 bytes, which holds the number of the key. A packet that
+//! was sent with another key is refused, as noq's key updates expect. Nothing is encrypted and nobody is authenticated,
+//! so it must never meet a network. The handshake has the round trips of TLS 1.3
 //! without resumption, with messages of fixed size:
 //!
 //! ```text
@@ -85,6 +86,8 @@ struct NullSession {
     taken: u32,
     /// Steps of [`Session::write_handshake`] done.
     written: u32,
+    /// Key updates.
+    updates: u64,
 }
 
 impl NullSession {
@@ -95,7 +98,7 @@ impl NullSession {
         debug_assert!(own.len() <= HELLO, "transport parameters fit into a hello");
         own[..2].copy_from_slice(&(length as u16).to_be_bytes());
         own.resize(HELLO, 0);
-        Self { side, own, peer: None, partial: Vec::new(), taken: 0, written: 0 }
+        Self { side, own, peer: None, partial: Vec::new(), taken: 0, written: 0, updates: 0 }
     }
 
     /// How long the next message is.
@@ -195,7 +198,8 @@ impl Session for NullSession {
     }
 
     fn next_1rtt_keys(&mut self) -> Option<KeyPair<Box<dyn PacketKey>>> {
-        Some(KeyPair { local: Box::new(NullKey), remote: Box::new(NullKey) })
+        self.updates += 1;
+        Some(KeyPair { local: Box::new(NullKey(self.updates)), remote: Box::new(NullKey(self.updates)) })
     }
 
     fn is_valid_retry(&self, _orig_dst_cid: ConnectionId, _header: &[u8], _payload: &[u8]) -> bool {
@@ -215,16 +219,20 @@ impl Session for NullSession {
 
 fn keys() -> Keys {
     Keys {
-        header: KeyPair { local: Box::new(NullKey), remote: Box::new(NullKey) },
-        packet: KeyPair { local: Box::new(NullKey), remote: Box::new(NullKey) },
+        header: KeyPair { local: Box::new(NullKey(0)), remote: Box::new(NullKey(0)) },
+        packet: KeyPair { local: Box::new(NullKey(0)), remote: Box::new(NullKey(0)) },
     }
 }
 
-/// A key that protects nothing.
-struct NullKey;
+/// A key that protects nothing, with its number.
+struct NullKey(u64);
 
 impl PacketKey for NullKey {
-    fn encrypt(&self, _path_id: PathId, _packet: u64, _buf: &mut [u8], _header_len: usize) {}
+    fn encrypt(&self, _path_id: PathId, _packet: u64, buf: &mut [u8], _header_len: usize) {
+        if let Some(tag) = buf.last_chunk_mut::<8>() {
+            *tag = self.0.to_be_bytes();
+        }
+    }
 
     fn decrypt(
         &self,
@@ -234,6 +242,9 @@ impl PacketKey for NullKey {
         payload: &mut BytesMut,
     ) -> Result<(), CryptoError> {
         let length = payload.len().checked_sub(TAG).ok_or(CryptoError)?;
+        if payload.last_chunk() != Some(&self.0.to_be_bytes()) {
+            return Err(CryptoError);
+        }
         payload.truncate(length);
         Ok(())
     }

@@ -87,6 +87,8 @@ pub struct QuicConnection {
     /// The path that the connection was opened on.
     first: PathId,
     connected: bool,
+    /// Paths that noq has validated.
+    up: PathSet,
     /// Paths that a client keeps open.
     kept: PathSet,
     /// When to try again to open a path that was closed.
@@ -115,6 +117,7 @@ impl QuicConnection {
         Self {
             first,
             connected: false,
+            up: PathSet::EMPTY,
             kept: PathSet::EMPTY,
             open_at: vec![Instant::ZERO; routes.len()],
             reopen_after: Span::from_secs(1),
@@ -225,12 +228,16 @@ impl QuicConnection {
         closed.map(|path| self.open_at[path.index()]).min().unwrap_or(Instant::NEVER)
     }
 
-    /// Closes a path. noq keeps the last one whatever happens.
+    /// Closes a path, if another one can carry what says so. Else it stays as it is.
     pub fn close_path(&mut self, now: Instant, path: PathId) {
+        if self.up.without(path).is_empty() {
+            return;
+        }
         if let Some(number) = self.numbers[path.index()] {
             let closed = self.inner.close_path(self.clock.theirs(now), number, 0u32.into());
             if closed.is_ok() {
                 self.numbers[path.index()] = None;
+                self.up = self.up.without(path);
             }
         }
     }
@@ -294,6 +301,7 @@ impl QuicConnection {
         match event {
             Event::Connected => {
                 self.connected = true;
+                self.up = self.up.with(self.first);
                 // noq makes one key update early, and compares the packet numbers of different paths then: packets in
                 // flight on another path would not be readable. While there is one path it does no harm.
                 self.inner.force_key_update();
@@ -302,12 +310,14 @@ impl QuicConnection {
             Event::ConnectionLost { reason } => self.news.push_back(News::Lost(reason.to_string())),
             Event::Path(PathEvent::Established { id, .. }) => {
                 if let Some(path) = self.path_of(id) {
+                    self.up = self.up.with(path);
                     self.news.push_back(News::PathUp(path));
                 }
             }
             Event::Path(PathEvent::Abandoned { id, .. }) => {
                 if let Some(path) = self.path_of(id) {
                     self.numbers[path.index()] = None;
+                    self.up = self.up.without(path);
                     self.open_at[path.index()] = now + self.reopen_after;
                     self.news.push_back(News::PathClosed(path));
                 }

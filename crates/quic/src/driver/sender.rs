@@ -455,7 +455,7 @@ impl<S: Source> Sender<S> {
         match self.connection.send(self.now, id, record, true) {
             Some((took, number)) => {
                 self.paths[took.index()].on_sent(self.now, self.views.get_mut(took), number, assigned);
-                if took != id {
+                if took != id && self.outbox.get(assigned.chunk).is_some() {
                     self.outbox.carry(assigned.chunk, took);
                     self.refresh(took);
                 }

@@ -87,7 +87,7 @@ pub enum GateError {
     #[error(transparent)]
     Spec(#[from] SpecError),
     /// The scheduler needs what a gate does not offer.
-    #[error("scheduler {name}: {why}; the driver of weftway-quic does")]
+    #[error("scheduler {name}: {why}")]
     Refused {
         /// The scheduler.
         name: String,
