@@ -161,6 +161,7 @@ pub(crate) fn columns(config: &SimConfig) -> Vec<String> {
         reordering: None,
         fallback: None,
         messages: Messages::default(),
+        back: config.is_call().then(Messages::default),
         paths: vec![PathFigures::default(); config.paths.len()],
         real_time: None,
     };

@@ -366,7 +366,7 @@ impl<S: Source> Sender<S> {
         }
         let bytes = self.setting.transport.mss.get().min(self.message_end - at);
         // Where the send buffer ends within a record, the rest of it is waited for.
-        (at + bytes <= end).then(|| self.outbox.cut(bytes as u32))
+        (at + bytes <= end).then(|| self.outbox.cut(bytes as u32).0)
     }
 
     fn sync_flow(&mut self) {

@@ -71,6 +71,7 @@ fn measurement(config: &SimConfig, world: &World, finished: &Finished, singles: 
     let counts = sender.map(|sender| sender.counts()).unwrap_or_default();
     Measurement {
         verdict: finished.verdict,
+        back: None,
         elapsed,
         delivered: receiver.next().since(Offset::ZERO),
         singles: singles.clone(),

@@ -44,6 +44,9 @@ fn of_config(config: &SimConfig) -> Option<String> {
     if rival.is_some() {
         return no("a second connection is not run beside it yet");
     }
+    if config.is_call() {
+        return no("a call, which sends both ways, is not run yet");
+    }
     if !cross.is_empty() {
         return no("cross traffic is not run beside it yet");
     }

@@ -559,7 +559,11 @@ impl World {
         let delivered = self.receiving.receiver.next().get();
         let request = self.config.paths[path.index()].acks.delay;
         let Some(sender) = &mut self.sending.sender else { return };
-        if sender.source.app.arrived(self.now, delivered, request) && sender.source.app.next_event() <= self.now {
+        if !sender.source.app.completes(delivered) {
+            return;
+        }
+        sender.source.app.arrived(self.now, delivered, request);
+        if sender.source.app.next_event() <= self.now {
             self.dispatch(Happening::Application, scheduler);
         }
     }
