@@ -14,7 +14,9 @@ use weftway_quic::gate::Gate;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-const CANDIDATES: [Option<&str>; 4] = [None, Some("min-rtt"), Some("round-robin:num_segments=10"), Some("round-robin")];
+/// noq with its own CUBIC, noq with this project's, and gates.
+const CANDIDATES: [Option<&str>; 5] =
+    [None, Some(CONTROLLER), Some("min-rtt"), Some("round-robin:num_segments=10"), Some("round-robin")];
 
 /// No gate: only the controller that stands behind each gate.
 const CONTROLLER: &str = "(ungated, our cubic)";

@@ -80,6 +80,7 @@ fn two_paths_carry_more_than_one_and_the_gate_loses_nothing_to_noq() {
     let gated = transfer(&mut net, false, 4_000_000).unwrap();
     let plain = Arc::new(transport(2));
     let ungated = transfer(&mut Net::new(&links, plain.clone(), plain), false, 4_000_000).unwrap();
+    eprintln!("gated {gated:?}, ungated {ungated:?}");
     // One link alone takes 3.2 s.
     assert!(gated < Duration::from_millis(2400), "{gated:?}");
     assert!(gated.as_secs_f64() < ungated.as_secs_f64() * 1.1, "{gated:?} {ungated:?}");
