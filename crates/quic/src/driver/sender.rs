@@ -188,6 +188,12 @@ impl<S: Source> Sender<S> {
     pub fn take_in(&mut self, now: Instant) {
         self.now = now;
         self.take_reports();
+        // The peer opened a path anew that we took for alive: its packets are counted from the beginning.
+        for id in self.views.set().iter() {
+            if self.paths[id.index()].generation != self.connection.generation(id) {
+                self.path_down(id, Stage::Absent);
+            }
+        }
         while let Some(news) = self.connection.next_news() {
             match news {
                 News::Connected => self.established = true,
