@@ -1,6 +1,6 @@
 //! What noq's loss recovery tells of each path, and when a path may send.
 //!
-//! noq gives every path a congestion controller. The driver's [`Observer`] decides nothing itself: it writes down what
+//! noq gives every path a congestion controller. The driver's observer decides nothing itself: it writes down what
 //! it is told, for the driver to read after each call into noq, and it opens or closes its path. The window is checked
 //! before a datagram that elicits an acknowledgement, so a closed path sends at most acknowledgements; a quiet path does
 //! not even send those, because its pacer lets a byte a second through.

@@ -188,6 +188,12 @@ impl<S: Source> Sender<S> {
     pub fn take_in(&mut self, now: Instant) {
         self.now = now;
         self.take_reports();
+        // The peer opened a path anew that we took for alive: its packets are counted from the beginning.
+        for id in self.views.set().iter() {
+            if self.paths[id.index()].generation != self.connection.generation(id) {
+                self.path_down(id, Stage::Absent);
+            }
+        }
         while let Some(news) = self.connection.next_news() {
             match news {
                 News::Connected => self.established = true,
@@ -453,19 +459,16 @@ impl<S: Source> Sender<S> {
         self.source.append(assigned.offset, bytes, &mut self.pool);
         let record = self.pool.split().freeze();
         match self.connection.send(self.now, id, record, true) {
-            Some((took, number)) => {
-                self.paths[took.index()].on_sent(self.now, self.views.get_mut(took), number, assigned);
-                if took != id && self.outbox.get(assigned.chunk).is_some() {
-                    self.outbox.carry(assigned.chunk, took);
-                    self.refresh(took);
-                }
+            Some((took, number)) if took == id => {
+                self.paths[id.index()].on_sent(self.now, self.views.get_mut(id), number, assigned);
             }
-            None => {
+            // noq does not let data onto this path any more. What left on another one may arrive; nobody waits for it.
+            _ => {
                 self.outbox.hand_back(assigned.chunk);
                 if self.connection.is_closed() {
                     self.broken.get_or_insert_with(|| "the connection is closed".to_owned());
                 }
-                self.ready = false;
+                self.path_down(id, Stage::Down { ask_at: self.now + self.setting.transport.probe_interval });
             }
         }
     }

@@ -68,7 +68,7 @@ pub(super) struct SendingPath {
     pub pacer: Pacer,
     pub stage: Stage,
     /// Which of noq's paths it is.
-    generation: Option<usize>,
+    pub generation: Option<usize>,
     pub tally: PathTally,
     /// When something last came back, or since when something is outstanding.
     pub last_progress: Instant,
