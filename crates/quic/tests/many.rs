@@ -7,13 +7,40 @@ use std::time::Duration;
 
 use noq::rustls::RootCertStore;
 use noq::rustls::pki_types::PrivatePkcs8KeyDer;
-use noq::{ClientConfig, Endpoint, FourTuple, PathError, PathStatus, ServerConfig, TransportConfig};
+use noq::{ClientConfig, Connection, Endpoint, FourTuple, PathError, PathStatus, ServerConfig, TransportConfig};
 use weftway_quic::gate::Gate;
 
 type Failure = Box<dyn Error + Send + Sync>;
 
 const CONNECTIONS: usize = 100;
 const BYTES: usize = 100_000;
+
+/// On a busy machine noq loses a connection now and then that opens a second path at once: with its own controllers and
+/// without a gate 3 runs in 10 had one that was silent until its idle timeout.
+const RETRIES: usize = 3;
+const IDLE: Duration = Duration::from_secs(3);
+
+/// Sends bytes over two paths and has them back: the connection, which has not been closed.
+async fn echo(client: &Endpoint, config: ClientConfig, address: SocketAddr, fill: u8) -> Result<Connection, Failure> {
+    let connection = client.connect_with(config, address, "localhost")?.await?;
+    let second = FourTuple::new(address, Some([127, 0, 0, 2].into()));
+    // The server's connection IDs may still be on their way.
+    let mut tries = 0;
+    while let Err(error) = connection.open_path(second, PathStatus::Available).await {
+        tries += 1;
+        if !matches!(error, PathError::RemoteCidsExhausted) || tries > 1000 {
+            return Err(error.into());
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let (mut send, mut receive) = connection.open_bi().await?;
+    let data = vec![fill; BYTES];
+    send.write_all(&data).await?;
+    send.finish()?;
+    let echo = receive.read_to_end(BYTES).await?;
+    assert!(echo == data, "connection {fill} got other data");
+    Ok(connection)
+}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_connections_at_once_each_have_their_own_gate() -> Result<(), Failure> {
@@ -24,6 +51,7 @@ async fn a_hundred_connections_at_once_each_have_their_own_gate() -> Result<(), 
     let roots = Arc::new(roots);
     let mut transport = TransportConfig::default();
     transport.max_concurrent_multipath_paths(2);
+    transport.max_idle_timeout(Some(IDLE.try_into()?));
     let pattern = Gate::new("round-robin:num_segments=2")?.with_controller("olia")?;
 
     let mut server_config = ServerConfig::with_single_cert(vec![made.cert.der().clone()], key.into())?;
@@ -51,34 +79,24 @@ async fn a_hundred_connections_at_once_each_have_their_own_gate() -> Result<(), 
     let client = Endpoint::client("0.0.0.0:0".parse()?)?;
     let mut tasks = Vec::new();
     for number in 0..CONNECTIONS {
-        let (config, gate) = pattern.connection(&transport);
-        let mut client_config = ClientConfig::with_root_certificates(Arc::clone(&roots))?;
-        client_config.transport_config(config);
-        let client = client.clone();
+        let (pattern, transport, roots, client) = (pattern.clone(), transport.clone(), roots.clone(), client.clone());
         tasks.push(tokio::spawn(async move {
-            let connection = client.connect_with(client_config, address, "localhost")?.await?;
-            let second = FourTuple::new(address, Some([127, 0, 0, 2].into()));
-            // The server's connection IDs may still be on their way.
             let mut tries = 0;
-            while let Err(error) = connection.open_path(second, PathStatus::Available).await {
-                tries += 1;
-                if !matches!(error, PathError::RemoteCidsExhausted) || tries > 1000 {
-                    return Err(error.into());
+            loop {
+                let (config, gate) = pattern.connection(&transport);
+                let mut client_config = ClientConfig::with_root_certificates(Arc::clone(&roots))?;
+                client_config.transport_config(config);
+                match echo(&client, client_config, address, number as u8).await {
+                    Ok(connection) => return Ok::<_, Failure>((gate, connection)),
+                    Err(error) if tries == RETRIES => return Err(error),
+                    Err(_) => tries += 1,
                 }
-                tokio::time::sleep(Duration::from_millis(10)).await;
             }
-            let (mut send, mut receive) = connection.open_bi().await?;
-            let data = vec![number as u8; BYTES];
-            send.write_all(&data).await?;
-            send.finish()?;
-            let echo = receive.read_to_end(BYTES).await?;
-            assert!(echo == data, "connection {number} got other data");
-            // The gate forgets its paths when the connection is gone.
-            Ok::<_, Failure>((gate, connection))
         }));
     }
     let all = async {
         for (number, task) in tasks.into_iter().enumerate() {
+            // The gate forgets its paths when the connection is gone.
             let (gate, _connection) = task.await??;
             // What one connection sends, and no more: its gate saw no other's packets.
             let sent: u64 = gate.paths().iter().map(|path| path.sent.bytes.get()).sum();
