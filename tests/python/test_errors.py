@@ -23,7 +23,7 @@ class Helper:
     pass
 """
 
-A_FOLDER = 'path.lte.trace={down="folder"}'
+A_FOLDER = 'path.lte={trace={down="folder"}}'
 
 WRONG_FILES = {
     "a missing file": (["compare", "nowhere.toml"], "there is no file `nowhere.toml` in "),

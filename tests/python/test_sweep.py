@@ -100,7 +100,7 @@ BAD = {
     "a mistyped key of a run": (GRID.replace("scheduler =", "schedular ="), "did you mean `scheduler`?"),
     "no runs": ('title = "x"\n', "[[run]]"),
     "a run of nothing": ("[[run]]\ncc = 'cubic'\n", "lacks its `scenario`"),
-    "a missing scenario": (GRID.replace("small.toml", "smell.toml"), "no scenario `smell.toml`"),
+    "a missing scenario": (GRID.replace("small.toml", "smell.toml"), "there is no file `smell.toml`"),
     "an unknown scheduler": (GRID.replace('"min-rtt"', '"min-rt"'), "did you mean `min-rtt`?"),
     "an unknown path": (GRID.replace('"path.wifi.loss"', '"path.wfi.loss"'), "did you mean `wifi`?"),
     "a varied scheduler": (GRID + 'scheduler = ["ecf"]\n', "`scheduler` is no key of a grid's [vary]"),
