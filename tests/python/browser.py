@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -23,6 +24,13 @@ def found() -> str | None:
 
 
 needs_browser = pytest.mark.skipif(found() is None, reason=f"no browser: none of {', '.join(NAMES)} is installed")
+
+RELOADS = 5
+"""So often a page may be replaced while it is waited for."""
+
+
+class Gone(Exception):
+    """The page that was asked is being replaced by another."""
 
 
 class Browser:
@@ -85,6 +93,8 @@ class Browser:
         os.write(self._out, json.dumps(message).encode() + b"\0")
         while (answer := self._next()).get("id") != number:
             self._hear(answer)
+        if "navigated" in answer.get("error", {}).get("message", ""):
+            raise Gone(method)
         assert "error" not in answer, f"{method}: {answer['error']}"
         result: dict[str, Any] = answer["result"]
         return result
@@ -126,12 +136,16 @@ class Browser:
         return found["result"].get("value")
 
     def until(self, script: str) -> None:
-        """Waits until an expression is true, for some seconds."""
+        """Waits until an expression is true, for some seconds, in a page that may be loading anew."""
         poll = (
             f"new Promise((done) => {{ let left = 100; const look = () => ({script}) || !left-- "
             f"? done(!!({script})) : setTimeout(look, 50); look(); }})"
         )
-        assert self.run(poll), f"not within 5 s: {script}"
+        for _ in range(RELOADS):
+            with suppress(Gone):
+                assert self.run(poll), f"not within 5 s: {script}"
+                return
+        raise AssertionError(f"the page loads again and again: {script}")
 
     def point(self, x: float, y: float, kind: str = "mouseMoved", **more: Any) -> None:
         """Moves the pointer, or presses and releases it, at a place of the window."""
