@@ -22,6 +22,17 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+RANDOM_PATHS = """\
+[path.a]
+rate = { from = "2 Mbit/s", to = "10 Mbit/s" }
+delay = { from = "5 ms", to = "20 ms" }
+
+[path.b]
+rate = { from = "2 Mbit/s", to = "10 Mbit/s" }
+delay = { from = "20 ms", to = "60 ms" }
+"""
+"""Two paths of a distribution."""
+
 SMALL = """\
 title = "Two small paths"
 transport = "mptcp"

@@ -13,26 +13,22 @@ import pytest
 
 import weftway.distribution
 import weftway.evaluate
-from conftest import Weft
+from conftest import RANDOM_PATHS, Weft
 from weftway import comparison, evaluate, paired
 from weftway._native import ScenarioError
 from weftway.evaluate import Request, claims, summary
 from weftway.paired import Claim
 from weftway.specs import policy_source
 
-TINY = """\
+TINY = (
+    """\
 title = "Two small paths"
 transport = "mptcp"
 cc = ["cubic", "bbr1"]
 
-[path.a]
-rate = { from = "2 Mbit/s", to = "10 Mbit/s" }
-delay = { from = "5 ms", to = "20 ms" }
-
-[path.b]
-rate = { from = "2 Mbit/s", to = "10 Mbit/s" }
-delay = { from = "20 ms", to = "60 ms" }
-
+"""
+    + RANDOM_PATHS
+    + """
 [options]
 receive_buffer = "64 KiB"
 
@@ -40,6 +36,7 @@ receive_buffer = "64 KiB"
 kind = "bulk"
 bytes = "100 kB"
 """
+)
 
 
 @pytest.fixture

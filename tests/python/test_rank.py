@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from conftest import SMALL, Weft
+from conftest import RANDOM_PATHS, SMALL, Weft
 from test_report import check
 from weftway import rank
 from weftway._native import ScenarioError
@@ -22,21 +22,17 @@ from weftway.backends import SIM
 from weftway.rank import cells, costs, standing
 from weftway.rank.standing import Judged, halves, judged, picked
 
-WORLD = """\
+WORLD = (
+    """\
 title = "A small world"
 transport = "mptcp"
 cc = ["cubic", "bbr1"]
 time_limit = "20 s"
 order = "drawn"
 
-[path.a]
-rate = { from = "2 Mbit/s", to = "10 Mbit/s" }
-delay = { from = "5 ms", to = "20 ms" }
-
-[path.b]
-rate = { from = "2 Mbit/s", to = "10 Mbit/s" }
-delay = { from = "20 ms", to = "60 ms" }
-
+"""
+    + RANDOM_PATHS
+    + """
 [failure]
 sometimes = "50 %"
 at = "100 ms"
@@ -52,6 +48,7 @@ size = "1 kB"
 load = "20 %"
 count = 30
 """
+)
 
 
 @pytest.fixture

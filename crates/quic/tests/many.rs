@@ -42,6 +42,24 @@ async fn echo(client: &Endpoint, config: ClientConfig, address: SocketAddr, fill
     Ok(connection)
 }
 
+/// Answers each connection with what it sends, behind a gate of its own.
+async fn serve(server: Endpoint, config: ServerConfig, pattern: Gate, transport: TransportConfig) {
+    while let Some(incoming) = server.accept().await {
+        let mut config = config.clone();
+        config.transport_config(pattern.connection(&transport).0);
+        let Ok(connecting) = incoming.accept_with(Arc::new(config)) else { continue };
+        tokio::spawn(async move {
+            let connection = connecting.await?;
+            let (mut send, mut receive) = connection.accept_bi().await?;
+            let data = receive.read_to_end(BYTES).await?;
+            send.write_all(&data).await?;
+            send.finish()?;
+            connection.closed().await;
+            Ok::<_, Failure>(())
+        });
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_connections_at_once_each_have_their_own_gate() -> Result<(), Failure> {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".into()])?;
@@ -58,23 +76,7 @@ async fn a_hundred_connections_at_once_each_have_their_own_gate() -> Result<(), 
     server_config.transport_config(Arc::new(transport.clone()));
     let server = Endpoint::server(server_config.clone(), "0.0.0.0:0".parse()?)?;
     let address = SocketAddr::new([127, 0, 0, 1].into(), server.local_addr()?.port());
-    let (accepting, answers, plain) = (server.clone(), pattern.clone(), transport.clone());
-    tokio::spawn(async move {
-        while let Some(incoming) = accepting.accept().await {
-            let mut config = server_config.clone();
-            config.transport_config(answers.connection(&plain).0);
-            let Ok(connecting) = incoming.accept_with(Arc::new(config)) else { continue };
-            tokio::spawn(async move {
-                let connection = connecting.await?;
-                let (mut send, mut receive) = connection.accept_bi().await?;
-                let data = receive.read_to_end(BYTES).await?;
-                send.write_all(&data).await?;
-                send.finish()?;
-                connection.closed().await;
-                Ok::<_, Failure>(())
-            });
-        }
-    });
+    tokio::spawn(serve(server.clone(), server_config, pattern.clone(), transport.clone()));
 
     let client = Endpoint::client("0.0.0.0:0".parse()?)?;
     let mut tasks = Vec::new();

@@ -1,5 +1,6 @@
 //! What a connection does when a packet arrives or a timer fires.
 
+use weftway_host::sending::Assigned;
 use weftway_path::{Bytes, Instant, PathId, SendKind, Span};
 use weftway_scenario::config::{AckPath, Direction};
 use weftway_scenario::stack::LossRecovery;
@@ -8,7 +9,7 @@ use crate::connection::{Connection, PROBE_AFTER};
 use crate::net::Net;
 use crate::path_manager::Stage;
 use crate::receiver::{Arrival, Receiver, Released};
-use crate::sender::{Assigned, Repair, Timer};
+use crate::sender::{Repair, Timer};
 use crate::tap::Note;
 use crate::wire::{Ack, Data, Datagram, Load};
 

@@ -3,7 +3,7 @@
 //! going of paths in `lifecycle`.
 
 use weftway_cc::{Flavour, Setup};
-use weftway_host::sending::Chunk;
+use weftway_host::sending::{Assigned, Chunk};
 use weftway_host::{Carried, Decided, Host, Refusal};
 use weftway_path::{
     BlockedReason, Bytes, Context, Decision, Event, Health, Instant, Offset, Packet, Path, PathId, PathSet, Receipt,
@@ -18,7 +18,7 @@ use crate::ends::{ReceiveEnd, SendEnd};
 use crate::net::{Net, Route};
 use crate::path_manager::{PathManager, Stage};
 use crate::receiver::Reassembly;
-use crate::sender::{Assigned, PathSender, Repair, SendContext, Timer};
+use crate::sender::{PathSender, Repair, SendContext, Timer};
 use crate::tally::{PathTally, Tally};
 use crate::tap::{Note, Tap};
 

@@ -8,7 +8,9 @@ use std::collections::VecDeque;
 
 use weftway_cc::{Acked, Congestion, Controller, Sent, Share, Signal};
 use weftway_host::Events;
-use weftway_host::sending::{Chunk, Flight, Outbox, Pacer, RangeSet, RateSampler, Sample, SentPacket};
+use weftway_host::sending::{
+    Assigned, Chunk, Flight, Outbox, Pacer, RangeSet, RateSampler, Sample, SentPacket, implied_rate,
+};
 use weftway_path::{BlockedReason, Bytes, Event, Instant, Offset, Path, PathId, Receipt, SendKind, Span};
 use weftway_scenario::config::Transport;
 use weftway_scenario::stack::LossRecovery;
@@ -21,25 +23,6 @@ use quic::Quic;
 use tcp::Tcp;
 
 pub use tcp::Repair;
-
-/// Data given to the path and not sent yet.
-#[derive(Clone, Copy, Debug)]
-pub struct Assigned {
-    /// The chunk.
-    pub chunk: u64,
-    /// The number of the decision.
-    pub serial: u64,
-    /// How the packet came to be sent.
-    pub kind: SendKind,
-    /// Its first byte.
-    pub offset: Offset,
-    /// Its payload.
-    pub bytes: u32,
-    /// Whether the path had not carried the chunk before.
-    pub first: bool,
-    /// The first offset after everything that the path had carried then.
-    pub after: Offset,
-}
 
 /// `sysctl_tcp_tso_win_divisor`.
 const DEFER_DIVISOR: u64 = 3;
@@ -540,17 +523,4 @@ pub struct Outcome {
     pub sample: Sample,
     /// The engine sets the window itself.
     pub reducing: bool,
-}
-
-/// Linux keeps a pacing rate for every connection, paced or not: twice the window per round trip
-/// in slow start, 1.2 times it after.
-#[inline]
-fn implied_rate(view: &Path) -> weftway_path::BitRate {
-    if view.srtt.is_zero() {
-        return weftway_path::BitRate::ZERO;
-    }
-    let percent = if view.cwnd.get() < view.ssthresh.get() / 2 { 200 } else { 120 };
-    // Linux counts all packets that are out, be they reported or lost (`packets_out`).
-    let window = view.cwnd.max(view.bytes_in_flight + view.retained);
-    weftway_path::BitRate::of(window.mul_div(percent, 100), view.srtt)
 }

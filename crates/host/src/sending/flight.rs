@@ -1,6 +1,25 @@
 //! What one path has sent and not settled: a ring that slides over [una, next).
 
-use weftway_path::{Bytes, Instant, Offset, PathId, Receipt, Ring};
+use weftway_path::{Bytes, Instant, Offset, PathId, Receipt, Ring, SendKind};
+
+/// Data given to a path and not sent yet.
+#[derive(Clone, Copy, Debug)]
+pub struct Assigned {
+    /// The chunk.
+    pub chunk: u64,
+    /// The number of the decision.
+    pub serial: u64,
+    /// How the packet came to be sent.
+    pub kind: SendKind,
+    /// Its first byte.
+    pub offset: Offset,
+    /// Its payload.
+    pub bytes: u32,
+    /// Whether the path had not carried the chunk before.
+    pub first: bool,
+    /// The first offset after everything that the path had carried then.
+    pub after: Offset,
+}
 
 /// One packet that was sent.
 #[derive(Clone, Copy, Debug)]

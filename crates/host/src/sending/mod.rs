@@ -10,9 +10,9 @@ mod rate;
 mod views;
 
 pub use bottleneck::Groups;
-pub use flight::{Flight, SentPacket};
+pub use flight::{Assigned, Flight, SentPacket};
 pub use outbox::{Chunk, Outbox};
-pub use pacer::Pacer;
+pub use pacer::{Pacer, implied_rate};
 pub use ranges::RangeSet;
 pub use rate::{RateSampler, Sample};
 pub use views::Views;

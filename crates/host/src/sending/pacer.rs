@@ -1,6 +1,6 @@
 //! Pacing: how soon the next packet may leave.
 
-use weftway_path::{BitRate, Bytes, Instant};
+use weftway_path::{BitRate, Bytes, Instant, Path};
 
 /// A credit that grows at the pacing rate up to one quantum; sending takes from it, and may
 /// overdraw it by one packet. When the credit is used up the next send waits until a whole
@@ -28,6 +28,19 @@ impl Pacer {
         self.empty_at = self.empty_at.max(now - rest) + rate.transmission_time(bytes);
         self.release = if self.empty_at > now { self.empty_at + rest } else { now };
     }
+}
+
+/// The pacing rate of a path whose controller names none. Linux keeps one for every connection, paced or not: twice the
+/// window per round trip in slow start, 1.2 times it after (`tcp_update_pacing_rate`).
+#[inline]
+pub fn implied_rate(path: &Path) -> BitRate {
+    if path.srtt.is_zero() {
+        return BitRate::ZERO;
+    }
+    let percent = if path.cwnd.get() < path.ssthresh.get() / 2 { 200 } else { 120 };
+    // Linux counts all packets that are out, be they reported or lost (`packets_out`).
+    let window = path.cwnd.max(path.bytes_in_flight + path.retained);
+    BitRate::of(window.mul_div(percent, 100), path.srtt)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 
 use bytes::BytesMut;
 use weftway_cc::{Controller, Flavour, Setup, Share, Signal};
-use weftway_host::sending::{Groups, Outbox, Views};
+use weftway_host::sending::{Assigned, Groups, Outbox, Views};
 use weftway_host::{Carried, Host, Refusal, Transport, ask, tell};
 use weftway_path::spec::SpecError;
 use weftway_path::{
@@ -20,7 +20,7 @@ use weftway_sched::{Needs, Scheduler};
 use super::connection::{News, QuicConnection};
 use super::observer::{Report, What};
 use super::record::{HEAD, Record};
-use super::sending_path::{Assigned, Outcome, PathTally, SendingPath, Stage};
+use super::sending_path::{Outcome, PathTally, SendingPath, Stage};
 
 /// What the driver offers to a scheduler: everything, where its front end sees what the sender's devices hold.
 pub const OFFERS: Needs = weftway_host::EVERYTHING;

@@ -6,25 +6,11 @@
 use std::collections::VecDeque;
 
 use weftway_cc::{Acked, Congestion, Controller, Sent, Share, Signal};
-use weftway_host::sending::{Flight, Pacer, RateSampler, Sample, SentPacket};
-use weftway_path::{BitRate, BlockedReason, Bytes, Instant, Offset, Path, PathId, Recovery, SendKind, Span};
+use weftway_host::sending::{Assigned, Flight, Pacer, RateSampler, Sample, SentPacket, implied_rate};
+use weftway_path::{BlockedReason, Bytes, Instant, Path, PathId, Recovery, SendKind, Span};
 
 /// kGranularity (RFC 9002 §6.1.2).
 const GRANULARITY: Span = Span::from_millis(1);
-
-/// Data given to a path and not sent yet.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Assigned {
-    pub chunk: u64,
-    pub serial: u64,
-    pub kind: SendKind,
-    pub offset: Offset,
-    pub bytes: u32,
-    /// Whether the path had not carried the chunk before.
-    pub first: bool,
-    /// The first offset after everything that the path had carried then.
-    pub after: Offset,
-}
 
 /// How far a path is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -386,13 +372,4 @@ impl SendingPath {
         self.tally.given_up += 1;
         view.bytes_in_flight = Bytes::ZERO;
     }
-}
-
-/// What a controller that does not pace would allow: twice the window in a round trip in slow start, 1.2 times after.
-fn implied_rate(view: &Path) -> BitRate {
-    if view.srtt.is_zero() {
-        return BitRate::ZERO;
-    }
-    let percent = if view.cwnd.get() < view.ssthresh.get() / 2 { 200 } else { 120 };
-    BitRate::of(view.cwnd.max(view.bytes_in_flight).mul_div(percent, 100), view.srtt)
 }
