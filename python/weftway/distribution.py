@@ -210,7 +210,7 @@ def load(name: str | os.PathLike[str]) -> Distribution:
     try:
         text = file.read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise ScenarioError(f"{shown}: not a distribution: the file is not UTF-8 text") from None
+        raise ScenarioError(f"{shown}: not a distribution: it is not UTF-8 text") from None
     return parse(text, file.stem, str(shown), file.resolve().parent)
 
 
