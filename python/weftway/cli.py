@@ -33,7 +33,7 @@ from weftway.commands import list as list_
 from weftway.commands.output import BAD_INPUT, RUN_FAILED, fail, out
 
 app = typer.Typer(
-    help="Which path of a multipath connection carries the next packet: run, compare, list schedulers.",
+    help="Runs and compares packet schedulers of multipath connections, in simulation and on the kernel.",
     epilog="Exit status: 0 it worked, 1 a run failed, 2 bad input, 130 interrupted.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},

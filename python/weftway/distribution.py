@@ -179,9 +179,7 @@ class Distribution:
 
     def _instance(self, draws: Draws) -> dict[str, Any]:
         if refused := [key for key in NOT_HERE if key in self.keys]:
-            raise ScenarioError(
-                f"`{refused[0]}`: a distribution has no such key; it says what is drawn, not what is run"
-            )
+            raise ScenarioError(f"`{refused[0]}`: a distribution has no such key; it describes scenarios, not runs")
         keys = {**self.keys, "path": _paths(self.keys, draws)}
         keys["workload"] = _workload(keys.get("workload"), draws)
         if isinstance(keys.get("cc"), list):
@@ -212,7 +210,7 @@ def load(name: str | os.PathLike[str]) -> Distribution:
     try:
         text = file.read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise ScenarioError(f"{shown}: no text, and so no distribution: it is not UTF-8") from None
+        raise ScenarioError(f"{shown}: not a distribution: it is not UTF-8 text") from None
     return parse(text, file.stem, str(shown), file.resolve().parent)
 
 
@@ -265,7 +263,7 @@ def _every_path(keys: dict[str, Any]) -> dict[str, Any]:
         body = {key: value for key, value in table.items() if key not in OF_PATH}
         copies = table.get("copies")
         if copies is not None and (type(copies) is not int or copies < 1):
-            raise ScenarioError(f"path.{name}.copies: `{copies}` is no number of paths")
+            raise ScenarioError(f"path.{name}.copies: `{copies}` is not a number of paths")
         labels = [name] if copies is None else [f"{name}{place}" for place in range(1, copies + 1)]
         found.update(dict.fromkeys(labels, body))
     return found
@@ -276,10 +274,10 @@ def _paths(keys: dict[str, Any], draws: Draws) -> dict[str, Any]:
     every = _every_path(keys)
     count = randomisation.drawn(keys.get("paths", len(every)), "paths", draws)
     if type(count) is not int or not 0 < count <= len(every):
-        raise ScenarioError(f"paths: {count} of {len(every)} paths cannot be had")
+        raise ScenarioError(f"paths: cannot choose {count} of {len(every)} paths")
     weights = _path_weights(keys)
     if count > sum(weight > 0 for weight in weights.values()):
-        raise ScenarioError(f"paths: {count} paths cannot be had where the rest have the weight 0")
+        raise ScenarioError(f"paths: cannot choose {count} paths where the rest have weight 0")
     equal = len(set(weights.values())) == 1
 
     def rank(name: str) -> float:
@@ -289,7 +287,7 @@ def _paths(keys: dict[str, Any], draws: Draws) -> dict[str, Any]:
     kept = sorted(every, key=rank)[:count]
     order = keys.get("order", ORDERS[0])
     if order not in ORDERS:
-        raise ScenarioError(f"order: `{order}` is no order of paths; there is {' and '.join(ORDERS)}")
+        raise ScenarioError(f"order: `{order}` is not an order of paths; there is {' and '.join(ORDERS)}")
     if order == "drawn":
         kept.sort(key=lambda name: draws.uniform(f"order.{name}"))
         return {name: every[name] for name in kept}
@@ -302,7 +300,7 @@ def _path_weights(keys: dict[str, Any]) -> dict[str, float]:
     for name, table in keys["path"].items():
         weight = table.get("weight", 1)
         if type(weight) not in (int, float) or weight < 0:
-            raise ScenarioError(f"path.{name}.weight: `{weight}` is no weight such as 2, against the others' 1")
+            raise ScenarioError(f"path.{name}.weight: `{weight}` is not a weight such as 2, against the others' 1")
         copies = table.get("copies")
         labels = [name] if copies is None else [f"{name}{place}" for place in range(1, copies + 1)]
         found.update(dict.fromkeys(labels, float(weight)))
@@ -374,7 +372,7 @@ def _loaded(work: dict[str, Any], carried: Decimal) -> dict[str, Any]:
     rest = {key: value for key, value in work.items() if key != "load"}
     rate = load * carried
     if rate <= 0:
-        raise ScenarioError("workload.load: a load of nothing is no load")
+        raise ScenarioError("workload.load: expected more than 0")
     if work.get("kind") in ("stream", "limited"):
         if "rate" in rest:
             rate = min(rate, randomisation.quantity(rest["rate"], "rate", "workload.rate"))

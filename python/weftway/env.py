@@ -71,7 +71,7 @@ def pool(source: Source, seed: int, instances: int) -> tuple[list[Variant], list
 
 
 def action_space(vector: VectorEnv) -> gym.Space[Any]:
-    """The space of one place's answers."""
+    """The action space of one environment."""
     match vector.kind:
         case "discrete":
             return gym.spaces.Discrete(vector.choices)
@@ -92,7 +92,7 @@ def answers(vector: VectorEnv, actions: npt.ArrayLike) -> npt.NDArray[np.float32
 
 
 class WeftwayEnv(gym.Env[Any, Any]):
-    """One connection whose learned scheduler is you: what `PacketEnv` and `IntervalEnv` share."""
+    """One connection, scheduled by the agent: what `PacketEnv` and `IntervalEnv` share."""
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": []}  # type: ignore[misc]
     usual_task: ClassVar[str] = "wait-or-send"
@@ -113,14 +113,14 @@ class WeftwayEnv(gym.Env[Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[npt.NDArray[np.float32], dict[str, Any]]:
-        """Begins anew from `seed`; without one, goes on with the next episode, or stays at one not stepped yet."""
+        """Restarts from `seed`; without one, continues with the next episode, or stays at one not stepped yet."""
         super().reset(seed=seed)
         obs = self.vector.renew() if seed is None else self.vector.reset(seed)
         self._is_over = False
         return obs[0], self._info()
 
     def step(self, action: Any) -> tuple[npt.NDArray[np.float32], float, bool, bool, dict[str, Any]]:
-        """Answers the question that is due, and goes on to the next or to the end."""
+        """Carries out the action and runs to the next decision or to the end."""
         if self._is_over:
             raise gym.error.ResetNeeded("the episode is over, or has not begun: call reset() first")
         step = self.vector.step(answers(self.vector, action))
@@ -148,8 +148,8 @@ class PacketEnv(WeftwayEnv):
     """Wait for the fast path, or send on the slow one? One step per decision: `weftway/Packet-v0`.
 
     A multipath connection transfers data. Whenever its fast path F is full while the slow path S has room, the agent
-    is asked. What follows is about the default task, `wait-or-send`; others are listed by `weftway._native.tasks()`,
-    described in `crates/sched/src/learned/tasks`, and named as `task="wait-or-send:state=credit"`.
+    decides. This text describes the default task, `wait-or-send`. `weftway._native.tasks()` lists the others,
+    `crates/sched/src/learned/tasks` describes them, and `task="wait-or-send:state=credit"` selects one.
 
     ## Action Space
 
@@ -157,7 +157,7 @@ class PacketEnv(WeftwayEnv):
 
     ## Observation Space
 
-    `Box(0, 4, (6,), float32)`, each number cut to its range:
+    `Box(0, 4, (6,), float32)`, each number clipped to its range:
 
     | number | input | unit | divided by |
     |---|---|---|---|
@@ -168,27 +168,27 @@ class PacketEnv(WeftwayEnv):
     ## Rewards
 
     When a decision's packet is acknowledged, lost, or overdue, that decision earns `a·Σ throughput/peak − b·Σ srtt/D0`
-    over both paths, a = 1 and b = 0.5; a lost packet earns no throughput. A step's reward is the sum of what became
-    known since the step before. Rewards come late: `env.unwrapped.vector.delayed_rewards()` is for those who need to
-    know which decision earned what, on a `weftway.vector.VectorEnv` of their own.
+    over both paths, a = 1 and b = 0.5; a lost packet earns no throughput. A step's reward is the sum of the rewards
+    that became known since the last step. To match delayed rewards with decisions, use `delayed_rewards()` of a
+    `weftway.vector.VectorEnv` of your own.
 
     ## Starting State
 
     The first question of a connection over one of the scenarios, under one of the controllers, both drawn with the
-    seed. At that time F's first window is full. An episode without any question is passed over.
+    seed. At that time F's first window is full. Episodes without any decision are skipped.
 
     ## Episode End
 
-    Terminated: the transfer is finished. Truncated: the scenario's time is over. What is seen then is zero.
+    Terminated: the transfer is finished. Truncated: the scenario's time is over. The final observation is zero.
 
     ## Arguments
 
     - `scenario`: a scenario file or its name, a distribution's name, a `Scenario`, a list of variants, or a
       `Distribution` (anything with `pool(seed, n)`).
     - `cc`: the congestion controllers to draw from; those of the scenario if none is given.
-    - `task`: which question is asked, with its switches.
-    - `seed`: holds until `reset` is given one, and draws a distribution's scenarios.
-    - `instances`: how many scenarios are drawn from a distribution.
+    - `task`: the decision task, with its switches.
+    - `seed`: applies until `reset` gets one, and draws a distribution's scenarios.
+    - `instances`: the number of scenarios drawn from a distribution.
 
     ## Version History
 
@@ -201,7 +201,7 @@ class PacketEnv(WeftwayEnv):
 class IntervalEnv(WeftwayEnv):
     """Which path carries the data of the next 100 ms? One step per interval: `weftway/Interval-v0`.
 
-    What follows is about the default task, `path:action=direct`.
+    This text describes the default task, `path:action=direct`.
 
     ## Action Space
 
@@ -210,8 +210,8 @@ class IntervalEnv(WeftwayEnv):
 
     ## Observation Space
 
-    `Box(0, 4 or 1, (24,), float32)`, each number cut to its range and 0 for an empty slot. R is the largest delivery
-    rate that any path has shown. Slot after slot, five numbers:
+    `Box(0, 4 or 1, (24,), float32)`, each number clipped to its range and 0 for an empty slot. R is the largest
+    delivery rate of any path so far. Slot after slot, five numbers:
 
     | input | unit | divided by |
     |---|---|---|
@@ -226,7 +226,7 @@ class IntervalEnv(WeftwayEnv):
     ## Rewards
 
     When the interval is over: `Σ ln((throughput + 1 kB/s)/(125 kB/s))` over the paths, each within [−5, 5]: a
-    path left idle costs 4.8, so that the fastest path alone is not what pays best.
+    path left idle costs 4.8, so the fastest path alone does not earn the most.
 
     ## Starting State
 
@@ -234,13 +234,13 @@ class IntervalEnv(WeftwayEnv):
 
     ## Episode End
 
-    Terminated: the transfer is finished. Truncated: the scenario's time is over. What is seen then is the last,
+    Terminated: the transfer is finished. Truncated: the scenario's time is over. The final observation is the last,
     shortened interval.
 
     ## Arguments
 
-    As of `PacketEnv`; `task="path:action=direct:interval_ms=50:mode=exclusive"` changes the interval and what full
-    paths mean.
+    Those of `PacketEnv`; `task="path:action=direct:interval_ms=50:mode=exclusive"` changes the interval, and what the
+    other paths do while the chosen one is full.
 
     ## Version History
 

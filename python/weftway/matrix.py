@@ -349,7 +349,7 @@ def alike(same: dict[str, list[str]]) -> list[str]:
     if not same:
         return []
     lines = [f"- = `{first}`: {', '.join(f'`{name}`' for name in others)}" for first, others in same.items()]
-    said = "To the last digit what another scheduler did, in every cell; neither ranked nor counted on their own:"
+    said = "These have exactly the results of another scheduler in every cell, and are neither ranked nor counted:"
     return [said, "", *lines, ""]
 
 
@@ -367,8 +367,8 @@ def page(places: list[Place], found: list[Cell], seeds: range) -> str:
     late = sum(cell.unfinished > 0 for cell in found)
     text = [
         f"{size} × {len(seeds)} seeds; code {_native.CODE}. Bulk: aggregation benefit (0 is the best path alone, 1 the "
-        "sum of all). Messages (`gaming`, `live-video`, `four-paths`): the delay that 99 of 100 keep, in ms; "
-        f"`video-chunks`: the time until the last is there. Means over the seeds. {worse} of {len(found)} "
+        "sum of all). Messages (`gaming`, `live-video`, `four-paths`): the 99th percentile of their delay, in ms; "
+        f"`video-chunks`: the time until the last one arrives. Means over the seeds. {worse} of {len(found)} "
         f"cells are worse than the best path alone by more than {WORSE:.0%}"
         f"{f'; in {late} a run was not finished in time' if late else ''}.",
         "",
@@ -383,21 +383,21 @@ def page(places: list[Place], found: list[Cell], seeds: range) -> str:
         "",
         *counts(places, found),
         "",
-        "How far benefit ranges (first to ninth decile, in the median): over the controllers with one scheduler, and "
+        "The range of benefit (first to ninth decile, in the median): over the controllers with one scheduler, and "
         "over the schedulers with one controller.",
         "",
         *grid(["scenario", "over controllers", "over schedulers"], ranges(places, found)),
         "",
         "## The schedulers, median over the controllers",
         "",
-        f"Last column: in what part of its cells it is level with the best. The {MOST} that are so most often, and "
-        "those to compare them with; [the page of all cells](../matrix.html) has the others.",
+        f"Last column: the share of cells in which it is level with the best. The {MOST} that are level most often, "
+        "and some to compare them with; [the page of all cells](../matrix.html) has the others.",
         "",
         *grid(["scheduler", *(f"`{place.name}`" for place in places), "level"], foremost(typical(places, found))),
         "",
         "## Where several paths are worse than one",
         "",
-        "Cells that are worse than the best path alone, and the controllers under which most schedulers are. "
+        "Cells that are worse than the best path alone, and the controllers under which most schedulers are worse. "
         "[The page of all cells](../matrix.html) marks each.",
         "",
         *grid(["scenario", "worse", "most schedulers under"], behind(places, found)),

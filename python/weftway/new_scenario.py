@@ -98,7 +98,7 @@ def from_answers(name: str, workload: str | None, ask: Ask) -> Written:
 def _half(text: str) -> str:
     match = re.fullmatch(r"\s*([\d.]+)\s*(ms|s|us)\s*", text)
     if match is None:
-        raise ScenarioError(f"`{text}` is no time; a time is written like `40 ms`")
+        raise ScenarioError(f"`{text}` is not a time; expected one such as `40 ms`")
     return f"{float(match[1]) / 2:g} {match[2]}"
 
 
@@ -121,7 +121,7 @@ def _links(arguments: Iterable[str]) -> list[Link]:
             links.setdefault(said[1], Link(said[1])).given[said[2]] = said[3]
             continue
         if said and not Path(argument).exists():
-            raise ScenarioError(f"`{argument}`: of a link, {', '.join(KEYS)} can be said, as in {said[1]}.delay=20ms")
+            raise ScenarioError(f"`{argument}`: the keys of a link are {', '.join(KEYS)}, as in {said[1]}.delay=20ms")
         named = re.fullmatch(r"([\w-]+)=(.+)", argument)
         file = Path(named[2] if named and not Path(argument).exists() else argument)
         name = _name(named[1]) if named and file != Path(argument) else _name_of(file)
@@ -129,8 +129,8 @@ def _links(arguments: Iterable[str]) -> list[Link]:
     if len(links) < 2:
         found = f"only of the link `{next(iter(links))}`" if links else "of no link"
         raise ScenarioError(
-            f"measurements {found}; a scenario is of two or more: weft new scenario NAME wifi=FILE lte=FILE\n"
-            "files whose names begin alike are of one link: wifi-ping.txt and wifi-iperf3.json are of `wifi`"
+            f"measurements {found}; a scenario needs two or more: weft new scenario NAME wifi=FILE lte=FILE\n"
+            "files whose names begin alike belong to one link: wifi-ping.txt and wifi-iperf3.json to `wifi`"
         )
     return list(links.values())
 
@@ -145,14 +145,14 @@ def _name_of(file: Path) -> str:
     parts = [part for part in re.split(r"[^A-Za-z0-9]+", stem.lower()) if part]
     own = [part for part in parts if part not in KIND_WORDS]
     if not own:
-        raise ScenarioError(f"{file}: its name does not say of which link it is; write wifi={file}")
+        raise ScenarioError(f"{file}: its name does not name a link; write wifi={file}")
     return "-".join(own)
 
 
 def _name(text: str) -> str:
     name = text.strip()
     if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
-        raise ScenarioError(f"`{text}` is no name for a link; letters, digits, `-` and `_` are")
+        raise ScenarioError(f"`{text}` is not a name for a link; use letters, digits, `-` and `_`")
     return name
 
 
@@ -262,7 +262,7 @@ def _rates(link: Link, target: Path, put: Callable[[str, str, str], None], leave
             put(f"rate.{side}", f'"{_mbps(mean * share)}"', why)
         else:
             raise ScenarioError(
-                f"link `{link.name}`: no measurement tells its rate {side}; add the output of `iperf3 --json`, a "
+                f"link `{link.name}`: no measurement gives its rate {side}; add the output of `iperf3 --json`, a "
                 f'capture or a Mahimahi trace, or say {link.name}.rate="20 Mbit/s"'
             )
 

@@ -11,11 +11,11 @@ GROUPS = {
     "key": "Which run it was",
     "verdict": "How it ended",
     "aggregation_benefit": "Against the limits",
-    "ooo_packets": "Order, memory, repetition",
+    "ooo_packets": "Order, memory, retransmissions",
     "decisions": "Decisions",
     "message_p50_ms": "Messages",
     "jain": "Sharing",
-    "late": "Only of the kernel",
+    "late": "Kernel rows only",
 }
 """The first column of each group, and the group's title in the glossary."""
 

@@ -72,7 +72,7 @@ def share(text: Any, where: str) -> float:
     """A share such as `"50 %"`."""
     match = NUMBER.fullmatch(text) if isinstance(text, str) else None
     if not match or match["before"] or match["after"].strip() != "%" or float(match["number"]) > 100:
-        raise ScenarioError(f'{where}: `{text}` is no share such as "50 %"')
+        raise ScenarioError(f'{where}: `{text}` is not a share such as "50 %"')
     return float(match["number"]) / 100
 
 
@@ -80,7 +80,7 @@ def quantity(text: Any, kind: str, where: str) -> Decimal:
     """A value such as `"5 ms"` in the smallest unit of its kind."""
     match = NUMBER.fullmatch(text) if isinstance(text, str) else None
     if not match or match["before"] or match["after"].strip() not in UNITS[kind]:
-        raise ScenarioError(f"{where}: `{text}` is no {kind}; its units are {', '.join(UNITS[kind])}")
+        raise ScenarioError(f"{where}: `{text}` is not a {kind}; its units are {', '.join(UNITS[kind])}")
     return Decimal(match["number"]) * UNITS[kind][match["after"].strip()]
 
 

@@ -127,12 +127,12 @@ def token(text: str | None) -> int | None:
 def steerers(wanted: Any) -> list[SchedulerSpec]:
     """The schedulers of `wanted`, all of which can steer; the first one that cannot is refused with its reason."""
     if not hasattr(_native, "steering_obstacle"):
-        raise EmulationError(f"only Linux has an MPTCP that can be steered; this is {sys.platform}")
+        raise EmulationError(f"MPTCP can be steered on Linux only; this is {sys.platform}")
     found = specs.parse(wanted)
     if not found:
         raise ScenarioError("no scheduler is named: there is nothing to run")
     for one in found:
-        why = "a class in Python is asked in the simulator only" if one.rule else _native.steering_obstacle(one.name)
+        why = "a class in Python runs in the simulator only" if one.rule else _native.steering_obstacle(one.name)
         if why:
             raise ScenarioError(f"{one.name} cannot steer the kernel: {why}")
     return found

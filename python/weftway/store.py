@@ -91,7 +91,7 @@ class Store:
 
     def __init__(self, folder: Path) -> None:
         if folder.exists() and not folder.is_dir():
-            raise ScenarioError(f"{folder} is a file, and rows are kept in a folder: name another place")
+            raise ScenarioError(f"{folder} is a file, but rows need a folder: name another place")
         self._folder = folder
         self._parts = folder / "parts"
         self._timelines = folder / "timelines"

@@ -294,10 +294,10 @@ def test_a_load_keeps_to_limits() -> None:
     [
         (bulk("[failure]\nlasts = '1 s'"), "failure: `at` is missing"),
         (bulk("[failure]\nat = '1 s'\nwhen = '1 s'"), "failure: unknown key `when`"),
-        (bulk("[failure]\nat = '1 kB'"), "failure.at: `1 kB` is no time; its units are ns, us"),
-        (MESSAGES.replace("20 %", "20") + "count = 1\n", "workload.load: `20` is no share"),
-        (MESSAGES.replace("20 %", "0 %") + "count = 1\n", "workload.load: a load of nothing is no load"),
-        (MESSAGES.replace("10 kB", "10 ms") + "count = 1\n", "workload.sizes: `10 ms` is no size"),
+        (bulk("[failure]\nat = '1 kB'"), "failure.at: `1 kB` is not a time; its units are ns, us"),
+        (MESSAGES.replace("20 %", "20") + "count = 1\n", "workload.load: `20` is not a share"),
+        (MESSAGES.replace("20 %", "0 %") + "count = 1\n", "workload.load: expected more than 0"),
+        (MESSAGES.replace("10 kB", "10 ms") + "count = 1\n", "workload.sizes: `10 ms` is not a size"),
         ('[workload]\nkind = "bulk"\nload = "10 %"', "workload.load: `bulk` has no rate"),
     ],
 )
@@ -310,10 +310,10 @@ def test_a_mistake_about_load_or_failure_is_told(rest: str, told: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ("weight = 3", "weight = '3'", "path.often.weight: `3` is no weight"),
-        ("weight = 3", "weight = -1", "path.often.weight: `-1` is no weight"),
-        ("weight = 3", "weight = 0", "paths: 3 paths cannot be had where the rest have the weight 0"),
-        ('order = "drawn"', 'order = "drown"', "order: `drown` is no order of paths; there is file and drawn"),
+        ("weight = 3", "weight = '3'", "path.often.weight: `3` is not a weight"),
+        ("weight = 3", "weight = -1", "path.often.weight: `-1` is not a weight"),
+        ("weight = 3", "weight = 0", "paths: cannot choose 3 paths where the rest have weight 0"),
+        ('order = "drawn"', 'order = "drown"', "order: `drown` is not an order of paths; there is file and drawn"),
         ("traces/lte.down", "traces/none.down", "trace `traces/none.down`"),
     ],
 )
@@ -373,11 +373,11 @@ def test_the_world_has_what_it_says() -> None:
         ('from = "0 %"', 'scale = "log", from = "0 %"', "path.a.loss.scale"),
         ("weights = [3, 1]", "weights = [3]", "cc.weights: 2 values need as many weights"),
         ('["cubic", "bbr1"]', "[]", "cc.one_of: a list with at least one value"),
-        ('sometimes = "25 %"', 'sometimes = "25"', "path.a.loss.sometimes: `25` is no share"),
+        ('sometimes = "25 %"', 'sometimes = "25"', "path.a.loss.sometimes: `25` is not a share"),
         ('rate = "7 Mbit/s"', 'raet = "7 Mbit/s"', "unknown key `raet`"),
         ('rate = "7 Mbit/s"', 'rate = { from = "7 ms", to = "9 ms" }', "`ms` is "),
         ('one_of = ["cubic", "bbr1"]', 'one_of = ["cubic", "brr1"]', "did you mean `bbr1`?"),
-        ('transport = "mpquic"', "paths = 3", "paths: 3 of 2 paths cannot be had"),
+        ('transport = "mpquic"', "paths = 3", "paths: cannot choose 3 of 2 paths"),
         ('transport = "mpquic"', 'seeds = "0..3"', "`seeds`: a distribution has no such key"),
         ("[path.b]", "[path.b]\ncopies = 0", "path.b.copies"),
         ("[path.b]", "[path.b", "Expected ']'"),

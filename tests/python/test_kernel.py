@@ -243,5 +243,5 @@ def test_the_page_can_be_followed(tmp_path: Path) -> None:
 
 
 def test_the_glossary_has_the_kernels_columns() -> None:
-    glossary = (HOME / "docs/glossary.md").read_text().split("### Only of the kernel")[1].split("\n## ")[0]
+    glossary = (HOME / "docs/glossary.md").read_text().split("### Kernel rows only")[1].split("\n## ")[0]
     assert set(re.findall(r"^- `(\w+)`", glossary, re.MULTILINE)) == OF_THE_KERNEL

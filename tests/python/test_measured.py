@@ -163,8 +163,8 @@ def test_captures(tmp_path: Path, capture: bytes) -> None:
     ("content", "reason"),
     [
         ("", "the file is empty"),
-        ("hello\n", "of no kind that is known; expected the output of `ping`"),
-        (b"\x00\xff\xfe\x01", "a binary file that is no capture"),
+        ("hello\n", "unknown kind of file; expected the output of `ping`"),
+        (b"\x00\xff\xfe\x01", "a binary file, but not a capture"),
         ('{"start": ', "no JSON at line 1"),
         ("{}", "`start` is missing"),
         ('{"error": "unable to connect"}', "iperf3 failed: unable to connect; measure again"),
@@ -234,16 +234,19 @@ def test_nothing_is_overwritten_and_nothing_half_written(weft_here: Weft, tmp_pa
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (["wifi-ping.txt"], "measurements only of the link `wifi`; a scenario is of two or more"),
-        (["wifi-ping.txt", "lte.down"], "link `wifi`: no measurement tells its rate down; add the output of"),
+        (["wifi-ping.txt"], "measurements only of the link `wifi`; a scenario needs two or more"),
+        (["wifi-ping.txt", "lte.down"], "link `wifi`: no measurement gives its rate down; add the output of"),
         ([], "needs measurements of two or more links"),
         (
             ["wifi-ping.txt", "lte.down", "--workload", "game"],
             "--workload game: there is bulk, web, stream, voip, call",
         ),
-        (["wifi-ping.txt", "lte.down", "wifi.rat=3"], "`wifi.rat=3`: of a link, rate, rate.down, rate.up, delay, loss"),
+        (
+            ["wifi-ping.txt", "lte.down", "wifi.rat=3"],
+            "`wifi.rat=3`: the keys of a link are rate, rate.down, rate.up, delay, loss",
+        ),
         (["wifi=none.txt", "lte.down"], "none.txt: No such file or directory"),
-        (["ping.txt", "lte.down"], "ping.txt: its name does not say of which link it is; write wifi=ping.txt"),
+        (["ping.txt", "lte.down"], "ping.txt: its name does not name a link; write wifi=ping.txt"),
     ],
 )
 def test_what_is_missing_is_said(

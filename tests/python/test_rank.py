@@ -349,7 +349,7 @@ def test_an_interrupted_ranking_goes_on(weft: Weft, tmp_path: Path) -> None:
         (("--seeds", "0..1"), "seeds `0..1`: a ranking picks on one half of them and judges on the other"),
         (("--schedulers", "ecff"), "ecff"),
         (("--schedulers", "ecf", "--candidate", "ecf"), "candidate `ecf`: no other scheduler is named"),
-        (("--candidate", "ecf,blest"), "candidate `ecf,blest`: one scheduler is held against the others"),
+        (("--candidate", "ecf,blest"), "candidate `ecf,blest`: name one scheduler to compare with the others"),
         (("--split", "test"), "no split `test`"),
         (("--set", "path.thick.rate=1Mbit/s"), "thick"),
     ],

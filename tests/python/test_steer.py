@@ -50,11 +50,11 @@ BAD = {
     "an unknown mode": (["wifi-lte", "--mode", "both"], "--mode both: there is exclusive, preferred"),
     "an interval without a unit": (["wifi-lte", "--interval", "100"], "--interval 100: expected a time"),
     "an unknown scenario": (["wifi-lt"], "did you mean `wifi-lte`?"),
-    "live and a controller": (["--live", "--cc", "cubic"], "it takes no --cc"),
-    "live and seeds": (["--live", "--seeds", "0..3"], "it takes no --seeds"),
-    "live and a setting": (["--live", "--set", "path.lte.loss=2%"], "it takes no --set"),
-    "live and jobs": (["--live", "--jobs", "2"], "it takes no --jobs"),
-    "live and several": (["--live", "--cc", "cubic", "--jobs", "2"], "it takes no --cc, --jobs"),
+    "live and a controller": (["--live", "--cc", "cubic"], "it does not take --cc"),
+    "live and seeds": (["--live", "--seeds", "0..3"], "it does not take --seeds"),
+    "live and a setting": (["--live", "--set", "path.lte.loss=2%"], "it does not take --set"),
+    "live and jobs": (["--live", "--jobs", "2"], "it does not take --jobs"),
+    "live and several": (["--live", "--cc", "cubic", "--jobs", "2"], "it does not take --cc, --jobs"),
 }
 
 

@@ -101,7 +101,7 @@ def paths(keys: Mapping[str, Any]) -> list[str]:
 def _linux(keys: Mapping[str, Any]) -> list[Candidate]:
     names = paths(keys)
     if len(names) < 2:
-        raise ScenarioError(f"the scenario has the path `{names[0]}` alone; advice is about two or more")
+        raise ScenarioError(f"the scenario has the path `{names[0]}` alone; advice needs two or more")
     as_it_comes = baseline(LINUX, keys)
     found = []
     for cc, theirs in CONTROLLERS.items():

@@ -62,7 +62,7 @@ def _ends(keys: Mapping[str, Any], ranges: Mapping[str, str]) -> Iterator[tuple[
 def _quantity(text: str, key: str) -> tuple[float, str]:
     found = QUANTITY.fullmatch(text)
     if found is None or found[2] not in UNITS:
-        raise ScenarioError(f"[range] `{key}`: `{text}` is no number with a unit")
+        raise ScenarioError(f"[range] `{key}`: `{text}` is not a number with a unit")
     return float(found[1].replace("_", "")), found[2]
 
 

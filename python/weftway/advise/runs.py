@@ -108,7 +108,7 @@ def advise(request: Request, jobs: int | None = None, progress: Progress | None 
     trials = runner.run(first)
     base = next((one for one in trials if one.candidate == candidates.baseline(request.place, runner.keys)), None)
     if base is None:
-        raise SimulationError("; ".join(runner.skipped) or "what Linux does by itself cannot be simulated here")
+        raise SimulationError("; ".join(runner.skipped) or "Linux without changes cannot be simulated here")
     best = sorted(trials, key=lambda one: runner.picked(one, base))[:ROUNDS]
     trials += runner.run(candidates.second(request.place, runner.keys, [one.candidate for one in best]))
     trials.sort(key=lambda one: runner.picked(one, base))

@@ -14,19 +14,19 @@ def command(
         str, typer.Option(metavar="linux|quic", help="What you can change: Linux, or a QUIC stack of your own.")
     ] = "linux",
     cells: Annotated[
-        int, typer.Option(min=1, metavar="N", help="So many scenarios near this one, with other rates, delays, losses.")
+        int, typer.Option(min=1, metavar="N", help="Number of similar scenarios, with other rates, delays and losses.")
     ] = 12,
     seeds: Annotated[
-        str, typer.Option(metavar="A..B", help="Seeds; B is left out. One half picks, one judges.")
+        str, typer.Option(metavar="A..B", help="Seeds, without B. One half picks, the other judges.")
     ] = "0..6",
     sets: SETS = None,
-    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Threads; all cores if not given.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Number of threads. Default: all cores.")] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Then runs the candidates on this machine's kernel, in real time.")
+        bool, typer.Option("--check", help="Also runs the candidates on this machine's kernel, in real time.")
     ] = False,
     as_json: JSON = False,
 ) -> None:
-    """Says what to set for your links: simulates what you can deploy, in this scenario and near it."""
+    """Advises settings for your links. Simulates what you can deploy, in this scenario and similar ones."""
     from weftway import advise
     from weftway.progress import Bar
 

@@ -10,11 +10,12 @@ from .output import out, print_json
 
 def command(
     only: Annotated[
-        str | None, typer.Option(metavar="PART,…", help="Of simulator, decisions, learned, environments.")
+        str | None,
+        typer.Option(metavar="PART,…", help="Parts to measure: simulator, decisions, learned, environments."),
     ] = None,
     as_json: JSON = False,
 ) -> None:
-    """Measures the simulator and the schedulers on this machine, in a checkout. All of it takes minutes."""
+    """Measures the speed of simulator and schedulers on this machine, in a checkout. Takes minutes."""
     from weftway import bench, plan
 
     figures = bench.measure(bench.PARTS if only is None else plan.names(only))

@@ -22,22 +22,22 @@ def command(
     scheduler: Annotated[str | None, typer.Option(metavar="S,…|all", help="Names, or my_rules.py:MyRule.")] = None,
     cc: Annotated[str | None, typer.Option(metavar="C,…|all", help="Congestion controllers.")] = None,
     backend: Annotated[str | None, typer.Option(metavar="B,…|all", help=f"Where to run them: {BACKENDS}.")] = None,
-    seeds: Annotated[str | None, typer.Option(metavar="A..B", help="Seeds; B is left out.")] = None,
+    seeds: Annotated[str | None, typer.Option(metavar="A..B", help="Seeds, without B.")] = None,
     sets: SETS = None,
-    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Threads; all cores if not given.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Number of threads. Default: all cores.")] = None,
     folder: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Keeps rows.parquet and report.html there; resumes.")
+        Path | None, typer.Option("--out", metavar="DIR", help="Folder for rows.parquet and report.html; resumes.")
     ] = None,
     figures: Annotated[
         str | None, typer.Option(metavar="svg,pdf,csv", help="Writes every figure into DIR/figures.")
     ] = None,
     top: Annotated[int, typer.Option(min=0, metavar="N", help="Schedulers per controller in the table; 0: all.")] = 10,
     against: Annotated[
-        Path | None, typer.Option("--against", metavar="DIR", help="Says what changed since an earlier --out DIR.")
+        Path | None, typer.Option("--against", metavar="DIR", help="Shows the changes since an earlier --out DIR.")
     ] = None,
     as_json: JSON = False,
 ) -> None:
-    """Runs schedulers side by side over the seeds of a scenario."""
+    """Compares schedulers over the seeds of a scenario."""
     from weftway import comparison, plan
     from weftway import scenario as scenarios
 

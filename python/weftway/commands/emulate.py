@@ -16,17 +16,15 @@ from .output import INTERRUPTED, err, fail, print_json
 def command(
     links: Annotated[str, typer.Argument(metavar="LINKS", help="A scenario file, or the name of one of ours.")],
     command: Annotated[list[str], typer.Argument(metavar="-- CMD…", help="The client's command.")],
-    server: Annotated[
-        str | None, typer.Option(metavar="CMD", help="A command at the other end, started first.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**64 - 1, metavar="N", help="The seed of losses and jitter.")] = 0,
+    server: Annotated[str | None, typer.Option(metavar="CMD", help="Command at the other end; starts first.")] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**64 - 1, metavar="N", help="Seed of losses and jitter.")] = 0,
     sets: SETS = None,
     log: Annotated[Path, typer.Option(metavar="FILE", help="The packet log: a line per packet.")] = Path("packets.csv"),
     no_log: Annotated[bool, typer.Option("--no-log", help="Writes no packet log.")] = False,
     pcap: Annotated[Path | None, typer.Option(metavar="DIR", help="Writes client.pcap and server.pcap.")] = None,
     as_json: JSON = False,
 ) -> None:
-    """Runs ordinary commands over emulated links. $WEFT_PEER is the other end's address.
+    """Runs ordinary programs over emulated links. $WEFT_PEER is the other end's address.
 
     The exit status is that of CMD.
     """

@@ -17,20 +17,26 @@ def command(
     policy: Annotated[
         str, typer.Argument(metavar="POLICY", help="A scheduler's name, my_rules.py:MyRule, or a .safetensors file.")
     ],
-    on: Annotated[str, typer.Option(metavar="DISTRIBUTION", help="A distribution of scenarios, or the name of ours.")],
-    against: Annotated[str, typer.Option(metavar="S,…|all", help="Schedulers beside it; min-rtt always.")] = AGAINST,
-    cc: Annotated[str | None, typer.Option(metavar="C,…|all", help="Controllers; the distribution's if none.")] = None,
-    instances: Annotated[int, typer.Option(min=1, metavar="N", help="How many held-out instances.")] = 60,
-    seed: Annotated[int, typer.Option(min=0, metavar="S", help="Which instances: equal seeds draw equal ones.")] = 1,
+    on: Annotated[
+        str, typer.Option(metavar="DISTRIBUTION", help="A distribution of scenarios: a file, or one of ours.")
+    ],
+    against: Annotated[
+        str, typer.Option(metavar="S,…|all", help="Schedulers to compare with, besides min-rtt.")
+    ] = AGAINST,
+    cc: Annotated[str | None, typer.Option(metavar="C,…|all", help="Controllers. Default: the distribution's.")] = None,
+    instances: Annotated[int, typer.Option(min=1, metavar="N", help="Number of held-out instances.")] = 60,
+    seed: Annotated[
+        int, typer.Option(min=0, metavar="S", help="Seed of the instances: equal seeds draw equal ones.")
+    ] = 1,
     sets: SETS = None,
-    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Threads; all cores if not given.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Number of threads. Default: all cores.")] = None,
     folder: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", help="Keeps rows.parquet, instances and report.html there; resumes."),
+        typer.Option("--out", metavar="DIR", help="Folder for rows.parquet, instances and report.html; resumes."),
     ] = None,
     as_json: JSON = False,
 ) -> None:
-    """Evaluates a scheduler on scenarios that no training saw, beside others, with 95 % intervals."""
+    """Compares a scheduler with others on scenarios that no training saw, with 95 % intervals."""
     from weftway import caveats, evaluate, tables
     from weftway.progress import Bar
     from weftway.report import held_out

@@ -11,15 +11,15 @@ from .output import err, interruptible, out, print_json
 
 
 def command(
-    cells: Annotated[int, typer.Option(min=1, metavar="N", help="How many cells.")] = 20,
-    seed: Annotated[int, typer.Option(metavar="S", help="Which cells: equal seeds draw equal ones.")] = 0,
-    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Threads; all cores if not given.")] = None,
+    cells: Annotated[int, typer.Option(min=1, metavar="N", help="Number of cells.")] = 20,
+    seed: Annotated[int, typer.Option(metavar="S", help="Seed of the cells: equal seeds draw equal ones.")] = 0,
+    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Number of threads. Default: all cores.")] = None,
     folder: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Keeps everything there; resumes. [fidelity-S]")
+        Path | None, typer.Option("--out", metavar="DIR", help="Folder for all results; resumes. [fidelity-S]")
     ] = None,
     as_json: JSON = False,
 ) -> None:
-    """Measures how near the simulator is to this machine's kernel, over cells drawn at random."""
+    """Measures how far the simulator and this machine's kernel differ, over random cells."""
     from weftway import fidelity
     from weftway.progress import Bar
     from weftway.store import Store

@@ -14,14 +14,14 @@ from .output import out, print_json
 def command(
     what: Annotated[
         str | None,
-        typer.Argument(metavar="[KIND|NAME]", help="schedulers, controllers, scenarios, …; or one thing, by its name."),
+        typer.Argument(metavar="[KIND|NAME]", help="schedulers, controllers, scenarios, …; or the name of one entry."),
     ] = None,
     as_json: JSON = False,
     bibtex: Annotated[
         bool, typer.Option("--bibtex", help="The papers to cite for schedulers and controllers, as BibTeX.")
     ] = False,
 ) -> None:
-    """Lists what can be run: all of it by name, a kind with a line each, or all about one thing."""
+    """Lists schedulers, controllers, scenarios and more, or describes one of them."""
     found = catalogue.entries() if what is None else catalogue.matching(what)
     if bibtex:
         print("\n".join(_papers(found, what)), end="")

@@ -11,8 +11,8 @@ from .output import out
 
 
 def command(
-    kind: Annotated[str, typer.Argument(metavar="scheduler|scenario", help="What to begin.")],
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name: lower case, words joined by -.")],
+    kind: Annotated[str, typer.Argument(metavar="scheduler|scenario", help="What to create.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name: lower-case words joined by -.")],
     measurements: Annotated[
         list[str] | None,
         typer.Argument(
@@ -21,10 +21,11 @@ def command(
         ),
     ] = None,
     workload: Annotated[
-        str | None, typer.Option(metavar="bulk|web|stream|voip|call", help="With scenario: what is sent; bulk.")
+        str | None,
+        typer.Option(metavar="bulk|web|stream|voip|call", help="With scenario: the workload. Default: bulk."),
     ] = None,
 ) -> None:
-    """Begins a scheduler in the source tree, or a scenario file from measurements of your links."""
+    """Creates a scheduler in the source tree, or a scenario file from measurements of your links."""
     from weftway import new
     from weftway.scenario import source_tree
 

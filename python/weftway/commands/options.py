@@ -10,7 +10,7 @@ SCENARIO = Annotated[str, typer.Argument(metavar="SCENARIO", help="A scenario fi
 SETS = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replaces a key: path.lte.loss=2%. Repeatable.")
 ]
-JSON = Annotated[bool, typer.Option("--json", help="One JSON array on standard output, and nothing else there.")]
+JSON = Annotated[bool, typer.Option("--json", help="Prints one JSON array on standard output.")]
 
 BACKENDS = ", ".join(backends.BACKENDS)
 """As the help of an option lists them."""

@@ -17,26 +17,24 @@ def command(
         typer.Option(metavar="WORLD", help="A distribution, a scenario, or a folder of scenarios. Repeatable."),
     ] = ["world"],  # noqa: B006  # read, never changed
     cells: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="So many of a distribution (200), or of a folder (all).")
+        int | None, typer.Option(min=1, metavar="N", help="Number of cells of a distribution (200) or a folder (all).")
     ] = None,
-    seeds: Annotated[str, typer.Option(metavar="A..B", help="Seeds of every run; B is left out.")] = "0..10",
-    seed: Annotated[int, typer.Option(min=0, metavar="S", help="Which cells: equal seeds draw equal ones.")] = 1,
-    schedulers: Annotated[str, typer.Option(metavar="S,…|all", help="Who is ranked.")] = "all",
+    seeds: Annotated[str, typer.Option(metavar="A..B", help="Seeds of every run, without B.")] = "0..10",
+    seed: Annotated[int, typer.Option(min=0, metavar="S", help="Seed of the cells: equal seeds draw equal ones.")] = 1,
+    schedulers: Annotated[str, typer.Option(metavar="S,…|all", help="Schedulers to rank.")] = "all",
     candidate: Annotated[
-        str | None, typer.Option(metavar="S", help="Held against the others; the chooser never chooses it.")
+        str | None, typer.Option(metavar="S", help="Compared with the others; the chooser never picks it.")
     ] = None,
-    split: Annotated[
-        str, typer.Option(metavar="SPLIT", help="held-out, or train: the cells that a rule was tuned on.")
-    ] = "held-out",
+    split: Annotated[str, typer.Option(metavar="SPLIT", help="held-out, or train: the cells for tuning.")] = "held-out",
     sets: SETS = None,
-    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Threads; all cores if not given.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Number of threads. Default: all cores.")] = None,
     folder: Annotated[
         Path | None,
-        typer.Option("--out", "--report", metavar="DIR", help="Keeps rows, cells and report.html there; resumes."),
+        typer.Option("--out", "--report", metavar="DIR", help="Folder for rows, cells and report.html; resumes."),
     ] = None,
     as_json: JSON = False,
 ) -> None:
-    """Ranks schedulers over a world of cells, against picking the best one for each cell."""
+    """Ranks schedulers over many cells, against picking the best one for each cell."""
     from weftway import rank, tables
     from weftway.progress import Bar
     from weftway.rank import page

@@ -15,28 +15,27 @@ from .output import err, interruptible, out, print_json
 def command(
     experiments: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[PAPER[/FIGURE]]…", help="lubna-2022, lubna-2022/table1; all if none."),
+        typer.Argument(metavar="[PAPER[/FIGURE]]…", help="lubna-2022, lubna-2022/table1. Default: all."),
     ] = None,
     full: Annotated[
-        bool, typer.Option("--full/--quick", help="The files' own seeds and 40 settings, or 5 seeds and few settings.")
+        bool,
+        typer.Option("--full/--quick", help="The files' own seeds and 40 settings, or 5 seeds and a few settings."),
     ] = False,
     sensitivity: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="So many settings of what the papers leave open.")
+        int | None, typer.Option(min=0, metavar="N", help="Number of settings for values that the papers do not give.")
     ] = None,
     backend: Annotated[str, typer.Option(metavar="B", help=f"Where to run them: {BACKENDS}.")] = "sim",
-    seeds: Annotated[
-        str | None, typer.Option(metavar="A..B", help="Seeds of the stated setting; B is left out.")
-    ] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Threads; all cores if not given.")] = None,
+    seeds: Annotated[str | None, typer.Option(metavar="A..B", help="Seeds of the stated setting, without B.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Number of threads. Default: all cores.")] = None,
     folder: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Keeps rows.parquet there; resumes.")
+        Path | None, typer.Option("--out", metavar="DIR", help="Folder for rows.parquet; resumes.")
     ] = None,
     book: Annotated[
-        Path | None, typer.Option("--book", metavar="DIR", help="Writes a page in Markdown per figure there.")
+        Path | None, typer.Option("--book", metavar="DIR", help="Folder for one Markdown page per figure.")
     ] = None,
     as_json: JSON = False,
 ) -> None:
-    """Runs the experiments of papers, and says which of their numbers and claims hold."""
+    """Runs the experiments of papers and checks which of their numbers and claims hold."""
     from weftway import plan, reproduce, tables
     from weftway.progress import Bar
     from weftway.reproduce import book as pages

@@ -19,11 +19,11 @@ def command(
     backend: Annotated[str | None, typer.Option(help=f"Where to run it: {BACKENDS}.")] = None,
     seed: Annotated[int | None, typer.Option(help="The seed.")] = None,
     sets: SETS = None,
-    events: Annotated[Path | None, typer.Option(metavar="FILE", help="Writes every event, a line each.")] = None,
+    events: Annotated[Path | None, typer.Option(metavar="FILE", help="Writes every event, one a line.")] = None,
     qlog: Annotated[Path | None, typer.Option(metavar="DIR", help="Writes a qlog file (JSON-SEQ).")] = None,
     as_json: JSON = False,
 ) -> None:
-    """Runs one scheduler once."""
+    """Runs one scheduler once and prints all figures."""
     from weftway import comparison, one_run
     from weftway import scenario as scenarios
     from weftway._native import SimulationError

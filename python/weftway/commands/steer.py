@@ -18,18 +18,18 @@ def command(
     ] = None,
     scheduler: Annotated[str, typer.Option(metavar="S,…", help="Schedulers that steer.")] = "min-rtt",
     cc: Annotated[str | None, typer.Option(metavar="C,…", help="Congestion controllers.")] = None,
-    interval: Annotated[str, typer.Option(metavar="TIME", help="From one question to the next.")] = "100ms",
-    mode: Annotated[str, typer.Option(metavar="exclusive|preferred", help="What other subflows do.")] = "exclusive",
-    seeds: Annotated[str | None, typer.Option(metavar="A..B", help="Seeds; B is left out.")] = None,
+    interval: Annotated[str, typer.Option(metavar="TIME", help="Time between two choices.")] = "100ms",
+    mode: Annotated[str, typer.Option(metavar="exclusive|preferred", help="What the other subflows do.")] = "exclusive",
+    seeds: Annotated[str | None, typer.Option(metavar="A..B", help="Seeds, without B.")] = None,
     sets: SETS = None,
-    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Transfers beside one another.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Transfers at a time.")] = None,
     is_live: Annotated[bool, typer.Option("--live", help="Steers this namespace's connections until Ctrl-C.")] = False,
     token: Annotated[
         str | None, typer.Option(metavar="T", help="With --live: one connection, as `ss -tiM` shows.")
     ] = None,
     as_json: JSON = False,
 ) -> None:
-    """Steers the kernel's MPTCP by a scheduler that is asked once per interval, through priorities (MP_PRIO)."""
+    """Steers the kernel's MPTCP: a scheduler chooses a path per interval, through priorities (MP_PRIO)."""
     from weftway import steer
     from weftway._native import ScenarioError
 
@@ -38,7 +38,7 @@ def command(
         raise ScenarioError("weft steer takes a scenario, or --live and perhaps --token")
     given = {"--cc": cc, "--seeds": seeds, "--set": sets or None, "--jobs": jobs}
     if is_live and (wrong := [name for name, value in given.items() if value is not None]):
-        raise ScenarioError(f"--live steers connections as they are: it takes no {', '.join(wrong)}")
+        raise ScenarioError(f"--live steers existing connections: it does not take {', '.join(wrong)}")
     if is_live:
         steer_live(scheduler, options, token, as_json)
     else:

@@ -15,16 +15,16 @@ from .output import RUN_FAILED, err, interruptible, out, print_json
 def command(
     grid: Annotated[str, typer.Argument(metavar="GRID", help="A grid file, the name of one of ours, or a scenario.")],
     folder: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Keeps rows.parquet there, and a report per run; resumes.")
+        Path, typer.Option("--out", metavar="DIR", help="Folder for rows.parquet and a report per run; resumes.")
     ],
     ray: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="On a Ray cluster: auto, local, HOST:PORT, ray://HOST:PORT.")
     ] = None,
-    seeds: Annotated[str | None, typer.Option(metavar="A..B", help="Seeds of every run; B is left out.")] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="At a time; what there is if not given.")] = None,
+    seeds: Annotated[str | None, typer.Option(metavar="A..B", help="Seeds of every run, without B.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Jobs at a time. Default: all cores.")] = None,
     as_json: JSON = False,
 ) -> None:
-    """Runs many scenarios, on this machine or on a Ray cluster. The rows are those of weft compare."""
+    """Runs many scenarios, on this machine or on a Ray cluster, with the rows of weft compare."""
     from weftway import caveats, comparison, sweep
     from weftway.progress import Bar
 

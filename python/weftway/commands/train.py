@@ -11,9 +11,9 @@ from .output import INTERRUPTED, err, fail, out
 
 def command(
     context: typer.Context,
-    algorithm: Annotated[str | None, typer.Argument(metavar="ALGORITHM", help="What learns: dqn, rlds, …")] = None,
+    algorithm: Annotated[str | None, typer.Argument(metavar="ALGORITHM", help="dqn, rlds, …")] = None,
 ) -> None:
-    """Trains a scheduler. `weft train dqn --help` has its settings."""
+    """Trains a scheduler. `weft train dqn --help` lists its settings."""
     from weftway.progress import Bar
     from weftway.train import command
 

@@ -30,11 +30,11 @@ def read(path: Path) -> Reading:
     try:
         text = data.decode()
     except UnicodeDecodeError:
-        raise ScenarioError(f"{path}: a binary file that is no capture; expected {KINDS}") from None
+        raise ScenarioError(f"{path}: a binary file, but not a capture; expected {KINDS}") from None
     if text.lstrip().startswith("{"):
         return iperf3.reads(path, text)
     if mahimahi.is_trace(text):
         return mahimahi.reads(path, text)
     if ping.is_ping(text):
         return ping.reads(path, text)
-    raise ScenarioError(f"{path}: of no kind that is known; expected {KINDS}")
+    raise ScenarioError(f"{path}: unknown kind of file; expected {KINDS}")

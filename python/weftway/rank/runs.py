@@ -133,10 +133,10 @@ def _field(request: Request) -> Field:
         return Field(every, None)
     given = specs.parse(request.candidate)
     if len(given) != 1:
-        raise ScenarioError(f"candidate `{request.candidate}`: one scheduler is held against the others")
+        raise ScenarioError(f"candidate `{request.candidate}`: name one scheduler to compare with the others")
     others = [one for one in every if one != given[0]]
     if not others:
-        raise ScenarioError(f"candidate `{request.candidate}`: no other scheduler is named to hold it against")
+        raise ScenarioError(f"candidate `{request.candidate}`: no other scheduler is named to compare it with")
     return Field([*others, given[0]], given[0])
 
 

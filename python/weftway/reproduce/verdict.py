@@ -321,7 +321,7 @@ def computed(expression: str) -> float:
     try:
         return value(ast.parse(expression.strip(), mode="eval"))
     except (ValueError, SyntaxError, ZeroDivisionError):
-        raise ValueError(f"`{expression}` is no computation of numbers with + - * / and parentheses") from None
+        raise ValueError(f"`{expression}` is not a computation of numbers with + - * / and parentheses") from None
 
 
 def contradicts(printed: float, expression: str) -> bool:

@@ -60,25 +60,25 @@ class ActorCriticArgs(TrainingArgs):
     network: Widths
     """Widths of the hidden layers."""
     gamma: Share
-    """What a reward one decision later is worth."""
+    """Discount of a reward one decision later."""
     learning_rate: Rate
-    """Of Adam, whose moments all workers share."""
+    """Learning rate of Adam, whose moments all workers share."""
     rollout: Count = 20
-    """Decisions of a place between two updates."""
+    """Decisions of an environment between two updates."""
     entropy: Weight = 0.01
-    """Weight of the entropy: how much the policy is kept from being certain."""
+    """Weight of the entropy, which favours exploration."""
     value: Weight = 0.5
     """Weight of the critic's error."""
     clip: Positive = 40.0
     """Largest norm of a gradient."""
     reward_scale: Positive = 1.0
-    """What rewards are multiplied by before they are learned from."""
+    """Factor on rewards in training."""
     trials: Count = 64
-    """Scenarios on which checkpoints are compared, never used for a step."""
+    """Validation scenarios, on which checkpoints are compared; never trained on."""
     workers: Count = 1
-    """Processes of `envs` environments each; they send gradients when they have them. More than 1 is not repeatable."""
+    """Asynchronous processes of `envs` environments each. More than 1 is not repeatable."""
     ray: Annotated[str, Form(ADDRESS, "auto, local, HOST:PORT or ray://HOST:PORT")] = ""
-    """Address of a Ray cluster on which the workers are: `auto`, `local`, HOST:PORT."""
+    """Address of a Ray cluster for the workers: `auto`, `local`, HOST:PORT."""
 
     @property
     def widths(self) -> tuple[int, ...]:

@@ -53,27 +53,27 @@ class QLearningArgs(TrainingArgs):
     network: Widths = "64-64"
     """Widths of the hidden layers, all ReLU."""
     gamma: Share = 0.9
-    """What a reward one decision later is worth."""
+    """Discount of a reward one decision later."""
     learning_rate: Rate = 1e-3
-    """Of Adam."""
+    """Learning rate of Adam."""
     loss: Annotated[str, OneOf("huber", "mse")] = "huber"
     """`huber` (linear beyond 1) or `mse`."""
     clip: Weight = 10.0
-    """Largest norm of a gradient; 0 clips nothing."""
+    """Largest norm of a gradient; 0: no clipping."""
     batch: Count = 32
     """Transitions in an update."""
     memory: Count = 10_000
-    """Transitions that are kept."""
+    """Capacity of the replay buffer, in transitions."""
     warm_up: CountOrNone = 200
     """Transitions before the first update."""
     updates: Count = 1
     """Updates per transition."""
     target_every: CountOrNone = 100
-    """Updates from one copy of the target network to the next; 0 moves it a little with each."""
+    """Updates between two copies to the target network; 0: soft updates."""
     target_rate: Rate = 1e-4
-    """How far the target network moves with each update where it is not copied."""
+    """Step of the target network's soft updates."""
     trials: Count = 64
-    """Scenarios on which checkpoints are compared, never used for a step."""
+    """Validation scenarios, on which checkpoints are compared; never trained on."""
 
     @property
     def widths(self) -> list[int]:
@@ -83,22 +83,22 @@ class QLearningArgs(TrainingArgs):
 
 @dataclass(frozen=True, kw_only=True)
 class Args(QLearningArgs):
-    """Settings, and what they are if not given."""
+    """Settings and their defaults."""
 
     steps: int = 400_000
     distribution: str = "mpquic-pair"
     cc: str = "bbr1"
     network: str = "6-6"
     eps_over: CountOrNone = 5_000
-    """Decisions over which exploration goes from always to `eps_last`."""
+    """Decisions over which epsilon falls from 1 to `eps_last`."""
     eps_last: Share = 0.05
-    """The probability of any action at all from then on."""
+    """Final epsilon: the probability of a random action."""
     state: Annotated[str, OneOf("paper", "credit", "controller")] = "paper"
-    """What is seen: `paper` (6 numbers), `credit` (7) or `controller` (18)."""
+    """Observation: `paper` (6 numbers), `credit` (7) or `controller` (18)."""
     reward: Annotated[str, OneOf("delivery", "bytes")] = "delivery"
-    """What is earned: `delivery` (throughput less round-trip time) or `bytes`."""
+    """Reward: `delivery` (throughput less round-trip time) or `bytes`."""
     w0_kb: Annotated[int, Whole(1, 1_000_000)] = 1000
-    """The window that counts as 1, in kB."""
+    """Scale of windows in the observation, in kB."""
 
     ALGORITHM: ClassVar[str] = "dqn"
     QUICK: ClassVar[Mapping[str, Any]] = {"steps": 40_000, "envs": 64, "pool": 64, "trials": 16}

@@ -54,7 +54,7 @@ Weights = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, kw_only=True)
 class Args(TrainingArgs):
-    """Settings, and what they are if not given."""
+    """Settings and their defaults."""
 
     steps: int = 60
     """Generations."""
@@ -68,13 +68,13 @@ class Args(TrainingArgs):
     instances: Count = 24
     """Scenarios in a generation, drawn from the pool; each under every controller."""
     sigma: Positive = 0.5
-    """How far candidates are from the centre."""
+    """Standard deviation of candidates around the centre."""
     learning_rate: Rate = 0.1
-    """Of Adam."""
+    """Learning rate of Adam."""
     trials: Count = 64
-    """Scenarios on which centres are compared, never used for a step."""
+    """Validation scenarios, on which centres are compared; never trained on."""
     trial_every: Count = 5
-    """Generations from one such comparison to the next."""
+    """Generations between two such comparisons."""
     threads: int = 2
     checkpoint_every: int = 5
 

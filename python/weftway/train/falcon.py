@@ -51,7 +51,7 @@ RATES, LOSSES, TIMES = ("rate<1/3", "rate~1", "rate>3"), ("loss<0.5%", "loss>=0.
 
 @dataclass(frozen=True, kw_only=True)
 class Args(QLearningArgs):
-    """Settings, and what they are if not given."""
+    """Settings and their defaults."""
 
     steps: int = 460_800
     """Decisions to make: 300 visits to each of twelve groups, of `visit` decisions each."""
@@ -59,20 +59,20 @@ class Args(QLearningArgs):
     cc: str = "bbr1,cubic,bbr2"
     envs: int = 4
     memory: int = 2_048
-    """Transitions that are kept of each scenario."""
+    """Capacity of each scenario's replay buffer, in transitions."""
     visit: Count = 128
-    """Decisions of a visit to a scenario."""
+    """Decisions per visit to a scenario."""
     inner: Count = 8
     """Steps of Adam in a visit, at `learning_rate`."""
     outer: Rate = 0.1
-    """How far the meta-model moves to where the inner steps have come."""
+    """Step of the meta-model towards the result of the inner steps."""
     kinds: Count = 8
     """Scenarios in each group, at most."""
     eps_last: Share = 0.05
-    """The probability of any action in the second half of the training; it falls from 1 in the first."""
+    """Epsilon, the probability of a random action, in the second half of the training; it falls from 1 in the first."""
 
     reward: Annotated[str, OneOf("bytes", "delivery")] = "bytes"
-    """What is earned: `bytes`, as printed, or `delivery` (throughput less round-trip time)."""
+    """Reward: `bytes`, as published, or `delivery` (throughput less round-trip time)."""
 
     ALGORITHM: ClassVar[str] = "falcon"
     QUICK: ClassVar[Mapping[str, Any]] = {"steps": 61_440, "pool": 128, "kinds": 4, "trials": 24, "held_out": 16}

@@ -24,7 +24,7 @@ CHOICES = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Args(ActorCriticArgs):
-    """Settings, and what they are if not given."""
+    """Settings and their defaults."""
 
     steps: int = 200_000
     distribution: str = "four-paths"
@@ -37,11 +37,11 @@ class Args(ActorCriticArgs):
     reward_scale: float = 0.1
     entropy: float = 0.001
     slots: Slots = 4
-    """How many paths are seen."""
+    """Number of paths in the observation."""
     history: Slots = 8
-    """Intervals that are seen."""
+    """Number of intervals in the observation."""
     base: Annotated[str, OneOf("first", "tracked")] = "first"
-    """What the changes add to: the formula's gap at the beginning (`first`), or always the present one (`tracked`)."""
+    """Base of the changes: the formula's gap at the beginning (`first`), or the current one (`tracked`)."""
     a: TaskWeight = 0.5
     """Weight of the out-of-order queue in the reward."""
     b: TaskWeight = 0.1

@@ -22,7 +22,7 @@ MIN_RTT = {"split7": 6, "table1": 1}
 
 @dataclass(frozen=True, kw_only=True)
 class Args(QLearningArgs):
-    """Settings, and what they are if not given."""
+    """Settings and their defaults."""
 
     steps: int = 40_000
     distribution: str = "streaming"
@@ -35,9 +35,9 @@ class Args(QLearningArgs):
     updates: int = 5
     network: str = "24-24-24"
     eps_over: CountOrNone = 2_000
-    """Slots over which exploration goes from always to `eps_last`."""
+    """Slots over which epsilon falls from 1 to `eps_last`."""
     eps_last: Share = 0.05
-    """The probability of any split from then on."""
+    """Final epsilon: the probability of a random split."""
     actions: Annotated[str, OneOf(*MIN_RTT)] = "split7"
     """`split7`, as in the public code, or `table1` (wait for the fastest path, or do not)."""
 

@@ -29,7 +29,7 @@ WIDEST = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Args(ActorCriticArgs):
-    """Settings, and what they are if not given."""
+    """Settings and their defaults."""
 
     steps: int = 1_600_000
     distribution: str = "four-paths"
@@ -41,15 +41,15 @@ class Args(ActorCriticArgs):
     learning_rate: float = 1e-3
     reward_scale: float = 0.1
     action_mode: Annotated[str, OneOf("ternary", "direct")] = "ternary"
-    """`ternary`: best, middle or worst path by quality; `direct`: a slot, the qualities seen."""
+    """`ternary`: best, middle or worst path by quality; `direct`: a path, with the qualities observed."""
     mode: Mode = "preferred"
-    """While the chosen path is full the others send (`preferred`), or nothing does (`exclusive`)."""
+    """When the chosen path is full, the others send (`preferred`), or none does (`exclusive`)."""
     reward: Annotated[str, OneOf("log", "rate")] = "log"
-    """What an interval earns: `log`, the sum of the paths' log throughputs as printed; or `rate`, the throughput."""
+    """Reward of an interval: `log`, the sum of the paths' log throughputs as published; or `rate`, the throughput."""
     slots: Slots = 4
-    """How many paths are seen."""
+    """Number of paths in the observation."""
     paper: bool = False
-    """The settings of A3C's makers: four workers of one place, 2 000 steps each, 1e-4. What is given besides stays."""
+    """The paper's A3C settings: four workers of one environment, 2 000 steps each, 1e-4. Keeps options you give."""
 
     ALGORITHM: ClassVar[str] = "pdaa3c"
     PRESETS: ClassVar[tuple[str, ...]] = ("paper", "quick")

@@ -25,7 +25,7 @@ WIDEST = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Args(ActorCriticArgs):
-    """Settings, and what they are if not given."""
+    """Settings and their defaults."""
 
     steps: int = 100_000
     distribution: str = "four-paths"
@@ -38,13 +38,13 @@ class Args(ActorCriticArgs):
     learning_rate: float = 1e-3
     entropy: float = 0.001
     learner: Annotated[str, OneOf("a2c-dirichlet")] = "a2c-dirichlet"
-    """How it learns; there is no other."""
+    """The learning algorithm; there is only this one."""
     concentration: Positive = 40.0
     """Sum of the Dirichlet's concentrations: of four equal shares, each deviates by 0.07."""
     slots: Slots = 4
-    """How many paths are seen."""
+    """Number of paths in the observation."""
     history: Slots = 8
-    """Intervals that are seen."""
+    """Number of intervals in the observation."""
     a: TaskWeight = 0.5
     """Weight of round-trip time in the reward."""
     b: TaskWeight = 1.0

@@ -19,7 +19,7 @@ from weftway.train.session import Progress, Trained, quiet
 
 @dataclass(frozen=True, kw_only=True)
 class Args(QLearningArgs):
-    """Settings, and what they are if not given."""
+    """Settings and their defaults."""
 
     steps: int = 60_000
     distribution: str = "four-paths"
@@ -28,15 +28,15 @@ class Args(QLearningArgs):
     learning_rate: float = 5e-4
     target_every: int = 200
     eps_over: CountOrNone = 3_000
-    """Decisions over which exploration goes from always to `eps_last`."""
+    """Decisions over which epsilon falls from 1 to `eps_last`."""
     eps_last: Share = 0.05
-    """The probability of any open path from then on."""
+    """Final epsilon: the probability of a random open path."""
     slots: Slots = 4
-    """How many paths are seen."""
+    """Number of paths in the observation."""
     mode: Mode = "exclusive"
-    """Whether the named path carries new data alone (`exclusive`) or before the others (`preferred`)."""
+    """Whether the chosen path carries new data alone (`exclusive`) or before the others (`preferred`)."""
     reward: Annotated[str, OneOf("log", "rate")] = "log"
-    """What an interval earns: `log`, the sum of the paths' log throughputs as in PDAA3C; or `rate`, the throughput."""
+    """Reward of an interval: `log`, the sum of the paths' log throughputs as in PDAA3C; or `rate`, the throughput."""
 
     ALGORITHM: ClassVar[str] = "rlds"
     QUICK: ClassVar[Mapping[str, Any]] = {"steps": 10_000, "pool": 32, "trials": 16, "held_out": 16}

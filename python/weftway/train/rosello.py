@@ -22,7 +22,7 @@ NETWORKS = {"6": "8-8", "12": "16-16"}
 
 @dataclass(frozen=True, kw_only=True)
 class Args(QLearningArgs):
-    """Settings, and what they are if not given."""
+    """Settings and their defaults."""
 
     steps: int = 400_000
     distribution: str = "five-g"
@@ -32,9 +32,9 @@ class Args(QLearningArgs):
     """Widths of the hidden layers; if not given, 8-8 for six inputs and 16-16 for twelve."""
     target_every: int = 0
     state: Annotated[str, OneOf(*NETWORKS)] = "6"
-    """How many numbers are seen: 6 or 12."""
+    """Size of the observation: 6 or 12 numbers."""
     hot: Positive = 1.0
-    """The temperature of exploration at first."""
+    """Initial temperature of exploration."""
     cold: Positive = 0.01
     """The temperature after 80 % of the decisions."""
 

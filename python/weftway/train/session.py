@@ -38,11 +38,11 @@ class TrainingArgs:
     steps: Count = 100_000
     """Decisions to make, over all environments together."""
     seed: Seed = 1
-    """Seed of everything that is drawn: scenarios, first weights, exploration, batches."""
+    """Seed of all random draws: scenarios, first weights, exploration, batches."""
     distribution: str
     """Distribution of scenarios to train on: the name of one of ours, or a file."""
     pool: Count = 256
-    """How many scenarios are drawn from it."""
+    """Number of scenarios drawn from it."""
     cc: Names
     """Congestion controllers, separated by commas; each episode has one of them."""
     envs: Count = 16
@@ -52,13 +52,13 @@ class TrainingArgs:
     held_out: Count = 32
     """Held-out episodes for the curve's last point."""
     cautious: bool = False
-    """Finds how far a choice has to lead before it is taken, so that the policy seldom loses to min-RTT."""
+    """Finds the margin by which a choice must lead, so that the policy seldom loses to min-RTT."""
     quick: bool = False
-    """A short training, to see that everything works. What is given besides stays as it is given."""
+    """A short training, to see that everything works. Does not change options that you give."""
     out: Path | None = None
     """Folder for the policy, the learning curve and checkpoints."""
     resume: bool = False
-    """Goes on from the checkpoint in the folder, if there is one. The policy is that of an uninterrupted training."""
+    """Resumes from the checkpoint in the folder, if there is one. The policy is that of an uninterrupted training."""
     checkpoint_every: Count = 50_000
     """Decisions between two checkpoints."""
 

@@ -58,38 +58,38 @@ SHARE = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Args(TrainingArgs):
-    """Settings, and what they are if not given."""
+    """Settings and their defaults."""
 
     steps: int = 12_000
     """Labelled decisions in an epoch."""
     distribution: str = "four-paths"
     pool: Annotated[int, Whole(6)] = 256
-    """How many scenarios are drawn from it: at least six, so that each part (70, 15 and 15 per cent) has one."""
+    """Number of scenarios drawn from it: at least six, so that each part (70, 15 and 15 per cent) has one."""
     cc: str = "bbr1"
     envs: int = 16
-    """Simulations side by side in the evaluation; labels come from runs one after the other."""
+    """Simulations side by side in the evaluation; labels come from sequential runs."""
     epochs: Count = 4
     """Epochs of each round."""
     rounds: CountOrNone = 2
-    """Rounds in which the learnt policy takes its turns (DAgger), after the first without it."""
+    """DAgger rounds, in which the learned policy decides as well, after a first round without it."""
     learning_rate: Rate = 0.003
-    """Of Adam."""
+    """Learning rate of Adam."""
     batch: Count = 64
-    """Decisions in a step."""
+    """Decisions in a batch."""
     mode: Mode = "preferred"
-    """While the chosen path is full the others send (`preferred`), or nothing does (`exclusive`)."""
+    """When the chosen path is full, the others send (`preferred`), or none does (`exclusive`)."""
     hold: Annotated[str, OneOf("interval", "message")] = "interval"
-    """For how long a choice holds: for its size class until the `interval` ends, or for a `message`."""
+    """How long a choice lasts: for its size class until the `interval` ends, or for a `message`."""
     basis: Annotated[str, OneOf("auto", "message", "interval")] = "auto"
-    """What the oracle judges: the `message` at hand, all of its class in the `interval`, or as fits (`auto`)."""
+    """What the oracle judges: the current `message`, all of its class in the `interval`, or what fits (`auto`)."""
     identity: bool = True
-    """Whether the network knows paths by their number; without, it serves any number of them."""
+    """Whether the network identifies paths by their number; without, it supports any number of them."""
     slots: Annotated[int, Whole(1, MOST_PATHS)] = 4
     """Paths at most, 1 to 8; without identity, 8 are usual."""
     counts: Annotated[
         str, Form(r"|[1-8](,[1-8])*", "numbers of paths from 1 to 8 separated by commas, such as 2,4")
     ] = ""
-    """Numbers of paths to train on, separated by commas; scenarios with others are kept for evaluation."""
+    """Numbers of paths to train on, separated by commas; other scenarios are for evaluation only."""
     held_out: int = 16
 
     ALGORITHM: ClassVar[str] = "stsgat"

@@ -50,7 +50,7 @@ MEASURES: dict[str, Callable[[Run], float | None]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Args(stsgat.Args):
-    """Settings, and what they are if not given."""
+    """Settings and their defaults."""
 
     steps: int = 1_600
     epochs: int = 24
@@ -58,7 +58,7 @@ class Args(stsgat.Args):
     against: Annotated[str, Form(r"|[a-z][a-z-]*(, ?[a-z][a-z-]*)*", "networks separated by commas")] = (
         "stsgcn,graph-wavenet"
     )
-    """Networks beside STSGAT, separated by commas: `stsgcn`, `graph-wavenet`."""
+    """Networks to compare with STSGAT, separated by commas: `stsgcn`, `graph-wavenet`."""
     seeds: Count = 5
     """Runs of each network, from `seed` on."""
 
