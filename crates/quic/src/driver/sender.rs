@@ -154,6 +154,16 @@ impl<S: Source> Sender<S> {
         self.views.get(path)
     }
 
+    /// Everything before it has arrived.
+    pub fn delivered(&self) -> Offset {
+        self.outbox.una()
+    }
+
+    /// The paths that can be used.
+    pub fn usable(&self) -> PathSet {
+        self.views.set()
+    }
+
     /// Whether any path can be used.
     pub fn has_path(&self) -> bool {
         !self.views.set().is_empty()
