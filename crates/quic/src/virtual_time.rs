@@ -11,4 +11,5 @@ mod world;
 
 pub use measure::{Job, row};
 pub use obstacle::obstacle;
+pub use setup::OVERHEAD;
 pub use world::{Finished, RunError, World};

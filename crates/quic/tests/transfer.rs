@@ -1,0 +1,134 @@
+//! Files over sockets of this machine: 127.0.0.1 and 127.0.0.2 are two paths.
+#![cfg(unix)]
+
+use std::fs;
+use std::net::{SocketAddr, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
+
+use tempfile::TempDir;
+use weftway_quic::transfer::{Failure, Options, OtherEnd, Progress, Report, receive, send};
+use weftway_quic::udp::Local;
+use weftway_quic::udp::tls::{Identity, Pairing};
+
+type Outcome = Result<Report, Failure>;
+
+fn options(other: OtherEnd, paths: &[&str]) -> Options {
+    let paths = paths.iter().map(|path| Local::parse(path)).collect();
+    Options { other, paths, scheduler: "earliest-delivery".into(), cc: "cubic".into() }
+}
+
+fn here() -> SocketAddr {
+    ([0, 0, 0, 0], 0).into()
+}
+
+/// A receiver that listens on a thread.
+struct Listening {
+    address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    done: Arc<AtomicU64>,
+    thread: JoinHandle<Outcome>,
+}
+
+impl Listening {
+    fn at(target: &Path, identity: Identity) -> Self {
+        let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (told, address) = channel();
+        let (target, halt, so_far) = (target.to_owned(), stop.clone(), done.clone());
+        let thread = std::thread::spawn(move || {
+            let other = OtherEnd::Listen { address: here(), identity };
+            receive(&target, options(other, &[]), &mut |progress: &Progress| {
+                let _ = progress.listening.map(|address| told.send(address));
+                so_far.store(progress.done, Ordering::Relaxed);
+                !halt.load(Ordering::Relaxed)
+            })
+        });
+        Self { address: loopback(&address), stop, done, thread }
+    }
+
+    fn end(self) -> Outcome {
+        self.thread.join().unwrap()
+    }
+}
+
+fn loopback(address: &Receiver<SocketAddr>) -> SocketAddr {
+    ([127, 0, 0, 1], address.recv().unwrap().port()).into()
+}
+
+fn connect(address: SocketAddr, pairing: &Pairing, paths: &[&str]) -> Options {
+    options(OtherEnd::Connect { address, pairing: pairing.clone() }, paths)
+}
+
+const BOTH: [&str; 2] = ["127.0.0.1", "127.0.0.2"];
+
+/// Bytes that repeat nowhere.
+fn noise(bytes: usize, seed: u64) -> Vec<u8> {
+    let mut out = vec![0; bytes];
+    blake3::Hasher::new().update(&seed.to_be_bytes()).finalize_xof().fill(&mut out);
+    out
+}
+
+/// A tree with a large file, small ones, empty ones, directories, and a link that leads out.
+fn tree(bytes: usize) -> (TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("photos");
+    fs::create_dir_all(root.join("2024/empty")).unwrap();
+    fs::write(root.join("big"), noise(bytes, 1)).unwrap();
+    fs::write(root.join("2024/none"), "").unwrap();
+    for at in 0..20 {
+        fs::write(root.join(format!("2024/ü{at}")), noise(100 * at, at as u64)).unwrap();
+    }
+    std::os::unix::fs::symlink("/etc/passwd", root.join("link")).unwrap();
+    (dir, root)
+}
+
+/// Every file below `root` is below `target/photos`, byte for byte, and nothing else.
+fn assert_same(root: &Path, target: &Path) {
+    let list = |root: &Path| {
+        let mut names = Vec::new();
+        let mut dirs = vec![root.to_owned()];
+        while let Some(dir) = dirs.pop() {
+            for found in fs::read_dir(dir).unwrap().map(Result::unwrap) {
+                if found.file_type().unwrap().is_symlink() {
+                    continue;
+                }
+                names.push(found.path().strip_prefix(root).unwrap().to_owned());
+                if found.file_type().unwrap().is_dir() {
+                    dirs.push(found.path());
+                }
+            }
+        }
+        names.sort();
+        names
+    };
+    let copy = target.join(root.file_name().unwrap());
+    assert_eq!(list(root), list(&copy));
+    for name in list(root).into_iter().filter(|name| root.join(name).is_file()) {
+        let (ours, theirs) = (fs::metadata(root.join(&name)).unwrap(), fs::metadata(copy.join(&name)).unwrap());
+        assert_eq!(ours.modified().unwrap(), theirs.modified().unwrap(), "{name:?}");
+        assert_eq!(ours.permissions(), theirs.permissions(), "{name:?}");
+        assert!(fs::read(root.join(&name)).unwrap() == fs::read(copy.join(&name)).unwrap(), "{name:?}");
+    }
+    assert_eq!(fs::read_dir(target).unwrap().count(), 1, "no partial files are left");
+}
+
+#[test]
+fn a_directory_arrives_over_two_paths() {
+    let (_keep, root) = tree(8 << 20);
+    let target = tempfile::tempdir().unwrap();
+    let identity = Identity::generate().unwrap();
+    let pairing = identity.pairing();
+    let receiver = Listening::at(target.path(), identity);
+    let sent = send(&root, connect(receiver.address, &pairing, &BOTH), &mut |_| true).unwrap();
+    let received = receiver.end().unwrap();
+    assert_same(&root, target.path());
+    let bytes: u64 = (8 << 20) + (0..20).map(|at| 100 * at).sum::<u64>();
+    assert_eq!((sent.bytes, sent.sent_bytes, received.bytes, received.files), (bytes, bytes, bytes, 22));
+    assert_eq!(sent.links_left_out, 1);
+    let carried: Vec<u64> = received.paths.iter().map(|path| path.bytes).collect();
+    assert_eq!(carried.iter().sum::<u64>(), bytes, "each byte counts once");
+    assert!(carried.len() == 2 && carried.iter().all(|&bytes| bytes > 100_000), "{carried:?}");
+}
