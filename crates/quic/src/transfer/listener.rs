@@ -84,7 +84,7 @@ impl Listener {
     }
 
     /// Hears everybody at the door: who has shown the token comes in.
-    pub fn turn(&mut self, net: &mut Net, now: Instant) -> Option<Met> {
+    pub fn turn(&mut self, net: &mut Net, now: Instant) -> Option<Box<Met>> {
         let mut admitted = None;
         for at in (0..self.newcomers.len()).rev() {
             let newcomer = &mut self.newcomers[at];
@@ -103,7 +103,7 @@ impl Listener {
             net.send(&mut newcomer.connection);
             if heard == Ok(true) {
                 let Newcomer { connection, talk, .. } = self.newcomers.swap_remove(at);
-                admitted = Some(Met { connection, talk });
+                admitted = Some(Box::new(Met { connection, talk }));
             } else if newcomer.connection.is_drained() {
                 self.newcomers.swap_remove(at);
             }

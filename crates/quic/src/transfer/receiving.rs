@@ -62,11 +62,11 @@ pub fn receive(target: &Path, options: Options, watch: Watch<'_>) -> Result<Repo
 enum Ended {
     Report(Box<Report>),
     /// The other end came anew.
-    Superseded(Met),
+    Superseded(Box<Met>),
 }
 
 /// Receives from an end that was let in. What has arrived in order is on the disk when this returns.
-fn take(session: &mut Session<'_>, target: &Path, met: Met) -> Result<Ended, Failure> {
+fn take(session: &mut Session<'_>, target: &Path, met: Box<Met>) -> Result<Ended, Failure> {
     let mut receiving = Receiving::new(met);
     let result = receiving.run(session, target);
     // What has arrived in order is kept, whatever happened.
@@ -194,7 +194,7 @@ struct Receiving {
 }
 
 impl Receiving {
-    fn new(met: Met) -> Self {
+    fn new(met: Box<Met>) -> Self {
         let mut receiver = Receiver::new(Bytes::new(WINDOW), Bytes::new(RECORD), MAX_PATHS);
         receiver.took(weftway_path::Offset::ZERO);
         Self {
@@ -218,7 +218,7 @@ impl Receiving {
     }
 
     /// Until everything is there, or somebody comes anew.
-    fn run(&mut self, session: &mut Session<'_>, target: &Path) -> Result<Option<Met>, Failure> {
+    fn run(&mut self, session: &mut Session<'_>, target: &Path) -> Result<Option<Box<Met>>, Failure> {
         session.progress.state = State::Agreeing;
         loop {
             let busy = self.take_datagrams(session);

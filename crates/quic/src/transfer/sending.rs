@@ -83,7 +83,7 @@ struct Job {
 enum Ended {
     Finished(Box<Result<Report, Failure>>),
     /// The other end came anew.
-    Superseded(Met),
+    Superseded(Box<Met>),
 }
 
 impl Job {
@@ -106,7 +106,7 @@ impl Job {
     }
 
     /// Sends to an end that was let in.
-    fn serve(&self, session: &mut Session<'_>, met: Met) -> Ended {
+    fn serve(&self, session: &mut Session<'_>, met: Box<Met>) -> Ended {
         let count = if session.listener.is_some() { MAX_PATHS } else { session.net.sockets().len() };
         let mut sending = match Sending::new(self, met, count) {
             Ok(sending) => sending,
@@ -150,7 +150,7 @@ struct Sending<'a> {
 }
 
 impl<'a> Sending<'a> {
-    fn new(job: &'a Job, met: Met, paths: usize) -> Result<Self, Failure> {
+    fn new(job: &'a Job, met: Box<Met>, paths: usize) -> Result<Self, Failure> {
         let spec = |error: weftway_path::spec::SpecError| Failure::Spec(error.to_string());
         let (entry, given) = weftway_sched::parse(&job.scheduler).map_err(spec)?;
         let scheduler = entry.make(&given.given).map_err(spec)?;
@@ -182,7 +182,7 @@ impl<'a> Sending<'a> {
     }
 
     /// Until the receiver has everything, or somebody comes anew.
-    fn run(&mut self, session: &mut Session<'_>) -> Result<Option<Met>, Failure> {
+    fn run(&mut self, session: &mut Session<'_>) -> Result<Option<Box<Met>>, Failure> {
         session.progress.state = State::Agreeing;
         self.sender.take_in(session.net.now());
         while self.ended.is_none() {

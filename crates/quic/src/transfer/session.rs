@@ -140,12 +140,12 @@ impl<'a> Session<'a> {
     }
 
     /// Somebody else has shown the token meanwhile: the other end was started again.
-    pub fn newcomer(&mut self, now: Instant) -> Option<Met> {
+    pub fn newcomer(&mut self, now: Instant) -> Option<Box<Met>> {
         self.listener.as_mut()?.turn(&mut self.net, now)
     }
 
     /// Waits until somebody shows the token.
-    pub fn admit(&mut self) -> Result<Met, Failure> {
+    pub fn admit(&mut self) -> Result<Box<Met>, Failure> {
         loop {
             self.net.receive();
             let now = self.net.now();
@@ -170,7 +170,7 @@ impl<'a> Session<'a> {
     }
 
     /// Connects to `address`: over each path in turn, until one answers.
-    pub fn connect(&mut self, address: SocketAddr, pairing: &Pairing, role: Role) -> Result<Met, Failure> {
+    pub fn connect(&mut self, address: SocketAddr, pairing: &Pairing, role: Role) -> Result<Box<Met>, Failure> {
         let begin = self.net.now();
         let count = self.net.sockets().len();
         for at in (0..count).cycle() {
@@ -213,7 +213,7 @@ impl<'a> Session<'a> {
         role: Role,
         address: SocketAddr,
         mismatch: &AtomicBool,
-    ) -> Result<Option<Met>, Failure> {
+    ) -> Result<Option<Box<Met>>, Failure> {
         let mut talk = Talk::new(MAX_MESSAGE);
         let token = pairing.token.text();
         talk.say(&Message::Hello { version: VERSION, token, role })?;
@@ -237,7 +237,7 @@ impl<'a> Session<'a> {
                 connection.open_control();
                 talk.pump(&mut connection)?;
                 match talk.hear()? {
-                    Some(Message::Welcome { version: VERSION }) => return Ok(Some(Met { connection, talk })),
+                    Some(Message::Welcome { version: VERSION }) => return Ok(Some(Box::new(Met { connection, talk }))),
                     Some(_) => return Err(Failure::Protocol("it does not greet".to_owned())),
                     None => {}
                 }

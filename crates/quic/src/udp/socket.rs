@@ -13,6 +13,8 @@ use bytes::BytesMut;
 use noq_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
 use socket2::{Domain, Protocol, Type};
 
+use super::doctor::Sockets;
+
 /// What is asked of the kernel for each socket: a window of 100 Mbit/s and 300 ms. It may give less.
 const BUFFER: usize = 4 << 20;
 /// One call takes at most this much (UDP's own limit, less the headers).
@@ -128,6 +130,18 @@ impl Socket {
     /// Whether anything waits for room in the kernel.
     pub fn is_blocked(&self) -> bool {
         !self.backlog.is_empty()
+    }
+
+    /// What the kernel does for it.
+    pub(super) fn abilities(&self) -> io::Result<Sockets> {
+        // Linux tells twice what it gives: its own book-keeping counts (socket(7)).
+        let doubled = if cfg!(target_os = "linux") { 2 } else { 1 };
+        Ok(Sockets {
+            send_segments: self.segments(),
+            receive_segments: self.state.gro_segments().get(),
+            receive_buffer: self.state.recv_buffer_size((&self.socket).into())? / doubled,
+            receive_buffer_wanted: BUFFER,
+        })
     }
 
     /// How many datagrams one call sends.
