@@ -322,3 +322,72 @@ fn a_port_where_nobody_listens_is_told() {
     let error = send(&root, connect(free, &pairing, &[]), &mut |_| true).unwrap_err();
     assert!(matches!(error, Failure::NoAnswer(_)), "{error}");
 }
+
+/// Forwards datagrams to `server`, each client from a port of its own, which is another one after `rebind` packets: what a
+/// NAT does that was started again.
+fn nat(server: SocketAddr, rebind: usize) -> (SocketAddr, Arc<AtomicBool>, JoinHandle<usize>) {
+    let inside = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = inside.local_addr().unwrap();
+    inside.set_nonblocking(true).unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let halt = stop.clone();
+    let thread = std::thread::spawn(move || {
+        let outside = || {
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            socket.set_nonblocking(true).unwrap();
+            socket
+        };
+        let (mut socket, mut client, mut count, mut changes) = (outside(), None, 0, 0);
+        let mut buffer = vec![0; 1 << 16];
+        while !halt.load(Ordering::Relaxed) {
+            let mut idle = true;
+            while let Ok((length, from)) = inside.recv_from(&mut buffer) {
+                (client, idle, count) = (Some(from), false, count + 1);
+                if count % rebind == 0 {
+                    (socket, changes) = (outside(), changes + 1);
+                }
+                let _ = socket.send_to(&buffer[..length], server);
+            }
+            while let Ok((length, _)) = socket.recv_from(&mut buffer) {
+                idle = false;
+                let _ = client.map(|client| inside.send_to(&buffer[..length], client));
+            }
+            if idle {
+                std::thread::sleep(std::time::Duration::from_micros(200));
+            }
+        }
+        changes
+    });
+    (address, stop, thread)
+}
+
+#[test]
+fn a_nat_that_takes_another_port_costs_nothing_but_time() {
+    let (_keep, root) = tree(24 << 20);
+    for sends in [true, false] {
+        let target = tempfile::tempdir().unwrap();
+        let identity = Identity::generate().unwrap();
+        let pairing = identity.pairing();
+        let (told, address) = channel();
+        let listener = std::thread::spawn({
+            let (root, target) = (root.clone(), target.path().to_owned());
+            move || {
+                let options = options(OtherEnd::Listen { address: here(), identity }, &[]);
+                let mut watch = |progress: &Progress| {
+                    let _ = progress.listening.map(|address| told.send(address));
+                    true
+                };
+                if sends { receive(&target, options, &mut watch) } else { send(&root, options, &mut watch) }
+            }
+        });
+        let (address, stop, forwarder) = nat(loopback(&address), if sends { 6000 } else { 1000 });
+        let options = connect(address, &pairing, &["127.0.0.1"]);
+        let result =
+            if sends { send(&root, options, &mut |_| true) } else { receive(target.path(), options, &mut |_| true) };
+        result.unwrap();
+        listener.join().unwrap().unwrap();
+        stop.store(true, Ordering::Relaxed);
+        assert!(forwarder.join().unwrap() >= 1, "the port changed");
+        assert_same(&root, target.path());
+    }
+}
