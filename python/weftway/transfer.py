@@ -2,13 +2,14 @@
 
 import json
 import os
+import select
 import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
@@ -73,12 +74,17 @@ def run(
     scheduler: str = "earliest-delivery",
     cc: str = "cubic",
     watch: Callable[[Progress], None] = lambda _: None,
+    switch: Callable[[], list[str]] = list,
 ) -> Report:
-    """Sends `path`, or receives into it, until all of it is there."""
+    """Sends `path`, or receives into it, until all of it is there.
+
+    `watch` is told ten times a second how far it is; then `switch` may name schedulers that take over.
+    """
     _available()
 
-    def tell(text: str) -> None:
+    def tell(text: str) -> list[str]:
         watch(json.loads(text))
+        return switch()
 
     told = _native.transfer(
         role, str(path), other.address, other.pairing, other.identity, list(paths), scheduler, cc, tell
@@ -130,6 +136,24 @@ def _write_private(file: Path, text: str) -> None:
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
         out.write(text)
     draft.replace(file)
+
+
+class Lines:
+    """The lines that come on a stream, without waiting for them."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._file = stream.fileno()
+        self._rest = b""
+        self._ended = False
+
+    def __call__(self) -> list[str]:
+        """Those that came since the last call."""
+        while not self._ended and select.select([self._file], [], [], 0)[0]:
+            part = os.read(self._file, 4096)
+            self._ended = not part
+            self._rest += part
+        *lines, self._rest = self._rest.split(b"\n")
+        return [line.decode(errors="replace").strip() for line in lines if line.strip()]
 
 
 class Display:

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::mpsc::{Sender, channel};
 
 use pyo3::prelude::*;
 use weftway_quic::transfer::{Failure, Options, OtherEnd, Progress, Report, receive, send};
@@ -23,7 +24,8 @@ pub fn pairing_line(identity: &str) -> Result<String, Error> {
 }
 
 /// Sends `path`, or receives into it: what came of it, as JSON. `pairing` is the line of the end at `address`, or
-/// `identity` the file of this one, which listens there. `watch` is called with JSON ten times a second.
+/// `identity` the file of this one, which listens there. `watch` is called with JSON ten times a second; the names that it
+/// returns are those of schedulers that take over.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "keywords on the Python side")]
 pub fn transfer(
@@ -49,11 +51,12 @@ pub fn transfer(
         (None, None) => return Err(bad("neither pairing nor identity".to_owned())),
     };
     let paths = paths.iter().map(|path| Local::parse(path)).collect();
-    let options = Options { other, paths, scheduler, cc };
+    let (switch, switches) = channel();
+    let options = Options { other, paths, scheduler, cc, switch: Some(switches) };
     let mut stopped = Ok(());
     let result = py.detach(|| {
         let mut tell = |progress: &Progress| {
-            stopped = Python::attach(|py| told(py, &watch, progress));
+            stopped = Python::attach(|py| told(py, &watch, progress, &switch));
             stopped.is_ok()
         };
         if role == "send" { send(&path, options, &mut tell) } else { receive(&path, options, &mut tell) }
@@ -80,9 +83,13 @@ fn json(report: &Report) -> String {
     serde_json::json!(report).to_string()
 }
 
-fn told(py: Python<'_>, watch: &Py<PyAny>, progress: &Progress) -> PyResult<()> {
+fn told(py: Python<'_>, watch: &Py<PyAny>, progress: &Progress, switch: &Sender<String>) -> PyResult<()> {
     py.check_signals()?;
-    watch.call1(py, (serde_json::json!(progress).to_string(),))?;
+    let names: Vec<String> = watch.call1(py, (serde_json::json!(progress).to_string(),))?.extract(py)?;
+    for name in names {
+        // A receiver schedules nothing.
+        let _ = switch.send(name);
+    }
     Ok(())
 }
 

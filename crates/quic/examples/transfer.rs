@@ -29,6 +29,7 @@ fn transfer(scheduler: &str, megabytes: usize) -> Result<(), Box<dyn Error>> {
         paths: paths.iter().map(|path| Local::parse(path)).collect(),
         scheduler: scheduler.to_owned(),
         cc: "cubic".to_owned(),
+        switch: None,
     };
     let identity = Identity::generate()?;
     let pairing = identity.pairing();

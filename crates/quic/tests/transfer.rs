@@ -19,7 +19,7 @@ type Outcome = Result<Report, Failure>;
 
 fn options(other: OtherEnd, paths: &[&str]) -> Options {
     let paths = paths.iter().map(|path| Local::parse(path)).collect();
-    Options { other, paths, scheduler: "earliest-delivery".into(), cc: "cubic".into() }
+    Options { other, paths, scheduler: "earliest-delivery".into(), cc: "cubic".into(), switch: None }
 }
 
 fn here() -> SocketAddr {
@@ -323,6 +323,31 @@ fn a_port_where_nobody_listens_is_told() {
     assert!(matches!(error, Failure::NoAnswer(_)), "{error}");
 }
 
+#[test]
+fn another_scheduler_may_take_over() {
+    let (_keep, root) = tree(24 << 20);
+    let target = tempfile::tempdir().unwrap();
+    let identity = Identity::generate().unwrap();
+    let pairing = identity.pairing();
+    let receiver = Listening::at(target.path(), identity);
+    let (say, switch) = channel();
+    let (mut options, mut notes) = (connect(receiver.address, &pairing, &BOTH), Vec::new());
+    (options.scheduler, options.switch) = ("min-rtt".into(), Some(switch));
+    for name in ["redundant", "no-such-scheduler", "round-robin"] {
+        say.send(name.to_owned()).unwrap();
+    }
+    let report = send(&root, options, &mut |progress: &Progress| {
+        notes.extend(progress.note.clone());
+        true
+    })
+    .unwrap();
+    receiver.end().unwrap();
+    assert_same(&root, target.path());
+    assert_eq!(notes[0], "redundant schedules from now on");
+    assert!(notes[1].ends_with("redundant goes on"), "{notes:?}");
+    assert_eq!(report.scheduler.as_deref(), Some("round-robin"), "{notes:?}");
+}
+
 /// Forwards datagrams to `server`, each client from a port of its own, which is another one after `rebind` packets: what a
 /// NAT does that was started again.
 fn nat(server: SocketAddr, rebind: usize) -> (SocketAddr, Arc<AtomicBool>, JoinHandle<usize>) {
@@ -380,14 +405,14 @@ fn a_nat_that_takes_another_port_costs_nothing_but_time() {
                 if sends { receive(&target, options, &mut watch) } else { send(&root, options, &mut watch) }
             }
         });
-        let (address, stop, forwarder) = nat(loopback(&address), if sends { 6000 } else { 1000 });
+        let (address, stop, forwarder) = nat(loopback(&address), if sends { 6000 } else { 100 });
         let options = connect(address, &pairing, &["127.0.0.1"]);
         let result =
             if sends { send(&root, options, &mut |_| true) } else { receive(target.path(), options, &mut |_| true) };
         result.unwrap();
         listener.join().unwrap().unwrap();
         stop.store(true, Ordering::Relaxed);
-        assert!(forwarder.join().unwrap() >= 1, "the port changed");
+        assert!(forwarder.join().unwrap() >= 1, "the port changed: {sends}");
         assert_same(&root, target.path());
     }
 }

@@ -1,5 +1,6 @@
 """`weft send`."""
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -21,6 +22,9 @@ def command(
     local: PATHS = None,
     scheduler: Annotated[str, typer.Option(metavar="S", help="The scheduler: `weft list`.")] = "earliest-delivery",
     cc: Annotated[str, typer.Option(metavar="C", help="The congestion controller: `weft list`.")] = "cubic",
+    switch: Annotated[
+        bool, typer.Option("--switch", help="Reads schedulers from standard input, a line each, that take over at once.")
+    ] = False,
     identity: IDENTITY = None,
     as_json: JSON = False,
 ) -> None:
@@ -36,7 +40,14 @@ def command(
     try:
         with transfer.Display(err) as display:
             report = transfer.run(
-                "send", path, other, paths=local or [], scheduler=scheduler, cc=cc, watch=display.tell
+                "send",
+                path,
+                other,
+                paths=local or [],
+                scheduler=scheduler,
+                cc=cc,
+                watch=display.tell,
+                switch=transfer.Lines(sys.stdin) if switch else list,
             )
     except KeyboardInterrupt:
         fail(*RESUMABLE)

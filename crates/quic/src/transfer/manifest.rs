@@ -59,10 +59,15 @@ pub enum ManifestError {
     /// More than can be numbered.
     #[error("{0} entries are more than {MAX_ENTRIES}")]
     Count(usize),
+    /// More bytes than a record can name.
+    #[error("all files together are larger than {MAX_BYTES} bytes")]
+    Size,
 }
 
 /// Entries of a manifest at most.
 pub const MAX_ENTRIES: usize = 1 << 22;
+/// Bytes of all files at most: a record has 62 bits for where it begins.
+pub const MAX_BYTES: u64 = 1 << 61;
 /// What a file system takes: PATH_MAX and NAME_MAX of Linux.
 const MAX_PATH: usize = 4095;
 const MAX_NAME: usize = 255;
@@ -96,6 +101,9 @@ impl Manifest {
     pub fn check(&self) -> Result<(), ManifestError> {
         if self.entries.len() > MAX_ENTRIES {
             return Err(ManifestError::Count(self.entries.len()));
+        }
+        if self.bytes() > MAX_BYTES {
+            return Err(ManifestError::Size);
         }
         let mut kinds: HashMap<&str, bool> = HashMap::new();
         for entry in &self.entries {
@@ -249,6 +257,12 @@ mod tests {
         assert!(matches!(below.check(), Err(ManifestError::Collision(_))));
         let dir = Entry { dir: true, ..file("a", 0) };
         assert!(Manifest { entries: vec![dir, file("a/b", 2)] }.check().is_ok());
+    }
+
+    #[test]
+    fn sizes_beyond_all_numbers_are_refused() {
+        let huge = Manifest { entries: vec![file("a", u64::MAX), file("b", u64::MAX)] };
+        assert!(matches!(huge.check(), Err(ManifestError::Size)));
     }
 
     #[test]

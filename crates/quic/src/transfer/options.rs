@@ -1,6 +1,7 @@
 //! What a transfer is told, and what it tells.
 
 use std::net::SocketAddr;
+use std::sync::mpsc::Receiver;
 
 use serde::Serialize;
 
@@ -38,6 +39,8 @@ pub struct Options {
     pub scheduler: String,
     /// The congestion controller and its switches; of use to the sender.
     pub cc: String,
+    /// Schedulers that take over while the sender is at work.
+    pub switch: Option<Receiver<String>>,
 }
 
 /// What is going on.
@@ -121,7 +124,7 @@ pub struct Report {
     pub elapsed_s: f64,
     /// `sent_bytes` in that time.
     pub goodput_mbps: f64,
-    /// The scheduler; only the sender knows it.
+    /// The scheduler, the last one if there were several; only the sender knows it.
     pub scheduler: Option<String>,
     /// The congestion controller; only the sender knows it.
     pub cc: Option<String>,

@@ -286,7 +286,11 @@ impl Receiving {
             match Record::parse(&record) {
                 Some(Record::Data(offset, data)) if self.disk.is_some() => {
                     let (from, edge) = (offset.get(), self.receiver.edge().get());
-                    if from.saturating_add(data.len() as u64) <= edge {
+                    let end = from.saturating_add(data.len() as u64);
+                    if end > self.layout.bytes() {
+                        continue;
+                    }
+                    if end <= edge {
                         keep(&mut self.ring, from, data, self.receiver.next().get());
                         self.packets[self.last.index()] += 1;
                     }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 
 use weftway_host::sending::Groups;
 use weftway_host::{EVERYTHING, Host, mismatch};
@@ -47,18 +48,16 @@ fn transport() -> Transport {
 }
 
 /// Sends `root`, a file or a directory, under its own name.
-pub fn send(root: &Path, options: Options, watch: Watch<'_>) -> Result<Report, Failure> {
+pub fn send(root: &Path, mut options: Options, watch: Watch<'_>) -> Result<Report, Failure> {
     let (scheduler, cc) = (options.scheduler.clone(), options.cc.clone());
-    let host = Host::of(&scheduler).map_err(|error| Failure::Spec(error.to_string()))?;
-    if let Some(why) = mismatch(host.needs, OFFERS, "a transfer over UDP") {
-        return Err(Failure::Spec(format!("scheduler {scheduler}: {why}")));
-    }
+    let switch = options.switch.take();
+    build(&scheduler)?;
     weftway_cc::parse(&cc).map_err(|error| Failure::Spec(error.to_string()))?;
     let (manifest, base, left) = Manifest::of(root)?;
     let (mut session, target) = Session::open(options, Role::Send, watch)?;
     session.progress.bytes = manifest.bytes();
     session.progress.files = manifest.files();
-    let job = Job { manifest: Arc::new(manifest), base, left, scheduler, cc };
+    let job = Job { manifest: Arc::new(manifest), base, left, scheduler, cc, switch };
     match target {
         Some((address, pairing)) => {
             let met = session.connect(address, &pairing, Role::Send)?;
@@ -78,6 +77,19 @@ struct Job {
     left: Left,
     scheduler: String,
     cc: String,
+    switch: Option<Receiver<String>>,
+}
+
+/// A scheduler, and what is kept for it, if it can run here.
+fn build(name: &str) -> Result<(Box<dyn Scheduler>, Host), Failure> {
+    let spec = |error: weftway_path::spec::SpecError| Failure::Spec(error.to_string());
+    let (entry, given) = weftway_sched::parse(name).map_err(spec)?;
+    let scheduler = entry.make(&given.given).map_err(spec)?;
+    let host = Host::serving(scheduler.as_ref(), entry.transport);
+    match mismatch(host.needs, OFFERS, "a transfer over UDP") {
+        Some(why) => Err(Failure::Spec(format!("scheduler {name}: {why}"))),
+        None => Ok((scheduler, host)),
+    }
 }
 
 enum Ended {
@@ -135,6 +147,7 @@ struct Sending<'a> {
     job: &'a Job,
     sender: Sender<FileSource>,
     scheduler: Box<dyn Scheduler>,
+    scheduler_name: String,
     talk: Talk,
     /// What the receiver has of each entry.
     had: Vec<u64>,
@@ -151,15 +164,14 @@ struct Sending<'a> {
 
 impl<'a> Sending<'a> {
     fn new(job: &'a Job, met: Box<Met>, paths: usize) -> Result<Self, Failure> {
-        let spec = |error: weftway_path::spec::SpecError| Failure::Spec(error.to_string());
-        let (entry, given) = weftway_sched::parse(&job.scheduler).map_err(spec)?;
-        let scheduler = entry.make(&given.given).map_err(spec)?;
+        let (scheduler, host) = build(&job.scheduler)?;
         let source = FileSource::new(job.manifest.clone(), job.base.clone());
         let groups = Groups::detected(paths);
         let setting = Setting { transport: transport(), cc: job.cc.clone(), seed: 0, groups };
         let roles = vec![PathRole::default(); paths];
-        let mut sender = Sender::new(met.connection, source, setting, &roles).map_err(spec)?;
-        sender.set_host(Host::serving(scheduler.as_ref(), entry.transport));
+        let mut sender =
+            Sender::new(met.connection, source, setting, &roles).map_err(|error| Failure::Spec(error.to_string()))?;
+        sender.set_host(host);
         let mut talk = met.talk;
         for entries in job.manifest.entries.chunks(BATCH) {
             talk.say(&Message::Entries { entries: entries.to_vec() })?;
@@ -169,6 +181,7 @@ impl<'a> Sending<'a> {
             job,
             sender,
             scheduler,
+            scheduler_name: job.scheduler.clone(),
             talk,
             had: vec![0; job.manifest.entries.len()],
             layout: Layout::default(),
@@ -204,6 +217,7 @@ impl<'a> Sending<'a> {
                 return Ok(Some(met));
             }
             if session.is_tick(now) {
+                self.switch(session);
                 self.note(session);
                 session.tick(now)?;
             }
@@ -310,6 +324,20 @@ impl<'a> Sending<'a> {
         }
     }
 
+    /// Another scheduler takes over, if the user said so.
+    fn switch(&mut self, session: &mut Session<'_>) {
+        let Some(name) = self.job.switch.as_ref().and_then(|switch| switch.try_recv().ok()) else { return };
+        session.progress.note = Some(match build(&name) {
+            Ok((scheduler, host)) => {
+                self.scheduler = scheduler;
+                self.sender.switch_host(host);
+                self.scheduler_name = name;
+                format!("{} schedules from now on", self.scheduler_name)
+            }
+            Err(failure) => format!("{failure}; {} goes on", self.scheduler_name),
+        });
+    }
+
     fn paths(&self, session: &Session<'_>) -> Vec<PathProgress> {
         let usable = self.sender.usable();
         session.paths(&self.sender.connection, |path, progress| {
@@ -345,7 +373,7 @@ impl<'a> Sending<'a> {
             sent_bytes: self.layout.bytes(),
             elapsed_s: elapsed.as_secs_f64(),
             goodput_mbps: goodput(self.layout.bytes(), elapsed),
-            scheduler: Some(self.job.scheduler.clone()),
+            scheduler: Some(self.scheduler_name.clone()),
             cc: Some(self.job.cc.clone()),
             links_left_out: self.job.left.links,
             special_left_out: self.job.left.special,

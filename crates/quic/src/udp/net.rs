@@ -9,7 +9,7 @@ use std::time::{Duration, Instant as StdInstant};
 use bytes::BytesMut;
 use noq_proto::{DatagramEvent, EcnCodepoint, Endpoint, FourTuple};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use weftway_path::Instant;
+use weftway_path::{Instant, Span};
 
 use super::socket::{Inbox, Local, Received, Socket};
 use crate::driver::connection::{Clock, QuicConnection};
@@ -47,7 +47,12 @@ pub struct Net {
     inbox: Inbox,
     pending: VecDeque<Pending>,
     response: Vec<u8>,
+    /// When interfaces that were gone are looked for.
+    revive_at: Instant,
 }
+
+/// How often they are looked for.
+const REVIVE: Span = Span::from_secs(1);
 
 impl Net {
     /// The end that connects to `remote`, over a socket for each of `locals`.
@@ -80,6 +85,7 @@ impl Net {
             inbox: Inbox::default(),
             pending: VecDeque::new(),
             response: Vec::new(),
+            revive_at: Instant::ZERO,
         }
     }
 
@@ -128,6 +134,11 @@ impl Net {
 
     /// Takes in what all sockets have received, one call for each. Whether anything came.
     pub fn receive(&mut self) -> bool {
+        let now = self.now();
+        if self.revive_at <= now {
+            self.revive_at = now + REVIVE;
+            self.sockets.iter_mut().for_each(Socket::revive);
+        }
         for (at, socket) in self.sockets.iter().enumerate() {
             let (pending, origins, named) = (&mut self.pending, &mut self.origins, self.named);
             self.inbox.receive(socket, |Received { from, at: own, ecn, stride, bytes }| {

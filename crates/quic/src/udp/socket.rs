@@ -70,6 +70,8 @@ pub struct Socket {
     /// What is being put together.
     open: Option<Batch>,
     spare: Vec<Vec<u8>>,
+    /// Its interface is gone. One that comes back under the same name is another one to the kernel.
+    lost: bool,
     /// Batches that the kernel refused, or that found the backlog full.
     pub dropped: u64,
 }
@@ -109,7 +111,7 @@ impl Socket {
         let _ = state.set_send_buffer_size((&socket).into(), BUFFER);
         let _ = state.set_recv_buffer_size((&socket).into(), BUFFER);
         let (backlog, local) = (VecDeque::new(), local.clone());
-        Ok(Self { socket, state, local, backlog, open: None, spare: Vec::new(), dropped: 0 })
+        Ok(Self { socket, state, local, backlog, open: None, spare: Vec::new(), lost: false, dropped: 0 })
     }
 
     /// Where it begins.
@@ -168,6 +170,17 @@ impl Socket {
         open.bytes.extend_from_slice(datagram);
     }
 
+    /// Binds anew to an interface that was gone, if it is back.
+    pub fn revive(&mut self) {
+        if !self.lost {
+            return;
+        }
+        let Ok(address) = self.address() else { return };
+        if let Ok(socket) = Self::open(&self.local, address.port(), address.ip()) {
+            *self = Self { dropped: self.dropped, ..socket };
+        }
+    }
+
     fn finish_batch(&mut self) {
         let Some(batch) = self.open.take() else { return };
         if self.backlog.len() < BACKLOG {
@@ -201,7 +214,10 @@ impl Socket {
                     return;
                 }
                 // A path that is gone is found out by its silence; an oversized probe of the MTU is lost, as it should.
-                Err(_) => self.dropped += 1,
+                Err(error) => {
+                    self.lost |= error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error());
+                    self.dropped += 1;
+                }
                 Ok(()) => {}
             }
             self.recycle(batch);
