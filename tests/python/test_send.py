@@ -229,6 +229,27 @@ def test_a_full_disk_is_told_at_both_ends_and_what_is_there_is_kept(
         subprocess.run(["umount", small], check=True)
 
 
+def test_another_scheduler_takes_over_while_data_are_under_way(start: Start, line: str, tmp_path: Path) -> None:
+    (tmp_path / "big").write_bytes(random.Random(4).randbytes(100_000_000))
+    at = f"127.0.0.1:{port()}"
+    start("recv", "inbox", "--listen", at, "--identity", "me")
+    words = ("send", "big", "--to", at, "--pair", line, "--scheduler", "min-rtt", "--switch", "--json")
+    with subprocess.Popen(
+        [*machine.WEFT, *words],
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as sender:
+        told, complaints = sender.communicate("round-robbin\nround-robin\n", timeout=PATIENCE_S)
+    assert sender.returncode == 0, complaints
+    wrong, right = complaints.splitlines()
+    assert "round-robin?" in wrong and wrong.endswith("; min-rtt goes on"), wrong
+    assert right == "round-robin schedules from now on"
+    assert json.loads(told)[0]["scheduler"] == "round-robin"
+
+
 def test_rates_are_those_between_two_moments() -> None:
     before = {"paths": [{"bytes": 1_000_000}]}
     after = {"paths": [{"bytes": 2_000_000}, {"bytes": 500_000}]}

@@ -23,7 +23,7 @@ def command(
     scheduler: Annotated[str, typer.Option(metavar="S", help="The scheduler: `weft list`.")] = "earliest-delivery",
     cc: Annotated[str, typer.Option(metavar="C", help="The congestion controller: `weft list`.")] = "cubic",
     switch: Annotated[
-        bool, typer.Option("--switch", help="Reads schedulers from standard input, a line each, that take over at once.")
+        bool, typer.Option("--switch", help="Reads schedulers from standard input; each takes over at once.")
     ] = False,
     identity: IDENTITY = None,
     as_json: JSON = False,
