@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 import signal
 import socket
 import statistics
@@ -245,7 +246,7 @@ def test_another_scheduler_takes_over_while_data_are_under_way(start: Start, lin
         told, complaints = sender.communicate("round-robbin\nround-robin\n", timeout=PATIENCE_S)
     assert sender.returncode == 0, complaints
     wrong, right = complaints.splitlines()
-    assert "round-robin?" in wrong and wrong.endswith("; min-rtt goes on"), wrong
+    assert "`round-robin`?" in wrong and wrong.endswith("; min-rtt goes on"), wrong
     assert right == "round-robin schedules from now on"
     assert json.loads(told)[0]["scheduler"] == "round-robin"
 
@@ -301,29 +302,41 @@ with open("log", "w") as log:
 
 @machine.emulation
 def test_a_link_that_is_cut_and_returns_costs_what_it_carried(weft: Weft, line: str, tmp_path: Path) -> None:
-    """Two links of 40 Mbit/s, of which one loses everything for four seconds."""
+    """Two links of 40 Mbit/s, of which one loses everything for four seconds. A busy machine starves sender and receiver,
+    so a run that is too slow is repeated."""
     (tmp_path / "links.toml").write_text(TWO_LINKS.replace("CUT", "5 s..9 s"))
     (tmp_path / "observe.py").write_text(OBSERVE)
     (tmp_path / "big").write_bytes(random.Random(3).randbytes(70_000_000))
-    server = f"{sys.executable} observe.py"
     send = f"sleep 1; {' '.join(machine.WEFT)} send big --to $WEFT_PEER --pair {line} --path 10.0.1.1 --path 10.0.2.1"
-    begin = time.monotonic()
-    ran = weft("emulate", "links.toml", "--no-log", "--json", "--server", server, "--", "sh", "-c", send)
-    assert ran.returncode == 0, ran.stderr
-    if not json.loads(ran.stdout)[0]["emulator"]["fit"]:
-        pytest.skip("the machine is too busy: packets left the emulated links late")
-    assert (tmp_path / "big").read_bytes() == (tmp_path / "inbox" / "big").read_bytes()
-    moments = [json.loads(text) for text in (tmp_path / "log").read_text().splitlines()]
-    rates = goodputs([(at - begin, paths) for at, paths in moments])
+    server = f"{sys.executable} observe.py"
+    complaints = []
+    for _ in range(machine.TRIES):
+        shutil.rmtree(tmp_path / "inbox", ignore_errors=True)
+        ran = weft("emulate", "links.toml", "--no-log", "--server", server, "--", "sh", "-c", send)
+        assert ran.returncode == 0, ran.stderr
+        assert (tmp_path / "big").read_bytes() == (tmp_path / "inbox" / "big").read_bytes()
+        moments = [json.loads(text) for text in (tmp_path / "log").read_text().splitlines()]
+        complaints = slow(goodputs(moments))
+        if not complaints:
+            return
+    pytest.fail("\n".join(complaints))
+
+
+def slow(rates: list[tuple[float, float, int]]) -> list[str]:
+    """What is less than it should be of the goodputs over half seconds: end, Mbit/s, bytes of the link that is cut."""
     # A record of 1154 bytes takes 1228 on the wire.
     alone, both = 0.9 * 40 * 1154 / 1228, 0.9 * 80 * 1154 / 1228
-    quiet = [(at, rate) for at, rate, of_a in rates if of_a == 0]
-    cut, returned = quiet[0][0], quiet[-1][0]
-    assert 3 < returned - cut < 5
-    assert all(rate >= alone for at, rate, _ in rates if cut <= at <= returned), rates
+    quiet = [at for at, _, of_a in rates if of_a == 0]
+    if not quiet or not 3 < quiet[-1] - quiet[0] < 5:
+        return [f"the link was not quiet for four seconds: {rates}"]
+    cut, returned = quiet[0], quiet[-1]
+    found = [f"{rate:.1f} Mbit/s at {at:.1f} s, cut" for at, rate, _ in rates if cut <= at <= returned and rate < alone]
     after = [(at, rate) for at, rate, _ in rates[:-1] if at > returned]
-    assert max(rate for at, rate in after if at <= returned + 2) >= both, rates
-    assert statistics.mean(rate for at, rate in after if at > returned + 1) >= both, rates
+    if max(rate for at, rate in after if at <= returned + 2) < both:
+        found.append(f"not {both:.1f} Mbit/s within two seconds of the return: {after}")
+    if statistics.mean(rate for at, rate in after if at > returned + 1) < both:
+        found.append(f"less than {both:.1f} Mbit/s after the return: {after}")
+    return found
 
 
 def goodputs(moments: list[tuple[float, list[int]]]) -> list[tuple[float, float, int]]:
