@@ -302,8 +302,7 @@ with open("log", "w") as log:
 
 @machine.emulation
 def test_a_link_that_is_cut_and_returns_costs_what_it_carried(weft: Weft, line: str, tmp_path: Path) -> None:
-    """Two links of 40 Mbit/s, of which one loses everything for four seconds. A busy machine starves sender and receiver,
-    so a run that is too slow is repeated."""
+    """Two links of 40 Mbit/s, one of which loses everything for four seconds. A slow run is repeated."""
     (tmp_path / "links.toml").write_text(TWO_LINKS.replace("CUT", "5 s..9 s"))
     (tmp_path / "observe.py").write_text(OBSERVE)
     (tmp_path / "big").write_bytes(random.Random(3).randbytes(70_000_000))
