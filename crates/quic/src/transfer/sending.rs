@@ -217,7 +217,7 @@ impl<'a> Sending<'a> {
                 return Ok(Some(met));
             }
             if session.is_tick(now) {
-                self.switch(session);
+                self.switch(session)?;
                 self.note(session);
                 session.tick(now)?;
             }
@@ -324,18 +324,21 @@ impl<'a> Sending<'a> {
         }
     }
 
-    /// Another scheduler takes over, if the user said so.
-    fn switch(&mut self, session: &mut Session<'_>) {
-        let Some(name) = self.job.switch.as_ref().and_then(|switch| switch.try_recv().ok()) else { return };
-        session.progress.note = Some(match build(&name) {
-            Ok((scheduler, host)) => {
-                self.scheduler = scheduler;
-                self.sender.switch_host(host);
-                self.scheduler_name = name;
-                format!("{} schedules from now on", self.scheduler_name)
-            }
-            Err(failure) => format!("{failure}; {} goes on", self.scheduler_name),
-        });
+    /// Other schedulers take over, if the user said so.
+    fn switch(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
+        while let Some(name) = self.job.switch.as_ref().and_then(|switch| switch.try_recv().ok()) {
+            session.progress.note = Some(match build(&name) {
+                Ok((scheduler, host)) => {
+                    self.scheduler = scheduler;
+                    self.sender.switch_host(host);
+                    self.scheduler_name = name;
+                    format!("{} schedules from now on", self.scheduler_name)
+                }
+                Err(failure) => format!("{failure}; {} goes on", self.scheduler_name),
+            });
+            session.tell()?;
+        }
+        Ok(())
     }
 
     fn paths(&self, session: &Session<'_>) -> Vec<PathProgress> {
