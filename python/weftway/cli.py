@@ -12,19 +12,23 @@ from typing import Annotated
 
 import typer
 
-from weftway._native import EmulationError, ScenarioError, SimulationError, TraceError, __version__
+from weftway._native import EmulationError, ScenarioError, SimulationError, TraceError, TransferError, __version__
 from weftway.commands import (
     advise,
     bench,
     compare,
+    doctor,
     emulate,
     evaluate,
     fidelity,
     new,
+    pair,
     rank,
+    recv,
     reproduce,
     run,
     schema,
+    send,
     steer,
     sweep,
     train,
@@ -64,6 +68,10 @@ app.command("reproduce")(reproduce.command)
 app.command("emulate")(emulate.command)
 app.command("fidelity")(fidelity.command)
 app.command("steer")(steer.command)
+app.command("pair")(pair.command)
+app.command("send")(send.command)
+app.command("recv")(recv.command)
+app.command("doctor")(doctor.command)
 app.command("schema")(schema.command)
 app.command("bench")(bench.command)
 app.command("new")(new.command)
@@ -75,7 +83,7 @@ def main() -> None:
         app()
     except (ScenarioError, TraceError) as error:
         fail(str(error), BAD_INPUT)
-    except (SimulationError, EmulationError) as error:
+    except (SimulationError, EmulationError, TransferError) as error:
         fail(str(error), RUN_FAILED)
     except BrokenPipeError:
         _discard_output()  # whoever read it has seen enough: `weft list | head`

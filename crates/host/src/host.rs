@@ -69,6 +69,11 @@ impl Host {
         Ok(Self::serving(entry.make(&spec.given)?.as_ref(), entry.transport))
     }
 
+    /// Takes over from `previous`: numbers of packets and counts go on.
+    pub fn following(self, previous: &Self) -> Self {
+        Self { serial: previous.serial, counts: previous.counts, ..self }
+    }
+
     /// The number of the next packet to be carried: rewards that come late belong to it.
     #[inline]
     pub fn next_serial(&mut self) -> u64 {

@@ -16,6 +16,8 @@ mod rule;
 mod scenario;
 #[cfg(target_os = "linux")]
 mod steer;
+#[cfg(unix)]
+mod transfer;
 mod vector_env;
 mod vectors;
 mod view;
@@ -33,7 +35,7 @@ mod _native {
     #[pymodule_export]
     use super::emulate::{Emulation, probe};
     #[pymodule_export]
-    use super::errors::{EmulationError, ScenarioError, SimulationError, TraceError};
+    use super::errors::{EmulationError, ScenarioError, SimulationError, TraceError, TransferError};
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use super::kernel::KernelBatch;
@@ -50,6 +52,9 @@ mod _native {
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use super::steer::{LiveSteering, SteeredRun, steering_obstacle};
+    #[cfg(unix)]
+    #[pymodule_export]
+    use super::transfer::{links, new_identity, pairing_line, transfer};
     #[pymodule_export]
     use super::vector_env::VectorEnv;
     #[pymodule_export]

@@ -18,6 +18,9 @@ use weftway_path::{Instant, PathId, PathSet, Span};
 
 use super::observer::{ALL, Hub, Report};
 
+mod control;
+pub use control::Farewell;
+
 /// Both clocks: noq's, and ours, which begins with the run.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
@@ -78,8 +81,8 @@ pub struct QuicConnection {
     handle: ConnectionHandle,
     clock: Clock,
     hub: Arc<Hub>,
-    /// The address pair of each of our paths, as this side sees it.
-    routes: Vec<FourTuple>,
+    /// The address pair of each of our paths, as this side sees it; `None` until the peer opens one.
+    routes: Vec<Option<FourTuple>>,
     /// noq's number of each of our paths.
     numbers: Vec<Option<noq_proto::PathId>>,
     /// Which of our paths each observer watches.
@@ -100,6 +103,9 @@ pub struct QuicConnection {
     buffer: Vec<u8>,
     next_timeout: Option<StdInstant>,
     last_call: Instant,
+    /// The stream on which both ends talk beside the data.
+    control: Option<noq_proto::StreamId>,
+    farewell: Option<Farewell>,
 }
 
 impl QuicConnection {
@@ -127,13 +133,40 @@ impl QuicConnection {
             hub,
             numbers,
             watched: vec![Some(first)],
-            routes,
+            routes: routes.into_iter().map(Some).collect(),
+            control: None,
+            farewell: None,
             outgoing: VecDeque::new(),
             news: VecDeque::new(),
             buffer: Vec::with_capacity(2048),
             next_timeout: None,
             last_call: Instant::ZERO,
         }
+    }
+
+    /// Room for `spare` more paths, whose addresses the peer decides: a server cannot know them before.
+    pub fn with_spare_paths(mut self, spare: usize) -> Self {
+        let count = self.routes.len() + spare;
+        self.routes.resize(count, None);
+        self.numbers.resize(count, None);
+        self.open_at.resize(count, Instant::ZERO);
+        self
+    }
+
+    /// All paths that it may have.
+    pub fn paths(&self) -> impl Iterator<Item = PathId> + use<> {
+        (0..self.routes.len() as u8).map(PathId::new)
+    }
+
+    /// The addresses of a path, once they are known.
+    pub fn route(&self, path: PathId) -> Option<FourTuple> {
+        self.routes.get(path.index()).copied().flatten()
+    }
+
+    /// Which path has these addresses.
+    pub fn path_at(&self, route: FourTuple) -> Option<PathId> {
+        let at = self.routes.iter().position(|&known| known == Some(route))?;
+        Some(PathId::new(at as u8))
     }
 
     /// noq's name for it.
@@ -151,6 +184,11 @@ impl QuicConnection {
     pub fn handle_timeout(&mut self, now: Instant, endpoint: &mut Endpoint) {
         self.inner.handle_timeout(self.clock.theirs(now));
         self.settle(now, endpoint);
+    }
+
+    /// Whether the handshake is done.
+    pub fn is_established(&self) -> bool {
+        self.connected
     }
 
     /// When a timer is due.
@@ -214,7 +252,7 @@ impl QuicConnection {
             if !self.connected || self.has_path(path) || self.open_at[path.index()] > now {
                 continue;
             }
-            let route = self.routes[path.index()];
+            let Some(route) = self.routes[path.index()] else { continue };
             let opened = self.inner.open_path(route, PathStatus::Available, self.clock.theirs(now));
             let Ok(number) = opened else { return };
             self.numbers[path.index()] = Some(number);
@@ -284,10 +322,39 @@ impl QuicConnection {
                 continue;
             }
             let Ok(route) = self.inner.network_path(number) else { continue };
-            let known = self.routes.iter().position(|ours| ours.remote() == route.remote());
-            if let Some(at) = known {
+            if let Some(at) = self.place_of(route) {
+                self.routes[at] = Some(route);
                 self.numbers[at] = Some(number);
                 self.meet_observers(PathId::new(at as u8));
+            }
+        }
+    }
+
+    /// Which of our paths has these addresses, or could take them: one that never had any, or one that is closed.
+    fn place_of(&self, route: FourTuple) -> Option<usize> {
+        let known = self.routes.iter().position(|&ours| ours == Some(route));
+        let unused = || self.routes.iter().position(Option::is_none);
+        let closed = || {
+            let dynamic = self.kept.is_empty();
+            (0..self.routes.len()).find(|&at| dynamic && self.numbers[at].is_none())
+        };
+        known.or_else(unused).or_else(closed)
+    }
+
+    /// The peer's address changed (RFC 9000 §9): a path goes on under other addresses. Only a server sees this; it calls
+    /// it when a datagram comes from where no path is known.
+    pub fn follow_migration(&mut self) {
+        for at in 0..self.numbers.len() {
+            let Some(number) = self.numbers[at] else { continue };
+            let Ok(route) = self.inner.network_path(number) else { continue };
+            if self.routes[at] == Some(route) {
+                continue;
+            }
+            self.routes[at] = Some(route);
+            if self.watched.len() < usize::from(self.hub.observers()) {
+                // Another host's address: noq begins anew, and so does the path.
+                self.meet_observers(PathId::new(at as u8));
+                self.news.push_back(News::PathUp(PathId::new(at as u8)));
             }
         }
     }
@@ -307,7 +374,10 @@ impl QuicConnection {
                 self.inner.force_key_update();
                 self.news.extend([News::Connected, News::PathUp(self.first)]);
             }
-            Event::ConnectionLost { reason } => self.news.push_back(News::Lost(reason.to_string())),
+            Event::ConnectionLost { reason } => {
+                self.farewell = Farewell::of(&reason);
+                self.news.push_back(News::Lost(reason.to_string()));
+            }
             Event::Path(PathEvent::Established { id, .. }) => {
                 if let Some(path) = self.path_of(id) {
                     self.up = self.up.with(path);
@@ -394,8 +464,15 @@ impl QuicConnection {
     }
 
     fn route_of(&self, transmit: &noq_proto::Transmit) -> PathId {
-        let matches = |route: &FourTuple| route.remote() == transmit.destination;
-        let at = self.routes.iter().position(matches).unwrap_or(0);
+        // Several paths may lead to one remote address: the local one tells them apart. A client's first path has none
+        // until the first answer.
+        if transmit.src_ip.is_none() {
+            return self.first;
+        }
+        let matches = |route: &Option<FourTuple>| {
+            route.is_some_and(|own| own.remote() == transmit.destination && own.local_ip() == transmit.src_ip)
+        };
+        let at = self.routes.iter().position(matches).unwrap_or(self.first.index());
         PathId::new(at as u8)
     }
 

@@ -2,6 +2,7 @@
 //!
 //! The limit is raised when half of the window is used, as QUIC implementations raise MAX_DATA. It travels in a record of
 //! its own, on the path that brought the data; a later limit replaces a lost one, and a sender that waits asks for it.
+//! An application that reads slowly holds the limit back ([`Receiver::took`]).
 
 use weftway_host::sending::RangeSet;
 use weftway_path::{Bytes, Instant, Offset, PathId, Span};
@@ -10,6 +11,8 @@ use weftway_path::{Bytes, Instant, Offset, PathId, Span};
 #[derive(Clone, Debug)]
 pub struct Receiver {
     next: u64,
+    /// What the application took out; `None` if it takes everything at once.
+    taken: Option<u64>,
     held: RangeSet,
     edge: u64,
     window: u64,
@@ -44,6 +47,7 @@ impl Receiver {
         let (packet, window) = (packet.get(), window.get().max(packet.get()));
         Self {
             next: 0,
+            taken: None,
             held: RangeSet::default(),
             edge: window,
             window,
@@ -95,8 +99,9 @@ impl Receiver {
 
     /// Raises the limit if half of the window is used, or less than a packet is left.
     fn open(&mut self) -> bool {
-        let edge = self.next + self.window;
-        let due = edge - self.edge >= self.window / 2 || self.edge < self.next + self.packet;
+        let edge = self.taken.unwrap_or(self.next) + self.window;
+        let scarce = edge > self.edge && self.edge < self.next + self.packet;
+        let due = edge.saturating_sub(self.edge) >= self.window / 2 || scarce;
         if due {
             self.edge = edge;
         }
@@ -105,7 +110,14 @@ impl Receiver {
 
     /// The sender asks: everything that was read counts.
     pub fn asked(&mut self) {
-        self.edge = self.edge.max(self.next + self.window);
+        self.edge = self.edge.max(self.taken.unwrap_or(self.next) + self.window);
+    }
+
+    /// The application took out everything before `offset`; from the first call on, the limit follows what it takes.
+    /// Whether the sender is to be told of a new limit.
+    pub fn took(&mut self, offset: Offset) -> bool {
+        self.taken = Some(offset.get().min(self.next));
+        self.open()
     }
 
     fn account(&mut self, now: Instant) {
@@ -151,6 +163,22 @@ mod tests {
         assert_eq!(receiver.delivered, [400, 100]);
         // 100 bytes were held for 10 ms: 2 ms for each of the 500.
         assert_eq!(receiver.mean_wait_ms(), 2.0);
+    }
+
+    #[test]
+    fn a_slow_reader_holds_the_limit_back() {
+        let mut receiver = Receiver::new(Bytes::new(1000), Bytes::new(100), 1);
+        assert!(!receiver.took(Offset::ZERO));
+        for at in 0..10 {
+            assert!(!receiver.arrive(Instant::ZERO, P, Offset::new(100 * at), 100), "nothing is taken out");
+        }
+        assert!(!receiver.arrive(Instant::ZERO, P, Offset::new(1000), 100), "beyond the limit");
+        receiver.asked();
+        assert_eq!(receiver.edge(), Offset::new(1000));
+        assert!(receiver.took(Offset::new(50)), "less than a packet is left: any room is told");
+        assert_eq!(receiver.edge(), Offset::new(1050));
+        assert!(receiver.took(Offset::new(2000)), "no more than has arrived");
+        assert_eq!(receiver.edge(), Offset::new(2000));
     }
 
     #[test]

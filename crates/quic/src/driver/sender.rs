@@ -139,6 +139,16 @@ impl<S: Source> Sender<S> {
         self.host = host;
     }
 
+    /// Another scheduler takes over, for which `host` was made, while data are under way. It is told which paths are up.
+    pub fn switch_host(&mut self, host: Host) {
+        self.host = host.following(&self.host);
+        for id in self.views.set().iter() {
+            self.host.events.push_rare(Event::PathUp(id));
+            self.refresh(id);
+        }
+        self.ready = true;
+    }
+
     /// What is kept for the scheduler.
     pub fn counts(&self) -> weftway_host::Counts {
         self.host.counts
@@ -152,6 +162,16 @@ impl<S: Source> Sender<S> {
     /// A path as schedulers see it.
     pub fn view(&self, path: PathId) -> &Path {
         self.views.get(path)
+    }
+
+    /// Everything before it has arrived.
+    pub fn delivered(&self) -> Offset {
+        self.outbox.una()
+    }
+
+    /// The paths that can be used.
+    pub fn usable(&self) -> PathSet {
+        self.views.set()
     }
 
     /// Whether any path can be used.

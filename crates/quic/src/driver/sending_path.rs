@@ -31,6 +31,8 @@ pub(super) enum Stage {
 pub struct PathTally {
     /// Packets with data, repeated ones included.
     pub packets: u64,
+    /// Their data.
+    pub bytes: u64,
     /// Packets declared lost.
     pub retransmissions: u64,
     /// Data that were handed back and sent here, and probes.
@@ -153,6 +155,7 @@ impl SendingPath {
             app_limited: self.rate.is_app_limited(),
         });
         self.tally.packets += 1;
+        self.tally.bytes += payload.get();
         match assigned.kind {
             SendKind::Fresh | SendKind::Ahead => {}
             SendKind::Reinjection => self.tally.reinjections += 1,

@@ -1,0 +1,104 @@
+//! Files over several links, for Python.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::mpsc::{Sender, channel};
+
+use pyo3::prelude::*;
+use weftway_quic::transfer::{Failure, Options, OtherEnd, Progress, Report, receive, send};
+use weftway_quic::udp::tls::{Identity, IdentityError, Pairing};
+use weftway_quic::udp::{Local, doctor};
+
+use crate::errors::Error;
+
+/// A new identity: the text of its file.
+#[pyfunction]
+pub fn new_identity() -> Result<String, Error> {
+    Ok(Identity::generate().map_err(Failure::from)?.store())
+}
+
+/// The line that the other end needs to know of an identity, given by the text of its file.
+#[pyfunction]
+pub fn pairing_line(identity: &str) -> Result<String, Error> {
+    Ok(Identity::load(identity).map_err(Failure::from)?.pairing().line())
+}
+
+/// Sends `path`, or receives into it: what came of it, as JSON. `pairing` is the line of the end at `address`, or
+/// `identity` the file of this one, which listens there. `watch` is called with JSON ten times a second; the names that it
+/// returns are those of schedulers that take over.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "keywords on the Python side")]
+pub fn transfer(
+    py: Python<'_>,
+    role: &str,
+    path: PathBuf,
+    address: &str,
+    pairing: Option<&str>,
+    identity: Option<&str>,
+    paths: Vec<String>,
+    scheduler: String,
+    cc: String,
+    watch: Py<PyAny>,
+) -> PyResult<String> {
+    let bad = |text: String| PyErr::from(Error::Vector(text));
+    let address: SocketAddr = address.parse().map_err(|error| bad(format!("{address}: {error}")))?;
+    let other = match (pairing, identity) {
+        (Some(line), _) => {
+            let pairing = Pairing::parse(line).map_err(|error| bad(error.to_string()))?;
+            OtherEnd::Connect { address, pairing }
+        }
+        (None, Some(text)) => OtherEnd::Listen { address, identity: load(text)? },
+        (None, None) => return Err(bad("neither pairing nor identity".to_owned())),
+    };
+    let paths = paths.iter().map(|path| Local::parse(path)).collect();
+    let (switch, switches) = channel();
+    let options = Options { other, paths, scheduler, cc, switch: Some(switches) };
+    let mut stopped = Ok(());
+    let result = py.detach(|| {
+        let mut tell = |progress: &Progress| {
+            stopped = Python::attach(|py| told(py, &watch, progress, &switch));
+            stopped.is_ok()
+        };
+        if role == "send" { send(&path, options, &mut tell) } else { receive(&path, options, &mut tell) }
+    });
+    match (stopped, result) {
+        (_, Ok(report)) => Ok(json(&report)),
+        (Err(error), Err(_)) => Err(error),
+        (Ok(()), Err(failure)) => Err(Error::from(failure).into()),
+    }
+}
+
+/// What this machine's links and sockets allow, as JSON.
+#[pyfunction]
+pub fn links() -> PyResult<String> {
+    let (interfaces, sockets) = (doctor::interfaces()?, doctor::sockets()?);
+    Ok(serde_json::json!({ "interfaces": interfaces, "sockets": sockets }).to_string())
+}
+
+fn load(text: &str) -> Result<Identity, Error> {
+    Ok(Identity::load(text).map_err(Failure::from)?)
+}
+
+fn json(report: &Report) -> String {
+    serde_json::json!(report).to_string()
+}
+
+fn told(py: Python<'_>, watch: &Py<PyAny>, progress: &Progress, switch: &Sender<String>) -> PyResult<()> {
+    py.check_signals()?;
+    let names: Vec<String> = watch.call1(py, (serde_json::json!(progress).to_string(),))?.extract(py)?;
+    for name in names {
+        // A receiver schedules nothing.
+        let _ = switch.send(name);
+    }
+    Ok(())
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        let text = failure.to_string();
+        match failure {
+            Failure::Spec(_) | Failure::Identity(IdentityError::Read(_)) => Self::Vector(text),
+            _ => Self::Transfer(text),
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Files and directories over several links: [`send`] and [`receive`].
+//!
+//! # What travels
+//!
+//! The data are one stream of bytes: the files of the manifest one after the other, less what the receiver has already.
+//! They travel as the driver's records, so every scheduler of the registry runs. Everything else is said on an ordinary
+//! QUIC stream ([`wire`]): who is there and may be there, the manifest, what the receiver has, the hash of each file, and
+//! that all is well.
+//!
+//! # What is kept
+//!
+//! The receiver writes a file below a hidden directory of the target ([`store`]) and renames it when its BLAKE3 hash is
+//! the sender's. What was written stays there when either end stops, and the next transfer goes on behind it.
+//!
+//! # Who may
+//!
+//! The end that listens shows a certificate, the end that connects a token ([`crate::udp::tls`]). Nothing is told to an
+//! end that has not shown the token. The end that connects may be the sender or the receiver.
+
+mod listener;
+pub mod manifest;
+mod options;
+mod receiving;
+mod sending;
+mod session;
+mod source;
+pub mod store;
+pub mod wire;
+
+pub use manifest::{Entry, Left, Manifest};
+pub use options::{Failure, Options, OtherEnd, PathProgress, Progress, Report, Watch};
+pub use receiving::receive;
+pub use sending::{OFFERS, send};

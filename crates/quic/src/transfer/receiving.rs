@@ -1,0 +1,481 @@
+//! The end that receives: the network on one thread, the disk on another.
+
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver as Inbox, Sender as Outbox, channel};
+use std::thread::JoinHandle;
+
+use weftway_path::{Bytes, Instant, PathId, Span};
+
+use super::manifest::{Layout, MAX_ENTRIES, Manifest};
+use super::options::{Failure, Options, Report, State, Watch, code};
+use super::sending::{RECORD, WINDOW, goodput, peer};
+use super::session::{Met, Session, lost};
+use super::store::{Store, StoreError, Writer};
+use super::wire::{Message, Role, Talk};
+use crate::driver::connection::{News, QuicConnection};
+use crate::driver::receiver::Receiver;
+use crate::driver::record::Record;
+use crate::udp::tls::MAX_PATHS;
+
+/// So much goes to the disk at a time, unless less is left.
+const PIECE: u64 = 256 << 10;
+/// Files in a message.
+const BATCH: usize = 4000;
+/// How long the sender may take to end the connection once it knows that all is well.
+const FAREWELL: Span = Span::from_secs(3);
+/// When nothing came on by then, something is stuck on a silent path.
+const PATIENCE: Span = Span::from_secs(3);
+
+/// Receives into the directory `target`.
+pub fn receive(target: &Path, options: Options, watch: Watch<'_>) -> Result<Report, Failure> {
+    // What is wrong with the target shows before anybody is waited for.
+    Store::open(target)?;
+    let (mut session, other) = Session::open(options, Role::Receive, watch)?;
+    if let Some((address, pairing)) = other {
+        let met = session.connect(address, &pairing, Role::Receive)?;
+        return match take(&mut session, target, met) {
+            Ok(Ended::Report(report)) => Ok(*report),
+            Ok(Ended::Superseded(_)) => Err(Failure::Lost("another end came".to_owned())),
+            Err(failure) => Err(failure),
+        };
+    }
+    let mut next = None;
+    loop {
+        let met = match next.take() {
+            Some(met) => met,
+            None => session.admit()?,
+        };
+        match take(&mut session, target, met) {
+            Ok(Ended::Report(report)) => return Ok(*report),
+            Ok(Ended::Superseded(met)) => next = Some(met),
+            Err(failure) if failure.is_passing() => session.wait_again(&failure),
+            Err(failure) => return Err(failure),
+        }
+    }
+}
+
+enum Ended {
+    Report(Box<Report>),
+    /// The other end came anew.
+    Superseded(Box<Met>),
+}
+
+/// Receives from an end that was let in. What has arrived in order is on the disk when this returns.
+fn take(session: &mut Session<'_>, target: &Path, met: Box<Met>) -> Result<Ended, Failure> {
+    let mut receiving = Receiving::new(met);
+    let result = receiving.run(session, target);
+    // What has arrived in order is kept, whatever happened.
+    receiving.hand_over(0);
+    drop(receiving.disk.take());
+    match result {
+        Ok(None) => {
+            let report = receiving.report(session);
+            session.part(receiving.connection, code::DONE, "");
+            session.progress.state = State::Done;
+            // The transfer is over: nothing is left to stop.
+            let _ = session.tell();
+            Ok(Ended::Report(Box::new(report)))
+        }
+        Ok(Some(met)) => Ok(Ended::Superseded(met)),
+        Err(failure) => {
+            session.part_with(receiving.connection, &failure);
+            Err(failure)
+        }
+    }
+}
+
+/// What the disk has to do.
+enum Task {
+    Write(Vec<u8>),
+    Expect(u32, blake3::Hash),
+}
+
+/// The disk's thread.
+struct Disk {
+    tasks: Option<Outbox<Task>>,
+    /// Bytes of the stream that are written.
+    written: Arc<AtomicU64>,
+    /// An error, or how many files are there at the end.
+    news: Inbox<Result<u64, StoreError>>,
+    waker: UnixStream,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Disk {
+    fn start(mut writer: Writer) -> std::io::Result<Self> {
+        let (tasks, orders) = channel();
+        let (report, news) = channel();
+        let written = Arc::new(AtomicU64::new(0));
+        let (waker, mut wakes) = UnixStream::pair()?;
+        waker.set_nonblocking(true)?;
+        wakes.set_nonblocking(true)?;
+        let so_far = written.clone();
+        let thread = std::thread::spawn(move || {
+            let mut done = writer.is_done();
+            if done {
+                let _ = report.send(writer.finish().map(|()| writer.files()));
+            }
+            for task in orders {
+                let result = match task {
+                    Task::Write(bytes) => writer.write(&bytes).map(|()| {
+                        so_far.fetch_add(bytes.len() as u64, Ordering::Release);
+                    }),
+                    Task::Expect(file, hash) => writer.expect(file, hash),
+                };
+                let finished = !done && result.is_ok() && writer.is_done();
+                // Whoever waits for news has gone if this fails; what is written stays.
+                if let Err(error) = result {
+                    let _ = report.send(Err(error));
+                    let _ = wakes.write(&[0]);
+                    return;
+                }
+                if finished {
+                    done = true;
+                    let _ = report.send(writer.finish().map(|()| writer.files()));
+                }
+                let _ = wakes.write(&[0]);
+            }
+        });
+        Ok(Self { tasks: Some(tasks), written, news, waker, thread: Some(thread) })
+    }
+
+    fn order(&self, task: Task) {
+        // A disk that failed has said why.
+        let _ = self.tasks.as_ref().map(|tasks| tasks.send(task));
+    }
+
+    fn written(&self) -> u64 {
+        self.written.load(Ordering::Acquire)
+    }
+
+    fn quiet(&self) {
+        let mut waker = &self.waker;
+        while waker.read(&mut [0; 256]).is_ok_and(|count| count == 256) {}
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        self.tasks = None;
+        if let Some(thread) = self.thread.take() {
+            // It writes what it was given, and ends.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A transfer.
+struct Receiving {
+    connection: QuicConnection,
+    talk: Talk,
+    receiver: Receiver,
+    manifest: Manifest,
+    layout: Layout,
+    disk: Option<Disk>,
+    /// What has arrived and is not with the disk yet: byte `at` of the stream is at `at % WINDOW`.
+    ring: Vec<u8>,
+    /// Everything before it is with the disk.
+    handed: u64,
+    /// Since when each path owes an acknowledgement.
+    owes: [Instant; MAX_PATHS],
+    /// The path that brought something last.
+    last: PathId,
+    limit_due: bool,
+    begun: Option<Instant>,
+    ended: Option<Instant>,
+    files: u64,
+    packets: [u64; MAX_PATHS],
+    moved: (Instant, u64),
+}
+
+impl Receiving {
+    fn new(met: Box<Met>) -> Self {
+        let mut receiver = Receiver::new(Bytes::new(WINDOW), Bytes::new(RECORD), MAX_PATHS);
+        receiver.took(weftway_path::Offset::ZERO);
+        Self {
+            connection: met.connection,
+            talk: met.talk,
+            receiver,
+            manifest: Manifest::default(),
+            layout: Layout::default(),
+            disk: None,
+            ring: Vec::new(),
+            handed: 0,
+            owes: [Instant::NEVER; MAX_PATHS],
+            last: PathId::new(0),
+            limit_due: false,
+            begun: None,
+            ended: None,
+            files: 0,
+            packets: [0; MAX_PATHS],
+            moved: (Instant::ZERO, 0),
+        }
+    }
+
+    /// Until everything is there, or somebody comes anew.
+    fn run(&mut self, session: &mut Session<'_>, target: &Path) -> Result<Option<Box<Met>>, Failure> {
+        session.progress.state = State::Agreeing;
+        loop {
+            let busy = self.take_datagrams(session);
+            let now = session.net.now();
+            if self.connection.timeout() <= now {
+                self.connection.handle_timeout(now, &mut session.net.endpoint);
+                self.answer_oldest(now);
+            }
+            if !busy || self.receiver.next().get() >= self.handed + PIECE {
+                self.hand_over(if busy { PIECE } else { 1 });
+            }
+            if let Some(result) = self.look_for_the_end(now) {
+                return result.map(|()| None);
+            }
+            self.converse(now, target)?;
+            self.look_at_disk(now)?;
+            self.tell_limit(now);
+            self.look_after_paths(now, session);
+            self.connection.answer(now, self.last);
+            session.net.send(&mut self.connection);
+            if let Some(met) = session.newcomer(now) {
+                return Ok(Some(met));
+            }
+            if session.is_tick(now) {
+                self.note(session);
+                session.tick(now)?;
+            }
+            let waker = self.disk.as_ref().map(|disk| disk.waker.as_fd());
+            let until = self.ended.map_or(Instant::NEVER, |ended| ended + FAREWELL);
+            session.wait(self.connection.timeout().min(until), waker);
+        }
+    }
+
+    /// What has arrived, path by path: each answers for itself.
+    fn take_datagrams(&mut self, session: &mut Session<'_>) -> bool {
+        let whose = self.connection.handle();
+        let mut heard = [false; MAX_PATHS];
+        let busy = session.receive(whose, |now, net, event, route| {
+            let path = self.path_of(route);
+            if path != self.last {
+                self.connection.answer(now, self.last);
+            }
+            self.connection.handle_event(now, &mut net.endpoint, event);
+            if self.connection.path_at(route).is_none() {
+                self.connection.follow_migration();
+            }
+            self.last = self.path_of(route);
+            self.owes[self.last.index()] = self.owes[self.last.index()].min(now);
+            heard[self.last.index()] = true;
+            self.take_records(now);
+        });
+        let now = session.net.now();
+        for path in (0..MAX_PATHS).filter(|&at| heard[at]).map(|at| PathId::new(at as u8)) {
+            session.hears(now, path);
+        }
+        busy
+    }
+
+    fn path_of(&self, route: noq_proto::FourTuple) -> PathId {
+        self.connection.path_at(route).unwrap_or(self.last)
+    }
+
+    fn take_records(&mut self, now: Instant) {
+        while let Some(record) = self.connection.receive() {
+            match Record::parse(&record) {
+                Some(Record::Data(offset, data)) if self.disk.is_some() => {
+                    let (from, edge) = (offset.get(), self.receiver.edge().get());
+                    let end = from.saturating_add(data.len() as u64);
+                    if end > self.layout.bytes() {
+                        continue;
+                    }
+                    if end <= edge {
+                        keep(&mut self.ring, from, data, self.receiver.next().get());
+                        self.packets[self.last.index()] += 1;
+                    }
+                    self.limit_due |= self.receiver.arrive(now, self.last, offset, data.len());
+                }
+                Some(Record::Question) => {
+                    self.receiver.asked();
+                    self.limit_due = true;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Gives the disk what has arrived in order, if it is at least so much.
+    fn hand_over(&mut self, least: u64) {
+        let Some(disk) = &self.disk else { return };
+        let next = self.receiver.next().get();
+        while self.handed < next && next - self.handed >= least.min(self.layout.bytes() - self.handed) {
+            let at = (self.handed % WINDOW) as usize;
+            let length = (next - self.handed).min(PIECE).min(WINDOW - at as u64);
+            disk.order(Task::Write(self.ring[at..at + length as usize].to_vec()));
+            self.handed += length;
+        }
+    }
+
+    fn look_at_disk(&mut self, now: Instant) -> Result<(), Failure> {
+        let Some(disk) = &self.disk else { return Ok(()) };
+        disk.quiet();
+        self.limit_due |= self.receiver.took(weftway_path::Offset::new(disk.written()));
+        if let Ok(news) = disk.news.try_recv() {
+            self.files = news?;
+            self.ended = Some(now);
+            self.talk.say(&Message::Done { files: self.files })?;
+            self.talk.pump(&mut self.connection)?;
+        }
+        Ok(())
+    }
+
+    fn tell_limit(&mut self, now: Instant) {
+        if std::mem::take(&mut self.limit_due) {
+            let limit = Record::limit(self.receiver.edge(), self.receiver.next());
+            let _ = self.connection.send(now, self.last, bytes::Bytes::copy_from_slice(&limit), false);
+        }
+    }
+
+    /// A timer of noq's: of delayed acknowledgements the oldest is due.
+    fn answer_oldest(&mut self, now: Instant) {
+        let oldest = (0..MAX_PATHS).min_by_key(|&at| self.owes[at]).unwrap_or(0);
+        self.owes[oldest] = Instant::NEVER;
+        self.connection.answer(now, PathId::new(oldest as u8));
+    }
+
+    /// Whether the connection is over, and how.
+    fn look_for_the_end(&mut self, now: Instant) -> Option<Result<(), Failure>> {
+        let is_over = self.connection.is_closed();
+        if self.ended.is_some_and(|ended| is_over || ended + FAREWELL <= now) {
+            // The sender knows, or it is gone: either way everything is here.
+            return Some(Ok(()));
+        }
+        if is_over {
+            return Some(Err(lost(&mut self.connection)));
+        }
+        while let Some(news) = self.connection.next_news() {
+            if let News::Lost(why) = news {
+                return Some(Err(super::session::ended(&self.connection, &why)));
+            }
+        }
+        None
+    }
+
+    /// What is said beside the data.
+    fn converse(&mut self, now: Instant, target: &Path) -> Result<(), Failure> {
+        self.talk.pump(&mut self.connection)?;
+        while let Some(message) = self.talk.hear()? {
+            match message {
+                Message::Entries { entries } if self.begun.is_none() => {
+                    self.manifest.entries.extend(entries);
+                    if self.manifest.entries.len() > MAX_ENTRIES {
+                        self.manifest.check()?;
+                    }
+                }
+                Message::Manifest { entries } if self.begun.is_none() => {
+                    if entries != self.manifest.entries.len() as u64 {
+                        return Err(Failure::Protocol("its manifest has holes".to_owned()));
+                    }
+                    self.begin(now, target)?;
+                }
+                Message::Hashes { files } => self.expect(files)?,
+                other => return Err(Failure::Protocol(format!("it says what it should not now: {other:?}"))),
+            }
+        }
+        Ok(())
+    }
+
+    /// The manifest is complete: looks what is there, and says so.
+    fn begin(&mut self, now: Instant, target: &Path) -> Result<(), Failure> {
+        self.manifest.check()?;
+        let store = Store::open(target)?;
+        let had = store.look(&self.manifest)?;
+        let files: Vec<(u32, u64)> = had.iter().enumerate().map(|(at, &had)| (at as u32, had)).collect();
+        let files: Vec<(u32, u64)> = files.into_iter().filter(|&(_, had)| had > 0).collect();
+        for files in files.chunks(BATCH) {
+            self.talk.say(&Message::Have { files: files.to_vec() })?;
+        }
+        self.talk.say(&Message::Ready)?;
+        self.layout = Layout::new(&self.manifest, &had);
+        let writer = Writer::new(store, self.manifest.clone(), self.layout.clone())?;
+        self.ring = vec![0; WINDOW as usize];
+        self.disk = Some(Disk::start(writer).map_err(Failure::Socket)?);
+        self.begun = Some(now);
+        self.talk.pump(&mut self.connection)?;
+        Ok(())
+    }
+
+    fn expect(&self, files: Vec<(u32, String)>) -> Result<(), Failure> {
+        for (file, hash) in files {
+            let hash = blake3::Hash::from_hex(&hash)
+                .map_err(|error| Failure::Protocol(format!("{hash:?} is no hash: {error}")))?;
+            let known = self.layout.pieces.binary_search_by_key(&file, |piece| piece.entry);
+            if known.is_err() {
+                return Err(Failure::Protocol(format!("it hashes file {file}, which is not sent")));
+            }
+            if let Some(disk) = &self.disk {
+                disk.order(Task::Expect(file, hash));
+            }
+        }
+        Ok(())
+    }
+
+    fn look_after_paths(&mut self, now: Instant, session: &Session<'_>) {
+        let next = self.receiver.next().get();
+        if next != self.moved.1 {
+            self.moved = (now, next);
+        } else if self.moved.0 + PATIENCE < now {
+            self.moved.0 = now;
+            session.close_silent(now, &mut self.connection);
+        }
+    }
+
+    fn note(&self, session: &mut Session<'_>) {
+        let next = self.receiver.next().get();
+        let paths = session.paths(&self.connection, |path, progress| {
+            progress.up = self.connection.has_path(path);
+            (progress.bytes, progress.packets) = (self.receiver.delivered[path.index()], self.packets[path.index()]);
+        });
+        let progress = &mut session.progress;
+        progress.state = match self.begun {
+            None => State::Agreeing,
+            Some(_) if next < self.layout.bytes() => State::Transferring,
+            Some(_) => State::Verifying,
+        };
+        (progress.bytes, progress.files) = (self.manifest.bytes(), self.manifest.files());
+        progress.had = if self.begun.is_some() { progress.bytes - self.layout.bytes() } else { 0 };
+        (progress.done, progress.paths) = (next, paths);
+    }
+
+    fn report(&self, session: &mut Session<'_>) -> Report {
+        self.note(session);
+        let elapsed = self.begun.zip(self.ended).map_or(Span::ZERO, |(from, to)| to.since(from));
+        Report {
+            role: "receive",
+            peer: peer(&self.connection),
+            files: self.files,
+            bytes: self.manifest.bytes(),
+            sent_bytes: self.layout.bytes(),
+            elapsed_s: elapsed.as_secs_f64(),
+            goodput_mbps: goodput(self.layout.bytes(), elapsed),
+            scheduler: None,
+            cc: None,
+            links_left_out: 0,
+            special_left_out: 0,
+            paths: session.progress.paths.clone(),
+        }
+    }
+}
+
+/// Puts data into the ring; what was handed over already is left out.
+fn keep(ring: &mut [u8], mut from: u64, mut data: &[u8], next: u64) {
+    if from < next {
+        let known = usize::try_from(next - from).unwrap_or(usize::MAX).min(data.len());
+        (from, data) = (from + known as u64, &data[known..]);
+    }
+    let at = (from % ring.len() as u64) as usize;
+    let (first, rest) = data.split_at(data.len().min(ring.len() - at));
+    ring[at..at + first.len()].copy_from_slice(first);
+    ring[..rest.len()].copy_from_slice(rest);
+}

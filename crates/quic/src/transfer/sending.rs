@@ -1,0 +1,397 @@
+//! The end that sends.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+
+use weftway_host::sending::Groups;
+use weftway_host::{EVERYTHING, Host, mismatch};
+use weftway_path::{Bytes, Instant, PathSet, Role as PathRole, Span};
+use weftway_scenario::config::{Buffer, Transport};
+use weftway_sched::{Needs, Scheduler};
+
+use super::manifest::{Layout, Left, Manifest};
+use super::options::{Failure, Options, PathProgress, Report, State, Watch, code};
+use super::session::{Met, Session, ended};
+use super::source::{FileSource, Hasher};
+use super::wire::{Message, Role, Talk};
+use crate::driver::connection::QuicConnection;
+use crate::driver::{Sender, Setting};
+use crate::udp::tls::MAX_PATHS;
+
+/// What the driver offers over sockets: they do not say what a device holds.
+pub const OFFERS: Needs = Needs { device: false, ..EVERYTHING };
+
+/// How far the sender may be ahead of what the receiver has written: 100 Mbit/s for two seconds. Both ends know it.
+pub(super) const WINDOW: u64 = 32 << 20;
+/// The payload of a record: what is left of QUIC's least packet, so that it fits on every path.
+pub(super) const RECORD: u64 = 1200 - crate::virtual_time::OVERHEAD;
+/// A path is given up when it is silent for so long, or for three probe timeouts.
+const PATH_TIMEOUT: Span = Span::from_millis(500);
+/// How often it is then asked.
+const PROBE_INTERVAL: Span = Span::from_millis(250);
+/// Entries of the manifest in a message.
+const BATCH: usize = 1000;
+/// When the end has not come by then, control data are stuck on a silent path.
+const PATIENCE: Span = Span::from_secs(3);
+
+/// The driver's settings over sockets.
+fn transport() -> Transport {
+    Transport {
+        mss: Bytes::new(RECORD),
+        send_buffer: Buffer::Fixed(Bytes::new(WINDOW)),
+        receive_buffer: Buffer::Fixed(Bytes::new(WINDOW)),
+        path_timeout: PATH_TIMEOUT,
+        probe_interval: PROBE_INTERVAL,
+        ..Transport::mpquic()
+    }
+}
+
+/// Sends `root`, a file or a directory, under its own name.
+pub fn send(root: &Path, mut options: Options, watch: Watch<'_>) -> Result<Report, Failure> {
+    let (scheduler, cc) = (options.scheduler.clone(), options.cc.clone());
+    let switch = options.switch.take();
+    build(&scheduler)?;
+    weftway_cc::parse(&cc).map_err(|error| Failure::Spec(error.to_string()))?;
+    let (manifest, base, left) = Manifest::of(root)?;
+    let (mut session, target) = Session::open(options, Role::Send, watch)?;
+    session.progress.bytes = manifest.bytes();
+    session.progress.files = manifest.files();
+    let job = Job { manifest: Arc::new(manifest), base, left, scheduler, cc, switch };
+    match target {
+        Some((address, pairing)) => {
+            let met = session.connect(address, &pairing, Role::Send)?;
+            match job.serve(&mut session, met) {
+                Ended::Finished(result) => *result,
+                Ended::Superseded(_) => Err(Failure::Lost("another end came".to_owned())),
+            }
+        }
+        None => job.wait_for(&mut session),
+    }
+}
+
+/// What is to be sent, and how.
+struct Job {
+    manifest: Arc<Manifest>,
+    base: PathBuf,
+    left: Left,
+    scheduler: String,
+    cc: String,
+    switch: Option<Receiver<String>>,
+}
+
+/// A scheduler, and what is kept for it, if it can run here.
+fn build(name: &str) -> Result<(Box<dyn Scheduler>, Host), Failure> {
+    let spec = |error: weftway_path::spec::SpecError| Failure::Spec(error.to_string());
+    let (entry, given) = weftway_sched::parse(name).map_err(spec)?;
+    let scheduler = entry.make(&given.given).map_err(spec)?;
+    let host = Host::serving(scheduler.as_ref(), entry.transport);
+    match mismatch(host.needs, OFFERS, "a transfer over UDP") {
+        Some(why) => Err(Failure::Spec(format!("scheduler {name}: {why}"))),
+        None => Ok((scheduler, host)),
+    }
+}
+
+enum Ended {
+    Finished(Box<Result<Report, Failure>>),
+    /// The other end came anew.
+    Superseded(Box<Met>),
+}
+
+impl Job {
+    /// Listens until somebody has everything.
+    fn wait_for(&self, session: &mut Session<'_>) -> Result<Report, Failure> {
+        let mut next = None;
+        loop {
+            let met = match next.take() {
+                Some(met) => met,
+                None => session.admit()?,
+            };
+            match self.serve(session, met) {
+                Ended::Superseded(met) => next = Some(met),
+                Ended::Finished(result) => match *result {
+                    Err(failure) if failure.is_passing() => session.wait_again(&failure),
+                    result => return result,
+                },
+            }
+        }
+    }
+
+    /// Sends to an end that was let in.
+    fn serve(&self, session: &mut Session<'_>, met: Box<Met>) -> Ended {
+        let count = if session.listener.is_some() { MAX_PATHS } else { session.net.sockets().len() };
+        let mut sending = match Sending::new(self, met, count) {
+            Ok(sending) => sending,
+            Err(failure) => return Ended::Finished(Box::new(Err(failure))),
+        };
+        match sending.run(session) {
+            Ok(Some(met)) => Ended::Superseded(met),
+            Ok(None) => {
+                let report = sending.report(session);
+                session.part(sending.sender.connection, code::DONE, "");
+                session.progress.state = State::Done;
+                // The transfer is over: nothing is left to stop.
+                let _ = session.tell();
+                Ended::Finished(Box::new(Ok(report)))
+            }
+            Err(failure) => {
+                session.part_with(sending.sender.connection, &failure);
+                Ended::Finished(Box::new(Err(failure)))
+            }
+        }
+    }
+}
+
+/// A transfer.
+struct Sending<'a> {
+    job: &'a Job,
+    sender: Sender<FileSource>,
+    scheduler: Box<dyn Scheduler>,
+    scheduler_name: String,
+    talk: Talk,
+    /// What the receiver has of each entry.
+    had: Vec<u64>,
+    layout: Layout,
+    hasher: Option<Hasher>,
+    hashes_missing: usize,
+    begun: Option<Instant>,
+    ended: Option<Instant>,
+    /// Paths that were usable once.
+    known: PathSet,
+    /// When the transfer came on last.
+    moved: (Instant, u64),
+}
+
+impl<'a> Sending<'a> {
+    fn new(job: &'a Job, met: Box<Met>, paths: usize) -> Result<Self, Failure> {
+        let (scheduler, host) = build(&job.scheduler)?;
+        let source = FileSource::new(job.manifest.clone(), job.base.clone());
+        let groups = Groups::detected(paths);
+        let setting = Setting { transport: transport(), cc: job.cc.clone(), seed: 0, groups };
+        let roles = vec![PathRole::default(); paths];
+        let mut sender =
+            Sender::new(met.connection, source, setting, &roles).map_err(|error| Failure::Spec(error.to_string()))?;
+        sender.set_host(host);
+        let mut talk = met.talk;
+        for entries in job.manifest.entries.chunks(BATCH) {
+            talk.say(&Message::Entries { entries: entries.to_vec() })?;
+        }
+        talk.say(&Message::Manifest { entries: job.manifest.entries.len() as u64 })?;
+        Ok(Self {
+            job,
+            sender,
+            scheduler,
+            scheduler_name: job.scheduler.clone(),
+            talk,
+            had: vec![0; job.manifest.entries.len()],
+            layout: Layout::default(),
+            hasher: None,
+            hashes_missing: 0,
+            begun: None,
+            ended: None,
+            known: PathSet::EMPTY,
+            moved: (Instant::ZERO, 0),
+        })
+    }
+
+    /// Until the receiver has everything, or somebody comes anew.
+    fn run(&mut self, session: &mut Session<'_>) -> Result<Option<Box<Met>>, Failure> {
+        session.progress.state = State::Agreeing;
+        self.sender.take_in(session.net.now());
+        while self.ended.is_none() {
+            self.receive(session);
+            let now = session.net.now();
+            self.fire_timers(now, session);
+            self.converse(now)?;
+            self.look_after_paths(now, session);
+            self.sender.turn(now, self.scheduler.as_mut());
+            if let Some(why) = self.sender.broken() {
+                let why = why.to_owned();
+                return Err(ended(&self.sender.connection, &why));
+            }
+            if let Some(why) = self.sender.source.failure() {
+                return Err(Failure::File(why));
+            }
+            session.net.send(&mut self.sender.connection);
+            if let Some(met) = session.newcomer(now) {
+                return Ok(Some(met));
+            }
+            if session.is_tick(now) {
+                self.switch(session)?;
+                self.note(session);
+                session.tick(now)?;
+            }
+            session.wait(self.next_event(now), None);
+        }
+        Ok(None)
+    }
+
+    fn receive(&mut self, session: &mut Session<'_>) {
+        let (whose, sender) = (self.sender.connection.handle(), &mut self.sender);
+        let mut heard = Vec::new();
+        session.receive(whose, |now, net, event, route| {
+            sender.connection.handle_event(now, &mut net.endpoint, event);
+            if sender.connection.path_at(route).is_none() {
+                sender.connection.follow_migration();
+            }
+            if let Some(path) = sender.connection.path_at(route).filter(|path| heard.last() != Some(path)) {
+                heard.push(path);
+            }
+            sender.take_in(now);
+        });
+        let now = session.net.now();
+        heard.into_iter().for_each(|path| session.hears(now, path));
+    }
+
+    fn fire_timers(&mut self, now: Instant, session: &mut Session<'_>) {
+        if self.sender.next_event() > now {
+            return;
+        }
+        // Ours first: a probe with data leaves noq nothing to probe for.
+        self.sender.on_timer(now);
+        if self.sender.connection.timeout() <= now {
+            self.sender.connection.handle_timeout(now, &mut session.net.endpoint);
+            self.sender.take_in(now);
+        }
+    }
+
+    fn next_event(&self, now: Instant) -> Instant {
+        let hashes = if self.hashes_missing > 0 { now + Span::from_millis(20) } else { Instant::NEVER };
+        self.sender.next_event().min(hashes)
+    }
+
+    /// What is said beside the data.
+    fn converse(&mut self, now: Instant) -> Result<(), Failure> {
+        self.talk.pump(&mut self.sender.connection)?;
+        while let Some(message) = self.talk.hear()? {
+            self.on_message(now, message)?;
+        }
+        let mut files = Vec::new();
+        if let Some(hasher) = &self.hasher {
+            hasher.sent(self.sender.delivered().get());
+            while files.len() < BATCH
+                && let Some((file, hash)) = hasher.next()
+            {
+                files.push((file, hash.map_err(Failure::File)?.to_hex().to_string()));
+            }
+        }
+        if !files.is_empty() {
+            self.hashes_missing -= files.len();
+            self.talk.say(&Message::Hashes { files })?;
+            self.talk.pump(&mut self.sender.connection)?;
+        }
+        Ok(())
+    }
+
+    fn on_message(&mut self, now: Instant, message: Message) -> Result<(), Failure> {
+        match message {
+            Message::Have { files } if self.begun.is_none() => {
+                for (file, bytes) in files {
+                    let known = self.had.get_mut(file as usize);
+                    *known.ok_or_else(|| Failure::Protocol(format!("it has file {file}, which is none")))? = bytes;
+                }
+            }
+            Message::Ready if self.begun.is_none() => self.begin(now),
+            Message::Done { .. } if self.begun.is_some() => self.ended = Some(now),
+            other => return Err(Failure::Protocol(format!("it says what it should not now: {other:?}"))),
+        }
+        Ok(())
+    }
+
+    /// The receiver has said what it has: data may flow.
+    fn begin(&mut self, now: Instant) {
+        self.layout = Layout::new(&self.job.manifest, &self.had);
+        self.hashes_missing = self.layout.pieces.len();
+        self.hasher = Some(Hasher::start(self.job.manifest.clone(), self.job.base.clone(), &self.layout));
+        self.sender.source.begin(self.layout.clone());
+        self.sender.wake();
+        self.begun = Some(now);
+    }
+
+    /// What is no data stays off paths that were given up; where something is stuck on one, it is closed.
+    fn look_after_paths(&mut self, now: Instant, session: &mut Session<'_>) {
+        let usable = self.sender.usable();
+        self.known = usable.iter().fold(self.known, |known, path| known.with(path));
+        for path in self.known.iter() {
+            self.sender.connection.set_backup(path, !usable.is_empty() && !usable.contains(path));
+        }
+        let delivered = self.sender.delivered().get();
+        if delivered != self.moved.1 {
+            self.moved = (now, delivered);
+        } else if self.moved.0 + PATIENCE < now {
+            self.moved.0 = now;
+            session.close_silent(now, &mut self.sender.connection);
+        }
+    }
+
+    /// Other schedulers take over, if the user said so.
+    fn switch(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
+        while let Some(name) = self.job.switch.as_ref().and_then(|switch| switch.try_recv().ok()) {
+            session.progress.note = Some(match build(&name) {
+                Ok((scheduler, host)) => {
+                    self.scheduler = scheduler;
+                    self.sender.switch_host(host);
+                    self.scheduler_name = name;
+                    format!("{} schedules from now on", self.scheduler_name)
+                }
+                Err(failure) => format!("{failure}; {} goes on", self.scheduler_name),
+            });
+            session.tell()?;
+        }
+        Ok(())
+    }
+
+    fn paths(&self, session: &Session<'_>) -> Vec<PathProgress> {
+        let usable = self.sender.usable();
+        session.paths(&self.sender.connection, |path, progress| {
+            let tally = self.sender.tally(path);
+            progress.up = usable.contains(path);
+            (progress.bytes, progress.packets, progress.lost) = (tally.bytes, tally.packets, tally.retransmissions);
+            (progress.retransmissions, progress.given_up) = (tally.reinjections, tally.given_up);
+        })
+    }
+
+    fn note(&self, session: &mut Session<'_>) {
+        let whole = self.job.manifest.bytes();
+        let delivered = self.sender.delivered().get();
+        let paths = self.paths(session);
+        let progress = &mut session.progress;
+        progress.state = match self.begun {
+            None => State::Agreeing,
+            Some(_) if delivered < self.layout.bytes() => State::Transferring,
+            Some(_) => State::Verifying,
+        };
+        progress.had = if self.begun.is_some() { whole - self.layout.bytes() } else { 0 };
+        (progress.done, progress.paths) = (delivered, paths);
+    }
+
+    fn report(&self, session: &mut Session<'_>) -> Report {
+        self.note(session);
+        let elapsed = self.begun.zip(self.ended).map_or(Span::ZERO, |(from, to)| to.since(from));
+        Report {
+            role: "send",
+            peer: peer(&self.sender.connection),
+            files: self.job.manifest.files(),
+            bytes: self.job.manifest.bytes(),
+            sent_bytes: self.layout.bytes(),
+            elapsed_s: elapsed.as_secs_f64(),
+            goodput_mbps: goodput(self.layout.bytes(), elapsed),
+            scheduler: Some(self.scheduler_name.clone()),
+            cc: Some(self.job.cc.clone()),
+            links_left_out: self.job.left.links,
+            special_left_out: self.job.left.special,
+            paths: session.progress.paths.clone(),
+        }
+    }
+}
+
+/// The address of the other end.
+pub(super) fn peer(connection: &QuicConnection) -> String {
+    let route = connection.paths().find_map(|path| connection.route(path));
+    route.map(|route| route.remote().to_string()).unwrap_or_default()
+}
+
+/// In Mbit/s.
+pub(super) fn goodput(bytes: u64, elapsed: Span) -> f64 {
+    if elapsed.is_zero() { 0.0 } else { bytes as f64 * 8e-6 / elapsed.as_secs_f64() }
+}

@@ -1,0 +1,344 @@
+//! Sockets, the other end, and the user: what both sides of a transfer share.
+
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use noq_proto::{ConnectionEvent, DatagramEvent, Endpoint, EndpointConfig, FourTuple};
+use weftway_path::{Instant, PathId, PathSet, Span};
+
+use super::listener::Listener;
+use super::options::{Failure, Options, OtherEnd, PathProgress, Progress, State, Watch, code};
+use super::wire::{MAX_MESSAGE, Message, Role, Talk, VERSION};
+use crate::driver::connection::{News, QuicConnection};
+use crate::driver::observer::Hub;
+use crate::udp::tls::{self, MAX_PATHS, Pairing};
+use crate::udp::{Local, Net};
+
+/// How long the user waits for news.
+const TICK: Span = Span::from_millis(100);
+/// How long one path is given for the handshake, before the next one is tried.
+const ATTEMPT: Span = Span::from_secs(3);
+/// How long all of them are tried.
+const PATIENCE: Span = Span::from_secs(20);
+/// How long the end of a connection is awaited.
+const FAREWELL: Span = Span::from_millis(500);
+/// A closed path is tried again after so long.
+const REOPEN: Span = Span::from_secs(1);
+/// A path that brings nothing for so long, while another one does, is closed where something waits for it.
+const SILENCE: Span = Span::from_secs(3);
+
+/// The other end, let in.
+pub(super) struct Met {
+    pub connection: QuicConnection,
+    pub talk: Talk,
+}
+
+/// What both sides share.
+pub(super) struct Session<'a> {
+    pub net: Net,
+    pub listener: Option<Listener>,
+    pub progress: Progress,
+    watch: Watch<'a>,
+    tick_at: Instant,
+    labels: Vec<Local>,
+    /// When each path brought something last.
+    heard: [Instant; MAX_PATHS],
+}
+
+impl<'a> Session<'a> {
+    /// Opens the sockets; one that listens begins to.
+    pub fn open(
+        options: Options,
+        role: Role,
+        watch: Watch<'a>,
+    ) -> Result<(Self, Option<(SocketAddr, Pairing)>), Failure> {
+        let mut endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), None, true);
+        let mut labels = options.paths;
+        labels.truncate(MAX_PATHS);
+        let (net, listener, target, state) = match options.other {
+            OtherEnd::Connect { address, pairing } => {
+                if labels.is_empty() {
+                    labels.push(Local::Any);
+                }
+                let net = Net::client(endpoint, &labels, address).map_err(Failure::Socket)?;
+                (net, None, Some((address, pairing)), State::Connecting)
+            }
+            OtherEnd::Listen { address, identity } => {
+                let listener = Listener::new(identity, role);
+                endpoint.set_server_config(Some(Arc::new(listener.config()?)));
+                let net = Net::server(endpoint, &labels, address).map_err(Failure::Socket)?;
+                (net, Some(listener), None, State::Listening)
+            }
+        };
+        let listening = match (&listener, net.sockets().first()) {
+            (Some(_), Some(socket)) => Some(socket.address().map_err(Failure::Socket)?),
+            _ => None,
+        };
+        let progress = Progress { state, listening, ..Progress::default() };
+        let heard = [Instant::ZERO; MAX_PATHS];
+        Ok((Self { net, listener, progress, watch, tick_at: Instant::ZERO, labels, heard }, target))
+    }
+
+    /// Tells the user, now and then.
+    pub fn tick(&mut self, now: Instant) -> Result<(), Failure> {
+        if self.tick_at > now {
+            return Ok(());
+        }
+        self.tick_at = now + TICK;
+        self.tell()
+    }
+
+    /// Tells the user now.
+    pub fn tell(&mut self) -> Result<(), Failure> {
+        let goes_on = (self.watch)(&self.progress);
+        self.progress.note = None;
+        if goes_on { Ok(()) } else { Err(Failure::Interrupted) }
+    }
+
+    /// Whether the user is to be told.
+    pub fn is_tick(&self, now: Instant) -> bool {
+        self.tick_at <= now
+    }
+
+    /// Waits for what comes next.
+    pub fn wait(&mut self, until: Instant, waker: Option<BorrowedFd<'_>>) {
+        let door = self.listener.as_ref().map_or(Instant::NEVER, Listener::next_event);
+        self.net.wait(until.min(door).min(self.tick_at), waker);
+    }
+
+    /// What has arrived for `connection` goes to `take`; the rest goes to the door.
+    pub fn receive(
+        &mut self,
+        whose: noq_proto::ConnectionHandle,
+        mut take: impl FnMut(Instant, &mut Net, ConnectionEvent, FourTuple),
+    ) -> bool {
+        self.net.receive();
+        let now = self.net.now();
+        let mut any = false;
+        while let Some(arrival) = self.net.next_arrival() {
+            let route = arrival.route;
+            match self.net.handle(now, arrival) {
+                Some(DatagramEvent::ConnectionEvent(handle, event)) if handle == whose => {
+                    take(now, &mut self.net, event, route);
+                    any = true;
+                }
+                other => self.elsewhere(now, other),
+            }
+        }
+        any
+    }
+
+    fn elsewhere(&mut self, now: Instant, event: Option<DatagramEvent>) {
+        let Some(listener) = &mut self.listener else { return };
+        match event {
+            Some(DatagramEvent::NewConnection(incoming)) => listener.welcome(&mut self.net, now, incoming),
+            Some(DatagramEvent::ConnectionEvent(whose, event)) => listener.handle(&mut self.net, now, whose, event),
+            _ => {}
+        }
+    }
+
+    /// Somebody else has shown the token meanwhile: the other end was started again.
+    pub fn newcomer(&mut self, now: Instant) -> Option<Box<Met>> {
+        self.listener.as_mut()?.turn(&mut self.net, now)
+    }
+
+    /// Waits until somebody shows the token.
+    pub fn admit(&mut self) -> Result<Box<Met>, Failure> {
+        loop {
+            self.net.receive();
+            let now = self.net.now();
+            while let Some(arrival) = self.net.next_arrival() {
+                let event = self.net.handle(now, arrival);
+                self.elsewhere(now, event);
+            }
+            if let Some(met) = self.newcomer(now) {
+                return Ok(met);
+            }
+            self.net.flush();
+            self.tick(now)?;
+            self.wait(Instant::NEVER, None);
+        }
+    }
+
+    /// The other end went away: it is waited for.
+    pub fn wait_again(&mut self, failure: &Failure) {
+        self.progress.note = Some(format!("{failure}; still listening"));
+        self.progress.state = State::Listening;
+        self.tick_at = Instant::ZERO;
+    }
+
+    /// Connects to `address`: over each path in turn, until one answers.
+    pub fn connect(&mut self, address: SocketAddr, pairing: &Pairing, role: Role) -> Result<Box<Met>, Failure> {
+        let begin = self.net.now();
+        let count = self.net.sockets().len();
+        for at in (0..count).cycle() {
+            if self.net.now() >= begin + PATIENCE {
+                break;
+            }
+            let (connection, mismatch) = self.begin(address, pairing, at)?;
+            if let Some(met) = self.greet(connection, pairing, role, address, &mismatch)? {
+                return Ok(met);
+            }
+        }
+        Err(Failure::NoAnswer(address))
+    }
+
+    fn begin(
+        &mut self,
+        address: SocketAddr,
+        pairing: &Pairing,
+        at: usize,
+    ) -> Result<(QuicConnection, Arc<AtomicBool>), Failure> {
+        let now = self.net.now();
+        let hub = Hub::new();
+        let (config, mismatch) = tls::client(pairing, hub.clone())?;
+        let theirs = self.net.clock().theirs(now);
+        let opened = self.net.endpoint.connect(theirs, config, address, "weftway");
+        let (handle, inner) = opened.map_err(|error| Failure::Lost(error.to_string()))?;
+        let routes: Vec<FourTuple> = (0..self.net.sockets().len()).map(|at| self.net.route(at, address)).collect();
+        let paths = routes.iter().enumerate().fold(PathSet::EMPTY, |set, (at, _)| set.with(PathId::new(at as u8)));
+        let first = PathId::new(at as u8);
+        let mut connection = QuicConnection::new(inner, handle, self.net.clock(), hub, routes, first);
+        connection.keep(now, paths, REOPEN);
+        Ok((connection, mismatch))
+    }
+
+    /// Shakes hands and shows the token; `None` if nobody answers in time.
+    fn greet(
+        &mut self,
+        mut connection: QuicConnection,
+        pairing: &Pairing,
+        role: Role,
+        address: SocketAddr,
+        mismatch: &AtomicBool,
+    ) -> Result<Option<Box<Met>>, Failure> {
+        let mut talk = Talk::new(MAX_MESSAGE);
+        let token = pairing.token.text();
+        talk.say(&Message::Hello { version: VERSION, token, role })?;
+        let deadline = self.net.now() + ATTEMPT;
+        loop {
+            let whose = connection.handle();
+            self.receive(whose, |now, net, event, _| connection.handle_event(now, &mut net.endpoint, event));
+            let now = self.net.now();
+            if connection.timeout() <= now {
+                connection.handle_timeout(now, &mut self.net.endpoint);
+            }
+            if connection.is_closed() {
+                return Err(if mismatch.load(Ordering::Relaxed) {
+                    self.net.send(&mut connection);
+                    Failure::OtherIdentity(address)
+                } else {
+                    lost(&mut connection)
+                });
+            }
+            if connection.is_established() {
+                connection.open_control();
+                talk.pump(&mut connection)?;
+                match talk.hear()? {
+                    Some(Message::Welcome { version: VERSION }) => return Ok(Some(Box::new(Met { connection, talk }))),
+                    Some(_) => return Err(Failure::Protocol("it does not greet".to_owned())),
+                    None => {}
+                }
+            } else if now >= deadline {
+                return Ok(None);
+            }
+            connection.flush(now);
+            self.net.send(&mut connection);
+            self.tick(now)?;
+            self.wait(connection.timeout(), None);
+        }
+    }
+
+    /// Path `path` has brought something.
+    pub fn hears(&mut self, now: Instant, path: PathId) {
+        if let Some(heard) = self.heard.get_mut(path.index()) {
+            *heard = now;
+        }
+    }
+
+    /// Closes paths that are silent while others are not: what noq sent on them it then sends elsewhere.
+    pub fn close_silent(&self, now: Instant, connection: &mut QuicConnection) {
+        let lately = self.heard.iter().any(|&heard| heard + REOPEN >= now);
+        for (at, &heard) in self.heard.iter().enumerate() {
+            let path = PathId::new(at as u8);
+            if lately && heard + SILENCE < now && connection.route(path).is_some() {
+                connection.close_path(now, path);
+            }
+        }
+    }
+
+    /// Ends the connection, and lets the other end know.
+    pub fn part(&mut self, mut connection: QuicConnection, code: u32, reason: &str) {
+        let begin = self.net.now();
+        connection.close(begin, &mut self.net.endpoint, code, reason);
+        while !connection.is_drained() && self.net.now() < begin + FAREWELL {
+            let now = self.net.now();
+            connection.flush(now);
+            self.net.send(&mut connection);
+            self.net.wait(connection.timeout().min(begin + FAREWELL), None);
+            let whose = connection.handle();
+            self.receive(whose, |now, net, event, _| connection.handle_event(now, &mut net.endpoint, event));
+            let now = self.net.now();
+            if connection.timeout() <= now {
+                connection.handle_timeout(now, &mut self.net.endpoint);
+            }
+        }
+    }
+
+    /// Ends the connection because of `failure`, if it was not the other end that ended it.
+    pub fn part_with(&mut self, connection: QuicConnection, failure: &Failure) {
+        match failure {
+            Failure::Lost(_) | Failure::Refused(_) => {}
+            Failure::Interrupted => self.part(connection, code::INTERRUPTED, "interrupted"),
+            other => self.part(connection, code::FAILED, &other.to_string()),
+        }
+    }
+
+    /// How a path is called.
+    pub fn label(&self, connection: &QuicConnection, path: PathId) -> Option<String> {
+        let route = connection.route(path)?;
+        let own = self.labels.get(path.index()).filter(|_| self.listener.is_none());
+        Some(own.map_or_else(|| route.remote().to_string(), Local::to_string))
+    }
+
+    /// What is known of every path of a connection, beside what the driver counts.
+    pub fn paths(
+        &self,
+        connection: &QuicConnection,
+        mut count: impl FnMut(PathId, &mut PathProgress),
+    ) -> Vec<PathProgress> {
+        let mut paths = Vec::new();
+        for path in connection.paths() {
+            let Some(label) = self.label(connection, path) else { continue };
+            let srtt_ms = connection.srtt(path).map(|srtt| srtt.as_millis_f64());
+            let mut progress = PathProgress { path: label, srtt_ms, ..PathProgress::default() };
+            count(path, &mut progress);
+            paths.push(progress);
+        }
+        paths
+    }
+}
+
+/// Why a connection is over.
+pub(super) fn lost(connection: &mut QuicConnection) -> Failure {
+    let mut why = "closed".to_owned();
+    while let Some(news) = connection.next_news() {
+        if let News::Lost(text) = news {
+            why = text;
+        }
+    }
+    ended(connection, &why)
+}
+
+/// The same, where the text is known.
+pub(super) fn ended(connection: &QuicConnection, why: &str) -> Failure {
+    match connection.farewell() {
+        Some(farewell) if farewell.code == u64::from(code::INTERRUPTED) => {
+            Failure::Lost("the other end was interrupted".to_owned())
+        }
+        Some(farewell) if !farewell.reason.is_empty() => Failure::Refused(farewell.reason.clone()),
+        _ => Failure::Lost(why.to_owned()),
+    }
+}

@@ -1,0 +1,230 @@
+//! The sockets of one end, and noq's endpoint behind them.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::BorrowedFd;
+use std::time::{Duration, Instant as StdInstant};
+
+use bytes::BytesMut;
+use noq_proto::{DatagramEvent, EcnCodepoint, Endpoint, FourTuple};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use weftway_path::{Instant, Span};
+
+use super::socket::{Inbox, Local, Received, Socket};
+use crate::driver::connection::{Clock, QuicConnection};
+
+/// A datagram, with the addresses by which noq knows its path.
+#[derive(Debug)]
+pub struct Arrival {
+    /// Both addresses.
+    pub route: FourTuple,
+    /// Marks.
+    pub ecn: Option<EcnCodepoint>,
+    /// The datagram.
+    pub bytes: BytesMut,
+}
+
+/// What came in one call, cut into datagrams one by one.
+#[derive(Debug)]
+struct Pending {
+    route: FourTuple,
+    ecn: Option<EcnCodepoint>,
+    stride: usize,
+    bytes: BytesMut,
+}
+
+/// Sockets, endpoint and clock.
+pub struct Net {
+    /// noq's endpoint.
+    pub endpoint: Endpoint,
+    sockets: Vec<Socket>,
+    clock: Clock,
+    /// Whether sockets are named to noq by [`Net::name`].
+    named: bool,
+    /// At which socket datagrams for an address arrive, where sockets are not named.
+    origins: Vec<(IpAddr, usize)>,
+    inbox: Inbox,
+    pending: VecDeque<Pending>,
+    response: Vec<u8>,
+    /// When interfaces that were gone are looked for.
+    revive_at: Instant,
+}
+
+/// How often they are looked for.
+const REVIVE: Span = Span::from_secs(1);
+
+impl Net {
+    /// The end that connects to `remote`, over a socket for each of `locals`.
+    pub fn client(endpoint: Endpoint, locals: &[Local], remote: SocketAddr) -> io::Result<Self> {
+        let sockets = locals.iter().map(|local| open(local, 0, remote.ip())).collect::<io::Result<_>>()?;
+        Ok(Self::new(endpoint, sockets, true))
+    }
+
+    /// The end that listens at `address`, or at its port on each of `locals`.
+    pub fn server(endpoint: Endpoint, locals: &[Local], address: SocketAddr) -> io::Result<Self> {
+        let any = if address.ip().is_unspecified() { Local::Any } else { Local::Address(address.ip()) };
+        let locals = if locals.is_empty() { std::slice::from_ref(&any) } else { locals };
+        let mut port = address.port();
+        let mut sockets = Vec::new();
+        for local in locals {
+            let socket = open(local, port, address.ip())?;
+            port = socket.address()?.port();
+            sockets.push(socket);
+        }
+        Ok(Self::new(endpoint, sockets, false))
+    }
+
+    fn new(endpoint: Endpoint, sockets: Vec<Socket>, named: bool) -> Self {
+        Self {
+            endpoint,
+            sockets,
+            clock: Clock::new(StdInstant::now()),
+            named,
+            origins: Vec::new(),
+            inbox: Inbox::default(),
+            pending: VecDeque::new(),
+            response: Vec::new(),
+            revive_at: Instant::ZERO,
+        }
+    }
+
+    /// The sockets.
+    pub fn sockets(&self) -> &[Socket] {
+        &self.sockets
+    }
+
+    /// Both clocks.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// The time.
+    pub fn now(&self) -> Instant {
+        self.clock.ours(StdInstant::now())
+    }
+
+    /// The addresses of the path over socket `at` to `remote`.
+    pub fn route(&self, at: usize, remote: SocketAddr) -> FourTuple {
+        FourTuple::new(remote, Some(Self::name(at, remote)))
+    }
+
+    /// What noq takes for the address of socket `at`. It never leaves this machine.
+    fn name(at: usize, remote: SocketAddr) -> IpAddr {
+        let number = at as u16 + 1;
+        if remote.is_ipv4() {
+            let [high, low] = number.to_be_bytes();
+            Ipv4Addr::new(127, 255, high, low).into()
+        } else {
+            Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, number).into()
+        }
+    }
+
+    /// The next datagram that has arrived.
+    pub fn next_arrival(&mut self) -> Option<Arrival> {
+        let pending = self.pending.front_mut()?;
+        let size = pending.stride.min(pending.bytes.len());
+        let bytes = pending.bytes.split_to(size);
+        let arrival = Arrival { route: pending.route, ecn: pending.ecn, bytes };
+        if pending.bytes.is_empty() {
+            self.pending.pop_front();
+        }
+        Some(arrival)
+    }
+
+    /// Takes in what all sockets have received, one call for each. Whether anything came.
+    pub fn receive(&mut self) -> bool {
+        let now = self.now();
+        if self.revive_at <= now {
+            self.revive_at = now + REVIVE;
+            self.sockets.iter_mut().for_each(Socket::revive);
+        }
+        for (at, socket) in self.sockets.iter().enumerate() {
+            let (pending, origins, named) = (&mut self.pending, &mut self.origins, self.named);
+            self.inbox.receive(socket, |Received { from, at: own, ecn, stride, bytes }| {
+                if bytes.is_empty() {
+                    return;
+                }
+                let local = if named { Some(Self::name(at, from)) } else { own };
+                if let Some(local) = local.filter(|local| !named && !origins.contains(&(*local, at))) {
+                    origins.push((local, at));
+                }
+                let ecn = ecn.and_then(|mark| EcnCodepoint::from_bits(mark as u8));
+                pending.push_back(Pending { route: FourTuple::new(from, local), ecn, stride, bytes });
+            });
+        }
+        !self.pending.is_empty()
+    }
+
+    /// Gives a datagram to noq. What it answers outside of connections leaves at once.
+    pub fn handle(&mut self, now: Instant, arrival: Arrival) -> Option<DatagramEvent> {
+        self.response.clear();
+        let Arrival { route, ecn, bytes } = arrival;
+        let event = self.endpoint.handle(self.clock.theirs(now), route, ecn, bytes, &mut self.response);
+        match event {
+            Some(DatagramEvent::Response(transmit)) => {
+                let response = std::mem::take(&mut self.response);
+                self.respond(&transmit, &response);
+                self.response = response;
+                None
+            }
+            event => event,
+        }
+    }
+
+    /// Sends what noq answers outside of a connection.
+    pub fn respond(&mut self, transmit: &noq_proto::Transmit, bytes: &[u8]) {
+        self.push(transmit.destination, transmit.src_ip, false, &bytes[..transmit.size]);
+    }
+
+    fn push(&mut self, to: SocketAddr, own: Option<IpAddr>, ecn: bool, datagram: &[u8]) {
+        let socket = match own {
+            Some(own) if self.named => (0..self.sockets.len()).find(|&at| Self::name(at, to) == own),
+            Some(own) => self.origins.iter().rev().find(|(address, _)| *address == own).map(|&(_, at)| at),
+            None => None,
+        };
+        let from = own.filter(|_| !self.named);
+        if let Some(socket) = self.sockets.get_mut(socket.unwrap_or(0)) {
+            socket.push(to, from, ecn, datagram);
+        }
+    }
+
+    /// Sends what `connection` has in its outgoing queue.
+    pub fn send(&mut self, connection: &mut QuicConnection) {
+        while let Some(out) = connection.outgoing.pop_front() {
+            if let Some(route) = connection.route(out.path) {
+                self.push(route.remote(), route.local_ip(), out.ecn, &out.bytes);
+            }
+        }
+        self.flush();
+    }
+
+    /// Sends everything.
+    pub fn flush(&mut self) {
+        self.sockets.iter_mut().for_each(Socket::flush);
+    }
+
+    /// Waits until a datagram comes, a socket takes more, `waker` is readable, or it is `until`.
+    pub fn wait(&mut self, until: Instant, waker: Option<BorrowedFd<'_>>) {
+        let span = Duration::from_nanos(until.since(self.now()).as_nanos()).min(Duration::from_millis(500));
+        if span.is_zero() {
+            return;
+        }
+        let flags = |socket: &Socket| {
+            if socket.is_blocked() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN }
+        };
+        let fds = self.sockets.iter().map(|socket| PollFd::from_borrowed_fd(socket.fd(), flags(socket)));
+        let mut fds: Vec<PollFd<'_>> = fds.chain(waker.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))).collect();
+        let timeout = Timespec { tv_sec: span.as_secs() as i64, tv_nsec: i64::from(span.subsec_nanos()) };
+        // A signal ends the wait early, which does no harm.
+        let _ = poll(&mut fds, Some(&timeout));
+    }
+}
+
+fn open(local: &Local, port: u16, like: IpAddr) -> io::Result<Socket> {
+    let explain = |error: io::Error| match local {
+        Local::Any => io::Error::new(error.kind(), format!("port {port}: {error}")),
+        _ => io::Error::new(error.kind(), format!("path {local}, port {port}: {error}")),
+    };
+    Socket::open(local, port, like).map_err(explain)
+}

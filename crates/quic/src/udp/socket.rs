@@ -1,0 +1,280 @@
+//! One UDP socket: where it begins, what it receives, what it sends.
+//!
+//! Datagrams of one size that follow each other leave in one call (UDP_SEGMENT) and arrive in one (UDP_GRO), where the
+//! kernel has it. What the kernel does not take yet waits in the socket's backlog, as it would in a device's queue.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::{self, IoSliceMut};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use bytes::BytesMut;
+use noq_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
+use socket2::{Domain, Protocol, Type};
+
+use super::doctor::Sockets;
+
+/// What is asked of the kernel for each socket: a window of 100 Mbit/s and 300 ms. It may give less.
+const BUFFER: usize = 4 << 20;
+/// One call takes at most this much (UDP's own limit, less the headers).
+const MOST: usize = 65_000;
+/// Batches that may wait for a device. Beyond, they are dropped as by a full queue.
+const BACKLOG: usize = 256;
+
+/// Where a path begins on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Local {
+    /// Wherever the kernel routes it.
+    Any,
+    /// At this address.
+    Address(IpAddr),
+    /// At this interface (SO_BINDTODEVICE), whatever its address is.
+    Device(String),
+}
+
+impl Local {
+    /// An address, or the name of an interface.
+    pub fn parse(text: &str) -> Self {
+        text.parse().map_or_else(|_| Self::Device(text.to_owned()), Self::Address)
+    }
+}
+
+impl fmt::Display for Local {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Any => f.write_str("any"),
+            Self::Address(address) => address.fmt(f),
+            Self::Device(name) => f.write_str(name),
+        }
+    }
+}
+
+/// Datagrams of one size, the last of which may be smaller, to one address.
+#[derive(Debug)]
+struct Batch {
+    to: SocketAddr,
+    from: Option<IpAddr>,
+    ecn: bool,
+    size: usize,
+    bytes: Vec<u8>,
+}
+
+/// A socket.
+#[derive(Debug)]
+pub struct Socket {
+    socket: UdpSocket,
+    state: UdpSocketState,
+    local: Local,
+    backlog: VecDeque<Batch>,
+    /// What is being put together.
+    open: Option<Batch>,
+    spare: Vec<Vec<u8>>,
+    /// Its interface is gone. One that comes back under the same name is another one to the kernel.
+    lost: bool,
+    /// Batches that the kernel refused, or that found the backlog full.
+    pub dropped: u64,
+}
+
+/// What arrived in one call.
+#[derive(Debug)]
+pub struct Received {
+    /// From whom.
+    pub from: SocketAddr,
+    /// At which address.
+    pub at: Option<IpAddr>,
+    /// Marks.
+    pub ecn: Option<EcnCodepoint>,
+    /// The size of each datagram but the last.
+    pub stride: usize,
+    /// All of them.
+    pub bytes: BytesMut,
+}
+
+impl Socket {
+    /// A socket that begins at `local`, for `port` or any port if it is 0. `like` has the peer's address family.
+    pub fn open(local: &Local, port: u16, like: IpAddr) -> io::Result<Self> {
+        let any = if like.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+        let address = match local {
+            Local::Address(address) => *address,
+            Local::Any | Local::Device(_) => any,
+        };
+        let socket =
+            socket2::Socket::new(Domain::for_address((address, port).into()), Type::DGRAM, Some(Protocol::UDP))?;
+        if let Local::Device(name) = local {
+            bind_device(&socket, name)?;
+        }
+        socket.bind(&SocketAddr::new(address, port).into())?;
+        let socket = UdpSocket::from(socket);
+        let state = UdpSocketState::new((&socket).into())?;
+        // The kernel gives what it allows; less only means more losses.
+        let _ = state.set_send_buffer_size((&socket).into(), BUFFER);
+        let _ = state.set_recv_buffer_size((&socket).into(), BUFFER);
+        let (backlog, local) = (VecDeque::new(), local.clone());
+        Ok(Self { socket, state, local, backlog, open: None, spare: Vec::new(), lost: false, dropped: 0 })
+    }
+
+    /// Where it begins.
+    pub fn local(&self) -> &Local {
+        &self.local
+    }
+
+    /// Its own address.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// For waiting.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Whether anything waits for room in the kernel.
+    pub fn is_blocked(&self) -> bool {
+        !self.backlog.is_empty()
+    }
+
+    /// What the kernel does for it.
+    pub(super) fn abilities(&self) -> io::Result<Sockets> {
+        // Linux tells twice what it gives: its own book-keeping counts (socket(7)).
+        let doubled = if cfg!(target_os = "linux") { 2 } else { 1 };
+        Ok(Sockets {
+            send_segments: self.segments(),
+            receive_segments: self.state.gro_segments().get(),
+            receive_buffer: self.state.recv_buffer_size((&self.socket).into())? / doubled,
+            receive_buffer_wanted: BUFFER,
+        })
+    }
+
+    /// How many datagrams one call sends.
+    pub fn segments(&self) -> usize {
+        self.state.max_gso_segments().get()
+    }
+
+    /// Adds a datagram to what is to be sent.
+    pub fn push(&mut self, to: SocketAddr, from: Option<IpAddr>, ecn: bool, datagram: &[u8]) {
+        let most = self.segments();
+        let fits = self.open.as_ref().is_some_and(|open| {
+            let full = open.bytes.len() / open.size >= most || open.bytes.len() + datagram.len() > MOST;
+            let ragged = !open.bytes.len().is_multiple_of(open.size) || datagram.len() > open.size;
+            !full && !ragged && (open.to, open.from, open.ecn) == (to, from, ecn)
+        });
+        if !fits {
+            self.finish_batch();
+        }
+        let spare = &mut self.spare;
+        let open = self.open.get_or_insert_with(|| {
+            let bytes = spare.pop().unwrap_or_else(|| Vec::with_capacity(MOST));
+            Batch { to, from, ecn, size: datagram.len(), bytes }
+        });
+        open.bytes.extend_from_slice(datagram);
+    }
+
+    /// Binds anew to an interface that was gone, if it is back.
+    pub fn revive(&mut self) {
+        if !self.lost {
+            return;
+        }
+        let Ok(address) = self.address() else { return };
+        if let Ok(socket) = Self::open(&self.local, address.port(), address.ip()) {
+            *self = Self { dropped: self.dropped, ..socket };
+        }
+    }
+
+    fn finish_batch(&mut self) {
+        let Some(batch) = self.open.take() else { return };
+        if self.backlog.len() < BACKLOG {
+            self.backlog.push_back(batch);
+        } else {
+            self.dropped += 1;
+            self.recycle(batch);
+        }
+        if self.backlog.len() == 1 {
+            self.drain();
+        }
+    }
+
+    fn recycle(&mut self, batch: Batch) {
+        let mut bytes = batch.bytes;
+        bytes.clear();
+        self.spare.push(bytes);
+    }
+
+    /// Sends everything that was added, as far as the kernel takes it.
+    pub fn flush(&mut self) {
+        self.finish_batch();
+        self.drain();
+    }
+
+    fn drain(&mut self) {
+        while let Some(batch) = self.backlog.pop_front() {
+            match self.transmit(&batch) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.backlog.push_front(batch);
+                    return;
+                }
+                // A path that is gone is found out by its silence; an oversized probe of the MTU is lost, as it should.
+                Err(error) => {
+                    self.lost |= error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error());
+                    self.dropped += 1;
+                }
+                Ok(()) => {}
+            }
+            self.recycle(batch);
+        }
+    }
+
+    fn transmit(&self, batch: &Batch) -> io::Result<()> {
+        let send = |contents, segment_size| {
+            let ecn = batch.ecn.then_some(EcnCodepoint::Ect0);
+            let transmit = Transmit { destination: batch.to, ecn, contents, segment_size, src_ip: batch.from };
+            self.state.try_send((&self.socket).into(), &transmit)
+        };
+        let several = batch.bytes.len() > batch.size;
+        match send(&batch.bytes, several.then_some(batch.size)) {
+            // The device cannot segment: noq-udp has noted it.
+            Err(error) if several && error.kind() != io::ErrorKind::WouldBlock => {
+                batch.bytes.chunks(batch.size).try_for_each(|datagram| send(datagram, None))
+            }
+            result => result,
+        }
+    }
+}
+
+/// Room for what one call receives, shared by all sockets.
+pub struct Inbox {
+    buffers: Vec<Vec<u8>>,
+    meta: Vec<RecvMeta>,
+}
+
+impl Default for Inbox {
+    fn default() -> Self {
+        Self { buffers: vec![vec![0; 1 << 16]; BATCH_SIZE], meta: vec![RecvMeta::default(); BATCH_SIZE] }
+    }
+}
+
+impl Inbox {
+    /// What `socket` has received, into `into`; whether there may be more.
+    pub fn receive(&mut self, socket: &Socket, mut into: impl FnMut(Received)) -> bool {
+        let mut slices = self.buffers.iter_mut().map(|buffer| IoSliceMut::new(buffer));
+        let mut slices: [IoSliceMut<'_>; BATCH_SIZE] =
+            std::array::from_fn(|_| slices.next().unwrap_or_else(|| IoSliceMut::new(&mut [])));
+        // Errors here are those of earlier datagrams that found no receiver (ICMP): silence tells the same.
+        let Ok(count) = socket.state.recv((&socket.socket).into(), &mut slices, &mut self.meta) else { return false };
+        for (meta, buffer) in self.meta.iter().zip(&self.buffers).take(count) {
+            let bytes = BytesMut::from(&buffer[..meta.len]);
+            into(Received { from: meta.addr, at: meta.dst_ip, ecn: meta.ecn, stride: meta.stride.max(1), bytes });
+        }
+        count == BATCH_SIZE
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn bind_device(socket: &socket2::Socket, name: &str) -> io::Result<()> {
+    socket.bind_device(Some(name.as_bytes()))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn bind_device(_: &socket2::Socket, _: &str) -> io::Result<()> {
+    Err(io::Error::new(io::ErrorKind::Unsupported, "only Linux binds a socket to an interface: give its address"))
+}

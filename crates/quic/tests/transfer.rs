@@ -1,0 +1,418 @@
+//! Files over sockets of this machine: 127.0.0.1 and 127.0.0.2 are two paths.
+#![cfg(unix)]
+
+use std::fs;
+use std::net::{SocketAddr, UdpSocket};
+use std::path::{Path, PathBuf};
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
+
+use tempfile::TempDir;
+use weftway_quic::transfer::{Failure, Options, OtherEnd, Progress, Report, receive, send};
+use weftway_quic::udp::Local;
+use weftway_quic::udp::tls::{Identity, Pairing};
+
+type Outcome = Result<Report, Failure>;
+
+fn options(other: OtherEnd, paths: &[&str]) -> Options {
+    let paths = paths.iter().map(|path| Local::parse(path)).collect();
+    Options { other, paths, scheduler: "earliest-delivery".into(), cc: "cubic".into(), switch: None }
+}
+
+fn here() -> SocketAddr {
+    ([0, 0, 0, 0], 0).into()
+}
+
+/// A receiver that listens on a thread.
+struct Listening {
+    address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    done: Arc<AtomicU64>,
+    thread: JoinHandle<Outcome>,
+}
+
+impl Listening {
+    fn at(target: &Path, identity: Identity) -> Self {
+        let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (told, address) = channel();
+        let (target, halt, so_far) = (target.to_owned(), stop.clone(), done.clone());
+        let thread = std::thread::spawn(move || {
+            let other = OtherEnd::Listen { address: here(), identity };
+            receive(&target, options(other, &[]), &mut |progress: &Progress| {
+                let _ = progress.listening.map(|address| told.send(address));
+                so_far.store(progress.done, Ordering::Relaxed);
+                !halt.load(Ordering::Relaxed)
+            })
+        });
+        Self { address: loopback(&address), stop, done, thread }
+    }
+
+    fn end(self) -> Outcome {
+        self.thread.join().unwrap()
+    }
+}
+
+fn loopback(address: &Receiver<SocketAddr>) -> SocketAddr {
+    ([127, 0, 0, 1], address.recv().unwrap().port()).into()
+}
+
+fn connect(address: SocketAddr, pairing: &Pairing, paths: &[&str]) -> Options {
+    options(OtherEnd::Connect { address, pairing: pairing.clone() }, paths)
+}
+
+const BOTH: [&str; 2] = ["127.0.0.1", "127.0.0.2"];
+
+/// Bytes that repeat nowhere.
+fn noise(bytes: usize, seed: u64) -> Vec<u8> {
+    let mut out = vec![0; bytes];
+    blake3::Hasher::new().update(&seed.to_be_bytes()).finalize_xof().fill(&mut out);
+    out
+}
+
+/// A tree with a large file, small ones, empty ones, directories, and a link that leads out.
+fn tree(bytes: usize) -> (TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("photos");
+    fs::create_dir_all(root.join("2024/empty")).unwrap();
+    fs::write(root.join("big"), noise(bytes, 1)).unwrap();
+    fs::write(root.join("2024/none"), "").unwrap();
+    for at in 0..20 {
+        fs::write(root.join(format!("2024/ü{at}")), noise(100 * at, at as u64)).unwrap();
+    }
+    std::os::unix::fs::symlink("/etc/passwd", root.join("link")).unwrap();
+    (dir, root)
+}
+
+/// Every file below `root` is below `target/photos`, byte for byte, and nothing else.
+fn assert_same(root: &Path, target: &Path) {
+    let list = |root: &Path| {
+        let mut names = Vec::new();
+        let mut dirs = vec![root.to_owned()];
+        while let Some(dir) = dirs.pop() {
+            for found in fs::read_dir(dir).unwrap().map(Result::unwrap) {
+                if found.file_type().unwrap().is_symlink() {
+                    continue;
+                }
+                names.push(found.path().strip_prefix(root).unwrap().to_owned());
+                if found.file_type().unwrap().is_dir() {
+                    dirs.push(found.path());
+                }
+            }
+        }
+        names.sort();
+        names
+    };
+    let copy = target.join(root.file_name().unwrap());
+    assert_eq!(list(root), list(&copy));
+    for name in list(root).into_iter().filter(|name| root.join(name).is_file()) {
+        let (ours, theirs) = (fs::metadata(root.join(&name)).unwrap(), fs::metadata(copy.join(&name)).unwrap());
+        assert_eq!(ours.modified().unwrap(), theirs.modified().unwrap(), "{name:?}");
+        assert_eq!(ours.permissions(), theirs.permissions(), "{name:?}");
+        assert!(fs::read(root.join(&name)).unwrap() == fs::read(copy.join(&name)).unwrap(), "{name:?}");
+    }
+    assert_eq!(fs::read_dir(target).unwrap().count(), 1, "no partial files are left");
+}
+
+#[test]
+fn a_directory_arrives_over_two_paths() {
+    let (_keep, root) = tree(8 << 20);
+    let target = tempfile::tempdir().unwrap();
+    let identity = Identity::generate().unwrap();
+    let pairing = identity.pairing();
+    let receiver = Listening::at(target.path(), identity);
+    let sent = send(&root, connect(receiver.address, &pairing, &BOTH), &mut |_| true).unwrap();
+    let received = receiver.end().unwrap();
+    assert_same(&root, target.path());
+    let bytes: u64 = (8 << 20) + (0..20).map(|at| 100 * at).sum::<u64>();
+    assert_eq!((sent.bytes, sent.sent_bytes, received.bytes, received.files), (bytes, bytes, bytes, 22));
+    assert_eq!(sent.links_left_out, 1);
+    let carried: Vec<u64> = received.paths.iter().map(|path| path.bytes).collect();
+    assert_eq!(carried.iter().sum::<u64>(), bytes, "each byte counts once");
+    assert!(carried.len() == 2 && carried.iter().all(|&bytes| bytes > 100_000), "{carried:?}");
+}
+
+/// Sends until `bytes` have arrived, and stops there.
+fn send_some(root: &Path, options: Options, bytes: u64) -> Failure {
+    send(root, options, &mut |progress| progress.done < bytes).unwrap_err()
+}
+
+#[test]
+fn a_sender_that_is_stopped_goes_on_where_it_was() {
+    let (_keep, root) = tree(48 << 20);
+    let target = tempfile::tempdir().unwrap();
+    let identity = Identity::generate().unwrap();
+    let pairing = identity.pairing();
+    let receiver = Listening::at(target.path(), identity);
+    let stopped = send_some(&root, connect(receiver.address, &pairing, &BOTH), 4 << 20);
+    assert!(matches!(stopped, Failure::Interrupted), "{stopped}");
+    let again = send(&root, connect(receiver.address, &pairing, &BOTH), &mut |_| true).unwrap();
+    receiver.end().unwrap();
+    assert_same(&root, target.path());
+    // Everything that was told as arrived is kept, and no more is sent again than one stop left open.
+    assert!(again.sent_bytes <= again.bytes - (4 << 20), "{} of {}", again.sent_bytes, again.bytes);
+}
+
+#[test]
+fn a_receiver_that_is_stopped_goes_on_where_it_was() {
+    let (_keep, root) = tree(48 << 20);
+    let target = tempfile::tempdir().unwrap();
+    let identity = Identity::generate().unwrap();
+    let (pairing, stored) = (identity.pairing(), identity.store());
+    let receiver = Listening::at(target.path(), identity);
+    let (stop, done) = (receiver.stop.clone(), receiver.done.clone());
+    let failed = send(&root, connect(receiver.address, &pairing, &BOTH), &mut |_| {
+        if done.load(Ordering::Relaxed) > 4 << 20 {
+            stop.store(true, Ordering::Relaxed);
+        }
+        true
+    });
+    assert!(matches!(failed, Err(Failure::Lost(_))), "{failed:?}");
+    assert!(matches!(receiver.end(), Err(Failure::Interrupted)));
+    let receiver = Listening::at(target.path(), Identity::load(&stored).unwrap());
+    let again = send(&root, connect(receiver.address, &pairing, &BOTH), &mut |_| true).unwrap();
+    receiver.end().unwrap();
+    assert_same(&root, target.path());
+    assert!(again.sent_bytes <= again.bytes - (4 << 20), "{} of {}", again.sent_bytes, again.bytes);
+}
+
+#[test]
+fn a_second_transfer_sends_nothing() {
+    let (_keep, root) = tree(1 << 20);
+    let target = tempfile::tempdir().unwrap();
+    for sent in [true, false] {
+        let identity = Identity::generate().unwrap();
+        let pairing = identity.pairing();
+        let receiver = Listening::at(target.path(), identity);
+        let report = send(&root, connect(receiver.address, &pairing, &BOTH), &mut |_| true).unwrap();
+        receiver.end().unwrap();
+        assert_eq!(report.sent_bytes > 0, sent);
+        assert_same(&root, target.path());
+    }
+}
+
+#[test]
+fn the_receiver_may_be_the_one_that_connects() {
+    let (_keep, root) = tree(4 << 20);
+    let target = tempfile::tempdir().unwrap();
+    let identity = Identity::generate().unwrap();
+    let pairing = identity.pairing();
+    let (told, address) = channel();
+    let sender = std::thread::spawn({
+        let root = root.clone();
+        move || {
+            let other = OtherEnd::Listen { address: here(), identity };
+            send(&root, options(other, &[]), &mut |progress: &Progress| {
+                let _ = progress.listening.map(|address| told.send(address));
+                true
+            })
+        }
+    });
+    let received = receive(target.path(), connect(loopback(&address), &pairing, &BOTH), &mut |_| true).unwrap();
+    let sent = sender.join().unwrap().unwrap();
+    assert_same(&root, target.path());
+    assert_eq!(received.sent_bytes, sent.sent_bytes);
+    let carried: Vec<u64> = sent.paths.iter().map(|path| path.bytes).collect();
+    assert!(carried.len() == 2 && carried.iter().all(|&bytes| bytes > 0), "{carried:?}");
+}
+
+#[test]
+fn who_has_not_the_token_or_finds_another_certificate_gets_one_clear_error() {
+    let (_keep, root) = tree(1000);
+    let target = tempfile::tempdir().unwrap();
+    let identity = Identity::generate().unwrap();
+    let (right, other) = (identity.pairing(), Identity::generate().unwrap().pairing());
+    let receiver = Listening::at(target.path(), identity);
+    // The right certificate with another token, and another certificate with the right token.
+    let (mut wrong_token, mut wrong_certificate) = (right.clone(), other.clone());
+    (wrong_token.token, wrong_certificate.token) = (other.token, right.token.clone());
+    let refused = send(&root, connect(receiver.address, &wrong_token, &[]), &mut |_| true).unwrap_err();
+    assert!(matches!(&refused, Failure::Refused(why) if why.starts_with("wrong token")), "{refused}");
+    let strange = send(&root, connect(receiver.address, &wrong_certificate, &[]), &mut |_| true).unwrap_err();
+    assert!(matches!(strange, Failure::OtherIdentity(_)), "{strange}");
+    assert_eq!(fs::read_dir(target.path()).unwrap().count(), 1, "only the hidden directory");
+    // The receiver still listens.
+    send(&root, connect(receiver.address, &right, &[]), &mut |_| true).unwrap();
+    receiver.end().unwrap();
+    assert_same(&root, target.path());
+}
+
+#[test]
+fn two_ends_that_want_the_same_are_told() {
+    let target = tempfile::tempdir().unwrap();
+    let identity = Identity::generate().unwrap();
+    let pairing = identity.pairing();
+    let receiver = Listening::at(target.path(), identity);
+    let same = receive(target.path(), connect(receiver.address, &pairing, &[]), &mut |_| true).unwrap_err();
+    assert!(same.to_string().contains("both ends want to receive"), "{same}");
+    receiver.stop.store(true, Ordering::Relaxed);
+    assert!(matches!(receiver.end(), Err(Failure::Interrupted)));
+}
+
+#[test]
+fn random_truncated_and_replayed_datagrams_do_no_harm() {
+    let (_keep, root) = tree(8 << 20);
+    let target = tempfile::tempdir().unwrap();
+    let identity = Identity::generate().unwrap();
+    let pairing = identity.pairing();
+    let receiver = Listening::at(target.path(), identity);
+    let (address, stop) = (receiver.address, Arc::new(AtomicBool::new(false)));
+    let noisy = std::thread::spawn({
+        let stop = stop.clone();
+        move || {
+            let socket = UdpSocket::bind("127.0.0.3:0").unwrap();
+            let mut count = 0_u64;
+            while !stop.load(Ordering::Relaxed) {
+                let mut bytes = noise(1 + count as usize * 37 % 1400, count);
+                // Each form of header in turn, QUIC version 1 among them.
+                bytes[0] = bytes[0] & 0x3f | [0x40, 0xc0, 0x80, 0x00][count as usize % 4];
+                if bytes.len() > 5 && count.is_multiple_of(2) {
+                    bytes[1..5].copy_from_slice(&1_u32.to_be_bytes());
+                }
+                let _ = socket.send_to(&bytes, address);
+                count += 1;
+                if count.is_multiple_of(50) {
+                    std::thread::sleep(std::time::Duration::from_millis(1));
+                }
+            }
+            count
+        }
+    });
+    send(&root, connect(address, &pairing, &BOTH), &mut |_| true).unwrap();
+    receiver.end().unwrap();
+    stop.store(true, Ordering::Relaxed);
+    println!("{} datagrams were thrown at the port", noisy.join().unwrap());
+    assert_same(&root, target.path());
+}
+
+#[test]
+fn a_target_that_cannot_be_written_gets_one_clear_error_at_both_ends() {
+    let (_keep, root) = tree(1000);
+    let target = tempfile::tempdir().unwrap();
+    // A directory stands where a file is to go.
+    fs::create_dir_all(target.path().join("photos/big")).unwrap();
+    let identity = Identity::generate().unwrap();
+    let pairing = identity.pairing();
+    let receiver = Listening::at(target.path(), identity);
+    let told = send(&root, connect(receiver.address, &pairing, &[]), &mut |_| true).unwrap_err();
+    let failed = receiver.end().unwrap_err();
+    let why = "photos/big: the target has a directory of this name";
+    assert_eq!((failed.to_string().as_str(), told.to_string()), (why, format!("the other end: {why}")));
+}
+
+#[test]
+fn schedulers_and_controllers_that_cannot_run_are_refused_before_anything_is_sent() {
+    let (_keep, root) = tree(10);
+    let pairing = Identity::generate().unwrap().pairing();
+    for (scheduler, cc) in [("min-rtx", "cubic"), ("min-rtt", "cubik")] {
+        let mut options = connect(here(), &pairing, &[]);
+        (options.scheduler, options.cc) = (scheduler.into(), cc.into());
+        let error = send(&root, options, &mut |_| true).unwrap_err();
+        assert!(matches!(error, Failure::Spec(_)), "{error}");
+    }
+}
+
+#[test]
+fn a_port_where_nobody_listens_is_told() {
+    let (_keep, root) = tree(10);
+    let pairing = Identity::generate().unwrap().pairing();
+    let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let error = send(&root, connect(free, &pairing, &[]), &mut |_| true).unwrap_err();
+    assert!(matches!(error, Failure::NoAnswer(_)), "{error}");
+}
+
+#[test]
+fn another_scheduler_may_take_over() {
+    let (_keep, root) = tree(24 << 20);
+    let target = tempfile::tempdir().unwrap();
+    let identity = Identity::generate().unwrap();
+    let pairing = identity.pairing();
+    let receiver = Listening::at(target.path(), identity);
+    let (say, switch) = channel();
+    let (mut options, mut notes) = (connect(receiver.address, &pairing, &BOTH), Vec::new());
+    (options.scheduler, options.switch) = ("min-rtt".into(), Some(switch));
+    for name in ["redundant", "no-such-scheduler", "round-robin"] {
+        say.send(name.to_owned()).unwrap();
+    }
+    let report = send(&root, options, &mut |progress: &Progress| {
+        notes.extend(progress.note.clone());
+        true
+    })
+    .unwrap();
+    receiver.end().unwrap();
+    assert_same(&root, target.path());
+    assert_eq!(notes[0], "redundant schedules from now on");
+    assert!(notes[1].ends_with("redundant goes on"), "{notes:?}");
+    assert_eq!(report.scheduler.as_deref(), Some("round-robin"), "{notes:?}");
+}
+
+/// Forwards datagrams to `server`, each client from a port of its own, which is another one after `rebind` packets: what a
+/// NAT does that was started again.
+fn nat(server: SocketAddr, rebind: usize) -> (SocketAddr, Arc<AtomicBool>, JoinHandle<usize>) {
+    let inside = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = inside.local_addr().unwrap();
+    inside.set_nonblocking(true).unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let halt = stop.clone();
+    let thread = std::thread::spawn(move || {
+        let outside = || {
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            socket.set_nonblocking(true).unwrap();
+            socket
+        };
+        let (mut socket, mut client, mut count, mut changes) = (outside(), None, 0, 0);
+        let mut buffer = vec![0; 1 << 16];
+        while !halt.load(Ordering::Relaxed) {
+            let mut idle = true;
+            while let Ok((length, from)) = inside.recv_from(&mut buffer) {
+                (client, idle, count) = (Some(from), false, count + 1);
+                if count % rebind == 0 {
+                    (socket, changes) = (outside(), changes + 1);
+                }
+                let _ = socket.send_to(&buffer[..length], server);
+            }
+            while let Ok((length, _)) = socket.recv_from(&mut buffer) {
+                idle = false;
+                let _ = client.map(|client| inside.send_to(&buffer[..length], client));
+            }
+            if idle {
+                std::thread::sleep(std::time::Duration::from_micros(200));
+            }
+        }
+        changes
+    });
+    (address, stop, thread)
+}
+
+#[test]
+fn a_nat_that_takes_another_port_costs_nothing_but_time() {
+    let (_keep, root) = tree(24 << 20);
+    for sends in [true, false] {
+        let target = tempfile::tempdir().unwrap();
+        let identity = Identity::generate().unwrap();
+        let pairing = identity.pairing();
+        let (told, address) = channel();
+        let listener = std::thread::spawn({
+            let (root, target) = (root.clone(), target.path().to_owned());
+            move || {
+                let options = options(OtherEnd::Listen { address: here(), identity }, &[]);
+                let mut watch = |progress: &Progress| {
+                    let _ = progress.listening.map(|address| told.send(address));
+                    true
+                };
+                if sends { receive(&target, options, &mut watch) } else { send(&root, options, &mut watch) }
+            }
+        });
+        let (address, stop, forwarder) = nat(loopback(&address), if sends { 6000 } else { 100 });
+        let options = connect(address, &pairing, &["127.0.0.1"]);
+        let result =
+            if sends { send(&root, options, &mut |_| true) } else { receive(target.path(), options, &mut |_| true) };
+        result.unwrap();
+        listener.join().unwrap().unwrap();
+        stop.store(true, Ordering::Relaxed);
+        assert!(forwarder.join().unwrap() >= 1, "the port changed: {sends}");
+        assert_same(&root, target.path());
+    }
+}

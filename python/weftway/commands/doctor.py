@@ -1,0 +1,15 @@
+"""`weft doctor`."""
+
+from .options import JSON
+from .output import out, print_json
+
+
+def command(as_json: JSON = False) -> None:
+    """Tells what this machine's links, rights and kernel allow: interfaces, sockets, emulated links, MPTCP."""
+    from weftway import doctor
+
+    found = doctor.examine()
+    if as_json:
+        print_json(found)
+    else:
+        out.print(doctor.table(found))

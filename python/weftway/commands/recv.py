@@ -1,0 +1,85 @@
+"""`weft recv`, and what `weft send` has of it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from weftway._native import ScenarioError
+
+from .options import JSON
+from .output import INTERRUPTED, err, fail, out, print_json
+from .pair import IDENTITY
+
+if TYPE_CHECKING:
+    from weftway.transfer import OtherEnd
+
+LISTEN = Annotated[
+    str | None,
+    typer.Option(metavar="[ADDR:]PORT", help="Waits here for the other end, for example at 0.0.0.0:4433."),
+]
+PAIR = Annotated[
+    str | None, typer.Option(metavar="LINE|FILE", help="What `weft pair` printed on the machine that listens.")
+]
+PATHS = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--path", metavar="IFACE|ADDR", help="A link of this machine: an interface or its address. Repeatable."
+    ),
+]
+
+RESUMABLE = ("interrupted; what has arrived is kept: run the same command again to go on", INTERRUPTED)
+
+
+def command(
+    target: Annotated[Path, typer.Argument(metavar="DIR", help="Where the files go. Nothing is written elsewhere.")],
+    listen: LISTEN = None,
+    source: Annotated[
+        str | None, typer.Option("--from", metavar="HOST[:PORT]", help="Where `weft send --listen` waits.")
+    ] = None,
+    pair: PAIR = None,
+    local: PATHS = None,
+    identity: IDENTITY = None,
+    as_json: JSON = False,
+) -> None:
+    """Receives files over several links from a machine with `weft send`. It listens, or it connects with --from.
+
+    A file has its name when its BLAKE3 hash is the sender's; until then it is in DIR/.weft-partial.
+    """
+    from weftway import transfer
+
+    if source and listen:
+        raise ScenarioError("weft recv either listens or connects: --listen or --from")
+    if not source and not listen:
+        listen = str(transfer.PORT)
+    other = other_end(source, listen, pair, identity, "--from")
+    try:
+        with transfer.Display(err) as display:
+            report = transfer.run("receive", target, other, paths=local or [], watch=display.tell)
+    except KeyboardInterrupt:
+        fail(*RESUMABLE)
+    finish(report, as_json)
+
+
+def other_end(host: str | None, listen: str | None, pair: str | None, identity: Path | None, option: str) -> "OtherEnd":
+    """Who the other end is, as the options say."""
+    from weftway import transfer
+
+    if host is None:
+        if pair:
+            raise ScenarioError(f"--pair goes with {option}: the end that listens has the identity itself")
+        return transfer.listen(listen or "", identity or transfer.identity_file())
+    if not pair:
+        raise ScenarioError(f"{option} needs --pair LINE: `weft pair` prints it on the machine that listens")
+    return transfer.connect(host, pair)
+
+
+def finish(report: dict[str, Any], as_json: bool) -> None:
+    """Prints what came of a transfer."""
+    from weftway import transfer
+
+    if as_json:
+        print_json([report])
+    else:
+        for part in transfer.summary(report):
+            out.print(part)

@@ -1,0 +1,54 @@
+"""`weft send`."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from weftway._native import ScenarioError
+
+from .options import JSON
+from .output import err, fail
+from .pair import IDENTITY
+from .recv import LISTEN, PAIR, PATHS, RESUMABLE, finish, other_end
+
+
+def command(
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="A file or a directory.")],
+    to: Annotated[str | None, typer.Option(metavar="HOST[:PORT]", help="Where `weft recv` listens.")] = None,
+    listen: LISTEN = None,
+    pair: PAIR = None,
+    local: PATHS = None,
+    scheduler: Annotated[str, typer.Option(metavar="S", help="The scheduler: `weft list`.")] = "earliest-delivery",
+    cc: Annotated[str, typer.Option(metavar="C", help="The congestion controller: `weft list`.")] = "cubic",
+    switch: Annotated[
+        bool, typer.Option("--switch", help="Reads schedulers from standard input; each takes over at once.")
+    ] = False,
+    identity: IDENTITY = None,
+    as_json: JSON = False,
+) -> None:
+    """Sends a file or a directory over several links to a machine with `weft recv`.
+
+    The same command again goes on where an earlier one was stopped.
+    """
+    from weftway import transfer
+
+    if (to is None) == (listen is None):
+        raise ScenarioError("weft send needs either --to HOST:PORT or --listen ADDR")
+    other = other_end(to, listen, pair, identity, "--to")
+    try:
+        with transfer.Display(err) as display:
+            report = transfer.run(
+                "send",
+                path,
+                other,
+                paths=local or [],
+                scheduler=scheduler,
+                cc=cc,
+                watch=display.tell,
+                switch=transfer.Lines(sys.stdin) if switch else list,
+            )
+    except KeyboardInterrupt:
+        fail(*RESUMABLE)
+    finish(report, as_json)

@@ -1,0 +1,256 @@
+"""Files over several links: addresses, identities, and what is told of a transfer while it runs and at its end."""
+
+import json
+import os
+import select
+import socket
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+from weftway import _native
+from weftway._native import ScenarioError, TransferError
+from weftway.listing import plain_table
+
+if TYPE_CHECKING:
+    from rich.live import Live
+
+PORT = 4433
+"""Where the end listens that was told no port."""
+
+Report = dict[str, Any]
+Progress = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class OtherEnd:
+    """The other end: at `address`, known by its `pairing` line; or it comes to `address`, where this one listens."""
+
+    address: str
+    pairing: str | None = None
+    identity: str | None = None
+
+
+def identity_file() -> Path:
+    """Where this machine's identity is kept."""
+    home = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(home) / "weftway" / "identity.json"
+
+
+def pair(file: Path, *, new: bool = False) -> str:
+    """The line that the other end needs. Makes an identity if there is none, or a new one."""
+    _available()
+    if new or not file.exists():
+        _write_private(file, _native.new_identity())
+    return _native.pairing_line(_read(file))
+
+
+def connect(host: str, pairing: str) -> OtherEnd:
+    """The end at `host`, which may name a port; `pairing` is its line, or a file with it."""
+    line = pairing if pairing.startswith("weft1-") else _read(Path(pairing))
+    return OtherEnd(_resolve(*_split(host), passive=False), pairing=line.strip())
+
+
+def listen(address: str, file: Path) -> OtherEnd:
+    """Waits at `address`, which may be a port alone, with the identity in `file`."""
+    if not file.exists():
+        raise ScenarioError(f"this machine has no identity yet: run `weft pair` here, and copy its line ({file})")
+    host, port = (None, int(address)) if address.isdigit() else _split(address)
+    return OtherEnd(_resolve(host or "0.0.0.0", port, passive=True), identity=_read(file))
+
+
+def run(
+    role: str,
+    path: Path,
+    other: OtherEnd,
+    *,
+    paths: Sequence[str] = (),
+    scheduler: str = "earliest-delivery",
+    cc: str = "cubic",
+    watch: Callable[[Progress], None] = lambda _: None,
+    switch: Callable[[], list[str]] = list,
+) -> Report:
+    """Sends `path`, or receives into it, until all of it is there.
+
+    `watch` is told ten times a second how far it is; then `switch` may name schedulers that take over.
+    """
+    _available()
+
+    def tell(text: str) -> list[str]:
+        watch(json.loads(text))
+        return switch()
+
+    told = _native.transfer(
+        role, str(path), other.address, other.pairing, other.identity, list(paths), scheduler, cc, tell
+    )
+    report: Report = json.loads(told)
+    return report
+
+
+def _available() -> None:
+    if not hasattr(_native, "transfer"):
+        raise TransferError(f"files are sent on Unix only; this is {sys.platform}")
+
+
+def _split(text: str) -> tuple[str | None, int]:
+    """HOST, HOST:PORT, :PORT or [HOST]:PORT."""
+    host, colon, port = text.rpartition(":")
+    if not colon or (":" in host and not host.startswith("[")):
+        host, port = text, ""
+    try:
+        number = int(port) if port else PORT
+    except ValueError:
+        number = -1
+    if not 0 <= number < 1 << 16:
+        raise ScenarioError(f"{text}: a port is a number up to 65535, for example 192.0.2.1:{PORT}")
+    return host.strip("[]") or None, number
+
+
+def _resolve(host: str | None, port: int, *, passive: bool) -> str:
+    flags = socket.AI_PASSIVE if passive else 0
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM, flags=flags)
+    except OSError as error:
+        raise ScenarioError(f"{host}: {error.strerror or error}") from None
+    family, *_, address = found[0]
+    return f"[{address[0]}]:{port}" if family == socket.AF_INET6 else f"{address[0]}:{port}"
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text()
+    except UnicodeDecodeError:
+        raise ScenarioError(f"{file}: this is no text") from None
+
+
+def _write_private(file: Path, text: str) -> None:
+    """Writes what nobody else may read, all of it or nothing."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    draft = file.with_name(f"{file.name}.{os.getpid()}")
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+        out.write(text)
+    draft.replace(file)
+
+
+class Lines:
+    """The lines that come on a stream, without waiting for them."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._file = stream.fileno()
+        self._rest = b""
+        self._ended = False
+
+    def __call__(self) -> list[str]:
+        """Those that came since the last call."""
+        while not self._ended and select.select([self._file], [], [], 0)[0]:
+            part = os.read(self._file, 4096)
+            self._ended = not part
+            self._rest += part
+        *lines, self._rest = self._rest.split(b"\n")
+        return [line.decode(errors="replace").strip() for line in lines if line.strip()]
+
+
+class Display:
+    """What is going on: on a terminal a table that is kept up to date, elsewhere only what the user must know."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._live: Live | None = None
+        self._listening = False
+        self._before: Progress | None = None
+        self._at = 0.0
+        self._rates: list[float] = []
+
+    def tell(self, progress: Progress) -> None:
+        """Called ten times a second."""
+        if progress["listening"] and not self._listening:
+            self._listening = True
+            self._console.print(f"listening at {progress['listening']}", markup=False)
+        if progress["note"]:
+            self._console.print(progress["note"], markup=False)
+        if self._console.is_terminal:
+            self._show(progress)
+
+    def _show(self, progress: Progress) -> None:
+        now = time.monotonic()
+        if self._before is None or now - self._at >= 0.5:
+            self._rates = rates(self._before, progress, now - self._at)
+            self._before, self._at = progress, now
+        if self._live is None:
+            from rich.live import Live
+
+            self._live = Live(console=self._console, transient=True, refresh_per_second=4)
+            self._live.start()
+        self._live.update(self._table(progress))
+
+    def _table(self, progress: Progress) -> Table:
+        whole, there = progress["bytes"], progress["had"] + progress["done"]
+        share = f"{100 * there / whole:.0f} %" if whole else ""
+        table = _columns("path", "Mbit/s", "data", "round trip", "")
+        table.caption = f"{progress['state']}  {amount(there)} of {amount(whole)}  {share}"
+        for at, path in enumerate(progress["paths"]):
+            rate = self._rates[at] if at < len(self._rates) else 0.0
+            table.add_row(path["path"], f"{rate:.1f}", amount(path["bytes"]), _rtt(path), "" if path["up"] else "down")
+        return table
+
+    def __enter__(self) -> "Display":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._live:
+            self._live.stop()
+
+
+def rates(before: Progress | None, after: Progress, seconds: float) -> list[float]:
+    """What each path carried between two moments, in Mbit/s."""
+    known = [path["bytes"] for path in before["paths"]] if before else []
+    known += [0] * (len(after["paths"]) - len(known))
+    if before is None or seconds <= 0:
+        return [0.0] * len(after["paths"])
+    pairs = zip(after["paths"], known, strict=False)
+    return [8e-6 * max(0, path["bytes"] - earlier) / seconds for path, earlier in pairs]
+
+
+def summary(report: Report) -> list[str | Table]:
+    """What came of a transfer."""
+    had = report["bytes"] - report["sent_bytes"]
+    known = f"; {amount(had)} were there" if had else ""
+    lines: list[str | Table] = [
+        f"{report['files']} files, {amount(report['bytes'])}, verified{known}: "
+        f"{report['elapsed_s']:.1f} s, {report['goodput_mbps']:.1f} Mbit/s"
+    ]
+    left = [(report["links_left_out"], "symbolic links"), (report["special_left_out"], "sockets, devices or FIFOs")]
+    lines += [f"not sent: {count} {what}" for count, what in left if count]
+    table = _columns("path", "data", "share", "round trip", "lost packets", "given up")
+    whole = sum(path["bytes"] for path in report["paths"]) or 1
+    for path in report["paths"]:
+        share = f"{100 * path['bytes'] / whole:.0f} %"
+        lost, times = str(path["lost"]), str(path["given_up"])
+        row = [path["path"], amount(path["bytes"]), share, _rtt(path)]
+        table.add_row(*row, *([lost, times] if report["role"] == "send" else ["", ""]))
+    return [*lines, table]
+
+
+def amount(count: int) -> str:
+    """Bytes, as people say them."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count} B"
+
+
+def _columns(*names: str) -> Table:
+    table = plain_table(None)
+    for at, name in enumerate(names):
+        table.add_column(name, justify="right" if at else "left")
+    return table
+
+
+def _rtt(path: dict[str, Any]) -> str:
+    return "" if path["srtt_ms"] is None else f"{path['srtt_ms']:.1f} ms"
