@@ -1,12 +1,13 @@
 """`weft list`, `weft run` and the help: one screen each."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from conftest import Weft
-from weftway import _native, catalogue, one_run
+from weftway import _native, catalogue, one_run, papers
 from weftway.scenario import HOME
 
 SCREEN = 40
@@ -75,3 +76,19 @@ def test_the_schema_is_that_of_scenario_files(weft_here: Weft) -> None:
     schema = json.loads(weft_here("schema").stdout)
     assert schema["$schema"].startswith("https://json-schema.org/")
     assert {"path", "workload", "seeds", "transport", "vary"} <= schema["properties"].keys()
+
+
+def test_the_papers_of_an_entry_are_told_as_bibtex(weft_here: Weft) -> None:
+    told = weft_here("list", "earliest-completion-first", "--bibtex").stdout
+    assert told.startswith("@inproceedings{lim-2017,") and told.endswith("}\n") and "weftway" not in told
+    everything = weft_here("list", "--bibtex").stdout
+    keys = re.findall(r"^@\w+\{(\S+),$", everything, re.MULTILINE)
+    assert len(keys) == len(set(keys)) and told in everything
+    refused = weft_here("list", "wifi-lte", "--bibtex")
+    assert refused.returncode == 2 and refused.stdout == ""
+    assert "wifi-lte" in refused.stderr and "weft list ecf --bibtex" in refused.stderr
+
+
+def test_what_a_paper_describes_is_in_the_registries() -> None:
+    names = {entry["name"] for entry in [*_native.schedulers(), *_native.controllers()]}
+    assert papers.described() <= names

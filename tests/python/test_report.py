@@ -214,6 +214,17 @@ def test_variants_are_told_from_measures_of_paths() -> None:
     assert Study(data.rows(2, 1, 3), {}).settings == [""]
 
 
+def test_who_runs_alone_is_first_of_nobody() -> None:
+    both = data.rows(2, 1, 3, loss=["1 %", "2 %"])
+    first = pl.col("path.lte.loss") == "1 %"
+    half = both.filter(first | (pl.col("scheduler") == "min-rtt"))
+    told = verdict(Study(half, data.scenario(vary={"path.lte.loss": []})))
+    assert "in all 1 settings" in told and "in 1 more, one scheduler ran alone" in told
+    only = both.filter(pl.col("scheduler") == "min-rtt")
+    alone = verdict(Study(only, data.scenario(vary={"path.lte.loss": []})))
+    assert "first" not in alone and alone.startswith("min-rtt: completion time") and "over 2 settings" in alone
+
+
 @pytest.mark.parametrize(
     "more",
     [{"cc": "cubic"}, {}, {"unit": "kB/s", "metric": "goodput_kbytes", "value": 500}],

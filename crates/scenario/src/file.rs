@@ -165,7 +165,7 @@ impl Origin {
             if base::follow(&mut root, base, &mut sources)? {
                 whole = Some(root.lines());
             }
-            sets.iter().try_for_each(|text| set::apply(&mut root, text, &mut sources))?;
+            set::apply_all(&mut root, sets, &mut sources)?;
             Ok(root)
         });
         let root = root.map_err(|fault| fault.locate(file, &sources, |_| None))?;

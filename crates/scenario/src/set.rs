@@ -8,8 +8,26 @@ use super::vary::release;
 /// Sections whose keys are names that the file gives.
 const NAMED: &[&str] = &["path", "link", "cross"];
 
+/// Changes `root` as all `texts` say, in their order.
+///
+/// Only MPTCP comes in several stacks: the file's goes with the transport that is set aside. One that is itself set
+/// stays, whatever the order, and is then found not to fit.
+pub(super) fn apply_all(root: &mut Node, texts: &[String], sources: &mut Sources) -> Result<(), Fault> {
+    let set_aside = |text: &&String| {
+        text.split_once('=').is_some_and(|(key, value)| key.trim() == "transport" && !names_mptcp(value))
+    };
+    if texts.iter().any(|text| set_aside(&text)) {
+        root.remove(&["stack"]);
+    }
+    texts.iter().try_for_each(|text| apply(root, text, sources))
+}
+
+fn names_mptcp(value: &str) -> bool {
+    matches!(read(value, 0), Ok(Node { value: Value::Text(name), .. }) if name == "mptcp")
+}
+
 /// Changes `root` as `text` says. A key that `[vary]` varies is fixed by it.
-pub(super) fn apply(root: &mut Node, text: &str, sources: &mut Sources) -> Result<(), Fault> {
+fn apply(root: &mut Node, text: &str, sources: &mut Sources) -> Result<(), Fault> {
     let start = sources.add("--set", text);
     let whole = start..start + text.len();
     let Some((path, value)) = text.split_once('=') else {
@@ -24,10 +42,6 @@ pub(super) fn apply(root: &mut Node, text: &str, sources: &mut Sources) -> Resul
     exists(root, &keys).map_err(|fault| fault.site(&site))?;
     release(root, &keys.join("."));
     let node = read(value, start + path.len() + 1)?;
-    // Only MPTCP comes in several stacks: the file's goes with the transport that is set aside.
-    if keys == ["transport"] && !matches!(&node.value, Value::Text(name) if name == "mptcp") {
-        root.remove(&["stack"]);
-    }
     root.set(&keys, node, &site)
 }
 

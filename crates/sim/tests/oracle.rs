@@ -269,23 +269,6 @@ fn following_the_oracle_pays_where_an_answer_holds_for_an_interval() {
     }
 }
 
-/// The same for other modes, for whoever wants to know: `cargo test --test oracle -- --ignored --nocapture`.
-#[test]
-#[ignore = "prints, and asserts nothing"]
-fn what_following_the_oracle_pays_elsewhere() {
-    for period in [5500, 8000, 14_000] {
-        for mode in ["exclusive", "preferred", "exclusive:hold=message", "preferred:hold=message"] {
-            let (config, task) = (config(&TABLE_2, period), format!("graph:mode={mode}"));
-            let oracle = figures(&config, &task, "oracle");
-            for other in ["round-robin", "min-rtt", "uniform"] {
-                let theirs = figures(&config, &task, other);
-                let [p50, p95, goodput] = [0, 1, 2].map(|figure| paired(&oracle, &theirs, figure));
-                eprintln!("{period} µs {mode}, oracle − {other}: p50 {p50:.1?} p95 {p95:.1?} ms, {goodput:.2?} Mbit/s");
-            }
-        }
-    }
-}
-
 /// Audits of four seeds.
 fn audits(config: &SimConfig) -> Vec<Audit> {
     let plan = plan("graph:mode=exclusive:hold=message", &MIXED);

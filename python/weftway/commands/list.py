@@ -1,10 +1,11 @@
 """`weft list`."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from weftway import catalogue, listing
+from weftway import catalogue, listing, papers
+from weftway._native import ScenarioError
 
 from .options import JSON
 from .output import out, print_json
@@ -16,10 +17,15 @@ def command(
         typer.Argument(metavar="[KIND|NAME]", help="schedulers, controllers, scenarios, …; or one thing, by its name."),
     ] = None,
     as_json: JSON = False,
+    bibtex: Annotated[
+        bool, typer.Option("--bibtex", help="The papers to cite for schedulers and controllers, as BibTeX.")
+    ] = False,
 ) -> None:
     """Lists what can be run: all of it by name, a kind with a line each, or all about one thing."""
     found = catalogue.entries() if what is None else catalogue.matching(what)
-    if as_json:
+    if bibtex:
+        print("\n".join(_papers(found, what)), end="")
+    elif as_json:
         print_json(found)
     elif what is None:
         out.print(listing.overview(found), "", listing.HINT, markup=False, sep="\n")
@@ -28,3 +34,11 @@ def command(
     else:
         for entry in found:
             out.print(listing.entry(entry), "")
+
+
+def _papers(found: list[dict[str, Any]], what: str | None) -> list[str]:
+    """The entries for all that is found, each once, by the order of the list."""
+    entries = dict.fromkeys(text for one in found for text in papers.bibtex(one["name"]))
+    if not entries:
+        raise ScenarioError(f"`{what}` has no paper; schedulers and controllers have: `weft list ecf --bibtex`")
+    return list(entries)

@@ -265,14 +265,15 @@ def setting_columns(rows: list[Row], scenario: dict[str, Any]) -> list[str]:
         wanted = list(names)
         return len({tuple(repr(row[name]) for name in wanted) for row in rows})
 
-    run = [name for name in ("scheduler", "cc", "seed") if name in columns]
-    variants = len(rows) // max(different(run), 1)
     if "vary" in scenario:
         keys = {key.strip() for joined in scenario["vary"] for key in joined.split(",")}
         known = keys - {"scheduler", "cc", "seed", "backend", "transport"}
+        named = [name for name in columns if name in known and different([name]) > 1]
     else:
-        known = {name for name in columns if "." in name and not PER_PATH.fullmatch(name)}
-    named = [name for name in columns if name in known and 1 < different([name]) <= variants]
+        run = [name for name in ("scheduler", "cc", "seed") if name in columns]
+        variants = len(rows) // max(different(run), 1)
+        dotted = [name for name in columns if "." in name and not PER_PATH.fullmatch(name)]
+        named = [name for name in dotted if 1 < different([name]) <= variants]
     # A backend may lack some of the runs; its others are no repetitions of another's.
     return [*named, *(name for name in ("backend", "transport") if name in columns and different([name]) > 1)]
 

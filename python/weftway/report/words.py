@@ -82,17 +82,36 @@ def caution(study: Study) -> str:
 
 
 def across_settings(study: Study) -> str:
-    """With several settings: who came first how often, and how far ahead where it did."""
-    firsts = [ranked[0][0] for setting in study.settings if (ranked := study.winners(setting))]
-    if not firsts:
+    """With several settings: who came first how often, where there was anybody to come before, and how far ahead."""
+    ranked = [found for setting in study.settings if (found := study.winners(setting))]
+    if not ranked:
         return "No run came to a result: see the remarks in the table."
-    names = [cell.scheduler for cell in firsts]
+    contested = [found[0][0] for found in ranked if len({cell.scheduler for cell, _ in found}) > 1]
+    if not contested:
+        return "; ".join(filter(None, [spread(study, [found[0] for found in ranked]), caution(study)])) + "."
+    names = [cell.scheduler for cell in contested]
     best = max(dict.fromkeys(names), key=names.count)
     rest = listed([f"{n} in {names.count(n)}" for n in dict.fromkeys(names) if n != best])
-    often = f"{names.count(best)} of {len(study.settings)}" if rest else f"all {len(study.settings)}"
+    often = f"{names.count(best)} of {len(contested)}" if rest else f"all {len(contested)}"
     won = f"{best} {PHRASES[study.primary.column][0]} in {often} settings"
-    parts = [won, ahead(study, [cell for cell in firsts if cell.scheduler == best]), rest, caution(study)]
+    alone = len(ranked) - len(contested)
+    parts = [
+        won,
+        ahead(study, [cell for cell in contested if cell.scheduler == best]),
+        rest,
+        f"in {alone} more, one scheduler ran alone" if alone else "",
+        caution(study),
+    ]
     return "; ".join(part for part in parts if part) + "."
+
+
+def spread(study: Study, cells: list[tuple[Cell, Estimate]]) -> str:
+    """What one scheduler to a setting came to, from the best setting to the worst."""
+    means = sorted(value.mean for _, value in cells)
+    unit = unit_for(study.primary.kind, means)
+    low, high = unit.number(means[0]), unit.value(means[-1])
+    who = listed(list(dict.fromkeys(cell.scheduler for cell, _ in cells)))
+    return f"{who}: {study.primary.title.lower()} {low} to {high} over {len(cells)} settings"
 
 
 def ahead(study: Study, cells: list[Cell]) -> str:

@@ -295,6 +295,8 @@ fn another_transport_leaves_the_stack_out() {
     let transport = |sets: &[&str]| with_sets(&text, sets).map(|found| found.variants().unwrap()[0].transport);
     assert_eq!(transport(&["transport=mpquic"]).unwrap(), "mpquic");
     assert_eq!(transport(&["transport=mptcp"]).unwrap(), "mptcp");
-    let error = transport(&["transport=mpquic", "stack=linux-v1"]).unwrap_err();
-    assert_eq!(error.reason, "only transport = \"mptcp\" comes in several stacks");
+    for sets in [["transport=mpquic", "stack=linux-v1"], ["stack=linux-v1", "transport=mpquic"]] {
+        let error = transport(&sets).unwrap_err();
+        assert_eq!(error.reason, "only transport = \"mptcp\" comes in several stacks");
+    }
 }

@@ -1,0 +1,66 @@
+"""Every command of the README runs as written, with fewer runs of each where it would take minutes."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import machine
+import pages
+from test_measured import LINUX, iperf
+from weftway.scenario import HOME
+
+SMALLER = (
+    (r"--cells \d+", "--cells 1"),
+    (r"--seeds \d+\.\.\d+", "--seeds 0..1"),
+    (r"(weft evaluate .*--cc )\S+", r"\1cubic --instances 1"),
+    (r"(weft train .*--quick)", r"\1 --steps 2000 --held-out 2"),
+    (r"(weft sweep \S+)", r"\1 --seeds 0..1"),
+    (r"^\./test .*$", ""),
+)
+"""What is made smaller: how many runs, and nothing else."""
+
+BLOCKS = [fence for fence in pages.fences((HOME / "README.md").read_text()) if fence.kind == "sh"]
+
+
+def _name(block: pages.Fence) -> str:
+    return "-".join(re.findall(r"\./weft (\w+)", block.text))
+
+
+def _needs_links(block: pages.Fence) -> bool:
+    return bool(re.search(r"weft (emulate|fidelity)|sim,kernel", block.text))
+
+
+def _follow(block: pages.Fence, folder: Path) -> str:
+    """Runs a block in a folder of its own, in which the measurements lie that the README speaks of."""
+    for name in ("scenarios", "experiments", "sweeps", "traces"):
+        (folder / name).symlink_to(HOME / name)
+    (folder / "weft").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m weftway "$@"\n')
+    (folder / "weft").chmod(0o755)
+    for link in ("wifi", "lte"):
+        (folder / f"{link}-ping.txt").write_text(LINUX)
+        (folder / f"{link}-iperf3.json").write_text(iperf([29.0, 30.0, 31.0]))
+    text = block.text
+    for pattern, small in SMALLER:
+        text = re.sub(pattern, small, text, flags=re.MULTILINE)
+    return pages.output(pages.Fence(block.kind, "run", text, block.start, block.end), folder)
+
+
+@pytest.mark.parametrize("block", [block for block in BLOCKS if not _needs_links(block)], ids=_name)
+def test_the_commands_run(block: pages.Fence, tmp_path: Path) -> None:
+    assert _follow(block, tmp_path)
+
+
+@machine.kernel
+@machine.emulation
+@pytest.mark.realtime
+@pytest.mark.parametrize("block", [block for block in BLOCKS if _needs_links(block)], ids=_name)
+def test_the_commands_on_the_kernel_run(block: pages.Fence, tmp_path: Path) -> None:
+    assert _follow(block, tmp_path)
+
+
+def test_every_command_is_in_a_block() -> None:
+    verbs = set(re.findall(r"^\./weft (\w+)", (HOME / "README.md").read_text(), re.MULTILINE))
+    assert verbs == {verb for block in BLOCKS for verb in re.findall(r"^\./weft (\w+)", block.text, re.MULTILINE)}
+    assert {"compare", "new", "advise", "emulate", "fidelity", "rank", "train", "evaluate", "sweep"} <= verbs
