@@ -1,6 +1,7 @@
 //! Runs in virtual time: what is sent arrives, the same each time, whatever the scheduler.
 
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use weftway_host::{Host, mismatch};
 use weftway_link::{Change, Distribution, Jitter, Limit, LinkConfig, Loss, Queue, Rate, Set};
 use weftway_path::{BitRate, Bytes, Context, Decision, Event, Instant, PathId, Span};
@@ -207,10 +208,8 @@ struct Line {
 }
 
 fn line() -> impl Strategy<Value = Line> {
-    // Known and not solved: a link that fails just as the last message of the handshake is on it can leave noq's server
-    // without it for ever. So nothing fails in the first second, and losses are such that the handshake is over then.
-    let fails = prop::collection::btree_set(1_000u64..4_000, 0..4);
-    let removed = prop::option::weighted(0.3, (1_000u64..3_000, 1u64..3_000));
+    let fails = prop::collection::btree_set(0u64..4_000, 0..4);
+    let removed = prop::option::weighted(0.3, (1u64..3_000, 1u64..3_000));
     let link = (1u64..40, 1u64..80, 0u8..10, 0u64..20, 10u64..200);
     (link, fails, removed).prop_map(|((mbps, ms, loss, jitter, queue), fails, removed)| Line {
         mbps,
@@ -223,15 +222,18 @@ fn line() -> impl Strategy<Value = Line> {
     })
 }
 
+/// Histories: the same 200 each time, or with `WEFTWAY_TESTS=full` 10 000 others each time.
+///
+/// Known and not solved: of others about one in 7000 does not end, most of them after paths were removed one after the
+/// other while all links were down; and in about one in 40 000 noq ends the connection ("unsent packet acked").
+fn histories() -> ProptestConfig {
+    let full = std::env::var_os("WEFTWAY_TESTS").is_some_and(|value| value == "full");
+    let (cases, rng_seed) = if full { (10_000, RngSeed::Random) } else { (200, RngSeed::Fixed(1)) };
+    ProptestConfig { cases, rng_seed, failure_persistence: None, ..ProptestConfig::default() }
+}
+
 proptest! {
-    // The same 200 histories each time. Of others about one in a thousand does not end: the handshake above, or paths
-    // that are removed one after the other.
-    #![proptest_config(ProptestConfig {
-        cases: 200,
-        failure_persistence: None,
-        rng_seed: proptest::test_runner::RngSeed::Fixed(1),
-        ..ProptestConfig::default()
-    })]
+    #![proptest_config(histories())]
 
     /// Losses, reordering, copies, failures: every byte arrives once and in order, and is what was sent.
     #[test]

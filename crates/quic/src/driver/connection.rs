@@ -61,6 +61,11 @@ pub struct Outgoing {
 /// A record that has not left after so many datagrams stays with noq.
 const TRIES: u32 = 8;
 
+/// A client sends at most so many datagrams between the end of the handshake and its confirmation. noq updates its keys
+/// after 10 to 1000 packets (10 is the least of its draws), even before the handshake is confirmed, which RFC 9001 §6.1
+/// forbids. A server that has not seen the end of the handshake then ends up with other keys for good.
+const EARLY: u32 = 8;
+
 /// What happened to a connection, beside what its observers tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
@@ -90,6 +95,10 @@ pub struct QuicConnection {
     /// The path that the connection was opened on.
     first: PathId,
     connected: bool,
+    /// Whether the peer is known to have finished the handshake (RFC 9001 §4.1.2).
+    confirmed: bool,
+    /// Datagrams that were sent while it was not.
+    early: u32,
     /// Paths that noq has validated.
     up: PathSet,
     /// Paths that a client keeps open.
@@ -123,6 +132,8 @@ impl QuicConnection {
         Self {
             first,
             connected: false,
+            confirmed: false,
+            early: 0,
             up: PathSet::EMPTY,
             kept: PathSet::EMPTY,
             open_at: vec![Instant::ZERO; routes.len()],
@@ -280,9 +291,14 @@ impl QuicConnection {
         }
     }
 
+    /// Whether no data may leave until the handshake is confirmed.
+    pub fn is_early_spent(&self) -> bool {
+        !self.confirmed && self.early >= EARLY
+    }
+
     /// Asks whether a path is alive.
     pub fn ping(&mut self, path: PathId) {
-        if let Some(number) = self.numbers[path.index()] {
+        if let Some(number) = self.numbers[path.index()].filter(|_| !self.is_early_spent()) {
             let _ = self.inner.ping_path(number);
         }
     }
@@ -370,10 +386,15 @@ impl QuicConnection {
                 self.connected = true;
                 self.up = self.up.with(self.first);
                 // noq makes one key update early, and compares the packet numbers of different paths then: packets in
-                // flight on another path would not be readable. While there is one path it does no harm.
-                self.inner.force_key_update();
+                // flight on another path would not be readable. While there is one path it does no harm. The server makes
+                // it: for it the handshake is confirmed now, and a client must not update its keys before (RFC 9001 §6.1).
+                if self.inner.side().is_server() {
+                    self.confirmed = true;
+                    self.inner.force_key_update();
+                }
                 self.news.extend([News::Connected, News::PathUp(self.first)]);
             }
+            Event::HandshakeConfirmed => self.confirmed = true,
             Event::ConnectionLost { reason } => {
                 self.farewell = Farewell::of(&reason);
                 self.news.push_back(News::Lost(reason.to_string()));
@@ -456,6 +477,7 @@ impl QuicConnection {
     fn poll(&mut self, now: Instant, is_data: bool) -> Option<PathId> {
         self.buffer.clear();
         let transmit = self.inner.poll_transmit(self.clock.theirs(now), NonZeroUsize::MIN, &mut self.buffer)?;
+        self.early += u32::from(self.connected && !self.confirmed);
         let path = self.route_of(&transmit);
         let bytes = BytesMut::from(&self.buffer[..transmit.size]);
         let ecn = transmit.ecn == Some(EcnCodepoint::Ect0);

@@ -300,6 +300,7 @@ impl<S: Source> Sender<S> {
     /// Sends what waits in the path's queue, as far as it may, and brings what is derived of the path up to date.
     fn serve(&mut self, id: PathId) {
         while self.paths[id.index()].stage == Stage::Up
+            && !self.connection.is_early_spent()
             && self.paths[id.index()].may_send_queued(self.now, self.views.get(id))
         {
             let Some(assigned) = self.paths[id.index()].queue.pop_front() else { break };
@@ -326,7 +327,7 @@ impl<S: Source> Sender<S> {
 
     /// Whether the scheduler must be asked.
     fn wants(&mut self) -> bool {
-        if !self.ready || !self.established || self.broken.is_some() {
+        if !self.ready || !self.established || self.broken.is_some() || self.connection.is_early_spent() {
             return false;
         }
         let (mut open, mut roomy) = (false, false);
@@ -497,6 +498,9 @@ impl<S: Source> Sender<S> {
     fn probe(&mut self, id: PathId) {
         let count = self.paths[id.index()].on_probe_timeout(self.now, self.views.get_mut(id));
         for _ in 0..count {
+            if self.connection.is_early_spent() {
+                break;
+            }
             let Some(packet) = self.paths[id.index()].oldest() else { break };
             let assigned = Assigned {
                 chunk: packet.chunk,
