@@ -384,9 +384,11 @@ impl<T: Copy> Link<T> {
             || self.waiting_bytes + held_bytes + bytes > room.bytes
     }
 
-    /// Forgets what has departed by `now`.
+    /// Forgets what has departed by `now`. Who asks for the [backlog](Self::backlog) with each packet does this before: it
+    /// then has little to look at.
     #[inline]
-    pub(crate) fn retire(&mut self, now: Instant) {
+    pub fn retire(&mut self, now: Instant) {
+        self.retire_plain(now);
         while let Some(head) = self.waiting.front()
             && head.departure <= now
         {

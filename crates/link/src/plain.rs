@@ -64,15 +64,12 @@ impl<T: Copy> Link<T> {
     #[inline(always)]
     pub(crate) fn push_plain(&mut self, now: Instant, bytes: Bytes, item: impl FnOnce() -> T) -> Verdict {
         self.counts.pushed += 1;
-        while let Some(head) = self.plain.ring.get(self.plain.waiting)
-            && head.departure <= now
-        {
-            self.waiting_bytes -= u64::from(head.bytes);
-            self.plain.waiting += 1;
-        }
-        if self.plain.waiting_len() >= self.limit.packets || self.waiting_bytes + bytes.get() > self.limit.bytes {
-            self.counts.dropped_queue += 1;
-            return Verdict::Dropped(Reason::Queue);
+        if self.lacks_room(bytes) {
+            self.retire_plain(now);
+            if self.lacks_room(bytes) {
+                self.counts.dropped_queue += 1;
+                return Verdict::Dropped(Reason::Queue);
+            }
         }
         let bytes = wire_bytes(bytes);
         let departure = self.wire.depart(self.free_at.max(now), bytes);
@@ -82,8 +79,25 @@ impl<T: Copy> Link<T> {
         if self.plain.ring.is_empty() {
             self.next = departure + self.delay;
         }
-        self.plain.ring.push(Carried { departure, bytes, item: item() });
+        self.plain.ring.push_with(|| Carried { departure, bytes, item: item() });
         Verdict::Queued
+    }
+
+    /// Whether the queue has no room for another packet of `bytes`, unless some of those that wait have departed.
+    #[inline]
+    fn lacks_room(&self, bytes: Bytes) -> bool {
+        self.plain.waiting_len() >= self.limit.packets || self.waiting_bytes + bytes.get() > self.limit.bytes
+    }
+
+    /// Forgets what has departed by `now`.
+    #[inline]
+    pub(crate) fn retire_plain(&mut self, now: Instant) {
+        while let Some(head) = self.plain.ring.get(self.plain.waiting)
+            && head.departure <= now
+        {
+            self.waiting_bytes -= u64::from(head.bytes);
+            self.plain.waiting += 1;
+        }
     }
 
     /// [`Link::pop`] on a plain link.

@@ -124,15 +124,26 @@ impl<T: Copy> Ring<T> {
     /// Adds an entry, whose number is what [`Ring::end`] was.
     #[inline]
     pub fn push(&mut self, entry: T) {
+        self.push_with(|| entry);
+    }
+
+    /// The same, with an entry that is made where it is kept.
+    #[inline(always)]
+    pub fn push_with(&mut self, entry: impl FnOnce() -> T) {
         if self.len() == self.slots.len() {
-            self.grow(entry);
+            return self.push_growing(entry());
         }
         let slot = self.slot(self.end);
-        self.slots[slot] = entry;
+        self.slots[slot] = entry();
         self.end += 1;
     }
 
     #[cold]
+    fn push_growing(&mut self, entry: T) {
+        self.grow(entry);
+        self.push_with(|| entry);
+    }
+
     fn grow(&mut self, filler: T) {
         let mut slots = vec![filler; (2 * self.slots.len()).max(FIRST_SLOTS)];
         let mask = slots.len() - 1;

@@ -351,10 +351,12 @@ impl Connection {
 
     /// Notes what the sender's device on each path holds: what waits on the path's own link, in payload. Cross traffic
     /// on it is counted, because a device serves everybody in turn.
-    fn look_at_devices(&mut self, net: &Net, now: Instant) {
+    fn look_at_devices(&mut self, net: &mut Net, now: Instant) {
         let headers = self.transport.packet - self.transport.mss;
         for id in self.send.views.set().iter() {
-            let (packets, bytes) = net.links[self.routes[id.index()].data].backlog(now);
+            let link = &mut net.links[self.routes[id.index()].data];
+            link.retire(now);
+            let (packets, bytes) = link.backlog(now);
             let payload = bytes.saturating_sub(headers.mul_div(packets, 1));
             self.send.views.get_mut(id).device_queue = payload;
         }
