@@ -865,7 +865,7 @@ impl Connection {
         if self.transport.rules.meta_timer == MetaTimer::PendingTimers {
             return self.send.meta.since + self.send.meta.interval;
         }
-        let longest = self.send.views.set().iter().map(|id| self.send.senders[id.index()].rto(&self.transport)).max();
+        let longest = self.send.views.set().iter().map(|id| self.send.senders[id.index()].tcp.rto()).max();
         let span = longest.unwrap_or(Span::from_secs(1)) * 2 * (1 << self.send.meta.backoff.min(10));
         self.send.meta.since + span.min(Span::from_secs(120))
     }

@@ -285,7 +285,7 @@ impl PathSender {
         self.cc.on_sent(&sent);
         ctx.tally.on_sent(assigned.kind);
         match ctx.transport.rules.recovery {
-            LossRecovery::Tcp => self.tcp_sent(now, ctx.view, ctx.transport, idle),
+            LossRecovery::Tcp => self.tcp_sent(now, ctx.view, idle),
             LossRecovery::Quic => self.quic_sent(now, ctx.view, ctx.transport),
         }
     }
@@ -329,7 +329,7 @@ impl PathSender {
         if transport.rules.recovery == LossRecovery::Quic || self.cc.owns_recovery() {
             return false;
         }
-        let rto = self.rto(transport);
+        let rto = self.tcp.rto();
         let mut idle = now.since(self.last_sent);
         if idle <= rto || self.flight.next() == 0 {
             return false;
@@ -344,15 +344,6 @@ impl PathSender {
         self.usage.stamp = now;
         self.usage.used = 0;
         true
-    }
-
-    /// The retransmission timeout with its back-off.
-    pub fn rto(&self, transport: &Transport) -> Span {
-        let base = match transport.rto_floor {
-            weftway_scenario::config::RtoFloor::Linux => self.tcp.rtt.rto(),
-            weftway_scenario::config::RtoFloor::Rfc6298 => self.tcp.rtt.rto_rfc6298(transport.min_rto),
-        };
-        (base * (1 << self.tcp.backoff.min(16))).min(Span::from_secs(120))
     }
 
     /// Copies what the controller says into the path's view and its published share.
@@ -415,7 +406,7 @@ impl PathSender {
         self.usage.used = self.usage.used.max(out);
         transport.rules.recovery == LossRecovery::Tcp
             && view.recovery == weftway_path::Recovery::Open
-            && now.since(self.usage.stamp) >= self.rto(transport)
+            && now.since(self.usage.stamp) >= self.tcp.rto()
             && !self.cc.owns_recovery()
     }
 

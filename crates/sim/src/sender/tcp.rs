@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 
 use weftway_host::sending::SentPacket;
 use weftway_path::{Bytes, Event, Health, Instant, Path, Recovery, Span};
-use weftway_scenario::config::Transport;
+use weftway_scenario::config::{RtoFloor, Transport};
 
 use crate::rtt::{LinuxRtt, MinRtt, publish};
 use crate::sender::{Outcome, PathSender, SendContext, Timer};
@@ -63,7 +63,9 @@ pub struct Tcp {
     pub rtt: LinuxRtt,
     min_rtt: MinRtt,
     /// Back-off of the timeout.
-    pub backoff: u32,
+    backoff: u32,
+    /// The timeout with its back-off. It changes with a sample and with the back-off.
+    rto: Span,
     lost_out: u64,
     retrans_out: u64,
     high_seq: u64,
@@ -117,6 +119,7 @@ impl Default for Tcp {
             rtt: LinuxRtt::default(),
             min_rtt: MinRtt::new(MIN_RTT_WINDOW),
             backoff: 0,
+            rto: LinuxRtt::default().rto(),
             lost_out: 0,
             retrans_out: 0,
             high_seq: 0,
@@ -183,6 +186,7 @@ impl PathSender {
     /// The handshake's round trip is the first sample.
     pub fn tcp_start(&mut self, ctx: &mut SendContext<'_>, rtt: Span) {
         self.tcp.rtt.sample(rtt, ctx.transport.min_rto, 0, 0);
+        self.tcp.back_off(0, ctx.transport);
         self.tcp.min_rtt.update(ctx.now, rtt);
         publish(ctx.view, rtt, self.tcp.rtt.srtt(), self.tcp.rtt.rttvar());
         self.publish(ctx);
@@ -190,12 +194,12 @@ impl PathSender {
 
     /// After a new packet: timers (`tcp_event_new_data_sent`, `tcp_schedule_loss_probe`).
     #[inline]
-    pub fn tcp_sent(&mut self, now: Instant, view: &Path, transport: &Transport, idle: bool) {
+    pub fn tcp_sent(&mut self, now: Instant, view: &Path, idle: bool) {
         if self.in_reduction(view) {
             self.tcp.prr.out += 1;
         }
         if idle || self.timer == Timer::TailProbe || self.timer == Timer::Idle {
-            self.rearm_timeout(now, transport);
+            self.rearm_timeout(now);
         }
         self.tcp.probe.burst = true;
     }
@@ -419,7 +423,7 @@ impl PathSender {
     fn take_rtt(&mut self, now: Instant, view: &mut Path, transport: &Transport, (sequence, newest): (Span, Span)) {
         let min = self.tcp.min_rtt.update(now, newest);
         self.tcp.rtt.sample(sequence, transport.min_rto, self.flight.base(), self.flight.next());
-        self.tcp.backoff = 0;
+        self.tcp.back_off(0, transport);
         publish(view, newest, self.tcp.rtt.srtt(), self.tcp.rtt.rttvar());
         view.min_rtt = min;
     }
@@ -434,6 +438,23 @@ impl PathSender {
 }
 
 impl Tcp {
+    /// The retransmission timeout.
+    #[inline]
+    pub fn rto(&self) -> Span {
+        self.rto
+    }
+
+    /// Takes the timeout that follows from the samples, doubled `times` times.
+    #[inline]
+    fn back_off(&mut self, times: u32, transport: &Transport) {
+        let base = match transport.rto_floor {
+            RtoFloor::Linux => self.rtt.rto(),
+            RtoFloor::Rfc6298 => self.rtt.rto_rfc6298(transport.min_rto),
+        };
+        self.backoff = times;
+        self.rto = (base * (1 << times.min(16))).min(Span::from_secs(120));
+    }
+
     /// A packet arrived: it is neither lost nor in flight a second time.
     fn forget_loss(&mut self, packet: &mut SentPacket) {
         if packet.lost {
