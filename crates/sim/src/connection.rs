@@ -162,94 +162,64 @@ impl Connection {
         now: Instant,
         id: PathId,
     ) -> (&'a mut PathSender, SendContext<'a>) {
+        let SendEnd { senders, views, outbox, shares, flow, question, .. } = &mut self.send;
         let ctx = SendContext {
             now,
             net,
             conn: self.number,
-            view: self.send.views.get_mut(id),
+            usable: views.set().contains(id),
+            view: views.get_mut(id),
             events: &mut self.host.events,
-            outbox: &mut self.send.outbox,
-            shares: &mut self.send.shares,
+            outbox,
+            flow,
+            question,
+            shares,
             transport: &self.transport,
             tally: &mut self.path_tallies[id.index()],
             tap: &mut self.tap,
             coupled: self.cc.coupled,
         };
-        (&mut self.send.senders[id.index()], ctx)
+        (&mut senders[id.index()], ctx)
     }
 
     /// Sends what path `id` owes: losses first, then what waits in its queue.
     #[inline(always)]
     pub(crate) fn serve(&mut self, net: &mut Net, now: Instant, id: PathId, repair: Repair) {
-        let sender = &self.send.senders[id.index()];
-        let holds_back = if repair == Repair::Nothing && sender.queue.is_empty() {
-            false
-        } else {
-            self.repair(net, now, id, repair)
-        };
+        let (sender, mut ctx) = self.send_context(net, now, id);
+        let owes = repair != Repair::Nothing || !sender.queue.is_empty();
+        let holds_back = owes && sender.repair(&mut ctx, repair);
+        sender.look_at_room(&mut ctx);
         // Linux grants memory for the widest window that an acknowledgement did not leave full
         // (`tcp_should_expand_sndbuf`): a slow path with data waiting keeps what it began with.
-        let (sender, view) = (&mut self.send.senders[id.index()], self.send.views.get(id));
+        let view = &*ctx.view;
         if view.cwnd > sender.widest && (holds_back || view.bytes_in_flight + view.mss <= view.cwnd) {
             sender.widest = view.cwnd;
             self.grow_send_buffer(id);
         }
-        self.refresh_inline(now, id);
-    }
-
-    /// Repairs losses of path `id` and empties its queue, as far as the window allows; whether Linux would keep back what
-    /// waits.
-    #[inline(never)]
-    fn repair(&mut self, net: &mut Net, now: Instant, id: PathId, repair: Repair) -> bool {
-        let (sender, mut ctx) = self.send_context(net, now, id);
-        match repair {
-            Repair::Nothing => {}
-            Repair::NewData => {
-                sender.flush(&mut ctx);
-                if !sender.give_up_frto() {
-                    sender.retransmit_lost(&mut ctx);
-                }
-            }
-            Repair::Lost => sender.retransmit_lost(&mut ctx),
+        if self.host.needs.queueing {
+            self.refresh_queue(now, id);
         }
-        let holds_back = sender.gathers(now, ctx.view, ctx.transport);
-        if !sender.queue.is_empty() {
-            sender.flush(&mut ctx);
-        }
-        holds_back
     }
 
     /// Brings what is derived of path `id` up to date.
-    pub(crate) fn refresh(&mut self, now: Instant, id: PathId) {
-        self.refresh_inline(now, id);
-    }
-
-    /// The same, for what happens with each packet.
-    #[inline(always)]
-    fn refresh_inline(&mut self, now: Instant, id: PathId) {
-        let SendEnd { senders, views, question, flow, .. } = &mut self.send;
-        let usable = views.set().contains(id);
-        let (sender, view) = (&senders[id.index()], views.get_mut(id));
-        let more = flow.unsent > view.mss;
-        view.blocked = sender.blocked_reason(now, view, more, &self.transport);
-        view.release = sender.pacer.release();
-        question.paced = question.paced.put(id, view.blocked == BlockedReason::Pacing);
-        question.open = question.open.put(id, usable && view.is_open());
-        question.dirty = question.dirty.with(id);
+    pub(crate) fn refresh(&mut self, net: &mut Net, now: Instant, id: PathId) {
+        let (sender, mut ctx) = self.send_context(net, now, id);
+        sender.look_at_room(&mut ctx);
         if self.host.needs.queueing {
-            self.refresh_queue(now, id, usable);
+            self.refresh_queue(now, id);
         }
     }
 
     /// What a scheduler that queues sees of path `id` beside.
     #[inline(never)]
-    fn refresh_queue(&mut self, now: Instant, id: PathId, usable: bool) {
+    fn refresh_queue(&mut self, now: Instant, id: PathId) {
         if self.transport.rules.fills_bursts {
             let sender = &self.send.senders[id.index()];
             let buffers = sender.flight.buffers() + u64::from(!sender.queue.is_empty());
             self.send.views.get_mut(id).overhead = Bytes::new(buffers * BUFFER_HEAD);
         }
         let room = self.room(now, id);
+        let usable = self.send.views.set().contains(id);
         let view = self.send.views.get_mut(id);
         view.queue_room = room;
         let roomy = usable && view.blocked != BlockedReason::Transport && view.queue_room >= view.mss;
@@ -290,11 +260,11 @@ impl Connection {
             return false;
         }
         if !self.send.question.paced.is_empty() {
-            self.look_at_pacers(now);
+            self.look_at_pacers(net, now);
         }
         // What is left of a fragment counts within one push only.
         if let Some((id, _)) = self.send.writer.pushed.take_if(|(_, at)| *at != now) {
-            self.refresh(now, id);
+            self.refresh(net, now, id);
         }
         let room = if self.host.needs.queueing {
             !self.send.question.roomy.is_empty()
@@ -329,10 +299,10 @@ impl Connection {
 
     /// Paths whose pacer has let go meanwhile can send.
     #[inline(never)]
-    fn look_at_pacers(&mut self, now: Instant) {
+    fn look_at_pacers(&mut self, net: &mut Net, now: Instant) {
         for id in self.send.question.paced.iter() {
             if self.send.views.get(id).release <= now {
-                self.refresh(now, id);
+                self.refresh(net, now, id);
             }
         }
     }
@@ -656,7 +626,7 @@ impl Connection {
                 let (sender, mut ctx) = self.send_context(net, now, id);
                 sender.cc.on_penalty();
                 sender.publish(&mut ctx);
-                self.refresh(now, id);
+                self.refresh(net, now, id);
                 self.send.last_relief[tp.index()] = now;
                 if self.transport.penalise_first_only {
                     return;
@@ -680,17 +650,17 @@ impl Connection {
             let ends_fragment = (offset.get() + u64::from(bytes)).is_multiple_of(FRAGMENT);
             self.send.writer.small = if ends_fragment { self.send.writer.small } else { Some((id, offset)) };
         }
-        let (first, after) = (!carried.contains(id), self.send.views.get(id).next);
-        let assigned = Assigned { chunk: number, serial: self.host.next_serial(), kind, offset, bytes, first, after };
+        let serial = self.host.next_serial();
         if self.send.meta.at.is_never() && self.transport.rules.meta_timer != MetaTimer::None {
             self.arm_meta(net, now);
         }
-        let edge = self.send.flow.edge;
         let (sender, mut ctx) = self.send_context(net, now, id);
         if ctx.transport.subflow_windows {
             // `mptcp_check_allowed_size`: the subflow may use what the connection may.
-            sender.send_window = sender.send_window.max(edge.since(offset));
+            sender.send_window = sender.send_window.max(ctx.flow.edge.since(offset));
         }
+        let (first, after) = (!carried.contains(id), ctx.view.next);
+        let assigned = Assigned { chunk: number, serial, kind, offset, bytes, first, after };
         let fits = ctx.view.bytes_in_flight + ctx.view.mss <= ctx.view.cwnd;
         if sender.queue.is_empty() && fits && sender.pacer.release() <= now {
             sender.send_inline(&mut ctx, assigned, offset, bytes);
@@ -700,18 +670,27 @@ impl Connection {
             ctx.view.next = ctx.view.next.max(offset + Bytes::new(u64::from(bytes)));
         }
         // Carried out when the path has the packet, be it in its queue: the next question may come at once.
-        let receipt = Receipt { path: id, offset, bytes: Bytes::new(u64::from(bytes)), serial: assigned.serial };
-        self.host.events.push(Event::Sent(receipt, kind));
-        if offset.get() >= self.send.writer.fragment {
-            self.send.writer.fragment = ((offset.get() / FRAGMENT + 1) * FRAGMENT).min(self.send.writer.written);
-        }
+        let receipt = Receipt { path: id, offset, bytes: Bytes::new(u64::from(bytes)), serial };
+        ctx.events.push(Event::Sent(receipt, kind));
+        sender.look_at_room(&mut ctx);
         if self.transport.rules.pushes_fragments {
-            let before = self.send.writer.pushed.replace((id, now)).map(|(before, _)| before);
-            if let Some(before) = before.filter(|&before| before != id) {
-                self.refresh(now, before);
-            }
+            self.pushed(net, now, id, offset);
         }
-        self.refresh_inline(now, id);
+        if self.host.needs.queueing {
+            self.refresh_queue(now, id);
+        }
+    }
+
+    /// Linux v1: path `id` has taken data at `offset`. The memory of the path that took the last is looked at again.
+    fn pushed(&mut self, net: &mut Net, now: Instant, id: PathId, offset: Offset) {
+        let writer = &mut self.send.writer;
+        if offset.get() >= writer.fragment {
+            writer.fragment = ((offset.get() / FRAGMENT + 1) * FRAGMENT).min(writer.written);
+        }
+        let before = writer.pushed.replace((id, now)).map(|(before, _)| before);
+        if let Some(before) = before.filter(|&before| before != id) {
+            self.refresh(net, now, before);
+        }
     }
 
     /// Carries out the scheduler's decision, or says why not.
@@ -791,7 +770,7 @@ impl Connection {
         let (sender, mut ctx) = self.send_context(net, now, id);
         sender.recall(&mut ctx);
         self.sync_flow(now);
-        self.refresh(now, id);
+        self.refresh(net, now, id);
         Ok(Carried::Queue)
     }
 
@@ -811,18 +790,11 @@ impl Connection {
         let mut dirty = core::mem::take(&mut self.send.question.dirty);
         while let Some(id) = dirty.iter().next() {
             dirty = dirty.without(id);
-            let (sender, view) = (&mut self.send.senders[id.index()], self.send.views.get(id));
-            sender.end_burst(now, view, &self.transport);
-            if sender.validate_window(now, view, &self.transport) {
-                let (sender, mut ctx) = self.send_context(net, now, id);
-                sender.restart_unused(&mut ctx);
-            }
-            let (sender, view) = (&mut self.send.senders[id.index()], self.send.views.get(id));
-            if self.transport.marks_app_limited && view.is_open() && sender.queue.is_empty() {
-                sender.rate.on_app_limited(view.bytes_in_flight);
-            }
+            let source = self.source + 1 + id.index();
+            let (sender, mut ctx) = self.send_context(net, now, id);
+            sender.end_turn(&mut ctx);
             let at = sender.next_event(wants_room || sender.has_lost(), now);
-            net.calendar.lower(self.source + 1 + id.index(), at);
+            net.calendar.lower(source, at);
         }
         self.send.question.synced = false;
     }

@@ -177,6 +177,16 @@ impl Question {
     }
 }
 
+impl Question {
+    /// Path `id` is held back for this reason, or not.
+    #[inline(always)]
+    pub fn note(&mut self, id: PathId, usable: bool, blocked: BlockedReason) {
+        self.paced = self.paced.put(id, blocked == BlockedReason::Pacing);
+        self.open = self.open.put(id, usable && blocked == BlockedReason::None);
+        self.dirty = self.dirty.with(id);
+    }
+}
+
 impl Writer {
     fn new(transport: &Transport, write: Bytes) -> Self {
         Self {

@@ -157,7 +157,7 @@ impl Connection {
             }
         }
         self.grow_send_buffer(id);
-        self.refresh(now, id);
+        self.refresh(net, now, id);
         self.wake();
     }
 
@@ -199,7 +199,7 @@ impl Connection {
         self.surrender(id);
         self.send.views.set_usable(id, false);
         self.send.shares[id.index()].usable = false;
-        self.refresh(now, id);
+        self.refresh(net, now, id);
         self.host.events.push_rare(Event::PathDown(id));
         self.tap.note(now, self.number, || Note::Down(id));
         if !self.paths.joined && self.send.views.usable().is_empty() {

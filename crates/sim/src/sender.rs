@@ -11,10 +11,11 @@ use weftway_host::Events;
 use weftway_host::sending::{
     Assigned, Chunk, Flight, Outbox, Pacer, RangeSet, RateSampler, Sample, SentPacket, implied_rate,
 };
-use weftway_path::{BlockedReason, Bytes, Event, Instant, Offset, Path, PathId, Receipt, SendKind, Span};
+use weftway_path::{BlockedReason, Bytes, Event, Flow, Instant, Offset, Path, PathId, Receipt, SendKind, Span};
 use weftway_scenario::config::Transport;
 use weftway_scenario::stack::LossRecovery;
 
+use crate::ends::Question;
 use crate::net::Net;
 use crate::tally::PathTally;
 use crate::tap::{Note, Tap};
@@ -43,6 +44,12 @@ pub struct SendContext<'a> {
     pub events: &'a mut Events,
     /// The data.
     pub outbox: &'a mut Outbox,
+    /// The data, as schedulers see them.
+    pub flow: &'a Flow,
+    /// Which paths may send.
+    pub question: &'a mut Question,
+    /// Whether the path is usable.
+    pub usable: bool,
     /// What all controllers publish.
     pub shares: &'a mut [Share],
     /// The transport's settings.
@@ -168,6 +175,26 @@ impl PathSender {
             LossRecovery::Tcp => transport.mss,
             LossRecovery::Quic => Bytes::new(u64::from(bytes)),
         }
+    }
+
+    /// Repairs losses and empties the queue, as far as the window allows; whether Linux would keep back what waits.
+    #[inline(never)]
+    pub fn repair(&mut self, ctx: &mut SendContext<'_>, repair: Repair) -> bool {
+        match repair {
+            Repair::Nothing => {}
+            Repair::NewData => {
+                self.flush(ctx);
+                if !self.give_up_frto() {
+                    self.retransmit_lost(ctx);
+                }
+            }
+            Repair::Lost => self.retransmit_lost(ctx),
+        }
+        let holds_back = self.gathers(ctx.now, ctx.view, ctx.transport);
+        if !self.queue.is_empty() {
+            self.flush(ctx);
+        }
+        holds_back
     }
 
     /// Sends what waits, as far as window and pacer allow.
@@ -367,9 +394,18 @@ impl PathSender {
         }
     }
 
+    /// Brings up to date whether the path can take a packet now, and why not.
+    #[inline(always)]
+    pub fn look_at_room(&self, ctx: &mut SendContext<'_>) {
+        let more = ctx.flow.unsent > ctx.view.mss;
+        ctx.view.blocked = self.blocked_reason(ctx.now, ctx.view, more, ctx.transport);
+        ctx.view.release = self.pacer.release();
+        ctx.question.note(self.id, ctx.usable, ctx.view.blocked);
+    }
+
     /// Why the path cannot take a packet now.
     #[inline]
-    pub fn blocked_reason(&self, now: Instant, view: &Path, more: bool, transport: &Transport) -> BlockedReason {
+    fn blocked_reason(&self, now: Instant, view: &Path, more: bool, transport: &Transport) -> BlockedReason {
         if transport.rules.spares_failing
             && (view.recovery == weftway_path::Recovery::Loss || view.health != weftway_path::Health::Good)
         {
@@ -386,10 +422,22 @@ impl PathSender {
         BlockedReason::None
     }
 
-    /// Called when the sender stops sending: notes how well the window was used. Whether it was not used for so long that
-    /// it must shrink ([`PathSender::restart_unused`]).
+    /// The sender stops sending, for now.
+    #[inline(always)]
+    pub fn end_turn(&mut self, ctx: &mut SendContext<'_>) {
+        self.end_burst(ctx.now, ctx.view, ctx.transport);
+        if self.validate_window(ctx.now, ctx.view, ctx.transport) {
+            self.restart_unused(ctx);
+        }
+        if ctx.transport.marks_app_limited && ctx.view.is_open() && self.queue.is_empty() {
+            self.rate.on_app_limited(ctx.view.bytes_in_flight);
+        }
+    }
+
+    /// Notes how well the window was used. Whether it was not used for so long that it must shrink
+    /// ([`PathSender::restart_unused`]).
     #[inline]
-    pub fn validate_window(&mut self, now: Instant, view: &Path, transport: &Transport) -> bool {
+    fn validate_window(&mut self, now: Instant, view: &Path, transport: &Transport) -> bool {
         let out = self.flight.next() - self.flight.base();
         let limited = view.blocked == BlockedReason::Congestion || view.bytes_in_flight + transport.mss > view.cwnd;
         let round_over = self.flight.base() >= self.usage.round;
@@ -413,7 +461,7 @@ impl PathSender {
     /// A window that was not filled for a whole timeout shrinks towards what was used
     /// (`tcp_cwnd_application_limited`, RFC 7661's aim).
     #[cold]
-    pub fn restart_unused(&mut self, ctx: &mut SendContext<'_>) {
+    fn restart_unused(&mut self, ctx: &mut SendContext<'_>) {
         let used = Bytes::new(ctx.transport.mss.get() * self.usage.used).max(ctx.transport.initial_cwnd());
         let cwnd = self.cc.cwnd();
         if used < cwnd {

@@ -117,7 +117,9 @@ impl Outbox {
         if !chunk.sent {
             chunk.sent = true;
             self.skipped -= u64::from(chunk.bytes);
-            self.skip_sent();
+            if number == self.unsent {
+                self.skip_sent();
+            }
         }
         before
     }
@@ -142,21 +144,14 @@ impl Outbox {
         }
     }
 
+    /// Chunk `unsent` is sent or gone: the lowest that is not is one of those after it.
     #[inline]
     fn skip_sent(&mut self) {
-        loop {
-            match self.ring.get(self.unsent) {
-                Some(chunk) if chunk.sent => self.unsent += 1,
-                Some(chunk) => {
-                    self.next = chunk.offset;
-                    return;
-                }
-                None => {
-                    self.next = self.cut;
-                    return;
-                }
-            }
+        self.unsent += 1;
+        while self.unsent < self.ring.end() && self.ring[self.unsent].sent {
+            self.unsent += 1;
         }
+        self.next = if self.unsent < self.ring.end() { self.ring[self.unsent].offset } else { self.cut };
     }
 
     /// The number of the first chunk that ends after `offset`.
@@ -215,7 +210,6 @@ impl Outbox {
         }
         self.una = chunk.end();
         if self.unsent < self.ring.base() {
-            self.unsent = self.ring.base();
             self.skip_sent();
         }
     }
