@@ -5,7 +5,7 @@
 
 use weftway_path::{Bytes, Instant, Ring, Span};
 
-use crate::link::{Delivery, Flight, Link, Reason, Verdict, Waiting, wire_bytes};
+use crate::link::{Flight, Link, Reason, Verdict, Waiting, wire_bytes};
 
 /// What is under way on a plain link. A packet's number in the ring is its serial.
 #[derive(Clone, Debug)]
@@ -102,20 +102,20 @@ impl<T: Copy> Link<T> {
 
     /// [`Link::pop`] on a plain link.
     #[inline(always)]
-    pub(crate) fn pop_plain(&mut self, now: Instant) -> Option<Delivery<T>> {
+    pub(crate) fn pop_plain(&mut self, now: Instant) -> Option<(&T, bool)> {
         if self.next > now {
             return None;
         }
         let base = self.plain.ring.base();
-        let &Carried { bytes, item, .. } = self.plain.ring.pop()?;
+        let bytes = self.plain.ring.front()?.bytes;
         if self.plain.waiting == base {
             self.plain.waiting += 1;
             self.waiting_bytes -= u64::from(bytes);
         }
         self.counts.delivered += 1;
         self.counts.delivered_bytes += Bytes::new(u64::from(bytes));
-        self.next = self.plain.ring.front().map_or(Instant::NEVER, |head| head.departure + self.delay);
-        Some(Delivery { item, ce: false })
+        self.next = self.plain.ring.get(base + 1).map_or(Instant::NEVER, |head| head.departure + self.delay);
+        self.plain.ring.pop().map(|carried| (&carried.item, false))
     }
 
     /// The link is plain no more: what is under way goes to the rings of the general case.

@@ -22,16 +22,10 @@ impl Connection {
     pub(crate) fn on_data(&mut self, net: &mut Net, now: Instant, datagram: &Datagram, data: &Data, marked: bool) {
         let id = datagram.path;
         let before = self.receive.receiver.data.next();
-        if datagram.epoch != self.receive.receiver.paths[id.index()].epoch {
-            self.meet(now, id, datagram.epoch);
-        }
+        let known = datagram.epoch == self.receive.receiver.paths[id.index()].epoch;
+        let current = known || self.meets(now, id, datagram.epoch);
         let Receiver { paths, data: reassembly } = &mut self.receive.receiver;
-        let path = &mut paths[id.index()];
-        let current = datagram.epoch == path.epoch;
-        let at_once = current && path.arrive(now, data, marked, &self.transport);
-        if current && self.transport.rules.recovery == LossRecovery::Tcp {
-            path.capture.data(now, data.index);
-        }
+        let at_once = current && paths[id.index()].arrive(now, data, marked, &self.transport);
         let arrival = if current && reassembly.drops() {
             let (arrival, released) = self.receive.receiver.take(now, id, data);
             self.count_released(id, released);

@@ -181,8 +181,11 @@ impl Question {
     /// Path `id` is held back for this reason, or not.
     #[inline(always)]
     pub fn note(&mut self, id: PathId, usable: bool, blocked: BlockedReason) {
-        self.paced = self.paced.put(id, blocked == BlockedReason::Pacing);
-        self.open = self.open.put(id, usable && blocked == BlockedReason::None);
+        let is_open = usable && blocked == BlockedReason::None;
+        self.open = if is_open { self.open.with(id) } else { self.open.without(id) };
+        if blocked == BlockedReason::Pacing || !self.paced.is_empty() {
+            self.paced = self.paced.put(id, blocked == BlockedReason::Pacing);
+        }
         self.dirty = self.dirty.with(id);
     }
 }

@@ -35,7 +35,6 @@ pub struct Inbound {
     unacked: u32,
     /// Packets that are still acknowledged at once.
     quick: u32,
-    last_arrival: Option<Instant>,
     newest_at: Instant,
     /// The timestamp to echo: of the newest packet at or below what was last acknowledged when it
     /// came (RFC 7323 §4.3).
@@ -72,7 +71,6 @@ impl Default for Inbound {
             newest: 0,
             unacked: 0,
             quick: QUICK_ACKS,
-            last_arrival: None,
             newest_at: Instant::ZERO,
             echo: Instant::ZERO,
             reported: 0,
@@ -98,7 +96,11 @@ impl Inbound {
         if data.settled > self.cum {
             self.settle(data.settled);
         }
-        self.linux_idle(now, transport);
+        // Linux enters quick acknowledgements again after a pause longer than a retransmission timeout; the timeout's floor
+        // stands for it here.
+        if now.since(self.newest_at) > transport.min_rto {
+            self.quick = QUICK_ACKS;
+        }
         let (index, in_order) = (data.index, data.index == self.cum);
         let had_gap = !self.above.is_empty();
         let mut fresh = false;
@@ -125,6 +127,9 @@ impl Inbound {
         self.newest_at = now;
         self.unacked += 1;
         if !quic {
+            self.capture.data(now, index);
+        }
+        if transport.rules.tells_of_reading {
             self.short |= u64::from(data.bytes) < transport.mss.get();
             self.window = self.window.saturating_sub(u64::from(data.bytes));
         }
@@ -139,15 +144,6 @@ impl Inbound {
             self.due = now + transport.ack_delay;
         }
         at_once
-    }
-
-    /// Linux enters quick acknowledgements again after a pause longer than a retransmission
-    /// timeout; the timeout's floor stands for it here.
-    fn linux_idle(&mut self, now: Instant, transport: &Transport) {
-        if self.last_arrival.is_some_and(|last| now.since(last) > transport.min_rto) {
-            self.quick = QUICK_ACKS;
-        }
-        self.last_arrival = Some(now);
     }
 
     fn settle(&mut self, below: u64) {
@@ -426,7 +422,7 @@ impl Reassembly {
     #[inline]
     pub fn arrive(&mut self, now: Instant, offset: Offset, bytes: u32) -> Arrival {
         let (lo, hi) = (offset.get(), offset.get() + u64::from(bytes));
-        if lo == self.next && self.held.is_empty() {
+        if lo == self.next && self.held.first().is_none_or(|range| range.0 > hi) {
             self.next = hi;
             return Arrival::InOrder(Bytes::new(u64::from(bytes)));
         }
@@ -442,7 +438,7 @@ impl Reassembly {
             return Arrival::Dropped;
         }
         self.account(now);
-        if lo == self.next && self.held.first().is_some_and(|range| range.0 >= hi) {
+        if lo == self.next && self.held.first().is_some_and(|range| range.0 == hi) {
             self.next = self.held.take_from(hi).map_or(hi, |range| range.1);
             return Arrival::InOrder(Bytes::new(self.next - lo));
         }
