@@ -14,7 +14,7 @@ use weftway_scenario::stack::{LossRecovery, MetaTimer};
 use weftway_scenario::{App, mix};
 use weftway_sched::FRAGMENT;
 
-use crate::ends::{ReceiveEnd, SendEnd};
+use crate::ends::{Question, ReceiveEnd, SendEnd};
 use crate::net::{Net, Route};
 use crate::path_manager::{PathManager, Stage};
 use crate::receiver::Reassembly;
@@ -185,9 +185,9 @@ impl Connection {
     /// Sends what path `id` owes: losses first, then what waits in its queue.
     #[inline(always)]
     pub(crate) fn serve(&mut self, net: &mut Net, now: Instant, id: PathId, repair: Repair) {
+        let owes = repair != Repair::Nothing || !self.send.senders[id.index()].queue.is_empty();
+        let holds_back = owes && self.repair(net, now, id, repair);
         let (sender, mut ctx) = self.send_context(net, now, id);
-        let owes = repair != Repair::Nothing || !sender.queue.is_empty();
-        let holds_back = owes && sender.repair(&mut ctx, repair);
         sender.look_at_room(&mut ctx);
         // Linux grants memory for the widest window that an acknowledgement did not leave full
         // (`tcp_should_expand_sndbuf`): a slow path with data waiting keeps what it began with.
@@ -199,6 +199,12 @@ impl Connection {
         if self.host.needs.queueing {
             self.refresh_queue(now, id);
         }
+    }
+
+    #[inline(never)]
+    fn repair(&mut self, net: &mut Net, now: Instant, id: PathId, repair: Repair) -> bool {
+        let (sender, mut ctx) = self.send_context(net, now, id);
+        sender.repair(&mut ctx, repair)
     }
 
     /// Brings what is derived of path `id` up to date.
@@ -361,16 +367,29 @@ impl Connection {
 
     #[inline(always)]
     fn next_fresh(&mut self) -> Option<(u64, Chunk)> {
-        let (number, chunk) = match self.send.outbox.first_unsent() {
-            Some(number) => (number, *self.send.outbox.chunk(number)),
-            None => self.cut()?,
-        };
-        (chunk.end() <= self.send.flow.edge).then_some((number, chunk))
+        let edge = self.send.flow.edge;
+        if let Some(number) = self.send.outbox.first_unsent() {
+            let chunk = *self.send.outbox.chunk(number);
+            return (chunk.end() <= edge).then_some((number, chunk));
+        }
+        let bytes = self.next_bytes()?;
+        let (number, chunk) = self.send.outbox.next_cut(bytes);
+        let fits = chunk.end() <= edge;
+        // It is cut when a path takes it, and cut the same then. Linux v1 cuts by what the window and the writer are now.
+        if !fits || self.transport.subflow_windows {
+            self.send.outbox.cut(bytes);
+        }
+        fits.then_some((number, chunk))
     }
 
-    /// Cuts the next chunk: a full packet, or what is left of a message.
-    #[inline(always)]
+    /// Cuts the next chunk.
     fn cut(&mut self) -> Option<(u64, Chunk)> {
+        self.next_bytes().map(|bytes| self.send.outbox.cut(bytes))
+    }
+
+    /// How many bytes the next chunk has: a full packet, or what is left of a message.
+    #[inline(always)]
+    fn next_bytes(&mut self) -> Option<u32> {
         let at = self.send.outbox.cut_at().get();
         let mss = self.transport.mss.get();
         while self.send.flow.end.get() < at + mss && self.write_more() {}
@@ -386,7 +405,7 @@ impl Connection {
             bytes = self.ends_within(at, bytes);
         }
         // A send buffer that ends within a packet: wait for the rest of it.
-        (at + bytes <= end).then(|| self.send.outbox.cut(bytes as u32))
+        (at + bytes <= end).then_some(bytes as u32)
     }
 
     /// Linux v1: where a packet of at most `bytes` ends. A fragment's last packet ends with it; only a subflow that goes on
@@ -638,13 +657,14 @@ impl Connection {
     /// Gives chunk `number` to path `id`.
     #[inline(never)]
     pub(crate) fn assign(&mut self, net: &mut Net, now: Instant, id: PathId, number: u64, kind: SendKind) {
-        self.assign_inline(net, now, id, number, kind);
+        let chunk = self.send.outbox.carry(number, id);
+        self.assign_chunk(net, now, id, number, chunk, kind);
     }
 
-    /// The same, for the packets that a scheduler sends.
+    /// Gives `chunk`, which has number `number`, to path `id`.
     #[inline(always)]
-    fn assign_inline(&mut self, net: &mut Net, now: Instant, id: PathId, number: u64, kind: SendKind) {
-        let Chunk { offset, bytes, carried, .. } = self.send.outbox.carry(number, id);
+    fn assign_chunk(&mut self, net: &mut Net, now: Instant, id: PathId, number: u64, chunk: Chunk, kind: SendKind) {
+        let Chunk { offset, bytes, carried, .. } = chunk;
         if self.transport.subflow_windows && u64::from(bytes) < self.transport.mss.get() {
             // The end of a fragment joins what follows it on the same subflow.
             let ends_fragment = (offset.get() + u64::from(bytes)).is_multiple_of(FRAGMENT);
@@ -705,7 +725,13 @@ impl Connection {
                 if kind == SendKind::Reinjection {
                     self.send.outbox.took_reinjection();
                 }
-                self.assign_inline(net, now, id, number, kind);
+                let Question { packet, .. } = &self.send.question;
+                let chunk = if number == self.send.outbox.end() {
+                    self.send.outbox.cut_for(packet.bytes.get() as u32, id)
+                } else {
+                    self.send.outbox.carry(number, id)
+                };
+                self.assign_chunk(net, now, id, number, chunk, kind);
             }
             Decision::Ahead(id, _) | Decision::Repeat(id, _) if !self.takes(id) => return Err(Refusal::Path),
             Decision::Ahead(id, offset) => {

@@ -178,7 +178,6 @@ impl PathSender {
     }
 
     /// Repairs losses and empties the queue, as far as the window allows; whether Linux would keep back what waits.
-    #[inline(never)]
     pub fn repair(&mut self, ctx: &mut SendContext<'_>, repair: Repair) -> bool {
         match repair {
             Repair::Nothing => {}
@@ -404,7 +403,7 @@ impl PathSender {
     }
 
     /// Why the path cannot take a packet now.
-    #[inline]
+    #[inline(always)]
     fn blocked_reason(&self, now: Instant, view: &Path, more: bool, transport: &Transport) -> BlockedReason {
         if transport.rules.spares_failing
             && (view.recovery == weftway_path::Recovery::Loss || view.health != weftway_path::Health::Good)
@@ -427,7 +426,12 @@ impl PathSender {
     pub fn end_turn(&mut self, ctx: &mut SendContext<'_>) {
         self.end_burst(ctx.now, ctx.view, ctx.transport);
         if self.validate_window(ctx.now, ctx.view, ctx.transport) {
-            self.restart_unused(ctx);
+            self.restart_unused(
+                ctx.now,
+                ctx.view,
+                if ctx.coupled { Some(&mut *ctx.shares) } else { None },
+                ctx.transport,
+            );
         }
         if ctx.transport.marks_app_limited && ctx.view.is_open() && self.queue.is_empty() {
             self.rate.on_app_limited(ctx.view.bytes_in_flight);
@@ -461,15 +465,15 @@ impl PathSender {
     /// A window that was not filled for a whole timeout shrinks towards what was used
     /// (`tcp_cwnd_application_limited`, RFC 7661's aim).
     #[cold]
-    fn restart_unused(&mut self, ctx: &mut SendContext<'_>) {
-        let used = Bytes::new(ctx.transport.mss.get() * self.usage.used).max(ctx.transport.initial_cwnd());
+    fn restart_unused(&mut self, now: Instant, view: &mut Path, shares: Option<&mut [Share]>, transport: &Transport) {
+        let used = Bytes::new(transport.mss.get() * self.usage.used).max(transport.initial_cwnd());
         let cwnd = self.cc.cwnd();
         if used < cwnd {
             self.cc.set_cwnd((cwnd + used).mul_div(1, 2));
-            self.publish(ctx);
+            self.publish_to(view, shares);
         }
         self.usage.used = 0;
-        self.usage.stamp = ctx.now;
+        self.usage.stamp = now;
     }
 
     /// Whether the window is what limits the path (`tcp_is_cwnd_limited`).

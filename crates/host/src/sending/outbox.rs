@@ -67,6 +67,12 @@ impl Outbox {
         (self.unsent < self.ring.end()).then_some(self.unsent)
     }
 
+    /// The number of the next chunk that will be cut.
+    #[inline]
+    pub fn end(&self) -> u64 {
+        self.ring.end()
+    }
+
     /// The first byte that was never sent.
     #[inline]
     pub fn next(&self) -> Offset {
@@ -96,16 +102,34 @@ impl Outbox {
         self.ring.get(number)
     }
 
+    /// The chunk of `bytes` that would be cut at the end, and its number.
+    #[inline]
+    pub fn next_cut(&self, bytes: u32) -> (u64, Chunk) {
+        let chunk =
+            Chunk { offset: self.cut, bytes, sent: false, acked: false, waiting: false, carried: PathSet::EMPTY };
+        (self.ring.end(), chunk)
+    }
+
     /// Cuts a chunk of `bytes` at the end; it and its number.
     #[inline]
     pub fn cut(&mut self, bytes: u32) -> (u64, Chunk) {
-        let number = self.ring.end();
-        let chunk =
-            Chunk { offset: self.cut, bytes, sent: false, acked: false, waiting: false, carried: PathSet::EMPTY };
+        let (number, chunk) = self.next_cut(bytes);
         self.ring.push(chunk);
         self.cut = chunk.end();
         self.skipped += u64::from(bytes);
         (number, chunk)
+    }
+
+    /// Cuts a chunk of `bytes` at the end and gives it to `path`; what it was before.
+    #[inline]
+    pub fn cut_for(&mut self, bytes: u32, path: PathId) -> Chunk {
+        let (number, before) = self.next_cut(bytes);
+        self.ring.push_with(|| Chunk { sent: true, carried: PathSet::of(path), ..before });
+        self.cut = before.end();
+        if number == self.unsent {
+            (self.unsent, self.next) = (number + 1, self.cut);
+        }
+        before
     }
 
     /// Chunk `number` is given to `path`; what it was before.
@@ -183,8 +207,11 @@ impl Outbox {
     /// Everything below `una` has arrived (DATA_ACK).
     #[inline]
     pub fn acknowledge_below(&mut self, una: Offset) {
-        while self.ring.front().is_some_and(|chunk| chunk.end() <= una) {
-            self.pop();
+        while let Some(&chunk) = self.ring.front()
+            && chunk.end() <= una
+        {
+            self.ring.pop();
+            self.settle(&chunk);
         }
     }
 
@@ -197,14 +224,20 @@ impl Outbox {
             }
             return;
         }
-        self.pop();
-        while self.ring.front().is_some_and(|chunk| chunk.acked) {
-            self.pop();
+        if let Some(&chunk) = self.ring.pop() {
+            self.settle(&chunk);
+        }
+        while let Some(&chunk) = self.ring.front()
+            && chunk.acked
+        {
+            self.ring.pop();
+            self.settle(&chunk);
         }
     }
 
-    fn pop(&mut self) {
-        let Some(chunk) = self.ring.pop() else { return };
+    /// The lowest chunk was `chunk`, and has arrived.
+    #[inline]
+    fn settle(&mut self, chunk: &Chunk) {
         if !chunk.sent {
             self.skipped -= u64::from(chunk.bytes);
         }
