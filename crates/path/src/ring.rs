@@ -91,6 +91,13 @@ impl<T> Ring<T> {
         self.slots.get(slot)
     }
 
+    /// The entries below number `end`, which are all there, leave.
+    #[inline]
+    pub fn forget_below(&mut self, end: u64) {
+        debug_assert!(self.base <= end && end <= self.end, "entries up to {end} of {}..{}", self.base, self.end);
+        self.base = end;
+    }
+
     /// Forgets everything; numbers go on.
     pub fn clear(&mut self) {
         self.base = self.end;

@@ -66,17 +66,18 @@ pub(crate) fn best<'a>(
 /// The path of `paths` with the smallest key; among equals the first.
 #[inline]
 pub(crate) fn least<'a, K: PartialOrd>(
-    paths: impl Iterator<Item = &'a Path>,
+    mut paths: impl Iterator<Item = &'a Path>,
     key: impl Fn(&Path) -> K,
 ) -> Option<&'a Path> {
-    let mut least = None;
+    let mut least = paths.next()?;
+    let mut smallest = key(least);
     for path in paths {
         let key = key(path);
-        if least.as_ref().is_none_or(|(least, _)| key < *least) {
-            least = Some((key, path));
+        if key < smallest {
+            (least, smallest) = (path, key);
         }
     }
-    least.map(|(_, path)| path)
+    Some(least)
 }
 
 /// The path of smallest srtt that new data may use, full or not.

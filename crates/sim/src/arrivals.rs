@@ -150,8 +150,9 @@ impl Connection {
         let quic = self.transport.rules.recovery == LossRecovery::Quic;
         let edge = self.receive.receiver.announce(id);
         let inbound = &mut self.receive.receiver.paths[id.index()];
-        let (slot, count) = if inbound.has_gaps() { self.receive.describe_gaps(id, quic) } else { (NO_SLOT, 0) };
+        let slot = if inbound.has_gaps() { self.receive.describe_gaps(id, quic) } else { NO_SLOT };
         let inbound = &mut self.receive.receiver.paths[id.index()];
+        let highest = if slot == NO_SLOT { 0 } else { inbound.highest() };
         let report = inbound.report(now);
         inbound.capture.ack(now, report.cum);
         let (epoch, gaps) = (inbound.epoch, inbound.gaps);
@@ -161,7 +162,7 @@ impl Connection {
             let load = Load::Ack(Ack {
                 cum: report.cum,
                 slot,
-                blocks: count as u8,
+                highest,
                 gaps,
                 duplicate: report.duplicate,
                 marked: report.marked,
@@ -173,7 +174,7 @@ impl Connection {
             Datagram { conn, path: id, epoch, marked: false, load }
         });
         if slot != NO_SLOT && verdict != weftway_link::Verdict::Queued {
-            self.receive.free_blocks.push(slot);
+            self.receive.forget_gaps(slot);
         }
     }
 
@@ -197,11 +198,12 @@ impl Connection {
     #[inline(never)]
     fn on_ack_with_blocks(&mut self, net: &mut Net, now: Instant, datagram: &Datagram, ack: &Ack) {
         // Out of the way while the path looks at its blocks.
-        let store = core::mem::take(&mut self.receive.blocks);
-        let blocks = &store[ack.slot as usize][..usize::from(ack.blocks)];
+        let mut described = core::mem::take(&mut self.receive.described);
+        let quic = self.transport.rules.recovery == LossRecovery::Quic;
+        let blocks = described[ack.slot as usize].blocks(ack, quic);
         self.process_ack(net, now, datagram, ack, blocks);
-        self.receive.blocks = store;
-        self.receive.free_blocks.push(ack.slot);
+        self.receive.described = described;
+        self.receive.forget_gaps(ack.slot);
     }
 
     #[inline(always)]

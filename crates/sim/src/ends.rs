@@ -9,6 +9,7 @@ use weftway_scenario::stack::ReceiveWindow;
 use crate::net::Route;
 use crate::receiver::{MAX_BLOCKS, Receiver};
 use crate::sender::PathSender;
+use crate::wire::Ack;
 
 /// The end that sends the data.
 #[derive(Clone)]
@@ -96,8 +97,31 @@ pub struct MetaTimer {
 pub struct ReceiveEnd {
     pub receiver: Receiver,
     /// Blocks of acknowledgements that are under way.
-    pub blocks: Vec<[(u64, u64); MAX_BLOCKS]>,
-    pub free_blocks: Vec<u32>,
+    pub described: Vec<Described>,
+    /// Places in it that nobody uses.
+    free: Vec<u32>,
+}
+
+/// The blocks of acknowledgements of one path.
+#[derive(Clone)]
+pub struct Described {
+    path: PathId,
+    /// The gaps between the blocks ([`crate::wire::Ack::gaps`]).
+    gaps: u32,
+    /// How many acknowledgements under way have them.
+    users: u32,
+    count: usize,
+    blocks: [(u64, u64); MAX_BLOCKS],
+}
+
+impl Described {
+    /// The blocks of an acknowledgement.
+    pub fn blocks(&mut self, ack: &Ack, quic: bool) -> &[(u64, u64)] {
+        if quic {
+            self.blocks[0].1 = ack.highest;
+        }
+        &self.blocks[..self.count]
+    }
 }
 
 /// The most that QUIC's limit is beyond what was read: the receive buffer.
@@ -209,16 +233,40 @@ impl Writer {
 impl ReceiveEnd {
     /// A receiver of so many paths.
     pub fn new(transport: &Transport, paths: usize) -> Self {
-        Self { receiver: Receiver::new(transport, paths), blocks: Vec::new(), free_blocks: Vec::new() }
+        Self { receiver: Receiver::new(transport, paths), described: Vec::new(), free: Vec::new() }
     }
 
-    /// Writes down the blocks of an acknowledgement for path `id`: where they are, and how many.
+    /// Writes down the blocks of an acknowledgement for path `id`; where they are. QUIC's acknowledgements with the same
+    /// gaps share them: they differ in the end of the highest block, and in low ones that the sender has settled.
     #[inline(never)]
-    pub fn describe_gaps(&mut self, id: PathId, quic: bool) -> (u32, usize) {
-        let slot = self.free_blocks.pop().unwrap_or_else(|| {
-            self.blocks.push([(0, 0); MAX_BLOCKS]);
-            self.blocks.len() as u32 - 1
+    pub fn describe_gaps(&mut self, id: PathId, quic: bool) -> u32 {
+        let path = &mut self.receiver.paths[id.index()];
+        if let Some(described) = self.described.get_mut(path.described)
+            && quic
+            && described.users > 0
+            && (described.path, described.gaps) == (id, path.gaps)
+        {
+            described.users += 1;
+            return path.described as u32;
+        }
+        let place = self.free.pop().unwrap_or_else(|| {
+            let blocks = [(0, 0); MAX_BLOCKS];
+            self.described.push(Described { path: id, gaps: 0, users: 0, count: 0, blocks });
+            self.described.len() as u32 - 1
         });
-        (slot, self.receiver.paths[id.index()].blocks(quic, &mut self.blocks[slot as usize]))
+        let described = &mut self.described[place as usize];
+        (described.path, described.gaps, described.users) = (id, path.gaps, 1);
+        described.count = path.blocks(quic, &mut described.blocks);
+        path.described = place as usize;
+        place
+    }
+
+    /// An acknowledgement with the blocks at `place` is not under way any more.
+    pub fn forget_gaps(&mut self, place: u32) {
+        let described = &mut self.described[place as usize];
+        described.users -= 1;
+        if described.users == 0 {
+            self.free.push(place);
+        }
     }
 }

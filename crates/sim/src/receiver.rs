@@ -54,6 +54,8 @@ pub struct Inbound {
     waiting: VecDeque<(u64, Offset, u32)>,
     /// How often what is in `above` has changed, other than that its highest range grew or its lowest were settled.
     pub gaps: u32,
+    /// Where [`ReceiveEnd`](crate::ends::ReceiveEnd) last wrote down its blocks.
+    pub described: usize,
     /// When an acknowledgement is due at the latest.
     pub due: Instant,
     /// How often the path has come up, as this end knows.
@@ -81,6 +83,7 @@ impl Default for Inbound {
             marked: false,
             waiting: VecDeque::new(),
             gaps: 0,
+            described: usize::MAX,
             due: Instant::NEVER,
             epoch: 0,
             capture: Capture::default(),
@@ -101,27 +104,18 @@ impl Inbound {
         if now.since(self.newest_at) > transport.min_rto {
             self.quick = QUICK_ACKS;
         }
-        let (index, in_order) = (data.index, data.index == self.cum);
-        let had_gap = !self.above.is_empty();
-        let mut fresh = false;
-        if index >= self.cum {
-            if in_order && !had_gap {
-                self.cum += 1;
-                fresh = true;
-            } else {
-                if self.above.last().is_none_or(|range| range.1 != index) {
-                    self.gaps = self.gaps.wrapping_add(1);
-                }
-                self.above.insert(index, index + 1, |_, _| fresh = true);
-                if let Some((_, hi)) = self.above.take_from(self.cum) {
-                    self.cum = hi;
-                }
-            }
-        }
+        let index = data.index;
+        let in_order = index == self.cum && self.above.is_empty();
+        let fresh = if in_order {
+            self.cum += 1;
+            true
+        } else {
+            self.take_above(index)
+        };
         if index <= self.reported && data.sent_at >= self.echo {
             self.echo = data.sent_at;
         }
-        let out_of_order = if quic { index != self.top } else { !in_order || had_gap };
+        let out_of_order = if quic { index != self.top } else { !in_order };
         self.top = self.top.max(index + 1);
         self.newest = index;
         self.newest_at = now;
@@ -144,6 +138,23 @@ impl Inbound {
             self.due = now + transport.ack_delay;
         }
         at_once
+    }
+
+    /// Takes packet `index` where something else is missing; whether it is new.
+    #[inline(never)]
+    fn take_above(&mut self, index: u64) -> bool {
+        if index < self.cum {
+            return false;
+        }
+        if self.above.last().is_none_or(|range| range.1 != index) {
+            self.gaps = self.gaps.wrapping_add(1);
+        }
+        let mut fresh = false;
+        self.above.insert(index, index + 1, |_, _| fresh = true);
+        if let Some((_, hi)) = self.above.take_from(self.cum) {
+            self.cum = hi;
+        }
+        fresh
     }
 
     fn settle(&mut self, below: u64) {
@@ -193,17 +204,26 @@ impl Inbound {
         }
     }
 
-    /// TCP: the block that holds the newest packet, then the highest others. QUIC: the highest.
+    /// TCP: the block that holds the newest packet, then the highest others. QUIC: the highest. How many there are.
     pub fn blocks(&self, quic: bool, blocks: &mut [(u64, u64); MAX_BLOCKS]) -> usize {
-        let limit = if quic { MAX_BLOCKS } else { TCP_BLOCKS };
-        let first = if quic { None } else { self.above.range_of(self.newest) };
+        if quic {
+            blocks.iter_mut().zip(self.above.iter().rev()).for_each(|(block, range)| *block = range);
+            return self.above.iter().len().min(MAX_BLOCKS);
+        }
+        let first = self.above.range_of(self.newest);
         let others = self.above.iter().rev().filter(|&range| Some(range) != first);
         let mut count = 0;
-        for range in first.into_iter().chain(others).take(limit) {
+        for range in first.into_iter().chain(others).take(TCP_BLOCKS) {
             blocks[count] = range;
             count += 1;
         }
         count
+    }
+
+    /// The end of the highest block.
+    #[inline]
+    pub fn highest(&self) -> u64 {
+        self.above.last().map_or(0, |range| range.1)
     }
 }
 

@@ -87,6 +87,8 @@ pub struct PathSender {
     pub data_link: usize,
     /// Its controller.
     pub cc: Box<dyn Controller>,
+    /// Whether that says how fast packets may leave.
+    paces: bool,
     /// What it sent.
     pub flight: Flight,
     /// What of it arrived above the oldest.
@@ -142,6 +144,7 @@ impl PathSender {
             id,
             epoch: 0,
             data_link,
+            paces: cc.pacing_rate().is_some(),
             cc,
             flight: Flight::default(),
             sacked: RangeSet::default(),
@@ -335,7 +338,9 @@ impl PathSender {
     pub fn put_on_wire(&mut self, ctx: &mut SendContext<'_>, index: u64, offset: weftway_path::Offset, bytes: u32) {
         let payload = Bytes::new(u64::from(bytes));
         let wire = payload + (ctx.transport.packet - ctx.transport.mss);
-        if let Some(rate) = self.cc.pacing_rate() {
+        if self.paces
+            && let Some(rate) = self.cc.pacing_rate()
+        {
             let paced = ctx.transport.paced(payload);
             self.pacer.on_sent(ctx.now, paced, rate, self.cc.send_quantum());
         }
@@ -383,10 +388,8 @@ impl PathSender {
     fn publish_to(&mut self, view: &mut Path, shares: Option<&mut [Share]>) {
         view.cwnd = self.cc.cwnd();
         view.ssthresh = self.cc.ssthresh();
-        view.pacing_rate = match self.cc.pacing_rate() {
-            Some(rate) => rate,
-            None => implied_rate(view),
-        };
+        let paced = if self.paces { self.cc.pacing_rate() } else { None };
+        view.pacing_rate = paced.unwrap_or_else(|| implied_rate(view));
         if let Some(shares) = shares {
             let (srtt, bottleneck) = (view.srtt, view.bottleneck);
             shares[self.id.index()] = Share { srtt, bottleneck, usable: true, ..self.cc.share() };

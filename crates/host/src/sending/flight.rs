@@ -161,6 +161,16 @@ impl Flight {
         Some(packet)
     }
 
+    /// Settles every packet below number `end`, all of which are in the ring.
+    #[inline]
+    pub fn settle_below(&mut self, end: u64) {
+        if self.buffers > 0 {
+            let settled = (self.ring.base()..end).filter(|&index| self.ring[index].heads_buffer);
+            self.buffers -= settled.count() as u64;
+        }
+        self.ring.forget_below(end);
+    }
+
     /// The packets that are not settled, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &SentPacket> {
         self.ring.iter()

@@ -236,10 +236,10 @@ impl PathSender {
 
     /// Forgets what is settled: acknowledged packets, and lost ones for which nobody waits.
     fn slide(&mut self, ctx: &mut SendContext<'_>) {
-        let patience = self.quic.rtt.pto(ctx.transport.ack_delay) * 3;
         while let Some(front) = self.flight.front() {
-            let forgotten = !ctx.transport.credit_late_acks || ctx.now.since(front.sent_at) > patience;
-            if !(front.acked || front.lost && forgotten) {
+            let patience = || self.quic.rtt.pto(ctx.transport.ack_delay) * 3;
+            let is_forgotten = || !ctx.transport.credit_late_acks || ctx.now.since(front.sent_at) > patience();
+            if !(front.acked || front.lost && is_forgotten()) {
                 break;
             }
             self.flight.pop();

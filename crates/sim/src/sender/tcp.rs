@@ -231,21 +231,25 @@ impl PathSender {
     #[inline(always)]
     pub fn plain_acked(&mut self, ctx: &mut SendContext<'_>, cum: u64) {
         let mut outcome = Outcome { prior_in_flight: ctx.view.bytes_in_flight, ..Outcome::default() };
-        let cum = cum.min(self.flight.next());
-        let mut packets = 0;
-        let mut first = None;
-        while self.flight.base() < cum {
-            let Some(packet) = self.flight.pop() else { break };
-            let payload = Bytes::new(u64::from(packet.bytes));
-            outcome.bytes += payload;
-            packets += 1;
-            first.get_or_insert(packet.sent_at);
+        let (una, cum) = (self.flight.base(), cum.min(self.flight.next()));
+        if cum <= una {
+            return;
+        }
+        let mut newest = una;
+        for index in una..cum {
+            let packet = self.flight.at(index);
+            outcome.bytes += Bytes::new(u64::from(packet.bytes));
             ctx.events.push(Event::Acked(packet.receipt(self.id)));
-            self.rate.on_delivered(ctx.now, packet, &mut outcome.sample);
+            if packet.sent_at >= self.flight.at(newest).sent_at {
+                newest = index;
+            }
         }
         ctx.view.acked.bytes += outcome.bytes;
-        ctx.view.acked.packets += packets;
-        let (Some(first), Some(last)) = (first, outcome.sample.newest_sent) else { return };
+        ctx.view.acked.packets += cum - una;
+        let (first, newest) = (self.flight.at(una).sent_at, self.flight.at(newest));
+        let last = newest.sent_at;
+        self.rate.on_delivered_together(ctx.now, outcome.bytes, newest, &mut outcome.sample);
+        self.flight.settle_below(cum);
         self.tcp.retransmits = 0;
         self.tcp.rack.advance(ctx.now, last, cum - 1, false, Span::ZERO);
         let (now, transport) = (ctx.now, ctx.transport);
