@@ -127,13 +127,15 @@ impl Inbound {
             self.short |= u64::from(data.bytes) < transport.mss.get();
             self.window = self.window.saturating_sub(u64::from(data.bytes));
         }
-        self.marked |= marked;
         if !fresh {
             self.duplicate = true;
             self.quick = QUICK_ACKS;
         }
+        if marked {
+            self.marked = true;
+        }
         let at_once =
-            out_of_order || marked || !fresh || self.unacked >= transport.ack_every || (!quic && self.quick > 0);
+            self.unacked >= transport.ack_every || out_of_order || marked || !fresh || (!quic && self.quick > 0);
         if !at_once && self.due.is_never() {
             self.due = now + transport.ack_delay;
         }

@@ -315,7 +315,7 @@ impl PathSender {
         ctx.tally.on_sent(assigned.kind);
         match ctx.transport.rules.recovery {
             LossRecovery::Tcp => self.tcp_sent(now, ctx.view, idle),
-            LossRecovery::Quic => self.quic_sent(now, ctx.view, ctx.transport),
+            LossRecovery::Quic => self.quic_sent(now, ctx.view),
         }
     }
 
@@ -490,7 +490,7 @@ impl PathSender {
     }
 
     /// Hands an acknowledgement's outcome to the controller.
-    #[inline]
+    #[inline(always)]
     pub fn control(&mut self, now: Instant, view: &mut Path, shares: &[Share], outcome: &Outcome) {
         let (rate, interval) = self.rate.finish(now, view.min_rtt, &outcome.sample);
         if let Some(rate) = rate {

@@ -295,6 +295,9 @@ impl Sim {
     /// Runs to the end with `schedulers` that answer, one per connection. The same as [`Sim::advance`], [`Sim::ask`] and
     /// [`Sim::tell`] in turn, without leaving this function.
     pub fn run(&mut self, schedulers: &mut [&mut dyn Scheduler]) -> Verdict {
+        if self.turn.is_none() && self.is_over() {
+            return Verdict::Finished;
+        }
         loop {
             if let Some(at) = self.turn {
                 let scheduler = &mut *schedulers[at];
@@ -307,6 +310,10 @@ impl Sim {
                     weftway_host::tell(&mut port, scheduler);
                 }
                 self.turn = None;
+                // What ends a connection gives it a turn.
+                if self.is_over() {
+                    return Verdict::Finished;
+                }
             }
             if let Step::Over(verdict) = self.next_event(Instant::NEVER) {
                 return verdict;
@@ -339,6 +346,9 @@ impl Sim {
                     return Some(Pause::Observe(at));
                 }
             }
+            if self.is_over() {
+                return Some(Pause::Done(Verdict::Finished));
+            }
             match self.next_event(until) {
                 Step::Happened => {}
                 Step::Later => return None,
@@ -352,12 +362,9 @@ impl Sim {
         self.conns[0].finished.is_some() && (!self.is_call || self.conns[1].finished.is_some())
     }
 
-    /// One event, unless the run is over or the next event comes after `until`.
+    /// One event, unless the next one comes after `until` or there is none.
     #[inline(always)]
     fn next_event(&mut self, until: Instant) -> Step {
-        if self.is_over() {
-            return Step::Over(Verdict::Finished);
-        }
         let (at, source) = self.net.calendar.next();
         if at > until.min(self.limit) || at.is_never() {
             return self.stop(at, until);

@@ -423,7 +423,7 @@ impl PathSender {
 
     /// Takes a sample: of the oldest packet acknowledged, delayed acknowledgements and all, for
     /// the estimator; of the newest for minimum and controller.
-    #[inline]
+    #[inline(always)]
     fn take_rtt(&mut self, now: Instant, view: &mut Path, transport: &Transport, (sequence, newest): (Span, Span)) {
         let min = self.tcp.min_rtt.update(now, newest);
         self.tcp.rtt.sample(sequence, transport.min_rto, self.flight.base(), self.flight.next());
