@@ -16,6 +16,7 @@ use std::collections::VecDeque;
 use weftway_host::sending::SentPacket;
 use weftway_path::{Bytes, Event, Health, Instant, Path, Recovery, Span};
 use weftway_scenario::config::{RtoFloor, Transport};
+use weftway_scenario::stack::MetaTimer;
 
 use crate::rtt::{LinuxRtt, MinRtt, publish};
 use crate::sender::{Outcome, PathSender, SendContext, Timer};
@@ -76,6 +77,8 @@ pub struct Tcp {
     /// Timeouts since progress (`icsk_retransmits`).
     retransmits: u32,
     probe: TailProbe,
+    /// The timer is set anew when the turn is over: then what is sent in it has left.
+    moved_on: bool,
     rack: Rack,
     /// Originals below this number have been judged by RACK.
     judged: u64,
@@ -129,6 +132,7 @@ impl Default for Tcp {
             frto: false,
             retransmits: 0,
             probe: TailProbe::default(),
+            moved_on: false,
             rack: Rack { steps: 1, ..Rack::default() },
             judged: 0,
             retransmissions: VecDeque::new(),
@@ -198,7 +202,7 @@ impl PathSender {
         if self.in_reduction(view) {
             self.tcp.prr.out += 1;
         }
-        if idle || self.timer == Timer::TailProbe || self.timer == Timer::Idle {
+        if !self.tcp.moved_on && (idle || self.timer == Timer::TailProbe || self.timer == Timer::Idle) {
             self.rearm_timeout(now);
         }
         self.tcp.probe.burst = true;
@@ -207,8 +211,11 @@ impl PathSender {
     /// The sender has sent what it can: a tail-loss probe is due some time after the last packet.
     #[inline]
     pub fn end_burst(&mut self, now: Instant, view: &Path, transport: &Transport) {
+        let moved_on = core::mem::take(&mut self.tcp.moved_on);
         if core::mem::take(&mut self.tcp.probe.burst) {
             self.schedule_probe(now, view, transport, false);
+        } else if moved_on {
+            self.set_timer(now, view, transport);
         }
     }
 
@@ -256,7 +263,12 @@ impl PathSender {
         outcome.rtt = Some(now.since(last));
         self.take_rtt(now, ctx.view, transport, (now.since(first), now.since(last)));
         self.last_heard(now, ctx.view);
-        self.set_timer(now, ctx.view, transport);
+        // Linux v1 looks at what is pending while the turn goes on.
+        if transport.rules.meta_timer == MetaTimer::PendingTimers {
+            self.set_timer(now, ctx.view, transport);
+        } else {
+            self.tcp.moved_on = true;
+        }
         ctx.view.bytes_in_flight = Bytes::new(self.pipe() * transport.mss.get());
         self.control(now, ctx.view, ctx.shares, &outcome);
         self.publish(ctx);
