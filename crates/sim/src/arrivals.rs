@@ -316,8 +316,8 @@ impl Connection {
     /// A tail-loss probe with new data passes the window.
     fn force_one(&mut self, net: &mut Net, now: Instant, id: PathId) {
         let (sender, mut ctx) = self.send_context(net, now, id);
-        if let Some((assigned, chunk)) = sender.next_queued(&mut ctx) {
-            sender.send(&mut ctx, assigned, chunk.offset, chunk.bytes);
+        if let Some(assigned) = sender.next_queued(&mut ctx) {
+            sender.send(&mut ctx, assigned);
         }
     }
 
@@ -337,7 +337,7 @@ impl Connection {
                 first: false,
                 after: ctx.view.next,
             };
-            sender.send(&mut ctx, assigned, packet.offset, packet.bytes);
+            sender.send(&mut ctx, assigned);
         }
     }
 

@@ -683,7 +683,7 @@ impl Connection {
         let assigned = Assigned { chunk: number, serial, kind, offset, bytes, first, after };
         let fits = ctx.view.bytes_in_flight + ctx.view.mss <= ctx.view.cwnd;
         if sender.queue.is_empty() && fits && sender.pacer.release() <= now {
-            sender.send_inline(&mut ctx, assigned, offset, bytes);
+            sender.send_inline(&mut ctx, assigned);
         } else {
             sender.queue.push_back(assigned);
             ctx.view.queued += PathSender::charge(ctx.transport, bytes);

@@ -8,9 +8,7 @@ use std::collections::VecDeque;
 
 use weftway_cc::{Acked, Congestion, Controller, Sent, Share, Signal};
 use weftway_host::Events;
-use weftway_host::sending::{
-    Assigned, Chunk, Flight, Outbox, Pacer, RangeSet, RateSampler, Sample, SentPacket, implied_rate,
-};
+use weftway_host::sending::{Assigned, Flight, Outbox, Pacer, RangeSet, RateSampler, Sample, SentPacket, implied_rate};
 use weftway_path::{BlockedReason, Bytes, Event, Flow, Instant, Offset, Path, PathId, Receipt, SendKind, Span};
 use weftway_scenario::config::Transport;
 use weftway_scenario::stack::LossRecovery;
@@ -203,20 +201,19 @@ impl PathSender {
     #[inline]
     pub fn flush(&mut self, ctx: &mut SendContext<'_>) {
         while self.pacer.release() <= ctx.now && self.has_room(ctx.view) {
-            let Some((assigned, chunk)) = self.next_queued(ctx) else { break };
-            self.send(ctx, assigned, chunk.offset, chunk.bytes);
+            let Some(assigned) = self.next_queued(ctx) else { break };
+            self.send(ctx, assigned);
         }
     }
 
     /// Takes from the queue the first packet whose data were not acknowledged while it waited.
     #[inline]
-    pub fn next_queued(&mut self, ctx: &mut SendContext<'_>) -> Option<(Assigned, Chunk)> {
+    pub fn next_queued(&mut self, ctx: &mut SendContext<'_>) -> Option<Assigned> {
         loop {
             let assigned = self.queue.pop_front()?;
             ctx.view.queued -= Self::charge(ctx.transport, assigned.bytes);
-            let chunk = ctx.outbox.get(assigned.chunk).filter(|chunk| !chunk.acked);
-            if let Some(&chunk) = chunk {
-                return Some((assigned, chunk));
+            if ctx.outbox.get(assigned.chunk).is_some_and(|chunk| !chunk.acked) {
+                return Some(assigned);
             }
         }
     }
@@ -268,19 +265,14 @@ impl PathSender {
 
     /// Sends a new packet.
     #[inline(never)]
-    pub fn send(&mut self, ctx: &mut SendContext<'_>, assigned: Assigned, offset: weftway_path::Offset, bytes: u32) {
-        self.send_inline(ctx, assigned, offset, bytes);
+    pub fn send(&mut self, ctx: &mut SendContext<'_>, assigned: Assigned) {
+        self.send_inline(ctx, assigned);
     }
 
     /// The same, for the caller that does it for each packet.
     #[inline(always)]
-    pub fn send_inline(
-        &mut self,
-        ctx: &mut SendContext<'_>,
-        assigned: Assigned,
-        offset: weftway_path::Offset,
-        bytes: u32,
-    ) {
+    pub fn send_inline(&mut self, ctx: &mut SendContext<'_>, assigned: Assigned) {
+        let Assigned { offset, bytes, .. } = assigned;
         let now = ctx.now;
         let idle = self.flight.is_empty() || ctx.view.bytes_in_flight == Bytes::ZERO;
         if self.flight.is_empty() && self.after_idle(now, ctx.transport) {
