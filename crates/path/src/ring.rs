@@ -237,9 +237,15 @@ mod tests {
                     base += u64::from(!plain.is_empty());
                     assert_eq!(ring.pop().copied(), plain.pop_front());
                 }
-                95..98 => {
+                95..97 => {
                     ring.retain(|entry| entry % 3 != 0);
                     plain.retain(|entry| entry % 3 != 0);
+                }
+                97 => {
+                    let count = draw(&mut state, 1 + plain.len() as u64);
+                    base += count;
+                    ring.forget_below(base);
+                    plain.drain(..count as usize);
                 }
                 98 => ring.iter_mut().zip(&mut plain).for_each(|(a, b)| (*a, *b) = (*a + 1, *b + 1)),
                 _ => {

@@ -192,8 +192,8 @@ impl Connection {
         // Linux grants memory for the widest window that an acknowledgement did not leave full
         // (`tcp_should_expand_sndbuf`): a slow path with data waiting keeps what it began with.
         let view = &*ctx.view;
-        if view.cwnd > sender.widest && (holds_back || view.bytes_in_flight + view.mss <= view.cwnd) {
-            sender.widest = view.cwnd;
+        if view.cwnd > sender.memory.widest && (holds_back || view.bytes_in_flight + view.mss <= view.cwnd) {
+            sender.memory.widest = view.cwnd;
             self.grow_send_buffer(id);
         }
         if self.host.needs.queueing {
@@ -201,6 +201,7 @@ impl Connection {
         }
     }
 
+    /// Sends what path `id` owes ([`PathSender::repair`]).
     #[inline(never)]
     fn repair(&mut self, net: &mut Net, now: Instant, id: PathId, repair: Repair) -> bool {
         let (sender, mut ctx) = self.send_context(net, now, id);
@@ -237,7 +238,7 @@ impl Connection {
     #[inline]
     fn room(&self, now: Instant, id: PathId) -> Bytes {
         let view = self.send.views.get(id);
-        let memory = self.send.senders[id.index()].send_memory;
+        let memory = self.send.senders[id.index()].memory.most;
         if !self.transport.rules.pushes_fragments {
             return memory.saturating_sub(view.send_queue());
         }
@@ -375,7 +376,8 @@ impl Connection {
         let bytes = self.next_bytes()?;
         let (number, chunk) = self.send.outbox.next_cut(bytes);
         let fits = chunk.end() <= edge;
-        // It is cut when a path takes it, and cut the same then. Linux v1 cuts by what the window and the writer are now.
+        // A chunk is cut when a path takes it: until then nothing changes what it will be. Linux v1 cuts it at once, by
+        // what window and writer are now.
         if !fits || self.transport.subflow_windows {
             self.send.outbox.cut(bytes);
         }
@@ -542,15 +544,15 @@ impl Connection {
     pub(crate) fn grow_send_buffer(&mut self, id: PathId) {
         match self.transport.send_buffer {
             Buffer::Fixed(bytes) => {
-                self.send.senders[id.index()].send_memory = bytes.max(self.transport.mss);
+                self.send.senders[id.index()].memory.most = bytes.max(self.transport.mss);
                 self.send.writer.buffer = bytes.get();
             }
             Buffer::Auto { max } => {
-                let packets = self.send.senders[id.index()].widest.packets(self.transport.mss).max(10);
+                let packets = self.send.senders[id.index()].memory.widest.packets(self.transport.mss).max(10);
                 let windows = self.send.senders[id.index()].cc.send_memory_windows();
                 let memory = (windows * packets * SEND_MEMORY_PER_PACKET).min(max.get());
-                self.send.senders[id.index()].send_memory = Bytes::new(memory);
-                let sum: u64 = self.send.senders.iter().map(|sender| sender.send_memory.get()).sum();
+                self.send.senders[id.index()].memory.most = Bytes::new(memory);
+                let sum: u64 = self.send.senders.iter().map(|sender| sender.memory.most.get()).sum();
                 self.send.writer.buffer = sum + LEAST_SEND_MEMORY;
             }
         }

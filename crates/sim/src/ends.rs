@@ -270,3 +270,31 @@ impl ReceiveEnd {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Data;
+
+    /// Packet 1 is missing. 2 and then 3 extend one block; 5 begins another.
+    #[test]
+    fn acknowledgements_with_equal_gaps_share_their_blocks() {
+        let (transport, id) = (Transport::mpquic(), PathId::new(0));
+        let mut end = ReceiveEnd::new(&transport, 1);
+        let mut arrive = |index: u64| {
+            let data = Data { index, settled: 0, offset: Offset::ZERO, bytes: 1, sent_at: Instant::ZERO };
+            end.receiver.paths[0].arrive(Instant::ZERO, &data, false, &transport);
+            (index > 0).then(|| (end.describe_gaps(id, true), end.receiver.paths[0].highest()))
+        };
+        let [_, first, second, third] = [0, 2, 3, 5].map(&mut arrive);
+        let (first, second, third) = (first.unwrap(), second.unwrap(), third.unwrap());
+        assert_eq!((first.0, first.1, second.1, third.1), (second.0, 3, 4, 6));
+        assert_ne!(first.0, third.0);
+        // The place is free again when neither of the two is under way.
+        end.forget_gaps(first.0);
+        assert!(end.free.is_empty());
+        end.forget_gaps(second.0);
+        assert_eq!(end.free, [first.0]);
+        assert_eq!(end.described[third.0 as usize].blocks[..2], [(5, 6), (2, 4)]);
+    }
+}

@@ -111,14 +111,21 @@ pub struct PathSender {
     pub tcp: Tcp,
     /// QUIC's recovery.
     pub quic: Quic,
-    /// The largest window that the path has had.
-    pub widest: Bytes,
-    /// What its queue holds at most, sent and unsent.
-    pub send_memory: Bytes,
+    /// How much its queue holds.
+    pub memory: SendMemory,
     /// Linux v1: the window that the peer last announced on it, as TCP takes it.
     pub send_window: Bytes,
     /// When the last buffer was begun, and how many packets more it takes at that time.
     buffer: (Instant, u64),
+}
+
+/// How much a path's queue holds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SendMemory {
+    /// The largest window that the path has had.
+    pub widest: Bytes,
+    /// The most that the queue holds, sent and unsent.
+    pub most: Bytes,
 }
 
 /// Window use in packets (RFC 7661).
@@ -156,8 +163,7 @@ impl PathSender {
             usage: WindowUsage { max_out: 0, round: 0, limited: false, used: 0, stamp: now },
             tcp: Tcp::default(),
             quic: Quic::default(),
-            widest: Bytes::ZERO,
-            send_memory: Bytes::ZERO,
+            memory: SendMemory::default(),
             send_window: Bytes::ZERO,
             buffer: (Instant::ZERO, 0),
         }
@@ -421,12 +427,8 @@ impl PathSender {
     pub fn end_turn(&mut self, ctx: &mut SendContext<'_>) {
         self.end_burst(ctx.now, ctx.view, ctx.transport);
         if self.validate_window(ctx.now, ctx.view, ctx.transport) {
-            self.restart_unused(
-                ctx.now,
-                ctx.view,
-                if ctx.coupled { Some(&mut *ctx.shares) } else { None },
-                ctx.transport,
-            );
+            let shares = if ctx.coupled { Some(&mut *ctx.shares) } else { None };
+            self.restart_unused(ctx.now, ctx.view, shares, ctx.transport);
         }
         if ctx.transport.marks_app_limited && ctx.view.is_open() && self.queue.is_empty() {
             self.rate.on_app_limited(ctx.view.bytes_in_flight);

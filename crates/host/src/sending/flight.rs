@@ -187,3 +187,22 @@ impl Flight {
         self.buffers = 0;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Five packets in buffers of two: numbers 0 and 2 and 4 head one. With 0 to 2 gone, 3 is left in the second buffer, whose
+    /// head is gone, and 4 in the third.
+    #[test]
+    fn packets_settled_together_take_the_heads_of_their_buffers_along() {
+        let mut flight = Flight::default();
+        for index in 0..5 {
+            let packet = SentPacket::new(Instant::from_millis(index), Offset::ZERO, 100);
+            flight.push(SentPacket { heads_buffer: index % 2 == 0, ..packet });
+        }
+        flight.settle_below(3);
+        assert_eq!((flight.base(), flight.next(), flight.buffers()), (3, 5, 1));
+        assert_eq!(flight.front().map(|packet| packet.sent_at), Some(Instant::from_millis(3)));
+    }
+}

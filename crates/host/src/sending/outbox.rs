@@ -312,6 +312,30 @@ mod tests {
     }
 
     #[test]
+    fn a_chunk_that_a_path_takes_as_it_is_cut_is_one_cut_before() {
+        let (mut at_once, mut before, p) = (outbox(0), outbox(0), PathId::new(1));
+        for bytes in [100, 50] {
+            let (number, chunk) = at_once.next_cut(bytes);
+            assert_eq!(before.cut(bytes).0, number);
+            assert_eq!(
+                (at_once.cut_for(bytes, p).offset, before.carry(number, p).offset),
+                (chunk.offset, chunk.offset)
+            );
+        }
+        let seen =
+            |outbox: &Outbox| (outbox.next(), outbox.cut_at(), outbox.skipped(), outbox.first_unsent(), outbox.end());
+        assert_eq!(seen(&at_once), seen(&before));
+        assert_eq!((at_once.chunk(1).sent, at_once.chunk(1).carried), (true, PathSet::of(p)));
+    }
+
+    #[test]
+    fn a_chunk_taken_as_it_is_cut_does_not_send_those_before_it() {
+        let mut outbox = outbox(1);
+        outbox.cut_for(100, PathId::new(0));
+        assert_eq!((outbox.next(), outbox.skipped(), outbox.first_unsent()), (Offset::ZERO, 100, Some(0)));
+    }
+
+    #[test]
     fn quic_acknowledgements_leave_no_hole_behind() {
         let mut outbox = outbox(3);
         (0..3).for_each(|number| carry(&mut outbox, number, PathId::new(0)));
