@@ -237,7 +237,7 @@ pub trait Controller: Send + dyn_clone::DynClone {
     /// The slow-start threshold; [`Bytes::MAX`] before the first reduction.
     fn ssthresh(&self) -> Bytes;
 
-    /// How fast packets may leave; `None` for controllers that do not pace.
+    /// How fast packets may leave; always `None` for controllers that do not pace, and never for those that do.
     fn pacing_rate(&self) -> Option<BitRate> {
         None
     }

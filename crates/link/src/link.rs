@@ -296,13 +296,19 @@ impl<T: Copy> Link<T> {
 
     /// A packet that has arrived by `now`. `None` does not mean that no other event is due: call it
     /// until [`next_event`](Self::next_event) is later than `now`.
-    #[inline(always)]
+    #[inline]
     pub fn pop(&mut self, now: Instant) -> Option<Delivery<T>> {
+        self.pop_in_place(now).map(|(&item, ce)| Delivery { item, ce })
+    }
+
+    /// The same, where the packet is kept, and whether it was marked: it can be read until the next one comes.
+    #[inline(always)]
+    pub fn pop_in_place(&mut self, now: Instant) -> Option<(&T, bool)> {
         if self.plain.is_on { self.pop_plain(now) } else { self.pop_any(now) }
     }
 
     #[inline(never)]
-    fn pop_any(&mut self, now: Instant) -> Option<Delivery<T>> {
+    fn pop_any(&mut self, now: Instant) -> Option<(&T, bool)> {
         if self.internal <= now {
             self.settle(now);
         }
@@ -312,9 +318,9 @@ impl<T: Copy> Link<T> {
         let head = self.flight.pop()?;
         self.counts.delivered += 1;
         self.counts.delivered_bytes += Bytes::new(u64::from(head.size & !MARKED));
-        let delivery = Delivery { item: *self.items.get(head.serial), ce: head.size & MARKED != 0 };
+        let (serial, ce) = (head.serial, head.size & MARKED != 0);
         self.refresh();
-        Some(delivery)
+        Some((self.items.get(serial), ce))
     }
 
     /// What waits at `now`, the packet in transmission included: packets and bytes. With CoDel, and with
@@ -384,9 +390,11 @@ impl<T: Copy> Link<T> {
             || self.waiting_bytes + held_bytes + bytes > room.bytes
     }
 
-    /// Forgets what has departed by `now`.
+    /// Forgets what has departed by `now`. Who asks for the [backlog](Self::backlog) with each packet does this before: it
+    /// then has little to look at.
     #[inline]
-    pub(crate) fn retire(&mut self, now: Instant) {
+    pub fn retire(&mut self, now: Instant) {
+        self.retire_plain(now);
         while let Some(head) = self.waiting.front()
             && head.departure <= now
         {

@@ -5,7 +5,7 @@
 
 use weftway_path::{Bytes, Instant, Ring, Span};
 
-use crate::link::{Delivery, Flight, Link, Reason, Verdict, Waiting, wire_bytes};
+use crate::link::{Flight, Link, Reason, Verdict, Waiting, wire_bytes};
 
 /// What is under way on a plain link. A packet's number in the ring is its serial.
 #[derive(Clone, Debug)]
@@ -64,15 +64,12 @@ impl<T: Copy> Link<T> {
     #[inline(always)]
     pub(crate) fn push_plain(&mut self, now: Instant, bytes: Bytes, item: impl FnOnce() -> T) -> Verdict {
         self.counts.pushed += 1;
-        while let Some(head) = self.plain.ring.get(self.plain.waiting)
-            && head.departure <= now
-        {
-            self.waiting_bytes -= u64::from(head.bytes);
-            self.plain.waiting += 1;
-        }
-        if self.plain.waiting_len() >= self.limit.packets || self.waiting_bytes + bytes.get() > self.limit.bytes {
-            self.counts.dropped_queue += 1;
-            return Verdict::Dropped(Reason::Queue);
+        if self.lacks_room(bytes) {
+            self.retire_plain(now);
+            if self.lacks_room(bytes) {
+                self.counts.dropped_queue += 1;
+                return Verdict::Dropped(Reason::Queue);
+            }
         }
         let bytes = wire_bytes(bytes);
         let departure = self.wire.depart(self.free_at.max(now), bytes);
@@ -82,26 +79,43 @@ impl<T: Copy> Link<T> {
         if self.plain.ring.is_empty() {
             self.next = departure + self.delay;
         }
-        self.plain.ring.push(Carried { departure, bytes, item: item() });
+        self.plain.ring.push_with(|| Carried { departure, bytes, item: item() });
         Verdict::Queued
+    }
+
+    /// Whether the queue has no room for another packet of `bytes`, unless some of those that wait have departed.
+    #[inline]
+    fn lacks_room(&self, bytes: Bytes) -> bool {
+        self.plain.waiting_len() >= self.limit.packets || self.waiting_bytes + bytes.get() > self.limit.bytes
+    }
+
+    /// Forgets what has departed by `now`.
+    #[inline]
+    pub(crate) fn retire_plain(&mut self, now: Instant) {
+        while let Some(head) = self.plain.ring.get(self.plain.waiting)
+            && head.departure <= now
+        {
+            self.waiting_bytes -= u64::from(head.bytes);
+            self.plain.waiting += 1;
+        }
     }
 
     /// [`Link::pop`] on a plain link.
     #[inline(always)]
-    pub(crate) fn pop_plain(&mut self, now: Instant) -> Option<Delivery<T>> {
+    pub(crate) fn pop_plain(&mut self, now: Instant) -> Option<(&T, bool)> {
         if self.next > now {
             return None;
         }
         let base = self.plain.ring.base();
-        let &Carried { bytes, item, .. } = self.plain.ring.pop()?;
+        let bytes = self.plain.ring.front()?.bytes;
         if self.plain.waiting == base {
             self.plain.waiting += 1;
             self.waiting_bytes -= u64::from(bytes);
         }
         self.counts.delivered += 1;
         self.counts.delivered_bytes += Bytes::new(u64::from(bytes));
-        self.next = self.plain.ring.front().map_or(Instant::NEVER, |head| head.departure + self.delay);
-        Some(Delivery { item, ce: false })
+        self.next = self.plain.ring.get(base + 1).map_or(Instant::NEVER, |head| head.departure + self.delay);
+        self.plain.ring.pop().map(|carried| (&carried.item, false))
     }
 
     /// The link is plain no more: what is under way goes to the rings of the general case.

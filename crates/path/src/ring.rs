@@ -91,6 +91,13 @@ impl<T> Ring<T> {
         self.slots.get(slot)
     }
 
+    /// The entries below number `end`, which are all there, leave.
+    #[inline]
+    pub fn forget_below(&mut self, end: u64) {
+        debug_assert!(self.base <= end && end <= self.end, "entries up to {end} of {}..{}", self.base, self.end);
+        self.base = end;
+    }
+
     /// Forgets everything; numbers go on.
     pub fn clear(&mut self) {
         self.base = self.end;
@@ -124,15 +131,26 @@ impl<T: Copy> Ring<T> {
     /// Adds an entry, whose number is what [`Ring::end`] was.
     #[inline]
     pub fn push(&mut self, entry: T) {
+        self.push_with(|| entry);
+    }
+
+    /// The same, with an entry that is made where it is kept.
+    #[inline(always)]
+    pub fn push_with(&mut self, entry: impl FnOnce() -> T) {
         if self.len() == self.slots.len() {
-            self.grow(entry);
+            return self.push_growing(entry());
         }
         let slot = self.slot(self.end);
-        self.slots[slot] = entry;
+        self.slots[slot] = entry();
         self.end += 1;
     }
 
     #[cold]
+    fn push_growing(&mut self, entry: T) {
+        self.grow(entry);
+        self.push_with(|| entry);
+    }
+
     fn grow(&mut self, filler: T) {
         let mut slots = vec![filler; (2 * self.slots.len()).max(FIRST_SLOTS)];
         let mask = slots.len() - 1;
@@ -219,9 +237,15 @@ mod tests {
                     base += u64::from(!plain.is_empty());
                     assert_eq!(ring.pop().copied(), plain.pop_front());
                 }
-                95..98 => {
+                95..97 => {
                     ring.retain(|entry| entry % 3 != 0);
                     plain.retain(|entry| entry % 3 != 0);
+                }
+                97 => {
+                    let count = draw(&mut state, 1 + plain.len() as u64);
+                    base += count;
+                    ring.forget_below(base);
+                    plain.drain(..count as usize);
                 }
                 98 => ring.iter_mut().zip(&mut plain).for_each(|(a, b)| (*a, *b) = (*a + 1, *b + 1)),
                 _ => {

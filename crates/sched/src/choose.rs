@@ -66,11 +66,18 @@ pub(crate) fn best<'a>(
 /// The path of `paths` with the smallest key; among equals the first.
 #[inline]
 pub(crate) fn least<'a, K: PartialOrd>(
-    paths: impl Iterator<Item = &'a Path>,
+    mut paths: impl Iterator<Item = &'a Path>,
     key: impl Fn(&Path) -> K,
 ) -> Option<&'a Path> {
-    let keyed = paths.map(|path| (key(path), path));
-    keyed.reduce(|best, next| if next.0 < best.0 { next } else { best }).map(|(_, path)| path)
+    let mut least = paths.next()?;
+    let mut smallest = key(least);
+    for path in paths {
+        let key = key(path);
+        if key < smallest {
+            (least, smallest) = (path, key);
+        }
+    }
+    Some(least)
 }
 
 /// The path of smallest srtt that new data may use, full or not.
@@ -156,7 +163,7 @@ fn pick_again<'a>(
 }
 
 /// Waits, unless nothing would ever end the wait: then whatever is open goes, lowest srtt first.
-#[inline]
+#[inline(never)]
 pub(crate) fn wait(cx: &Context<'_>) -> Decision {
     let ends = |path: &Path| path.bytes_in_flight > Bytes::ZERO || path.blocked == BlockedReason::Pacing;
     if cx.packet.is_none() || cx.paths.iter().any(ends) {

@@ -22,16 +22,10 @@ impl Connection {
     pub(crate) fn on_data(&mut self, net: &mut Net, now: Instant, datagram: &Datagram, data: &Data, marked: bool) {
         let id = datagram.path;
         let before = self.receive.receiver.data.next();
-        if datagram.epoch != self.receive.receiver.paths[id.index()].epoch {
-            self.meet(now, id, datagram.epoch);
-        }
+        let known = datagram.epoch == self.receive.receiver.paths[id.index()].epoch;
+        let current = known || self.meets(now, id, datagram.epoch);
         let Receiver { paths, data: reassembly } = &mut self.receive.receiver;
-        let path = &mut paths[id.index()];
-        let current = datagram.epoch == path.epoch;
-        let at_once = current && path.arrive(now, data, marked, &self.transport);
-        if current && self.transport.rules.recovery == LossRecovery::Tcp {
-            path.capture.data(now, data.index);
-        }
+        let at_once = current && paths[id.index()].arrive(now, data, marked, &self.transport);
         let arrival = if current && reassembly.drops() {
             let (arrival, released) = self.receive.receiver.take(now, id, data);
             self.count_released(id, released);
@@ -156,8 +150,9 @@ impl Connection {
         let quic = self.transport.rules.recovery == LossRecovery::Quic;
         let edge = self.receive.receiver.announce(id);
         let inbound = &mut self.receive.receiver.paths[id.index()];
-        let (slot, count) = if inbound.has_gaps() { self.receive.describe_gaps(id, quic) } else { (NO_SLOT, 0) };
+        let slot = if inbound.has_gaps() { self.receive.describe_gaps(id, quic) } else { NO_SLOT };
         let inbound = &mut self.receive.receiver.paths[id.index()];
+        let highest = if slot == NO_SLOT { 0 } else { inbound.highest() };
         let report = inbound.report(now);
         inbound.capture.ack(now, report.cum);
         let (epoch, gaps) = (inbound.epoch, inbound.gaps);
@@ -167,7 +162,7 @@ impl Connection {
             let load = Load::Ack(Ack {
                 cum: report.cum,
                 slot,
-                blocks: count as u8,
+                highest,
                 gaps,
                 duplicate: report.duplicate,
                 marked: report.marked,
@@ -179,7 +174,7 @@ impl Connection {
             Datagram { conn, path: id, epoch, marked: false, load }
         });
         if slot != NO_SLOT && verdict != weftway_link::Verdict::Queued {
-            self.receive.free_blocks.push(slot);
+            self.receive.forget_gaps(slot);
         }
     }
 
@@ -203,11 +198,12 @@ impl Connection {
     #[inline(never)]
     fn on_ack_with_blocks(&mut self, net: &mut Net, now: Instant, datagram: &Datagram, ack: &Ack) {
         // Out of the way while the path looks at its blocks.
-        let store = core::mem::take(&mut self.receive.blocks);
-        let blocks = &store[ack.slot as usize][..usize::from(ack.blocks)];
+        let mut described = core::mem::take(&mut self.receive.described);
+        let quic = self.transport.rules.recovery == LossRecovery::Quic;
+        let blocks = described[ack.slot as usize].blocks(ack, quic);
         self.process_ack(net, now, datagram, ack, blocks);
-        self.receive.blocks = store;
-        self.receive.free_blocks.push(ack.slot);
+        self.receive.described = described;
+        self.receive.forget_gaps(ack.slot);
     }
 
     #[inline(always)]
@@ -320,8 +316,8 @@ impl Connection {
     /// A tail-loss probe with new data passes the window.
     fn force_one(&mut self, net: &mut Net, now: Instant, id: PathId) {
         let (sender, mut ctx) = self.send_context(net, now, id);
-        if let Some((assigned, chunk)) = sender.next_queued(&mut ctx) {
-            sender.send(&mut ctx, assigned, chunk.offset, chunk.bytes);
+        if let Some(assigned) = sender.next_queued(&mut ctx) {
+            sender.send(&mut ctx, assigned);
         }
     }
 
@@ -341,7 +337,7 @@ impl Connection {
                 first: false,
                 after: ctx.view.next,
             };
-            sender.send(&mut ctx, assigned, packet.offset, packet.bytes);
+            sender.send(&mut ctx, assigned);
         }
     }
 

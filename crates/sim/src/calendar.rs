@@ -1,79 +1,109 @@
 //! When the next thing happens.
 //!
 //! Packets in flight wait in their link's ring, so the calendar knows only one time for each
-//! *source*: the head of each ring, and the earliest timer of each path and connection. They play a
-//! tournament: what changes one time plays again only the matches above it whose winner changes.
+//! *source*: the head of each ring, and the earliest timer of each path and connection. Sources are compared in groups of
+//! eight, and the earliest times of eight groups in a group above them: a time that changes is compared again in its own
+//! group, and above it only if the earliest time of the group has changed. Two paths need one group.
 
 use weftway_path::Instant;
+
+/// How many times are in a group, and how many bits their place takes.
+const GROUP: usize = 8;
+const PLACE_BITS: u32 = 3;
+/// Never: the largest time that leaves room for a place. It is 73 years after the start.
+const NEVER: u64 = u64::MAX >> PLACE_BITS;
 
 /// The next time of every source. Among equal times the lowest source comes first.
 #[derive(Clone, Debug)]
 pub struct Calendar {
-    /// Match `n` is played between the winners of matches `2n` and `2n + 1`, or between two sources; match 1 is the final.
-    matches: Vec<[Player; 2]>,
-    /// Who won the final.
-    winner: Player,
+    /// Group 0 is the top. The earliest times of groups `8n + 1` to `8n + 8` are in group `n`; those of the sources are in
+    /// the last groups.
+    groups: Vec<Group>,
+    /// The first of the groups with times of sources.
+    first: usize,
 }
 
-/// A source and when it has something to do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Player {
-    at: u64,
-    source: usize,
+/// Eight times. A time and, in the lowest bits, its place in the group are one number: the least number is the earliest
+/// time, and among equal times the first.
+#[derive(Clone, Copy, Debug)]
+struct Group {
+    times: [u64; GROUP],
+    least: u64,
+}
+
+impl Group {
+    /// Nothing to do.
+    const IDLE: Self = {
+        let mut times = [NEVER << PLACE_BITS; GROUP];
+        let mut place = 1;
+        while place < GROUP {
+            times[place] += place as u64;
+            place += 1;
+        }
+        Self { times, least: times[0] }
+    };
 }
 
 impl Calendar {
     /// A calendar of `sources` sources, none of which has anything to do.
     pub fn new(sources: usize) -> Self {
-        let half = sources.div_ceil(2).next_power_of_two();
-        let idle = |source| Player { at: u64::MAX, source };
-        let mut matches = vec![[idle(0); 2]; half];
-        matches.extend((0..half).map(|pair| [idle(2 * pair), idle(2 * pair + 1)]));
-        for number in (1..half).rev() {
-            matches[number] = [matches[2 * number][0], matches[2 * number + 1][0]];
+        // A layer of groups has eight times as many as the one above.
+        let (mut first, mut layer) = (0, 1);
+        while layer * GROUP < sources {
+            first += layer;
+            layer *= GROUP;
         }
-        Self { matches, winner: idle(0) }
+        Self { groups: vec![Group::IDLE; first + layer], first }
     }
 
     /// `source` has something to do at `at`, and nothing before.
     #[inline]
     pub fn set(&mut self, source: usize, at: Instant) {
-        self.play(source, at.as_nanos());
+        self.change(self.first + source / GROUP, source % GROUP, at.as_nanos().min(NEVER));
     }
 
     /// `source` has something to do at `at` or earlier.
     #[inline]
     pub fn lower(&mut self, source: usize, at: Instant) {
-        let number = self.matches.len() / 2 + source / 2;
-        if at.as_nanos() < self.matches[number][source % 2].at {
-            self.play(source, at.as_nanos());
+        let (group, place) = (self.first + source / GROUP, source % GROUP);
+        if at.as_nanos() < self.groups[group].times[place] >> PLACE_BITS {
+            self.change(group, place, at.as_nanos());
         }
     }
 
     #[inline]
-    fn play(&mut self, source: usize, at: u64) {
-        let (mut number, mut side) = (self.matches.len() / 2 + source / 2, source % 2);
-        let mut player = Player { at, source };
-        while let Some(players) = self.matches.get_mut(number) {
-            if players[side] == player {
+    fn change(&mut self, group: usize, place: usize, at: u64) {
+        let (mut number, mut place, mut at) = (group, place, at);
+        while let Some(group) = self.groups.get_mut(number) {
+            group.times[place] = at << PLACE_BITS | place as u64;
+            let least = group.times.iter().fold(u64::MAX, |least, &time| least.min(time));
+            let same = least >> PLACE_BITS == group.least >> PLACE_BITS;
+            group.least = least;
+            if same || number == 0 {
                 return;
             }
-            players[side] = player;
-            let [first, second] = *players;
-            player = if second.at < first.at { second } else { first };
-            if number == 1 {
-                self.winner = player;
-                return;
-            }
-            (number, side) = (number / 2, number % 2);
+            (number, place, at) = ((number - 1) / GROUP, (number - 1) % GROUP, least >> PLACE_BITS);
         }
     }
 
     /// The earliest source and its time; [`Instant::NEVER`] when no source has anything to do.
     #[inline]
     pub fn next(&self) -> (Instant, usize) {
-        (Instant::from_nanos(self.winner.at), self.winner.source)
+        let mut number = 0;
+        while number < self.first {
+            number = number * GROUP + 1 + place(self.groups[number].least);
+        }
+        let least = self.groups[number].least;
+        let at = least >> PLACE_BITS;
+        let at = if at == NEVER { Instant::NEVER } else { Instant::from_nanos(at) };
+        (at, (number - self.first) * GROUP + place(least))
     }
+}
+
+/// The place in its group of a time.
+#[inline]
+fn place(time: u64) -> usize {
+    time as usize % GROUP
 }
 
 #[cfg(test)]
@@ -102,7 +132,7 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             (state >> 33) % below
         };
-        for sources in [1, 2, 3, 8, 13, 64, 100] {
+        for sources in [1, 2, 3, 8, 9, 13, 64, 65, 200] {
             let (mut calendar, mut times) = (Calendar::new(sources), vec![u64::MAX; sources]);
             for _ in 0..2_000 {
                 let (source, at) = (draw(sources as u64) as usize, draw(50));

@@ -14,7 +14,7 @@ use weftway_scenario::stack::{LossRecovery, MetaTimer};
 use weftway_scenario::{App, mix};
 use weftway_sched::FRAGMENT;
 
-use crate::ends::{ReceiveEnd, SendEnd};
+use crate::ends::{Question, ReceiveEnd, SendEnd};
 use crate::net::{Net, Route};
 use crate::path_manager::{PathManager, Stage};
 use crate::receiver::Reassembly;
@@ -162,94 +162,71 @@ impl Connection {
         now: Instant,
         id: PathId,
     ) -> (&'a mut PathSender, SendContext<'a>) {
+        let SendEnd { senders, views, outbox, shares, flow, question, .. } = &mut self.send;
         let ctx = SendContext {
             now,
             net,
             conn: self.number,
-            view: self.send.views.get_mut(id),
+            usable: views.set().contains(id),
+            view: views.get_mut(id),
             events: &mut self.host.events,
-            outbox: &mut self.send.outbox,
-            shares: &mut self.send.shares,
+            outbox,
+            flow,
+            question,
+            shares,
             transport: &self.transport,
             tally: &mut self.path_tallies[id.index()],
             tap: &mut self.tap,
             coupled: self.cc.coupled,
         };
-        (&mut self.send.senders[id.index()], ctx)
+        (&mut senders[id.index()], ctx)
     }
 
     /// Sends what path `id` owes: losses first, then what waits in its queue.
     #[inline(always)]
     pub(crate) fn serve(&mut self, net: &mut Net, now: Instant, id: PathId, repair: Repair) {
-        let sender = &self.send.senders[id.index()];
-        let holds_back = if repair == Repair::Nothing && sender.queue.is_empty() {
-            false
-        } else {
-            self.repair(net, now, id, repair)
-        };
+        let owes = repair != Repair::Nothing || !self.send.senders[id.index()].queue.is_empty();
+        let holds_back = owes && self.repair(net, now, id, repair);
+        let (sender, mut ctx) = self.send_context(net, now, id);
+        sender.look_at_room(&mut ctx);
         // Linux grants memory for the widest window that an acknowledgement did not leave full
         // (`tcp_should_expand_sndbuf`): a slow path with data waiting keeps what it began with.
-        let (sender, view) = (&mut self.send.senders[id.index()], self.send.views.get(id));
-        if view.cwnd > sender.widest && (holds_back || view.bytes_in_flight + view.mss <= view.cwnd) {
-            sender.widest = view.cwnd;
+        let view = &*ctx.view;
+        if view.cwnd > sender.memory.widest && (holds_back || view.bytes_in_flight + view.mss <= view.cwnd) {
+            sender.memory.widest = view.cwnd;
             self.grow_send_buffer(id);
         }
-        self.refresh_inline(now, id);
+        if self.host.needs.queueing {
+            self.refresh_queue(now, id);
+        }
     }
 
-    /// Repairs losses of path `id` and empties its queue, as far as the window allows; whether Linux would keep back what
-    /// waits.
+    /// Sends what path `id` owes ([`PathSender::repair`]).
     #[inline(never)]
     fn repair(&mut self, net: &mut Net, now: Instant, id: PathId, repair: Repair) -> bool {
         let (sender, mut ctx) = self.send_context(net, now, id);
-        match repair {
-            Repair::Nothing => {}
-            Repair::NewData => {
-                sender.flush(&mut ctx);
-                if !sender.give_up_frto() {
-                    sender.retransmit_lost(&mut ctx);
-                }
-            }
-            Repair::Lost => sender.retransmit_lost(&mut ctx),
-        }
-        let holds_back = sender.gathers(now, ctx.view, ctx.transport);
-        if !sender.queue.is_empty() {
-            sender.flush(&mut ctx);
-        }
-        holds_back
+        sender.repair(&mut ctx, repair)
     }
 
     /// Brings what is derived of path `id` up to date.
-    pub(crate) fn refresh(&mut self, now: Instant, id: PathId) {
-        self.refresh_inline(now, id);
-    }
-
-    /// The same, for what happens with each packet.
-    #[inline(always)]
-    fn refresh_inline(&mut self, now: Instant, id: PathId) {
-        let SendEnd { senders, views, question, flow, .. } = &mut self.send;
-        let usable = views.set().contains(id);
-        let (sender, view) = (&senders[id.index()], views.get_mut(id));
-        let more = flow.unsent > view.mss;
-        view.blocked = sender.blocked_reason(now, view, more, &self.transport);
-        view.release = sender.pacer.release();
-        question.paced = question.paced.put(id, view.blocked == BlockedReason::Pacing);
-        question.open = question.open.put(id, usable && view.is_open());
-        question.dirty = question.dirty.with(id);
+    pub(crate) fn refresh(&mut self, net: &mut Net, now: Instant, id: PathId) {
+        let (sender, mut ctx) = self.send_context(net, now, id);
+        sender.look_at_room(&mut ctx);
         if self.host.needs.queueing {
-            self.refresh_queue(now, id, usable);
+            self.refresh_queue(now, id);
         }
     }
 
     /// What a scheduler that queues sees of path `id` beside.
     #[inline(never)]
-    fn refresh_queue(&mut self, now: Instant, id: PathId, usable: bool) {
+    fn refresh_queue(&mut self, now: Instant, id: PathId) {
         if self.transport.rules.fills_bursts {
             let sender = &self.send.senders[id.index()];
             let buffers = sender.flight.buffers() + u64::from(!sender.queue.is_empty());
             self.send.views.get_mut(id).overhead = Bytes::new(buffers * BUFFER_HEAD);
         }
         let room = self.room(now, id);
+        let usable = self.send.views.set().contains(id);
         let view = self.send.views.get_mut(id);
         view.queue_room = room;
         let roomy = usable && view.blocked != BlockedReason::Transport && view.queue_room >= view.mss;
@@ -261,7 +238,7 @@ impl Connection {
     #[inline]
     fn room(&self, now: Instant, id: PathId) -> Bytes {
         let view = self.send.views.get(id);
-        let memory = self.send.senders[id.index()].send_memory;
+        let memory = self.send.senders[id.index()].memory.most;
         if !self.transport.rules.pushes_fragments {
             return memory.saturating_sub(view.send_queue());
         }
@@ -290,11 +267,11 @@ impl Connection {
             return false;
         }
         if !self.send.question.paced.is_empty() {
-            self.look_at_pacers(now);
+            self.look_at_pacers(net, now);
         }
         // What is left of a fragment counts within one push only.
         if let Some((id, _)) = self.send.writer.pushed.take_if(|(_, at)| *at != now) {
-            self.refresh(now, id);
+            self.refresh(net, now, id);
         }
         let room = if self.host.needs.queueing {
             !self.send.question.roomy.is_empty()
@@ -329,10 +306,10 @@ impl Connection {
 
     /// Paths whose pacer has let go meanwhile can send.
     #[inline(never)]
-    fn look_at_pacers(&mut self, now: Instant) {
+    fn look_at_pacers(&mut self, net: &mut Net, now: Instant) {
         for id in self.send.question.paced.iter() {
             if self.send.views.get(id).release <= now {
-                self.refresh(now, id);
+                self.refresh(net, now, id);
             }
         }
     }
@@ -351,10 +328,12 @@ impl Connection {
 
     /// Notes what the sender's device on each path holds: what waits on the path's own link, in payload. Cross traffic
     /// on it is counted, because a device serves everybody in turn.
-    fn look_at_devices(&mut self, net: &Net, now: Instant) {
+    fn look_at_devices(&mut self, net: &mut Net, now: Instant) {
         let headers = self.transport.packet - self.transport.mss;
         for id in self.send.views.set().iter() {
-            let (packets, bytes) = net.links[self.routes[id.index()].data].backlog(now);
+            let link = &mut net.links[self.routes[id.index()].data];
+            link.retire(now);
+            let (packets, bytes) = link.backlog(now);
             let payload = bytes.saturating_sub(headers.mul_div(packets, 1));
             self.send.views.get_mut(id).device_queue = payload;
         }
@@ -389,16 +368,30 @@ impl Connection {
 
     #[inline(always)]
     fn next_fresh(&mut self) -> Option<(u64, Chunk)> {
-        let (number, chunk) = match self.send.outbox.first_unsent() {
-            Some(number) => (number, *self.send.outbox.chunk(number)),
-            None => self.cut()?,
-        };
-        (chunk.end() <= self.send.flow.edge).then_some((number, chunk))
+        let edge = self.send.flow.edge;
+        if let Some(number) = self.send.outbox.first_unsent() {
+            let chunk = *self.send.outbox.chunk(number);
+            return (chunk.end() <= edge).then_some((number, chunk));
+        }
+        let bytes = self.next_bytes()?;
+        let (number, chunk) = self.send.outbox.next_cut(bytes);
+        let fits = chunk.end() <= edge;
+        // A chunk is cut when a path takes it: until then nothing changes what it will be. Linux v1 cuts it at once, by
+        // what window and writer are now.
+        if !fits || self.transport.subflow_windows {
+            self.send.outbox.cut(bytes);
+        }
+        fits.then_some((number, chunk))
     }
 
-    /// Cuts the next chunk: a full packet, or what is left of a message.
-    #[inline(always)]
+    /// Cuts the next chunk.
     fn cut(&mut self) -> Option<(u64, Chunk)> {
+        self.next_bytes().map(|bytes| self.send.outbox.cut(bytes))
+    }
+
+    /// How many bytes the next chunk has: a full packet, or what is left of a message.
+    #[inline(always)]
+    fn next_bytes(&mut self) -> Option<u32> {
         let at = self.send.outbox.cut_at().get();
         let mss = self.transport.mss.get();
         while self.send.flow.end.get() < at + mss && self.write_more() {}
@@ -414,7 +407,7 @@ impl Connection {
             bytes = self.ends_within(at, bytes);
         }
         // A send buffer that ends within a packet: wait for the rest of it.
-        (at + bytes <= end).then(|| self.send.outbox.cut(bytes as u32))
+        (at + bytes <= end).then_some(bytes as u32)
     }
 
     /// Linux v1: where a packet of at most `bytes` ends. A fragment's last packet ends with it; only a subflow that goes on
@@ -551,15 +544,15 @@ impl Connection {
     pub(crate) fn grow_send_buffer(&mut self, id: PathId) {
         match self.transport.send_buffer {
             Buffer::Fixed(bytes) => {
-                self.send.senders[id.index()].send_memory = bytes.max(self.transport.mss);
+                self.send.senders[id.index()].memory.most = bytes.max(self.transport.mss);
                 self.send.writer.buffer = bytes.get();
             }
             Buffer::Auto { max } => {
-                let packets = self.send.senders[id.index()].widest.packets(self.transport.mss).max(10);
+                let packets = self.send.senders[id.index()].memory.widest.packets(self.transport.mss).max(10);
                 let windows = self.send.senders[id.index()].cc.send_memory_windows();
                 let memory = (windows * packets * SEND_MEMORY_PER_PACKET).min(max.get());
-                self.send.senders[id.index()].send_memory = Bytes::new(memory);
-                let sum: u64 = self.send.senders.iter().map(|sender| sender.send_memory.get()).sum();
+                self.send.senders[id.index()].memory.most = Bytes::new(memory);
+                let sum: u64 = self.send.senders.iter().map(|sender| sender.memory.most.get()).sum();
                 self.send.writer.buffer = sum + LEAST_SEND_MEMORY;
             }
         }
@@ -654,7 +647,7 @@ impl Connection {
                 let (sender, mut ctx) = self.send_context(net, now, id);
                 sender.cc.on_penalty();
                 sender.publish(&mut ctx);
-                self.refresh(now, id);
+                self.refresh(net, now, id);
                 self.send.last_relief[tp.index()] = now;
                 if self.transport.penalise_first_only {
                     return;
@@ -666,50 +659,60 @@ impl Connection {
     /// Gives chunk `number` to path `id`.
     #[inline(never)]
     pub(crate) fn assign(&mut self, net: &mut Net, now: Instant, id: PathId, number: u64, kind: SendKind) {
-        self.assign_inline(net, now, id, number, kind);
+        let chunk = self.send.outbox.carry(number, id);
+        self.assign_chunk(net, now, id, number, chunk, kind);
     }
 
-    /// The same, for the packets that a scheduler sends.
+    /// Gives `chunk`, which has number `number`, to path `id`.
     #[inline(always)]
-    fn assign_inline(&mut self, net: &mut Net, now: Instant, id: PathId, number: u64, kind: SendKind) {
-        let Chunk { offset, bytes, carried, .. } = self.send.outbox.carry(number, id);
+    fn assign_chunk(&mut self, net: &mut Net, now: Instant, id: PathId, number: u64, chunk: Chunk, kind: SendKind) {
+        let Chunk { offset, bytes, carried, .. } = chunk;
         if self.transport.subflow_windows && u64::from(bytes) < self.transport.mss.get() {
             // The end of a fragment joins what follows it on the same subflow.
             let ends_fragment = (offset.get() + u64::from(bytes)).is_multiple_of(FRAGMENT);
             self.send.writer.small = if ends_fragment { self.send.writer.small } else { Some((id, offset)) };
         }
-        let (first, after) = (!carried.contains(id), self.send.views.get(id).next);
-        let assigned = Assigned { chunk: number, serial: self.host.next_serial(), kind, offset, bytes, first, after };
+        let serial = self.host.next_serial();
         if self.send.meta.at.is_never() && self.transport.rules.meta_timer != MetaTimer::None {
             self.arm_meta(net, now);
         }
-        let edge = self.send.flow.edge;
         let (sender, mut ctx) = self.send_context(net, now, id);
         if ctx.transport.subflow_windows {
             // `mptcp_check_allowed_size`: the subflow may use what the connection may.
-            sender.send_window = sender.send_window.max(edge.since(offset));
+            sender.send_window = sender.send_window.max(ctx.flow.edge.since(offset));
         }
+        let (first, after) = (!carried.contains(id), ctx.view.next);
+        let assigned = Assigned { chunk: number, serial, kind, offset, bytes, first, after };
         let fits = ctx.view.bytes_in_flight + ctx.view.mss <= ctx.view.cwnd;
         if sender.queue.is_empty() && fits && sender.pacer.release() <= now {
-            sender.send_inline(&mut ctx, assigned, offset, bytes);
+            sender.send_inline(&mut ctx, assigned);
         } else {
             sender.queue.push_back(assigned);
             ctx.view.queued += PathSender::charge(ctx.transport, bytes);
             ctx.view.next = ctx.view.next.max(offset + Bytes::new(u64::from(bytes)));
         }
         // Carried out when the path has the packet, be it in its queue: the next question may come at once.
-        let receipt = Receipt { path: id, offset, bytes: Bytes::new(u64::from(bytes)), serial: assigned.serial };
-        self.host.events.push(Event::Sent(receipt, kind));
-        if offset.get() >= self.send.writer.fragment {
-            self.send.writer.fragment = ((offset.get() / FRAGMENT + 1) * FRAGMENT).min(self.send.writer.written);
-        }
+        let receipt = Receipt { path: id, offset, bytes: Bytes::new(u64::from(bytes)), serial };
+        ctx.events.push(Event::Sent(receipt, kind));
+        sender.look_at_room(&mut ctx);
         if self.transport.rules.pushes_fragments {
-            let before = self.send.writer.pushed.replace((id, now)).map(|(before, _)| before);
-            if let Some(before) = before.filter(|&before| before != id) {
-                self.refresh(now, before);
-            }
+            self.pushed(net, now, id, offset);
         }
-        self.refresh_inline(now, id);
+        if self.host.needs.queueing {
+            self.refresh_queue(now, id);
+        }
+    }
+
+    /// Linux v1: path `id` has taken data at `offset`. The memory of the path that took the last is looked at again.
+    fn pushed(&mut self, net: &mut Net, now: Instant, id: PathId, offset: Offset) {
+        let writer = &mut self.send.writer;
+        if offset.get() >= writer.fragment {
+            writer.fragment = ((offset.get() / FRAGMENT + 1) * FRAGMENT).min(writer.written);
+        }
+        let before = writer.pushed.replace((id, now)).map(|(before, _)| before);
+        if let Some(before) = before.filter(|&before| before != id) {
+            self.refresh(net, now, before);
+        }
     }
 
     /// Carries out the scheduler's decision, or says why not.
@@ -724,7 +727,13 @@ impl Connection {
                 if kind == SendKind::Reinjection {
                     self.send.outbox.took_reinjection();
                 }
-                self.assign_inline(net, now, id, number, kind);
+                let Question { packet, .. } = &self.send.question;
+                let chunk = if number == self.send.outbox.end() {
+                    self.send.outbox.cut_for(packet.bytes.get() as u32, id)
+                } else {
+                    self.send.outbox.carry(number, id)
+                };
+                self.assign_chunk(net, now, id, number, chunk, kind);
             }
             Decision::Ahead(id, _) | Decision::Repeat(id, _) if !self.takes(id) => return Err(Refusal::Path),
             Decision::Ahead(id, offset) => {
@@ -789,7 +798,7 @@ impl Connection {
         let (sender, mut ctx) = self.send_context(net, now, id);
         sender.recall(&mut ctx);
         self.sync_flow(now);
-        self.refresh(now, id);
+        self.refresh(net, now, id);
         Ok(Carried::Queue)
     }
 
@@ -809,18 +818,11 @@ impl Connection {
         let mut dirty = core::mem::take(&mut self.send.question.dirty);
         while let Some(id) = dirty.iter().next() {
             dirty = dirty.without(id);
-            let (sender, view) = (&mut self.send.senders[id.index()], self.send.views.get(id));
-            sender.end_burst(now, view, &self.transport);
-            if sender.validate_window(now, view, &self.transport) {
-                let (sender, mut ctx) = self.send_context(net, now, id);
-                sender.restart_unused(&mut ctx);
-            }
-            let (sender, view) = (&mut self.send.senders[id.index()], self.send.views.get(id));
-            if self.transport.marks_app_limited && view.is_open() && sender.queue.is_empty() {
-                sender.rate.on_app_limited(view.bytes_in_flight);
-            }
+            let source = self.source + 1 + id.index();
+            let (sender, mut ctx) = self.send_context(net, now, id);
+            sender.end_turn(&mut ctx);
             let at = sender.next_event(wants_room || sender.has_lost(), now);
-            net.calendar.lower(self.source + 1 + id.index(), at);
+            net.calendar.lower(source, at);
         }
         self.send.question.synced = false;
     }
@@ -863,7 +865,7 @@ impl Connection {
         if self.transport.rules.meta_timer == MetaTimer::PendingTimers {
             return self.send.meta.since + self.send.meta.interval;
         }
-        let longest = self.send.views.set().iter().map(|id| self.send.senders[id.index()].rto(&self.transport)).max();
+        let longest = self.send.views.set().iter().map(|id| self.send.senders[id.index()].tcp.rto()).max();
         let span = longest.unwrap_or(Span::from_secs(1)) * 2 * (1 << self.send.meta.backoff.min(10));
         self.send.meta.since + span.min(Span::from_secs(120))
     }

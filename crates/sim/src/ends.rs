@@ -9,6 +9,7 @@ use weftway_scenario::stack::ReceiveWindow;
 use crate::net::Route;
 use crate::receiver::{MAX_BLOCKS, Receiver};
 use crate::sender::PathSender;
+use crate::wire::Ack;
 
 /// The end that sends the data.
 #[derive(Clone)]
@@ -96,8 +97,31 @@ pub struct MetaTimer {
 pub struct ReceiveEnd {
     pub receiver: Receiver,
     /// Blocks of acknowledgements that are under way.
-    pub blocks: Vec<[(u64, u64); MAX_BLOCKS]>,
-    pub free_blocks: Vec<u32>,
+    pub described: Vec<Described>,
+    /// Places in it that nobody uses.
+    free: Vec<u32>,
+}
+
+/// The blocks of acknowledgements of one path.
+#[derive(Clone)]
+pub struct Described {
+    path: PathId,
+    /// The gaps between the blocks ([`crate::wire::Ack::gaps`]).
+    gaps: u32,
+    /// How many acknowledgements under way have them.
+    users: u32,
+    count: usize,
+    blocks: [(u64, u64); MAX_BLOCKS],
+}
+
+impl Described {
+    /// The blocks of an acknowledgement.
+    pub fn blocks(&mut self, ack: &Ack, quic: bool) -> &[(u64, u64)] {
+        if quic {
+            self.blocks[0].1 = ack.highest;
+        }
+        &self.blocks[..self.count]
+    }
 }
 
 /// The most that QUIC's limit is beyond what was read: the receive buffer.
@@ -177,6 +201,19 @@ impl Question {
     }
 }
 
+impl Question {
+    /// Path `id` is held back for this reason, or not.
+    #[inline(always)]
+    pub fn note(&mut self, id: PathId, usable: bool, blocked: BlockedReason) {
+        let is_open = usable && blocked == BlockedReason::None;
+        self.open = if is_open { self.open.with(id) } else { self.open.without(id) };
+        if blocked == BlockedReason::Pacing || !self.paced.is_empty() {
+            self.paced = self.paced.put(id, blocked == BlockedReason::Pacing);
+        }
+        self.dirty = self.dirty.with(id);
+    }
+}
+
 impl Writer {
     fn new(transport: &Transport, write: Bytes) -> Self {
         Self {
@@ -196,16 +233,68 @@ impl Writer {
 impl ReceiveEnd {
     /// A receiver of so many paths.
     pub fn new(transport: &Transport, paths: usize) -> Self {
-        Self { receiver: Receiver::new(transport, paths), blocks: Vec::new(), free_blocks: Vec::new() }
+        Self { receiver: Receiver::new(transport, paths), described: Vec::new(), free: Vec::new() }
     }
 
-    /// Writes down the blocks of an acknowledgement for path `id`: where they are, and how many.
+    /// Writes down the blocks of an acknowledgement for path `id`; where they are. QUIC's acknowledgements with the same
+    /// gaps share them: they differ in the end of the highest block, and in low ones that the sender has settled.
     #[inline(never)]
-    pub fn describe_gaps(&mut self, id: PathId, quic: bool) -> (u32, usize) {
-        let slot = self.free_blocks.pop().unwrap_or_else(|| {
-            self.blocks.push([(0, 0); MAX_BLOCKS]);
-            self.blocks.len() as u32 - 1
+    pub fn describe_gaps(&mut self, id: PathId, quic: bool) -> u32 {
+        let path = &mut self.receiver.paths[id.index()];
+        if let Some(described) = self.described.get_mut(path.described)
+            && quic
+            && described.users > 0
+            && (described.path, described.gaps) == (id, path.gaps)
+        {
+            described.users += 1;
+            return path.described as u32;
+        }
+        let place = self.free.pop().unwrap_or_else(|| {
+            let blocks = [(0, 0); MAX_BLOCKS];
+            self.described.push(Described { path: id, gaps: 0, users: 0, count: 0, blocks });
+            self.described.len() as u32 - 1
         });
-        (slot, self.receiver.paths[id.index()].blocks(quic, &mut self.blocks[slot as usize]))
+        let described = &mut self.described[place as usize];
+        (described.path, described.gaps, described.users) = (id, path.gaps, 1);
+        described.count = path.blocks(quic, &mut described.blocks);
+        path.described = place as usize;
+        place
+    }
+
+    /// An acknowledgement with the blocks at `place` is not under way any more.
+    pub fn forget_gaps(&mut self, place: u32) {
+        let described = &mut self.described[place as usize];
+        described.users -= 1;
+        if described.users == 0 {
+            self.free.push(place);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Data;
+
+    /// Packet 1 is missing. 2 and then 3 extend one block; 5 begins another.
+    #[test]
+    fn acknowledgements_with_equal_gaps_share_their_blocks() {
+        let (transport, id) = (Transport::mpquic(), PathId::new(0));
+        let mut end = ReceiveEnd::new(&transport, 1);
+        let mut arrive = |index: u64| {
+            let data = Data { index, settled: 0, offset: Offset::ZERO, bytes: 1, sent_at: Instant::ZERO };
+            end.receiver.paths[0].arrive(Instant::ZERO, &data, false, &transport);
+            (index > 0).then(|| (end.describe_gaps(id, true), end.receiver.paths[0].highest()))
+        };
+        let [_, first, second, third] = [0, 2, 3, 5].map(&mut arrive);
+        let (first, second, third) = (first.unwrap(), second.unwrap(), third.unwrap());
+        assert_eq!((first.0, first.1, second.1, third.1), (second.0, 3, 4, 6));
+        assert_ne!(first.0, third.0);
+        // The place is free again when neither of the two is under way.
+        end.forget_gaps(first.0);
+        assert!(end.free.is_empty());
+        end.forget_gaps(second.0);
+        assert_eq!(end.free, [first.0]);
+        assert_eq!(end.described[third.0 as usize].blocks[..2], [(5, 6), (2, 4)]);
     }
 }

@@ -157,7 +157,7 @@ impl Connection {
             }
         }
         self.grow_send_buffer(id);
-        self.refresh(now, id);
+        self.refresh(net, now, id);
         self.wake();
     }
 
@@ -199,7 +199,7 @@ impl Connection {
         self.surrender(id);
         self.send.views.set_usable(id, false);
         self.send.shares[id.index()].usable = false;
-        self.refresh(now, id);
+        self.refresh(net, now, id);
         self.host.events.push_rare(Event::PathDown(id));
         self.tap.note(now, self.number, || Note::Down(id));
         if !self.paths.joined && self.send.views.usable().is_empty() {
@@ -292,14 +292,16 @@ impl Connection {
         }
     }
 
-    /// The receiver meets a packet of another time: of a path that has come up anew, or a straggler from before it went
-    /// down.
+    /// The receiver meets a packet of another time. Whether it is of a path that has come up anew, and no straggler from
+    /// before it went down.
     #[cold]
-    pub(crate) fn meet(&mut self, now: Instant, id: PathId, epoch: u8) {
+    pub(crate) fn meets(&mut self, now: Instant, id: PathId, epoch: u8) -> bool {
         let ahead = epoch.wrapping_sub(self.receive.receiver.paths[id.index()].epoch);
-        if ahead > 0 && ahead < 128 {
+        let is_new = ahead > 0 && ahead < 128;
+        if is_new {
             let released = self.receive.receiver.renew(now, id, epoch);
             self.count_released(id, released);
         }
+        is_new
     }
 }

@@ -1,6 +1,6 @@
 //! The links of a simulation and the calendar that they share.
 
-use weftway_link::{Delivery, Link, Verdict};
+use weftway_link::{Link, Verdict};
 use weftway_path::{Bytes, Instant};
 
 use crate::calendar::Calendar;
@@ -48,13 +48,10 @@ impl Net {
         verdict
     }
 
-    /// Takes what has arrived at the end of a link.
+    /// Brings the time of a link up to date from which something has been taken.
     #[inline(always)]
-    pub fn receive(&mut self, now: Instant, link: usize) -> Option<Delivery<Datagram>> {
-        let received_on = &mut self.links[link];
-        let delivery = received_on.pop(now);
-        self.calendar.set(link, received_on.next_event());
-        delivery
+    pub fn look_again(&mut self, link: usize) {
+        self.calendar.set(link, self.links[link].next_event());
     }
 }
 

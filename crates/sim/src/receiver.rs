@@ -35,7 +35,6 @@ pub struct Inbound {
     unacked: u32,
     /// Packets that are still acknowledged at once.
     quick: u32,
-    last_arrival: Option<Instant>,
     newest_at: Instant,
     /// The timestamp to echo: of the newest packet at or below what was last acknowledged when it
     /// came (RFC 7323 §4.3).
@@ -55,6 +54,8 @@ pub struct Inbound {
     waiting: VecDeque<(u64, Offset, u32)>,
     /// How often what is in `above` has changed, other than that its highest range grew or its lowest were settled.
     pub gaps: u32,
+    /// Where [`ReceiveEnd`](crate::ends::ReceiveEnd) last wrote down its blocks.
+    pub described: usize,
     /// When an acknowledgement is due at the latest.
     pub due: Instant,
     /// How often the path has come up, as this end knows.
@@ -72,7 +73,6 @@ impl Default for Inbound {
             newest: 0,
             unacked: 0,
             quick: QUICK_ACKS,
-            last_arrival: None,
             newest_at: Instant::ZERO,
             echo: Instant::ZERO,
             reported: 0,
@@ -83,6 +83,7 @@ impl Default for Inbound {
             marked: false,
             waiting: VecDeque::new(),
             gaps: 0,
+            described: usize::MAX,
             due: Instant::NEVER,
             epoch: 0,
             capture: Capture::default(),
@@ -98,56 +99,64 @@ impl Inbound {
         if data.settled > self.cum {
             self.settle(data.settled);
         }
-        self.linux_idle(now, transport);
-        let (index, in_order) = (data.index, data.index == self.cum);
-        let had_gap = !self.above.is_empty();
-        let mut fresh = false;
-        if index >= self.cum {
-            if in_order && !had_gap {
-                self.cum += 1;
-                fresh = true;
-            } else {
-                if self.above.last().is_none_or(|range| range.1 != index) {
-                    self.gaps = self.gaps.wrapping_add(1);
-                }
-                self.above.insert(index, index + 1, |_, _| fresh = true);
-                if let Some((_, hi)) = self.above.take_from(self.cum) {
-                    self.cum = hi;
-                }
-            }
+        // Linux enters quick acknowledgements again after a pause longer than a retransmission timeout; the timeout's floor
+        // stands for it here.
+        if now.since(self.newest_at) > transport.min_rto {
+            self.quick = QUICK_ACKS;
         }
+        let index = data.index;
+        let in_order = index == self.cum && self.above.is_empty();
+        let fresh = if in_order {
+            self.cum += 1;
+            true
+        } else {
+            self.take_above(index)
+        };
         if index <= self.reported && data.sent_at >= self.echo {
             self.echo = data.sent_at;
         }
-        let out_of_order = if quic { index != self.top } else { !in_order || had_gap };
+        let out_of_order = if quic { index != self.top } else { !in_order };
         self.top = self.top.max(index + 1);
         self.newest = index;
         self.newest_at = now;
         self.unacked += 1;
         if !quic {
+            self.capture.data(now, index);
+        }
+        if transport.rules.tells_of_reading {
             self.short |= u64::from(data.bytes) < transport.mss.get();
             self.window = self.window.saturating_sub(u64::from(data.bytes));
         }
-        self.marked |= marked;
         if !fresh {
             self.duplicate = true;
             self.quick = QUICK_ACKS;
         }
+        if marked {
+            self.marked = true;
+        }
         let at_once =
-            out_of_order || marked || !fresh || self.unacked >= transport.ack_every || (!quic && self.quick > 0);
+            self.unacked >= transport.ack_every || out_of_order || marked || !fresh || (!quic && self.quick > 0);
         if !at_once && self.due.is_never() {
             self.due = now + transport.ack_delay;
         }
         at_once
     }
 
-    /// Linux enters quick acknowledgements again after a pause longer than a retransmission
-    /// timeout; the timeout's floor stands for it here.
-    fn linux_idle(&mut self, now: Instant, transport: &Transport) {
-        if self.last_arrival.is_some_and(|last| now.since(last) > transport.min_rto) {
-            self.quick = QUICK_ACKS;
+    /// Takes packet `index` where something else is missing; whether it is new.
+    #[inline(never)]
+    fn take_above(&mut self, index: u64) -> bool {
+        if index < self.cum {
+            return false;
         }
-        self.last_arrival = Some(now);
+        if self.above.last().is_none_or(|range| range.1 != index) {
+            self.gaps = self.gaps.wrapping_add(1);
+        }
+        let mut fresh = false;
+        self.above.insert(index, index + 1, |_, _| fresh = true);
+        if let Some((_, hi)) = self.above.take_from(self.cum) {
+            self.cum = hi;
+        }
+        fresh
     }
 
     fn settle(&mut self, below: u64) {
@@ -197,17 +206,26 @@ impl Inbound {
         }
     }
 
-    /// TCP: the block that holds the newest packet, then the highest others. QUIC: the highest.
+    /// TCP: the block that holds the newest packet, then the highest others. QUIC: the highest. How many there are.
     pub fn blocks(&self, quic: bool, blocks: &mut [(u64, u64); MAX_BLOCKS]) -> usize {
-        let limit = if quic { MAX_BLOCKS } else { TCP_BLOCKS };
-        let first = if quic { None } else { self.above.range_of(self.newest) };
+        if quic {
+            blocks.iter_mut().zip(self.above.iter().rev()).for_each(|(block, range)| *block = range);
+            return self.above.iter().len().min(MAX_BLOCKS);
+        }
+        let first = self.above.range_of(self.newest);
         let others = self.above.iter().rev().filter(|&range| Some(range) != first);
         let mut count = 0;
-        for range in first.into_iter().chain(others).take(limit) {
+        for range in first.into_iter().chain(others).take(TCP_BLOCKS) {
             blocks[count] = range;
             count += 1;
         }
         count
+    }
+
+    /// The end of the highest block.
+    #[inline]
+    pub fn highest(&self) -> u64 {
+        self.above.last().map_or(0, |range| range.1)
     }
 }
 
@@ -426,7 +444,7 @@ impl Reassembly {
     #[inline]
     pub fn arrive(&mut self, now: Instant, offset: Offset, bytes: u32) -> Arrival {
         let (lo, hi) = (offset.get(), offset.get() + u64::from(bytes));
-        if lo == self.next && self.held.is_empty() {
+        if lo == self.next && self.held.first().is_none_or(|range| range.0 > hi) {
             self.next = hi;
             return Arrival::InOrder(Bytes::new(u64::from(bytes)));
         }
@@ -442,7 +460,7 @@ impl Reassembly {
             return Arrival::Dropped;
         }
         self.account(now);
-        if lo == self.next && self.held.first().is_some_and(|range| range.0 >= hi) {
+        if lo == self.next && self.held.first().is_some_and(|range| range.0 == hi) {
             self.next = self.held.take_from(hi).map_or(hi, |range| range.1);
             return Arrival::InOrder(Bytes::new(self.next - lo));
         }

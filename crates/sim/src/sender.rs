@@ -8,13 +8,12 @@ use std::collections::VecDeque;
 
 use weftway_cc::{Acked, Congestion, Controller, Sent, Share, Signal};
 use weftway_host::Events;
-use weftway_host::sending::{
-    Assigned, Chunk, Flight, Outbox, Pacer, RangeSet, RateSampler, Sample, SentPacket, implied_rate,
-};
-use weftway_path::{BlockedReason, Bytes, Event, Instant, Offset, Path, PathId, Receipt, SendKind, Span};
+use weftway_host::sending::{Assigned, Flight, Outbox, Pacer, RangeSet, RateSampler, Sample, SentPacket, implied_rate};
+use weftway_path::{BlockedReason, Bytes, Event, Flow, Instant, Offset, Path, PathId, Receipt, SendKind, Span};
 use weftway_scenario::config::Transport;
 use weftway_scenario::stack::LossRecovery;
 
+use crate::ends::Question;
 use crate::net::Net;
 use crate::tally::PathTally;
 use crate::tap::{Note, Tap};
@@ -43,6 +42,12 @@ pub struct SendContext<'a> {
     pub events: &'a mut Events,
     /// The data.
     pub outbox: &'a mut Outbox,
+    /// The data, as schedulers see them.
+    pub flow: &'a Flow,
+    /// Which paths may send.
+    pub question: &'a mut Question,
+    /// Whether the path is usable.
+    pub usable: bool,
     /// What all controllers publish.
     pub shares: &'a mut [Share],
     /// The transport's settings.
@@ -80,6 +85,8 @@ pub struct PathSender {
     pub data_link: usize,
     /// Its controller.
     pub cc: Box<dyn Controller>,
+    /// Whether that says how fast packets may leave.
+    paces: bool,
     /// What it sent.
     pub flight: Flight,
     /// What of it arrived above the oldest.
@@ -104,14 +111,21 @@ pub struct PathSender {
     pub tcp: Tcp,
     /// QUIC's recovery.
     pub quic: Quic,
-    /// The largest window that the path has had.
-    pub widest: Bytes,
-    /// What its queue holds at most, sent and unsent.
-    pub send_memory: Bytes,
+    /// How much its queue holds.
+    pub memory: SendMemory,
     /// Linux v1: the window that the peer last announced on it, as TCP takes it.
     pub send_window: Bytes,
     /// When the last buffer was begun, and how many packets more it takes at that time.
     buffer: (Instant, u64),
+}
+
+/// How much a path's queue holds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SendMemory {
+    /// The largest window that the path has had.
+    pub widest: Bytes,
+    /// The most that the queue holds, sent and unsent.
+    pub most: Bytes,
 }
 
 /// Window use in packets (RFC 7661).
@@ -135,6 +149,7 @@ impl PathSender {
             id,
             epoch: 0,
             data_link,
+            paces: cc.pacing_rate().is_some(),
             cc,
             flight: Flight::default(),
             sacked: RangeSet::default(),
@@ -148,8 +163,7 @@ impl PathSender {
             usage: WindowUsage { max_out: 0, round: 0, limited: false, used: 0, stamp: now },
             tcp: Tcp::default(),
             quic: Quic::default(),
-            widest: Bytes::ZERO,
-            send_memory: Bytes::ZERO,
+            memory: SendMemory::default(),
             send_window: Bytes::ZERO,
             buffer: (Instant::ZERO, 0),
         }
@@ -170,24 +184,42 @@ impl PathSender {
         }
     }
 
+    /// Repairs losses and empties the queue, as far as the window allows; whether Linux would keep back what waits.
+    pub fn repair(&mut self, ctx: &mut SendContext<'_>, repair: Repair) -> bool {
+        match repair {
+            Repair::Nothing => {}
+            Repair::NewData => {
+                self.flush(ctx);
+                if !self.give_up_frto() {
+                    self.retransmit_lost(ctx);
+                }
+            }
+            Repair::Lost => self.retransmit_lost(ctx),
+        }
+        let holds_back = self.gathers(ctx.now, ctx.view, ctx.transport);
+        if !self.queue.is_empty() {
+            self.flush(ctx);
+        }
+        holds_back
+    }
+
     /// Sends what waits, as far as window and pacer allow.
     #[inline]
     pub fn flush(&mut self, ctx: &mut SendContext<'_>) {
         while self.pacer.release() <= ctx.now && self.has_room(ctx.view) {
-            let Some((assigned, chunk)) = self.next_queued(ctx) else { break };
-            self.send(ctx, assigned, chunk.offset, chunk.bytes);
+            let Some(assigned) = self.next_queued(ctx) else { break };
+            self.send(ctx, assigned);
         }
     }
 
     /// Takes from the queue the first packet whose data were not acknowledged while it waited.
     #[inline]
-    pub fn next_queued(&mut self, ctx: &mut SendContext<'_>) -> Option<(Assigned, Chunk)> {
+    pub fn next_queued(&mut self, ctx: &mut SendContext<'_>) -> Option<Assigned> {
         loop {
             let assigned = self.queue.pop_front()?;
             ctx.view.queued -= Self::charge(ctx.transport, assigned.bytes);
-            let chunk = ctx.outbox.get(assigned.chunk).filter(|chunk| !chunk.acked);
-            if let Some(&chunk) = chunk {
-                return Some((assigned, chunk));
+            if ctx.outbox.get(assigned.chunk).is_some_and(|chunk| !chunk.acked) {
+                return Some(assigned);
             }
         }
     }
@@ -239,19 +271,14 @@ impl PathSender {
 
     /// Sends a new packet.
     #[inline(never)]
-    pub fn send(&mut self, ctx: &mut SendContext<'_>, assigned: Assigned, offset: weftway_path::Offset, bytes: u32) {
-        self.send_inline(ctx, assigned, offset, bytes);
+    pub fn send(&mut self, ctx: &mut SendContext<'_>, assigned: Assigned) {
+        self.send_inline(ctx, assigned);
     }
 
     /// The same, for the caller that does it for each packet.
     #[inline(always)]
-    pub fn send_inline(
-        &mut self,
-        ctx: &mut SendContext<'_>,
-        assigned: Assigned,
-        offset: weftway_path::Offset,
-        bytes: u32,
-    ) {
+    pub fn send_inline(&mut self, ctx: &mut SendContext<'_>, assigned: Assigned) {
+        let Assigned { offset, bytes, .. } = assigned;
         let now = ctx.now;
         let idle = self.flight.is_empty() || ctx.view.bytes_in_flight == Bytes::ZERO;
         if self.flight.is_empty() && self.after_idle(now, ctx.transport) {
@@ -285,8 +312,8 @@ impl PathSender {
         self.cc.on_sent(&sent);
         ctx.tally.on_sent(assigned.kind);
         match ctx.transport.rules.recovery {
-            LossRecovery::Tcp => self.tcp_sent(now, ctx.view, ctx.transport, idle),
-            LossRecovery::Quic => self.quic_sent(now, ctx.view, ctx.transport),
+            LossRecovery::Tcp => self.tcp_sent(now, ctx.view, idle),
+            LossRecovery::Quic => self.quic_sent(now, ctx.view),
         }
     }
 
@@ -309,7 +336,9 @@ impl PathSender {
     pub fn put_on_wire(&mut self, ctx: &mut SendContext<'_>, index: u64, offset: weftway_path::Offset, bytes: u32) {
         let payload = Bytes::new(u64::from(bytes));
         let wire = payload + (ctx.transport.packet - ctx.transport.mss);
-        if let Some(rate) = self.cc.pacing_rate() {
+        if self.paces
+            && let Some(rate) = self.cc.pacing_rate()
+        {
             let paced = ctx.transport.paced(payload);
             self.pacer.on_sent(ctx.now, paced, rate, self.cc.send_quantum());
         }
@@ -329,7 +358,7 @@ impl PathSender {
         if transport.rules.recovery == LossRecovery::Quic || self.cc.owns_recovery() {
             return false;
         }
-        let rto = self.rto(transport);
+        let rto = self.tcp.rto();
         let mut idle = now.since(self.last_sent);
         if idle <= rto || self.flight.next() == 0 {
             return false;
@@ -346,15 +375,6 @@ impl PathSender {
         true
     }
 
-    /// The retransmission timeout with its back-off.
-    pub fn rto(&self, transport: &Transport) -> Span {
-        let base = match transport.rto_floor {
-            weftway_scenario::config::RtoFloor::Linux => self.tcp.rtt.rto(),
-            weftway_scenario::config::RtoFloor::Rfc6298 => self.tcp.rtt.rto_rfc6298(transport.min_rto),
-        };
-        (base * (1 << self.tcp.backoff.min(16))).min(Span::from_secs(120))
-    }
-
     /// Copies what the controller says into the path's view and its published share.
     #[inline(always)]
     pub fn publish(&mut self, ctx: &mut SendContext<'_>) {
@@ -366,19 +386,26 @@ impl PathSender {
     fn publish_to(&mut self, view: &mut Path, shares: Option<&mut [Share]>) {
         view.cwnd = self.cc.cwnd();
         view.ssthresh = self.cc.ssthresh();
-        view.pacing_rate = match self.cc.pacing_rate() {
-            Some(rate) => rate,
-            None => implied_rate(view),
-        };
+        let paced = if self.paces { self.cc.pacing_rate() } else { None };
+        view.pacing_rate = paced.unwrap_or_else(|| implied_rate(view));
         if let Some(shares) = shares {
             let (srtt, bottleneck) = (view.srtt, view.bottleneck);
             shares[self.id.index()] = Share { srtt, bottleneck, usable: true, ..self.cc.share() };
         }
     }
 
+    /// Brings up to date whether the path can take a packet now, and why not.
+    #[inline(always)]
+    pub fn look_at_room(&self, ctx: &mut SendContext<'_>) {
+        let more = ctx.flow.unsent > ctx.view.mss;
+        ctx.view.blocked = self.blocked_reason(ctx.now, ctx.view, more, ctx.transport);
+        ctx.view.release = self.pacer.release();
+        ctx.question.note(self.id, ctx.usable, ctx.view.blocked);
+    }
+
     /// Why the path cannot take a packet now.
-    #[inline]
-    pub fn blocked_reason(&self, now: Instant, view: &Path, more: bool, transport: &Transport) -> BlockedReason {
+    #[inline(always)]
+    fn blocked_reason(&self, now: Instant, view: &Path, more: bool, transport: &Transport) -> BlockedReason {
         if transport.rules.spares_failing
             && (view.recovery == weftway_path::Recovery::Loss || view.health != weftway_path::Health::Good)
         {
@@ -395,10 +422,23 @@ impl PathSender {
         BlockedReason::None
     }
 
-    /// Called when the sender stops sending: notes how well the window was used. Whether it was not used for so long that
-    /// it must shrink ([`PathSender::restart_unused`]).
+    /// The sender stops sending, for now.
+    #[inline(always)]
+    pub fn end_turn(&mut self, ctx: &mut SendContext<'_>) {
+        self.end_burst(ctx.now, ctx.view, ctx.transport);
+        if self.validate_window(ctx.now, ctx.view, ctx.transport) {
+            let shares = if ctx.coupled { Some(&mut *ctx.shares) } else { None };
+            self.restart_unused(ctx.now, ctx.view, shares, ctx.transport);
+        }
+        if ctx.transport.marks_app_limited && ctx.view.is_open() && self.queue.is_empty() {
+            self.rate.on_app_limited(ctx.view.bytes_in_flight);
+        }
+    }
+
+    /// Notes how well the window was used. Whether it was not used for so long that it must shrink
+    /// ([`PathSender::restart_unused`]).
     #[inline]
-    pub fn validate_window(&mut self, now: Instant, view: &Path, transport: &Transport) -> bool {
+    fn validate_window(&mut self, now: Instant, view: &Path, transport: &Transport) -> bool {
         let out = self.flight.next() - self.flight.base();
         let limited = view.blocked == BlockedReason::Congestion || view.bytes_in_flight + transport.mss > view.cwnd;
         let round_over = self.flight.base() >= self.usage.round;
@@ -415,22 +455,22 @@ impl PathSender {
         self.usage.used = self.usage.used.max(out);
         transport.rules.recovery == LossRecovery::Tcp
             && view.recovery == weftway_path::Recovery::Open
-            && now.since(self.usage.stamp) >= self.rto(transport)
+            && now.since(self.usage.stamp) >= self.tcp.rto()
             && !self.cc.owns_recovery()
     }
 
     /// A window that was not filled for a whole timeout shrinks towards what was used
     /// (`tcp_cwnd_application_limited`, RFC 7661's aim).
     #[cold]
-    pub fn restart_unused(&mut self, ctx: &mut SendContext<'_>) {
-        let used = Bytes::new(ctx.transport.mss.get() * self.usage.used).max(ctx.transport.initial_cwnd());
+    fn restart_unused(&mut self, now: Instant, view: &mut Path, shares: Option<&mut [Share]>, transport: &Transport) {
+        let used = Bytes::new(transport.mss.get() * self.usage.used).max(transport.initial_cwnd());
         let cwnd = self.cc.cwnd();
         if used < cwnd {
             self.cc.set_cwnd((cwnd + used).mul_div(1, 2));
-            self.publish(ctx);
+            self.publish_to(view, shares);
         }
         self.usage.used = 0;
-        self.usage.stamp = ctx.now;
+        self.usage.stamp = now;
     }
 
     /// Whether the window is what limits the path (`tcp_is_cwnd_limited`).
@@ -444,7 +484,7 @@ impl PathSender {
     }
 
     /// Hands an acknowledgement's outcome to the controller.
-    #[inline]
+    #[inline(always)]
     pub fn control(&mut self, now: Instant, view: &mut Path, shares: &[Share], outcome: &Outcome) {
         let (rate, interval) = self.rate.finish(now, view.min_rtt, &outcome.sample);
         if let Some(rate) = rate {

@@ -295,6 +295,9 @@ impl Sim {
     /// Runs to the end with `schedulers` that answer, one per connection. The same as [`Sim::advance`], [`Sim::ask`] and
     /// [`Sim::tell`] in turn, without leaving this function.
     pub fn run(&mut self, schedulers: &mut [&mut dyn Scheduler]) -> Verdict {
+        if self.turn.is_none() && self.is_over() {
+            return Verdict::Finished;
+        }
         loop {
             if let Some(at) = self.turn {
                 let scheduler = &mut *schedulers[at];
@@ -307,6 +310,10 @@ impl Sim {
                     weftway_host::tell(&mut port, scheduler);
                 }
                 self.turn = None;
+                // What ends a connection gives it a turn.
+                if self.is_over() {
+                    return Verdict::Finished;
+                }
             }
             if let Step::Over(verdict) = self.next_event(Instant::NEVER) {
                 return verdict;
@@ -339,6 +346,9 @@ impl Sim {
                     return Some(Pause::Observe(at));
                 }
             }
+            if self.is_over() {
+                return Some(Pause::Done(Verdict::Finished));
+            }
             match self.next_event(until) {
                 Step::Happened => {}
                 Step::Later => return None,
@@ -352,12 +362,9 @@ impl Sim {
         self.conns[0].finished.is_some() && (!self.is_call || self.conns[1].finished.is_some())
     }
 
-    /// One event, unless the run is over or the next event comes after `until`.
+    /// One event, unless the next one comes after `until` or there is none.
     #[inline(always)]
     fn next_event(&mut self, until: Instant) -> Step {
-        if self.is_over() {
-            return Step::Over(Verdict::Finished);
-        }
         let (at, source) = self.net.calendar.next();
         if at > until.min(self.limit) || at.is_never() {
             return self.stop(at, until);
@@ -365,10 +372,9 @@ impl Sim {
         debug_assert!(at >= self.now, "time never goes back");
         self.now = self.now.max(at);
         self.net.events += 1;
-        if source < self.onward.len() {
-            self.deliver(source)
-        } else {
-            self.fire(source)
+        match self.onward.get(source) {
+            Some(&onward) => self.deliver(source, onward),
+            None => self.fire(source),
         }
         Step::Happened
     }
@@ -414,28 +420,32 @@ impl Sim {
         self.net.calendar.set(source, next);
     }
 
-    /// A link hands over its next packet.
+    /// A link hands over its next packet, which goes `onward` to another link or has arrived.
     #[inline(always)]
-    fn deliver(&mut self, link: usize) {
-        let Some(delivery) = self.net.receive(self.now, link) else { return };
-        if let Some(via) = self.onward[link] {
-            return self.relay(via, &delivery.item, delivery.ce);
+    fn deliver(&mut self, link: usize, onward: Option<usize>) {
+        let Some((&datagram, ce)) = self.net.links[link].pop_in_place(self.now) else {
+            return self.net.look_again(link);
+        };
+        self.net.look_again(link);
+        if let Some(via) = onward {
+            return self.relay(via, &datagram, ce);
         }
-        let (datagram, marked) = (&delivery.item, delivery.ce || delivery.item.marked);
+        let (datagram, marked) = (&datagram, ce || datagram.marked);
         let at = usize::from(datagram.conn);
         let conn = &mut self.conns[at];
-        match &datagram.load {
-            Load::Data(data) => {
-                conn.on_data(&mut self.net, self.now, datagram, data, marked);
-                // Data that arrive change nothing for the sender: no turn, unless they end the run.
-                if conn.finished.is_none() {
-                    return;
-                }
+        if let Load::Data(data) = &datagram.load {
+            conn.on_data(&mut self.net, self.now, datagram, data, marked);
+            // Data that arrive change nothing for the sender: no turn, unless they end the run.
+            if conn.finished.is_some() {
+                self.turn = Some(at);
             }
+            return;
+        }
+        match &datagram.load {
             Load::Ack(ack) => conn.on_ack(&mut self.net, self.now, datagram, ack),
             Load::Handshake(handshake) => conn.on_handshake(&mut self.net, self.now, datagram, *handshake),
             Load::Ping => conn.send_ack(&mut self.net, self.now, datagram.path),
-            Load::Cross => return,
+            Load::Data(_) | Load::Cross => return,
         }
         self.turn = Some(at);
     }

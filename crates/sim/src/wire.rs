@@ -53,10 +53,10 @@ pub struct Data {
 pub struct Ack {
     /// Everything below this number has arrived.
     pub cum: u64,
-    /// Where its blocks are kept; `blocks` of them.
+    /// Where its blocks are kept.
     pub slot: u32,
-    /// How many blocks it has.
-    pub blocks: u8,
+    /// QUIC: the end of the highest of them.
+    pub highest: u64,
     /// How often the gaps between blocks have changed by then: two acknowledgements of a path with equal numbers differ at
     /// most in how far the highest block reaches, and in how many of the lowest are gone.
     pub gaps: u32,

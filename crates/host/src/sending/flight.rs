@@ -161,6 +161,16 @@ impl Flight {
         Some(packet)
     }
 
+    /// Settles every packet below number `end`, all of which are in the ring.
+    #[inline]
+    pub fn settle_below(&mut self, end: u64) {
+        if self.buffers > 0 {
+            let settled = (self.ring.base()..end).filter(|&index| self.ring[index].heads_buffer);
+            self.buffers -= settled.count() as u64;
+        }
+        self.ring.forget_below(end);
+    }
+
     /// The packets that are not settled, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &SentPacket> {
         self.ring.iter()
@@ -175,5 +185,24 @@ impl Flight {
     pub fn clear(&mut self) {
         self.ring.clear();
         self.buffers = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Five packets in buffers of two: numbers 0 and 2 and 4 head one. With 0 to 2 gone, 3 is left in the second buffer, whose
+    /// head is gone, and 4 in the third.
+    #[test]
+    fn packets_settled_together_take_the_heads_of_their_buffers_along() {
+        let mut flight = Flight::default();
+        for index in 0..5 {
+            let packet = SentPacket::new(Instant::from_millis(index), Offset::ZERO, 100);
+            flight.push(SentPacket { heads_buffer: index % 2 == 0, ..packet });
+        }
+        flight.settle_below(3);
+        assert_eq!((flight.base(), flight.next(), flight.buffers()), (3, 5, 1));
+        assert_eq!(flight.front().map(|packet| packet.sent_at), Some(Instant::from_millis(3)));
     }
 }

@@ -67,6 +67,12 @@ impl Outbox {
         (self.unsent < self.ring.end()).then_some(self.unsent)
     }
 
+    /// The number of the next chunk that will be cut.
+    #[inline]
+    pub fn end(&self) -> u64 {
+        self.ring.end()
+    }
+
     /// The first byte that was never sent.
     #[inline]
     pub fn next(&self) -> Offset {
@@ -96,16 +102,34 @@ impl Outbox {
         self.ring.get(number)
     }
 
+    /// The chunk of `bytes` that would be cut at the end, and its number.
+    #[inline]
+    pub fn next_cut(&self, bytes: u32) -> (u64, Chunk) {
+        let chunk =
+            Chunk { offset: self.cut, bytes, sent: false, acked: false, waiting: false, carried: PathSet::EMPTY };
+        (self.ring.end(), chunk)
+    }
+
     /// Cuts a chunk of `bytes` at the end; it and its number.
     #[inline]
     pub fn cut(&mut self, bytes: u32) -> (u64, Chunk) {
-        let number = self.ring.end();
-        let chunk =
-            Chunk { offset: self.cut, bytes, sent: false, acked: false, waiting: false, carried: PathSet::EMPTY };
+        let (number, chunk) = self.next_cut(bytes);
         self.ring.push(chunk);
         self.cut = chunk.end();
         self.skipped += u64::from(bytes);
         (number, chunk)
+    }
+
+    /// Cuts a chunk of `bytes` at the end and gives it to `path`; what it was before.
+    #[inline]
+    pub fn cut_for(&mut self, bytes: u32, path: PathId) -> Chunk {
+        let (number, before) = self.next_cut(bytes);
+        self.ring.push_with(|| Chunk { sent: true, carried: PathSet::of(path), ..before });
+        self.cut = before.end();
+        if number == self.unsent {
+            (self.unsent, self.next) = (number + 1, self.cut);
+        }
+        before
     }
 
     /// Chunk `number` is given to `path`; what it was before.
@@ -117,7 +141,9 @@ impl Outbox {
         if !chunk.sent {
             chunk.sent = true;
             self.skipped -= u64::from(chunk.bytes);
-            self.skip_sent();
+            if number == self.unsent {
+                self.skip_sent();
+            }
         }
         before
     }
@@ -142,21 +168,14 @@ impl Outbox {
         }
     }
 
+    /// Chunk `unsent` is sent or gone: the lowest that is not is one of those after it.
     #[inline]
     fn skip_sent(&mut self) {
-        loop {
-            match self.ring.get(self.unsent) {
-                Some(chunk) if chunk.sent => self.unsent += 1,
-                Some(chunk) => {
-                    self.next = chunk.offset;
-                    return;
-                }
-                None => {
-                    self.next = self.cut;
-                    return;
-                }
-            }
+        self.unsent += 1;
+        while self.unsent < self.ring.end() && self.ring[self.unsent].sent {
+            self.unsent += 1;
         }
+        self.next = if self.unsent < self.ring.end() { self.ring[self.unsent].offset } else { self.cut };
     }
 
     /// The number of the first chunk that ends after `offset`.
@@ -188,8 +207,11 @@ impl Outbox {
     /// Everything below `una` has arrived (DATA_ACK).
     #[inline]
     pub fn acknowledge_below(&mut self, una: Offset) {
-        while self.ring.front().is_some_and(|chunk| chunk.end() <= una) {
-            self.pop();
+        while let Some(&chunk) = self.ring.front()
+            && chunk.end() <= una
+        {
+            self.ring.pop();
+            self.settle(&chunk);
         }
     }
 
@@ -202,20 +224,25 @@ impl Outbox {
             }
             return;
         }
-        self.pop();
-        while self.ring.front().is_some_and(|chunk| chunk.acked) {
-            self.pop();
+        if let Some(&chunk) = self.ring.pop() {
+            self.settle(&chunk);
+        }
+        while let Some(&chunk) = self.ring.front()
+            && chunk.acked
+        {
+            self.ring.pop();
+            self.settle(&chunk);
         }
     }
 
-    fn pop(&mut self) {
-        let Some(chunk) = self.ring.pop() else { return };
+    /// The lowest chunk was `chunk`, and has arrived.
+    #[inline]
+    fn settle(&mut self, chunk: &Chunk) {
         if !chunk.sent {
             self.skipped -= u64::from(chunk.bytes);
         }
         self.una = chunk.end();
         if self.unsent < self.ring.base() {
-            self.unsent = self.ring.base();
             self.skip_sent();
         }
     }
@@ -282,6 +309,30 @@ mod tests {
         outbox.carry(0, p);
         outbox.carry(1, p);
         assert_eq!(outbox.next(), Offset::new(300)); // chunk 2 went ahead
+    }
+
+    #[test]
+    fn a_chunk_that_a_path_takes_as_it_is_cut_is_one_cut_before() {
+        let (mut at_once, mut before, p) = (outbox(0), outbox(0), PathId::new(1));
+        for bytes in [100, 50] {
+            let (number, chunk) = at_once.next_cut(bytes);
+            assert_eq!(before.cut(bytes).0, number);
+            assert_eq!(
+                (at_once.cut_for(bytes, p).offset, before.carry(number, p).offset),
+                (chunk.offset, chunk.offset)
+            );
+        }
+        let seen =
+            |outbox: &Outbox| (outbox.next(), outbox.cut_at(), outbox.skipped(), outbox.first_unsent(), outbox.end());
+        assert_eq!(seen(&at_once), seen(&before));
+        assert_eq!((at_once.chunk(1).sent, at_once.chunk(1).carried), (true, PathSet::of(p)));
+    }
+
+    #[test]
+    fn a_chunk_taken_as_it_is_cut_does_not_send_those_before_it() {
+        let mut outbox = outbox(1);
+        outbox.cut_for(100, PathId::new(0));
+        assert_eq!((outbox.next(), outbox.skipped(), outbox.first_unsent()), (Offset::ZERO, 100, Some(0)));
     }
 
     #[test]

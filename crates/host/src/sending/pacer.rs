@@ -1,16 +1,35 @@
 //! Pacing: how soon the next packet may leave.
 
-use weftway_path::{BitRate, Bytes, Instant, Path};
+use weftway_path::{BitRate, Bytes, Instant, Path, Span};
 
 /// A credit that grows at the pacing rate up to one quantum; sending takes from it, and may
 /// overdraw it by one packet. When the credit is used up the next send waits until a whole
 /// quantum is due, as Linux releases one burst at a time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pacer {
+    last: Paced,
     /// When the credit was zero, or will be.
     empty_at: Instant,
     /// When the next packet may leave.
     release: Instant,
+}
+
+/// What one packet took: most are of one size, and the rate changes seldom.
+#[derive(Clone, Copy, Debug, Default)]
+struct Paced {
+    bytes: Bytes,
+    rate: BitRate,
+    quantum: Bytes,
+    /// What the packet takes at that rate, and what the rest of the quantum takes.
+    time: Span,
+    rest: Span,
+}
+
+impl Paced {
+    fn new(bytes: Bytes, rate: BitRate, quantum: Bytes) -> Self {
+        let rest = rate.transmission_time(quantum.saturating_sub(bytes));
+        Self { bytes, rate, quantum, time: rate.transmission_time(bytes), rest }
+    }
 }
 
 impl Pacer {
@@ -23,9 +42,12 @@ impl Pacer {
     /// A packet of `bytes` left.
     #[inline]
     pub fn on_sent(&mut self, now: Instant, bytes: Bytes, rate: BitRate, quantum: Bytes) {
-        let rest = rate.transmission_time(quantum.saturating_sub(bytes));
+        if (bytes, rate, quantum) != (self.last.bytes, self.last.rate, self.last.quantum) {
+            self.last = Paced::new(bytes, rate, quantum);
+        }
+        let Paced { time, rest, .. } = self.last;
         // Credit beyond one quantum is lost.
-        self.empty_at = self.empty_at.max(now - rest) + rate.transmission_time(bytes);
+        self.empty_at = self.empty_at.max(now - rest) + time;
         self.release = if self.empty_at > now { self.empty_at + rest } else { now };
     }
 }
@@ -46,7 +68,6 @@ pub fn implied_rate(path: &Path) -> BitRate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weftway_path::Span;
 
     #[test]
     fn a_quantum_leaves_at_once_and_the_rate_holds_after() {

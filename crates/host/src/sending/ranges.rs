@@ -89,12 +89,15 @@ impl RangeSet {
             return;
         }
         match self.ranges.back_mut() {
-            Some(last) if lo == last.1 => {
-                last.1 = hi;
-                self.total += hi - lo;
-                fresh(lo, hi);
+            // Nearly always the highest range grows.
+            Some(last) if last.0 <= lo && lo <= last.1 => {
+                if last.1 < hi {
+                    let from = core::mem::replace(&mut last.1, hi);
+                    self.total += hi - from;
+                    fresh(from, hi);
+                }
             }
-            Some(last) if lo < last.1 => self.merge(lo, hi, fresh),
+            Some(last) if lo < last.0 => self.merge(lo, hi, fresh),
             _ => {
                 self.ranges.push_back((lo, hi));
                 self.total += hi - lo;

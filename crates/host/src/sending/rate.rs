@@ -56,7 +56,13 @@ impl RateSampler {
     /// `packet` is delivered.
     #[inline]
     pub fn on_delivered(&mut self, now: Instant, packet: &SentPacket, sample: &mut Sample) {
-        self.delivered += Bytes::new(u64::from(packet.bytes));
+        self.on_delivered_together(now, Bytes::new(u64::from(packet.bytes)), packet, sample);
+    }
+
+    /// Packets with so many bytes are delivered, of which `packet` was sent last.
+    #[inline]
+    pub fn on_delivered_together(&mut self, now: Instant, bytes: Bytes, packet: &SentPacket, sample: &mut Sample) {
+        self.delivered += bytes;
         self.delivered_at = now;
         if sample.newest_sent.is_none_or(|newest| packet.sent_at >= newest) {
             self.flight_start = packet.sent_at;

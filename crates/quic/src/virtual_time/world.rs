@@ -384,7 +384,9 @@ impl World {
         if sender.wants_devices() {
             let headers = self.config.transport.packet - self.config.transport.mss;
             for (at, route) in self.routes.iter().enumerate() {
-                let (packets, bytes) = self.links[route.data].backlog(self.now);
+                let link = &mut self.links[route.data];
+                link.retire(self.now);
+                let (packets, bytes) = link.backlog(self.now);
                 let payload = bytes.saturating_sub(headers.mul_div(packets, 1));
                 sender.set_device_queue(PathId::new(at as u8), payload);
             }

@@ -26,6 +26,8 @@ const GRANULARITY: Span = Span::from_millis(1);
 pub struct Quic {
     /// Round-trip estimate.
     pub rtt: QuicRtt,
+    /// The probe timeout that follows from it, before back-off.
+    pto: Span,
     /// Packets sent before are part of the current episode.
     recovery_start: Option<Instant>,
     largest_acked: Option<u64>,
@@ -43,25 +45,25 @@ pub struct Quic {
 impl PathSender {
     /// The handshake's round trip is the first sample.
     pub fn quic_start(&mut self, ctx: &mut SendContext<'_>, rtt: Span) {
-        self.quic.rtt.sample(rtt, Span::ZERO);
+        self.quic.sample(rtt, Span::ZERO, ctx.transport);
         publish(ctx.view, rtt, self.quic.rtt.srtt(), self.quic.rtt.rttvar());
         self.publish(ctx);
     }
 
     /// After a new packet: the probe timeout counts from it.
     #[inline]
-    pub fn quic_sent(&mut self, now: Instant, view: &Path, transport: &Transport) {
+    pub fn quic_sent(&mut self, now: Instant, view: &Path) {
         self.quic.last_sent = now;
         if self.timer != Timer::Reorder {
-            self.arm_probe(now, view, transport);
+            self.arm_probe(now, view);
         }
     }
 
-    fn arm_probe(&mut self, now: Instant, view: &Path, transport: &Transport) {
+    fn arm_probe(&mut self, now: Instant, view: &Path) {
         if view.bytes_in_flight == Bytes::ZERO {
             return self.disarm();
         }
-        let pto = self.quic.rtt.pto(transport.ack_delay) * (1 << view.pto_count.min(10));
+        let pto = self.quic.pto * (1 << view.pto_count.min(10));
         // Never in the past: an acknowledgement that resets the back-off may come late.
         self.arm(Timer::Timeout, (self.quic.last_sent + pto).max(now));
     }
@@ -90,7 +92,7 @@ impl PathSender {
             self.quic.largest_acked = Some(number);
             let rtt = ctx.now.since(sent_at);
             let delay = Span::from_nanos(u64::from(ack.delay_ns)).min(ctx.transport.ack_delay);
-            self.quic.rtt.sample(rtt, delay);
+            self.quic.sample(rtt, delay, ctx.transport);
             publish(ctx.view, rtt, self.quic.rtt.srtt(), self.quic.rtt.rttvar());
             outcome.rtt = Some(rtt);
         }
@@ -194,13 +196,13 @@ impl PathSender {
             }
         }
         if let Some(newest) = newest {
-            let persistent = self.quic.rtt.pto(ctx.transport.ack_delay) * 3;
+            let persistent = self.quic.pto * 3;
             let signal = if longest_run > persistent { Signal::Persistent } else { Signal::Loss };
             self.episode(ctx, signal, outcome.prior_in_flight, (outcome.lost, newest));
         }
         if due.is_never() {
             self.timer = Timer::Idle;
-            self.arm_probe(ctx.now, ctx.view, ctx.transport);
+            self.arm_probe(ctx.now, ctx.view);
         } else {
             self.arm(Timer::Reorder, due);
         }
@@ -236,10 +238,10 @@ impl PathSender {
 
     /// Forgets what is settled: acknowledged packets, and lost ones for which nobody waits.
     fn slide(&mut self, ctx: &mut SendContext<'_>) {
-        let patience = self.quic.rtt.pto(ctx.transport.ack_delay) * 3;
         while let Some(front) = self.flight.front() {
-            let forgotten = !ctx.transport.credit_late_acks || ctx.now.since(front.sent_at) > patience;
-            if !(front.acked || front.lost && forgotten) {
+            let patience = || self.quic.pto * 3;
+            let is_forgotten = || !ctx.transport.credit_late_acks || ctx.now.since(front.sent_at) > patience();
+            if !(front.acked || front.lost && is_forgotten()) {
                 break;
             }
             self.flight.pop();
@@ -265,7 +267,7 @@ impl PathSender {
             }
             self.quic.probes = 1 + u32::from(ctx.view.pto_count > 1);
             self.quic.last_sent = ctx.now;
-            self.arm_probe(ctx.now, ctx.view, ctx.transport);
+            self.arm_probe(ctx.now, ctx.view);
             ctx.tap.note(ctx.now, ctx.conn, || Note::Timeout { path: self.id, kind: "pto" });
         }
         self.publish(ctx);
@@ -278,6 +280,12 @@ impl PathSender {
 }
 
 impl Quic {
+    /// Takes a round-trip sample.
+    fn sample(&mut self, rtt: Span, delay: Span, transport: &Transport) {
+        self.rtt.sample(rtt, delay);
+        self.pto = self.rtt.pto(transport.ack_delay);
+    }
+
     fn turned_up(&mut self, packet: &SentPacket) {
         if self.recovery_start.is_some_and(|start| packet.sent_at <= start) {
             self.episode_missing = self.episode_missing.saturating_sub(1);

@@ -15,7 +15,8 @@ use std::collections::VecDeque;
 
 use weftway_host::sending::SentPacket;
 use weftway_path::{Bytes, Event, Health, Instant, Path, Recovery, Span};
-use weftway_scenario::config::Transport;
+use weftway_scenario::config::{RtoFloor, Transport};
+use weftway_scenario::stack::MetaTimer;
 
 use crate::rtt::{LinuxRtt, MinRtt, publish};
 use crate::sender::{Outcome, PathSender, SendContext, Timer};
@@ -63,7 +64,9 @@ pub struct Tcp {
     pub rtt: LinuxRtt,
     min_rtt: MinRtt,
     /// Back-off of the timeout.
-    pub backoff: u32,
+    backoff: u32,
+    /// The timeout with its back-off. It changes with a sample and with the back-off.
+    rto: Span,
     lost_out: u64,
     retrans_out: u64,
     high_seq: u64,
@@ -74,6 +77,8 @@ pub struct Tcp {
     /// Timeouts since progress (`icsk_retransmits`).
     retransmits: u32,
     probe: TailProbe,
+    /// The timer is set anew when the turn is over: then what is sent in it has left.
+    moved_on: bool,
     rack: Rack,
     /// Originals below this number have been judged by RACK.
     judged: u64,
@@ -117,6 +122,7 @@ impl Default for Tcp {
             rtt: LinuxRtt::default(),
             min_rtt: MinRtt::new(MIN_RTT_WINDOW),
             backoff: 0,
+            rto: LinuxRtt::default().rto(),
             lost_out: 0,
             retrans_out: 0,
             high_seq: 0,
@@ -126,6 +132,7 @@ impl Default for Tcp {
             frto: false,
             retransmits: 0,
             probe: TailProbe::default(),
+            moved_on: false,
             rack: Rack { steps: 1, ..Rack::default() },
             judged: 0,
             retransmissions: VecDeque::new(),
@@ -183,6 +190,7 @@ impl PathSender {
     /// The handshake's round trip is the first sample.
     pub fn tcp_start(&mut self, ctx: &mut SendContext<'_>, rtt: Span) {
         self.tcp.rtt.sample(rtt, ctx.transport.min_rto, 0, 0);
+        self.tcp.back_off(0, ctx.transport);
         self.tcp.min_rtt.update(ctx.now, rtt);
         publish(ctx.view, rtt, self.tcp.rtt.srtt(), self.tcp.rtt.rttvar());
         self.publish(ctx);
@@ -190,12 +198,12 @@ impl PathSender {
 
     /// After a new packet: timers (`tcp_event_new_data_sent`, `tcp_schedule_loss_probe`).
     #[inline]
-    pub fn tcp_sent(&mut self, now: Instant, view: &Path, transport: &Transport, idle: bool) {
+    pub fn tcp_sent(&mut self, now: Instant, view: &Path, idle: bool) {
         if self.in_reduction(view) {
             self.tcp.prr.out += 1;
         }
-        if idle || self.timer == Timer::TailProbe || self.timer == Timer::Idle {
-            self.rearm_timeout(now, transport);
+        if !self.tcp.moved_on && (idle || self.timer == Timer::TailProbe || self.timer == Timer::Idle) {
+            self.rearm_timeout(now);
         }
         self.tcp.probe.burst = true;
     }
@@ -203,8 +211,11 @@ impl PathSender {
     /// The sender has sent what it can: a tail-loss probe is due some time after the last packet.
     #[inline]
     pub fn end_burst(&mut self, now: Instant, view: &Path, transport: &Transport) {
+        let moved_on = core::mem::take(&mut self.tcp.moved_on);
         if core::mem::take(&mut self.tcp.probe.burst) {
             self.schedule_probe(now, view, transport, false);
+        } else if moved_on {
+            self.set_timer(now, view, transport);
         }
     }
 
@@ -227,28 +238,37 @@ impl PathSender {
     #[inline(always)]
     pub fn plain_acked(&mut self, ctx: &mut SendContext<'_>, cum: u64) {
         let mut outcome = Outcome { prior_in_flight: ctx.view.bytes_in_flight, ..Outcome::default() };
-        let cum = cum.min(self.flight.next());
-        let mut packets = 0;
-        let mut first = None;
-        while self.flight.base() < cum {
-            let Some(packet) = self.flight.pop() else { break };
-            let payload = Bytes::new(u64::from(packet.bytes));
-            outcome.bytes += payload;
-            packets += 1;
-            first.get_or_insert(packet.sent_at);
+        let (una, cum) = (self.flight.base(), cum.min(self.flight.next()));
+        if cum <= una {
+            return;
+        }
+        let mut newest = una;
+        for index in una..cum {
+            let packet = self.flight.at(index);
+            outcome.bytes += Bytes::new(u64::from(packet.bytes));
             ctx.events.push(Event::Acked(packet.receipt(self.id)));
-            self.rate.on_delivered(ctx.now, packet, &mut outcome.sample);
+            if packet.sent_at >= self.flight.at(newest).sent_at {
+                newest = index;
+            }
         }
         ctx.view.acked.bytes += outcome.bytes;
-        ctx.view.acked.packets += packets;
-        let (Some(first), Some(last)) = (first, outcome.sample.newest_sent) else { return };
+        ctx.view.acked.packets += cum - una;
+        let (first, newest) = (self.flight.at(una).sent_at, self.flight.at(newest));
+        let last = newest.sent_at;
+        self.rate.on_delivered_together(ctx.now, outcome.bytes, newest, &mut outcome.sample);
+        self.flight.settle_below(cum);
         self.tcp.retransmits = 0;
         self.tcp.rack.advance(ctx.now, last, cum - 1, false, Span::ZERO);
         let (now, transport) = (ctx.now, ctx.transport);
         outcome.rtt = Some(now.since(last));
         self.take_rtt(now, ctx.view, transport, (now.since(first), now.since(last)));
         self.last_heard(now, ctx.view);
-        self.set_timer(now, ctx.view, transport);
+        // Linux v1 looks at what is pending while the turn goes on.
+        if transport.rules.meta_timer == MetaTimer::PendingTimers {
+            self.set_timer(now, ctx.view, transport);
+        } else {
+            self.tcp.moved_on = true;
+        }
         ctx.view.bytes_in_flight = Bytes::new(self.pipe() * transport.mss.get());
         self.control(now, ctx.view, ctx.shares, &outcome);
         self.publish(ctx);
@@ -415,11 +435,11 @@ impl PathSender {
 
     /// Takes a sample: of the oldest packet acknowledged, delayed acknowledgements and all, for
     /// the estimator; of the newest for minimum and controller.
-    #[inline]
+    #[inline(always)]
     fn take_rtt(&mut self, now: Instant, view: &mut Path, transport: &Transport, (sequence, newest): (Span, Span)) {
         let min = self.tcp.min_rtt.update(now, newest);
         self.tcp.rtt.sample(sequence, transport.min_rto, self.flight.base(), self.flight.next());
-        self.tcp.backoff = 0;
+        self.tcp.back_off(0, transport);
         publish(view, newest, self.tcp.rtt.srtt(), self.tcp.rtt.rttvar());
         view.min_rtt = min;
     }
@@ -434,6 +454,23 @@ impl PathSender {
 }
 
 impl Tcp {
+    /// The retransmission timeout.
+    #[inline]
+    pub fn rto(&self) -> Span {
+        self.rto
+    }
+
+    /// Takes the timeout that follows from the samples, doubled `times` times.
+    #[inline]
+    fn back_off(&mut self, times: u32, transport: &Transport) {
+        let base = match transport.rto_floor {
+            RtoFloor::Linux => self.rtt.rto(),
+            RtoFloor::Rfc6298 => self.rtt.rto_rfc6298(transport.min_rto),
+        };
+        self.backoff = times;
+        self.rto = (base * (1 << times.min(16))).min(Span::from_secs(120));
+    }
+
     /// A packet arrived: it is neither lost nor in flight a second time.
     fn forget_loss(&mut self, packet: &mut SentPacket) {
         if packet.lost {

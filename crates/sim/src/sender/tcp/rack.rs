@@ -18,7 +18,7 @@ impl PathSender {
             seen.lost_retransmission = true;
         }
         if let Some(wait) = wait {
-            let rto = self.rto(ctx.transport);
+            let rto = self.tcp.rto();
             self.arm(Timer::Reorder, ctx.now + (wait + TIMER_MIN).min(rto));
             seen.keep_timer = true;
         }

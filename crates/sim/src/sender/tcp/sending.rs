@@ -25,7 +25,7 @@ impl PathSender {
                     self.tcp.prr.out += 1;
                 }
                 if index == self.flight.base() && self.timer != Timer::Reorder {
-                    let rto = self.rto(ctx.transport);
+                    let rto = self.tcp.rto();
                     self.arm(Timer::Timeout, ctx.now + rto);
                 }
             }
@@ -118,16 +118,16 @@ impl PathSender {
     #[inline]
     pub(super) fn set_timer(&mut self, now: Instant, view: &Path, transport: &Transport) {
         if !self.schedule_probe(now, view, transport, true) {
-            self.rearm_timeout(now, transport);
+            self.rearm_timeout(now);
         }
     }
 
     /// `tcp_rearm_rto`: the timeout counts from when the oldest packet was sent, if another timer
     /// ran in between.
     #[inline]
-    pub(super) fn rearm_timeout(&mut self, now: Instant, transport: &Transport) {
+    pub(super) fn rearm_timeout(&mut self, now: Instant) {
         let Some(head) = self.flight.front() else { return self.disarm() };
-        let rto = self.rto(transport);
+        let rto = self.tcp.rto();
         let at = match self.timer {
             Timer::Reorder | Timer::TailProbe => (head.sent_at + rto).max(now + Span::from_micros(1)),
             _ => now + rto,
@@ -142,7 +142,7 @@ impl PathSender {
         if out == 0 || !self.sacked.is_empty() || !matches!(view.recovery, Recovery::Open | Recovery::Cwr) {
             return false;
         }
-        let rto = self.rto(transport);
+        let rto = self.tcp.rto();
         let mut wait = if view.srtt.is_zero() { Span::from_secs(1) } else { view.srtt * 2 };
         if !view.srtt.is_zero() {
             wait += if out == 1 { transport.min_rto } else { TIMER_MIN };
@@ -192,7 +192,7 @@ impl PathSender {
             }
             self.tcp.probe.high_seq = Some(self.flight.next() + u64::from(new_data));
         }
-        self.rearm_timeout(ctx.now, ctx.transport);
+        self.rearm_timeout(ctx.now);
         repair
     }
 
@@ -209,7 +209,7 @@ impl PathSender {
         }
         if self.timer == Timer::Idle {
             self.timer = Timer::Reorder;
-            self.rearm_timeout(ctx.now, ctx.transport);
+            self.rearm_timeout(ctx.now);
         }
         Repair::Lost
     }
@@ -243,8 +243,8 @@ impl PathSender {
         if self.tcp.lost_queue.front() == Some(&head) {
             self.tcp.lost_queue.pop_front();
         }
-        self.tcp.backoff += 1;
-        let rto = self.rto(ctx.transport);
+        self.tcp.back_off(self.tcp.backoff + 1, ctx.transport);
+        let rto = self.tcp.rto();
         self.arm(Timer::Timeout, ctx.now + rto);
         Repair::Nothing
     }
