@@ -380,7 +380,7 @@ impl Receiving {
                     self.begin(now, target)?;
                 }
                 Message::Hashes { files } => self.expect(files)?,
-                other => return Err(Failure::Protocol(format!("it says what it should not now: {other:?}"))),
+                other => return Err(Failure::Protocol(format!("a message comes out of turn: {}", other.name()))),
             }
         }
         Ok(())

@@ -293,7 +293,7 @@ impl<'a> Sending<'a> {
             }
             Message::Ready if self.begun.is_none() => self.begin(now),
             Message::Done { .. } if self.begun.is_some() => self.ended = Some(now),
-            other => return Err(Failure::Protocol(format!("it says what it should not now: {other:?}"))),
+            other => return Err(Failure::Protocol(format!("a message comes out of turn: {}", other.name()))),
         }
         Ok(())
     }

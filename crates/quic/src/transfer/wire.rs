@@ -79,6 +79,22 @@ pub enum Message {
     },
 }
 
+impl Message {
+    /// What it is, for the user.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Hello { .. } => "hello",
+            Self::Welcome { .. } => "welcome",
+            Self::Entries { .. } => "entries",
+            Self::Manifest { .. } => "manifest",
+            Self::Have { .. } => "have",
+            Self::Ready => "ready",
+            Self::Hashes { .. } => "hashes",
+            Self::Done { .. } => "done",
+        }
+    }
+}
+
 /// What came is no message.
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
