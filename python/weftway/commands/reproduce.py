@@ -3,6 +3,7 @@
 import sys
 from contextlib import redirect_stdout
 from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,11 @@ import typer
 
 from .options import BACKENDS, JSON
 from .output import err, interruptible, out, print_json
+
+
+class Power(StrEnum):
+    excluded = "excluded"
+    always = "always"
 
 
 def command(
@@ -34,6 +40,12 @@ def command(
     book: Annotated[
         Path | None, typer.Option("--book", metavar="DIR", help="Writes a page in Markdown per figure there.")
     ] = None,
+    power: Annotated[
+        Power,
+        typer.Option(
+            help="Where the paper has too few runs to tell: no verdict unless ours exclude the claim, or none at all."
+        ),
+    ] = Power.excluded,
     as_json: JSON = False,
 ) -> None:
     """Runs the experiments of papers, and says which of their numbers and claims hold."""
@@ -51,7 +63,7 @@ def command(
     with interruptible(), redirect_stdout(sys.stderr), Bar(err) as bar:
         runs = reproduce.planned(found, effort, backend)
         reproduce.execute(runs, jobs, folder, bar.tell)
-        results = reproduce.evaluate(found, runs)
+        results = reproduce.evaluate(found, runs, power=power.value)
     if book:
         written = pages.write(results, book, " ".join(["weft", *map(plan.quoted, sys.argv[1:])]))
         err.print(f"pages in {written.parent}", markup=False)

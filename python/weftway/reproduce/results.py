@@ -97,12 +97,14 @@ class Result:
         }
 
 
-def evaluate(experiments: Sequence[Experiment], runs: Sequence[Run], mechanism: bool = True) -> list[Result]:
+def evaluate(
+    experiments: Sequence[Experiment], runs: Sequence[Run], mechanism: bool = True, power: str = verdict.EXCLUDED
+) -> list[Result]:
     """All verdicts, in the order of the files."""
     of: dict[str, list[Run]] = {}
     for run in runs:
         of.setdefault(run.experiment.name, []).append(run)
-    found = [result for one in experiments for result in _experiment(one, of.get(one.name, []), of)]
+    found = [result for one in experiments for result in _experiment(one, of.get(one.name, []), of, power)]
     return [_explained(one, of[one.experiment.name]) if mechanism and _asks(one) else one for one in found]
 
 
@@ -143,7 +145,7 @@ def words(printed: Mapping[str, Any]) -> str:
     return f"{what}: {' · '.join(name for name in names if name)}" if any(names) else what
 
 
-def _experiment(one: Experiment, runs: Sequence[Run], of: Mapping[str, list[Run]]) -> list[Result]:
+def _experiment(one: Experiment, runs: Sequence[Run], of: Mapping[str, list[Run]], power: str) -> list[Result]:
     found = items(one)
     published = dict(one.published)
     stated = next((run for run in runs if run.choice is None), None)
@@ -155,7 +157,7 @@ def _experiment(one: Experiment, runs: Sequence[Run], of: Mapping[str, list[Run]
         checked = [_exact(item, stated, published) for item in found]
     drawn = [run for run in runs if run.choice is not None and run.rows]
     settings = [_settings(item, check, drawn, of, published) for item, check in zip(found, checked, strict=True)]
-    verdicts = verdict.judge(checked, settings)
+    verdicts = verdict.judge(checked, settings, power)
     return [
         Result(one, item.kind, item.words, item.printed, judged, some)
         for item, judged, some in zip(found, verdicts, settings, strict=True)
