@@ -13,7 +13,7 @@ from weftway.plan import Job
 from . import checks, traces, verdict
 from .checks import Rows
 from .experiments import Experiment
-from .runs import Run, first
+from .runs import Run, first, run_key
 from .verdict import NOT, OPEN, Check, Settings, Verdict
 
 KINDS = {
@@ -49,12 +49,13 @@ class Result:
             return None
         mean, half = part.sample.mean, part.sample.half
         if half is None:
-            return self._printed(mean), None, None
+            return self.in_print(mean), None, None
         # What is printed as a reduction is the larger, the less there is.
-        low, high = sorted((self._printed(mean - half), self._printed(mean + half)))
-        return self._printed(mean), low, high
+        low, high = sorted((self.in_print(mean - half), self.in_print(mean + half)))
+        return self.in_print(mean), low, high
 
-    def _printed(self, value: float) -> float:
+    def in_print(self, value: float) -> float:
+        """Our value in the unit in which the paper prints it."""
         if self.printed is None:
             return value
         if "over" in self.printed:
@@ -105,7 +106,8 @@ def evaluate(
     for run in runs:
         of.setdefault(run.experiment.name, []).append(run)
     found = [result for one in experiments for result in _experiment(one, of.get(one.name, []), of, power)]
-    return [_explained(one, of[one.experiment.name]) if mechanism and _asks(one) else one for one in found]
+    seen: Seen = {}
+    return [_explained(one, of[one.experiment.name], seen) if mechanism and _asks(one) else one for one in found]
 
 
 @dataclass(frozen=True)
@@ -224,6 +226,9 @@ def _exact(item: Item, run: Run | None, published: Mapping[str, Any]) -> Check:
     return Check((), exact=same)
 
 
+Seen = dict[tuple[str, ...], str | None]
+"""Where the decisions of two runs part, by the keys of the runs: several claims ask about the same two."""
+
 COUNTS = ("waits", "duplicates", "reinjections", "retransmissions", "timeouts", "window_drops", "faults")
 
 
@@ -247,7 +252,7 @@ def _pair(result: Result) -> tuple[str, str] | None:
     return None
 
 
-def _explained(result: Result, runs: Sequence[Run]) -> Result:
+def _explained(result: Result, runs: Sequence[Run], seen: Seen) -> Result:
     """The result with what the two schedulers did."""
     pair = _pair(result)
     run = next((run for run in runs if run.choice is None), None)
@@ -261,7 +266,10 @@ def _explained(result: Result, runs: Sequence[Run]) -> Result:
         jobs = [first(run, name, cc) for name in names]
     except checks.Undecidable:
         return result
-    if line := _decisions(jobs):
+    pair_key = tuple(run_key(job) for job in jobs)
+    if pair_key not in seen:
+        seen[pair_key] = _decisions(jobs)
+    if line := seen[pair_key]:
         lines.append(line)
     some = {one: [row for row in run.rows if (row["scheduler"], row["cc"]) == (one, cc)] for one in names}
     for name in COUNTS:
