@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from xml.etree import ElementTree
@@ -10,7 +11,8 @@ import pytest
 
 from browser import Browser, needs_browser
 from weftway import reproduce
-from weftway.reproduce import book, gains, stacks, web
+from weftway.reproduce import book, checks, gains, results, stacks, verdict, web
+from weftway.reproduce.results import Result
 from weftway.reproduce.runs import Effort, Run
 
 FAST = Effort("0..6", 0, "0..1")
@@ -130,8 +132,8 @@ def test_where_one_scheduler_gains_is_not_where_none_does(runs: list[Run]) -> No
 
 @pytest.fixture(scope="module")
 def pages(runs: list[Run]) -> dict[str, str]:
-    results = reproduce.evaluate([run.experiment for run in runs], runs)
-    return book.pages(results, runs, book.options(FAST, False, "sim"))
+    found = reproduce.evaluate([run.experiment for run in runs], runs)
+    return book.pages(found, runs, book.options(FAST, False, "sim"))
 
 
 def test_the_book_has_a_summary_a_page_per_paper_and_one_per_figure(pages: dict[str, str]) -> None:
@@ -216,3 +218,30 @@ def test_a_stack_agrees_within_a_tenth(runs: list[Run]) -> None:
         found = stacks.levels([Run(runs[0].experiment, None, runs[0].jobs, rows)])
         assert [(level.agrees, level.runs) for level in found] == [(agrees, 6)] * 2
         assert found[0].ratio == pytest.approx(real / 10)
+
+
+def test_a_level_that_only_one_of_simulator_and_stack_meets_has_no_verdict(runs: list[Run]) -> None:
+    one = runs[0]
+    keys = tuple((key, str(value)) for key, value in one.jobs[0].variant.values.items())
+    number = {"metric": "goodput_mbps", "scheduler": "min-rtt", "at": dict(keys), "value": 10.0, "unit": "Mbit/s"}
+    level = verdict.Part("", verdict.Sample(10.0, 0.1, 10), verdict.Region(9, 11))
+    held = Result(one.experiment, "level", "", number, verdict.Verdict(verdict.HOLDS, "", level), None)
+    missed = replace(
+        held,
+        verdict=replace(held.verdict, verdict=verdict.NOT, part=replace(level, sample=verdict.Sample(20.0, 0.1, 10))),
+    )
+
+    def stack(sim: float, real: float) -> stacks.Level:
+        scope = checks.Scope("newreno", keys)
+        return stacks.Level(one.experiment, "quic", "min-rtt", scope, "goodput_mbps", 10.0, sim, real, 5)
+
+    def after(result: Result, level: stacks.Level) -> str:
+        return results._beside(result, [level]).verdict.verdict
+
+    assert after(held, stack(10, 7)) == verdict.OPEN
+    assert after(held, stack(10, 10.5)) == verdict.HOLDS
+    assert after(missed, stack(20, 10)) == verdict.OPEN
+    assert after(missed, stack(20, 15)) == verdict.NOT
+    # Another controller's line says nothing about it.
+    other = replace(stack(10, 7), scope=checks.Scope("cubic", keys))
+    assert after(replace(held, printed={**number, "cc": "newreno"}), other) == verdict.HOLDS

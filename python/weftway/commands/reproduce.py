@@ -71,10 +71,10 @@ def command(
         beside = [books.BESIDE] if book or web else []
         runs = reproduce.planned(found, effort, backend, beside)
         reproduce.execute(runs, jobs, folder, bar.tell)
-        results = reproduce.evaluate(found, runs, power=power.value)
         measured = stacks.planned(found) if with_stacks else []
         reproduce.execute(measured, jobs, folder / "stacks" if folder else None, bar.tell)
-    levels = stacks.levels(measured)
+        levels = stacks.levels(measured)
+        results = reproduce.evaluate(found, runs, power=power.value, levels=levels)
     for line in stacks.skipped(measured):
         err.print(f"not on a real stack: {line}", markup=False)
     pages = books.pages(results, runs, books.options(effort, full, backend), levels) if book or web else {}

@@ -210,8 +210,8 @@ def _stacks(levels: Sequence[Level]) -> str:
     agree = sum(level.agrees for level in levels)
     text = [f"# {first.experiment.paper} on a real stack", "", STACKS[first.backend], ""]
     text += [
-        f"The two are within {AGREES:.0%} of one another in {agree} of {len(levels)} lines. Elsewhere a level of the "
-        "simulator says little about the stack, whatever its verdict is. [The paper](README.md).",
+        f"The two are within {AGREES:.0%} of one another in {agree} of {len(levels)} lines. Elsewhere a printed level "
+        "has a verdict only if both meet it, or neither does. [The paper](README.md).",
         "",
     ]
     with_numbers = any(level.printed is not None for level in levels)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from weftway.backends import SIM
@@ -14,6 +14,7 @@ from . import checks, traces, verdict
 from .checks import Rows
 from .experiments import Experiment
 from .runs import Run, first, run_key
+from .stacks import Level
 from .verdict import NOT, OPEN, Check, Settings, Verdict
 
 KINDS = {
@@ -99,15 +100,49 @@ class Result:
 
 
 def evaluate(
-    experiments: Sequence[Experiment], runs: Sequence[Run], mechanism: bool = True, power: str = verdict.EXCLUDED
+    experiments: Sequence[Experiment],
+    runs: Sequence[Run],
+    mechanism: bool = True,
+    power: str = verdict.EXCLUDED,
+    levels: Sequence[Level] = (),
 ) -> list[Result]:
-    """All verdicts, in the order of the files."""
+    """All verdicts, in the order of the files. `levels` are what real stacks made of the same networks."""
     of: dict[str, list[Run]] = {}
     for run in runs:
         of.setdefault(run.experiment.name, []).append(run)
     found = [result for one in experiments for result in _experiment(one, of.get(one.name, []), of, power)]
+    found = [_beside(one, levels) for one in found]
     seen: Seen = {}
     return [_explained(one, of[one.experiment.name], seen) if mechanism and _asks(one) else one for one in found]
+
+
+def _beside(result: Result, levels: Sequence[Level]) -> Result:
+    """The result; a level has no verdict where only one of simulator and real stack meets it.
+
+    The two must differ by more than a tenth: within that, the simulator stands for the stack.
+    """
+    part = result.verdict.part
+    if result.kind != "level" or part is None or result.printed is None or result.verdict.verdict == OPEN:
+        return result
+    for level in levels:
+        if not level.agrees and _is_of(level, result) and part.is_met != (level.real in part.region):
+            why = f"the simulator and the stack ({level.backend}) differ: {level.sim:.3g} and {level.real:.3g}"
+            return replace(result, verdict=replace(result.verdict, verdict=OPEN, reason=why))
+    return result
+
+
+def _is_of(level: Level, result: Result) -> bool:
+    """Whether a stack ran what a number is of."""
+    number, one = result.printed or {}, result.experiment
+    at = number.get("at", {})
+    return (
+        (level.experiment.paper, level.experiment.figure) == (one.paper, one.figure)
+        and not one.reading
+        and level.metric == number.get("metric")
+        and level.scheduler == number.get("scheduler")
+        and level.scope.cc == number.get("cc", level.scope.cc)
+        and dict(level.scope.at) == (at if isinstance(at, dict) else {})
+    )
 
 
 @dataclass(frozen=True)
