@@ -1,6 +1,7 @@
 """The files of published experiments, and the command that runs them."""
 
 import json
+import os
 import re
 import tomllib
 from collections.abc import Iterator
@@ -103,6 +104,29 @@ def test_claims_name_schedulers_that_run(one: experiments.Experiment) -> None:
     if not one.published.get("cannot_run"):
         for name in named:
             rows.scheduler(name)
+
+
+LEAST = Effort("0..2", 1, "0..1")
+"""Two seeds are the fewest that have an interval. Nightly tests run as much as `--quick`."""
+
+
+def test_every_number_and_claim_of_the_papers_gets_its_verdict() -> None:
+    nightly = os.environ.get("WEFTWAY_TESTS") == "full"
+    planned = reproduce.planned(EVERY, reproduce.QUICK if nightly else LEAST, "sim")
+    reproduce.execute(planned, None, None, lambda done, total: None)
+    found = reproduce.evaluate(EVERY, planned, mechanism=nightly)
+    stated = [one for one in found if not one.experiment.reading and one.printed]
+    assert {(one.experiment.name, one.record["place"]) for one in stated} == {
+        (name, place) for name, places in INDEX.items() for place in places
+    }
+    assert len(stated) == 161
+    asked = [(one.name, item.words) for one in EVERY for item in results.items(one)]
+    assert [(one.experiment.name, one.words) for one in found] == asked
+    assert {one.verdict.verdict for one in found} <= set(verdict.VERDICTS)
+    assert all(one.verdict.reason for one in found)
+    # What was run has rows: a verdict is withheld for a reason of the paper or of the numbers, never for want of a run.
+    lost = ("there are no rows", "was not run", "the rows have no")
+    assert [one.record for one in found if any(why in one.verdict.reason for why in lost)] == []
 
 
 def test_settings_are_drawn_the_same_and_cover_what_is_open() -> None:
@@ -297,7 +321,8 @@ def test_the_command_prints_results_first_and_writes_pages(weft: Weft, tmp_path:
     table = weft(*args, *book).stdout
     assert table.index("published numbers and claims") < table.index("khajekini-2024/fig8")
     assert weft("reproduce", "lubna-2202").returncode == 2
-    assert "fig8" in (tmp_path / "book/README.md").read_text()
+    assert "khajekini-2024" in (tmp_path / "book/README.md").read_text()
+    assert "fig8" in (tmp_path / "book/khajekini-2024/README.md").read_text()
     assert "the paths take turns" in (tmp_path / "book/khajekini-2024/fig8.md").read_text()
     assert results.KINDS["rank"] == "ranking"
     assert isinstance(EVERY[0].scenario, Scenario)

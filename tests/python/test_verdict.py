@@ -74,6 +74,18 @@ def test_too_noisy_for_the_papers_own_number_of_runs_is_open() -> None:
     assert judged(of_claim(claim, noisy, {})).verdict in (HOLDS, DIRECTION)
 
 
+def test_power_withholds_nothing_that_our_interval_excludes_unless_asked() -> None:
+    noisy = rows({"old": noise("a", 10, 2), "new": noise("b", 5, 2)}, seeds=200)
+    claim = ratio(1.1)  # three runs as noisy as these could not tell +10 % from none, but ours is half
+    check = of_claim(claim, noisy, {"runs": 3})
+    assert verdict.judge([check], [None])[0].verdict == NOT
+    found = verdict.judge([check], [None], verdict.ALWAYS)[0]
+    assert found.verdict == OPEN and "3 runs" in found.reason
+    # Within its own interval the claim stays open, by either reading.
+    near = of_claim(claim, rows({"old": noise("a", 10, 2), "new": noise("b", 11, 2)}, seeds=200), {"runs": 3})
+    assert {verdict.judge([near], [None], one)[0].verdict for one in verdict.POWER} == {OPEN}
+
+
 def test_one_run_is_no_evidence() -> None:
     single = rows({"old": noise("a", 10, 1), "new": noise("b", 20, 1)}, seeds=1)
     assert judged(of_claim(MORE, single, {})).verdict == OPEN

@@ -3,6 +3,7 @@
 import sys
 from contextlib import redirect_stdout
 from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +11,11 @@ import typer
 
 from .options import BACKENDS, JSON
 from .output import err, interruptible, out, print_json
+
+
+class Power(StrEnum):
+    excluded = "excluded"
+    always = "always"
 
 
 def command(
@@ -31,15 +37,37 @@ def command(
         Path | None, typer.Option("--out", metavar="DIR", help="Folder for rows.parquet; resumes.")
     ] = None,
     book: Annotated[
+<<<<<<< HEAD
         Path | None, typer.Option("--book", metavar="DIR", help="Folder for one Markdown page per figure.")
+=======
+        Path | None, typer.Option("--book", metavar="DIR", help="Writes the results book there, in Markdown.")
+>>>>>>> h-repro
     ] = None,
+    web: Annotated[
+        Path | None, typer.Option("--web", metavar="DIR", help="Writes the results book there, as web pages.")
+    ] = None,
+    power: Annotated[
+        Power,
+        typer.Option(
+            help="Where the paper has too few runs to tell: no verdict unless ours exclude the claim, or none at all."
+        ),
+    ] = Power.excluded,
+    with_stacks: Annotated[
+        bool, typer.Option("--stacks", help="Also runs the papers' networks on Linux and on a Multipath QUIC stack.")
+    ] = False,
     as_json: JSON = False,
 ) -> None:
+<<<<<<< HEAD
     """Runs the experiments of papers and checks which of their numbers and claims hold."""
     from weftway import plan, reproduce, tables
+=======
+    """Runs the experiments of papers, and says which of their numbers and claims hold."""
+    from weftway import reproduce, tables
+>>>>>>> h-repro
     from weftway.progress import Bar
-    from weftway.reproduce import book as pages
-    from weftway.reproduce import page
+    from weftway.reproduce import book as books
+    from weftway.reproduce import page, stacks
+    from weftway.reproduce import web as sites
 
     effort = reproduce.FULL if full else reproduce.QUICK
     if sensitivity is not None:
@@ -48,17 +76,26 @@ def command(
         effort = replace(effort, seeds=seeds)
     found = reproduce.find(experiments or [])
     with interruptible(), redirect_stdout(sys.stderr), Bar(err) as bar:
-        runs = reproduce.planned(found, effort, backend)
+        beside = [books.BESIDE] if book or web else []
+        runs = reproduce.planned(found, effort, backend, beside)
         reproduce.execute(runs, jobs, folder, bar.tell)
-        results = reproduce.evaluate(found, runs)
-    if book:
-        written = pages.write(results, book, " ".join(["weft", *map(plan.quoted, sys.argv[1:])]))
-        err.print(f"pages in {written.parent}", markup=False)
+        measured = stacks.planned(found) if with_stacks else []
+        reproduce.execute(measured, jobs, folder / "stacks" if folder else None, bar.tell)
+        levels = stacks.levels(measured)
+        results = reproduce.evaluate(found, runs, power=power.value, levels=levels)
+    for line in stacks.skipped(measured):
+        err.print(f"not on a real stack: {line}", markup=False)
+    pages = books.pages(results, runs, books.options(effort, full, backend), levels) if book or web else {}
+    for place, write in ((book, books.write), (web, sites.write)):
+        if place:
+            err.print(f"the book begins in {write(pages, place)}", markup=False)
     if as_json:
-        print_json([one.record for one in results])
+        print_json([*(one.record for one in results), *(level.record for level in levels)])
         return
     out.print(tables.fitted(page.summary(results), out), "")
     for table in page.details(results):
         out.print(table, "")
+    if levels:
+        out.print(tables.fitted(page.levels(levels), out), "")
     for line in page.reasons(results):
         err.print(f"cannot be decided: {line}", markup=False)

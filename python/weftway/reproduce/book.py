@@ -1,83 +1,343 @@
-"""The results book: a page in Markdown per figure, and one for all of them. Made from results, never by hand."""
+"""The results book: a summary, a page per paper and a page per figure. Made from results, never by hand."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from weftway.backends import SIM
 from weftway.store import whole
 
-from .page import ours, printed
+from . import plots
+from .gains import WORTH, Gain, Place, Record, distinct, hopeless, mean, of_run, places, records
+from .page import ours, printed, short
 from .results import Result
+from .runs import FULL, QUICK, Effort, Run
+from .stacks import AGREES, KERNEL, QUIC, Level
 from .verdict import VERDICTS
 
 HOW = "<!-- Made by `weft reproduce --book`. Change the experiments or the rules, not this page. -->\n"
+BESIDE = "earliest-delivery"
+"""Runs in every experiment, though no paper has it."""
+NONE = "–"
 
 
-def write(results: Sequence[Result], folder: Path, command: str) -> Path:
-    """Writes a page per figure and `README.md` with all verdicts; returns the latter."""
-    figures = list(dict.fromkeys((one.experiment.paper, one.experiment.figure) for one in results))
-    for paper, figure in figures:
-        of = [one for one in results if (one.experiment.paper, one.experiment.figure) == (paper, figure)]
-        _save(folder / paper / f"{figure}.md", _figure(of))
-    return _save(folder / "README.md", _summary(results, figures, command))
+def write(pages: Mapping[str, str], folder: Path) -> Path:
+    """Writes the book in Markdown, with its drawings, and returns its first page."""
+    for name, text in pages.items():
+        with whole(folder / name) as half:
+            half.write_text(HOW + text if name.endswith(".md") else text, encoding="utf-8")
+    return folder / "README.md"
 
 
-def _save(file: Path, text: str) -> Path:
-    with whole(file) as half:
-        half.write_text(HOW + text, encoding="utf-8")
-    return file
+def pages(results: Sequence[Result], runs: Sequence[Run], options: str, levels: Sequence[Level] = ()) -> dict[str, str]:
+    """Every file of the book by its name. `options` make the same book again."""
+    stated = [run for run in runs if run.choice is None]
+    gains = [gain for run in stated for gain in of_run(run)]
+    papers = list(dict.fromkeys(one.experiment.paper for one in results))
+    found = {"README.md": _summary(results, gains, papers, options)}
+    for paper in papers:
+        of_paper = [one for one in results if one.experiment.paper == paper]
+        figures = list(dict.fromkeys(one.experiment.figure for one in of_paper))
+        measured = [level for level in levels if level.experiment.paper == paper]
+        found[f"{paper}/README.md"] = _paper(of_paper, gains, options, bool(measured))
+        if measured:
+            found[f"{paper}/stacks.md"] = _stacks(measured)
+        for figure in figures:
+            some = [one for one in of_paper if one.experiment.figure == figure]
+            mine = [run for run in stated if (run.experiment.paper, run.experiment.figure) == (paper, figure)]
+            drawing = plots.figure(mine, some)
+            if drawing:
+                found[f"{paper}/{figure}.svg"] = drawing
+            here = [gain for run in mine for gain in of_run(run)]
+            found[f"{paper}/{figure}.md"] = _figure(some, here, bool(drawing), options)
+    return found
 
 
-def _summary(results: Sequence[Result], figures: Sequence[tuple[str, str]], command: str) -> str:
-    head = ["# Published experiments and what comes out here", "", f"Made by `{command}`.", ""]
-    lines = [row(["experiment", "numbers and claims", *VERDICTS]), row(["---", *["---:"] * (1 + len(VERDICTS))])]
-    for paper, figure in figures:
-        some = [one for one in results if (one.experiment.paper, one.experiment.figure) == (paper, figure)]
-        stated = [one for one in some if not one.experiment.reading] or some
-        counts = [sum(one.verdict.verdict == name for one in stated) for name in VERDICTS]
-        lines.append(row([f"[{paper}/{figure}]({paper}/{figure}.md)", str(len(stated)), *map(str, counts)]))
-    return "\n".join([*head, *lines, "", "Counted is the reading that a file's name alone stands for.", ""])
+def _summary(results: Sequence[Result], gains: Sequence[Gain], papers: Sequence[str], options: str) -> str:
+    number = len({(one.experiment.paper, one.experiment.figure) for one in results})
+    text = ["# Published experiments, and what comes out here", ""]
+    text += [
+        f"{number} figures and tables of {len(papers)} papers, with every number that they print and every claim that "
+        "they make about them. How verdicts are found: [Reproduce published experiments]"
+        "(https://github.com/weftway/weftway/blob/main/docs/how-to/reproduce.md).",
+        "",
+        *_command("", options),
+    ]
+    if gains:
+        text += _who(distinct(gains))
+        text += _where(gains)
+    text += ["## Verdicts", ""]
+    text += _table(
+        ["paper", "numbers and claims", *VERDICTS],
+        [
+            [f"[{paper}]({paper}/README.md)", *_counts([r for r in results if r.experiment.paper == paper])]
+            for paper in papers
+        ],
+    )
+    return "\n".join(
+        [*text, "", "Counted is what the papers state; other readings of their texts stand on the pages.", ""]
+    )
 
 
-def _figure(results: Sequence[Result]) -> str:
+def _counts(results: Sequence[Result]) -> list[str]:
+    stated = [one for one in results if not one.experiment.reading]
+    return [str(len(stated)), *(str(sum(one.verdict.verdict == name for one in stated)) for name in VERDICTS)]
+
+
+def _who(gains: Sequence[Gain]) -> list[str]:
+    settings = hopeless(gains)[1]
+    text = ["## Which scheduler helps whom", ""]
+    text += [
+        "Speed (goodput, or one over the completion time) against min-RTT with the same seeds, in "
+        f"{settings} settings: every value that a figure varies, under every controller, in every reading of the text; "
+        "what two figures show of the same runs counts once. "
+        "*Faster* and *slower*: the 95 % interval excludes no difference, "
+        f"and the difference is at least {WORTH:.0%}.",
+        "",
+    ]
+    lines = [
+        [
+            f"**{one.scheduler}**" if one.scheduler == BESIDE else one.scheduler,
+            *(str(count) for count in (len(one.gains), one.faster, one.slower)),
+            _percent(one.middle),
+            f"{_percent(one.best.share)} ({_where_is(one.best)})",
+            f"{_percent(one.worst.share)} ({_where_is(one.worst)})",
+        ]
+        for one in records(gains)
+    ]
+    text += [*_table(["scheduler", "settings", "faster", "slower", "median", "most", "least"], lines, 1, 2, 3, 4), ""]
+    helped = [one for one in records(gains) if one.faster]
+    if helped:
+        text += ["Where each is faster, and by how much:", ""]
+        text += [f"- {one.scheduler}: {_list([gain for gain in one.gains if gain.is_faster])}." for one in helped]
+    return [*text, ""]
+
+
+def _list(gains: Sequence[Gain]) -> str:
+    """Where, and by how much; what an experiment varies in one breath."""
+    of: dict[str, list[Gain]] = {}
+    for gain in gains:
+        of.setdefault(gain.run.experiment.name, []).append(gain)
+    parts = []
+    for some in of.values():
+        each = "; ".join(f"{gain.place}: {_percent(gain.share)}" for gain in some)
+        parts.append(f"{_link(some[0].run)} ({each})")
+    return ", ".join(parts)
+
+
+def _where(gains: Sequence[Gain]) -> list[str]:
+    none, settings = hopeless(gains)
+    text = ["## Where none helps", ""]
+    text += [
+        f"In {none} of the {settings} settings no scheduler that was run is faster than min-RTT. *Best* is the "
+        f"scheduler with the largest mean gain over the settings of a line, if that is at least {WORTH:.0%}.",
+        "",
+    ]
+    lines = [
+        [
+            ", ".join(_link(run) for run in one.runs),
+            f"{one.runs[0].jobs[0].variant.transport}, {one.cc}",
+            f"{one.hopeless} of {len(one.settings)}",
+            *((one.best[0], _percent(one.best[1])) if one.best[1] >= WORTH else (NONE, NONE)),
+            _of(one, BESIDE),
+        ]
+        for one in places(gains)
+    ]
+    head = ["experiment", "transport, controller", "none faster in", "best", "its gain", BESIDE]
+    return [*text, *_table(head, lines, 2, 4, 5), ""]
+
+
+def _of(place: Place, scheduler: str) -> str:
+    found = place.of(scheduler)
+    return _percent(mean([gain.share for gain in found])) if found else NONE
+
+
+def _link(run: Run) -> str:
+    one = run.experiment
+    return f"[{one.name}]({one.paper}/{one.figure}.md)"
+
+
+def _where_is(gain: Gain) -> str:
+    return f"{_link(gain.run)}: {gain.place}"
+
+
+def _paper(results: Sequence[Result], gains: Sequence[Gain], options: str, measured: bool) -> str:
+    one = results[0].experiment
+    text = [
+        f"# {one.paper}",
+        "",
+        f"In print: {_reference(str(one.published.get('paper', '')))}. [All papers](../README.md).",
+        "",
+    ]
+    figures = list(dict.fromkeys(result.experiment.figure for result in results))
+    lines = []
+    for figure in figures:
+        some = [result for result in results if result.experiment.figure == figure]
+        lines.append([f"[{figure}]({figure}.md)", some[0].experiment.scenario.title, *_counts(some)])
+    text += ["## Figures and tables", "", *_table(["", "what", "of", *VERDICTS], lines, 2, 3, 4, 5, 6), ""]
+    claims = [result for result in results if result.printed is None]
+    readings = list(dict.fromkeys(result.experiment.reading for result in claims))
+    if claims:
+        text += ["## What it claims, and what we see", ""]
+        seen = dict.fromkeys((result.experiment.figure, result.words) for result in claims)
+        verdicts = {(r.experiment.figure, r.words, r.experiment.reading): r.verdict.verdict for r in claims}
+        rows = [
+            [f"[{figure}]({figure}.md)", words, *(verdicts.get((figure, words, reading), NONE) for reading in readings)]
+            for figure, words in seen
+        ]
+        text += [*_table(["", "claim", *(reading or "as stated" for reading in readings)], rows), ""]
+    mine = distinct([gain for gain in gains if gain.run.experiment.paper == one.paper])
+    if mine:
+        text += ["## Against min-RTT", "", *_against(records(mine)), ""]
+    if measured:
+        text += ["## On a real stack", "", "[Its networks on a real stack](stacks.md), beside the simulator.", ""]
+    return "\n".join([*text, *_command(one.paper, options)])
+
+
+STACKS = {
+    KERNEL: "Linux has one scheduler and no coupled controller. So it judges networks: the same links and workload, in "
+    'the simulator (`stack = "linux-v1"`, whose scheduler is Linux\'s) and in the kernel, in real time. Workloads are '
+    "20 s or 10 MB. Both columns are medians.",
+    QUIC: "The schedulers of the paper in noq, a Multipath QUIC stack, over the same links in virtual time. Columns "
+    "are means.",
+}
+
+
+def _stacks(levels: Sequence[Level]) -> str:
+    """A paper's networks in the simulator and in a real stack."""
+    first = levels[0]
+    agree = sum(level.agrees for level in levels)
+    text = [f"# {first.experiment.paper} on a real stack", "", STACKS[first.backend], ""]
+    text += [
+        f"The two are within {AGREES:.0%} of one another in {agree} of {len(levels)} lines. Elsewhere a printed level "
+        "has a verdict only if both meet it, or neither does. [The paper](README.md).",
+        "",
+    ]
+    with_numbers = any(level.printed is not None for level in levels)
+    head = ["experiment", "setting", "scheduler", *(["paper"] if with_numbers else [])]
+    head += ["simulator", first.backend, "ratio", f"within {AGREES:.0%}"]
+    lines = []
+    for level in levels:
+        values = ", ".join(dict.fromkeys(value for _, value in level.scope.at))
+        number = NONE if level.printed is None else f"{level.printed:g}"
+        lines.append(
+            [
+                f"[{level.experiment.name}]({level.experiment.figure}.md)",
+                f"{level.scope.cc}{', ' if values else ''}{values}",
+                level.scheduler,
+                *([number] if with_numbers else []),
+                f"{short(level.sim, 4)} {plots.unit(level.metric)}",
+                f"{short(level.real, 4)} {plots.unit(level.metric)}",
+                f"{level.ratio:.2f}",
+                "yes" if level.agrees else "no",
+            ]
+        )
+    text += _table(head, lines, *range(3, len(head) - 1))
+    return "\n".join([*text, "", *_command(first.experiment.paper, "--stacks")])
+
+
+def _reference(paper: str) -> str:
+    return (
+        f"[{paper}](https://doi.org/{paper.replace('(', '%28').replace(')', '%29')})"
+        if paper.startswith("10.")
+        else paper
+    )
+
+
+def _against(found: Sequence[Record]) -> list[str]:
+    lines = [
+        [
+            f"**{one.scheduler}**" if one.scheduler == BESIDE else one.scheduler,
+            *(str(count) for count in (len(one.gains), one.faster, one.slower)),
+            *(_percent(share) for share in (one.middle, one.worst.share, one.best.share)),
+        ]
+        for one in found
+    ]
+    return _table(["scheduler", "settings", "faster", "slower", "median", "least", "most"], lines, 1, 2, 3, 4, 5, 6)
+
+
+def _figure(results: Sequence[Result], gains: Sequence[Gain], drawn: bool, options: str) -> str:
     first = results[0].experiment
     about = first.published
     text = [f"# {first.scenario.title}", "", str(first.text.get("description", "")), ""]
-    text += [f"In the paper: {about.get('paper', '')}, {about.get('place', '')}.", ""]
+    text += [
+        f"In the paper: {_reference(str(about.get('paper', '')))}, {about.get('place', '')}. [The paper](README.md).",
+        "",
+    ]
+    if why := about.get("cannot_run"):
+        text += [f"It cannot be run here: {why}.", ""]
+    if drawn:
+        text += [f"![What is printed, and ours]({first.figure}.svg)", ""]
     for name in dict.fromkeys(one.experiment.name for one in results):
-        text += _reading([one for one in results if one.experiment.name == name])
+        here = [gain for gain in gains if gain.run.experiment.name == name]
+        text += _reading([one for one in results if one.experiment.name == name], here, options)
     return "\n".join(text)
 
 
-def _reading(results: Sequence[Result]) -> list[str]:
+def _reading(results: Sequence[Result], gains: Sequence[Gain], options: str) -> list[str]:
     one = results[0].experiment
     text = [f"## {one.reading or 'As stated'}", ""]
     if one.reading:
         text += [str(one.text.get("description", "")), ""]
-    text += [
-        row(["verdict", "number or claim", "paper", "ours", "settings", "why"]),
-        row(["---"] * 2 + ["---:"] * 3 + ["---"]),
-    ]
-    notes = []
-    for result in results:
-        share = result.settings.share if result.settings else None
-        cause = result.settings.explains() if result.settings else None
-        span = "–" if share is None else f"{share:.0%}" + (f", most by `{cause[0]}`" if cause else "")
-        cells = [
+    lines = [
+        [
             f"**{result.verdict.verdict}**",
             result.words,
             printed(result),
             ours(result),
-            span,
+            _sensitivity(result),
             result.verdict.reason,
         ]
-        text.append(row(cells))
-        if result.mechanism:
-            notes += [f"- {result.words}:", *(f"    - {line}" for line in result.mechanism)]
+        for result in results
+    ]
+    text += _table(["verdict", "number or claim", "paper", "ours", "other settings", "why"], lines, 2, 3)
+    if gains:
+        text += ["", "Speed against min-RTT, over the settings of this figure:", "", *_against(records(gains))]
+    notes = [line for result in results for line in _mechanism(result)]
     if notes:
         text += ["", "What the schedulers did where it does not hold:", "", *notes]
-    return [*text, "", f"```sh\n./weft reproduce {one.name}\n```", ""]
+    return [*text, "", *_command(one.name, options)]
+
+
+def _mechanism(result: Result) -> list[str]:
+    return [f"- {result.words}:", *(f"    - {line}" for line in result.mechanism)] if result.mechanism else []
+
+
+def _sensitivity(result: Result) -> str:
+    """In how many of the drawn settings it holds, how far our estimate goes in them, and what moves it."""
+    some = result.settings
+    if some is None or some.share is None or some.range is None:
+        return NONE
+    low, high = (short(result.in_print(value), 3) for value in some.range)
+    cause = some.explains()
+    most = f"; {cause[1]:.0%} by `{cause[0]}`" if cause else ""
+    return f"{some.share:.0%} of {len(some.met)}; {low} to {high}{most}"
+
+
+def _command(name: str, options: str) -> list[str]:
+    words = " ".join(word for word in ("./weft reproduce", name, options) if word)
+    return ["```sh", words, "```", ""]
+
+
+def options(effort: Effort, full: bool, backend: str) -> str:
+    """The options that make the same verdicts again."""
+    usual = FULL if full else QUICK
+    parts = ["--full"] if full else []
+    parts += [f"--seeds {effort.seeds}"] if effort.seeds != usual.seeds else []
+    parts += [f"--sensitivity {effort.settings}"] if effort.settings != usual.settings else []
+    return " ".join([*parts, *([f"--backend {backend}"] if backend != SIM.name else [])])
+
+
+def _percent(share: float) -> str:
+    text = f"{100 * share:+.1f} %"
+    return "0.0 %" if text in ("+0.0 %", "-0.0 %") else text.replace("-", "−")
+
+
+def _table(head: Sequence[str], lines: Sequence[Sequence[str]], *numbers: int) -> list[str]:
+    """A table whose columns `numbers` are set to the right."""
+    ends = ["---:" if at in numbers else "---" for at in range(len(head))]
+    return [row(head), row(ends), *map(row, lines)]
 
 
 def row(cells: Sequence[str]) -> str:

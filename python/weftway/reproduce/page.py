@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from rich.table import Table
@@ -10,6 +11,7 @@ from rich.text import Text
 from weftway.listing import NOTHING, plain_table
 
 from .results import Result, undecided
+from .stacks import Level
 from .verdict import DIRECTION, HOLDS, NOT, OPEN, VERDICTS
 
 STYLES = {HOLDS: "bold green", DIRECTION: "green", NOT: "bold red", OPEN: "dim"}
@@ -73,13 +75,37 @@ def ours(one: Result) -> str:
     if interval is None:
         return NOTHING
     mean, low, high = interval
-    half = "" if low is None or high is None else f" ± {_short(abs(high - low) / 2, 2)}"
-    return f"{_short(mean, 4)}{half}"
+    if low is None or high is None or high == low:
+        return f"{short(mean, 4)}{'' if low is None else ' ± 0'}"
+    half = (high - low) / 2
+    digits = max(0, 1 - math.floor(math.log10(half)))  # two of the half interval, and the mean as fine as that
+    return f"{mean:.{digits}f} ± {half:.{digits}f}" if half < 10 else f"{mean:.0f} ± {half:.0f}"
 
 
-def _short(value: float, digits: int) -> str:
+def short(value: float, digits: int) -> str:
     """So many digits, without an exponent where a person would write none."""
     return f"{float(f'{value:.{digits}g}'):.10g}"
+
+
+def levels(of: Sequence[Level]) -> Table:
+    """The papers' networks in the simulator and on real stacks."""
+    table = plain_table("the papers' networks on real stacks")
+    for name in ("experiment", "setting", "scheduler", "stack"):
+        table.add_column(name)
+    for name in ("paper", "simulator", "stack", "ratio"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one in of:
+        table.add_row(
+            one.experiment.name,
+            str(one.scope),
+            one.scheduler,
+            one.backend,
+            NOTHING if one.printed is None else f"{one.printed:g}",
+            short(one.sim, 4),
+            short(one.real, 4),
+            Text(f"{one.ratio:.2f}", style="" if one.agrees else "bold red"),
+        )
+    return table
 
 
 def reasons(results: Sequence[Result]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from weftway.backends import SIM
@@ -13,7 +13,8 @@ from weftway.plan import Job
 from . import checks, traces, verdict
 from .checks import Rows
 from .experiments import Experiment
-from .runs import Run, first
+from .runs import Run, first, run_key
+from .stacks import Level
 from .verdict import NOT, OPEN, Check, Settings, Verdict
 
 KINDS = {
@@ -49,12 +50,13 @@ class Result:
             return None
         mean, half = part.sample.mean, part.sample.half
         if half is None:
-            return self._printed(mean), None, None
+            return self.in_print(mean), None, None
         # What is printed as a reduction is the larger, the less there is.
-        low, high = sorted((self._printed(mean - half), self._printed(mean + half)))
-        return self._printed(mean), low, high
+        low, high = sorted((self.in_print(mean - half), self.in_print(mean + half)))
+        return self.in_print(mean), low, high
 
-    def _printed(self, value: float) -> float:
+    def in_print(self, value: float) -> float:
+        """Our value in the unit in which the paper prints it."""
         if self.printed is None:
             return value
         if "over" in self.printed:
@@ -97,13 +99,50 @@ class Result:
         }
 
 
-def evaluate(experiments: Sequence[Experiment], runs: Sequence[Run], mechanism: bool = True) -> list[Result]:
-    """All verdicts, in the order of the files."""
+def evaluate(
+    experiments: Sequence[Experiment],
+    runs: Sequence[Run],
+    mechanism: bool = True,
+    power: str = verdict.EXCLUDED,
+    levels: Sequence[Level] = (),
+) -> list[Result]:
+    """All verdicts, in the order of the files. `levels` are what real stacks made of the same networks."""
     of: dict[str, list[Run]] = {}
     for run in runs:
         of.setdefault(run.experiment.name, []).append(run)
-    found = [result for one in experiments for result in _experiment(one, of.get(one.name, []), of)]
-    return [_explained(one, of[one.experiment.name]) if mechanism and _asks(one) else one for one in found]
+    found = [result for one in experiments for result in _experiment(one, of.get(one.name, []), of, power)]
+    found = [_beside(one, levels) for one in found]
+    seen: Seen = {}
+    return [_explained(one, of[one.experiment.name], seen) if mechanism and _asks(one) else one for one in found]
+
+
+def _beside(result: Result, levels: Sequence[Level]) -> Result:
+    """The result; a level has no verdict where only one of simulator and real stack meets it.
+
+    The two must differ by more than a tenth: within that, the simulator stands for the stack.
+    """
+    part = result.verdict.part
+    if result.kind != "level" or part is None or result.printed is None or result.verdict.verdict == OPEN:
+        return result
+    for level in levels:
+        if not level.agrees and _is_of(level, result) and part.is_met != (level.real in part.region):
+            why = f"the simulator and the stack ({level.backend}) differ: {level.sim:.3g} and {level.real:.3g}"
+            return replace(result, verdict=replace(result.verdict, verdict=OPEN, reason=why))
+    return result
+
+
+def _is_of(level: Level, result: Result) -> bool:
+    """Whether a stack ran what a number is of."""
+    number, one = result.printed or {}, result.experiment
+    at = number.get("at", {})
+    return (
+        (level.experiment.paper, level.experiment.figure) == (one.paper, one.figure)
+        and not one.reading
+        and level.metric == number.get("metric")
+        and level.scheduler == number.get("scheduler")
+        and level.scope.cc == number.get("cc", level.scope.cc)
+        and dict(level.scope.at) == (at if isinstance(at, dict) else {})
+    )
 
 
 @dataclass(frozen=True)
@@ -143,7 +182,7 @@ def words(printed: Mapping[str, Any]) -> str:
     return f"{what}: {' · '.join(name for name in names if name)}" if any(names) else what
 
 
-def _experiment(one: Experiment, runs: Sequence[Run], of: Mapping[str, list[Run]]) -> list[Result]:
+def _experiment(one: Experiment, runs: Sequence[Run], of: Mapping[str, list[Run]], power: str) -> list[Result]:
     found = items(one)
     published = dict(one.published)
     stated = next((run for run in runs if run.choice is None), None)
@@ -155,7 +194,7 @@ def _experiment(one: Experiment, runs: Sequence[Run], of: Mapping[str, list[Run]
         checked = [_exact(item, stated, published) for item in found]
     drawn = [run for run in runs if run.choice is not None and run.rows]
     settings = [_settings(item, check, drawn, of, published) for item, check in zip(found, checked, strict=True)]
-    verdicts = verdict.judge(checked, settings)
+    verdicts = verdict.judge(checked, settings, power)
     return [
         Result(one, item.kind, item.words, item.printed, judged, some)
         for item, judged, some in zip(found, verdicts, settings, strict=True)
@@ -222,6 +261,9 @@ def _exact(item: Item, run: Run | None, published: Mapping[str, Any]) -> Check:
     return Check((), exact=same)
 
 
+Seen = dict[tuple[str, ...], str | None]
+"""Where the decisions of two runs part, by the keys of the runs: several claims ask about the same two."""
+
 COUNTS = ("waits", "duplicates", "reinjections", "retransmissions", "timeouts", "window_drops", "faults")
 
 
@@ -245,7 +287,7 @@ def _pair(result: Result) -> tuple[str, str] | None:
     return None
 
 
-def _explained(result: Result, runs: Sequence[Run]) -> Result:
+def _explained(result: Result, runs: Sequence[Run], seen: Seen) -> Result:
     """The result with what the two schedulers did."""
     pair = _pair(result)
     run = next((run for run in runs if run.choice is None), None)
@@ -259,7 +301,10 @@ def _explained(result: Result, runs: Sequence[Run]) -> Result:
         jobs = [first(run, name, cc) for name in names]
     except checks.Undecidable:
         return result
-    if line := _decisions(jobs):
+    pair_key = tuple(run_key(job) for job in jobs)
+    if pair_key not in seen:
+        seen[pair_key] = _decisions(jobs)
+    if line := seen[pair_key]:
         lines.append(line)
     some = {one: [row for row in run.rows if (row["scheduler"], row["cc"]) == (one, cc)] for one in names}
     for name in COUNTS:

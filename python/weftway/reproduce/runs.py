@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -45,18 +47,25 @@ class Run:
     jobs: list[Job]
     rows: list[Row] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
+    beside: list[Job] = field(default_factory=list)
+    """Of schedulers that the paper does not have. No verdict looks at them."""
+    others: list[Row] = field(default_factory=list)
+    """Their rows."""
 
 
-def planned(experiments: Sequence[Experiment], effort: Effort, backend: str) -> list[Run]:
-    """All that is to be run, in the order of the files."""
+def planned(experiments: Sequence[Experiment], effort: Effort, backend: str, beside: Sequence[str] = ()) -> list[Run]:
+    """All that is to be run, in the order of the files. `beside` are schedulers to run in each stated setting, too."""
     runs = []
     for one in experiments:
         if one.published.get("cannot_run"):
             continue
         seeds = None if one.is_exact else effort.seeds  # a worked example is what it is
-        runs.append(Run(one, None, plan.plan(one.scenario, seed=seeds, backend=backend).jobs))
+        stated = Run(one, None, plan.plan(one.scenario, seed=seeds, backend=backend).jobs)
+        runs.append(stated)
         if one.is_exact:
             continue
+        if more := [name for name in beside if name not in one.scenario.schedulers]:
+            stated.beside = plan.plan(one.scenario, scheduler=more, seed=seeds, backend=backend).jobs
         for choice in one.draw(effort.settings):
             jobs = plan.plan(one.set(choice), seed=effort.setting_seeds, backend=backend).jobs
             runs.append(Run(one, choice, jobs))
@@ -64,10 +73,13 @@ def planned(experiments: Sequence[Experiment], effort: Effort, backend: str) -> 
 
 
 def execute(runs: Sequence[Run], threads: int | None, out: Path | None, tell: Progress) -> None:
-    """Gives every run its rows. What `out` has already is not run again; an interrupt keeps what is finished."""
+    """Gives every run its rows. What `out` has already is not run again; an interrupt keeps what is finished.
+
+    Figures of one paper that show the same runs share them.
+    """
     store = Store(out) if out else None
     kept = store.recall() if store else {}
-    jobs = {job.key: job for run in runs for job in run.jobs}
+    jobs = {run_key(job): job for run in runs for job in [*run.jobs, *run.beside]}
     rows = {key: _whole(job, kept[key]) for key, job in jobs.items() if key in kept}
     skipped: dict[str, str] = {}
     todo = [job for key, job in jobs.items() if key not in rows]
@@ -76,11 +88,11 @@ def execute(runs: Sequence[Run], threads: int | None, out: Path | None, tell: Pr
     try:
         for job, result in _results(todo, threads or os.cpu_count() or 1):
             if isinstance(result, Skipped):
-                skipped[job.key] = result.reason
+                skipped[run_key(job)] = result.reason
             else:
-                rows[job.key] = result
+                rows[run_key(job)] = result
                 if store:
-                    store.keep(job.key, _figures(job, result))
+                    store.keep(run_key(job), _figures(job, result))
             if store and time.monotonic() - flushed > FLUSH_S:
                 store.flush()
                 flushed = time.monotonic()
@@ -93,8 +105,16 @@ def execute(runs: Sequence[Run], threads: int | None, out: Path | None, tell: Pr
     if store and rows:
         store.finish(_figures(job, rows[key]) for key, job in jobs.items() if key in rows)
     for run in runs:
-        run.rows = [rows[job.key] for job in run.jobs if job.key in rows]
-        run.skipped = list(dict.fromkeys(skipped[job.key] for job in run.jobs if job.key in skipped))
+        run.rows, run.others = (
+            [_whole(job, rows[run_key(job)]) for job in some if run_key(job) in rows] for some in (run.jobs, run.beside)
+        )
+        run.skipped = list(dict.fromkeys(skipped[run_key(job)] for job in run.jobs if run_key(job) in skipped))
+
+
+def run_key(job: Job) -> str:
+    """The same for the same run of the same code, whatever figure it is for: the scenario counts by its hash."""
+    deciding = {name: value for name, value in job.head.items() if name not in ("scenario", "command")}
+    return hashlib.sha256(json.dumps(deciding).encode()).hexdigest()[:32]
 
 
 def _results(todo: Sequence[Job], threads: int) -> Iterator[tuple[Job, backends.Result]]:
@@ -111,12 +131,13 @@ def _figures(job: Job, row: Row) -> Row:
     values = {
         name: value for name, value in row.items() if not name.startswith("path.") and not isinstance(value, list)
     }
-    return {"key": job.key, **named, **{name: value for name, value in values.items() if name not in head}}
+    measured = {name: value for name, value in values.items() if name not in head}
+    return {**named, **measured, "key": run_key(job)}
 
 
 def _whole(job: Job, kept: Row) -> Row:
     """A kept row under what its job says of it."""
-    return {**kept, **job.identity}
+    return {**kept, **job.identity, "key": run_key(job)}
 
 
 def first(run: Run, scheduler: str, cc: str | None = None) -> Job:

@@ -7,8 +7,12 @@ parts must lie in theirs. With a level of 5 %, corrected by Holm over the checks
 - *holds in direction*: the effect has the claimed sign (its interval excludes none), and has it in at least 80 % of
   the settings; its size is another;
 - *does not hold*: an interval lies outside its region, and the claim holds in less than 20 % of the settings;
-- *cannot be decided*: anything else; and whatever the rows say, if the paper contradicts itself, if more than 5 % of a
-  row was decided by a fallback, or if the paper's own number of runs gives an interval wider than the claim.
+- *cannot be decided*: anything else; and whatever the rows say, if the paper contradicts itself, or if more than 5 % of
+  a row was decided by a fallback.
+
+Power: if the paper's own number of runs gives an interval wider than the claim, and ours does not exclude the claim, it
+cannot be decided. An interval that excludes the claim decides however wide it is. With `ALWAYS`, it cannot be decided
+in both cases.
 """
 
 from __future__ import annotations
@@ -31,6 +35,11 @@ SIGNIFICANT = 0.05
 MOST_SETTINGS = 0.8
 FEW_SETTINGS = 0.2
 MOST_FALLBACK = 0.05
+EXCLUDED = "excluded"
+"""Power withholds a verdict unless our interval excludes the claim."""
+ALWAYS = "always"
+"""Power withholds a verdict even then."""
+POWER = (EXCLUDED, ALWAYS)
 LEVEL_TOLERANCE = 0.1
 """A printed level is met within so much of it. One tolerance for all, so that none is chosen by its outcome."""
 EFFECT_TOLERANCE = 0.5
@@ -234,19 +243,19 @@ def holm(values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def judge(checks: Sequence[Check], settings: Sequence[Settings | None]) -> list[Verdict]:
-    """The verdicts of a figure's checks, corrected for their number."""
+def judge(checks: Sequence[Check], settings: Sequence[Settings | None], power: str = EXCLUDED) -> list[Verdict]:
+    """The verdicts of a figure's checks, corrected for their number. `power` is one of `POWER`."""
     decided = [n for n, check in enumerate(checks) if check.obstacle is None and check.exact is None]
     adjusted = {}
     for name, of in (("inside", inside), ("outside", outside), ("sign", sign)):
         adjusted[name] = dict(zip(decided, holm([of(checks[n]) for n in decided]), strict=True))
     return [
-        _judge(check, settings[n], {name: values[n] for name, values in adjusted.items() if n in values})
+        _judge(check, settings[n], {name: values[n] for name, values in adjusted.items() if n in values}, power)
         for n, check in enumerate(checks)
     ]
 
 
-def _judge(check: Check, settings: Settings | None, p: dict[str, float]) -> Verdict:
+def _judge(check: Check, settings: Settings | None, p: dict[str, float], power: str) -> Verdict:
     if check.obstacle is not None:
         return Verdict(OPEN, check.obstacle)
     if check.exact is not None:
@@ -256,8 +265,10 @@ def _judge(check: Check, settings: Settings | None, p: dict[str, float]) -> Verd
     part = min(check.parts, key=lambda one: _margin(one))
     if any(one.sample.error is None for one in check.parts):
         return Verdict(OPEN, "one run is no evidence", part, p)
-    if check.runs and (wide := [one for one in check.parts if _is_wide(one, check.runs)]):
-        beside = "; ours excludes the claim all the same" if p["outside"] < SIGNIFICANT else ""
+    excluded = p["outside"] < SIGNIFICANT
+    wide = [one for one in check.parts if check.runs and _is_wide(one, check.runs)]
+    if wide and (power == ALWAYS or not excluded):
+        beside = "; ours excludes the claim all the same" if excluded else ""
         reason = f"the paper's {check.runs} runs give an interval wider than the claim{beside}"
         return Verdict(OPEN, reason, wide[0], p)
     share = settings.share if settings else None
@@ -266,9 +277,9 @@ def _judge(check: Check, settings: Settings | None, p: dict[str, float]) -> Verd
         return Verdict(HOLDS, "the interval lies inside the claim" + _of_settings(share), part, p)
     if check.direction and p["sign"] < SIGNIFICANT and (directed is None or directed >= MOST_SETTINGS):
         return Verdict(DIRECTION, "the sign is as claimed, the size is not" + _of_settings(share), part, p)
-    if p["outside"] < SIGNIFICANT and (share is None or share < FEW_SETTINGS):
+    if excluded and (share is None or share < FEW_SETTINGS):
         return Verdict(NOT, "the interval excludes the claim" + _of_settings(share), part, p)
-    if p["inside"] < SIGNIFICANT or p["outside"] < SIGNIFICANT:
+    if p["inside"] < SIGNIFICANT or excluded:
         return Verdict(OPEN, f"it depends on values that the paper leaves open{_of_settings(share)}", part, p)
     return Verdict(OPEN, "the interval neither lies inside the claim nor excludes it", part, p)
 
