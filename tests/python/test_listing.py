@@ -53,8 +53,13 @@ def test_one_run_is_in_the_groups_of_the_glossary(weft_here: Weft, small: Path) 
     shown = weft_here("run", small).stdout
     titles = [line for line in shown.splitlines() if line.strip() in one_run.GROUPS.values()]
     assert [title.strip() for title in titles] == [
-        "Which run it was", "How it ended", "Against the limits", "Order, memory, retransmissions", "Decisions", "Sharing"
-    ]  # fmt: skip
+        "Which run it was",
+        "How it ended",
+        "Against the limits",
+        "Order, memory, retransmissions",
+        "Decisions",
+        "Sharing",
+    ]
     for name, value in row.items():
         if value is not None and not name.startswith("path."):
             section = sections[next(title for title in one_run.GROUPS.values() if f"| `{name}`" in sections[title])]

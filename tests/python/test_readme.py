@@ -14,12 +14,20 @@ from weftway.scenario import HOME
 SMALLER = (
     (r"--cells \d+", "--cells 1"),
     (r"--seeds \d+\.\.\d+", "--seeds 0..1"),
+    (r"(weft rank .*--seeds) 0\.\.1", r"\1 0..2"),
     (r"(weft evaluate .*--cc )\S+", r"\1cubic --instances 1"),
     (r"(weft train .*--quick)", r"\1 --steps 2000 --held-out 2"),
     (r"(weft sweep \S+)", r"\1 --seeds 0..1"),
     (r"^\./test .*$", ""),
 )
 """What is made smaller: how many runs, and nothing else."""
+
+ONE_MACHINE = (
+    (r"/weft pair && (.*) --listen 4433\b.*", r"/weft pair > line && \1 --listen 127.0.0.1:4433 & sleep 3"),
+    (r"--to \S+ --pair \S+", '--to 127.0.0.1:4433 --pair "$(cat line)"'),
+    (r"--path wlan0 --path wwan0.*", "--path 127.0.0.1 --path 127.0.0.2; wait"),
+)
+"""What makes one machine of the two that a transfer is between."""
 
 BLOCKS = [fence for fence in pages.fences((HOME / "README.md").read_text()) if fence.kind == "sh"]
 
@@ -32,7 +40,7 @@ def _needs_links(block: pages.Fence) -> bool:
     return bool(re.search(r"weft (emulate|fidelity)|sim,kernel", block.text))
 
 
-def _follow(block: pages.Fence, folder: Path) -> str:
+def _follow(block: pages.Fence, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Runs a block in a folder of its own, in which the measurements lie that the README speaks of."""
     for name in ("scenarios", "experiments", "sweeps", "traces"):
         (folder / name).symlink_to(HOME / name)
@@ -42,22 +50,25 @@ def _follow(block: pages.Fence, folder: Path) -> str:
         (folder / f"{link}-ping.txt").write_text(LINUX)
         (folder / f"{link}-iperf3.json").write_text(iperf([29.0, 30.0, 31.0]))
     text = block.text
-    for pattern, small in SMALLER:
+    (folder / "photos").mkdir()
+    (folder / "photos" / "one.jpg").write_bytes(bytes(range(256)) * 1000)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder))
+    for pattern, small in (*SMALLER, *ONE_MACHINE):
         text = re.sub(pattern, small, text, flags=re.MULTILINE)
     return pages.output(pages.Fence(block.kind, "run", text, block.start, block.end), folder)
 
 
 @pytest.mark.parametrize("block", [block for block in BLOCKS if not _needs_links(block)], ids=_name)
-def test_the_commands_run(block: pages.Fence, tmp_path: Path) -> None:
-    assert _follow(block, tmp_path)
+def test_the_commands_run(block: pages.Fence, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _follow(block, tmp_path, monkeypatch)
 
 
 @machine.kernel
 @machine.emulation
 @pytest.mark.realtime
 @pytest.mark.parametrize("block", [block for block in BLOCKS if _needs_links(block)], ids=_name)
-def test_the_commands_on_the_kernel_run(block: pages.Fence, tmp_path: Path) -> None:
-    assert _follow(block, tmp_path)
+def test_the_commands_on_the_kernel_run(block: pages.Fence, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _follow(block, tmp_path, monkeypatch)
 
 
 def test_every_command_is_in_a_block() -> None:

@@ -52,7 +52,7 @@ pub fn transfer(
     };
     let paths = paths.iter().map(|path| Local::parse(path)).collect();
     let (switch, switches) = channel();
-    let options = Options { other, paths, scheduler, cc, switch: Some(switches) };
+    let options = Options { paths, scheduler, cc, switch: Some(switches), ..Options::new(other) };
     let mut stopped = Ok(());
     let result = py.detach(|| {
         let mut tell = |progress: &Progress| {

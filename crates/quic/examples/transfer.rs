@@ -25,11 +25,9 @@ fn transfer(scheduler: &str, megabytes: usize) -> Result<(), Box<dyn Error>> {
     std::fs::write(&file, data)?;
 
     let options = |other, paths: &[&str]| Options {
-        other,
         paths: paths.iter().map(|path| Local::parse(path)).collect(),
         scheduler: scheduler.to_owned(),
-        cc: "cubic".to_owned(),
-        switch: None,
+        ..Options::new(other)
     };
     let identity = Identity::generate()?;
     let pairing = identity.pairing();

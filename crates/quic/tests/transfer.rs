@@ -11,6 +11,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 
 use tempfile::TempDir;
+use weftway_path::Span;
 use weftway_quic::transfer::{Failure, Options, OtherEnd, Progress, Report, receive, send};
 use weftway_quic::udp::Local;
 use weftway_quic::udp::tls::{Identity, Pairing};
@@ -19,7 +20,7 @@ type Outcome = Result<Report, Failure>;
 
 fn options(other: OtherEnd, paths: &[&str]) -> Options {
     let paths = paths.iter().map(|path| Local::parse(path)).collect();
-    Options { other, paths, scheduler: "earliest-delivery".into(), cc: "cubic".into(), switch: None }
+    Options { paths, tell_every: Span::from_millis(2), ..Options::new(other) }
 }
 
 fn here() -> SocketAddr {
@@ -319,7 +320,8 @@ fn a_port_where_nobody_listens_is_told() {
     let (_keep, root) = tree(10);
     let pairing = Identity::generate().unwrap().pairing();
     let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let error = send(&root, connect(free, &pairing, &[]), &mut |_| true).unwrap_err();
+    let options = Options { give_up_after: Span::from_secs(1), ..connect(free, &pairing, &[]) };
+    let error = send(&root, options, &mut |_| true).unwrap_err();
     assert!(matches!(error, Failure::NoAnswer(_)), "{error}");
 }
 

@@ -37,11 +37,7 @@ def command(
         Path | None, typer.Option("--out", metavar="DIR", help="Folder for rows.parquet; resumes.")
     ] = None,
     book: Annotated[
-<<<<<<< HEAD
         Path | None, typer.Option("--book", metavar="DIR", help="Folder for one Markdown page per figure.")
-=======
-        Path | None, typer.Option("--book", metavar="DIR", help="Writes the results book there, in Markdown.")
->>>>>>> h-repro
     ] = None,
     web: Annotated[
         Path | None, typer.Option("--web", metavar="DIR", help="Writes the results book there, as web pages.")
@@ -57,13 +53,8 @@ def command(
     ] = False,
     as_json: JSON = False,
 ) -> None:
-<<<<<<< HEAD
     """Runs the experiments of papers and checks which of their numbers and claims hold."""
-    from weftway import plan, reproduce, tables
-=======
-    """Runs the experiments of papers, and says which of their numbers and claims hold."""
     from weftway import reproduce, tables
->>>>>>> h-repro
     from weftway.progress import Bar
     from weftway.reproduce import book as books
     from weftway.reproduce import page, stacks

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::mpsc::Receiver;
 
 use serde::Serialize;
+use weftway_path::Span;
 
 use super::manifest::ManifestError;
 use super::store::StoreError;
@@ -41,6 +42,25 @@ pub struct Options {
     pub cc: String,
     /// Schedulers that take over while the sender is at work.
     pub switch: Option<Receiver<String>>,
+    /// How often the user is told what is going on, and asked whether to go on.
+    pub tell_every: Span,
+    /// How long the end that connects waits for an answer.
+    pub give_up_after: Span,
+}
+
+impl Options {
+    /// What is used where nothing else is said.
+    pub fn new(other: OtherEnd) -> Self {
+        Self {
+            other,
+            paths: Vec::new(),
+            scheduler: "earliest-delivery".to_owned(),
+            cc: "cubic".to_owned(),
+            switch: None,
+            tell_every: Span::from_millis(100),
+            give_up_after: Span::from_secs(20),
+        }
+    }
 }
 
 /// What is going on.

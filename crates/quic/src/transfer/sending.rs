@@ -204,6 +204,7 @@ impl<'a> Sending<'a> {
             self.fire_timers(now, session);
             self.converse(now)?;
             self.look_after_paths(now, session);
+            self.switch(session)?;
             self.sender.turn(now, self.scheduler.as_mut());
             if let Some(why) = self.sender.broken() {
                 let why = why.to_owned();
@@ -217,7 +218,6 @@ impl<'a> Sending<'a> {
                 return Ok(Some(met));
             }
             if session.is_tick(now) {
-                self.switch(session)?;
                 self.note(session);
                 session.tick(now)?;
             }

@@ -16,12 +16,8 @@ use crate::driver::observer::Hub;
 use crate::udp::tls::{self, MAX_PATHS, Pairing};
 use crate::udp::{Local, Net};
 
-/// How long the user waits for news.
-const TICK: Span = Span::from_millis(100);
 /// How long one path is given for the handshake, before the next one is tried.
 const ATTEMPT: Span = Span::from_secs(3);
-/// How long all of them are tried.
-const PATIENCE: Span = Span::from_secs(20);
 /// How long the end of a connection is awaited.
 const FAREWELL: Span = Span::from_millis(500);
 /// A closed path is tried again after so long.
@@ -42,6 +38,8 @@ pub(super) struct Session<'a> {
     pub progress: Progress,
     watch: Watch<'a>,
     tick_at: Instant,
+    tell_every: Span,
+    give_up_after: Span,
     labels: Vec<Local>,
     /// When each path brought something last.
     heard: [Instant; MAX_PATHS],
@@ -78,7 +76,8 @@ impl<'a> Session<'a> {
         };
         let progress = Progress { state, listening, ..Progress::default() };
         let heard = [Instant::ZERO; MAX_PATHS];
-        Ok((Self { net, listener, progress, watch, tick_at: Instant::ZERO, labels, heard }, target))
+        let (tick_at, tell_every, give_up_after) = (Instant::ZERO, options.tell_every, options.give_up_after);
+        Ok((Self { net, listener, progress, watch, tick_at, tell_every, give_up_after, labels, heard }, target))
     }
 
     /// Tells the user, now and then.
@@ -86,7 +85,7 @@ impl<'a> Session<'a> {
         if self.tick_at > now {
             return Ok(());
         }
-        self.tick_at = now + TICK;
+        self.tick_at = now + self.tell_every;
         self.tell()
     }
 
@@ -174,7 +173,7 @@ impl<'a> Session<'a> {
         let begin = self.net.now();
         let count = self.net.sockets().len();
         for at in (0..count).cycle() {
-            if self.net.now() >= begin + PATIENCE {
+            if self.net.now() >= begin + self.give_up_after {
                 break;
             }
             let (connection, mismatch) = self.begin(address, pairing, at)?;
