@@ -223,7 +223,7 @@ def summary(report: Report) -> list[str | Table]:
     known = f"; {amount(had)} were there" if had else ""
     lines: list[str | Table] = [
         f"{report['files']} files, {amount(report['bytes'])}, verified{known}: "
-        f"{report['elapsed_s']:.1f} s, {report['goodput_mbps']:.1f} Mbit/s"
+        f"{report['elapsed_s']:.1f} s, {report['goodput_mbps']:.1f} Mbit/s{_gain(report)}"
     ]
     left = [(report["links_left_out"], "symbolic links"), (report["special_left_out"], "sockets, devices or FIFOs")]
     lines += [f"not sent: {count} {what}" for count, what in left if count]
@@ -235,6 +235,11 @@ def summary(report: Report) -> list[str | Table]:
         row = [path["path"], amount(path["bytes"]), share, _rtt(path)]
         table.add_row(*row, *([lost, times] if report["role"] == "send" else ["", ""]))
     return [*lines, table]
+
+
+def _gain(report: Report) -> str:
+    ratio = report["ratio_to_best_path"]
+    return f", {ratio:.1f} times what the best path carried" if ratio and len(report["paths"]) > 1 else ""
 
 
 def amount(count: int) -> str:

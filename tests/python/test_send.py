@@ -103,6 +103,7 @@ def test_a_folder_arrives_and_both_ends_say_how(weft: Weft, start: Start, line: 
     assert (mine["role"], mine["scheduler"], mine["cc"]) == ("send", "min-rtt", "cubic")
     assert mine["files"] == theirs["files"] == 3
     assert mine["sent_bytes"] == theirs["sent_bytes"] == 3_000_005 == sum(path["bytes"] for path in theirs["paths"])
+    assert theirs["ratio_to_best_path"] == 3_000_005 / max(path["bytes"] for path in theirs["paths"])
     assert [path["path"] for path in mine["paths"]] == ["127.0.0.1", "127.0.0.2"]
     assert all(path["packets"] > 0 and path["srtt_ms"] > 0 for path in mine["paths"])
     again = start("recv", "inbox", "--listen", at, "--identity", "me")

@@ -144,6 +144,9 @@ pub struct Report {
     pub elapsed_s: f64,
     /// `sent_bytes` in that time.
     pub goodput_mbps: f64,
+    /// `sent_bytes`, divided by the bytes of the path that carried most: how many times the share of the best path all of
+    /// them brought. None if nothing travelled.
+    pub ratio_to_best_path: Option<f64>,
     /// The scheduler, the last one if there were several; only the sender knows it.
     pub scheduler: Option<String>,
     /// The congestion controller; only the sender knows it.

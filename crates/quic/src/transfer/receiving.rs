@@ -13,7 +13,7 @@ use weftway_path::{Bytes, Instant, PathId, Span};
 
 use super::manifest::{Layout, MAX_ENTRIES, Manifest};
 use super::options::{Failure, Options, Report, State, Watch, code};
-use super::sending::{RECORD, WINDOW, goodput, peer};
+use super::sending::{RECORD, WINDOW, goodput, peer, ratio_to_best_path};
 use super::session::{Met, Session, lost};
 use super::store::{Store, StoreError, Writer};
 use super::wire::{Message, Role, Talk};
@@ -459,6 +459,7 @@ impl Receiving {
             sent_bytes: self.layout.bytes(),
             elapsed_s: elapsed.as_secs_f64(),
             goodput_mbps: goodput(self.layout.bytes(), elapsed),
+            ratio_to_best_path: ratio_to_best_path(self.layout.bytes(), &session.progress.paths),
             scheduler: None,
             cc: None,
             links_left_out: 0,

@@ -376,6 +376,7 @@ impl<'a> Sending<'a> {
             sent_bytes: self.layout.bytes(),
             elapsed_s: elapsed.as_secs_f64(),
             goodput_mbps: goodput(self.layout.bytes(), elapsed),
+            ratio_to_best_path: ratio_to_best_path(self.layout.bytes(), &session.progress.paths),
             scheduler: Some(self.scheduler_name.clone()),
             cc: Some(self.job.cc.clone()),
             links_left_out: self.job.left.links,
@@ -394,4 +395,10 @@ pub(super) fn peer(connection: &QuicConnection) -> String {
 /// In Mbit/s.
 pub(super) fn goodput(bytes: u64, elapsed: Span) -> f64 {
     if elapsed.is_zero() { 0.0 } else { bytes as f64 * 8e-6 / elapsed.as_secs_f64() }
+}
+
+/// See [`Report::ratio_to_best_path`].
+pub(super) fn ratio_to_best_path(bytes: u64, paths: &[PathProgress]) -> Option<f64> {
+    let most = paths.iter().map(|path| path.bytes).max().filter(|&most| most > 0)?;
+    Some(bytes as f64 / most as f64)
 }
