@@ -44,6 +44,8 @@ pub struct Measurement {
     pub reordering: Option<Reordering>,
     /// What became of the scheduler's fallback, if it has one.
     pub fallback: Option<FallbackTally>,
+    /// Of a scheduler that decides for intervals, what was acknowledged on the path that it had chosen at the time.
+    pub chosen: Option<Bytes>,
     /// The messages of a workload that has some.
     pub messages: Messages,
     /// Of a call, the frames that went the other way.
@@ -160,6 +162,7 @@ pub(crate) fn columns(config: &SimConfig) -> Vec<String> {
         counts: Counts::default(),
         reordering: None,
         fallback: None,
+        chosen: None,
         messages: Messages::default(),
         back: config.is_call().then(Messages::default),
         paths: vec![PathFigures::default(); config.paths.len()],
@@ -232,6 +235,7 @@ impl Measurement {
         put(row, "faults", counts.faults);
         put(row, "fallback_decided", self.fallback.map(|fallback| fallback.decided));
         put(row, "fallback_differs", self.fallback.map(|fallback| fallback.differs));
+        put(row, "chosen_rate_mbps", self.chosen.map(|bytes| rounded(mbps(bytes, self.elapsed))));
     }
 
     /// Jain's index over each path's share of its capacity, in the usual form and in the papers' inverse (Liang

@@ -1,7 +1,9 @@
 //! One choice per interval: a rule is asked every 50 or 100 ms instead of for every packet, as the
 //! learned schedulers are.
 
-use weftway_path::{BlockedReason, Context, Decision, Event, Instant, Packet, Path, PathId, PathSet, SendKind, Span};
+use weftway_path::{
+    BlockedReason, Bytes, Context, Decision, Event, Instant, Packet, Path, PathId, PathSet, SendKind, Span,
+};
 
 use crate::choose;
 use crate::{FallbackTally, Needs, Scheduler};
@@ -14,6 +16,36 @@ pub enum Mode {
     Exclusive,
     /// They send, lowest srtt first, while the chosen path cannot.
     Preferred,
+}
+
+/// Counts what is acknowledged on paths while they are the chosen one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ChosenBytes {
+    /// The path that was chosen last, and what had been acknowledged on it by then.
+    since: Option<(PathId, Bytes)>,
+    bytes: Bytes,
+}
+
+impl ChosenBytes {
+    /// From now on `chosen` is the chosen path.
+    pub(crate) fn turn(&mut self, cx: &Context<'_>, chosen: Option<PathId>) {
+        let acked = |path| cx.path(path).map(|path: &Path| path.acked.bytes);
+        if let Some((path, before)) = self.since {
+            // A path that came anew counts from zero.
+            self.bytes += acked(path).map_or(Bytes::ZERO, |bytes| bytes.saturating_sub(before));
+        }
+        self.since = chosen.and_then(|path| Some((path, acked(path)?)));
+    }
+
+    /// An interval ends; the chosen path remains until another is.
+    pub(crate) fn settle(&mut self, cx: &Context<'_>) {
+        self.turn(cx, self.since.map(|(path, _)| path));
+    }
+
+    /// All of it, up to the last turn.
+    pub(crate) fn total(&self) -> Bytes {
+        self.bytes
+    }
 }
 
 /// Asks `inner` once per epoch, as if every path were open, and keeps to its answer.
@@ -32,6 +64,7 @@ pub struct Interval {
     pending: Option<(PathId, Instant)>,
     /// When the next question is due; none before the first.
     epoch_end: Option<Instant>,
+    carried: ChosenBytes,
     /// The paths as `inner` sees them; kept to reuse its memory.
     open: Vec<Path>,
 }
@@ -48,6 +81,7 @@ impl Interval {
             chosen: None,
             pending: None,
             epoch_end: None,
+            carried: ChosenBytes::default(),
             open: Vec::new(),
         }
     }
@@ -89,10 +123,12 @@ impl Interval {
         if self.epoch_end.is_some_and(|end| cx.now >= end) {
             self.epoch_end = Some(cx.now + self.epoch);
             self.pending = self.ask(cx).map(|path| (path, cx.now + self.decision_delay)).or(self.pending);
+            self.carried.turn(cx, self.chosen);
         }
         if let Some((path, _)) = self.pending.filter(|(_, due)| cx.now >= *due) {
             self.chosen = Some(path);
             self.pending = None;
+            self.carried.turn(cx, self.chosen);
         }
     }
 
@@ -104,6 +140,7 @@ impl Interval {
         self.chosen = self.ask(cx);
         self.pending = None;
         self.epoch_end = Some(cx.now + self.epoch);
+        self.carried.turn(cx, self.chosen);
         self.chosen.and_then(|path| cx.path(path))
     }
 }
@@ -152,6 +189,10 @@ impl Scheduler for Interval {
 
     fn fallback(&self) -> Option<FallbackTally> {
         self.inner.fallback()
+    }
+
+    fn chosen_bytes(&self) -> Option<Bytes> {
+        Some(self.carried.total())
     }
 
     fn explain(&self, cx: &Context<'_>) -> Option<String> {
@@ -217,6 +258,26 @@ mod tests {
             (0..2).for_each(|path| interval.observe(&bench.context(), &sent(PathId::new(path))));
         }
         assert_eq!(turns, [A, B, A, B, A, B]);
+    }
+
+    /// A is chosen for 100 ms, before which it brought 4 packets: of those that follow only its 5 count, then only B's 6.
+    #[test]
+    fn only_the_chosen_path_is_counted() {
+        let (mut interval, mut bench) = over_min_rtt(Mode::Preferred);
+        bench.paths[0].acked.bytes = packets(4);
+        let mut carry = |ms, srtt_of_a, [a, b]: [u64; 2]| {
+            bench.now = Instant::from_millis(ms);
+            bench.paths[0].srtt = Span::from_millis(srtt_of_a);
+            bench.paths[0].acked.bytes += packets(a);
+            bench.paths[1].acked.bytes += packets(b);
+            interval.observe(&bench.context(), &Event::Wake);
+            let chosen = interval.select(&bench.context());
+            (chosen, interval.chosen_bytes())
+        };
+        assert_eq!(carry(0, 20, [0, 0]), (A, Some(Bytes::ZERO)));
+        assert_eq!(carry(50, 90, [2, 3]), (A, Some(Bytes::ZERO)));
+        assert_eq!(carry(100, 90, [3, 4]), (B, Some(packets(5))));
+        assert_eq!(carry(200, 20, [1, 6]), (A, Some(packets(11))));
     }
 
     #[test]

@@ -110,7 +110,7 @@ pub use interval::{Interval, Mode};
 pub use learned::fallback::FallbackTally;
 pub use linux_v1::FRAGMENT;
 pub use registry::{Arity, Entry, Input, Needs, Preset, Provenance, TransportRules, all, build, find, parse};
-use weftway_path::{Context, Decision, Event, Instant};
+use weftway_path::{Bytes, Context, Decision, Event, Instant};
 
 /// A packet scheduler.
 pub trait Scheduler: Send + dyn_clone::DynClone {
@@ -144,6 +144,12 @@ pub trait Scheduler: Send + dyn_clone::DynClone {
     /// What became of its fallback, which decides where what is seen left the ranges of training, as far as the host
     /// told what was [`Scheduler::decided`]; none for schedulers without one.
     fn fallback(&self) -> Option<FallbackTally> {
+        None
+    }
+
+    /// What was acknowledged on the path that it had chosen for an interval, up to the end of the last interval; none for
+    /// schedulers that decide for each packet.
+    fn chosen_bytes(&self) -> Option<Bytes> {
         None
     }
 

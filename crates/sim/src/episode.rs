@@ -97,7 +97,11 @@ impl Episode {
     /// The figures of a run that is over.
     pub fn row(self, config: &SimConfig) -> Option<Row> {
         let verdict = self.verdict?;
-        Some(measure::row(config, &Finished { sim: self.sim, verdict, fallback: None }, &Singles::default()))
+        Some(measure::row(
+            config,
+            &Finished { sim: self.sim, verdict, fallback: None, chosen: None },
+            &Singles::default(),
+        ))
     }
 
     fn with_rival(&mut self, act: impl FnOnce(&mut Sim, &mut dyn Scheduler)) {

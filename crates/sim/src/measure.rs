@@ -20,6 +20,8 @@ pub struct Finished {
     pub verdict: Verdict,
     /// What became of the scheduler's fallback, if it has one.
     pub fallback: Option<FallbackTally>,
+    /// What the paths carried that it had chosen for an interval, if it decides for intervals.
+    pub chosen: Option<Bytes>,
 }
 
 /// The figures of a finished run. `singles` is empty where aggregation means nothing.
@@ -29,7 +31,7 @@ pub fn row(config: &SimConfig, finished: &Finished, singles: &Singles) -> Row {
 
 /// The same, not yet a row.
 pub fn measurement(config: &SimConfig, finished: &Finished, singles: &Singles) -> Measurement {
-    let Finished { sim, verdict, fallback } = finished;
+    let Finished { sim, verdict, fallback, chosen } = finished;
     let conn = sim.connection(0);
     let (elapsed, data) = (sim.now().since(Instant::ZERO), conn.reordering());
     Measurement {
@@ -44,6 +46,7 @@ pub fn measurement(config: &SimConfig, finished: &Finished, singles: &Singles) -
             held_mean: data.held_mean(sim.now(), elapsed),
         }),
         fallback: *fallback,
+        chosen: *chosen,
         messages: messages(conn),
         back: config.is_call().then(|| messages(sim.connection(1))),
         paths: (0..config.paths.len()).map(|path| figures(conn, path)).collect(),

@@ -68,7 +68,7 @@ impl Job<'_> {
                 drive(&mut sim, &mut [scheduler, other.as_mut()])
             }
         };
-        Ok(Finished { sim, verdict, fallback: scheduler.fallback() })
+        Ok(Finished { sim, verdict, fallback: scheduler.fallback(), chosen: scheduler.chosen_bytes() })
     }
 
     /// Runs with the scheduler that `spec` names.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 PER_PATH = re.compile(r"path\.(.+)\.(bytes|share|mean_rate_mbps|retransmissions|srtt_ms)")
 TOP = 10
 """Lines of a controller that are shown at first."""
-INTERNAL = {"waits", "fallback_decided", "fallback_differs"}
+INTERNAL = {"waits", "fallback_decided", "fallback_differs", "chosen_rate_mbps"}
 """Measures of how a scheduler decided; two may differ in them and send every packet alike."""
 FINISHED = {None, "", "ok", "complete", "completed", "finished", "done"}
 

@@ -73,6 +73,7 @@ MEASURES = {
         Measure("faults", "Faults", "count", True),
         Measure("fallback_decided", "Packets of the fallback", "count", None),
         Measure("fallback_differs", "Decisions unlike the fallback's", "count", None),
+        Measure("chosen_rate_mbps", "Rate of the chosen path", "rate", False),
         Measure("jain", "Jain's index", "ratio", False),
     )
 }

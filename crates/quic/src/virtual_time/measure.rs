@@ -28,6 +28,7 @@ impl Job<'_> {
         let finished = world.run(scheduler.as_mut())?;
         let mut measured = measurement(self.config, &world, &finished, singles);
         measured.fallback = scheduler.fallback();
+        measured.chosen = scheduler.chosen_bytes();
         Ok(measured.row(self.config))
     }
 
@@ -96,6 +97,7 @@ fn measurement(config: &SimConfig, world: &World, finished: &Finished, singles: 
             held_mean: receiver.held_mean(Instant::ZERO + elapsed, elapsed),
         }),
         fallback: None,
+        chosen: None,
         messages: sender.map_or_else(Messages::default, |sender| Messages {
             delays: sender.source.app.delays.clone(),
             outstanding: sender.source.app.outstanding(),

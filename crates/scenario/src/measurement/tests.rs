@@ -41,6 +41,7 @@ fn measurement() -> Measurement {
         counts: Counts::default(),
         reordering: None,
         fallback: None,
+        chosen: None,
         messages: Messages::default(),
         back: None,
         paths: vec![path(700_000, 800, 6, 30), path(200_000, 200, 4, 50)],
@@ -69,6 +70,7 @@ fn simulated() -> Measurement {
     };
     measurement.reordering = Some(Reordering { mean_wait_ms: 1.25, held_max: 54_321, held_mean: 1_500.0 });
     measurement.fallback = Some(FallbackTally { decided: 12, differs: 34 });
+    measurement.chosen = Some(Bytes::new(300_000));
     for (path, lost) in measurement.paths.iter_mut().zip([8, 0]) {
         path.reinjections = Some(1);
         (path.lost, path.queue_drops, path.lost_or_dropped) = (Some(lost), Some(0), Some(lost));
@@ -120,6 +122,7 @@ waits 100
 faults 0
 fallback_decided 12
 fallback_differs 34
+chosen_rate_mbps 2.4
 message_p50_ms null
 message_p95_ms null
 message_p99_ms null
@@ -165,6 +168,7 @@ fn what_a_backend_does_not_know_is_null_in_the_same_columns() {
         "copies",
         "decisions",
         "fallback_decided",
+        "chosen_rate_mbps",
         "utility_popov_2025",
     ] {
         assert!(unknown[column].is_null() && !known[column].is_null(), "{column}");

@@ -6,7 +6,7 @@
 //! leads the next by less than the card's `margin`, below which training found that its choices do not pay.
 
 use weftway_path::spec::{Param, Params, SpecError};
-use weftway_path::{Context, Decision, Event, Instant, Span};
+use weftway_path::{Bytes, Context, Decision, Event, Instant, Span};
 
 use super::fallback::Fallback;
 use super::nn::{Network, Scratch};
@@ -248,6 +248,10 @@ impl Scheduler for Deployed {
 
     fn fallback(&self) -> Option<FallbackTally> {
         self.fallback.tally()
+    }
+
+    fn chosen_bytes(&self) -> Option<Bytes> {
+        self.task.chosen_bytes()
     }
 
     fn explain(&self, cx: &Context<'_>) -> Option<String> {

@@ -59,7 +59,10 @@ pub fn run(job: &Job<'_>, plan: &Plan) -> Result<Run, SpecError> {
     loop {
         match lab.advance(Instant::NEVER) {
             Stop::Over(verdict) => {
-                return Ok(Run { samples, finished: Finished { sim: lab.into_sim(), verdict, fallback: None } });
+                return Ok(Run {
+                    samples,
+                    finished: Finished { sim: lab.into_sim(), verdict, fallback: None, chosen: None },
+                });
             }
             Stop::Time => {}
             Stop::Asked => samples.extend(crew.decide(&mut lab)),

@@ -18,6 +18,7 @@ use std::collections::VecDeque;
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Bytes, Context, Decision, Event, Flow, Instant, Offset, Path, PathId, Span};
 
+use crate::interval::ChosenBytes;
 use crate::learned::epochs::{self, Epochs};
 use crate::learned::norm;
 use crate::learned::quality::Qualities;
@@ -91,6 +92,7 @@ fn build(params: &Params) -> Result<Box<dyn Task>, SpecError> {
         held: [None; CLASSES],
         open: Vec::new(),
         ledger: Ledger::default(),
+        carried: ChosenBytes::default(),
     }))
 }
 
@@ -122,6 +124,8 @@ struct Graph {
     /// The decisions of this interval.
     open: Vec<u64>,
     ledger: Ledger,
+    /// Of what the last answer named, for whichever class.
+    carried: ChosenBytes,
 }
 
 impl Graph {
@@ -131,6 +135,7 @@ impl Graph {
             self.held = [None; CLASSES];
             self.measure(cx, passed);
             self.look(cx);
+            self.carried.settle(cx);
         }
     }
 
@@ -236,6 +241,10 @@ impl Scheduler for Graph {
         self.epochs.wake()
     }
 
+    fn chosen_bytes(&self) -> Option<Bytes> {
+        Some(self.carried.total())
+    }
+
     fn explain(&self, _: &Context<'_>) -> Option<String> {
         Some(format!("by class {:?}", self.held.map(|held| held.map(|(_, path)| path))))
     }
@@ -269,6 +278,7 @@ impl Task for Graph {
         // A slot without a path: the first that has one.
         let path = named.or_else(|| self.at.iter().copied().flatten().next());
         if let (Some(flow), Some(path)) = (cx.flow, path) {
+            self.carried.turn(cx, Some(path));
             self.held[self.class(flow)] = Some((flow.message_start, path));
         }
         let decision = self.ledger.decide();

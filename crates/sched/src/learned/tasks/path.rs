@@ -16,8 +16,9 @@
 //! Scales are ours: rates over the largest that any path has shown.
 
 use weftway_path::spec::{Param, Params, SpecError};
-use weftway_path::{Context, Decision, Event, Instant, Path, PathId, Span};
+use weftway_path::{Bytes, Context, Decision, Event, Instant, Path, PathId, Span};
 
+use crate::interval::ChosenBytes;
 use crate::learned::epochs::{self, Epochs};
 use crate::learned::quality::{self, Qualities};
 use crate::learned::slots;
@@ -77,6 +78,7 @@ fn build(params: &Params) -> Result<Box<dyn Task>, SpecError> {
         at: vec![None; slots],
         open: None,
         ledger: Ledger::default(),
+        carried: ChosenBytes::default(),
     }))
 }
 
@@ -97,6 +99,7 @@ struct PathTask {
     /// The decision of this interval.
     open: Option<u64>,
     ledger: Ledger,
+    carried: ChosenBytes,
 }
 
 impl PathTask {
@@ -105,6 +108,7 @@ impl PathTask {
         if let Some(passed) = self.epochs.turn(cx.now) {
             self.measure(cx, passed);
             self.look(cx);
+            self.carried.turn(cx, self.epochs.chosen().copied());
         }
     }
 
@@ -174,6 +178,10 @@ impl Scheduler for PathTask {
         self.epochs.wake()
     }
 
+    fn chosen_bytes(&self) -> Option<Bytes> {
+        Some(self.carried.total())
+    }
+
     fn explain(&self, _: &Context<'_>) -> Option<String> {
         Some(format!("chosen {:?}; from best to worst {:?}", self.epochs.chosen(), self.ranked))
     }
@@ -210,6 +218,7 @@ impl Task for PathTask {
         // A slot without a path: the best one.
         if let Some(path) = named.or(self.ranked.first().copied()) {
             self.epochs.choose(cx.now, path);
+            self.carried.turn(cx, self.epochs.chosen().copied());
         }
         self.open = Some(self.ledger.decide());
     }
