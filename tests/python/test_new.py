@@ -25,7 +25,7 @@ def test_the_result_compiles_and_passes(tree: Path) -> None:
     assert len(lines) == 4
     target = os.environ.get("CARGO_TARGET_DIR", str(HOME / "target"))
     done = subprocess.run(
-        ["cargo", "test", "--offline", "--quiet", "--package", "weftway-sched", "--lib", "--test", "vectors"],
+        ["cargo", "test", "--offline", "--quiet", "--package", "weftway-sched", "--lib", "--test", "all"],
         cwd=tree,
         env={**os.environ, "CARGO_TARGET_DIR": target},
         capture_output=True,
