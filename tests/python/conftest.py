@@ -17,10 +17,13 @@ from weftway.cli import main
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# The tests of training compile many programs and run each for a moment: LLVM's optimisation costs more than it gains.
+XLA_FLAGS = ["--xla_backend_optimization_level=0"]
 # Test processes beside one another have a core each; JAX would start a thread per core in every one of them.
 if "PYTEST_XDIST_WORKER" in os.environ:
-    os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
+    XLA_FLAGS.append("--xla_cpu_multi_thread_eigen=false")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("XLA_FLAGS", " ".join(XLA_FLAGS))
 
 RANDOM_PATHS = """\
 [path.a]

@@ -10,6 +10,7 @@ import pytest
 from weftway._native import Policy, ScenarioError
 
 jax = pytest.importorskip("jax")
+eqx = pytest.importorskip("equinox")
 
 from weftway.train.export import write_policy  # noqa: E402
 from weftway.train.graph import Shape  # noqa: E402
@@ -84,7 +85,7 @@ def test_graph_attention_agrees(tmp_path: Path, identity: bool, paths: int) -> N
     split = paths * shape.features * shape.steps
     x = obs[:, :split].reshape(ROWS, paths, shape.features, shape.steps)
     c = obs[:, split:-paths].reshape(ROWS, shape.packet_features, shape.steps)
-    expected = np.asarray(network(*map(jax.numpy.asarray, (x, c, obs[:, -paths:]))))
+    expected = np.asarray(eqx.filter_jit(network)(*map(jax.numpy.asarray, (x, c, obs[:, -paths:]))))
     found = forward(exported(tmp_path, network, network.spec(shape), inputs), obs)
     alive = obs[:, -paths:] > 0
     np.testing.assert_allclose(found[alive], expected[alive], atol=1e-5)

@@ -1,9 +1,7 @@
 //! Where data go that were sent before: MPTCP reinjects what a subflow still holds, on another; what QUIC lost is a
 //! frame again, and may take any path. And what becomes of a packet whose first choice rests.
 
-mod setup;
-
-use setup::{answer, bulk, down, lossy, path, run, stacks};
+use crate::setup::{answer, bulk, down, lossy, path, run, stacks};
 use weftway_path::{Bytes, PathSet, Span};
 use weftway_scenario::config::{MessageSize, Stack, Transport, Workload};
 use weftway_sim::{Host, Note, Pause, Sim};

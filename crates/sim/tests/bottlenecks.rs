@@ -1,9 +1,8 @@
 //! Which paths share a bottleneck, as given and as detected, and how often detection is wrong.
-//! `cargo test --release -p weftway-sim --test bottlenecks -- --nocapture` prints the table of
+//! `cargo test --release -p weftway-sim --test all bottlenecks:: -- --nocapture` prints the table of
 //! `docs/explanation/shared-bottlenecks.md`.
 
-mod setup;
-
+use crate::setup;
 use weftway_link::{Distribution, Jitter, Limit, LinkConfig};
 use weftway_path::{BitRate, Bytes, Instant, Role, Span};
 use weftway_scenario::config::{

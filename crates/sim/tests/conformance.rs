@@ -1,12 +1,10 @@
 //! Every scheduler of the registry, over every stack and controller: the run ends, breaks no rule, and asking a question
 //! three times changes nothing.
 
-mod setup;
-
 use std::fmt::Write;
 use std::sync::{Arc, LazyLock, Mutex};
 
-use setup::{bulk, down, drive, lossy, path, stacks};
+use crate::setup::{bulk, down, drive, lossy, path, stacks};
 use weftway_path::{Bytes, Context, Decision, Event, Health, Instant, Path, Span};
 use weftway_scenario::config::{MessageSize, SimConfig, Stack, Transport, Workload};
 use weftway_sched::testing::Bandit;

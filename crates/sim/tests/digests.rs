@@ -2,11 +2,9 @@
 //! every note. A change of any result moves a line: it is then made anew with `INSTA_UPDATE=always`, named in the
 //! changelog, and reviewed as a difference. These lines prove no rule; they keep one that was proved elsewhere.
 
-mod setup;
-
 use std::fmt::Write;
 
-use setup::{bulk, down, path, run, stacks};
+use crate::setup::{self, bulk, down, path, run, stacks};
 use weftway_link::{Change, Distribution, Jitter, Loss, Set};
 use weftway_path::{Bytes, Instant, Span};
 use weftway_scenario::config::{Buffer, MessageSize, PathConfig, SimConfig, Transport, Workload};

@@ -1,11 +1,10 @@
 //! Connections that share a bottleneck: what they take of it from one another. `cargo test --release -p weftway-sim
-//! --test fairness -- --nocapture` prints what is measured.
+//! --test all fairness:: -- --nocapture` prints what is measured.
 //!
 //! Twenty seeds, each with a start of the rival of its own, break phase effects. The figure is what the connection
 //! under test took over what the rival took, after a quarter of the run, as the geometric mean of the seeds.
 
-mod setup;
-
+use crate::setup;
 use weftway_link::{Limit, LinkConfig};
 use weftway_path::{BitRate, Bytes, Instant, Role, Span};
 use weftway_scenario::config::{Bottlenecks, Buffer, PathConfig, Rival, SimConfig, Transport, Workload};

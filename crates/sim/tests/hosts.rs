@@ -1,9 +1,7 @@
 //! What a host owes its scheduler and what it does about one that breaks a rule: needs of what was built, wake-ups, and
 //! the counts of a fallback.
 
-mod setup;
-
-use setup::{bulk, lossy, path, stacks};
+use crate::setup::{self, bulk, lossy, path, stacks};
 use weftway_path::{Context, Decision, Event, Instant, Span};
 use weftway_scenario::config::{SimConfig, Transport};
 use weftway_sched::{Entry, FallbackTally, Needs, Scheduler, TransportRules};

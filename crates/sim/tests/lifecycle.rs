@@ -1,9 +1,7 @@
 //! Paths come and go: data survive, paths are used again when they return, and a connection
 //! without any path ends with a verdict.
 
-mod setup;
-
-use setup::{Run, bulk, down, link, path, run, stacks};
+use crate::setup::{self, Run, bulk, down, link, path, run, stacks};
 use weftway_link::{LinkConfig, Loss, Rate};
 use weftway_path::{BitRate, Bytes, Instant, Span};
 use weftway_scenario::config::{

@@ -1,8 +1,7 @@
 //! What Linux grants a connection of memory, as measured: how far an application writes ahead, what a subflow queues,
 //! how far the receiver's window opens.
 
-mod setup;
-
+use crate::setup;
 use weftway_path::{Bytes, Context, Offset};
 use weftway_scenario::config::{Buffer, SimConfig, Transport};
 use weftway_sched::Scheduler;

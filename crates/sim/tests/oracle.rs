@@ -1,7 +1,6 @@
 //! The oracle: its formula by hand, its labels over the network of the papers, and whether following them pays.
 
-mod setup;
-
+use crate::setup;
 use weftway_link::{Limit, Loss};
 use weftway_path::{BitRate, Bytes, Instant, PathId, Span};
 use weftway_scenario::config::{Buffer, MessageSize, SimConfig, Transport, Workload};

@@ -2,13 +2,11 @@
 //! and in order, windows are respected, time moves forward, and once the links are well again the
 //! transfer ends. A clone taken on the way ends like its original.
 
-mod setup;
-
 use std::sync::{Arc, Mutex};
 
+use crate::setup::{self, link};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
-use setup::link;
 use weftway_link::{Distribution, Jitter, Limit, LinkConfig, Loss, Set};
 use weftway_path::{BitRate, Bytes, Decision, Instant, Offset, PathId, Role, Span};
 use weftway_scenario::config::{

@@ -1,8 +1,6 @@
 //! What a path's queue gives back to the connection is sent once, in order, and counted.
 
-mod setup;
-
-use setup::{bulk, down, drive, lossy, path, run, stacks};
+use crate::setup::{bulk, down, drive, lossy, path, run, stacks};
 use weftway_host::Decided;
 use weftway_link::Limit;
 use weftway_path::{BlockedReason, Bytes, Context, Decision, Event, Offset, Path, PathId};

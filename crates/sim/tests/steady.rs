@@ -1,11 +1,9 @@
 //! Where one path settles under each controller: how much of it is used, and how long its queue is. Shares are of the
-//! payload that the link can bring. `cargo test --release -p weftway-sim --test steady -- --nocapture` prints them.
-
-mod setup;
+//! payload that the link can bring. `cargo test --release -p weftway-sim --test all steady:: -- --nocapture` prints them.
 
 use std::sync::{Arc, Mutex};
 
-use setup::{bulk, lossy, path};
+use crate::setup::{self, bulk, lossy, path};
 use weftway_cc::{Entry, all, parse};
 use weftway_link::Limit;
 use weftway_path::{Instant, Span};

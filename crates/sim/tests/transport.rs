@@ -21,12 +21,10 @@
 //! | `congestion PATH SIGNAL` | an episode begins |
 //! | `end VERDICT` | the run is over |
 
-mod setup;
-
 use std::path::Path;
 
+use crate::setup::{self, Run};
 use serde::Deserialize;
-use setup::Run;
 use weftway_link::Limit;
 use weftway_path::{Bytes, Instant, Span};
 use weftway_scenario::Scenario;
