@@ -31,6 +31,7 @@ DARK = {
 UNITS = {"_mbps": "Mbit/s", "_kbytes": "kB/s", "_mib": "MiB", "_ms": "ms", "_rate": "share", "_share": "share"}
 TITLES = {
     "goodput_kbytes": "Goodput",
+    "chosen_rate_mbps": "Chosen path",
     "jain_inverse": "Jain's index of the delays' inverse",
     "ooo_wireshark": "Packets out of order",
 }
@@ -108,27 +109,39 @@ def _for_dark_pages(svg: str) -> str:
 
 def _levels(runs: Sequence[Run], results: Sequence[Result]) -> list[alt.Chart | alt.LayerChart]:
     shown = [run for run in runs if run.choice is None and run.rows]
-    figures = list(runs[0].experiment.text.get("figure", {}).values()) if runs else []
-    if not shown or not figures or shown[0].experiment.is_exact:
+    if not shown or not _axes(runs[0]) or shown[0].experiment.is_exact:
         return []
-    axes = figures[0]
+    axes = _axes(runs[0])
     measure, x, by = axes["y"], axes["x"], axes.get("by") or axes["x"]
     printed = _printed(results, measure, x, by)
     with_mean = any(point["x"] == MEAN for point in printed)
-    ours = {run.experiment.reading: _ours(run, measure, x, by, with_mean) for run in shown}
+    measures = {run.experiment.reading: _axes(run)["y"] for run in shown}
+    ours = {run.experiment.reading: _ours(run, _axes(run)["y"], x, by, with_mean) for run in shown}
     points = [*printed, *(point for some in ours.values() for point in some)]
     if not any(ours.values()):
         return []
     order = {key: list(dict.fromkeys(point[key] for point in points)) for key in ("x", "by")}
     order["x"].sort(key=MEAN.__eq__)
-    known = TITLES.get(measure) or (MEASURES[measure].title if measure in MEASURES else measure)
-    title = f"{known} ({unit(measure)})" if unit(measure) else known
-    panels: list[tuple[str, list[Point], list[Point]]] = [(PAPER, printed, [])] if printed else []
+    panels: list[tuple[str, str, list[Point], list[Point]]] = [(PAPER, measure, printed, [])] if printed else []
     for reading, some in ours.items():
-        panels.append((f"{OURS}, {reading}" if reading else OURS, some, _marks(printed, some)))
+        marks = _marks(printed, some) if measures[reading] == measure else []
+        panels.append((f"{OURS}, {reading}" if reading else OURS, measures[reading], some, marks))
     return [
-        _bars(name, some, marks, order, title, _axis(x), axes.get("by") or x) for name, some, marks in panels if some
+        _bars(name, some, marks, order, _title(drawn), _axis(x), axes.get("by") or x)
+        for name, drawn, some, marks in panels
+        if some
     ]
+
+
+def _axes(run: Run) -> dict[str, Any]:
+    """The first figure of the file: a reading may measure something else."""
+    figures: list[dict[str, Any]] = list(run.experiment.text.get("figure", {}).values())
+    return figures[0] if figures else {}
+
+
+def _title(measure: str) -> str:
+    known = TITLES.get(measure) or (MEASURES[measure].title if measure in MEASURES else measure)
+    return f"{known} ({unit(measure)})" if unit(measure) else known
 
 
 def unit(measure: str) -> str:
