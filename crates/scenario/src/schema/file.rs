@@ -20,6 +20,9 @@ pub(crate) struct File {
     /// A file, named from the folder of this one, whose keys hold where this one does not have them.
     #[expect(dead_code, reason = "it is followed before keys are read")]
     pub base: Option<String>,
+    /// What `base` shows, has published and claims of a column is said of another: `{ goodput_mbps = "chosen_rate_mbps" }`.
+    #[expect(dead_code, reason = "it is followed before keys are read")]
+    pub base_metric: Option<BTreeMap<String, String>>,
     /// What it shows, in a line.
     #[serde(default)]
     pub title: String,

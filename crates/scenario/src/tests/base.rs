@@ -31,6 +31,34 @@ fn keys_of_the_file_stand_over_those_of_its_base() {
     assert_eq!(whole.title, "Two paths");
 }
 
+/// A paper's 5 Mbit/s, and its claim, are read as those of another column, two bases further down.
+#[test]
+fn what_the_base_says_of_one_column_may_be_said_of_another() {
+    let says = "[figure.one]\nx = \"scheduler\"\ny = \"goodput_mbps\"\n[published]\npaper = \"P\"\nplace = \"T\"\nvalues = [{ metric = \"goodput_mbps\", \
+        scheduler = \"ecf\", value = 5, unit = \"Mbit/s\", place = \"T\" }]\n[expect.least]\nkind = \"bound\"\nclaim = \"much\"\n\
+        metric = \"goodput_mbps\"\nmin = 1\n";
+    let plain = format!("{PLAIN}[vary]\nscheduler = [\"ecf\", \"blest\"]\n{says}");
+    let top = |names: &str| format!("base = \"middle.toml\"\nbase_metric = {names}\n");
+    let (good, wrong) = (top("{ goodput_mbps = \"chosen_rate_mbps\" }"), top("{ goodput_mbps = \"chosen_rate\" }"));
+    let files = [
+        ("plain.toml", plain.as_str()),
+        ("middle.toml", "base = \"plain.toml\"\ntitle = \"between\"\n"),
+        ("good.toml", &good),
+        ("wrong.toml", &wrong),
+        ("none.toml", "base_metric = { goodput_mbps = \"chosen_rate_mbps\" }\n"),
+    ];
+    let folder = folder("metric", &files);
+    let whole = Scenario::load(&folder.join("good.toml"), &[]).unwrap();
+    let text = whole.whole().unwrap();
+    assert_eq!((text.matches("chosen_rate_mbps").count(), text.matches("goodput_mbps").count()), (3, 0), "{text}");
+    // A column that there is not is told where it was written.
+    let error = Scenario::load(&folder.join("wrong.toml"), &[]).unwrap_err();
+    let place = error.place.clone().unwrap();
+    assert!(place.source.ends_with("wrong.toml") && place.line == 2, "{error}");
+    let error = Scenario::load(&folder.join("none.toml"), &[]).unwrap_err();
+    assert!(error.reason.contains("`base`"), "{error}");
+}
+
 #[test]
 fn another_kind_of_a_thing_takes_no_keys_of_the_first() {
     let top = "base = \"network.toml\"\n[workload]\nkind = \"duration\"\nduration = \"5 s\"\n";
