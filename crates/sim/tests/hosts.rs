@@ -164,7 +164,7 @@ fn a_fallback_of_any_needs_breaks_no_rule() {
             for fallback in weftway_sched::all() {
                 let spec = format!("{}:fallback={}", entry.name, fallback.name);
                 assert_eq!(Host::of(&spec).unwrap().needs, entry.needs.union(fallback.needs), "{spec}");
-                let Finished { sim, verdict, fallback } = finished(&strange(&transport), &spec);
+                let Finished { sim, verdict, fallback, .. } = finished(&strange(&transport), &spec);
                 let counts = &sim.connection(0).host.counts;
                 assert_eq!((verdict, counts.faults), (Verdict::Finished, 0), "{spec} over {stack}: {counts:?}");
                 decided += fallback.unwrap().decided;
