@@ -1,30 +1,49 @@
 """`weft fidelity`."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from weftway._native import ScenarioError
+
 from .options import JSON
 from .output import err, interruptible, out, print_json
 
+KERNEL, QUIC = "sim,kernel", "sim,quic"
+
 
 def command(
+    backend: Annotated[
+        str, typer.Option(metavar="A,B", help="What is compared: `sim,kernel`, or `sim,quic` for Multipath QUIC.")
+    ] = KERNEL,
     cells: Annotated[int, typer.Option(min=1, metavar="N", help="Number of cells.")] = 20,
     seed: Annotated[int, typer.Option(metavar="S", help="Seed of the cells: equal seeds draw equal ones.")] = 0,
     jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Number of threads. Default: all cores.")] = None,
     folder: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Folder for all results; resumes. [fidelity-S]")
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Folder for all results; resumes. [fidelity-S or fidelity-quic-S]"),
     ] = None,
     as_json: JSON = False,
 ) -> None:
-    """Measures how far the simulator and this machine's kernel differ, over random cells."""
+    """Measures how far the simulator and this machine's kernel differ over random cells, or the simulator and QUIC."""
+    both = ",".join(part.strip().lower() for part in backend.split(","))
+    if both not in (KERNEL, QUIC):
+        raise ScenarioError(f"--backend {backend}: the simulator is compared with one other: `{KERNEL}` or `{QUIC}`")
+    if both == QUIC:
+        with_quic(cells, seed, jobs, folder or Path(f"fidelity-quic-{seed}"), as_json)
+    else:
+        with_kernel(cells, seed, jobs, folder or Path(f"fidelity-{seed}"), as_json)
+
+
+def with_kernel(cells: int, seed: int, jobs: int | None, folder: Path, as_json: bool) -> None:
     from weftway import fidelity
     from weftway.progress import Bar
     from weftway.store import Store
 
-    request = fidelity.Request(cells=cells, seed=seed, folder=folder or Path(f"fidelity-{seed}"), jobs=jobs)
+    request = fidelity.Request(cells=cells, seed=seed, folder=folder, jobs=jobs)
     with interruptible(), Bar(err) as bar:
         measured = fidelity.measure(request, progress=bar.tell)
     found = fidelity.differences(measured.runs)
@@ -37,6 +56,23 @@ def command(
         store = Store(request.folder)
         page = fidelity.write_report(measured, found, lambda job: decoded(store.timeline(job.key)))
         err.print(f"rows in {request.folder / 'rows.parquet'}, report in {page}", markup=False)
+
+
+def with_quic(cells: int, seed: int, jobs: int | None, folder: Path, as_json: bool) -> None:
+    from weftway.fidelity import quic
+    from weftway.progress import Bar
+
+    with interruptible(), Bar(err) as bar:
+        measured = quic.measure(quic.Request(cells=cells, seed=seed, folder=folder, jobs=jobs), progress=bar.tell)
+    found = quic.agreement(measured.settings, measured.rows)
+    if as_json:
+        sys.stdout.write(json.dumps({**found.record, "not_run": measured.skipped}, ensure_ascii=False, indent=1) + "\n")
+    else:
+        for part in quic.tables(measured, found):
+            out.print(part, "")
+    if found.cases:
+        page = quic.write_report(measured, found)
+        err.print(f"rows in {folder / 'rows.parquet'}, report in {page}", markup=False)
 
 
 def decoded(text: str | None) -> dict[str, Any] | None:

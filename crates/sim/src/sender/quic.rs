@@ -3,9 +3,9 @@
 //! A packet is lost when three later ones have arrived, or when one that left 9/8 of a round trip
 //! after it has. What it carried goes back to the connection and is scheduled again, on any path.
 //! Probe timeouts send a copy of the oldest data past the window.
-//! Switch: `credit_late_acks`. With it a packet that is acknowledged after it was declared lost
-//! counts as delivered, and an episode whose packets all arrive is taken back; without it the
-//! sender has forgotten such a packet, as some stacks do.
+//! A packet that is acknowledged after it was declared lost is no delivery for the controller.
+//! Switch: `credit_late_acks`. With it an episode whose packets all arrive is taken back, and such
+//! data are not sent again; without it the sender has forgotten such a packet, as some stacks do.
 //! State: the start of the recovery period, the loss time, the probe count.
 
 use weftway_cc::Signal;
@@ -87,7 +87,12 @@ impl PathSender {
                 self.take_range(ctx, range, &mut newest, &mut outcome);
             }
         }
-        let Some((number, sent_at)) = newest else { return };
+        let Some((number, sent_at)) = newest else {
+            // Only packets that were declared lost turned up, if any did.
+            self.take_back(ctx);
+            self.slide(ctx);
+            return self.publish(ctx);
+        };
         if self.quic.largest_acked.is_none_or(|largest| number > largest) {
             self.quic.largest_acked = Some(number);
             let rtt = ctx.now.since(sent_at);
@@ -110,7 +115,9 @@ impl PathSender {
         self.publish(ctx);
     }
 
-    /// Settles the packets of one range that are not settled yet.
+    /// Settles the packets of one range that are not settled yet. A packet that was declared lost is settled (RFC 9002
+    /// §A.7): its acknowledgement is neither a delivery nor a sample of the round trip. Its data need not be sent again
+    /// (RFC 9000 §13.3).
     fn take_range(
         &mut self,
         ctx: &mut SendContext<'_>,
@@ -125,15 +132,14 @@ impl PathSender {
                 let packet = flight.at_mut(index);
                 packet.acked = true;
                 if packet.lost {
-                    if !late {
-                        continue;
+                    if late {
+                        quic.turned_up(packet);
+                        ctx.outbox.acknowledge(packet.chunk);
                     }
-                    quic.turned_up(packet);
-                } else {
-                    let charge = Bytes::new(u64::from(packet.bytes));
-                    ctx.view.bytes_in_flight -= charge;
+                    continue;
                 }
                 let payload = Bytes::new(u64::from(packet.bytes));
+                ctx.view.bytes_in_flight -= payload;
                 rate.on_delivered(ctx.now, packet, &mut outcome.sample);
                 outcome.bytes += payload;
                 ctx.view.acked.add(payload);
@@ -152,10 +158,14 @@ impl PathSender {
         if ctx.view.recovery != Recovery::Open && sent_at > start {
             ctx.view.recovery = Recovery::Open;
             self.cc.on_recovered(ctx.now);
-        } else if ctx.transport.credit_late_acks
-            && self.quic.episode_missing == 0
-            && ctx.view.recovery != Recovery::Open
-        {
+        } else {
+            self.take_back(ctx);
+        }
+    }
+
+    /// Takes the reduction back if all packets of the episode arrived after all.
+    fn take_back(&mut self, ctx: &mut SendContext<'_>) {
+        if ctx.transport.credit_late_acks && self.quic.episode_missing == 0 && ctx.view.recovery != Recovery::Open {
             ctx.view.recovery = Recovery::Open;
             ctx.tally.spurious += 1;
             self.quic.recovery_start = None;

@@ -1,0 +1,217 @@
+"""How far the two stacks agree: times per case, and the order of schedulers. Pure functions."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from typing import Any
+
+from weftway.backends import QUIC, SIM, Row
+from weftway.stats import median, quantile
+
+from .settings import Setting
+
+MEDIAN_GOAL = 0.10
+P95_GOAL = 0.25
+TAU_GOAL = 0.85
+FEWEST_PAIRS = 30
+APART = 0.05
+"""Two schedulers are ordered where their times on QUIC differ by more than this share of the shorter one."""
+NEAR, FAR = 0.10, 0.25
+"""The shares of cases within these differences are counted."""
+FINISHED = "finished"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One scheduler in one setting, on both stacks: medians over the seeds that both finished."""
+
+    setting: str
+    workload: str
+    cc: str
+    scheduler: str
+    drawn: bool
+    measure: str
+    """`message_p99_ms` where there are messages, else `fct_ms`."""
+    sim_ms: float
+    quic_ms: float
+    seeds: int
+    sim_retransmissions: float | None
+    quic_retransmissions: float | None
+    command: str
+    """What repeats a run on QUIC."""
+
+    @property
+    def difference(self) -> float:
+        """The simulator's time over that of QUIC, less one."""
+        return self.sim_ms / self.quic_ms - 1
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """For `--json` and the page's data."""
+        return {**asdict(self), "difference": round(self.difference, 6)}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two schedulers of one setting that QUIC tells apart, the faster one there first."""
+
+    faster: Case
+    slower: Case
+
+    @property
+    def sign(self) -> int:
+        """1 where the simulator has the same order, −1 where it has the other, 0 where both are equal."""
+        return (self.faster.sim_ms < self.slower.sim_ms) - (self.faster.sim_ms > self.slower.sim_ms)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Some cases and their differences, without signs where none is named."""
+
+    name: str
+    cases: int
+    middle: float
+    signed: float
+    p95: float
+    near: float
+    """The share of cases within `NEAR`."""
+    far: float
+    """The share of cases within `FAR`."""
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What is asked, what was found, and whether that is enough."""
+
+    name: str
+    asked: str
+    found: str
+    met: bool
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """All that is compared. `cases` begin with the largest difference."""
+
+    cases: list[Case]
+    pairs: list[Pair]
+    unfinished: int
+    """Seeds that one stack or both did not finish."""
+
+    @property
+    def tau(self) -> float | None:
+        """Kendall's τ over the pairs: those in the same order less those in the other, of all."""
+        return sum(pair.sign for pair in self.pairs) / len(self.pairs) if self.pairs else None
+
+    @property
+    def groups(self) -> list[Group]:
+        """All cases; then by origin, workload and controller."""
+        parts = [("all cases", self.cases)]
+        parts += [("our scenarios", [one for one in self.cases if not one.drawn])]
+        parts += [("drawn cells", [one for one in self.cases if one.drawn])]
+        for kind in dict.fromkeys(sorted(one.workload for one in self.cases)):
+            parts.append((kind, [one for one in self.cases if one.workload == kind]))
+        for cc in dict.fromkeys(sorted(one.cc for one in self.cases)):
+            parts.append((cc, [one for one in self.cases if one.cc == cc]))
+        return [group(name, some) for name, some in parts if some]
+
+    @property
+    def goals(self) -> list[Goal]:
+        """At least one case is needed."""
+        whole = self.groups[0]
+        tau = self.tau
+        return [
+            limit("median difference", whole.middle, MEDIAN_GOAL),
+            limit("95th percentile of the differences", whole.p95, P95_GOAL),
+            Goal(
+                f"order of schedulers, Kendall τ over {len(self.pairs)} pairs",
+                f"≥ {TAU_GOAL:g}, {FEWEST_PAIRS} pairs or more",
+                "none" if tau is None else f"{tau:.2f}",
+                tau is not None and tau >= TAU_GOAL and len(self.pairs) >= FEWEST_PAIRS,
+            ),
+        ]
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """For `--json`."""
+        return {
+            "goals": [asdict(goal) for goal in self.goals] if self.cases else [],
+            "groups": [rounded(asdict(one)) for one in self.groups] if self.cases else [],
+            "pairs": len(self.pairs),
+            "tau": None if self.tau is None else round(self.tau, 6),
+            "unfinished": self.unfinished,
+            "cases": [one.record for one in self.cases],
+        }
+
+
+def rounded(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: round(value, 6) if isinstance(value, float) else value for name, value in values.items()}
+
+
+def limit(name: str, value: float, most: float) -> Goal:
+    return Goal(name, f"≤ {100 * most:.0f} %", f"{100 * value:.1f} %", value <= most)
+
+
+def group(name: str, some: Sequence[Case]) -> Group:
+    """The figures of some cases, at least one."""
+    sizes = [abs(one.difference) for one in some]
+    near, far = (sum(size <= bound for size in sizes) / len(sizes) for bound in (NEAR, FAR))
+    signed = median([one.difference for one in some])
+    return Group(name, len(some), median(sizes), signed, quantile(sizes, 0.95), near, far)
+
+
+def agreement(settings: Iterable[Setting], rows: Iterable[Row]) -> Agreement:
+    """Compares the rows of both stacks, setting by setting."""
+    by_key: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        by_key.setdefault((row["scenario_hash"], row["cc"]), []).append(row)
+    cases: list[Case] = []
+    pairs: list[Pair] = []
+    unfinished = 0
+    for setting in settings:
+        some = by_key.get(setting.key, [])
+        both = [compared(setting, name, some) for name in dict.fromkeys(row["scheduler"] for row in some)]
+        unfinished += sum(missing for _, missing in both)
+        found = [case for case, _ in both if case]
+        cases += found
+        pairs += ordered(found)
+    return Agreement(sorted(cases, key=lambda one: -abs(one.difference)), pairs, unfinished)
+
+
+def compared(setting: Setting, scheduler: str, rows: Sequence[Row]) -> tuple[Case | None, int]:
+    """One case, if a seed of it was finished on both stacks; and how many were not."""
+    sides = [
+        {row["seed"]: row for row in rows if (row["scheduler"], row["backend"]) == (scheduler, name)}
+        for name in (SIM.name, QUIC.name)
+    ]
+    shared = sorted(sides[0].keys() & sides[1].keys())
+    seeds = [seed for seed in shared if all(side[seed]["verdict"] == FINISHED for side in sides)]
+    if not seeds:
+        return None, len(shared)
+    done = [[side[seed] for seed in seeds] for side in sides]
+    timed = all(row.get("message_p99_ms") for side in done for row in side)
+    measure = "message_p99_ms" if timed else "fct_ms"
+    sim_ms, quic_ms = (median([row[measure] for row in side]) for side in done)
+    resent = [[row["retransmissions"] for row in side if row.get("retransmissions") is not None] for side in done]
+    theirs, repeated = (median(some) if some else None for some in resent)
+    case = Case(
+        setting.name,
+        setting.workload,
+        setting.cc,
+        scheduler,
+        setting.drawn,
+        measure,
+        sim_ms,
+        quic_ms,
+        len(seeds),
+        theirs,
+        repeated,
+        done[1][0]["command"],
+    )
+    return case, len(shared) - len(seeds)
+
+
+def ordered(cases: Sequence[Case]) -> list[Pair]:
+    """The pairs of one setting that QUIC tells apart."""
+    found = [Pair(*sorted(two, key=lambda one: one.quic_ms)) for two in combinations(cases, 2)]
+    return [pair for pair in found if pair.slower.quic_ms > (1 + APART) * pair.faster.quic_ms]

@@ -1,0 +1,60 @@
+"""Runs every setting on both stacks with the same seeds, and keeps the rows."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from weftway import comparison, plan
+from weftway.backends import QUIC, SIM, Row
+from weftway.comparison import Progress
+from weftway.plan import Job, Plan
+
+from .settings import SCHEDULERS, Setting, drawn, ours
+
+SEEDS = 5
+"""Runs of a case on each stack."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to measure, and the folder that keeps it."""
+
+    cells: int
+    seed: int
+    folder: Path
+    jobs: int | None = None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The settings, their rows of both stacks, and why some have none."""
+
+    request: Request
+    settings: list[Setting]
+    rows: list[Row]
+    skipped: dict[str, str]
+    """Reasons, by the name of the setting."""
+    seconds: float
+
+
+def measure(request: Request, progress: Progress = lambda done, total: None) -> Measured:
+    """Runs what is not kept in the folder already: the comparison keeps and resumes."""
+    wanted = [*ours(), *drawn(request.seed, request.cells, request.folder / "cells")]
+    return run(request, wanted, progress)
+
+
+def run(request: Request, wanted: list[Setting], progress: Progress = lambda done, total: None) -> Measured:
+    """Runs these settings. What one stack cannot run has a reason in place of rows."""
+    start = time.monotonic()
+    planned = [(one, job) for one in wanted for job in jobs(one)]
+    todo = Plan(wanted[0].scenario, [job for _, job in planned])
+    found = comparison.execute(todo, request.jobs, request.folder, progress)
+    reasons = {skipped.job.key: skipped.reason for skipped in found.skipped}
+    refused = {one.name: reasons[job.key] for one, job in planned if job.key in reasons}
+    return Measured(request, wanted, found.rows, refused, time.monotonic() - start)
+
+
+def jobs(setting: Setting) -> list[Job]:
+    """Those of one setting: every scheduler and seed, on both stacks."""
+    planned = plan.plan(setting.scenario, SCHEDULERS, setting.cc, range(SEEDS), (SIM.name, QUIC.name))
+    return [job for job in planned.jobs if job.variant.hash == setting.variant.hash]

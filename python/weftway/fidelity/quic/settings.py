@@ -1,0 +1,131 @@
+"""What both stacks run: our scenarios as Multipath QUIC, and cells drawn from a seed."""
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from weftway._native import Scenario, Variant
+from weftway.scenario import HOME
+
+from ..cells import Link, between, block, expected_mbps, link, link_keys, rounded, size
+
+SCHEDULERS = ("min-rtt", "round-robin", "ecf", "blest", "earliest-delivery", "redundant")
+CONTROLLERS = ("cubic", "newreno", "bbr1", "bbr2")
+TRANSPORT = "mpquic"
+MSS = 1200
+
+PATHS = (2, 4)
+BUFFER_KIB = (256, 4096)
+"""The receive buffer. Buffers that grow by themselves are not run on QUIC."""
+WORKLOADS = ("bulk", "messages", "deadline")
+BULK_S = 5.0
+"""What a transfer is sized for."""
+MESSAGES = 600
+"""Of a cell: six of them are slower than the 99th percentile."""
+MESSAGE_KB = (1.0, 60.0)
+LOAD = (0.2, 0.6)
+"""What the messages ask for, of what the paths carry."""
+LEAST_PERIOD_MS = 2.0
+DEADLINE_RTTS = 2.0
+"""In round trips of the longest path."""
+TIME_LIMIT_S = 120
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A variant of a scenario under one controller. Its schedulers are compared with each other."""
+
+    name: str
+    workload: str
+    cc: str
+    drawn: bool
+    variant: Variant
+
+    @property
+    def scenario(self) -> Scenario:
+        return self.variant.scenario
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What its rows have in common."""
+        return self.variant.hash, self.cc
+
+
+def ours(folder: Path = HOME / "scenarios") -> list[Setting]:
+    """Every scenario of the repository, with the controllers that it names, carried by Multipath QUIC."""
+    return [one for file in sorted(folder.glob("*.toml")) for one in settings(as_quic(file), drawn=False)]
+
+
+def as_quic(file: Path) -> Scenario:
+    """The scenario with the transport that both stacks have."""
+    given = tomllib.loads(file.read_text(encoding="utf-8"))
+    if given.get("transport") == TRANSPORT:
+        return Scenario.load(str(file))
+    return Scenario.load(str(file), [f"transport={TRANSPORT}"])
+
+
+def settings(scenario: Scenario, drawn: bool) -> list[Setting]:
+    workload = tomllib.loads(scenario.text).get("workload", {})
+    kind = "deadline" if drawn and "deadline" in workload else workload.get("kind", "")
+    variants = scenario.variants()
+    return [
+        Setting(titled(scenario, variant, len(variants)), kind, cc, drawn, variant)
+        for variant in variants
+        for cc in scenario.controllers
+    ]
+
+
+def titled(scenario: Scenario, variant: Variant, variants: int) -> str:
+    """The scenario's name, and what was chosen where it varies."""
+    if variants == 1:
+        return scenario.name
+    return f"{scenario.name} {', '.join(str(value) for value in variant.values.values())}"
+
+
+def drawn(seed: int, count: int, folder: Path) -> list[Setting]:
+    """The first `count` cells of a seed, written into `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    found: list[Setting] = []
+    for number in range(count):
+        file = folder / f"drawn-{seed}-{number:03}.toml"
+        file.write_text(text(seed, number), encoding="utf-8")
+        found += settings(Scenario.load(str(file)), drawn=True)
+    return found
+
+
+def text(seed: int, number: int) -> str:
+    """Cell `number` of a seed as a scenario file: the same among few and among many."""
+    random = Random(f"quic/{seed}/{number}")
+    cc = CONTROLLERS[number % len(CONTROLLERS)]
+    workload = WORKLOADS[int(random.random() * len(WORKLOADS))]
+    least, most = PATHS
+    links = [link(random) for _ in range(least + int(random.random() * (most - least + 1)))]
+    buffer = round(rounded(between(BUFFER_KIB, random)))
+    message, load = between(MESSAGE_KB, random), between(LOAD, random)
+    rate = sum(expected_mbps(one, "bbr1" if cc.startswith("bbr") else cc, MSS) for one in links)
+    head = [("title", f"cell {number} of seed {seed}"), ("transport", TRANSPORT), ("direction", "upload")]
+    head += [("cc", cc), ("time_limit", f"{TIME_LIMIT_S} s")]
+    work = bulk(rate) if workload == "bulk" else messages(rate * load, message, links, workload == "deadline")
+    return "\n".join(
+        [
+            block(head),
+            f"[options]\n{block([('receive_buffer', f'{buffer} KiB')])}",
+            *(f"[path.p{k}]\n{block(link_keys(one))}" for k, one in enumerate(links, start=1)),
+            f"[workload]\n{work}",
+        ]
+    )
+
+
+def bulk(mbps: float) -> str:
+    return block([("kind", "bulk"), ("bytes", size(max(round(rounded(mbps * 1e6 / 8 * BULK_S)), 100_000)))])
+
+
+def messages(mbps: float, kilobytes: float, links: list[Link], late: bool) -> str:
+    """Messages of one size at one period, which ask for `mbps`; with a deadline, or without."""
+    count = round(rounded(kilobytes * 1e3))
+    period = max(rounded(count * 8 / 1e3 / mbps), LEAST_PERIOD_MS)
+    keys = [("kind", "messages"), ("size", f"{count} B"), ("period", f"{period:g} ms")]
+    if late:
+        keys.append(("deadline", f"{rounded(DEADLINE_RTTS * 2 * max(one.delay_ms for one in links)):g} ms"))
+    return block(keys) + f"count = {MESSAGES}\n"

@@ -1,0 +1,185 @@
+"""How far the simulator and Multipath QUIC agree: planted differences, planted orders, and one small measurement."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from conftest import Weft
+from test_report import check
+from weftway._native import Scenario
+from weftway.backends import Row
+from weftway.fidelity import quic
+from weftway.fidelity.quic import runs, settings
+from weftway.fidelity.quic.settings import Setting
+
+TINY = """
+transport = "mpquic"
+direction = "upload"
+cc = "cubic"
+
+[path.fast]
+rate = "20 Mbit/s"
+delay = "5 ms"
+
+[path.slow]
+rate = "5 Mbit/s"
+delay = "40 ms"
+
+[workload]
+kind = "bulk"
+bytes = "100 kB"
+"""
+
+
+def setting(text: str = TINY, name: str = "tiny.toml") -> Setting:
+    [found] = settings.settings(Scenario.parse(text, name), drawn=False)
+    return found
+
+
+def rows(one: Setting, times: dict[str, tuple[float, float]], seeds: int = 3, **more: Any) -> list[Row]:
+    """Rows of schedulers with their times on `sim` and on `quic`; the middle seed has the time."""
+    hashed, cc = one.key
+    return [
+        {
+            "scenario_hash": hashed,
+            "cc": cc,
+            "scheduler": scheduler,
+            "backend": backend,
+            "seed": seed,
+            "verdict": "finished",
+            "fct_ms": ms * (1 + (seed - 1) / 2),
+            "retransmissions": 0,
+            "command": "weft run",
+            **more,
+        }
+        for scheduler, both in times.items()
+        for backend, ms in zip(("sim", "quic"), both, strict=True)
+        for seed in range(seeds)
+    ]
+
+
+def test_a_planted_difference_of_a_tenth_is_found_with_its_sign() -> None:
+    one = setting()
+    found = quic.agreement([one], rows(one, {"slower": (110.0, 100.0), "faster": (90.0, 100.0)}))
+    assert {case.scheduler: round(case.difference, 9) for case in found.cases} == {"slower": 0.1, "faster": -0.1}
+    whole = found.groups[0]
+    assert (whole.cases, round(whole.middle, 9), round(whole.signed, 9)) == (2, 0.1, 0.0)
+
+
+def test_the_shares_within_both_bounds_are_counted_and_the_largest_difference_is_first() -> None:
+    one = setting()
+    times = {"a": (100.0, 100.0), "b": (109.0, 100.0), "c": (120.0, 100.0), "d": (60.0, 100.0)}
+    found = quic.agreement([one], rows(one, times))
+    assert (found.groups[0].near, found.groups[0].far) == (0.5, 0.75)
+    assert [case.scheduler for case in found.cases] == ["d", "c", "b", "a"]
+
+
+def test_schedulers_are_ordered_by_quic_and_only_where_it_tells_them_apart() -> None:
+    one = setting()
+    # b and c are 4 % apart on QUIC: no pair, though the simulator has them far apart and the other way round.
+    times = {"a": (10.0, 100.0), "b": (300.0, 200.0), "c": (100.0, 208.0)}
+    found = quic.agreement([one], rows(one, times))
+    assert sorted((pair.faster.scheduler, pair.slower.scheduler) for pair in found.pairs) == [("a", "b"), ("a", "c")]
+    assert found.tau == 1
+
+
+@pytest.mark.parametrize(("sim", "tau"), [((1.0, 2.0, 3.0), 1.0), ((2.0, 1.0, 3.0), 1 / 3), ((3.0, 2.0, 1.0), -1.0)])
+def test_a_swapped_order_lowers_tau(sim: tuple[float, ...], tau: float) -> None:
+    one = setting()
+    times = {name: (ms, theirs) for name, ms, theirs in zip("abc", sim, (1.0, 2.0, 3.0), strict=True)}
+    found = quic.agreement([one], rows(one, times))
+    assert found.tau == pytest.approx(tau)
+
+
+def test_equal_times_in_the_simulator_count_as_no_order() -> None:
+    one = setting()
+    assert quic.agreement([one], rows(one, {"a": (5.0, 1.0), "b": (5.0, 2.0)})).tau == 0
+
+
+def test_schedulers_of_different_settings_are_not_compared() -> None:
+    first, second = setting(), setting(TINY.replace("20 Mbit/s", "30 Mbit/s"))
+    kept = rows(first, {"a": (1.0, 1.0)}) + rows(second, {"b": (2.0, 2.0)})
+    assert quic.agreement([first, second], kept).pairs == []
+
+
+def test_a_good_order_of_too_few_pairs_misses_the_goal() -> None:
+    one = setting()
+    eight = {name: (float(k), float(k)) for k, name in enumerate("abcdefgh", start=1)}
+    few, enough = (quic.agreement([one], rows(one, some)) for some in ({"a": (1.0, 1.0), "b": (2.0, 2.0)}, eight))
+    assert [goal.met for goal in few.goals] == [True, True, False]
+    assert [goal.met for goal in enough.goals] == [True, True, False]  # 28 pairs
+    nine = quic.agreement([one], rows(one, {**eight, "i": (9.0, 9.0)}))
+    assert [goal.met for goal in nine.goals] == [True, True, True]  # 36 pairs
+
+
+def test_messages_are_compared_by_their_slow_ones() -> None:
+    one = setting()
+    kept = rows(one, {"a": (100.0, 100.0)})
+    for row in kept:
+        row["message_p99_ms"] = 30.0 if row["backend"] == "sim" else 20.0
+    [case] = quic.agreement([one], kept).cases
+    assert (case.measure, case.difference) == ("message_p99_ms", 0.5)
+
+
+def test_seeds_that_one_stack_did_not_finish_are_left_out_on_both() -> None:
+    one = setting()
+    kept = rows(one, {"a": (100.0, 100.0)})
+    for row in kept:
+        if (row["backend"], row["seed"]) == ("quic", 2):
+            row["verdict"] = "time_limit"
+    found = quic.agreement([one], kept)
+    assert (found.cases[0].seeds, found.unfinished) == (2, 1)
+    # Seeds 0 and 1 are left: 50 and 100.
+    assert found.cases[0].sim_ms == found.cases[0].quic_ms == 75.0
+
+
+def test_drawn_cells_are_scenarios_of_multipath_quic_and_the_same_among_few_and_many(tmp_path: Path) -> None:
+    few, many = settings.drawn(7, 3, tmp_path / "few"), settings.drawn(7, 40, tmp_path / "many")
+    assert [one.key for one in few] == [one.key for one in many[:3]]
+    assert [one.key for one in settings.drawn(8, 3, tmp_path / "other")] != [one.key for one in few]
+    assert {one.workload for one in many} == {"bulk", "messages", "deadline"}
+    assert {one.cc for one in many} == {"cubic", "newreno", "bbr1", "bbr2"}
+    assert {one.variant.transport for one in many} == {"mpquic"}
+
+
+def test_our_scenarios_run_as_multipath_quic() -> None:
+    found = settings.ours()
+    assert {one.variant.transport for one in found} == {"mpquic"}
+    assert {"wifi-lte", "unequal-pair", "voip"} <= {one.scenario.name for one in found}
+
+
+def test_a_small_measurement_runs_both_stacks_resumes_and_is_shown(tmp_path: Path) -> None:
+    file = tmp_path / "tiny.toml"
+    file.write_text(TINY)
+    refused = tmp_path / "refused.toml"
+    refused.write_text(TINY + '[decision]\nmode = "preferred"\ninterval = "100 ms"\n')
+    wanted = [one for name in (file, refused) for one in settings.settings(Scenario.load(str(name)), drawn=False)]
+    request = runs.Request(cells=1, seed=0, folder=tmp_path / "out")
+    measured = runs.run(request, wanted)
+    found = quic.agreement(wanted, measured.rows)
+    assert {case.setting for case in found.cases} == {"tiny"}
+    assert {case.scheduler for case in found.cases} == set(settings.SCHEDULERS)
+    assert all(case.seeds == runs.SEEDS for case in found.cases)
+    # 100 kB over 25 Mbit/s take 32 ms, and a round trip goes before: neither stack can be faster.
+    assert all(min(case.sim_ms, case.quic_ms) > 32 for case in found.cases)
+    assert list(measured.skipped) == ["refused"]
+    assert runs.run(request, wanted).rows == measured.rows
+
+    console = Console(width=160, record=True)
+    for part in quic.tables(measured, found):
+        console.print(part)
+    shown = console.export_text()
+    assert "median difference" in shown
+    assert "refused: not run: " in shown
+    page = quic.write_report(measured, found).read_text()
+    check(page)
+    assert json.loads(json.dumps(found.record))["groups"][0]["cases"] == len(settings.SCHEDULERS)
+
+
+def test_two_others_are_not_compared(weft_here: Weft) -> None:
+    done = weft_here("fidelity", "--backend", "quic,kernel")
+    assert done.returncode != 0
+    assert "`sim,kernel` or `sim,quic`" in done.stderr
