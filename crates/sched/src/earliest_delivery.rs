@@ -27,14 +27,13 @@
 //! State: per path the peaks; the packets in flight with what was predicted for them; what was sent ahead; the load.
 
 use weftway_path::spec::{Params, SpecError};
-use weftway_path::{BlockedReason, Bytes, Context, Decision, Event, Flow, Instant, Offset, Path, SendKind};
+use weftway_path::{BlockedReason, Bytes, Context, Decision, Event, Flow, Instant, Offset, Path, PathSet, SendKind};
 
 use crate::Scheduler;
 use crate::choose;
 use crate::in_flight::{InFlight, Prediction};
-use crate::min_rtt;
 use crate::per_path::PerPath;
-use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
+use crate::registry::{Arity, Entry, Input, Needs, Preset, Provenance, TransportRules};
 use crate::sent_ahead::SentAhead;
 
 mod copies;
@@ -65,11 +64,15 @@ pub(crate) static ENTRY: Entry = Entry {
         Input::Window,
         Input::Size,
     ],
-    needs: Needs { flow: true, copies: true, ahead: true, wake: true, events: true, ..Needs::NONE },
+    needs: Terms::ALL.needs(),
     arity: Arity::Any,
     waits: true,
     transport: TransportRules::NONE,
-    presets: &[],
+    presets: &[Preset {
+        name: "earliest-arrival",
+        switches: "ahead=false:waiting=false:copies=false",
+        doc: "each packet on the open path where it should arrive first, and nothing else: for hosts that only send",
+    }],
     params: PARAMS,
     build,
 };
@@ -125,6 +128,23 @@ impl EarliestDelivery {
         open.reduce(sooner)
     }
 
+    /// The path that delivers first, full or not, and off those to avoid where there is another.
+    fn first_usable<'a>(&self, cx: &Context<'a>, avoid: PathSet) -> Option<Predicted<'a, '_>> {
+        let usable = || self.standing(cx).filter(|(path, _)| path.blocked != BlockedReason::Transport);
+        let others = usable().filter(|(path, _)| !avoid.contains(path.id)).reduce(sooner);
+        others.or_else(|| usable().reduce(sooner))
+    }
+
+    /// Without a view of the data: the path where a packet should arrive first.
+    fn earliest_arrival(&self, cx: &Context<'_>) -> Decision {
+        let lost = cx.packet.filter(|packet| packet.reinjection);
+        let first = match lost {
+            Some(packet) => self.first_usable(cx, packet.avoid).filter(|(path, _)| path.is_open()),
+            None => self.first_open(cx),
+        };
+        choose::send_or_wait(cx, first.map(|(path, _)| path))
+    }
+
     /// What the blocked paths that are faster than `s` deliver until a packet on it arrives.
     fn before(&self, cx: &Context<'_>, s: &Forecast) -> Bytes {
         let full = |path: &Path| matches!(path.blocked, BlockedReason::Congestion | BlockedReason::Pacing);
@@ -160,13 +180,11 @@ impl EarliestDelivery {
     /// Where data go that were lost: the transport may want them off the paths that have carried them.
     fn again(&self, cx: &Context<'_>, flow: &Flow) -> Option<Decision> {
         let avoid = cx.packet?.avoid;
-        let usable = || self.standing(cx).filter(|(path, _)| path.blocked != BlockedReason::Transport);
-        let others = usable().filter(|(path, _)| !avoid.contains(path.id)).reduce(sooner);
-        let (first, _) = others.or_else(|| usable().reduce(sooner))?;
+        let (first, _) = self.first_usable(cx, avoid)?;
         if first.is_open() {
             return Some(Decision::Send(first.id));
         }
-        let open = usable().filter(|(path, _)| path.is_open() && !avoid.contains(path.id)).reduce(sooner);
+        let open = self.standing(cx).filter(|(path, _)| path.is_open() && !avoid.contains(path.id)).reduce(sooner);
         if let Some((path, s)) = open.filter(|_| self.terms.again)
             && self.before(cx, s) < self.flights.lost_bytes().max(path.mss)
         {
@@ -202,12 +220,11 @@ impl EarliestDelivery {
 
 impl Scheduler for EarliestDelivery {
     fn needs(&self) -> Needs {
-        ENTRY.needs
+        self.terms.needs()
     }
 
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         (self.asked, self.now) = (None, cx.now);
-        let Some(flow) = cx.flow else { return choose::send_or_wait(cx, min_rtt::pick(cx)) };
         if !cx.packet.is_some_and(|packet| packet.reinjection) {
             self.flights.nothing_waits();
         }
@@ -215,7 +232,10 @@ impl Scheduler for EarliestDelivery {
         outlook.clear();
         outlook.extend(cx.paths.iter().map(|path| self.forecast(cx.now, path)));
         self.outlook = outlook;
-        self.decide(cx, flow)
+        match cx.flow.filter(|_| self.terms.reads_flow()) {
+            Some(flow) => self.decide(cx, flow),
+            None => self.earliest_arrival(cx),
+        }
     }
 
     fn observe(&mut self, cx: &Context<'_>, event: &Event) {

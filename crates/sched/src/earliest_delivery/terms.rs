@@ -2,6 +2,8 @@
 
 use weftway_path::spec::{Param, Params, SpecError};
 
+use crate::registry::Needs;
+
 /// Makes the parameters, the struct that holds them, and its reading.
 macro_rules! terms {
     ($($name:ident: $doc:literal,)*) => {
@@ -16,6 +18,9 @@ macro_rules! terms {
         }
 
         impl Terms {
+            /// All of them.
+            pub(super) const ALL: Self = Self { $($name: true,)* };
+
             pub(super) fn read(params: &Params) -> Result<Self, SpecError> {
                 Ok(Self { $($name: params.get(stringify!($name))?,)* })
             }
@@ -37,4 +42,17 @@ terms! {
     queue: "whether a path with a standing queue is taken to bring what was measured, and no more",
     loss: "whether losses count in the expected arrival",
     stall: "whether silence counts in it",
+}
+
+impl Terms {
+    /// Whether any of them asks what is sent and unsent.
+    pub(super) const fn reads_flow(&self) -> bool {
+        self.ahead || self.waiting || self.copies
+    }
+
+    /// What a host must offer. With lost data at hand fresh data go ahead of them, with and without `ahead`.
+    pub(super) const fn needs(&self) -> Needs {
+        let flow = self.reads_flow();
+        Needs { flow, copies: self.copies, ahead: flow, wake: flow, events: true, ..Needs::NONE }
+    }
 }
