@@ -306,6 +306,12 @@ def transfer(
     cc: str,
     watch: Callable[[str], list[str]],
 ) -> str: ...
+def live_bytes(variant: Variant, scheduler: str, links: int) -> tuple[int | None, str | None]:
+    """How many bytes a run between two machines sends over so many links, or in the second place why it cannot."""
+
+def live_row(variant: Variant, report: str, links: Sequence[str], alone: Sequence[float]) -> str:
+    """The row of a transfer whose sender reports this (JSON). `alone` is each link's own goodput in Mbit/s."""
+
 def record(job: Order, details: list[tuple[str, str]], events: str | None, qlog: str | None) -> tuple[str, str]: ...
 def timeline(job: Order) -> str: ...
 def schema() -> str:

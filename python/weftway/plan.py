@@ -96,7 +96,7 @@ def plan(
 def replay(scenario: Scenario, variant: Variant, scheduler: SchedulerSpec, cc: str, backend: str, seed: int) -> str:
     """The command that runs one job again."""
     sets = [f"--set {quoted(setting)}" for setting in [*scenario.sets, *variant.sets]]
-    place = [] if backend == backends.SIM.name else [f"--backend {backend}"]
+    place = backends.options(backend)
     parts = ["weft run", quoted(scenario.path), f"--scheduler {quoted(scheduler.name)}", f"--cc {cc}"]
     return " ".join([*parts, *place, f"--seed {seed}", *sets])
 

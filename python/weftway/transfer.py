@@ -162,16 +162,17 @@ class Display:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._live: Live | None = None
-        self._listening = False
+        self.listening: str | None = None
+        """Where this end has listened, if it has."""
         self._before: Progress | None = None
         self._at = 0.0
         self._rates: list[float] = []
 
     def tell(self, progress: Progress) -> None:
         """Called ten times a second."""
-        if progress["listening"] and not self._listening:
-            self._listening = True
-            self._console.print(f"listening at {progress['listening']}", markup=False)
+        if progress["listening"] and self.listening is None:
+            self.listening = progress["listening"]
+            self._console.print(f"listening at {self.listening}", markup=False)
         if progress["note"]:
             self._console.print(progress["note"], markup=False)
         if self._console.is_terminal:
@@ -205,6 +206,7 @@ class Display:
     def __exit__(self, *_: object) -> None:
         if self._live:
             self._live.stop()
+            self._live = None
 
 
 def rates(before: Progress | None, after: Progress, seconds: float) -> list[float]:

@@ -54,7 +54,7 @@ mod _native {
     use super::steer::{LiveSteering, SteeredRun, steering_obstacle};
     #[cfg(unix)]
     #[pymodule_export]
-    use super::transfer::{links, new_identity, pairing_line, transfer};
+    use super::transfer::{links, live_bytes, live_row, new_identity, pairing_line, transfer};
     #[pymodule_export]
     use super::vector_env::VectorEnv;
     #[pymodule_export]

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
 
 use pyo3::prelude::*;
-use weftway_quic::transfer::{Failure, Options, OtherEnd, Progress, Report, receive, send};
+use weftway_quic::transfer::{Failure, live, Options, OtherEnd, Progress, Report, receive, send};
 use weftway_quic::udp::tls::{Identity, IdentityError, Pairing};
 use weftway_quic::udp::{Local, doctor};
 
 use crate::errors::Error;
+use crate::scenario::VariantView;
 
 /// A new identity: the text of its file.
 #[pyfunction]
@@ -66,6 +67,22 @@ pub fn transfer(
         (Err(error), Err(_)) => Err(error),
         (Ok(()), Err(failure)) => Err(Error::from(failure).into()),
     }
+}
+
+/// How many bytes a run of `variant` sends over so many links, or why it cannot: that is a refusal in the second place.
+#[pyfunction]
+pub fn live_bytes(variant: &VariantView, scheduler: &str, links: usize) -> (Option<u64>, Option<String>) {
+    match live::bytes(&variant.variant, scheduler, links) {
+        Ok(bytes) => (Some(bytes.get()), None),
+        Err(why) => (None, Some(why)),
+    }
+}
+
+/// The row of a run of `variant` whose sender reports this, as JSON. `alone` is the goodput of each link alone, in Mbit/s.
+#[pyfunction]
+pub fn live_row(variant: &VariantView, report: &str, links: Vec<String>, alone: Vec<f64>) -> PyResult<String> {
+    let report: Report = serde_json::from_str(report).map_err(|error| PyErr::from(Error::Vector(error.to_string())))?;
+    Ok(serde_json::Value::Object(live::row(&variant.variant.config, &links, &report, &alone)).to_string())
 }
 
 /// What this machine's links and sockets allow, as JSON.

@@ -23,11 +23,14 @@
 //!   if `eta − expected_s ≤ airtime + ¼·rtt_s` it is only insurance: `> airtime·ρ/(1 − ρ)²`, s holds less than
 //!   r_s·min_rtt_s, and copies ≤ fresh + 30 kB.
 //!
+//! Where the host shows no data (`earliest-arrival`): the path of the packet before while `expected` exceeds the least by
+//!   no more than `min(16·airtime, rtt/8)` of that one, so that packets leave in batches; else the least.
+//!
 //! Reference: ours; docs/explanation/earliest-delivery.md has the model, what each term is worth, and where it loses.
 //! State: per path the peaks; the packets in flight with what was predicted for them; what was sent ahead; the load.
 
 use weftway_path::spec::{Params, SpecError};
-use weftway_path::{BlockedReason, Bytes, Context, Decision, Event, Flow, Instant, Offset, Path, PathSet, SendKind};
+use weftway_path::{BlockedReason, Bytes, Context, Decision, Event, Flow, Instant, Offset, Path, PathId, PathSet, SendKind};
 
 use crate::Scheduler;
 use crate::choose;
@@ -83,6 +86,10 @@ fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
     Ok(Box::new(EarliestDelivery { terms, ..EarliestDelivery::default() }))
 }
 
+/// How many packets of the first path, and what part of its round trip, another may be later and still carry the next one.
+const BATCH: u64 = 16;
+const SLACK_PART: u64 = 8;
+
 #[derive(Clone, Default)]
 struct EarliestDelivery {
     terms: Terms,
@@ -94,6 +101,8 @@ struct EarliestDelivery {
     outlook: Vec<Forecast>,
     /// The first byte of the message that was sent last.
     message: Offset,
+    /// The path of the packet before, where there is no view of the data.
+    last: Option<PathId>,
     /// The packet of which the last answer asked a copy.
     asked: Option<u64>,
     /// When it was last asked or told something.
@@ -136,13 +145,23 @@ impl EarliestDelivery {
     }
 
     /// Without a view of the data: the path where a packet should arrive first.
-    fn earliest_arrival(&self, cx: &Context<'_>) -> Decision {
+    fn earliest_arrival(&mut self, cx: &Context<'_>) -> Decision {
         let lost = cx.packet.filter(|packet| packet.reinjection);
         let first = match lost {
             Some(packet) => self.first_usable(cx, packet.avoid).filter(|(path, _)| path.is_open()),
-            None => self.first_open(cx),
+            None => self.first_open(cx).map(|first| self.in_a_row(cx, first)),
         };
-        choose::send_or_wait(cx, first.map(|(path, _)| path))
+        let path = first.map(|(path, _)| path);
+        self.last = path.map(|path| path.id).or(self.last);
+        choose::send_or_wait(cx, path)
+    }
+
+    /// The path of the packet before, if it is open and hardly later than the first: what goes in a row leaves at once.
+    fn in_a_row<'a, 's>(&'s self, cx: &Context<'a>, first: Predicted<'a, 's>) -> Predicted<'a, 's> {
+        let (path, f) = first;
+        let slack = (f.airtime(path) * BATCH).min(f.rtt / SLACK_PART);
+        let last = self.standing(cx).find(|(path, _)| Some(path.id) == self.last && path.is_open());
+        last.filter(|(_, last)| self.terms.batch && last.expected <= f.expected + slack).unwrap_or(first)
     }
 
     /// What the blocked paths that are faster than `s` deliver until a packet on it arrives.

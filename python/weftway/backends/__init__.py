@@ -1,6 +1,7 @@
 """Where a scenario can run. Whatever differs between the places is asked of a `Backend`.
 
-`base` has the protocol, `sim` the simulator, `quic` Multipath QUIC in virtual time, `kernel` the running Linux kernel.
+`base` has the protocol, `sim` the simulator, `quic` Multipath QUIC in virtual time, `kernel` the running Linux kernel,
+`live` this machine's own links.
 """
 
 import difflib
@@ -11,20 +12,22 @@ from weftway.specs import SchedulerSpec
 
 from .base import Backend, Result, Row, Skipped, result
 from .kernel import Kernel
+from .live import Live
 from .quic import Quic
 from .sim import Sim
 
-__all__ = ["ALL", "BACKENDS", "KERNEL", "QUIC", "SIM", "Backend", "Result", "Row", "Skipped", "parse", "result"]
+__all__ = ["ALL", "BACKENDS", "KERNEL", "LIVE", "QUIC", "SIM", "Backend", "Result", "Row", "Skipped", "parse", "result"]
 
 SIM = Sim()
 QUIC = Quic()
 KERNEL = Kernel()
+LIVE = Live()
 
-BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (SIM, QUIC, KERNEL)}
-"""By name, in the order in which they run: a busy machine would make the kernel's links late, so it is the last."""
+BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (SIM, QUIC, KERNEL, LIVE)}
+"""By name, in the order in which they run: a busy machine would make the kernel's links late, so it is after them."""
 
 ALL = ("sim", "quic", "kernel")
-"""What `all` means, here as in a scenario file."""
+"""What `all` means, here as in a scenario file: all that need no other machine."""
 
 
 def code(name: str) -> str:
@@ -42,14 +45,19 @@ def schedulers(name: str, named: list[SchedulerSpec]) -> list[SchedulerSpec]:
     return BACKENDS[name].schedulers(named) if name in BACKENDS else named
 
 
+def options(name: str) -> list[str]:
+    """What names a backend on the command line."""
+    return [] if name == SIM.name else [f"--backend {name}", *(LIVE.options() if name == LIVE.name else ())]
+
+
 def parse(names: list[str]) -> list[str]:
     """The names of backends that these mean, each once."""
     found: list[str] = []
     for name in names:
         found += ALL if name.lower() == "all" else [name.lower()]
     for name in found:
-        if name not in ALL:
-            near = difflib.get_close_matches(name, ALL, n=1)
+        if name not in BACKENDS:
+            near = difflib.get_close_matches(name, BACKENDS, n=1)
             hint = f"; did you mean `{near[0]}`?" if near else f": there is {', '.join(BACKENDS)}"
             raise ScenarioError(f"unknown backend `{name}`{hint}")
     return list(dict.fromkeys(found))

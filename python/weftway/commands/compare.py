@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from . import live
 from .options import BACKENDS, JSON, SCENARIO, SETS
 from .output import RUN_FAILED, err, interruptible, out, print_json
 
@@ -35,6 +36,9 @@ def command(
     against: Annotated[
         Path | None, typer.Option("--against", metavar="DIR", help="Shows the changes since an earlier --out DIR.")
     ] = None,
+    peer: live.PEER = None,
+    pair: live.PAIR = None,
+    paths: live.PATHS = None,
     as_json: JSON = False,
 ) -> None:
     """Compares schedulers over the seeds of a scenario."""
@@ -43,6 +47,7 @@ def command(
 
     formats = figure_formats(figures, folder)
     before = earlier_rows(against)
+    live.meet(peer, pair, paths)
     loaded = scenarios.load(scenarios.locate(scenario), sets or [])
     with redirect_stdout(sys.stderr):  # what a scheduler in Python prints is no result
         wanted = plan.plan(loaded, scheduler, cc, seeds, backend)

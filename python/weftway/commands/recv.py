@@ -1,7 +1,9 @@
 """`weft recv`, and what `weft send` has of it."""
 
+import tempfile
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -32,7 +34,9 @@ RESUMABLE = ("interrupted; what has arrived is kept: run the same command again 
 
 
 def command(
-    target: Annotated[Path, typer.Argument(metavar="DIR", help="Where the files go. Nothing is written elsewhere.")],
+    target: Annotated[
+        Path | None, typer.Argument(metavar="DIR", help="Where the files go. Nothing is written elsewhere.")
+    ] = None,
     listen: LISTEN = None,
     source: Annotated[
         str | None, typer.Option("--from", metavar="HOST[:PORT]", help="Where `weft send --listen` waits.")
@@ -40,6 +44,9 @@ def command(
     pair: PAIR = None,
     local: PATHS = None,
     identity: IDENTITY = None,
+    measure: Annotated[
+        bool, typer.Option("--measure", help="Keeps nothing and goes on listening: for weft compare --backend live.")
+    ] = False,
     as_json: JSON = False,
 ) -> None:
     """Receives files over several links from a machine with `weft send`. It listens, or it connects with --from.
@@ -48,17 +55,45 @@ def command(
     """
     from weftway import transfer
 
+    if measure and (target or source):
+        raise ScenarioError("weft recv --measure keeps nothing and listens: leave out DIR and --from")
+    if not measure and target is None:
+        raise ScenarioError("weft recv needs DIR, where the files go")
     if source and listen:
         raise ScenarioError("weft recv either listens or connects: --listen or --from")
     if not source and not listen:
         listen = str(transfer.PORT)
     other = other_end(source, listen, pair, identity, "--from")
+    if target is None:
+        receive_and_forget(other, local or [])
     try:
         with transfer.Display(err) as display:
             report = transfer.run("receive", target, other, paths=local or [], watch=display.tell)
     except KeyboardInterrupt:
         fail(*RESUMABLE)
     finish(report, as_json)
+
+
+def receive_and_forget(other: "OtherEnd", local: list[str]) -> NoReturn:
+    """Receives one transfer after another until it is interrupted."""
+    from weftway import transfer
+    from weftway._native import TransferError
+
+    display = transfer.Display(err)
+    try:
+        while True:
+            # A port that was free stays the same one.
+            other = replace(other, address=display.listening or other.address)
+            with tempfile.TemporaryDirectory(prefix="weftway-") as folder, display:
+                try:
+                    report = transfer.run("receive", Path(folder), other, paths=local, watch=display.tell)
+                    err.print(f"{transfer.amount(report['bytes'])}, {report['goodput_mbps']:.1f} Mbit/s")
+                except TransferError as error:
+                    if display.listening is None:
+                        raise
+                    err.print(f"weft: {error}", markup=False)
+    except KeyboardInterrupt:
+        fail("stopped listening", INTERRUPTED)
 
 
 def other_end(host: str | None, listen: str | None, pair: str | None, identity: Path | None, option: str) -> "OtherEnd":

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from . import live
 from .compare import executed, skipped, warn
 from .options import BACKENDS, JSON, SCENARIO, SETS
 from .output import out, print_json
@@ -21,6 +22,9 @@ def command(
     sets: SETS = None,
     events: Annotated[Path | None, typer.Option(metavar="FILE", help="Writes every event, one a line.")] = None,
     qlog: Annotated[Path | None, typer.Option(metavar="DIR", help="Writes a qlog file (JSON-SEQ).")] = None,
+    peer: live.PEER = None,
+    pair: live.PAIR = None,
+    paths: live.PATHS = None,
     as_json: JSON = False,
 ) -> None:
     """Runs one scheduler once and prints all figures."""
@@ -28,6 +32,7 @@ def command(
     from weftway import scenario as scenarios
     from weftway._native import SimulationError
 
+    live.meet(peer, pair, paths)
     loaded = scenarios.load(scenarios.locate(scenario), sets or [])
     with redirect_stdout(sys.stderr):  # what a scheduler in Python prints is no result
         wanted = comparison.single(loaded, scheduler, cc, seed, backend)

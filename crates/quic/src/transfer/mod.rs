@@ -18,6 +18,7 @@
 //! end that has not shown the token. The end that connects may be the sender or the receiver.
 
 mod listener;
+pub mod live;
 pub mod manifest;
 mod options;
 mod receiving;

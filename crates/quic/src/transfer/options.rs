@@ -3,12 +3,12 @@
 use std::net::SocketAddr;
 use std::sync::mpsc::Receiver;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use weftway_path::Span;
 
 use super::manifest::ManifestError;
 use super::store::StoreError;
-use super::wire::WireError;
+use super::wire::{Role, WireError};
 use crate::udp::Local;
 use crate::udp::tls::{Identity, IdentityError, Pairing};
 
@@ -83,7 +83,7 @@ pub enum State {
 }
 
 /// A path, at a moment or at the end.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PathProgress {
     /// The interface or address at the end that connected.
     pub path: String,
@@ -128,10 +128,10 @@ pub struct Progress {
 pub type Watch<'a> = &'a mut dyn FnMut(&Progress) -> bool;
 
 /// A transfer at its end.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// `send` or `receive`.
-    pub role: &'static str,
+    /// What this end did.
+    pub role: Role,
     /// The other end.
     pub peer: String,
     /// Files, those that were there before included.

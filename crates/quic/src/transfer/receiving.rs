@@ -452,7 +452,7 @@ impl Receiving {
         self.note(session);
         let elapsed = self.begun.zip(self.ended).map_or(Span::ZERO, |(from, to)| to.since(from));
         Report {
-            role: "receive",
+            role: Role::Receive,
             peer: peer(&self.connection),
             files: self.files,
             bytes: self.manifest.bytes(),

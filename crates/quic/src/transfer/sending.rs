@@ -369,7 +369,7 @@ impl<'a> Sending<'a> {
         self.note(session);
         let elapsed = self.begun.zip(self.ended).map_or(Span::ZERO, |(from, to)| to.since(from));
         Report {
-            role: "send",
+            role: Role::Send,
             peer: peer(&self.sender.connection),
             files: self.job.manifest.files(),
             bytes: self.job.manifest.bytes(),

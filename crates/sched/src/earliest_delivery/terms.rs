@@ -42,6 +42,7 @@ terms! {
     queue: "whether a path with a standing queue is taken to bring what was measured, and no more",
     loss: "whether losses count in the expected arrival",
     stall: "whether silence counts in it",
+    batch: "whether, without a view of the data, packets go in a row on a path that is hardly later than the first",
 }
 
 impl Terms {
