@@ -16,7 +16,6 @@ import pytest
 import machine
 import weftway
 from weftway.fidelity.cells import Cell, Link
-from weftway.fidelity.runs import FIRST_RUNS
 
 LEAST_RUNS = 3
 """A median of fewer says nothing."""
@@ -78,9 +77,9 @@ def in_time(file: Path) -> pl.DataFrame:
     runs = pl.DataFrame()
     punctual = pl.col("late_over_1ms") < LATEST * pl.sum_horizontal(cs.matches(r"^path\.\w+\.packets$"))
     for attempt in range(machine.TRIES):
-        seeds = range(FIRST_RUNS * attempt, FIRST_RUNS * (attempt + 1))
+        seeds = range(LEAST_RUNS * attempt, LEAST_RUNS * (attempt + 1))
         found = weftway.compare(file, backend="kernel", seeds=seeds)
         runs = pl.concat([runs, found.filter(punctual)], how="diagonal_relaxed")
         if runs.height >= LEAST_RUNS:
             return runs
-    pytest.skip(f"the machine is too busy: {runs.height} of {FIRST_RUNS * machine.TRIES} runs were in time")
+    pytest.skip(f"the machine is too busy: {runs.height} of {LEAST_RUNS * machine.TRIES} runs were in time")
