@@ -153,6 +153,11 @@ impl Transport {
         payload.mul_div(self.mss.get(), (self.mss + self.dss_option).get())
     }
 
+    /// The size on the wire of a handshake's message: QUIC's least datagram, IPv4 and UDP, or a packet without payload.
+    pub fn handshake_packet(&self) -> Bytes {
+        if self.rules.pads_handshakes { Bytes::new(1200 + 28) } else { self.ack_packet }
+    }
+
     /// Whether the connection begins on whichever path answers first.
     pub fn races(&self) -> bool {
         self.open == Opening::Race

@@ -71,6 +71,10 @@ pub struct StackRules {
     pub grows_by_longest_rtt: bool,
     /// Paths after the first *join*: when the client has heard from the server, with four messages (RFC 8684 §3).
     pub joins: bool,
+    /// Handshakes and path validation fill datagrams of 1200 B (RFC 9000 §14.1, §8.2), and the first path's has a third
+    /// and a fourth message: the client's last, and what the server sends after it, connection IDs for other paths
+    /// among them (RFC 9000 §19.15, draft-ietf-quic-multipath §3.1).
+    pub pads_handshakes: bool,
 }
 
 const LINUX_V1: StackRules = StackRules {
@@ -89,6 +93,7 @@ const LINUX_V1: StackRules = StackRules {
     tells_of_reading: true,
     grows_by_longest_rtt: true,
     joins: true,
+    pads_handshakes: false,
 };
 
 const V09X: StackRules = StackRules {
@@ -117,6 +122,7 @@ const MPQUIC: StackRules = StackRules {
     tells_of_reading: false,
     grows_by_longest_rtt: false,
     joins: false,
+    pads_handshakes: true,
     ..LINUX_V1
 };
 

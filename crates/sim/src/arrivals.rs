@@ -78,13 +78,12 @@ impl Connection {
         }
     }
 
-    /// The client of MPTCP opens the other paths when it knows that the server has its keys: with the first packet from
-    /// there that says so, an acknowledgement or data (RFC 8684 §3.1).
+    /// The client opens the other paths when it knows that the server has its keys: with the first packet from there that
+    /// says so, an acknowledgement or data (RFC 8684 §3.1). With QUIC the handshake's fourth message is earlier, unless
+    /// it is lost; what the server sends then brings the connection IDs that were in it.
     #[inline(never)]
     fn client_hears(&mut self, net: &mut Net, now: Instant) {
-        if self.transport.rules.joins {
-            self.open_others(net, now);
-        }
+        self.open_others(net, now);
     }
 
     /// Linux v1: the application reads what is in order, after the acknowledgement that its arrival caused.

@@ -4,6 +4,9 @@
 //! trips: MPTCP's first subflow and a QUIC path 2 for the side that opens, 3 for the other; a
 //! joining subflow 4 and 3 (RFC 8684 §3.2: the opener waits for the fourth message).
 //!
+//! On QUIC the messages fill datagrams, and the first handshake has four: with the fourth the server gives the connection
+//! IDs that other paths need, and the client opens these.
+//!
 //! In a race all paths shake hands from the start. With the first answer its path is what the first path is otherwise;
 //! the other handshakes are dropped, since no peer knows yet that they are of the same connection, and begin anew when
 //! the others are opened.
@@ -98,7 +101,7 @@ impl Connection {
         let echo = if from_sender { now } else { echo };
         let load = Load::Handshake(Handshake { leg, echo });
         let epoch = self.send.senders[id.index()].epoch;
-        let bytes = self.transport.ack_packet;
+        let bytes = self.transport.handshake_packet();
         let _ = net.send(now, link, bytes, Datagram { conn: self.number, path: id, epoch, marked: false, load });
         net.calendar.lower(self.source, self.paths.stages[id.index()].next_event());
     }
@@ -120,7 +123,14 @@ impl Connection {
             (true, false) => 4,
             (false, _) => 3,
         };
-        if at_sender && handshake.leg + 1 >= needed {
+        let last = handshake.leg == 3 && self.transport.rules.pads_handshakes;
+        if last {
+            self.open_others(net, now);
+        } else if at_sender && handshake.leg + 1 >= needed {
+            // The first path's goes on to the fourth message; what it says need not wait for data to leave.
+            if first && self.transport.rules.pads_handshakes {
+                self.send_shake(net, now, id, handshake.leg + 1, handshake.echo);
+            }
             self.path_up(net, now, id, now.since(handshake.echo));
         } else if handshake.leg < 4 {
             self.send_shake(net, now, id, handshake.leg + 1, handshake.echo);
@@ -152,9 +162,6 @@ impl Connection {
                 self.finished = Some(now);
             }
             net.calendar.lower(self.source, self.app.next_event());
-            if quic {
-                self.open_others(net, now);
-            }
         }
         self.grow_send_buffer(id);
         self.refresh(net, now, id);

@@ -128,7 +128,7 @@ pub struct SendMemory {
     pub most: Bytes,
 }
 
-/// Window use in packets (RFC 7661).
+/// Window use (RFC 7661), in bytes of the window: TCP counts packets, each as a full one, and QUIC bytes (RFC 9002 §7.8).
 #[derive(Clone, Debug)]
 struct WindowUsage {
     /// What was in flight at most since the round began.
@@ -439,7 +439,10 @@ impl PathSender {
     /// ([`PathSender::restart_unused`]).
     #[inline]
     fn validate_window(&mut self, now: Instant, view: &Path, transport: &Transport) -> bool {
-        let out = self.flight.next() - self.flight.base();
+        let out = match transport.rules.recovery {
+            LossRecovery::Tcp => (self.flight.next() - self.flight.base()) * transport.mss.get(),
+            LossRecovery::Quic => view.bytes_in_flight.get(),
+        };
         let limited = view.blocked == BlockedReason::Congestion || view.bytes_in_flight + transport.mss > view.cwnd;
         let round_over = self.flight.base() >= self.usage.round;
         if round_over || limited || (!self.usage.limited && out > self.usage.max_out) {
@@ -463,7 +466,7 @@ impl PathSender {
     /// (`tcp_cwnd_application_limited`, RFC 7661's aim).
     #[cold]
     fn restart_unused(&mut self, now: Instant, view: &mut Path, shares: Option<&mut [Share]>, transport: &Transport) {
-        let used = Bytes::new(transport.mss.get() * self.usage.used).max(transport.initial_cwnd());
+        let used = Bytes::new(self.usage.used).max(transport.initial_cwnd());
         let cwnd = self.cc.cwnd();
         if used < cwnd {
             self.cc.set_cwnd((cwnd + used).mul_div(1, 2));
@@ -478,7 +481,7 @@ impl PathSender {
     pub fn window_limited(&self, view: &Path) -> bool {
         if view.cwnd < view.ssthresh {
             // In slow start a window may grow to twice what was in use.
-            return self.usage.limited || view.cwnd.get() < 2 * self.usage.max_out * view.mss.get();
+            return self.usage.limited || view.cwnd.get() < 2 * self.usage.max_out;
         }
         self.usage.limited
     }

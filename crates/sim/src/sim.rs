@@ -492,7 +492,8 @@ fn build(parts: Parts) -> Result<Connection, weftway_path::spec::SpecError> {
 fn wire_bytes(transport: &Transport, datagram: &Datagram) -> Bytes {
     match datagram.load {
         Load::Data(data) => Bytes::new(u64::from(data.bytes)) + (transport.packet - transport.mss),
-        _ => transport.ack_packet,
+        Load::Handshake(_) => transport.handshake_packet(),
+        Load::Ack(_) | Load::Ping | Load::Cross => transport.ack_packet,
     }
 }
 

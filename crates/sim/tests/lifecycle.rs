@@ -361,14 +361,14 @@ fn a_race_begins_on_the_path_that_answers_first() {
     }
 }
 
-/// The slow path joins as any other, with a handshake of its own. QUIC begins it when the fast one is up, at 20 or 30 ms,
-/// and it takes two or three trips of 50 ms. MPTCP's client begins it with the first packet of the server: uploading, the
+/// The slow path joins as any other, with a handshake of its own. QUIC's client begins it when the server has its last
+/// message and has said so, at 4 · 10 ms, and it takes two or three trips of 50 ms. MPTCP's client begins it with the first packet of the server: uploading, the
 /// acknowledgement of the first data, at 20 + 2 · 10 ms, and it takes four trips; downloading, the first data, at
 /// 30 + 10 ms, and it takes three.
 #[test]
 fn who_lost_the_race_joins_afterwards() {
     for (what, transport) in stacks() {
-        let expected = if what == "mpquic" { [20 + 100, 30 + 150] } else { [40 + 200, 40 + 150] };
+        let expected = if what == "mpquic" { [40 + 100, 40 + 150] } else { [40 + 200, 40 + 150] };
         for (direction, expected) in [Direction::Upload, Direction::Download].into_iter().zip(expected) {
             let up = opened(&transport, Opening::Race, direction).up(0).unwrap();
             assert!(up >= ms(expected) && up < ms(expected + 1), "{what} {direction:?}: {up}");

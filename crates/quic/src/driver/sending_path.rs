@@ -301,7 +301,9 @@ impl SendingPath {
     /// The sender stops for now: notes how well the window was used, and whether there was too little to send.
     pub fn end_turn(&mut self, view: &Path, marks_app_limited: bool) {
         let limited = view.bytes_in_flight + view.mss > view.cwnd;
-        if self.flight.base() >= self.usage.until || limited || view.bytes_in_flight > self.usage.most {
+        // A round in which the window was full once stays limited by it (`tcp_cwnd_validate`).
+        let more = !self.usage.limited && view.bytes_in_flight > self.usage.most;
+        if self.flight.base() >= self.usage.until || limited || more {
             self.usage = Usage { limited, most: view.bytes_in_flight, until: self.flight.next() };
         }
         if marks_app_limited && view.is_open() && self.queue.is_empty() {
@@ -374,5 +376,44 @@ impl SendingPath {
         self.probe_at = Instant::NEVER;
         self.tally.given_up += 1;
         view.bytes_in_flight = Bytes::ZERO;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weftway_cc::{Flavour, Setup};
+    use weftway_path::Offset;
+
+    use super::*;
+
+    /// Ten packets fill the window. It grows to 25 within their round, of which an eleventh packet fills less than half:
+    /// the round was limited by the window all the same.
+    #[test]
+    fn a_round_that_filled_the_window_stays_limited_by_it() {
+        let (id, mss) = (PathId::new(0), Bytes::new(1200));
+        let setup = Setup {
+            path: id,
+            mss,
+            initial_window: Bytes::new(12_000),
+            flavour: Flavour::Quic,
+            seed: 1,
+            now: Instant::ZERO,
+            rtt: None,
+        };
+        let mut path = SendingPath::new(weftway_cc::build("newreno", &setup).unwrap());
+        let mut view = Path::new(id, mss, Bytes::new(12_000));
+        let send = |path: &mut SendingPath, view: &mut Path, number: u64| {
+            let (offset, kind) = (Offset::new(1200 * number), SendKind::Fresh);
+            let assigned =
+                Assigned { chunk: number, serial: number, kind, offset, bytes: 1200, first: true, after: view.next };
+            path.on_sent(Instant::ZERO, view, number, &assigned);
+        };
+        (0..10).for_each(|number| send(&mut path, &mut view, number));
+        path.end_turn(&view, false);
+        assert!(path.is_limited(&view));
+        view.cwnd = Bytes::new(30_000);
+        send(&mut path, &mut view, 10);
+        path.end_turn(&view, false);
+        assert!(path.is_limited(&view));
     }
 }
