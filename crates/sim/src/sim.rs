@@ -433,19 +433,28 @@ impl Sim {
         let (datagram, marked) = (&datagram, ce || datagram.marked);
         let at = usize::from(datagram.conn);
         let conn = &mut self.conns[at];
-        if let Load::Data(data) = &datagram.load {
-            conn.on_data(&mut self.net, self.now, datagram, data, marked);
-            // Data that arrive change nothing for the sender: no turn, unless they end the run.
-            if conn.finished.is_some() {
-                self.turn = Some(at);
-            }
-            return;
-        }
         match &datagram.load {
+            Load::Data(data) => {
+                conn.on_data(&mut self.net, self.now, datagram, data, marked);
+                // Data that arrive change nothing for the sender: no turn, unless they end the run.
+                if conn.finished.is_none() {
+                    return;
+                }
+            }
             Load::Ack(ack) => conn.on_ack(&mut self.net, self.now, datagram, ack),
-            Load::Handshake(handshake) => conn.on_handshake(&mut self.net, self.now, datagram, *handshake),
+            _ => return self.deliver_rare(at, datagram),
+        }
+        self.turn = Some(at);
+    }
+
+    /// What comes once in a while has arrived at connection `at`.
+    #[cold]
+    fn deliver_rare(&mut self, at: usize, datagram: &Datagram) {
+        let conn = &mut self.conns[at];
+        match datagram.load {
+            Load::Handshake(handshake) => conn.on_handshake(&mut self.net, self.now, datagram, handshake),
             Load::Ping => conn.send_ack(&mut self.net, self.now, datagram.path),
-            Load::Data(_) | Load::Cross => return,
+            Load::Cross | Load::Data(_) | Load::Ack(_) => return,
         }
         self.turn = Some(at);
     }
