@@ -136,7 +136,9 @@ impl Connection {
     #[inline]
     pub fn context(&self, now: Instant) -> Context<'_> {
         let packet = if self.send.question.hand.is_some() { Some(&self.send.question.packet) } else { None };
-        Context { now, paths: self.send.views.usable(), packet, flow: Some(&self.send.flow) }
+        let (paths, open) = (self.send.views.usable(), self.send.question.open);
+        debug_assert_eq!(open, PathSet::open(paths), "the paths that may send are kept");
+        Context { now, paths, open, packet, flow: Some(&self.send.flow) }
     }
 
     /// What has arrived in order.
@@ -612,7 +614,8 @@ impl Connection {
         };
         // Backups help out only when they are all there is.
         let only_backups = !self.send.views.usable().iter().any(Path::is_active);
-        let open = self.send.views.usable().iter().filter(|path| path.is_open() && (only_backups || path.is_active()));
+        let open = self.send.question.open.iter().map(|id| self.send.views.get(id));
+        let open = open.filter(|path| only_backups || path.is_active());
         let Some(tp) = open.min_by_key(|path| path.srtt).map(|path| path.id) else { return };
         let holders = head.carried.and(self.send.views.set());
         let srtt = self.send.views.get(tp).srtt;
