@@ -3,8 +3,8 @@
 //! Packets in flight wait in their link's ring, so the calendar knows only one time for each
 //! *source*: the head of each ring, and the earliest timer of each path and connection. Sources are compared in groups of
 //! eight, and the earliest times of eight groups in a group above them: a time that changes is compared again in its own
-//! group, and above it only if the earliest time of the group has changed. The group at the top, the only one where there
-//! are two paths, is compared when the next event is asked for: several of its times change between two events.
+//! group, and above it only if the earliest time of the group has changed. Two paths need one group. It is compared when
+//! the next event is asked for: several of its times change between two events.
 
 use weftway_path::Instant;
 
@@ -29,7 +29,7 @@ pub struct Calendar {
 #[derive(Clone, Copy, Debug)]
 struct Group {
     times: [u64; GROUP],
-    /// The least of them, but for the group at the top.
+    /// The least of them, but for a group that is alone.
     least: u64,
 }
 
@@ -83,13 +83,13 @@ impl Calendar {
         let (mut number, mut place, mut at) = (group, place, at);
         while let Some(group) = self.groups.get_mut(number) {
             group.times[place] = at << PLACE_BITS | place as u64;
-            if number == 0 {
+            if self.first == 0 {
                 return;
             }
             let least = group.find_least();
             let same = least >> PLACE_BITS == group.least >> PLACE_BITS;
             group.least = least;
-            if same {
+            if same || number == 0 {
                 return;
             }
             (number, place, at) = ((number - 1) / GROUP, (number - 1) % GROUP, least >> PLACE_BITS);
@@ -99,7 +99,8 @@ impl Calendar {
     /// The earliest source and its time; [`Instant::NEVER`] when no source has anything to do.
     #[inline]
     pub fn next(&self) -> (Instant, usize) {
-        let (mut number, mut least) = (0, self.groups[0].find_least());
+        let (mut number, top) = (0, &self.groups[0]);
+        let mut least = if self.first == 0 { top.find_least() } else { top.least };
         while number < self.first {
             number = number * GROUP + 1 + place(least);
             least = self.groups[number].least;

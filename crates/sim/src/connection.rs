@@ -614,8 +614,7 @@ impl Connection {
         };
         // Backups help out only when they are all there is.
         let only_backups = !self.send.views.usable().iter().any(Path::is_active);
-        let open = self.send.question.open.iter().map(|id| self.send.views.get(id));
-        let open = open.filter(|path| only_backups || path.is_active());
+        let open = self.send.views.usable().iter().filter(|path| path.is_open() && (only_backups || path.is_active()));
         let Some(tp) = open.min_by_key(|path| path.srtt).map(|path| path.id) else { return };
         let holders = head.carried.and(self.send.views.set());
         let srtt = self.send.views.get(tp).srtt;
