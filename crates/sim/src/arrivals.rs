@@ -74,7 +74,7 @@ impl Connection {
         self.app.arrived(now, next, self.configs[id.index()].acks.delay);
         net.calendar.lower(self.source, self.app.next_event());
         if self.app.is_done(now, next) {
-            self.finished.get_or_insert(now);
+            self.finish(now);
         }
     }
 
@@ -360,7 +360,7 @@ impl Connection {
     pub(crate) fn on_own_timer(&mut self, net: &mut Net, now: Instant) {
         self.app.run(now);
         if self.app.cut_off() <= now {
-            self.finished.get_or_insert(now);
+            self.finish(now);
         }
         self.host.woken(now);
         loop {
