@@ -382,7 +382,7 @@ impl PathSender {
     }
 
     /// The same; the shares only where controllers read them.
-    #[inline]
+    #[inline(always)]
     fn publish_to(&mut self, view: &mut Path, shares: Option<&mut [Share]>) {
         view.cwnd = self.cc.cwnd();
         view.ssthresh = self.cc.ssthresh();
