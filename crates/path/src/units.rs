@@ -163,7 +163,7 @@ impl Add for Bytes {
     type Output = Self;
     #[inline]
     fn add(self, other: Self) -> Self {
-        Self(self.0 + other.0)
+        Self(self.0.saturating_add(other.0))
     }
 }
 
@@ -194,7 +194,7 @@ impl Add<Bytes> for Offset {
     type Output = Self;
     #[inline]
     fn add(self, bytes: Bytes) -> Self {
-        Self(self.0 + bytes.0)
+        Self(self.0.saturating_add(bytes.0))
     }
 }
 
