@@ -79,7 +79,7 @@ impl Offer {
 fn decide(scheduler: &mut dyn weftway_sched::Scheduler, paths: &[Path], serial: &mut u64) {
     let offer = Offer::number(*serial);
     let now = weftway_path::Instant::from_micros(*serial);
-    let cx = Context { now, paths, packet: Some(&offer.packet), flow: Some(&offer.flow) };
+    let cx = Context::new(now, paths, Some(&offer.packet), Some(&offer.flow));
     let decision = black_box(scheduler.select(black_box(&cx)));
     if let Decision::Send(path) | Decision::Ahead(path, _) = decision {
         let receipt = Receipt { path, offset: offer.packet.offset, bytes: MSS, serial: *serial };

@@ -24,7 +24,7 @@ pub fn microseconds(scheduler: &str, policy: &str, count: usize) -> f64 {
             // Longer than any interval.
             now += weftway_path::Span::from_secs(1);
             let offer = Offer::at(now);
-            let cx = Context { now, paths: &paths, packet: Some(&offer.packet), flow: Some(&offer.flow) };
+            let cx = Context::new(now, &paths, Some(&offer.packet), Some(&offer.flow));
             scheduler.observe(&cx, &Event::Wake);
             let _ = black_box(scheduler.select(black_box(&cx)));
         }

@@ -131,15 +131,22 @@ pub(crate) fn first_rate(cwnd: Bytes, srtt: Span, gain: u64) -> BitRate {
     rate_for(BitRate::of(cwnd, rtt), gain)
 }
 
-/// The burst that leaves at once (`bbr_tso_segs`).
-pub(crate) fn burst(pacing: BitRate, mss: u64) -> Bytes {
-    let least = if pacing < SLOW { 1 } else { 2 };
-    send_quantum(pacing, Bytes::new(mss), least)
+/// A pacing rate, and what follows from it: it changes less often than packets leave.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Pacing {
+    pub(crate) rate: BitRate,
+    /// The burst that leaves at once (`bbr_tso_segs`).
+    pub(crate) burst: Bytes,
+    /// The burst for which the window budgets, in packets.
+    pub(crate) burst_packets: u64,
 }
 
-/// The burst for which the window budgets, in packets.
-pub(crate) fn burst_packets(pacing: BitRate, mss: u64) -> u64 {
-    (burst(pacing, mss).get() / mss).min(BURST_MOST)
+impl Pacing {
+    pub(crate) fn new(rate: BitRate, mss: u64) -> Self {
+        let least = if rate < SLOW { 1 } else { 2 };
+        let burst = send_quantum(rate, Bytes::new(mss), least);
+        Self { rate, burst, burst_packets: (burst.get() / mss).min(BURST_MOST) }
+    }
 }
 
 #[cfg(test)]

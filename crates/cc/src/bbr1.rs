@@ -34,7 +34,7 @@ use weftway_path::spec::Param;
 use weftway_path::{BitRate, Bytes, Instant, PathId, Recovery, Span};
 
 use crate::bbr::{Aggregation, FullPipe, HIGH_GAIN, INITIAL, LEAST, ProbeRtt, Round, UNIT};
-use crate::bbr::{bdp, burst, burst_packets, first_rate, packets, rate_for};
+use crate::bbr::{Pacing, bdp, first_rate, packets, rate_for};
 use crate::max_filter::MaxFilter;
 use crate::registry::Entry;
 use crate::window::{LARGEST, is_timeout};
@@ -134,7 +134,7 @@ pub(crate) struct Bbr1 {
     ssthresh: Bytes,
     /// The window to restore after a recovery or PROBE_RTT.
     prior_cwnd: u64,
-    pacing: BitRate,
+    pacing: Pacing,
     pacing_gain: u64,
     cwnd_gain: u64,
     has_seen_rtt: bool,
@@ -166,7 +166,7 @@ impl Bbr1 {
             cwnd: 0,
             ssthresh: Bytes::MAX,
             prior_cwnd: 0,
-            pacing: BitRate::ZERO,
+            pacing: Pacing::new(BitRate::ZERO, mss),
             pacing_gain: HIGH_GAIN,
             cwnd_gain: HIGH_GAIN,
             has_seen_rtt: false,
@@ -205,7 +205,7 @@ impl Bbr1 {
     }
 
     fn burst_packets(&self) -> u64 {
-        burst_packets(self.pacing, self.mss)
+        self.pacing.burst_packets
     }
 
     /// Adds room for three bursts in the hosts, rounds up to an even number for delayed ACKs, and
@@ -234,13 +234,14 @@ impl Bbr1 {
 
     fn pace_by_rtt(&mut self, srtt: Span) {
         self.has_seen_rtt = !srtt.is_zero();
-        self.pacing = first_rate(Bytes::new(self.cwnd * self.mss), srtt, HIGH_GAIN);
+        let rate = first_rate(Bytes::new(self.cwnd * self.mss), srtt, HIGH_GAIN);
+        self.pacing = Pacing::new(rate, self.mss);
     }
 
     fn pace(&mut self, gain: u64) {
         let rate = rate_for(self.bandwidth(), gain);
-        if self.full.reached || rate > self.pacing {
-            self.pacing = rate;
+        if rate > self.pacing.rate || self.full.reached && rate != self.pacing.rate {
+            self.pacing = Pacing::new(rate, self.mss);
         }
     }
 
@@ -392,11 +393,11 @@ impl Controller for Bbr1 {
     }
 
     fn pacing_rate(&self) -> Option<BitRate> {
-        Some(self.pacing)
+        Some(self.pacing.rate)
     }
 
     fn send_quantum(&self) -> Bytes {
-        burst(self.pacing, self.mss)
+        self.pacing.burst
     }
 
     /// `bbr_sndbuf_expand`: slow start may double the window while it is being recovered.

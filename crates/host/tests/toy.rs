@@ -54,7 +54,7 @@ impl Transport for Toy {
 
     fn context(&self) -> Context<'_> {
         let packet = (self.flow.next < self.flow.end).then_some(&self.packet);
-        Context { now: self.now, paths: &self.paths, packet, flow: Some(&self.flow) }
+        Context::new(self.now, &self.paths, packet, Some(&self.flow))
     }
 
     fn carry(&mut self, decision: Decision) -> Result<Carried, Refusal> {

@@ -9,6 +9,8 @@ pub struct Context<'a> {
     pub now: Instant,
     /// Every usable path, blocked or not, in the order of their numbers.
     pub paths: &'a [Path],
+    /// Those of them that may send now.
+    pub open: PathSet,
     /// The packet that would go next. `None`: only copies may go, because the window is full or
     /// nothing is unsent.
     pub packet: Option<&'a Packet>,
@@ -17,11 +19,17 @@ pub struct Context<'a> {
 }
 
 impl<'a> Context<'a> {
+    /// A question about `paths`, of a host that keeps no set of the open ones.
+    pub fn new(now: Instant, paths: &'a [Path], packet: Option<&'a Packet>, flow: Option<&'a Flow>) -> Self {
+        Self { now, paths, open: PathSet::open(paths), packet, flow }
+    }
+
     /// The paths that may send now, in the order of their numbers. Every rule that does not look
     /// at blocked paths starts here.
     #[inline]
     pub fn sendable(&self) -> impl Iterator<Item = &'a Path> + use<'a> {
-        self.paths.iter().filter(|path| path.is_open())
+        let cx = *self;
+        self.open.iter().filter_map(move |id| cx.path(id))
     }
 
     /// The path with number `id`, if it is usable.

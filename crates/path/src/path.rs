@@ -53,6 +53,12 @@ impl PathSet {
         Self(1 << path.0)
     }
 
+    /// Those of `paths` that may send now.
+    pub fn open(paths: &[Path]) -> Self {
+        let open = paths.iter().filter(|path| path.is_open());
+        open.fold(Self::EMPTY, |set, path| set.with(path.id))
+    }
+
     /// Whether `path` is in the set.
     #[inline]
     pub const fn contains(self, path: PathId) -> bool {
@@ -96,6 +102,7 @@ impl PathSet {
     }
 
     /// The paths, lowest number first.
+    #[inline]
     pub fn iter(self) -> impl Iterator<Item = PathId> {
         let mut bits = self.0;
         core::iter::from_fn(move || {

@@ -102,6 +102,18 @@ pub(crate) fn pick<'a>(cx: &Context<'a>, mut better: impl FnMut(&Path, &Path) ->
 /// The path with the smallest key for the packet at hand, by the same rule.
 #[inline]
 pub(crate) fn pick_least<'a, K: PartialOrd>(cx: &Context<'a>, key: impl Fn(&Path) -> K) -> Option<&'a Path> {
+    // Nearly always the packet may take any path and an active one is open: then no other tier serves.
+    if cx.packet.is_none_or(|packet| packet.avoid.is_empty()) {
+        let active = cx.sendable().filter(|path| tier(path) == Some(Tier::Active));
+        if let Some(path) = least(active, &key) {
+            return Some(path);
+        }
+    }
+    pick_least_rarely(cx, key)
+}
+
+#[cold]
+fn pick_least_rarely<'a, K: PartialOrd>(cx: &Context<'a>, key: impl Fn(&Path) -> K) -> Option<&'a Path> {
     match cx.packet {
         Some(packet) if !packet.avoid.is_empty() => pick(cx, |a, b| key(a) < key(b)),
         _ => least(candidates(cx), key),

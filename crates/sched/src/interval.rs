@@ -112,7 +112,7 @@ impl Interval {
             carried: PathSet::EMPTY,
             avoid: PathSet::EMPTY,
         };
-        match self.inner.select(&Context { paths: &self.open, packet: Some(&packet), ..*cx }) {
+        match self.inner.select(&Context::new(cx.now, &self.open, Some(&packet), cx.flow)) {
             Decision::Send(path) | Decision::Ahead(path, _) | Decision::Repeat(path, _) => Some(path),
             Decision::Recall(_) | Decision::Wait => None,
         }

@@ -14,7 +14,7 @@
 //! paths[1].srtt = Span::from_millis(20);
 //! let (carried, avoid) = (PathSet::EMPTY, PathSet::EMPTY);
 //! let packet = Packet { offset: Offset::ZERO, bytes: Bytes::new(1400), reinjection: false, carried, avoid };
-//! let cx = Context { now: Instant::ZERO, paths: &paths, packet: Some(&packet), flow: None };
+//! let cx = Context::new(Instant::ZERO, &paths, Some(&packet), None);
 //! assert_eq!(min_rtt.select(&cx), Decision::Send(PathId::new(1)));
 //! ```
 //!

@@ -99,7 +99,7 @@ fn seen<T>(bench: &Bench, change: &Change, show: impl FnOnce(&Context<'_>) -> T)
     paths.iter_mut().for_each(change.2);
     let mut flow = bench.flow;
     change.3(&mut flow);
-    show(&Context { now: bench.now, paths: &paths, packet: bench.packet.as_ref(), flow: Some(&flow) })
+    show(&Context::new(bench.now, &paths, bench.packet.as_ref(), Some(&flow)))
 }
 
 #[test]

@@ -17,13 +17,13 @@ use crate::wire::{Ack, Data, Datagram, Load};
 const NO_SLOT: u32 = u32::MAX;
 
 impl Connection {
-    /// Data reach the receiver.
+    /// Data reach the receiver, `from` a path that had come up so many times when they left.
     #[inline(always)]
-    pub(crate) fn on_data(&mut self, net: &mut Net, now: Instant, datagram: &Datagram, data: &Data, marked: bool) {
-        let id = datagram.path;
+    pub(crate) fn on_data(&mut self, net: &mut Net, now: Instant, from: (PathId, u8), data: &Data, marked: bool) {
+        let (id, epoch) = from;
         let before = self.receive.receiver.data.next();
-        let known = datagram.epoch == self.receive.receiver.paths[id.index()].epoch;
-        let current = known || self.meets(now, id, datagram.epoch);
+        let known = epoch == self.receive.receiver.paths[id.index()].epoch;
+        let current = known || self.meets(now, id, epoch);
         let Receiver { paths, data: reassembly } = &mut self.receive.receiver;
         let at_once = current && paths[id.index()].arrive(now, data, marked, &self.transport);
         let arrival = if current && reassembly.drops() {
@@ -74,7 +74,7 @@ impl Connection {
         self.app.arrived(now, next, self.configs[id.index()].acks.delay);
         net.calendar.lower(self.source, self.app.next_event());
         if self.app.is_done(now, next) {
-            self.finished.get_or_insert(now);
+            self.finish(now);
         }
     }
 
@@ -184,40 +184,40 @@ impl Connection {
         }
     }
 
-    /// An acknowledgement reaches the sender.
+    /// An acknowledgement reaches the sender, of a path that had come up so many times when it left.
     #[inline(always)]
-    pub(crate) fn on_ack(&mut self, net: &mut Net, now: Instant, datagram: &Datagram, ack: &Ack) {
+    pub(crate) fn on_ack(&mut self, net: &mut Net, now: Instant, from: (PathId, u8), ack: &Ack) {
         if ack.slot == NO_SLOT {
-            self.process_ack(net, now, datagram, ack, &[]);
+            self.process_ack(net, now, from, ack, &[]);
         } else {
-            self.on_ack_with_blocks(net, now, datagram, ack);
+            self.on_ack_with_blocks(net, now, from, ack);
         }
     }
 
     #[inline(never)]
-    fn on_ack_with_blocks(&mut self, net: &mut Net, now: Instant, datagram: &Datagram, ack: &Ack) {
+    fn on_ack_with_blocks(&mut self, net: &mut Net, now: Instant, from: (PathId, u8), ack: &Ack) {
         // Out of the way while the path looks at its blocks.
         let mut described = core::mem::take(&mut self.receive.described);
         let quic = self.transport.rules.recovery == LossRecovery::Quic;
         let blocks = described[ack.slot as usize].blocks(ack, quic);
-        self.process_ack(net, now, datagram, ack, blocks);
+        self.process_ack(net, now, from, ack, blocks);
         self.receive.described = described;
         self.receive.forget_gaps(ack.slot);
     }
 
     #[inline(always)]
-    fn process_ack(&mut self, net: &mut Net, now: Instant, datagram: &Datagram, ack: &Ack, blocks: &[(u64, u64)]) {
-        let id = datagram.path;
+    fn process_ack(&mut self, net: &mut Net, now: Instant, from: (PathId, u8), ack: &Ack, blocks: &[(u64, u64)]) {
+        let (id, epoch) = from;
         if !self.paths.joined && self.transport.direction == Direction::Upload {
             self.client_hears(net, now);
         }
-        self.take_edge(datagram, ack);
+        self.take_edge(from, ack);
         let quic = self.transport.rules.recovery == LossRecovery::Quic;
         if !quic && ack.una > self.send.outbox.una() {
             self.send.outbox.acknowledge_below(ack.una);
             self.meta_progress(now);
         }
-        if datagram.epoch != self.send.senders[id.index()].epoch || !self.send.views.set().contains(id) {
+        if epoch != self.send.senders[id.index()].epoch || !self.send.views.set().contains(id) {
             return self.wake();
         }
         let repair = self.settle(net, now, id, ack, blocks);
@@ -263,10 +263,11 @@ impl Connection {
     /// keeps a larger window against a smaller one of a duplicate acknowledgement (`tcp_may_update_window`). So new
     /// data acknowledged may be added to an old window, and the edge lie beyond the receiver's.
     #[inline]
-    fn take_edge(&mut self, datagram: &Datagram, ack: &Ack) {
+    fn take_edge(&mut self, from: (PathId, u8), ack: &Ack) {
         let mut edge = ack.edge;
-        let sender = &mut self.send.senders[datagram.path.index()];
-        if self.transport.subflow_windows && datagram.epoch == sender.epoch {
+        let (id, epoch) = from;
+        let sender = &mut self.send.senders[id.index()];
+        if self.transport.subflow_windows && epoch == sender.epoch {
             let window = ack.edge.since(ack.una);
             if ack.cum > sender.flight.base() || window > sender.send_window {
                 sender.send_window = window;
@@ -359,7 +360,7 @@ impl Connection {
     pub(crate) fn on_own_timer(&mut self, net: &mut Net, now: Instant) {
         self.app.run(now);
         if self.app.cut_off() <= now {
-            self.finished.get_or_insert(now);
+            self.finish(now);
         }
         self.host.woken(now);
         loop {

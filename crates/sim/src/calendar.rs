@@ -3,7 +3,8 @@
 //! Packets in flight wait in their link's ring, so the calendar knows only one time for each
 //! *source*: the head of each ring, and the earliest timer of each path and connection. Sources are compared in groups of
 //! eight, and the earliest times of eight groups in a group above them: a time that changes is compared again in its own
-//! group, and above it only if the earliest time of the group has changed. Two paths need one group.
+//! group, and above it only if the earliest time of the group has changed. Two paths need one group. It is compared when
+//! the next event is asked for: several of its times change between two events.
 
 use weftway_path::Instant;
 
@@ -28,6 +29,7 @@ pub struct Calendar {
 #[derive(Clone, Copy, Debug)]
 struct Group {
     times: [u64; GROUP],
+    /// The least of them, but for a group that is alone.
     least: u64,
 }
 
@@ -42,6 +44,11 @@ impl Group {
         }
         Self { times, least: times[0] }
     };
+
+    #[inline]
+    fn find_least(&self) -> u64 {
+        self.times.iter().fold(u64::MAX, |least, &time| least.min(time))
+    }
 }
 
 impl Calendar {
@@ -76,7 +83,10 @@ impl Calendar {
         let (mut number, mut place, mut at) = (group, place, at);
         while let Some(group) = self.groups.get_mut(number) {
             group.times[place] = at << PLACE_BITS | place as u64;
-            let least = group.times.iter().fold(u64::MAX, |least, &time| least.min(time));
+            if self.first == 0 {
+                return;
+            }
+            let least = group.find_least();
             let same = least >> PLACE_BITS == group.least >> PLACE_BITS;
             group.least = least;
             if same || number == 0 {
@@ -89,11 +99,12 @@ impl Calendar {
     /// The earliest source and its time; [`Instant::NEVER`] when no source has anything to do.
     #[inline]
     pub fn next(&self) -> (Instant, usize) {
-        let mut number = 0;
+        let (mut number, top) = (0, &self.groups[0]);
+        let mut least = if self.first == 0 { top.find_least() } else { top.least };
         while number < self.first {
-            number = number * GROUP + 1 + place(self.groups[number].least);
+            number = number * GROUP + 1 + place(least);
+            least = self.groups[number].least;
         }
-        let least = self.groups[number].least;
         let at = least >> PLACE_BITS;
         let at = if at == NEVER { Instant::NEVER } else { Instant::from_nanos(at) };
         (at, (number - self.first) * GROUP + place(least))

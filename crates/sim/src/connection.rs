@@ -136,7 +136,9 @@ impl Connection {
     #[inline]
     pub fn context(&self, now: Instant) -> Context<'_> {
         let packet = if self.send.question.hand.is_some() { Some(&self.send.question.packet) } else { None };
-        Context { now, paths: self.send.views.usable(), packet, flow: Some(&self.send.flow) }
+        let (paths, open) = (self.send.views.usable(), self.send.question.open);
+        debug_assert_eq!(open, PathSet::open(paths), "the paths that may send are kept");
+        Context { now, paths, open, packet, flow: Some(&self.send.flow) }
     }
 
     /// What has arrived in order.
@@ -251,10 +253,16 @@ impl Connection {
         }
     }
 
-    /// Something happened: the scheduler may be asked again.
+    /// Something happened: the scheduler may be asked again, if the connection is established and not finished.
     #[inline]
     pub(crate) fn wake(&mut self) {
-        self.send.question.ready = true;
+        self.send.question.ready = self.paths.established.is_some() && self.finished.is_none();
+    }
+
+    /// The connection has done what it was for: nothing more is asked.
+    pub(crate) fn finish(&mut self, now: Instant) {
+        self.finished.get_or_insert(now);
+        self.send.question.ready = false;
     }
 
     /// Whether the scheduler must be asked now.
@@ -263,7 +271,7 @@ impl Connection {
         if self.host.needs.device {
             self.look_at_devices(net, now);
         }
-        if !self.send.question.ready || self.paths.established.is_none() || self.finished.is_some() {
+        if !self.send.question.ready {
             return false;
         }
         if !self.send.question.paced.is_empty() {

@@ -17,6 +17,7 @@ pub struct LinuxRtt {
 
 impl LinuxRtt {
     /// Takes a sample; `una` and `next` are the path's lowest unacknowledged and next packet.
+    #[inline]
     pub fn sample(&mut self, rtt: Span, floor: Span, una: u64, next: u64) {
         let floor = floor.as_nanos();
         let m = rtt.as_nanos().max(1);
@@ -138,6 +139,7 @@ impl MinRtt {
     }
 
     /// Takes a sample and returns the minimum.
+    #[inline]
     pub fn update(&mut self, now: Instant, rtt: Span) -> Span {
         let new = (now, rtt);
         if rtt <= self.best[0].1 || now.since(self.best[2].0) > self.window {

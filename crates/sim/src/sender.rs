@@ -204,11 +204,11 @@ impl PathSender {
     }
 
     /// Sends what waits, as far as window and pacer allow.
-    #[inline]
+    #[inline(never)]
     pub fn flush(&mut self, ctx: &mut SendContext<'_>) {
         while self.pacer.release() <= ctx.now && self.has_room(ctx.view) {
             let Some(assigned) = self.next_queued(ctx) else { break };
-            self.send(ctx, assigned);
+            self.send_inline(ctx, assigned);
         }
     }
 
@@ -382,7 +382,7 @@ impl PathSender {
     }
 
     /// The same; the shares only where controllers read them.
-    #[inline]
+    #[inline(always)]
     fn publish_to(&mut self, view: &mut Path, shares: Option<&mut [Share]>) {
         view.cwnd = self.cc.cwnd();
         view.ssthresh = self.cc.ssthresh();

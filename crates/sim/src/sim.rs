@@ -423,29 +423,45 @@ impl Sim {
     /// A link hands over its next packet, which goes `onward` to another link or has arrived.
     #[inline(always)]
     fn deliver(&mut self, link: usize, onward: Option<usize>) {
-        let Some((&datagram, ce)) = self.net.links[link].pop_in_place(self.now) else {
+        let Some((datagram, ce)) = self.net.links[link].pop_in_place(self.now) else {
             return self.net.look_again(link);
         };
-        self.net.look_again(link);
-        if let Some(via) = onward {
-            return self.relay(via, &datagram, ce);
-        }
-        let (datagram, marked) = (&datagram, ce || datagram.marked);
-        let at = usize::from(datagram.conn);
-        let conn = &mut self.conns[at];
-        if let Load::Data(data) = &datagram.load {
-            conn.on_data(&mut self.net, self.now, datagram, data, marked);
-            // Data that arrive change nothing for the sender: no turn, unless they end the run.
-            if conn.finished.is_some() {
-                self.turn = Some(at);
+        let Datagram { conn: at, path: id, epoch, marked, load } = *datagram;
+        let at = usize::from(at);
+        match (load, onward) {
+            (Load::Data(data), None) => {
+                self.net.look_again(link);
+                let conn = &mut self.conns[at];
+                conn.on_data(&mut self.net, self.now, (id, epoch), &data, ce || marked);
+                // Data that arrive change nothing for the sender: no turn, unless they end the run.
+                if conn.finished.is_none() {
+                    return;
+                }
             }
-            return;
+            (Load::Ack(ack), None) => {
+                self.net.look_again(link);
+                self.conns[at].on_ack(&mut self.net, self.now, (id, epoch), &ack);
+            }
+            _ => {
+                let datagram = *datagram;
+                self.net.look_again(link);
+                return self.deliver_rare(at, &datagram, onward, ce);
+            }
         }
-        match &datagram.load {
-            Load::Ack(ack) => conn.on_ack(&mut self.net, self.now, datagram, ack),
-            Load::Handshake(handshake) => conn.on_handshake(&mut self.net, self.now, datagram, *handshake),
+        self.turn = Some(at);
+    }
+
+    /// What comes once in a while: it goes onward, or has arrived at connection `at`.
+    #[cold]
+    fn deliver_rare(&mut self, at: usize, datagram: &Datagram, onward: Option<usize>, marked: bool) {
+        if let Some(via) = onward {
+            return self.relay(via, datagram, marked);
+        }
+        let conn = &mut self.conns[at];
+        match datagram.load {
+            Load::Handshake(handshake) => conn.on_handshake(&mut self.net, self.now, datagram, handshake),
             Load::Ping => conn.send_ack(&mut self.net, self.now, datagram.path),
-            Load::Data(_) | Load::Cross => return,
+            Load::Cross | Load::Data(_) | Load::Ack(_) => return,
         }
         self.turn = Some(at);
     }

@@ -26,7 +26,7 @@ use rand_pcg::Pcg32;
 use weftway_path::{BitRate, Bytes, Instant, PathId, Recovery, Span};
 
 use super::{Aggregation, FullPipe, LEAST, ProbeRtt, Round, UNIT};
-use super::{bdp, burst, burst_packets, first_rate, packets, rate_for};
+use super::{Pacing, bdp, first_rate, packets, rate_for};
 use crate::window::{LARGEST, is_timeout};
 use crate::{Acked, Congestion, Controller, Flavour, Sent, Setup, Share, Siblings, Signal};
 pub(crate) use form::{ECN, Form, LOSSY};
@@ -65,7 +65,7 @@ pub(crate) struct Bounded {
     prior_cwnd: u64,
     /// The bounds before the last losses.
     prior_bounds: Bounds,
-    pacing: BitRate,
+    pacing: Pacing,
     pacing_gain: u64,
     cwnd_gain: u64,
     has_seen_rtt: bool,
@@ -89,10 +89,11 @@ pub(crate) struct Bounded {
 
 impl Bounded {
     pub(crate) fn new(form: Form, setup: &Setup) -> Self {
+        let mss = setup.mss.get().clamp(1, LARGEST >> 8);
         let mut bbr = Self {
             path: setup.path,
             flavour: setup.flavour,
-            mss: setup.mss.get().clamp(1, LARGEST >> 8),
+            mss,
             form,
             rng: Pcg32::seed_from_u64(setup.seed),
             mode: Mode::Startup,
@@ -101,7 +102,7 @@ impl Bounded {
             ssthresh: Bytes::MAX,
             prior_cwnd: 0,
             prior_bounds: Bounds::default(),
-            pacing: BitRate::ZERO,
+            pacing: Pacing::new(BitRate::ZERO, mss),
             pacing_gain: form.startup_gain,
             cwnd_gain: form.startup_cwnd_gain,
             has_seen_rtt: false,
@@ -146,7 +147,7 @@ impl Bounded {
     /// At least three bursts in the hosts, and more than even the smallest product when probing
     /// (`bbr_quantization_budget`).
     fn with_bursts(&self, packets: u64) -> u64 {
-        let budget = packets.max(3 * burst_packets(self.pacing, self.mss)).max(LEAST);
+        let budget = packets.max(3 * self.pacing.burst_packets).max(LEAST);
         if self.mode == Mode::ProbeBw(Phase::Up) { budget + 2 } else { budget }
     }
 
@@ -161,7 +162,7 @@ impl Bounded {
 
     /// In flight when the next burst leaves.
     fn in_flight_at_departure(&self, in_flight: Bytes) -> u64 {
-        let burst = if self.pacing_gain > UNIT { burst_packets(self.pacing, self.mss) } else { 0 };
+        let burst = if self.pacing_gain > UNIT { self.pacing.burst_packets } else { 0 };
         self.packets(in_flight) + burst
     }
 
@@ -171,13 +172,14 @@ impl Bounded {
 
     fn pace_by_rtt(&mut self, srtt: Span) {
         self.has_seen_rtt = !srtt.is_zero();
-        self.pacing = first_rate(Bytes::new(self.cwnd * self.mss), srtt, self.form.startup_gain);
+        let rate = first_rate(Bytes::new(self.cwnd * self.mss), srtt, self.form.startup_gain);
+        self.pacing = Pacing::new(rate, self.mss);
     }
 
     fn pace(&mut self, gain: u64) {
         let rate = rate_for(self.bandwidth(), gain);
-        if self.full.reached || rate > self.pacing {
-            self.pacing = rate;
+        if rate > self.pacing.rate || self.full.reached && rate != self.pacing.rate {
+            self.pacing = Pacing::new(rate, self.mss);
         }
     }
 }
@@ -258,11 +260,11 @@ impl Controller for Bounded {
     }
 
     fn pacing_rate(&self) -> Option<BitRate> {
-        Some(self.pacing)
+        Some(self.pacing.rate)
     }
 
     fn send_quantum(&self) -> Bytes {
-        burst(self.pacing, self.mss)
+        self.pacing.burst
     }
 
     /// `bbr_sndbuf_expand`: slow start may double the window while it is being recovered.

@@ -115,7 +115,7 @@ fn restarting_from_idle_paces_at_the_estimate() {
     }
     let now = pipe.now;
     pipe.bbr.on_sent(&Sent { now, bytes: MSS, bytes_in_flight: MSS, after_idle: true, app_limited: true });
-    assert_eq!(pipe.bbr.pacing, pipe.bbr.max_bw().mul_div(99, 100));
+    assert_eq!(pipe.bbr.pacing.rate, pipe.bbr.max_bw().mul_div(99, 100));
 }
 
 /// In PROBE_BW, in phase `index`, with a product of 40 packets.
@@ -127,7 +127,7 @@ fn cruising(index: usize) -> Pipe {
     pipe.bbr.mode = Mode::ProbeBw;
     pipe.bbr.cycle = Cycle { index, phases: CYCLE.len(), began: pipe.now };
     pipe.bbr.update_gains();
-    pipe.bbr.pacing = RATE;
+    pipe.bbr.pacing = Pacing::new(RATE, pipe.bbr.mss);
     pipe
 }
 

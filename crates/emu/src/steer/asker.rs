@@ -209,7 +209,7 @@ mod tests {
         /// What is told by a look 50 ms after the one before.
         fn look(&mut self, paths: &[Path]) -> Vec<Event> {
             self.now += Span::from_millis(50);
-            let _ = self.asker.ask(&Context { now: self.now, paths, packet: None, flow: None });
+            let _ = self.asker.ask(&Context::new(self.now, paths, None, None));
             std::mem::take(&mut *self.told.lock().unwrap())
         }
     }
@@ -255,7 +255,7 @@ mod tests {
     fn every_connection_has_a_scheduler_of_its_own() {
         let mut askers = Askers::new("round-robin").unwrap();
         let paths = [path(0, [0; 3]), path(1, [0; 3])];
-        let cx = Context { now: Instant::ZERO, paths: &paths, packet: None, flow: None };
+        let cx = Context::new(Instant::ZERO, &paths, None, None);
         let _ = (askers.ask(7, &cx), askers.ask(8, &cx));
         assert_eq!(askers.by_token.len(), 2);
         askers.retain(&[]);

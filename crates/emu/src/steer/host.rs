@@ -249,8 +249,7 @@ impl Steering {
             avoid: PathSet::EMPTY,
         };
         let now = self.clock.now();
-        let decision =
-            rule(connection.token, &Context { now, paths: &connection.paths, packet: Some(&packet), flow: None });
+        let decision = rule(connection.token, &Context::new(now, &connection.paths, Some(&packet), None));
         self.report.questions.add(self.clock.now().since(now));
         match decision {
             Decision::Send(path) if connection.paths.iter().any(|known| known.id == path) => {

@@ -1,12 +1,13 @@
 //! A set of numbers as ascending half-open ranges: what a receiver holds out of order, what a
 //! sender knows to have arrived above its cumulative acknowledgement.
 
-use std::collections::VecDeque;
-
 /// A set of `u64`. Ranges neither touch nor overlap.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct RangeSet {
-    ranges: VecDeque<(u64, u64)>,
+    /// The ranges, after those that are gone.
+    ranges: Vec<(u64, u64)>,
+    /// How many are gone. They are cleared away when they are half of all.
+    gone: usize,
     total: u64,
 }
 
@@ -14,7 +15,7 @@ impl RangeSet {
     /// Whether nothing is in the set.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.ranges.is_empty()
+        self.gone == self.ranges.len()
     }
 
     /// How many numbers are in the set.
@@ -23,57 +24,68 @@ impl RangeSet {
         self.total
     }
 
+    #[inline]
+    fn ranges(&self) -> &[(u64, u64)] {
+        &self.ranges[self.gone..]
+    }
+
     /// The lowest range.
     #[inline]
     pub fn first(&self) -> Option<(u64, u64)> {
-        self.ranges.front().copied()
+        self.ranges.get(self.gone).copied()
     }
 
     /// The highest range.
     #[inline]
     pub fn last(&self) -> Option<(u64, u64)> {
-        self.ranges.back().copied()
+        self.ranges().last().copied()
     }
 
     /// The ranges, ascending.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, u64)> + ExactSizeIterator {
-        self.ranges.iter().copied()
+        self.ranges().iter().copied()
     }
 
     /// The range that holds `n`.
     pub fn range_of(&self, n: u64) -> Option<(u64, u64)> {
-        let at = self.first_to_end_at(n + 1);
-        self.ranges.get(at).copied().filter(|&(lo, _)| lo <= n)
+        self.ranges.get(self.first_to_end_at(n + 1)).copied().filter(|&(lo, _)| lo <= n)
     }
 
     /// Where the first range is that ends at `n` or after it. What is asked for is mostly high: the search begins at the
-    /// highest range and doubles its step.
+    /// highest range, and takes steps four times as long each.
     #[inline]
     fn first_to_end_at(&self, n: u64) -> usize {
-        let count = self.ranges.len();
-        let (mut low, mut high, mut step) = (0, count, 1);
-        while step <= count {
-            if self.ranges[count - step].1 < n {
-                low = count - step + 1;
+        let ranges = self.ranges();
+        let (mut low, mut high, mut step) = (0, ranges.len(), 1);
+        while step <= ranges.len() {
+            let at = ranges.len() - step;
+            if ranges[at].1 < n {
+                low = at + 1;
                 break;
             }
-            high = count - step;
-            step *= 2;
+            high = at;
+            step *= 4;
         }
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if self.ranges[middle].1 < n { low = middle + 1 } else { high = middle }
+        self.gone + low + ranges[low..high].partition_point(|range| range.1 < n)
+    }
+
+    /// The lowest range is gone.
+    #[inline]
+    fn forget_first(&mut self) {
+        self.gone += 1;
+        if self.gone * 2 >= self.ranges.len() {
+            self.ranges.drain(..self.gone);
+            self.gone = 0;
         }
-        low
     }
 
     /// Whether one range holds all of `[lo, hi)`, looking from the `passed`-th highest range downwards. A caller with
     /// several parts of descending order keeps `passed` between them, and looks at each range once.
     #[inline]
     pub fn holds(&self, lo: u64, hi: u64, passed: &mut usize) -> bool {
-        let count = self.ranges.len();
-        while *passed < count {
-            let range = self.ranges[count - 1 - *passed];
+        let ranges = self.ranges();
+        while *passed < ranges.len() {
+            let range = ranges[ranges.len() - 1 - *passed];
             if range.0 <= lo {
                 return hi <= range.1;
             }
@@ -88,7 +100,7 @@ impl RangeSet {
         if lo >= hi {
             return;
         }
-        match self.ranges.back_mut() {
+        match self.ranges[self.gone..].last_mut() {
             // Nearly always the highest range grows.
             Some(last) if last.0 <= lo && lo <= last.1 => {
                 if last.1 < hi {
@@ -99,7 +111,7 @@ impl RangeSet {
             }
             Some(last) if lo < last.0 => self.merge(lo, hi, fresh),
             _ => {
-                self.ranges.push_back((lo, hi));
+                self.ranges.push((lo, hi));
                 self.total += hi - lo;
                 fresh(lo, hi);
             }
@@ -145,10 +157,10 @@ impl RangeSet {
     /// Removes everything below `n`.
     #[inline]
     pub fn remove_below(&mut self, n: u64) {
-        while let Some(first) = self.ranges.front_mut() {
+        while let Some(first) = self.ranges.get_mut(self.gone) {
             if first.1 <= n {
                 self.total -= first.1 - first.0;
-                self.ranges.pop_front();
+                self.forget_first();
             } else {
                 let cut = n.saturating_sub(first.0);
                 self.total -= cut;
@@ -163,7 +175,8 @@ impl RangeSet {
     pub fn take_from(&mut self, n: u64) -> Option<(u64, u64)> {
         let first = self.first().filter(|range| range.0 <= n)?;
         self.total -= first.1 - first.0;
-        self.ranges.pop_front()
+        self.forget_first();
+        Some(first)
     }
 }
 

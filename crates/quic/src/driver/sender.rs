@@ -721,7 +721,7 @@ impl<S: Source> Transport for Sender<S> {
 
     fn context(&self) -> Context<'_> {
         let packet = self.hand.is_some().then_some(&self.packet);
-        Context { now: self.now, paths: self.views.usable(), packet, flow: Some(&self.flow) }
+        Context::new(self.now, self.views.usable(), packet, Some(&self.flow))
     }
 
     fn carry(&mut self, decision: Decision) -> Result<Carried, Refusal> {

@@ -66,7 +66,7 @@ impl Transport for Gated {
 
     fn context(&self) -> Context<'_> {
         let packet = self.has_packet.then_some(&self.packet);
-        Context { now: self.now, paths: &self.paths, packet, flow: None }
+        Context::new(self.now, &self.paths, packet, None)
     }
 
     fn carry(&mut self, decision: Decision) -> Result<Carried, Refusal> {

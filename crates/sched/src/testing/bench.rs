@@ -99,7 +99,7 @@ impl Bench {
 
     /// The question as it stands.
     pub fn context(&self) -> Context<'_> {
-        Context { now: self.now, paths: &self.paths, packet: self.packet.as_ref(), flow: Some(&self.flow) }
+        Context::new(self.now, &self.paths, self.packet.as_ref(), Some(&self.flow))
     }
 
     /// Makes holds and the packet at hand agree with the fields.

@@ -193,7 +193,7 @@ impl Lab {
         let mut paths: Vec<Path> =
             cx.paths.iter().filter(|path| path.blocked != BlockedReason::Validation).cloned().collect();
         paths.iter_mut().for_each(|path| path.blocked = BlockedReason::None);
-        match self.company.advisers[at].select(&Context { paths: &paths, ..cx }) {
+        match self.company.advisers[at].select(&Context::new(cx.now, &paths, cx.packet, cx.flow)) {
             Decision::Send(path) | Decision::Ahead(path, _) | Decision::Repeat(path, _) => Some(path.index()),
             Decision::Recall(_) | Decision::Wait => None,
         }

@@ -173,7 +173,7 @@ fn restarting_from_idle_paces_at_the_estimate() {
     }
     let now = pipe.now;
     pipe.bbr.on_sent(&Sent { now, bytes: MSS, bytes_in_flight: MSS, after_idle: true, app_limited: true });
-    assert_eq!(pipe.bbr.pacing, pipe.bbr.max_bw().mul_div(99, 100));
+    assert_eq!(pipe.bbr.pacing.rate, pipe.bbr.max_bw().mul_div(99, 100));
 }
 
 #[test]
