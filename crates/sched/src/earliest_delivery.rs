@@ -2,7 +2,8 @@
 //!
 //! Rule: path p has B bytes in flight and queued, the rate `r = max(peak, min(cwnd/srtt, pacing, 4·peak))` with the peak
 //! of its delivery rate over the last 2 to 4 srtt, and the loss rate l = lost/sent. Where a queue stands, `srtt − min_rtt >
-//! max(¼·min_rtt, 4·mss/peak)`, r is the peak. A packet given to it now should take
+//! max(¼·min_rtt, 4·mss/peak)`, r is the peak. Where it has held nothing for an srtt, though more than its window waited to be
+//! sent, that queue is gone: srtt counts as min_rtt until there are new samples. A packet given to it now should take
 //!   `rtt     = ½·srtt + ½·(max(min_rtt, B/r) + (srtt − min_rtt)/2)`
 //!   `arrival = rtt − min_rtt/2 + 4·overdue + hold`, `expected = arrival + 1.5·rtt·l`.
 //! `overdue` counts from 1.5·rtt + 10 ms after the oldest packet that nothing has been heard of since left, or after
@@ -39,6 +40,7 @@ use crate::per_path::PerPath;
 use crate::registry::{Arity, Entry, Input, Needs, Preset, Provenance, TransportRules};
 use crate::sent_ahead::SentAhead;
 
+mod arrival;
 mod copies;
 mod estimate;
 mod terms;
@@ -85,10 +87,6 @@ fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
     terms.urgent &= terms.copies;
     Ok(Box::new(EarliestDelivery { terms, ..EarliestDelivery::default() }))
 }
-
-/// How many packets of the first path, and what part of its round trip, another may be later and still carry the next one.
-const BATCH: u64 = 16;
-const SLACK_PART: u64 = 8;
 
 #[derive(Clone, Default)]
 struct EarliestDelivery {
@@ -142,26 +140,6 @@ impl EarliestDelivery {
         let usable = || self.standing(cx).filter(|(path, _)| path.blocked != BlockedReason::Transport);
         let others = usable().filter(|(path, _)| !avoid.contains(path.id)).reduce(sooner);
         others.or_else(|| usable().reduce(sooner))
-    }
-
-    /// Without a view of the data: the path where a packet should arrive first.
-    fn earliest_arrival(&mut self, cx: &Context<'_>) -> Decision {
-        let lost = cx.packet.filter(|packet| packet.reinjection);
-        let first = match lost {
-            Some(packet) => self.first_usable(cx, packet.avoid).filter(|(path, _)| path.is_open()),
-            None => self.first_open(cx).map(|first| self.in_a_row(cx, first)),
-        };
-        let path = first.map(|(path, _)| path);
-        self.last = path.map(|path| path.id).or(self.last);
-        choose::send_or_wait(cx, path)
-    }
-
-    /// The path of the packet before, if it is open and hardly later than the first: what goes in a row leaves at once.
-    fn in_a_row<'a, 's>(&'s self, cx: &Context<'a>, first: Predicted<'a, 's>) -> Predicted<'a, 's> {
-        let (path, f) = first;
-        let slack = (f.airtime(path) * BATCH).min(f.rtt / SLACK_PART);
-        let last = self.standing(cx).find(|(path, _)| Some(path.id) == self.last && path.is_open());
-        last.filter(|(_, last)| self.terms.batch && last.expected <= f.expected + slack).unwrap_or(first)
     }
 
     /// What the blocked paths that are faster than `s` deliver until a packet on it arrives.
@@ -246,6 +224,11 @@ impl Scheduler for EarliestDelivery {
         (self.asked, self.now) = (None, cx.now);
         if !cx.packet.is_some_and(|packet| packet.reinjection) {
             self.flights.nothing_waits();
+        }
+        for path in cx.paths {
+            let plenty = cx.packet.is_some() && cx.flow.is_none_or(|flow| flow.unsent > path.cwnd);
+            let unused = plenty && path.is_open() && path.unacked() == Bytes::ZERO;
+            self.peaks.at(path.id).asked(cx.now, path, unused);
         }
         let mut outlook = core::mem::take(&mut self.outlook);
         outlook.clear();

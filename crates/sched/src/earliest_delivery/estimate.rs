@@ -14,6 +14,8 @@ const OPTIMISM: u64 = 4;
 /// so many packets take. Then what was delivered is what the path brings, however far the window is open.
 const STANDING_PART: u64 = 4;
 const STANDING_PACKETS: u64 = 4;
+/// After so many samples nothing is left in `srtt` of what it was.
+const MOST_SAMPLES: u64 = 64;
 /// Rounds in which a window is taken to double.
 const MOST_ROUNDS: u64 = 6;
 /// What acknowledgements may be delayed by beyond half a round trip, without a sign that the path is silent.
@@ -33,6 +35,12 @@ pub(super) struct Peak {
     began: Instant,
     rate: BitRate,
     before: BitRate,
+    /// Since when it is open and holds nothing, though there is more to send than its window.
+    unused_since: Option<Instant>,
+    /// What `srtt` still tells of a queue that has drained meanwhile.
+    drained: Span,
+    /// The samples in `srtt` when the last acknowledgement came.
+    samples: u64,
 }
 
 /// What is predicted for a path.
@@ -56,18 +64,37 @@ pub(super) struct Forecast {
 impl Peak {
     /// An acknowledgement came.
     pub(super) fn note(&mut self, now: Instant, path: &Path) {
+        // As each sample takes an eighth of `srtt`.
+        for _ in 0..path.rtt_samples.saturating_sub(self.samples).min(MOST_SAMPLES) {
+            self.drained = self.drained * 7 / 8;
+        }
+        self.samples = path.rtt_samples;
         if now.since(self.began) >= path.srtt * PEAK_SPAN {
-            *self = Self { began: now, rate: path.delivery_rate, before: self.rate };
+            *self = Self { began: now, rate: path.delivery_rate, before: self.rate, ..*self };
         } else {
             self.rate = self.rate.max(path.delivery_rate);
         }
     }
 
-    fn rate(path: &Path, peak: BitRate, terms: &Terms) -> BitRate {
-        if terms.queue && Self::is_queueing(path, peak) {
+    /// A question. With `unused` the path is open and holds nothing, though there is more to send than its window.
+    pub(super) fn asked(&mut self, now: Instant, path: &Path, unused: bool) {
+        let since = self.unused_since.unwrap_or(now);
+        if unused && now.since(since) > path.srtt {
+            self.drained = path.srtt.saturating_sub(path.min_rtt);
+        }
+        self.unused_since = unused.then_some(since);
+    }
+
+    /// The smoothed round-trip time, less what has drained since it was measured.
+    fn smoothed(&self, path: &Path, terms: &Terms) -> Span {
+        if terms.drain { path.srtt.saturating_sub(self.drained) } else { path.srtt }
+    }
+
+    fn rate(path: &Path, srtt: Span, peak: BitRate, terms: &Terms) -> BitRate {
+        if terms.queue && Self::is_queueing(path, srtt, peak) {
             return peak;
         }
-        let window = BitRate::of(path.cwnd, path.srtt);
+        let window = BitRate::of(path.cwnd, srtt);
         let window = if path.pacing_rate > BitRate::ZERO { window.min(path.pacing_rate) } else { window };
         match peak {
             BitRate::ZERO => window,
@@ -76,8 +103,8 @@ impl Peak {
     }
 
     /// Whether a queue stands on the path.
-    fn is_queueing(path: &Path, peak: BitRate) -> bool {
-        let standing = path.srtt.saturating_sub(path.min_rtt);
+    fn is_queueing(path: &Path, srtt: Span, peak: BitRate) -> bool {
+        let standing = srtt.saturating_sub(path.min_rtt);
         let packets = path.mss.mul_div(STANDING_PACKETS, 1);
         peak > BitRate::ZERO && standing > path.min_rtt / STANDING_PART && standing > peak.transmission_time(packets)
     }
@@ -85,12 +112,13 @@ impl Peak {
     /// What a packet given to `path` now has to expect. `due`: when its next acknowledgement is overdue.
     pub(super) fn forecast(&self, now: Instant, path: &Path, due: Option<Instant>, terms: &Terms) -> Forecast {
         let peak = self.rate.max(self.before);
-        let (rate, least) = (Self::rate(path, peak, terms), path.min_rtt);
+        let srtt = self.smoothed(path, terms);
+        let (rate, least) = (Self::rate(path, srtt, peak, terms), path.min_rtt);
         let rtt = if terms.backlog && rate > BitRate::ZERO {
-            let noise = path.srtt.saturating_sub(least) / 2;
-            (path.srtt + least.max(rate.transmission_time(path.unacked())) + noise) / 2
+            let noise = srtt.saturating_sub(least) / 2;
+            (srtt + least.max(rate.transmission_time(path.unacked())) + noise) / 2
         } else {
-            path.srtt
+            srtt
         };
         let overdue = due.map_or(Span::ZERO, |due| now.since(due));
         let hold = if path.blocked == BlockedReason::Pacing { path.release.since(now) } else { Span::ZERO };

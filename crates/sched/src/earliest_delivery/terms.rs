@@ -38,6 +38,7 @@ terms! {
     overdue: "whether what is overdue is copied at even odds that it is lost",
     revise: "whether packets in flight are expected anew, from what is in flight before them",
     insure: "whether idle paths copy what may be lost",
+    drain: "whether a queue that srtt tells of is gone when the path has held nothing for an srtt while data waited",
     backlog: "whether the round trip counts what the path holds; without it, srtt",
     queue: "whether a path with a standing queue is taken to bring what was measured, and no more",
     loss: "whether losses count in the expected arrival",
