@@ -75,8 +75,9 @@ def run(
     cc: str = "cubic",
     watch: Callable[[Progress], None] = lambda _: None,
     switch: Callable[[], list[str]] = list,
+    qlog: Path | None = None,
 ) -> Report:
-    """Sends `path`, or receives into it, until all of it is there.
+    """Sends `path`, or receives into it, until all of it is there. A sender writes what happens into the file `qlog`.
 
     `watch` is told ten times a second how far it is; then `switch` may name schedulers that take over.
     """
@@ -87,7 +88,7 @@ def run(
         return switch()
 
     told = _native.transfer(
-        role, str(path), other.address, other.pairing, other.identity, list(paths), scheduler, cc, tell
+        role, str(path), other.address, other.pairing, other.identity, list(paths), scheduler, cc, tell, str(qlog) if qlog else None
     )
     report: Report = json.loads(told)
     return report

@@ -95,7 +95,7 @@ def wait_until(holds: Callable[[], bool]) -> None:
 def test_a_folder_arrives_and_both_ends_say_how(weft: Weft, start: Start, line: str, folder: Path) -> None:
     at = f"127.0.0.1:{port()}"
     receiver = start("recv", "inbox", "--listen", at, "--identity", "me", "--json")
-    sent = weft("send", folder, "--to", at, "--pair", line, *BOTH, "--scheduler", "min-rtt", "--json")
+    sent = weft("send", folder, "--to", at, "--pair", line, *BOTH, "--scheduler", "min-rtt", "--json", "--qlog", "log")
     status, told, complaints = ended(receiver)
     assert (sent.returncode, status, complaints) == (0, 0, f"listening at {at}\n"), sent.stderr
     assert same(folder, folder.parent / "inbox" / "photos")
@@ -106,6 +106,9 @@ def test_a_folder_arrives_and_both_ends_say_how(weft: Weft, start: Start, line: 
     assert theirs["ratio_to_best_path"] == 3_000_005 / max(path["bytes"] for path in theirs["paths"])
     assert [path["path"] for path in mine["paths"]] == ["127.0.0.1", "127.0.0.2"]
     assert all(path["packets"] > 0 and path["srtt_ms"] > 0 for path in mine["paths"])
+    records = (folder.parent / "log").read_text().split("\x1e")[1:]
+    events = [json.loads(record).get("name") for record in records]
+    assert events.count("quic:packet_sent") == sum(path["packets"] for path in mine["paths"])
     again = start("recv", "inbox", "--listen", at, "--identity", "me")
     table = weft("send", folder, "--to", at, "--pair", line)
     assert ended(again)[0] == table.returncode == 0

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
 
 use pyo3::prelude::*;
-use weftway_quic::transfer::{Failure, live, Options, OtherEnd, Progress, Report, receive, send};
+use weftway_quic::transfer::{Failure, Options, OtherEnd, Progress, Report, live, receive, send};
 use weftway_quic::udp::tls::{Identity, IdentityError, Pairing};
 use weftway_quic::udp::{Local, doctor};
 
@@ -28,6 +28,7 @@ pub fn pairing_line(identity: &str) -> Result<String, Error> {
 /// `identity` the file of this one, which listens there. `watch` is called with JSON ten times a second; the names that it
 /// returns are those of schedulers that take over.
 #[pyfunction]
+#[pyo3(signature = (role, path, address, pairing, identity, paths, scheduler, cc, watch, qlog = None))]
 #[expect(clippy::too_many_arguments, reason = "keywords on the Python side")]
 pub fn transfer(
     py: Python<'_>,
@@ -40,6 +41,7 @@ pub fn transfer(
     scheduler: String,
     cc: String,
     watch: Py<PyAny>,
+    qlog: Option<PathBuf>,
 ) -> PyResult<String> {
     let bad = |text: String| PyErr::from(Error::Vector(text));
     let address: SocketAddr = address.parse().map_err(|error| bad(format!("{address}: {error}")))?;
@@ -53,7 +55,7 @@ pub fn transfer(
     };
     let paths = paths.iter().map(|path| Local::parse(path)).collect();
     let (switch, switches) = channel();
-    let options = Options { paths, scheduler, cc, switch: Some(switches), ..Options::new(other) };
+    let options = Options { paths, scheduler, cc, switch: Some(switches), qlog, ..Options::new(other) };
     let mut stopped = Ok(());
     let result = py.detach(|| {
         let mut tell = |progress: &Progress| {

@@ -1,6 +1,9 @@
 //! Files over sockets of this machine: 127.0.0.1 and 127.0.0.2 are two paths.
 #![cfg(unix)]
 
+#[path = "../../sim/tests/logs/cddl.rs"]
+mod cddl;
+
 use std::fs;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -10,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 
+use serde_json::Value;
 use tempfile::TempDir;
 use weftway_path::Span;
 use weftway_quic::transfer::{Failure, Options, OtherEnd, Progress, Report, receive, send};
@@ -133,6 +137,43 @@ fn a_directory_arrives_over_two_paths() {
     let carried: Vec<u64> = received.paths.iter().map(|path| path.bytes).collect();
     assert_eq!(carried.iter().sum::<u64>(), bytes, "each byte counts once");
     assert!(carried.len() == 2 && carried.iter().all(|&bytes| bytes > 100_000), "{carried:?}");
+}
+
+#[test]
+fn a_transfer_is_logged_as_qlog() {
+    let (keep, root) = tree(1 << 20);
+    let target = tempfile::tempdir().unwrap();
+    let identity = Identity::generate().unwrap();
+    let pairing = identity.pairing();
+    let receiver = Listening::at(target.path(), identity);
+    let mut options = connect(receiver.address, &pairing, &BOTH);
+    options.qlog = Some(keep.path().join("log.sqlog"));
+    let sent = send(&root, options, &mut |_| true).unwrap();
+    receiver.end().unwrap();
+
+    let text = fs::read_to_string(keep.path().join("log.sqlog")).unwrap();
+    let records: Vec<Value> =
+        text.split('\x1e').skip(1).map(|text| serde_json::from_str(text.strip_suffix('\n').unwrap()).unwrap()).collect();
+    let schema = cddl::Schema::new(include_str!("../../sim/tests/logs/qlog.cddl"));
+    schema.check(&records[0], "QlogFileSeq").unwrap();
+    records[1..].iter().for_each(|event| schema.check(event, "Event").unwrap_or_else(|why| panic!("{why}: {event}")));
+    let named = |name: &'static str| records.iter().filter(move |event| event["name"] == name);
+    // A packet with data each, on the path where the report has it, and all data in one of them at least.
+    let mut covered = vec![false; usize::try_from(sent.sent_bytes).unwrap()];
+    for event in named("quic:packet_sent") {
+        let frame = &event["data"]["frames"][0];
+        let (from, bytes) = (frame["offset"].as_u64().unwrap(), frame["raw"]["payload_length"].as_u64().unwrap());
+        covered[from as usize..(from + bytes) as usize].fill(true);
+        assert_eq!(event["data"]["raw"]["length"].as_u64().unwrap() - bytes, 46, "what a full packet has beside its record");
+    }
+    assert!(covered.iter().all(|covered| *covered));
+    for path in &sent.paths {
+        let on_it = named("quic:packet_sent").filter(|event| event["tuple"] == path.path.as_str()).count() as u64;
+        assert_eq!(on_it, path.packets, "{}", path.path);
+        assert!(named("quic:recovery_metrics_updated").any(|event| event["tuple"] == path.path.as_str()));
+    }
+    let acked = named("quic:packet_received").count() as u64;
+    assert!(acked * 10 > sent.paths.iter().map(|path| path.packets).sum::<u64>() * 9, "{acked}");
 }
 
 /// Sends until `bytes` have arrived, and stops there.

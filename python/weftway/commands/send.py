@@ -26,6 +26,7 @@ def command(
         bool, typer.Option("--switch", help="Reads schedulers from standard input; each takes over at once.")
     ] = False,
     identity: IDENTITY = None,
+    qlog: Annotated[Path | None, typer.Option(metavar="FILE", help="Writes a qlog file (JSON-SEQ, .sqlog).")] = None,
     as_json: JSON = False,
 ) -> None:
     """Sends a file or a directory over several links to a machine with `weft recv`.
@@ -48,6 +49,7 @@ def command(
                 cc=cc,
                 watch=display.tell,
                 switch=transfer.Lines(sys.stdin) if switch else list,
+                qlog=qlog,
             )
     except KeyboardInterrupt:
         fail(*RESUMABLE)

@@ -27,7 +27,9 @@ pub fn bytes(variant: &Variant, scheduler: &str, links: usize) -> Result<Bytes, 
         return Err("between two machines a scheduler decides for each packet, and at once".to_owned());
     }
     if rival.is_some() || !cross.is_empty() {
-        return Err("between two machines nothing else is sent: leave out the second connection or cross traffic".into());
+        return Err(
+            "between two machines nothing else is sent: leave out the second connection or cross traffic".into()
+        );
     }
     if paths.len() != links {
         return Err(format!("the scenario has {} paths: give --path once for each, in its order", paths.len()));

@@ -21,6 +21,7 @@ mod listener;
 pub mod live;
 pub mod manifest;
 mod options;
+mod qlog;
 mod receiving;
 mod sending;
 mod session;

@@ -1,6 +1,7 @@
 //! What a transfer is told, and what it tells.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::mpsc::Receiver;
 
 use serde::{Deserialize, Serialize};
@@ -42,6 +43,8 @@ pub struct Options {
     pub cc: String,
     /// Schedulers that take over while the sender is at work.
     pub switch: Option<Receiver<String>>,
+    /// Where the sender writes what happens, as qlog.
+    pub qlog: Option<PathBuf>,
     /// How often the user is told what is going on, and asked whether to go on.
     pub tell_every: Span,
     /// How long the end that connects waits for an answer.
@@ -57,6 +60,7 @@ impl Options {
             scheduler: "earliest-delivery".to_owned(),
             cc: "cubic".to_owned(),
             switch: None,
+            qlog: None,
             tell_every: Span::from_millis(100),
             give_up_after: Span::from_secs(20),
         }

@@ -11,7 +11,8 @@ use weftway_scenario::config::{Buffer, Transport};
 use weftway_sched::{Needs, Scheduler};
 
 use super::manifest::{Layout, Left, Manifest};
-use super::options::{Failure, Options, PathProgress, Report, State, Watch, code};
+use super::options::{Failure, Options, OtherEnd, PathProgress, Report, State, Watch, code};
+use super::qlog::Log;
 use super::session::{Met, Session, ended};
 use super::source::{FileSource, Hasher};
 use super::wire::{Message, Role, Talk};
@@ -51,13 +52,14 @@ fn transport() -> Transport {
 pub fn send(root: &Path, mut options: Options, watch: Watch<'_>) -> Result<Report, Failure> {
     let (scheduler, cc) = (options.scheduler.clone(), options.cc.clone());
     let switch = options.switch.take();
-    build(&scheduler)?;
+    build(&scheduler, None)?;
     weftway_cc::parse(&cc).map_err(|error| Failure::Spec(error.to_string()))?;
     let (manifest, base, left) = Manifest::of(root)?;
+    let log = options.qlog.take().map(|file| log(&file, root, &options)).transpose()?;
     let (mut session, target) = Session::open(options, Role::Send, watch)?;
     session.progress.bytes = manifest.bytes();
     session.progress.files = manifest.files();
-    let job = Job { manifest: Arc::new(manifest), base, left, scheduler, cc, switch };
+    let job = Job { manifest: Arc::new(manifest), base, left, scheduler, cc, switch, log };
     match target {
         Some((address, pairing)) => {
             let met = session.connect(address, &pairing, Role::Send)?;
@@ -78,13 +80,26 @@ struct Job {
     scheduler: String,
     cc: String,
     switch: Option<Receiver<String>>,
+    log: Option<Log>,
+}
+
+/// The log of a transfer of `root`.
+fn log(file: &Path, root: &Path, options: &Options) -> Result<Log, Failure> {
+    let names = options.paths.iter().map(ToString::to_string).collect();
+    let is_client = matches!(options.other, OtherEnd::Connect { .. });
+    let overhead = 1200 - RECORD;
+    let made = Log::create(file, &root.display().to_string(), is_client, names, overhead);
+    made.map_err(|error| Failure::File(format!("{}: {error}", file.display())))
 }
 
 /// A scheduler, and what is kept for it, if it can run here.
-fn build(name: &str) -> Result<(Box<dyn Scheduler>, Host), Failure> {
+fn build(name: &str, log: Option<&Log>) -> Result<(Box<dyn Scheduler>, Host), Failure> {
     let spec = |error: weftway_path::spec::SpecError| Failure::Spec(error.to_string());
     let (entry, given) = weftway_sched::parse(name).map_err(spec)?;
-    let scheduler = entry.make(&given.given).map_err(spec)?;
+    let mut scheduler = entry.make(&given.given).map_err(spec)?;
+    if let Some(log) = log {
+        scheduler = log.around(scheduler);
+    }
     let host = Host::serving(scheduler.as_ref(), entry.transport);
     match mismatch(host.needs, OFFERS, "a transfer over UDP") {
         Some(why) => Err(Failure::Spec(format!("scheduler {name}: {why}"))),
@@ -124,7 +139,7 @@ impl Job {
             Ok(sending) => sending,
             Err(failure) => return Ended::Finished(Box::new(Err(failure))),
         };
-        match sending.run(session) {
+        let ended = match sending.run(session) {
             Ok(Some(met)) => Ended::Superseded(met),
             Ok(None) => {
                 let report = sending.report(session);
@@ -138,7 +153,12 @@ impl Job {
                 session.part_with(sending.sender.connection, &failure);
                 Ended::Finished(Box::new(Err(failure)))
             }
+        };
+        if let Some(Err(error)) = self.log.as_ref().map(Log::finish) {
+            session.progress.note = Some(format!("the qlog is incomplete: {error}"));
+            let _ = session.tell();
         }
+        ended
     }
 }
 
@@ -164,7 +184,7 @@ struct Sending<'a> {
 
 impl<'a> Sending<'a> {
     fn new(job: &'a Job, met: Box<Met>, paths: usize) -> Result<Self, Failure> {
-        let (scheduler, host) = build(&job.scheduler)?;
+        let (scheduler, host) = build(&job.scheduler, job.log.as_ref())?;
         let source = FileSource::new(job.manifest.clone(), job.base.clone());
         let groups = Groups::detected(paths);
         let setting = Setting { transport: transport(), cc: job.cc.clone(), seed: 0, groups };
@@ -327,7 +347,7 @@ impl<'a> Sending<'a> {
     /// Other schedulers take over, if the user said so.
     fn switch(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
         while let Some(name) = self.job.switch.as_ref().and_then(|switch| switch.try_recv().ok()) {
-            session.progress.note = Some(match build(&name) {
+            session.progress.note = Some(match build(&name, self.job.log.as_ref()) {
                 Ok((scheduler, host)) => {
                     self.scheduler = scheduler;
                     self.sender.switch_host(host);
