@@ -197,7 +197,7 @@ impl Counters {
     /// Counts one packet of `bytes`.
     #[inline]
     pub fn add(&mut self, bytes: Bytes) {
-        self.bytes += bytes;
+        self.bytes = self.bytes.plus(bytes);
         self.packets += 1;
     }
 }

@@ -194,7 +194,7 @@ impl Connection {
         // Linux grants memory for the widest window that an acknowledgement did not leave full
         // (`tcp_should_expand_sndbuf`): a slow path with data waiting keeps what it began with.
         let view = &*ctx.view;
-        if view.cwnd > sender.memory.widest && (holds_back || view.bytes_in_flight + view.mss <= view.cwnd) {
+        if view.cwnd > sender.memory.widest && (holds_back || PathSender::has_room(view)) {
             sender.memory.widest = view.cwnd;
             self.grow_send_buffer(id);
         }
@@ -688,8 +688,7 @@ impl Connection {
         }
         let (first, after) = (!carried.contains(id), ctx.view.next);
         let assigned = Assigned { chunk: number, serial, kind, offset, bytes, first, after };
-        let fits = ctx.view.bytes_in_flight + ctx.view.mss <= ctx.view.cwnd;
-        if sender.queue.is_empty() && fits && sender.pacer.release() <= now {
+        if sender.queue.is_empty() && PathSender::has_room(ctx.view) && sender.pacer.release() <= now {
             sender.send_inline(&mut ctx, assigned);
         } else {
             sender.queue.push_back(assigned);
