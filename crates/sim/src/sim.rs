@@ -426,10 +426,10 @@ impl Sim {
         let Some((datagram, ce)) = self.net.links[link].pop_in_place(self.now) else {
             return self.net.look_again(link);
         };
-        let Datagram { conn: at, path: id, epoch, marked, load } = *datagram;
-        let at = usize::from(at);
-        match (load, onward) {
-            (Load::Data(data), None) => {
+        let Datagram { conn, path: id, epoch, marked, .. } = *datagram;
+        let at = usize::from(conn);
+        match (&datagram.load, onward) {
+            (&Load::Data(data), None) => {
                 self.net.look_again(link);
                 let conn = &mut self.conns[at];
                 conn.on_data(&mut self.net, self.now, (id, epoch), &data, ce || marked);
@@ -438,7 +438,7 @@ impl Sim {
                     return;
                 }
             }
-            (Load::Ack(ack), None) => {
+            (&Load::Ack(ack), None) => {
                 self.net.look_again(link);
                 self.conns[at].on_ack(&mut self.net, self.now, (id, epoch), &ack);
             }
