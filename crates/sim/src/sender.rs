@@ -335,7 +335,7 @@ impl PathSender {
     #[inline(always)]
     pub fn put_on_wire(&mut self, ctx: &mut SendContext<'_>, index: u64, offset: weftway_path::Offset, bytes: u32) {
         let payload = Bytes::new(u64::from(bytes));
-        let wire = payload.plus(ctx.transport.packet - ctx.transport.mss);
+        let wire = ctx.transport.data_packet(payload);
         if self.paces
             && let Some(rate) = self.cc.pacing_rate()
         {

@@ -507,7 +507,7 @@ fn build(parts: Parts) -> Result<Connection, weftway_path::spec::SpecError> {
 /// The size of a datagram on the wire.
 fn wire_bytes(transport: &Transport, datagram: &Datagram) -> Bytes {
     match datagram.load {
-        Load::Data(data) => Bytes::new(u64::from(data.bytes)) + (transport.packet - transport.mss),
+        Load::Data(data) => transport.data_packet(Bytes::new(u64::from(data.bytes))),
         Load::Handshake(_) => transport.handshake_packet(),
         Load::Ack(_) | Load::Ping | Load::Cross => transport.ack_packet,
     }
