@@ -204,8 +204,12 @@ impl SendEnd {
         let changed = core::mem::take(&mut relief.changed).or(question.dirty);
         let before = relief.fastest.filter(|&id| !changed.contains(id));
         let compared = before.map_or(question.open, |id| question.open.and(changed.with(id)));
-        let paths = compared.iter().map(|id| views.get(id)).filter(|path| only_backups || path.is_active());
-        relief.fastest = paths.min_by_key(|path| path.srtt).map(|path| path.id);
+        let fastest = |among: PathSet| {
+            let paths = among.iter().map(|id| views.get(id)).filter(|path| only_backups || path.is_active());
+            paths.min_by_key(|path| path.srtt).map(|path| path.id)
+        };
+        relief.fastest = fastest(compared);
+        debug_assert_eq!(relief.fastest, fastest(question.open), "paths that change are noted");
         relief.fastest
     }
 }

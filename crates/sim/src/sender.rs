@@ -244,7 +244,7 @@ impl PathSender {
     #[inline]
     fn defers(&self, now: Instant, view: &Path, taken: Bytes, more: bool, transport: &Transport) -> bool {
         more && transport.rules.fills_bursts
-            && taken + view.mss + view.mss > view.cwnd
+            && taken.plus(view.mss).plus(view.mss) > view.cwnd
             && view.cwnd.get() > DEFER_DIVISOR * view.mss.get()
             && view.recovery < weftway_path::Recovery::Recovery
             && now.since(self.last_sent) < DEFER_AFTER
