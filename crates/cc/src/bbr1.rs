@@ -304,17 +304,20 @@ impl Bbr1 {
     /// An ACK for P packets lets at most 2 P leave; in the first round of a recovery, P.
     fn recover_or_restore(&mut self, acked: &Acked, newly: u64) -> (u64, bool) {
         let mut cwnd = self.cwnd.saturating_sub(self.packets(acked.lost)).max(1);
-        let conserved = self.packets(acked.bytes_in_flight) + newly;
         if acked.recovery == Recovery::Recovery && self.recovery != Recovery::Recovery {
             self.conserving = true;
             self.round.began = acked.delivered;
-            cwnd = conserved;
+            // What is in flight, and what has just left it, is all the window then.
+            cwnd = 0;
         } else if self.recovery >= Recovery::Recovery && acked.recovery < Recovery::Recovery {
             self.conserving = false;
             cwnd = cwnd.max(self.prior_cwnd);
         }
         self.recovery = acked.recovery;
-        if self.conserving { (cwnd.max(conserved), true) } else { (cwnd, false) }
+        if !self.conserving {
+            return (cwnd, false);
+        }
+        (cwnd.max(self.packets(acked.bytes_in_flight) + newly), true)
     }
 
     fn approach_target(&self, acked: &Acked, cwnd: u64, newly: u64) -> u64 {

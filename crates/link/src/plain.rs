@@ -113,7 +113,7 @@ impl<T: Copy> Link<T> {
             self.waiting_bytes -= u64::from(bytes);
         }
         self.counts.delivered += 1;
-        self.counts.delivered_bytes += Bytes::new(u64::from(bytes));
+        self.counts.delivered_bytes = self.counts.delivered_bytes.plus(Bytes::new(u64::from(bytes)));
         self.next = self.plain.ring.get(base + 1).map_or(Instant::NEVER, |head| head.departure + self.delay);
         self.plain.ring.pop().map(|carried| (&carried.item, false))
     }

@@ -89,6 +89,12 @@ impl PathSet {
         Self(self.0 & other.0)
     }
 
+    /// The paths that are in either set.
+    #[inline]
+    pub const fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
     /// Whether no path is in the set.
     #[inline]
     pub const fn is_empty(self) -> bool {
@@ -191,7 +197,7 @@ impl Counters {
     /// Counts one packet of `bytes`.
     #[inline]
     pub fn add(&mut self, bytes: Bytes) {
-        self.bytes += bytes;
+        self.bytes = self.bytes.plus(bytes);
         self.packets += 1;
     }
 }

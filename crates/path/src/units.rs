@@ -52,6 +52,13 @@ impl Bytes {
         Self(self.0.saturating_sub(other.0))
     }
 
+    /// The sum of bytes that a host has counted, which is never too large. `+` stays at the largest number, for
+    /// forecasts.
+    #[inline]
+    pub const fn plus(self, other: Self) -> Self {
+        Self(self.0 + other.0)
+    }
+
     /// `self * num / den` without overflow in between, rounded down; `den` must not be 0.
     #[inline]
     pub const fn mul_div(self, num: u64, den: u64) -> Self {
@@ -79,6 +86,12 @@ impl Offset {
     #[inline]
     pub const fn get(self) -> u64 {
         self.0
+    }
+
+    /// The position after `bytes` that a host has ([`Bytes::plus`]).
+    #[inline]
+    pub const fn plus(self, bytes: Bytes) -> Self {
+        Self(self.0 + bytes.0)
     }
 
     /// Bytes from `earlier` to here; zero when `earlier` is later.

@@ -153,6 +153,12 @@ impl Transport {
         payload.mul_div(self.mss.get(), (self.mss + self.dss_option).get())
     }
 
+    /// The size on the wire of a packet with so much payload.
+    #[inline]
+    pub fn data_packet(&self, payload: Bytes) -> Bytes {
+        Bytes::new(payload.get() + self.packet.get() - self.mss.get())
+    }
+
     /// The size on the wire of a handshake's message: QUIC's least datagram, IPv4 and UDP, or a packet without payload.
     pub fn handshake_packet(&self) -> Bytes {
         if self.rules.pads_handshakes { Bytes::new(1200 + 28) } else { self.ack_packet }

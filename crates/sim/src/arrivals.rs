@@ -266,8 +266,8 @@ impl Connection {
     fn take_edge(&mut self, from: (PathId, u8), ack: &Ack) {
         let mut edge = ack.edge;
         let (id, epoch) = from;
-        let sender = &mut self.send.senders[id.index()];
-        if self.transport.subflow_windows && epoch == sender.epoch {
+        if self.transport.subflow_windows && epoch == self.send.senders[id.index()].epoch {
+            let sender = &mut self.send.senders[id.index()];
             let window = ack.edge.since(ack.una);
             if ack.cum > sender.flight.base() || window > sender.send_window {
                 sender.send_window = window;

@@ -82,11 +82,14 @@ impl Calendar {
     fn change(&mut self, group: usize, place: usize, at: u64) {
         let (mut number, mut place, mut at) = (group, place, at);
         while let Some(group) = self.groups.get_mut(number) {
-            group.times[place] = at << PLACE_BITS | place as u64;
+            let time = at << PLACE_BITS | place as u64;
+            let before = core::mem::replace(&mut group.times[place], time);
             if self.first == 0 {
                 return;
             }
-            let least = group.find_least();
+            // Only where the least grows another may be the least.
+            let grows = before == group.least && time > before;
+            let least = if grows { group.find_least() } else { group.least.min(time) };
             let same = least >> PLACE_BITS == group.least >> PLACE_BITS;
             group.least = least;
             if same || number == 0 {

@@ -194,7 +194,7 @@ impl Connection {
         // Linux grants memory for the widest window that an acknowledgement did not leave full
         // (`tcp_should_expand_sndbuf`): a slow path with data waiting keeps what it began with.
         let view = &*ctx.view;
-        if view.cwnd > sender.memory.widest && (holds_back || view.bytes_in_flight + view.mss <= view.cwnd) {
+        if view.cwnd > sender.memory.widest && (holds_back || PathSender::has_room(view)) {
             sender.memory.widest = view.cwnd;
             self.grow_send_buffer(id);
         }
@@ -618,13 +618,10 @@ impl Connection {
         let Some((number, head)) = self.send.outbox.chunks().next().map(|(number, chunk)| (number, *chunk)) else {
             return;
         };
-        // Backups help out only when they are all there is.
-        let only_backups = !self.send.views.usable().iter().any(Path::is_active);
-        let open = self.send.views.usable().iter().filter(|path| path.is_open() && (only_backups || path.is_active()));
-        let Some(tp) = open.min_by_key(|path| path.srtt).map(|path| path.id) else { return };
+        let Some(tp) = self.send.fastest_open() else { return };
         let holders = head.carried.and(self.send.views.set());
         let srtt = self.send.views.get(tp).srtt;
-        if penalise && (by_window || full) && now.since(self.send.last_relief[tp.index()]) >= srtt {
+        if penalise && (by_window || full) && now.since(self.send.relief.last[tp.index()]) >= srtt {
             self.penalise(net, now, tp, holders);
         }
         if !opportunistic || head.carried.contains(tp) || !head.sent {
@@ -656,7 +653,7 @@ impl Connection {
                 sender.cc.on_penalty();
                 sender.publish(&mut ctx);
                 self.refresh(net, now, id);
-                self.send.last_relief[tp.index()] = now;
+                self.send.relief.last[tp.index()] = now;
                 if self.transport.penalise_first_only {
                     return;
                 }
@@ -691,8 +688,7 @@ impl Connection {
         }
         let (first, after) = (!carried.contains(id), ctx.view.next);
         let assigned = Assigned { chunk: number, serial, kind, offset, bytes, first, after };
-        let fits = ctx.view.bytes_in_flight + ctx.view.mss <= ctx.view.cwnd;
-        if sender.queue.is_empty() && fits && sender.pacer.release() <= now {
+        if sender.queue.is_empty() && PathSender::has_room(ctx.view) && sender.pacer.release() <= now {
             sender.send_inline(&mut ctx, assigned);
         } else {
             sender.queue.push_back(assigned);
@@ -824,6 +820,7 @@ impl Connection {
             self.set_meta_interval(now);
         }
         let mut dirty = core::mem::take(&mut self.send.question.dirty);
+        self.send.relief.changed = self.send.relief.changed.or(dirty);
         while let Some(id) = dirty.iter().next() {
             dirty = dirty.without(id);
             let source = self.source + 1 + id.index();

@@ -30,8 +30,7 @@ pub struct SendEnd {
     pub meta: MetaTimer,
     /// When to ask about a shut window.
     pub probe_at: Instant,
-    /// When each path last had others penalised.
-    pub last_relief: Vec<Instant>,
+    pub relief: Relief,
 }
 
 /// Whether a scheduler must be asked, and about what.
@@ -90,6 +89,17 @@ pub struct MetaTimer {
     pub backoff: u32,
     /// Linux v1: how long it runs, as the last push found it.
     pub interval: Span,
+}
+
+/// Whom opportunistic retransmission and penalisation are for: the fastest open path.
+#[derive(Clone)]
+pub struct Relief {
+    /// When each path last had others penalised.
+    pub last: Vec<Instant>,
+    /// The path that was the fastest when it was last looked for.
+    fastest: Option<PathId>,
+    /// Paths that have changed since, in turns that are over.
+    pub changed: PathSet,
 }
 
 /// The end that receives the data.
@@ -178,8 +188,29 @@ impl SendEnd {
             writer: Writer::new(transport, write),
             meta: MetaTimer { at: Instant::NEVER, since: Instant::ZERO, backoff: 0, interval: transport.min_rto },
             probe_at: Instant::NEVER,
-            last_relief: vec![Instant::ZERO; paths],
+            relief: Relief { last: vec![Instant::ZERO; paths], fastest: None, changed: PathSet::EMPTY },
         }
+    }
+}
+
+impl SendEnd {
+    /// The open path with the smallest round-trip time, the first of equals. Only paths that have changed are compared with
+    /// the one that was it before, unless that has changed itself.
+    #[inline]
+    pub fn fastest_open(&mut self) -> Option<PathId> {
+        let Self { views, question, relief, .. } = self;
+        // Backups help out only when they are all there is.
+        let only_backups = !views.usable().iter().any(Path::is_active);
+        let changed = core::mem::take(&mut relief.changed).or(question.dirty);
+        let before = relief.fastest.filter(|&id| !changed.contains(id));
+        let compared = before.map_or(question.open, |id| question.open.and(changed.with(id)));
+        let fastest = |among: PathSet| {
+            let paths = among.iter().map(|id| views.get(id)).filter(|path| only_backups || path.is_active());
+            paths.min_by_key(|path| path.srtt).map(|path| path.id)
+        };
+        relief.fastest = fastest(compared);
+        debug_assert_eq!(relief.fastest, fastest(question.open), "paths that change are noted");
+        relief.fastest
     }
 }
 

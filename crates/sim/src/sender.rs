@@ -206,7 +206,7 @@ impl PathSender {
     /// Sends what waits, as far as window and pacer allow.
     #[inline(never)]
     pub fn flush(&mut self, ctx: &mut SendContext<'_>) {
-        while self.pacer.release() <= ctx.now && self.has_room(ctx.view) {
+        while self.pacer.release() <= ctx.now && Self::has_room(ctx.view) {
             let Some(assigned) = self.next_queued(ctx) else { break };
             self.send_inline(ctx, assigned);
         }
@@ -244,7 +244,7 @@ impl PathSender {
     #[inline]
     fn defers(&self, now: Instant, view: &Path, taken: Bytes, more: bool, transport: &Transport) -> bool {
         more && transport.rules.fills_bursts
-            && taken + view.mss + view.mss > view.cwnd
+            && taken.plus(view.mss).plus(view.mss) > view.cwnd
             && view.cwnd.get() > DEFER_DIVISOR * view.mss.get()
             && view.recovery < weftway_path::Recovery::Recovery
             && now.since(self.last_sent) < DEFER_AFTER
@@ -265,8 +265,8 @@ impl PathSender {
 
     /// Whether the window has room for a packet.
     #[inline]
-    fn has_room(&self, view: &Path) -> bool {
-        view.bytes_in_flight + view.mss <= view.cwnd
+    pub fn has_room(view: &Path) -> bool {
+        view.bytes_in_flight.plus(view.mss) <= view.cwnd
     }
 
     /// Sends a new packet.
@@ -297,9 +297,9 @@ impl PathSender {
         let index = self.flight.next();
         self.flight.push(packet);
         let payload = Bytes::new(u64::from(bytes));
-        ctx.view.bytes_in_flight += Self::charge(ctx.transport, bytes);
+        ctx.view.bytes_in_flight = ctx.view.bytes_in_flight.plus(Self::charge(ctx.transport, bytes));
         ctx.view.sent.add(payload);
-        ctx.view.next = ctx.view.next.max(offset + payload);
+        ctx.view.next = ctx.view.next.max(offset.plus(payload));
         self.last_sent = now;
         self.put_on_wire(ctx, index, offset, bytes);
         let sent = Sent {
@@ -335,7 +335,7 @@ impl PathSender {
     #[inline(always)]
     pub fn put_on_wire(&mut self, ctx: &mut SendContext<'_>, index: u64, offset: weftway_path::Offset, bytes: u32) {
         let payload = Bytes::new(u64::from(bytes));
-        let wire = payload + (ctx.transport.packet - ctx.transport.mss);
+        let wire = ctx.transport.data_packet(payload);
         if self.paces
             && let Some(rate) = self.cc.pacing_rate()
         {
@@ -411,8 +411,8 @@ impl PathSender {
         {
             return BlockedReason::Transport;
         }
-        let taken = view.bytes_in_flight + view.queued;
-        if taken + view.mss > view.cwnd || self.defers(now, view, taken, more, transport) {
+        let taken = view.bytes_in_flight.plus(view.queued);
+        if taken.plus(view.mss) > view.cwnd || self.defers(now, view, taken, more, transport) {
             return BlockedReason::Congestion;
         }
         // MPTCP's pacer delays what waits in the subflow; QUIC's blocks the path.
@@ -443,7 +443,7 @@ impl PathSender {
             LossRecovery::Tcp => (self.flight.next() - self.flight.base()) * transport.mss.get(),
             LossRecovery::Quic => view.bytes_in_flight.get(),
         };
-        let limited = view.blocked == BlockedReason::Congestion || view.bytes_in_flight + transport.mss > view.cwnd;
+        let limited = view.blocked == BlockedReason::Congestion || view.bytes_in_flight.plus(transport.mss) > view.cwnd;
         let round_over = self.flight.base() >= self.usage.round;
         if round_over || limited || (!self.usage.limited && out > self.usage.max_out) {
             self.usage.limited = limited;

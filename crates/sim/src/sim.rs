@@ -426,10 +426,10 @@ impl Sim {
         let Some((datagram, ce)) = self.net.links[link].pop_in_place(self.now) else {
             return self.net.look_again(link);
         };
-        let Datagram { conn: at, path: id, epoch, marked, load } = *datagram;
-        let at = usize::from(at);
-        match (load, onward) {
-            (Load::Data(data), None) => {
+        let Datagram { conn, path: id, epoch, marked, .. } = *datagram;
+        let at = usize::from(conn);
+        match (&datagram.load, onward) {
+            (&Load::Data(data), None) => {
                 self.net.look_again(link);
                 let conn = &mut self.conns[at];
                 conn.on_data(&mut self.net, self.now, (id, epoch), &data, ce || marked);
@@ -438,7 +438,7 @@ impl Sim {
                     return;
                 }
             }
-            (Load::Ack(ack), None) => {
+            (&Load::Ack(ack), None) => {
                 self.net.look_again(link);
                 self.conns[at].on_ack(&mut self.net, self.now, (id, epoch), &ack);
             }
@@ -507,7 +507,7 @@ fn build(parts: Parts) -> Result<Connection, weftway_path::spec::SpecError> {
 /// The size of a datagram on the wire.
 fn wire_bytes(transport: &Transport, datagram: &Datagram) -> Bytes {
     match datagram.load {
-        Load::Data(data) => Bytes::new(u64::from(data.bytes)) + (transport.packet - transport.mss),
+        Load::Data(data) => transport.data_packet(Bytes::new(u64::from(data.bytes))),
         Load::Handshake(_) => transport.handshake_packet(),
         Load::Ack(_) | Load::Ping | Load::Cross => transport.ack_packet,
     }

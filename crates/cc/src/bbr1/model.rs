@@ -65,16 +65,16 @@ impl Bbr1 {
     pub(super) fn is_phase_over(&self, acked: &Acked) -> bool {
         let elapsed = acked.now.since(self.cycle.began);
         let full_length = self.min_rtt.is_some_and(|rtt| elapsed > rtt);
-        let in_flight = self.in_flight_at_departure(acked.prior_in_flight);
+        let in_flight = || self.in_flight_at_departure(acked.prior_in_flight);
         // Whatever the rate is while it cruises.
         let gain = if self.is_cruise() { UNIT } else { self.pacing_gain };
         match gain.cmp(&UNIT) {
             core::cmp::Ordering::Equal => full_length,
             // A small buffer may not hold what this phase wants in flight.
             core::cmp::Ordering::Greater => {
-                full_length && (acked.lost > Bytes::ZERO || in_flight >= self.target_in_flight(self.pacing_gain))
+                full_length && (acked.lost > Bytes::ZERO || in_flight() >= self.target_in_flight(self.pacing_gain))
             }
-            core::cmp::Ordering::Less => full_length || in_flight <= self.target_in_flight(UNIT),
+            core::cmp::Ordering::Less => full_length || in_flight() <= self.target_in_flight(UNIT),
         }
     }
 

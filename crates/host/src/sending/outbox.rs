@@ -26,7 +26,7 @@ impl Chunk {
     /// The byte after its last.
     #[inline]
     pub fn end(&self) -> Offset {
-        self.offset + Bytes::new(u64::from(self.bytes))
+        self.offset.plus(Bytes::new(u64::from(self.bytes)))
     }
 }
 

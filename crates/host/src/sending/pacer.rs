@@ -61,7 +61,7 @@ pub fn implied_rate(path: &Path) -> BitRate {
     }
     let percent = if path.cwnd.get() < path.ssthresh.get() / 2 { 200 } else { 120 };
     // Linux counts all packets that are out, be they reported or lost (`packets_out`).
-    let window = path.cwnd.max(path.bytes_in_flight + path.retained);
+    let window = path.cwnd.max(path.bytes_in_flight.plus(path.retained));
     BitRate::of(window.mul_div(percent, 100), path.srtt)
 }
 

@@ -62,7 +62,7 @@ impl RateSampler {
     /// Packets with so many bytes are delivered, of which `packet` was sent last.
     #[inline]
     pub fn on_delivered_together(&mut self, now: Instant, bytes: Bytes, packet: &SentPacket, sample: &mut Sample) {
-        self.delivered += bytes;
+        self.delivered = self.delivered.plus(bytes);
         self.delivered_at = now;
         if sample.newest_sent.is_none_or(|newest| packet.sent_at >= newest) {
             self.flight_start = packet.sent_at;

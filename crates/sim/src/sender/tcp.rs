@@ -245,13 +245,13 @@ impl PathSender {
         let mut newest = una;
         for index in una..cum {
             let packet = self.flight.at(index);
-            outcome.bytes += Bytes::new(u64::from(packet.bytes));
+            outcome.bytes = outcome.bytes.plus(Bytes::new(u64::from(packet.bytes)));
             ctx.events.push(Event::Acked(packet.receipt(self.id)));
             if packet.sent_at >= self.flight.at(newest).sent_at {
                 newest = index;
             }
         }
-        ctx.view.acked.bytes += outcome.bytes;
+        ctx.view.acked.bytes = ctx.view.acked.bytes.plus(outcome.bytes);
         ctx.view.acked.packets += cum - una;
         let (first, newest) = (self.flight.at(una).sent_at, self.flight.at(newest));
         let last = newest.sent_at;
