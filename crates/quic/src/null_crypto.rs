@@ -1,9 +1,10 @@
 //! A cryptographic session without cryptography, for runs in virtual time.
 //!
-//! Packets have the size that AES-128-GCM gives them: a tag of 16 bytes, which holds the number of the key. A packet that
-//! was sent with another key is refused, as noq's key updates expect. Nothing is encrypted and nobody is authenticated,
-//! so it must never meet a network. The handshake has the round trips of TLS 1.3
-//! without resumption, with messages of fixed size:
+//! Packets have the size that AES-128-GCM gives them: a tag of 16 bytes, which holds the numbers of the packet and the
+//! key. A packet that was sent with another key is refused, as noq's key updates expect; so is one that comes so late
+//! that its shortened number is read as another one (RFC 9000 §17.1). Nothing is encrypted and nobody is authenticated,
+//! so it must never meet a network. The handshake has the round trips of TLS 1.3 without resumption, with messages of
+//! fixed size:
 //!
 //! ```text
 //! client                                server
@@ -227,22 +228,28 @@ fn keys() -> Keys {
 /// A key that protects nothing, with its number.
 struct NullKey(u64);
 
+impl NullKey {
+    fn tag(&self, packet: u64) -> [u8; TAG] {
+        (u128::from(packet) << 64 | u128::from(self.0)).to_be_bytes()
+    }
+}
+
 impl PacketKey for NullKey {
-    fn encrypt(&self, _path_id: PathId, _packet: u64, buf: &mut [u8], _header_len: usize) {
-        if let Some(tag) = buf.last_chunk_mut::<8>() {
-            *tag = self.0.to_be_bytes();
+    fn encrypt(&self, _path_id: PathId, packet: u64, buf: &mut [u8], _header_len: usize) {
+        if let Some(tag) = buf.last_chunk_mut() {
+            *tag = self.tag(packet);
         }
     }
 
     fn decrypt(
         &self,
         _path_id: PathId,
-        _packet: u64,
+        packet: u64,
         _header: &[u8],
         payload: &mut BytesMut,
     ) -> Result<(), CryptoError> {
         let length = payload.len().checked_sub(TAG).ok_or(CryptoError)?;
-        if payload.last_chunk() != Some(&self.0.to_be_bytes()) {
+        if payload.last_chunk() != Some(&self.tag(packet)) {
             return Err(CryptoError);
         }
         payload.truncate(length);
@@ -301,5 +308,24 @@ impl HandshakeTokenKey for NullCrypto {
     fn open<'a>(&self, _token_nonce: u128, data: &'a mut [u8]) -> Result<&'a [u8], CryptoError> {
         let length = data.len().checked_sub(TAG).ok_or(CryptoError)?;
         Ok(&data[..length])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_is_refused_under_another_number_or_key() {
+        let mut packet = [7; 40];
+        NullKey(1).encrypt(PathId::ZERO, 3, &mut packet, 0);
+        let open = |key: u64, number| {
+            let mut payload = BytesMut::from(&packet[..]);
+            NullKey(key).decrypt(PathId::ZERO, number, &[], &mut payload).map(|()| payload.len())
+        };
+        assert_eq!(open(1, 3), Ok(24));
+        // One byte of the number travels: it was read as the next one that ends so.
+        assert_eq!(open(1, 259), Err(CryptoError));
+        assert_eq!(open(2, 3), Err(CryptoError));
     }
 }

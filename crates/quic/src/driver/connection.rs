@@ -90,6 +90,8 @@ pub struct QuicConnection {
     routes: Vec<Option<FourTuple>>,
     /// noq's number of each of our paths.
     numbers: Vec<Option<noq_proto::PathId>>,
+    /// noq's paths that were met. One is met once: noq lists it for a while after another one took its place.
+    met: Vec<noq_proto::PathId>,
     /// Which of our paths each observer watches.
     watched: Vec<Option<PathId>>,
     /// The path that the connection was opened on.
@@ -143,6 +145,7 @@ impl QuicConnection {
             clock,
             hub,
             numbers,
+            met: vec![noq_proto::PathId::ZERO],
             watched: vec![Some(first)],
             routes: routes.into_iter().map(Some).collect(),
             control: None,
@@ -266,8 +269,7 @@ impl QuicConnection {
             let Some(route) = self.routes[path.index()] else { continue };
             let opened = self.inner.open_path(route, PathStatus::Available, self.clock.theirs(now));
             let Ok(number) = opened else { return };
-            self.numbers[path.index()] = Some(number);
-            self.meet_observers(path);
+            self.meet(number, path);
         }
     }
 
@@ -303,6 +305,13 @@ impl QuicConnection {
         }
     }
 
+    /// noq's path `number` is our `path` from now on.
+    fn meet(&mut self, number: noq_proto::PathId, path: PathId) {
+        self.met.push(number);
+        self.numbers[path.index()] = Some(number);
+        self.meet_observers(path);
+    }
+
     /// The observer that was built last watches `path`.
     fn meet_observers(&mut self, path: PathId) {
         let built = usize::from(self.hub.observers());
@@ -334,14 +343,13 @@ impl QuicConnection {
     /// The peer opened a path: its addresses say which of ours it is.
     fn meet_new_paths(&mut self) {
         for number in self.inner.paths() {
-            if self.numbers.contains(&Some(number)) {
+            if self.met.contains(&number) {
                 continue;
             }
             let Ok(route) = self.inner.network_path(number) else { continue };
             if let Some(at) = self.place_of(route) {
                 self.routes[at] = Some(route);
-                self.numbers[at] = Some(number);
-                self.meet_observers(PathId::new(at as u8));
+                self.meet(number, PathId::new(at as u8));
             }
         }
     }

@@ -100,8 +100,44 @@ struct Flying {
     path: PathId,
     ecn: bool,
     is_data: bool,
+    /// Whether the network brings it once more, after it has arrived.
+    again: bool,
     /// Whether it goes from the sender of the data to the receiver.
     forward: bool,
+}
+
+/// How often the network copies a datagram: a fault that tests inject. No scenario has it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Copies {
+    /// In units of 2⁻³².
+    share: u64,
+    draws: u64,
+    made: u64,
+}
+
+/// Whether a datagram comes twice.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Twin {
+    None,
+    /// The copy follows at once.
+    Now,
+    /// The copy goes over the link when the first one has arrived.
+    Late,
+}
+
+impl Copies {
+    fn draw(&mut self, seed: u64) -> Twin {
+        if self.share == 0 {
+            return Twin::None;
+        }
+        self.draws += 1;
+        let draw = mix(mix(seed, 0xc09), self.draws);
+        match (draw >> 32 < self.share, draw & 1) {
+            (false, _) => Twin::None,
+            (true, 0) => Twin::Now,
+            (true, _) => Twin::Late,
+        }
+    }
 }
 
 /// Datagrams on links, by number: links hold numbers.
@@ -154,6 +190,7 @@ pub struct World {
     presence_at: Instant,
     error: Option<RunError>,
     datagrams: u64,
+    copies: Copies,
     buffer: Vec<u8>,
 }
 
@@ -205,6 +242,7 @@ impl World {
             presence_at: Instant::ZERO,
             error: None,
             datagrams: 0,
+            copies: Copies::default(),
             buffer: Vec::new(),
             seed,
             cc: cc.to_owned(),
@@ -213,6 +251,16 @@ impl World {
         world.look_at_presence();
         world.start()?;
         Ok(world)
+    }
+
+    /// From now on the network brings this share of datagrams twice.
+    pub fn copy_datagrams(&mut self, share: f64) {
+        self.copies.share = (share.clamp(0.0, 1.0) * 2f64.powi(32)).round() as u64;
+    }
+
+    /// How many datagrams the network copied.
+    pub fn copied(&self) -> u64 {
+        self.copies.made
     }
 
     fn upload(&self) -> bool {
@@ -416,10 +464,25 @@ impl World {
             let route = self.routes[out.path.index()];
             let link = if forward { route.data } else { route.acks };
             self.datagrams += 1;
-            let flying = Flying { bytes: out.bytes, path: out.path, ecn: out.ecn, is_data: out.is_data, forward };
+            let twin = self.copies.draw(self.seed);
+            let (path, ecn, again) = (out.path, out.ecn, twin == Twin::Late);
+            let copy = (twin == Twin::Now).then(|| out.bytes.clone());
+            let flying = Flying { bytes: out.bytes, path, ecn, is_data: out.is_data, again, forward };
             let number = self.flying.add(flying, &self.links);
             self.push(link, number);
+            if let Some(bytes) = copy {
+                self.push_copy(Flying { bytes, path, ecn, is_data: false, again: false, forward });
+            }
         }
+    }
+
+    /// A copy goes the way of what it copies. No tally counts it.
+    fn push_copy(&mut self, flying: Flying) {
+        self.copies.made += 1;
+        let route = self.routes[flying.path.index()];
+        let link = if flying.forward { route.data } else { route.acks };
+        let number = self.flying.add(flying, &self.links);
+        self.push(link, number);
     }
 
     fn push(&mut self, link: usize, number: u32) {
@@ -446,7 +509,10 @@ impl World {
         {
             return self.push(via, number);
         }
-        let Some(Flying { bytes, path, ecn, forward, .. }) = self.flying.take(number) else { return };
+        let Some(Flying { bytes, path, ecn, again, forward, .. }) = self.flying.take(number) else { return };
+        if again {
+            self.push_copy(Flying { bytes: bytes.clone(), path, ecn, is_data: false, again: false, forward });
+        }
         let ecn = match (self.config.transport.ecn && ecn, marked) {
             (true, true) => Some(EcnCodepoint::Ce),
             (true, false) => Some(EcnCodepoint::Ect0),
