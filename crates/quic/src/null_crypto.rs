@@ -318,14 +318,14 @@ mod tests {
     #[test]
     fn a_packet_is_refused_under_another_number_or_key() {
         let mut packet = [7; 40];
-        NullKey(1).encrypt(PathId::ZERO, 3, &mut packet, 0);
+        PacketKey::encrypt(&NullKey(1), PathId::ZERO, 3, &mut packet, 0);
         let open = |key: u64, number| {
             let mut payload = BytesMut::from(&packet[..]);
-            NullKey(key).decrypt(PathId::ZERO, number, &[], &mut payload).map(|()| payload.len())
+            PacketKey::decrypt(&NullKey(key), PathId::ZERO, number, &[], &mut payload).map(|()| payload.len()).ok()
         };
-        assert_eq!(open(1, 3), Ok(24));
+        assert_eq!(open(1, 3), Some(24));
         // One byte of the number travels: it was read as the next one that ends so.
-        assert_eq!(open(1, 259), Err(CryptoError));
-        assert_eq!(open(2, 3), Err(CryptoError));
+        assert_eq!(open(1, 259), None);
+        assert_eq!(open(2, 3), None);
     }
 }
