@@ -46,6 +46,8 @@ pub struct Options {
     pub tell_every: Span,
     /// How long the end that connects waits for an answer.
     pub give_up_after: Span,
+    /// How long a connection that is alive may bring nothing before another one takes its place.
+    pub stall_after: Span,
 }
 
 impl Options {
@@ -59,6 +61,8 @@ impl Options {
             switch: None,
             tell_every: Span::from_millis(100),
             give_up_after: Span::from_secs(20),
+            // A connection without any sign of life is over before.
+            stall_after: Span::from_secs(40),
         }
     }
 }
@@ -195,6 +199,11 @@ pub enum Failure {
     /// The connection broke.
     #[error("the connection was lost ({0}); what has arrived is kept: run the same command again to go on")]
     Lost(String),
+    /// The connection is alive, and data do not come on.
+    #[error(
+        "the connection was alive and brought nothing; what has arrived is kept: run the same command again to go on"
+    )]
+    Stalled,
     /// The other end does not keep to the protocol.
     #[error("the other end does not speak our protocol: {0}")]
     Protocol(String),
@@ -212,7 +221,7 @@ impl From<WireError> for Failure {
 impl Failure {
     /// Whether the end that listens waits on: the other one may come again.
     pub(super) fn is_passing(&self) -> bool {
-        matches!(self, Self::Lost(_) | Self::Refused(_) | Self::Protocol(_))
+        matches!(self, Self::Lost(_) | Self::Stalled | Self::Refused(_) | Self::Protocol(_))
     }
 }
 
@@ -222,4 +231,5 @@ pub(super) mod code {
     pub const FAILED: u32 = 1;
     pub const INTERRUPTED: u32 = 2;
     pub const REFUSED: u32 = 3;
+    pub const STALLED: u32 = 4;
 }
