@@ -459,3 +459,66 @@ fn a_nat_that_takes_another_port_costs_nothing_but_time() {
         assert_same(&root, target.path());
     }
 }
+
+/// Forwards datagrams between two ends. Once so many came from the client, it lets none of them with data through any
+/// more, until the client opens another connection: the first one is alive, and nothing comes on.
+fn narrow(server: SocketAddr, after: usize) -> (SocketAddr, Arc<AtomicBool>, JoinHandle<usize>) {
+    let inside = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let outside = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = inside.local_addr().unwrap();
+    inside.set_nonblocking(true).unwrap();
+    outside.set_nonblocking(true).unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let halt = stop.clone();
+    let thread = std::thread::spawn(move || {
+        let (mut client, mut count, mut held, mut again) = (None, 0, 0, false);
+        let mut buffer = vec![0; 1 << 16];
+        while !halt.load(Ordering::Relaxed) {
+            let mut idle = true;
+            while let Ok((length, from)) = inside.recv_from(&mut buffer) {
+                (client, idle, count) = (Some(from), false, count + 1);
+                // A long header (RFC 9000 §17.2): a handshake.
+                let is_handshake = buffer[0] & 0x80 != 0;
+                again |= is_handshake && held > 0;
+                if count > after && !again && !is_handshake && length > 1000 {
+                    held += 1;
+                } else {
+                    let _ = outside.send_to(&buffer[..length], server);
+                }
+            }
+            while let Ok((length, _)) = outside.recv_from(&mut buffer) {
+                idle = false;
+                let _ = client.map(|client| inside.send_to(&buffer[..length], client));
+            }
+            if idle {
+                std::thread::sleep(std::time::Duration::from_micros(200));
+            }
+        }
+        held
+    });
+    (address, stop, thread)
+}
+
+#[test]
+fn a_connection_that_brings_nothing_any_more_is_replaced_by_another() {
+    let (_keep, root) = tree(24 << 20);
+    let target = tempfile::tempdir().unwrap();
+    let identity = Identity::generate().unwrap();
+    let pairing = identity.pairing();
+    let receiver = Listening::at(target.path(), identity);
+    let (address, stop, forwarder) = narrow(receiver.address, 8000);
+    let options = Options { stall_after: Span::from_secs(2), ..connect(address, &pairing, &["127.0.0.1"]) };
+    let mut notes = Vec::new();
+    let sent = send(&root, options, &mut |progress| {
+        notes.extend(progress.note.clone());
+        true
+    });
+    let sent = sent.unwrap();
+    receiver.end().unwrap();
+    stop.store(true, Ordering::Relaxed);
+    assert!(forwarder.join().unwrap() > 0, "data were held back");
+    assert_same(&root, target.path());
+    assert_eq!(notes.len(), 1, "{notes:?}");
+    // 8000 datagrams bring some 9 MB.
+    assert!(sent.sent_bytes < sent.bytes - (4 << 20), "{} of {}", sent.sent_bytes, sent.bytes);
+}

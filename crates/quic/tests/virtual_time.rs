@@ -131,6 +131,20 @@ fn a_path_that_is_removed_is_opened_again() {
     }
 }
 
+/// A phone that loses a network again and again for ten minutes: each time noq gets another path.
+#[test]
+fn a_path_is_opened_more_than_255_times() {
+    let mut config = two_paths(80_000_000);
+    config.paths[0] = path("wifi", 1, 10, 0.0);
+    config.paths[1] = path("lte", 1, 35, 0.0);
+    config.paths[1].presence = (0..1_201).map(|at| Instant::from_millis(500 * at)).collect();
+    config.time_limit = Span::from_secs(1_000);
+    let row = run(&config, "min-rtt", 1);
+    assert_eq!((&row["verdict"], &row["faults"]), (&"finished".into(), &0.into()), "{row:?}");
+    // 529 s; 606 s when the driver counted noq's paths with eight bits and met none after the 255th.
+    assert!(row["fct_ms"].as_f64().unwrap() < 560_000.0, "{}", row["fct_ms"]);
+}
+
 #[test]
 fn all_paths_die_and_return() {
     for first in [300, 301, 317, 350] {

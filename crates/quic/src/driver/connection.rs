@@ -226,8 +226,8 @@ impl QuicConnection {
 
     /// Which of our paths an observer watches.
     #[inline]
-    pub fn watched(&self, observer: u8) -> Option<PathId> {
-        self.watched.get(usize::from(observer)).copied().flatten()
+    pub fn watched(&self, observer: u32) -> Option<PathId> {
+        self.watched.get(observer as usize).copied().flatten()
     }
 
     /// The smoothed round-trip time of a path.
@@ -314,7 +314,7 @@ impl QuicConnection {
 
     /// The observer that was built last watches `path`.
     fn meet_observers(&mut self, path: PathId) {
-        let built = usize::from(self.hub.observers());
+        let built = self.hub.observers() as usize;
         if self.watched.len() < built {
             // What an earlier path over the same addresses still tells is of no use.
             self.watched.iter_mut().filter(|watched| **watched == Some(path)).for_each(|watched| *watched = None);
@@ -331,7 +331,7 @@ impl QuicConnection {
                 self.inner.handle_event(answer);
             }
         }
-        if self.watched.len() < usize::from(self.hub.observers()) {
+        if self.watched.len() < self.hub.observers() as usize {
             self.meet_new_paths();
         }
         while let Some(event) = self.inner.poll() {
@@ -375,7 +375,7 @@ impl QuicConnection {
                 continue;
             }
             self.routes[at] = Some(route);
-            if self.watched.len() < usize::from(self.hub.observers()) {
+            if self.watched.len() < self.hub.observers() as usize {
                 // Another host's address: noq begins anew, and so does the path.
                 self.meet_observers(PathId::new(at as u8));
                 self.news.push_back(News::PathUp(PathId::new(at as u8)));

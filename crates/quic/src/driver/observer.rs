@@ -17,7 +17,7 @@ use noq_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
     /// Which path.
-    pub observer: u8,
+    pub observer: u32,
     /// What.
     pub what: What,
 }
@@ -64,9 +64,9 @@ pub struct Hub {
 #[derive(Debug, Default)]
 struct Log {
     reports: Vec<Report>,
-    observers: u8,
+    observers: u32,
     /// The path and number of the packet that elicits an acknowledgement and was sent last.
-    sent: Option<(u8, u64)>,
+    sent: Option<(u32, u64)>,
 }
 
 /// Every path.
@@ -83,7 +83,7 @@ impl Hub {
     }
 
     /// How many observers were built.
-    pub fn observers(&self) -> u8 {
+    pub fn observers(&self) -> u32 {
         self.log().observers
     }
 
@@ -98,7 +98,7 @@ impl Hub {
     }
 
     /// The path and number of the packet that was sent last, once.
-    pub fn take_sent(&self) -> Option<(u8, u64)> {
+    pub fn take_sent(&self) -> Option<(u32, u64)> {
         self.log().sent.take()
     }
 
@@ -107,7 +107,7 @@ impl Hub {
         std::mem::swap(&mut self.log().reports, reports);
     }
 
-    fn has(set: &AtomicU64, observer: u8) -> bool {
+    fn has(set: &AtomicU64, observer: u32) -> bool {
         set.load(Ordering::Relaxed) >> (observer & 63) & 1 == 1
     }
 }
@@ -128,7 +128,7 @@ impl ControllerFactory for Observers {
 #[derive(Clone, Debug)]
 struct Observer {
     hub: Arc<Hub>,
-    number: u8,
+    number: u32,
 }
 
 impl Observer {

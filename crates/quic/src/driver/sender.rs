@@ -169,6 +169,12 @@ impl<S: Source> Sender<S> {
         self.outbox.una()
     }
 
+    /// Whether the receiver has room for the first record that has not arrived.
+    pub fn is_owing(&self) -> bool {
+        let (una, written) = (self.outbox.una().get(), self.source.written());
+        una < written && written.min(una + self.setting.transport.mss.get()) <= self.flow.edge.get()
+    }
+
     /// The paths that can be used.
     pub fn usable(&self) -> PathSet {
         self.views.set()

@@ -49,6 +49,8 @@ pub struct Options {
     pub tell_every: Span,
     /// How long the end that connects waits for an answer.
     pub give_up_after: Span,
+    /// How long a connection that is alive may bring nothing before another one takes its place.
+    pub stall_after: Span,
 }
 
 impl Options {
@@ -63,6 +65,8 @@ impl Options {
             qlog: None,
             tell_every: Span::from_millis(100),
             give_up_after: Span::from_secs(20),
+            // A connection without any sign of life is over before.
+            stall_after: Span::from_secs(40),
         }
     }
 }
@@ -199,6 +203,11 @@ pub enum Failure {
     /// The connection broke.
     #[error("the connection was lost ({0}); what has arrived is kept: run the same command again to go on")]
     Lost(String),
+    /// The connection is alive, and data do not come on.
+    #[error(
+        "the connection was alive and brought nothing; what has arrived is kept: run the same command again to go on"
+    )]
+    Stalled,
     /// The other end does not keep to the protocol.
     #[error("the other end does not speak our protocol: {0}")]
     Protocol(String),
@@ -216,7 +225,7 @@ impl From<WireError> for Failure {
 impl Failure {
     /// Whether the end that listens waits on: the other one may come again.
     pub(super) fn is_passing(&self) -> bool {
-        matches!(self, Self::Lost(_) | Self::Refused(_) | Self::Protocol(_))
+        matches!(self, Self::Lost(_) | Self::Stalled | Self::Refused(_) | Self::Protocol(_))
     }
 }
 
@@ -226,4 +235,5 @@ pub(super) mod code {
     pub const FAILED: u32 = 1;
     pub const INTERRUPTED: u32 = 2;
     pub const REFUSED: u32 = 3;
+    pub const STALLED: u32 = 4;
 }

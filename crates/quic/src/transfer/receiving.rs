@@ -36,13 +36,14 @@ pub fn receive(target: &Path, options: Options, watch: Watch<'_>) -> Result<Repo
     // What is wrong with the target shows before anybody is waited for.
     Store::open(target)?;
     let (mut session, other) = Session::open(options, Role::Receive, watch)?;
-    if let Some((address, pairing)) = other {
-        let met = session.connect(address, &pairing, Role::Receive)?;
-        return match take(&mut session, target, met) {
-            Ok(Ended::Report(report)) => Ok(*report),
-            Ok(Ended::Superseded(_)) => Err(Failure::Lost("another end came".to_owned())),
-            Err(failure) => Err(failure),
-        };
+    while let Some((address, pairing)) = &other {
+        let met = session.connect(*address, pairing, Role::Receive)?;
+        match take(&mut session, target, met) {
+            Ok(Ended::Report(report)) => return Ok(*report),
+            Ok(Ended::Superseded(_)) => return Err(Failure::Lost("another end came".to_owned())),
+            Err(failure) if session.may_go_on(&failure) => {}
+            Err(failure) => return Err(failure),
+        }
     }
     let mut next = None;
     loop {
@@ -83,6 +84,7 @@ fn take(session: &mut Session<'_>, target: &Path, met: Box<Met>) -> Result<Ended
         }
         Ok(Some(met)) => Ok(Ended::Superseded(met)),
         Err(failure) => {
+            receiving.note(session);
             session.part_with(receiving.connection, &failure);
             Err(failure)
         }

@@ -61,13 +61,16 @@ pub fn send(root: &Path, mut options: Options, watch: Watch<'_>) -> Result<Repor
     session.progress.files = manifest.files();
     let job = Job { manifest: Arc::new(manifest), base, left, scheduler, cc, switch, log };
     match target {
-        Some((address, pairing)) => {
+        Some((address, pairing)) => loop {
             let met = session.connect(address, &pairing, Role::Send)?;
             match job.serve(&mut session, met) {
-                Ended::Finished(result) => *result,
-                Ended::Superseded(_) => Err(Failure::Lost("another end came".to_owned())),
+                Ended::Finished(result) => match *result {
+                    Err(failure) if session.may_go_on(&failure) => {}
+                    result => return result,
+                },
+                Ended::Superseded(_) => return Err(Failure::Lost("another end came".to_owned())),
             }
-        }
+        },
         None => job.wait_for(&mut session),
     }
 }
@@ -150,6 +153,7 @@ impl Job {
                 Ended::Finished(Box::new(Ok(report)))
             }
             Err(failure) => {
+                sending.note(session);
                 session.part_with(sending.sender.connection, &failure);
                 Ended::Finished(Box::new(Err(failure)))
             }
@@ -180,6 +184,8 @@ struct Sending<'a> {
     known: PathSet,
     /// When the transfer came on last.
     moved: (Instant, u64),
+    /// Since when it has been so far, with room for more at the receiver.
+    owing: (Instant, u64),
 }
 
 impl<'a> Sending<'a> {
@@ -211,6 +217,7 @@ impl<'a> Sending<'a> {
             ended: None,
             known: PathSet::EMPTY,
             moved: (Instant::ZERO, 0),
+            owing: (Instant::ZERO, 0),
         })
     }
 
@@ -224,6 +231,7 @@ impl<'a> Sending<'a> {
             self.fire_timers(now, session);
             self.converse(now)?;
             self.look_after_paths(now, session);
+            self.look_for_a_stall(now, session)?;
             self.switch(session)?;
             self.sender.turn(now, self.scheduler.as_mut());
             if let Some(why) = self.sender.broken() {
@@ -342,6 +350,15 @@ impl<'a> Sending<'a> {
             self.moved.0 = now;
             session.close_silent(now, &mut self.sender.connection);
         }
+    }
+
+    /// A connection that is alive and brings nothing is given up, however that came about: another one goes on.
+    fn look_for_a_stall(&mut self, now: Instant, session: &Session<'_>) -> Result<(), Failure> {
+        let delivered = self.sender.delivered().get();
+        if self.begun.is_none() || delivered != self.owing.1 || !self.sender.is_owing() {
+            self.owing = (now, delivered);
+        }
+        if self.owing.0 + session.stall_after < now { Err(Failure::Stalled) } else { Ok(()) }
     }
 
     /// Other schedulers take over, if the user said so.

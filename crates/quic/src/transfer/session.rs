@@ -40,6 +40,7 @@ pub(super) struct Session<'a> {
     tick_at: Instant,
     tell_every: Span,
     give_up_after: Span,
+    pub stall_after: Span,
     labels: Vec<Local>,
     /// When each path brought something last.
     heard: [Instant; MAX_PATHS],
@@ -76,8 +77,19 @@ impl<'a> Session<'a> {
         };
         let progress = Progress { state, listening, ..Progress::default() };
         let heard = [Instant::ZERO; MAX_PATHS];
-        let (tick_at, tell_every, give_up_after) = (Instant::ZERO, options.tell_every, options.give_up_after);
-        Ok((Self { net, listener, progress, watch, tick_at, tell_every, give_up_after, labels, heard }, target))
+        let session = Self {
+            net,
+            listener,
+            progress,
+            watch,
+            tick_at: Instant::ZERO,
+            tell_every: options.tell_every,
+            give_up_after: options.give_up_after,
+            stall_after: options.stall_after,
+            labels,
+            heard,
+        };
+        Ok((session, target))
     }
 
     /// Tells the user, now and then.
@@ -166,6 +178,17 @@ impl<'a> Session<'a> {
         self.progress.note = Some(format!("{failure}; still listening"));
         self.progress.state = State::Listening;
         self.tick_at = Instant::ZERO;
+    }
+
+    /// Whether another connection is to be tried after `failure`: this one brought something, and then no more.
+    pub fn may_go_on(&mut self, failure: &Failure) -> bool {
+        let goes_on = matches!(failure, Failure::Stalled) && self.progress.done > 0;
+        if goes_on {
+            self.progress.note = Some("the connection brought nothing any more; connecting again".to_owned());
+            self.progress.state = State::Connecting;
+            self.tick_at = Instant::ZERO;
+        }
+        goes_on
     }
 
     /// Connects to `address`: over each path in turn, until one answers.
@@ -291,6 +314,7 @@ impl<'a> Session<'a> {
         match failure {
             Failure::Lost(_) | Failure::Refused(_) => {}
             Failure::Interrupted => self.part(connection, code::INTERRUPTED, "interrupted"),
+            Failure::Stalled => self.part(connection, code::STALLED, "stalled"),
             other => self.part(connection, code::FAILED, &other.to_string()),
         }
     }
@@ -337,6 +361,7 @@ pub(super) fn ended(connection: &QuicConnection, why: &str) -> Failure {
         Some(farewell) if farewell.code == u64::from(code::INTERRUPTED) => {
             Failure::Lost("the other end was interrupted".to_owned())
         }
+        Some(farewell) if farewell.code == u64::from(code::STALLED) => Failure::Stalled,
         Some(farewell) if !farewell.reason.is_empty() => Failure::Refused(farewell.reason.clone()),
         _ => Failure::Lost(why.to_owned()),
     }
