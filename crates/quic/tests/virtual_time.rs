@@ -145,6 +145,22 @@ fn a_path_is_opened_more_than_255_times() {
     assert!(row["fct_ms"].as_f64().unwrap() < 560_000.0, "{}", row["fct_ms"]);
 }
 
+/// Of data and of acknowledgements, from the first packet of the handshake on.
+#[test]
+fn thirty_percent_of_all_packets_are_lost() {
+    let mut config = two_paths(200_000);
+    for path in &mut config.paths {
+        (path.data.loss, path.acks.loss) = (Loss::Bernoulli(0.3), Loss::Bernoulli(0.3));
+    }
+    for seed in 0..20 {
+        for scheduler in ["min-rtt", "earliest-delivery", "redundant"] {
+            let row = run(&config, scheduler, seed);
+            assert_eq!(row["verdict"], "finished", "{scheduler}, seed {seed}: {row:?}");
+            assert_eq!(row["delivered_bytes"], 200_000, "{scheduler}, seed {seed}");
+        }
+    }
+}
+
 #[test]
 fn all_paths_die_and_return() {
     for first in [300, 301, 317, 350] {
