@@ -152,8 +152,11 @@ fn a_transfer_is_logged_as_qlog() {
     receiver.end().unwrap();
 
     let text = fs::read_to_string(keep.path().join("log.sqlog")).unwrap();
-    let records: Vec<Value> =
-        text.split('\x1e').skip(1).map(|text| serde_json::from_str(text.strip_suffix('\n').unwrap()).unwrap()).collect();
+    let records: Vec<Value> = text
+        .split('\x1e')
+        .skip(1)
+        .map(|text| serde_json::from_str(text.strip_suffix('\n').unwrap()).unwrap())
+        .collect();
     let schema = cddl::Schema::new(include_str!("../../sim/tests/logs/qlog.cddl"));
     schema.check(&records[0], "QlogFileSeq").unwrap();
     records[1..].iter().for_each(|event| schema.check(event, "Event").unwrap_or_else(|why| panic!("{why}: {event}")));
@@ -164,7 +167,11 @@ fn a_transfer_is_logged_as_qlog() {
         let frame = &event["data"]["frames"][0];
         let (from, bytes) = (frame["offset"].as_u64().unwrap(), frame["raw"]["payload_length"].as_u64().unwrap());
         covered[from as usize..(from + bytes) as usize].fill(true);
-        assert_eq!(event["data"]["raw"]["length"].as_u64().unwrap() - bytes, 46, "what a full packet has beside its record");
+        assert_eq!(
+            event["data"]["raw"]["length"].as_u64().unwrap() - bytes,
+            46,
+            "what a full packet has beside its record"
+        );
     }
     assert!(covered.iter().all(|covered| *covered));
     for path in &sent.paths {

@@ -31,7 +31,9 @@
 //! State: per path the peaks; the packets in flight with what was predicted for them; what was sent ahead; the load.
 
 use weftway_path::spec::{Params, SpecError};
-use weftway_path::{BlockedReason, Bytes, Context, Decision, Event, Flow, Instant, Offset, Path, PathId, PathSet, SendKind};
+use weftway_path::{
+    BlockedReason, Bytes, Context, Decision, Event, Flow, Instant, Offset, Path, PathId, PathSet, SendKind,
+};
 
 use crate::Scheduler;
 use crate::choose;
