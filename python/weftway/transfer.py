@@ -88,7 +88,16 @@ def run(
         return switch()
 
     told = _native.transfer(
-        role, str(path), other.address, other.pairing, other.identity, list(paths), scheduler, cc, tell, str(qlog) if qlog else None
+        role,
+        str(path),
+        other.address,
+        other.pairing,
+        other.identity,
+        list(paths),
+        scheduler,
+        cc,
+        tell,
+        str(qlog) if qlog else None,
     )
     report: Report = json.loads(told)
     return report
