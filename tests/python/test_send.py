@@ -156,6 +156,29 @@ def test_a_process_that_was_ended_goes_on_where_it_was(
     assert not (inbox / PARTIAL).exists()
 
 
+@pytest.mark.parametrize(("victim", "pauses"), [("sender", [2.0]), ("receiver", [2.0]), ("receiver", [0.1] * 10)])
+def test_a_process_that_stands_still_for_a_while_goes_on(
+    start: Start, line: str, tmp_path: Path, victim: str, pauses: list[float]
+) -> None:
+    """A machine that sleeps, whose clock jumps; and a reader that is slow."""
+    size, file, inbox = 60_000_000, tmp_path / "big", tmp_path / "inbox"
+    file.write_bytes(random.Random(4).randbytes(size))
+    at = f"127.0.0.1:{port()}"
+    receiver = start("recv", "inbox", "--listen", at, "--identity", "me", "--json")
+    sender = start("send", file, "--to", at, "--pair", line, *BOTH, "--json")
+    wait_until(lambda: partial(inbox) > 1_000_000)
+    for pause in pauses:
+        process = sender if victim == "sender" else receiver
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(pause)
+        process.send_signal(signal.SIGCONT)
+        time.sleep(0.01)
+    status, told, complaints = ended(sender)
+    assert (status, ended(receiver)[0]) == (0, 0), complaints
+    assert file.read_bytes() == (inbox / "big").read_bytes()
+    assert json.loads(told)[0]["sent_bytes"] == size
+
+
 def test_a_stranger_gets_one_line(weft: Weft, start: Start, line: str, folder: Path) -> None:
     at = f"127.0.0.1:{port()}"
     start("recv", "inbox", "--listen", at, "--identity", "me")

@@ -19,7 +19,7 @@ const CANDIDATES: [Option<&str>; 6] = [
     None,
     Some(CONTROLLER),
     Some("min-rtt"),
-    Some("earliest-arrival"),
+    Some("earliest-delivery"),
     Some("round-robin:num_segments=10"),
     Some("round-robin"),
 ];
@@ -91,7 +91,7 @@ async fn transfer(spec: Option<&str>, bytes: usize) -> Result<(f64, f64, String)
     let (time, cpu) = (begin.elapsed().as_secs_f64(), cpu() - before);
     let counts = gate.map(|gate| {
         let shares: Vec<u64> = gate.paths().iter().map(|path| path.sent.packets).collect();
-        format!("packets {shares:?} {:?}", gate.counts())
+        format!("{}: packets {shares:?} {:?}", gate.name(), gate.counts())
     });
     Ok((read as f64 * 8e-6 / time, cpu * 1e9 / read as f64, counts.unwrap_or_default()))
 }

@@ -52,11 +52,15 @@ fn transfer(net: &mut Net, from_server: bool, bytes: usize) -> Option<Duration> 
 fn every_registry_entry_is_carried_or_refused_in_one_line() {
     let mut carried = 0;
     for entry in weftway_sched::all() {
-        let needs = entry.make(&[]).unwrap().needs();
-        let lacks = needs.union(OFFERS) != OFFERS;
+        let scheduler = entry.make(&[]).unwrap();
+        let carries = |scheduler: &dyn Scheduler| scheduler.needs().union(OFFERS) == OFFERS;
+        let part = scheduler.sending_part().filter(|(_, part)| carries(&**part));
+        let lacks = !carries(&*scheduler) && part.is_none();
         match Gate::new(entry.name) {
             Ok(gate) => {
                 assert!(!lacks, "{}", entry.name);
+                let runs = if carries(&*scheduler) { entry.name } else { part.expect("a part").0 };
+                assert_eq!(gate.name(), runs, "it tells what runs");
                 carried += 1;
                 let (mut net, gate) = gated(&gate, &[link(20.0, 10), link(10.0, 20)]);
                 assert!(transfer(&mut net, false, 300_000).is_some(), "{} does not finish", entry.name);

@@ -467,9 +467,11 @@ fn a_nat_that_takes_another_port_costs_nothing_but_time() {
     }
 }
 
-/// Forwards datagrams between two ends. Once so many came from the client, it lets none of them with data through any
-/// more, until the client opens another connection: the first one is alive, and nothing comes on.
-fn narrow(server: SocketAddr, after: usize) -> (SocketAddr, Arc<AtomicBool>, JoinHandle<usize>) {
+/// Forwards datagrams between a client and `server`: from the client those that `pass` lets through.
+fn relay(
+    server: SocketAddr,
+    mut pass: impl FnMut(SocketAddr, &[u8]) -> bool + Send + 'static,
+) -> (SocketAddr, Arc<AtomicBool>, JoinHandle<()>) {
     let inside = UdpSocket::bind("127.0.0.1:0").unwrap();
     let outside = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = inside.local_addr().unwrap();
@@ -478,18 +480,14 @@ fn narrow(server: SocketAddr, after: usize) -> (SocketAddr, Arc<AtomicBool>, Joi
     let stop = Arc::new(AtomicBool::new(false));
     let halt = stop.clone();
     let thread = std::thread::spawn(move || {
-        let (mut client, mut count, mut held, mut again) = (None, 0, 0, false);
+        let mut client = None;
         let mut buffer = vec![0; 1 << 16];
         while !halt.load(Ordering::Relaxed) {
             let mut idle = true;
             while let Ok((length, from)) = inside.recv_from(&mut buffer) {
-                (client, idle, count) = (Some(from), false, count + 1);
-                // A long header (RFC 9000 §17.2): a handshake.
-                let is_handshake = buffer[0] & 0x80 != 0;
-                again |= is_handshake && held > 0;
-                if count > after && !again && !is_handshake && length > 1000 {
-                    held += 1;
-                } else {
+                idle = false;
+                if pass(from, &buffer[..length]) {
+                    client = Some(from);
                     let _ = outside.send_to(&buffer[..length], server);
                 }
             }
@@ -501,9 +499,25 @@ fn narrow(server: SocketAddr, after: usize) -> (SocketAddr, Arc<AtomicBool>, Joi
                 std::thread::sleep(std::time::Duration::from_micros(200));
             }
         }
-        held
     });
     (address, stop, thread)
+}
+
+/// Lets through everything until so many datagrams came, and then no data any more, until the client opens another
+/// connection: the first one is alive, and nothing comes on. Beside it how much was held back.
+fn narrow(after: usize) -> (impl FnMut(SocketAddr, &[u8]) -> bool + Send, Arc<AtomicU64>) {
+    let held = Arc::new(AtomicU64::new(0));
+    let (so_far, mut count, mut again) = (held.clone(), 0, false);
+    let pass = move |_, datagram: &[u8]| {
+        count += 1;
+        // A long header (RFC 9000 §17.2): a handshake.
+        let is_handshake = datagram[0] & 0x80 != 0;
+        again |= is_handshake && so_far.load(Ordering::Relaxed) > 0;
+        let holds = count > after && !again && !is_handshake && datagram.len() > 1000;
+        so_far.fetch_add(u64::from(holds), Ordering::Relaxed);
+        !holds
+    };
+    (pass, held)
 }
 
 #[test]
@@ -513,7 +527,8 @@ fn a_connection_that_brings_nothing_any_more_is_replaced_by_another() {
     let identity = Identity::generate().unwrap();
     let pairing = identity.pairing();
     let receiver = Listening::at(target.path(), identity);
-    let (address, stop, forwarder) = narrow(receiver.address, 8000);
+    let (pass, held) = narrow(8000);
+    let (address, stop, forwarder) = relay(receiver.address, pass);
     let options = Options { stall_after: Span::from_secs(2), ..connect(address, &pairing, &["127.0.0.1"]) };
     let mut notes = Vec::new();
     let sent = send(&root, options, &mut |progress| {
@@ -523,9 +538,29 @@ fn a_connection_that_brings_nothing_any_more_is_replaced_by_another() {
     let sent = sent.unwrap();
     receiver.end().unwrap();
     stop.store(true, Ordering::Relaxed);
-    assert!(forwarder.join().unwrap() > 0, "data were held back");
+    forwarder.join().unwrap();
+    assert!(held.load(Ordering::Relaxed) > 0, "data were held back");
     assert_same(&root, target.path());
     assert_eq!(notes.len(), 1, "{notes:?}");
     // 8000 datagrams bring some 9 MB.
     assert!(sent.sent_bytes < sent.bytes - (4 << 20), "{} of {}", sent.sent_bytes, sent.bytes);
+}
+
+/// The first path leads nowhere, and there is no time to find that out before the second is tried.
+#[test]
+fn the_path_that_answers_first_opens_the_connection() {
+    let (_keep, root) = tree(1 << 20);
+    let target = tempfile::tempdir().unwrap();
+    let identity = Identity::generate().unwrap();
+    let pairing = identity.pairing();
+    let receiver = Listening::at(target.path(), identity);
+    let (address, stop, forwarder) = relay(receiver.address, |from, _| from.ip().to_string() == BOTH[1]);
+    let options = Options { give_up_after: Span::from_secs(2), ..connect(address, &pairing, &BOTH) };
+    let sent = send(&root, options, &mut |_| true);
+    let brought: Vec<u64> = sent.unwrap().paths.iter().map(|path| path.bytes).collect();
+    receiver.end().unwrap();
+    stop.store(true, Ordering::Relaxed);
+    forwarder.join().unwrap();
+    assert_same(&root, target.path());
+    assert!(brought[0] == 0 && brought[1] > 1 << 20, "{brought:?}");
 }

@@ -8,7 +8,7 @@ use weftway_path::{BitRate, Bytes, Context, Decision, Event, Instant, PathId, Sp
 use weftway_quic::driver::OFFERS;
 use weftway_quic::virtual_time::Job;
 use weftway_scenario::Verdict;
-use weftway_scenario::config::{Buffer, Direction, PathConfig, SimConfig, Transport};
+use weftway_scenario::config::{Buffer, Direction, Opening, PathConfig, SimConfig, Transport};
 use weftway_scenario::measurement::Singles;
 use weftway_sched::{Needs, Scheduler};
 
@@ -112,6 +112,56 @@ fn a_path_that_dies_gives_its_data_to_the_others_and_returns() {
 }
 
 /// A path that is removed and added again is opened anew: noq counts its packets from the beginning.
+/// The completion time of a connection that is opened in this way.
+fn raced(open: Opening, direction: Direction, config: &mut SimConfig) -> f64 {
+    (config.transport.open, config.transport.direction) = (open, direction);
+    let row = run(config, "min-rtt", 1);
+    assert_eq!((&row["verdict"], &row["faults"]), (&"finished".into(), &0.into()), "{open:?} {direction:?}");
+    row["fct_ms"].as_f64().unwrap()
+}
+
+/// In file order the handshake takes two trips of 150 ms before data can leave (three where the server sends), in a race
+/// two of 10 ms; one packet then takes one trip.
+#[test]
+fn a_race_begins_on_the_path_that_answers_first() {
+    for (direction, trips) in [(Direction::Upload, 2), (Direction::Download, 3)] {
+        let mut config = two_paths(1000);
+        config.paths = vec![path("slow", 30, 150, 0.0), path("fast", 30, 10, 0.0)];
+        let primary = raced(Opening::Primary, direction, &mut config);
+        let race = raced(Opening::Race, direction, &mut config);
+        let delay = |ms: f64| ms * f64::from(trips + 1);
+        assert!((delay(150.0)..delay(150.0) + 20.0).contains(&primary), "{direction:?}: {primary}");
+        assert!((delay(10.0)..delay(10.0) + 10.0).contains(&race), "{direction:?}: {race}");
+    }
+}
+
+/// The first path is dead from the start, or appears late and answers first all the same.
+#[test]
+fn a_race_needs_no_patience_with_a_dead_path() {
+    for direction in [Direction::Upload, Direction::Download] {
+        let mut config = two_paths(100_000);
+        fail(&mut config.paths[0], &[(0, false)]);
+        assert!(raced(Opening::Race, direction, &mut config) < 1000.0, "{direction:?}");
+        let mut config = two_paths(100_000);
+        config.paths = vec![path("slow", 30, 150, 0.0), path("late", 30, 5, 0.0)];
+        config.paths[1].presence = vec![Instant::from_millis(20)];
+        assert!(raced(Opening::Race, direction, &mut config) < 300.0, "{direction:?}");
+    }
+}
+
+/// Both paths join, whichever won, and every scheduler goes on as ever.
+#[test]
+fn who_lost_the_race_joins_afterwards() {
+    let mut config = two_paths(4_000_000);
+    for direction in [Direction::Upload, Direction::Download] {
+        raced(Opening::Race, direction, &mut config);
+        let row = run(&config, "earliest-delivery", 2);
+        assert_eq!(row["delivered_bytes"], 4_000_000);
+        assert!(row["path.wifi.share"].as_f64().unwrap() > 0.1 && row["path.lte.share"].as_f64().unwrap() > 0.1);
+        assert_eq!(run(&config, "earliest-delivery", 2), row, "the same again");
+    }
+}
+
 #[test]
 fn a_path_that_is_removed_is_opened_again() {
     for direction in [Direction::Upload, Direction::Download] {

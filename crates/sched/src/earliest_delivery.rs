@@ -76,7 +76,7 @@ pub(crate) static ENTRY: Entry = Entry {
     waits: true,
     transport: TransportRules::NONE,
     presets: &[Preset {
-        name: "earliest-arrival",
+        name: arrival::NAME,
         switches: "ahead=false:waiting=false:copies=false",
         doc: "each packet on the open path where it should arrive first, and nothing else: for hosts that only send",
     }],
@@ -220,6 +220,10 @@ impl EarliestDelivery {
 impl Scheduler for EarliestDelivery {
     fn needs(&self) -> Needs {
         self.terms.needs()
+    }
+
+    fn sending_part(&self) -> Option<(&'static str, Box<dyn Scheduler>)> {
+        Some((arrival::NAME, Box::new(self.arrival_only())))
     }
 
     fn select(&mut self, cx: &Context<'_>) -> Decision {

@@ -120,6 +120,11 @@ pub trait Scheduler: Send + dyn_clone::DynClone {
         Needs::NONE
     }
 
+    /// The part of its rule that a host can carry which only sends, and that part's name, where the rule has one.
+    fn sending_part(&self) -> Option<(&'static str, Box<dyn Scheduler>)> {
+        None
+    }
+
     /// Which path carries the packet at hand. Asking has no effect of its own: asked again with
     /// no event between, the answer and everything after it are the same.
     fn select(&mut self, cx: &Context<'_>) -> Decision;

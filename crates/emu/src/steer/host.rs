@@ -381,14 +381,20 @@ impl SteeringReport {
     }
 }
 
-/// Sets the priority of a subflow back, if it is there and another now.
+/// Sets the priority of a subflow back, if it is there and another now. It may close between two questions to the kernel.
 fn restore(diagnosis: &Diagnosis, lever: &mut Lever, of: &Connection, at: usize) -> Result<(), EmuError> {
     let (ends, own) = (of.ends[at], of.backups[at].0);
-    let now = diagnosis.subflow_bound(ends.0, ends.1, of.interfaces[at])?.and_then(|subflow| subflow.mptcp);
-    if now.is_some_and(|subflow| subflow.flags.backup_loc() != own) {
-        lever.set(of.token, ends, own)?;
+    let is_changed = || -> Result<bool, EmuError> {
+        let now = diagnosis.subflow_bound(ends.0, ends.1, of.interfaces[at])?.and_then(|subflow| subflow.mptcp);
+        Ok(now.is_some_and(|subflow| subflow.flags.backup_loc() != own))
+    };
+    if !is_changed()? {
+        return Ok(());
     }
-    Ok(())
+    match lever.set(of.token, ends, own) {
+        Err(error) if is_changed()? => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// The first subflow first, then by the number of the address that tells them apart.

@@ -159,6 +159,11 @@ impl<S: Source> Sender<S> {
         &self.paths[path.index()].tally
     }
 
+    /// How long a path could not be used so far, each time from when it was given up until it was back.
+    pub fn away(&self, path: PathId) -> Span {
+        self.paths[path.index()].away(self.now)
+    }
+
     /// A path as schedulers see it.
     pub fn view(&self, path: PathId) -> &Path {
         self.views.get(path)
@@ -620,6 +625,7 @@ impl<S: Source> Sender<S> {
         }
         let (path, view) = (&mut self.paths[id.index()], self.views.get_mut(id));
         let (outbox, events) = (&mut self.outbox, &mut self.host.events);
+        path.gone_at = Some(self.now);
         path.surrender(id, view, |receipt, chunk| {
             events.push(Event::Lost(receipt));
             outbox.hand_back(chunk);

@@ -62,6 +62,10 @@ pub(super) struct SendingPath {
     pub last_progress: Instant,
     /// When a probe is due.
     pub probe_at: Instant,
+    /// When it was given up, if it has not come back.
+    pub gone_at: Option<Instant>,
+    /// How long it was gone the times before.
+    gone: Span,
     rate: RateSampler,
     last_sent: Instant,
     /// Packets sent before belong to the current episode.
@@ -105,6 +109,8 @@ impl SendingPath {
             tally: PathTally::default(),
             last_progress: Instant::ZERO,
             probe_at: Instant::NEVER,
+            gone_at: None,
+            gone: Span::ZERO,
             rate: RateSampler::default(),
             last_sent: Instant::ZERO,
             recovery_start: None,
@@ -117,11 +123,17 @@ impl SendingPath {
     pub fn renew(&mut self, now: Instant, generation: Option<usize>, cc: Box<dyn Controller>) {
         let old = std::mem::replace(self, Self::new(cc));
         self.tally = old.tally;
+        self.gone = old.away(now);
         if old.generation == generation {
             (self.flight, self.largest_acked) = (old.flight, old.largest_acked);
             self.flight.clear();
         }
         (self.generation, self.stage, self.last_progress) = (generation, Stage::Up, now);
+    }
+
+    /// How long it could not be used so far, each time from when it was given up until it was back.
+    pub fn away(&self, now: Instant) -> Span {
+        self.gone + self.gone_at.map_or(Span::ZERO, |at| now.since(at))
     }
 
     /// Packet `number` left.

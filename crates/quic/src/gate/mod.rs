@@ -29,7 +29,8 @@
 //! # What it offers
 //!
 //! A gate opens a path (`Send`) or none (`Wait`), and tells events ([`OFFERS`]). It does not see the data, has no timer,
-//! cannot copy or reorder. A scheduler that needs more is refused with one line that says what.
+//! cannot copy or reorder. A scheduler that needs more is refused with one line that says what, unless its rule has a part
+//! that only sends ([`Scheduler::sending_part`]): then that part runs, and [`Gate::name`] is the part's.
 //!
 //! # How noq asks
 //!
@@ -127,11 +128,15 @@ impl Gate {
         Self::with_scheduler(spec, entry.make(&parsed.given)?)
     }
 
-    /// A gate for a scheduler of your own, called `name`.
+    /// A gate for a scheduler of your own, called `name`, or for the part of it that only sends.
     pub fn with_scheduler(name: &str, scheduler: Box<dyn Scheduler>) -> Result<Self, GateError> {
-        if let Some(why) = mismatch(scheduler.needs(), OFFERS, "a gate") {
-            return Err(GateError::Refused { name: name.to_owned(), why });
-        }
+        let (name, scheduler) = match mismatch(scheduler.needs(), OFFERS, "a gate") {
+            None => (name, scheduler),
+            Some(why) => {
+                let part = scheduler.sending_part().filter(|(_, part)| part.needs().union(OFFERS) == OFFERS);
+                part.ok_or_else(|| GateError::Refused { name: name.to_owned(), why })?
+            }
+        };
         let prototype = Arc::new(Unasked(Mutex::new(scheduler)));
         let controllers = Arc::new(Controllers::new("cubic")?);
         Ok(Self::assemble(prototype, name.to_owned(), &controllers, Clock::now))
@@ -182,7 +187,7 @@ impl Gate {
         self.shared.state().counts()
     }
 
-    /// The scheduler's name, as it was given.
+    /// The scheduler's name, as it was given, or that of its part which runs.
     pub fn name(&self) -> &str {
         &self.name
     }

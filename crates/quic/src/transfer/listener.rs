@@ -12,8 +12,8 @@ use crate::driver::observer::Hub;
 use crate::udp::Net;
 use crate::udp::tls::{Identity, IdentityError, MAX_PATHS};
 
-/// Ends that may be at the door at a time.
-const NEWCOMERS: usize = 16;
+/// Connections that may be at the door at a time: an end that comes opens one over each of its paths.
+const NEWCOMERS: usize = 4 * MAX_PATHS;
 /// How long one may take to show its token.
 const PATIENCE: Span = Span::from_secs(10);
 

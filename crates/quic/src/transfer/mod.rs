@@ -20,6 +20,7 @@
 mod listener;
 pub mod live;
 pub mod manifest;
+mod opening;
 mod options;
 mod qlog;
 mod receiving;

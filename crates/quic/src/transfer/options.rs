@@ -109,6 +109,9 @@ pub struct PathProgress {
     pub retransmissions: u64,
     /// How often the path was given up.
     pub given_up: u64,
+    /// How long it could not be used, from when it was given up until it was back.
+    #[serde(default)]
+    pub away_ms: f64,
 }
 
 /// How far a transfer is.
@@ -236,4 +239,5 @@ pub(super) mod code {
     pub const INTERRUPTED: u32 = 2;
     pub const REFUSED: u32 = 3;
     pub const STALLED: u32 = 4;
+    pub const NOT_FIRST: u32 = 5;
 }

@@ -385,6 +385,7 @@ impl<'a> Sending<'a> {
             progress.up = usable.contains(path);
             (progress.bytes, progress.packets, progress.lost) = (tally.bytes, tally.packets, tally.retransmissions);
             (progress.retransmissions, progress.given_up) = (tally.reinjections, tally.given_up);
+            progress.away_ms = self.sender.away(path).as_millis_f64();
         })
     }
 

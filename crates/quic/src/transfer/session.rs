@@ -3,25 +3,21 @@
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use noq_proto::{ConnectionEvent, DatagramEvent, Endpoint, EndpointConfig, FourTuple};
-use weftway_path::{Instant, PathId, PathSet, Span};
+use noq_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, Endpoint, EndpointConfig, FourTuple};
+use weftway_path::{Instant, PathId, Span};
 
 use super::listener::Listener;
 use super::options::{Failure, Options, OtherEnd, PathProgress, Progress, State, Watch, code};
-use super::wire::{MAX_MESSAGE, Message, Role, Talk, VERSION};
+use super::wire::{Role, Talk};
 use crate::driver::connection::{News, QuicConnection};
-use crate::driver::observer::Hub;
-use crate::udp::tls::{self, MAX_PATHS, Pairing};
+use crate::udp::tls::{MAX_PATHS, Pairing};
 use crate::udp::{Local, Net};
 
-/// How long one path is given for the handshake, before the next one is tried.
-const ATTEMPT: Span = Span::from_secs(3);
 /// How long the end of a connection is awaited.
 const FAREWELL: Span = Span::from_millis(500);
 /// A closed path is tried again after so long.
-const REOPEN: Span = Span::from_secs(1);
+pub(super) const REOPEN: Span = Span::from_secs(1);
 /// A path that brings nothing for so long, while another one does, is closed where something waits for it.
 const SILENCE: Span = Span::from_secs(3);
 
@@ -39,7 +35,7 @@ pub(super) struct Session<'a> {
     watch: Watch<'a>,
     tick_at: Instant,
     tell_every: Span,
-    give_up_after: Span,
+    pub give_up_after: Span,
     pub stall_after: Span,
     labels: Vec<Local>,
     /// When each path brought something last.
@@ -119,26 +115,40 @@ impl<'a> Session<'a> {
         self.net.wait(until.min(door).min(self.tick_at), waker);
     }
 
-    /// What has arrived for `connection` goes to `take`; the rest goes to the door.
+    /// What has arrived for the connection `whose` goes to `take`; the rest goes to the door.
     pub fn receive(
         &mut self,
-        whose: noq_proto::ConnectionHandle,
+        whose: ConnectionHandle,
         mut take: impl FnMut(Instant, &mut Net, ConnectionEvent, FourTuple),
     ) -> bool {
+        let mut any = false;
+        self.receive_for(
+            |handle| handle == whose,
+            |now, net, _, event, route| {
+                take(now, net, event, route);
+                any = true;
+            },
+        );
+        any
+    }
+
+    /// The same for several connections.
+    pub fn receive_for(
+        &mut self,
+        is_ours: impl Fn(ConnectionHandle) -> bool,
+        mut take: impl FnMut(Instant, &mut Net, ConnectionHandle, ConnectionEvent, FourTuple),
+    ) {
         self.net.receive();
         let now = self.net.now();
-        let mut any = false;
         while let Some(arrival) = self.net.next_arrival() {
             let route = arrival.route;
             match self.net.handle(now, arrival) {
-                Some(DatagramEvent::ConnectionEvent(handle, event)) if handle == whose => {
-                    take(now, &mut self.net, event, route);
-                    any = true;
+                Some(DatagramEvent::ConnectionEvent(handle, event)) if is_ours(handle) => {
+                    take(now, &mut self.net, handle, event, route);
                 }
                 other => self.elsewhere(now, other),
             }
         }
-        any
     }
 
     fn elsewhere(&mut self, now: Instant, event: Option<DatagramEvent>) {
@@ -189,88 +199,6 @@ impl<'a> Session<'a> {
             self.tick_at = Instant::ZERO;
         }
         goes_on
-    }
-
-    /// Connects to `address`: over each path in turn, until one answers.
-    pub fn connect(&mut self, address: SocketAddr, pairing: &Pairing, role: Role) -> Result<Box<Met>, Failure> {
-        let begin = self.net.now();
-        let count = self.net.sockets().len();
-        for at in (0..count).cycle() {
-            if self.net.now() >= begin + self.give_up_after {
-                break;
-            }
-            let (connection, mismatch) = self.begin(address, pairing, at)?;
-            if let Some(met) = self.greet(connection, pairing, role, address, &mismatch)? {
-                return Ok(met);
-            }
-        }
-        Err(Failure::NoAnswer(address))
-    }
-
-    fn begin(
-        &mut self,
-        address: SocketAddr,
-        pairing: &Pairing,
-        at: usize,
-    ) -> Result<(QuicConnection, Arc<AtomicBool>), Failure> {
-        let now = self.net.now();
-        let hub = Hub::new();
-        let (config, mismatch) = tls::client(pairing, hub.clone())?;
-        let theirs = self.net.clock().theirs(now);
-        let opened = self.net.endpoint.connect(theirs, config, address, "weftway");
-        let (handle, inner) = opened.map_err(|error| Failure::Lost(error.to_string()))?;
-        let routes: Vec<FourTuple> = (0..self.net.sockets().len()).map(|at| self.net.route(at, address)).collect();
-        let paths = routes.iter().enumerate().fold(PathSet::EMPTY, |set, (at, _)| set.with(PathId::new(at as u8)));
-        let first = PathId::new(at as u8);
-        let mut connection = QuicConnection::new(inner, handle, self.net.clock(), hub, routes, first);
-        connection.keep(now, paths, REOPEN);
-        Ok((connection, mismatch))
-    }
-
-    /// Shakes hands and shows the token; `None` if nobody answers in time.
-    fn greet(
-        &mut self,
-        mut connection: QuicConnection,
-        pairing: &Pairing,
-        role: Role,
-        address: SocketAddr,
-        mismatch: &AtomicBool,
-    ) -> Result<Option<Box<Met>>, Failure> {
-        let mut talk = Talk::new(MAX_MESSAGE);
-        let token = pairing.token.text();
-        talk.say(&Message::Hello { version: VERSION, token, role })?;
-        let deadline = self.net.now() + ATTEMPT;
-        loop {
-            let whose = connection.handle();
-            self.receive(whose, |now, net, event, _| connection.handle_event(now, &mut net.endpoint, event));
-            let now = self.net.now();
-            if connection.timeout() <= now {
-                connection.handle_timeout(now, &mut self.net.endpoint);
-            }
-            if connection.is_closed() {
-                return Err(if mismatch.load(Ordering::Relaxed) {
-                    self.net.send(&mut connection);
-                    Failure::OtherIdentity(address)
-                } else {
-                    lost(&mut connection)
-                });
-            }
-            if connection.is_established() {
-                connection.open_control();
-                talk.pump(&mut connection)?;
-                match talk.hear()? {
-                    Some(Message::Welcome { version: VERSION }) => return Ok(Some(Box::new(Met { connection, talk }))),
-                    Some(_) => return Err(Failure::Protocol("it does not greet".to_owned())),
-                    None => {}
-                }
-            } else if now >= deadline {
-                return Ok(None);
-            }
-            connection.flush(now);
-            self.net.send(&mut connection);
-            self.tick(now)?;
-            self.wait(connection.timeout(), None);
-        }
     }
 
     /// Path `path` has brought something.

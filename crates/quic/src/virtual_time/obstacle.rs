@@ -3,7 +3,7 @@
 use weftway_host::mismatch;
 use weftway_path::Bytes;
 use weftway_scenario::Variant;
-use weftway_scenario::config::{AckPath, Buffer, Opening, PathManager, SimConfig};
+use weftway_scenario::config::{AckPath, Buffer, PathManager, SimConfig};
 use weftway_scenario::stack::LossRecovery;
 use weftway_sched::Arity;
 
@@ -49,9 +49,6 @@ fn of_config(config: &SimConfig) -> Option<String> {
     }
     if !cross.is_empty() {
         return no("cross traffic is not run beside it yet");
-    }
-    if paths.len() > 1 && transport.open == Opening::Race {
-        return no("the connection is opened on the first path");
     }
     if paths.len() > 1 && transport.path_manager == PathManager::PrimaryFirst {
         return no("all paths are opened at once");

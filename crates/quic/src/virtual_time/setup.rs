@@ -8,7 +8,7 @@ use noq_proto::{
     AckFrequencyConfig, ClientConfig, ConnectionId, ConnectionIdGenerator, Endpoint, EndpointConfig, FourTuple,
     ServerConfig, TransportConfig,
 };
-use weftway_path::Bytes;
+use weftway_path::{Bytes, PathId};
 use weftway_scenario::config::Transport;
 use weftway_scenario::mix;
 
@@ -126,11 +126,12 @@ fn ack_frequency(transport: &Transport) -> Option<AckFrequencyConfig> {
     Some(config)
 }
 
-/// The client's configuration.
-pub fn client_config(transport: Arc<TransportConfig>, seed: u64) -> ClientConfig {
+/// The client's configuration for a connection that is opened on path `first`.
+pub fn client_config(transport: Arc<TransportConfig>, seed: u64, first: PathId) -> ClientConfig {
     let mut config = ClientConfig::new(NullCrypto::client());
     config.transport_config(transport);
-    config.initial_dst_cid_provider(Arc::new(move || ConnectionId::new(&mix(seed, 0xd0).to_be_bytes())));
+    let draw = 0xd0 | u64::from(first.get()) << 8;
+    config.initial_dst_cid_provider(Arc::new(move || ConnectionId::new(&mix(seed, draw).to_be_bytes())));
     config
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::BytesMut;
-use noq_proto::{DatagramEvent, EcnCodepoint, Endpoint};
+use noq_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, EcnCodepoint, Endpoint};
 use weftway_host::Host;
 use weftway_host::sending::Groups;
 use weftway_link::{Link, LinkConfig, Reason, Verdict as LinkVerdict};
@@ -14,11 +14,13 @@ use weftway_scenario::{App, Message, Verdict, mix, path_seeds, shared_seed};
 use weftway_sched::Scheduler;
 
 use super::setup::{self, HEADERS, Side};
-use crate::driver::connection::{Clock, News, QuicConnection};
+use crate::driver::connection::{Clock, News, Outgoing, QuicConnection};
 use crate::driver::observer::Hub;
 use crate::driver::receiver::Receiver;
 use crate::driver::record::Record;
 use crate::driver::sender::{self, Sender, Setting, Source};
+
+mod race;
 
 /// Why a run came to nothing. None of these is the scenario's fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -183,6 +185,8 @@ pub struct World {
     flying: Flyings,
     sending: SendingEnd,
     receiving: ReceivingEnd,
+    /// Handshakes that race for the connection.
+    attempts: Vec<race::Attempt>,
     source: Option<ScenarioSource>,
     host: Host,
     wire: Vec<WireTally>,
@@ -235,6 +239,7 @@ impl World {
                 next: Instant::NEVER,
                 owes: vec![Instant::NEVER; count],
             },
+            attempts: Vec::new(),
             source: Some(source),
             host,
             wire: vec![WireTally::default(); count],
@@ -271,23 +276,30 @@ impl World {
         (0..self.config.paths.len() as u8).map(PathId::new)
     }
 
-    /// The client opens the connection on the first path that exists; the server waits.
+    /// The client opens the connection, on the first path that exists or on all of them; the server waits.
     fn start(&mut self) -> Result<(), RunError> {
-        let hub = Hub::new();
         let config = setup::transport_config(&self.config.transport, self.config.paths.len(), Hub::new());
         let server = if self.upload() { &mut self.receiving.endpoint } else { &mut self.sending.endpoint };
         server.set_server_config(Some(setup::server_config(config)));
+        if self.races() {
+            return self.begin_race();
+        }
         let Some(first) = self.present.iter().next() else { return Ok(()) };
+        let mut connection = self.connect(first)?;
+        connection.keep(self.now, self.present, self.config.transport.probe_interval);
+        self.adopt(Side::Client, connection)
+    }
+
+    /// The client's end of a connection that is opened on path `first`.
+    fn connect(&mut self, first: PathId) -> Result<QuicConnection, RunError> {
+        let hub = Hub::new();
         let config = setup::transport_config(&self.config.transport, self.config.paths.len(), hub.clone());
-        let config = setup::client_config(config, self.seed);
+        let config = setup::client_config(config, self.seed, first);
         let client = if self.upload() { &mut self.sending.endpoint } else { &mut self.receiving.endpoint };
         let remote = setup::route(Side::Client, first.index()).remote();
         let opened = client.connect(self.clock.theirs(self.now), config, remote, "weftway");
         let (handle, inner) = opened.map_err(|error| RunError::Connect(error.to_string()))?;
-        let mut connection = QuicConnection::new(inner, handle, self.clock, hub, self.addresses(Side::Client), first);
-        connection.keep(self.now, self.present, self.config.transport.probe_interval);
-        self.adopt(Side::Client, connection)?;
-        Ok(())
+        Ok(QuicConnection::new(inner, handle, self.clock, hub, self.addresses(Side::Client), first))
     }
 
     fn addresses(&self, side: Side) -> Vec<noq_proto::FourTuple> {
@@ -379,6 +391,7 @@ impl World {
         }
         look(self.receiving.next, Happening::Receiver);
         look(self.sending.next, Happening::Sender);
+        look(self.race_timeout(), Happening::Race);
         if let Some(sender) = self.sending.sender.as_ref().filter(|sender| sender.is_established()) {
             look(sender.source.app.next_event(), Happening::Application);
             look(sender.source.app.cut_off().max(self.now), Happening::Application);
@@ -416,6 +429,7 @@ impl World {
                 sender.wake();
                 self.turn(scheduler);
             }
+            Happening::Race => self.turn_of_race(scheduler),
             Happening::Presence => {
                 self.look_at_presence();
                 self.turn(scheduler);
@@ -458,21 +472,26 @@ impl World {
                 self.receiving.connection.as_mut()
             };
             let Some(out) = connection.and_then(|connection| connection.outgoing.pop_front()) else { return };
-            if !self.present.contains(out.path) {
-                continue;
-            }
-            let route = self.routes[out.path.index()];
-            let link = if forward { route.data } else { route.acks };
-            self.datagrams += 1;
-            let twin = self.copies.draw(self.seed);
-            let (path, ecn, again) = (out.path, out.ecn, twin == Twin::Late);
-            let copy = (twin == Twin::Now).then(|| out.bytes.clone());
-            let flying = Flying { bytes: out.bytes, path, ecn, is_data: out.is_data, again, forward };
-            let number = self.flying.add(flying, &self.links);
-            self.push(link, number);
-            if let Some(bytes) = copy {
-                self.push_copy(Flying { bytes, path, ecn, is_data: false, again: false, forward });
-            }
+            self.launch(out, forward);
+        }
+    }
+
+    /// A datagram goes onto its link.
+    fn launch(&mut self, out: Outgoing, forward: bool) {
+        if !self.present.contains(out.path) {
+            return;
+        }
+        let route = self.routes[out.path.index()];
+        let link = if forward { route.data } else { route.acks };
+        self.datagrams += 1;
+        let twin = self.copies.draw(self.seed);
+        let (path, ecn, again) = (out.path, out.ecn, twin == Twin::Late);
+        let copy = (twin == Twin::Now).then(|| out.bytes.clone());
+        let flying = Flying { bytes: out.bytes, path, ecn, is_data: out.is_data, again, forward };
+        let number = self.flying.add(flying, &self.links);
+        self.push(link, number);
+        if let Some(bytes) = copy {
+            self.push_copy(Flying { bytes, path, ecn, is_data: false, again: false, forward });
         }
     }
 
@@ -525,20 +544,13 @@ impl World {
         let event = endpoint.handle(self.clock.theirs(self.now), addresses, ecn, bytes, &mut self.buffer);
         match event {
             Some(DatagramEvent::NewConnection(incoming)) => self.accept(incoming, path, forward),
-            Some(DatagramEvent::ConnectionEvent(_, event)) if forward => {
-                if let Some(connection) = &mut self.receiving.connection {
-                    connection.handle_event(self.now, &mut self.receiving.endpoint, event);
-                }
-            }
-            Some(DatagramEvent::ConnectionEvent(_, event)) => {
-                if let Some(sender) = &mut self.sending.sender {
-                    sender.connection.handle_event(self.now, &mut self.sending.endpoint, event);
-                }
-            }
+            Some(DatagramEvent::ConnectionEvent(whose, event)) => self.hear(whose, event, forward),
             // A stateless answer: nothing in a run calls for one.
             Some(DatagramEvent::Response(_)) | None => {}
         }
-        if forward {
+        if self.is_racing() {
+            self.turn_of_race(scheduler);
+        } else if forward {
             self.after_receiving(Some(path));
             self.advance_application(path, scheduler);
         } else {
@@ -546,17 +558,51 @@ impl World {
         }
     }
 
+    /// A datagram for a connection. One that lost the race is not listened to.
+    fn hear(&mut self, whose: ConnectionHandle, event: ConnectionEvent, forward: bool) {
+        if self.is_racing() {
+            return self.hear_in_race(whose, event, forward);
+        }
+        let (connection, endpoint) = if forward {
+            (self.receiving.connection.as_mut(), &mut self.receiving.endpoint)
+        } else {
+            (self.sending.sender.as_mut().map(|sender| &mut sender.connection), &mut self.sending.endpoint)
+        };
+        if let Some(connection) = connection.filter(|connection| connection.handle() == whose) {
+            connection.handle_event(self.now, endpoint, event);
+        }
+    }
+
+    fn turn_of_race(&mut self, scheduler: &mut dyn Scheduler) {
+        if let Err(error) = self.advance_race() {
+            self.error.get_or_insert(error);
+        }
+        if !self.is_racing() {
+            self.after_sending(scheduler);
+        }
+    }
+
     fn accept(&mut self, incoming: noq_proto::Incoming, path: PathId, forward: bool) {
+        let is_open = if forward { self.receiving.connection.is_some() } else { self.sending.sender.is_some() };
+        let endpoint = if forward { &mut self.receiving.endpoint } else { &mut self.sending.endpoint };
+        if is_open {
+            // It lost the race before it arrived.
+            return endpoint.ignore(incoming);
+        }
         let hub = Hub::new();
         let config = setup::transport_config(&self.config.transport, self.config.paths.len(), hub.clone());
         let config = setup::server_config(config);
-        let endpoint = if forward { &mut self.receiving.endpoint } else { &mut self.sending.endpoint };
         self.buffer.clear();
         let accepted = endpoint.accept(incoming, self.clock.theirs(self.now), &mut self.buffer, Some(config));
         let result = match accepted {
             Ok((handle, inner)) => {
                 let routes = self.addresses(Side::Server);
-                self.adopt(Side::Server, QuicConnection::new(inner, handle, self.clock, hub, routes, path))
+                let server = QuicConnection::new(inner, handle, self.clock, hub, routes, path);
+                if self.is_racing() {
+                    self.answer_in_race(path, server);
+                    return;
+                }
+                self.adopt(Side::Server, server)
             }
             Err(error) => Err(RunError::Connect(error.cause.to_string())),
         };
@@ -710,6 +756,7 @@ enum Happening {
     Receiver,
     Sender,
     Application,
+    Race,
     Presence,
 }
 

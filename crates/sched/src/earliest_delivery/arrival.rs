@@ -2,14 +2,24 @@
 
 use weftway_path::{Context, Decision};
 
+use super::terms::Terms;
 use super::{EarliestDelivery, Predicted};
 use crate::choose;
+
+/// The preset for hosts that only send.
+pub(super) const NAME: &str = "earliest-arrival";
 
 /// How many packets of the first path, and what part of its round trip, another may be later and still carry the next one.
 const BATCH: u64 = 16;
 const SLACK_PART: u64 = 8;
 
 impl EarliestDelivery {
+    /// Its rule for a host that only sends.
+    pub(super) fn arrival_only(&self) -> Self {
+        let terms = Terms { ahead: false, waiting: false, copies: false, urgent: false, ..self.terms };
+        Self { terms, ..Self::default() }
+    }
+
     /// Without a view of the data: the path where a packet should arrive first.
     pub(super) fn earliest_arrival(&mut self, cx: &Context<'_>) -> Decision {
         let lost = cx.packet.filter(|packet| packet.reinjection);

@@ -1,7 +1,7 @@
 //! The control stream: an ordinary bidirectional stream beside the data records, and how a connection is ended.
 
 use bytes::Bytes;
-use noq_proto::{ConnectionError, Dir, Endpoint, PathStatus, ReadError, ReadableError, WriteError};
+use noq_proto::{ConnectionError, Dir, Endpoint, EndpointEvent, PathStatus, ReadError, ReadableError, WriteError};
 use weftway_path::{Instant, PathId};
 
 use super::QuicConnection;
@@ -73,6 +73,11 @@ impl QuicConnection {
         self.inner.close(self.clock.theirs(now), code.into(), Bytes::copy_from_slice(reason.as_bytes()));
         self.settle(now, endpoint);
         self.flush(now);
+    }
+
+    /// Lets the endpoint forget this connection before noq is done with it.
+    pub fn forget(self, endpoint: &mut Endpoint) {
+        let _ = endpoint.handle_event(self.handle, EndpointEvent::drained());
     }
 
     /// What the peer said when it ended the connection.
