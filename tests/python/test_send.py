@@ -348,6 +348,29 @@ def test_a_link_that_is_cut_and_returns_costs_what_it_carried(weft: Weft, line: 
     pytest.fail("\n".join(complaints))
 
 
+ADDRESS = """sleep 1
+(sleep 1; ip addr del 10.0.1.1/24 dev a; sleep 2; ip addr add 10.0.1.1/24 dev a) &
+exec {send}
+"""
+
+
+@machine.emulation
+def test_a_path_is_used_again_once_its_address_is_back(weft: Weft, line: str, tmp_path: Path) -> None:
+    (tmp_path / "links.toml").write_text(TWO_LINKS.replace('loss = { during = ["CUT"] }\n', ""))
+    (tmp_path / "big").write_bytes(random.Random(5).randbytes(40_000_000))
+    send = f"{' '.join(machine.WEFT)} send big --to $WEFT_PEER --pair {line} --path 10.0.1.1 --path 10.0.2.1 --json"
+    (tmp_path / "send.sh").write_text(ADDRESS.format(send=send))
+    server = f"{' '.join(machine.WEFT)} recv inbox --listen 4433 --identity me"
+    ran = weft("emulate", "links.toml", "--no-log", "--server", server, "--", "sh", "send.sh")
+    assert ran.returncode == 0, ran.stderr
+    assert (tmp_path / "big").read_bytes() == (tmp_path / "inbox" / "big").read_bytes()
+    told = json.loads(next(text for text in ran.stdout.splitlines() if text.startswith('{"role"')))
+    lost, kept = told["paths"]
+    assert (lost["given_up"], kept["given_up"], lost["up"], kept["away_ms"]) == (1, 0, True, 0), told
+    # It is given up after half a second or more of silence, and asked four times a second whether it is back.
+    assert 500 < lost["away_ms"] < 2500, told
+
+
 def slow(rates: list[tuple[float, float, int]]) -> list[str]:
     """What is less than it should be of the goodputs over half seconds: end, Mbit/s, bytes of the link that is cut."""
     # A record of 1154 bytes takes 1228 on the wire.
