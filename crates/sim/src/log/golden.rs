@@ -10,8 +10,8 @@ use weftway_host::Decided;
 use weftway_link::{Reason, Verdict};
 use weftway_path::{Decision, Instant, Offset, PathId};
 
-use super::sink::Sink;
 use crate::tap::{Listener, Note};
+use weftway_scenario::sink::Sink;
 
 const LEGEND: &str = "\
 #

@@ -32,7 +32,6 @@
 
 mod golden;
 mod qlog;
-mod sink;
 mod timeline;
 
 pub use golden::GoldenTrace;

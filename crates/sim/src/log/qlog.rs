@@ -1,4 +1,4 @@
-//! A run as qlog: main schema draft 14, QUIC events draft 13, as JSON text sequences (RFC 7464).
+//! A run as qlog ([`weftway_scenario::qlog`]).
 //!
 //! The vantage point is the sender of the data. What its receiver sees, and what only a simulator
 //! knows, has events and fields of our own, under their own schema URIs. Which note becomes which
@@ -7,37 +7,20 @@
 use std::fmt::Display;
 use std::io::{self, Write};
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, json};
 use weftway_cc::Signal;
 use weftway_host::Decided;
 use weftway_link::{Reason, Verdict};
 use weftway_path::{Decision, Instant, Offset, PathId};
 use weftway_scenario::config::{Direction, SimConfig, Stack};
+use weftway_scenario::qlog::{self, Head, SIMULATION, data_frame, packet};
 
 use super::golden::parts;
-use super::sink::Sink;
 use crate::tap::{Listener, Note};
-
-/// What the events are: the drafts' own, then ours. A private schema is named by a URI with a
-/// domain and a month, and has its namespace in it (main schema, "Event Schema URIs").
-const EVENT_SCHEMAS: [&str; 4] = [
-    "urn:ietf:params:qlog:events:quic-13",
-    "urn:ietf:params:qlog:events:simulation",
-    "https://github.com/weftway/weftway/112026/qlog/weftway",
-    "https://github.com/weftway/weftway/112026/qlog/quic#weftway",
-];
-
-/// RFC 7464 §2.2: each text starts with it and ends with a line feed.
-const RECORD_SEPARATOR: u8 = 0x1e;
-
-/// What was last logged of a path's recovery: only changes are logged.
-type Metrics = [Option<u64>; 3];
 
 /// A listener that writes a run as qlog.
 pub struct Qlog<W: Write> {
-    out: Sink<W>,
-    names: Vec<String>,
-    metrics: Vec<Metrics>,
+    file: qlog::Qlog<W>,
     mptcp: bool,
     /// What packets have on the wire beside their payload.
     headers: u64,
@@ -53,55 +36,39 @@ impl<W: Write> Qlog<W> {
         details: impl IntoIterator<Item = (impl Display, impl Display)>,
     ) -> Self {
         let transport = &config.transport;
-        let mut qlog = Self {
-            out: Sink::new(out),
-            names: config.paths.iter().map(|path| path.name.clone()).collect(),
-            metrics: vec![Metrics::default(); config.paths.len()],
+        let description = match transport.stack {
+            Stack::Mpquic => "simulated Multipath QUIC, seen by the sender of the data",
+            _ => "simulated MPTCP, seen by the sender of the data: a packet is a segment, numbered on its subflow",
+        };
+        let is_client = transport.direction == Direction::Upload;
+        let head = Head { title, description, is_client, schema: Some(SIMULATION) };
+        let names = config.paths.iter().map(|path| path.name.clone()).collect();
+        let mut file = qlog::Qlog::new(out, &head, names);
+        let details: Map<_, _> =
+            details.into_iter().map(|(key, value)| (key.to_string(), value.to_string().into())).collect();
+        file.event(Instant::ZERO, "simulation:scenario", None, json!({ "name": title, "details": details }));
+        Self {
+            file,
             mptcp: transport.rules.joins,
             headers: (transport.packet - transport.mss).get(),
             ack_packet: transport.ack_packet.get(),
-        };
-        qlog.record(&header(config, title));
-        let details: Map<_, _> =
-            details.into_iter().map(|(key, value)| (key.to_string(), value.to_string().into())).collect();
-        qlog.event(Instant::ZERO, "simulation:scenario", None, json!({ "name": title, "details": details }));
-        qlog
+        }
     }
 
     /// Writes out what is buffered. The first error since the start is reported here, once.
     pub fn finish(&mut self) -> io::Result<&W> {
-        self.out.finish()
-    }
-
-    fn record(&mut self, value: &Value) {
-        self.out.with(|out| {
-            out.write_all(&[RECORD_SEPARATOR])?;
-            serde_json::to_writer(&mut *out, value)?;
-            out.write_all(b"\n")
-        });
-    }
-
-    fn event(&mut self, now: Instant, name: &str, path: Option<PathId>, data: Value) {
-        let mut event = json!({ "time": now.as_nanos() as f64 / 1e6, "name": name });
-        if let Some(path) = path {
-            event["tuple"] = json!(self.names[path.index()]);
-        }
-        event["data"] = data;
-        self.record(&event);
+        self.file.finish()
     }
 
     fn sent(&mut self, now: Instant, path: PathId, index: u64, range: (Offset, u32), verdict: Verdict) {
         let (offset, bytes) = (range.0.get(), u64::from(range.1));
-        let frame = json!({
-            "frame_type": "stream", "stream_id": 0, "offset": offset, "raw": { "payload_length": bytes }
-        });
         let mut data = json!({
-            "header": packet(index), "raw": { "length": bytes + self.headers }, "frames": [frame]
+            "header": packet(index), "raw": { "length": bytes + self.headers }, "frames": [data_frame(offset, bytes)]
         });
         if let Some(fate) = fate(verdict) {
             data["weftway_fate"] = json!(fate);
         }
-        self.event(now, "quic:packet_sent", Some(path), data);
+        self.file.event(now, "quic:packet_sent", Some(path), data);
     }
 
     /// The acknowledgement itself, then what it changed.
@@ -118,23 +85,8 @@ impl<W: Write> Qlog<W> {
             "weftway_settled_below": cum,
             "weftway_una": una.get(),
         });
-        self.event(now, "quic:packet_received", Some(path), data);
-        self.metrics(now, path, metrics);
-    }
-
-    fn metrics(&mut self, now: Instant, path: PathId, [srtt_us, cwnd, in_flight]: [u64; 3]) {
-        let logged = std::mem::replace(
-            &mut self.metrics[path.index()],
-            [Some(srtt_us).filter(|&us| us > 0), Some(cwnd), Some(in_flight)],
-        );
-        let current = self.metrics[path.index()];
-        let values = [json!(srtt_us as f64 / 1e3), json!(cwnd), json!(in_flight)];
-        let names = ["smoothed_rtt", "congestion_window", "bytes_in_flight"];
-        let changed = (0..3).filter(|&n| current[n].is_some() && current[n] != logged[n]);
-        let data: Map<_, _> = changed.map(|n| (names[n].to_owned(), values[n].clone())).collect();
-        if !data.is_empty() {
-            self.event(now, "quic:recovery_metrics_updated", Some(path), data.into());
-        }
+        self.file.event(now, "quic:packet_received", Some(path), data);
+        self.file.metrics(now, path, metrics);
     }
 
     fn decided(&mut self, now: Instant, hand: Option<Offset>, decision: Decision, why: Option<&str>) {
@@ -149,7 +101,7 @@ impl<W: Write> Qlog<W> {
         if let Some(why) = why {
             data["reason"] = json!(why);
         }
-        self.event(now, "weftway:decision", path, data);
+        self.file.event(now, "weftway:decision", path, data);
     }
 
     fn congestion(&mut self, now: Instant, path: PathId, signal: Signal) {
@@ -159,19 +111,7 @@ impl<W: Write> Qlog<W> {
             Signal::Timeout => ("slow_start", "retransmission_timeout"),
             Signal::Persistent => ("slow_start", "persistent_congestion"),
         };
-        self.event(now, "quic:congestion_state_updated", Some(path), json!({ "new": new, "trigger": trigger }));
-    }
-
-    /// A path is a tuple; one whose ends are left out is abandoned (QUIC events, `tuple_assigned`).
-    fn tuple(&mut self, now: Instant, path: PathId, up: bool) {
-        let mut data = json!({ "tuple_id": self.names[path.index()] });
-        if up {
-            data["tuple_remote"] = json!({});
-            data["tuple_local"] = json!({});
-        } else {
-            self.metrics[path.index()] = Metrics::default();
-        }
-        self.event(now, "quic:tuple_assigned", Some(path), data);
+        self.file.congestion(now, path, new, trigger);
     }
 }
 
@@ -188,53 +128,21 @@ impl<W: Write + Send> Listener for Qlog<W> {
                     "packet_number": index, "offset": offset.get(), "length": bytes,
                     "in_order_to": in_order_to.get(), "held": held,
                 });
-                self.event(now, "weftway:packet_arrived", Some(path), data);
+                self.file.event(now, "weftway:packet_arrived", Some(path), data);
             }
             Note::Acked { path, cum, una, cwnd, in_flight, srtt_us } => {
                 self.acked(now, path, cum, una, [srtt_us, cwnd, in_flight]);
             }
-            Note::Lost { path, index } => {
-                self.event(now, "quic:packet_lost", Some(path), json!({ "header": packet(index) }));
-            }
+            Note::Lost { path, index } => self.file.lost(now, path, index),
             Note::Timeout { path, kind } => {
                 let data = json!({ "timer_type": kind, "event_type": "expired" });
-                self.event(now, "quic:timer_updated", Some(path), data);
+                self.file.event(now, "quic:timer_updated", Some(path), data);
             }
             Note::Congestion { path, signal } => self.congestion(now, path, signal),
-            Note::Up(path) => self.tuple(now, path, true),
-            Note::Down(path) => self.tuple(now, path, false),
+            Note::Up(path) => self.file.tuple(now, path, true),
+            Note::Down(path) => self.file.tuple(now, path, false),
         }
     }
-}
-
-/// The file's first record. Tools look for schema and format in its first 256 bytes.
-fn header(config: &SimConfig, title: &str) -> Value {
-    let sender = match config.transport.direction {
-        Direction::Upload => "client",
-        Direction::Download => "server",
-    };
-    let mapping = match config.transport.stack {
-        Stack::Mpquic => "simulated Multipath QUIC, seen by the sender of the data",
-        _ => "simulated MPTCP, seen by the sender of the data: a packet is a segment, numbered on its subflow",
-    };
-    json!({
-        "file_schema": "urn:ietf:params:qlog:file:sequential",
-        "serialization_format": "application/qlog+json-seq",
-        "title": title,
-        "description": mapping,
-        "trace": {
-            "vantage_point": { "name": "weftway", "type": sender },
-            "common_fields": {
-                "time_format": "relative_to_epoch",
-                "reference_time": { "clock_type": "monotonic", "epoch": "unknown" },
-            },
-            "event_schemas": EVENT_SCHEMAS,
-        },
-    })
-}
-
-fn packet(index: u64) -> Value {
-    json!({ "packet_type": "1RTT", "packet_number": index })
 }
 
 /// What a simulator knows when a packet leaves and its sender does not.

@@ -4,6 +4,7 @@
 use std::io::{self, BufWriter, Write};
 
 /// A buffered writer that keeps its first error.
+#[derive(Debug)]
 pub struct Sink<W: Write> {
     out: BufWriter<W>,
     error: Option<io::Error>,
