@@ -41,7 +41,6 @@ def test_messages_are_timed(weft: Weft, small: Path) -> None:
         ("transport=mptcp", "only transport"),
         ("options.packet=1000 B", "needs at least"),
         ("options.path_manager=primary-first", "opened at once"),
-        ("options.open=race", "on the first path"),
         ("decision.interval=50 ms", "for each packet"),
     ],
 )

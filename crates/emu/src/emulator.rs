@@ -179,10 +179,9 @@ impl Machine {
             // Interrupted or not: everything is looked at anyway.
             let _ = ppoll(fds, Some(TimeSpec::from_duration(self.patience())), None);
             for (port, fd) in alive.iter().zip(&*fds) {
-                self.hand_over(ports);
                 let ready = fd.revents().unwrap_or(PollFlags::empty());
                 if ready.contains(PollFlags::POLLIN) {
-                    self.take_in(port);
+                    self.take_in(port, ports);
                 } else if ready.intersects(PollFlags::POLLERR | PollFlags::POLLHUP | PollFlags::POLLNVAL) {
                     self.report.devices_lost += 1;
                     return Some(port.into);
@@ -198,9 +197,10 @@ impl Machine {
         Duration::from_nanos(next.since(self.clock.now()).as_nanos()).min(NAP)
     }
 
-    /// Reads what waits at a device, a batch at most.
-    fn take_in(&mut self, port: &Port) {
+    /// Reads what waits at a device, a batch at most. What is due meanwhile is handed over in between.
+    fn take_in(&mut self, port: &Port, ports: &[Port]) {
         for _ in 0..BATCH {
+            self.hand_over(ports);
             let slot = self.slot();
             match port.tun.receive(self.pool.room(slot)) {
                 Ok(Some(bytes)) if bytes >= pool::LARGEST => {
