@@ -8,7 +8,7 @@ use weftway_path::{BitRate, Bytes, Context, Decision, Event, Instant, PathId, Sp
 use weftway_quic::driver::OFFERS;
 use weftway_quic::virtual_time::Job;
 use weftway_scenario::Verdict;
-use weftway_scenario::config::{Buffer, Direction, Opening, PathConfig, SimConfig, Transport};
+use weftway_scenario::config::{Buffer, Direction, MessageSize, Opening, PathConfig, SimConfig, Transport, Workload};
 use weftway_scenario::measurement::Singles;
 use weftway_sched::{Needs, Scheduler};
 
@@ -160,6 +160,27 @@ fn who_lost_the_race_joins_afterwards() {
         assert!(row["path.wifi.share"].as_f64().unwrap() > 0.1 && row["path.lte.share"].as_f64().unwrap() > 0.1);
         assert_eq!(run(&config, "earliest-delivery", 2), row, "the same again");
     }
+}
+
+/// The second of two equal paths loses 80 % of all data between 0.3 and 20 s, and acknowledges the rest. If nobody left it,
+/// two messages in five would wait for retransmissions all that time. Some 5 % are on it until it is left, or when it is
+/// tried again.
+#[test]
+fn a_path_that_loses_most_of_its_packets_is_left_and_used_again_later() {
+    let mut other = path("other", 20, 10, 0.0);
+    let change = |ms, loss| Change { at: Instant::from_millis(ms), set: Set::Loss(loss) };
+    other.data.changes = vec![change(300, Loss::Bernoulli(0.8)), change(20_000, Loss::None)];
+    let mut config = two_paths(1);
+    config.paths = vec![path("sound", 20, 10, 0.0), other];
+    (config.transport.path_timeout, config.transport.probe_interval) = (Span::from_millis(500), Span::from_millis(250));
+    let sizes = vec![MessageSize::of(Bytes::new(6000))];
+    config.workload = Workload::Messages { sizes, period: Span::from_millis(10), count: 2500, deadline: None };
+    let row = run(&config, "round-robin", 1);
+    let p95 = row["message_p95_ms"].as_f64().unwrap();
+    assert!(p95 < 100.0, "{p95}");
+    // A fifth of the messages come when it is sound.
+    let share = row["path.other.share"].as_f64().unwrap();
+    assert!(share > 0.04 && share < 0.2, "{share}");
 }
 
 #[test]

@@ -28,6 +28,10 @@
 //! A path that is silent for the path timeout though data are outstanding is given up: its data go to the other paths at
 //! once. noq keeps it, and it is asked with a PING now and then; with the first answer it is as new. So a path that
 //! returns needs no new connection IDs, and the last path is treated as every other.
+//!
+//! A path that answers and loses more than two thirds of what it is given, over the path timeout and 16 packets or more,
+//! is given up too, if there is another. It has to answer twice in a row to come back. One that comes back and is of no use
+//! again is asked after a longer pause, up to eight times as long, and has to answer up to five times.
 
 pub mod connection;
 pub mod observer;

@@ -585,12 +585,13 @@ impl<S: Source> Sender<S> {
             (view.pto_count, view.health) = (0, Health::Good);
             path.last_progress = now;
         }
-        if matches!(path.stage, Stage::Down { .. }) && outcome.heard {
+        if matches!(path.stage, Stage::Down { .. }) && outcome.heard && path.answers() {
             return self.path_up(id);
         }
         if path.stage == Stage::Up && (outcome.acked > Bytes::ZERO || outcome.lost > Bytes::ZERO) {
             path.finish(now, view, &outcome, &self.shares);
             path.publish(view, &mut self.shares[id.index()]);
+            self.check_losses(id);
         }
     }
 
@@ -660,17 +661,38 @@ impl<S: Source> Sender<S> {
         if view.bytes_in_flight == Bytes::ZERO {
             return Instant::NEVER;
         }
+        path.last_progress + self.patience(id)
+    }
+
+    /// How long nothing has to come back for a path to be given up.
+    fn patience(&self, id: PathId) -> Span {
         // Its own round trip may still be under way.
-        let own = SendingPath::pto(view, self.setting.transport.ack_delay) * 3;
-        path.last_progress + self.setting.transport.path_timeout.max(own)
+        let own = SendingPath::pto(self.views.get(id), self.setting.transport.ack_delay) * 3;
+        self.setting.transport.path_timeout.max(own)
+    }
+
+    /// Gives a path up that answers and loses most of what it is given, if there is another one.
+    fn check_losses(&mut self, id: PathId) {
+        let period = self.patience(id);
+        let loses_most = self.paths[id.index()].loses_most(self.now, self.views.get(id), period);
+        if loses_most && !self.views.set().without(id).is_empty() {
+            self.give_up(id, true);
+        }
+    }
+
+    fn give_up(&mut self, id: PathId, loses_most: bool) {
+        let interval = self.setting.transport.probe_interval;
+        let ask_at = self.paths[id.index()].pause(self.now, self.views.get(id), loses_most, interval);
+        self.path_down(id, Stage::Down { ask_at });
     }
 
     fn check_silence(&mut self, id: PathId) {
         let again = self.now + self.setting.transport.probe_interval;
         match self.paths[id.index()].stage {
-            Stage::Up if self.silent_at(id) <= self.now => self.path_down(id, Stage::Down { ask_at: again }),
+            Stage::Up if self.silent_at(id) <= self.now => self.give_up(id, false),
             Stage::Down { ask_at } if ask_at <= self.now => {
                 self.connection.ping(id);
+                self.paths[id.index()].ask();
                 self.paths[id.index()].stage = Stage::Down { ask_at: again };
             }
             _ => {}
