@@ -342,20 +342,22 @@ struct History {
     bytes: u64,
     window: u64,
     upload: bool,
+    /// Whether the connection is opened over all paths at once.
+    races: bool,
 }
 
 fn history() -> impl Strategy<Value = History> {
     let lines = prop::collection::vec(line(), 1..4);
     let names = (0usize..1_000, 0usize..100);
-    let rest = (0u64..1_000, 1u64..600_000, 20_000u64..2_000_000, any::<bool>());
+    let rest = (0u64..1_000, 1u64..600_000, 20_000u64..2_000_000, any::<bool>(), any::<bool>());
     let copies = prop_oneof![Just(0), 1u8..30];
-    (lines, names, rest, copies).prop_map(|(lines, (scheduler, cc), (seed, bytes, window, upload), copies)| {
+    (lines, names, rest, copies).prop_map(|(lines, (scheduler, cc), (seed, bytes, window, upload, races), copies)| {
         let all = weftway_sched::all().iter();
         let entries: Vec<_> =
             all.filter(|entry| lines.len() > 1 || entry.arity != weftway_sched::Arity::Pair).collect();
         let controllers = weftway_cc::all();
         let (scheduler, cc) = (entries[scheduler % entries.len()].name, controllers[cc % controllers.len()].name);
-        History { lines, copies, scheduler, cc, seed, bytes, window, upload }
+        History { lines, copies, scheduler, cc, seed, bytes, window, upload, races }
     })
 }
 
@@ -364,6 +366,7 @@ impl History {
         let mut config = SimConfig::new(Transport::mpquic(), Vec::new(), Bytes::new(self.bytes));
         config.transport.receive_buffer = Buffer::Fixed(Bytes::new(self.window));
         config.transport.direction = if self.upload { Direction::Upload } else { Direction::Download };
+        config.transport.open = if self.races { Opening::Race } else { Opening::Primary };
         for (at, line) in self.lines.iter().enumerate() {
             let mut one = path(&format!("p{at}"), line.mbps, line.ms, f64::from(line.loss) / 100.0);
             for link in [&mut one.data, &mut one.acks] {
@@ -430,6 +433,7 @@ fn histories_that_went_wrong_once() {
             bytes: 434_280,
             window: 1_312_348,
             upload: false,
+            races: false,
         },
         History {
             lines: vec![
@@ -444,6 +448,7 @@ fn histories_that_went_wrong_once() {
             bytes: 543_622,
             window: 913_112,
             upload: false,
+            races: false,
         },
         History {
             lines: vec![
@@ -457,6 +462,7 @@ fn histories_that_went_wrong_once() {
             bytes: 436_835,
             window: 852_035,
             upload: false,
+            races: false,
         },
     ];
     let late = History {
@@ -471,6 +477,7 @@ fn histories_that_went_wrong_once() {
         bytes: 300_000,
         window: 76_324,
         upload: true,
+        races: false,
     };
     for history in stalls.into_iter().chain([late]) {
         history.check().unwrap_or_else(|error| panic!("{history:?}: {error}"));
