@@ -51,6 +51,8 @@ pub struct Net {
     pub client: Side,
     pub server: Side,
     pub links: Vec<Link>,
+    /// Links on which everything is lost now.
+    pub dead: Vec<bool>,
     air: BinaryHeap<Arrival>,
     serial: u64,
 }
@@ -97,6 +99,7 @@ impl Net {
             client: Side::new(1, links.len(), now),
             server: Side::new(2, links.len(), now),
             links: links.to_vec(),
+            dead: vec![false; links.len()],
             air: BinaryHeap::new(),
             serial: 0,
         };
@@ -201,6 +204,9 @@ impl Net {
             let link = link.expect("an address of a link");
             let segment = transmit.segment_size.unwrap_or(transmit.size);
             side.pieces.push((link, transmit.size.div_ceil(segment)));
+            if self.dead[link] {
+                continue;
+            }
             let Link { mbps, delay, queue } = self.links[link];
             for data in buf[..transmit.size].chunks(segment) {
                 let start = side.busy[link].max(self.now);
