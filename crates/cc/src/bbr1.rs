@@ -134,6 +134,8 @@ pub(crate) struct Bbr1 {
     ssthresh: Bytes,
     /// The window to restore after a recovery or PROBE_RTT.
     prior_cwnd: u64,
+    /// The largest window.
+    most: u64,
     pacing: Pacing,
     pacing_gain: u64,
     cwnd_gain: u64,
@@ -150,6 +152,17 @@ pub(crate) struct Bbr1 {
     conserving: bool,
     policer: Policer,
     aggregation: Aggregation,
+    product: Product,
+}
+
+/// The bandwidth-delay product that the window was last made from: estimates change seldom.
+#[derive(Clone, Copy, Debug, Default)]
+struct Product {
+    bw: BitRate,
+    rtt: Option<Span>,
+    gain: u64,
+    /// In packets.
+    packets: u64,
 }
 
 impl Bbr1 {
@@ -166,6 +179,7 @@ impl Bbr1 {
             cwnd: 0,
             ssthresh: Bytes::MAX,
             prior_cwnd: 0,
+            most: LARGEST / mss,
             pacing: Pacing::new(BitRate::ZERO, mss),
             pacing_gain: HIGH_GAIN,
             cwnd_gain: HIGH_GAIN,
@@ -182,6 +196,7 @@ impl Bbr1 {
             conserving: false,
             policer: Policer::new(setup.now),
             aggregation: Aggregation::new(setup.now),
+            product: Product::default(),
         };
         bbr.set_cwnd(setup.initial_window);
         bbr.pace_by_rtt(setup.rtt.unwrap_or(Span::ZERO));
@@ -246,7 +261,8 @@ impl Bbr1 {
     }
 
     /// What the model says now becomes rate and window.
-    pub(crate) fn steer(&mut self, acked: &Acked) {
+    #[inline(always)]
+    fn steer(&mut self, acked: &Acked) {
         if !self.has_seen_rtt && !acked.srtt.is_zero() {
             self.pace_by_rtt(acked.srtt);
         }
@@ -254,20 +270,23 @@ impl Bbr1 {
         self.update_cwnd(acked);
     }
 
+    /// An ACK. `gain` may say at which gain to pace for it, in 256ths; zero or less: hardly at all.
+    pub(crate) fn take(&mut self, acked: &Acked, gain: Option<&dyn Fn(&Self) -> Option<i64>>) {
+        self.update_model(acked);
+        let gain = gain.and_then(|gain| gain(self));
+        if let Some(gain) = gain.filter(|gain| *gain > 0) {
+            self.pacing_gain = gain.unsigned_abs();
+        }
+        self.steer(acked);
+        if gain.is_some_and(|gain| gain <= 0) {
+            self.cwnd = LEAST;
+        }
+    }
+
     /// How many phases the present cycle has, while it cruises at a rate of its own.
     pub(crate) fn cruising(&self) -> Option<u64> {
         let free = self.mode == Mode::ProbeBw && self.policer.rate().is_none();
         (free && self.is_cruise()).then_some(self.cycle.phases as u64)
-    }
-
-    /// Paces by `gain` (256ths) for this ACK.
-    pub(crate) fn override_gain(&mut self, gain: u64) {
-        self.pacing_gain = gain;
-    }
-
-    /// Holds the least window for this ACK.
-    pub(crate) fn squeeze(&mut self) {
-        self.cwnd = LEAST;
     }
 
     /// Whether the phase neither probes nor drains.
@@ -298,12 +317,13 @@ impl Bbr1 {
     fn in_limits(&self, cwnd: u64) -> u64 {
         // RFC 9002 §7.2 keeps two packets; Linux falls to one.
         let least = if self.flavour == Flavour::Quic { 2 } else { 1 };
-        cwnd.min(LARGEST / self.mss).max(least)
+        cwnd.min(self.most).max(least)
     }
 
     /// An ACK for P packets lets at most 2 P leave; in the first round of a recovery, P.
     fn recover_or_restore(&mut self, acked: &Acked, newly: u64) -> (u64, bool) {
-        let mut cwnd = self.cwnd.saturating_sub(self.packets(acked.lost)).max(1);
+        let lost = if acked.lost == Bytes::ZERO { 0 } else { self.packets(acked.lost) };
+        let mut cwnd = self.cwnd.saturating_sub(lost).max(1);
         if acked.recovery == Recovery::Recovery && self.recovery != Recovery::Recovery {
             self.conserving = true;
             self.round.began = acked.delivered;
@@ -320,10 +340,21 @@ impl Bbr1 {
         (cwnd.max(self.packets(acked.bytes_in_flight) + newly), true)
     }
 
-    fn approach_target(&self, acked: &Acked, cwnd: u64, newly: u64) -> u64 {
+    /// The product for the window.
+    #[inline]
+    fn product(&mut self, bw: BitRate) -> u64 {
+        let (rtt, gain) = (self.min_rtt, self.cwnd_gain);
+        if (bw, rtt, gain) != (self.product.bw, self.product.rtt, self.product.gain) {
+            self.product = Product { bw, rtt, gain, packets: self.bdp(bw, gain) };
+        }
+        self.product.packets
+    }
+
+    fn approach_target(&mut self, acked: &Acked, cwnd: u64, newly: u64) -> u64 {
         let bw = self.bandwidth();
         let extra = if self.full.reached { self.aggregation.extra(bw) / self.mss } else { 0 };
-        let target = self.with_bursts(self.bdp(bw, self.cwnd_gain) + extra);
+        let product = self.product(bw);
+        let target = self.with_bursts(product + extra);
         let next = if self.full.reached {
             (cwnd + newly).min(target)
         } else if cwnd < target || acked.delivered.get() < INITIAL * self.mss {
@@ -351,8 +382,7 @@ impl Controller for Bbr1 {
     }
 
     fn on_acked(&mut self, acked: &Acked, _: Siblings<'_>) {
-        self.update_model(acked);
-        self.steer(acked);
+        self.take(acked, None);
     }
 
     fn on_congestion(&mut self, congestion: &Congestion, _: Siblings<'_>) {

@@ -87,17 +87,25 @@ struct Group {
 
 #[derive(Clone, Debug)]
 pub(crate) struct CoupledBbr {
+    coupling: Coupling,
+    bbr: Bbr1,
+}
+
+/// With whom the controller of a path is coupled.
+#[derive(Clone, Copy, Debug)]
+struct Coupling {
     path: PathId,
     scope: Scope,
-    bbr: Bbr1,
 }
 
 impl CoupledBbr {
     pub(crate) fn new(scope: Scope, cycles: Cycles, setup: &Setup) -> Self {
-        Self { path: setup.path, scope, bbr: Bbr1::new(LINUX, cycles, setup) }
+        Self { coupling: Coupling { path: setup.path, scope }, bbr: Bbr1::new(LINUX, cycles, setup) }
     }
+}
 
-    fn group(&self, siblings: Siblings<'_>) -> Group {
+impl Coupling {
+    fn group(&self, bbr: &Bbr1, siblings: Siblings<'_>) -> Group {
         let own = siblings.iter().find(|share| share.path == self.path).map(|share| share.bottleneck);
         // A path that its host does not list is alone.
         let Some(own) = own else { return Group::default() };
@@ -110,7 +118,7 @@ impl CoupledBbr {
         for share in siblings.iter().filter(|share| share.usable).filter(coupled) {
             // Our own entry may be as old as our last event.
             let own = share.path == self.path;
-            let bw = if own { self.bbr.bandwidth() } else { share.bandwidth }.min(MOST).as_bps();
+            let bw = if own { bbr.bandwidth() } else { share.bandwidth }.min(MOST).as_bps();
             group.count += 1;
             group.max = group.max.max(bw);
             group.squares += u128::from(bw) * u128::from(bw);
@@ -120,15 +128,16 @@ impl CoupledBbr {
     }
 
     /// The gain at which to cruise in a cycle of `phases`, in 256ths; zero or less: hardly at all. `None`: as BBR does.
-    fn gain(&self, phases: u64, siblings: Siblings<'_>) -> Option<i64> {
+    fn gain(&self, bbr: &Bbr1, siblings: Siblings<'_>) -> Option<i64> {
+        let phases = bbr.cruising()?;
         if phases <= OUTER_PHASES {
             return None;
         }
-        let group = self.group(siblings);
+        let group = self.group(bbr, siblings);
         if group.count < 2 || !group.steady || group.squares == 0 {
             return None;
         }
-        let share = u128::from(self.bbr.bandwidth().min(MOST).as_bps()) * u128::from(group.max);
+        let share = u128::from(bbr.bandwidth().min(MOST).as_bps()) * u128::from(group.max);
         let above = (share * u128::from(phases)) as i128 - (group.squares * u128::from(OUTER_PHASES)) as i128;
         let below = (group.squares * u128::from(phases - OUTER_PHASES)) as i128;
         // Rounded to the nearest.
@@ -138,15 +147,8 @@ impl CoupledBbr {
 
 impl Controller for CoupledBbr {
     fn on_acked(&mut self, acked: &Acked, siblings: Siblings<'_>) {
-        self.bbr.update_model(acked);
-        let gain = self.bbr.cruising().and_then(|phases| self.gain(phases, siblings));
-        if let Some(gain) = gain.filter(|gain| *gain > 0) {
-            self.bbr.override_gain(gain.unsigned_abs());
-        }
-        self.bbr.steer(acked);
-        if gain.is_some_and(|gain| gain <= 0) {
-            self.bbr.squeeze();
-        }
+        let coupling = self.coupling;
+        self.bbr.take(acked, Some(&|bbr| coupling.gain(bbr, siblings)));
     }
 
     fn on_sent(&mut self, sent: &Sent) {

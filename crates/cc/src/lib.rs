@@ -247,6 +247,11 @@ pub trait Controller: Send + dyn_clone::DynClone {
         send_quantum(self.pacing_rate().unwrap_or(BitRate::ZERO), self.share().mss, 2)
     }
 
+    /// [`Controller::pacing_rate`] and [`Controller::send_quantum`]: who sends a packet asks for both.
+    fn pacing(&self) -> Option<(BitRate, Bytes)> {
+        self.pacing_rate().map(|rate| (rate, self.send_quantum()))
+    }
+
     /// How many windows of send memory Linux grants the subflow (`sndbuf_expand`): two, or more where a window's
     /// acknowledgements come late.
     fn send_memory_windows(&self) -> u64 {

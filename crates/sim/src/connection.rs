@@ -187,9 +187,27 @@ impl Connection {
     /// Sends what path `id` owes: losses first, then what waits in its queue.
     #[inline(always)]
     pub(crate) fn serve(&mut self, net: &mut Net, now: Instant, id: PathId, repair: Repair) {
-        let owes = repair != Repair::Nothing || !self.send.senders[id.index()].queue.is_empty();
-        let holds_back = owes && self.repair(net, now, id, repair);
+        let may_flush = self.send.senders[id.index()].may_flush(now, self.send.views.get(id));
+        if repair != Repair::Nothing || may_flush {
+            self.serve_owed(net, now, id, repair);
+        } else {
+            self.serve_path(net, now, id, None);
+        }
+    }
+
+    /// The same, of a path that sends.
+    #[inline(never)]
+    fn serve_owed(&mut self, net: &mut Net, now: Instant, id: PathId, repair: Repair) {
+        self.serve_path(net, now, id, Some(repair));
+    }
+
+    #[inline(always)]
+    fn serve_path(&mut self, net: &mut Net, now: Instant, id: PathId, repair: Option<Repair>) {
         let (sender, mut ctx) = self.send_context(net, now, id);
+        let holds_back = match repair {
+            Some(repair) => sender.repair(&mut ctx, repair),
+            None => sender.gathers(now, ctx.view, ctx.transport),
+        };
         sender.look_at_room(&mut ctx);
         // Linux grants memory for the widest window that an acknowledgement did not leave full
         // (`tcp_should_expand_sndbuf`): a slow path with data waiting keeps what it began with.
@@ -201,13 +219,6 @@ impl Connection {
         if self.host.needs.queueing {
             self.refresh_queue(now, id);
         }
-    }
-
-    /// Sends what path `id` owes ([`PathSender::repair`]).
-    #[inline(never)]
-    fn repair(&mut self, net: &mut Net, now: Instant, id: PathId, repair: Repair) -> bool {
-        let (sender, mut ctx) = self.send_context(net, now, id);
-        sender.repair(&mut ctx, repair)
     }
 
     /// Brings what is derived of path `id` up to date.
@@ -274,11 +285,13 @@ impl Connection {
         if !self.send.question.ready {
             return false;
         }
-        if !self.send.question.paced.is_empty() {
+        if !self.send.question.paced.is_empty() && self.send.question.looked_at != now {
             self.look_at_pacers(net, now);
         }
         // What is left of a fragment counts within one push only.
-        if let Some((id, _)) = self.send.writer.pushed.take_if(|(_, at)| *at != now) {
+        if let Some((id, _)) = self.send.writer.pushed.take_if(|(_, at)| *at != now)
+            && (self.host.needs.queueing || !self.send.question.dirty.contains(id))
+        {
             self.refresh(net, now, id);
         }
         let room = if self.host.needs.queueing {
@@ -315,6 +328,7 @@ impl Connection {
     /// Paths whose pacer has let go meanwhile can send.
     #[inline(never)]
     fn look_at_pacers(&mut self, net: &mut Net, now: Instant) {
+        self.send.question.looked_at = now;
         for id in self.send.question.paced.iter() {
             if self.send.views.get(id).release <= now {
                 self.refresh(net, now, id);
@@ -569,7 +583,7 @@ impl Connection {
     }
 
     /// A path has room and nothing may go: says why, and relieves the window if that is the rule.
-    #[cold]
+    #[inline]
     fn on_blocked(&mut self, net: &mut Net, now: Instant) {
         let written = self.app.written();
         let by_window = self.is_shut();
@@ -691,7 +705,7 @@ impl Connection {
         if sender.queue.is_empty() && PathSender::has_room(ctx.view) && sender.pacer.release() <= now {
             sender.send_inline(&mut ctx, assigned);
         } else {
-            sender.queue.push_back(assigned);
+            sender.queue.push(assigned);
             ctx.view.queued += PathSender::charge(ctx.transport, bytes);
             ctx.view.next = ctx.view.next.max(offset + Bytes::new(u64::from(bytes)));
         }

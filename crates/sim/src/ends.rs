@@ -46,6 +46,8 @@ pub struct Question {
     pub roomy: PathSet,
     /// Paths that only their pacer holds back. Where nothing is to be sent no timer says that it has let go.
     pub paced: PathSet,
+    /// When they were last looked at: a pacer that holds a path back then lets go later.
+    pub looked_at: Instant,
     /// Paths whose timers are set anew when the turn is over.
     pub dirty: PathSet,
     /// Whether something happened since the scheduler last said `Wait`.
@@ -223,6 +225,7 @@ impl Question {
             open: none,
             roomy: none,
             paced: none,
+            looked_at: Instant::NEVER,
             dirty: none,
             ready: false,
             starved: false,

@@ -164,6 +164,12 @@ impl Inbound {
         self.cum = self.above.take_from(below).map_or(below, |(_, hi)| hi);
     }
 
+    /// Whether packet `index`, which has arrived, is above a hole, or others wait for one to be filled.
+    #[inline]
+    pub fn keeps_order(&self, index: u64) -> bool {
+        index >= self.cum || !self.waiting.is_empty()
+    }
+
     /// Puts data aside that arrived above a hole, unless they are there already.
     fn put_aside(&mut self, data: &Data) -> bool {
         let at = self.waiting.partition_point(|&(index, ..)| index < data.index);

@@ -4,12 +4,10 @@
 mod quic;
 mod tcp;
 
-use std::collections::VecDeque;
-
 use weftway_cc::{Acked, Congestion, Controller, Sent, Share, Signal};
 use weftway_host::Events;
 use weftway_host::sending::{Assigned, Flight, Outbox, Pacer, RangeSet, RateSampler, Sample, SentPacket, implied_rate};
-use weftway_path::{BlockedReason, Bytes, Event, Flow, Instant, Offset, Path, PathId, Receipt, SendKind, Span};
+use weftway_path::{BlockedReason, Bytes, Event, Flow, Instant, Offset, Path, PathId, Receipt, Ring, SendKind, Span};
 use weftway_scenario::config::Transport;
 use weftway_scenario::stack::LossRecovery;
 
@@ -92,7 +90,7 @@ pub struct PathSender {
     /// What of it arrived above the oldest.
     pub sacked: RangeSet,
     /// What it was given and has not sent.
-    pub queue: VecDeque<Assigned>,
+    pub queue: Ring<Assigned>,
     /// Delivery rate.
     pub rate: RateSampler,
     /// Pacing.
@@ -153,7 +151,7 @@ impl PathSender {
             cc,
             flight: Flight::default(),
             sacked: RangeSet::default(),
-            queue: VecDeque::new(),
+            queue: Ring::default(),
             rate: RateSampler::default(),
             pacer: Pacer::default(),
             timer: Timer::Idle,
@@ -203,10 +201,16 @@ impl PathSender {
         holds_back
     }
 
+    /// Whether something waits that window and pacer let go.
+    #[inline(always)]
+    pub fn may_flush(&self, now: Instant, view: &Path) -> bool {
+        !self.queue.is_empty() && self.pacer.release() <= now && Self::has_room(view)
+    }
+
     /// Sends what waits, as far as window and pacer allow.
     #[inline(never)]
     pub fn flush(&mut self, ctx: &mut SendContext<'_>) {
-        while self.pacer.release() <= ctx.now && Self::has_room(ctx.view) {
+        while self.may_flush(ctx.now, ctx.view) {
             let Some(assigned) = self.next_queued(ctx) else { break };
             self.send_inline(ctx, assigned);
         }
@@ -216,7 +220,7 @@ impl PathSender {
     #[inline]
     pub fn next_queued(&mut self, ctx: &mut SendContext<'_>) -> Option<Assigned> {
         loop {
-            let assigned = self.queue.pop_front()?;
+            let assigned = *self.queue.pop()?;
             ctx.view.queued -= Self::charge(ctx.transport, assigned.bytes);
             if ctx.outbox.get(assigned.chunk).is_some_and(|chunk| !chunk.acked) {
                 return Some(assigned);
@@ -230,7 +234,7 @@ impl PathSender {
             ctx.view.next = head.after;
         }
         let path = self.id;
-        for Assigned { chunk, serial, kind, offset, bytes, first, .. } in self.queue.drain(..) {
+        while let Some(&Assigned { chunk, serial, kind, offset, bytes, first, .. }) = self.queue.pop() {
             ctx.view.queued -= Self::charge(ctx.transport, bytes);
             ctx.outbox.recall(chunk, path, first, kind == SendKind::Reinjection);
             let receipt = Receipt { path, offset, bytes: Bytes::new(u64::from(bytes)), serial };
@@ -337,10 +341,10 @@ impl PathSender {
         let payload = Bytes::new(u64::from(bytes));
         let wire = ctx.transport.data_packet(payload);
         if self.paces
-            && let Some(rate) = self.cc.pacing_rate()
+            && let Some((rate, quantum)) = self.cc.pacing()
         {
             let paced = ctx.transport.paced(payload);
-            self.pacer.on_sent(ctx.now, paced, rate, self.cc.send_quantum());
+            self.pacer.on_sent(ctx.now, paced, rate, quantum);
         }
         let (now, conn, path, epoch, settled) = (ctx.now, ctx.conn, self.id, self.epoch, self.flight.base());
         let verdict = ctx.net.send_inline(now, self.data_link, wire, || {

@@ -50,6 +50,7 @@ impl Aggregation {
     }
 
     /// `limits` are the window and the packet size, in bytes.
+    #[inline]
     pub(crate) fn on_acked(&mut self, acked: &Acked, round_start: bool, bw: BitRate, limits: (u64, u64)) {
         let (cwnd, mss) = limits;
         let newly = acked.bytes.get().min(LARGEST);
@@ -75,6 +76,7 @@ impl Aggregation {
     }
 
     /// What the window may hold for it, in bytes.
+    #[inline]
     pub(crate) fn extra(&self, bw: BitRate) -> u64 {
         self.extra[0].max(self.extra[1]).min(bw.bytes_in(MOST).get())
     }

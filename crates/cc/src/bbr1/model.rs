@@ -9,18 +9,16 @@ use crate::Acked;
 use crate::bbr::{DRAIN_GAIN, HIGH_GAIN, UNIT};
 
 impl Bbr1 {
-    fn is_app_limited(&self, acked: &Acked) -> bool {
-        self.probe_rtt.is_app_limited(acked)
-    }
-
     /// Takes what the ACK says of the path, moves the mode and sets the gains.
-    pub(crate) fn update_model(&mut self, acked: &Acked) {
+    #[inline(always)]
+    pub(super) fn update_model(&mut self, acked: &Acked) {
         self.round.start = false;
         self.policer.count_lost(acked.lost);
+        let app_limited = self.probe_rtt.is_app_limited(acked);
         if let Some(rate) = acked.rate {
             self.update_round(acked);
-            self.watch_for_policer(acked);
-            if !self.is_app_limited(acked) || rate.as_bps() >= self.bw.get() {
+            self.watch_for_policer(acked, app_limited);
+            if !app_limited || rate.as_bps() >= self.bw.get() {
                 self.bw.add(self.round.count, rate.as_bps());
             }
             let (cwnd, bw) = (self.cwnd * self.mss, self.bandwidth());
@@ -29,7 +27,7 @@ impl Bbr1 {
         if self.mode == Mode::ProbeBw && self.is_phase_over(acked) {
             self.next_phase(acked.now);
         }
-        self.check_full_pipe(acked);
+        self.check_full_pipe(app_limited);
         self.check_drain(acked);
         self.update_min_rtt(acked);
         self.update_gains();
@@ -41,13 +39,13 @@ impl Bbr1 {
         }
     }
 
-    fn watch_for_policer(&mut self, acked: &Acked) {
+    fn watch_for_policer(&mut self, acked: &Acked, app_limited: bool) {
         let interval = Interval {
             now: acked.now,
             delivered: acked.delivered.get(),
             lossy: acked.lost > Bytes::ZERO,
             round_start: self.round.start,
-            app_limited: self.is_app_limited(acked),
+            app_limited,
             probing: self.mode == Mode::ProbeBw,
         };
         let verdict = self.policer.on_interval(&interval);
@@ -105,8 +103,8 @@ impl Bbr1 {
         self.next_phase(now);
     }
 
-    fn check_full_pipe(&mut self, acked: &Acked) {
-        if self.full.reached || !self.round.start || self.is_app_limited(acked) {
+    fn check_full_pipe(&mut self, app_limited: bool) {
+        if self.full.reached || !self.round.start || app_limited {
             return;
         }
         self.full.judge(self.bw.get(), self.form.full_growth);

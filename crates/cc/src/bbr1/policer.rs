@@ -93,16 +93,19 @@ impl Policer {
         self.on_interval(&Interval { now, delivered, lossy: true, round_start: true, app_limited: false, probing })
     }
 
+    #[inline]
     pub(super) fn on_interval(&mut self, at: &Interval) -> Verdict {
         self.delivered = at.delivered;
+        // The first loss shows that the bucket is empty; before it, rates are too high.
+        if !self.in_use && !self.sampling && !at.lossy { Verdict::Nothing } else { self.judge(at) }
+    }
+
+    #[inline(never)]
+    fn judge(&mut self, at: &Interval) -> Verdict {
         if self.in_use {
             return self.hold(at);
         }
         if !self.sampling {
-            // The first loss shows that the bucket is empty; before it, rates are too high.
-            if !at.lossy {
-                return Verdict::Nothing;
-            }
             self.begin(at.now);
             self.sampling = true;
         }

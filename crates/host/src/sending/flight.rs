@@ -76,6 +76,12 @@ impl SentPacket {
         }
     }
 
+    /// Whether it has arrived, or counts as lost.
+    #[inline]
+    pub fn is_settled(&self) -> bool {
+        self.acked || self.lost
+    }
+
     /// Whether nothing is known of it since it was sent, once.
     #[inline]
     pub fn is_undecided(&self) -> bool {

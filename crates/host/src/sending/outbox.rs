@@ -254,6 +254,9 @@ impl Outbox {
             return;
         }
         chunk.waiting = true;
+        if self.reinjections.back().is_none_or(|&last| last < number) {
+            return self.reinjections.push_back(number);
+        }
         let place = self.reinjections.partition_point(|&other| other < number);
         self.reinjections.insert(place, number);
     }

@@ -63,7 +63,10 @@ impl PathSender {
         if view.bytes_in_flight == Bytes::ZERO {
             return self.disarm();
         }
-        let pto = self.quic.pto * (1 << view.pto_count.min(10));
+        let pto = match view.pto_count {
+            0 => self.quic.pto,
+            count => self.quic.pto * (1 << count.min(10)),
+        };
         // Never in the past: an acknowledgement that resets the back-off may come late.
         self.arm(Timer::Timeout, (self.quic.last_sent + pto).max(now));
     }
@@ -73,7 +76,10 @@ impl PathSender {
         let mut outcome = Outcome { prior_in_flight: ctx.view.bytes_in_flight, ..Outcome::default() };
         let mut newest: Option<(u64, Instant)> = None;
         let next = self.flight.next();
-        self.take_range(ctx, (self.flight.base(), ack.cum.min(next)), &mut newest, &mut outcome);
+        let range = (self.flight.base(), ack.cum.min(next));
+        if range.0 < range.1 {
+            self.take_range(ctx, range, &mut newest, &mut outcome);
+        }
         // Blocks come highest first, and nearly all of them repeat what earlier acknowledgements told.
         let repeats = self.quic.known_gaps == Some(ack.gaps);
         let blocks = if repeats { &blocks[..blocks.len().min(1)] } else { blocks };
@@ -176,10 +182,18 @@ impl PathSender {
     /// RFC 9002 §6.1.
     fn quic_losses(&mut self, ctx: &mut SendContext<'_>, outcome: &mut Outcome) {
         let Some(largest) = self.quic.largest_acked else { return };
+        let mut index = self.quic.judged.max(self.flight.base());
+        while index < largest && self.flight.at(index).is_settled() {
+            index += 1;
+        }
+        self.quic.judged = index;
+        if index >= largest {
+            self.timer = Timer::Idle;
+            return self.arm_probe(ctx.now, ctx.view);
+        }
         let longest = ctx.view.srtt.max(ctx.view.latest_rtt);
         let delay = (longest * ctx.transport.time_threshold_eighths / 8).max(GRANULARITY);
         let mut due = Instant::NEVER;
-        let mut index = self.quic.judged.max(self.flight.base());
         let mut contiguous = true;
         // The newest loss; the first of a run of losses without an acknowledged packet between them
         // (RFC 9002 §7.6.2), and the longest such run.
@@ -225,9 +239,9 @@ impl PathSender {
         outcome.lost += payload;
         ctx.view.bytes_in_flight -= payload;
         ctx.view.lost.add(payload);
-        ctx.tally.retransmissions += 1;
         ctx.outbox.hand_back(packet.chunk);
         ctx.events.push(Event::Lost(packet.receipt(self.id)));
+        ctx.tally.retransmissions += 1;
         self.quic.episode_missing = self.quic.episode_missing.saturating_add(1);
         ctx.tap.note(ctx.now, ctx.conn, || Note::Lost { path: self.id, index });
     }
