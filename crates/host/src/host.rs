@@ -157,14 +157,17 @@ pub fn ask_task<T: Transport + ?Sized>(
     if !transport.host().events.is_empty() {
         tell(transport, task);
     }
-    if task.question(&transport.context(), observation) {
-        return Turn::Asks;
+    let cx = transport.context();
+    if !due {
+        if task.question(&cx, observation) {
+            return Turn::Asks;
+        }
+        note_wake(transport, task);
+        return Turn::Over;
     }
-    let decision = due.then(|| task.select(&transport.context()));
+    let Some(decision) = task.decide(&cx, observation) else { return Turn::Asks };
     note_wake(transport, task);
-    if let Some(decision) = decision {
-        settle(transport, decision);
-    }
+    settle(transport, decision);
     Turn::Over
 }
 

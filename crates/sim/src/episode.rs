@@ -21,6 +21,8 @@ pub struct Episode {
     task: Box<dyn Task>,
     rival: Option<Box<dyn Scheduler>>,
     verdict: Option<Verdict>,
+    /// It stands at a question, and nothing happens before that is answered.
+    stands: bool,
 }
 
 impl Episode {
@@ -32,18 +34,19 @@ impl Episode {
         task.ledger().open();
         sim.host(0, Host::new(task.needs(), TransportRules::NONE));
         let rival = crate::run::second(&mut sim, config)?;
-        Ok(Self { sim, task, rival, verdict: None })
+        Ok(Self { sim, task, rival, verdict: None, stands: false })
     }
 
     /// Runs to the next question, or to the end, and writes what there is to see; how it ended, if
     /// it did.
     pub fn advance(&mut self, observation: &mut [f32]) -> Option<Verdict> {
         while self.verdict.is_none() {
-            let pause = self.sim.advance();
+            let pause = if core::mem::take(&mut self.stands) { Pause::Decide(0) } else { self.sim.advance() };
             match pause {
                 Pause::Decide(0) | Pause::Observe(0) => {
                     let due = pause == Pause::Decide(0);
                     if self.sim.ask_task(0, &mut *self.task, observation, due) == Turn::Asks {
+                        self.stands = due && self.sim.stands(0);
                         return None;
                     }
                 }

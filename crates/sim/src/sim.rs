@@ -281,6 +281,13 @@ impl Sim {
         weftway_host::ask_task(&mut self.port(conn), task, observation, due)
     }
 
+    /// Whether the question at which connection `conn` stands is the same when it comes again. Linux v1 may write between.
+    #[inline]
+    pub(crate) fn stands(&self, conn: usize) -> bool {
+        let send = &self.conns[conn].send;
+        send.question.hand.is_some() && send.writer.at_once == u64::MAX
+    }
+
     /// After an answer from outside: when `scheduler` wants to be woken.
     pub fn note_wake(&mut self, conn: usize, scheduler: &dyn Scheduler) {
         weftway_host::note_wake(&mut self.port(conn), scheduler);

@@ -137,6 +137,24 @@ pub(crate) struct Blocked<P: Policy> {
     /// Answered and not sent yet, oldest first: a subflow's queue paces.
     queued: VecDeque<(Offset, Choice<P::Seen>)>,
     book: Book<P::Seen>,
+    /// The last question, if nothing has happened since.
+    asked: Option<Asked>,
+}
+
+/// A question: when, and about which pair.
+#[derive(Clone, Copy)]
+struct Asked {
+    at: Instant,
+    fast: PathId,
+    slow: PathId,
+}
+
+impl Asked {
+    /// The pair; a path of which nothing is known was not there, or nothing would have been asked.
+    fn roles<'a>(&self, cx: &Context<'a>) -> Option<Roles<'a>> {
+        let (fast, slow) = (cx.path(self.fast)?, cx.path(self.slow)?);
+        Some(Roles { fast: Some(fast), slow: Some(slow), unprobed: None })
+    }
 }
 
 impl<P: Policy> Blocked<P> {
@@ -150,6 +168,7 @@ impl<P: Policy> Blocked<P> {
             parked: None,
             queued: VecDeque::new(),
             book: Book::new(),
+            asked: None,
         }
     }
 
@@ -177,16 +196,39 @@ impl<P: Policy> Blocked<P> {
 
     /// What was decided about the packet at `at`, if that still holds.
     fn kept(&self, fast: &Path, slow: &Path, at: Offset) -> Option<Action> {
-        let slot = self.slot.filter(|slot| slot.choice.fast == fast.id && !slot.stale)?;
-        let choice = slot.choice;
+        let slot = self.slot.as_ref().filter(|slot| slot.choice.fast == fast.id && !slot.stale)?;
+        let choice = &slot.choice;
         let holds = choice.action == Action::Fast || choice.slow == slow.id && slot.answered == Some(at);
         holds.then_some(choice.action)
     }
 
     /// What the policy will be asked by the next `select` at `cx`, if it will be asked.
     pub(crate) fn asks<'a>(&'a mut self, cx: &Context<'a>) -> Option<(&'a P, Question<'a>)> {
-        let packet = cx.packet.filter(|packet| !packet.reinjection && packet.carried.is_empty())?;
-        let Roles { fast: Some(fast), slow: Some(slow), unprobed: None } = Roles::of(cx) else { return None };
+        self.asks_about(cx, Self::asked_about(cx)?, &Roles::of(cx))
+    }
+
+    /// The packet at hand, if a policy may be asked about it: it has not been sent.
+    #[inline]
+    pub(crate) fn asked_about<'a>(cx: &Context<'a>) -> Option<&'a Packet> {
+        cx.packet.filter(|packet| !packet.reinjection && packet.carried.is_empty())
+    }
+
+    /// The roles at `cx`; those of the question that is `answered`, if it was asked there.
+    #[inline]
+    pub(crate) fn roles<'a>(&mut self, cx: &Context<'a>, answered: bool) -> Roles<'a> {
+        let asked = self.asked.take_if(|asked| answered && asked.at == cx.now);
+        asked.and_then(|asked| asked.roles(cx)).unwrap_or_else(|| Roles::of(cx))
+    }
+
+    /// [`Blocked::asks`] about `packet`, where these are the roles.
+    #[inline]
+    pub(crate) fn asks_about<'a>(
+        &'a mut self,
+        cx: &Context<'a>,
+        packet: &Packet,
+        roles: &Roles<'a>,
+    ) -> Option<(&'a P, Question<'a>)> {
+        let Roles { fast: Some(fast), slow: Some(slow), unprobed: None } = *roles else { return None };
         let is_asked = match fast.is_open() {
             true => self.rules.asks_when_free,
             false => fast.blocked != BlockedReason::Pacing || self.rules.asks_when_paced,
@@ -195,8 +237,11 @@ impl<P: Policy> Blocked<P> {
             return None;
         }
         self.turn_to(packet.offset);
-        let question = Question { cx: *cx, fast, slow, meters: &self.meters };
-        self.kept(fast, slow, packet.offset).is_none().then_some((&self.policy, question))
+        if self.kept(fast, slow, packet.offset).is_some() {
+            return None;
+        }
+        self.asked = Some(Asked { at: cx.now, fast: fast.id, slow: slow.id });
+        Some((&self.policy, Question { cx: *cx, fast, slow, meters: &self.meters }))
     }
 
     /// What is decided about the packet at `at`: as before, or anew.
@@ -219,8 +264,9 @@ impl<P: Policy> Blocked<P> {
         action
     }
 
-    fn decide(&mut self, cx: &Context<'_>, packet: &Packet) -> Decision {
-        let Roles { fast, slow, unprobed } = Roles::of(cx);
+    /// What is decided about `packet`, which has not been sent.
+    pub(crate) fn decide(&mut self, cx: &Context<'_>, packet: &Packet, roles: Roles<'_>) -> Decision {
+        let Roles { fast, slow, unprobed } = roles;
         if let Some(path) = unprobed {
             return Decision::Send(path.id);
         }
@@ -287,6 +333,9 @@ impl<P: Policy> Blocked<P> {
 
     /// Closes what has waited for T_ref, and ends waits that are over.
     fn move_on(&mut self, cx: &Context<'_>) {
+        if self.parked.is_none() && self.slot.as_ref().is_none_or(|slot| slot.answered.is_some()) {
+            return self.expire(cx);
+        }
         let mut in_vain = self.parked.take_if(|choice| choice.deadline <= cx.now);
         if let Some(slot) = self.slot.as_mut().filter(|slot| slot.answered.is_none()) {
             slot.stale = !self.rules.sticky;
@@ -301,6 +350,11 @@ impl<P: Policy> Blocked<P> {
         if let Some(choice) = in_vain {
             self.learn(cx, &choice.unsent());
         }
+        self.expire(cx);
+    }
+
+    #[inline]
+    fn expire(&mut self, cx: &Context<'_>) {
         while let Some(outcome) = self.book.expire(cx.now) {
             self.learn(cx, &outcome);
         }
@@ -326,11 +380,12 @@ impl<P: Policy> Scheduler for Blocked<P> {
             Some(packet) if packet.reinjection || !packet.carried.is_empty() => {
                 choose::send_or_wait(cx, min_rtt::pick(cx))
             }
-            Some(packet) => self.decide(cx, packet),
+            Some(packet) => self.decide(cx, packet, Roles::of(cx)),
         }
     }
 
     fn observe(&mut self, cx: &Context<'_>, event: &Event) {
+        self.asked = None;
         match event {
             Event::Sent(_, SendKind::Duplicate) => {}
             Event::Sent(receipt, _) => self.note_sent(receipt, cx.now),

@@ -94,12 +94,14 @@ pub(crate) struct Book<X> {
     oldest: u64,
     /// None from it on.
     end: u64,
+    /// Nothing expires before, unless the oldest record changes.
+    quiet: Instant,
 }
 
 impl<X: Copy> Book<X> {
     /// An empty one.
     pub(crate) fn new() -> Self {
-        Self { records: vec![None; FIRST_PACKETS], oldest: 0, end: 0 }
+        Self { records: vec![None; FIRST_PACKETS], oldest: 0, end: 0, quiet: Instant::ZERO }
     }
 
     fn slot(&self, serial: u64) -> usize {
@@ -120,10 +122,16 @@ impl<X: Copy> Book<X> {
     /// `choice` was carried out by `receipt`'s packet.
     pub(crate) fn open(&mut self, choice: Choice<X>, receipt: Receipt) {
         let serial = receipt.serial;
+        if self.oldest == self.end || serial <= self.oldest {
+            self.quiet = Instant::ZERO;
+        }
         // A paced subflow may send what was decided earlier after what was decided later.
         self.oldest = if self.oldest == self.end { serial } else { self.oldest.min(serial) };
         self.end = self.end.max(serial + 1);
-        self.oldest = self.oldest.max(self.end.saturating_sub(PACKETS as u64));
+        let lowest = self.end.saturating_sub(PACKETS as u64);
+        if self.oldest < lowest {
+            (self.oldest, self.quiet) = (lowest, Instant::ZERO);
+        }
         if self.end - self.oldest > self.records.len() as u64 {
             self.grow();
         }
@@ -142,16 +150,26 @@ impl<X: Copy> Book<X> {
         if record.fate.is_none() {
             record.fate = Some((fate, now.since(record.choice.at)));
         }
-        if keep { None } else { place.take().map(Record::close) }
+        if keep {
+            return None;
+        }
+        if receipt.serial == self.oldest {
+            self.quiet = Instant::ZERO;
+        }
+        place.take().map(Record::close)
     }
 
     /// The next record whose time is up at `now`.
     pub(crate) fn expire(&mut self, now: Instant) -> Option<Outcome<X>> {
+        if now < self.quiet {
+            return None;
+        }
         while self.oldest < self.end {
             let slot = self.slot(self.oldest);
             let place = &mut self.records[slot];
             let here = place.as_ref().filter(|record| record.receipt.serial == self.oldest);
-            if here.is_some_and(|record| record.choice.deadline > now) {
+            if let Some(record) = here.filter(|record| record.choice.deadline > now) {
+                self.quiet = record.choice.deadline;
                 return None;
             }
             let found = if here.is_some() { place.take() } else { None };

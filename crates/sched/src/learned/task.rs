@@ -6,7 +6,7 @@
 //! run this very code, so that what is seen in training is what is seen at work.
 
 use weftway_path::spec::{Param, Params, Spec, SpecError, nearest};
-use weftway_path::{Context, Span};
+use weftway_path::{Context, Decision, Span};
 
 use crate::{Mode, Needs, Scheduler};
 
@@ -23,6 +23,11 @@ pub trait Task: Scheduler {
     /// Whether a decision is due at `cx`; if so, `seen` is what there is to see, as long as
     /// [`Shape::inputs`]. Asked again with no answer and no event between, the same.
     fn question(&mut self, cx: &Context<'_>, observation: &mut [f32]) -> bool;
+
+    /// [`Task::question`]; where nothing is to be answered, what is decided ([`Scheduler::select`]).
+    fn decide(&mut self, cx: &Context<'_>, observation: &mut [f32]) -> Option<Decision> {
+        if self.question(cx, observation) { None } else { Some(self.select(cx)) }
+    }
 
     /// Answers the question that is due: one number per action of [`Actions`].
     fn answer(&mut self, cx: &Context<'_>, action: &[f32]);

@@ -69,7 +69,7 @@ fn build(params: &Params) -> Result<Box<dyn Task>, SpecError> {
         by_index: params.choice("order", &[("role", false), ("index", true)])?,
         pays_bytes: params.choice("reward", &[("delivery", false), ("bytes", true)])?,
         w0: 1e3 * f64::from(params.within::<u32>("w0_kb", 1..=1_000_000)?),
-        d0: Span::from_millis(params.within("d0_ms", 1..=10_000)?),
+        d0: Span::from_millis(params.within("d0_ms", 1..=10_000)?).as_secs_f64(),
         delivery: Delivery::new(params)?,
         ledger: Ledger::default(),
         answer: None,
@@ -91,7 +91,8 @@ struct Seat {
     by_index: bool,
     pays_bytes: bool,
     w0: f64,
-    d0: Span,
+    /// In seconds.
+    d0: f64,
     delivery: Delivery,
     ledger: Ledger,
     answer: Option<Action>,
@@ -132,13 +133,13 @@ impl Seat {
         let Question { fast, slow, cx, .. } = *question;
         let pair = if self.by_index && slow.id < fast.id { [slow, fast] } else { [fast, slow] };
         let credit = cx.flow.map_or(Bytes::ZERO, |flow| flow.credit());
-        let mut values = observation.iter_mut();
-        let mut put = |value: f64| {
-            if let Some(place) = values.next() {
-                *place = value as f32;
-            }
-        };
         if self.state == State::Controller {
+            let mut values = observation.iter_mut();
+            let mut put = |value: f64| {
+                if let Some(place) = values.next() {
+                    *place = value as f32;
+                }
+            };
             let [a, b] = pair.map(|path| behaviour(question.meters.of(path.id), path, credit));
             a.into_iter().zip(b).for_each(|(a, b)| [a, b].into_iter().for_each(&mut put));
             put(norm::ratio(slow.srtt.as_secs_f64(), fast.srtt.as_secs_f64()));
@@ -146,10 +147,13 @@ impl Seat {
             return put(norm::ratio(unsent.get() as f64, product(question.meters.of(fast.id), fast)));
         }
         let bytes = |bytes: Bytes| norm::ratio(bytes.get() as f64, self.w0);
-        pair.iter().for_each(|path| put(bytes(path.cwnd)));
-        pair.iter().for_each(|path| put(norm::ratio(path.srtt.as_secs_f64(), self.d0.as_secs_f64())));
-        pair.iter().for_each(|path| put(bytes(path.unacked())));
-        put(bytes(credit));
+        let time = |path: &Path| norm::ratio(path.srtt.as_secs_f64(), self.d0);
+        let [a, b] = pair;
+        let windows = [bytes(a.cwnd), bytes(b.cwnd)];
+        let seen = [windows, [time(a), time(b)], [bytes(a.unacked()), bytes(b.unacked())]];
+        let credit = (self.state == State::Credit).then(|| bytes(credit));
+        let seen = seen.as_flattened().iter().copied().chain(credit);
+        observation.iter_mut().zip(seen).for_each(|(place, value)| *place = value as f32);
     }
 }
 
@@ -251,6 +255,17 @@ impl Task for WaitOrSend {
             }
             None => false,
         }
+    }
+
+    fn decide(&mut self, cx: &Context<'_>, observation: &mut [f32]) -> Option<Decision> {
+        let Some(packet) = Blocked::<Seat>::asked_about(cx) else { return Some(self.blocked.select(cx)) };
+        let is_answered = self.blocked.policy.answer.is_some();
+        let roles = self.blocked.roles(cx, is_answered);
+        if !is_answered && let Some((seat, question)) = self.blocked.asks_about(cx, packet, &roles) {
+            seat.see(&question, observation);
+            return None;
+        }
+        Some(self.blocked.decide(cx, packet, roles))
     }
 
     fn answer(&mut self, _: &Context<'_>, action: &[f32]) {
