@@ -120,6 +120,9 @@ struct Cycle {
     began: Instant,
 }
 
+/// At which gain to cruise, in 256ths, as the model is now.
+pub(crate) type CruiseGain<'a> = &'a dyn Fn(&Bbr1) -> Option<i64>;
+
 #[derive(Clone, Debug)]
 pub(crate) struct Bbr1 {
     path: PathId,
@@ -271,7 +274,7 @@ impl Bbr1 {
     }
 
     /// An ACK. `gain` may say at which gain to pace for it, in 256ths; zero or less: hardly at all.
-    pub(crate) fn take(&mut self, acked: &Acked, gain: Option<&dyn Fn(&Self) -> Option<i64>>) {
+    pub(crate) fn take(&mut self, acked: &Acked, gain: Option<CruiseGain<'_>>) {
         self.update_model(acked);
         let gain = gain.and_then(|gain| gain(self));
         if let Some(gain) = gain.filter(|gain| *gain > 0) {

@@ -337,6 +337,41 @@ mod tests {
     }
 
     #[test]
+    fn what_is_decided_at_once_is_what_question_and_select_say() {
+        for spec in ["wait-or-send", "wait-or-send:wait_sticky=false", "wait-or-send:paced=free:state=credit"] {
+            let [mut at_once, mut apart] = [0, 1].map(|_| build_task(spec).unwrap().1);
+            let (mut bench, mut state, mut asked) = (bench(), 3_u64, 0);
+            let mut draw = |below: u64| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                (state >> 33) % below
+            };
+            for step in 1..2_000 {
+                bench.now = Instant::from_millis(7 * step);
+                for path in &mut bench.paths {
+                    path.bytes_in_flight = packets(draw(14));
+                    path.srtt = Span::from_millis(10 + draw(50));
+                }
+                bench.refresh();
+                let [mut seen, mut told] = [[-1.0; 7]; 2];
+                let asks = apart.question(&bench.context(), &mut told);
+                let mut decided = at_once.decide(&bench.context(), &mut seen);
+                assert_eq!((decided.is_none(), seen), (asks, told), "{spec}, step {step}");
+                if asks {
+                    asked += 1;
+                    let answer = [draw(2) as f32];
+                    [&mut at_once, &mut apart].into_iter().for_each(|task| task.answer(&bench.context(), &answer));
+                    decided = at_once.decide(&bench.context(), &mut seen);
+                }
+                assert_eq!(Some(apart.select(&bench.context())), decided, "{spec}, step {step}");
+                if let Some(sent) = bench.carry(decided.unwrap()) {
+                    [&mut at_once, &mut apart].into_iter().for_each(|task| task.observe(&bench.context(), &sent));
+                }
+            }
+            assert!(asked > 100, "{spec}: {asked}");
+        }
+    }
+
+    #[test]
     fn a_wait_lasts_until_the_fast_path_has_room() {
         let (_, mut task) = build_task("wait-or-send").unwrap();
         let mut bench = bench();
