@@ -71,6 +71,9 @@ pub struct Flow {
     pub end: Offset,
     /// The right edge of the peer's receive window: no new data at or beyond it.
     pub edge: Offset,
+    /// The right edge that the peer has announced, where the transport lets the sender go beyond it: Linux v1, whose peer
+    /// drops such data if they arrive out of order. Zero: no other than `edge`.
+    pub announced: Offset,
     /// Bytes written and not yet assigned to a path.
     pub unsent: Bytes,
     /// The first byte of the message that `next` lies in. Bulk data are one message.
@@ -90,6 +93,12 @@ impl Flow {
     #[inline]
     pub fn window(&self) -> Bytes {
         self.edge.since(self.una)
+    }
+
+    /// Up to where the peer is sure to keep data, in whatever order they arrive.
+    #[inline]
+    pub fn sure_edge(&self) -> Offset {
+        if self.announced == Offset::ZERO { self.edge } else { self.edge.min(self.announced) }
     }
 
     /// The part of the window that is left for new data.

@@ -11,6 +11,7 @@
 //! - Fresh: `x = Σ r_f·(expected_s − expected_f)` over the blocked faster paths f, r_f doubling each rtt_f while their
 //!   windows do. `x < mss`: send. `x ≥ unsent`: nothing, waiting is better. Else s sends ahead what has x unsent bytes
 //!   before it, or the last below the peer's edge; nothing if `x − position + B_s > window`: that would shut the window.
+//!   Nothing goes beyond the edge that the peer has announced, though Linux v1 would: out of order it is dropped there.
 //! - Lost, handed back: the path with the least `expected`. While that one is full: s if x is less than what was lost and
 //!   waits to be sent again; else s sends fresh data ahead.
 //! - A packet in flight on q with F bytes up to its end arrives in `eta = max(predicted − now, F/peak_q − min_rtt_q/2)`.
@@ -154,6 +155,9 @@ impl EarliestDelivery {
     /// Where fresh data go. With data at hand that were lost, `ahead` of which they go.
     fn fresh(&self, cx: &Context<'_>, flow: &Flow, ahead: bool) -> Option<Decision> {
         let (path, s) = self.first_open(cx)?;
+        if cx.packet.is_some_and(|packet| !packet.reinjection && packet.offset + packet.bytes > flow.edge) {
+            return None;
+        }
         let send = if ahead { Decision::Ahead(path.id, flow.next) } else { Decision::Send(path.id) };
         let before = self.before(cx, s);
         if before < path.mss {
@@ -241,6 +245,7 @@ impl Scheduler for EarliestDelivery {
         outlook.extend(cx.paths.iter().map(|path| self.forecast(cx.now, path)));
         self.outlook = outlook;
         match cx.flow.filter(|_| self.terms.reads_flow()) {
+            Some(flow) if self.terms.sure => self.decide(cx, &Flow { edge: flow.sure_edge(), ..*flow }),
             Some(flow) => self.decide(cx, flow),
             None => self.earliest_arrival(cx),
         }

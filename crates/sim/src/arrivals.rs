@@ -270,11 +270,15 @@ impl Connection {
 
     /// The right edge that an acknowledgement brings. Linux v1 adds DATA_ACK to the send window of the *subflow*, which
     /// keeps a larger window against a smaller one of a duplicate acknowledgement (`tcp_may_update_window`). So new
-    /// data acknowledged may be added to an old window, and the edge lie beyond the receiver's.
+    /// data acknowledged may be added to an old window, and the edge lie beyond the receiver's. What the receiver has
+    /// announced is kept beside it.
     #[inline]
     fn take_edge(&mut self, from: (PathId, u8), ack: &Ack) {
         let mut edge = ack.edge;
         let (id, epoch) = from;
+        if self.transport.subflow_windows {
+            self.send.flow.announced = self.send.flow.announced.max(edge);
+        }
         if self.transport.subflow_windows && epoch == self.send.senders[id.index()].epoch {
             let sender = &mut self.send.senders[id.index()];
             let window = ack.edge.since(ack.una);

@@ -188,9 +188,9 @@ fn a_full_send_buffer_is_relieved_as_a_shut_window_is() {
     assert_eq!(full_buffer(50_000, true, true).0, 0, "nobody waits for room");
 }
 
-/// Goodput in Mbit/s, and packets dropped beyond the window, of `linux-v1` on paths of which two often lose to short
+/// Goodput in Mbit/s, and packets dropped beyond the window, of Linux v1 on paths of which two often lose to short
 /// queues and the receive window is what limits the connection.
-fn limited_by_the_window(subflow_windows: bool) -> (f64, u64) {
+fn limited_by_the_window(scheduler: &str, subflow_windows: bool) -> (f64, u64) {
     let transport = Transport {
         receive_buffer: Buffer::Fixed(Bytes::new(610 << 10)),
         subflow_windows,
@@ -202,7 +202,7 @@ fn limited_by_the_window(subflow_windows: bool) -> (f64, u64) {
     }
     let config = setup::bulk(&transport, paths, 20_000_000);
     let job = weftway_sim::run::Job { config: &config, cc: "newreno", seed: 1, timing: None };
-    let finished = job.run_named("linux-v1").unwrap();
+    let finished = job.run_named(scheduler).unwrap();
     assert_eq!(finished.verdict, Verdict::Finished);
     let row = job.row(&finished, &Singles::default());
     (row["goodput_mbps"].as_f64().unwrap(), row["window_drops"].as_u64().unwrap())
@@ -213,8 +213,19 @@ fn limited_by_the_window(subflow_windows: bool) -> (f64, u64) {
 /// alone limits the transfer.
 #[test]
 fn a_subflows_stale_window_makes_the_connection_stand_still() {
-    let ((held_up, drops), (free, none)) = (limited_by_the_window(true), limited_by_the_window(false));
+    let run = |subflow_windows| limited_by_the_window("linux-v1", subflow_windows);
+    let ((held_up, drops), (free, none)) = (run(true), run(false));
     println!("with the subflow's window {held_up:.1} Mbit/s, {drops} drops; without {free:.1}, {none}");
     assert!(drops > 50 && none == 0);
     assert!(held_up < 0.6 * free, "{held_up:.1} of {free:.1} Mbit/s");
+}
+
+/// What lies below the edge that the receiver has announced, it keeps: who chooses nothing beyond it loses hardly anything
+/// there.
+#[test]
+fn what_goes_beyond_the_announced_edge_is_what_the_receiver_drops() {
+    let (_, beyond) = limited_by_the_window("earliest-delivery:sure=false", true);
+    let (_, below) = limited_by_the_window("earliest-delivery", true);
+    println!("{beyond} packets dropped, and {below} where nothing goes beyond the announced edge");
+    assert!(below * 10 < beyond);
 }

@@ -322,5 +322,6 @@ fn change_flow(bench: &mut Bench, row: &FlowRow) -> Result<(), String> {
     put(&mut flow.deadline, &row.deadline, |text| Ok(Some(Instant::ZERO + quantity::span(text)?)))?;
     flow.class = row.class.unwrap_or(flow.class);
     let una = flow.una;
+    put(&mut flow.announced, &row.announced, |window| Ok(una + window.bytes()?))?;
     put(&mut flow.edge, &row.window, |window| Ok(una + window.bytes()?))
 }

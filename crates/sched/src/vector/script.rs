@@ -91,6 +91,8 @@ pub(super) struct FlowRow {
     pub unsent: Option<Amount>,
     /// The peer's whole window, from `una`.
     pub window: Option<Amount>,
+    /// The window that the peer has announced, from `una`, if the transport goes beyond it.
+    pub announced: Option<Amount>,
     pub message_start: Option<Amount>,
     pub message_end: Option<Amount>,
     /// When the message should have arrived.
