@@ -17,12 +17,12 @@ pub(crate) struct MaxFilter {
     window: u64,
     best: [Sample; 3],
     /// The last sample, if it changed nothing: nor does one of its round that is not larger.
-    quiet: Option<Sample>,
+    without_effect: Option<Sample>,
 }
 
 impl MaxFilter {
     pub(crate) fn new(window: u64) -> Self {
-        Self { window, best: [Sample::default(); 3], quiet: None }
+        Self { window, best: [Sample::default(); 3], without_effect: None }
     }
 
     pub(crate) fn get(&self) -> u64 {
@@ -32,10 +32,10 @@ impl MaxFilter {
     /// Takes a sample of `round`; rounds never go back.
     #[inline]
     pub(crate) fn add(&mut self, round: u64, value: u64) {
-        if self.quiet.is_none_or(|quiet| quiet.round != round || value > quiet.value) {
+        if self.without_effect.is_none_or(|last| last.round != round || value > last.value) {
             let (before, sample) = (self.best, Sample { round, value });
             self.take(sample);
-            self.quiet = (self.best == before).then_some(sample);
+            self.without_effect = (self.best == before).then_some(sample);
         }
     }
 
@@ -130,7 +130,8 @@ mod tests {
             // Four samples a round, of six values: most are equal to one before, or smaller.
             round += u64::from((state >> 60) < 4);
             let sample = Sample { round, value: (state >> 33) % 6 };
-            left_out += u64::from(some.quiet.is_some_and(|quiet| quiet.round == round && sample.value <= quiet.value));
+            left_out +=
+                u64::from(some.without_effect.is_some_and(|last| last.round == round && sample.value <= last.value));
             some.add(round, sample.value);
             all.take(sample);
             assert_eq!(some.best, all.best);

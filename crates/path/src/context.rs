@@ -97,7 +97,7 @@ impl Flow {
 
     /// Up to where the peer is sure to keep data, in whatever order they arrive.
     #[inline]
-    pub fn sure_edge(&self) -> Offset {
+    pub fn announced_edge(&self) -> Offset {
         if self.announced == Offset::ZERO { self.edge } else { self.edge.min(self.announced) }
     }
 

@@ -53,8 +53,8 @@ fn bulk(mut net: Net, blackout: bool) -> (Duration, Duration) {
     let (mut left, mut got, mut streams) = (BULK, 0, Vec::new());
     let (mut last, mut gap) = (begin, Duration::ZERO);
     let data = vec![7; 1 << 16];
-    let ms = |s: u64| begin + Duration::from_secs(s);
-    for (until, dead) in [(ms(BLACKOUT[0]), false), (ms(BLACKOUT[1]), blackout), (ms(120), false)] {
+    let at = |s: u64| begin + Duration::from_secs(s);
+    for (until, dead) in [(at(BLACKOUT[0]), false), (at(BLACKOUT[1]), blackout), (at(120), false)] {
         net.dead[0] = dead;
         let done = net.run_until(until, |net| {
             while left > 0 {

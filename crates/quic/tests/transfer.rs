@@ -60,6 +60,15 @@ impl Listening {
     }
 }
 
+/// A receiver with an empty target, and how to pair with it.
+fn listening() -> (TempDir, Pairing, Listening) {
+    let target = tempfile::tempdir().unwrap();
+    let identity = Identity::generate().unwrap();
+    let pairing = identity.pairing();
+    let receiver = Listening::at(target.path(), identity);
+    (target, pairing, receiver)
+}
+
 fn loopback(address: &Receiver<SocketAddr>) -> SocketAddr {
     ([127, 0, 0, 1], address.recv().unwrap().port()).into()
 }
@@ -124,10 +133,7 @@ fn assert_same(root: &Path, target: &Path) {
 #[test]
 fn a_directory_arrives_over_two_paths() {
     let (_keep, root) = tree(8 << 20);
-    let target = tempfile::tempdir().unwrap();
-    let identity = Identity::generate().unwrap();
-    let pairing = identity.pairing();
-    let receiver = Listening::at(target.path(), identity);
+    let (target, pairing, receiver) = listening();
     let sent = send(&root, connect(receiver.address, &pairing, &BOTH), &mut |_| true).unwrap();
     let received = receiver.end().unwrap();
     assert_same(&root, target.path());
@@ -142,10 +148,7 @@ fn a_directory_arrives_over_two_paths() {
 #[test]
 fn a_transfer_is_logged_as_qlog() {
     let (keep, root) = tree(1 << 20);
-    let target = tempfile::tempdir().unwrap();
-    let identity = Identity::generate().unwrap();
-    let pairing = identity.pairing();
-    let receiver = Listening::at(target.path(), identity);
+    let (_target, pairing, receiver) = listening();
     let mut options = connect(receiver.address, &pairing, &BOTH);
     options.qlog = Some(keep.path().join("log.sqlog"));
     let sent = send(&root, options, &mut |_| true).unwrap();
@@ -191,10 +194,7 @@ fn send_some(root: &Path, options: Options, bytes: u64) -> Failure {
 #[test]
 fn a_sender_that_is_stopped_goes_on_where_it_was() {
     let (_keep, root) = tree(48 << 20);
-    let target = tempfile::tempdir().unwrap();
-    let identity = Identity::generate().unwrap();
-    let pairing = identity.pairing();
-    let receiver = Listening::at(target.path(), identity);
+    let (target, pairing, receiver) = listening();
     let stopped = send_some(&root, connect(receiver.address, &pairing, &BOTH), 4 << 20);
     assert!(matches!(stopped, Failure::Interrupted), "{stopped}");
     let again = send(&root, connect(receiver.address, &pairing, &BOTH), &mut |_| true).unwrap();
@@ -290,10 +290,7 @@ fn who_has_not_the_token_or_finds_another_certificate_gets_one_clear_error() {
 
 #[test]
 fn two_ends_that_want_the_same_are_told() {
-    let target = tempfile::tempdir().unwrap();
-    let identity = Identity::generate().unwrap();
-    let pairing = identity.pairing();
-    let receiver = Listening::at(target.path(), identity);
+    let (target, pairing, receiver) = listening();
     let same = receive(target.path(), connect(receiver.address, &pairing, &[]), &mut |_| true).unwrap_err();
     assert!(same.to_string().contains("both ends want to receive"), "{same}");
     receiver.stop.store(true, Ordering::Relaxed);
@@ -303,10 +300,7 @@ fn two_ends_that_want_the_same_are_told() {
 #[test]
 fn random_truncated_and_replayed_datagrams_do_no_harm() {
     let (_keep, root) = tree(8 << 20);
-    let target = tempfile::tempdir().unwrap();
-    let identity = Identity::generate().unwrap();
-    let pairing = identity.pairing();
-    let receiver = Listening::at(target.path(), identity);
+    let (target, pairing, receiver) = listening();
     let (address, stop) = (receiver.address, Arc::new(AtomicBool::new(false)));
     let noisy = std::thread::spawn({
         let stop = stop.clone();
@@ -376,10 +370,7 @@ fn a_port_where_nobody_listens_is_told() {
 #[test]
 fn another_scheduler_may_take_over() {
     let (_keep, root) = tree(24 << 20);
-    let target = tempfile::tempdir().unwrap();
-    let identity = Identity::generate().unwrap();
-    let pairing = identity.pairing();
-    let receiver = Listening::at(target.path(), identity);
+    let (target, pairing, receiver) = listening();
     let (say, switch) = channel();
     let (mut options, mut notes) = (connect(receiver.address, &pairing, &BOTH), Vec::new());
     (options.scheduler, options.switch) = ("min-rtt".into(), Some(switch));
@@ -523,10 +514,7 @@ fn narrow(after: usize) -> (impl FnMut(SocketAddr, &[u8]) -> bool + Send, Arc<At
 #[test]
 fn a_connection_that_brings_nothing_any_more_is_replaced_by_another() {
     let (_keep, root) = tree(24 << 20);
-    let target = tempfile::tempdir().unwrap();
-    let identity = Identity::generate().unwrap();
-    let pairing = identity.pairing();
-    let receiver = Listening::at(target.path(), identity);
+    let (target, pairing, receiver) = listening();
     let (pass, held) = narrow(8000);
     let (address, stop, forwarder) = relay(receiver.address, pass);
     let options = Options { stall_after: Span::from_secs(2), ..connect(address, &pairing, &["127.0.0.1"]) };
@@ -550,10 +538,7 @@ fn a_connection_that_brings_nothing_any_more_is_replaced_by_another() {
 #[test]
 fn the_path_that_answers_first_opens_the_connection() {
     let (_keep, root) = tree(1 << 20);
-    let target = tempfile::tempdir().unwrap();
-    let identity = Identity::generate().unwrap();
-    let pairing = identity.pairing();
-    let receiver = Listening::at(target.path(), identity);
+    let (target, pairing, receiver) = listening();
     let (address, stop, forwarder) = relay(receiver.address, |from, _| from.ip().to_string() == BOTH[1]);
     let options = Options { give_up_after: Span::from_secs(2), ..connect(address, &pairing, &BOTH) };
     let sent = send(&root, options, &mut |_| true);

@@ -417,69 +417,47 @@ fn of_line(link: (u64, u64, u8, u64, u64), fails: &[u64], removed: (u64, u64)) -
 
 /// Three that did not end: the server took a path that had been closed for the one that was opened in its place. One that
 /// noq ended ("unsent packet acked"): a packet came so late that its shortened number was read as a later one.
-#[test]
-fn histories_that_went_wrong_once() {
-    let stalls = [
-        History {
-            lines: vec![
-                of_line((11, 48, 3, 3, 106), &[1849], (701, 717)),
-                of_line((14, 72, 2, 13, 91), &[1493], (1054, 2893)),
-                of_line((22, 55, 7, 4, 171), &[], (2331, 1396)),
-            ],
-            copies: 0,
-            scheduler: "dpsw2a",
-            cc: "olia",
-            seed: 873,
-            bytes: 434_280,
-            window: 1_312_348,
-            upload: false,
-            races: false,
-        },
-        History {
-            lines: vec![
-                of_line((32, 33, 2, 11, 76), &[166, 1850], (2473, 1327)),
-                of_line((13, 33, 3, 10, 14), &[186, 1147], (417, 553)),
-                of_line((10, 3, 7, 5, 84), &[206, 1036], (877, 589)),
-            ],
-            copies: 0,
-            scheduler: "average-rtt",
-            cc: "coupled-bbr",
-            seed: 982,
-            bytes: 543_622,
-            window: 913_112,
-            upload: false,
-            races: false,
-        },
-        History {
-            lines: vec![
-                of_line((2, 52, 2, 15, 62), &[547, 1121], (823, 435)),
-                of_line((31, 52, 2, 15, 144), &[567, 2194], (1397, 1009)),
-            ],
-            copies: 0,
-            scheduler: "hsr",
-            cc: "cubic",
-            seed: 458,
-            bytes: 436_835,
-            window: 852_035,
-            upload: false,
-            races: false,
-        },
-    ];
-    let late = History {
-        lines: vec![
-            of_line((27, 8, 8, 18, 20), &[341, 1840], (759, 141)),
-            of_line((21, 26, 4, 17, 160), &[361, 1618], (497, 474)),
-        ],
+fn went_wrong_once() -> [History; 4] {
+    let history = |lines, (scheduler, cc), (seed, bytes, window), upload| History {
+        lines,
         copies: 0,
-        scheduler: "q-learning",
-        cc: "bbr2",
-        seed: 739,
-        bytes: 300_000,
-        window: 76_324,
-        upload: true,
+        scheduler,
+        cc,
+        seed,
+        bytes,
+        window,
+        upload,
         races: false,
     };
-    for history in stalls.into_iter().chain([late]) {
+    let three = vec![
+        of_line((11, 48, 3, 3, 106), &[1849], (701, 717)),
+        of_line((14, 72, 2, 13, 91), &[1493], (1054, 2893)),
+        of_line((22, 55, 7, 4, 171), &[], (2331, 1396)),
+    ];
+    let others = vec![
+        of_line((32, 33, 2, 11, 76), &[166, 1850], (2473, 1327)),
+        of_line((13, 33, 3, 10, 14), &[186, 1147], (417, 553)),
+        of_line((10, 3, 7, 5, 84), &[206, 1036], (877, 589)),
+    ];
+    let two = vec![
+        of_line((2, 52, 2, 15, 62), &[547, 1121], (823, 435)),
+        of_line((31, 52, 2, 15, 144), &[567, 2194], (1397, 1009)),
+    ];
+    let late = vec![
+        of_line((27, 8, 8, 18, 20), &[341, 1840], (759, 141)),
+        of_line((21, 26, 4, 17, 160), &[361, 1618], (497, 474)),
+    ];
+    [
+        history(three, ("dpsw2a", "olia"), (873, 434_280, 1_312_348), false),
+        history(others, ("average-rtt", "coupled-bbr"), (982, 543_622, 913_112), false),
+        history(two, ("hsr", "cubic"), (458, 436_835, 852_035), false),
+        history(late, ("q-learning", "bbr2"), (739, 300_000, 76_324), true),
+    ]
+}
+
+#[test]
+fn histories_that_went_wrong_once() {
+    for history in went_wrong_once() {
         history.check().unwrap_or_else(|error| panic!("{history:?}: {error}"));
     }
 }

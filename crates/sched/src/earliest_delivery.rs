@@ -245,7 +245,7 @@ impl Scheduler for EarliestDelivery {
         outlook.extend(cx.paths.iter().map(|path| self.forecast(cx.now, path)));
         self.outlook = outlook;
         match cx.flow.filter(|_| self.terms.reads_flow()) {
-            Some(flow) if self.terms.sure => self.decide(cx, &Flow { edge: flow.sure_edge(), ..*flow }),
+            Some(flow) if self.terms.announced => self.decide(cx, &Flow { edge: flow.announced_edge(), ..*flow }),
             Some(flow) => self.decide(cx, flow),
             None => self.earliest_arrival(cx),
         }

@@ -430,7 +430,7 @@ impl QuicConnection {
     pub fn flush(&mut self, now: Instant) {
         self.hub.open(ALL);
         self.hub.quiet(0);
-        while self.poll(now, false).is_some() {}
+        self.poll_all(now);
         self.next_timeout = self.inner.poll_timeout();
     }
 
@@ -439,7 +439,7 @@ impl QuicConnection {
         if let Some(bit) = self.observer_of(path) {
             self.hub.open(ALL);
             self.hub.quiet(!bit);
-            while self.poll(now, false).is_some() {}
+            self.poll_all(now);
         }
         self.flush(now);
     }
@@ -479,6 +479,12 @@ impl QuicConnection {
         let path = took?;
         let (_, number) = self.hub.take_sent()?;
         Some((path, number))
+    }
+
+    /// All datagrams that are no data; one, if the connection is over. While a client's handshake is not done, noq 1.4
+    /// answers each call with one more CONNECTION_CLOSE, until its keys are worn out and it panics.
+    fn poll_all(&mut self, now: Instant) {
+        while self.poll(now, false).is_some() && !self.inner.is_closed() {}
     }
 
     /// One datagram, and the path that it takes.

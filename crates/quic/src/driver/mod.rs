@@ -35,6 +35,7 @@
 
 pub mod connection;
 pub mod observer;
+mod outage;
 pub mod receiver;
 pub mod record;
 pub mod sender;

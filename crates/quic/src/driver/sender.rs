@@ -159,9 +159,9 @@ impl<S: Source> Sender<S> {
         &self.paths[path.index()].tally
     }
 
-    /// How long a path could not be used so far, each time from when it was given up until it was back.
+    /// How long a path could not be used so far, each time from when it was given up or closed until it was back.
     pub fn away(&self, path: PathId) -> Span {
-        self.paths[path.index()].away(self.now)
+        self.paths[path.index()].outages.total(self.now)
     }
 
     /// A path as schedulers see it.
@@ -585,7 +585,7 @@ impl<S: Source> Sender<S> {
             (view.pto_count, view.health) = (0, Health::Good);
             path.last_progress = now;
         }
-        if matches!(path.stage, Stage::Down { .. }) && outcome.heard && path.answers() {
+        if matches!(path.stage, Stage::Down { .. }) && outcome.heard && path.outages.is_over() {
             return self.path_up(id);
         }
         if path.stage == Stage::Up && (outcome.acked > Bytes::ZERO || outcome.lost > Bytes::ZERO) {
@@ -626,7 +626,7 @@ impl<S: Source> Sender<S> {
         }
         let (path, view) = (&mut self.paths[id.index()], self.views.get_mut(id));
         let (outbox, events) = (&mut self.outbox, &mut self.host.events);
-        path.gone_at = Some(self.now);
+        path.outages.begin(self.now);
         path.surrender(id, view, |receipt, chunk| {
             events.push(Event::Lost(receipt));
             outbox.hand_back(chunk);
@@ -674,7 +674,7 @@ impl<S: Source> Sender<S> {
     /// Gives a path up that answers and loses most of what it is given, if there is another one.
     fn check_losses(&mut self, id: PathId) {
         let period = self.patience(id);
-        let loses_most = self.paths[id.index()].loses_most(self.now, self.views.get(id), period);
+        let loses_most = self.paths[id.index()].outages.loses_most(self.now, self.views.get(id), period);
         if loses_most && !self.views.set().without(id).is_empty() {
             self.give_up(id, true);
         }
@@ -682,7 +682,7 @@ impl<S: Source> Sender<S> {
 
     fn give_up(&mut self, id: PathId, loses_most: bool) {
         let interval = self.setting.transport.probe_interval;
-        let ask_at = self.paths[id.index()].pause(self.now, self.views.get(id), loses_most, interval);
+        let ask_at = self.paths[id.index()].outages.give_up(self.now, self.views.get(id), loses_most, interval);
         self.path_down(id, Stage::Down { ask_at });
     }
 
@@ -692,7 +692,7 @@ impl<S: Source> Sender<S> {
             Stage::Up if self.silent_at(id) <= self.now => self.give_up(id, false),
             Stage::Down { ask_at } if ask_at <= self.now => {
                 self.connection.ping(id);
-                self.paths[id.index()].ask();
+                self.paths[id.index()].outages.ask();
                 self.paths[id.index()].stage = Stage::Down { ask_at: again };
             }
             _ => {}

@@ -9,6 +9,8 @@ use weftway_cc::{Acked, Congestion, Controller, Sent, Share, Signal};
 use weftway_host::sending::{Assigned, Flight, Pacer, RateSampler, Sample, SentPacket, implied_rate};
 use weftway_path::{BlockedReason, Bytes, Instant, Path, PathId, Recovery, SendKind, Span};
 
+use super::outage::Outages;
+
 /// kGranularity (RFC 9002 §6.1.2).
 const GRANULARITY: Span = Span::from_millis(1);
 
@@ -62,18 +64,8 @@ pub(super) struct SendingPath {
     pub last_progress: Instant,
     /// When a probe is due.
     pub probe_at: Instant,
-    /// When it was given up, if it has not come back.
-    pub gone_at: Option<Instant>,
-    /// How often in a row it was given up without having been of use.
-    relapses: u32,
-    /// Answers in a row that bring it back; with 0, whatever comes.
-    needed: u32,
-    answered: u32,
-    /// It was asked, and has not answered yet.
-    asked: bool,
-    lately: Lately,
-    /// How long it was gone the times before.
-    gone: Span,
+    /// When it could not be used.
+    pub outages: Outages,
     rate: RateSampler,
     last_sent: Instant,
     /// Packets sent before belong to the current episode.
@@ -89,23 +81,6 @@ struct Usage {
     most: Bytes,
     /// The packet with which the next round begins.
     until: u64,
-}
-
-/// A path that brings this many packets before it is given up was of use.
-const USEFUL: u64 = 10;
-/// So many packets tell whether a path loses most of what it is given.
-const TELLING: u64 = 16;
-/// The longest pause after a relapse is the probe interval, doubled so many times.
-const DOUBLINGS: u32 = 3;
-
-/// What became of a path's packets since some moment.
-#[derive(Clone, Copy, Debug, Default)]
-struct Lately {
-    begin: Instant,
-    /// Packets sent and acknowledged by then.
-    acked: u64,
-    /// Packets declared lost by then.
-    lost: u64,
 }
 
 /// What one call into noq settled on a path.
@@ -134,13 +109,7 @@ impl SendingPath {
             tally: PathTally::default(),
             last_progress: Instant::ZERO,
             probe_at: Instant::NEVER,
-            gone_at: None,
-            relapses: 0,
-            needed: 0,
-            answered: 0,
-            asked: false,
-            lately: Lately::default(),
-            gone: Span::ZERO,
+            outages: Outages::default(),
             rate: RateSampler::default(),
             last_sent: Instant::ZERO,
             recovery_start: None,
@@ -153,57 +122,13 @@ impl SendingPath {
     pub fn renew(&mut self, now: Instant, generation: Option<usize>, cc: Box<dyn Controller>) {
         let old = std::mem::replace(self, Self::new(cc));
         self.tally = old.tally;
-        (self.gone, self.relapses) = (old.away(now), old.relapses);
-        self.lately.begin = now;
+        self.outages = old.outages;
+        self.outages.end(now);
         if old.generation == generation {
             (self.flight, self.largest_acked) = (old.flight, old.largest_acked);
             self.flight.clear();
         }
         (self.generation, self.stage, self.last_progress) = (generation, Stage::Up, now);
-    }
-
-    /// Whether it lost more than two thirds of its packets over at least `period`, though it answers. One that was given
-    /// up before, and has brought nothing since, is judged by half as many packets, as soon as they are settled.
-    pub fn loses_most(&mut self, now: Instant, view: &Path, period: Span) -> bool {
-        let then = self.lately;
-        let (acked, lost) = (view.acked.packets - then.acked, view.lost.packets - then.lost);
-        let on_trial = self.relapses > 0 && view.acked.packets < USEFUL;
-        let (period, telling) = if on_trial { (Span::ZERO, TELLING / 2) } else { (period, TELLING) };
-        if now.since(then.begin) < period || acked + lost < telling {
-            return false;
-        }
-        self.lately = Lately { begin: now, acked: view.acked.packets, lost: view.lost.packets };
-        lost > 2 * acked
-    }
-
-    /// It is given up now: when it is asked for the first time whether it is alive. A path that comes back and is of no
-    /// use again is asked later each time, and has to answer more often.
-    pub fn pause(&mut self, now: Instant, view: &Path, loses_most: bool, probe_interval: Span) -> Instant {
-        let was_useful = view.acked.packets >= USEFUL && !loses_most;
-        self.relapses = if was_useful { 0 } else { self.relapses + 1 };
-        let doublings = self.relapses.saturating_sub(1).min(DOUBLINGS);
-        // What is under way still answers for a path that loses most.
-        self.needed = if loses_most || self.relapses > 1 { 2 + doublings } else { 0 };
-        (self.answered, self.asked) = (0, false);
-        now + probe_interval * (1u64 << doublings)
-    }
-
-    /// It is asked whether it is alive.
-    pub fn ask(&mut self) {
-        if std::mem::replace(&mut self.asked, true) {
-            self.answered = 0;
-        }
-    }
-
-    /// Something came back while it was given up: whether it can be used again.
-    pub fn answers(&mut self) -> bool {
-        self.answered += u32::from(std::mem::take(&mut self.asked));
-        self.answered >= self.needed
-    }
-
-    /// How long it could not be used so far, each time from when it was given up until it was back.
-    pub fn away(&self, now: Instant) -> Span {
-        self.gone + self.gone_at.map_or(Span::ZERO, |at| now.since(at))
     }
 
     /// Packet `number` left.

@@ -106,10 +106,7 @@ impl Session<'_> {
             if connection.timeout() <= now {
                 connection.handle_timeout(now, &mut self.net.endpoint);
             }
-            // noq 1.4 panics when it is asked what a connection says that failed.
-            if !connection.is_closed() {
-                connection.flush(now);
-            }
+            connection.flush(now);
             self.net.send(connection);
             if mismatch.load(Ordering::Relaxed) {
                 return Err(Failure::OtherIdentity(address));

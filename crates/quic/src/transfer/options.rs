@@ -109,7 +109,7 @@ pub struct PathProgress {
     pub retransmissions: u64,
     /// How often the path was given up.
     pub given_up: u64,
-    /// How long it could not be used, from when it was given up until it was back.
+    /// How long it could not be used, each time from when it was given up or closed until it was back.
     #[serde(default)]
     pub away_ms: f64,
 }

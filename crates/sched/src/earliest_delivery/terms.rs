@@ -32,7 +32,7 @@ terms! {
     ahead: "whether a slower path sends ahead of the next data; without it, the next data",
     waiting: "whether it leaves to the faster paths what they bring sooner",
     edge: "whether it sends nothing that would shut the peer's window on the faster paths",
-    sure: "whether it sends nothing beyond the edge that the peer has announced, where the transport would",
+    announced: "whether it sends nothing beyond the edge that the peer has announced, where the transport would",
     again: "whether lost data go on a slower path if the faster ones are full and bring less than is lost",
     copies: "whether anything is sent twice",
     urgent: "whether copies of what blocks the message at hand go before fresh data",

@@ -95,13 +95,13 @@ pub(crate) struct Book<X> {
     /// None from it on.
     end: u64,
     /// Nothing expires before, unless the oldest record changes.
-    quiet: Instant,
+    next_expiry: Instant,
 }
 
 impl<X: Copy> Book<X> {
     /// An empty one.
     pub(crate) fn new() -> Self {
-        Self { records: vec![None; FIRST_PACKETS], oldest: 0, end: 0, quiet: Instant::ZERO }
+        Self { records: vec![None; FIRST_PACKETS], oldest: 0, end: 0, next_expiry: Instant::ZERO }
     }
 
     fn slot(&self, serial: u64) -> usize {
@@ -123,14 +123,14 @@ impl<X: Copy> Book<X> {
     pub(crate) fn open(&mut self, choice: Choice<X>, receipt: Receipt) {
         let serial = receipt.serial;
         if self.oldest == self.end || serial <= self.oldest {
-            self.quiet = Instant::ZERO;
+            self.next_expiry = Instant::ZERO;
         }
         // A paced subflow may send what was decided earlier after what was decided later.
         self.oldest = if self.oldest == self.end { serial } else { self.oldest.min(serial) };
         self.end = self.end.max(serial + 1);
         let lowest = self.end.saturating_sub(PACKETS as u64);
         if self.oldest < lowest {
-            (self.oldest, self.quiet) = (lowest, Instant::ZERO);
+            (self.oldest, self.next_expiry) = (lowest, Instant::ZERO);
         }
         if self.end - self.oldest > self.records.len() as u64 {
             self.grow();
@@ -154,14 +154,14 @@ impl<X: Copy> Book<X> {
             return None;
         }
         if receipt.serial == self.oldest {
-            self.quiet = Instant::ZERO;
+            self.next_expiry = Instant::ZERO;
         }
         place.take().map(Record::close)
     }
 
     /// The next record whose time is up at `now`.
     pub(crate) fn expire(&mut self, now: Instant) -> Option<Outcome<X>> {
-        if now < self.quiet {
+        if now < self.next_expiry {
             return None;
         }
         while self.oldest < self.end {
@@ -169,7 +169,7 @@ impl<X: Copy> Book<X> {
             let place = &mut self.records[slot];
             let here = place.as_ref().filter(|record| record.receipt.serial == self.oldest);
             if let Some(record) = here.filter(|record| record.choice.deadline > now) {
-                self.quiet = record.choice.deadline;
+                self.next_expiry = record.choice.deadline;
                 return None;
             }
             let found = if here.is_some() { place.take() } else { None };

@@ -32,16 +32,7 @@ impl<'a> Roles<'a> {
         let mut roles = Self::default();
         // The two open paths of smallest srtt: F may be one of them.
         let mut open: [Option<&Path>; 2] = [None; 2];
-        let mut live = None;
-        for path in cx.paths {
-            // Of the tiers that have a path the first, as `choose::standing`.
-            let Some(tier) = choose::tier(path) else { continue };
-            if live != Some(tier) {
-                if live.is_some_and(|live| live < tier) {
-                    continue;
-                }
-                (live, roles, open) = (Some(tier), Self::default(), [None; 2]);
-            }
+        for path in choose::standing(cx) {
             let beats = |other: Option<&Path>| other.is_none_or(|other| path.srtt < other.srtt);
             if beats(roles.fast) {
                 roles.fast = Some(path);

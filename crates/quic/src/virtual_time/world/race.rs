@@ -20,6 +20,12 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
+    /// Both ends of it, each with whether what it sends goes from the sender of the data to the receiver.
+    fn ends(&mut self, upload: bool) -> impl Iterator<Item = (&mut QuicConnection, bool)> {
+        let server = self.server.as_mut().map(|server| (server, !upload));
+        std::iter::once((&mut self.client, upload)).chain(server)
+    }
+
     fn timeout(&self) -> Instant {
         let server = self.server.as_ref().map_or(Instant::NEVER, QuicConnection::timeout);
         self.client.timeout().min(server)
@@ -78,8 +84,7 @@ impl World {
         let (now, upload) = (self.now, self.upload());
         let mut attempts = std::mem::take(&mut self.attempts);
         for attempt in &mut attempts {
-            let server = attempt.server.as_mut().map(|server| (server, !upload));
-            for (connection, forward) in std::iter::once((&mut attempt.client, upload)).chain(server) {
+            for (connection, forward) in attempt.ends(upload) {
                 let endpoint = if forward { &mut self.sending.endpoint } else { &mut self.receiving.endpoint };
                 if connection.timeout() <= now {
                     connection.handle_timeout(now, endpoint);
@@ -93,8 +98,7 @@ impl World {
             return self.adopt(Side::Client, client);
         }
         for attempt in &mut attempts {
-            let server = attempt.server.as_mut().map(|server| (server, !upload));
-            for (connection, forward) in std::iter::once((&mut attempt.client, upload)).chain(server) {
+            for (connection, forward) in attempt.ends(upload) {
                 connection.flush(now);
                 while let Some(out) = connection.outgoing.pop_front() {
                     self.launch(out, forward);
