@@ -1,5 +1,7 @@
 //! A lab is what its plan says: addresses, routes, shared links, absences; and nothing when it is gone.
 
+mod on_time;
+
 use std::fs;
 use std::io::{ErrorKind, Write};
 use std::net::{SocketAddr, UdpSocket};
@@ -11,6 +13,8 @@ use weftway_emu::{
 };
 use weftway_link::LinkConfig;
 use weftway_path::{BitRate, Instant, Span};
+
+use on_time::on_time;
 
 const PORT: u16 = 9000;
 
@@ -152,30 +156,34 @@ fn recorded(lab: Lab) -> (RunningLab, weftway_emu::Recording) {
 /// There from 200 to 400 ms after the start. Each look is 100 ms from a change.
 #[test]
 fn a_path_that_is_absent_carries_nothing() {
-    let presence = vec![Instant::from_millis(200), Instant::from_millis(400)];
-    let Some(lab) = build(&plan(vec![LabPath { presence, ..path("wifi", 1) }])) else { return };
-    let (lab, recording) = recorded(lab);
-    let (from, to) = (client(&lab, 0), server(&lab, 0));
-    to.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
-    let clock = lab.emulator.clock();
-    for (millis, there) in [(100, false), (300, true), (500, false)] {
-        let wait = Instant::from_millis(millis).since(clock.now());
-        std::thread::sleep(Duration::from_nanos(wait.as_nanos()));
-        assert_eq!(trip(&from, &to, 0).is_some(), there, "at {millis} ms");
-    }
-    let report = finish(lab);
-    let Traffic { packets, delivered, dropped, .. } = recording.finish().unwrap().remove(0);
-    assert_eq!((packets, delivered, dropped), (3, 1, 2));
-    assert_eq!(report.links[0].dropped_down, 2);
+    on_time(|| {
+        let presence = vec![Instant::from_millis(200), Instant::from_millis(400)];
+        let Some(lab) = build(&plan(vec![LabPath { presence, ..path("wifi", 1) }])) else { return };
+        let (lab, recording) = recorded(lab);
+        let (from, to) = (client(&lab, 0), server(&lab, 0));
+        to.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+        let clock = lab.emulator.clock();
+        for (millis, there) in [(100, false), (300, true), (500, false)] {
+            let wait = Instant::from_millis(millis).since(clock.now());
+            std::thread::sleep(Duration::from_nanos(wait.as_nanos()));
+            assert_eq!(trip(&from, &to, 0).is_some(), there, "at {millis} ms");
+        }
+        let report = finish(lab);
+        let Traffic { packets, delivered, dropped, .. } = recording.finish().unwrap().remove(0);
+        assert_eq!((packets, delivered, dropped), (3, 1, 2));
+        assert_eq!(report.links[0].dropped_down, 2);
+    });
 }
 
 /// Nothing but what was asked for: no router solicitations, no neighbour discovery, no name service.
 #[test]
 fn an_idle_lab_is_silent() {
-    let Some(lab) = build(&plan(vec![path("wifi", 1)])) else { return };
-    let lab = lab.start(None).unwrap();
-    std::thread::sleep(Duration::from_millis(300));
-    let report = finish(lab);
-    assert_eq!(report.links.iter().map(|link| link.pushed).sum::<u64>(), 0);
-    assert_eq!((report.lateness.packets(), report.refused), (0, 0));
+    on_time(|| {
+        let Some(lab) = build(&plan(vec![path("wifi", 1)])) else { return };
+        let lab = lab.start(None).unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+        let report = finish(lab);
+        assert_eq!(report.links.iter().map(|link| link.pushed).sum::<u64>(), 0);
+        assert_eq!((report.lateness.packets(), report.refused), (0, 0));
+    });
 }

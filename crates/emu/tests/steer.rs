@@ -1,6 +1,8 @@
 //! Steering the running kernel over two emulated paths. Needs namespaces, TUN devices and MPTCP; says so where they
 //! are missing.
 
+mod on_time;
+
 use std::fs;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,6 +18,8 @@ use weftway_emu::{
 };
 use weftway_link::LinkConfig;
 use weftway_path::{BitRate, Bytes, Context, Decision, Instant, PathId, Role, Span};
+
+use on_time::on_time;
 
 const EXCLUSIVE: Settings = Settings { interval: Span::from_millis(50), mode: Mode::Exclusive, token: None };
 
@@ -145,7 +149,8 @@ fn sent(outcome: &Outcome, from: Instant, to: Instant) -> [u64; 2] {
 
 /// A path that was left is silent after 150 ms: 20 ms of round trip, and room for a busy machine. From then to 100 ms
 /// before the next turn, 800 ms after the one before, 550 ms bring 110 messages; as a turn comes with a look, every 50
-/// ms, and the last time is cut by the end of the steering, 60 at least.
+/// ms, and the last time is cut by the end of the steering, 60 at least. A look at the counters that comes late takes a
+/// message or two for a later one.
 fn check(moved: &Moved) {
     let Moved { outcome, report, turns, after } = moved;
     assert!(outcome.finished && !outcome.fallback);
@@ -156,7 +161,7 @@ fn check(moved: &Moved) {
         turns.iter().map(|&turn| turn + Span::from_millis(650)).take(2).chain([turns[2] + Span::from_millis(500)]);
     for ((from, to), [used, idle]) in settled.zip(until).zip([[1, 0], [0, 1], [1, 0]]) {
         let bytes = sent(outcome, from, to);
-        assert!(bytes[used] >= 60_000 && bytes[idle] == 0, "{from:?} to {to:?}: {bytes:?}");
+        assert!(bytes[used] >= 60_000 && bytes[idle] <= 2000, "{from:?} to {to:?}: {bytes:?}");
     }
     // About 2.3 s at 50 ms; two orders at the first decision, which leaves the first path, and at each switch.
     assert!((30..=50).contains(&report.decisions) && report.waits == 0, "{report:?}");
@@ -168,106 +173,118 @@ fn check(moved: &Moved) {
 
 #[test]
 fn a_stream_is_moved_by_endpoints_and_back() {
-    let Some(lab) = lab(true) else { return };
-    check(&moved(&lab, Opener::Sender));
+    on_time(|| {
+        let Some(lab) = lab(true) else { return };
+        check(&moved(&lab, Opener::Sender));
+    });
 }
 
 /// The server's subflows have one address; its userspace path manager tells them apart.
 #[test]
 fn a_stream_is_moved_by_token_and_back() {
-    let Some(lab) = lab(true) else { return };
-    by_program(&lab.server);
-    check(&moved(&lab, Opener::Receiver));
+    on_time(|| {
+        let Some(lab) = lab(true) else { return };
+        by_program(&lab.server);
+        check(&moved(&lab, Opener::Receiver));
+    });
 }
 
 /// The second subflow is bound to its device, as `ip mptcp endpoint add … dev …` has it: it is found all the same.
 #[test]
 fn a_subflow_that_is_bound_to_a_device_is_steered() {
-    let Some(lab) = lab(true) else { return };
-    let bind = || {
-        let address = client_address(1);
-        let has = |address| {
-            move |one: &nix::ifaddrs::InterfaceAddress| {
-                one.address.as_ref().and_then(|one| one.as_sockaddr_in()).is_some_and(|one| one.ip() == address)
-            }
+    on_time(|| {
+        let Some(lab) = lab(true) else { return };
+        let bind = || {
+            let address = client_address(1);
+            let has = |address| {
+                move |one: &nix::ifaddrs::InterfaceAddress| {
+                    one.address.as_ref().and_then(|one| one.as_sockaddr_in()).is_some_and(|one| one.ip() == address)
+                }
+            };
+            let device = getifaddrs().unwrap().find(has(address)).unwrap().interface_name;
+            let device = Some(Route::open()?.device_index(&device)?);
+            let manager = PathManager::open()?;
+            manager.remove_endpoint(2, address)?;
+            let flags = EndpointFlags { subflow: true, ..EndpointFlags::default() };
+            manager.add_endpoint(&Endpoint { id: Some(2), address, device, flags })
         };
-        let device = getifaddrs().unwrap().find(has(address)).unwrap().interface_name;
-        let device = Some(Route::open()?.device_index(&device)?);
-        let manager = PathManager::open()?;
-        manager.remove_endpoint(2, address)?;
-        let flags = EndpointFlags { subflow: true, ..EndpointFlags::default() };
-        manager.add_endpoint(&Endpoint { id: Some(2), address, device, flags })
-    };
-    lab.client.within(bind).unwrap();
-    let moved = moved(&lab, Opener::Sender);
-    assert_eq!(moved.after.iter().filter(|subflow| subflow.interface != 0).count(), 1, "{:?}", moved.after);
-    check(&moved);
+        lab.client.within(bind).unwrap();
+        let moved = moved(&lab, Opener::Sender);
+        assert_eq!(moved.after.iter().filter(|subflow| subflow.interface != 0).count(), 1, "{:?}", moved.after);
+        check(&moved);
+    });
 }
 
 /// A connection that the path manager let have one subflow only is there first; the one with two is asked about.
 #[test]
 fn a_connection_of_one_subflow_is_passed_over() {
-    let Some(lab) = lab(true) else { return };
-    let limit = |subflows| lab.client.within(|| PathManager::open()?.set_limits(subflows, 8)).unwrap();
-    let never = AtomicBool::new(false);
-    let moved = thread::scope(|scope| {
-        limit(0);
-        let work = Work::Messages { written: (0..MESSAGES + 200).map(|k| (PERIOD * k, MESSAGE)).collect() };
-        let order = Transfer { work, ..stream(Opener::Sender) };
-        let (ends, never) = (ends(&lab, Opener::Sender), &never);
-        let single = scope.spawn(move || transfer(&ends, &order, never));
-        thread::sleep(Duration::from_millis(200));
-        limit(8);
-        let moved = moved(&lab, Opener::Sender);
-        assert!(single.join().unwrap().unwrap().finished);
-        moved
+    on_time(|| {
+        let Some(lab) = lab(true) else { return };
+        let limit = |subflows| lab.client.within(|| PathManager::open()?.set_limits(subflows, 8)).unwrap();
+        let never = AtomicBool::new(false);
+        let moved = thread::scope(|scope| {
+            limit(0);
+            let work = Work::Messages { written: (0..MESSAGES + 200).map(|k| (PERIOD * k, MESSAGE)).collect() };
+            let order = Transfer { work, ..stream(Opener::Sender) };
+            let (ends, never) = (ends(&lab, Opener::Sender), &never);
+            let single = scope.spawn(move || transfer(&ends, &order, never));
+            thread::sleep(Duration::from_millis(200));
+            limit(8);
+            let moved = moved(&lab, Opener::Sender);
+            assert!(single.join().unwrap().unwrap().finished);
+            moved
+        });
+        // The first one's subflow, and two.
+        assert_eq!((moved.after.len(), moved.report.connections), (3, 2), "{:?}", moved.after);
+        assert!(moved.report.decisions >= 30 && moved.report.switches == 2, "{:?}", moved.report);
     });
-    // The first one's subflow, and two.
-    assert_eq!((moved.after.len(), moved.report.connections), (3, 2), "{:?}", moved.after);
-    assert!(moved.report.decisions >= 30 && moved.report.switches == 2, "{:?}", moved.report);
 }
 
 /// The rule panics at its second question, when the subflow that it did not choose is a backup.
 #[test]
 fn priorities_are_restored_when_the_rule_panics() {
-    let Some(lab) = lab(true) else { return };
-    by_program(&lab.server);
-    let ends = ends(&lab, Opener::Receiver);
-    let (stop, never) = (AtomicBool::new(false), AtomicBool::new(false));
-    let backups = || {
-        let all = diagnose().unwrap();
-        all.iter().map(|subflow| subflow.mptcp.unwrap().flags.backup_loc()).filter(|&is_backup| is_backup).count()
-    };
-    let asked = Mutex::new(Vec::new());
-    thread::scope(|scope| {
-        let mut rule = |_: u32, cx: &Context<'_>| {
-            let mut asked = asked.lock().unwrap();
-            asked.push(backups());
-            assert!(asked.len() < 2, "the rule panics");
-            Decision::Send(cx.paths[1].id)
+    on_time(|| {
+        let Some(lab) = lab(true) else { return };
+        by_program(&lab.server);
+        let ends = ends(&lab, Opener::Receiver);
+        let (stop, never) = (AtomicBool::new(false), AtomicBool::new(false));
+        let backups = || {
+            let all = diagnose().unwrap();
+            all.iter().map(|subflow| subflow.mptcp.unwrap().flags.backup_loc()).filter(|&is_backup| is_backup).count()
         };
-        let stop = &stop;
-        let steering = scope.spawn(move || ends.sender.within(|| Steering::open(EXCLUSIVE)?.run(&mut rule, stop)));
-        thread::sleep(Duration::from_millis(20));
-        let transfer = scope.spawn(|| transfer(&ends, &stream(Opener::Receiver), &never));
-        assert!(steering.join().is_err());
-        let after = ends.sender.within(|| Ok(backups())).unwrap();
-        assert!(transfer.join().unwrap().unwrap().finished);
-        assert_eq!(after, 0);
+        let asked = Mutex::new(Vec::new());
+        thread::scope(|scope| {
+            let mut rule = |_: u32, cx: &Context<'_>| {
+                let mut asked = asked.lock().unwrap();
+                asked.push(backups());
+                assert!(asked.len() < 2, "the rule panics");
+                Decision::Send(cx.paths[1].id)
+            };
+            let stop = &stop;
+            let steering = scope.spawn(move || ends.sender.within(|| Steering::open(EXCLUSIVE)?.run(&mut rule, stop)));
+            thread::sleep(Duration::from_millis(20));
+            let transfer = scope.spawn(|| transfer(&ends, &stream(Opener::Receiver), &never));
+            assert!(steering.join().is_err());
+            let after = ends.sender.within(|| Ok(backups())).unwrap();
+            assert!(transfer.join().unwrap().unwrap().finished);
+            assert_eq!(after, 0);
+        });
+        assert_eq!(asked.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner), [0, 1]);
     });
-    assert_eq!(asked.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner), [0, 1]);
 }
 
 /// Nobody but the steering opens a second subflow here.
 #[test]
 fn a_client_without_path_manager_gets_its_subflows() {
-    let Some(lab) = lab(false) else { return };
-    by_program(&lab.client);
-    // The server's own path manager lets none in until it is told.
-    lab.server.within(|| PathManager::open()?.set_limits(8, 8)).unwrap();
-    let moved = moved(&lab, Opener::Sender);
-    assert_eq!(moved.report.joins, 1, "{:?}", moved.report);
-    check(&moved);
+    on_time(|| {
+        let Some(lab) = lab(false) else { return };
+        by_program(&lab.client);
+        // The server's own path manager lets none in until it is told.
+        lab.server.within(|| PathManager::open()?.set_limits(8, 8)).unwrap();
+        let moved = moved(&lab, Opener::Sender);
+        assert_eq!(moved.report.joins, 1, "{:?}", moved.report);
+        check(&moved);
+    });
 }
 
 /// With the server's in-kernel path manager nothing tells its subflows apart: it is said, and nothing is asked.
@@ -295,59 +312,66 @@ fn what_cannot_be_told_apart_is_not_steered() {
 /// which the first 100 to 200 ms go by before there are two subflows and a look at them.
 #[test]
 fn a_measurement_is_steered_from_its_start() {
-    if lab(false).is_none() {
-        return;
-    }
-    for opener in [Opener::Sender, Opener::Receiver] {
-        let setup = weftway_emu::kernel::Setup { backups: vec![false, false], ..Default::default() };
-        let mut rule = |_: u32, _: &Context<'_>| Decision::Send(PathId::new(1));
-        let order = stream(opener);
-        let (measured, report) =
-            steer::measure((&plan(), &setup, &order), EXCLUSIVE, &mut rule, &AtomicBool::new(false)).unwrap();
-        let paths = measured.outcome.last.paths.iter().map(|path| path.bytes_acked.get()).collect::<Vec<_>>();
-        assert!(measured.outcome.finished && report.errors == 0, "{report:?}");
-        assert!(paths[1] > 9 * paths[0], "{paths:?}");
-    }
+    on_time(|| {
+        if lab(false).is_none() {
+            return;
+        }
+        for opener in [Opener::Sender, Opener::Receiver] {
+            let setup = weftway_emu::kernel::Setup { backups: vec![false, false], ..Default::default() };
+            let mut rule = |_: u32, _: &Context<'_>| Decision::Send(PathId::new(1));
+            let order = stream(opener);
+            let (measured, report) =
+                steer::measure((&plan(), &setup, &order), EXCLUSIVE, &mut rule, &AtomicBool::new(false)).unwrap();
+            let paths = measured.outcome.last.paths.iter().map(|path| path.bytes_acked.get()).collect::<Vec<_>>();
+            assert!(measured.outcome.finished && report.errors == 0, "{report:?}");
+            assert!(paths[1] > 9 * paths[0], "{paths:?}");
+        }
+    });
 }
 
 /// The first path is a backup of its own accord, which the rule sees. Chosen, it is active, and the other a backup: two
 /// orders.
 #[test]
 fn a_path_that_is_kept_as_a_backup_can_be_chosen() {
-    if lab(false).is_none() {
-        return;
-    }
-    let setup = weftway_emu::kernel::Setup { backups: vec![true, false], ..Default::default() };
-    let mut rule = |_: u32, cx: &Context<'_>| {
-        assert_eq!(cx.paths.iter().map(|path| path.role).collect::<Vec<_>>(), [Role::Backup, Role::Active]);
-        Decision::Send(PathId::new(0))
-    };
-    let (order, stop) = (stream(Opener::Sender), AtomicBool::new(false));
-    let (measured, report) = steer::measure((&plan(), &setup, &order), EXCLUSIVE, &mut rule, &stop).unwrap();
-    let paths = measured.outcome.last.paths.iter().map(|path| path.bytes_acked.get()).collect::<Vec<_>>();
-    assert!(paths[0] > 9 * paths[1], "{paths:?}");
-    assert_eq!((report.orders.calls, report.errors), (2, 0), "{report:?}");
+    on_time(|| {
+        if lab(false).is_none() {
+            return;
+        }
+        let setup = weftway_emu::kernel::Setup { backups: vec![true, false], ..Default::default() };
+        let mut rule = |_: u32, cx: &Context<'_>| {
+            assert_eq!(cx.paths.iter().map(|path| path.role).collect::<Vec<_>>(), [Role::Backup, Role::Active]);
+            Decision::Send(PathId::new(0))
+        };
+        let (order, stop) = (stream(Opener::Sender), AtomicBool::new(false));
+        let (measured, report) = steer::measure((&plan(), &setup, &order), EXCLUSIVE, &mut rule, &stop).unwrap();
+        let paths = measured.outcome.last.paths.iter().map(|path| path.bytes_acked.get()).collect::<Vec<_>>();
+        assert!(paths[0] > 9 * paths[1], "{paths:?}");
+        assert_eq!((report.orders.calls, report.errors), (2, 0), "{report:?}");
+    });
 }
 
 /// A bulk transfer in mode preferred: the chosen path's window is full at most looks, and then both paths send. In
 /// mode exclusive the other one carries what it had in the beginning.
 #[test]
 fn others_help_out_where_they_are_let() {
-    if lab(false).is_none() {
-        return;
-    }
-    let share = |mode| {
-        let setup = weftway_emu::kernel::Setup { backups: vec![false, false], ..Default::default() };
-        let mut rule = |_: u32, _: &Context<'_>| Decision::Send(PathId::new(0));
-        let order = Transfer { work: Work::Bulk { bytes: Bytes::new(4_000_000) }, ..stream(Opener::Sender) };
-        let settings = Settings { mode, ..EXCLUSIVE };
-        let stop = AtomicBool::new(false);
-        let (measured, _) = steer::measure((&plan(), &setup, &order), settings, &mut rule, &stop).unwrap();
-        let bytes = measured.outcome.last.paths.iter().map(|path| path.bytes_acked.get() as f64).collect::<Vec<_>>();
-        bytes[1] / (bytes[0] + bytes[1])
-    };
-    let (exclusive, preferred) = (share(Mode::Exclusive), share(Mode::Preferred));
-    assert!(exclusive < 0.2 && preferred > 0.3, "{exclusive} and {preferred}");
+    on_time(|| {
+        if lab(false).is_none() {
+            return;
+        }
+        let share = |mode| {
+            let setup = weftway_emu::kernel::Setup { backups: vec![false, false], ..Default::default() };
+            let mut rule = |_: u32, _: &Context<'_>| Decision::Send(PathId::new(0));
+            let order = Transfer { work: Work::Bulk { bytes: Bytes::new(4_000_000) }, ..stream(Opener::Sender) };
+            let settings = Settings { mode, ..EXCLUSIVE };
+            let stop = AtomicBool::new(false);
+            let (measured, _) = steer::measure((&plan(), &setup, &order), settings, &mut rule, &stop).unwrap();
+            let bytes =
+                measured.outcome.last.paths.iter().map(|path| path.bytes_acked.get() as f64).collect::<Vec<_>>();
+            bytes[1] / (bytes[0] + bytes[1])
+        };
+        let (exclusive, preferred) = (share(Mode::Exclusive), share(Mode::Preferred));
+        assert!(exclusive < 0.2 && preferred > 0.3, "{exclusive} and {preferred}");
+    });
 }
 
 /// A namespace without connections is steered, too.

@@ -2,6 +2,8 @@
 //!
 //! They need the right to make a namespace, and half of them MPTCP. Without, they say that they are skipped.
 
+mod on_time;
+
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -14,6 +16,8 @@ use weftway_emu::{
 };
 use weftway_link::{LinkConfig, Loss};
 use weftway_path::{BitRate, Bytes, Span};
+
+use on_time::on_time;
 
 const HOME: Ipv4Addr = Ipv4Addr::LOCALHOST;
 
@@ -109,45 +113,51 @@ fn accounted(outcome: &Outcome, multipath: bool, opener: Opener) {
 /// Three messages, 50 ms apart; on a loopback device each is there long before the next.
 #[test]
 fn messages_are_timed_one_by_one() {
-    let Some(namespace) = namespace() else { return };
-    for multipath in protocols(&namespace) {
-        let written: Vec<_> = (0..3).map(|k| (Span::from_millis(50 * k), Bytes::new(3000))).collect();
-        let outcome = run(&namespace, &order(multipath, Work::Messages { written })).unwrap();
-        assert!(outcome.finished);
-        assert_eq!((outcome.delivered, outcome.message_delays.len()), (Bytes::new(9000), 3));
-        for delay in &outcome.message_delays {
-            assert!(delay.unwrap() > Span::ZERO && delay.unwrap() < Span::from_millis(50), "{delay:?}");
+    on_time(|| {
+        let Some(namespace) = namespace() else { return };
+        for multipath in protocols(&namespace) {
+            let written: Vec<_> = (0..3).map(|k| (Span::from_millis(50 * k), Bytes::new(3000))).collect();
+            let outcome = run(&namespace, &order(multipath, Work::Messages { written })).unwrap();
+            assert!(outcome.finished);
+            assert_eq!((outcome.delivered, outcome.message_delays.len()), (Bytes::new(9000), 3));
+            for delay in &outcome.message_delays {
+                assert!(delay.unwrap() > Span::ZERO && delay.unwrap() < Span::from_millis(50), "{delay:?}");
+            }
+            assert!(outcome.elapsed >= Span::from_millis(100));
         }
-        assert!(outcome.elapsed >= Span::from_millis(100));
-    }
+    });
 }
 
 /// Five answers with 10 ms between an answer and the next request: four pauses.
 #[test]
 fn answers_follow_requests() {
-    let Some(namespace) = namespace() else { return };
-    let work = Work::RequestResponse { bytes: Bytes::new(20_000), think: Span::from_millis(10), count: 5 };
-    for multipath in protocols(&namespace) {
-        for opener in [Opener::Sender, Opener::Receiver] {
-            let outcome = run(&namespace, &Transfer { opener, ..order(multipath, work.clone()) }).unwrap();
-            assert!(outcome.finished);
-            assert_eq!(outcome.delivered, Bytes::new(100_000));
-            assert_eq!(outcome.message_delays.iter().flatten().count(), 5);
-            assert!(outcome.elapsed >= Span::from_millis(40) && outcome.elapsed < Span::from_secs(1));
+    on_time(|| {
+        let Some(namespace) = namespace() else { return };
+        let work = Work::RequestResponse { bytes: Bytes::new(20_000), think: Span::from_millis(10), count: 5 };
+        for multipath in protocols(&namespace) {
+            for opener in [Opener::Sender, Opener::Receiver] {
+                let outcome = run(&namespace, &Transfer { opener, ..order(multipath, work.clone()) }).unwrap();
+                assert!(outcome.finished);
+                assert_eq!(outcome.delivered, Bytes::new(100_000));
+                assert_eq!(outcome.message_delays.iter().flatten().count(), 5);
+                assert!(outcome.elapsed >= Span::from_millis(40) && outcome.elapsed < Span::from_secs(1));
+            }
         }
-    }
+    });
 }
 
 #[test]
 fn a_duration_ends_when_it_is_over() {
-    let Some(namespace) = namespace() else { return };
-    for multipath in protocols(&namespace) {
-        let span = Span::from_millis(200);
-        let outcome = run(&namespace, &order(multipath, Work::Duration { span })).unwrap();
-        assert!(outcome.finished && outcome.delivered > Bytes::ZERO);
-        let late = outcome.elapsed.saturating_sub(span);
-        assert!(outcome.elapsed >= span && late < Span::from_millis(50), "{late} late");
-    }
+    on_time(|| {
+        let Some(namespace) = namespace() else { return };
+        for multipath in protocols(&namespace) {
+            let span = Span::from_millis(200);
+            let outcome = run(&namespace, &order(multipath, Work::Duration { span })).unwrap();
+            assert!(outcome.finished && outcome.delivered > Bytes::ZERO);
+            let late = outcome.elapsed.saturating_sub(span);
+            assert!(outcome.elapsed >= span && late < Span::from_millis(50), "{late} late");
+        }
+    });
 }
 
 /// A transfer that is cut off leaves no connection behind that goes on sending: after the reset nothing is open.
@@ -175,21 +185,23 @@ fn established() -> usize {
 
 #[test]
 fn a_stop_ends_it_soon() {
-    let Some(namespace) = namespace() else { return };
-    for multipath in protocols(&namespace) {
-        let ends = Ends { sender: &namespace, receiver: &namespace, sender_address: HOME, receiver_address: HOME };
-        let order = order(multipath, Work::Messages { written: vec![(Span::from_secs(10), Bytes::new(1))] });
-        let stop = AtomicBool::new(false);
-        let took = thread::scope(|scope| {
-            let transfer = scope.spawn(|| transfer(&ends, &order, &stop));
-            thread::sleep(Duration::from_millis(50));
-            let stopped = Instant::now();
-            stop.store(true, Ordering::Relaxed);
-            assert!(matches!(transfer.join().unwrap(), Err(EmuError::Interrupted)));
-            stopped.elapsed()
-        });
-        assert!(took < Duration::from_millis(100), "{took:?}");
-    }
+    on_time(|| {
+        let Some(namespace) = namespace() else { return };
+        for multipath in protocols(&namespace) {
+            let ends = Ends { sender: &namespace, receiver: &namespace, sender_address: HOME, receiver_address: HOME };
+            let order = order(multipath, Work::Messages { written: vec![(Span::from_secs(10), Bytes::new(1))] });
+            let stop = AtomicBool::new(false);
+            let took = thread::scope(|scope| {
+                let transfer = scope.spawn(|| transfer(&ends, &order, &stop));
+                thread::sleep(Duration::from_millis(50));
+                let stopped = Instant::now();
+                stop.store(true, Ordering::Relaxed);
+                assert!(matches!(transfer.join().unwrap(), Err(EmuError::Interrupted)));
+                stopped.elapsed()
+            });
+            assert!(took < Duration::from_millis(100), "{took:?}");
+        }
+    });
 }
 
 #[test]
@@ -238,20 +250,22 @@ fn lab() -> Option<RunningLab> {
 /// of 20 ms. The payload of 3 MB takes 2.4 s at 10 Mbit/s and 1.2 s at 20.
 #[test]
 fn two_paths_are_told_apart_and_add_up() {
-    let bytes = Bytes::new(3_000_000);
-    for opener in [Opener::Sender, Opener::Receiver] {
-        let Some(lab) = lab() else { return };
-        let outcome = over_two_paths(&lab, opener, Work::Bulk { bytes });
-        assert!(outcome.finished && !outcome.fallback && outcome.delivered == bytes);
-        assert!((Span::from_millis(20)..Span::from_millis(50)).contains(&outcome.established.unwrap()));
-        assert!((Span::from_millis(1200)..Span::from_millis(2400)).contains(&outcome.elapsed));
-        let paths = &outcome.last.paths;
-        assert!(paths.iter().all(|path| path.open == 1 && path.srtt >= Span::from_millis(20)), "{paths:?}");
-        assert!(paths.iter().all(|path| path.bytes_sent > Bytes::new(300_000)), "{paths:?}");
-        assert_eq!((outcome.last.strays, outcome.received.strays), (0, 0));
-        each_byte_once(&outcome);
-        assert!(outcome.samples.len() > 500 && outcome.samples.is_sorted_by_key(|sample| sample.at));
-    }
+    on_time(|| {
+        let bytes = Bytes::new(3_000_000);
+        for opener in [Opener::Sender, Opener::Receiver] {
+            let Some(lab) = lab() else { return };
+            let outcome = over_two_paths(&lab, opener, Work::Bulk { bytes });
+            assert!(outcome.finished && !outcome.fallback && outcome.delivered == bytes);
+            assert!((Span::from_millis(20)..Span::from_millis(50)).contains(&outcome.established.unwrap()));
+            assert!((Span::from_millis(1200)..Span::from_millis(2400)).contains(&outcome.elapsed));
+            let paths = &outcome.last.paths;
+            assert!(paths.iter().all(|path| path.open == 1 && path.srtt >= Span::from_millis(20)), "{paths:?}");
+            assert!(paths.iter().all(|path| path.bytes_sent > Bytes::new(300_000)), "{paths:?}");
+            assert_eq!((outcome.last.strays, outcome.received.strays), (0, 0));
+            each_byte_once(&outcome);
+            assert!(outcome.samples.len() > 50 && outcome.samples.is_sorted_by_key(|sample| sample.at));
+        }
+    });
 }
 
 fn over_two_paths(lab: &RunningLab, opener: Opener, work: Work) -> Outcome {
@@ -282,11 +296,13 @@ fn each_byte_once(outcome: &Outcome) {
 /// with the headers of IP (20), TCP (32) and MPTCP (20).
 #[test]
 fn a_message_takes_a_one_way_trip() {
-    let Some(lab) = lab() else { return };
-    let written = vec![(Span::from_millis(100), Bytes::new(1000))];
-    let outcome = over_two_paths(&lab, Opener::Sender, Work::Messages { written });
-    let delay = outcome.message_delays[0].unwrap();
-    assert!((Span::from_micros(10_858)..Span::from_millis(25)).contains(&delay), "{delay}");
+    on_time(|| {
+        let Some(lab) = lab() else { return };
+        let written = vec![(Span::from_millis(100), Bytes::new(1000))];
+        let outcome = over_two_paths(&lab, Opener::Sender, Work::Messages { written });
+        let delay = outcome.message_delays[0].unwrap();
+        assert!((Span::from_micros(10_858)..Span::from_millis(25)).contains(&delay), "{delay}");
+    });
 }
 
 /// The link's queue has no end, so what is in flight is what the receiver's window allows: the kernel doubles a buffer
@@ -294,18 +310,22 @@ fn a_message_takes_a_one_way_trip() {
 /// 109 ms at 10 Mbit/s, besides the 20 ms.
 #[test]
 fn a_receive_buffer_bounds_what_is_in_flight() {
-    let Some(lab) = lab() else { return };
-    let (sender_address, receiver_address) = (client_address(0), server_address(0));
-    let ends = Ends { sender: &lab.client, receiver: &lab.server, sender_address, receiver_address };
-    let bulk = Transfer { paths: vec![sender_address], ..order(false, Work::Bulk { bytes: Bytes::new(1_000_000) }) };
-    let worst = |receive_buffer| {
-        let outcome = transfer(&ends, &Transfer { receive_buffer, ..bulk.clone() }, &AtomicBool::new(false)).unwrap();
-        assert!(outcome.finished);
-        let paths = || outcome.samples.iter().map(|sample| sample.paths[0]);
-        (paths().map(|path| path.bytes_in_flight).max().unwrap(), paths().map(|path| path.srtt).max().unwrap())
-    };
-    let (in_flight, srtt) = worst(Some(Bytes::new(65_536)));
-    assert!(in_flight <= Bytes::new(131_072) && srtt < Span::from_millis(140), "{in_flight}, {srtt}");
-    let (in_flight, _) = worst(None);
-    assert!(in_flight > Bytes::new(262_144), "{in_flight}");
+    on_time(|| {
+        let Some(lab) = lab() else { return };
+        let (sender_address, receiver_address) = (client_address(0), server_address(0));
+        let ends = Ends { sender: &lab.client, receiver: &lab.server, sender_address, receiver_address };
+        let bulk =
+            Transfer { paths: vec![sender_address], ..order(false, Work::Bulk { bytes: Bytes::new(1_000_000) }) };
+        let worst = |receive_buffer| {
+            let outcome =
+                transfer(&ends, &Transfer { receive_buffer, ..bulk.clone() }, &AtomicBool::new(false)).unwrap();
+            assert!(outcome.finished);
+            let paths = || outcome.samples.iter().map(|sample| sample.paths[0]);
+            (paths().map(|path| path.bytes_in_flight).max().unwrap(), paths().map(|path| path.srtt).max().unwrap())
+        };
+        let (in_flight, srtt) = worst(Some(Bytes::new(65_536)));
+        assert!(in_flight <= Bytes::new(131_072) && srtt < Span::from_millis(140), "{in_flight}, {srtt}");
+        let (in_flight, _) = worst(None);
+        assert!(in_flight > Bytes::new(262_144), "{in_flight}");
+    });
 }

@@ -179,7 +179,8 @@ fn a_transfer_is_logged_as_qlog() {
     assert!(covered.iter().all(|covered| *covered));
     for path in &sent.paths {
         let on_it = named("quic:packet_sent").filter(|event| event["tuple"] == path.path.as_str()).count() as u64;
-        assert_eq!(on_it, path.packets, "{}", path.path);
+        // Data that a probe repeats are counted and not logged.
+        assert!((path.packets - path.retransmissions..=path.packets).contains(&on_it), "{on_it} of {path:?}");
         assert!(named("quic:recovery_metrics_updated").any(|event| event["tuple"] == path.path.as_str()));
     }
     let acked = named("quic:packet_received").count() as u64;
