@@ -29,6 +29,13 @@ const BATCH: usize = 16;
 /// The longest sleep: a request to stop is seen within this.
 const NAP: Duration = Duration::from_millis(20);
 
+/// A thread that sleeps wakes up about so much too late, so it waits the last part awake.
+const AWAKE: Span = Span::from_micros(15);
+
+/// It waits awake no longer than it has slept before, of which so much counts at most. So others have the processor too,
+/// and the thread stays below the kernel's limit for real-time threads, beyond which it would be stopped for milliseconds.
+const MOST_SAVED: Span = Span::from_millis(2);
+
 /// A link, by number.
 pub type LinkId = usize;
 
@@ -144,6 +151,8 @@ struct Machine {
     recorder: Option<Recorder>,
     report: EmulatorReport,
     packets: u64,
+    /// How long it may wait awake.
+    saved: Span,
 }
 
 impl Machine {
@@ -156,6 +165,7 @@ impl Machine {
             recorder,
             report: EmulatorReport::default(),
             packets: 0,
+            saved: Span::ZERO,
         }
     }
 
@@ -176,8 +186,7 @@ impl Machine {
     fn turn(&mut self, ports: &[Port], alive: &[&Port], fds: &mut [PollFd<'_>], stop: &AtomicBool) -> Option<LinkId> {
         while !stop.load(Ordering::Relaxed) {
             self.hand_over(ports);
-            // Interrupted or not: everything is looked at anyway.
-            let _ = ppoll(fds, Some(TimeSpec::from_duration(self.patience())), None);
+            self.wait(fds);
             for (port, fd) in alive.iter().zip(&*fds) {
                 let ready = fd.revents().unwrap_or(PollFlags::empty());
                 if ready.contains(PollFlags::POLLIN) {
@@ -191,10 +200,20 @@ impl Machine {
         None
     }
 
-    /// Until something is due.
-    fn patience(&self) -> Duration {
+    /// Waits until a device has a packet, or something is due or shortly before.
+    fn wait(&mut self, fds: &mut [PollFd<'_>]) {
         let next = self.links.iter().map(Link::next_event).min().unwrap_or(Instant::NEVER);
-        Duration::from_nanos(next.since(self.clock.now()).as_nanos()).min(NAP)
+        let begin = self.clock.now();
+        let left = next.since(begin);
+        let awake = if self.saved > AWAKE { AWAKE } else { Span::ZERO };
+        let sleep = Duration::from_nanos(left.saturating_sub(awake).as_nanos()).min(NAP);
+        // Interrupted or not: everything is looked at anyway.
+        let _ = ppoll(fds, Some(TimeSpec::from_duration(sleep)), None);
+        let passed = self.clock.now().since(begin);
+        self.saved = match sleep {
+            Duration::ZERO => self.saved.saturating_sub(passed),
+            _ => (self.saved + passed).min(MOST_SAVED),
+        };
     }
 
     /// Reads what waits at a device, a batch at most. What is due meanwhile is handed over in between.
