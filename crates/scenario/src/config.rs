@@ -85,9 +85,8 @@ pub struct Transport {
     /// `mss_cache`, from which it is not subtracted (1448 B for packets that carry 1428 B), and charges the pacer the
     /// payload alone (`skb->len` in `tcp_update_skb_after_send`): MPTCP is paced 1.4 % above what the controller means.
     pub dss_option: Bytes,
-    /// Whether an application that has nothing to send marks rate samples as limited by it. MPTCP gives data to its
-    /// subflows without `tcp_sendmsg`, the only place where Linux does so (`tcp_rate_check_app_limited`).
-    pub marks_app_limited: bool,
+    /// When rate samples are marked as limited by the application.
+    pub app_limited: AppLimited,
     /// The size on the wire of a packet without payload.
     pub ack_packet: Bytes,
     /// The initial window, in full packets.
@@ -194,7 +193,7 @@ impl Transport {
             packet: Bytes::new(1500),
             mss: Bytes::new(1428),
             dss_option: Bytes::new(20),
-            marks_app_limited: false,
+            app_limited: AppLimited::Never,
             ack_packet: Bytes::new(72),
             initial_window: 10,
             send_buffer: Buffer::Auto { max: Bytes::new(4 << 20) },
@@ -227,7 +226,7 @@ impl Transport {
         Self {
             mss: Bytes::new(1448),
             dss_option: Bytes::ZERO,
-            marks_app_limited: true,
+            app_limited: AppLimited::NoData,
             subflow_windows: false,
             ack_packet: Bytes::new(52),
             ..Self::mptcp_linux_v1()
@@ -242,7 +241,7 @@ impl Transport {
             packet: Bytes::new(1280),
             mss: Bytes::new(1200),
             dss_option: Bytes::ZERO,
-            marks_app_limited: true,
+            app_limited: AppLimited::NoData,
             subflow_windows: false,
             ack_packet: Bytes::new(80),
             send_buffer: Buffer::Fixed(Bytes::new(4 << 20)),
@@ -275,6 +274,32 @@ pub enum Buffer {
         /// The limit (`tcp_wmem[2]`, `tcp_rmem[2]`).
         max: Bytes,
     },
+}
+
+/// When rate samples of a path are marked as limited by the application: a controller does not take them for what the
+/// path can bring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AppLimited {
+    /// Never. MPTCP gives data to its subflows without `tcp_sendmsg`, the only place where Linux marks samples.
+    Never,
+    /// The path has room, and less than a packet is unsent: Linux's TCP (`tcp_rate_check_app_limited`), the draft that it
+    /// follows (draft-cheng-iccrg-delivery-rate-estimation), and XQUIC, where no path may hold packets either.
+    NoData,
+    /// The path has room and is given nothing, be it that there are no data, that the peer's window is shut, or that the
+    /// scheduler prefers another path: noq.
+    Path,
+}
+
+impl AppLimited {
+    /// Whether a path that has room, and was given nothing, is limited by an application with so much `unsent`.
+    #[inline]
+    pub fn is_limited(self, unsent: Bytes, mss: Bytes) -> bool {
+        match self {
+            Self::Never => false,
+            Self::NoData => unsent < mss,
+            Self::Path => true,
+        }
+    }
 }
 
 /// On which path acknowledgements return.

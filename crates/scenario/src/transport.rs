@@ -4,11 +4,11 @@ use weftway_path::Bytes;
 
 use super::error::{Fault, Mistake};
 use super::schema::{
-    AckPathName, BottlenecksName, Buffer as BufferForm, DirectionName, File, OpeningName, Options, PathManagerName,
+    AckPathName, AppLimitedName, BottlenecksName, Buffer as BufferForm, DirectionName, File, OpeningName, Options, PathManagerName,
     RtoFloorName, StackName, TransportName,
 };
 use super::units::{Packets, Quantity, Size, Time};
-use crate::config::{AckPath, Bottlenecks, Buffer, Direction, Opening, PathManager, RtoFloor, Transport};
+use crate::config::{AckPath, AppLimited, Bottlenecks, Buffer, Direction, Opening, PathManager, RtoFloor, Transport};
 
 /// The transport of the measured connection.
 pub(super) fn main(file: &File) -> Result<Transport, Fault> {
@@ -68,6 +68,7 @@ impl Options {
             ack_every: self.ack_every.map_or(base.ack_every, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
             ack_delay: self.ack_delay.map_or(base.ack_delay, Time::get),
             ack_path: self.ack_path.map_or(base.ack_path, ack_path),
+            app_limited: self.app_limited.map_or(base.app_limited, app_limited),
             credit_late_acks: self.credit_late_acks.unwrap_or(base.credit_late_acks),
             packet_threshold: self.packet_threshold.map_or(base.packet_threshold, Packets::get),
             time_threshold_eighths: self.time_threshold_eighths.map_or(base.time_threshold_eighths, |n| n.0),
@@ -154,6 +155,14 @@ fn ack_path(name: AckPathName) -> AckPath {
     match name {
         AckPathName::Same => AckPath::Same,
         AckPathName::Fastest => AckPath::Fastest,
+    }
+}
+
+fn app_limited(name: AppLimitedName) -> AppLimited {
+    match name {
+        AppLimitedName::Never => AppLimited::Never,
+        AppLimitedName::NoData => AppLimited::NoData,
+        AppLimitedName::Path => AppLimited::Path,
     }
 }
 

@@ -434,7 +434,8 @@ impl PathSender {
             let shares = if ctx.coupled { Some(&mut *ctx.shares) } else { None };
             self.restart_unused(ctx.now, ctx.view, shares, ctx.transport);
         }
-        if ctx.transport.marks_app_limited && ctx.view.is_open() && self.queue.is_empty() {
+        let limited = ctx.transport.app_limited.is_limited(ctx.flow.unsent, ctx.view.mss);
+        if limited && ctx.view.is_open() && self.queue.is_empty() {
             self.rate.on_app_limited(ctx.view.bytes_in_flight);
         }
     }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use crate::setup::{self, bulk, lossy, path};
 use weftway_cc::{Entry, all, parse};
 use weftway_link::Limit;
-use weftway_path::{Instant, Span};
-use weftway_scenario::config::Transport;
+use weftway_path::{Bytes, Instant, Span};
+use weftway_scenario::config::{AppLimited, Buffer, Transport};
 use weftway_sim::run::{Job, transport_rules};
 use weftway_sim::{Listener, Note};
 
@@ -329,4 +329,42 @@ fn bbr1_queues_its_bursts_and_over_mptcp_up_to_a_product() {
         let most = if excess > 0.0 { rtt } else { 11.0 * packet };
         (packet + excess / 2.0..most).contains(&steady.queue_ms)
     });
+}
+
+/// The largest window after the path has settled.
+#[derive(Default)]
+struct Largest(u64);
+
+impl Listener for Largest {
+    fn note(&mut self, now: Instant, _: u8, note: &Note) {
+        if let (true, Note::Acked { cwnd, .. }) = (now >= SETTLED, note) {
+            self.0 = self.0.max(*cwnd);
+        }
+    }
+}
+
+/// The peer's window is 125 kB, half of what the clean path holds in a round trip of 40 ms, and moves on when half of it is
+/// used. So the rate stays the same from round to round, and a BBR that believes its samples leaves STARTUP: its window is
+/// twice what it brings in a round trip, and room for bursts; before, it is 2.885 times. The application always has more to
+/// send, so no sample is limited by it (the draft, Linux, XQUIC). noq marks them, as the path is given nothing while the
+/// peer's window is shut.
+#[test]
+fn a_small_window_of_the_peer_is_not_the_application() {
+    const BYTES: u64 = 20_000_000;
+    let gain = |app_limited| {
+        let receive_buffer = Buffer::Fixed(Bytes::new(125_000));
+        let transport = Transport { receive_buffer, app_limited, ..Transport::mpquic() };
+        let config = bulk(&transport, vec![path("only", CLEAN.mbps * 1000, 20)], BYTES);
+        let watch = Arc::new(Mutex::new(Largest::default()));
+        let job = Job { config: &config, cc: "bbr1", seed: 1, timing: None };
+        let mut scheduler = weftway_sched::build("min-rtt").unwrap();
+        let rules = transport_rules("min-rtt").unwrap();
+        let finished = job.run(scheduler.as_mut(), rules, vec![Box::new(watch.clone())]).unwrap();
+        let Largest(cwnd) = *watch.lock().unwrap();
+        let per_round_trip = BYTES as f64 / finished.sim.now().since(Instant::ZERO).as_secs_f64() * RTT.as_secs_f64();
+        cwnd as f64 / per_round_trip
+    };
+    let (no_data, path) = (gain(AppLimited::NoData), gain(AppLimited::Path));
+    assert!((2.0..2.885).contains(&no_data) && path > 2.885, "{no_data} and {path}");
+    assert_eq!([Transport::mpquic(), Transport::tcp()].map(|it| it.app_limited), [AppLimited::NoData; 2]);
 }

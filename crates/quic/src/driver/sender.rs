@@ -304,7 +304,8 @@ impl<S: Source> Sender<S> {
         }
         self.again = self.outbox.first_reinjection().is_some();
         for (at, path) in self.paths.iter_mut().enumerate() {
-            path.end_turn(self.views.get(PathId::new(at as u8)), self.setting.transport.marks_app_limited);
+            let view = self.views.get(PathId::new(at as u8));
+            path.end_turn(view, self.setting.transport.app_limited.is_limited(self.flow.unsent, view.mss));
         }
     }
 

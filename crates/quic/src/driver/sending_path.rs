@@ -305,15 +305,16 @@ impl SendingPath {
         self.usage.limited || view.cwnd < view.ssthresh && view.cwnd < self.usage.most + self.usage.most
     }
 
-    /// The sender stops for now: notes how well the window was used, and whether there was too little to send.
-    pub fn end_turn(&mut self, view: &Path, marks_app_limited: bool) {
+    /// The sender stops for now: notes how well the window was used, and whether the application limits a path that has
+    /// room.
+    pub fn end_turn(&mut self, view: &Path, app_limited: bool) {
         let limited = view.bytes_in_flight + view.mss > view.cwnd;
         // A round in which the window was full once stays limited by it (`tcp_cwnd_validate`).
         let more = !self.usage.limited && view.bytes_in_flight > self.usage.most;
         if self.flight.base() >= self.usage.until || limited || more {
             self.usage = Usage { limited, most: view.bytes_in_flight, until: self.flight.next() };
         }
-        if marks_app_limited && view.is_open() && self.queue.is_empty() {
+        if app_limited && view.is_open() && self.queue.is_empty() {
             self.rate.on_app_limited(view.bytes_in_flight);
         }
     }

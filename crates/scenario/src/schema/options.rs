@@ -35,6 +35,8 @@ pub(crate) struct Options {
     pub ack_delay: Option<Time>,
     /// QUIC: on which path acknowledgements return.
     pub ack_path: Option<AckPathName>,
+    /// When rate samples are marked as limited by the application.
+    pub app_limited: Option<AppLimitedName>,
     /// QUIC: whether an acknowledgement for a packet given up undoes the reduction it caused.
     pub credit_late_acks: Option<bool>,
     /// QUIC: how many packets may overtake one before it counts as lost.
@@ -112,6 +114,18 @@ pub(crate) enum AckPathName {
     Same,
     /// On the one with the smallest round-trip time.
     Fastest,
+}
+
+/// When rate samples of a path are marked as limited by the application.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum AppLimitedName {
+    /// Never.
+    Never,
+    /// It has room, and there is less than a packet to send.
+    NoData,
+    /// It has room and is given nothing.
+    Path,
 }
 
 /// What the least retransmission timeout is applied to.
