@@ -3,6 +3,9 @@
 import json
 import shutil
 import subprocess
+import tomllib
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -12,11 +15,18 @@ from weftway.scenario import HOME
 CARGO = shutil.which("cargo")
 
 CRATES = ("path", "sched", "cc", "link", "host", "scenario", "sim")
+
+
+def _keys(table: dict[str, Any], prefix: str = "") -> Iterator[str]:
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from _keys(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}={json.dumps(value)}"
+
+
 PROFILE = (
-    "opt-level=2",
-    'debug="line-tables-only"',
-    "build-override.opt-level=0",
-    "build-override.debug=false",
+    *_keys(tomllib.loads((HOME / "Cargo.toml").read_text())["profile"]["dev"]),
     "package.my-scheduler.opt-level=0",
     *(f"package.weftway-{crate}.opt-level=0" for crate in CRATES),
 )
