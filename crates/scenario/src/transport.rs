@@ -4,8 +4,8 @@ use weftway_path::Bytes;
 
 use super::error::{Fault, Mistake};
 use super::schema::{
-    AckPathName, AppLimitedName, BottlenecksName, Buffer as BufferForm, DirectionName, File, OpeningName, Options, PathManagerName,
-    RtoFloorName, StackName, TransportName,
+    AckPathName, AppLimitedName, BottlenecksName, Buffer as BufferForm, DirectionName, File, OpeningName, Options,
+    PathManagerName, RtoFloorName, StackName, TransportName,
 };
 use super::units::{Packets, Quantity, Size, Time};
 use crate::config::{AckPath, AppLimited, Bottlenecks, Buffer, Direction, Opening, PathManager, RtoFloor, Transport};

@@ -434,8 +434,8 @@ impl PathSender {
             let shares = if ctx.coupled { Some(&mut *ctx.shares) } else { None };
             self.restart_unused(ctx.now, ctx.view, shares, ctx.transport);
         }
-        let limited = ctx.transport.app_limited.is_limited(ctx.flow.unsent, ctx.view.mss);
-        if limited && ctx.view.is_open() && self.queue.is_empty() {
+        let has_room = ctx.view.is_open() && self.queue.is_empty();
+        if has_room && ctx.transport.app_limited.is_limited(ctx.flow.unsent, ctx.view.mss) {
             self.rate.on_app_limited(ctx.view.bytes_in_flight);
         }
     }

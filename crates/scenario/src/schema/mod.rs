@@ -8,7 +8,9 @@ mod report;
 mod traffic;
 
 pub(super) use file::{DecisionTable, DirectionName, File, ModeName, StackName, TransportName};
-pub(super) use options::{AckPathName, AppLimitedName, BottlenecksName, Buffer, OpeningName, Options, PathManagerName, RtoFloorName};
+pub(super) use options::{
+    AckPathName, AppLimitedName, BottlenecksName, Buffer, OpeningName, Options, PathManagerName, RtoFloorName,
+};
 pub(super) use path::{
     Aqm, Arq, ConnectionName, Directed, LinkTable, Loss, PathTable, Redraw, RoleName, StateName, Step,
 };
