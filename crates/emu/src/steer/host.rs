@@ -5,7 +5,8 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant as Wall};
 
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
@@ -22,6 +23,9 @@ const LOOK_UP: Span = Span::from_millis(20);
 
 /// So often everything is listed anew although no event asked for it: the kernel drops events that nobody reads.
 const LISTED_EVERY: Span = Span::from_secs(2);
+
+/// How long a subflow may outlive its connection.
+const CLOSING: Duration = Duration::from_secs(1);
 
 /// What is asked: the connection by its token, and its paths, every one of them open. `flow` is none.
 pub type Rule<'a> = dyn FnMut(u32, &Context<'_>) -> Decision + Send + 'a;
@@ -381,19 +385,21 @@ impl SteeringReport {
     }
 }
 
-/// Sets the priority of a subflow back, if it is there and another now. It may close between two questions to the kernel.
+/// Sets the priority of a subflow back, if it is there and another now. The kernel refuses where the connection is closed
+/// already and its subflow is not: such a subflow soon closes too.
 fn restore(diagnosis: &Diagnosis, lever: &mut Lever, of: &Connection, at: usize) -> Result<(), EmuError> {
     let (ends, own) = (of.ends[at], of.backups[at].0);
-    let is_changed = || -> Result<bool, EmuError> {
+    let begin = Wall::now();
+    loop {
         let now = diagnosis.subflow_bound(ends.0, ends.1, of.interfaces[at])?.and_then(|subflow| subflow.mptcp);
-        Ok(now.is_some_and(|subflow| subflow.flags.backup_loc() != own))
-    };
-    if !is_changed()? {
-        return Ok(());
-    }
-    match lever.set(of.token, ends, own) {
-        Err(error) if is_changed()? => Err(error),
-        _ => Ok(()),
+        if now.is_none_or(|subflow| subflow.flags.backup_loc() == own) {
+            return Ok(());
+        }
+        match lever.set(of.token, ends, own) {
+            Err(error) if begin.elapsed() > CLOSING => return Err(error),
+            Err(_) => thread::sleep(Duration::from_millis(5)),
+            Ok(()) => return Ok(()),
+        }
     }
 }
 
