@@ -32,8 +32,8 @@ const NAP: Duration = Duration::from_millis(20);
 /// A thread that sleeps wakes up about so much too late, so it waits the last part awake.
 const AWAKE: Span = Span::from_micros(15);
 
-/// It waits awake no longer than it has slept before, of which so much counts at most. So others have the processor too,
-/// and the thread stays below the kernel's limit for real-time threads, beyond which it would be stopped for milliseconds.
+/// The thread waits awake no longer than it has slept before, of which so much counts at most. So others have the processor
+/// too, and waiting alone does not reach the kernel's limit for real-time threads (`sched_rt_runtime_us`).
 const MOST_SAVED: Span = Span::from_millis(2);
 
 /// A link, by number.
