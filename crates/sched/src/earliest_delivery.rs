@@ -44,6 +44,7 @@ use crate::registry::{Arity, Entry, Input, Needs, Preset, Provenance, TransportR
 use crate::sent_ahead::SentAhead;
 
 mod arrival;
+mod before;
 mod copies;
 mod estimate;
 mod terms;
@@ -123,7 +124,7 @@ impl EarliestDelivery {
         let peak = self.peaks.get(path.id).copied().unwrap_or_default();
         let waits = self.terms.stall && path.unacked() > Bytes::ZERO;
         let due = if waits { self.flights.due(path.id) } else { None };
-        peak.forecast(now, path, due, &self.terms)
+        peak.forecast(now, path, due, self.flights.late(path.id), &self.terms)
     }
 
     /// Each path that new data may use, with what is predicted for it.
@@ -145,13 +146,6 @@ impl EarliestDelivery {
         others.or_else(|| usable().reduce(sooner))
     }
 
-    /// What the blocked paths that are faster than `s` deliver until a packet on it arrives.
-    fn before(&self, cx: &Context<'_>, s: &Forecast) -> Bytes {
-        let full = |path: &Path| matches!(path.blocked, BlockedReason::Congestion | BlockedReason::Pacing);
-        let faster = self.standing(cx).filter(|(path, f)| full(path) && f.expected < s.expected);
-        faster.fold(Bytes::ZERO, |sum, (path, f)| sum + f.delivers(path, s.expected.saturating_sub(f.expected)))
-    }
-
     /// Where fresh data go. With data at hand that were lost, `ahead` of which they go.
     fn fresh(&self, cx: &Context<'_>, flow: &Flow, ahead: bool) -> Option<Decision> {
         let (path, s) = self.first_open(cx)?;
@@ -169,7 +163,8 @@ impl EarliestDelivery {
         if !self.terms.ahead {
             return Some(send);
         }
-        let position = before.min(self.ahead.credit(flow).saturating_sub(path.mss));
+        let last = self.ahead.credit(flow).min(flow.unsent).saturating_sub(path.mss);
+        let position = before.min(last);
         if self.terms.edge && before.saturating_sub(position) + path.unacked() > flow.window() {
             return None;
         }

@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use weftway_path::{Bytes, Instant, Offset, PathId, PathSet, Receipt, SendKind};
+use weftway_path::{Bytes, Instant, Offset, PathId, PathSet, Receipt, SendKind, Span};
 
 use crate::per_path::PerPath;
 
@@ -47,6 +47,8 @@ struct PathFlight {
     given: Bytes,
     /// The same up to the newest packet that is acknowledged.
     settled: Bytes,
+    /// Packets that were acknowledged after they were overdue.
+    late: u64,
 }
 
 /// All of them.
@@ -87,6 +89,27 @@ impl InFlight {
         let flight = self.paths.get(path)?;
         let oldest = self.get(*flight.unheard.front()?)?;
         Some(oldest.due.max(flight.heard + oldest.due.since(oldest.sent)))
+    }
+
+    /// How many packets of `path` were acknowledged after they were overdue.
+    pub(crate) fn late(&self, path: PathId) -> u64 {
+        self.paths.get(path).map_or(0, |flight| flight.late)
+    }
+
+    /// When the newest packet on `path` should arrive, if its acknowledgement is still to come.
+    pub(crate) fn last_arrival(&self, path: PathId) -> Option<Instant> {
+        let newest = *self.paths.get(path)?.unheard.back()?;
+        Some(self.get(newest)?.eta)
+    }
+
+    /// The bytes on `path` that should have arrived by `at`, and a time of `back` before it, of those whose acknowledgement is
+    /// still to come.
+    pub(crate) fn arrived(&self, path: PathId, at: Instant, back: Span) -> Bytes {
+        let Some(flight) = self.paths.get(path) else { return Bytes::ZERO };
+        let is_back = |serial: &u64| self.get(*serial).is_none_or(|packet| packet.eta + back <= at);
+        let end = flight.unheard.partition_point(is_back);
+        let last = end.checked_sub(1).and_then(|last| self.get(flight.unheard[last]));
+        last.map_or(Bytes::ZERO, |packet| packet.given.saturating_sub(flight.settled))
     }
 
     /// The next time after `now` at which a sign of life is overdue.
@@ -183,8 +206,9 @@ impl InFlight {
     pub(crate) fn acked(&mut self, now: Instant, acked: &Receipt, una: Offset) {
         if let Some(packet) = self.get_mut(acked.serial) {
             (packet.settled, packet.closed) = (true, true);
-            let (same_data, given) = (packet.same_data, packet.given);
+            let (same_data, given, late) = (packet.same_data, packet.given, now > packet.due);
             let flight = self.paths.at(acked.path);
+            flight.late += u64::from(late);
             flight.settled = flight.settled.max(given);
             if let Some(same_data) = same_data.and_then(|same_data| self.get_mut(same_data)) {
                 same_data.closed = true;
@@ -259,7 +283,8 @@ impl InFlight {
     /// The path is gone, or comes up anew.
     pub(crate) fn forget(&mut self, path: PathId) {
         let flight = core::mem::take(self.paths.at(path));
-        *self.paths.at(path) = PathFlight { given: flight.given, settled: flight.given, ..PathFlight::default() };
+        *self.paths.at(path) =
+            PathFlight { given: flight.given, settled: flight.given, late: flight.late, ..PathFlight::default() };
         for serial in flight.unheard.iter().chain(&flight.single) {
             if let Some(packet) = self.get_mut(*serial) {
                 (packet.settled, packet.closed) = (true, true);

@@ -10,6 +10,9 @@ use crate::in_flight::InFlightPacket;
 /// one after it.
 const FREE_COPIES: Bytes = Bytes::new(30_000);
 
+/// How dear insurance is, as a multiple of what a copy delays others by on average.
+const PRICE: u64 = 4;
+
 /// What should come sooner by an airtime and by this part of a round trip is sure to: predictions are not better than that.
 const SURE: u64 = 4;
 
@@ -102,13 +105,13 @@ impl EarliestDelivery {
             return None;
         }
         let eta = if lost { q.arrival } else { self.left(cx, q, packet) };
-        let gain = if late { q.overdue_gain(s) } else { q.gain(s, eta, q.loss) };
+        let gain = if late { q.overdue_gain(s) } else { q.gain(s, eta, q.odds) };
         let pays = if late || eta.saturating_sub(s.expected) > airtime + s.rtt / SURE {
             gain > airtime
         } else {
             let spare = path.unacked() < s.rate.bytes_in(path.min_rtt);
             let within = self.load.insured < self.load.fresh + FREE_COPIES;
-            let price = airtime.mul_div(load * 1000, (1000 - load) * (1000 - load));
+            let price = (airtime * PRICE).mul_div(load * 1000, (1000 - load) * (1000 - load));
             self.terms.insure && spare && within && gain > price
         };
         pays.then_some(Copy { path: path.id, serial, offset: packet.offset, gain })

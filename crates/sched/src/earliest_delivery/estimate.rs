@@ -24,6 +24,8 @@ const GRACE: Span = Span::from_millis(10);
 const SILENCE: u64 = 4;
 /// More than this, in thousandths, no path is taken to lose.
 const MOST_LOSS: u64 = 500;
+/// In thousandths: any packet may be lost or late, on a path that lost none too.
+const LEAST_ODDS: u64 = 40;
 /// For how long what was sent counts as load.
 const MEMORY: Span = Span::from_millis(250);
 /// The load in thousandths at most: a saturated connection would price a copy at infinity.
@@ -57,8 +59,8 @@ pub(super) struct Forecast {
     pub expected: Span,
     /// For how long an acknowledgement has been overdue.
     pub overdue: Span,
-    /// Its losses, in thousandths.
-    pub loss: u64,
+    /// The chance that a packet in flight is lost or late, in thousandths.
+    pub odds: u64,
 }
 
 impl Peak {
@@ -109,8 +111,16 @@ impl Peak {
         peak > BitRate::ZERO && standing > path.min_rtt / STANDING_PART && standing > peak.transmission_time(packets)
     }
 
-    /// What a packet given to `path` now has to expect. `due`: when its next acknowledgement is overdue.
-    pub(super) fn forecast(&self, now: Instant, path: &Path, due: Option<Instant>, terms: &Terms) -> Forecast {
+    /// What a packet given to `path` now has to expect. `due`: when its next acknowledgement is overdue; `late`: how many of
+    /// its packets were acknowledged after theirs was.
+    pub(super) fn forecast(
+        &self,
+        now: Instant,
+        path: &Path,
+        due: Option<Instant>,
+        late: u64,
+        terms: &Terms,
+    ) -> Forecast {
         let peak = self.rate.max(self.before);
         let srtt = self.smoothed(path, terms);
         let (rate, least) = (Self::rate(path, srtt, peak, terms), path.min_rtt);
@@ -123,14 +133,15 @@ impl Peak {
         let overdue = due.map_or(Span::ZERO, |due| now.since(due));
         let hold = if path.blocked == BlockedReason::Pacing { path.release.since(now) } else { Span::ZERO };
         let arrival = rtt.saturating_sub(least / 2) + overdue * SILENCE + hold;
-        let lost = path.lost.packets;
-        let loss = match lost {
+        let share = |packets: u64| match packets {
             0 => 0,
-            lost => lost.saturating_mul(1000).checked_div(path.sent.packets).unwrap_or(0).min(MOST_LOSS),
+            packets => packets.saturating_mul(1000).checked_div(path.sent.packets).unwrap_or(0).min(MOST_LOSS),
         };
+        let loss = share(path.lost.packets);
+        let odds = if terms.odds { share(path.lost.packets + late).max(LEAST_ODDS) } else { loss };
         let expected = if loss == 0 || !terms.loss { arrival } else { arrival + (rtt * 3 / 2).mul_div(loss, 1000) };
         let measured = if peak > BitRate::ZERO { peak } else { rate };
-        Forecast { rate, measured, rtt, least, arrival, expected, overdue, loss }
+        Forecast { rate, measured, rtt, least, arrival, expected, overdue, odds }
     }
 }
 
@@ -151,9 +162,14 @@ impl Forecast {
         eta.since(now).max(self.measured.transmission_time(front).saturating_sub(self.least / 2))
     }
 
+    /// Whether the window of `path` doubles each round trip. A threshold says so until the first loss: BBR heeds none.
+    pub(super) fn grows(path: &Path) -> bool {
+        path.cwnd < path.ssthresh && path.lost.packets == 0
+    }
+
     /// What the path delivers in `time`.
     pub(super) fn delivers(&self, path: &Path, time: Span) -> Bytes {
-        if path.cwnd >= path.ssthresh || self.rtt.is_zero() {
+        if !Self::grows(path) || self.rtt.is_zero() {
             return self.rate.bytes_in(time);
         }
         let rounds = (time.as_nanos() / self.rtt.as_nanos()).min(MOST_ROUNDS);

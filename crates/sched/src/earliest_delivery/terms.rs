@@ -44,6 +44,8 @@ terms! {
     queue: "whether a path with a standing queue is taken to bring what was measured, and no more",
     loss: "whether losses count in the expected arrival",
     stall: "whether silence counts in it",
+    clock: "whether full windows open when their acknowledgements should come; without it, evenly",
+    odds: "whether copies count on late packets, and on what no path is free of; without it, on losses alone",
     batch: "whether, without a view of the data, packets go in a row on a path that is hardly later than the first",
 }
 

@@ -1,0 +1,31 @@
+//! What the full paths deliver before a packet on a slower one arrives: that much is not left to the slower one.
+
+use weftway_path::{BlockedReason, Bytes, Context, Instant, Path, Span};
+
+use super::{EarliestDelivery, Forecast};
+
+impl EarliestDelivery {
+    /// What the blocked paths that are faster than `s` deliver until a packet on it arrives.
+    pub(super) fn before(&self, cx: &Context<'_>, s: &Forecast) -> Bytes {
+        let faster = self.standing(cx).filter(|(_, f)| f.expected < s.expected);
+        faster.fold(Bytes::ZERO, |sum, (path, f)| {
+            let time = s.expected.saturating_sub(f.expected);
+            match path.blocked {
+                BlockedReason::Congestion if self.terms.clock => sum + self.clocked(cx.now, path, f, time),
+                BlockedReason::Congestion | BlockedReason::Pacing => sum + f.delivers(path, time),
+                _ => sum,
+            }
+        })
+    }
+
+    /// What the window of `path` lets go in `time`: what the acknowledgements free that should come by then, twice that in
+    /// slow start, less what is in flight beyond the window; and what follows them.
+    fn clocked(&self, now: Instant, path: &Path, f: &Forecast, time: Span) -> Bytes {
+        let back = path.min_rtt / 2;
+        let Some(last) = self.flights.last_arrival(path.id) else { return f.delivers(path, time) };
+        let freed = self.flights.arrived(path.id, now + time, back);
+        let freed = if Forecast::grows(path) { freed + freed } else { freed };
+        let after = time.saturating_sub((last + back).since(now));
+        (freed + f.delivers(path, after)).saturating_sub(path.unacked().saturating_sub(path.cwnd))
+    }
+}
