@@ -73,8 +73,13 @@ hypothesis.settings.register_profile("weftway", deadline=None)
 hypothesis.settings.load_profile("weftway")
 
 
+LONG = ("test_examples.py", "test_new.py", "test_readme.py", "test_train_stsgat.py")
+"""Files of which one test takes longer than most files. They come first: nobody waits for them at the end."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What needs emulated links or runs of the kernel runs on the real clock."""
+    """Puts the longest first. What needs emulated links or runs of the kernel runs on the real clock."""
+    items.sort(key=lambda item: item.path.name not in LONG)
     needs = (machine.emulation.mark, machine.kernel.mark)
     for item in items:
         if any(mark in needs for mark in item.iter_markers("skipif")):
