@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,13 +18,21 @@ from weftway.cli import main
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# The tests of training compile many programs and run each for a moment: LLVM's optimisation costs more than it gains.
-XLA_FLAGS = ["--xla_backend_optimization_level=0"]
+# The tests of training compile many programs and run each for a moment: optimisation costs more than it gains, LLVM's
+# as well as that which joins operations.
+XLA_FLAGS = ["--xla_backend_optimization_level=0", "--xla_cpu_use_fusion_emitters=false"]
 # Test processes beside one another have a core each; JAX would start a thread per core in every one of them.
 if "PYTEST_XDIST_WORKER" in os.environ:
     XLA_FLAGS.append("--xla_cpu_multi_thread_eigen=false")
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("XLA_FLAGS", " ".join(XLA_FLAGS))
+
+# What JAX has compiled serves the other processes of this run as well: the workers, and what the tests start.
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    _compiled = tempfile.TemporaryDirectory(prefix="weftway-jax-")
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = _compiled.name
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+    os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
 RANDOM_PATHS = """\
 [path.a]
@@ -64,8 +73,13 @@ hypothesis.settings.register_profile("weftway", deadline=None)
 hypothesis.settings.load_profile("weftway")
 
 
+LONG = ("test_examples.py", "test_new.py", "test_readme.py", "test_train_stsgat.py")
+"""Files of which one test takes longer than most files. They come first: nobody waits for them at the end."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What needs emulated links or runs of the kernel runs on the real clock."""
+    """Puts the longest first. What needs emulated links or runs of the kernel runs on the real clock."""
+    items.sort(key=lambda item: item.path.name not in LONG)
     needs = (machine.emulation.mark, machine.kernel.mark)
     for item in items:
         if any(mark in needs for mark in item.iter_markers("skipif")):

@@ -17,11 +17,13 @@ SMALLER = (
     (r"--seeds \d+\.\.\d+", "--seeds 0..1"),
     (r"(weft rank .*--seeds) 0\.\.1", r"\1 0..2"),
     (r"(weft evaluate .*--cc )\S+", r"\1cubic --instances 1"),
+    (r"(weft advise \S+)", r"\1 --cells 1 --seeds 0..2"),
     (r"(weft train .*--quick)", r"\1 --steps 2000 --held-out 2"),
     (r"(weft sweep \S+)", r"\1 --seeds 0..1"),
+    (r"(iperf3 -c [^']+)", r"\1 -t 2"),
     (r"^\./test .*$", ""),
 )
-"""What is made smaller: how many runs, and nothing else."""
+"""What is made smaller: how many runs, for how long iperf3 sends, and nothing else."""
 
 ONE_MACHINE = (
     (r"/weft pair && (.*) --listen 4433\b.*", r"/weft pair > line && \1 --listen 127.0.0.1:4433 & sleep 3"),

@@ -207,7 +207,7 @@ def test_exploration_goes_down_in_a_line() -> None:
 
 
 def test_a_resumed_training_gives_the_bytes_of_an_uninterrupted_one(tmp_path: Path) -> None:
-    args = dqn.Args(**TINY, out=tmp_path / "whole")
+    args = dqn.Args(**{**TINY, "trials": 1}, out=tmp_path / "whole")
     whole = dqn.train(args)
     assert whole.file is not None
     again = dqn.train(replace(args, out=tmp_path / "threads", threads=2))
@@ -230,8 +230,9 @@ def test_a_resumed_training_gives_the_bytes_of_an_uninterrupted_one(tmp_path: Pa
 
 
 def test_the_best_checkpoint_is_exported(tmp_path: Path) -> None:
-    # Steps of this size forget what was learned: the last policy is not the best.
-    args = rlds.Args(**{**TINY, "trials": 6, "steps": 1_000}, learning_rate=0.3, mode="exclusive", out=tmp_path)
+    # Steps of this size forget what was learned: with this seed the last policy is not the best.
+    small = {**TINY, "trials": 6, "steps": 1_000}
+    args = rlds.Args(**small, seed=6, learning_rate=0.3, mode="exclusive", out=tmp_path)
     done = rlds.train(args)
     assert done.file is not None
     tried = [point for point in done.curve if "trial" in point and point.get("kind") != "chance"]
