@@ -378,6 +378,33 @@ mod tests {
     }
 
     #[test]
+    fn acknowledgements_come_half_a_round_trip_after_the_packets_arrive() {
+        let mut flights = InFlight::default();
+        let back = |flights: &InFlight, ms| flights.arrived(F, at(ms), Span::from_millis(6)).get();
+        assert_eq!((flights.last_arrival(F), back(&flights, 100)), (None, 0));
+        // They should arrive at 10, 14 and 18 ms, and be acknowledged 6 ms later.
+        (0..3).for_each(|n| send(&mut flights, F, n, n * 100, n * 4, SendKind::Fresh));
+        assert_eq!([5, 15, 16, 20, 23, 24].map(|ms| back(&flights, ms)), [0, 0, 100, 200, 200, 300]);
+        assert_eq!(flights.last_arrival(F), Some(at(18)));
+        // What is acknowledged frees nothing more, nor what was sent before it.
+        flights.acked(at(20), &receipt(F, 1, 100), Offset::ZERO);
+        assert_eq!([23, 24].map(|ms| back(&flights, ms)), [0, 100]);
+    }
+
+    #[test]
+    fn a_packet_is_late_whose_acknowledgement_was_overdue() {
+        let mut flights = InFlight::default();
+        (0..3).for_each(|n| send(&mut flights, F, n, n * 100, 0, SendKind::Fresh));
+        flights.acked(at(30), &receipt(F, 0, 0), Offset::ZERO);
+        assert_eq!(flights.late(F), 0);
+        flights.acked(at(31), &receipt(F, 1, 100), Offset::ZERO);
+        assert_eq!(flights.late(F), 1);
+        // It is remembered when the path comes up anew.
+        flights.forget(F);
+        assert_eq!((flights.late(F), flights.late(S)), (1, 0));
+    }
+
+    #[test]
     fn lost_data_wait_until_they_are_sent_again() {
         let mut flights = InFlight::default();
         (0..3).for_each(|n| send(&mut flights, F, n, n * 100, n, SendKind::Fresh));
