@@ -1,7 +1,7 @@
 //! Earliest delivery: a packet goes where it should be delivered in order first; what comes too late is repeated.
 //!
-//! Rule: path p has B bytes in flight and queued, the rate `r = max(peak, min(cwnd/srtt, pacing, 4·peak))` with the peak
-//! of its delivery rate over the last 2 to 4 srtt, and the loss rate l = lost/sent. Where a queue stands, `srtt − min_rtt >
+//! Rule: path p has B bytes in flight and queued, the rate `r = max(peak, min(cwnd/srtt, pacing, max(4·peak, 10·mss/srtt)))`
+//! with the peak of its delivery rate over the last 2 to 4 srtt, and the loss rate l = lost/sent. Where a queue stands, `srtt − min_rtt >
 //! max(¼·min_rtt, 4·mss/peak)`, r is the peak. Where it has held nothing for an srtt, though more than its window waited to be
 //! sent, that queue is gone: srtt counts as min_rtt until there are new samples. A packet given to it now should take
 //!   `rtt     = ½·srtt + ½·(max(min_rtt, B/r) + (srtt − min_rtt)/2)`

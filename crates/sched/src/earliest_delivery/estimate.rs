@@ -10,6 +10,9 @@ const PEAK_SPAN: u64 = 2;
 /// Until delivery was measured at a rate, window and pacer are believed up to so many times of what was: BBR's STARTUP
 /// paces at 2.8 times its estimate, for as long as the application does not fill the pipe.
 const OPTIMISM: u64 = 4;
+/// So many packets a round trip are believed whatever was measured: each path begins with them (RFC 6928, RFC 9002), and an
+/// application that sends a few bytes at a time shows nothing of what the path could bring.
+const INITIAL_PACKETS: u64 = 10;
 /// A queue stands on a path whose smoothed round trip exceeds the least by more than one part in so many, and by more than
 /// so many packets take. Then what was delivered is what the path brings, however far the window is open.
 const STANDING_PART: u64 = 4;
@@ -100,7 +103,10 @@ impl Peak {
         let window = if path.pacing_rate > BitRate::ZERO { window.min(path.pacing_rate) } else { window };
         match peak {
             BitRate::ZERO => window,
-            peak => peak.max(window.min(peak.mul_div(OPTIMISM, 1))),
+            peak => {
+                let initial = BitRate::of(path.mss.mul_div(INITIAL_PACKETS, 1), srtt);
+                peak.max(window.min(peak.mul_div(OPTIMISM, 1).max(initial)))
+            }
         }
     }
 
