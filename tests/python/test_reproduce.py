@@ -107,7 +107,7 @@ def test_claims_name_schedulers_that_run(one: experiments.Experiment) -> None:
 
 
 def test_every_number_and_claim_of_the_papers_gets_its_verdict() -> None:
-    """As `weft reproduce --quick --json` does; which, except at night, has three times as many runs."""
+    """As `weft reproduce --quick --json` does: at night with as many runs, otherwise with a third of them."""
     nightly = os.environ.get("WEFTWAY_TESTS") == "full"
     effort = reproduce.QUICK if nightly else Effort("0..2", 2, "0..1")
     planned = reproduce.planned(EVERY, effort, "sim")

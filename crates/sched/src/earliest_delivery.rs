@@ -1,9 +1,10 @@
 //! Earliest delivery: a packet goes where it should be delivered in order first; what comes too late is repeated.
 //!
 //! Rule: path p has B bytes in flight and queued, the rate `r = max(peak, min(cwnd/srtt, pacing, max(4·peak, 10·mss/srtt)))`
-//! with the peak of its delivery rate over the last 2 to 4 srtt, and the loss rate l = lost/sent. Where a queue stands, `srtt − min_rtt >
-//! max(¼·min_rtt, 4·mss/peak)`, r is the peak. Where it has held nothing for an srtt, though more than its window waited to be
-//! sent, that queue is gone: srtt counts as min_rtt until there are new samples. A packet given to it now should take
+//! with the peak of its delivery rate over the last 2 to 4 srtt, and the loss rate l = lost/sent. Where a queue stands,
+//! `srtt − min_rtt > max(¼·min_rtt, 4·mss/peak)`, r is the peak. Where it has held nothing for an srtt, though more than its
+//! window waited to be sent, that queue is gone: srtt counts as min_rtt until there are new samples. A packet given to it now
+//! should take
 //!   `rtt     = ½·srtt + ½·(max(min_rtt, B/r) + (srtt − min_rtt)/2)`
 //!   `arrival = rtt − min_rtt/2 + 4·overdue + hold`, `expected = arrival + 1.5·rtt·l`.
 //! `overdue` counts from 1.5·rtt + 10 ms after the oldest packet that nothing has been heard of since left, or after
@@ -22,8 +23,9 @@
 //!   unsent of the message over r_s. If q is overdue by more than its rtt, n is all that q holds.
 //! - When nothing fresh goes, each open path s may copy from q what is overdue or lost there, else the first packet that
 //!   should come an airtime later than by s, else, and where all that is under way is one message, the newest. With
-//!   p = max((lost + late)/sent of q, 4 %), late: acknowledged after it was overdue (overdue now: ½, and
-//!   `eta = max(arrival, overdue)`), `gain = (1 − p)·(eta − expected_s)⁺ + p·(eta + 2.5·rtt_q − expected_s)⁺ > airtime`;
+//!   p = max((lost + late)/sent of q, 4 %), late: acknowledged more than 1.5·rtt + 10 ms after it left, so that what TCP has
+//!   repaired counts as lost and as late (overdue now: ½, and `eta = max(arrival, overdue)`),
+//!   `gain = (1 − p)·(eta − expected_s)⁺ + p·(eta + 2.5·rtt_q − expected_s)⁺ > airtime`;
 //!   if `eta − expected_s ≤ airtime + ¼·rtt_s` it is only insurance: `> 4·airtime·ρ/(1 − ρ)²`, s holds less than
 //!   r_s·min_rtt_s, and copies ≤ fresh + 30 kB.
 //!

@@ -10,7 +10,7 @@ use crate::in_flight::InFlightPacket;
 /// one after it.
 const FREE_COPIES: Bytes = Bytes::new(30_000);
 
-/// How dear insurance is, as a multiple of what a copy delays others by on average.
+/// The price of insurance, as a multiple of the delay that a copy adds to other data.
 const PRICE: u64 = 4;
 
 /// What should come sooner by an airtime and by this part of a round trip is sure to: predictions are not better than that.

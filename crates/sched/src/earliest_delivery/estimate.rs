@@ -27,7 +27,7 @@ const GRACE: Span = Span::from_millis(10);
 const SILENCE: u64 = 4;
 /// More than this, in thousandths, no path is taken to lose.
 const MOST_LOSS: u64 = 500;
-/// In thousandths: any packet may be lost or late, on a path that lost none too.
+/// The least chance, in thousandths, that a packet is lost or late: a path that has lost none yet may fade.
 const LEAST_ODDS: u64 = 40;
 /// For how long what was sent counts as load.
 const MEMORY: Span = Span::from_millis(250);
@@ -168,7 +168,8 @@ impl Forecast {
         eta.since(now).max(self.measured.transmission_time(front).saturating_sub(self.least / 2))
     }
 
-    /// Whether the window of `path` doubles each round trip. A threshold says so until the first loss: BBR heeds none.
+    /// Whether the window of `path` doubles each round trip. The slow-start threshold tells that until the first loss only, since
+    /// BBR does not obey it.
     pub(super) fn grows(path: &Path) -> bool {
         path.cwnd < path.ssthresh && path.lost.packets == 0
     }

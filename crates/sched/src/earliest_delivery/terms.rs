@@ -45,7 +45,7 @@ terms! {
     loss: "whether losses count in the expected arrival",
     stall: "whether silence counts in it",
     clock: "whether full windows open when their acknowledgements should come; without it, evenly",
-    odds: "whether copies count on late packets, and on what no path is free of; without it, on losses alone",
+    odds: "whether late packets count as lost where a copy is weighed, and 4 % at least; without it, losses alone",
     batch: "whether, without a view of the data, packets go in a row on a path that is hardly later than the first",
 }
 
