@@ -12,7 +12,8 @@ pub enum Decision {
     /// The first unsent packet at or after this offset goes on this path.
     Ahead(PathId, Offset),
     /// A copy of the first sent and unacknowledged packet at or after this offset that the path
-    /// has not carried goes on this path.
+    /// has not carried goes on this path. Under Multipath QUIC also of one that the path has lost and that was sent
+    /// again on another since.
     Repeat(PathId, Offset),
     /// What waits unsent in this path's queue goes back to the connection, and the question is asked
     /// again. A path gives back once at a time; without anything to give back this is `Wait`.

@@ -231,9 +231,7 @@ impl Scheduler for EarliestDelivery {
 
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         (self.asked, self.now) = (None, cx.now);
-        if !cx.packet.is_some_and(|packet| packet.reinjection) {
-            self.flights.nothing_waits();
-        }
+        self.flights.at_hand(cx.packet);
         for path in cx.paths {
             let plenty = cx.packet.is_some() && cx.flow.is_none_or(|flow| flow.unsent > path.cwnd);
             let unused = plenty && path.is_open() && path.unacked() == Bytes::ZERO;

@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use weftway_path::{Bytes, Instant, Offset, PathId, PathSet, Receipt, SendKind, Span};
+use weftway_path::{Bytes, Instant, Offset, Packet, PathId, PathSet, Receipt, SendKind, Span};
 
 use crate::per_path::PerPath;
 
@@ -16,7 +16,7 @@ pub(crate) struct InFlightPacket {
     pub end: Offset,
     /// What its path had been given when it left, itself included.
     given: Bytes,
-    /// The paths that have carried its data.
+    /// The paths that have carried its data, and may not again.
     pub carried: PathSet,
     /// When it left.
     pub sent: Instant,
@@ -59,6 +59,8 @@ pub(crate) struct InFlight {
     paths: PerPath<PathFlight>,
     /// Declared lost, and not sent again.
     lost_bytes: Bytes,
+    /// Whether a path may carry again what it has lost, as under Multipath QUIC.
+    repeats_anywhere: bool,
 }
 
 /// What was predicted for a packet when it left.
@@ -147,6 +149,13 @@ impl InFlight {
         Some((serial, self.get(serial)?))
     }
 
+    /// The paths on which the data at `offset` are under way.
+    fn under_way(&self, offset: Offset) -> PathSet {
+        let same =
+            self.ring.iter().flatten().filter(|packet| packet.offset == offset && !packet.lost && !packet.settled);
+        same.fold(PathSet::EMPTY, |set, packet| set.with(packet.path))
+    }
+
     /// A packet left.
     pub(crate) fn sent(&mut self, now: Instant, sent: &Receipt, kind: SendKind, prediction: Prediction, una: Offset) {
         let flight = self.paths.at(sent.path);
@@ -172,10 +181,11 @@ impl InFlight {
         let mut from = None;
         if matches!(kind, SendKind::Duplicate | SendKind::Reinjection) {
             let copies = kind == SendKind::Duplicate;
+            let still = (!copies && self.repeats_anywhere).then(|| self.under_way(sent.offset));
             let found = self.ring.iter_mut().enumerate().rev();
             let mut found = found.filter_map(|(at, other)| Some((at, other.as_mut()?)));
             if let Some((at, other)) = found.find(|(_, other)| other.offset == sent.offset) {
-                packet.carried = other.carried.with(sent.path);
+                packet.carried = still.unwrap_or(other.carried).with(sent.path);
                 other.carried = packet.carried;
                 other.closed = true;
                 packet.closed = copies;
@@ -246,9 +256,13 @@ impl InFlight {
         self.lost_bytes
     }
 
-    /// Nothing that was handed back waits to be sent again.
-    pub(crate) fn nothing_waits(&mut self) {
-        self.lost_bytes = Bytes::ZERO;
+    /// The packet at hand was handed back, if `packet` was; what the transport would have it avoid tells whether a path may
+    /// carry again what it has lost. If it was not, nothing that was handed back waits to be sent again.
+    pub(crate) fn at_hand(&mut self, packet: Option<&Packet>) {
+        match packet.filter(|packet| packet.reinjection) {
+            Some(packet) => self.repeats_anywhere = packet.avoid.is_empty(),
+            None => self.lost_bytes = Bytes::ZERO,
+        }
     }
 
     /// How many packets of `path` may be worth a copy.
@@ -266,11 +280,13 @@ impl InFlight {
             single.pop_back();
         }
         self.paths.at(path).single = single;
-        let is_over = |packet: &Option<InFlightPacket>| packet.as_ref().is_none_or(|packet| packet.settled);
-        while self.ring.front().is_some_and(is_over) {
-            self.ring.pop_front();
-            self.base += 1;
-        }
+        // What was lost and may go anywhere has come on another path, or again.
+        let lost = |packet: &InFlightPacket| self.repeats_anywhere && packet.lost && packet.end <= una;
+        let is_over =
+            |packet: &Option<InFlightPacket>| packet.as_ref().is_none_or(|packet| packet.settled || lost(packet));
+        let over = self.ring.iter().take_while(|packet| is_over(packet)).count();
+        self.ring.drain(..over);
+        self.base += over as u64;
     }
 
     /// Nothing comes of a copy of this packet.
@@ -361,6 +377,31 @@ mod tests {
     }
 
     #[test]
+    fn what_quic_has_handed_back_may_be_copied_where_it_was_lost() {
+        let mut flights = InFlight::default();
+        send(&mut flights, F, 0, 0, 0, SendKind::Fresh);
+        send(&mut flights, S, 1, 0, 5, SendKind::Duplicate);
+        flights.lost(&receipt(F, 0, 0), Offset::ZERO);
+        let at_hand = |avoid| Packet {
+            offset: Offset::ZERO,
+            bytes: Bytes::new(100),
+            reinjection: true,
+            carried: PathSet::of(F),
+            avoid,
+        };
+        flights.at_hand(Some(&at_hand(PathSet::EMPTY)));
+        let third = PathId::new(2);
+        send(&mut flights, third, 2, 0, 40, SendKind::Reinjection);
+        // The copy on S is still under way.
+        let carried = flights.first_single(third, Offset::ZERO).map(|(_, packet)| packet.carried);
+        assert_eq!(carried, Some(PathSet::of(S).with(third)));
+        // What was lost is forgotten when the data have arrived.
+        flights.acked(at(60), &receipt(third, 2, 0), Offset::new(100));
+        flights.lost(&receipt(S, 1, 0), Offset::new(100));
+        assert!(flights.ring.is_empty());
+    }
+
+    #[test]
     fn what_is_in_front_of_a_packet_ends_with_it_and_begins_after_what_is_acknowledged() {
         let mut flights = InFlight::default();
         (0..3).for_each(|n| send(&mut flights, F, n, n * 100, n, SendKind::Fresh));
@@ -416,7 +457,7 @@ mod tests {
         assert_eq!(flights.lost_bytes(), Bytes::new(200));
         send(&mut flights, S, 4, 0, 40, SendKind::Reinjection);
         assert_eq!(flights.lost_bytes(), Bytes::new(100));
-        flights.nothing_waits();
+        flights.at_hand(None);
         assert_eq!(flights.lost_bytes(), Bytes::ZERO);
     }
 

@@ -228,8 +228,10 @@ impl Connection {
                 self.host.events.push(Event::Lost(receipt));
             }
             // QUIC handed it back when it declared it lost.
-            if !(quic && packet.lost) {
-                self.send.outbox.hand_back(packet.chunk);
+            match (quic, packet.lost) {
+                (true, true) => {}
+                (true, false) => self.send.outbox.lose(packet.chunk, id),
+                (false, _) => self.send.outbox.hand_back(packet.chunk),
             }
         }
         sender.queue.iter().for_each(|assigned| self.send.outbox.hand_back(assigned.chunk));

@@ -18,15 +18,25 @@ pub struct Chunk {
     pub acked: bool,
     /// It waits to be sent again.
     pub waiting: bool,
+    /// The number of the path that lost it last and has not carried it since (QUIC); [`NO_PATH`] if there is none.
+    lost_by: u8,
     /// The paths that have carried it.
     pub carried: PathSet,
 }
+
+/// No path's number.
+const NO_PATH: u8 = u8::MAX;
 
 impl Chunk {
     /// The byte after its last.
     #[inline]
     pub fn end(&self) -> Offset {
         self.offset.plus(Bytes::new(u64::from(self.bytes)))
+    }
+
+    /// Whether `path` may carry a copy: it has not carried it, or has lost it, and it was sent again elsewhere.
+    fn may_copy(&self, path: PathId) -> bool {
+        !self.carried.contains(path) || self.lost_by == path.get() && !self.waiting
     }
 }
 
@@ -105,8 +115,15 @@ impl Outbox {
     /// The chunk of `bytes` that would be cut at the end, and its number.
     #[inline]
     pub fn next_cut(&self, bytes: u32) -> (u64, Chunk) {
-        let chunk =
-            Chunk { offset: self.cut, bytes, sent: false, acked: false, waiting: false, carried: PathSet::EMPTY };
+        let chunk = Chunk {
+            offset: self.cut,
+            bytes,
+            sent: false,
+            acked: false,
+            waiting: false,
+            lost_by: NO_PATH,
+            carried: PathSet::EMPTY,
+        };
         (self.ring.end(), chunk)
     }
 
@@ -138,6 +155,9 @@ impl Outbox {
         let chunk = &mut self.ring[number];
         let before = *chunk;
         chunk.carried = chunk.carried.with(path);
+        if chunk.lost_by == path.get() {
+            chunk.lost_by = NO_PATH;
+        }
         if !chunk.sent {
             chunk.sent = true;
             self.skipped -= u64::from(chunk.bytes);
@@ -189,12 +209,13 @@ impl Outbox {
         (self.at_or_after(offset).max(self.unsent)..end).find(|&number| !self.chunk(number).sent)
     }
 
-    /// The first sent and unacknowledged chunk at or after `offset` that `path` has not carried.
+    /// The first sent and unacknowledged chunk at or after `offset` that `path` has not carried; or that it has lost, if it
+    /// was sent again since.
     pub fn copy_from(&self, offset: Offset, path: PathId) -> Option<u64> {
         let end = self.ring.end();
         (self.at_or_after(offset)..end).find(|&number| {
             let chunk = self.chunk(number);
-            chunk.sent && !chunk.acked && !chunk.carried.contains(path)
+            chunk.sent && !chunk.acked && chunk.may_copy(path)
         })
     }
 
@@ -259,6 +280,14 @@ impl Outbox {
         }
         let place = self.reinjections.partition_point(|&other| other < number);
         self.reinjections.insert(place, number);
+    }
+
+    /// `path` has lost chunk `number` (QUIC), which is to be sent again, on any path.
+    pub fn lose(&mut self, number: u64, path: PathId) {
+        if let Some(chunk) = self.ring.get_mut(number) {
+            chunk.lost_by = path.get();
+        }
+        self.hand_back(number);
     }
 
     /// The lowest chunk that waits to be sent again.
@@ -390,6 +419,26 @@ mod tests {
             (outbox.first_reinjection(), outbox.first_unsent(), outbox.chunk(0).carried),
             (Some(0), None, PathSet::of(f))
         );
+    }
+
+    #[test]
+    fn a_path_copies_what_it_has_lost_once_that_was_sent_again_elsewhere() {
+        let mut outbox = outbox(1);
+        let [p, q] = [0, 1].map(PathId::new);
+        outbox.carry(0, p);
+        outbox.lose(0, p);
+        // It waits, and is the packet at hand of whoever asks.
+        assert_eq!((outbox.first_reinjection(), outbox.copy_from(Offset::ZERO, p)), (Some(0), None));
+        outbox.took_reinjection();
+        outbox.carry(0, q);
+        assert_eq!([p, q].map(|path| outbox.copy_from(Offset::ZERO, path)), [Some(0), None]);
+        outbox.carry(0, p);
+        assert_eq!(outbox.copy_from(Offset::ZERO, p), None);
+        // MPTCP hands back what the path goes on to repair.
+        outbox.hand_back(0);
+        outbox.took_reinjection();
+        outbox.carry(0, q);
+        assert_eq!(outbox.copy_from(Offset::ZERO, p), None);
     }
 
     #[test]

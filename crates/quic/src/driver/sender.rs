@@ -559,7 +559,7 @@ impl<S: Source> Sender<S> {
                 }
                 What::Lost { number, .. } => {
                     if let Some(packet) = path.on_lost(view, number, &mut outcome) {
-                        self.outbox.hand_back(packet.chunk);
+                        self.outbox.lose(packet.chunk, id);
                         self.host.events.push(Event::Lost(packet.receipt(id)));
                     }
                 }
@@ -630,7 +630,7 @@ impl<S: Source> Sender<S> {
         path.outages.begin(self.now);
         path.surrender(id, view, |receipt, chunk| {
             events.push(Event::Lost(receipt));
-            outbox.hand_back(chunk);
+            outbox.lose(chunk, id);
         });
         path.queue.drain(..).for_each(|assigned| outbox.hand_back(assigned.chunk));
         view.queued = Bytes::ZERO;

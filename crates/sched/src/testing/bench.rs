@@ -56,6 +56,15 @@ struct Segment {
     acked: bool,
     /// Lost, and to be sent again.
     due: bool,
+    /// The path that lost it last and may carry it again, as under Multipath QUIC.
+    lost_by: Option<PathId>,
+}
+
+impl Segment {
+    /// Whether `path` may carry a copy.
+    fn may_copy(&self, path: PathId) -> bool {
+        !self.acked && (!self.carried.contains(path) || self.lost_by == Some(path) && !self.due)
+    }
 }
 
 /// A connection on a table. Its fields may be set between questions; [`Bench::refresh`] then makes
@@ -122,7 +131,7 @@ impl Bench {
     /// Hands packet number `n` back to be sent again, as if `carried` had lost it.
     pub fn reinject(&mut self, n: u64, carried: PathSet) {
         let offset = Offset::ZERO + packets(n);
-        self.segments.insert(offset, Segment { carried, acked: false, due: true });
+        self.segments.insert(offset, Segment { carried, due: true, ..Segment::default() });
         self.flow.next = self.flow.next.max(offset + MSS);
         self.refresh();
     }
@@ -152,13 +161,13 @@ impl Bench {
     }
 
     fn unacked_from(&self, at: Offset, path: PathId) -> Option<Offset> {
-        let is_due = |segment: &Segment| !segment.acked && !segment.carried.contains(path);
-        self.segments.range(at..).find(|(_, segment)| is_due(segment)).map(|(offset, _)| *offset)
+        self.segments.range(at..).find(|(_, segment)| segment.may_copy(path)).map(|(offset, _)| *offset)
     }
 
     fn put_on_path(&mut self, receipt: Receipt, kind: SendKind) {
         let segment = self.segments.entry(receipt.offset).or_default();
         segment.carried = segment.carried.with(receipt.path);
+        segment.lost_by = segment.lost_by.filter(|path| *path != receipt.path);
         segment.due = false;
         if matches!(kind, SendKind::Fresh | SendKind::Ahead) {
             self.flow.unsent = self.flow.unsent.saturating_sub(MSS);
@@ -243,6 +252,9 @@ impl Bench {
             path.lost.add(receipt.bytes);
         }
         self.hand_back(receipt);
+        if let Some(segment) = self.segments.get_mut(&receipt.offset).filter(|_| !self.masks) {
+            segment.lost_by = Some(path);
+        }
         self.refresh();
         Some(Event::Lost(receipt))
     }

@@ -239,7 +239,7 @@ impl PathSender {
         outcome.lost += payload;
         ctx.view.bytes_in_flight -= payload;
         ctx.view.lost.add(payload);
-        ctx.outbox.hand_back(packet.chunk);
+        ctx.outbox.lose(packet.chunk, self.id);
         ctx.events.push(Event::Lost(packet.receipt(self.id)));
         ctx.tally.retransmissions += 1;
         self.quic.episode_missing = self.quic.episode_missing.saturating_add(1);
