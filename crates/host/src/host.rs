@@ -146,28 +146,27 @@ pub enum Turn {
 }
 
 /// One question to a learned task, whose answers come from outside: `observation` is what there is to see if it asks for
-/// one. Without `due` nothing is to be decided: the task only learns what happened, and may ask all the same.
-#[inline]
-pub fn ask_task<T: Transport + ?Sized>(
-    transport: &mut T,
-    task: &mut dyn Task,
-    observation: &mut [f32],
-    due: bool,
-) -> Turn {
+/// one.
+#[inline(always)]
+pub fn ask_task<T: Transport + ?Sized>(transport: &mut T, task: &mut dyn Task, observation: &mut [f32]) -> Turn {
     if !transport.host().events.is_empty() {
         tell(transport, task);
     }
-    let cx = transport.context();
-    if !due {
-        if task.question(&cx, observation) {
-            return Turn::Asks;
-        }
-        note_wake(transport, task);
-        return Turn::Over;
-    }
-    let Some(decision) = task.decide(&cx, observation) else { return Turn::Asks };
+    let Some(decision) = task.decide(&transport.context(), observation) else { return Turn::Asks };
     note_wake(transport, task);
     settle(transport, decision);
+    Turn::Over
+}
+
+/// Tells a learned task what happened where nothing is to be decided. It may ask all the same.
+#[inline]
+pub fn tell_task<T: Transport + ?Sized>(transport: &mut T, task: &mut dyn Task, observation: &mut [f32]) -> Turn {
+    tell(transport, task);
+    if task.question(&transport.context(), observation) {
+        return Turn::Asks;
+    }
+    // What is not asked may have moved the time of the next question.
+    note_wake(transport, task);
     Turn::Over
 }
 

@@ -22,6 +22,6 @@ pub mod sending;
 mod transport;
 
 pub use events::Events;
-pub use host::{Counts, Host, Turn, answer, ask, ask_task, note_wake, settle, tell};
+pub use host::{Counts, Host, Turn, answer, ask, ask_task, note_wake, settle, tell, tell_task};
 pub use offers::{EVERYTHING, mismatch};
 pub use transport::{Carried, Decided, Refusal, Transport};

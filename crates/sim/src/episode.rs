@@ -1,6 +1,5 @@
 //! A simulation that stops at a learned scheduler's questions: what training environments step.
 
-use weftway_host::Turn;
 use weftway_path::spec::SpecError;
 use weftway_path::{Context, Instant};
 use weftway_scenario::config::SimConfig;
@@ -8,7 +7,7 @@ use weftway_sched::learned::{Ledger, Shape, Task, build_task};
 use weftway_sched::{Scheduler, TransportRules};
 
 use crate::measure::{self, Finished, Row, Singles};
-use crate::{Host, Pause, Sim, Verdict};
+use crate::{Host, Sim, Verdict};
 
 /// A run whose decisions come from outside, one by one.
 ///
@@ -40,22 +39,13 @@ impl Episode {
     /// Runs to the next question, or to the end, and writes what there is to see; how it ended, if
     /// it did.
     pub fn advance(&mut self, observation: &mut [f32]) -> Option<Verdict> {
-        while self.verdict.is_none() {
-            let pause = if core::mem::take(&mut self.stands) { Pause::Decide(0) } else { self.sim.advance() };
-            match pause {
-                Pause::Decide(0) | Pause::Observe(0) => {
-                    let due = pause == Pause::Decide(0);
-                    if self.sim.ask_task(0, &mut *self.task, observation, due) == Turn::Asks {
-                        self.stands = due && self.sim.stands(0);
-                        return None;
-                    }
-                }
-                Pause::Decide(other) => self.with_rival(|sim, rival| sim.ask(other, rival)),
-                Pause::Observe(other) => self.with_rival(|sim, rival| sim.tell(other, rival)),
-                Pause::Done(verdict) => {
-                    self.task.finish(&self.sim.context(0), observation);
-                    self.verdict = Some(verdict);
-                }
+        if self.verdict.is_none() {
+            let stands = core::mem::take(&mut self.stands);
+            let rival = self.rival.as_deref_mut();
+            self.verdict = self.sim.run_to_question(&mut *self.task, rival, observation, stands);
+            match self.verdict {
+                None => self.stands = self.sim.stands(0),
+                Some(_) => self.task.finish(&self.sim.context(0), observation),
             }
         }
         self.verdict
@@ -105,11 +95,5 @@ impl Episode {
             &Finished { sim: self.sim, verdict, fallback: None, chosen: None },
             &Singles::default(),
         ))
-    }
-
-    fn with_rival(&mut self, act: impl FnOnce(&mut Sim, &mut dyn Scheduler)) {
-        if let Some(rival) = &mut self.rival {
-            act(&mut self.sim, rival.as_mut());
-        }
     }
 }

@@ -70,6 +70,65 @@ fn new_link(config: &LinkConfig, ecn: bool, seed: u64) -> Link<Datagram> {
     Link::new(&LinkConfig { ecn: None, ..config.clone() }, seed)
 }
 
+/// What serves the connections of a run.
+trait Server {
+    /// Connection `at` asks. A question that is left open comes again.
+    fn ask(&mut self, port: &mut Port<'_>, at: usize) -> Turn;
+
+    /// Connection `at` has something to tell, and nothing to ask.
+    fn tell(&mut self, port: &mut Port<'_>, at: usize) -> Turn;
+}
+
+/// Schedulers, one per connection.
+struct Inside<'a, 'b> {
+    schedulers: &'a mut [&'b mut dyn Scheduler],
+}
+
+impl Server for Inside<'_, '_> {
+    #[inline(always)]
+    fn ask(&mut self, port: &mut Port<'_>, at: usize) -> Turn {
+        weftway_host::ask(port, &mut *self.schedulers[at]);
+        Turn::Over
+    }
+
+    #[inline(always)]
+    fn tell(&mut self, port: &mut Port<'_>, at: usize) -> Turn {
+        weftway_host::tell(port, &mut *self.schedulers[at]);
+        Turn::Over
+    }
+}
+
+/// A learned task whose answers come from outside, and the scheduler of the other connection, if there is one.
+struct Outside<'a, 'b> {
+    task: &'a mut dyn Task,
+    rival: Option<&'a mut (dyn Scheduler + 'b)>,
+    observation: &'a mut [f32],
+}
+
+impl Server for Outside<'_, '_> {
+    #[inline(always)]
+    fn ask(&mut self, port: &mut Port<'_>, at: usize) -> Turn {
+        if at == 0 {
+            return weftway_host::ask_task(port, self.task, self.observation);
+        }
+        if let Some(rival) = &mut self.rival {
+            weftway_host::ask(port, *rival);
+        }
+        Turn::Over
+    }
+
+    #[inline(always)]
+    fn tell(&mut self, port: &mut Port<'_>, at: usize) -> Turn {
+        if at == 0 {
+            return weftway_host::tell_task(port, self.task, self.observation);
+        }
+        if let Some(rival) = &mut self.rival {
+            weftway_host::tell(port, *rival);
+        }
+        Turn::Over
+    }
+}
+
 /// Builds links and routes of the connections.
 struct Layout {
     seed: u64,
@@ -276,16 +335,15 @@ impl Sim {
     }
 
     /// Connection `conn` asks a learned `task`; see [`weftway_host::ask_task`].
-    #[inline]
-    pub fn ask_task(&mut self, conn: usize, task: &mut dyn Task, observation: &mut [f32], due: bool) -> Turn {
-        weftway_host::ask_task(&mut self.port(conn), task, observation, due)
+    pub fn ask_task(&mut self, conn: usize, task: &mut dyn Task, observation: &mut [f32]) -> Turn {
+        weftway_host::ask_task(&mut self.port(conn), task, observation)
     }
 
     /// Whether the question at which connection `conn` stands is the same when it comes again. Linux v1 may write between.
     #[inline]
     pub(crate) fn stands(&self, conn: usize) -> bool {
         let send = &self.conns[conn].send;
-        send.question.hand.is_some() && send.writer.at_once == u64::MAX
+        self.turn == Some(conn) && send.question.hand.is_some() && send.writer.at_once == u64::MAX
     }
 
     /// After an answer from outside: when `scheduler` wants to be woken.
@@ -302,28 +360,53 @@ impl Sim {
     /// Runs to the end with `schedulers` that answer, one per connection. The same as [`Sim::advance`], [`Sim::ask`] and
     /// [`Sim::tell`] in turn, without leaving this function.
     pub fn run(&mut self, schedulers: &mut [&mut dyn Scheduler]) -> Verdict {
+        let mut inside = Inside { schedulers };
+        loop {
+            if let Some(verdict) = self.run_with(&mut inside, false) {
+                return verdict;
+            }
+        }
+    }
+
+    /// Runs to the next question of `task`, which serves connection 0, or to the end; `rival` serves the other connection.
+    /// With `stands` the question at which it stopped comes again without another look ([`Sim::stands`]).
+    pub(crate) fn run_to_question(
+        &mut self,
+        task: &mut dyn Task,
+        rival: Option<&mut (dyn Scheduler + '_)>,
+        observation: &mut [f32],
+        stands: bool,
+    ) -> Option<Verdict> {
+        self.run_with(&mut Outside { task, rival, observation }, stands)
+    }
+
+    /// Runs while `server` answers; how the run ended, if it did.
+    #[inline(always)]
+    fn run_with(&mut self, server: &mut impl Server, mut stands: bool) -> Option<Verdict> {
         if self.turn.is_none() && self.is_over() {
-            return Verdict::Finished;
+            return Some(Verdict::Finished);
         }
         loop {
             if let Some(at) = self.turn {
-                let scheduler = &mut *schedulers[at];
                 let mut port = self.port(at);
-                while port.conn.wants(port.net, port.now) {
-                    weftway_host::ask(&mut port, scheduler);
+                while core::mem::take(&mut stands) || port.conn.wants(port.net, port.now) {
+                    if server.ask(&mut port, at) == Turn::Asks {
+                        return None;
+                    }
                 }
                 port.conn.end_turn(port.net, port.now);
-                if !port.conn.host.events.is_empty() {
-                    weftway_host::tell(&mut port, scheduler);
-                }
+                let asks = !port.conn.host.events.is_empty() && server.tell(&mut port, at) == Turn::Asks;
                 self.turn = None;
+                if asks {
+                    return None;
+                }
                 // What ends a connection gives it a turn.
                 if self.is_over() {
-                    return Verdict::Finished;
+                    return Some(Verdict::Finished);
                 }
             }
             if let Step::Over(verdict) = self.next_event(Instant::NEVER) {
-                return verdict;
+                return Some(verdict);
             }
         }
     }

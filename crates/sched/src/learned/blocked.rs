@@ -16,7 +16,7 @@ use weftway_path::{BlockedReason, Context, Decision, Event, Instant, Offset, Pac
 
 use super::meters::Meters;
 use super::records::{Book, Choice, Fate, Outcome};
-use super::roles::Roles;
+use super::roles::{self, Roles};
 use crate::choose;
 use crate::min_rtt;
 use crate::{Needs, Scheduler};
@@ -105,6 +105,27 @@ impl Rules {
             asks_when_free: false,
         })
     }
+
+    /// Whether to ask while F is as `fast` is.
+    #[inline]
+    fn ask_about(&self, fast: &Path) -> bool {
+        match fast.blocked {
+            BlockedReason::None => self.asks_when_free,
+            BlockedReason::Pacing => self.asks_when_paced,
+            _ => true,
+        }
+    }
+}
+
+/// F and S.
+pub(crate) type Pair<'a> = (&'a Path, &'a Path);
+
+/// What is due about a packet.
+pub(crate) enum Due<'a> {
+    /// This, without a question.
+    Decided(Decision),
+    /// The policy's answer.
+    Question(Pair<'a>),
 }
 
 /// A decision that has not been seen to be carried out.
@@ -141,20 +162,13 @@ pub(crate) struct Blocked<P: Policy> {
     asked: Option<Asked>,
 }
 
-/// A question: when, and about which pair.
+/// A question: when, about which packet, and about which pair.
 #[derive(Clone, Copy)]
 struct Asked {
     at: Instant,
+    about: Offset,
     fast: PathId,
     slow: PathId,
-}
-
-impl Asked {
-    /// The pair; a path of which nothing is known was not there, or nothing would have been asked.
-    fn roles<'a>(&self, cx: &Context<'a>) -> Option<Roles<'a>> {
-        let (fast, slow) = (cx.path(self.fast)?, cx.path(self.slow)?);
-        Some(Roles { fast: Some(fast), slow: Some(slow), unprobed: None })
-    }
 }
 
 impl<P: Policy> Blocked<P> {
@@ -195,7 +209,8 @@ impl<P: Policy> Blocked<P> {
     }
 
     /// What was decided about the packet at `at`, if that still holds.
-    fn kept(&self, fast: &Path, slow: &Path, at: Offset) -> Option<Action> {
+    #[inline]
+    fn kept(&self, (fast, slow): Pair<'_>, at: Offset) -> Option<Action> {
         let slot = self.slot.as_ref().filter(|slot| slot.choice.fast == fast.id && !slot.stale)?;
         let choice = &slot.choice;
         let holds = choice.action == Action::Fast || choice.slow == slow.id && slot.answered == Some(at);
@@ -204,7 +219,16 @@ impl<P: Policy> Blocked<P> {
 
     /// What the policy will be asked by the next `select` at `cx`, if it will be asked.
     pub(crate) fn asks<'a>(&'a mut self, cx: &Context<'a>) -> Option<(&'a P, Question<'a>)> {
-        self.asks_about(cx, Self::asked_about(cx)?, &Roles::of(cx))
+        let packet = Self::asked_about(cx)?;
+        let Roles { fast: Some(fast), slow: Some(slow), unprobed: None } = Roles::of(cx) else { return None };
+        if !self.rules.ask_about(fast) {
+            return None;
+        }
+        self.turn_to(packet.offset);
+        if self.kept((fast, slow), packet.offset).is_some() {
+            return None;
+        }
+        Some(self.pose(cx, packet, (fast, slow)))
     }
 
     /// The packet at hand, if a policy may be asked about it: it has not been sent.
@@ -213,42 +237,50 @@ impl<P: Policy> Blocked<P> {
         cx.packet.filter(|packet| !packet.reinjection && packet.carried.is_empty())
     }
 
-    /// The roles at `cx`; those of the question that is `answered`, if it was asked there.
+    /// The question about `pair`, which is noted: the answer comes from outside.
     #[inline]
-    pub(crate) fn roles<'a>(&mut self, cx: &Context<'a>, answered: bool) -> Roles<'a> {
-        let asked = self.asked.take_if(|asked| answered && asked.at == cx.now);
-        asked.and_then(|asked| asked.roles(cx)).unwrap_or_else(|| Roles::of(cx))
-    }
-
-    /// [`Blocked::asks`] about `packet`, where these are the roles.
-    #[inline]
-    pub(crate) fn asks_about<'a>(
+    pub(crate) fn pose<'a>(
         &'a mut self,
         cx: &Context<'a>,
         packet: &Packet,
-        roles: &Roles<'a>,
-    ) -> Option<(&'a P, Question<'a>)> {
-        let Roles { fast: Some(fast), slow: Some(slow), unprobed: None } = *roles else { return None };
-        let is_asked = match fast.is_open() {
-            true => self.rules.asks_when_free,
-            false => fast.blocked != BlockedReason::Pacing || self.rules.asks_when_paced,
-        };
-        if !is_asked {
-            return None;
-        }
-        self.turn_to(packet.offset);
-        if self.kept(fast, slow, packet.offset).is_some() {
-            return None;
-        }
-        self.asked = Some(Asked { at: cx.now, fast: fast.id, slow: slow.id });
-        Some((&self.policy, Question { cx: *cx, fast, slow, meters: &self.meters }))
+        (fast, slow): Pair<'a>,
+    ) -> (&'a P, Question<'a>) {
+        self.asked = Some(Asked { at: cx.now, about: packet.offset, fast: fast.id, slow: slow.id });
+        (&self.policy, Question { cx: *cx, fast, slow, meters: &self.meters })
     }
 
-    /// What is decided about the packet at `at`: as before, or anew.
-    fn action(&mut self, cx: &Context<'_>, fast: &Path, slow: &Path, at: Offset) -> Action {
-        if let Some(action) = self.kept(fast, slow, at) {
-            return action;
+    /// The pair of the question about `packet` that was asked at `cx`, if nothing has happened since.
+    #[inline]
+    pub(crate) fn stands<'a>(&mut self, cx: &Context<'a>, packet: &Packet) -> Option<Pair<'a>> {
+        let asked = self.asked.take_if(|asked| asked.at == cx.now && asked.about == packet.offset)?;
+        Some((cx.path(asked.fast)?, cx.path(asked.slow)?))
+    }
+
+    /// What is due about `packet`, which has not been sent.
+    #[inline(always)]
+    pub(crate) fn due<'a>(&mut self, cx: &Context<'a>, packet: &Packet) -> Due<'a> {
+        let (fast, unprobed) = roles::fast_and_unprobed(cx);
+        if let Some(path) = unprobed {
+            return Due::Decided(Decision::Send(path.id));
         }
+        let Some(fast) = fast else { return Due::Decided(choose::wait(cx)) };
+        self.turn_to(packet.offset);
+        let is_asked = self.rules.ask_about(fast);
+        let slow = if is_asked || !fast.is_open() { roles::slow(cx, fast) } else { None };
+        Due::Decided(match slow {
+            Some(slow) if is_asked => match self.kept((fast, slow), packet.offset) {
+                Some(action) => self.carry_out(cx, (fast, slow), packet.offset, action),
+                None => return Due::Question((fast, slow)),
+            },
+            _ if fast.is_open() => self.give_to_fast(fast, packet.offset),
+            Some(slow) => Decision::Send(slow.id),
+            None => choose::wait(cx),
+        })
+    }
+
+    /// Asks the policy about the packet at `at`.
+    pub(crate) fn ask(&mut self, cx: &Context<'_>, pair: Pair<'_>, at: Offset) -> Decision {
+        let (fast, slow) = pair;
         let question = Question { cx: *cx, fast, slow, meters: &self.meters };
         let choice = Choice::new(cx.now, fast, slow, self.policy.decide(&question));
         let earlier = self.slot.take().filter(|slot| slot.stale && slot.choice.fast == fast.id);
@@ -261,33 +293,16 @@ impl<P: Policy> Blocked<P> {
                 Some(Slot::new(choice, (action == Action::Slow).then_some(at)))
             }
         };
-        action
+        self.carry_out(cx, pair, at, action)
     }
 
-    /// What is decided about `packet`, which has not been sent.
-    pub(crate) fn decide(&mut self, cx: &Context<'_>, packet: &Packet, roles: Roles<'_>) -> Decision {
-        let Roles { fast, slow, unprobed } = roles;
-        if let Some(path) = unprobed {
-            return Decision::Send(path.id);
-        }
-        let Some(fast) = fast else { return choose::wait(cx) };
-        self.turn_to(packet.offset);
-        match slow {
-            Some(slow) if fast.is_open() && self.rules.asks_when_free => {
-                match self.action(cx, fast, slow, packet.offset) {
-                    Action::Fast => self.give_to_fast(fast, packet.offset),
-                    Action::Slow => Decision::Send(slow.id),
-                }
-            }
-            _ if fast.is_open() => self.give_to_fast(fast, packet.offset),
-            Some(slow) if fast.blocked == BlockedReason::Pacing && !self.rules.asks_when_paced => {
-                Decision::Send(slow.id)
-            }
-            Some(slow) => match self.action(cx, fast, slow, packet.offset) {
-                Action::Fast => choose::wait(cx),
-                Action::Slow => Decision::Send(slow.id),
-            },
-            None => choose::wait(cx),
+    /// Does what was decided about the packet at `at`.
+    #[inline]
+    fn carry_out(&mut self, cx: &Context<'_>, (fast, slow): Pair<'_>, at: Offset, action: Action) -> Decision {
+        match action {
+            Action::Slow => Decision::Send(slow.id),
+            Action::Fast if fast.is_open() => self.give_to_fast(fast, at),
+            Action::Fast => choose::wait(cx),
         }
     }
 
@@ -380,7 +395,10 @@ impl<P: Policy> Scheduler for Blocked<P> {
             Some(packet) if packet.reinjection || !packet.carried.is_empty() => {
                 choose::send_or_wait(cx, min_rtt::pick(cx))
             }
-            Some(packet) => self.decide(cx, packet, Roles::of(cx)),
+            Some(packet) => match self.due(cx, packet) {
+                Due::Decided(decision) => decision,
+                Due::Question(pair) => self.ask(cx, pair, packet.offset),
+            },
         }
     }
 

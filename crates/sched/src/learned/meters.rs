@@ -13,6 +13,9 @@ use crate::per_path::PerPath;
 /// A path's first peak rate, before it has shown any: 1 Mbit/s, in bytes per second.
 const FIRST_RATE: f64 = 125_000.0;
 
+/// Throughput and loss are measured over no less, however short the round trip.
+const SHORTEST_WINDOW: Span = Span::from_millis(1);
+
 /// For how long a probe timeout counts.
 const TIMEOUT_MEMORY: Span = Span::from_secs(1);
 
@@ -30,7 +33,7 @@ pub(crate) struct Meter {
     since: Option<Instant>,
     acked: Counters,
     lost: Counters,
-    rate: BitRate,
+    throughput: f64,
     /// Smoothed fraction of lost packets.
     pub(crate) loss: f64,
     peak: Peak,
@@ -45,7 +48,7 @@ impl Default for Meter {
             since: None,
             acked: Counters::default(),
             lost: Counters::default(),
-            rate: BitRate::ZERO,
+            throughput: 0.0,
             loss: 0.0,
             peak: Peak::new(FIRST_RATE),
             timeouts: 0,
@@ -56,24 +59,27 @@ impl Default for Meter {
 }
 
 impl Meter {
+    #[inline]
     fn update(&mut self, now: Instant, path: &Path) {
         self.note_timeouts(now, path.pto_count);
-        let Some(since) = self.since else {
-            (self.since, self.acked, self.lost) = (Some(now), path.acked, path.lost);
-            return;
-        };
-        let elapsed = now.since(since);
-        if elapsed < path.srtt.max(Span::from_millis(1)) {
-            return;
+        if self.since.is_none_or(|since| now.since(since) >= path.srtt.max(SHORTEST_WINDOW)) {
+            self.end_window(now, path);
         }
-        self.rate = BitRate::of(path.acked.bytes.saturating_sub(self.acked.bytes), elapsed);
-        let acked = path.acked.packets.saturating_sub(self.acked.packets);
-        let lost = path.lost.packets.saturating_sub(self.lost.packets);
+    }
+
+    #[inline(never)]
+    fn end_window(&mut self, now: Instant, path: &Path) {
+        let before = self.since.replace(now).map(|since| (since, self.acked, self.lost));
+        (self.acked, self.lost) = (path.acked, path.lost);
+        let Some((since, acked_before, lost_before)) = before else { return };
+        let rate = BitRate::of(path.acked.bytes.saturating_sub(acked_before.bytes), now.since(since));
+        let acked = path.acked.packets.saturating_sub(acked_before.packets);
+        let lost = path.lost.packets.saturating_sub(lost_before.packets);
         if acked + lost > 0 {
             self.loss += (lost as f64 / (acked + lost) as f64 - self.loss) / 8.0;
         }
-        self.peak.note(now, bytes_per_second(path.delivery_rate));
-        (self.since, self.acked, self.lost) = (Some(now), path.acked, path.lost);
+        let peak = self.peak.note(now, bytes_per_second(path.delivery_rate));
+        self.throughput = norm::ratio(bytes_per_second(rate), peak).min(1.0);
     }
 
     fn note_timeouts(&mut self, now: Instant, consecutive: u32) {
@@ -87,9 +93,10 @@ impl Meter {
         self.consecutive = consecutive;
     }
 
-    /// Throughput against the path's peak rate, within [0, 1].
+    /// Throughput of the last window against the path's peak rate, within [0, 1].
+    #[inline]
     pub(crate) fn throughput(&self) -> f64 {
-        norm::ratio(bytes_per_second(self.rate), self.peak.get()).min(1.0)
+        self.throughput
     }
 
     /// The largest rate that the path has shown, in bytes per second; at first 1 Mbit/s.

@@ -79,7 +79,8 @@ pub(crate) struct Outcome<X> {
 #[derive(Clone, Copy)]
 struct Record<X> {
     choice: Choice<X>,
-    receipt: Receipt,
+    serial: u64,
+    bytes: Bytes,
     /// Known before it may close.
     fate: Option<(Fate, Span)>,
 }
@@ -114,7 +115,7 @@ impl<X: Copy> Book<X> {
         let room = ((self.end - self.oldest) as usize).next_power_of_two();
         let old = core::mem::replace(&mut self.records, vec![None; room]);
         for record in old.into_iter().flatten() {
-            let slot = self.slot(record.receipt.serial);
+            let slot = self.slot(record.serial);
             self.records[slot] = Some(record);
         }
     }
@@ -137,7 +138,7 @@ impl<X: Copy> Book<X> {
         }
         if serial >= self.oldest {
             let slot = self.slot(serial);
-            self.records[slot] = Some(Record { choice, receipt, fate: None });
+            self.records[slot] = Some(Record { choice, serial, bytes: receipt.bytes, fate: None });
         }
     }
 
@@ -146,7 +147,7 @@ impl<X: Copy> Book<X> {
     pub(crate) fn settle(&mut self, receipt: &Receipt, fate: Fate, now: Instant, keep: bool) -> Option<Outcome<X>> {
         let slot = self.slot(receipt.serial);
         let place = &mut self.records[slot];
-        let record = place.as_mut().filter(|record| record.receipt.serial == receipt.serial)?;
+        let record = place.as_mut().filter(|record| record.serial == receipt.serial)?;
         if record.fate.is_none() {
             record.fate = Some((fate, now.since(record.choice.at)));
         }
@@ -167,7 +168,7 @@ impl<X: Copy> Book<X> {
         while self.oldest < self.end {
             let slot = self.slot(self.oldest);
             let place = &mut self.records[slot];
-            let here = place.as_ref().filter(|record| record.receipt.serial == self.oldest);
+            let here = place.as_ref().filter(|record| record.serial == self.oldest);
             if let Some(record) = here.filter(|record| record.choice.deadline > now) {
                 self.next_expiry = record.choice.deadline;
                 return None;
@@ -186,7 +187,7 @@ impl<X> Record<X> {
     fn close(self) -> Outcome<X> {
         let late = (Fate::Late, self.choice.deadline.since(self.choice.at));
         let (fate, after) = self.fate.unwrap_or(late);
-        Outcome { choice: self.choice, serial: Some(self.receipt.serial), bytes: self.receipt.bytes, fate, after }
+        Outcome { choice: self.choice, serial: Some(self.serial), bytes: self.bytes, fate, after }
     }
 }
 

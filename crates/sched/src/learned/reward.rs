@@ -32,27 +32,28 @@ pub(crate) const D0: Param = Param {
 pub(crate) struct Delivery {
     a: f64,
     b: f64,
-    d0: Span,
+    /// In seconds.
+    d0: f64,
 }
 
 impl Delivery {
     /// As the switches say.
     pub(crate) fn new(params: &Params) -> Result<Self, SpecError> {
         let (a, b) = (params.within("a", 0.0..=10.0)?, params.within("b", 0.0..=10.0)?);
-        Ok(Self { a, b, d0: Span::from_millis(params.within("d0_ms", 1..=10_000)?) })
+        Ok(Self { a, b, d0: Span::from_millis(params.within("d0_ms", 1..=10_000)?).as_secs_f64() })
     }
 
     /// What a decision is worth whose record closes at `scene`.
     pub(crate) fn of(&self, scene: &Question<'_>, fate: Fate) -> f64 {
-        let pair = [scene.fast, scene.slow];
-        let throughput: f64 = pair.iter().map(|path| scene.meters.of(path.id).throughput()).sum();
-        let time: f64 = pair.iter().map(|path| self.time(path)).sum();
+        let Question { fast, slow, meters, .. } = scene;
+        let throughput = meters.of(fast.id).throughput() + meters.of(slow.id).throughput();
+        let time = self.time(fast) + self.time(slow);
         let earned = if fate == Fate::Lost { 0.0 } else { throughput };
         self.a * earned - self.b * time
     }
 
     fn time(&self, path: &Path) -> f64 {
-        (path.srtt.as_secs_f64() / self.d0.as_secs_f64()).min(1.0)
+        (path.srtt.as_secs_f64() / self.d0).min(1.0)
     }
 }
 
@@ -73,7 +74,7 @@ mod tests {
         meters.update(Instant::from_millis(25), &bench.paths[0]);
         let cx = bench.context();
         let scene = Question { cx, fast: &bench.paths[0], slow: &bench.paths[1], meters: &meters };
-        let reward = Delivery { a: 1.0, b: 0.5, d0: Span::from_millis(250) };
+        let reward = Delivery { a: 1.0, b: 0.5, d0: 0.25 };
         // 0.5 + 0 − 0.5·(0.1 + 0.2); a lost packet earns nothing.
         assert!((reward.of(&scene, Fate::Acked) - 0.35).abs() < 1e-9);
         assert!((reward.of(&scene, Fate::Lost) + 0.15).abs() < 1e-9);

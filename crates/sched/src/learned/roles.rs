@@ -13,6 +13,31 @@ pub(crate) fn fast<'a>(cx: &Context<'a>) -> Option<&'a Path> {
     choose::fastest(cx)
 }
 
+/// S beside `fast`.
+#[inline]
+pub(crate) fn slow<'a>(cx: &Context<'a>, fast: &Path) -> Option<&'a Path> {
+    let tier = choose::tier(fast);
+    let others = cx.sendable().filter(|path| path.id != fast.id && choose::tier(path) == tier);
+    choose::least(others, |path| path.srtt)
+}
+
+/// F, and the open path without a round-trip sample that has sent the fewest packets: nothing is known about it until it
+/// is used.
+#[inline]
+pub(crate) fn fast_and_unprobed<'a>(cx: &Context<'a>) -> (Option<&'a Path>, Option<&'a Path>) {
+    let (mut fast, mut unprobed): (Option<&Path>, Option<&Path>) = (None, None);
+    for path in choose::standing(cx) {
+        if fast.is_none_or(|fast| path.srtt < fast.srtt) {
+            fast = Some(path);
+        }
+        let is_newer = |other: &Path| path.sent.packets < other.sent.packets;
+        if path.srtt.is_zero() && path.is_open() && unprobed.is_none_or(is_newer) {
+            unprobed = Some(path);
+        }
+    }
+    (fast, unprobed)
+}
+
 /// The paths that a rule of two looks at.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Roles<'a> {
@@ -20,39 +45,15 @@ pub(crate) struct Roles<'a> {
     pub(crate) fast: Option<&'a Path>,
     /// S beside it.
     pub(crate) slow: Option<&'a Path>,
-    /// The open path without a round-trip sample that has sent the fewest packets: nothing is known
-    /// about it until it is used.
+    /// The path that is to be tried first.
     pub(crate) unprobed: Option<&'a Path>,
 }
 
 impl<'a> Roles<'a> {
     /// Who has them now. Among equals the first.
-    #[inline]
     pub(crate) fn of(cx: &Context<'a>) -> Self {
-        let mut roles = Self::default();
-        // The two open paths of smallest srtt: F may be one of them.
-        let mut open: [Option<&Path>; 2] = [None; 2];
-        for path in choose::standing(cx) {
-            let beats = |other: Option<&Path>| other.is_none_or(|other| path.srtt < other.srtt);
-            if beats(roles.fast) {
-                roles.fast = Some(path);
-            }
-            if !path.is_open() {
-                continue;
-            }
-            if beats(open[0]) {
-                open = [Some(path), open[0]];
-            } else if beats(open[1]) {
-                open[1] = Some(path);
-            }
-            let is_newer = |other: &Path| path.sent.packets < other.sent.packets;
-            if path.srtt.is_zero() && roles.unprobed.is_none_or(is_newer) {
-                roles.unprobed = Some(path);
-            }
-        }
-        let is_fast = |path: &Path| roles.fast.is_some_and(|fast| fast.id == path.id);
-        roles.slow = if open[0].is_some_and(is_fast) { open[1] } else { open[0] };
-        roles
+        let (fast, unprobed) = fast_and_unprobed(cx);
+        Self { fast, slow: fast.and_then(|fast| slow(cx, fast)), unprobed }
     }
 }
 

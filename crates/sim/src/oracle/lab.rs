@@ -125,7 +125,7 @@ impl Lab {
                 // A label belongs to a packet: between packets the task only learns what happened.
                 Some(Pause::Observe(0)) => self.sim.tell(0, &mut self.company),
                 Some(Pause::Decide(0)) => {
-                    if self.sim.ask_task(0, &mut self.company, &mut self.observation, true) == Turn::Asks {
+                    if self.sim.ask_task(0, &mut self.company, &mut self.observation) == Turn::Asks {
                         return Stop::Asked;
                     }
                 }

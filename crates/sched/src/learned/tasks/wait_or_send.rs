@@ -18,6 +18,7 @@
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Bytes, Context, Decision, Event, Path, Span};
 
+use crate::learned::blocked::Due;
 use crate::learned::meters::Meter;
 use crate::learned::reward::{self, Delivery};
 use crate::learned::task::{Actions, Input, Ledger, Shape, Task, TaskEntry};
@@ -146,14 +147,15 @@ impl Seat {
             let unsent = cx.flow.map_or(Bytes::ZERO, |flow| flow.unsent);
             return put(norm::ratio(unsent.get() as f64, product(question.meters.of(fast.id), fast)));
         }
-        let bytes = |bytes: Bytes| norm::ratio(bytes.get() as f64, self.w0);
-        let time = |path: &Path| norm::ratio(path.srtt.as_secs_f64(), self.d0);
+        let bytes = |bytes: Bytes| norm::ratio(bytes.get() as f64, self.w0) as f32;
+        let time = |path: &Path| norm::ratio(path.srtt.as_secs_f64(), self.d0) as f32;
         let [a, b] = pair;
-        let windows = [bytes(a.cwnd), bytes(b.cwnd)];
-        let seen = [windows, [time(a), time(b)], [bytes(a.unacked()), bytes(b.unacked())]];
-        let credit = (self.state == State::Credit).then(|| bytes(credit));
-        let seen = seen.as_flattened().iter().copied().chain(credit);
-        observation.iter_mut().zip(seen).for_each(|(place, value)| *place = value as f32);
+        let seen = [bytes(a.cwnd), bytes(b.cwnd), time(a), time(b), bytes(a.unacked()), bytes(b.unacked())];
+        let (of_both, rest) = observation.split_at_mut(seen.len());
+        of_both.copy_from_slice(&seen);
+        if let [last] = rest {
+            *last = bytes(credit);
+        }
     }
 }
 
@@ -260,12 +262,18 @@ impl Task for WaitOrSend {
     fn decide(&mut self, cx: &Context<'_>, observation: &mut [f32]) -> Option<Decision> {
         let Some(packet) = Blocked::<Seat>::asked_about(cx) else { return Some(self.blocked.select(cx)) };
         let is_answered = self.blocked.policy.answer.is_some();
-        let roles = self.blocked.roles(cx, is_answered);
-        if !is_answered && let Some((seat, question)) = self.blocked.asks_about(cx, packet, &roles) {
-            seat.see(&question, observation);
-            return None;
+        if is_answered && let Some(pair) = self.blocked.stands(cx, packet) {
+            return Some(self.blocked.ask(cx, pair, packet.offset));
         }
-        Some(self.blocked.decide(cx, packet, roles))
+        match self.blocked.due(cx, packet) {
+            Due::Decided(decision) => Some(decision),
+            Due::Question(pair) if is_answered => Some(self.blocked.ask(cx, pair, packet.offset)),
+            Due::Question(pair) => {
+                let (seat, question) = self.blocked.pose(cx, packet, pair);
+                seat.see(&question, observation);
+                None
+            }
+        }
     }
 
     fn answer(&mut self, _: &Context<'_>, action: &[f32]) {
