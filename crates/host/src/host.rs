@@ -165,7 +165,7 @@ pub fn tell_task<T: Transport + ?Sized>(transport: &mut T, task: &mut dyn Task, 
     if task.question(&transport.context(), observation) {
         return Turn::Asks;
     }
-    // What is not asked may have moved the time of the next question.
+    // What the task has learned may change when it wants to be woken.
     note_wake(transport, task);
     Turn::Over
 }

@@ -220,6 +220,8 @@ impl Connection {
         let quic = self.transport.rules.recovery == LossRecovery::Quic;
         let sender = &mut self.send.senders[id.index()];
         let view = self.send.views.get_mut(id);
+        let outbox = &mut self.send.outbox;
+        let mut give_back = |chunk| if quic { outbox.lose(chunk, id) } else { outbox.hand_back(chunk) };
         // What TCP acknowledged selectively waits behind a hole of its subflow, and goes with the subflow.
         for packet in sender.flight.iter().filter(|packet| !(quic && packet.acked)) {
             if !packet.lost && !packet.acked {
@@ -228,13 +230,11 @@ impl Connection {
                 self.host.events.push(Event::Lost(receipt));
             }
             // QUIC handed it back when it declared it lost.
-            match (quic, packet.lost) {
-                (true, true) => {}
-                (true, false) => self.send.outbox.lose(packet.chunk, id),
-                (false, _) => self.send.outbox.hand_back(packet.chunk),
+            if !(quic && packet.lost) {
+                give_back(packet.chunk);
             }
         }
-        sender.queue.iter().for_each(|assigned| self.send.outbox.hand_back(assigned.chunk));
+        sender.queue.iter().for_each(|assigned| give_back(assigned.chunk));
         sender.flight.clear();
         sender.queue.clear();
         sender.sacked = RangeSet::default();

@@ -70,8 +70,8 @@ fn new_link(config: &LinkConfig, ecn: bool, seed: u64) -> Link<Datagram> {
     Link::new(&LinkConfig { ecn: None, ..config.clone() }, seed)
 }
 
-/// What serves the connections of a run.
-trait Server {
+/// Who answers the questions of a run's connections.
+trait Answering {
     /// Connection `at` asks. A question that is left open comes again.
     fn ask(&mut self, port: &mut Port<'_>, at: usize) -> Turn;
 
@@ -80,11 +80,11 @@ trait Server {
 }
 
 /// Schedulers, one per connection.
-struct Inside<'a, 'b> {
+struct Schedulers<'a, 'b> {
     schedulers: &'a mut [&'b mut dyn Scheduler],
 }
 
-impl Server for Inside<'_, '_> {
+impl Answering for Schedulers<'_, '_> {
     #[inline(always)]
     fn ask(&mut self, port: &mut Port<'_>, at: usize) -> Turn {
         weftway_host::ask(port, &mut *self.schedulers[at]);
@@ -99,13 +99,13 @@ impl Server for Inside<'_, '_> {
 }
 
 /// A learned task whose answers come from outside, and the scheduler of the other connection, if there is one.
-struct Outside<'a, 'b> {
+struct SteppedTask<'a, 'b> {
     task: &'a mut dyn Task,
     rival: Option<&'a mut (dyn Scheduler + 'b)>,
     observation: &'a mut [f32],
 }
 
-impl Server for Outside<'_, '_> {
+impl Answering for SteppedTask<'_, '_> {
     #[inline(always)]
     fn ask(&mut self, port: &mut Port<'_>, at: usize) -> Turn {
         if at == 0 {
@@ -360,9 +360,9 @@ impl Sim {
     /// Runs to the end with `schedulers` that answer, one per connection. The same as [`Sim::advance`], [`Sim::ask`] and
     /// [`Sim::tell`] in turn, without leaving this function.
     pub fn run(&mut self, schedulers: &mut [&mut dyn Scheduler]) -> Verdict {
-        let mut inside = Inside { schedulers };
+        let mut answering = Schedulers { schedulers };
         loop {
-            if let Some(verdict) = self.run_with(&mut inside, false) {
+            if let Some(verdict) = self.run_with(&mut answering, false) {
                 return verdict;
             }
         }
@@ -377,12 +377,12 @@ impl Sim {
         observation: &mut [f32],
         stands: bool,
     ) -> Option<Verdict> {
-        self.run_with(&mut Outside { task, rival, observation }, stands)
+        self.run_with(&mut SteppedTask { task, rival, observation }, stands)
     }
 
-    /// Runs while `server` answers; how the run ended, if it did.
+    /// Runs until a question is left open, or to the end; how the run ended, if it did.
     #[inline(always)]
-    fn run_with(&mut self, server: &mut impl Server, mut stands: bool) -> Option<Verdict> {
+    fn run_with(&mut self, answering: &mut impl Answering, mut stands: bool) -> Option<Verdict> {
         if self.turn.is_none() && self.is_over() {
             return Some(Verdict::Finished);
         }
@@ -390,12 +390,12 @@ impl Sim {
             if let Some(at) = self.turn {
                 let mut port = self.port(at);
                 while core::mem::take(&mut stands) || port.conn.wants(port.net, port.now) {
-                    if server.ask(&mut port, at) == Turn::Asks {
+                    if answering.ask(&mut port, at) == Turn::Asks {
                         return None;
                     }
                 }
                 port.conn.end_turn(port.net, port.now);
-                let asks = !port.conn.host.events.is_empty() && server.tell(&mut port, at) == Turn::Asks;
+                let asks = !port.conn.host.events.is_empty() && answering.tell(&mut port, at) == Turn::Asks;
                 self.turn = None;
                 if asks {
                     return None;

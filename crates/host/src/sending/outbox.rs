@@ -18,14 +18,11 @@ pub struct Chunk {
     pub acked: bool,
     /// It waits to be sent again.
     pub waiting: bool,
-    /// The number of the path that lost it last and has not carried it since (QUIC); [`NO_PATH`] if there is none.
-    lost_by: u8,
     /// The paths that have carried it.
     pub carried: PathSet,
+    /// Those of them that have lost it and have not carried it since (QUIC).
+    lost_by: PathSet,
 }
-
-/// No path's number.
-const NO_PATH: u8 = u8::MAX;
 
 impl Chunk {
     /// The byte after its last.
@@ -36,7 +33,7 @@ impl Chunk {
 
     /// Whether `path` may carry a copy: it has not carried it, or has lost it, and it was sent again elsewhere.
     fn may_copy(&self, path: PathId) -> bool {
-        !self.carried.contains(path) || self.lost_by == path.get() && !self.waiting
+        !self.carried.contains(path) || self.lost_by.contains(path) && !self.waiting
     }
 }
 
@@ -121,8 +118,8 @@ impl Outbox {
             sent: false,
             acked: false,
             waiting: false,
-            lost_by: NO_PATH,
             carried: PathSet::EMPTY,
+            lost_by: PathSet::EMPTY,
         };
         (self.ring.end(), chunk)
     }
@@ -155,9 +152,7 @@ impl Outbox {
         let chunk = &mut self.ring[number];
         let before = *chunk;
         chunk.carried = chunk.carried.with(path);
-        if chunk.lost_by == path.get() {
-            chunk.lost_by = NO_PATH;
-        }
+        chunk.lost_by = chunk.lost_by.without(path);
         if !chunk.sent {
             chunk.sent = true;
             self.skipped -= u64::from(chunk.bytes);
@@ -282,10 +277,10 @@ impl Outbox {
         self.reinjections.insert(place, number);
     }
 
-    /// `path` has lost chunk `number` (QUIC), which is to be sent again, on any path.
+    /// `path` has lost chunk `number`, or will not send it (QUIC): it is to be sent again, on any path.
     pub fn lose(&mut self, number: u64, path: PathId) {
         if let Some(chunk) = self.ring.get_mut(number) {
-            chunk.lost_by = path.get();
+            chunk.lost_by = chunk.lost_by.with(path);
         }
         self.hand_back(number);
     }
@@ -434,6 +429,13 @@ mod tests {
         assert_eq!([p, q].map(|path| outbox.copy_from(Offset::ZERO, path)), [Some(0), None]);
         outbox.carry(0, p);
         assert_eq!(outbox.copy_from(Offset::ZERO, p), None);
+        // Lost on both, and on one of them again.
+        outbox.lose(0, p);
+        outbox.lose(0, q);
+        outbox.took_reinjection();
+        outbox.carry(0, q);
+        assert_eq!([p, q].map(|path| outbox.copy_from(Offset::ZERO, path)), [Some(0), None]);
+        outbox.carry(0, p);
         // MPTCP hands back what the path goes on to repair.
         outbox.hand_back(0);
         outbox.took_reinjection();

@@ -497,7 +497,7 @@ impl<S: Source> Sender<S> {
             }
             // noq does not let data onto this path any more. What left on another one may arrive; nobody waits for it.
             _ => {
-                self.outbox.hand_back(assigned.chunk);
+                self.outbox.lose(assigned.chunk, id);
                 if self.connection.is_closed() {
                     self.broken.get_or_insert_with(|| "the connection is closed".to_owned());
                 }
@@ -632,7 +632,7 @@ impl<S: Source> Sender<S> {
             events.push(Event::Lost(receipt));
             outbox.lose(chunk, id);
         });
-        path.queue.drain(..).for_each(|assigned| outbox.hand_back(assigned.chunk));
+        path.queue.drain(..).for_each(|assigned| outbox.lose(assigned.chunk, id));
         view.queued = Bytes::ZERO;
         (view.recovery, view.health) = (Recovery::Open, Health::Good);
         self.views.set_usable(id, false);

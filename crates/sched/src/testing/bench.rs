@@ -56,14 +56,14 @@ struct Segment {
     acked: bool,
     /// Lost, and to be sent again.
     due: bool,
-    /// The path that lost it last and may carry it again, as under Multipath QUIC.
-    lost_by: Option<PathId>,
+    /// The paths that have lost it and may carry it again, as under Multipath QUIC.
+    lost_by: PathSet,
 }
 
 impl Segment {
     /// Whether `path` may carry a copy.
     fn may_copy(&self, path: PathId) -> bool {
-        !self.acked && (!self.carried.contains(path) || self.lost_by == Some(path) && !self.due)
+        !self.acked && (!self.carried.contains(path) || self.lost_by.contains(path) && !self.due)
     }
 }
 
@@ -167,7 +167,7 @@ impl Bench {
     fn put_on_path(&mut self, receipt: Receipt, kind: SendKind) {
         let segment = self.segments.entry(receipt.offset).or_default();
         segment.carried = segment.carried.with(receipt.path);
-        segment.lost_by = segment.lost_by.filter(|path| *path != receipt.path);
+        segment.lost_by = segment.lost_by.without(receipt.path);
         segment.due = false;
         if matches!(kind, SendKind::Fresh | SendKind::Ahead) {
             self.flow.unsent = self.flow.unsent.saturating_sub(MSS);
@@ -253,7 +253,7 @@ impl Bench {
         }
         self.hand_back(receipt);
         if let Some(segment) = self.segments.get_mut(&receipt.offset).filter(|_| !self.masks) {
-            segment.lost_by = Some(path);
+            segment.lost_by = segment.lost_by.with(path);
         }
         self.refresh();
         Some(Event::Lost(receipt))
