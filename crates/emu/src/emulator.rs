@@ -19,9 +19,10 @@ use weftway_path::{Bytes, Instant, Span};
 use crate::clock::Clock;
 use crate::lateness::Lateness;
 use crate::pool::{self, Pool, Slot};
+use crate::priority::{self, Rests};
 use crate::record::{Fate, Recorder};
 use crate::tun::Tun;
-use crate::{EmuError, ecn, priority};
+use crate::{EmuError, ecn};
 
 /// Packets read from a device before others are looked after: about 50 µs of work.
 const BATCH: usize = 16;
@@ -32,8 +33,9 @@ const NAP: Duration = Duration::from_millis(20);
 /// A thread that sleeps wakes up about so much too late, so it waits the last part awake.
 const AWAKE: Span = Span::from_micros(15);
 
-/// The thread waits awake no longer than it has slept before, of which so much counts at most. So others have the processor
-/// too, and waiting alone does not reach the kernel's limit for real-time threads (`sched_rt_runtime_us`).
+/// The thread waits awake no longer than it has slept before, of which so much counts at most. So others have the
+/// processor too, and waiting alone does not reach the kernel's limit for real-time threads. With much work the thread
+/// [rests](Rests).
 const MOST_SAVED: Span = Span::from_millis(2);
 
 /// A link, by number.
@@ -153,6 +155,8 @@ struct Machine {
     packets: u64,
     /// How long it may wait awake.
     saved: Span,
+    /// Those of a thread with real-time priority.
+    rests: Option<Rests>,
 }
 
 impl Machine {
@@ -166,10 +170,12 @@ impl Machine {
             report: EmulatorReport::default(),
             packets: 0,
             saved: Span::ZERO,
+            rests: None,
         }
     }
 
     fn run(&mut self, ports: &[Port], stop: &AtomicBool) {
+        self.rests = self.report.realtime.then(|| Rests::new(self.clock.now()));
         let mut alive: Vec<&Port> = ports.iter().collect();
         while !stop.load(Ordering::Relaxed) {
             let mut fds: Vec<PollFd> =
@@ -185,6 +191,9 @@ impl Machine {
     /// Hands over and takes in until it is to stop, or a device is lost: the link that it led into.
     fn turn(&mut self, ports: &[Port], alive: &[&Port], fds: &mut [PollFd<'_>], stop: &AtomicBool) -> Option<LinkId> {
         while !stop.load(Ordering::Relaxed) {
+            if let Some(rests) = &mut self.rests {
+                rests.rest(self.clock.now());
+            }
             self.hand_over(ports);
             self.wait(fds);
             for (port, fd) in alive.iter().zip(&*fds) {
