@@ -65,6 +65,9 @@ pub struct Flow {
     /// Everything before it has arrived, as far as the sender can tell (DATA_ACK; the lowest unacknowledged stream offset,
     /// or what the peer must have read to raise its limit as far as `edge`).
     pub una: Offset,
+    /// Everything before it is acknowledged, and no longer in the send buffer; none where `una` says it. QUIC keeps what is
+    /// not acknowledged, although the peer's limit tells that it has arrived.
+    pub acked: Option<Offset>,
     /// The first byte that has never been sent.
     pub next: Offset,
     /// The end of what the application has written.
@@ -99,6 +102,12 @@ impl Flow {
     #[inline]
     pub fn announced_edge(&self) -> Offset {
         if self.announced == Offset::ZERO { self.edge } else { self.edge.min(self.announced) }
+    }
+
+    /// Where the send buffer begins.
+    #[inline]
+    pub fn buffered_from(&self) -> Offset {
+        self.acked.unwrap_or(self.una)
     }
 
     /// The part of the window that is left for new data.

@@ -10,10 +10,10 @@
 //! `overdue` counts from 1.5·rtt + 10 ms after the oldest packet that nothing has been heard of since left, or after
 //! the path was last heard; `hold` is what the pacer still keeps it. s: the open path with the least `expected`.
 //! - Fresh: x is what the full faster paths f let go in `expected_s − expected_f`. A pacer: at r_f, doubling each rtt_f in slow
-//!   start, until the first loss. A window: the bytes whose acknowledgements should come (eta + ½·min_rtt_f), twice that in slow
-//!   start, less those in flight above the window; and at r_f after the last. `x < mss`: send. `x ≥ unsent`: nothing, waiting
-//!   is better. Else s sends ahead what has x unsent bytes before it, or the last unsent packet below the peer's edge;
-//!   nothing if `x − position + B_s > window`: that would shut the window.
+//!   start, until the first loss. A window: the bytes whose acknowledgements should come (eta + ½·min_rtt_f) and are late by
+//!   no more than ⅛·rtt_f, twice that in slow start, less those in flight above the window; and at r_f after the last.
+//!   `x < mss`: send. `x ≥ unsent`: nothing, waiting is better. Else s sends ahead what has x unsent bytes before it, or the
+//!   last unsent packet below the peer's edge; nothing if `x − position + B_s > window`: that would shut the window.
 //!   Nothing goes beyond the edge that the peer has announced, though Linux v1 would: out of order it is dropped there.
 //! - Lost, handed back: the path with the least `expected`. While that one is full: s if x is less than what was lost and
 //!   waits to be sent again; else s sends fresh data ahead.
@@ -27,7 +27,8 @@
 //!   repaired counts as lost and as late (overdue now: ½, and `eta = max(arrival, overdue)`),
 //!   `gain = (1 − p)·(eta − expected_s)⁺ + p·(eta + 2.5·rtt_q − expected_s)⁺ > airtime`;
 //!   if `eta − expected_s ≤ airtime + ¼·rtt_s` it is only insurance: `> 4·airtime·ρ/(1 − ρ)²`, s holds less than
-//!   r_s·min_rtt_s, and copies ≤ fresh + 30 kB.
+//!   r_s·min_rtt_s, and copies ≤ fresh + 30 kB. If nothing new fits into the send buffer, though the peer has room: also what
+//!   has arrived on an overdue q, and is not acknowledged.
 //!
 //! Where the host shows no data (`earliest-arrival`): the path of the packet before while `expected` exceeds the least by
 //!   no more than `min(16·airtime, rtt/8)` of that one, so that packets leave in batches; else the least.

@@ -41,6 +41,8 @@ struct PathFlight {
     unheard: VecDeque<u64>,
     /// Not known to have arrived, in one copy so far, oldest first.
     single: VecDeque<u64>,
+    /// Known to have arrived, in one copy, and not acknowledged: QUIC's send buffer keeps them.
+    arrived: VecDeque<u64>,
     /// When something of it was last acknowledged.
     heard: Instant,
     /// The bytes that it was ever given.
@@ -104,13 +106,14 @@ impl InFlight {
         Some(self.get(newest)?.eta)
     }
 
-    /// The bytes on `path` that should have arrived by `at`, and a time of `back` before it, of those whose acknowledgement is
-    /// still to come.
-    pub(crate) fn arrived(&self, path: PathId, at: Instant, back: Span) -> Bytes {
+    /// The bytes on `path` that should have arrived a time of `back` before `at`, of those whose acknowledgement is still to
+    /// come; none if that of the newest should have come before `since`.
+    pub(crate) fn acked_by(&self, path: PathId, since: Instant, at: Instant, back: Span) -> Bytes {
         let Some(flight) = self.paths.get(path) else { return Bytes::ZERO };
         let is_back = |serial: &u64| self.get(*serial).is_none_or(|packet| packet.eta + back <= at);
         let end = flight.unheard.partition_point(is_back);
         let last = end.checked_sub(1).and_then(|last| self.get(flight.unheard[last]));
+        let last = last.filter(|packet| packet.eta + back >= since);
         last.map_or(Bytes::ZERO, |packet| packet.given.saturating_sub(flight.settled))
     }
 
@@ -146,6 +149,15 @@ impl InFlight {
     pub(crate) fn last_single(&self, path: PathId, una: Offset) -> Option<(u64, &InFlightPacket)> {
         let flight = self.paths.get(path)?;
         let serial = *flight.single.iter().rev().find(|serial| self.is_single(**serial, una))?;
+        Some((serial, self.get(serial)?))
+    }
+
+    /// The oldest packet on `path` that has arrived and is in the send buffer, which begins at `buffered`, for want of an
+    /// acknowledgement.
+    pub(crate) fn first_arrived(&self, path: PathId, buffered: Offset) -> Option<(u64, &InFlightPacket)> {
+        let flight = self.paths.get(path)?;
+        let mut oldest_first = flight.arrived.iter().chain(&flight.single);
+        let serial = *oldest_first.find(|serial| self.is_single(**serial, buffered))?;
         Some((serial, self.get(serial)?))
     }
 
@@ -272,14 +284,20 @@ impl InFlight {
 
     /// Forgets what is over at the ends of the lists.
     fn tidy(&mut self, path: PathId, una: Offset) {
-        let mut single = core::mem::take(&mut self.paths.at(path).single);
-        while single.front().is_some_and(|serial| !self.is_single(*serial, una)) {
-            single.pop_front();
+        let flight = self.paths.at(path);
+        let (mut single, mut arrived) = (core::mem::take(&mut flight.single), core::mem::take(&mut flight.arrived));
+        let is_done = |serial: &u64| !self.is_single(*serial, una);
+        while single.front().is_some_and(is_done) {
+            arrived.extend(single.pop_front());
         }
-        while single.back().is_some_and(|serial| !self.is_single(*serial, una)) {
-            single.pop_back();
+        while single.back().is_some_and(is_done) {
+            arrived.extend(single.pop_back());
         }
-        self.paths.at(path).single = single;
+        while arrived.front().is_some_and(|serial| !self.is_single(*serial, Offset::ZERO)) {
+            arrived.pop_front();
+        }
+        let flight = self.paths.at(path);
+        (flight.single, flight.arrived) = (single, arrived);
         // What was lost and may go anywhere has come on another path, or again.
         let lost = |packet: &InFlightPacket| self.repeats_anywhere && packet.lost && packet.end <= una;
         let is_over =
@@ -421,7 +439,7 @@ mod tests {
     #[test]
     fn acknowledgements_come_half_a_round_trip_after_the_packets_arrive() {
         let mut flights = InFlight::default();
-        let back = |flights: &InFlight, ms| flights.arrived(F, at(ms), Span::from_millis(6)).get();
+        let back = |flights: &InFlight, ms| flights.acked_by(F, at(0), at(ms), Span::from_millis(6)).get();
         assert_eq!((flights.last_arrival(F), back(&flights, 100)), (None, 0));
         // They should arrive at 10, 14 and 18 ms, and be acknowledged 6 ms later.
         (0..3).for_each(|n| send(&mut flights, F, n, n * 100, n * 4, SendKind::Fresh));
@@ -430,6 +448,9 @@ mod tests {
         // What is acknowledged frees nothing more, nor what was sent before it.
         flights.acked(at(20), &receipt(F, 1, 100), Offset::ZERO);
         assert_eq!([23, 24].map(|ms| back(&flights, ms)), [0, 100]);
+        // It should have come by 24 ms: who counts from 25 expects no more of it.
+        let since = |ms| flights.acked_by(F, at(ms), at(100), Span::from_millis(6)).get();
+        assert_eq!([24, 25].map(since), [100, 0]);
     }
 
     #[test]

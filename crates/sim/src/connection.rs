@@ -453,22 +453,17 @@ impl Connection {
         }
     }
 
-    /// Everything before it has arrived, as far as the sender can tell. MPTCP's DATA_ACK comes with the window in one
-    /// message. QUIC acknowledges packets on their own path and raises the limit on any: a limit that overtakes a slow
-    /// path's acknowledgements tells that all but a buffer below it was read (RFC 9000 §4.1).
-    #[inline]
-    fn una(&self) -> Offset {
-        let una = self.send.outbox.una();
-        self.send
-            .largest_window
-            .map_or(una, |window| una.max(Offset::ZERO + self.send.flow.edge.since(Offset::ZERO + window)))
-    }
-
-    /// The part of the flow that acknowledgements and packets move.
+    /// The part of the flow that acknowledgements and packets move. MPTCP's DATA_ACK comes with the window in one message.
+    /// QUIC acknowledges packets on their own path and raises the limit on any: a limit that overtakes a slow path's
+    /// acknowledgements tells that all but a buffer below it was read (RFC 9000 §4.1). The send buffer keeps it all the same.
     #[inline]
     fn sync_una(&mut self) {
-        self.send.flow.una = self.una();
-        self.send.flow.next = self.send.outbox.next();
+        let (flow, outbox) = (&mut self.send.flow, &self.send.outbox);
+        (flow.una, flow.next) = (outbox.una(), outbox.next());
+        if let Some(window) = self.send.largest_window {
+            flow.acked = Some(flow.una);
+            flow.una = flow.una.max(Offset::ZERO + flow.edge.since(Offset::ZERO + window));
+        }
     }
 
     /// Brings the flow up to date after a packet of this turn: nothing was acknowledged or written meanwhile, but what

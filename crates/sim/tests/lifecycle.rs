@@ -5,7 +5,7 @@ use crate::setup::{self, Run, bulk, down, link, path, run, stacks};
 use weftway_link::{LinkConfig, Loss, Rate};
 use weftway_path::{BitRate, Bytes, Instant, Span};
 use weftway_scenario::config::{
-    Direction, MessageSize, Opening, PathConfig, PathManager, SimConfig, Transport, Workload,
+    Buffer, Direction, MessageSize, Opening, PathConfig, PathManager, SimConfig, Transport, Workload,
 };
 use weftway_sim::run::Job;
 use weftway_sim::{Note, Pause, Sim, Verdict, measure};
@@ -445,4 +445,26 @@ fn a_fair_single_path_has_the_data_to_itself() {
             assert!(wide < 100_000 && thin > 3_900_000, "{what} {manager:?}: {wide} and {thin}");
         }
     }
+}
+
+/// A path fails whose last packets have arrived and are not acknowledged. If the peer's limit has told that before they are
+/// overdue, nothing repeats them, and QUIC keeps them in the send buffer. That is soon full, until the path is given up
+/// 3 s later. `earliest-delivery` sends them again elsewhere, whenever the path fails.
+#[test]
+fn a_send_buffer_full_of_what_has_arrived_does_not_stop_the_connection() {
+    let standstill = |scheduler: &str, at: u64| {
+        let mut transport = Transport::mpquic();
+        transport.send_buffer = Buffer::Fixed(Bytes::new(500_000));
+        transport.receive_buffer = Buffer::Fixed(Bytes::new(250_000));
+        let paths = vec![path("lasts", 20_000, 10), down(path("dies", 20_000, 12), at, None)];
+        let run = run(&bulk(&transport, paths, 5_000_000), scheduler, "newreno");
+        finishes(&run, 5_000_000, scheduler);
+        let arrived = run.notes.iter().filter(|(_, note)| matches!(note, Note::Arrived { .. }));
+        let arrived: Vec<Instant> = arrived.map(|(at, _)| *at).collect();
+        arrived.windows(2).map(|pair| pair[1].since(pair[0])).max().unwrap()
+    };
+    let longest = |scheduler| (1_000..1_100).step_by(7).map(|at| standstill(scheduler, at)).max().unwrap();
+    let (with, without) = (longest("earliest-delivery"), longest("earliest-delivery:buffer=false"));
+    assert!(with < Span::from_millis(200), "{with}");
+    assert!(without > Span::from_secs(1), "{without}");
 }

@@ -4,6 +4,10 @@ use weftway_path::{BlockedReason, Bytes, Context, Instant, Path, Span};
 
 use super::{EarliestDelivery, Forecast};
 
+/// An acknowledgement that is late by more than this part of a round trip frees no window soon: a receiver keeps that of a
+/// lone packet for 25 or 40 ms (RFC 9000 §18.2, Linux), or until the next packet.
+const LATE: u64 = 8;
+
 impl EarliestDelivery {
     /// What the blocked paths that are faster than `s` deliver until a packet on it arrives.
     pub(super) fn before(&self, cx: &Context<'_>, s: &Forecast) -> Bytes {
@@ -18,12 +22,13 @@ impl EarliestDelivery {
         })
     }
 
-    /// What the window of `path` lets go in `time`: what the acknowledgements free that should come by then, twice that in
-    /// slow start, less what is in flight beyond the window; and what follows them.
+    /// What the window of `path` lets go in `time`: what the acknowledgements free that should come by then and are not late,
+    /// twice that in slow start, less what is in flight beyond the window; and what follows them.
     fn clocked(&self, now: Instant, path: &Path, f: &Forecast, time: Span) -> Bytes {
         let back = path.min_rtt / 2;
         let Some(last) = self.flights.last_arrival(path.id) else { return f.delivers(path, time) };
-        let freed = self.flights.arrived(path.id, now + time, back);
+        let since = Instant::ZERO + now.since(Instant::ZERO).saturating_sub(f.rtt / LATE);
+        let freed = self.flights.acked_by(path.id, since, now + time, back);
         let freed = if Forecast::grows(path) { freed + freed } else { freed };
         let after = time.saturating_sub((last + back).since(now));
         (freed + f.delivers(path, after)).saturating_sub(path.unacked().saturating_sub(path.cwnd))

@@ -87,8 +87,12 @@ impl EarliestDelivery {
         load: u64,
     ) -> Option<Copy> {
         let airtime = s.airtime(path);
-        let first = self.flights.first_single(other.id, flow.una)?;
         let late = self.terms.overdue && !q.overdue.is_zero();
+        let first = self.flights.first_single(other.id, flow.una);
+        // Nothing new can be sent though the peer has room: the send buffer is full of what is not acknowledged.
+        let is_full = || cx.packet.is_none() && flow.unsent < path.mss && flow.credit() >= path.mss;
+        let arrived = || self.flights.first_arrived(other.id, flow.buffered_from());
+        let first = first.or_else(|| (late && self.terms.buffer && is_full()).then(arrived).flatten())?;
         // QUIC has handed lost data back: they come as the packet at hand.
         let lost = first.1.lost && cx.packet.is_none_or(|packet| !packet.reinjection);
         let several = flow.una < self.message;

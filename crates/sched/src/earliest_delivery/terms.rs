@@ -37,6 +37,7 @@ terms! {
     copies: "whether anything is sent twice",
     urgent: "whether copies of what blocks the message at hand go before fresh data",
     overdue: "whether what is overdue is copied at even odds that it is lost",
+    buffer: "whether what arrived on a path that fell silent is copied where it fills the send buffer, for want of an acknowledgement",
     revise: "whether packets in flight are expected anew, from what is in flight before them",
     insure: "whether idle paths copy what may be lost",
     drain: "whether a queue that srtt tells of is gone when the path has held nothing for an srtt while data waited",

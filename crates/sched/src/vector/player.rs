@@ -312,6 +312,7 @@ fn change_flow(bench: &mut Bench, row: &FlowRow) -> Result<(), String> {
     let offset = |amount: &Amount| Ok::<_, String>(Offset::ZERO + amount.bytes()?);
     let flow = &mut bench.flow;
     put(&mut flow.una, &row.una, offset)?;
+    put(&mut flow.acked, &row.acked, |acked| offset(acked).map(Some))?;
     put(&mut flow.next, &row.next, offset)?;
     if let Some(unsent) = &row.unsent {
         flow.unsent = unsent.bytes()?;

@@ -87,6 +87,8 @@ pub(super) struct PathRow {
 #[serde(deny_unknown_fields)]
 pub(super) struct FlowRow {
     pub una: Option<Amount>,
+    /// Where the send buffer begins, if below `una`.
+    pub acked: Option<Amount>,
     pub next: Option<Amount>,
     pub unsent: Option<Amount>,
     /// The peer's whole window, from `una`.
