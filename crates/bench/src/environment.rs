@@ -47,9 +47,21 @@ pub struct Stepped {
 
 /// Scenario A per interval and per decision; the four paths of PDASTSGAT per interval.
 pub fn settings() -> Vec<Setting> {
-    let a = |task, name| Setting { name, task, cc: "cubic", config: Scenario::A.config(400_000) };
+    let a = Setting { name: "A, path", task: "path:slots=2", ..wait_or_send(400_000) };
     let four = Setting { name: "four-paths", task: "path:action=direct", cc: "bbr1", config: four_paths() };
-    vec![a("path:slots=2", "A, path"), a("wait-or-send", "A, wait-or-send"), four]
+    vec![a, wait_or_send(400_000), four]
+}
+
+/// The most instructions that a delivered packet may take in [`wait_or_send`] that is stepped: some 2 % above what was
+/// measured last.
+pub const MOST_INSTRUCTIONS: f64 = 2_640.0;
+
+/// The packets of the shorter of two runs whose difference is counted.
+pub const COUNTED: u64 = 20_000;
+
+/// Keep a packet or send it, per packet, in a transfer of `packets` full packets over scenario A: what is counted.
+pub fn wait_or_send(packets: u64) -> Setting {
+    Setting { name: "A, wait-or-send", task: "wait-or-send", cc: "cubic", config: Scenario::A.config(packets) }
 }
 
 /// 2, 2, 4 and 2 Mbit/s, 10 ms, 3 % loss, buffers of 128 kB: 200 s under load.
@@ -100,7 +112,8 @@ pub fn step(setting: &Setting) -> Stepped {
     }
 }
 
-fn stepped(setting: &Setting) -> (f64, f64) {
+/// Steps and packets of an episode in `setting` that is answered at random.
+pub fn stepped(setting: &Setting) -> (f64, f64) {
     let mut episode = Episode::new(&setting.config, setting.cc, 1, setting.task).expect("the names are registered");
     let shape = episode.shape().clone();
     let choices = shape.actions.outputs() as u64;
@@ -112,6 +125,16 @@ fn stepped(setting: &Setting) -> (f64, f64) {
         steps += 1;
     }
     (steps as f64, episode.arrived() as f64)
+}
+
+/// The packets of a run of the task in `setting` that is answered at random from inside, and of `replays` more runs that
+/// only say the same again.
+pub fn replayed(setting: &Setting, replays: u64) -> u64 {
+    let tape = Tape::of(setting);
+    for _ in 0..replays {
+        tape.replay(setting);
+    }
+    tape.arrived
 }
 
 fn raw(setting: &Setting) -> (f64, f64) {

@@ -1,5 +1,6 @@
 //! `weftway-bench` prints one JSON object of figures, `weftway-bench only decisions environments` some of its parts; what
-//! is being measured goes to standard error. `weftway-bench count A 20000` runs scenario A once, for a profiler to count, `weftway-bench bare 20000` the yardstick; `weftway-bench gate` fails where a budget is broken.
+//! is being measured goes to standard error. `weftway-bench count A 20000` runs scenario A once, for a profiler to count, `weftway-bench bare 20000` the yardstick,
+//! `weftway-bench count wait-or-send 20000` an environment; `weftway-bench gate` fails where a budget is broken.
 
 use std::process::{Command, ExitCode};
 use std::sync::Mutex;
@@ -27,13 +28,12 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         ["environment"] => {
-            println!("{:#}", Value::Object(environment::settings().iter().map(stepped).collect()));
+            println!("{:#}", environments());
             ExitCode::SUCCESS
         }
         ["count", name, packets] => {
-            let scenario = Scenario::ALL.into_iter().find(|scenario| scenario.name() == name);
-            let (Some(scenario), Ok(packets)) = (scenario, packets.parse()) else { return usage() };
-            println!("{}", scenarios::run(scenario, "min-rtt", packets).packets);
+            let Some(delivered) = packets.parse().ok().and_then(|packets| count(name, packets)) else { return usage() };
+            println!("{delivered}");
             ExitCode::SUCCESS
         }
         _ => usage(),
@@ -41,8 +41,30 @@ fn main() -> ExitCode {
 }
 
 fn usage() -> ExitCode {
-    eprintln!("usage: weftway-bench [only PART… | gate | environment | count SCENARIO PACKETS | bare PACKETS]");
+    eprintln!("usage: weftway-bench [only PART… | gate | environment | count WHAT PACKETS | bare PACKETS]");
+    eprintln!("WHAT: a scenario, {STEPPED}, {TAPE} or {REPLAY}");
     ExitCode::from(2)
+}
+
+/// The environment that is counted: stepped.
+const STEPPED: &str = "wait-or-send";
+/// The same task answered inside, and its decisions noted.
+const TAPE: &str = "wait-or-send-tape";
+/// That, and then a replay of the decisions.
+const REPLAY: &str = "wait-or-send-replay";
+
+/// Runs once what `name` says, for a profiler to count: the packets that were delivered.
+fn count(name: &str, packets: u64) -> Option<u64> {
+    let setting = environment::wait_or_send(packets);
+    match name {
+        STEPPED => Some(environment::stepped(&setting).1 as u64),
+        TAPE => Some(environment::replayed(&setting, 0)),
+        REPLAY => Some(environment::replayed(&setting, 1)),
+        _ => {
+            let scenario = Scenario::ALL.into_iter().find(|scenario| scenario.name() == name)?;
+            Some(scenarios::run(scenario, "min-rtt", packets).packets)
+        }
+    }
 }
 
 /// The least CPU time of three runs, in seconds, and what the run gave.
@@ -96,12 +118,7 @@ fn figures(parts: &[&str]) -> Value {
         out.insert("learned_decision_us".into(), Value::Object(due.collect()));
     }
     if parts.contains(&"environments") {
-        let settings = environment::settings();
-        let stepped = settings.iter().map(|setting| {
-            tell("environments", setting.name);
-            stepped(setting)
-        });
-        out.insert("environment".into(), Value::Object(stepped.collect()));
+        out.insert("environment".into(), environments());
     }
     Value::Object(out)
 }
@@ -130,18 +147,27 @@ fn simulator(out: &mut Map<String, Value>) {
     out.insert("peak_memory_mb".into(), peak_memory().map_or(Value::Null, |mb| json!(mb)));
 }
 
-/// What stepping one environment costs, by the setting's name.
-fn stepped(setting: &environment::Setting) -> (String, Value) {
+/// What stepping environments costs, by the setting's name.
+fn environments() -> Value {
+    let settings = environment::settings();
+    Value::Object(settings.iter().map(|setting| (setting.name.to_owned(), stepped(setting))).collect())
+}
+
+/// What stepping one environment costs. The instructions of one are counted.
+fn stepped(setting: &environment::Setting) -> Value {
+    tell("environments", setting.name);
     let found = environment::step(setting);
+    let counted = if setting.name == environment::wait_or_send(0).name { environment_instructions() } else { None };
     let rounded = |value: f64, unit: f64| json!((value / unit).round() * unit);
-    let told = json!({
+    json!({
         "steps_per_cpu_second": rounded(found.steps_per_second, 1.0),
         "packets_per_cpu_second": rounded(found.packets_per_second, 1.0),
         "packets_per_step": (found.packets_per_step * 10.0).round() / 10.0,
         "ratio_to_raw": (found.ratio_to_raw * 1000.0).round() / 1000.0,
         "ratio_to_replay": (found.ratio_to_replay * 1000.0).round() / 1000.0,
-    });
-    (setting.name.to_owned(), told)
+        "instructions_per_packet": counted.map(|(stepped, _)| stepped),
+        "ratio_to_replay_in_instructions": counted.map(|(stepped, replay)| (replay / stepped * 1000.0).round() / 1000.0),
+    })
 }
 
 fn decision_costs(name: &str) -> Value {
@@ -160,7 +186,7 @@ fn all_instructions() -> Vec<Option<f64>> {
     let counts = Mutex::new(vec![None; Scenario::ALL.len()]);
     let work = || {
         while let Some(&scenario) = Scenario::ALL.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let count = instructions(scenario);
+            let count = instructions(scenario.name(), scenario.counted());
             counts.lock().expect("no thread panics")[scenario as usize] = count;
         }
     };
@@ -171,20 +197,25 @@ fn all_instructions() -> Vec<Option<f64>> {
 }
 
 /// Instructions per delivered packet, (I(2N) − I(N)) / N, by callgrind; none without valgrind.
-fn instructions(scenario: Scenario) -> Option<f64> {
-    let packets = scenario.counted();
-    let (once, first) = counted(scenario, packets)?;
-    let (twice, second) = counted(scenario, 2 * packets)?;
+fn instructions(name: &str, packets: u64) -> Option<f64> {
+    let (once, first) = counted(name, packets)?;
+    let (twice, second) = counted(name, 2 * packets)?;
     Some(((twice - once) / (second - first)).round())
 }
 
+/// Instructions per delivered packet of an environment that is stepped, and of a replay of the same decisions.
+fn environment_instructions() -> Option<(f64, f64)> {
+    let count = |name| instructions(name, environment::COUNTED);
+    Some((count(STEPPED)?, count(REPLAY)? - count(TAPE)?))
+}
+
 /// Instructions and packets of one run.
-fn counted(scenario: Scenario, packets: u64) -> Option<(f64, f64)> {
+fn counted(name: &str, packets: u64) -> Option<(f64, f64)> {
     let program = std::env::current_exe().ok()?;
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
         .arg(program)
-        .args(["count", scenario.name(), &packets.to_string()])
+        .args(["count", name, &packets.to_string()])
         .output()
         .ok()?;
     let told = String::from_utf8_lossy(&output.stderr);
@@ -213,6 +244,13 @@ fn gate() -> ExitCode {
             Some(count) => sound &= within(name, "instructions", count, scenario.most_instructions()),
             None => println!("{name}: instructions per packet SKIPPED: valgrind does not run here"),
         }
+    }
+    match environment_instructions() {
+        Some((stepped, replay)) => {
+            sound &= within(STEPPED, "instructions", stepped, environment::MOST_INSTRUCTIONS);
+            println!("{STEPPED}: {replay} instructions per packet in a replay of the same decisions");
+        }
+        None => println!("{STEPPED}: instructions per packet SKIPPED: valgrind does not run here"),
     }
     if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

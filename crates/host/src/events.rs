@@ -26,6 +26,7 @@ impl Events {
     }
 
     /// What there is to tell.
+    #[inline]
     pub fn as_slice(&self) -> &[Event] {
         &self.list
     }
@@ -49,6 +50,12 @@ impl Events {
     #[inline]
     pub(crate) fn take(&mut self) -> Vec<Event> {
         core::mem::take(&mut self.list)
+    }
+
+    /// Everything was told.
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        self.list.clear();
     }
 
     /// Takes back the list that was told.

@@ -149,10 +149,14 @@ pub enum Turn {
 /// one.
 #[inline(always)]
 pub fn ask_task<T: Transport + ?Sized>(transport: &mut T, task: &mut dyn Task, observation: &mut [f32]) -> Turn {
-    if !transport.host().events.is_empty() {
+    let host = transport.host();
+    if host.needs.wake && !host.events.is_empty() {
+        // What it hears may change when it wants to be woken.
         tell(transport, task);
     }
-    let Some(decision) = task.decide(&transport.context(), observation) else { return Turn::Asks };
+    let decision = task.decide(&transport.context(), transport.host().events.as_slice(), observation);
+    transport.host_mut().events.clear();
+    let Some(decision) = decision else { return Turn::Asks };
     note_wake(transport, task);
     settle(transport, decision);
     Turn::Over

@@ -170,7 +170,7 @@ mod tests {
     fn share(policy: &mut LinUcb) -> f64 {
         let bench = Bench::new(vec![path(0, 20, 10, 10), path(1, 60, 10, 0)]);
         let meters = Meters::default();
-        let question = Question { cx: bench.context(), fast: &bench.paths[0], slow: &bench.paths[1], meters: &meters };
+        let question = Question { cx: &bench.context(), fast: &bench.paths[0], slow: &bench.paths[1], meters: &meters };
         let sent = (0..100_000).filter(|_| policy.decide(&question).0 == Action::Slow).count();
         sent as f64 / 100_000.0
     }

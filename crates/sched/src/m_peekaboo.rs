@@ -52,7 +52,7 @@ mod tests {
             }
             bench.flow.edge = bench.flow.next + packets(1);
             let question =
-                Question { cx: bench.context(), fast: &bench.paths[0], slow: &bench.paths[1], meters: &meters };
+                Question { cx: &bench.context(), fast: &bench.paths[0], slow: &bench.paths[1], meters: &meters };
             let x = features(&question);
             assert!(x.iter().zip([1.0, 1.0, 1.0, 0.5]).all(|(x, expected)| (x - expected).abs() < 1e-6), "{x:?}");
         }

@@ -17,9 +17,14 @@ impl<T: Clone + Default> PerPath<T> {
     #[inline]
     pub(crate) fn at(&mut self, path: PathId) -> &mut T {
         if path.index() >= self.0.len() {
-            self.0.resize(path.index() + 1, T::default());
+            self.grow(path);
         }
         &mut self.0[path.index()]
+    }
+
+    #[cold]
+    fn grow(&mut self, path: PathId) {
+        self.0.resize(path.index() + 1, T::default());
     }
 
     /// How many paths there is something of: those with lower numbers.

@@ -54,7 +54,9 @@ impl Episode {
     /// Answers the question at which it stopped.
     pub fn answer(&mut self, action: &[f32]) {
         self.task.answer(&self.sim.context(0), action);
-        self.sim.note_wake(0, &*self.task);
+        if self.sim.connection(0).host.needs.wake {
+            self.sim.note_wake(0, &*self.task);
+        }
     }
 
     /// Which choices the question at which it stopped allows.

@@ -370,6 +370,7 @@ impl Sim {
 
     /// Runs to the next question of `task`, which serves connection 0, or to the end; `rival` serves the other connection.
     /// With `stands` the question at which it stopped comes again without another look ([`Sim::stands`]).
+    #[inline(always)]
     pub(crate) fn run_to_question(
         &mut self,
         task: &mut dyn Task,

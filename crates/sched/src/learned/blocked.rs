@@ -12,7 +12,9 @@
 use std::collections::VecDeque;
 
 use weftway_path::spec::{Param, Params, SpecError};
-use weftway_path::{BlockedReason, Context, Decision, Event, Instant, Offset, Packet, Path, PathId, Receipt, SendKind};
+use weftway_path::{
+    BlockedReason, Bytes, Context, Decision, Event, Instant, Offset, Packet, Path, PathId, Receipt, SendKind,
+};
 
 use super::meters::Meters;
 use super::records::{Book, Choice, Fate, Outcome};
@@ -36,7 +38,7 @@ pub(crate) enum Action {
 /// What a policy looks at: the pair, when it decides and when a record closes.
 #[derive(Clone, Copy)]
 pub(crate) struct Question<'a> {
-    pub(crate) cx: Context<'a>,
+    pub(crate) cx: &'a Context<'a>,
     pub(crate) fast: &'a Path,
     pub(crate) slow: &'a Path,
     pub(crate) meters: &'a Meters,
@@ -122,10 +124,31 @@ pub(crate) type Pair<'a> = (&'a Path, &'a Path);
 
 /// What is due about a packet.
 pub(crate) enum Due<'a> {
-    /// This, without a question.
-    Decided(Decision),
+    /// This path takes it; none to wait. There is no question.
+    Taken(Option<PathId>),
     /// The policy's answer.
     Question(Pair<'a>),
+}
+
+/// The decision that the packet at hand is taken `by` a path, or waits.
+#[inline]
+pub(crate) fn decision(by: Option<PathId>) -> Decision {
+    by.map_or(Decision::Wait, Decision::Send)
+}
+
+/// Which path takes a packet that waits for `fast`: none, unless nothing would ever end the wait.
+#[inline]
+fn wait_for(cx: &Context<'_>, fast: &Path) -> Option<PathId> {
+    // What F has in flight ends it.
+    if fast.bytes_in_flight > Bytes::ZERO { None } else { wait_for_any(cx) }
+}
+
+#[inline(never)]
+fn wait_for_any(cx: &Context<'_>) -> Option<PathId> {
+    match choose::wait(cx) {
+        Decision::Send(path) => Some(path),
+        _ => None,
+    }
 }
 
 /// A decision that has not been seen to be carried out.
@@ -187,8 +210,17 @@ impl<P: Policy> Blocked<P> {
     }
 
     /// Another packet is at hand: the answered one has been taken.
+    #[inline]
     fn turn_to(&mut self, at: Offset) {
-        let Some(slot) = self.slot.take_if(|slot| slot.answered.is_some_and(|offset| offset != at)) else { return };
+        if self.slot.as_ref().is_some_and(|slot| slot.answered.is_some_and(|offset| offset != at)) {
+            self.take_answered();
+        }
+    }
+
+    /// The answered packet has been taken, and not been seen to be sent.
+    #[inline(never)]
+    fn take_answered(&mut self) {
+        let Some(slot) = self.slot.take() else { return };
         if let Some(offset) = slot.answered.filter(|_| !slot.closed) {
             if self.queued.len() == QUEUED {
                 self.queued.pop_front();
@@ -198,14 +230,26 @@ impl<P: Policy> Blocked<P> {
     }
 
     /// F takes the packet, and a wait for F ends with it.
-    fn give_to_fast(&mut self, fast: &Path, at: Offset) -> Decision {
-        let is_for_fast = |choice: &Choice<_>| choice.action == Action::Fast && choice.fast == fast.id;
-        let kept = self.slot.take().filter(|slot| is_for_fast(&slot.choice));
-        let parked = self.parked.take_if(|choice| choice.fast == fast.id);
-        let slot = kept.or(parked.map(|choice| Slot::new(choice, None)));
+    #[inline]
+    fn give_to_fast(&mut self, fast: &Path, at: Offset) -> Option<PathId> {
+        if self.slot.is_some() || self.parked.is_some() {
+            self.bind_to_fast(fast.id, at);
+        }
+        Some(fast.id)
+    }
+
+    /// The decision for `fast` that is kept, if there is one, is carried out with the packet at `at`.
+    #[inline(never)]
+    fn bind_to_fast(&mut self, fast: PathId, at: Offset) {
+        self.slot.take_if(|slot| slot.choice.action != Action::Fast || slot.choice.fast != fast);
+        let parked = self.parked.take_if(|choice| choice.fast == fast);
+        if self.slot.is_none() {
+            self.slot = parked.map(|choice| Slot::new(choice, None));
+        }
         // A closed one stays too: asked again, it answers the same.
-        self.slot = slot.map(|slot| Slot { answered: Some(at), stale: false, ..slot });
-        Decision::Send(fast.id)
+        if let Some(slot) = &mut self.slot {
+            (slot.answered, slot.stale) = (Some(at), false);
+        }
     }
 
     /// What was decided about the packet at `at`, if that still holds.
@@ -218,7 +262,7 @@ impl<P: Policy> Blocked<P> {
     }
 
     /// What the policy will be asked by the next `select` at `cx`, if it will be asked.
-    pub(crate) fn asks<'a>(&'a mut self, cx: &Context<'a>) -> Option<(&'a P, Question<'a>)> {
+    pub(crate) fn asks<'a>(&'a mut self, cx: &'a Context<'a>) -> Option<(&'a P, Question<'a>)> {
         let packet = Self::asked_about(cx)?;
         let Roles { fast: Some(fast), slow: Some(slow), unprobed: None } = Roles::of(cx) else { return None };
         if !self.rules.ask_about(fast) {
@@ -241,19 +285,19 @@ impl<P: Policy> Blocked<P> {
     #[inline]
     pub(crate) fn pose<'a>(
         &'a mut self,
-        cx: &Context<'a>,
+        cx: &'a Context<'a>,
         packet: &Packet,
         (fast, slow): Pair<'a>,
     ) -> (&'a P, Question<'a>) {
         self.asked = Some(Asked { at: cx.now, about: packet.offset, fast: fast.id, slow: slow.id });
-        (&self.policy, Question { cx: *cx, fast, slow, meters: &self.meters })
+        (&self.policy, Question { cx, fast, slow, meters: &self.meters })
     }
 
     /// The pair of the question about `packet` that was asked at `cx`, if nothing has happened since.
     #[inline]
     pub(crate) fn stands<'a>(&mut self, cx: &Context<'a>, packet: &Packet) -> Option<Pair<'a>> {
         let asked = self.asked.take_if(|asked| asked.at == cx.now && asked.about == packet.offset)?;
-        Some((cx.path(asked.fast)?, cx.path(asked.slow)?))
+        Some((roles::path(cx, asked.fast)?, roles::path(cx, asked.slow)?))
     }
 
     /// What is due about `packet`, which has not been sent.
@@ -261,117 +305,189 @@ impl<P: Policy> Blocked<P> {
     pub(crate) fn due<'a>(&mut self, cx: &Context<'a>, packet: &Packet) -> Due<'a> {
         let (fast, unprobed) = roles::fast_and_unprobed(cx);
         if let Some(path) = unprobed {
-            return Due::Decided(Decision::Send(path.id));
+            return Due::Taken(Some(path.id));
         }
-        let Some(fast) = fast else { return Due::Decided(choose::wait(cx)) };
+        let Some(fast) = fast else { return Due::Taken(wait_for_any(cx)) };
         self.turn_to(packet.offset);
+        if fast.is_open() && !self.rules.asks_when_free {
+            return Due::Taken(self.give_to_fast(fast, packet.offset));
+        }
         let is_asked = self.rules.ask_about(fast);
-        let slow = if is_asked || !fast.is_open() { roles::slow(cx, fast) } else { None };
-        Due::Decided(match slow {
+        Due::Taken(match roles::slow(cx, fast) {
             Some(slow) if is_asked => match self.kept((fast, slow), packet.offset) {
                 Some(action) => self.carry_out(cx, (fast, slow), packet.offset, action),
                 None => return Due::Question((fast, slow)),
             },
             _ if fast.is_open() => self.give_to_fast(fast, packet.offset),
-            Some(slow) => Decision::Send(slow.id),
-            None => choose::wait(cx),
+            Some(slow) => Some(slow.id),
+            None => wait_for(cx, fast),
         })
     }
 
     /// Asks the policy about the packet at `at`.
-    pub(crate) fn ask(&mut self, cx: &Context<'_>, pair: Pair<'_>, at: Offset) -> Decision {
+    #[inline(always)]
+    pub(crate) fn ask(&mut self, cx: &Context<'_>, pair: Pair<'_>, at: Offset) -> Option<PathId> {
         let (fast, slow) = pair;
-        let question = Question { cx: *cx, fast, slow, meters: &self.meters };
+        let question = Question { cx, fast, slow, meters: &self.meters };
         let choice = Choice::new(cx.now, fast, slow, self.policy.decide(&question));
-        let earlier = self.slot.take().filter(|slot| slot.stale && slot.choice.fast == fast.id);
-        let action = choice.action;
-        self.slot = match (earlier, action) {
-            // A wait that goes on is one decision.
-            (Some(earlier), Action::Fast) => Some(Slot { stale: false, ..earlier }),
-            (earlier, _) => {
-                self.parked = self.parked.or(earlier.filter(|slot| !slot.closed).map(|slot| slot.choice));
-                Some(Slot::new(choice, (action == Action::Slow).then_some(at)))
+        self.keep(choice, at);
+        self.carry_out(cx, pair, at, choice.action)
+    }
+
+    /// `choice` about the packet at `at` takes the place of an earlier one.
+    #[inline]
+    fn keep(&mut self, choice: Choice<P::Seen>, at: Offset) {
+        let is_slow = choice.action == Action::Slow;
+        if let Some(earlier) = self.slot.as_mut().filter(|slot| slot.stale && slot.choice.fast == choice.fast) {
+            if !is_slow {
+                // A wait that goes on is one decision.
+                earlier.stale = false;
+                return;
             }
-        };
-        self.carry_out(cx, pair, at, action)
+            if !earlier.closed && self.parked.is_none() {
+                self.parked = Some(earlier.choice);
+            }
+        }
+        self.slot = Some(Slot::new(choice, is_slow.then_some(at)));
     }
 
     /// Does what was decided about the packet at `at`.
-    #[inline]
-    fn carry_out(&mut self, cx: &Context<'_>, (fast, slow): Pair<'_>, at: Offset, action: Action) -> Decision {
+    #[inline(always)]
+    fn carry_out(&mut self, cx: &Context<'_>, (fast, slow): Pair<'_>, at: Offset, action: Action) -> Option<PathId> {
         match action {
-            Action::Slow => Decision::Send(slow.id),
+            Action::Slow => Some(slow.id),
             Action::Fast if fast.is_open() => self.give_to_fast(fast, at),
-            Action::Fast => choose::wait(cx),
+            Action::Fast => wait_for(cx, fast),
         }
     }
 
-    /// The decision that `receipt` carries out.
-    fn claim(&mut self, receipt: &Receipt) -> Option<Choice<P::Seen>> {
-        let is_it = |offset: Offset, path: PathId| offset == receipt.offset && path == receipt.path;
-        if let Some(at) = self.queued.iter().position(|(offset, choice)| is_it(*offset, choice.path())) {
-            return self.queued.remove(at).map(|(_, choice)| choice);
-        }
-        let slot = self.slot.take_if(|slot| slot.answered.is_some_and(|offset| is_it(offset, slot.choice.path())));
-        slot.filter(|slot| !slot.closed).map(|slot| slot.choice)
-    }
-
+    /// A packet was sent: perhaps what the slot or the queue answered.
+    #[inline(always)]
     fn note_sent(&mut self, receipt: &Receipt, now: Instant) {
-        let choice = self.claim(receipt);
-        self.policy.sent(receipt, choice.map_or(now, |choice| choice.at));
-        if let Some(choice) = choice {
-            self.book.open(choice, *receipt);
+        if !self.queued.is_empty() && self.note_queued_sent(receipt) {
+            return;
+        }
+        let is_it = |slot: &Slot<_>| slot.answered == Some(receipt.offset) && slot.choice.path() == receipt.path;
+        match &self.slot {
+            Some(slot) if is_it(slot) => {
+                self.policy.sent(receipt, if slot.closed { now } else { slot.choice.at });
+                if !slot.closed {
+                    self.book.open(&slot.choice, receipt);
+                }
+                self.slot = None;
+            }
+            _ => self.policy.sent(receipt, now),
         }
     }
 
+    /// Whether `receipt` carries out a decision that a subflow's queue has held.
+    #[inline(never)]
+    fn note_queued_sent(&mut self, receipt: &Receipt) -> bool {
+        let is_it = |offset: Offset, path: PathId| offset == receipt.offset && path == receipt.path;
+        let at = self.queued.iter().position(|(offset, choice)| is_it(*offset, choice.path()));
+        let Some((_, choice)) = at.and_then(|at| self.queued.remove(at)) else { return false };
+        self.policy.sent(receipt, choice.at);
+        self.book.open(&choice, receipt);
+        true
+    }
+
+    #[inline(always)]
     fn note_fate(&mut self, cx: &Context<'_>, receipt: &Receipt, fate: Fate) {
-        if let Some(path) = cx.path(receipt.path) {
-            self.meters.update(cx.now, path);
-        }
         if fate == Fate::Acked {
             self.policy.acked(receipt, cx.now);
         }
         let keep = self.policy.keeps_until_deadline();
-        if let Some(outcome) = self.book.settle(receipt, fate, cx.now, keep) {
-            self.learn(cx, &outcome);
+        let outcome = self.book.settle(receipt, fate, cx.now, keep);
+        // The path that carried a decision's packet is one of the pair.
+        let is_metered = outcome.is_some_and(|outcome| self.learn(cx, &outcome));
+        if !is_metered && let Some(path) = roles::path(cx, receipt.path) {
+            self.meters.update(cx.now, path);
         }
     }
 
-    /// Lets the policy learn, if both paths are still there.
-    fn learn(&mut self, cx: &Context<'_>, outcome: &Outcome<P::Seen>) {
-        let (fast, slow) = (cx.path(outcome.choice.fast), cx.path(outcome.choice.slow));
-        if let (Some(fast), Some(slow)) = (fast, slow) {
-            [fast, slow].iter().for_each(|path| self.meters.update(cx.now, path));
-            self.policy.learn(&Question { cx: *cx, fast, slow, meters: &self.meters }, outcome);
-        }
+    /// Lets the policy learn, if both paths are still there; then their meters are up to date.
+    #[inline(always)]
+    fn learn(&mut self, cx: &Context<'_>, outcome: &Outcome<P::Seen>) -> bool {
+        let (fast, slow) = (roles::path(cx, outcome.choice.fast), roles::path(cx, outcome.choice.slow));
+        let (Some(fast), Some(slow)) = (fast, slow) else { return false };
+        self.meters.update(cx.now, fast);
+        self.meters.update(cx.now, slow);
+        self.policy.learn(&Question { cx, fast, slow, meters: &self.meters }, outcome);
+        true
+    }
+
+    /// The same of an outcome that comes without its packet's fate.
+    #[inline(never)]
+    fn learn_late(&mut self, cx: &Context<'_>, outcome: &Outcome<P::Seen>) {
+        self.learn(cx, outcome);
     }
 
     /// Closes what has waited for T_ref, and ends waits that are over.
+    #[inline(always)]
     fn move_on(&mut self, cx: &Context<'_>) {
-        if self.parked.is_none() && self.slot.as_ref().is_none_or(|slot| slot.answered.is_some()) {
-            return self.expire(cx);
-        }
-        let mut in_vain = self.parked.take_if(|choice| choice.deadline <= cx.now);
+        let mut ends = self.parked.as_ref().is_some_and(|choice| choice.deadline <= cx.now);
         if let Some(slot) = self.slot.as_mut().filter(|slot| slot.answered.is_none()) {
             slot.stale = !self.rules.sticky;
+            ends |= !slot.closed && slot.choice.deadline <= cx.now;
+            ends |= roles::path(cx, slot.choice.fast).is_some_and(Path::is_open);
+        }
+        if ends {
+            self.end_waits(cx);
+        }
+        if self.book.may_expire(cx.now) {
+            self.expire(cx);
+        }
+    }
+
+    /// Closes waits that have lasted T_ref, and ends those for an F that has room.
+    #[inline(never)]
+    fn end_waits(&mut self, cx: &Context<'_>) {
+        let mut in_vain = self.parked.take_if(|choice| choice.deadline <= cx.now);
+        if let Some(slot) = self.slot.as_mut().filter(|slot| slot.answered.is_none()) {
             if !slot.closed && slot.choice.deadline <= cx.now {
                 slot.closed = true;
                 in_vain = in_vain.or(Some(slot.choice));
             }
-            if cx.path(slot.choice.fast).is_some_and(Path::is_open) {
+            if roles::path(cx, slot.choice.fast).is_some_and(Path::is_open) {
                 self.parked = self.slot.take().filter(|slot| !slot.closed).map(|slot| slot.choice).or(self.parked);
             }
         }
         if let Some(choice) = in_vain {
-            self.learn(cx, &choice.unsent());
+            self.learn_late(cx, &choice.unsent());
         }
-        self.expire(cx);
     }
 
-    #[inline]
+    #[inline(never)]
     fn expire(&mut self, cx: &Context<'_>) {
         while let Some(outcome) = self.book.expire(cx.now) {
-            self.learn(cx, &outcome);
+            self.learn_late(cx, &outcome);
+        }
+    }
+
+    /// What happened before `cx`, in turn.
+    #[inline(always)]
+    pub(crate) fn observe_all(&mut self, cx: &Context<'_>, events: &[Event]) {
+        for event in events {
+            self.asked = None;
+            match event {
+                Event::Sent(receipt, kind) => {
+                    if *kind != SendKind::Duplicate {
+                        self.note_sent(receipt, cx.now);
+                    }
+                }
+                Event::Acked(receipt) => self.note_fate(cx, receipt, Fate::Acked),
+                _ => self.note_rare(cx, event),
+            }
+            self.move_on(cx);
+        }
+    }
+
+    #[cold]
+    fn note_rare(&mut self, cx: &Context<'_>, event: &Event) {
+        match event {
+            Event::Lost(receipt) => self.note_fate(cx, receipt, Fate::Lost),
+            Event::PathUp(path) | Event::PathDown(path) => self.forget(*path),
+            _ => {}
         }
     }
 
@@ -395,24 +511,15 @@ impl<P: Policy> Scheduler for Blocked<P> {
             Some(packet) if packet.reinjection || !packet.carried.is_empty() => {
                 choose::send_or_wait(cx, min_rtt::pick(cx))
             }
-            Some(packet) => match self.due(cx, packet) {
-                Due::Decided(decision) => decision,
+            Some(packet) => decision(match self.due(cx, packet) {
+                Due::Taken(by) => by,
                 Due::Question(pair) => self.ask(cx, pair, packet.offset),
-            },
+            }),
         }
     }
 
     fn observe(&mut self, cx: &Context<'_>, event: &Event) {
-        self.asked = None;
-        match event {
-            Event::Sent(_, SendKind::Duplicate) => {}
-            Event::Sent(receipt, _) => self.note_sent(receipt, cx.now),
-            Event::Acked(receipt) => self.note_fate(cx, receipt, Fate::Acked),
-            Event::Lost(receipt) => self.note_fate(cx, receipt, Fate::Lost),
-            Event::PathUp(path) | Event::PathDown(path) => self.forget(*path),
-            _ => {}
-        }
-        self.move_on(cx);
+        self.observe_all(cx, core::slice::from_ref(event));
     }
 
     fn explain(&self, cx: &Context<'_>) -> Option<String> {
@@ -420,7 +527,7 @@ impl<P: Policy> Scheduler for Blocked<P> {
         let fast = fast?;
         let Some(slow) = slow else { return Some(format!("F {:?}, no S with room", fast.id)) };
         let kept = self.slot.filter(|slot| slot.choice.fast == fast.id).map(|slot| slot.choice.action);
-        let question = Question { cx: *cx, fast, slow, meters: &self.meters };
+        let question = Question { cx, fast, slow, meters: &self.meters };
         let inner = self.policy.explain(&question);
         Some(format!("F {:?}, S {:?}, decided {kept:?}; {inner}", fast.id, slow.id))
     }

@@ -61,7 +61,10 @@ impl Default for Meter {
 impl Meter {
     #[inline]
     fn update(&mut self, now: Instant, path: &Path) {
-        self.note_timeouts(now, path.pto_count);
+        // Nearly always there were none of late, and there is nothing to note.
+        if self.timeouts > 0 || self.consecutive != path.pto_count {
+            self.note_timeouts(now, path.pto_count);
+        }
         if self.since.is_none_or(|since| now.since(since) >= path.srtt.max(SHORTEST_WINDOW)) {
             self.end_window(now, path);
         }
@@ -82,6 +85,7 @@ impl Meter {
         self.throughput = norm::ratio(bytes_per_second(rate), peak).min(1.0);
     }
 
+    #[cold]
     fn note_timeouts(&mut self, now: Instant, consecutive: u32) {
         if now.since(self.last_timeout) > TIMEOUT_MEMORY {
             self.timeouts = 0;

@@ -121,8 +121,30 @@ impl<X: Copy> Book<X> {
     }
 
     /// `choice` was carried out by `receipt`'s packet.
-    pub(crate) fn open(&mut self, choice: Choice<X>, receipt: Receipt) {
+    #[inline]
+    pub(crate) fn open(&mut self, choice: &Choice<X>, receipt: &Receipt) {
         let serial = receipt.serial;
+        let follows = self.oldest < self.end && serial >= self.end;
+        if follows && serial - self.oldest < self.records.len() as u64 {
+            self.end = serial + 1;
+            return self.put(choice, receipt);
+        }
+        self.make_room(serial);
+        if serial >= self.oldest {
+            self.put(choice, receipt);
+        }
+    }
+
+    #[inline(always)]
+    fn put(&mut self, choice: &Choice<X>, receipt: &Receipt) {
+        let (serial, bytes) = (receipt.serial, receipt.bytes);
+        let slot = self.slot(serial);
+        self.records[slot] = Some(Record { choice: *choice, serial, bytes, fate: None });
+    }
+
+    /// Makes room for the record of `serial`, which does not simply follow the others.
+    #[inline(never)]
+    fn make_room(&mut self, serial: u64) {
         if self.oldest == self.end || serial <= self.oldest {
             self.next_expiry = Instant::ZERO;
         }
@@ -136,33 +158,51 @@ impl<X: Copy> Book<X> {
         if self.end - self.oldest > self.records.len() as u64 {
             self.grow();
         }
-        if serial >= self.oldest {
-            let slot = self.slot(serial);
-            self.records[slot] = Some(Record { choice, serial, bytes: receipt.bytes, fate: None });
-        }
     }
 
     /// The fate of `receipt`'s packet is known at `now`. Its record closes, or with `keep` only
     /// remembers it until T_ref.
+    #[inline]
     pub(crate) fn settle(&mut self, receipt: &Receipt, fate: Fate, now: Instant, keep: bool) -> Option<Outcome<X>> {
         let slot = self.slot(receipt.serial);
         let place = &mut self.records[slot];
         let record = place.as_mut().filter(|record| record.serial == receipt.serial)?;
-        if record.fate.is_none() {
-            record.fate = Some((fate, now.since(record.choice.at)));
-        }
+        let (fate, after) = record.fate.unwrap_or((fate, now.since(record.choice.at)));
         if keep {
+            record.fate = Some((fate, after));
             return None;
         }
-        if receipt.serial == self.oldest {
-            self.next_expiry = Instant::ZERO;
+        let Record { choice, serial, bytes, .. } = *record;
+        *place = None;
+        if serial == self.oldest {
+            self.pass_closed();
         }
-        place.take().map(Record::close)
+        Some(Outcome { choice, serial: Some(serial), bytes, fate, after })
+    }
+
+    /// The oldest record is closed: the next one that is open is the oldest.
+    #[inline]
+    fn pass_closed(&mut self) {
+        self.next_expiry = Instant::NEVER;
+        while self.oldest < self.end {
+            let place = &self.records[self.slot(self.oldest)];
+            if let Some(record) = place.as_ref().filter(|record| record.serial == self.oldest) {
+                self.next_expiry = record.choice.deadline;
+                return;
+            }
+            self.oldest += 1;
+        }
+    }
+
+    /// Whether a record's time may be up at `now`.
+    #[inline]
+    pub(crate) fn may_expire(&self, now: Instant) -> bool {
+        now >= self.next_expiry
     }
 
     /// The next record whose time is up at `now`.
     pub(crate) fn expire(&mut self, now: Instant) -> Option<Outcome<X>> {
-        if now < self.next_expiry {
+        if !self.may_expire(now) {
             return None;
         }
         while self.oldest < self.end {
@@ -179,6 +219,8 @@ impl<X: Copy> Book<X> {
                 return found.map(Record::close);
             }
         }
+        // None is open: the next to be opened is looked at.
+        self.next_expiry = Instant::NEVER;
         None
     }
 }
@@ -207,8 +249,8 @@ mod tests {
     #[test]
     fn records_close_out_of_order_once_and_late_after_t_ref() {
         let mut book = Book::new();
-        book.open(choice(Action::Slow, 0), receipt(1, 5));
-        book.open(choice(Action::Fast, 10), receipt(0, 7));
+        book.open(&choice(Action::Slow, 0), &receipt(1, 5));
+        book.open(&choice(Action::Fast, 10), &receipt(0, 7));
         let first = book.settle(&receipt(0, 7), Fate::Acked, Instant::from_millis(45), false).unwrap();
         assert_eq!((first.choice.observation, first.after), (10, Span::from_millis(35)));
         assert!(book.settle(&receipt(0, 7), Fate::Lost, Instant::from_millis(46), false).is_none());
@@ -222,7 +264,7 @@ mod tests {
     #[test]
     fn a_fate_that_is_kept_comes_with_the_deadline() {
         let mut book = Book::new();
-        book.open(choice(Action::Slow, 0), receipt(1, 0));
+        book.open(&choice(Action::Slow, 0), &receipt(1, 0));
         assert!(book.settle(&receipt(1, 0), Fate::Acked, Instant::from_millis(30), true).is_none());
         let kept = book.expire(Instant::from_millis(60)).unwrap();
         assert_eq!((kept.fate, kept.after), (Fate::Acked, Span::from_millis(30)));
@@ -233,14 +275,14 @@ mod tests {
         let mut book = Book::new();
         let room = |book: &Book<u64>| book.records.len();
         for serial in 0..10_000 {
-            book.open(choice(Action::Slow, serial), receipt(1, serial));
+            book.open(&choice(Action::Slow, serial), &receipt(1, serial));
             let at = Instant::from_millis(serial);
             assert!(serial < 60 || book.settle(&receipt(1, serial - 60), Fate::Acked, at, false).is_some());
             while book.expire(Instant::from_millis(serial)).is_some() {}
         }
         assert_eq!(room(&book), FIRST_PACKETS);
         let open = 10_000..10_000 + 3 * PACKETS as u64;
-        open.clone().for_each(|serial| book.open(choice(Action::Slow, 10_000), receipt(1, serial)));
+        open.clone().for_each(|serial| book.open(&choice(Action::Slow, 10_000), &receipt(1, serial)));
         assert_eq!(room(&book), PACKETS);
         let found = open.filter(|&serial| {
             book.settle(&receipt(1, serial), Fate::Lost, Instant::from_millis(10_001), false).is_some()
@@ -252,7 +294,7 @@ mod tests {
     fn the_oldest_are_forgotten_when_there_are_too_many() {
         let mut book = Book::new();
         for serial in [3, 1, 4096, 4099] {
-            book.open(choice(Action::Slow, 0), receipt(1, serial));
+            book.open(&choice(Action::Slow, 0), &receipt(1, serial));
         }
         let at = Instant::from_millis(1);
         assert!(book.settle(&receipt(1, 3), Fate::Acked, at, false).is_none());

@@ -44,6 +44,7 @@ impl Delivery {
     }
 
     /// What a decision is worth whose record closes at `scene`.
+    #[inline]
     pub(crate) fn of(&self, scene: &Question<'_>, fate: Fate) -> f64 {
         let Question { fast, slow, meters, .. } = scene;
         let throughput = meters.of(fast.id).throughput() + meters.of(slow.id).throughput();
@@ -52,6 +53,7 @@ impl Delivery {
         self.a * earned - self.b * time
     }
 
+    #[inline]
     fn time(&self, path: &Path) -> f64 {
         (path.srtt.as_secs_f64() / self.d0).min(1.0)
     }
@@ -73,7 +75,7 @@ mod tests {
         bench.paths[0].acked = Counters { bytes: crate::testing::packets(5), packets: 5 };
         meters.update(Instant::from_millis(25), &bench.paths[0]);
         let cx = bench.context();
-        let scene = Question { cx, fast: &bench.paths[0], slow: &bench.paths[1], meters: &meters };
+        let scene = Question { cx: &cx, fast: &bench.paths[0], slow: &bench.paths[1], meters: &meters };
         let reward = Delivery { a: 1.0, b: 0.5, d0: 0.25 };
         // 0.5 + 0 − 0.5·(0.1 + 0.2); a lost packet earns nothing.
         assert!((reward.of(&scene, Fate::Acked) - 0.35).abs() < 1e-9);

@@ -3,9 +3,24 @@
 //! F is the path with the smallest srtt, full or not. S is the one with the smallest srtt among
 //! the others that may send. Both are taken from the tier that new data use.
 
-use weftway_path::{Context, Path};
+use weftway_path::{Context, Path, PathId, PathSet};
 
-use crate::choose;
+use crate::choose::{self, Tier};
+
+/// [`Context::path`] with the search out of line, where it costs the usual case nothing.
+#[inline]
+pub(crate) fn path<'a>(cx: &Context<'a>, id: PathId) -> Option<&'a Path> {
+    match cx.paths.get(id.index()) {
+        Some(path) if path.id == id => Some(path),
+        _ => search(cx, id),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn search<'a>(cx: &Context<'a>, id: PathId) -> Option<&'a Path> {
+    cx.path(id)
+}
 
 /// F.
 #[inline]
@@ -14,28 +29,55 @@ pub(crate) fn fast<'a>(cx: &Context<'a>) -> Option<&'a Path> {
 }
 
 /// S beside `fast`.
-#[inline]
+#[inline(always)]
 pub(crate) fn slow<'a>(cx: &Context<'a>, fast: &Path) -> Option<&'a Path> {
-    let tier = choose::tier(fast);
-    let others = cx.sendable().filter(|path| path.id != fast.id && choose::tier(path) == tier);
-    choose::least(others, |path| path.srtt)
+    let others = cx.open.without(fast.id);
+    if others.is_empty() {
+        return None;
+    }
+    // A tier that is known is quicker to look for.
+    match choose::tier(fast) {
+        Some(Tier::Active) => least_of(cx, others, Tier::Active),
+        Some(tier) => least_of_rare(cx, others, tier),
+        None => None,
+    }
+}
+
+/// The path of `set` and of `tier` with the smallest srtt.
+#[inline(always)]
+fn least_of<'a>(cx: &Context<'a>, set: PathSet, tier: Tier) -> Option<&'a Path> {
+    let mut least: Option<&Path> = None;
+    for path in set.iter().filter_map(|id| path(cx, id)) {
+        if choose::tier(path) == Some(tier) && least.is_none_or(|least| path.srtt < least.srtt) {
+            least = Some(path);
+        }
+    }
+    least
+}
+
+#[cold]
+#[inline(never)]
+fn least_of_rare<'a>(cx: &Context<'a>, set: PathSet, tier: Tier) -> Option<&'a Path> {
+    least_of(cx, set, tier)
 }
 
 /// F, and the open path without a round-trip sample that has sent the fewest packets: nothing is known about it until it
 /// is used.
 #[inline]
 pub(crate) fn fast_and_unprobed<'a>(cx: &Context<'a>) -> (Option<&'a Path>, Option<&'a Path>) {
-    let (mut fast, mut unprobed): (Option<&Path>, Option<&Path>) = (None, None);
-    for path in choose::standing(cx) {
-        if fast.is_none_or(|fast| path.srtt < fast.srtt) {
-            fast = Some(path);
-        }
-        let is_newer = |other: &Path| path.sent.packets < other.sent.packets;
-        if path.srtt.is_zero() && path.is_open() && unprobed.is_none_or(is_newer) {
-            unprobed = Some(path);
-        }
+    // Nearly always an active path is there: then no other tier serves.
+    let active = cx.paths.iter().filter(|path| choose::tier(path) == Some(Tier::Active));
+    match choose::least(active, |path| path.srtt) {
+        // Without a sample srtt is zero, so that F has none if any path has none.
+        Some(fast) if !fast.srtt.is_zero() => (Some(fast), None),
+        _ => with_unprobed(cx),
     }
-    (fast, unprobed)
+}
+
+#[cold]
+fn with_unprobed<'a>(cx: &Context<'a>) -> (Option<&'a Path>, Option<&'a Path>) {
+    let unprobed = choose::standing(cx).filter(|path| path.srtt.is_zero() && path.is_open());
+    (choose::fastest(cx), choose::least(unprobed, |path| path.sent.packets))
 }
 
 /// The paths that a rule of two looks at.

@@ -6,7 +6,7 @@
 //! run this very code, so that what is seen in training is what is seen at work.
 
 use weftway_path::spec::{Param, Params, Spec, SpecError, nearest};
-use weftway_path::{Context, Decision, Span};
+use weftway_path::{Context, Decision, Event, Span};
 
 use crate::{Mode, Needs, Scheduler};
 
@@ -24,8 +24,10 @@ pub trait Task: Scheduler {
     /// [`Shape::inputs`]. Asked again with no answer and no event between, the same.
     fn question(&mut self, cx: &Context<'_>, observation: &mut [f32]) -> bool;
 
-    /// [`Task::question`]; where nothing is to be answered, what is decided ([`Scheduler::select`]).
-    fn decide(&mut self, cx: &Context<'_>, observation: &mut [f32]) -> Option<Decision> {
+    /// Hears `events`, which happened before `cx`, and then says what is decided ([`Scheduler::select`]); none if a
+    /// decision is due ([`Task::question`]).
+    fn decide(&mut self, cx: &Context<'_>, events: &[Event], observation: &mut [f32]) -> Option<Decision> {
+        events.iter().for_each(|event| self.observe(cx, event));
         if self.question(cx, observation) { None } else { Some(self.select(cx)) }
     }
 
@@ -164,12 +166,14 @@ impl Ledger {
     }
 
     /// A decision is made: its number.
+    #[inline]
     pub(crate) fn decide(&mut self) -> u64 {
         self.decisions += 1;
         self.decisions - 1
     }
 
     /// `decision` earned `reward`.
+    #[inline]
     pub(crate) fn earn(&mut self, decision: u64, reward: f64) {
         if self.is_open {
             self.earned.push(Earned { decision, reward: reward as f32 });

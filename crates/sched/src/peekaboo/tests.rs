@@ -4,7 +4,7 @@ use crate::learned::Fate;
 use crate::learned::meters::Meters;
 use crate::learned::records::Choice;
 use crate::testing::{Bench, MSS, path};
-use weftway_path::{PathId, Span};
+use weftway_path::{Context, PathId, Span};
 
 fn policy(given: &[(&str, &str)]) -> Peekaboo<6> {
     let given: Vec<_> = given.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
@@ -24,14 +24,19 @@ impl Place {
         Self { bench: Bench::new(vec![path(0, 20, 10, 10), path(1, 60, 10, 0)]), meters: Meters::default() }
     }
 
-    fn question(&self) -> Question<'_> {
+    fn context(&self) -> Context<'_> {
+        self.bench.context()
+    }
+
+    fn question<'a>(&'a self, cx: &'a Context<'a>) -> Question<'a> {
         let paths = &self.bench.paths;
-        Question { cx: self.bench.context(), fast: &paths[0], slow: &paths[1], meters: &self.meters }
+        Question { cx, fast: &paths[0], slow: &paths[1], meters: &self.meters }
     }
 
     /// Decides, and lets the outcome be known `after_ms(action)` later.
     fn round(&self, policy: &mut Peekaboo<6>, after_ms: impl Fn(Action) -> u64) -> Action {
-        let question = self.question();
+        let cx = self.context();
+        let question = self.question(&cx);
         let (action, observation) = policy.decide(&question);
         policy.learn(&question, &self.outcome((action, observation), after_ms(action)));
         action
@@ -76,7 +81,7 @@ fn learning_finds_the_faster_arm_and_deploying_keeps_its_chances() {
 fn a_tie_sends() {
     let (place, mut policy) = (Place::new(), policy(&[("record", "0")]));
     // A = I for both arms: equal bounds.
-    assert_eq!(policy.decide(&place.question()).0, Action::Slow);
+    assert_eq!(policy.decide(&place.question(&place.context())).0, Action::Slow);
 }
 
 #[test]
@@ -86,10 +91,10 @@ fn an_arm_that_changes_for_four_windows_begins_a_shorter_round() {
         place.round(&mut policy, |_| 30);
     });
     assert_eq!(policy.phase, Phase::Deploy);
-    let x = features(&place.question());
+    let x = features(&place.question(&place.context()));
     let mut learn = |after_ms: u64, times: u32| {
         let outcome = place.outcome((Action::Slow, x), after_ms);
-        (0..times).for_each(|_| policy.learn(&place.question(), &outcome));
+        (0..times).for_each(|_| policy.learn(&place.question(&place.context()), &outcome));
         (policy.phase, policy.rounds)
     };
     // Returns were all alike, so that any change is further off than three deviations; four
@@ -142,12 +147,12 @@ fn a_return_by_hand() {
 fn a_missing_round_trip_time_leaves_nothing_to_see() {
     let mut place = Place::new();
     assert!(
-        features(&place.question())
+        features(&place.question(&place.context()))
             .iter()
             .all(|feature| *feature > 0.0 || place.bench.paths[1].unacked() == Bytes::ZERO)
     );
     place.bench.paths[1].latest_rtt = Span::ZERO;
-    assert_eq!(features(&place.question()), [0.0; 6]);
+    assert_eq!(features(&place.question(&place.context())), [0.0; 6]);
 }
 
 #[test]

@@ -137,7 +137,7 @@ fn the_state_by_hand() {
     for (srtts, fast, expected) in [([20, 50], 0, 3 * 2 + 1), ([50, 20], 1, 3 + 2)] {
         let bench = Bench::new(vec![path(0, srtts[0], 10, 0), path(1, srtts[1], 10, 0)]);
         let (fast, slow) = (&bench.paths[fast], &bench.paths[1 - fast]);
-        assert_eq!(state(&Question { cx: bench.context(), fast, slow, meters: &meters }), expected);
+        assert_eq!(state(&Question { cx: &bench.context(), fast, slow, meters: &meters }), expected);
         assert_eq!([naming(fast, slow), naming(slow, fast)], [fast.id.index(), slow.id.index()]);
     }
     // 10 packets of 1400 bytes in 20 ms.

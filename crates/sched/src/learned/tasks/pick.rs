@@ -172,7 +172,7 @@ impl Pick {
     fn note_sent(&mut self, receipt: &Receipt) {
         let at = self.pending.iter().position(|(offset, _)| *offset == receipt.offset);
         if let Some((_, choice)) = at.and_then(|at| self.pending.remove(at)) {
-            self.book.open(choice, *receipt);
+            self.book.open(&choice, receipt);
         }
     }
 

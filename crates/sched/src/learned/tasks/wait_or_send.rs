@@ -130,33 +130,50 @@ impl Seat {
     }
 
     /// What the policy sees. Both paths' values of a kind stand side by side.
+    #[inline(always)]
     fn see(&self, question: &Question<'_>, observation: &mut [f32]) {
-        let Question { fast, slow, cx, .. } = *question;
-        let pair = if self.by_index && slow.id < fast.id { [slow, fast] } else { [fast, slow] };
-        let credit = cx.flow.map_or(Bytes::ZERO, |flow| flow.credit());
         if self.state == State::Controller {
-            let mut values = observation.iter_mut();
-            let mut put = |value: f64| {
-                if let Some(place) = values.next() {
-                    *place = value as f32;
-                }
-            };
-            let [a, b] = pair.map(|path| behaviour(question.meters.of(path.id), path, credit));
-            a.into_iter().zip(b).for_each(|(a, b)| [a, b].into_iter().for_each(&mut put));
-            put(norm::ratio(slow.srtt.as_secs_f64(), fast.srtt.as_secs_f64()));
-            let unsent = cx.flow.map_or(Bytes::ZERO, |flow| flow.unsent);
-            return put(norm::ratio(unsent.get() as f64, product(question.meters.of(fast.id), fast)));
+            return self.see_behaviour(question, observation);
         }
-        let bytes = |bytes: Bytes| norm::ratio(bytes.get() as f64, self.w0) as f32;
-        let time = |path: &Path| norm::ratio(path.srtt.as_secs_f64(), self.d0) as f32;
-        let [a, b] = pair;
+        let bytes = |bytes: Bytes| norm::ratio_to(bytes.get() as f64, self.w0) as f32;
+        let time = |path: &Path| norm::ratio_to(path.srtt.as_secs_f64(), self.d0) as f32;
+        let [a, b] = self.pair(question);
         let seen = [bytes(a.cwnd), bytes(b.cwnd), time(a), time(b), bytes(a.unacked()), bytes(b.unacked())];
         let (of_both, rest) = observation.split_at_mut(seen.len());
         of_both.copy_from_slice(&seen);
         if let [last] = rest {
-            *last = bytes(credit);
+            *last = bytes(credit(question));
         }
     }
+
+    #[inline(never)]
+    fn see_behaviour(&self, question: &Question<'_>, observation: &mut [f32]) {
+        let Question { fast, slow, cx, meters } = *question;
+        let mut values = observation.iter_mut();
+        let mut put = |value: f64| {
+            if let Some(place) = values.next() {
+                *place = value as f32;
+            }
+        };
+        let [a, b] = self.pair(question).map(|path| behaviour(meters.of(path.id), path, credit(question)));
+        a.into_iter().zip(b).for_each(|(a, b)| [a, b].into_iter().for_each(&mut put));
+        put(norm::ratio(slow.srtt.as_secs_f64(), fast.srtt.as_secs_f64()));
+        let unsent = cx.flow.map_or(Bytes::ZERO, |flow| flow.unsent);
+        put(norm::ratio(unsent.get() as f64, product(meters.of(fast.id), fast)));
+    }
+
+    /// Both paths in the order in which they are seen.
+    #[inline]
+    fn pair<'a>(&self, question: &Question<'a>) -> [&'a Path; 2] {
+        let Question { fast, slow, .. } = *question;
+        if self.by_index && slow.id < fast.id { [slow, fast] } else { [fast, slow] }
+    }
+}
+
+/// The room of the peer's window.
+#[inline]
+fn credit(question: &Question<'_>) -> Bytes {
+    question.cx.flow.map_or(Bytes::ZERO, |flow| flow.credit())
 }
 
 /// The largest rate that `path` has shown, over its least round-trip time, in bytes.
@@ -188,6 +205,7 @@ struct Mark {
     delivered: Bytes,
 }
 
+#[inline]
 fn delivered(question: &Question<'_>) -> Bytes {
     question.fast.acked.bytes + question.slow.acked.bytes
 }
@@ -195,12 +213,14 @@ fn delivered(question: &Question<'_>) -> Bytes {
 impl Policy for Seat {
     type Seen = Mark;
 
+    #[inline]
     fn decide(&mut self, question: &Question<'_>) -> (Action, Mark) {
         // Nobody answered: waiting is what every path allows.
         let action = self.answer.take().unwrap_or(Action::Fast);
         (action, Mark { decision: self.ledger.decide(), delivered: delivered(question) })
     }
 
+    #[inline(always)]
     fn learn(&mut self, scene: &Question<'_>, outcome: &Outcome<Mark>) {
         if !self.ledger.is_open() {
             return;
@@ -259,15 +279,18 @@ impl Task for WaitOrSend {
         }
     }
 
-    fn decide(&mut self, cx: &Context<'_>, observation: &mut [f32]) -> Option<Decision> {
+    fn decide(&mut self, cx: &Context<'_>, events: &[Event], observation: &mut [f32]) -> Option<Decision> {
+        self.blocked.observe_all(cx, events);
         let Some(packet) = Blocked::<Seat>::asked_about(cx) else { return Some(self.blocked.select(cx)) };
         let is_answered = self.blocked.policy.answer.is_some();
-        if is_answered && let Some(pair) = self.blocked.stands(cx, packet) {
-            return Some(self.blocked.ask(cx, pair, packet.offset));
-        }
-        match self.blocked.due(cx, packet) {
-            Due::Decided(decision) => Some(decision),
-            Due::Question(pair) if is_answered => Some(self.blocked.ask(cx, pair, packet.offset)),
+        let standing = if is_answered { self.blocked.stands(cx, packet) } else { None };
+        let due = match standing {
+            Some(pair) => Due::Question(pair),
+            None => self.blocked.due(cx, packet),
+        };
+        match due {
+            Due::Taken(by) => Some(blocked::decision(by)),
+            Due::Question(pair) if is_answered => Some(blocked::decision(self.blocked.ask(cx, pair, packet.offset))),
             Due::Question(pair) => {
                 let (seat, question) = self.blocked.pose(cx, packet, pair);
                 seat.see(&question, observation);
@@ -362,13 +385,13 @@ mod tests {
                 bench.refresh();
                 let [mut seen, mut told] = [[-1.0; 7]; 2];
                 let asks = apart.question(&bench.context(), &mut told);
-                let mut decided = at_once.decide(&bench.context(), &mut seen);
+                let mut decided = at_once.decide(&bench.context(), &[], &mut seen);
                 assert_eq!((decided.is_none(), seen), (asks, told), "{spec}, step {step}");
                 if asks {
                     asked += 1;
                     let answer = [draw(2) as f32];
                     [&mut at_once, &mut apart].into_iter().for_each(|task| task.answer(&bench.context(), &answer));
-                    decided = at_once.decide(&bench.context(), &mut seen);
+                    decided = at_once.decide(&bench.context(), &[], &mut seen);
                 }
                 assert_eq!(Some(apart.select(&bench.context())), decided, "{spec}, step {step}");
                 if let Some(sent) = bench.carry(decided.unwrap()) {
