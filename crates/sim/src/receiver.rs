@@ -115,14 +115,17 @@ impl Inbound {
         if index <= self.reported && data.sent_at >= self.echo {
             self.echo = data.sent_at;
         }
-        let out_of_order = if quic { index != self.top } else { !in_order };
-        self.top = self.top.max(index + 1);
         self.newest = index;
         self.newest_at = now;
         self.unacked += 1;
-        if !quic {
+        let out_of_order = if quic {
+            let next = self.top;
+            self.top = next.max(index + 1);
+            index != next
+        } else {
             self.capture.data(now, index);
-        }
+            !in_order
+        };
         if transport.rules.tells_of_reading {
             self.short |= u64::from(data.bytes) < transport.mss.get();
             self.window = self.window.saturating_sub(u64::from(data.bytes));
