@@ -9,9 +9,13 @@
 //!   `arrival = rtt − min_rtt/2 + 4·overdue + hold`, `expected = arrival + 1.5·rtt·l`.
 //! `overdue` counts from 1.5·rtt + 10 ms after the oldest packet that nothing has been heard of since left, or after
 //! the path was last heard; `hold` is what the pacer still keeps it. s: the open path with the least `expected`.
-//! - Fresh: x is what the full faster paths f let go in `expected_s − expected_f`. A pacer: at r_f, doubling each rtt_f in slow
-//!   start, until the first loss. A window: the bytes whose acknowledgements should come (eta + ½·min_rtt_f) and are late by
-//!   no more than ⅛·rtt_f, twice that in slow start, less those in flight above the window; and at r_f after the last.
+//! - Fresh: s is the open path with the least `complete = max(expected, arrival + c)`, c what a loss costs the message of n
+//!   packets at hand: `(1.5·rtt − rest/Σr)⁺·min(1, n·e)·(1 − ρ)`, e = (times at which the path lost something, a round trip
+//!   apart, less one)/sent, rest = what is unsent of the message. x is what the full faster paths f let go in
+//!   `complete_s − complete_f`. A pacer: at `min(r_f, cwnd_f/min_rtt_f)`, doubling each rtt_f in slow start, until the first
+//!   loss, while the window is larger than 2 to 4 srtt ago; r_f takes no queue for standing if f has held less than two
+//!   packets since, and had a shorter round trip. A window: the bytes whose acknowledgements should come (eta + ½·min_rtt_f)
+//!   and are late by no more than ⅛·rtt_f, twice that in slow start, less those in flight above the window; then as a pacer.
 //!   `x < mss`: send. `x ≥ unsent`: nothing, waiting is better. Else s sends ahead what has x unsent bytes before it, or the
 //!   last unsent packet below the peer's edge; nothing if `x − position + B_s > window`: that would shut the window.
 //!   Nothing goes beyond the edge that the peer has announced, though Linux v1 would: out of order it is dropped there.
@@ -52,9 +56,11 @@ mod arrival;
 mod before;
 mod copies;
 mod estimate;
+mod message;
 mod terms;
 
 use estimate::{Forecast, Load, Peak};
+use message::Episodes;
 use terms::{PARAMS, Terms};
 
 pub(crate) static ENTRY: Entry = Entry {
@@ -101,6 +107,7 @@ fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
 struct EarliestDelivery {
     terms: Terms,
     peaks: PerPath<Peak>,
+    episodes: PerPath<Episodes>,
     flights: InFlight,
     ahead: SentAhead,
     load: Load,
@@ -153,7 +160,8 @@ impl EarliestDelivery {
 
     /// Where fresh data go. With data at hand that were lost, `ahead` of which they go.
     fn fresh(&self, cx: &Context<'_>, flow: &Flow, ahead: bool) -> Option<Decision> {
-        let (path, s) = self.first_open(cx)?;
+        let open = self.standing(cx).filter(|(path, _)| path.is_open());
+        let (path, s) = open.reduce(|best, next| if next.1.complete < best.1.complete { next } else { best })?;
         if cx.packet.is_some_and(|packet| !packet.reinjection && packet.offset + packet.bytes > flow.edge) {
             return None;
         }
@@ -200,6 +208,9 @@ impl EarliestDelivery {
         let urgent = match cx.packet {
             Some(packet) if !packet.reinjection => {
                 self.message = flow.message_start;
+                if self.terms.message {
+                    self.weigh_losses(cx, flow);
+                }
                 self.urgent(cx, flow)
             }
             _ => None,
@@ -273,7 +284,12 @@ impl Scheduler for EarliestDelivery {
                     self.peaks.at(path.id).note(cx.now, path);
                 }
             }
-            Event::Lost(lost) => self.flights.lost(&lost, una),
+            Event::Lost(lost) => {
+                self.flights.lost(&lost, una);
+                if let Some(path) = cx.path(lost.path) {
+                    self.episodes.at(lost.path).note(cx.now, path);
+                }
+            }
             Event::PathUp(path) | Event::PathDown(path) => {
                 self.peaks.reset(path);
                 self.flights.forget(path);

@@ -11,12 +11,12 @@ const LATE: u64 = 8;
 impl EarliestDelivery {
     /// What the blocked paths that are faster than `s` deliver until a packet on it arrives.
     pub(super) fn before(&self, cx: &Context<'_>, s: &Forecast) -> Bytes {
-        let faster = self.standing(cx).filter(|(_, f)| f.expected < s.expected);
+        let faster = self.standing(cx).filter(|(_, f)| f.complete < s.complete);
         faster.fold(Bytes::ZERO, |sum, (path, f)| {
-            let time = s.expected.saturating_sub(f.expected);
+            let time = s.complete.saturating_sub(f.complete);
             match path.blocked {
                 BlockedReason::Congestion if self.terms.clock => sum + self.clocked(cx.now, path, f, time),
-                BlockedReason::Congestion | BlockedReason::Pacing => sum + f.delivers(path, time),
+                BlockedReason::Congestion | BlockedReason::Pacing => sum + f.delivers(time),
                 _ => sum,
             }
         })
@@ -26,11 +26,12 @@ impl EarliestDelivery {
     /// twice that in slow start, less what is in flight beyond the window; and what follows them.
     fn clocked(&self, now: Instant, path: &Path, f: &Forecast, time: Span) -> Bytes {
         let back = path.min_rtt / 2;
-        let Some(last) = self.flights.last_arrival(path.id) else { return f.delivers(path, time) };
-        let since = Instant::ZERO + now.since(Instant::ZERO).saturating_sub(f.rtt / LATE);
+        let Some(last) = self.flights.last_arrival(path.id) else { return f.delivers(time) };
+        let late = if self.terms.late { f.rtt / LATE } else { Span::MAX };
+        let since = Instant::ZERO + now.since(Instant::ZERO).saturating_sub(late);
         let freed = self.flights.acked_by(path.id, since, now + time, back);
-        let freed = if Forecast::grows(path) { freed + freed } else { freed };
+        let freed = if f.grows { freed + freed } else { freed };
         let after = time.saturating_sub((last + back).since(now));
-        (freed + f.delivers(path, after)).saturating_sub(path.unacked().saturating_sub(path.cwnd))
+        (freed + f.delivers(after)).saturating_sub(path.unacked().saturating_sub(path.cwnd))
     }
 }

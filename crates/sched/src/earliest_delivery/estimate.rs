@@ -34,12 +34,25 @@ const MEMORY: Span = Span::from_millis(250);
 /// The load in thousandths at most: a saturated connection would price a copy at infinity.
 const MOST_LOAD: u64 = 990;
 
-/// The largest delivery rates of a path, in this span of round trips and in the one before.
+/// What a path showed in some round trips.
+#[derive(Clone, Copy, Default)]
+struct Rounds {
+    /// The largest delivery rate.
+    rate: BitRate,
+    /// The window at their beginning.
+    window: Bytes,
+    /// The least round trip.
+    least: Option<Span>,
+    /// Whether the path held less than two packets: the acknowledgement of one is delayed.
+    ran_empty: bool,
+}
+
+/// What a path showed in the last 2 smoothed round trips, and in those before.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Peak {
     began: Instant,
-    rate: BitRate,
-    before: BitRate,
+    last: Rounds,
+    before: Rounds,
     /// Since when it is open and holds nothing, though there is more to send than its window.
     unused_since: Option<Instant>,
     /// What `srtt` still tells of a queue that has drained meanwhile.
@@ -60,10 +73,16 @@ pub(super) struct Forecast {
     pub arrival: Span,
     /// The same with what a loss would cost.
     pub expected: Span,
+    /// The same with what a loss would cost the message at hand, if that is more.
+    pub complete: Span,
     /// For how long an acknowledgement has been overdue.
     pub overdue: Span,
     /// The chance that a packet in flight is lost or late, in thousandths.
     pub odds: u64,
+    /// At what rate the path lets more go when it is full.
+    opens: BitRate,
+    /// Whether its window doubles each round trip.
+    pub grows: bool,
 }
 
 impl Peak {
@@ -74,11 +93,13 @@ impl Peak {
             self.drained = self.drained * 7 / 8;
         }
         self.samples = path.rtt_samples;
+        self.last.ran_empty |= path.unacked() < path.mss + path.mss;
         if now.since(self.began) >= path.srtt * PEAK_SPAN {
-            *self = Self { began: now, rate: path.delivery_rate, before: self.rate, ..*self };
-        } else {
-            self.rate = self.rate.max(path.delivery_rate);
+            (self.began, self.before) = (now, self.last);
+            self.last = Rounds { window: path.cwnd, ..Rounds::default() };
         }
+        self.last.rate = self.last.rate.max(path.delivery_rate);
+        self.last.least = Some(self.last.least.map_or(path.latest_rtt, |least| least.min(path.latest_rtt)));
     }
 
     /// A question. With `unused` the path is open and holds nothing, though there is more to send than its window.
@@ -95,8 +116,16 @@ impl Peak {
         if terms.drain { path.srtt.saturating_sub(self.drained) } else { path.srtt }
     }
 
-    fn rate(path: &Path, srtt: Span, peak: BitRate, terms: &Terms) -> BitRate {
-        if terms.queue && Self::is_queueing(path, srtt, peak) {
+    /// The smoothed round trip, without the queue of a burst that the path has got rid of: if it has run empty lately, the
+    /// least round trip tells what stands there.
+    fn standing(&self, srtt: Span) -> Span {
+        let least = self.last.least.into_iter().chain(self.before.least).min();
+        least.filter(|_| self.last.ran_empty || self.before.ran_empty).map_or(srtt, |least| least.min(srtt))
+    }
+
+    /// The rate, if of the round trip `standing` is not due to a burst.
+    fn rate(path: &Path, srtt: Span, standing: Span, peak: BitRate, terms: &Terms) -> BitRate {
+        if terms.queue && Self::is_queueing(path, standing, peak) {
             return peak;
         }
         let window = BitRate::of(path.cwnd, srtt);
@@ -110,9 +139,9 @@ impl Peak {
         }
     }
 
-    /// Whether a queue stands on the path.
-    fn is_queueing(path: &Path, srtt: Span, peak: BitRate) -> bool {
-        let standing = srtt.saturating_sub(path.min_rtt);
+    /// Whether a queue stands on the path, of which its round trip tells.
+    fn is_queueing(path: &Path, round_trip: Span, peak: BitRate) -> bool {
+        let standing = round_trip.saturating_sub(path.min_rtt);
         let packets = path.mss.mul_div(STANDING_PACKETS, 1);
         peak > BitRate::ZERO && standing > path.min_rtt / STANDING_PART && standing > peak.transmission_time(packets)
     }
@@ -127,9 +156,9 @@ impl Peak {
         late: u64,
         terms: &Terms,
     ) -> Forecast {
-        let peak = self.rate.max(self.before);
+        let peak = self.last.rate.max(self.before.rate);
         let srtt = self.smoothed(path, terms);
-        let (rate, least) = (Self::rate(path, srtt, peak, terms), path.min_rtt);
+        let (rate, least) = (Self::rate(path, srtt, srtt, peak, terms), path.min_rtt);
         let rtt = if terms.backlog && rate > BitRate::ZERO {
             let noise = srtt.saturating_sub(least) / 2;
             (srtt + least.max(rate.transmission_time(path.unacked())) + noise) / 2
@@ -147,7 +176,22 @@ impl Peak {
         let odds = if terms.odds { share(path.lost.packets + late).max(LEAST_ODDS) } else { loss };
         let expected = if loss == 0 || !terms.loss { arrival } else { arrival + (rtt * 3 / 2).mul_div(loss, 1000) };
         let measured = if peak > BitRate::ZERO { peak } else { rate };
-        Forecast { rate, measured, rtt, least, arrival, expected, overdue, odds }
+        let (opens, grows) = (self.opens(path, srtt, peak, rate, terms), self.grows(path, terms));
+        let complete = expected;
+        Forecast { rate, measured, rtt, least, arrival, expected, complete, overdue, odds, opens, grows }
+    }
+
+    /// The rate at which the path lets more go: a burst's queue that comes and goes does not limit it, its window does.
+    fn opens(&self, path: &Path, srtt: Span, peak: BitRate, rate: BitRate, terms: &Terms) -> BitRate {
+        let rate = if terms.burst { Self::rate(path, srtt, self.standing(srtt), peak, terms) } else { rate };
+        if terms.window && !path.min_rtt.is_zero() { rate.min(BitRate::of(path.cwnd, path.min_rtt)) } else { rate }
+    }
+
+    /// Whether the window of `path` doubles each round trip. The slow-start threshold tells that until the first loss only,
+    /// since BBR does not obey it; and a window that is no larger than 2 to 4 round trips ago does not double.
+    fn grows(&self, path: &Path, terms: &Terms) -> bool {
+        let is_larger = !terms.grown || path.cwnd > self.before.window;
+        path.cwnd < path.ssthresh && path.lost.packets == 0 && is_larger
     }
 }
 
@@ -168,20 +212,14 @@ impl Forecast {
         eta.since(now).max(self.measured.transmission_time(front).saturating_sub(self.least / 2))
     }
 
-    /// Whether the window of `path` doubles each round trip. The slow-start threshold tells that until the first loss only, since
-    /// BBR does not obey it.
-    pub(super) fn grows(path: &Path) -> bool {
-        path.cwnd < path.ssthresh && path.lost.packets == 0
-    }
-
-    /// What the path delivers in `time`.
-    pub(super) fn delivers(&self, path: &Path, time: Span) -> Bytes {
-        if !Self::grows(path) || self.rtt.is_zero() {
-            return self.rate.bytes_in(time);
+    /// What the path lets go in `time`.
+    pub(super) fn delivers(&self, time: Span) -> Bytes {
+        if !self.grows || self.rtt.is_zero() {
+            return self.opens.bytes_in(time);
         }
         let rounds = (time.as_nanos() / self.rtt.as_nanos()).min(MOST_ROUNDS);
         let (rest, growth) = (time.saturating_sub(self.rtt * rounds), 1 << rounds);
-        self.rate.bytes_in(self.rtt * (growth - 1)) + self.rate.bytes_in(rest * growth)
+        self.opens.bytes_in(self.rtt * (growth - 1)) + self.opens.bytes_in(rest * growth)
     }
 
     /// By how much a copy on `s` should come before a packet on this path that arrives within `eta`, and is lost with a
