@@ -81,6 +81,8 @@ pub(super) struct Forecast {
     pub odds: u64,
     /// At what rate the path lets more go when it is full.
     opens: BitRate,
+    /// What that is at most in each least round trip.
+    window: Option<Bytes>,
     /// Whether its window doubles each round trip.
     pub grows: bool,
 }
@@ -123,18 +125,27 @@ impl Peak {
         least.filter(|_| self.last.ran_empty || self.before.ran_empty).map_or(srtt, |least| least.min(srtt))
     }
 
-    /// The rate, if of the round trip `standing` is not due to a burst.
-    fn rate(path: &Path, srtt: Span, standing: Span, peak: BitRate, terms: &Terms) -> BitRate {
-        if terms.queue && Self::is_queueing(path, standing, peak) {
-            return peak;
+    /// What the path brings, and at what rate it lets more go when it is full: a queue that stands limits both, that of a
+    /// burst the former.
+    fn rates(&self, path: &Path, srtt: Span, peak: BitRate, terms: &Terms) -> (BitRate, BitRate) {
+        let is_queueing = terms.queue && Self::is_queueing(path, srtt, peak);
+        if is_queueing && !(terms.burst && !Self::is_queueing(path, self.standing(srtt), peak)) {
+            return (peak, peak);
         }
+        let believed = Self::believed(path, srtt, peak);
+        (if is_queueing { peak } else { believed }, believed)
+    }
+
+    /// The peak, or what window and pacer promise, as far as that is believed.
+    fn believed(path: &Path, srtt: Span, peak: BitRate) -> BitRate {
         let window = BitRate::of(path.cwnd, srtt);
         let window = if path.pacing_rate > BitRate::ZERO { window.min(path.pacing_rate) } else { window };
         match peak {
             BitRate::ZERO => window,
+            peak if window <= peak => peak,
             peak => {
                 let initial = BitRate::of(path.mss.mul_div(INITIAL_PACKETS, 1), srtt);
-                peak.max(window.min(peak.mul_div(OPTIMISM, 1).max(initial)))
+                window.min(peak.mul_div(OPTIMISM, 1).max(initial)).max(peak)
             }
         }
     }
@@ -158,7 +169,8 @@ impl Peak {
     ) -> Forecast {
         let peak = self.last.rate.max(self.before.rate);
         let srtt = self.smoothed(path, terms);
-        let (rate, least) = (Self::rate(path, srtt, srtt, peak, terms), path.min_rtt);
+        let (rate, opens) = self.rates(path, srtt, peak, terms);
+        let least = path.min_rtt;
         let rtt = if terms.backlog && rate > BitRate::ZERO {
             let noise = srtt.saturating_sub(least) / 2;
             (srtt + least.max(rate.transmission_time(path.unacked())) + noise) / 2
@@ -176,15 +188,8 @@ impl Peak {
         let odds = if terms.odds { share(path.lost.packets + late).max(LEAST_ODDS) } else { loss };
         let expected = if loss == 0 || !terms.loss { arrival } else { arrival + (rtt * 3 / 2).mul_div(loss, 1000) };
         let measured = if peak > BitRate::ZERO { peak } else { rate };
-        let (opens, grows) = (self.opens(path, srtt, peak, rate, terms), self.grows(path, terms));
-        let complete = expected;
-        Forecast { rate, measured, rtt, least, arrival, expected, complete, overdue, odds, opens, grows }
-    }
-
-    /// The rate at which the path lets more go: a burst's queue that comes and goes does not limit it, its window does.
-    fn opens(&self, path: &Path, srtt: Span, peak: BitRate, rate: BitRate, terms: &Terms) -> BitRate {
-        let rate = if terms.burst { Self::rate(path, srtt, self.standing(srtt), peak, terms) } else { rate };
-        if terms.window && !path.min_rtt.is_zero() { rate.min(BitRate::of(path.cwnd, path.min_rtt)) } else { rate }
+        let (complete, grows, window) = (expected, self.grows(path, terms), terms.window.then_some(path.cwnd));
+        Forecast { rate, measured, rtt, least, arrival, expected, complete, overdue, odds, opens, window, grows }
     }
 
     /// Whether the window of `path` doubles each round trip. The slow-start threshold tells that until the first loss only,
@@ -214,12 +219,14 @@ impl Forecast {
 
     /// What the path lets go in `time`.
     pub(super) fn delivers(&self, time: Span) -> Bytes {
+        let limit = self.window.map(|window| BitRate::of(window, self.least)).filter(|limit| *limit > BitRate::ZERO);
+        let rate = limit.map_or(self.opens, |limit| limit.min(self.opens));
         if !self.grows || self.rtt.is_zero() {
-            return self.opens.bytes_in(time);
+            return rate.bytes_in(time);
         }
         let rounds = (time.as_nanos() / self.rtt.as_nanos()).min(MOST_ROUNDS);
         let (rest, growth) = (time.saturating_sub(self.rtt * rounds), 1 << rounds);
-        self.opens.bytes_in(self.rtt * (growth - 1)) + self.opens.bytes_in(rest * growth)
+        rate.bytes_in(self.rtt * (growth - 1)) + rate.bytes_in(rest * growth)
     }
 
     /// By how much a copy on `s` should come before a packet on this path that arrives within `eta`, and is lost with a

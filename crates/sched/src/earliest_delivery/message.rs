@@ -19,7 +19,12 @@ impl Episodes {
         }
     }
 
-    /// The chance that one of `packets` is lost, in thousandths. The first episode is that of slow start.
+    /// Whether it counts: what slow start has lost does not.
+    fn counts(self) -> bool {
+        self.count > 1
+    }
+
+    /// The chance that one of `packets` is lost, in thousandths.
     fn chance(self, packets: u64, path: &Path) -> u64 {
         let lost = packets.saturating_mul(self.count.saturating_sub(1)).saturating_mul(1000);
         lost.checked_div(path.sent.packets).unwrap_or(0).min(1000)
@@ -30,12 +35,16 @@ impl EarliestDelivery {
     /// What a loss on each path would cost the message at hand: a repair, less what the rest of the message takes anyhow; and
     /// less where the paths are busy, since whatever is sent elsewhere has to wait there.
     pub(super) fn weigh_losses(&mut self, cx: &Context<'_>, flow: &Flow) {
+        let episodes = |path: &Path| self.episodes.get(path.id).copied().filter(|episodes| episodes.counts());
+        if !cx.paths.iter().any(|path| episodes(path).is_some()) {
+            return;
+        }
         let all = self.outlook.iter().fold(0u64, |sum, f| sum.saturating_add(f.rate.as_bps()));
         let rest = BitRate::from_bps(all).transmission_time(flow.message_end.min(flow.end).since(flow.next));
         let spare = 1000 - self.load.permille(cx.now, &self.outlook);
         let message = flow.message_end.since(flow.message_start);
         for (path, f) in cx.paths.iter().zip(&mut self.outlook) {
-            let Some(episodes) = self.episodes.get(path.id) else { continue };
+            let Some(episodes) = self.episodes.get(path.id).filter(|episodes| episodes.counts()) else { continue };
             let packets = message.get().div_ceil(path.mss.get().max(1));
             let repair = (f.rtt * 3 / 2).saturating_sub(rest);
             let cost = repair.mul_div(episodes.chance(packets, path), 1000).mul_div(spare, 1000);
