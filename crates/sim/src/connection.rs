@@ -14,9 +14,10 @@ use weftway_scenario::stack::{LossRecovery, MetaTimer};
 use weftway_scenario::{App, mix};
 use weftway_sched::FRAGMENT;
 
-use crate::ends::{Question, ReceiveEnd, SendEnd};
+use crate::ends::{ReceiveEnd, SendEnd};
 use crate::net::{Net, Route};
 use crate::path_manager::{PathManager, Stage};
+use crate::question::Question;
 use crate::receiver::Reassembly;
 use crate::sender::{PathSender, Repair, SendContext, Timer};
 use crate::tally::{PathTally, Tally};

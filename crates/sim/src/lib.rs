@@ -17,6 +17,7 @@ pub mod measure;
 mod net;
 pub mod oracle;
 mod path_manager;
+mod question;
 mod receiver;
 mod rtt;
 pub mod run;

@@ -11,8 +11,8 @@ use weftway_path::{BlockedReason, Bytes, Event, Flow, Instant, Offset, Path, Pat
 use weftway_scenario::config::Transport;
 use weftway_scenario::stack::LossRecovery;
 
-use crate::ends::Question;
 use crate::net::Net;
+use crate::question::Question;
 use crate::tally::PathTally;
 use crate::tap::{Note, Tap};
 use crate::wire::{Data, Datagram, Load};
