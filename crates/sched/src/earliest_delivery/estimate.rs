@@ -129,7 +129,7 @@ impl Peak {
     /// burst the former.
     fn rates(&self, path: &Path, srtt: Span, peak: BitRate, terms: &Terms) -> (BitRate, BitRate) {
         let is_queueing = terms.queue && Self::is_queueing(path, srtt, peak);
-        if is_queueing && !(terms.burst && !Self::is_queueing(path, self.standing(srtt), peak)) {
+        if is_queueing && (!terms.burst || Self::is_queueing(path, self.standing(srtt), peak)) {
             return (peak, peak);
         }
         let believed = Self::believed(path, srtt, peak);
