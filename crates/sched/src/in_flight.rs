@@ -287,13 +287,14 @@ impl InFlight {
         let flight = self.paths.at(path);
         let (mut single, mut arrived) = (core::mem::take(&mut flight.single), core::mem::take(&mut flight.arrived));
         let is_done = |serial: &u64| !self.is_single(*serial, una);
+        let is_open = |serial: &u64| self.is_single(*serial, Offset::ZERO);
         while single.front().is_some_and(is_done) {
-            arrived.extend(single.pop_front());
+            arrived.extend(single.pop_front().filter(is_open));
         }
         while single.back().is_some_and(is_done) {
-            arrived.extend(single.pop_back());
+            arrived.extend(single.pop_back().filter(is_open));
         }
-        while arrived.front().is_some_and(|serial| !self.is_single(*serial, Offset::ZERO)) {
+        while arrived.front().is_some_and(|serial| !is_open(serial)) {
             arrived.pop_front();
         }
         let flight = self.paths.at(path);

@@ -125,8 +125,8 @@ impl Peak {
         least.filter(|_| self.last.ran_empty || self.before.ran_empty).map_or(srtt, |least| least.min(srtt))
     }
 
-    /// What the path brings, and at what rate it lets more go when it is full: a queue that stands limits both, that of a
-    /// burst the former.
+    /// The rate that the path brings, and the rate at which it lets more go when it is full. A standing queue limits both; the
+    /// queue of a burst limits only the first.
     fn rates(&self, path: &Path, srtt: Span, peak: BitRate, terms: &Terms) -> (BitRate, BitRate) {
         let is_queueing = terms.queue && Self::is_queueing(path, srtt, peak);
         if is_queueing && (!terms.burst || Self::is_queueing(path, self.standing(srtt), peak)) {
