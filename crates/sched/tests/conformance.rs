@@ -7,6 +7,8 @@
 //!   beside an open path that may serve them, unless the entry says that its rule waits;
 //! - a wake-up moves on.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -285,13 +287,24 @@ fn variants(entry: &'static Entry) -> Vec<String> {
 #[test]
 fn the_registry_conforms() {
     let sequences = Sequences::draw();
-    for entry in weftway_sched::all() {
-        for spec in variants(entry) {
-            let build = || weftway_sched::build(&spec).expect("a declared value");
-            let says = Says { needs: build().needs(), waits: entry.waits };
-            sequences.check(&spec, says, &build);
+    let specs: Vec<_> = weftway_sched::all()
+        .iter()
+        .copied()
+        .flat_map(|entry| variants(entry).into_iter().map(move |spec| (entry, spec)))
+        .collect();
+    // Alone it would take half as long as the tests of this file together.
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while let Some((entry, spec)) = specs.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let build = || weftway_sched::build(spec).expect("a declared value");
+                    let says = Says { needs: build().needs(), waits: entry.waits };
+                    sequences.check(spec, says, &build);
+                }
+            });
         }
-    }
+    });
 }
 
 /// A short connection of two paths, in which each is full for a while, something is lost, the peer's window closes now and

@@ -1,7 +1,7 @@
 //! A sender reduced to bookkeeping: no links and no timers; packets are acknowledged or lost when
 //! its user says so.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use weftway_path::{
     BitRate, BlockedReason, Bytes, Context, Decision, Event, Flow, Instant, Offset, Packet, Path, PathId, PathSet,
@@ -54,16 +54,14 @@ fn refresh(path: &mut Path) {
 struct Segment {
     carried: PathSet,
     acked: bool,
-    /// Lost, and to be sent again.
-    due: bool,
     /// The paths that have lost it and may carry it again, as under Multipath QUIC.
     lost_by: PathSet,
 }
 
 impl Segment {
-    /// Whether `path` may carry a copy.
-    fn may_copy(&self, path: PathId) -> bool {
-        !self.acked && (!self.carried.contains(path) || self.lost_by.contains(path) && !self.due)
+    /// Whether `path` may carry a copy; `due`: it is lost, and to be sent again.
+    fn may_copy(&self, path: PathId, due: bool) -> bool {
+        !self.acked && (!self.carried.contains(path) || self.lost_by.contains(path) && !due)
     }
 }
 
@@ -82,6 +80,8 @@ pub struct Bench {
     /// Whether what is handed back avoids the paths that have carried it, as under MPTCP. At first it does.
     pub masks: bool,
     segments: BTreeMap<Offset, Segment>,
+    /// Segments that are lost, and to be sent again.
+    due: BTreeSet<Offset>,
     flights: PerPath<VecDeque<Receipt>>,
     serial: u64,
 }
@@ -99,6 +99,7 @@ impl Bench {
             packet: None,
             masks: true,
             segments: BTreeMap::new(),
+            due: BTreeSet::new(),
             flights: PerPath::default(),
             serial: 0,
         };
@@ -114,9 +115,9 @@ impl Bench {
     /// Makes holds and the packet at hand agree with the fields.
     pub fn refresh(&mut self) {
         self.paths.iter_mut().for_each(refresh);
-        let again = self.segments.iter().find(|(_, segment)| segment.due);
-        self.packet = match again {
-            Some((&offset, &Segment { carried, .. })) => {
+        self.packet = match self.due.first() {
+            Some(&offset) => {
+                let carried = self.segments[&offset].carried;
                 let avoid = if self.masks { carried } else { PathSet::EMPTY };
                 Some(Packet { offset, bytes: MSS, reinjection: true, carried, avoid })
             }
@@ -131,7 +132,8 @@ impl Bench {
     /// Hands packet number `n` back to be sent again, as if `carried` had lost it.
     pub fn reinject(&mut self, n: u64, carried: PathSet) {
         let offset = Offset::ZERO + packets(n);
-        self.segments.insert(offset, Segment { carried, due: true, ..Segment::default() });
+        self.segments.insert(offset, Segment { carried, ..Segment::default() });
+        self.due.insert(offset);
         self.flow.next = self.flow.next.max(offset + MSS);
         self.refresh();
     }
@@ -161,14 +163,18 @@ impl Bench {
     }
 
     fn unacked_from(&self, at: Offset, path: PathId) -> Option<Offset> {
-        self.segments.range(at..).find(|(_, segment)| segment.may_copy(path)).map(|(offset, _)| *offset)
+        self.segments
+            .range(at..)
+            .map(|(&offset, segment)| (offset, segment.may_copy(path, self.due.contains(&offset))))
+            .find(|(_, may)| *may)
+            .map(|(offset, _)| offset)
     }
 
     fn put_on_path(&mut self, receipt: Receipt, kind: SendKind) {
         let segment = self.segments.entry(receipt.offset).or_default();
         segment.carried = segment.carried.with(receipt.path);
         segment.lost_by = segment.lost_by.without(receipt.path);
-        segment.due = false;
+        self.due.remove(&receipt.offset);
         if matches!(kind, SendKind::Fresh | SendKind::Ahead) {
             self.flow.unsent = self.flow.unsent.saturating_sub(MSS);
         }
@@ -214,7 +220,7 @@ impl Bench {
     fn take_back(&mut self, receipt: Receipt) {
         let Some(segment) = self.segments.get_mut(&receipt.offset) else { return };
         segment.carried = segment.carried.without(receipt.path);
-        if segment.carried.is_empty() && !segment.due && !segment.acked {
+        if segment.carried.is_empty() && !segment.acked && !self.due.contains(&receipt.offset) {
             self.segments.remove(&receipt.offset);
             self.flow.unsent += MSS;
             self.flow.next = self.flow.next.min(receipt.offset);
@@ -234,8 +240,8 @@ impl Bench {
         if let Some(path) = self.paths.iter_mut().find(|path| path.id == receipt.path) {
             path.acked.add(receipt.bytes);
         }
-        let segment = self.segments.entry(receipt.offset).or_default();
-        (segment.acked, segment.due) = (true, false);
+        self.segments.entry(receipt.offset).or_default().acked = true;
+        self.due.remove(&receipt.offset);
         while self.segments.get(&self.flow.una).is_some_and(|segment| segment.acked) {
             self.segments.remove(&self.flow.una);
             self.flow.una += MSS;
@@ -260,8 +266,8 @@ impl Bench {
     }
 
     fn hand_back(&mut self, receipt: Receipt) {
-        if let Some(segment) = self.segments.get_mut(&receipt.offset) {
-            segment.due = !segment.acked;
+        if self.segments.get(&receipt.offset).is_some_and(|segment| !segment.acked) {
+            self.due.insert(receipt.offset);
         }
     }
 
