@@ -25,6 +25,6 @@ def imports(crate: str) -> dict[str, set[str]]:
     return found
 
 
-@pytest.mark.parametrize("crate", ["path", "host", "sim", "quic"])
+@pytest.mark.parametrize("crate", ["path", "link", "host", "sim", "emu", "quic"])
 def test_no_module_imports_what_imports_it(crate: str) -> None:
     TopologicalSorter(imports(crate)).prepare()

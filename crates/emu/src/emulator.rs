@@ -17,10 +17,11 @@ use weftway_link::{Counts, Delivery, Link, LinkConfig, Reason, Verdict};
 use weftway_path::{Bytes, Instant, Span};
 
 use crate::clock::Clock;
+use crate::entry::Fate;
 use crate::lateness::Lateness;
 use crate::pool::{self, Pool, Slot};
 use crate::priority::{self, Rests};
-use crate::record::{Fate, Recorder};
+use crate::record::Recorder;
 use crate::tun::Tun;
 use crate::{EmuError, ecn};
 

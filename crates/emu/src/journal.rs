@@ -17,8 +17,8 @@ use std::path::Path;
 use weftway_path::{BitRate, Bytes, Instant, Span};
 
 use crate::EmuError;
+use crate::entry::{Chunk, Entry, Fate, Record, Subject, Traffic};
 use crate::pcap::Pcap;
-use crate::record::{Chunk, Entry, Fate, Record, Subject, Traffic};
 
 /// A packet of which not everything is known yet.
 struct Line {

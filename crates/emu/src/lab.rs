@@ -12,8 +12,9 @@ use weftway_link::{Change, LinkConfig, Set};
 use weftway_path::Instant;
 
 use crate::emulator::{Emulator, Next, Port, Wire};
+use crate::entry::Subject;
 use crate::netlink::{Endpoint, EndpointFlags, PathManager, Prefix, Route};
-use crate::record::{Recorder, Subject};
+use crate::record::Recorder;
 use crate::tun::Tun;
 use crate::{EmuError, Namespace};
 

@@ -48,6 +48,7 @@ mod clock;
 mod commands;
 mod ecn;
 mod emulator;
+mod entry;
 mod error;
 mod journal;
 pub mod kernel;
@@ -70,6 +71,7 @@ mod tun;
 pub use clock::Clock;
 pub use commands::{Command, Exit, Running, spawn};
 pub use emulator::{Emulator, EmulatorReport, LinkId, Next, Port, Wire};
+pub use entry::{Fate, Record, Subject, Traffic};
 pub use error::EmuError;
 pub use kernel::{
     Connection, Counters, Ends, Opener, Outcome, Sample, Subflow, Transfer, Work, available_controllers, mptcp_enabled,
@@ -79,6 +81,6 @@ pub use lab::{Lab, LabPath, LabPlan, Running as RunningLab, Way, client_address,
 pub use lateness::{BINS_US, LATE, Lateness};
 pub use namespace::Namespace;
 pub use probe::{Absence, Part, Probe, probe};
-pub use record::{Fate, Record, Recorder, Recording, Subject, Traffic, record};
+pub use record::{Recorder, Recording, record};
 pub use session::{Finished, Order, Session};
 pub use tun::Tun;

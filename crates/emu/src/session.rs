@@ -6,8 +6,9 @@ use std::time::{Duration, Instant as Wall};
 
 use crate::commands::{self, Command, Exit, Running};
 use crate::emulator::Emulator;
+use crate::entry::Record;
 use crate::lab::MOST_SUBFLOWS;
-use crate::record::{Record, Recording, record};
+use crate::record::{Recording, record};
 use crate::{EmuError, EmulatorReport, Lab, LabPlan, Namespace, Traffic, client_address, server_address};
 
 /// How long a server may take to open a socket before the client starts nevertheless.

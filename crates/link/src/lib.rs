@@ -52,8 +52,6 @@ mod jitter;
 mod link;
 mod loss;
 mod outlook;
-mod plain;
-mod replan;
 mod timetable;
 mod trace;
 pub mod vector;

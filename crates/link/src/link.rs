@@ -15,11 +15,15 @@ use crate::arq::Repairs;
 use crate::codel::{Codel, Held};
 use crate::jitter::Jitters;
 use crate::loss::Losses;
-use crate::plain::Plain;
-use crate::replan::Resumed;
 use crate::timetable::Timetable;
 use crate::wire::Wire;
 use crate::{Discipline, Ecn, Limit, LinkConfig, Loss};
+
+mod plain;
+mod replan;
+
+use plain::Plain;
+use replan::Resumed;
 
 /// What became of a packet at [`Link::push`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

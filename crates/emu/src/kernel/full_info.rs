@@ -9,7 +9,6 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use weftway_path::Bytes;
 
-use crate::kernel::sample::Connection;
 use crate::netlink::TcpInfo;
 
 const SOL_MPTCP: libc::c_int = 284;
@@ -30,6 +29,25 @@ const OUT_OF_ORDER: usize = 224;
 
 /// `MPTCP_INFO_FLAG_FALLBACK`.
 const FALLBACK: u32 = 1;
+
+/// Of MPTCP's connection (`struct mptcp_info`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Connection {
+    /// Subflows besides the first.
+    pub subflows: u8,
+    /// It became TCP.
+    pub fallback: bool,
+    /// Times that data were handed to another subflow because their acknowledgement was overdue.
+    pub timeouts: u32,
+    /// Data sent; what was sent more than once counts once.
+    pub bytes_sent: Bytes,
+    /// Data acknowledged by the peer's connection. It may lag behind the subflows at the end of the data.
+    pub bytes_acked: Bytes,
+    /// Data received in order.
+    pub bytes_received: Bytes,
+    /// Data sent again on a subflow because another did not bring them: reinjections.
+    pub bytes_retrans: Bytes,
+}
 
 /// What the kernel said about a connection.
 #[derive(Clone, Debug, PartialEq, Default)]

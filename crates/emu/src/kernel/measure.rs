@@ -4,8 +4,9 @@ use std::sync::atomic::AtomicBool;
 
 use weftway_path::Bytes;
 
+use crate::entry::{Record, Traffic};
 use crate::kernel::{Ends, Opener, Outcome, Transfer, transfer};
-use crate::record::{Record, Traffic, record};
+use crate::record::record;
 use crate::{EmuError, EmulatorReport, Lab, LabPlan, Namespace, client_address, server_address};
 
 /// What the kernel starts a socket's buffers with, and their least size (`tcp_rmem`, `tcp_wmem`).

@@ -21,12 +21,13 @@ mod workload;
 
 pub use batch::Batch;
 pub use counters::Counters;
+pub use full_info::Connection;
 pub(crate) use kernel_run::until_fit;
 pub use kernel_run::{KernelRun, RunResult};
 pub use measure::{Measured, Setup, measure};
 pub(crate) use measure::{ends, settle};
 pub use order::{Ends, Opener, Outcome, Transfer, Work};
-pub use sample::{Connection, Sample, Subflow};
+pub use sample::{Sample, Subflow};
 pub use scenario::obstacle;
 pub use socket::{available_controllers, mptcp_enabled};
 pub use transfer::transfer;

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, TcpStream};
 
 use weftway_path::{BitRate, Bytes, Span};
 
-use crate::kernel::full_info::{FullInfo, Inquiry, SubflowInfo};
+use crate::kernel::full_info::{Connection, FullInfo, Inquiry, SubflowInfo};
 use crate::netlink::CaState;
 
 /// Statistics at one time.
@@ -27,25 +27,6 @@ impl Sample {
     pub(super) fn in_doubt(&self) -> bool {
         self.paths.iter().any(|path| path.open > 0 && path.unacked > 0)
     }
-}
-
-/// Of MPTCP's connection (`struct mptcp_info`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Connection {
-    /// Subflows besides the first.
-    pub subflows: u8,
-    /// It became TCP.
-    pub fallback: bool,
-    /// Times that data were handed to another subflow because their acknowledgement was overdue.
-    pub timeouts: u32,
-    /// Data sent; what was sent more than once counts once.
-    pub bytes_sent: Bytes,
-    /// Data acknowledged by the peer's connection. It may lag behind the subflows at the end of the data.
-    pub bytes_acked: Bytes,
-    /// Data received in order.
-    pub bytes_received: Bytes,
-    /// Data sent again on a subflow because another did not bring them: reinjections.
-    pub bytes_retrans: Bytes,
 }
 
 /// Of a path's subflow. A path that was given up and joined again has had several: what counts from the beginning is

@@ -6,7 +6,7 @@
 
 use weftway_path::{Instant, Span};
 
-use crate::link::Link;
+use super::Link;
 use crate::wire::Wire;
 use crate::{Loss, Rate, Set};
 

@@ -5,7 +5,7 @@
 
 use weftway_path::{Bytes, Instant, Ring, Span};
 
-use crate::link::{Flight, Link, Reason, Verdict, Waiting, wire_bytes};
+use super::{Flight, Link, Reason, Verdict, Waiting, wire_bytes};
 
 /// What is under way on a plain link. A packet's number in the ring is its serial.
 #[derive(Clone, Debug)]
