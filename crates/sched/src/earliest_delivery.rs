@@ -38,7 +38,8 @@
 //!   no more than `min(16·airtime, rtt/8)` of that one, so that packets leave in batches; else the least.
 //!
 //! Reference: ours; docs/explanation/earliest-delivery.md has the model, what each term is worth, and where it loses.
-//! State: per path what it showed in the last round trips, and how often it has lost something; the packets in flight with what was predicted for them; what was sent ahead; the load.
+//! State: per path what it showed in the last round trips, and how often it has lost something; the packets in flight with
+//!   what was predicted for them; what was sent ahead; the load.
 
 use weftway_path::spec::{Params, SpecError};
 use weftway_path::{

@@ -292,7 +292,7 @@ fn the_registry_conforms() {
         .copied()
         .flat_map(|entry| variants(entry).into_iter().map(move |spec| (entry, spec)))
         .collect();
-    // Alone it would take half as long as the tests of this file together.
+    // On one thread this would take longer than all other tests of the crate.
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..2 {

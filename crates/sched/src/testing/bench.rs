@@ -165,9 +165,8 @@ impl Bench {
     fn unacked_from(&self, at: Offset, path: PathId) -> Option<Offset> {
         self.segments
             .range(at..)
-            .map(|(&offset, segment)| (offset, segment.may_copy(path, self.due.contains(&offset))))
-            .find(|(_, may)| *may)
-            .map(|(offset, _)| offset)
+            .find(|(offset, segment)| segment.may_copy(path, self.due.contains(*offset)))
+            .map(|(offset, _)| *offset)
     }
 
     fn put_on_path(&mut self, receipt: Receipt, kind: SendKind) {
