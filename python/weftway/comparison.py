@@ -1,11 +1,9 @@
 """Runs a comparison: all its jobs, on all cores, into one table."""
 
-import json
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,14 +12,12 @@ from weftway import backends, caveats, plan, seeds
 from weftway._native import Scenario, ScenarioError, SimulationError
 from weftway.backends import BACKENDS, Result, Row, Skipped, sim
 from weftway.plan import Job, Plan
-from weftway.report.study import Cell, Study
-from weftway.scenario import document, load
-from weftway.store import Store, table, whole
+from weftway.scenario import load
+from weftway.store import Store, table
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from weftway.report.earlier import Earlier
     from weftway.results import Results
 
 FLUSH_S = 2.0
@@ -197,61 +193,6 @@ def record(wanted: Plan, events: Path | None, qlog: Path | None) -> Comparison:
         return Comparison(wanted, [], [Skipped(job, reason)])
     found = sim.record(job, events, qlog)
     return Comparison(wanted, [], [found]) if isinstance(found, Skipped) else Comparison(wanted, [found])
-
-
-MOST_TIMELINES = 240
-"""Runs to look at over time: each has to be simulated again, and takes some 5 kB of the page."""
-
-
-def write_report(
-    found: Comparison,
-    folder: Path,
-    formats: Sequence[str] = (),
-    command: str = "",
-    earlier: "Earlier | None" = None,
-) -> Path:
-    """Writes `report.html`, and every figure into `figures/` in each of `formats`.
-
-    `command` is what made them; `earlier` is what the report holds the rows against.
-    """
-    from weftway import report
-
-    about = {**document(found.plan.scenario), **({"command": command} if command else {})}
-    runs = timelines(found, about)
-    with whole(folder / "report.html") as half:
-        report.write(half, found.frame, runs, about, earlier)
-    if formats:
-        report.figures(found.frame, runs, about, folder / "figures", formats)
-    return folder / "report.html"
-
-
-def timelines(found: Comparison, about: dict[str, Any]) -> dict[tuple[str, str, str, str], dict[str, Any]]:
-    """What runs looked like over time, as many as a page holds: those that `Study.watched` names first."""
-    study = Study(found.rows, about)
-    keys = {(study.cell_of(row), row["seed"]): row["key"] for row in found.rows}
-    jobs = {job.key: job for job in found.plan.jobs}
-    wanted = [(cell, jobs[keys[cell, seed]]) for cell, seed in study.watched()[:MOST_TIMELINES]]
-    with (
-        ThreadPoolExecutor() as pool
-    ):  # the simulator does not hold Python's lock; a class in Python runs on this thread
-        native = [(job, pool.submit(_told, job, found.watched)) for _, job in wanted if job.scheduler.rule is None]
-        texts = {job.key: done.result() for job, done in native}
-    told = {
-        (cell.scheduler, cell.cc, cell.setting, str(job.seed)): _timeline(
-            cell, job, texts[job.key] if job.key in texts else _told(job, found.watched)
-        )
-        for cell, job in wanted
-    }
-    return {key: timeline for key, timeline in told.items() if timeline is not None}
-
-
-def _told(job: Job, watched: dict[str, str]) -> str | None:
-    return BACKENDS[job.backend].timeline(job, watched.get(job.key))
-
-
-def _timeline(cell: Cell, job: Job, text: str | None) -> dict[str, Any] | None:
-    whose = {"scheduler": cell.scheduler, "cc": cell.cc, "seed": job.seed, "setting": cell.setting}
-    return None if text is None else {**whose, **json.loads(text)}
 
 
 def _resumable(job: Job) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 from rich.console import Console
 
-from weftway import comparison, tables
+from weftway import report, tables
 from weftway.comparison import Comparison
 from weftway.scenario import document
 
@@ -39,7 +39,7 @@ class Results(pl.DataFrame):
     def report(self, height: int = 800) -> "Report":
         """The report of `weft compare --out`, shown inline by a notebook; `height` is in pixels."""
         with tempfile.TemporaryDirectory() as folder:
-            page = comparison.write_report(self.comparison, Path(folder))
+            page = report.write(self.comparison, Path(folder))
             return Report(page.read_text(encoding="utf-8"), height)
 
 

@@ -29,7 +29,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for cell in first[:240]
     }
     file = tmp_path_factory.mktemp("page") / "report.html"
-    report.write(file, frame, runs, data.scenario(registry=[f"rule-{at:02}" for at in range(LINES)]))
+    page = report.render(frame, runs, data.scenario(registry=[f"rule-{at:02}" for at in range(LINES)]))
+    file.write_text(page, encoding="utf-8")
     return file
 
 

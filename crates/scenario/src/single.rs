@@ -3,6 +3,20 @@
 use weftway_path::Role;
 
 use crate::config::{CrossLink, PathManager, SimConfig, Workload};
+use crate::measurement::{Row, Singles};
+
+/// The goodput of each path alone, and of each path in a connection opened alike, where that means something. `run` runs a
+/// scenario with min-RTT, and otherwise as the run that they are compared with.
+pub fn singles<E>(config: &SimConfig, mut run: impl FnMut(&SimConfig) -> Result<Row, E>) -> Result<Singles, E> {
+    if !aggregates(config) {
+        return Ok(Singles::default());
+    }
+    let mut goodputs = |of: fn(&SimConfig, usize) -> SimConfig| {
+        let goodput = |path| Ok(run(&of(config, path))?["goodput_mbps"].as_f64().unwrap_or(0.0));
+        (0..config.paths.len()).map(goodput).collect::<Result<Vec<f64>, E>>()
+    };
+    Ok(Singles { alone: goodputs(single)?, fair: goodputs(fair)? })
+}
 
 /// The scenario with path `path` alone.
 pub fn single(config: &SimConfig, path: usize) -> SimConfig {

@@ -6,7 +6,7 @@ use weftway_scenario::config::SimConfig;
 use weftway_sched::learned::{Ledger, Shape, Task, build_task};
 use weftway_sched::{Scheduler, TransportRules};
 
-use crate::measure::{self, Finished, Row, Singles};
+use crate::measure::{Finished, Row, Singles};
 use crate::{Host, Sim, Verdict};
 
 /// A run whose decisions come from outside, one by one.
@@ -92,10 +92,7 @@ impl Episode {
     /// The figures of a run that is over.
     pub fn row(self, config: &SimConfig) -> Option<Row> {
         let verdict = self.verdict?;
-        Some(measure::row(
-            config,
-            &Finished { sim: self.sim, verdict, fallback: None, chosen: None },
-            &Singles::default(),
-        ))
+        let finished = Finished { sim: self.sim, verdict, fallback: None, chosen: None };
+        Some(finished.measurement(config, &Singles::default()).row(config))
     }
 }

@@ -4,7 +4,6 @@ use weftway_path::{Bytes, Instant};
 use weftway_scenario::config::SimConfig;
 pub use weftway_scenario::measurement::Singles;
 use weftway_scenario::measurement::{Counts, Messages, PathFigures, Reordering};
-pub use weftway_scenario::single::{aggregates, fair, single};
 use weftway_scenario::stack::LossRecovery;
 pub use weftway_scenario::{Measurement, Row};
 use weftway_sched::FallbackTally;
@@ -24,33 +23,30 @@ pub struct Finished {
     pub chosen: Option<Bytes>,
 }
 
-/// The figures of a finished run. `singles` is empty where aggregation means nothing.
-pub fn row(config: &SimConfig, finished: &Finished, singles: &Singles) -> Row {
-    measurement(config, finished, singles).row(config)
-}
-
-/// The same, not yet a row.
-pub fn measurement(config: &SimConfig, finished: &Finished, singles: &Singles) -> Measurement {
-    let Finished { sim, verdict, fallback, chosen } = finished;
-    let conn = sim.connection(0);
-    let (elapsed, data) = (sim.now().since(Instant::ZERO), conn.reordering());
-    Measurement {
-        verdict: *verdict,
-        elapsed,
-        delivered: conn.delivered(),
-        singles: singles.clone(),
-        counts: counts(config, conn),
-        reordering: Some(Reordering {
-            mean_wait_ms: data.mean_wait(),
-            held_max: data.held_max,
-            held_mean: data.held_mean(sim.now(), elapsed),
-        }),
-        fallback: *fallback,
-        chosen: *chosen,
-        messages: messages(conn),
-        back: config.is_call().then(|| messages(sim.connection(1))),
-        paths: (0..config.paths.len()).map(|path| figures(conn, path)).collect(),
-        real_time: None,
+impl Finished {
+    /// What is known of the run. `singles` is empty where aggregation means nothing.
+    pub fn measurement(&self, config: &SimConfig, singles: &Singles) -> Measurement {
+        let Self { sim, verdict, fallback, chosen } = self;
+        let conn = sim.connection(0);
+        let (elapsed, data) = (sim.now().since(Instant::ZERO), conn.reordering());
+        Measurement {
+            verdict: *verdict,
+            elapsed,
+            delivered: conn.delivered(),
+            singles: singles.clone(),
+            counts: counts(config, conn),
+            reordering: Some(Reordering {
+                mean_wait_ms: data.mean_wait(),
+                held_max: data.held_max,
+                held_mean: data.held_mean(sim.now(), elapsed),
+            }),
+            fallback: *fallback,
+            chosen: *chosen,
+            messages: messages(conn),
+            back: config.is_call().then(|| messages(sim.connection(1))),
+            paths: (0..config.paths.len()).map(|path| figures(conn, path)).collect(),
+            real_time: None,
+        }
     }
 }
 

@@ -1,12 +1,12 @@
 //! Runs a simulation to its end with schedulers that answer.
 
 use weftway_path::spec::SpecError;
-use weftway_scenario::Timing;
 use weftway_scenario::config::SimConfig;
+use weftway_scenario::{Timing, single};
 use weftway_sched::{Interval, Mode, Scheduler, TransportRules};
 
 pub use crate::measure::Finished;
-use crate::measure::{self, Row, Singles};
+use crate::measure::{Row, Singles};
 use crate::{Host, Listener, Sim, Verdict};
 
 /// What to run: a configuration, a controller, a seed.
@@ -103,30 +103,17 @@ impl Job<'_> {
         }
     }
 
-    /// The goodput of every path alone, and of every path in a connection opened like this one, under the same controller
-    /// and seed, where that means something; see [`measure::aggregates`].
+    /// What single paths bring under the same controller and seed; see [`single::singles`].
     pub fn singles(&self) -> Result<Singles, SpecError> {
-        if !measure::aggregates(self.config) {
-            return Ok(Singles::default());
-        }
-        Ok(Singles { alone: self.goodputs(measure::single)?, fair: self.goodputs(measure::fair)? })
-    }
-
-    /// The goodput of what `of` makes of the configuration for each of its paths, scheduled by min-RTT.
-    fn goodputs(&self, of: fn(&SimConfig, usize) -> SimConfig) -> Result<Vec<f64>, SpecError> {
-        (0..self.config.paths.len())
-            .map(|path| {
-                let config = of(self.config, path);
-                let finished = Job { config: &config, timing: None, ..*self }.run_named("min-rtt")?;
-                let row = measure::row(&config, &finished, &Singles::default());
-                Ok(row["goodput_mbps"].as_f64().unwrap_or(0.0))
-            })
-            .collect()
+        single::singles(self.config, |config| {
+            let job = Job { config, timing: None, ..*self };
+            Ok(job.row(&job.run_named("min-rtt")?, &Singles::default()))
+        })
     }
 
     /// The figures of a finished run.
     pub fn row(&self, finished: &Finished, singles: &Singles) -> Row {
-        measure::row(self.config, finished, singles)
+        finished.measurement(self.config, singles).row(self.config)
     }
 }
 

@@ -7,8 +7,9 @@ use weftway_path::{BitRate, Bytes, Instant, Span};
 use weftway_scenario::config::{
     Buffer, Direction, MessageSize, Opening, PathConfig, PathManager, SimConfig, Transport, Workload,
 };
+use weftway_scenario::single;
 use weftway_sim::run::Job;
-use weftway_sim::{Note, Pause, Sim, Verdict, measure};
+use weftway_sim::{Note, Pause, Sim, Verdict};
 
 fn ms(ms: u64) -> Instant {
     Instant::from_millis(ms)
@@ -439,7 +440,7 @@ fn a_fair_single_path_has_the_data_to_itself() {
         for manager in [PathManager::FullMesh, PathManager::Backup] {
             let mut config = config.clone();
             config.transport.path_manager = manager;
-            let run = run(&measure::fair(&config, 1), "min-rtt", "newreno");
+            let run = run(&single::fair(&config, 1), "min-rtt", "newreno");
             finishes(&run, 4_000_000, what);
             let [wide, thin] = [0, 1].map(|path: usize| run.sim.connection(0).path_tallies[path].delivered);
             assert!(wide < 100_000 && thin > 3_900_000, "{what} {manager:?}: {wide} and {thin}");

@@ -42,7 +42,7 @@ def command(
     as_json: JSON = False,
 ) -> None:
     """Compares schedulers over the seeds of a scenario."""
-    from weftway import comparison, plan
+    from weftway import plan, report
     from weftway import scenario as scenarios
 
     formats = figure_formats(figures, folder)
@@ -59,7 +59,7 @@ def command(
         print_tables(found, top, before)
     if folder and found.rows:
         with redirect_stdout(sys.stderr):
-            page = comparison.write_report(found, folder, formats, shlex.join(["weft", *sys.argv[1:]]), before)
+            page = report.write(found, folder, formats, shlex.join(["weft", *sys.argv[1:]]), before)
         err.print(f"rows in {folder / 'rows.parquet'}, report in {page}")
     if not found.rows:
         raise typer.Exit(RUN_FAILED)  # all was skipped, and that is told

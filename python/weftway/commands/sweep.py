@@ -25,7 +25,7 @@ def command(
     as_json: JSON = False,
 ) -> None:
     """Runs many scenarios, on this machine or on a Ray cluster, with the rows of weft compare."""
-    from weftway import caveats, comparison, sweep
+    from weftway import caveats, report, sweep
     from weftway.progress import Bar
 
     wanted = sweep.read(grid, seeds)
@@ -47,7 +47,7 @@ def command(
             if not wanted.is_scenario:
                 out.print("")
         with redirect_stdout(sys.stderr):
-            page = comparison.write_report(one, wanted.folder(run, folder))
+            page = report.write(one, wanted.folder(run, folder))
         err.print(f"report in {page}", markup=False)
     if not any(one.rows for one in found):
         raise typer.Exit(RUN_FAILED)  # all was skipped, and that is told

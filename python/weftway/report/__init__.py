@@ -1,7 +1,8 @@
 """Reports: one self-contained HTML page for a comparison, and its figures as SVG, PDF and CSV.
 
 >>> from weftway import report
->>> report.write("out/report.html", rows, timelines, scenario)
+>>> report.write(comparison, Path("out"))
+>>> page = report.render(rows, timelines, scenario)
 >>> report.figures(rows, timelines, scenario, "out/figures", formats=("svg", "csv"))
 """
 
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import polars as pl
 
+    from weftway.comparison import Comparison
+
     from .earlier import Earlier
 
 __all__ = ["FORMATS", "figures", "render", "write"]
@@ -22,14 +25,15 @@ FORMATS = ("svg", "pdf", "csv")
 
 
 def write(
-    path: str | Path,
-    rows: pl.DataFrame,
-    timelines: dict[Any, Any],
-    scenario: dict[str, Any],
-    earlier: Earlier | None = None,
-) -> None:
-    """Writes the report of a comparison to `path`."""
-    Path(path).write_text(render(rows, timelines, scenario, earlier), encoding="utf-8")
+    found: Comparison, folder: Path, formats: Sequence[str] = (), command: str = "", earlier: Earlier | None = None
+) -> Path:
+    """Writes `report.html`, and every figure into `figures/` in each of `formats`; returns the page.
+
+    `command` is what made the comparison; `earlier` is what the report compares the rows with.
+    """
+    from .compared import write as written
+
+    return written(found, folder, formats, command, earlier)
 
 
 def render(

@@ -32,23 +32,9 @@ impl Job<'_> {
         Ok(measured.row(self.config))
     }
 
-    /// The goodput of every path alone, and of every path in a connection opened like this one, under the same controller
-    /// and seed, where that means something.
+    /// What single paths bring under the same controller and seed; see [`single::singles`].
     pub fn singles(&self) -> Result<Singles, RunError> {
-        if !single::aggregates(self.config) {
-            return Ok(Singles::default());
-        }
-        Ok(Singles { alone: self.goodputs(single::single)?, fair: self.goodputs(single::fair)? })
-    }
-
-    /// The goodput of what `of` makes of the configuration for each of its paths, scheduled by min-RTT.
-    fn goodputs(&self, of: fn(&SimConfig, usize) -> SimConfig) -> Result<Vec<f64>, RunError> {
-        let goodput = |path| {
-            let config = of(self.config, path);
-            let row = Job { config: &config, ..*self }.row("min-rtt", &Singles::default())?;
-            Ok(row["goodput_mbps"].as_f64().unwrap_or(0.0))
-        };
-        (0..self.config.paths.len()).map(goodput).collect()
+        single::singles(self.config, |config| Job { config, ..*self }.row("min-rtt", &Singles::default()))
     }
 
     /// The run before it begins.
