@@ -1,10 +1,12 @@
 //! Earliest delivery: a packet goes where it should be delivered in order first; what comes too late is repeated.
 //!
-//! Rule: path p has B bytes in flight and queued, the rate `r = max(peak, min(cwnd/srtt, pacing, max(4·peak, 10·mss/srtt)))`
-//! with the peak of its delivery rate over the last 2 to 4 srtt, and the loss rate l = lost/sent. Where a queue stands,
-//! `srtt − min_rtt > max(¼·min_rtt, 4·mss/peak)`, r is the peak. Where it has held nothing for an srtt, though more than its
-//! window waited to be sent, that queue is gone: srtt counts as min_rtt until there are new samples. A packet given to it now
-//! should take
+//! Rule: path p has B bytes in flight and queued, the rate
+//! `r = max(peak, min(cwnd/srtt, pacing, max(4·peak, 10·mss/srtt), busy))` with the peak of its delivery rate over the last 2
+//! to 4 srtt, and the loss rate l = lost/sent. `busy` is the largest delivery rate of the last 64 srtt among samples that span
+//! no idle time, and whose round trip told of a queue, `rtt − min_rtt > max(¼·min_rtt, 4·mss/rate)`, if there are any. Where a
+//! queue stands, `srtt − min_rtt > max(¼·min_rtt, 4·mss/peak)`, r is the peak. Where it has held nothing for an srtt, though
+//! more than its window waited to be sent, that queue is gone: srtt counts as min_rtt until there are new samples. A packet
+//! given to it now should take
 //!   `rtt     = ½·srtt + ½·(max(min_rtt, B/r) + (srtt − min_rtt)/2)`
 //!   `arrival = rtt − min_rtt/2 + 4·overdue + hold`, `expected = arrival + 1.5·rtt·l`.
 //! `overdue` counts from 1.5·rtt + 10 ms after the oldest packet that nothing has been heard of since left, or after
@@ -13,9 +15,10 @@
 //!   packets at hand: `(1.5·rtt − rest/Σr)⁺·min(1, n·e)·(1 − ρ)`, e = (times at which the path lost something, a round trip
 //!   apart, less one)/sent, rest = what is unsent of the message. x is what the full faster paths f let go in
 //!   `complete_s − complete_f`. A pacer: at `min(r_f, cwnd_f/min_rtt_f)`, doubling each rtt_f in slow start, until the first
-//!   loss, while the window is larger than 2 to 4 srtt ago; r_f takes no queue for standing if f has held less than two
-//!   packets since, and had a shorter round trip. A window: the bytes whose acknowledgements should come (eta + ½·min_rtt_f)
-//!   and are late by no more than ⅛·rtt_f, twice that in slow start, less those in flight above the window; then as a pacer.
+//!   loss, while the window is larger than 2 to 4 srtt ago; r_f ignores `busy`, and takes no queue for standing if f has held
+//!   less than two packets since, and had a shorter round trip. A window: the bytes whose acknowledgements should come
+//!   (eta + ½·min_rtt_f) and are late by no more than ⅛·rtt_f, twice that in slow start, less those in flight above the window;
+//!   then as a pacer.
 //!   `x < mss`: send. `x ≥ unsent`: nothing, waiting is better. Else s sends ahead what has x unsent bytes before it, or the
 //!   last unsent packet below the peer's edge; nothing if `x − position + B_s > window`: that would shut the window.
 //!   Nothing goes beyond the edge that the peer has announced, though Linux v1 would: out of order it is dropped there.
@@ -55,9 +58,11 @@ use crate::sent_ahead::SentAhead;
 
 mod arrival;
 mod before;
+mod capacity;
 mod copies;
 mod estimate;
 mod message;
+mod place;
 mod terms;
 
 use estimate::{Forecast, Load, Peak};
@@ -157,52 +162,6 @@ impl EarliestDelivery {
         let usable = || self.standing(cx).filter(|(path, _)| path.blocked != BlockedReason::Transport);
         let others = usable().filter(|(path, _)| !avoid.contains(path.id)).reduce(sooner);
         others.or_else(|| usable().reduce(sooner))
-    }
-
-    /// Where fresh data go. With data at hand that were lost, `ahead` of which they go.
-    fn fresh(&self, cx: &Context<'_>, flow: &Flow, ahead: bool) -> Option<Decision> {
-        let open = self.standing(cx).filter(|(path, _)| path.is_open());
-        let (path, s) = open.reduce(|best, next| if next.1.complete < best.1.complete { next } else { best })?;
-        if cx.packet.is_some_and(|packet| !packet.reinjection && packet.offset + packet.bytes > flow.edge) {
-            return None;
-        }
-        let send = if ahead { Decision::Ahead(path.id, flow.next) } else { Decision::Send(path.id) };
-        let before = self.before(cx, s);
-        if before < path.mss {
-            return Some(send);
-        }
-        if before >= flow.unsent {
-            return (!self.terms.waiting).then_some(send);
-        }
-        if !self.terms.ahead {
-            return Some(send);
-        }
-        let last = self.ahead.credit(flow).min(flow.unsent).saturating_sub(path.mss);
-        let position = before.min(last);
-        if self.terms.edge && before.saturating_sub(position) + path.unacked() > flow.window() {
-            return None;
-        }
-        match self.ahead.past(flow, position) {
-            at if at + path.mss > flow.edge => None,
-            at if at <= flow.next => Some(send),
-            at => Some(Decision::Ahead(path.id, at)),
-        }
-    }
-
-    /// Where data go that were lost: the transport may want them off the paths that have carried them.
-    fn again(&self, cx: &Context<'_>, flow: &Flow) -> Option<Decision> {
-        let avoid = cx.packet?.avoid;
-        let (first, _) = self.first_usable(cx, avoid)?;
-        if first.is_open() {
-            return Some(Decision::Send(first.id));
-        }
-        let open = self.standing(cx).filter(|(path, _)| path.is_open() && !avoid.contains(path.id)).reduce(sooner);
-        if let Some((path, s)) = open.filter(|_| self.terms.again)
-            && self.before(cx, s) < self.flights.lost_bytes().max(path.mss)
-        {
-            return Some(Decision::Send(path.id));
-        }
-        (flow.unsent > Bytes::ZERO && flow.credit() >= first.mss).then(|| self.fresh(cx, flow, true)).flatten()
     }
 
     fn decide(&mut self, cx: &Context<'_>, flow: &Flow) -> Decision {

@@ -2,6 +2,7 @@
 
 use weftway_path::{BitRate, BlockedReason, Bytes, Instant, Path, Span};
 
+use super::capacity::Capacity;
 use super::terms::Terms;
 
 /// A peak counts in full for so many smoothed round trips, and for as long again: long enough to bridge what one round
@@ -57,6 +58,8 @@ pub(super) struct Peak {
     unused_since: Option<Instant>,
     /// What `srtt` still tells of a queue that has drained meanwhile.
     drained: Span,
+    /// What it brought while a queue stood there.
+    capacity: Capacity,
     /// The samples in `srtt` when the last acknowledgement came.
     samples: u64,
 }
@@ -95,7 +98,9 @@ impl Peak {
             self.drained = self.drained * 7 / 8;
         }
         self.samples = path.rtt_samples;
-        self.last.ran_empty |= path.unacked() < path.mss + path.mss;
+        let is_empty = path.unacked() < path.mss + path.mss;
+        self.capacity.note(now, path, is_empty);
+        self.last.ran_empty |= is_empty;
         if now.since(self.began) >= path.srtt * PEAK_SPAN {
             (self.began, self.before) = (now, self.last);
             self.last = Rounds { window: path.cwnd, ..Rounds::default() };
@@ -126,14 +131,16 @@ impl Peak {
     }
 
     /// The rate that the path brings, and the rate at which it lets more go when it is full. A standing queue limits both; the
-    /// queue of a burst limits only the first.
-    fn rates(&self, path: &Path, srtt: Span, peak: BitRate, terms: &Terms) -> (BitRate, BitRate) {
+    /// queue of a burst, and what the path brought while it was busy, limit only the first.
+    fn rates(&self, now: Instant, path: &Path, srtt: Span, peak: BitRate, terms: &Terms) -> (BitRate, BitRate) {
         let is_queueing = terms.queue && Self::is_queueing(path, srtt, peak);
         if is_queueing && (!terms.burst || Self::is_queueing(path, self.standing(srtt), peak)) {
             return (peak, peak);
         }
         let believed = Self::believed(path, srtt, peak);
-        (if is_queueing { peak } else { believed }, believed)
+        let capacity = self.capacity.known(now, path).filter(|_| terms.busy);
+        let most = capacity.map_or(believed, |capacity| believed.min(capacity.max(peak)));
+        (if is_queueing { peak } else { most }, believed)
     }
 
     /// The peak, or what window and pacer promise, as far as that is believed.
@@ -151,7 +158,7 @@ impl Peak {
     }
 
     /// Whether a queue stands on the path, of which its round trip tells.
-    fn is_queueing(path: &Path, round_trip: Span, peak: BitRate) -> bool {
+    pub(super) fn is_queueing(path: &Path, round_trip: Span, peak: BitRate) -> bool {
         let standing = round_trip.saturating_sub(path.min_rtt);
         let packets = path.mss.mul_div(STANDING_PACKETS, 1);
         peak > BitRate::ZERO && standing > path.min_rtt / STANDING_PART && standing > peak.transmission_time(packets)
@@ -169,7 +176,7 @@ impl Peak {
     ) -> Forecast {
         let peak = self.last.rate.max(self.before.rate);
         let srtt = self.smoothed(path, terms);
-        let (rate, opens) = self.rates(path, srtt, peak, terms);
+        let (rate, opens) = self.rates(now, path, srtt, peak, terms);
         let least = path.min_rtt;
         let rtt = if terms.backlog && rate > BitRate::ZERO {
             let noise = srtt.saturating_sub(least) / 2;

@@ -46,6 +46,7 @@ terms! {
     window: "whether a path is taken to bring no more than its window in a least round trip",
     grown: "whether a window is taken to double only while it is larger than 2 to 4 round trips ago",
     queue: "whether a path with a standing queue is taken to bring what was measured, and no more",
+    busy: "whether a path is taken to bring no more than it did while a queue stood there",
     loss: "whether losses count in the expected arrival",
     message: "whether a loss counts for the whole message that it would hold up",
     stall: "whether silence counts in it",

@@ -1,0 +1,53 @@
+//! Where data go: those that were never sent, and those that were lost.
+
+use weftway_path::{Bytes, Context, Decision, Flow};
+
+use super::{EarliestDelivery, sooner};
+
+impl EarliestDelivery {
+    /// Where fresh data go. With data at hand that were lost, `ahead` of which they go.
+    pub(super) fn fresh(&self, cx: &Context<'_>, flow: &Flow, ahead: bool) -> Option<Decision> {
+        let open = self.standing(cx).filter(|(path, _)| path.is_open());
+        let (path, s) = open.reduce(|best, next| if next.1.complete < best.1.complete { next } else { best })?;
+        if cx.packet.is_some_and(|packet| !packet.reinjection && packet.offset + packet.bytes > flow.edge) {
+            return None;
+        }
+        let send = if ahead { Decision::Ahead(path.id, flow.next) } else { Decision::Send(path.id) };
+        let before = self.before(cx, s);
+        if before < path.mss {
+            return Some(send);
+        }
+        if before >= flow.unsent {
+            return (!self.terms.waiting).then_some(send);
+        }
+        if !self.terms.ahead {
+            return Some(send);
+        }
+        let last = self.ahead.credit(flow).min(flow.unsent).saturating_sub(path.mss);
+        let position = before.min(last);
+        if self.terms.edge && before.saturating_sub(position) + path.unacked() > flow.window() {
+            return None;
+        }
+        match self.ahead.past(flow, position) {
+            at if at + path.mss > flow.edge => None,
+            at if at <= flow.next => Some(send),
+            at => Some(Decision::Ahead(path.id, at)),
+        }
+    }
+
+    /// Where data go that were lost: the transport may want them off the paths that have carried them.
+    pub(super) fn again(&self, cx: &Context<'_>, flow: &Flow) -> Option<Decision> {
+        let avoid = cx.packet?.avoid;
+        let (first, _) = self.first_usable(cx, avoid)?;
+        if first.is_open() {
+            return Some(Decision::Send(first.id));
+        }
+        let open = self.standing(cx).filter(|(path, _)| path.is_open() && !avoid.contains(path.id)).reduce(sooner);
+        if let Some((path, s)) = open.filter(|_| self.terms.again)
+            && self.before(cx, s) < self.flights.lost_bytes().max(path.mss)
+        {
+            return Some(Decision::Send(path.id));
+        }
+        (flow.unsent > Bytes::ZERO && flow.credit() >= first.mss).then(|| self.fresh(cx, flow, true)).flatten()
+    }
+}
