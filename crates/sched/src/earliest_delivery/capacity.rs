@@ -18,7 +18,7 @@ pub(super) struct Capacity {
 }
 
 impl Capacity {
-    /// An acknowledgement came, which left the path empty or not.
+    /// An acknowledgement came. `is_empty`: the path now holds less than two packets.
     pub(super) fn note(&mut self, now: Instant, path: &Path, is_empty: bool) {
         let spans_idle = self.resumed.is_none_or(|resumed| now.since(resumed) < path.latest_rtt);
         self.resumed = if is_empty { None } else { self.resumed.or(Some(now)) };
