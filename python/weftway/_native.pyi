@@ -4,15 +4,15 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
+from weftway.backends.base import Told
+from weftway.plan import Job
+
 __version__: str
 CODE: str
 """The version and a hash of the sources that decide results."""
 KERNEL_CODE: str
 QUIC_CODE: str
 """The same of the sources that decide what the kernel is asked to do."""
-
-Order = tuple[Variant, str, str, int, type | None]
-"""A job: the variant, the scheduler's name, the controller's, the seed, and the class of a rule in Python."""
 
 class ScenarioError(ValueError): ...
 class TraceError(OSError): ...
@@ -231,26 +231,24 @@ class Variant:
 
 @final
 class Batch:
-    """Jobs on native threads. A finished one is `row` and its results as JSON, or `skipped` or `failed` and why.
+    """Jobs on native threads, in the simulator or on Multipath QUIC as each says. Those with a class in Python run on
+    the thread that waits, one with each call; what the class raises is raised, and that job counts as finished.
 
-    Without `singles`, the columns that need runs over single paths are null. With `quic` they run on Multipath QUIC
-    in virtual time, else in the simulator.
+    Without `singles`, the columns that need runs over single paths are null.
     """
 
-    def __init__(self, jobs: Sequence[Order], threads: int, singles: bool = True, quic: bool = False) -> None: ...
+    def __init__(self, jobs: Sequence[Job], threads: int, singles: bool = True) -> None: ...
     remaining: int
-    def wait(self, seconds: float) -> list[tuple[int, str, str]]: ...
-    def run(self, job: Order) -> tuple[str, str]: ...
+    def wait(self, seconds: float) -> list[Told]: ...
     def cancel(self) -> None: ...
 
 @final
 class KernelBatch:
-    """Runs of the kernel in labs. A finished one is `row`, its results as JSON and its timeline, or `skipped` or
-    `failed` and why. On Linux only."""
+    """Runs of the kernel, in several labs for each thread. On Linux only."""
 
-    def __init__(self, jobs: Sequence[tuple[Variant, str, int]], labs: int) -> None: ...
+    def __init__(self, jobs: Sequence[Job], threads: int) -> None: ...
     remaining: int
-    def wait(self, seconds: float) -> list[tuple[int, str, str, str | None]]: ...
+    def wait(self, seconds: float) -> list[Told]: ...
     def cancel(self) -> None: ...
 
 @final
@@ -313,8 +311,8 @@ def live_bytes(variant: Variant, scheduler: str, links: int) -> tuple[int | None
 def live_row(variant: Variant, report: str, links: Sequence[str], alone: Sequence[float]) -> str:
     """The row of a transfer whose sender reports this (JSON). `alone` is each link's own goodput in Mbit/s."""
 
-def record(job: Order, details: list[tuple[str, str]], events: str | None, qlog: str | None) -> tuple[str, str]: ...
-def timeline(job: Order) -> str: ...
+def record(job: Job, details: list[tuple[str, str]], events: str | None, qlog: str | None) -> tuple[str, str]: ...
+def timeline(job: Job) -> str: ...
 def schema() -> str:
     """The JSON Schema of scenario files, as text."""
 

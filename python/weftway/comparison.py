@@ -3,14 +3,14 @@
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weftway import backends, caveats, plan, seeds
+from weftway import backends, caveats, plan, seeds, watch
 from weftway._native import Scenario, ScenarioError, SimulationError
-from weftway.backends import BACKENDS, Result, Row, Skipped, sim
+from weftway.backends import BACKENDS, Result, Row, Skipped, failures_last, result, sim
 from weftway.plan import Job, Plan
 from weftway.scenario import load
 from weftway.store import Store, table
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 FLUSH_S = 2.0
 """How often finished rows are written to the folder of `out`: what a power cut can cost."""
+
+POLL_S = 0.1
+"""How long the main thread waits for rows at a time: it answers an interrupt within this."""
 
 Progress = Callable[[int, int], None]
 """Told how many jobs are finished, and of how many."""
@@ -144,13 +147,13 @@ def execute(
     tell(len(rows), len(wanted.jobs))
     flushed = time.monotonic()
     try:
-        for job, result in results(todo, jobs or os.cpu_count() or 1, watched):
-            if isinstance(result, Skipped):
-                skipped.append(result)
+        for job, found in results(todo, jobs or os.cpu_count() or 1, watched):
+            if isinstance(found, Skipped):
+                skipped.append(found)
             else:
-                rows[job.key] = result
+                rows[job.key] = found
                 if store:
-                    store.keep(job.key, result)
+                    store.keep(job.key, found)
                     if job.key in watched:
                         store.keep_timeline(job.key, watched[job.key])
             if store and time.monotonic() - flushed > FLUSH_S:
@@ -174,15 +177,28 @@ def _recalled(store: Store | None, kept: list[Job]) -> dict[str, str]:
     return {key: text for key, text in told.items() if text is not None}
 
 
-def results(todo: list[Job], threads: int, watched: dict[str, str] | None = None) -> Iterator[tuple[Job, Result]]:
+def results(
+    todo: Sequence[Job], threads: int, timelines: dict[str, str] | None = None, singles: bool = True
+) -> Iterator[tuple[Job, Result]]:
     """Each job with its row, as they finish, one backend after the other. A failure stops the rest and is raised.
 
-    What runs looked like that cannot be had again is put into `watched`.
+    What runs looked like that cannot be had again is put into `timelines`, by key. Without `singles`, columns that need
+    runs over single paths may be null.
     """
-    timelines = {} if watched is None else watched
     for backend in BACKENDS.values():
-        if jobs := [job for job in todo if job.backend == backend.name]:
-            yield from backend.run(jobs, threads, timelines)
+        jobs = [job for job in todo if job.backend == backend.name]
+        if not jobs:
+            continue
+        batch = backend.start(jobs, threads, singles)
+        try:
+            with watch.watched(job.scheduler for job in jobs):
+                while batch.remaining:
+                    for at, kind, text, timeline in failures_last(batch.wait(POLL_S)):
+                        if timeline is not None and timelines is not None:
+                            timelines[jobs[at].key] = timeline
+                        yield jobs[at], result(jobs[at], kind, text)
+        finally:
+            batch.cancel()
 
 
 def record(wanted: Plan, events: Path | None, qlog: Path | None) -> Comparison:

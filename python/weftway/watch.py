@@ -2,9 +2,11 @@
 
 import sys
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from types import CodeType, FrameType
+
+from weftway.specs import SchedulerSpec
 
 PATIENCE_S = 5.0
 """A question that takes longer is told. A rule answers in microseconds."""
@@ -17,19 +19,23 @@ METHODS = ("__init__", "select", "observe", "wake", "explain")
 
 
 @contextmanager
-def watched(name: str, rule: type) -> Iterator[None]:
-    """While the block runs on this thread, tells once of a call of the rule that lasts longer than `PATIENCE_S`."""
-    codes = {code for method in METHODS if (code := getattr(getattr(rule, method, None), "__code__", None))}
+def watched(schedulers: Iterable[SchedulerSpec]) -> Iterator[None]:
+    """While the block runs on this thread, tells once of a class in Python of which a call takes over `PATIENCE_S`."""
+    codes: dict[CodeType, list[str]] = {}
+    for one in dict.fromkeys(schedulers):
+        for method in METHODS if one.rule else ():
+            if code := getattr(getattr(one.rule, method, None), "__code__", None):
+                codes.setdefault(code, []).append(f"`{one.name}`")
     done = threading.Event()
-    look = threading.Thread(target=_look, args=(name, codes, threading.get_ident(), done), daemon=True)
-    look.start()
+    if codes:
+        threading.Thread(target=_look, args=(codes, threading.get_ident(), done), daemon=True).start()
     try:
         yield
     finally:
         done.set()
 
 
-def _look(name: str, codes: Collection[CodeType], thread: int, done: threading.Event) -> None:
+def _look(codes: dict[CodeType, list[str]], thread: int, done: threading.Event) -> None:
     last: FrameType | None = None
     same = 0
     while not done.wait(PATIENCE_S / LOOKS):
@@ -37,11 +43,12 @@ def _look(name: str, codes: Collection[CodeType], thread: int, done: threading.E
         now = _call(sys._current_frames().get(thread), codes)
         same = same + 1 if now is not None and now is last else 0
         last = now
-        if now is not None and same >= LOOKS:
+        if now is not None and same == LOOKS:
             place = f"{now.f_code.co_filename}:{now.f_lineno}, in {now.f_code.co_name}"
-            told = f"weft: scheduler `{name}` has not answered for {PATIENCE_S:g} s: {place}; Ctrl-C ends it"
-            print(told, file=sys.stderr, flush=True)
-            return
+            names = codes[now.f_code]
+            told = f"scheduler {' or '.join(names)} has not answered for {PATIENCE_S:g} s: {place}; Ctrl-C ends it"
+            print(f"weft: {told}", file=sys.stderr, flush=True)
+            codes = {code: others for code, others in codes.items() if others != names}
 
 
 def _call(frame: FrameType | None, codes: Collection[CodeType]) -> FrameType | None:

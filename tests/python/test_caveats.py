@@ -9,6 +9,7 @@ import pytest
 import weftway
 from conftest import Weft
 from weftway import caveats, paired
+from weftway.specs import SchedulerSpec
 from weftway.watch import watched
 
 RULES = '''\
@@ -164,7 +165,7 @@ def test_a_rule_that_does_not_answer_is_named_once(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("weftway.watch.PATIENCE_S", 0.1)
-    with watched("rules.py:Slow", Slow):
+    with watched([SchedulerSpec("rules.py:Slow", "", rule=Slow)]):
         Slow().select(0.5)
     (line,) = capfd.readouterr().err.splitlines()
     assert "scheduler `rules.py:Slow` has not answered for 0.1 s" in line
@@ -176,7 +177,7 @@ def test_a_rule_that_answers_often_is_not_named(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("weftway.watch.PATIENCE_S", 0.2)
-    with watched("rules.py:Slow", Slow):
+    with watched([SchedulerSpec("rules.py:Slow", "", rule=Slow)]):
         for _ in range(60):
             Slow().select(0.01)
     assert capfd.readouterr().err == ""

@@ -16,9 +16,8 @@ import pytest
 
 from conftest import RANDOM_PATHS, SMALL, Weft
 from test_report import check
-from weftway import rank
+from weftway import comparison, rank
 from weftway._native import ScenarioError
-from weftway.backends import SIM
 from weftway.rank import cells, costs, standing
 from weftway.rank.standing import Judged, halves, judged, picked
 
@@ -287,7 +286,7 @@ def test_what_is_kept_is_not_run_again(world: Path, tmp_path: Path, monkeypatch:
         assert not todo
         return iter([])
 
-    monkeypatch.setattr(SIM, "run", none)
+    monkeypatch.setattr(comparison, "results", none)
     assert rank.run(small_request(world), 2, out).rows == first.rows
 
 

@@ -18,7 +18,6 @@ import pytest
 from conftest import SMALL, Weft
 from weftway import _native, parallel, sweep
 from weftway._native import Scenario, ScenarioError
-from weftway.backends.sim import order
 from weftway.plan import plan
 from weftway.scenario import HOME
 from weftway.sweep.grid import varied
@@ -154,10 +153,10 @@ def test_a_node_needs_none_of_the_files(tmp_path: Path, name: str) -> None:
     (tmp_path / "my_rules.py").write_text(RULE)
     wanted = plan(Scenario.load(str(folder / "cellular.toml")), ["ecf", f"{tmp_path}/my_rules.py:Fastest"], seed="0..2")
     parcel = Sender(wanted.scenario).parcel(wanted.jobs)
-    here = _native.Batch([order(wanted.jobs[0])], 1)
+    here = _native.Batch([wanted.jobs[0]], 1)
     expected = None
     while here.remaining:
-        expected = next((text for _, _, text in here.wait(1.0)), expected)
+        expected = next((text for _, _, text, _ in here.wait(1.0)), expected)
     shutil.rmtree(tmp_path)
     answer = carried_out(parcel)
     assert answer.refusal is None

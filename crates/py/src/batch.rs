@@ -1,4 +1,5 @@
-//! Many runs at once, on threads that hold no interpreter.
+//! Many runs at once: schedulers of the registry on threads that hold no interpreter, classes in Python on the thread
+//! that waits.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use pyo3::prelude::*;
 
-use crate::job::{Alone, Engine, Finished, Job, Order};
+use crate::job::{Alone, Finished, Job};
 
 /// Jobs that are being run, in the order given.
 #[pyclass(frozen, module = "weftway._native")]
@@ -23,25 +24,33 @@ pub struct Batch {
 #[derive(Default)]
 struct Queue {
     jobs: Vec<Job>,
-    next: AtomicUsize,
+    native: Turns,
+    in_python: Turns,
     cancelled: AtomicBool,
     alone: Alone,
 }
 
+/// Indices of jobs, each of which is taken once.
+#[derive(Default)]
+struct Turns {
+    jobs: Vec<usize>,
+    taken: AtomicUsize,
+}
+
+/// The index of a job, what came of it (`row`, `skipped` or `failed`), the row or the reason; no timeline is kept.
+type Told = (usize, &'static str, String, Option<String>);
+
 #[pymethods]
 impl Batch {
-    /// Starts `jobs` on so many threads; without `singles`, the columns that need runs over single paths are null. With
-    /// `quic` they run on Multipath QUIC in virtual time, else in the simulator.
+    /// Starts jobs on so many threads, in the simulator or on Multipath QUIC as each says; without `singles`, the columns
+    /// that need runs over single paths are null.
     #[new]
-    #[pyo3(signature = (jobs, threads, singles = true, quic = false))]
-    fn new(jobs: Vec<Order<'_>>, threads: usize, singles: bool, quic: bool) -> Self {
-        let engine = if quic { Engine::Quic } else { Engine::Sim };
-        let jobs: Vec<_> = jobs.iter().map(|order| Job::new(order).on(engine)).collect();
+    #[pyo3(signature = (jobs, threads, singles = true))]
+    fn new(jobs: Vec<Job>, threads: usize, singles: bool) -> Self {
         let remaining = AtomicUsize::new(jobs.len());
-        let alone = if singles { Alone::default() } else { Alone::unwanted() };
-        let queue = Arc::new(Queue { jobs, alone, ..Queue::default() });
+        let queue = Arc::new(Queue::new(jobs, if singles { Alone::default() } else { Alone::unwanted() }));
         let (sender, receiver) = channel();
-        for _ in 0..threads.min(queue.jobs.len()) {
+        for _ in 0..threads.min(queue.native.jobs.len()) {
             let (queue, sender) = (queue.clone(), sender.clone());
             thread::spawn(move || queue.work(&sender));
         }
@@ -54,19 +63,24 @@ impl Batch {
         self.remaining.load(Ordering::Relaxed)
     }
 
-    /// The jobs that finished since the last time: index, kind and text. Waits at most so long
-    /// for the first.
-    fn wait(&self, py: Python<'_>, seconds: f64) -> Vec<(usize, &'static str, String)> {
+    /// The jobs that finished since the last time. Where a class in Python is left to be asked, it runs one such job on this
+    /// thread, and raises what the class raises; otherwise it waits at most so long for the first.
+    fn wait(&self, py: Python<'_>, seconds: f64) -> PyResult<Vec<Told>> {
+        let mut told = Vec::new();
+        if let Some(index) = self.queue.in_python.take() {
+            self.remaining.fetch_sub(1, Ordering::Relaxed);
+            let row = self.queue.jobs[index].run_here(py, Vec::new(), &self.queue.alone)?;
+            told.push((index, Finished::Row(row)));
+        }
         let patience = Duration::try_from_secs_f64(seconds).unwrap_or_default();
-        let finished = py.detach(|| self.receive(patience));
+        let finished = py.detach(|| self.receive(if told.is_empty() { patience } else { Duration::ZERO }));
         self.remaining.fetch_sub(finished.len(), Ordering::Relaxed);
-        finished.into_iter().map(|(index, done)| told(index, done)).collect()
-    }
-
-    /// Runs a job on this thread, as one with a rule in Python must be: kind and text.
-    fn run(&self, py: Python<'_>, order: Order<'_>) -> PyResult<(&'static str, String)> {
-        let row = Job::new(&order).run_here(py, &order, Vec::new(), &self.queue.alone)?;
-        Ok(Finished::Row(row).told())
+        told.extend(finished);
+        let of = |(index, finished): (usize, Finished)| {
+            let (kind, text) = finished.told();
+            (index, kind, text, None)
+        };
+        Ok(told.into_iter().map(of).collect())
     }
 
     /// Starts no more jobs. Those that are running come to nothing.
@@ -86,10 +100,16 @@ impl Batch {
 }
 
 impl Queue {
+    fn new(jobs: Vec<Job>, alone: Alone) -> Self {
+        let (in_python, native) = (0..jobs.len()).partition(|&index| jobs[index].asks_python());
+        let turns = |jobs| Turns { jobs, ..Turns::default() };
+        Self { jobs, native: turns(native), in_python: turns(in_python), alone, ..Self::default() }
+    }
+
     fn work(&self, sender: &Sender<(usize, Finished)>) {
         while !self.cancelled.load(Ordering::Relaxed) {
-            let index = self.next.fetch_add(1, Ordering::Relaxed);
-            let Some(job) = self.jobs.get(index) else { return };
+            let Some(index) = self.native.take() else { return };
+            let job = &self.jobs[index];
             // A broken invariant costs its run, not the process; the hook has told where it was.
             let finished =
                 catch_unwind(AssertUnwindSafe(|| job.run(&self.alone))).unwrap_or_else(|_| Finished::broken());
@@ -100,7 +120,8 @@ impl Queue {
     }
 }
 
-fn told(index: usize, finished: Finished) -> (usize, &'static str, String) {
-    let (kind, text) = finished.told();
-    (index, kind, text)
+impl Turns {
+    fn take(&self) -> Option<usize> {
+        self.jobs.get(self.taken.fetch_add(1, Ordering::Relaxed)).copied()
+    }
 }

@@ -1,4 +1,4 @@
-//! One run, as Python orders it and gets it back.
+//! One run, as Python asks for it and gets it back.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,21 +17,38 @@ use crate::errors::Error;
 use crate::rule::{PythonScheduler, RuleOutcome};
 use crate::scenario::VariantView;
 
-/// The variant, the scheduler's name, the controller's, the seed, and the class of a rule in Python.
-pub type Order<'py> = (Bound<'py, VariantView>, String, String, u64, Option<Bound<'py, PyAny>>);
-
-/// What to run.
+/// What to run: a `Job` of `weftway.plan`.
 pub struct Job {
     variant: Arc<Variant>,
     scheduler: String,
+    /// The class of a scheduler in Python.
+    class: Option<Py<PyAny>>,
     cc: String,
     seed: u64,
     engine: Engine,
 }
 
+/// The attributes of a `Job` of `weftway.plan` that decide a run.
+#[derive(FromPyObject)]
+struct Attributes<'py> {
+    variant: Bound<'py, VariantView>,
+    scheduler: SchedulerSpec,
+    /// Name and version.
+    cc: (String, String),
+    seed: u64,
+    backend: String,
+}
+
+/// A `SchedulerSpec` of `weftway.specs`.
+#[derive(FromPyObject)]
+struct SchedulerSpec {
+    name: String,
+    rule: Option<Py<PyAny>>,
+}
+
 /// What runs a job.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Engine {
+enum Engine {
     /// The simulator.
     Sim,
     /// Multipath QUIC in virtual time.
@@ -77,20 +94,24 @@ impl Finished {
     }
 }
 
+impl<'py> FromPyObject<'_, 'py> for Job {
+    type Error = PyErr;
+
+    fn extract(job: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        let Attributes { variant, scheduler, cc, seed, backend } = job.extract()?;
+        let engine = if backend == "quic" { Engine::Quic } else { Engine::Sim };
+        let SchedulerSpec { name, rule } = scheduler;
+        Ok(Self { variant: variant.get().variant.clone(), scheduler: name, class: rule, cc: cc.0, seed, engine })
+    }
+}
+
 impl Job {
-    /// The native part of an order.
-    pub fn new(order: &Order<'_>) -> Self {
-        let (variant, scheduler, cc, seed, _) = order;
-        let (variant, scheduler, cc) = (variant.get().variant.clone(), scheduler.clone(), cc.clone());
-        Self { variant, scheduler, cc, seed: *seed, engine: Engine::Sim }
+    /// Whether a class in Python is asked: by one thread only, so that two runs cannot interleave in what the classes share.
+    pub fn asks_python(&self) -> bool {
+        self.class.is_some() && self.engine == Engine::Sim
     }
 
-    /// The same on this engine.
-    pub fn on(self, engine: Engine) -> Self {
-        Self { engine, ..self }
-    }
-
-    /// Runs it with the scheduler of its name.
+    /// Runs it with the scheduler of its name, which is none in Python.
     pub fn run(&self, alone: &Alone) -> Finished {
         if let Some(why) = self.obstacle() {
             return Finished::Skipped(why);
@@ -115,15 +136,9 @@ impl Job {
         virtual_time::Job { config: &self.variant.config, cc: &self.cc, seed: self.seed }
     }
 
-    /// Runs the order that it is of on this thread, whichever kind its scheduler is: the row.
-    pub fn run_here(
-        &self,
-        py: Python<'_>,
-        order: &Order<'_>,
-        listeners: Vec<Box<dyn Listener>>,
-        alone: &Alone,
-    ) -> PyResult<String> {
-        let (mut scheduler, rules, outcome) = self.scheduler(order.4.as_ref())?;
+    /// Runs it on this thread, whichever kind its scheduler is: the row.
+    pub fn run_here(&self, py: Python<'_>, listeners: Vec<Box<dyn Listener>>, alone: &Alone) -> PyResult<String> {
+        let (mut scheduler, rules, outcome) = self.scheduler(py)?;
         let run = || {
             let finished = self.inner().run(scheduler.as_mut(), rules, listeners)?;
             self.row(&finished, alone)
@@ -137,12 +152,12 @@ impl Job {
 
     /// The scheduler as it is to be asked, the transport rules that go with it, and what will be known of a rule in
     /// Python.
-    fn scheduler(&self, class: Option<&Bound<'_, PyAny>>) -> PyResult<Asked> {
-        let Some(class) = class else {
+    fn scheduler(&self, py: Python<'_>) -> PyResult<Asked> {
+        let Some(class) = &self.class else {
             let scheduler = self.inner().scheduler(&self.scheduler).map_err(Error::from)?;
             return Ok((scheduler, run::transport_rules(&self.scheduler).map_err(Error::from)?, None));
         };
-        let (rule, outcome) = PythonScheduler::new(class, &self.scheduler, &self.path_names())?;
+        let (rule, outcome) = PythonScheduler::new(class.bind(py), &self.scheduler, &self.path_names())?;
         Ok((self.inner().timed(Box::new(rule)), TransportRules::NONE, Some(outcome)))
     }
 
@@ -173,7 +188,8 @@ impl Job {
     /// Why the scheduler cannot be run here, if it cannot.
     pub fn obstacle(&self) -> Option<String> {
         if self.engine == Engine::Quic {
-            return virtual_time::obstacle(&self.variant, &self.scheduler);
+            let in_python = self.class.as_ref().map(|_| "a scheduler in Python is not run on QUIC yet".to_owned());
+            return in_python.or_else(|| virtual_time::obstacle(&self.variant, &self.scheduler));
         }
         let (entry, _) = weftway_sched::parse(&self.scheduler).ok()?;
         let pair = entry.arity == weftway_sched::Arity::Pair;

@@ -8,8 +8,17 @@ use weftway_emu::kernel::{Batch, KernelRun, RunResult};
 
 use crate::scenario::VariantView;
 
-/// A variant, the controller's name, the seed.
-type Order<'py> = (Bound<'py, VariantView>, String, u64);
+/// A lab waits most of the time: so many run beside one another for each thread that is asked for.
+const LABS_PER_THREAD: usize = 6;
+
+/// The attributes of a `Job` of `weftway.plan` that decide a run: the kernel has one scheduler.
+#[derive(FromPyObject)]
+struct Job<'py> {
+    variant: Bound<'py, VariantView>,
+    /// Name and version.
+    cc: (String, String),
+    seed: u64,
+}
 
 /// The index of a run, what came of it (`row`, `skipped` or `failed`), the row or the reason, and its timeline.
 type Told = (usize, &'static str, String, Option<String>);
@@ -20,11 +29,11 @@ pub struct KernelBatch(Batch);
 
 #[pymethods]
 impl KernelBatch {
-    /// Starts `jobs` in at most so many labs at a time.
+    /// Starts jobs in six labs for each of so many threads.
     #[new]
-    fn new(jobs: Vec<Order<'_>>, labs: usize) -> Self {
-        let run = |(variant, cc, seed): Order<'_>| KernelRun { variant: variant.get().variant.clone(), cc, seed };
-        Self(Batch::start(jobs.into_iter().map(run).collect(), labs))
+    fn new(jobs: Vec<Job<'_>>, threads: usize) -> Self {
+        let run = |Job { variant, cc: (cc, _), seed }| KernelRun { variant: variant.get().variant.clone(), cc, seed };
+        Self(Batch::start(jobs.into_iter().map(run).collect(), LABS_PER_THREAD * threads))
     }
 
     /// How many are not finished.

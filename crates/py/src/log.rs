@@ -10,7 +10,7 @@ use weftway_sim::Listener;
 use weftway_sim::log::{GoldenTrace, Qlog, Timeline};
 
 use crate::errors::Error;
-use crate::job::{Alone, Finished, Job, Order};
+use crate::job::{Alone, Finished, Job};
 
 /// How a run was made, key by key.
 type Details = Vec<(String, String)>;
@@ -20,19 +20,18 @@ type Details = Vec<(String, String)>;
 #[pyfunction]
 pub fn record(
     py: Python<'_>,
-    order: Order<'_>,
+    job: Job,
     details: Details,
     events: Option<PathBuf>,
     qlog: Option<PathBuf>,
 ) -> PyResult<(&'static str, String)> {
-    let job = Job::new(&order);
     if let Some(why) = job.obstacle() {
         return Ok(Finished::Skipped(why).told());
     }
     let events = events.map(|path| events_file(&path, &details)).transpose().map_err(Error::File)?;
     let qlog = qlog.map(|path| qlog_file(&path, &job, &details)).transpose().map_err(Error::File)?;
     let listeners = events.iter().map(Log::listener).chain(qlog.iter().map(Log::listener)).collect();
-    let row = job.run_here(py, &order, listeners, &Alone::default())?;
+    let row = job.run_here(py, listeners, &Alone::default())?;
     events.map(Log::keep).transpose().map_err(Error::File)?;
     qlog.map(Log::keep).transpose().map_err(Error::File)?;
     Ok(Finished::Row(row).told())
@@ -40,10 +39,9 @@ pub fn record(
 
 /// Runs a job on this thread: what it looked like over time, as JSON.
 #[pyfunction]
-pub fn timeline(py: Python<'_>, order: Order<'_>) -> PyResult<String> {
-    let job = Job::new(&order);
+pub fn timeline(py: Python<'_>, job: Job) -> PyResult<String> {
     let timeline = Arc::new(Mutex::new(Timeline::new(job.path_names())));
-    job.run_here(py, &order, vec![Box::new(timeline.clone())], &Alone::default())?;
+    job.run_here(py, vec![Box::new(timeline.clone())], &Alone::default())?;
     let timeline = timeline.lock().unwrap_or_else(PoisonError::into_inner);
     Ok(timeline.to_json().to_string())
 }

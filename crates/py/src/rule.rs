@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use pyo3::exceptions::PyException;
+use pyo3::exceptions::{PyException, PySystemExit};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyTraceback};
@@ -261,7 +261,8 @@ fn path_id(value: &Bound<'_, PyAny>) -> PyResult<PathId> {
 
 /// One message with the place, the scheduler and the simulated time. An interrupt stays one.
 fn described(py: Python<'_>, error: PyErr, name: &str, when: &str, home: &Option<Place>) -> PyErr {
-    if !error.is_instance_of::<PyException>(py) {
+    let ends = error.is_instance_of::<PySystemExit>(py);
+    if !ends && !error.is_instance_of::<PyException>(py) {
         return error;
     }
     let kind = error.get_type(py).name().map_or_else(|_| "an error".to_owned(), |name| name.to_string());
@@ -272,7 +273,8 @@ fn described(py: Python<'_>, error: PyErr, name: &str, when: &str, home: &Option
     };
     let place = error.traceback(py).and_then(|traceback| innermost(&traceback).ok()).or_else(|| home.clone());
     let place = place.map_or_else(String::new, |(file, line)| format!("{file}:{line}: "));
-    let described = SimulationError::new_err(format!("{place}scheduler `{name}` failed {when}: {what}"));
+    let failed = if ends { "ended the program" } else { "failed" };
+    let described = SimulationError::new_err(format!("{place}scheduler `{name}` {failed} {when}: {what}"));
     described.set_cause(py, Some(error));
     described
 }

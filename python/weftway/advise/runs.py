@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from weftway import distribution, plan, seeds
+from weftway import comparison, distribution, plan, seeds
 from weftway._native import Scenario, ScenarioError, SimulationError
 from weftway.backends import KERNEL, SIM, Row, Skipped
 from weftway.comparison import Interrupted
@@ -149,7 +149,7 @@ def check(found: Advice, jobs: int | None = None, progress: Progress | None = No
             planned[job.key] = (one, job)
     rows: dict[str, list[Row]] = {}
     jobs_of = [job for _, job in planned.values()]
-    for done, (job, result) in enumerate(KERNEL.run(jobs_of, jobs or 1, {}), 1):
+    for done, (job, result) in enumerate(comparison.results(jobs_of, jobs or 1), 1):
         tell(done, len(jobs_of))
         if isinstance(result, Skipped):
             raise SimulationError(f"--check: {result.reason}")
@@ -243,7 +243,8 @@ class _Runner:
         self._total += len(planned)
         rows: dict[str, Row] = {}
         try:
-            for job, result in SIM.run([some[0][2] for some in planned.values()], self._threads, {}, singles=False):
+            jobs = [some[0][2] for some in planned.values()]
+            for job, result in comparison.results(jobs, self._threads, singles=False):
                 self._done += 1
                 self._tell(self._done, self._total)
                 if isinstance(result, Skipped):

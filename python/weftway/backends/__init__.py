@@ -10,13 +10,27 @@ from weftway import _native
 from weftway._native import ScenarioError
 from weftway.specs import SchedulerSpec
 
-from .base import Backend, Result, Row, Skipped, result
+from .base import Backend, Result, Row, Skipped, failures_last, result
 from .kernel import Kernel
 from .live import Live
 from .quic import Quic
 from .sim import Sim
 
-__all__ = ["ALL", "BACKENDS", "KERNEL", "LIVE", "QUIC", "SIM", "Backend", "Result", "Row", "Skipped", "parse", "result"]
+__all__ = [
+    "ALL",
+    "BACKENDS",
+    "KERNEL",
+    "LIVE",
+    "QUIC",
+    "SIM",
+    "Backend",
+    "Result",
+    "Row",
+    "Skipped",
+    "failures_last",
+    "parse",
+    "result",
+]
 
 SIM = Sim()
 QUIC = Quic()

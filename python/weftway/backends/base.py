@@ -1,7 +1,7 @@
 """What every backend offers, and what becomes of a job there."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -42,6 +42,28 @@ class Skipped(Generic[J]):
 Result = Row | Skipped["Job"]
 
 
+Told = tuple[int, str, str, str | None]
+"""What came of a run: its index, `row` and the results as JSON, or `skipped` or `failed` and why; and what it looked
+like over time, as JSON, where that cannot be had again."""
+
+
+class Batch(Protocol):
+    """Runs that have begun."""
+
+    @property
+    def remaining(self) -> int:
+        """How many have not been given out as finished."""
+        ...
+
+    def wait(self, seconds: float) -> Sequence[Told]:
+        """Those that finished since the last time. It waits about so long for the first."""
+        ...
+
+    def cancel(self) -> None:
+        """Ends what has not finished."""
+        ...
+
+
 class Backend(Protocol):
     """Somewhere a job can run. All that differs between one place and another is asked here."""
 
@@ -66,11 +88,9 @@ class Backend(Protocol):
         """Which schedulers run here where these are named."""
         ...
 
-    def run(self, jobs: Sequence["Job"], threads: int, timelines: dict[str, str]) -> Iterator[tuple["Job", Result]]:
-        """Each job with its row, as they finish. A failure stops the rest and is raised.
-
-        Where runs are not repeatable, `timelines` receives what they looked like, as JSON by the key of the job.
-        """
+    @property
+    def start(self) -> Callable[[Sequence["Job"], int, bool], Batch]:
+        """Starts jobs on so many threads. If the last is false, columns about single paths may be null."""
         ...
 
     def timeline(self, job: "Job", kept: str | None) -> str | None:
@@ -85,6 +105,21 @@ def result(job: J, kind: str, text: str) -> Row | Skipped[J]:
     return Skipped(job, text) if kind == "skipped" else {**job.identity, **json.loads(text)}
 
 
-def failures_last(done: Sequence[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """Finished jobs, each an index and its kind, with failures at the end: so they cost no finished row."""
+def failures_last(done: Sequence[Told]) -> list[Told]:
+    """With failures at the end: so they cost no finished row."""
     return sorted(done, key=lambda one: one[1] == "failed")
+
+
+class Generated:
+    """A batch of what a generator tells, run by run."""
+
+    def __init__(self, told: Generator[Told, None, None], runs: int) -> None:
+        self.remaining = runs
+        self._told = told
+
+    def wait(self, seconds: float) -> Sequence[Told]:
+        self.remaining -= 1
+        return [next(self._told)]
+
+    def cancel(self) -> None:
+        self._told.close()

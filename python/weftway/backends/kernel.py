@@ -2,13 +2,13 @@
 
 import platform
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from weftway import _native, probe, specs
 from weftway.specs import SchedulerSpec
 
-from .base import Result, Skipped, failures_last, result
+from .base import Batch, Generated
 
 if TYPE_CHECKING:
     from weftway.plan import Job
@@ -18,12 +18,6 @@ OWN_SCHEDULER = "linux-v1"
 
 NEEDS = (*probe.LINKS, "MPTCP", "MPTCP_FULL_INFO", "MPTCP path manager")
 """What has to be there, by the probe's names. The rest makes a run more punctual or tidier."""
-
-LABS_PER_THREAD = 6
-"""A lab waits most of the time: so many run beside one another for each thread that is asked for."""
-
-POLL_S = 0.1
-"""How long the main thread waits for rows at a time: it answers an interrupt within this."""
 
 
 class Kernel:
@@ -43,19 +37,11 @@ class Kernel:
     def schedulers(self, named: list[SchedulerSpec]) -> list[SchedulerSpec]:
         return specs.parse(OWN_SCHEDULER)
 
-    def run(self, jobs: Sequence["Job"], threads: int, timelines: dict[str, str]) -> Iterator[tuple["Job", Result]]:
-        if not hasattr(_native, "KernelBatch"):
-            yield from ((job, Skipped(job, f"there is no Linux kernel here; this is {sys.platform}")) for job in jobs)
-            return
-        batch = _native.KernelBatch([(job.variant, job.cc[0], job.seed) for job in jobs], LABS_PER_THREAD * threads)
-        try:
-            while batch.remaining:
-                for index, kind, text, timeline in failures_last(batch.wait(POLL_S)):
-                    if timeline is not None:
-                        timelines[jobs[index].key] = timeline
-                    yield jobs[index], result(jobs[index], kind, text)
-        finally:
-            batch.cancel()
+    def start(self, jobs: Sequence["Job"], threads: int, singles: bool = True) -> Batch:
+        if hasattr(_native, "KernelBatch"):
+            return _native.KernelBatch(jobs, threads)
+        reason = f"there is no Linux kernel here; this is {sys.platform}"
+        return Generated(((at, "skipped", reason, None) for at in range(len(jobs))), len(jobs))
 
     def timeline(self, job: "Job", kept: str | None) -> str | None:
         return kept

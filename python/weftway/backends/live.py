@@ -9,7 +9,7 @@ import json
 import os
 import random
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -19,7 +19,7 @@ from weftway import _native
 from weftway._native import ScenarioError
 from weftway.specs import SchedulerSpec
 
-from .base import Result, Skipped, result
+from .base import Batch, Generated, Told
 
 if TYPE_CHECKING:
     from weftway.plan import Job
@@ -69,22 +69,28 @@ class Live:
     def schedulers(self, named: list[SchedulerSpec]) -> list[SchedulerSpec]:
         return named
 
-    def run(self, jobs: Sequence["Job"], threads: int, timelines: dict[str, str]) -> Iterator[tuple["Job", Result]]:
+    def start(self, jobs: Sequence["Job"], threads: int, singles: bool = True) -> Batch:
         if self.peer is None:
             raise ScenarioError(f"backend live: {self.obstacle()}")
-        runnable = []
-        for job in jobs:
-            reason = _bytes(job, self.peer)[1] if job.scheduler.rule is None else RULES_STAY
-            if reason is None:
-                runnable.append(job)
-            else:
-                yield job, Skipped(job, reason)
-        with tempfile.TemporaryDirectory(prefix="weftway-live-") as folder:
-            for _, found in groupby(sorted(runnable, key=lambda job: job.seed), lambda job: job.seed):
-                yield from _Round(list(found), self.peer, Path(folder)).rows()
+        return Generated(_told(jobs, self.peer), len(jobs))
 
     def timeline(self, job: "Job", kept: str | None) -> str | None:
         return None
+
+
+def _told(jobs: Sequence["Job"], peer: Peer) -> Generator[Told, None, None]:
+    """What came of each run, after what cannot run."""
+    runnable = []
+    for at, job in enumerate(jobs):
+        reason = _bytes(job, peer)[1] if job.scheduler.rule is None else RULES_STAY
+        if reason is None:
+            runnable.append(job)
+        else:
+            yield at, "skipped", reason, None
+    with tempfile.TemporaryDirectory(prefix="weftway-live-") as folder:
+        for _, found in groupby(sorted(runnable, key=lambda job: job.seed), lambda job: job.seed):
+            for job, row in _Round(list(found), peer, Path(folder)).rows():
+                yield jobs.index(job), "row", row, None
 
 
 def _bytes(job: "Job", peer: Peer) -> tuple[int | None, str | None]:
@@ -109,8 +115,8 @@ class _Round:
     def __init__(self, jobs: list["Job"], peer: Peer, folder: Path) -> None:
         self._jobs, self._peer, self._folder = jobs, peer, folder
 
-    def rows(self) -> Iterator[tuple["Job", Result]]:
-        """A job's row is whole when each path was measured alone."""
+    def rows(self) -> Iterator[tuple["Job", str]]:
+        """Each job and its row as JSON, which is whole when each path was measured alone."""
         sizes = {job.key: _bytes(job, self._peer)[0] or 0 for job in self._jobs}
         measured: dict[Alone, float] = {}
         waiting: list[tuple[Job, Report]] = []
@@ -124,8 +130,7 @@ class _Round:
             for job, report in whole:
                 waiting.remove((job, report))
                 singles = [measured[key] for key in self._singles(job, sizes)]
-                text = _native.live_row(job.variant, json.dumps(report), list(self._peer.links), singles)
-                yield job, result(job, "row", text)
+                yield job, _native.live_row(job.variant, json.dumps(report), list(self._peer.links), singles)
 
     def _singles(self, job: "Job", sizes: dict[str, int]) -> list[Alone]:
         links = self._peer.links

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weftway import plan, seeds, specs
+from weftway import comparison, plan, seeds, specs
 from weftway._native import ScenarioError, SimulationError
 from weftway.backends import SIM, Skipped
 from weftway.baselines import REFERENCE
@@ -174,7 +174,7 @@ class _Runner:
         self._done += len(results)
         self._tell(self._done, self._total)
         todo = [job for job, _ in planned if job.key not in results]
-        for job, result in SIM.run(todo, threads, {}, singles=False):
+        for job, result in comparison.results(todo, threads, singles=False):
             self._done += 1
             if isinstance(result, Skipped):
                 self.skipped.append(f"{job.scheduler.name}: {result.reason}")

@@ -119,8 +119,7 @@ def run_key(job: Job) -> str:
 
 def _results(todo: Sequence[Job], threads: int) -> Iterator[tuple[Job, backends.Result]]:
     """In the simulator without the runs over single paths: no published number needs them."""
-    simulated = [job for job in todo if job.backend == SIM.name]
-    yield from SIM.run(simulated, threads, {}, singles=False)
+    yield from comparison.results([job for job in todo if job.backend == SIM.name], threads, singles=False)
     yield from comparison.results([job for job in todo if job.backend != SIM.name], threads)
 
 

@@ -18,8 +18,9 @@ from typing import Any
 
 from weftway import _native, specs
 from weftway._native import Batch, Scenario, ScenarioError, SimulationError, Variant
+from weftway.backends import SIM
 from weftway.plan import Job
-from weftway.specs import IN_A_FILE
+from weftway.specs import IN_A_FILE, SchedulerSpec
 
 KEPT = 8
 """So many scenarios, and so many rules, stay read in a worker for the next parcels."""
@@ -156,41 +157,34 @@ def carried_out(parcel: Parcel) -> Answer:
         return Answer([], 0.0, f"node {here} has other code, {_native.CODE} in place of {parcel.code}")
     try:
         variants = _variants(parcel.origin)
-        orders = [_order(task, variants[task.variant]) for task in parcel.tasks]
+        jobs = [_job(task, variants[task.variant]) for task in parcel.tasks]
     except (ScenarioError, OSError) as error:
         return Answer([], 0.0, f"node {here} cannot make the jobs out: {error}")
-    return Answer(_run(orders), time.monotonic() - begin)
+    return Answer(_run(jobs), time.monotonic() - begin)
 
 
-def _run(orders: list["_native.Order"]) -> list[tuple[str, str]]:
-    native = [at for at, order in enumerate(orders) if order[4] is None]
-    batch = Batch([orders[at] for at in native], 1)
-    told = {}
+def _run(jobs: list[Job]) -> list[tuple[str, str]]:
+    """Each job's kind and text. A class in Python that fails costs its own runs."""
+    batch = Batch(jobs, 1)
+    told: dict[int, tuple[str, str]] = {}
+    in_python = [at for at, job in enumerate(jobs) if job.scheduler.rule]
     try:
         while batch.remaining:
-            told.update({native[index]: (kind, text) for index, kind, text in batch.wait(1.0)})
-        for at, order in enumerate(orders):
-            if order[4] is not None:
-                told[at] = _by_rule(batch, order)
+            try:
+                told.update({at: (kind, text) for at, kind, text, _ in batch.wait(1.0)})
+            except (ScenarioError, SimulationError) as error:
+                # Classes run in the order of the jobs.
+                told[next(at for at in in_python if at not in told)] = ("failed", str(error))
     finally:
         batch.cancel()
-    return [told[at] for at in range(len(orders))]
+    return [told[at] for at in range(len(jobs))]
 
 
-def _by_rule(batch: Batch, order: "_native.Order") -> tuple[str, str]:
-    """A class in Python may not end the worker."""
-    try:
-        return batch.run(order)
-    except (ScenarioError, SimulationError) as error:
-        return "failed", str(error)
-    except SystemExit as error:
-        return "failed", f"scheduler `{order[1]}` ended the program: SystemExit: {error}"
-
-
-def _order(task: Task, variant: Variant) -> "_native.Order":
+def _job(task: Task, variant: Variant) -> Job:
     if variant.hash != task.hash:
         raise ScenarioError(f"the scenario has the hash {variant.hash} here and {task.hash} where it was sent from")
-    return (variant, task.scheduler, task.cc, task.seed, _rule(task.source) if task.source else None)
+    spec = SchedulerSpec(task.scheduler, "", rule=_rule(task.source) if task.source else None)
+    return Job(variant, spec, (task.cc, ""), SIM.name, task.seed, "")
 
 
 @lru_cache(KEPT)

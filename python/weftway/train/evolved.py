@@ -26,7 +26,10 @@ import numpy.typing as npt
 
 from weftway import distribution
 from weftway._native import Batch, SimulationError, Variant
+from weftway.backends import SIM
 from weftway.baselines import REFERENCE
+from weftway.plan import Job
+from weftway.specs import SchedulerSpec
 from weftway.train import checkpoint, session
 from weftway.train.curve import Curve
 from weftway.train.export import write_policy
@@ -147,11 +150,15 @@ class Judge:
 
     def times(self, schedulers: Sequence[str], cells: Sequence[Cell]) -> npt.NDArray[np.float64]:
         """Seconds that every transfer takes: (schedulers, cells)."""
-        orders = [(one.variant, name, one.cc, one.seed, None) for name in schedulers for one in cells]
-        batch = Batch(orders, self._args.threads)
-        found: npt.NDArray[np.float64] = np.empty(len(orders))
+        jobs = [
+            Job(one.variant, SchedulerSpec(name, ""), (one.cc, ""), SIM.name, one.seed, "")
+            for name in schedulers
+            for one in cells
+        ]
+        batch = Batch(jobs, self._args.threads)
+        found: npt.NDArray[np.float64] = np.empty(len(jobs))
         while batch.remaining:
-            for index, kind, text in batch.wait(1.0):
+            for index, kind, text, _ in batch.wait(1.0):
                 if kind != "row":
                     batch.cancel()
                     raise SimulationError(text)
