@@ -21,9 +21,10 @@ SMALLER = (
     (r"(weft train .*--quick)", r"\1 --steps 2000 --held-out 2"),
     (r"(weft sweep \S+)", r"\1 --seeds 0..1"),
     (r"(iperf3 -c [^']+)", r"\1 -t 2"),
+    (r"(weft compare .* --backend sim,kernel)", r"\1 --set workload.bytes=2MB"),
     (r"^\./test .*$", ""),
 )
-"""What is made smaller: how many runs, for how long iperf3 sends, and nothing else."""
+"""What is made smaller: how many runs, how much is sent, and nothing else."""
 
 ONE_MACHINE = (
     (r"/weft pair && (.*) --listen 4433\b.*", r"/weft pair > line && \1 --listen 127.0.0.1:4433 & sleep 3"),
