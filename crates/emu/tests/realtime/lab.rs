@@ -1,7 +1,5 @@
 //! A lab is what its plan says: addresses, routes, shared links, absences; and nothing when it is gone.
 
-mod on_time;
-
 use std::fs;
 use std::io::{ErrorKind, Write};
 use std::net::{SocketAddr, UdpSocket};
@@ -14,7 +12,7 @@ use weftway_emu::{
 use weftway_link::LinkConfig;
 use weftway_path::{BitRate, Instant, Span};
 
-use on_time::on_time;
+use crate::on_time::on_time;
 
 const PORT: u16 = 9000;
 

@@ -1,8 +1,6 @@
 //! Steering the running kernel over two emulated paths. Needs namespaces, TUN devices and MPTCP; says so where they
 //! are missing.
 
-mod on_time;
-
 use std::fs;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +17,7 @@ use weftway_emu::{
 use weftway_link::LinkConfig;
 use weftway_path::{BitRate, Bytes, Context, Decision, Instant, PathId, Role, Span};
 
-use on_time::on_time;
+use crate::on_time::on_time;
 
 const EXCLUSIVE: Settings = Settings { interval: Span::from_millis(50), mode: Mode::Exclusive, token: None };
 

@@ -2,8 +2,6 @@
 //!
 //! They need the right to make a namespace, and half of them MPTCP. Without, they say that they are skipped.
 
-mod on_time;
-
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -17,7 +15,7 @@ use weftway_emu::{
 use weftway_link::{LinkConfig, Loss};
 use weftway_path::{BitRate, Bytes, Span};
 
-use on_time::on_time;
+use crate::on_time::on_time;
 
 const HOME: Ipv4Addr = Ipv4Addr::LOCALHOST;
 
