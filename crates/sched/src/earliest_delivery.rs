@@ -61,6 +61,7 @@ mod before;
 mod capacity;
 mod copies;
 mod estimate;
+mod insurance;
 mod message;
 mod place;
 mod terms;

@@ -1,17 +1,11 @@
 //! What is sent twice, and when: what blocks the message at hand, what is overdue or lost, what comes sooner by another
 //! path, and what may be lost where nothing else is to be sent.
 
-use weftway_path::{Bytes, Context, Flow, Offset, PathId, Span};
+use weftway_path::{Context, Flow, Offset, PathId, Span};
 
+use super::insurance::Insurance;
 use super::{EarliestDelivery, Forecast, Predicted};
 use crate::in_flight::InFlightPacket;
-
-/// Copies may exceed what is sent once by so many bytes before insurance ends: twenty packets, a first window and the
-/// one after it.
-const FREE_COPIES: Bytes = Bytes::new(30_000);
-
-/// The price of insurance, as a multiple of the delay that a copy adds to other data.
-const PRICE: u64 = 4;
 
 /// What should come sooner by an airtime and by this part of a round trip is sure to: predictions are not better than that.
 const SURE: u64 = 4;
@@ -114,9 +108,9 @@ impl EarliestDelivery {
             gain > airtime
         } else {
             let spare = path.unacked() < s.rate.bytes_in(path.min_rtt);
-            let within = self.load.insured < self.load.fresh + FREE_COPIES;
-            let price = (airtime * PRICE).mul_div(load * 1000, (1000 - load) * (1000 - load));
-            self.terms.insure && spare && within && gain > price
+            let may = |insurance: &Insurance| insurance.covers(self.load.insured, self.load.fresh);
+            let insurance = self.terms.insure.filter(may);
+            spare && insurance.is_some_and(|insurance| gain > insurance.price(airtime, load))
         };
         pays.then_some(Copy { path: path.id, serial, offset: packet.offset, gain })
     }

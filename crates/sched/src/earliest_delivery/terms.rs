@@ -2,27 +2,39 @@
 
 use weftway_path::spec::{Param, Params, SpecError};
 
+use super::insurance::{self, Insurance};
 use crate::registry::Needs;
+
+const INSURE: Param = Param {
+    name: "insure",
+    default: "true",
+    values: "true | thrifty | false",
+    doc: "whether idle paths copy what may be lost; `thrifty`, for data that are paid for: four times as dear, and within \
+          an eighth of what is sent once",
+};
 
 /// Makes the parameters, the struct that holds them, and its reading.
 macro_rules! terms {
     ($($name:ident: $doc:literal,)*) => {
         /// The parameters.
         pub(super) const PARAMS: &[Param] =
-            &[$(Param { name: stringify!($name), default: "true", values: "true | false", doc: $doc },)*];
+            &[$(Param { name: stringify!($name), default: "true", values: "true | false", doc: $doc },)* INSURE];
 
         /// Which terms count.
         #[derive(Clone, Copy, Default)]
         pub(super) struct Terms {
             $(#[doc = $doc] pub $name: bool,)*
+            /// How freely idle paths copy what may be lost, if they do.
+            pub insure: Option<Insurance>,
         }
 
         impl Terms {
             /// All of them.
-            pub(super) const ALL: Self = Self { $($name: true,)* };
+            pub(super) const ALL: Self = Self { $($name: true,)* insure: Some(Insurance::USUAL) };
 
             pub(super) fn read(params: &Params) -> Result<Self, SpecError> {
-                Ok(Self { $($name: params.get(stringify!($name))?,)* })
+                let insure = params.choice(INSURE.name, insurance::CHOICES)?;
+                Ok(Self { $($name: params.get(stringify!($name))?,)* insure })
             }
         }
     };
@@ -39,7 +51,6 @@ terms! {
     overdue: "whether what is overdue is copied at even odds that it is lost",
     buffer: "whether what arrived on a path that fell silent is copied where it fills the send buffer, for want of an acknowledgement",
     revise: "whether packets in flight are expected anew, from what is in flight before them",
-    insure: "whether idle paths copy what may be lost",
     drain: "whether a queue that srtt tells of is gone when the path has held nothing for an srtt while data waited",
     backlog: "whether the round trip counts what the path holds; without it, srtt",
     burst: "whether the queue of a burst that the path has got rid of is no standing queue, where it is asked what the path brings",
