@@ -34,8 +34,8 @@
 //!   repaired counts as lost and as late (overdue now: ½, and `eta = max(arrival, overdue)`),
 //!   `gain = (1 − p)·(eta − expected_s)⁺ + p·(eta + 2.5·rtt_q − expected_s)⁺ > airtime`;
 //!   if `eta − expected_s ≤ airtime + ¼·rtt_s` it is only insurance: `> 4·airtime·ρ/(1 − ρ)²`, s holds less than
-//!   r_s·min_rtt_s, and copies ≤ fresh + 30 kB. If nothing new fits into the send buffer, though the peer has room: also what
-//!   has arrived on an overdue q, and is not acknowledged.
+//!   r_s·min_rtt_s, and copies ≤ fresh + 30 kB (thrifty: 16, and fresh/8 + 30 kB). If nothing new fits into the send buffer,
+//!   though the peer has room: also what has arrived on an overdue q, and is not acknowledged.
 //!
 //! Where the host shows no data (`earliest-arrival`): the path of the packet before while `expected` exceeds the least by
 //!   no more than `min(16·airtime, rtt/8)` of that one, so that packets leave in batches; else the least.
