@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from conftest import Weft
-from weftway import backends, cli, emulate, plan, tables
+from weftway import backends, cli, comparison, emulate, plan, tables
 from weftway._native import Scenario
 from weftway.comparison import Interrupted
 
@@ -211,6 +211,14 @@ def test_all_backends_have_their_names() -> None:
     # `all` leaves out the one that needs another machine.
     assert {*backends.ALL, "live"} == set(backends.BACKENDS)
     assert all(name == backend.name for name, backend in backends.BACKENDS.items())
+
+
+def test_without_linux_runs_of_the_kernel_are_skipped(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("weftway._native.KernelBatch", raising=False)
+    jobs = plan.plan(Scenario.load(str(small)), cc="cubic,newreno", seed="0..2", backend="kernel").jobs
+    found = list(comparison.results(jobs, 1))
+    assert [job for job, _ in found] == jobs
+    assert all(isinstance(result, backends.Skipped) and "no Linux kernel here" in result.reason for _, result in found)
 
 
 HEAVY = ("polars", "altair", "jax", "numpy", "pydantic")

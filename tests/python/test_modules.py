@@ -1,4 +1,4 @@
-"""The modules of the engine's crates do not import each other in a circle."""
+"""The modules of the engine's crates do not import each other in a circle, and each file of tests is run."""
 
 import re
 from collections import defaultdict
@@ -31,3 +31,10 @@ def imports(crate: str, *within: str) -> dict[str, set[str]]:
 )
 def test_no_module_imports_what_imports_it(place: tuple[str, ...]) -> None:
     TopologicalSorter(imports(*place)).prepare()
+
+
+@pytest.mark.parametrize("main", sorted(CRATES.glob("*/tests/**/main.rs")), ids=lambda main: main.parts[-3])
+def test_every_file_of_a_test_program_is_run(main: Path) -> None:
+    named = set(re.findall(r"^mod (\w+);$", main.read_text(encoding="utf-8"), re.MULTILINE))
+    assert named
+    assert {file.stem for file in main.parent.glob("*.rs")} - {"main"} <= named

@@ -37,8 +37,9 @@ struct Turns {
     taken: AtomicUsize,
 }
 
-/// The index of a job, what came of it (`row`, `skipped` or `failed`), the row or the reason; no timeline is kept.
-type Told = (usize, &'static str, String, Option<String>);
+/// The index of a job, what came of it (`row`, `skipped` or `failed`), the row or the reason, and its timeline where the run
+/// cannot be had again.
+pub type Told = (usize, &'static str, String, Option<String>);
 
 #[pymethods]
 impl Batch {

@@ -30,12 +30,14 @@ pub struct Job {
 
 /// The attributes of a `Job` of `weftway.plan` that decide a run.
 #[derive(FromPyObject)]
-struct Attributes<'py> {
-    variant: Bound<'py, VariantView>,
+pub struct Attributes<'py> {
+    /// The variant.
+    pub variant: Bound<'py, VariantView>,
     scheduler: SchedulerSpec,
-    /// Name and version.
-    cc: (String, String),
-    seed: u64,
+    /// The controller: name and version.
+    pub cc: (String, String),
+    /// The seed.
+    pub seed: u64,
     backend: String,
 }
 

@@ -6,22 +6,11 @@ use pyo3::prelude::*;
 use serde_json::Value;
 use weftway_emu::kernel::{Batch, KernelRun, RunResult};
 
-use crate::scenario::VariantView;
+use crate::batch::Told;
+use crate::job::Attributes;
 
 /// A lab waits most of the time: so many run beside one another for each thread that is asked for.
 const LABS_PER_THREAD: usize = 6;
-
-/// The attributes of a `Job` of `weftway.plan` that decide a run: the kernel has one scheduler.
-#[derive(FromPyObject)]
-struct Job<'py> {
-    variant: Bound<'py, VariantView>,
-    /// Name and version.
-    cc: (String, String),
-    seed: u64,
-}
-
-/// The index of a run, what came of it (`row`, `skipped` or `failed`), the row or the reason, and its timeline.
-type Told = (usize, &'static str, String, Option<String>);
 
 /// Runs of the kernel, in the order given.
 #[pyclass(frozen, module = "weftway._native")]
@@ -31,8 +20,12 @@ pub struct KernelBatch(Batch);
 impl KernelBatch {
     /// Starts jobs in six labs for each of so many threads.
     #[new]
-    fn new(jobs: Vec<Job<'_>>, threads: usize) -> Self {
-        let run = |Job { variant, cc: (cc, _), seed }| KernelRun { variant: variant.get().variant.clone(), cc, seed };
+    fn new(jobs: Vec<Attributes<'_>>, threads: usize) -> Self {
+        // The kernel has one scheduler.
+        let run = |Attributes { variant, cc: (cc, _), seed, .. }| {
+            let variant = variant.get().variant.clone();
+            KernelRun { variant, cc, seed }
+        };
         Self(Batch::start(jobs.into_iter().map(run).collect(), LABS_PER_THREAD * threads))
     }
 
