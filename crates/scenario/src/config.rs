@@ -181,6 +181,7 @@ impl Transport {
             subflow_windows: false,
             opportunistic: None,
             penalise: None,
+            path_timeout: Span::from_secs(20),
             ..Self::mptcp_linux_v1()
         }
     }
@@ -213,7 +214,8 @@ impl Transport {
             penalise_first_only: false,
             path_manager: PathManager::FullMesh,
             open: Opening::Primary,
-            path_timeout: Span::from_secs(20),
+            // `net.ipv4.tcp_retries2` = 15: the 16th timeout in a row, of 0.2 s, doubling up to 120 s.
+            path_timeout: Span::from_millis(924_600),
             probe_interval: Span::from_secs(1),
             direction: Direction::Download,
             ecn: false,

@@ -20,7 +20,8 @@ pub enum MetaTimer {
     None,
     /// MPTCP v0.9x: after twice the longest timeout of the subflows, its oldest packet is offered to all of them.
     LongestTimeout,
-    /// Linux v1: after the longest rest of a pending timer, an idle subflow repeats the oldest fragment.
+    /// Linux v1: after the longest rest of a pending timer, an idle subflow repeats the oldest fragment, and what a silent
+    /// subflow holds is sent again on the others after a while.
     PendingTimers,
 }
 
@@ -71,6 +72,9 @@ pub struct StackRules {
     pub grows_by_longest_rtt: bool,
     /// Paths after the first *join*: when the client has heard from the server, with four messages (RFC 8684 §3).
     pub joins: bool,
+    /// How many handshakes wait for a second each before the wait doubles (`net.ipv4.tcp_syn_linear_timeouts` since
+    /// Linux 6.5).
+    pub even_handshakes: u32,
     /// Handshakes and path validation fill datagrams of 1200 B (RFC 9000 §14.1, §8.2), and the first path's has a third
     /// and a fourth message: the client's last, and what the server sends after it, connection IDs for other paths
     /// among them (RFC 9000 §19.15, draft-ietf-quic-multipath §3.1).
@@ -93,6 +97,7 @@ const LINUX_V1: StackRules = StackRules {
     tells_of_reading: true,
     grows_by_longest_rtt: true,
     joins: true,
+    even_handshakes: 4,
     pads_handshakes: false,
 };
 
@@ -107,6 +112,7 @@ const V09X: StackRules = StackRules {
     relieves_buffer: true,
     tells_of_reading: false,
     grows_by_longest_rtt: false,
+    even_handshakes: 0,
     ..LINUX_V1
 };
 
@@ -122,6 +128,7 @@ const MPQUIC: StackRules = StackRules {
     tells_of_reading: false,
     grows_by_longest_rtt: false,
     joins: false,
+    even_handshakes: 0,
     pads_handshakes: true,
     ..LINUX_V1
 };

@@ -6,11 +6,9 @@
 //! (backlog + burst)`. It stays chosen until the burst is used and a fragment of the data ends, it
 //! falls out, its send memory is full, the next acknowledgement comes, or what the application wrote
 //! at once is sent. There is no test of the congestion window: TCP queues below.
-//! Reference: Linux `net/mptcp/protocol.c`, `mptcp_subflow_get_send`, `__subflow_push_pending`,
-//! `mptcp_subflow_get_retrans`.
+//! Data that are sent again, because a subflow is stale or gone, follow the same rule.
+//! Reference: Linux `net/mptcp/protocol.c`, `mptcp_subflow_get_send`, `__subflow_push_pending`.
 //! State: average pacing rate per path; the path, the rest of the burst and the fragment.
-//! Departs from print: data sent before go to the first active path with nothing outstanding, as
-//! there; if there is none, by the rule above instead of waiting for the next retransmission timer.
 
 use weftway_path::{BitRate, BlockedReason, Bytes, Context, Decision, Event, Health, Offset, Path, PathId, SendKind};
 
@@ -153,10 +151,8 @@ impl Scheduler for LinuxV1 {
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         self.planned = None;
         self.note_averages(cx);
-        let Some(packet) = cx.packet else { return Decision::Wait };
-        if packet.reinjection {
-            let idle = usable(cx).find(|path| path.is_active() && path.send_queue() == Bytes::ZERO);
-            return choose::send_or_wait(cx, idle.or_else(|| self.pick(cx)).filter(|path| has_memory(cx, path)));
+        if cx.packet.is_none() {
+            return Decision::Wait;
         }
         if let Some(path) = self.going_on(cx) {
             return Decision::Send(path.id);
@@ -168,7 +164,7 @@ impl Scheduler for LinuxV1 {
 
     fn observe(&mut self, _: &Context<'_>, event: &Event) {
         match *event {
-            Event::Sent(receipt, SendKind::Fresh) => {
+            Event::Sent(receipt, SendKind::Fresh | SendKind::Reinjection) => {
                 if let Some(burst) = self.planned.take().filter(|burst| burst.path == receipt.path) {
                     *self.averages.at(burst.path) = burst.average;
                     self.current = Some(Current {

@@ -229,6 +229,7 @@ impl Connection {
         if epoch != self.send.senders[id.index()].epoch || !self.send.views.set().contains(id) {
             return self.wake();
         }
+        self.heard(now, id);
         let repair = self.settle(net, now, id, ack, blocks);
         if self.send.groups.is_due(now) {
             self.send.groups.look(now, &mut self.send.views);
@@ -331,6 +332,7 @@ impl Connection {
         let (sender, mut ctx) = self.send_context(net, now, id);
         if let Some(assigned) = sender.next_queued(&mut ctx) {
             sender.send(&mut ctx, assigned);
+            sender.sent_probe();
         }
     }
 

@@ -6,7 +6,7 @@ use weftway_cc::{Flavour, Setup};
 use weftway_host::sending::{Assigned, Chunk};
 use weftway_host::{Carried, Decided, Host, Refusal};
 use weftway_path::{
-    BlockedReason, Bytes, Context, Decision, Event, Health, Instant, Offset, Packet, Path, PathId, PathSet, Receipt,
+    BlockedReason, Bytes, Context, Decision, Event, Instant, Offset, Packet, PathId, PathSet, Receipt,
     Recovery, SendKind, Span,
 };
 use weftway_scenario::config::{Buffer, PathConfig, Transport};
@@ -19,7 +19,7 @@ use crate::net::{Net, Route};
 use crate::path_manager::{PathManager, Stage};
 use crate::question::Question;
 use crate::receiver::Reassembly;
-use crate::sender::{PathSender, Repair, SendContext, Timer};
+use crate::sender::{PathSender, Repair, SendContext};
 use crate::tally::{PathTally, Tally};
 use crate::tap::{Note, Tap};
 
@@ -827,7 +827,7 @@ impl Connection {
         if self.transport.rules.meta_timer == MetaTimer::PendingTimers
             && self.send.writer.pushed.is_some_and(|(_, at)| at == now)
         {
-            self.set_meta_interval(now);
+            self.look_at_pending_timers(now);
         }
         let mut dirty = core::mem::take(&mut self.send.question.dirty);
         self.send.relief.changed = self.send.relief.changed.or(dirty);
@@ -854,79 +854,6 @@ impl Connection {
             .min(self.receive.receiver.due().0)
             .min(stages)
             .min(self.app.cut_off())
-    }
-
-    /// DATA_ACK moved: the meta timer starts afresh. Where it stands in the calendar is corrected
-    /// when it fires too early.
-    #[inline]
-    pub(crate) fn meta_progress(&mut self, now: Instant) {
-        self.send.meta.backoff = 0;
-        self.send.meta.since = now;
-        if !self.send.outbox.has_sent() {
-            self.send.meta.at = Instant::NEVER;
-        }
-    }
-
-    #[cold]
-    fn arm_meta(&mut self, net: &mut Net, now: Instant) {
-        self.send.meta.since = now;
-        self.send.meta.at = self.meta_due();
-        net.calendar.lower(self.source, self.send.meta.at);
-    }
-
-    /// The meta-level timeout: v0.9x waits twice the longest timeout of the subflows, and longer each time; Linux v1 what
-    /// the last push found.
-    fn meta_due(&self) -> Instant {
-        if self.transport.rules.meta_timer == MetaTimer::PendingTimers {
-            return self.send.meta.since + self.send.meta.interval;
-        }
-        let longest = self.send.views.set().iter().map(|id| self.send.senders[id.index()].tcp.rto()).max();
-        let span = longest.unwrap_or(Span::from_secs(1)) * 2 * (1 << self.send.meta.backoff.min(10));
-        self.send.meta.since + span.min(Span::from_secs(120))
-    }
-
-    /// Linux v1: the meta timer runs as long as the longest *rest* of a timer that is pending on a subflow, be it a
-    /// timeout or a tail-loss probe; the least timeout if there is none (`mptcp_set_timeout`). A push sets it.
-    #[inline]
-    fn set_meta_interval(&mut self, now: Instant) {
-        let good = self.send.views.usable().iter().filter(|path| path.health == Health::Good);
-        let rest = good.map(|path| &self.send.senders[path.id.index()]).filter(|sender| sender.timer != Timer::Idle);
-        let longest = rest.map(|sender| sender.timer_at.since(now)).fold(Span::ZERO, Span::max);
-        self.send.meta.interval = if longest.is_zero() { self.transport.min_rto } else { longest };
-    }
-
-    /// The meta timer fired: the oldest data are sent again.
-    pub(crate) fn meta_timeout(&mut self, net: &mut Net, now: Instant) {
-        self.send.meta.at = self.meta_due();
-        if self.send.meta.at > now {
-            return;
-        }
-        self.send.meta.at = Instant::NEVER;
-        let Some((number, head)) = self.send.outbox.chunks().next().map(|(number, chunk)| (number, *chunk)) else {
-            return;
-        };
-        if !head.sent {
-            return;
-        }
-        match self.transport.rules.meta_timer {
-            MetaTimer::LongestTimeout => self.send.outbox.hand_back(number),
-            MetaTimer::PendingTimers => self.retransmit_on_idle(net, now, head.offset),
-            MetaTimer::None => {}
-        }
-        self.send.meta.backoff += 1;
-        self.arm_meta(net, now);
-        self.wake();
-    }
-
-    /// Linux v1: a subflow that has nothing outstanding repeats what was sent of the fragment at the head, be it the
-    /// subflow that carried it before (`mptcp_subflow_get_retrans`, `__mptcp_retrans`).
-    fn retransmit_on_idle(&mut self, net: &mut Net, now: Instant, head: Offset) {
-        let idle = |path: &&Path| path.send_queue() == Bytes::ZERO && path.health == Health::Good && path.is_active();
-        let Some(id) = self.send.views.usable().iter().find(idle).map(|path| path.id) else { return };
-        let of_fragment = |chunk: &Chunk| chunk.sent && chunk.offset.get() / FRAGMENT == head.get() / FRAGMENT;
-        let sent = self.send.outbox.chunks().take_while(|(_, chunk)| of_fragment(chunk));
-        let fragment: Vec<u64> = sent.map(|(number, _)| number).collect();
-        fragment.into_iter().for_each(|number| self.assign(net, now, id, number, SendKind::Reinjection));
     }
 }
 

@@ -63,8 +63,23 @@ pub struct MetaTimer {
     pub at: Instant,
     pub since: Instant,
     pub backoff: u32,
-    /// Linux v1: how long it runs, as the last push found it.
+    /// Linux v1: how long it runs since it was started.
+    pub runs: Span,
+    /// Linux v1: how long it will run when it is started next, as the last push found it.
     pub interval: Span,
+}
+
+impl MetaTimer {
+    /// Of a connection that has sent nothing; `interval` is how long it runs when no subflow's timer is pending.
+    fn new(interval: Span) -> Self {
+        Self { at: Instant::NEVER, since: Instant::ZERO, backoff: 0, runs: interval, interval }
+    }
+
+    /// It counts from now on.
+    #[inline]
+    pub fn restart(&mut self, now: Instant) {
+        (self.since, self.runs) = (now, self.interval);
+    }
 }
 
 /// Whom opportunistic retransmission and penalisation are for: the fastest open path.
@@ -162,7 +177,7 @@ impl SendEnd {
             largest_window: largest_window(transport),
             question: Question::new(paths),
             writer: Writer::new(transport, write),
-            meta: MetaTimer { at: Instant::NEVER, since: Instant::ZERO, backoff: 0, interval: transport.min_rto },
+            meta: MetaTimer::new(transport.min_rto),
             probe_at: Instant::NEVER,
             relief: Relief { last: vec![Instant::ZERO; paths], fastest: None, changed: PathSet::EMPTY },
         }

@@ -14,6 +14,7 @@ mod episode;
 mod lifecycle;
 pub mod log;
 pub mod measure;
+mod meta;
 mod net;
 pub mod oracle;
 mod path_manager;

@@ -7,6 +7,7 @@
 //! On QUIC the messages fill datagrams, and the first handshake has four: with the fourth the server gives the connection
 //! IDs that other paths need, and the client opens these.
 //!
+//! A connection opens on its first path and on no other, however long that does not answer (`connect` of Linux, noq).
 //! In a race all paths shake hands from the start. With the first answer its path is what the first path is otherwise;
 //! the other handshakes are dropped, since no peer knows yet that they are of the same connection, and begin anew when
 //! the others are opened.
@@ -24,10 +25,8 @@ use crate::sender::PathSender;
 use crate::tap::Note;
 use crate::wire::{Datagram, Handshake, Load};
 
-/// First wait for an answer to a handshake; doubles.
+/// First wait for an answer to a handshake; it doubles, on some stacks after a few of equal length.
 const HANDSHAKE_TIMEOUT: Span = Span::from_secs(1);
-/// After so many unanswered handshakes on the first path the next one is tried as well.
-const TRIES_BEFORE_NEXT: u32 = 2;
 
 impl Connection {
     /// Whether the scenario lets path `id` exist at `now`.
@@ -285,12 +284,10 @@ impl Connection {
                     self.path_down(net, now, id, Stage::Absent);
                 }
                 Stage::Handshaking { retry_at, tries } if retry_at <= now => {
-                    let wait = HANDSHAKE_TIMEOUT * (1 << tries.min(5));
-                    self.paths.stages[id.index()] = Stage::Handshaking { retry_at: now + wait, tries: tries + 1 };
+                    let doublings = tries.saturating_sub(self.transport.rules.even_handshakes).min(5);
+                    let retry_at = now + HANDSHAKE_TIMEOUT * (1 << doublings);
+                    self.paths.stages[id.index()] = Stage::Handshaking { retry_at, tries: tries + 1 };
                     self.send_shake(net, now, id, 0, now);
-                    if self.paths.established.is_none() && tries >= TRIES_BEFORE_NEXT {
-                        self.open_next(net, now);
-                    }
                 }
                 Stage::Down { retry_at } if retry_at <= now => {
                     self.paths.stages[id.index()] = Stage::Down { retry_at: now + self.transport.probe_interval };

@@ -103,6 +103,10 @@ pub struct PathSender {
     pub last_sent: Instant,
     /// When it last heard of progress.
     pub last_progress: Instant,
+    /// When it last heard anything (`rcv_tstamp`).
+    pub heard_at: Instant,
+    /// Linux v1: for how long it has heard nothing.
+    pub silence: Silence,
     /// How much of the window is used.
     usage: WindowUsage,
     /// TCP's recovery.
@@ -115,6 +119,15 @@ pub struct PathSender {
     pub send_window: Bytes,
     /// When the last buffer was begun, and how many packets more it takes at that time.
     buffer: (Instant, u64),
+}
+
+/// How often the meta timer has found a subflow silent although something was outstanding (`stale_count`).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silence {
+    /// How often in a row, the first look included.
+    pub count: u8,
+    /// When it had last heard anything at the first look (`stale_rcv_tstamp`).
+    pub heard_at: Instant,
 }
 
 /// How much a path's queue holds.
@@ -158,6 +171,8 @@ impl PathSender {
             timer_at: Instant::NEVER,
             last_sent: now,
             last_progress: now,
+            heard_at: now,
+            silence: Silence::default(),
             usage: WindowUsage { max_out: 0, round: 0, limited: false, used: 0, stamp: now },
             tcp: Tcp::default(),
             quic: Quic::default(),

@@ -67,7 +67,7 @@ pub enum Note {
     Timeout {
         /// The path.
         path: PathId,
-        /// Which: `rto`, `tlp`, `pto`.
+        /// Which: `rto`, `tlp`, `pto`; `stale` if the meta timer has found that the path brings nothing (Linux v1).
         kind: &'static str,
     },
     /// A congestion episode began.

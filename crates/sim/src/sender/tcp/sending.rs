@@ -175,11 +175,14 @@ impl PathSender {
         repair
     }
 
+    /// `tcp_send_loss_probe`: new data, or the last packet again. The timeout counts from the probe, and from the oldest
+    /// packet if an earlier probe is not answered yet.
     pub(super) fn tail_probe(&mut self, ctx: &mut SendContext<'_>, new_data: bool) -> Repair {
         ctx.tap.note(ctx.now, ctx.conn, || Note::Timeout { path: self.id, kind: "tlp" });
-        self.timer = Timer::TailProbe;
         let mut repair = Repair::Nothing;
-        if self.tcp.probe.high_seq.is_none() {
+        if self.tcp.probe.high_seq.is_some() {
+            self.timer = Timer::TailProbe;
+        } else {
             self.tcp.probe.retrans = !new_data;
             if new_data {
                 repair = Repair::NewData;
@@ -194,6 +197,11 @@ impl PathSender {
         }
         self.rearm_timeout(ctx.now);
         repair
+    }
+
+    /// What was sent last was a probe: it schedules no other (`tcp_write_xmit` with `push_one`).
+    pub fn sent_probe(&mut self) {
+        self.tcp.probe.burst = false;
     }
 
     pub(super) fn reorder_timeout(&mut self, ctx: &mut SendContext<'_>) -> Repair {
@@ -237,7 +245,9 @@ impl PathSender {
         self.tcp.retransmits += 1;
         self.tcp.probe.high_seq = None;
         ctx.view.pto_count += 1;
-        ctx.view.health = Health::Suspect;
+        if ctx.view.health == Health::Good {
+            ctx.view.health = Health::Suspect;
+        }
         let head = self.flight.base();
         self.retransmit(ctx, head);
         if self.tcp.lost_queue.front() == Some(&head) {
