@@ -222,15 +222,21 @@ impl Connection {
         }
         self.take_edge(from, ack);
         let quic = self.transport.rules.recovery == LossRecovery::Quic;
-        if !quic && ack.una > self.send.outbox.una() {
+        let progress = !quic && ack.una > self.send.outbox.una();
+        if progress {
             self.send.outbox.acknowledge_below(ack.una);
-            self.meta_progress(now);
         }
         if epoch != self.send.senders[id.index()].epoch || !self.send.views.set().contains(id) {
+            if progress {
+                self.meta_progress(now);
+            }
             return self.wake();
         }
         self.heard(now, id);
         let repair = self.settle(net, now, id, ack, blocks);
+        if progress {
+            self.meta_progress(now);
+        }
         if self.send.groups.is_due(now) {
             self.send.groups.look(now, &mut self.send.views);
         }

@@ -26,8 +26,14 @@ const STALE_LOSS_COUNT: u8 = 4;
 
 impl Connection {
     /// DATA_ACK moved: the meta timer starts afresh. Where it stands in the calendar is corrected when it fires too early.
+    /// Linux v1 pushes before that, if there is something to push.
     #[inline]
     pub(crate) fn meta_progress(&mut self, now: Instant) {
+        let flow = &self.send.flow;
+        if self.transport.rules.meta_timer == MetaTimer::PendingTimers && flow.unsent > Bytes::ZERO && flow.edge > flow.next
+        {
+            self.look_at_pending_timers(now);
+        }
         self.send.meta.restart(now);
         self.send.meta.backoff = 0;
         if !self.send.outbox.has_sent() {

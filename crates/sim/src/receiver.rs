@@ -112,7 +112,8 @@ impl Inbound {
         } else {
             self.take_above(index)
         };
-        if index <= self.reported && data.sent_at >= self.echo {
+        // What ends before that is answered and looked at no further (`tcp_validate_incoming`).
+        if index <= self.reported && index + 1 >= self.reported && data.sent_at >= self.echo {
             self.echo = data.sent_at;
         }
         self.newest = index;

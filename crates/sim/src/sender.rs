@@ -231,13 +231,15 @@ impl PathSender {
         }
     }
 
-    /// Takes from the queue the first packet whose data were not acknowledged while it waited.
+    /// Takes from the queue the first packet whose data were not acknowledged while it waited. A subflow of Linux sends
+    /// what it was given, acknowledged or not: it is part of its byte stream.
     #[inline]
     pub fn next_queued(&mut self, ctx: &mut SendContext<'_>) -> Option<Assigned> {
         loop {
             let assigned = *self.queue.pop()?;
             ctx.view.queued -= Self::charge(ctx.transport, assigned.bytes);
-            if ctx.outbox.get(assigned.chunk).is_some_and(|chunk| !chunk.acked) {
+            let sends_all = ctx.transport.rules.pushes_fragments;
+            if sends_all || ctx.outbox.get(assigned.chunk).is_some_and(|chunk| !chunk.acked) {
                 return Some(assigned);
             }
         }
@@ -299,8 +301,12 @@ impl PathSender {
     pub fn send_inline(&mut self, ctx: &mut SendContext<'_>, assigned: Assigned) {
         let Assigned { offset, bytes, .. } = assigned;
         let now = ctx.now;
-        let idle = self.flight.is_empty() || ctx.view.bytes_in_flight == Bytes::ZERO;
-        if self.flight.is_empty() && self.after_idle(now, ctx.transport) {
+        let empty = self.flight.is_empty();
+        let idle = empty || ctx.view.bytes_in_flight == Bytes::ZERO;
+        // Linux asks whether anything is unacknowledged, since what it takes for lost may not be (`tcp_rate_skb_sent`).
+        let tcp = ctx.transport.rules.recovery == LossRecovery::Tcp;
+        let starts = if tcp { empty } else { idle };
+        if empty && self.after_idle(now, ctx.transport) {
             self.publish(ctx);
         }
         if idle {
@@ -309,7 +315,7 @@ impl PathSender {
         }
         let mut packet = SentPacket::new(now, offset, bytes);
         (packet.serial, packet.chunk) = (assigned.serial, assigned.chunk);
-        self.rate.on_sent(now, idle, &mut packet);
+        self.rate.on_sent(now, starts, &mut packet);
         if ctx.transport.rules.fills_bursts {
             packet.heads_buffer = self.starts_buffer(now, ctx.view);
         }
@@ -330,9 +336,10 @@ impl PathSender {
         };
         self.cc.on_sent(&sent);
         ctx.tally.on_sent(assigned.kind);
-        match ctx.transport.rules.recovery {
-            LossRecovery::Tcp => self.tcp_sent(now, ctx.view, idle),
-            LossRecovery::Quic => self.quic_sent(now, ctx.view),
+        if tcp {
+            self.tcp_sent(now, ctx.view, empty);
+        } else {
+            self.quic_sent(now, ctx.view);
         }
     }
 

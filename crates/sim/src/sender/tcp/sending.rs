@@ -40,7 +40,6 @@ impl PathSender {
     }
 
     pub(super) fn retransmit(&mut self, ctx: &mut SendContext<'_>, index: u64) {
-        let idle = self.pipe() == 0;
         let packet = self.flight.at_mut(index);
         packet.sent_at = ctx.now;
         packet.ever_retransmitted = true;
@@ -49,7 +48,7 @@ impl PathSender {
             self.tcp.retrans_out += 1;
         }
         let (offset, bytes) = (packet.offset, packet.bytes);
-        self.rate.on_sent(ctx.now, idle, packet);
+        self.rate.on_sent(ctx.now, false, packet);
         self.tcp.retransmissions.push_back((ctx.now, index));
         self.tcp.undo.retrans = self.tcp.undo.retrans.max(0) + 1;
         self.tcp.retrans_stamp.get_or_insert(ctx.now);
