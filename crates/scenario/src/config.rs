@@ -124,6 +124,8 @@ pub struct Transport {
     pub penalise: Option<bool>,
     /// MPTCP v0.9x: penalise only the first holder, as versions up to 0.94 did.
     pub penalise_first_only: bool,
+    /// MPTCP and TCP: the tick of the hosts' clocks (1/`CONFIG_HZ`), on which timers fire; zero: they fire when due.
+    pub tick: Span,
     /// How subflows or paths are opened.
     pub path_manager: PathManager,
     /// On which of them the connection begins.
@@ -166,6 +168,18 @@ impl Transport {
     /// Whether the connection begins on whichever path answers first.
     pub fn races(&self) -> bool {
         self.open == Opening::Race
+    }
+
+    /// The least time to a timer of TCP (`TCP_TIMEOUT_MIN_US`): two ticks, of a 1000 Hz clock where there are none.
+    #[inline]
+    pub fn least_timer(&self) -> Span {
+        if self.tick.is_zero() { Span::from_millis(2) } else { self.tick * 2 }
+    }
+
+    /// A time in whole ticks, rounded up.
+    pub fn whole_ticks(&self, span: Span) -> Span {
+        let tick = self.tick.as_nanos().max(1);
+        Span::from_nanos(span.as_nanos().div_ceil(tick) * tick)
     }
 
     /// The initial window in payload bytes.
@@ -212,6 +226,7 @@ impl Transport {
             opportunistic: Some(false),
             penalise: Some(false),
             penalise_first_only: false,
+            tick: Span::from_millis(4),
             path_manager: PathManager::FullMesh,
             open: Opening::Primary,
             // `net.ipv4.tcp_retries2` = 15: the 16th timeout in a row, of 0.2 s, doubling up to 120 s.
@@ -250,6 +265,7 @@ impl Transport {
             receive_buffer: Buffer::Fixed(Bytes::new(16 << 20)),
             ack_delay: Span::from_millis(25),
             path_timeout: Span::from_secs(3),
+            tick: Span::ZERO,
             ..Self::mptcp_linux_v1()
         }
     }

@@ -299,7 +299,7 @@ impl Connection {
 
     /// The timer of path `id`, or its pacer.
     pub(crate) fn on_path_timer(&mut self, net: &mut Net, now: Instant, id: PathId) {
-        let due = self.send.senders[id.index()].timer_at <= now;
+        let due = self.send.senders[id.index()].fires(now, &self.ticks);
         let mut repair = Repair::Nothing;
         if due && self.paths.stages[id.index()] == Stage::Up {
             repair = self.fire(net, now, id);
@@ -388,6 +388,11 @@ impl Connection {
             let (due, id) = self.receive.receiver.due();
             if due > now {
                 break;
+            }
+            let fires = self.ticks.at_or_after(due);
+            if fires > now {
+                self.receive.receiver.paths[id.index()].due = fires;
+                continue;
             }
             self.send_ack(net, now, id);
         }

@@ -22,6 +22,7 @@ use crate::receiver::Reassembly;
 use crate::sender::{PathSender, Repair, SendContext};
 use crate::tally::{PathTally, Tally};
 use crate::tap::{Note, Tap};
+use crate::ticks::Ticks;
 
 /// Send memory that Linux counts per packet of window (`tcp_sndbuf_expand`): a segment with its headers and
 /// bookkeeping in the next power of two, 2048 bytes, and 256 for the buffer's descriptor. A kernel that leaves room
@@ -76,6 +77,7 @@ pub struct Connection {
     /// What was counted on each path.
     pub path_tallies: Vec<PathTally>,
     pub(crate) tap: Tap,
+    pub(crate) ticks: Ticks,
 }
 
 /// How controllers are made.
@@ -97,6 +99,8 @@ pub struct Parts {
     pub routes: Vec<Route>,
     pub cc_spec: String,
     pub seed: u64,
+    /// What the ticks of the hosts' clocks are drawn from.
+    pub clock: u64,
     pub app: App,
     pub write: Bytes,
     pub source: usize,
@@ -104,7 +108,7 @@ pub struct Parts {
 
 impl Connection {
     pub(crate) fn new(parts: Parts, senders: Vec<PathSender>) -> Self {
-        let Parts { number, transport, configs, routes, cc_spec, seed, app, write, source } = parts;
+        let Parts { number, transport, configs, routes, cc_spec, seed, clock, app, write, source } = parts;
         let paths = configs.len();
         let receive = ReceiveEnd::new(&transport, paths);
         let edge = receive.receiver.data.edge();
@@ -127,6 +131,7 @@ impl Connection {
             tally: Tally::default(),
             path_tallies: vec![PathTally::default(); paths],
             tap: Tap::default(),
+            ticks: Ticks::new(transport.tick, clock),
             transport,
             configs,
             routes,

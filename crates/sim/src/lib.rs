@@ -26,6 +26,7 @@ mod sender;
 mod sim;
 mod tally;
 mod tap;
+mod ticks;
 mod wire;
 
 pub use connection::Connection;

@@ -88,7 +88,8 @@ impl Connection {
 
     fn open_path(&mut self, net: &mut Net, now: Instant, id: PathId) {
         self.send.senders[id.index()].epoch = self.send.senders[id.index()].epoch.wrapping_add(1);
-        self.paths.stages[id.index()] = Stage::Handshaking { retry_at: now + HANDSHAKE_TIMEOUT, tries: 1 };
+        let retry_at = self.ticks.expires(now, now + HANDSHAKE_TIMEOUT);
+        self.paths.stages[id.index()] = Stage::Handshaking { retry_at, tries: 1 };
         self.send_shake(net, now, id, 0, now);
     }
 
@@ -285,7 +286,7 @@ impl Connection {
                 }
                 Stage::Handshaking { retry_at, tries } if retry_at <= now => {
                     let doublings = tries.saturating_sub(self.transport.rules.even_handshakes).min(5);
-                    let retry_at = now + HANDSHAKE_TIMEOUT * (1 << doublings);
+                    let retry_at = self.ticks.expires(now, now + HANDSHAKE_TIMEOUT * (1 << doublings));
                     self.paths.stages[id.index()] = Stage::Handshaking { retry_at, tries: tries + 1 };
                     self.send_shake(net, now, id, 0, now);
                 }

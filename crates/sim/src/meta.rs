@@ -74,7 +74,7 @@ impl Connection {
 
     /// The meta timer fired: the oldest data are sent again.
     pub(crate) fn meta_timeout(&mut self, net: &mut Net, now: Instant) {
-        self.send.meta.at = self.meta_due();
+        self.send.meta.at = self.ticks.expires(self.send.meta.since, self.meta_due());
         if self.send.meta.at > now {
             return;
         }

@@ -15,6 +15,7 @@ use crate::net::Net;
 use crate::question::Question;
 use crate::tally::PathTally;
 use crate::tap::{Note, Tap};
+use crate::ticks::Ticks;
 use crate::wire::{Data, Datagram, Load};
 use quic::Quic;
 use tcp::Tcp;
@@ -99,6 +100,8 @@ pub struct PathSender {
     pub timer: Timer,
     /// When it fires.
     pub timer_at: Instant,
+    /// When it was set; never, if `timer_at` lies on a tick.
+    timer_set: Instant,
     /// When it last sent data.
     pub last_sent: Instant,
     /// When it last heard of progress.
@@ -169,6 +172,7 @@ impl PathSender {
             pacer: Pacer::default(),
             timer: Timer::Idle,
             timer_at: Instant::NEVER,
+            timer_set: Instant::NEVER,
             last_sent: now,
             last_progress: now,
             heard_at: now,
@@ -559,15 +563,23 @@ impl PathSender {
 
     /// Sets the timer.
     #[inline]
-    pub fn arm(&mut self, timer: Timer, at: Instant) {
-        self.timer = timer;
-        self.timer_at = at;
+    pub fn arm(&mut self, now: Instant, timer: Timer, at: Instant) {
+        (self.timer, self.timer_at, self.timer_set) = (timer, at, now);
     }
 
     /// Stops the timer.
     #[inline]
     pub fn disarm(&mut self) {
-        self.arm(Timer::Idle, Instant::NEVER);
+        (self.timer, self.timer_at) = (Timer::Idle, Instant::NEVER);
+    }
+
+    /// Whether the timer fires now. One that is due waits for its tick.
+    pub fn fires(&mut self, now: Instant, ticks: &Ticks) -> bool {
+        if self.timer_at <= now && !self.timer_set.is_never() {
+            self.timer_at = ticks.expires(self.timer_set, self.timer_at);
+            self.timer_set = Instant::NEVER;
+        }
+        self.timer_at <= now
     }
 
     /// When the path needs attention next: its timer, or its pacer if packets wait for it.

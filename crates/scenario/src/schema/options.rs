@@ -55,6 +55,8 @@ pub(crate) struct Options {
     pub penalise: Option<bool>,
     /// MPTCP v0.9x: only of the first such path, as up to version 0.94.
     pub penalise_first_only: Option<bool>,
+    /// MPTCP, TCP: the tick of the hosts' clocks (1/`CONFIG_HZ`), on which timers fire; `"0 ms"` if they fire when due.
+    pub tick: Option<Time>,
     /// How paths are opened.
     pub path_manager: Option<PathManagerName>,
     /// On which path the connection begins.

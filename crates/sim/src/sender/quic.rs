@@ -68,7 +68,7 @@ impl PathSender {
             count => self.quic.pto * (1 << count.min(10)),
         };
         // Never in the past: an acknowledgement that resets the back-off may come late.
-        self.arm(Timer::Timeout, (self.quic.last_sent + pto).max(now));
+        self.arm(now, Timer::Timeout, (self.quic.last_sent + pto).max(now));
     }
 
     /// Processes an acknowledgement.
@@ -228,7 +228,7 @@ impl PathSender {
             self.timer = Timer::Idle;
             self.arm_probe(ctx.now, ctx.view);
         } else {
-            self.arm(Timer::Reorder, due);
+            self.arm(ctx.now, Timer::Reorder, due);
         }
     }
 

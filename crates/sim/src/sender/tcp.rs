@@ -5,7 +5,7 @@
 //! timestamps (RFC 3522) take back what was no loss. Retransmissions stay on their subflow, with
 //! their number (RFC 8684 §3.3.1). Windows and what is in flight are counted in packets.
 //! State: the counters of `tcp_sock`, under their field names where they have one.
-//! Not modelled: reneging, urgent data, segments larger than one packet, timer ticks.
+//! Not modelled: reneging, urgent data, segments larger than one packet.
 
 mod rack;
 mod recovery;
@@ -22,8 +22,6 @@ use crate::rtt::{LinuxRtt, MinRtt, publish};
 use crate::sender::{Outcome, PathSender, SendContext, Timer};
 use crate::wire::Ack;
 
-/// Least time to a timer (`TCP_TIMEOUT_MIN_US`): two ticks of a 1000 Hz clock.
-const TIMER_MIN: Span = Span::from_millis(2);
 /// Losses are assumed when so many packets above a hole have arrived (RFC 6675 DupThresh).
 const DUP_THRESH: u64 = 3;
 /// `tcp_min_rtt_wlen`.
@@ -468,6 +466,8 @@ impl Tcp {
             RtoFloor::Rfc6298 => self.rtt.rto_rfc6298(transport.min_rto),
         };
         self.backoff = times;
+        // Linux counts it in ticks before it doubles it.
+        let base = if times == 0 { base } else { transport.whole_ticks(base) };
         self.rto = (base * (1 << times.min(16))).min(Span::from_secs(120));
     }
 

@@ -5,7 +5,7 @@ use weftway_cc::Signal;
 use weftway_path::{Bytes, Health, Instant, Path, Recovery, Span};
 use weftway_scenario::config::Transport;
 
-use super::{Repair, Seen, TIMER_MIN};
+use super::{Repair, Seen};
 use crate::sender::{Outcome, PathSender, SendContext, Timer};
 use crate::tap::Note;
 
@@ -26,7 +26,7 @@ impl PathSender {
                 }
                 if index == self.flight.base() && self.timer != Timer::Reorder {
                     let rto = self.tcp.rto();
-                    self.arm(Timer::Timeout, ctx.now + rto);
+                    self.arm(ctx.now, Timer::Timeout, ctx.now + rto);
                 }
             }
             self.tcp.lost_queue.pop_front();
@@ -131,7 +131,7 @@ impl PathSender {
             Timer::Reorder | Timer::TailProbe => (head.sent_at + rto).max(now + Span::from_micros(1)),
             _ => now + rto,
         };
-        self.arm(Timer::Timeout, at);
+        self.arm(now, Timer::Timeout, at);
     }
 
     /// `tcp_schedule_loss_probe`.
@@ -144,7 +144,7 @@ impl PathSender {
         let rto = self.tcp.rto();
         let mut wait = if view.srtt.is_zero() { Span::from_secs(1) } else { view.srtt * 2 };
         if !view.srtt.is_zero() {
-            wait += if out == 1 { transport.min_rto } else { TIMER_MIN };
+            wait += if out == 1 { transport.min_rto } else { transport.least_timer() };
         }
         let left = match self.flight.front() {
             Some(head) if !advancing => (head.sent_at + rto).since(now),
@@ -153,7 +153,7 @@ impl PathSender {
         if !left.is_zero() {
             wait = wait.min(left);
         }
-        self.arm(Timer::TailProbe, now + wait);
+        self.arm(now, Timer::TailProbe, now + wait);
         true
     }
 
@@ -254,7 +254,7 @@ impl PathSender {
         }
         self.tcp.back_off(self.tcp.backoff + 1, ctx.transport);
         let rto = self.tcp.rto();
-        self.arm(Timer::Timeout, ctx.now + rto);
+        self.arm(ctx.now, Timer::Timeout, ctx.now + rto);
         Repair::Nothing
     }
 
