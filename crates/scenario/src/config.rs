@@ -126,6 +126,9 @@ pub struct Transport {
     pub penalise_first_only: bool,
     /// MPTCP and TCP: the tick of the hosts' clocks (1/`CONFIG_HZ`), on which timers fire; zero: they fire when due.
     pub tick: Span,
+    /// MPTCP and TCP: a packet that is not full waits while an earlier one is unacknowledged (Nagle's rule, RFC 896);
+    /// without, the application has set `TCP_NODELAY`.
+    pub holds_small: bool,
     /// How subflows or paths are opened.
     pub path_manager: PathManager,
     /// On which of them the connection begins.
@@ -196,6 +199,7 @@ impl Transport {
             opportunistic: None,
             penalise: None,
             path_timeout: Span::from_secs(20),
+            holds_small: false,
             ..Self::mptcp_linux_v1()
         }
     }
@@ -227,6 +231,7 @@ impl Transport {
             penalise: Some(false),
             penalise_first_only: false,
             tick: Span::from_millis(4),
+            holds_small: true,
             path_manager: PathManager::FullMesh,
             open: Opening::Primary,
             // `net.ipv4.tcp_retries2` = 15: the 16th timeout in a row, of 0.2 s, doubling up to 120 s.
@@ -266,6 +271,7 @@ impl Transport {
             ack_delay: Span::from_millis(25),
             path_timeout: Span::from_secs(3),
             tick: Span::ZERO,
+            holds_small: false,
             ..Self::mptcp_linux_v1()
         }
     }

@@ -77,6 +77,7 @@ impl Options {
             opportunistic: self.opportunistic.or(base.opportunistic),
             penalise: self.penalise.or(base.penalise),
             penalise_first_only: self.penalise_first_only.unwrap_or(base.penalise_first_only),
+            holds_small: self.nodelay.map_or(base.holds_small, |nodelay| !nodelay),
             tick: self.tick.map_or(base.tick, Time::get),
             path_manager: self.path_manager.map_or(base.path_manager, path_manager),
             open: self.open.map_or(base.open, opening),

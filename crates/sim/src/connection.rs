@@ -193,7 +193,7 @@ impl Connection {
     /// Sends what path `id` owes: losses first, then what waits in its queue.
     #[inline(always)]
     pub(crate) fn serve(&mut self, net: &mut Net, now: Instant, id: PathId, repair: Repair) {
-        let may_flush = self.send.senders[id.index()].may_flush(now, self.send.views.get(id));
+        let may_flush = self.send.senders[id.index()].may_flush(now, self.send.views.get(id), &self.transport);
         if repair != Repair::Nothing || may_flush {
             self.serve_owed(net, now, id, repair);
         } else {
@@ -451,8 +451,8 @@ impl Connection {
         }
         let rest = most.saturating_sub(at);
         let short = (1..bytes).contains(&rest);
-        if short && self.send.writer.small.is_none_or(|(id, offset)| self.send.senders[id.index()].has_settled(offset))
-        {
+        let settled = |(id, offset): (PathId, Offset)| self.send.senders[id.index()].has_settled(offset);
+        if short && (!self.transport.holds_small || self.send.writer.small.is_none_or(settled)) {
             rest
         } else {
             bytes
@@ -703,7 +703,8 @@ impl Connection {
         }
         let (first, after) = (!carried.contains(id), ctx.view.next);
         let assigned = Assigned { chunk: number, serial, kind, offset, bytes, first, after };
-        if sender.queue.is_empty() && PathSender::has_room(ctx.view) && sender.pacer.release() <= now {
+        let goes = PathSender::has_room(ctx.view) && sender.pacer.release() <= now;
+        if goes && sender.queue.is_empty() && !sender.holds(bytes, ctx.transport) {
             sender.send_inline(&mut ctx, assigned);
         } else {
             sender.queue.push(assigned);

@@ -122,6 +122,8 @@ pub struct PathSender {
     pub send_window: Bytes,
     /// When the last buffer was begun, and how many packets more it takes at that time.
     buffer: (Instant, u64),
+    /// The number after that of the last packet that was not full (`snd_sml`).
+    small: u64,
 }
 
 /// How often the meta timer has found a subflow silent although something was outstanding (`stale_count`).
@@ -183,6 +185,7 @@ impl PathSender {
             memory: SendMemory::default(),
             send_window: Bytes::ZERO,
             buffer: (Instant::ZERO, 0),
+            small: 0,
         }
     }
 
@@ -222,14 +225,26 @@ impl PathSender {
 
     /// Whether something waits that window and pacer let go.
     #[inline(always)]
-    pub fn may_flush(&self, now: Instant, view: &Path) -> bool {
-        !self.queue.is_empty() && self.pacer.release() <= now && Self::has_room(view)
+    pub fn may_flush(&self, now: Instant, view: &Path, transport: &Transport) -> bool {
+        !self.queue.is_empty() && self.pacer.release() <= now && Self::has_room(view) && !self.holds_head(transport)
+    }
+
+    /// Whether a packet of `bytes` waits as the last one (Nagle's rule, RFC 896, as Minshall has it: `tcp_nagle_check`): it
+    /// is not full, and the last one before it that was not is unacknowledged. With MPTCP a fragment's last packet is none.
+    #[inline(always)]
+    pub fn holds(&self, bytes: u32, transport: &Transport) -> bool {
+        u64::from(bytes) < transport.mss.get() && self.small > self.flight.base() && transport.holds_small
+    }
+
+    #[inline]
+    fn holds_head(&self, transport: &Transport) -> bool {
+        self.queue.len() == 1 && self.queue.front().is_some_and(|head| self.holds(head.bytes, transport))
     }
 
     /// Sends what waits, as far as window and pacer allow.
     #[inline(never)]
     pub fn flush(&mut self, ctx: &mut SendContext<'_>) {
-        while self.may_flush(ctx.now, ctx.view) {
+        while self.may_flush(ctx.now, ctx.view, ctx.transport) {
             let Some(assigned) = self.next_queued(ctx) else { break };
             self.send_inline(ctx, assigned);
         }
@@ -325,6 +340,9 @@ impl PathSender {
         }
         let index = self.flight.next();
         self.flight.push(packet);
+        if u64::from(bytes) < ctx.transport.mss.get() {
+            self.small = index + 1;
+        }
         let payload = Bytes::new(u64::from(bytes));
         ctx.view.bytes_in_flight = ctx.view.bytes_in_flight.plus(Self::charge(ctx.transport, bytes));
         ctx.view.sent.add(payload);

@@ -87,6 +87,8 @@ pub struct Transfer {
     pub work: Work,
     /// How much the application hands over with one `write` at most; at most 4 MiB.
     pub write: Bytes,
+    /// Whether the application sets `TCP_NODELAY`.
+    pub nodelay: bool,
     /// When to give up, from time zero.
     pub time_limit: Span,
     /// The payload that the sender's socket holds (`SO_SNDBUF`); the kernel reserves as much again for its own

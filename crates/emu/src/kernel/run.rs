@@ -108,7 +108,8 @@ impl Run<'_> {
         while self.goes_on(self.clock.now()) {
             match listener.accept() {
                 Ok((stream, _)) => {
-                    let set = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true));
+                    let nodelay = self.order.nodelay;
+                    let set = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(nodelay));
                     set.map_err(EmuError::system("setting up an accepted connection"))?;
                     return Ok(Some(Joined { stream, at: self.clock.now(), listener: Some(listener) }));
                 }

@@ -92,6 +92,7 @@ impl Transfer {
             work: work(&config.workload, seed),
             write: config.write,
             time_limit: config.time_limit,
+            nodelay: !config.transport.holds_small,
             send_buffer: fixed(config.transport.send_buffer),
             receive_buffer: fixed(config.transport.receive_buffer),
             sample_every: SAMPLE_EVERY,
@@ -165,6 +166,12 @@ mod tests {
         let (setup, transfer) = (Setup::of(&variant.config), Transfer::of(&variant, "cubic", 1));
         assert_eq!((setup.send_max, transfer.send_buffer), (None, Some(Bytes::new(1_000_000))));
         assert_eq!((setup.receive_max, transfer.receive_buffer), (Some(Bytes::new(6 << 20)), None));
+    }
+
+    #[test]
+    fn small_packets_wait_unless_the_scenario_says_nodelay() {
+        let nodelay = |sets: &[&str]| Transfer::of(&variant(sets), "cubic", 1).nodelay;
+        assert_eq!([&[][..], &["options.nodelay=true"]].map(nodelay), [false, true]);
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub fn mptcp_enabled(namespace: &Namespace) -> Result<bool, EmuError> {
 pub(super) fn new(order: &Transfer, end: Opener) -> Result<OwnedFd, EmuError> {
     let socket = create(order.multipath)?;
     controller(&socket, &order.cc)?;
-    set(&socket, "TCP_NODELAY", sockopt::TcpNoDelay, &true)?;
+    set(&socket, "TCP_NODELAY", sockopt::TcpNoDelay, &order.nodelay)?;
     match end {
         Opener::Sender => {
             let Some(bytes) = order.send_buffer else { return Ok(socket) };
@@ -151,6 +151,7 @@ mod tests {
             work: Work::Bulk { bytes: Bytes::ZERO },
             write: Bytes::new(256 << 10),
             time_limit: Span::ZERO,
+            nodelay: false,
             send_buffer: Some(Bytes::new(70_000)),
             receive_buffer: None,
             sample_every: Span::ZERO,
@@ -175,13 +176,14 @@ mod tests {
     /// In a download the sender's socket is one that was accepted. 70 000 B are doubled by the kernel.
     #[test]
     fn an_accepted_socket_has_what_was_set_on_the_listening_one() {
-        for multipath in [false, true] {
-            let (client, stream) = match accepted(&order(multipath)) {
+        for (multipath, nodelay) in [(false, false), (false, true), (true, false), (true, true)] {
+            let (client, stream) = match accepted(&Transfer { nodelay, ..order(multipath) }) {
                 Err(error @ EmuError::Missing { .. }) => return eprintln!("skipped: {error}"),
                 pair => pair.unwrap(),
             };
             assert_eq!(socket::getsockopt(&stream, sockopt::SndBuf).unwrap(), 140_000);
             for socket in [&stream, &client] {
+                assert_eq!(socket::getsockopt(socket, sockopt::TcpNoDelay).unwrap(), nodelay);
                 let name = socket::getsockopt(socket, sockopt::TcpCongestion).unwrap();
                 assert!(name.to_string_lossy().starts_with("reno"), "{name:?}");
             }

@@ -87,6 +87,7 @@ fn stream(opener: Opener) -> Transfer {
         work: Work::Messages { written: (0..MESSAGES).map(|k| (PERIOD * k, MESSAGE)).collect() },
         write: Bytes::new(256 << 10),
         time_limit: Span::from_secs(10),
+        nodelay: false,
         send_buffer: None,
         receive_buffer: None,
         sample_every: Span::from_millis(5),

@@ -57,6 +57,7 @@ fn order(multipath: bool, work: Work) -> Transfer {
         work,
         write: Bytes::new(256 << 10),
         time_limit: Span::from_secs(20),
+        nodelay: false,
         send_buffer: None,
         receive_buffer: None,
         sample_every: Span::from_millis(1),

@@ -57,6 +57,9 @@ pub(crate) struct Options {
     pub penalise_first_only: Option<bool>,
     /// MPTCP, TCP: the tick of the hosts' clocks (1/`CONFIG_HZ`), on which timers fire; `"0 ms"` if they fire when due.
     pub tick: Option<Time>,
+    /// MPTCP, TCP: whether the application sets `TCP_NODELAY`: a packet that is not full does not wait for the
+    /// acknowledgement of an earlier one.
+    pub nodelay: Option<bool>,
     /// How paths are opened.
     pub path_manager: Option<PathManagerName>,
     /// On which path the connection begins.
