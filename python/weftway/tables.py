@@ -13,10 +13,11 @@ from weftway.backends import Row
 from weftway.listing import NOTHING, plain_table
 from weftway.metrics import SHOWN
 from weftway.report.earlier import Earlier, summary
+from weftway.report.front import Front, front
 from weftway.report.published import Claim, claims, ours
 from weftway.report.study import Cell, Study
 from weftway.report.units import Measure, Unit, unit_for
-from weftway.report.words import BEST, LEVEL, relative, remarks, verdict
+from weftway.report.words import relative, verdict
 
 LEAST_COLUMNS = 2
 """A name and a number."""
@@ -31,7 +32,6 @@ FEW_MORE = 2
 """So many beyond these are listed too: a line that says so would be no shorter."""
 
 PERCENT = unit_for("share", [0.1])
-PLACES = (BEST, LEVEL)
 
 HEADS = {
     "fct_ms": "completion",
@@ -92,6 +92,7 @@ def _group(study: Study, setting: str, cc: str, top: int) -> Table:
     units = {measure: _unit(study, cells, measure) for measure in (first, *others)}
     best = {measure: _best(study, cells, measure) for measure in units}
     several = len(cells) > 1
+    at_front = front(study, setting, cc)
     table = plain_table(_title(study, setting, cc))
     table.add_column("scheduler", no_wrap=True)
     _number_column(table, first, units[first])
@@ -102,7 +103,7 @@ def _group(study: Study, setting: str, cc: str, top: int) -> Table:
         _number_column(table, measure, units[measure])
     for cell in listed:
         values = [_value(study, cell, measure, units[measure], cell in best[measure]) for measure in units]
-        beside: list[str | Text] = [_against(study, cell), _place(study, cell)] if several else []
+        beside: list[str | Text] = [_against(study, cell), _place(at_front, cell)] if several else []
         table.add_row(_name(study, cell), values[0], *beside, *values[1:])
     table.caption = "\n".join(_below(study, setting, cc, len(cells) - len(listed))) or None
     return table
@@ -144,7 +145,7 @@ def _title(study: Study, setting: str, cc: str) -> str:
 def _columns(study: Study) -> list[Measure]:
     """The measure that the workload is about, then those that every comparison shows."""
     found = study.measures([study.primary.column, *SHOWN])
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(found)) or [study.primary]
 
 
 def _unit(study: Study, cells: list[Cell], measure: Measure) -> Unit:
@@ -177,10 +178,9 @@ def _against(study: Study, cell: Cell) -> str:
     return PERCENT.estimate(share, signed=True) if share else NOTHING
 
 
-def _place(study: Study, cell: Cell) -> Text:
+def _place(at_front: Front, cell: Cell) -> Text:
     """Whether it is the best, or the seeds do not tell it from the best."""
-    found = next((remark for remark in remarks(study, cell) if remark in PLACES), "")
-    return Text(found, style="green")
+    return Text(at_front.mark(cell), style="green")
 
 
 def _unfinished(study: Study, cell: Cell) -> str:

@@ -10,10 +10,10 @@ from weftway.stats import Estimate
 from .axis import Axis, axis, most
 from .charts import Dot, Share, dots, panel, stacked, swatch
 from .frames import LIMITS, MEMORY, completion_measures, path_shares
+from .front import FIRST, front
 from .palette import Look
 from .study import Cell, Study
 from .units import Measure, Unit, unit_for
-from .words import apart
 
 ROW_LIMIT = 900
 """Rows of charts on one page; beyond it the figures keep to the first settings."""
@@ -188,14 +188,11 @@ def mbps(text: object) -> float | None:
 
 
 def best_of(study: Study, found: dict[Cell, Estimate], m: Measure) -> set[Cell]:
-    """The cells that lead their setting and controller by more than the seeds' noise."""
+    """The cells that the seeds tell from all others of their setting and controller."""
     if m.lower_is_better is None:
         return set()
-    groups: dict[tuple[str, str], list[Cell]] = {}
-    for c in sorted(found, key=lambda c: found[c].mean, reverse=not m.lower_is_better):
-        groups.setdefault((c.setting, c.cc), []).append(c)
-    pairs = [cells[:2] for cells in groups.values() if len(cells) > 1]
-    return {first for first, second in pairs if apart(study, first, second, m.column)}
+    fronts = [front(study, *group, m.column) for group in by_group(found)]
+    return {one.best for one in fronts if one.best and one.kind == FIRST}
 
 
 def better(m: Measure) -> str:

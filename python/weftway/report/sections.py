@@ -88,7 +88,7 @@ def table_sections(study: Study) -> list[Section]:
     if len(study.seeds) > 1 and not all(study.is_repeatable(cell) for cell in study.cells()):
         mean += " Of the kernel, median ± half of its 93 % interval."
     paired = f" Differences are paired by seed, against {escape(study.reference)}."
-    across = f"{study.primary.title}. The best of each column is bold."
+    across = f"{study.primary.title}. Bold: who may be the best of each column."
     printed = "The number as printed, ours for the same cell, and their ratio."
     return [
         Section("results", "Results", mean + (paired if len(study.schedulers) > 1 else ""), tables.results(study)),

@@ -94,25 +94,31 @@ class Study:
     def _ranked(self, names: list[str]) -> list[str]:
         """Best first by the middle one of a scheduler's ranks, for what shows all settings and controllers at once."""
         ranks: dict[str, list[int]] = defaultdict(list)
+        column = self.primary.column
         for setting in self.settings:
             for cc in self.controllers:
-                for rank, cell in enumerate(self._sorted([Cell(setting, cc, name) for name in names])):
+                for rank, cell in enumerate(self.ordered([Cell(setting, cc, name) for name in names], column)):
                     ranks[cell.scheduler].append(rank)
         return sorted(names, key=lambda name: median(ranks[name]))
 
-    def _sorted(self, cells: Iterable[Cell]) -> list[Cell]:
-        """Cells by the primary measure, best first. Those of which not every run came to a value follow."""
-        sign = 1 if self.primary.lower_is_better else -1
+    def ordered(self, cells: Iterable[Cell], column: str) -> list[Cell]:
+        """Cells by a measure, best first. Those of which not every run came to a value follow."""
+        sign = 1 if self.prefers_less(column) else -1
 
         def place(cell: Cell) -> tuple[bool, float]:
-            found = self.estimate(cell, self.primary.column)
-            return self.lacks(cell), sign * found.mean if found else math.inf
+            found = self.estimate(cell, column)
+            return self.lacks(cell, column), sign * found.mean if found else math.inf
 
         return sorted((cell for cell in cells if cell in self._runs), key=place)
 
-    def lacks(self, cell: Cell) -> bool:
-        """Whether a run of the cell has no value of the primary measure: the others do not speak for it."""
-        return len(self.values(cell, self.primary.column)) < len({run.get("seed") for run in self.runs(cell)})
+    def prefers_less(self, column: str) -> bool:
+        """Whether less of a measure is better."""
+        return bool(measure(column).lower_is_better)
+
+    def lacks(self, cell: Cell, column: str = "") -> bool:
+        """Whether a run of the cell has no value of a measure, the primary one if none is named: the others do not
+        speak for it."""
+        return len(self.values(cell, column or self.primary.column)) < len({run.get("seed") for run in self.runs(cell)})
 
     @property
     def seeds(self) -> list[Any]:
@@ -133,7 +139,9 @@ class Study:
 
     def _group(self, setting: str, cc: str) -> list[Cell]:
         if (setting, cc) not in self._groups:
-            self._groups[setting, cc] = self._sorted(Cell(setting, cc, name) for name in self.schedulers)
+            self._groups[setting, cc] = self.ordered(
+                (Cell(setting, cc, name) for name in self.schedulers), self.primary.column
+            )
         return self._groups[setting, cc]
 
     def equals(self, setting: str, cc: str) -> dict[Cell, list[Cell]]:
@@ -205,7 +213,7 @@ class Study:
 
     def winners(self, setting: str, cc: str | None = None) -> list[tuple[Cell, Estimate]]:
         """Cells by the mean of the primary measure, best first; those that lack a run last."""
-        ranked = self._sorted(self.cells(setting, cc))
+        ranked = self.ordered(self.cells(setting, cc), self.primary.column)
         found = [(cell, self.estimate(cell, self.primary.column)) for cell in ranked]
         return [(cell, value) for cell, value in found if value is not None]
 

@@ -10,10 +10,11 @@ from weftway.stats import Estimate
 
 from .charts import mark, named
 from .frames import LIMITS, completion_measures
+from .front import BEST, PLACES, UNSURE, front
 from .published import claims, ours
 from .study import Cell, Study
 from .units import Measure, Unit, unit_for
-from .words import BEST, LEVEL, relative, remarks
+from .words import relative, remarks
 
 ELSEWHERE = (
     *("title", "name", "description", "registry", "rules", "reference", "command", "skipped"),
@@ -82,8 +83,8 @@ def result_row(study: Study, c: Cell, units: dict[Measure, Unit]) -> str:
 
 
 def badge(remark: str) -> str:
-    if remark in (BEST, LEVEL):
-        return "badge good"
+    if remark in PLACES:
+        return "badge plain" if remark == UNSURE else "badge good"
     return "badge plain" if remark.startswith("no better") else "badge bad"
 
 
@@ -99,11 +100,14 @@ def against(study: Study, c: Cell, share: Estimate | None) -> str:
 
 
 def settings(study: Study) -> str:
-    """The primary measure of every scheduler in every setting, the best of each marked."""
+    """The primary measure of every scheduler in every setting, who is at the front of each marked."""
     if len(study.settings) < 2:
         return ""
-    best = {
-        (s, cc): ranked[0][0] for s in study.settings for cc in study.controllers if (ranked := study.winners(s, cc))
+    fronts = {
+        (s, cc): front(study, s, cc).names(study)
+        for s in study.settings
+        for cc in study.controllers
+        if study.cells(s, cc)
     }
     body = ""
     for cc in study.controllers:
@@ -113,7 +117,11 @@ def settings(study: Study) -> str:
         for name in study.schedulers:
             cells = [Cell(setting, cc, name) for setting in study.settings]
             texts = (
-                cell(c.setting, written(ends.get(c), unit), "num best" if best.get((c.setting, cc)) == c else "num")
+                cell(
+                    c.setting,
+                    written(ends.get(c), unit),
+                    "num best" if name in fronts.get((c.setting, cc), []) else "num",
+                )
                 for c in cells
             )
             rows += f'<tr{named(name)}><th scope="row">{mark(study.look(name))}{escape(name)}</th>{"".join(texts)}</tr>'
