@@ -14,10 +14,11 @@ from weftway.listing import NOTHING, plain_table
 from weftway.metrics import SHOWN
 from weftway.report.earlier import Earlier, summary
 from weftway.report.front import Front, front
+from weftway.report.numbers import relative
 from weftway.report.published import Claim, claims, ours
-from weftway.report.study import Cell, Study
+from weftway.report.study import BENEFITS, Cell, Study
 from weftway.report.units import Measure, Unit, unit_for
-from weftway.report.words import relative, verdict
+from weftway.report.words import verdict
 
 LEAST_COLUMNS = 2
 """A name and a number."""
@@ -120,6 +121,8 @@ def _below(study: Study, setting: str, cc: str, hidden: int) -> list[str]:
     """What the table leaves out: schedulers that equal one of its lines, and those behind the first ones."""
     equal = study.equals(setting, cc)
     lines = [f"= {cell.scheduler}: {', '.join(c.scheduler for c in others)}" for cell, others in equal.items()]
+    if study.has(BENEFITS[0]) and study.adds_little(setting, cc):
+        lines.append("no benefit is told: all links but the best carry less than a tenth of the whole")
     return [*lines, *([f"{hidden} more schedulers: --top 0 shows all"] if hidden else [])]
 
 

@@ -11,9 +11,9 @@ from weftway.backends import Row
 from weftway.stats import Estimate, paired
 
 from .charts import mark, named
+from .numbers import listed
 from .study import Cell, Study
 from .units import Unit, unit_for
-from .words import listed
 
 if TYPE_CHECKING:
     import polars as pl

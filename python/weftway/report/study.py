@@ -30,6 +30,12 @@ TOP = 10
 """Lines of a controller that are shown at first."""
 INTERNAL = {"waits", "fallback_decided", "fallback_differs", "chosen_rate_mbps"}
 """Measures of how a scheduler decided; two may differ in them and send every packet alike."""
+BENEFITS = ("aggregation_benefit", "benefit_fair")
+"""Measures over what the other links could add. Where that is next to nothing, they say nothing."""
+LITTLE = 0.1
+"""The others add little where they carry less than this share of what all links do, each of them alone."""
+LEAST_BENEFIT = 1e-3
+"""From this benefit on, a run tells what the others could add."""
 FINISHED = {None, "", "ok", "complete", "completed", "finished", "done"}
 
 
@@ -51,6 +57,7 @@ class Study:
         self.count = len(runs)
         self._labels = setting_columns(runs, scenario)
         self._runs: dict[Cell, list[Row]] = defaultdict(list)
+        self._others: dict[tuple[str, str], float | None] = {}
         self._values: dict[tuple[Cell, str], dict[Any, float]] = {}
         self._groups: dict[tuple[str, str], list[Cell]] = {}
         self._equals: dict[tuple[str, str], dict[Cell, list[Cell]]] = {}
@@ -178,11 +185,28 @@ class Study:
         return self._runs.get(cell, [])
 
     def values(self, cell: Cell, column: str) -> dict[Any, float]:
-        """Value by seed; runs without one are left out."""
+        """Value by seed; runs without one are left out, and benefits over next to nothing."""
+        if column in BENEFITS and self.adds_little(cell.setting, cell.cc):
+            return {}
         if (cell, column) not in self._values:
             runs = ((run.get("seed"), run.get(column)) for run in self.runs(cell))
             self._values[cell, column] = {seed: float(value) for seed, value in runs if is_number(value)}
         return self._values[cell, column]
+
+    def adds_little(self, setting: str, cc: str) -> bool:
+        """Whether the other links carry less than a tenth of what all do: no scheduler can gain much."""
+        if (setting, cc) not in self._others:
+            runs = [run for cell in self._group(setting, cc) for run in self.runs(cell)]
+            known = [part for run in runs if (part := _others_of(run)) is not None]
+            self._others[setting, cc] = min(known, default=None)
+        least = self._others[setting, cc]
+        return least is not None and least < LITTLE
+
+    def over_best_link(self, cell: Cell) -> Estimate | None:
+        """By how much, as a share, the goodput exceeds that of the best link alone under the same draws."""
+        pairs = ((run.get("goodput_mbps"), run.get("best_single_mbps")) for run in self.runs(cell))
+        shares = [ours / alone - 1 for ours, alone in pairs if is_number(ours) and is_number(alone) and alone > 0]
+        return (estimate if self.is_repeatable(cell) else middle)(shares)
 
     def estimate(self, cell: Cell, column: str) -> Estimate | None:
         """The mean of runs that can be repeated, the median of the others, which have modes and strays."""
@@ -231,6 +255,18 @@ class Study:
         first = [(cell, seeds[cell][0]) for group in lines for cell in group]
         front_lines = [[c for at, c in enumerate(g) if at < TOP or c.scheduler == self.reference] for g in lines]
         return first + [(cell, seed) for group in front_lines for cell in group for seed in seeds[cell][1:]]
+
+
+def _others_of(run: Row) -> float | None:
+    """The share of the links but the best in what all carry, each of them alone. A run's benefit tells: it is the gain
+    over the best link, over what the others carry."""
+    ours, alone, benefit = (run.get(name) for name in ("goodput_mbps", "best_single_mbps", BENEFITS[0]))
+    if not (is_number(ours) and is_number(alone) and is_number(benefit)):
+        return None
+    if alone <= 0 or abs(benefit) < LEAST_BENEFIT:
+        return None
+    others = (ours / alone - 1) / benefit  # as a share of the best
+    return others / (1 + others)
 
 
 def distinct(values: Iterable[Any]) -> list[Any]:

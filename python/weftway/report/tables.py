@@ -11,16 +11,23 @@ from weftway.stats import Estimate
 from .charts import mark, named
 from .frames import LIMITS, completion_measures
 from .front import BEST, PLACES, UNSURE, front
+from .numbers import relative
 from .published import claims, ours
-from .study import Cell, Study
+from .study import BENEFITS, Cell, Study
 from .units import Measure, Unit, unit_for
-from .words import relative, remarks
+from .words import remarks
 
 ELSEWHERE = (
     *("title", "name", "description", "registry", "rules", "reference", "command", "skipped"),
     *("published", "expect", "figure"),
 )
 """Keys of a scenario that the page shows in another place, or that are about other tools."""
+
+
+LITTLE_ADDED = (
+    '<span class="none" title="all links but the best carry less than a tenth of the whole">others add little</span>'
+)
+"""In the place of a benefit over next to nothing."""
 
 
 def table(head: Sequence[str], body: str, css: str = "", caption: str = "") -> str:
@@ -67,7 +74,11 @@ def group(study: Study, setting: str, cc: str, columns: list[Measure], width: in
 
 def result_row(study: Study, c: Cell, units: dict[Measure, Unit]) -> str:
     found = {m: study.estimate(c, m.column) for m in units}
-    texts = [cell(m.title, written(found[m], unit), "num", found[m]) for m, unit in units.items()]
+    little = study.adds_little(c.setting, c.cc)
+    texts = [
+        cell(m.title, LITTLE_ADDED if little and m.column in BENEFITS else written(found[m], unit), "num", found[m])
+        for m, unit in units.items()
+    ]
     if len(study.schedulers) > 1:
         share = relative(study, c, c._replace(scheduler=study.reference))
         texts.insert(1, cell(f"Against {study.reference}", against(study, c, share), "num", share))

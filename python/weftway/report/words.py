@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from weftway.stats import Estimate, paired
+from weftway.stats import Estimate
 
+from .bonding import against_best_link, bonding
 from .front import ALONE, FIRST, LEADS, NOBODY, NOTHING, OPEN, REMAINS, TIED, Front, front
+from .numbers import listed, percent, relative
 from .study import Cell, Study
 from .units import unit_for
 
@@ -164,22 +166,6 @@ def _values(study: Study, cells: Iterable[Cell]) -> list[Estimate]:
     return [value for cell in cells if (value := study.estimate(cell, study.primary.column))]
 
 
-def bonding(study: Study, cell: Cell) -> str:
-    gain = study.estimate(cell, "aggregation_benefit")
-    if gain is None or len(study.paths) < 2:
-        return ""
-    others = "the second link" if len(study.paths) == 2 else f"the other {len(study.paths) - 1} links"
-    if gain.mean < 0:
-        fair = study.estimate(cell, "benefit_fair")
-        also = "" if fair is None else f", against one opened alike {_signed(fair.mean)}"
-        return f"yet the best single link alone did better (aggregation benefit {_signed(gain.mean)}{also})"
-    return f"bonding gained {gain.mean:.2f} of what {others} could add"
-
-
-def _signed(value: float) -> str:
-    return f"\u2212{-value:.2f}" if value < 0 else f"{value:.2f}"
-
-
 def remarks(study: Study, cell: Cell) -> list[str]:
     """What the numbers of a row do not say by themselves."""
     place = front(study, cell.setting, cell.cc).mark(cell)
@@ -194,45 +180,3 @@ def remarks(study: Study, cell: Cell) -> list[str]:
     if faults:
         found.append(f"{faults:.0f} faults")
     return found
-
-
-def against_best_link(study: Study, cell: Cell) -> str:
-    """Below zero, a benefit means that one link would have been better: alone, or in a connection that opens alike."""
-    if len(study.paths) < 2:
-        return ""
-    alone, fair = (_behind(study, cell, column) for column in ("aggregation_benefit", "benefit_fair"))
-    if not alone:
-        return f"{fair} than the best link opened alike" if fair else ""
-    told = f"{alone} than the best link alone"
-    if study.estimate(cell, "benefit_fair") is None:
-        return told
-    return f"{told}, and than one opened alike" if fair else f"{told}, but not than one opened alike"
-
-
-def _behind(study: Study, cell: Cell, column: str) -> str:
-    gain = study.estimate(cell, column)
-    if gain is None or gain.mean >= 0:
-        return ""
-    return "worse" if gain.half is None or gain.high < 0 else "no better"
-
-
-def relative(study: Study, cell: Cell, other: Cell) -> Estimate | None:
-    """The paired difference as a share of the other's mean over the same seeds."""
-    ours, theirs = (study.values(c, study.primary.column) for c in (cell, other))
-    shared = [theirs[seed] for seed in ours if seed in theirs]
-    gap = paired(ours, theirs)
-    if gap is None or not any(shared):
-        return None
-    scale = abs(sum(shared) / len(shared))
-    return Estimate(gap.mean / scale, None if gap.half is None else gap.half / scale, gap.n)
-
-
-def percent(share: float) -> str:
-    return f"{100 * share:.0f} %" if share >= 0.0995 else f"{100 * share:.1f} %"
-
-
-def listed(names: Sequence[str]) -> str:
-    """`a`, `a and b`, `a, b and c`; beyond four, the first three and how many more."""
-    if len(names) > 4:
-        names = [*names[:3], f"{len(names) - 3} others"]
-    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
