@@ -140,8 +140,8 @@ def _title(study: Study, setting: str, cc: str) -> str:
     runs = {len(study.runs(cell)) for cell in study.cells(setting, cc)}
     count = f"{runs.pop()} runs each" if len(runs) == 1 else f"{min(runs)} to {max(runs)} runs each"
     repeatable = all(study.is_repeatable(cell) for cell in study.cells(setting, cc))
-    summary = "mean ± 95 % interval of" if repeatable else "median ± 93 % interval of"
-    count = "one run each" if count == "1 runs each" else f"{summary} {count}"
+    summary = "mean ± 95 % interval" if repeatable else f"median ± {study.interval_of_medians(setting, cc)}"
+    count = "one run each" if count == "1 runs each" else f"{summary} of {count}"
     return ", ".join([*([setting] if setting else []), cc, count])
 
 

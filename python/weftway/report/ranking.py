@@ -15,12 +15,12 @@ from rich.text import Text
 
 from weftway.listing import NOTHING, plain_table
 from weftway.rank.standing import Group, SinglePath, Standing, Worst
-from weftway.stats import Estimate
+from weftway.stats import Estimate, interval_of
 
 from . import page
 from .axis import axis
 from .charts import Dot, dots, mark, panel, symbols
-from .held_out import RATIO, Skewed
+from .held_out import RATIO
 from .palette import look
 from .sections import Section
 from .tables import cell, table
@@ -104,7 +104,9 @@ def terminal(ranked: Ranked) -> list[Table]:
 
 
 def _standings(ranked: Ranked) -> Table:
-    made = plain_table(f"{ranked.title}: {ranked.facts}; 1 is the chooser, less is better")
+    made = plain_table(
+        f"{ranked.title}: {ranked.facts}; 1 is the chooser, less is better; in brackets: {_within(ranked)}"
+    )
     made.add_column("scheduler", no_wrap=True)
     for head in HEADS:
         made.add_column(head, justify="right", no_wrap=True)
@@ -113,6 +115,11 @@ def _standings(ranked: Ranked) -> Table:
         name = Text(one.scheduler, style="bold" if one.is_candidate else "")
         made.add_row(name, *_figures(one), one.worst_cell)
     return made
+
+
+def _within(ranked: Ranked) -> str:
+    """What the intervals are called, of so many cells."""
+    return interval_of(max(one.cells for one in ranked.standings), "cells")
 
 
 def _figures(one: Standing) -> list[str]:
@@ -190,8 +197,8 @@ def write(file: Path, ranked: Ranked, costs: pl.DataFrame) -> None:
 def render(ranked: Ranked, costs: pl.DataFrame) -> str:
     """The page as text."""
     sections = [
-        Section("standings", "Standings", STANDINGS_LEDE, _standings_table(ranked), _frame(ranked.standings)),
-        Section("ratios", "Against the chooser", RATIOS_LEDE, _chart(ranked)),
+        Section("standings", "Standings", standings_lede(ranked), _standings_table(ranked), _frame(ranked.standings)),
+        Section("ratios", "Against the chooser", ratios_lede(ranked), _chart(ranked)),
         Section("kinds", "By kind of cell", _groups_lede(ranked), _groups_table(ranked), _frame(ranked.groups)),
         Section("worst", f"Worst cells of {ranked.subject}", WORST_LEDE, _worst_table(ranked), _frame(ranked.worst)),
         Section("provenance", "Provenance", "", _provenance(ranked)),
@@ -212,12 +219,23 @@ def render(ranked: Ranked, costs: pl.DataFrame) -> str:
     return Template(page.asset("template.html")).substitute(fills)
 
 
-STANDINGS_LEDE = (
-    "A scheduler&#x27;s cost over the chooser&#x27;s, cell by cell, on the geometric mean with its 95 % interval. The "
-    "chooser picks the best fixed scheduler of each cell on one half of the seeds; everybody is judged on the other, "
-    "and the halves change places. One path: the fair single path, opened as the connection is and then used alone."
-)
-RATIOS_LEDE = "1 is the chooser; left is better. Bars are 95 % intervals over cells (percentile bootstrap)."
+def standings_lede(ranked: Ranked) -> str:
+    """What the numbers are."""
+    return (
+        "A scheduler&#x27;s cost over the chooser&#x27;s, cell by cell, on the geometric mean; in brackets the "
+        f"{_within(ranked)}. The chooser picks the best fixed scheduler of each cell on one half of the seeds; "
+        "everybody is judged on the other, and the halves change places. One path: the fair single path, opened as the "
+        "connection is and then used alone."
+    )
+
+
+def ratios_lede(ranked: Ranked) -> str:
+    """What the bars are."""
+    within = _within(ranked)
+    how = " over cells (percentile bootstrap)" if within.startswith("95") else ", too few for an interval"
+    return f"1 is the chooser; left is better. A bar is the {within}{how}."
+
+
 WORST_LEDE = (
     "Its cost over the chooser&#x27;s and over the fair single path&#x27;s; the files of drawn cells lie in "
     "<code>cells/</code>."
@@ -262,7 +280,7 @@ def _dot(one: Standing, ranked: Ranked) -> Dot:
     estimate = Estimate(one.ratio, None, 1)
     if one.ratio_low is not None and one.ratio_high is not None:
         half = (one.ratio_high - one.ratio_low) / 2
-        estimate = Skewed(one.ratio, half, one.cells, one.ratio_low, one.ratio_high)
+        estimate = Estimate(one.ratio, half, one.cells, (one.ratio_low, one.ratio_high))
     return Dot(one.scheduler, look(one.scheduler, list(ranked.registry)), estimate, [], RATIO.value(one.ratio))
 
 

@@ -87,7 +87,7 @@ def all_sections(study: Study, timelines: list[Timeline], earlier: Earlier | Non
 def table_sections(study: Study) -> list[Section]:
     mean = "Mean ± half of its 95 % interval." if len(study.seeds) > 1 else "A single seed: no intervals."
     if len(study.seeds) > 1 and not all(study.is_repeatable(cell) for cell in study.cells()):
-        mean += " Of the kernel, median ± half of its 93 % interval."
+        mean += f" Of the kernel and live links, median ± {study.interval_of_medians()}."
     paired = f" Differences are paired by seed, against {escape(study.reference)}."
     across = f"{study.primary.title}. Bold: who may be the best of each column."
     printed = "The number as printed, ours for the same cell, and their ratio."
@@ -101,6 +101,8 @@ def table_sections(study: Study) -> list[Section]:
 def chart_sections(study: Study) -> list[Section]:
     many = len(study.seeds) > 1
     marks = "Markers are means, bars 95 % intervals, fine strokes single runs" if many else "Markers are single runs"
+    if many and not all(study.is_repeatable(cell) for cell in study.cells()):
+        marks += f"; of the kernel and live links, medians with their {study.interval_of_medians()}"
     order = (
         f"{marks}; each controller lists its schedulers by {study.primary.title.lower()}, best first.{left_out(study)}"
     )

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from weftway import backends
 from weftway.baselines import REFERENCE
-from weftway.stats import Estimate, estimate, middle, paired
+from weftway.stats import Estimate, estimate, interval_of_median, middle, paired
 
 from .palette import Look, look, looks
 from .units import MEASURES, Measure, measure
@@ -212,6 +212,11 @@ class Study:
         """The mean of runs that can be repeated, the median of the others, which have modes and strays."""
         summary = estimate if self.is_repeatable(cell) else middle
         return summary(self.values(cell, column).values())
+
+    def interval_of_medians(self, setting: str | None = None, cc: str | None = None) -> str:
+        """What the ± of medians is called, of the runs that cannot be repeated."""
+        cells = [cell for cell in self.cells(setting, cc) if not self.is_repeatable(cell)]
+        return interval_of_median(len(self.values(cell, self.primary.column)) for cell in cells)
 
     def is_repeatable(self, cell: Cell) -> bool:
         """Whether each run would give the same row again."""

@@ -120,12 +120,16 @@ def _several(study: Study, fronts: Sequence[Front]) -> list[str]:
     return [*parts, f"the tables tell of the other {len(rest)}" if rest else ""]
 
 
+def _noun(study: Study) -> str:
+    """What there are several of."""
+    if len(study.settings) > 1 and len(study.controllers) > 1:
+        return "combinations of setting and controller"
+    return "settings" if len(study.settings) > 1 else "controllers"
+
+
 def _where(study: Study, found: Sequence[Front], total: int, is_first: bool) -> str:
     """In how many of all settings or controllers, and in which, if these are few."""
-    several = len(study.settings) > 1, len(study.controllers) > 1
-    noun = {(True, False): "settings", (False, True): "controllers"}.get(
-        several, "combinations of setting and controller"
-    )
+    several, noun = (len(study.settings) > 1, len(study.controllers) > 1), _noun(study)
     word = "under" if noun == "controllers" else "in"
     if len(found) == total:
         return f"{word} both {noun}" if total == 2 else f"{word} all {total} {noun}"
@@ -158,8 +162,7 @@ def spread(study: Study, fronts: Sequence[Front]) -> str:
     unit = unit_for(study.primary.kind, means)
     low, high = unit.number(means[0]), unit.value(means[-1])
     who = listed(list(dict.fromkeys(cell.scheduler for cell in cells)))
-    where = _where(study, fronts, len(fronts), is_first=True).partition(" ")[2]
-    return f"{who}: {study.primary.title.lower()} {low} to {high} over {where.removeprefix('all ')}"
+    return f"{who}: {study.primary.title.lower()} {low} to {high} over {len(fronts)} {_noun(study)}"
 
 
 def _values(study: Study, cells: Iterable[Cell]) -> list[Estimate]:
