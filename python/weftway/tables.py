@@ -16,7 +16,7 @@ from weftway.report.earlier import Earlier, summary
 from weftway.report.front import Front, front
 from weftway.report.numbers import relative
 from weftway.report.published import Claim, claims, ours
-from weftway.report.study import BENEFITS, Cell, Study
+from weftway.report.study import BENEFITS, LEGEND, NAMED, YOURS, Cell, Study
 from weftway.report.units import Measure, Unit, unit_for
 from weftway.report.words import verdict
 
@@ -111,10 +111,12 @@ def _group(study: Study, setting: str, cc: str, top: int) -> Table:
 
 
 def _listed(study: Study, cells: list[Cell], top: int) -> list[Cell]:
-    """The first ones, and the reference wherever it stands."""
-    if not top or len(cells) <= top + FEW_MORE:
+    """What is kept in sight wherever it stands, and the first of the others."""
+    others = [cell for cell in cells if cell.scheduler not in study.kept]
+    if not top or len(others) <= top + FEW_MORE:
         return cells
-    return [*cells[:top], *(cell for cell in cells[top:] if cell.scheduler == study.reference)]
+    folded = {cell for cell in others[top:] if not study.is_kept(cell)}
+    return [cell for cell in cells if cell not in folded]
 
 
 def _below(study: Study, setting: str, cc: str, hidden: int) -> list[str]:
@@ -123,12 +125,15 @@ def _below(study: Study, setting: str, cc: str, hidden: int) -> list[str]:
     lines = [f"= {cell.scheduler}: {', '.join(c.scheduler for c in others)}" for cell, others in equal.items()]
     if study.has(BENEFITS[0]) and study.adds_little(setting, cc):
         lines.append("no benefit is told: all links but the best carry less than a tenth of the whole")
+    if any(study.tag(cell.scheduler) == NAMED for cell in study.shown(setting, cc)):
+        lines.append(LEGEND)
     return [*lines, *([f"{hidden} more schedulers: --top 0 shows all"] if hidden else [])]
 
 
 def _name(study: Study, cell: Cell) -> str:
     same = len(study.equals(cell.setting, cell.cc).get(cell, []))
-    return cell.scheduler + (f" (= {same} more)" if same else "") + _unfinished(study, cell)
+    tag = {YOURS: f" ({YOURS})", NAMED: f" {NAMED}"}.get(study.tag(cell.scheduler), "")
+    return cell.scheduler + tag + (f" (= {same} more)" if same else "") + _unfinished(study, cell)
 
 
 def _number_column(table: Table, measure: Measure, unit: Unit) -> None:

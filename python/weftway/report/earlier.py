@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from weftway.backends import Row
 from weftway.stats import Estimate, paired
 
-from .charts import mark, named
+from .charts import named
 from .numbers import listed
 from .study import Cell, Study
+from .tables import head_of
 from .units import Unit, unit_for
 
 if TYPE_CHECKING:
@@ -110,4 +111,4 @@ def line(study: Study, change: Change, unit: Unit) -> str:
     ]
     cells = "".join(f'<td data-label="{name}">{text}</td>' for name, text in zip(HEAD[1:], texts, strict=True))
     name = change.cell.scheduler
-    return f'<tr{named(name)}><th scope="row">{mark(study.look(name))}{escape(name)}</th>{cells}</tr>'
+    return f"<tr{named(name, (), study.is_kept(change.cell))}>{head_of(study, name)}{cells}</tr>"

@@ -67,8 +67,9 @@ def measure_panels(
         text = units[c.setting, c.cc].estimate(e) if e else "none"
         remark = "best" if c in best else ""
         hint = hinted(c, e, runs.get(c, []), units[c.setting, c.cc]) if e else ""
-        keep = c.scheduler == study.reference
-        return Dot(c.scheduler, study.look(c.scheduler), e, runs.get(c, []), text, remark, study.alike(c), hint, keep)
+        name = c.scheduler
+        sign = (study.is_kept(c), study.tag(name))
+        return Dot(name, study.look(name), e, runs.get(c, []), text, remark, study.alike(c), hint, *sign)
 
     return grid(study, m.title + better(m), dot, shared, unit_for(m.kind, [shared.high]), lines)
 
@@ -104,7 +105,9 @@ def difference(study: Study) -> str:
             return None
         text = unit.estimate(found[c], signed=True) if c in found else "none"
         words = sense(found.get(c), m)
-        return Dot(c.scheduler, study.look(c.scheduler), found.get(c), [], text, words, study.alike(c))
+        name = c.scheduler
+        sign = (study.is_kept(c), study.tag(name))
+        return Dot(name, study.look(name), found.get(c), [], text, words, study.alike(c), "", *sign)
 
     return grid(study, m.title, dot, shared, unit, [(0.0, study.reference)])
 
@@ -161,6 +164,8 @@ def share_row(study: Study, c: Cell) -> Share:
         study.look(c.scheduler),
         [(path, Look(study.paths.index(path)), part) for path, part in parts.items()],
         study.alike(c),
+        study.is_kept(c),
+        study.tag(c.scheduler),
     )
 
 

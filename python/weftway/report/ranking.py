@@ -19,10 +19,11 @@ from weftway.stats import Estimate, interval_of
 
 from . import page
 from .axis import axis
-from .charts import Dot, dots, mark, panel, symbols
+from .charts import Dot, dots, mark, named, panel, symbols, tagged
 from .held_out import RATIO
 from .palette import look
 from .sections import Section
+from .study import LEGEND, NAMED, YOURS
 from .tables import cell, table
 from .units import Unit
 
@@ -60,6 +61,22 @@ class Ranked:
     """What each cell is, by its name."""
     registry: Sequence[str]
     code: str
+    own: Sequence[str] = ()
+    """Classes of the user's own."""
+    named: Sequence[str] = ()
+    """What somebody named."""
+
+    def tag(self, scheduler: str) -> str:
+        """The mark beside a name, as in a comparison: where all are named, only the user's own have one."""
+        if scheduler in self.own:
+            return YOURS
+        return NAMED if scheduler in self.named and len(self.named) < len(self.standings) else ""
+
+    @property
+    def lines(self) -> list[Standing]:
+        """The standings as they are listed: the user's own first, then what was named, then the others."""
+        order = (YOURS, NAMED, "")
+        return sorted(self.standings, key=lambda one: order.index(self.tag(one.scheduler)))
 
     @property
     def candidate(self) -> Standing | None:
@@ -80,6 +97,8 @@ class Ranked:
 def findings(ranked: Ranked) -> list[str]:
     """What there is to know, a line each."""
     lines = [(one.scheduler, one) for one in [ranked.candidate] if one]
+    own = [one for one in ranked.lines if ranked.tag(one.scheduler) == YOURS and not one.is_candidate]
+    lines += [(one.scheduler, one) for one in own]
     lines += [(f"the best fixed scheduler, {one.scheduler},", one) for one in [ranked.best] if one]
     told = [f"{name} costs {_ratio(one)} times what the chooser does" for name, one in lines]
     return told + [f"the fair single path costs {_ratio(one)} times what it does" for one in [ranked.single] if one]
@@ -111,9 +130,12 @@ def _standings(ranked: Ranked) -> Table:
     for head in HEADS:
         made.add_column(head, justify="right", no_wrap=True)
     made.add_column("in cell", no_wrap=True)
-    for one in ranked.standings:
-        name = Text(one.scheduler, style="bold" if one.is_candidate else "")
+    for one in ranked.lines:
+        tag = {YOURS: f" ({YOURS})", NAMED: f" {NAMED}"}.get(ranked.tag(one.scheduler), "")
+        name = Text(one.scheduler + tag, style="bold" if one.is_candidate else "")
         made.add_row(name, *_figures(one), one.worst_cell)
+    if any(ranked.tag(one.scheduler) == NAMED for one in ranked.lines):
+        made.caption = LEGEND
     return made
 
 
@@ -256,20 +278,22 @@ def _frame(lines: Sequence[Standing] | Sequence[Group] | Sequence[Worst]) -> pl.
 def _standings_table(ranked: Ranked) -> str:
     heads = ["Scheduler", *HEADS, "in cell"]
     rows = ""
-    for one in ranked.standings:
+    for one in ranked.lines:
         texts = zip(heads[1:-1], _figures(one), strict=True)
         cells = "".join(cell(label, escape(text)) for label, text in texts)
         told = escape(ranked.labels[one.worst_cell], quote=True)
         where = cell("in cell", f'<span title="{told}">{escape(one.worst_cell)}</span>')
-        name = mark(look(one.scheduler, list(ranked.registry))) + escape(one.scheduler)
-        rows += f'<tr{" class=best" if one.is_candidate else ""}><th scope="row">{name}</th>{cells}{where}</tr>'
+        tag = ranked.tag(one.scheduler)
+        name = mark(look(one.scheduler, list(ranked.registry))) + escape(one.scheduler) + tagged(tag)
+        found = named(one.scheduler, (), bool(tag))
+        rows += f'<tr{" class=best" if one.is_candidate else ""}{found}><th scope="row">{name}</th>{cells}{where}</tr>'
     return f'<div class="scroll">{table(heads, f"<tbody>{rows}</tbody>", "results cards")}</div>'
 
 
 def _chart(ranked: Ranked) -> str:
-    shown = list(ranked.standings[:SHOWN])
-    if ranked.candidate and ranked.candidate not in shown:
-        shown.append(ranked.candidate)
+    others = [one for one in ranked.lines if not ranked.tag(one.scheduler)]
+    hidden = [one for one in others[SHOWN:] if one is not ranked.candidate]
+    shown = [one for one in ranked.lines if one not in hidden]
     ends = [end for one in shown for end in (one.ratio, one.ratio_low, one.ratio_high) if end is not None]
     rows = [_dot(one, ranked) for one in shown]
     drawn = dots(rows, axis(ends, include=(1.0,)), RATIO, [(1.0, "chooser")])
@@ -281,7 +305,9 @@ def _dot(one: Standing, ranked: Ranked) -> Dot:
     if one.ratio_low is not None and one.ratio_high is not None:
         half = (one.ratio_high - one.ratio_low) / 2
         estimate = Estimate(one.ratio, half, one.cells, (one.ratio_low, one.ratio_high))
-    return Dot(one.scheduler, look(one.scheduler, list(ranked.registry)), estimate, [], RATIO.value(one.ratio))
+    tag = ranked.tag(one.scheduler)
+    how = look(one.scheduler, list(ranked.registry))
+    return Dot(one.scheduler, how, estimate, [], RATIO.value(one.ratio), keep=bool(tag), tag=tag)
 
 
 def _groups_table(ranked: Ranked) -> str:

@@ -37,6 +37,7 @@ RULES_LEDE = (
     "Source: read from code or from the paper; secondary, from a description; reconstructed, a rule that fits what is "
     "known and is not to be taken for the original."
 )
+KEPT = "Your own classes (<em>yours</em>) and what you named beside <code>all</code> (*) come first and stay in sight."
 LIMITS_LEDE = (
     "Aggregation benefit: 0 is the best single link under the same controller and seed, 1 the sum of all links. Opened "
     "alike: the same against links in a connection that opens as this one does, and then has its data on one of them. "
@@ -89,6 +90,8 @@ def table_sections(study: Study) -> list[Section]:
     if len(study.seeds) > 1 and not all(study.is_repeatable(cell) for cell in study.cells()):
         mean += f" Of the kernel and live links, median ± {study.interval_of_medians()}."
     paired = f" Differences are paired by seed, against {escape(study.reference)}."
+    if study.kept:
+        mean += f" {KEPT}"
     across = f"{study.primary.title}. Bold: who may be the best of each column."
     printed = "The number as printed, ours for the same cell, and their ratio."
     return [
@@ -103,9 +106,9 @@ def chart_sections(study: Study) -> list[Section]:
     marks = "Markers are means, bars 95 % intervals, fine strokes single runs" if many else "Markers are single runs"
     if many and not all(study.is_repeatable(cell) for cell in study.cells()):
         marks += f"; of the kernel and live links, medians with their {study.interval_of_medians()}"
-    order = (
-        f"{marks}; each controller lists its schedulers by {study.primary.title.lower()}, best first.{left_out(study)}"
-    )
+    after = ", after yours and those that you named" if study.kept else ""
+    by = f"each controller lists its schedulers by {study.primary.title.lower()}, best first{after}"
+    order = f"{marks}; {by}.{left_out(study)}"
     paired = difference_lede(study, many)
     parts = f"Part of the bytes, in percent. {panels.legend(study.paths)}"
     ends = frames.estimates(study, frames.completion_measures(study))

@@ -36,6 +36,8 @@ LITTLE = 0.1
 """The others add little where they carry less than this share of what all links do, each of them alone."""
 LEAST_BENEFIT = 1e-3
 """From this benefit on, a run tells what the others could add."""
+YOURS, NAMED = "yours", "*"
+LEGEND = "* you named it; the others came with `all`"
 FINISHED = {None, "", "ok", "complete", "completed", "finished", "done"}
 
 
@@ -70,6 +72,8 @@ class Study:
         names = distinct(cell.scheduler for cell in self._runs)
         self.registry = list(scenario.get("registry") or sorted(name.split("@")[0] for name in names))
         self.reference = self._reference(names)
+        self.own = {str(run["scheduler"]) for run in runs if is_own(run)}
+        self.kept = self.own | set(scenario.get("named") or ())
         self.schedulers = self._ranked(names)
         self._looks = looks(self.schedulers, self.registry)
 
@@ -99,14 +103,15 @@ class Study:
         return MEASURES[next(named, "goodput_mbps")]
 
     def _ranked(self, names: list[str]) -> list[str]:
-        """Best first by the middle one of a scheduler's ranks, for what shows all settings and controllers at once."""
+        """What is kept in sight, then the others, each best first by the middle one of a scheduler's ranks: for what
+        shows all settings and controllers at once."""
         ranks: dict[str, list[int]] = defaultdict(list)
         column = self.primary.column
         for setting in self.settings:
             for cc in self.controllers:
                 for rank, cell in enumerate(self.ordered([Cell(setting, cc, name) for name in names], column)):
                     ranks[cell.scheduler].append(rank)
-        return sorted(names, key=lambda name: median(ranks[name]))
+        return sorted(names, key=lambda name: (name not in self.own, name not in self.kept, median(ranks[name])))
 
     def ordered(self, cells: Iterable[Cell], column: str) -> list[Cell]:
         """Cells by a measure, best first. Those of which not every run came to a value follow."""
@@ -154,15 +159,27 @@ class Study:
     def equals(self, setting: str, cc: str) -> dict[Cell, list[Cell]]:
         """Cells with the very results of another, seed by seed, by the one that is shown for them.
 
-        That is the reference if it is among them, else the best placed.
+        That is the user's own if it is among them, or what was named; else the reference, else the best placed.
         """
         if (setting, cc) not in self._equals:
             alike: dict[tuple[Any, ...], list[Cell]] = defaultdict(list)
             for cell in self._group(setting, cc):
                 alike[self._results(cell)].append(cell)
-            ordered = (sorted(cells, key=lambda cell: cell.scheduler != self.reference) for cells in alike.values())
+            ordered = (sorted(cells, key=self._speaks) for cells in alike.values())
             self._equals[setting, cc] = {first: others for first, *others in ordered if others}
         return self._equals[setting, cc]
+
+    def _speaks(self, cell: Cell) -> tuple[bool, bool, bool]:
+        name = cell.scheduler
+        return name not in self.own, name not in self.kept, name != self.reference
+
+    def is_kept(self, cell: Cell) -> bool:
+        """Whether a line stays in sight when others are folded: the user's own, what was named, the reference."""
+        return any(name in self.kept or name == self.reference for name in (cell.scheduler, *self.alike(cell)))
+
+    def tag(self, scheduler: str) -> str:
+        """The mark beside a name: `yours` for a class of the user's own, a star for what was named beside `all`."""
+        return YOURS if scheduler in self.own else NAMED if scheduler in self.kept else ""
 
     def alike(self, cell: Cell) -> list[str]:
         """The schedulers that a shown cell speaks for besides its own."""
@@ -177,9 +194,10 @@ class Study:
         return tuple(sorted((tuple(run.get(name) for name in wanted) for run in self.runs(cell)), key=repr))
 
     def shown(self, setting: str, cc: str) -> list[Cell]:
-        """The cells that have a line of their own: all but those that equal another."""
+        """The cells that have a line of their own: all but those that equal another. Kept ones first, then by rank."""
         twins = {cell for others in self.equals(setting, cc).values() for cell in others}
-        return [cell for cell in self._group(setting, cc) if cell not in twins]
+        lines = [cell for cell in self._group(setting, cc) if cell not in twins]
+        return sorted(lines, key=lambda cell: (cell.scheduler not in self.own, cell.scheduler not in self.kept))
 
     def runs(self, cell: Cell) -> list[Row]:
         return self._runs.get(cell, [])
@@ -258,7 +276,7 @@ class Study:
         lines = [self.shown(*group) for group in groups]
         seeds = {cell: distinct(run.get("seed") for run in self.runs(cell)) for group in lines for cell in group}
         first = [(cell, seeds[cell][0]) for group in lines for cell in group]
-        front_lines = [[c for at, c in enumerate(g) if at < TOP or c.scheduler == self.reference] for g in lines]
+        front_lines = [[c for at, c in enumerate(g) if at < TOP or self.is_kept(c)] for g in lines]
         return first + [(cell, seed) for group in front_lines for cell in group for seed in seeds[cell][1:]]
 
 
@@ -272,6 +290,11 @@ def _others_of(run: Row) -> float | None:
         return None
     others = (ours / alone - 1) / benefit  # as a share of the best
     return others / (1 + others)
+
+
+def is_own(run: Row) -> bool:
+    """Whether a run's scheduler is a class of the user's: it has a source, and that is no policy file."""
+    return bool(run.get("scheduler_source")) and "policy=" not in str(run["scheduler"])
 
 
 def distinct(values: Iterable[Any]) -> list[Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from weftway.stats import Estimate
 
-from .charts import mark, named
+from .charts import mark, named, tagged
 from .frames import LIMITS, completion_measures
 from .front import BEST, PLACES, UNSURE, front
 from .numbers import relative
@@ -18,7 +18,7 @@ from .units import Measure, Unit, unit_for
 from .words import remarks
 
 ELSEWHERE = (
-    *("title", "name", "description", "registry", "rules", "reference", "command", "skipped"),
+    *("title", "name", "description", "registry", "rules", "reference", "command", "skipped", "named"),
     *("published", "expect", "figure"),
 )
 """Keys of a scenario that the page shows in another place, or that are about other tools."""
@@ -85,12 +85,21 @@ def result_row(study: Study, c: Cell, units: dict[Measure, Unit]) -> str:
     told = remarks(study, c)
     badges = "".join(f'<span class="{badge(r)}">{escape(r)}</span>' for r in told)
     best = ' class="best"' if BEST in told else ""
-    keep = " data-keep" if c.scheduler == study.reference else ""
     same = study.alike(c)
     equal = f'<small class="equal">= {escape(", ".join(same))}</small>' if same else ""
-    name = f'<th scope="row">{mark(study.look(c.scheduler))}{escape(c.scheduler)}{equal}</th>'
-    row = f"<tr{best}{keep}{named(c.scheduler, same)}>"
+    name = head_of(study, c.scheduler, equal)
+    row = f"<tr{best}{named(c.scheduler, same, study.is_kept(c))}>"
     return f"{row}{name}{''.join(texts)}{cell('Remarks', badges, 'remarks')}</tr>"
+
+
+def kept_row(study: Study, name: str) -> str:
+    """The attributes of a scheduler's row where no other speaks for it."""
+    return named(name, (), name in study.kept or name == study.reference)
+
+
+def head_of(study: Study, name: str, below: str = "") -> str:
+    """The head of a scheduler's row."""
+    return f'<th scope="row">{mark(study.look(name))}{escape(name)}{tagged(study.tag(name))}{below}</th>'
 
 
 def badge(remark: str) -> str:
@@ -135,7 +144,7 @@ def settings(study: Study) -> str:
                 )
                 for c in cells
             )
-            rows += f'<tr{named(name)}><th scope="row">{mark(study.look(name))}{escape(name)}</th>{"".join(texts)}</tr>'
+            rows += f"<tr{kept_row(study, name)}>{head_of(study, name)}{''.join(texts)}</tr>"
         body += (
             f'<tbody data-cc="{escape(cc, quote=True)}"><tr class="group"><th scope="rowgroup" '
             f'colspan="{len(study.settings) + 1}">{escape(cc)}</th></tr>{rows}</tbody>'
@@ -174,7 +183,7 @@ def rules(study: Study) -> str:
             told = f'<span class="badge {kind}">{escape(source)}</span>'
             purpose = f"{rule['goal']}; {rule['application']}"
             rows += (
-                f'<tr{named(name)}><th scope="row">{mark(study.look(name))}{escape(name)}</th>'
+                f"<tr{kept_row(study, name)}>{head_of(study, name)}"
                 f"{cell('Rule', escape(str(rule['summary'])), 'text')}"
                 f"{cell('For', escape(purpose), 'text')}{cell('Source', told, 'remarks')}"
                 f"{cell('Reference', escape(str(rule['reference'])), 'text')}</tr>"
