@@ -78,7 +78,7 @@ def _results(held: Held) -> Table:
     heads = [
         "scheduler",
         *(["cc"] if several else []),
-        f"of {held.reference}\n{interval_of(first['instances'], 'instances')}",
+        f"of {held.reference}\n{_within(first)}",
     ]
     made = _plain(title, [*heads, "lost > 5 %\n%", "won\n%", *measured], len(heads) - 1)
     for cc in held.controllers:
@@ -91,6 +91,11 @@ def _results(held: Held) -> Table:
         if cc != held.controllers[-1]:
             made.add_row()
     return made
+
+
+def _within(line: Line) -> str:
+    """What the intervals are called, of so many instances; a single one has none."""
+    return interval_of(line["instances"], "instances") if line["instances"] > 1 else ""
 
 
 def _claims(held: Held) -> Table:
@@ -187,15 +192,14 @@ RESULTS_LEDE = (
 
 def ratios_lede(held: Held) -> str:
     """How to read the ratios, and what their bars are."""
-    bars = interval_of(held.lines[0]["instances"], "instances")
-    how = (
-        "over instances (percentile bootstrap): one"
-        if bars.startswith("95")
-        else "of the ratios, too few to judge; one"
+    within = _within(held.lines[0])
+    few = "" if within.startswith("95") else " (too few to judge)"
+    bars = (
+        f" A bar is the {within} over instances{few}: one that crosses the line is not significant." if within else ""
     )
     return (
-        "Instance by instance, how many times as good as the reference, on the geometric mean; right is better. A bar "
-        f"is the {bars} {how} that crosses the line is not significant."
+        "Instance by instance, how many times as good as the reference, on the geometric mean; right is better."
+        f"{bars} Intervals come from the percentile bootstrap."
     )
 
 

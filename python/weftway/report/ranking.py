@@ -123,9 +123,7 @@ def terminal(ranked: Ranked) -> list[Table]:
 
 
 def _standings(ranked: Ranked) -> Table:
-    made = plain_table(
-        f"{ranked.title}: {ranked.facts}; 1 is the chooser, less is better; in brackets: {_within(ranked)}"
-    )
+    made = plain_table(f"{ranked.title}: {ranked.facts}; 1 is the chooser, less is better{_bracketed(ranked)}")
     made.add_column("scheduler", no_wrap=True)
     for head in HEADS:
         made.add_column(head, justify="right", no_wrap=True)
@@ -140,8 +138,14 @@ def _standings(ranked: Ranked) -> Table:
 
 
 def _within(ranked: Ranked) -> str:
-    """What the intervals are called, of so many cells."""
-    return interval_of(max(one.cells for one in ranked.standings), "cells")
+    """What the intervals are called, of so many cells; a single cell has none."""
+    cells = max(one.cells for one in ranked.standings)
+    return interval_of(cells, "cells") if cells > 1 else ""
+
+
+def _bracketed(ranked: Ranked) -> str:
+    within = _within(ranked)
+    return f"; in brackets the {within}" if within else ""
 
 
 def _figures(one: Standing) -> list[str]:
@@ -244,8 +248,8 @@ def render(ranked: Ranked, costs: pl.DataFrame) -> str:
 def standings_lede(ranked: Ranked) -> str:
     """What the numbers are."""
     return (
-        "A scheduler&#x27;s cost over the chooser&#x27;s, cell by cell, on the geometric mean; in brackets the "
-        f"{_within(ranked)}. The chooser picks the best fixed scheduler of each cell on one half of the seeds; "
+        "A scheduler&#x27;s cost over the chooser&#x27;s, cell by cell, on the geometric mean"
+        f"{_bracketed(ranked)}. The chooser picks the best fixed scheduler of each cell on one half of the seeds; "
         "everybody is judged on the other, and the halves change places. One path: the fair single path, opened as the "
         "connection is and then used alone."
     )
@@ -255,7 +259,7 @@ def ratios_lede(ranked: Ranked) -> str:
     """What the bars are."""
     within = _within(ranked)
     how = " over cells (percentile bootstrap)" if within.startswith("95") else ", too few for an interval"
-    return f"1 is the chooser; left is better. A bar is the {within}{how}."
+    return "1 is the chooser; left is better." + (f" A bar is the {within}{how}." if within else "")
 
 
 WORST_LEDE = (
