@@ -9,7 +9,7 @@ from typing import Any
 
 from weftway import _native, backends, seeds, specs
 from weftway._native import Scenario, ScenarioError, Variant
-from weftway.scenario import document
+from weftway.scenario import document, told
 from weftway.specs import SchedulerSpec
 
 
@@ -106,7 +106,7 @@ def replay(scenario: Scenario, variant: Variant, scheduler: SchedulerSpec, cc: s
     """The command that runs one job again."""
     sets = [f"--set {quoted(setting)}" for setting in [*scenario.sets, *variant.sets]]
     place = backends.options(backend)
-    parts = ["weft run", quoted(scenario.path), f"--scheduler {quoted(scheduler.name)}", f"--cc {cc}"]
+    parts = ["weft run", quoted(told(scenario.path)), f"--scheduler {quoted(scheduler.name)}", f"--cc {cc}"]
     return " ".join([*parts, *place, f"--seed {seed}", *sets])
 
 

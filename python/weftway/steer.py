@@ -17,6 +17,7 @@ from weftway.backends import KERNEL, SIM, Row, Skipped, result
 from weftway.backends.kernel import OWN_SCHEDULER
 from weftway.listing import NOTHING, plain_table
 from weftway.specs import SchedulerSpec
+from weftway.scenario import told
 from weftway.stats import Interval, interval_of_median, median, middle
 
 MODES = ("exclusive", "preferred")
@@ -86,7 +87,7 @@ class Transfer:
         sets = [f"--set {plan.quoted(setting)}" for setting in [*scenario.sets, *variant.sets]]
         interval, mode = self.options.interval_ms, self.options.mode
         name = plan.quoted(self.scheduler.name)
-        parts = ["weft steer", plan.quoted(scenario.path), f"--scheduler {name}", f"--cc {self.cc[0]}"]
+        parts = ["weft steer", plan.quoted(told(scenario.path)), f"--scheduler {name}", f"--cc {self.cc[0]}"]
         return " ".join(
             [*parts, f"--interval {interval:g}ms", f"--mode {mode}", f"--seeds {self.seed}..{self.seed + 1}", *sets]
         )

@@ -8,11 +8,11 @@ from typing import Any
 import polars as pl
 import pytest
 
-from weftway import _native, plan, rank, report, specs, tables
+from weftway import _native, comparison, plan, rank, report, specs, tables
 from weftway.rank import page
 from weftway.report import ranking
 from weftway.report.study import Study
-from weftway.scenario import load
+from weftway.scenario import HOME, load, locate
 
 MINE = "rules.py:Mine"
 RULE = """
@@ -123,3 +123,15 @@ def test_a_ranking_lists_it_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert str(next(iter(table.columns[0].cells))) == f"{MINE} (yours)"
     assert any(line.startswith(MINE) for line in ranking.findings(shown))
     assert ">yours</small>" in ranking.render(shown, page.costs(found))
+
+
+def test_a_report_tells_nobody_where_its_author_keeps_his_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    wanted = plan.plan(load("wifi-lte", ["workload.bytes=200 kB"]), "min-rtt,ecf", seed=[0])
+    found = comparison.execute(wanted, 1)
+    text = report.write(found, tmp_path, command="weft compare wifi-lte").read_text(encoding="utf-8")
+    assert str(HOME) not in text and str(tmp_path) not in text
+    assert "weft run scenarios/wifi-lte.toml --scheduler" in text
+    assert Path(locate("scenarios/wifi-lte.toml")).is_file(), "and the command works from here"
