@@ -16,8 +16,8 @@ from weftway._native import EmulationError, Scenario, ScenarioError, Variant
 from weftway.backends import KERNEL, SIM, Row, Skipped, result
 from weftway.backends.kernel import OWN_SCHEDULER
 from weftway.listing import NOTHING, plain_table
-from weftway.specs import SchedulerSpec
 from weftway.scenario import told
+from weftway.specs import SchedulerSpec
 from weftway.stats import Interval, interval_of_median, median, middle
 
 MODES = ("exclusive", "preferred")

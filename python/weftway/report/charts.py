@@ -123,6 +123,11 @@ def tagged(tag: str) -> str:
     return f' <small class="tag" title="{TAGS[tag]}">{tag}</small>' if tag else ""
 
 
+def row_head(look: Look, name: str, tag: str = "", below: str = "") -> str:
+    """The head of a scheduler's row in a table: its marker, its name, and what it is marked with."""
+    return f'<th scope="row">{mark(look)}{escape(name)}{tagged(tag)}{below}</th>'
+
+
 TAGS = {"yours": "a class of your own", "*": "you named it; the others came with `all`"}
 
 

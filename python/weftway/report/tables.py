@@ -8,7 +8,7 @@ from typing import Any
 
 from weftway.stats import Estimate
 
-from .charts import mark, named, tagged
+from .charts import named, row_head
 from .frames import LIMITS, completion_measures
 from .front import BEST, PLACES, UNSURE, front
 from .numbers import relative
@@ -99,7 +99,7 @@ def kept_row(study: Study, name: str) -> str:
 
 def head_of(study: Study, name: str, below: str = "") -> str:
     """The head of a scheduler's row."""
-    return f'<th scope="row">{mark(study.look(name))}{escape(name)}{tagged(study.tag(name))}{below}</th>'
+    return row_head(study.look(name), name, study.tag(name), below)
 
 
 def badge(remark: str) -> str:
