@@ -61,7 +61,8 @@ def _single(study: Study, one: Front) -> list[str]:
         of = f"{measured} for {one.best.scheduler}" if one.level or one.unsure else measured
         parts = [f"{_told(study, one.kind, one.names(study), f'under {one.cc}', _is_same(one))}: {of}"]
         parts = [f"{parts[0]}, {ahead}"] if ahead else parts
-    return [*parts, bonding(study, one.best)]
+    gained = bonding(study, one.best)
+    return [*parts, f"with {one.best.scheduler}, {gained}" if gained and (one.level or one.unsure) else gained]
 
 
 def _is_same(one: Front) -> bool:
