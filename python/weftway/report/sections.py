@@ -37,7 +37,7 @@ RULES_LEDE = (
     "Source: read from code or from the paper; secondary, from a description; reconstructed, a rule that fits what is "
     "known and is not to be taken for the original."
 )
-KEPT = "Your own classes (<em>yours</em>) and what you named beside <code>all</code> (*) come first and stay in sight."
+KEPT = "Your own classes (<em>yours</em>) and what you named beside <em>all</em> (*) come first and stay in sight."
 LIMITS_LEDE = (
     "Aggregation benefit: 0 is the best single link under the same controller and seed, 1 the sum of all links. Opened "
     "alike: the same against links in a connection that opens as this one does, and then has its data on one of them. "
