@@ -162,7 +162,7 @@ CLAIMS: list[tuple[str, Callable[[Printed, set[str]], bool]]] = [
     (r"only (?P<who>.+?) came to a result in every run", lambda table, who: set(table.marked(ONLY)) == who),
     (r"(?P<who>.+?) are level at the front(?=.*, with identical results)", identical),
     (r"(?P<who>.+?) are level at the front(?!.*, with identical results)", tied),
-    (r"too few runs tell (?P<who>.+?) apart", unsure),
+    (r"the runs are too few to tell (?P<who>.+?) apart", unsure),
     (r"(?P<alone>one scheduler ran alone)", lambda table, _: alone(table)),
     (
         r"(?P<nobody>no scheduler came to a result in every run)",
@@ -171,7 +171,7 @@ CLAIMS: list[tuple[str, Callable[[Printed, set[str]], bool]]] = [
     (r"(?P<none>no run came to a result)", lambda table, _: not any(line.has_value for line in table.lines)),
 ]
 ONLY = "the only complete one"
-LEAD = re.compile(r"(?P<least>[\d.]+) %(?: to (?P<most>[\d.]+) %)? (?:sooner|more) than (?P<other>[\w-]+)")
+LEAD = re.compile(r"(?:up to )?(?P<least>[\d.]+) %(?: to (?P<most>[\d.]+) %)? (?:sooner|more) than (?P<other>[\w-]+)")
 ALONE = re.compile(r"(?P<who>[\w-]+(?:(?:, | and )[\w-]+)*)(?: under \w+)?: (?:completion time|goodput) .*")
 CAUTION = "one seed only, so no spread is known"
 

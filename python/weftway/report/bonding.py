@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from weftway.stats import Estimate
 
-from .numbers import percent
+from .numbers import LEAST, percent
 from .study import Cell, Study
 
-LEAST = 0.0005
-"""A smaller share would read as 0.0 %."""
 FOR_ALL_THERE_IS = ("fct_ms", "goodput_mbps")
 """Primary measures of workloads that take whatever the links can carry. Others carry what the application sends."""
 

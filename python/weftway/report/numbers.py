@@ -8,6 +8,9 @@ from weftway.stats import Estimate, paired
 
 from .study import Cell, Study
 
+LEAST = 0.0005
+"""A smaller share would read as 0.0 %."""
+
 
 def relative(study: Study, cell: Cell, other: Cell) -> Estimate | None:
     """The paired difference as a share of the other's mean over the same seeds."""

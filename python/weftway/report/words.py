@@ -9,7 +9,7 @@ from weftway.stats import Estimate
 
 from .bonding import against_best_link, bonding
 from .front import ALONE, FIRST, LEADS, NOBODY, NOTHING, OPEN, REMAINS, TIED, Front, front
-from .numbers import listed, percent, relative
+from .numbers import LEAST, listed, percent, relative
 from .study import Cell, Study
 from .units import unit_for
 
@@ -80,7 +80,7 @@ def _told(study: Study, kind: str, names: Sequence[str], where: str, is_same: bo
     if kind == REMAINS:
         return f"only {who} came to a result in every run {where}"
     if kind == OPEN:
-        return f"too few runs tell {who} apart {where}"
+        return f"the runs are too few to tell {who} apart {where}"
     if kind == TIED:
         return f"{who} are level at the front {where}{', with identical results' if is_same else ''}"
     if kind == ALONE:
@@ -97,7 +97,7 @@ def lead(study: Study, one: Front) -> str:
     if not others and study.reference in front_names:
         others = one.behind[:1]
     share = relative(study, one.best, others[0]) if others else None
-    if share is None or not share.excludes_zero or abs(share.mean) < 0.0005:
+    if share is None or not share.excludes_zero or abs(share.mean) < LEAST:
         return ""
     name = study.reference if study.reference not in front_names else others[0].scheduler
     return f"{percent(abs(share.mean))} {PHRASES[study.primary.column][1]} than {name}"
@@ -152,7 +152,9 @@ def _ahead(study: Study, found: Sequence[Front]) -> str:
         shares.append(share)
     sizes = sorted(abs(share.mean) for share in shares)
     least, most = percent(sizes[0]), percent(sizes[-1])
-    span = most if least == most else f"{least} to {most}"
+    if sizes[-1] < LEAST:
+        return ""
+    span = most if least == most else f"up to {most}" if sizes[0] < LEAST else f"{least} to {most}"
     return f"{span} {PHRASES[study.primary.column][1]} than {study.reference}"
 
 
