@@ -4,7 +4,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -130,7 +130,7 @@ def single(scenario: Scenario, scheduler: Any, cc: str | None, seed: int | None,
                 f"{option}: a run has one, and {len(several)} are named; "
                 f"`weft compare {plan.quoted(scenario.path)} --{option} {plan.quoted(asked)}` runs them all"
             )
-    return Plan(chosen.scenario, chosen.jobs[:1])
+    return replace(chosen, jobs=chosen.jobs[:1])
 
 
 def execute(

@@ -72,6 +72,13 @@ def locate(name: str) -> str:
     raise ScenarioError(f"no scenario is called `{name}`, and there is no such file; {hint}")
 
 
+def told(path: str) -> str:
+    """A scenario's file as others are told of it: one of ours from the source tree on, which is found from everywhere,
+    and not from the root of this machine."""
+    file = Path(path)
+    return str(file.relative_to(HOME)) if file.is_absolute() and file.is_relative_to(HOME) else path
+
+
 def _those_in(folder: Path) -> str:
     """The first scenario in it, as a hint."""
     first = next(iter(sorted(folder.glob("*.toml"))), None)
@@ -86,7 +93,7 @@ def document(scenario: Scenario) -> dict[str, Any]:
     """The file's keys as they stand there, and what a reader of the results needs besides."""
     entries = _native.schedulers()
     rules = {entry["name"]: {key: entry[key] for key in RULE} for entry in entries}
-    extra = {"title": scenario.title, "file": scenario.path, "registry": list(rules), "rules": rules}
+    extra = {"title": scenario.title, "file": told(scenario.path), "registry": list(rules), "rules": rules}
     return {**tomllib.loads(scenario.text), **extra}
 
 

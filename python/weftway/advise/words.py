@@ -5,6 +5,7 @@ from typing import Any
 
 from weftway import plan
 from weftway.rank.costs import WORDS
+from weftway.stats import interval_of
 
 from .candidates import LINUX, Candidate
 from .runs import WORTH, Advice, Trial, judging
@@ -133,10 +134,11 @@ def _gain(found: Advice) -> str:
         return f"the best other ({other.candidate.words}) takes {_signed(ratio - 1)}"
     measure = WORDS[found.column]
     low, high = (round(end * 100) for end in found.within)
+    within = interval_of(len(found.cells), "cells")
     now, before = (_time(_cost(found, one)) for one in (found.chosen, found.baseline))
     return (
-        f"{measure} {now} instead of {before}; over all cells {found.gain * 100:.0f} % less (95 %: {low} to {high} %) "
-        f"than {_as_it_comes(found)}"
+        f"{measure} {now} instead of {before}; over all cells {found.gain * 100:.0f} % less "
+        f"({within}: {low} to {high} %) than {_as_it_comes(found)}"
     )
 
 

@@ -123,11 +123,10 @@ def warn(found: "Comparison") -> None:
 def print_tables(found: "Comparison", top: int = 10, before: "Earlier | None" = None) -> None:
     """The tables of a comparison, published numbers beside ours where the scenario has them, and what came of it."""
     from weftway import tables
-    from weftway.scenario import document
 
     if not found.rows:
         return
-    about = document(found.plan.scenario)
+    about = found.plan.document
     for part in tables.comparison(found.rows, about, top):
         out.print(tables.fitted(part, out), "")
     for sentence in tables.sentences(found.rows, about, before):

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from weftway.backends import Row
-from weftway.stats import Interval, beyond, bootstrap, median, quantile
+from weftway.stats import Interval, beyond, bootstrap, interval_of, median, quantile
 
 from .cells import CONTROLLERS, MOST_PATHS
 from .runs import Runs, goodputs
@@ -62,6 +62,11 @@ class Difference:
         return Interval(self.kernel_low_mbps, self.kernel_high_mbps)
 
     @property
+    def interval_name(self) -> str:
+        """What it may be called: of a few runs it is their range."""
+        return interval_of(self.kernel_runs, "runs")
+
+    @property
     def spread(self) -> float:
         """Half the width of the interval, of the kernel's median: what the kernel differs from itself."""
         return (self.kernel_high_mbps - self.kernel_low_mbps) / 2 / self.kernel_goodput_mbps
@@ -92,7 +97,15 @@ class Difference:
     @property
     def record(self) -> dict[str, Any]:
         """For `--json` and the page's data."""
-        derived = ("error", "beyond", "inside", "spread", "retransmission_error_points", "retransmission_ratio")
+        derived = (
+            "error",
+            "beyond",
+            "inside",
+            "interval_name",
+            "spread",
+            "retransmission_error_points",
+            "retransmission_ratio",
+        )
         found = {name: getattr(self, name) for name in derived}
         return {
             name: round(value, 6) if isinstance(value, float) else value

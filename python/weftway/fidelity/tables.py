@@ -7,6 +7,7 @@ from rich.text import Text
 
 from weftway.listing import NOTHING
 from weftway.report.units import Unit
+from weftway.stats import FEWEST
 
 from .errors import Difference, Group, Target, groups, targets, worst
 from .runs import Measured
@@ -60,11 +61,13 @@ def facts(measured: Measured, found: Sequence[Difference]) -> list[str]:
     """The same, part by part."""
     late = sum(runs.late for runs in measured.runs)
     missing = [runs for runs in measured.runs if runs.cell.number not in {one.cell for one in found}]
+    few = sum(one.kernel_runs < FEWEST for one in found)
     unfinished = sum(one.unfinished_runs for one in found)
     parts = [
         f"{len(found)} cells of seed {measured.request.seed}",
         f"{sum(one.kernel_runs for one in found)} runs of the kernel, {sum(one.sim_runs for one in found)} of ours",
         f"{late} late {'run' if late == 1 else 'runs'} left out",
+        f"of {few} cells fewer than {FEWEST} runs of the kernel, so their range in place of an interval" if few else "",
         f"{unfinished} unfinished" if unfinished else "",
         f"{len(missing)} cells without a comparison ({missing[0].note or 'nothing arrived'})" if missing else "",
         f"{measured.seconds:.0f} s",

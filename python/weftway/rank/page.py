@@ -29,6 +29,8 @@ def ranked(found: Ranking) -> Ranked:
         labels={cell.name: cell.label for cell in found.cells},
         registry=[one["name"] for one in _native.schedulers()],
         code=SIM.code(),
+        own=[one.name for one in found.schedulers if one.rule is not None],
+        named=[one.name for one in found.schedulers if one.is_named],
     )
 
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from weftway.backends import Row
 from weftway.stats import Estimate, paired
 
-from .charts import mark, named
+from .charts import named, row_head
+from .numbers import listed
 from .study import Cell, Study
 from .units import Unit, unit_for
-from .words import listed
 
 if TYPE_CHECKING:
     import polars as pl
@@ -110,4 +110,5 @@ def line(study: Study, change: Change, unit: Unit) -> str:
     ]
     cells = "".join(f'<td data-label="{name}">{text}</td>' for name, text in zip(HEAD[1:], texts, strict=True))
     name = change.cell.scheduler
-    return f'<tr{named(name)}><th scope="row">{mark(study.look(name))}{escape(name)}</th>{cells}</tr>'
+    head = row_head(study.look(name), name, study.tag(name))
+    return f"<tr{named(name, (), study.is_kept(change.cell))}>{head}{cells}</tr>"

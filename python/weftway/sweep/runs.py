@@ -7,7 +7,7 @@ there. So rows, tables and reports do not depend on where the work was done.
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from weftway._native import SimulationError
 from weftway.backends import BACKENDS, Row, Skipped
 from weftway.comparison import FLUSH_S, Comparison, Interrupted, Progress
 from weftway.parallel import RayPool
-from weftway.plan import Job, Plan
+from weftway.plan import Job
 from weftway.store import Store, table, write_parquet
 
 from .grid import Grid, Run
@@ -82,7 +82,7 @@ def _compared(grid: Grid, run: Run, request: Request, progress: _Shift) -> Compa
     folder = grid.folder(run, request.out)
     left_out = _left_out(run, folder) if request.ray is not None else []
     skipped = {one.job.key for one in left_out}
-    wanted = Plan(run.plan.scenario, [job for job in run.plan.jobs if job.key not in skipped])
+    wanted = replace(run.plan, jobs=[job for job in run.plan.jobs if job.key not in skipped])
     try:
         found = comparison.execute(wanted, request.jobs, folder, progress)
     except Interrupted as error:
