@@ -53,6 +53,8 @@ def is_capture(data: bytes) -> bool:
 def read(data: bytes) -> Capture:
     """The frames of a capture, to where it was cut off."""
     found = Capture()
+    if not is_capture(data):
+        raise Damaged("it does not begin as one")
     try:
         for frame in _pcapng(data) if data[:4] == PCAPNG else _pcap(data):
             if frame is None:
