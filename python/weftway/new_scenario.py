@@ -54,7 +54,7 @@ WORKLOADS = {
 """What `--workload` may ask for."""
 
 Ask = Callable[[str, str], str]
-"""Asks a question with a default; the answer."""
+"""Asks a question with a default, which may be empty for none; the answer."""
 
 
 @dataclass
@@ -167,7 +167,7 @@ def _read(link: Link, file: Path, ask: Ask | None) -> Reading:
         if ask is None:
             raise ScenarioError(str(error).replace("LINK.", f"{link.name}.")) from None
         question = f"{file}: which address is on your side ({', '.join(error.addresses)})?"
-        return measured.read(file, _addresses(ask(question, error.addresses[0])))
+        return measured.read(file, _addresses(ask(question, "")))
 
 
 def _addresses(text: str) -> list[str]:

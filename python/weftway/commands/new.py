@@ -51,7 +51,7 @@ def scenario(name: str, measurements: list[str], workload: str | None) -> None:
     """Writes a scenario file, from files or by questions."""
     from weftway import new_scenario
 
-    ask = (lambda text, default: str(typer.prompt(text, default))) if sys.stdin.isatty() else None
+    ask = (lambda text, default: str(typer.prompt(text, default or None))) if sys.stdin.isatty() else None
     if measurements:
         made = new_scenario.from_measurements(name, measurements, workload, ask)
     elif ask:

@@ -275,7 +275,8 @@ def _udp_rate(file: Path, way: Way, factor: float) -> Range:
     if not steady:
         raise ScenarioError(f"{file}: no interval of iperf3 counts; measure with intervals of a second, -i 1")
     lost, packets = _lost(file, way)
-    if way.is_sent:
+    # What a receiver counts, it counts beside what it misses.
+    if not any(one.get("sender") is False or "lost_packets" in one for one in way.intervals):
         factor *= 1 - lost / packets
     return _median(steady, factor, "UDP, at least: what was sent and arrived")
 

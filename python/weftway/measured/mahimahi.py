@@ -31,7 +31,7 @@ def reads(file: Path, text: str) -> Reading:
     last = -1
     for number, line in enumerate(lines, 1):
         if reason := _mistake(line, last):
-            raise ScenarioError(f"{file}: line {number} {reason}, as a Mahimahi trace has them")
+            raise ScenarioError(f"{file}: line {number}{reason}, as a Mahimahi trace has them")
         last = int(line)
     if last <= 0:
         raise ScenarioError(f"{file}: a Mahimahi trace that ends at 0 ms has no rate")
@@ -47,12 +47,12 @@ def reads(file: Path, text: str) -> Reading:
 def _mistake(line: str, before: int) -> str:
     """What is wrong with a line, if anything."""
     if not line:
-        return "is blank; delete it: a line is a time in milliseconds"
+        return " is blank; delete it: a line is a time in milliseconds"
     if not line.isdigit():
-        return f"is `{line[:40]}`, no whole number of milliseconds"
+        return f": `{line[:40]}` is no whole number of milliseconds"
     if len(line) > 20 or int(line) > LATEST_MS:
-        return f"is `{line[:40]}`, later than 49 days: times count from the beginning of the trace"
-    return f"is `{line}`, less than the time before it" if int(line) < before else ""
+        return f": `{line[:40]}` is later than 49 days: times count from the beginning of the trace"
+    return f": `{line}` is less than the time before it" if int(line) < before else ""
 
 
 def _long(ms: int) -> str:
