@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from weftway import measured
-from weftway._native import Scenario, ScenarioError, TraceError
+from weftway._native import Scenario, ScenarioError
 from weftway.measured import Range, Reading, Undecided
+from weftway.measured.mahimahi import says_direction
 
 KIND_WORDS = {"ping", "iperf", "iperf3", "pcap", "capture", "trace", "mahimahi", "down", "downlink", "download"}
 KIND_WORDS |= {"up", "uplink", "upload", "tcp", "udp"}
@@ -226,7 +227,7 @@ def _validate(text: str, target: Path) -> None:
         draft.flush()
         try:
             Scenario.load(draft.name, [])
-        except (ScenarioError, TraceError) as error:
+        except ScenarioError as error:
             raise ScenarioError(str(error).replace(draft.name, str(target))) from None
 
 
@@ -309,7 +310,10 @@ def _rates(link: Link, target: Path, put: Callable[[str, str, str], None], leave
         elif side in traces:
             reading, mean = traces[side]
             place = os.path.relpath(reading.file, target.parent)
-            put(f"trace.{side}", f'"{place}"', f"{reading.kind}, {_mbps(mean)} on the mean")
+            why = f"{reading.kind}, {_mbps(mean)} on the mean"
+            if not says_direction(reading.file):
+                why = f"assumed, as the name says no direction (.down, .up): {why}"
+            put(f"trace.{side}", f'"{place}"', why)
         elif side in known:
             put(f"rate.{side}", f'"{_mbps(known[side].value)}"', known[side].why)
             leave(f"rate.{side}", _mbps(known[side].low), _mbps(known[side].high))
@@ -319,9 +323,10 @@ def _rates(link: Link, target: Path, put: Callable[[str, str, str], None], leave
             why = "assumed: a quarter of the rate down" if side == "up" else "assumed: as the rate up"
             put(f"rate.{side}", f'"{_mbps(mean * share)}"', why)
         else:
+            unknown = "".join(f" ({one.file.name}: {one.rate_unknown})" for one in link.readings if one.rate_unknown)
             raise ScenarioError(
-                f"link `{link.name}`: no measurement gives its rate {side}; add the output of `iperf3 --json`, a "
-                f'capture or a Mahimahi trace, or say {link.name}.rate="20 Mbit/s"'
+                f"link `{link.name}`: no measurement gives its rate {side}{unknown}; add the output of "
+                f'`iperf3 --json`, a capture or a Mahimahi trace, or say {link.name}.rate="20 Mbit/s"'
             )
 
 

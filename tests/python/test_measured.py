@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from captures import pcap, udp
+from captures import pcap, tcp, udp
 from conftest import Weft
 from weftway import ScenarioError, measured, new_scenario
 from weftway.scenario import load
@@ -305,3 +305,24 @@ def test_losses_that_were_counted_but_say_nothing_are_not_called_unmeasured(weft
     assert weft_here("new", "scenario", "home", "wifi.json", "dsl.rate=20 Mbit/s").returncode == 0
     text = (tmp_path / "home.toml").read_text()
     assert "# assumed: wifi.json: 20 % of UDP was lost, as more was sent than the link carries" in text
+
+
+def test_a_trace_whose_name_says_no_direction_is_assumed_to_be_down(weft_here: Weft, tmp_path: Path) -> None:
+    written(tmp_path, "lte.trace", "0\n1\n2\n3\n")
+    done = weft_here("new", "scenario", "home", "lte.trace", "dsl.rate=20 Mbit/s")
+    assert done.returncode == 0 and "lte.trace" in done.stdout.splitlines()[1]
+    assert (
+        'trace.down = "lte.trace"       # assumed, as the name says no direction'
+        in (tmp_path / "home.toml").read_text()
+    )
+
+
+def test_a_capture_of_a_handshake_alone_tells_no_rate(weft_here: Weft, tmp_path: Path) -> None:
+    ends = ("192.0.2.7", 40000, "198.51.100.1", 443)
+    back = ("198.51.100.1", 443, "192.0.2.7", 40000)
+    written(tmp_path, "wifi.pcap", pcap([(0, tcp(ends, 2)), (0.02, tcp(back, 18)), (0.02, tcp(ends))]))
+    words = ("new", "scenario", "home", "wifi.pcap", "dsl.rate=20 Mbit/s")
+    done = weft_here(*words)
+    assert done.returncode == 2 and "its rate down (wifi.pcap: too short to tell a rate)" in done.stderr
+    assert weft_here(*words, "wifi.rate=9 Mbit/s").returncode == 0
+    assert 'delay      = "10 ms"' in (tmp_path / "home.toml").read_text()

@@ -214,3 +214,8 @@ def test_what_is_understood_in_half_is_refused(tmp_path: Path, case: str) -> Non
     with pytest.raises(ScenarioError) as told:
         read(tmp_path, content)  # type: ignore[arg-type]
     assert reason in str(told.value) and "\n" not in str(told.value)
+
+
+def test_a_rate_that_was_asked_for_is_the_least_that_the_link_carries(tmp_path: Path) -> None:
+    free, limited = (read(tmp_path, tcp([40, 40], 40, 40, target_bitrate=rate)) for rate in (0, 40_000_000))
+    assert "at least" not in free.rates["up"].why and "at least: -b limits it" in limited.rates["up"].why

@@ -150,9 +150,13 @@ def _read(file: Path, told: Report, local: Sequence[str]) -> Reading:
     is_user_client = _is_user_client(file, told, is_client, local)
     ways = _ways(file, told, is_client)
     factor, block = _factor(told, protocol) / 1e6, _block(told)
+    # With -b, the link may carry more.
+    limit = ", at least: -b limits it" if told["start"]["test_start"].get("target_bitrate") else ""
     names = {"up": "up", "down": "down"} if is_user_client else {"up": "down", "down": "up"}
     rates = {
-        names[way.name]: _udp_rate(file, way, factor) if protocol == "UDP" else _tcp_rate(file, way, factor, block)
+        names[way.name]: _udp_rate(file, way, factor)
+        if protocol == "UDP"
+        else _tcp_rate(file, way, factor, block, limit)
         for way in ways
     }
     if not all(0 < rate.value < math.inf for rate in rates.values()):
@@ -247,7 +251,7 @@ def _length(one: Report) -> float:
     return float(one["end"]) - float(one["start"])
 
 
-def _tcp_rate(file: Path, way: Way, factor: float, block: int) -> Range:
+def _tcp_rate(file: Path, way: Way, factor: float, block: int, limit: str) -> Range:
     """The rate on the wire: the median over the intervals, or the mean of what arrived where they do not tell it.
 
     A sender counts whole blocks when its socket takes them, long before they arrive over a slow link.
@@ -257,16 +261,16 @@ def _tcp_rate(file: Path, way: Way, factor: float, block: int) -> Range:
     middle = median(steady) if steady else 0.0
     is_fine = middle * max(map(_length, way.intervals), default=0.0) / 8 >= FINE * block
     if is_fine and (not way.is_sent or not arrived or sent <= (1 + ALIKE) * arrived):
-        return _median(steady, factor, "TCP, with headers")
+        return _median(steady, factor, f"TCP, with headers{limit}")
     if arrived > 0:
         value = arrived * factor
-        return Range(value, value, value, "mean of what arrived, as iperf3 over TCP counts it, with headers")
+        return Range(value, value, value, f"mean of what arrived, as iperf3 over TCP counts it, with headers{limit}")
     mean = sum(steady) / len(steady) if steady else 0.0
     if abs(middle - mean) > ALIKE * mean:
         raise ScenarioError(
             f"{file}: the intervals of iperf3 differ too much to tell a rate; measure longer, with -t 60"
         )
-    return _median(steady, factor, "TCP, with headers") if steady else Range(0, 0, 0, "")
+    return _median(steady, factor, f"TCP, with headers{limit}") if steady else Range(0, 0, 0, "")
 
 
 def _udp_rate(file: Path, way: Way, factor: float) -> Range:

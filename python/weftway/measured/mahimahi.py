@@ -67,11 +67,19 @@ def _long(ms: int) -> str:
     return f"{ms // 1000} s"
 
 
+def says_direction(file: Path) -> bool:
+    """Whether a part of its name says it."""
+    return bool({"up", "uplink", "upload", "down", "downlink", "download"} & _parts(file))
+
+
 def direction(file: Path) -> str:
     """`up` where a part of the name says so.
 
     >>> direction(Path("Verizon-LTE.up")), direction(Path("lte-uplink.txt")), direction(Path("upper.down"))
     ('up', 'up', 'down')
     """
-    parts = file.name.lower().replace("-", ".").replace("_", ".").split(".")
-    return "up" if {"up", "uplink", "upload"} & set(parts) else "down"
+    return "up" if {"up", "uplink", "upload"} & _parts(file) else "down"
+
+
+def _parts(file: Path) -> set[str]:
+    return set(file.name.lower().replace("-", ".").replace("_", ".").split("."))

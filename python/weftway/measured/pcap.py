@@ -65,7 +65,8 @@ def reads(file: Path, data: bytes, local: Sequence[str] = ()) -> Reading:
             f"{file}: the capture is too short to tell anything{end}; capture a download of 5 s or more"
         )
     rtt = spread(trips, f"half the median of {len(trips)} TCP handshakes") if trips else None
-    return Reading(file, "capture", rtt_ms=rtt, loss=_loss(crossed), rates=rates)
+    unknown = "" if rates else "too short to tell a rate"
+    return Reading(file, "capture", rtt_ms=rtt, loss=_loss(crossed), rates=rates, rate_unknown=unknown)
 
 
 def _one_link(file: Path, found: Sequence[Packet]) -> None:

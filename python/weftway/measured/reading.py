@@ -56,6 +56,8 @@ class Reading:
     """Why the share is not known, although packets were counted."""
     rates: dict[str, Range] = field(default_factory=dict)
     """Mbit/s, IP headers included."""
+    rate_unknown: str = ""
+    """Why no rate is known, although packets were counted."""
     traces: dict[str, float] = field(default_factory=dict)
     """The direction for which this file is a Mahimahi trace, and its mean rate in Mbit/s."""
     queue_ms: Range | None = None
