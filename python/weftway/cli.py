@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from weftway._native import EmulationError, ScenarioError, SimulationError, TraceError, TransferError, __version__
+from weftway._native import EmulationError, ScenarioError, SimulationError, TransferError, __version__
 from weftway.commands import (
     advise,
     bench,
@@ -81,7 +81,7 @@ def main() -> None:
     """Runs the command and turns what went wrong into one message and an exit status."""
     try:
         app()
-    except (ScenarioError, TraceError) as error:
+    except ScenarioError as error:
         fail(str(error), BAD_INPUT)
     except (SimulationError, EmulationError, TransferError) as error:
         fail(str(error), RUN_FAILED)
