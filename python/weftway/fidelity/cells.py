@@ -6,6 +6,7 @@ Only `Random(f"{seed}/{k}").random()` is drawn from: its sequence is the one tha
 import math
 from dataclasses import dataclass
 from random import Random
+from typing import Protocol
 
 CONTROLLERS = ("newreno", "cubic", "bbr1")
 """Those that the kernel has, too: reno, cubic, bbr."""
@@ -57,6 +58,33 @@ class Link:
         """`10/10/1 q17 j2`: Mbit/s, ms one way, percent; packets; ms."""
         jitter = f" j{self.jitter_ms:g}" if self.jitter_ms else ""
         return f"{self.rate_mbps:g}/{self.delay_ms:g}/{self.loss_percent:g} q{self.queue_packets}{jitter}"
+
+
+class Drawn(Protocol):
+    """One scenario of a sweep."""
+
+    @property
+    def number(self) -> int: ...
+
+    @property
+    def cc(self) -> str: ...
+
+    @property
+    def links(self) -> tuple[Link, ...]: ...
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def line(self) -> str:
+        """All of it in a line."""
+
+    @property
+    def file_name(self) -> str: ...
+
+    @property
+    def text(self) -> str:
+        """The scenario file."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Failures of a path: forty scenarios with MPTCP in which one path stops, and often comes back, during a transfer.
 
-How many cells have each value of a feature is fixed; the seed decides which values meet in a cell. As in `cells`, only `Random.random()` is drawn from.
+How many cells have each value of a feature is fixed; the seed decides which values meet in a cell. As in `cells`, only
+`Random.random()` is drawn from.
 """
 
 from collections.abc import Sequence
@@ -183,10 +184,8 @@ def carried(links: Sequence[Link], roles: Sequence[str], features: Features, at_
     lost = rates[features.fails]
     active = sum(rate for rate, role in zip(rates, roles, strict=True) if role == ACTIVE)
     left = active - lost or sum(rates) - lost
-    if features.away_s <= LAST_RETURN_S:
-        after = left * features.away_s + active * SEES_RETURN_S
-    else:
-        after = left * lasts_s
+    seen = features.away_s <= LAST_RETURN_S
+    after = left * features.away_s + active * SEES_RETURN_S if seen else left * lasts_s
     return round(rounded((active * at_s + after) * 1e6 / 8))
 
 

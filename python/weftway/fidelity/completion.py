@@ -1,0 +1,162 @@
+"""Whether transfers over failing paths take as long in the simulator as in the kernel, and the tables that say it."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from weftway.backends import Row
+from weftway.listing import NOTHING
+from weftway.stats import median
+
+from .errors import verdict
+from .runs import FINISHED, Measured, Runs, cut_off
+from .tables import SHARE, again, plain
+
+WITHIN = 0.10
+"""Of the kernel's median: so near, the simulator's holds. It also holds within the range of the kernel's runs."""
+HOLD_TARGET = 0.9
+"""The share of the cells that is to hold: 36 of 40."""
+FEWEST_RUNS = 3
+"""Of the kernel, in time; the range of fewer says nothing."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One cell: completion times in seconds. None: not known, or the simulator did not finish."""
+
+    cell: int
+    scenario: str
+    kernel_s: float | None
+    kernel_low_s: float | None
+    kernel_high_s: float | None
+    sim_s: float | None
+    kernel_runs: int
+    late_runs: int
+    not_judged: str
+    """Why there is nothing to hold the simulator against; empty if there is."""
+    file: str
+    command: str
+
+    @property
+    def error(self) -> float | None:
+        """The simulator's time over the kernel's, less one."""
+        return None if self.sim_s is None or self.kernel_s is None else self.sim_s / self.kernel_s - 1
+
+    @property
+    def holds(self) -> bool:
+        if self.error is None or self.sim_s is None or self.kernel_low_s is None or self.kernel_high_s is None:
+            return False
+        return abs(self.error) <= WITHIN or self.kernel_low_s <= self.sim_s <= self.kernel_high_s
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """For `--json`."""
+        found = {**asdict(self), "error": self.error, "holds": self.holds}
+        return {name: round(value, 6) if isinstance(value, float) else value for name, value in found.items()}
+
+
+def judge(found: Iterable[Runs]) -> list[Judged]:
+    """Every cell, those included that cannot be judged."""
+    return [judged(runs) for runs in found]
+
+
+def judged(runs: Runs) -> Judged:
+    """What the runs of one cell come to."""
+    theirs, ours = seconds(runs.kernel), seconds(runs.sim)
+    reason = obstacle(runs)
+    middle = median(ours) if ours else math.inf
+    return Judged(
+        cell=runs.cell.number,
+        scenario=runs.cell.line,
+        kernel_s=None if reason else median(theirs),
+        kernel_low_s=None if reason else min(theirs),
+        kernel_high_s=None if reason else max(theirs),
+        sim_s=middle if math.isfinite(middle) else None,
+        kernel_runs=len(runs.kernel),
+        late_runs=runs.late,
+        not_judged=reason,
+        file=str(runs.file),
+        command=runs.command,
+    )
+
+
+def seconds(rows: Iterable[Row]) -> list[float]:
+    """The completion time of each run: endless for one that was cut off."""
+    return [row["fct_ms"] / 1e3 if row["verdict"] == FINISHED else math.inf for row in rows]
+
+
+def obstacle(runs: Runs) -> str:
+    """Why a cell cannot be judged; empty if it can."""
+    if len(runs.kernel) < FEWEST_RUNS:
+        return runs.note or f"{len(runs.kernel)} runs of the kernel in time"
+    cut = cut_off(runs.kernel)
+    return f"the kernel did not finish {cut} of {len(runs.kernel)} runs" if cut else ""
+
+
+@dataclass(frozen=True)
+class Score:
+    """How many cells hold, and how many have to."""
+
+    cells: int
+    held: int
+
+    @property
+    def asked(self) -> int:
+        return math.ceil(HOLD_TARGET * self.cells - 1e-9)
+
+    @property
+    def verdict(self) -> str:
+        return verdict(self.held >= self.asked, self.cells)
+
+
+def score(found: Sequence[Judged]) -> Score:
+    """A cell that cannot be judged does not hold."""
+    return Score(len(found), sum(one.holds for one in found))
+
+
+def completion_tables(measured: Measured, found: Sequence[Judged]) -> list[Table | Text]:
+    """How many cells hold; those that do not, the farthest first; how to run these again."""
+    missed = sorted((one for one in found if not one.holds), key=farthest)
+    head = Text("\n".join(facts(measured, found)))
+    return [head, missed_table(missed), again(missed)] if missed else [head]
+
+
+def farthest(one: Judged) -> tuple[bool, float]:
+    """A key that sorts by the error; those that cannot be judged come last."""
+    return bool(one.not_judged), -abs(math.inf if one.error is None else one.error)
+
+
+def facts(measured: Measured, found: Sequence[Judged]) -> list[str]:
+    """The verdict and how it came about, a line each."""
+    total = score(found)
+    runs, late = sum(one.kernel_runs for one in found), sum(one.late_runs for one in found)
+    unknown = sum(bool(one.not_judged) for one in found)
+    lines = [
+        f"{total.held} of {total.cells} cells hold, asked are {total.asked}: {total.verdict}",
+        f"A cell holds if the simulator's median completion time is within {SHARE.number(WITHIN)} % of the kernel's "
+        "or between the kernel's shortest and longest run.",
+        f"Seed {measured.request.seed}; {runs} runs of the kernel, {late} late left out; {measured.seconds:.0f} s",
+    ]
+    return [*lines, f"{unknown} cells not judged: they count as cells that do not hold"] if unknown else lines
+
+
+def missed_table(missed: Sequence[Judged]) -> Table:
+    table = plain("cells that do not hold: rate Mbit/s / delay ms, per path")
+    for head in ("cell", "kernel\ns", "shortest,\nlongest", "ours\ns", "error\n%"):
+        table.add_column(head, justify="right", no_wrap=True)
+    table.add_column("scenario", overflow="fold")
+    for one in missed:
+        times = [time(one.kernel_s), f"{time(one.kernel_low_s)}, {time(one.kernel_high_s)}"]
+        ours = time(one.sim_s) if one.sim_s is not None else "never"
+        error = NOTHING if one.error is None else SHARE.signed(one.error)
+        line = f"{one.scenario} ({one.not_judged})" if one.not_judged else one.scenario
+        table.add_row(str(one.cell), *times, ours, error, line)
+    return table
+
+
+def time(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.2f}"
