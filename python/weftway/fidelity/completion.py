@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from statistics import median
 from typing import Any
 
 from rich.table import Table
@@ -10,7 +11,6 @@ from rich.text import Text
 
 from weftway.backends import Row
 from weftway.listing import NOTHING
-from weftway.stats import median
 
 from .errors import verdict
 from .runs import FINISHED, Measured, Runs, cut_off
