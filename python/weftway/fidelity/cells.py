@@ -61,7 +61,7 @@ class Link:
         return f"{self.rate_mbps:g}/{self.delay_ms:g}/{self.loss_percent:g} q{self.queue_packets}{jitter}"
 
 
-class Drawn(Protocol):
+class SweepCell(Protocol):
     """One scenario of a sweep."""
 
     @property

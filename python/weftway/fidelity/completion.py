@@ -55,13 +55,13 @@ class Judged:
     @property
     def record(self) -> dict[str, Any]:
         """For `--json`."""
-        found = {**asdict(self), "error": self.error, "holds": self.holds}
-        return {name: round(value, 6) if isinstance(value, float) else value for name, value in found.items()}
+        record = {**asdict(self), "error": self.error, "holds": self.holds}
+        return {name: round(value, 6) if isinstance(value, float) else value for name, value in record.items()}
 
 
-def judge(found: Iterable[Runs]) -> list[Judged]:
+def judge(sweep: Iterable[Runs]) -> list[Judged]:
     """Every cell, those included that cannot be judged."""
-    return [judged(runs) for runs in found]
+    return [judged(runs) for runs in sweep]
 
 
 def judged(runs: Runs) -> Judged:
@@ -113,28 +113,28 @@ class Score:
         return verdict(self.held >= self.asked, self.cells)
 
 
-def score(found: Sequence[Judged]) -> Score:
+def score(cells: Sequence[Judged]) -> Score:
     """A cell that cannot be judged does not hold."""
-    return Score(len(found), sum(one.holds for one in found))
+    return Score(len(cells), sum(cell.holds for cell in cells))
 
 
-def completion_tables(measured: Measured, found: Sequence[Judged]) -> list[Table | Text]:
+def completion_tables(measured: Measured, cells: Sequence[Judged]) -> list[Table | Text]:
     """How many cells hold; those that do not, the farthest first; how to run these again."""
-    missed = sorted((one for one in found if not one.holds), key=farthest)
-    head = Text("\n".join(facts(measured, found)))
+    missed = sorted((cell for cell in cells if not cell.holds), key=by_error)
+    head = Text("\n".join(facts(measured, cells)))
     return [head, missed_table(missed), again(missed)] if missed else [head]
 
 
-def farthest(one: Judged) -> tuple[bool, float]:
+def by_error(cell: Judged) -> tuple[bool, float]:
     """A key that sorts by the error; those that cannot be judged come last."""
-    return bool(one.not_judged), -abs(math.inf if one.error is None else one.error)
+    return bool(cell.not_judged), -abs(math.inf if cell.error is None else cell.error)
 
 
-def facts(measured: Measured, found: Sequence[Judged]) -> list[str]:
+def facts(measured: Measured, cells: Sequence[Judged]) -> list[str]:
     """The verdict and how it came about, a line each."""
-    total = score(found)
-    runs, late = sum(one.kernel_runs for one in found), sum(one.late_runs for one in found)
-    unknown = sum(bool(one.not_judged) for one in found)
+    total = score(cells)
+    runs, late = sum(cell.kernel_runs for cell in cells), sum(cell.late_runs for cell in cells)
+    unknown = sum(bool(cell.not_judged) for cell in cells)
     lines = [
         f"{total.held} of {total.cells} cells hold, asked are {total.asked}: {total.verdict}",
         f"A cell holds if the simulator's median completion time is within {SHARE.number(WITHIN)} % of the kernel's "
@@ -149,12 +149,12 @@ def missed_table(missed: Sequence[Judged]) -> Table:
     for head in ("cell", "kernel\ns", "shortest,\nlongest", "ours\ns", "error\n%"):
         table.add_column(head, justify="right", no_wrap=True)
     table.add_column("scenario", overflow="fold")
-    for one in missed:
-        times = [time(one.kernel_s), f"{time(one.kernel_low_s)}, {time(one.kernel_high_s)}"]
-        ours = time(one.sim_s) if one.sim_s is not None else "never"
-        error = NOTHING if one.error is None else SHARE.signed(one.error)
-        line = f"{one.scenario} ({one.not_judged})" if one.not_judged else one.scenario
-        table.add_row(str(one.cell), *times, ours, error, line)
+    for cell in missed:
+        times = [time(cell.kernel_s), f"{time(cell.kernel_low_s)}, {time(cell.kernel_high_s)}"]
+        ours = time(cell.sim_s) if cell.sim_s is not None else "never"
+        error = NOTHING if cell.error is None else SHARE.signed(cell.error)
+        line = f"{cell.scenario} ({cell.not_judged})" if cell.not_judged else cell.scenario
+        table.add_row(str(cell.cell), *times, ours, error, line)
     return table
 
 

@@ -59,7 +59,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class Features:
-    """What is dealt to a cell. The tables above say how many of the forty cells have each value."""
+    """What the seed combines in a cell. The tables above say how many of the forty cells have each value."""
 
     cc: str
     paths: int
@@ -144,15 +144,15 @@ def cells(seed: int, count: int = CELLS) -> list[Failure]:
     """The first `count` of the forty cells of a seed."""
     random = Random(f"failures/{seed}")
     columns = (
-        dealt(CONTROLLER, random),
-        dealt(PATHS, random),
-        dealt(FAILS, random),
-        dealt(OTHERS, random),
-        dealt(WAY, random),
-        dealt(AWAY_S, random),
+        shuffled(CONTROLLER, random),
+        shuffled(PATHS, random),
+        shuffled(FAILS, random),
+        shuffled(OTHERS, random),
+        shuffled(WAY, random),
+        shuffled(AWAY_S, random),
     )
-    hands = zip(*columns, strict=True)
-    return [cell(seed, number, Features(*hand), random) for number, hand in enumerate(hands)][:count]
+    rows = zip(*columns, strict=True)
+    return [cell(seed, number, Features(*row), random) for number, row in enumerate(rows)][:count]
 
 
 def cell(seed: int, number: int, features: Features, random: Random) -> Failure:
@@ -161,7 +161,7 @@ def cell(seed: int, number: int, features: Features, random: Random) -> Failure:
     at_s, lasts_s = rounded(within(FAILS_S, random)), within(STAYS_AWAY_S, random)
     roles = roles_of(features, all_backup=random.random() < 0.5)
     how, direction = features.way
-    count = carried(links, roles, features, at_s, lasts_s)
+    count = transfer_bytes(links, roles, features, at_s, lasts_s)
     return Failure(
         seed, number, features.cc, links, roles, features.fails, how, direction, at_s, features.away_s, count
     )
@@ -177,7 +177,7 @@ def roles_of(features: Features, all_backup: bool) -> tuple[str, ...]:
     return tuple(roles)
 
 
-def carried(links: Sequence[Link], roles: Sequence[str], features: Features, at_s: float, lasts_s: float) -> int:
+def transfer_bytes(links: Sequence[Link], roles: Sequence[str], features: Features, at_s: float, lasts_s: float) -> int:
     """The bytes that the links carry from the start until `SEES_RETURN_S` after the return, about; or, if the transfer
     does not see it, until `lasts_s` after the failure."""
     rates = [one.rate_mbps * MSS[TRANSPORT] / PACKET for one in links]
@@ -203,9 +203,9 @@ def within(span: tuple[float, float], random: Random) -> float:
     return low + (high - low) * random.random()
 
 
-def dealt(values: dict[Value, int], random: Random) -> list[Value]:
+def shuffled(values: dict[Value, int], random: Random) -> list[Value]:
     """Each value as often as it is to occur, in an order that `random` decides (Fisher and Yates)."""
-    left, found = [value for value, times in values.items() for _ in range(times)], []
-    while left:
-        found.append(left.pop(int(random.random() * len(left))))
-    return found
+    rest, order = [value for value, times in values.items() for _ in range(times)], []
+    while rest:
+        order.append(rest.pop(int(random.random() * len(rest))))
+    return order

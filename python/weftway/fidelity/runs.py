@@ -16,7 +16,7 @@ from weftway.stats import bootstrap, median
 from weftway.store import Store
 
 from . import failures
-from .cells import Drawn, cells
+from .cells import SweepCell, cells
 
 SIM_RUNS = 12
 FIRST_RUNS = 5
@@ -52,7 +52,7 @@ class Request:
     """The cells are those of `failures`, and the kernel runs each `FIRST_RUNS` times."""
 
     @property
-    def drawn(self) -> Sequence[Drawn]:
+    def drawn(self) -> Sequence[SweepCell]:
         return failures.cells(self.seed, self.cells) if self.failures else cells(self.seed, self.cells)
 
     @property
@@ -69,7 +69,7 @@ class Request:
 class Runs:
     """The runs of one cell. `note` says why there are fewer than there should be."""
 
-    cell: Drawn
+    cell: SweepCell
     file: Path
     sim: list[Row] = field(default_factory=list)
     kernel: list[Row] = field(default_factory=list)
@@ -134,7 +134,7 @@ def spent(folder: Path, seconds: float) -> float:
     return total
 
 
-def written(cell: Drawn, folder: Path) -> Path:
+def written(cell: SweepCell, folder: Path) -> Path:
     """The cell's scenario file."""
     file = folder / cell.file_name
     if file.exists() and file.read_text() != cell.text:
@@ -168,7 +168,7 @@ def uncertain(rows: list[Row], seed: str) -> bool:
 class Trial:
     """One cell and its rows so far."""
 
-    def __init__(self, cell: Drawn, file: Path, most_runs: int) -> None:
+    def __init__(self, cell: SweepCell, file: Path, most_runs: int) -> None:
         self.cell, self.file, self._most_runs = cell, file, most_runs
         self._scenario = Scenario.load(str(file))
         self._jobs: dict[str, Job] = {}
