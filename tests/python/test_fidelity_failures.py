@@ -156,7 +156,7 @@ def test_the_tables_name_what_does_not_hold(tmp_path: Path) -> None:
         for part in fidelity.completion_tables(measured, fidelity.judge(measured.runs)):
             console.print(part)
     text = captured.get()
-    assert text.startswith("5 of 6 cells hold, asked are 6: missed")
+    assert text.startswith("5 of 6 cells hold, at least 6 are asked for: missed")
     assert "30 runs of the kernel" in text
     assert "+413.0" in text
     assert "out/cells/002.toml" in text.replace("\n", "")

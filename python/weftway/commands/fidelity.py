@@ -61,6 +61,8 @@ def with_kernel(cells: int, seed: int, jobs: int | None, folder: Path, as_json: 
     found = fidelity.differences(measured.runs)
     if as_json:
         print_json([one.record for one in found])
+        for line in fidelity.left_out(measured):
+            err.print(line, markup=False)
     else:
         for part in fidelity.tables(measured, found):
             out.print(part, "")

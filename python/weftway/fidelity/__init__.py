@@ -12,7 +12,7 @@ from .completion import completion_tables, judge
 from .errors import Difference, differences
 from .page import write_report
 from .runs import Measured, Request, measure
-from .tables import tables
+from .tables import left_out, tables
 
 __all__ = [
     "Difference",
@@ -21,6 +21,7 @@ __all__ = [
     "completion_tables",
     "differences",
     "judge",
+    "left_out",
     "measure",
     "tables",
     "write_report",

@@ -136,7 +136,7 @@ def facts(measured: Measured, cells: Sequence[Judged]) -> list[str]:
     runs, late = sum(cell.kernel_runs for cell in cells), sum(cell.late_runs for cell in cells)
     unknown = sum(bool(cell.not_judged) for cell in cells)
     lines = [
-        f"{total.held} of {total.cells} cells hold, asked are {total.asked}: {total.verdict}",
+        f"{total.held} of {total.cells} cells hold, at least {total.asked} are asked for: {total.verdict}",
         f"A cell holds if the simulator's median completion time is within {SHARE.number(WITHIN)} % of the kernel's "
         "or between the kernel's shortest and longest run.",
         f"Seed {measured.request.seed}; {runs} runs of the kernel, {late} late left out; {measured.seconds:.0f} s",

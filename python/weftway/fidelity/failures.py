@@ -95,7 +95,7 @@ class Failure:
 
     @property
     def line(self) -> str:
-        """All of it in a line: `cubic 9.8 MB 10/10 + 20/30 backup: path 1 lost (data) at 1.5 s for 2 s`."""
+        """All of it in a line: `cubic 9.8 MB 10/10 + 20/30 backup: path 1 loses all (data) at 1.5 s for 2 s`."""
         paths = [
             f"{link.rate_mbps:g}/{link.delay_ms:g}{' backup' if role == BACKUP else ''}"
             for link, role in zip(self.links, self.roles, strict=True)

@@ -62,17 +62,19 @@ def extent(measured: Measured, found: Sequence[Difference]) -> Text:
 def facts(measured: Measured, found: Sequence[Difference]) -> list[str]:
     """The same, part by part."""
     late = sum(runs.late for runs in measured.runs)
-    missing = [
-        f"cell {runs.cell.number} not compared: {reason}" for runs in measured.runs if (reason := obstacle(runs))
-    ]
     parts = [
         f"{len(found)} cells of seed {measured.request.seed}",
         f"{sum(one.kernel_runs for one in found)} runs of the kernel, {sum(one.sim_runs for one in found)} of ours",
         f"{late} late {'run' if late == 1 else 'runs'} left out",
-        *missing,
+        *left_out(measured),
         f"{measured.seconds:.0f} s",
     ]
     return [part for part in parts if part]
+
+
+def left_out(measured: Measured) -> list[str]:
+    """The cells that are not compared, each with the reason."""
+    return [f"cell {runs.cell.number} not compared: {reason}" for runs in measured.runs if (reason := obstacle(runs))]
 
 
 def cell_table(found: Sequence[Difference]) -> Table:
