@@ -114,11 +114,20 @@ def test_a_cell_holds_near_the_median_or_within_the_range(
 
 
 def test_what_the_kernel_did_not_finish_is_not_judged() -> None:
-    one = judged(rows(10, 10), rows(10, 10, NEVER))
+    one = judged(rows(10, 10), rows(10, NEVER, NEVER))
     assert not one.holds
-    assert one.not_judged == "the kernel did not finish 1 of 3 runs"
+    assert one.not_judged == "the kernel did not finish 2 of 3 runs"
     assert judged(rows(10), rows(10, 10)).not_judged == "2 runs of the kernel in time"
     assert judged([], [], "no TUN").not_judged == "no TUN"
+
+
+def test_a_run_that_the_kernel_did_not_finish_widens_no_range() -> None:
+    theirs = rows(10, 10, 12, 12, NEVER)
+    assert judged(rows(13.1), theirs).holds  # within a tenth of 12, the median of all five
+    far = judged(rows(13.3), theirs)
+    assert not far.holds
+    assert (far.kernel_s, far.kernel_high_s, far.kernel_cut_off) == (12, 12, 1)
+    assert not judged(rows(NEVER), theirs).holds
 
 
 @pytest.mark.parametrize(
@@ -147,8 +156,17 @@ def test_the_kernel_runs_each_cell_equally_often(tmp_path: Path) -> None:
 
 def test_the_tables_name_what_does_not_hold(tmp_path: Path) -> None:
     def slow(job: Job) -> dict[str, Any]:
-        late = job.variant.scenario.title == "failure 2 of seed 3" and job.backend == "sim"
-        return {**made(job), "fct_ms": 23_600.0 if late else 4_600.0}
+        row = {**made(job), "fct_ms": 4_600.0}
+        match job.variant.scenario.title, job.backend, job.seed:
+            case ("failure 2 of seed 3", "sim", _):
+                row["fct_ms"] = 23_600.0
+            case ("failure 4 of seed 3", "sim", _):
+                row["fct_ms"] = 6_000.0
+            case ("failure 4 of seed 3", "kernel", 1):
+                row["fct_ms"] = 9_000.0
+            case ("failure 5 of seed 3", "kernel", 0):
+                row["verdict"] = "time limit"
+        return row
 
     measured = fidelity.measure(request(tmp_path, 6), Fake(slow))
     console = Console(width=120)
@@ -158,6 +176,8 @@ def test_the_tables_name_what_does_not_hold(tmp_path: Path) -> None:
     text = captured.get()
     assert text.startswith("5 of 6 cells hold, at least 6 are asked for: missed")
     assert "30 runs of the kernel" in text
+    assert "1 of those that hold are in the kernel's range only" in text
+    assert "did not finish every run within 60 s of the cells 5 (1 of 5)" in text
     assert "+413.0" in text
     assert "out/cells/002.toml" in text.replace("\n", "")
     assert "out/cells/003.toml" not in text.replace("\n", "")

@@ -13,6 +13,7 @@ from weftway.backends import Row
 from weftway.listing import NOTHING
 
 from .errors import verdict
+from .failures import TIME_LIMIT_S
 from .runs import FINISHED, Measured, Runs, cut_off
 from .tables import SHARE, again, plain
 
@@ -35,6 +36,8 @@ class Judged:
     kernel_high_s: float | None
     sim_s: float | None
     kernel_runs: int
+    kernel_cut_off: int
+    """Runs of the kernel that reached the time limit. They count in its median, and not in its range."""
     late_runs: int
     not_judged: str
     """Why there is nothing to hold the simulator against; empty if there is."""
@@ -48,9 +51,19 @@ class Judged:
 
     @property
     def holds(self) -> bool:
-        if self.error is None or self.sim_s is None or self.kernel_low_s is None or self.kernel_high_s is None:
+        return self.is_near or self.is_in_range
+
+    @property
+    def is_near(self) -> bool:
+        """Whether it is near the kernel's median."""
+        return self.error is not None and abs(self.error) <= WITHIN
+
+    @property
+    def is_in_range(self) -> bool:
+        """Whether it lies between the kernel's shortest and longest run."""
+        if self.sim_s is None or self.kernel_low_s is None or self.kernel_high_s is None:
             return False
-        return abs(self.error) <= WITHIN or self.kernel_low_s <= self.sim_s <= self.kernel_high_s
+        return self.kernel_low_s <= self.sim_s <= self.kernel_high_s
 
     @property
     def record(self) -> dict[str, Any]:
@@ -68,15 +81,17 @@ def judged(runs: Runs) -> Judged:
     """What the runs of one cell come to."""
     theirs, ours = seconds(runs.kernel), seconds(runs.sim)
     reason = obstacle(runs)
+    finished = [value for value in theirs if math.isfinite(value)]
     middle = median(ours) if ours else math.inf
     return Judged(
         cell=runs.cell.number,
         scenario=runs.cell.line,
         kernel_s=None if reason else median(theirs),
-        kernel_low_s=None if reason else min(theirs),
-        kernel_high_s=None if reason else max(theirs),
+        kernel_low_s=None if reason else min(finished),
+        kernel_high_s=None if reason else max(finished),
         sim_s=middle if math.isfinite(middle) else None,
         kernel_runs=len(runs.kernel),
+        kernel_cut_off=cut_off(runs.kernel),
         late_runs=runs.late,
         not_judged=reason,
         file=str(runs.file),
@@ -94,7 +109,7 @@ def obstacle(runs: Runs) -> str:
     if len(runs.kernel) < FEWEST_RUNS:
         return runs.note or f"{len(runs.kernel)} runs of the kernel in time"
     cut = cut_off(runs.kernel)
-    return f"the kernel did not finish {cut} of {len(runs.kernel)} runs" if cut else ""
+    return f"the kernel did not finish {cut} of {len(runs.kernel)} runs" if 2 * cut >= len(runs.kernel) else ""
 
 
 @dataclass(frozen=True)
@@ -134,14 +149,22 @@ def facts(measured: Measured, cells: Sequence[Judged]) -> list[str]:
     """The verdict and how it came about, a line each."""
     total = score(cells)
     runs, late = sum(cell.kernel_runs for cell in cells), sum(cell.late_runs for cell in cells)
+    far = sum(cell.is_in_range and not cell.is_near for cell in cells)
     unknown = sum(bool(cell.not_judged) for cell in cells)
+    cut = [f"{cell.cell} ({cell.kernel_cut_off} of {cell.kernel_runs})" for cell in cells if cell.kernel_cut_off]
     lines = [
         f"{total.held} of {total.cells} cells hold, at least {total.asked} are asked for: {total.verdict}",
         f"A cell holds if the simulator's median completion time is within {SHARE.number(WITHIN)} % of the kernel's "
         "or between the kernel's shortest and longest run.",
         f"Seed {measured.request.seed}; {runs} runs of the kernel, {late} late left out; {measured.seconds:.0f} s",
     ]
-    return [*lines, f"{unknown} cells not judged: they count as cells that do not hold"] if unknown else lines
+    if far:
+        lines.append(f"{far} of those that hold are in the kernel's range only, farther from its median")
+    if cut:
+        lines.append(f"the kernel did not finish every run within {TIME_LIMIT_S} s of the cells {', '.join(cut)}")
+    if unknown:
+        lines.append(f"{unknown} cells not judged: they count as cells that do not hold")
+    return lines
 
 
 def missed_table(missed: Sequence[Judged]) -> Table:
