@@ -13,7 +13,7 @@ import polars as pl
 
 from weftway import _native
 from weftway.backends import SIM
-from weftway.plan import Job, quoted
+from weftway.plan import Job
 from weftway.report import page as report
 from weftway.report.axis import axis
 from weftway.report.charts import Dot, dots, panel, symbols
@@ -31,6 +31,7 @@ from .runs import Measured
 from .tables import PERCENT, POINTS, WORST, facts, known
 
 POINT = Unit(1.0, "points", 2)
+BADGES = {"met": "good", "missed": "bad"}
 OURS, BEYOND, THEIRS = Look(1), Look(3), Look(0)
 
 
@@ -79,14 +80,9 @@ def sentence(asked: Sequence[Target]) -> str:
     middle, tail, *_ = asked
     return (
         f"Half of the cells are within {PERCENT.value(middle.value)} of the kernel's goodput "
-        f"(asked: {PERCENT.value(middle.limit)}, {verdict(middle)}); 95\u202f% lie inside "
-        f"its interval or at most {PERCENT.value(tail.value)} outside (asked: {PERCENT.value(tail.limit)}, "
-        f"{verdict(tail)})."
+        f"(asked: {PERCENT.value(middle.limit)}, {middle.verdict}); 95\u202f% lie inside the kernel's interval or "
+        f"at most {PERCENT.value(tail.value)} outside (asked: {PERCENT.value(tail.limit)}, {tail.verdict})."
     )
-
-
-def verdict(target: Target) -> str:
-    return "met" if target.met else "missed"
 
 
 def all_sections(measured: Measured, found: Sequence[Difference], watched: Watched) -> list[Section]:
@@ -136,9 +132,9 @@ def summary(summed: Sequence[Group]) -> str:
 
 
 def target_line(target: Target) -> str:
-    css = "good" if target.met else "bad"
+    css = BADGES.get(target.verdict, "plain")
     text = f"{target.name}: {PERCENT.value(target.value)}, asked for {PERCENT.value(target.limit)} at most"
-    return f'<li><span class="badge {css}">{verdict(target)}</span>{escape(text)}</li>'
+    return f'<li><span class="badge {css}">{target.verdict}</span>{escape(text)}</li>'
 
 
 def group_row(one: Group) -> str:
@@ -252,8 +248,6 @@ def cell_row(one: Difference) -> str:
 
 
 def provenance(measured: Measured) -> str:
-    asked = measured.request
-    command = f"weft fidelity --cells {asked.cells} --seed {asked.seed} --out {quoted(str(asked.folder))}"
     lines = [
         ("Simulator", _native.CODE),
         ("Kernel", f"{platform.system()} {platform.release()}"),
@@ -261,8 +255,9 @@ def provenance(measured: Measured) -> str:
         ("Short of runs", short_of_runs(measured)),
     ]
     listed = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in lines if text)
+    command = escape(measured.request.command)
     return (
-        f'<dl class="facts">{listed}</dl><div class="command"><span>The sweep</span><code>{escape(command)}</code>'
+        f'<dl class="facts">{listed}</dl><div class="command"><span>The sweep</span><code>{command}</code>'
         f'<button type="button" class="copy">Copy</button></div>'
     )
 

@@ -2,7 +2,7 @@
 
 import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -15,7 +15,8 @@ from weftway.plan import Job, Plan
 from weftway.stats import bootstrap, median
 from weftway.store import Store
 
-from .cells import Cell, cells
+from . import failures
+from .cells import SweepCell, cells
 
 SIM_RUNS = 12
 FIRST_RUNS = 5
@@ -25,6 +26,8 @@ MOST_RUNS = 11
 """… and by how many more, up to how many, while its median is not known well enough."""
 WIDEST = 0.15
 """Half the width of the interval of the kernel's median, of the median: wider asks for more runs."""
+FINISHED = "finished"
+"""The verdict of a run that was not cut off by the time limit."""
 TRIES = 2
 """Late runs are repeated, up to so many times as many runs as are wanted."""
 
@@ -45,13 +48,28 @@ class Request:
     seed: int
     folder: Path
     jobs: int | None = None
+    failures: bool = False
+    """The cells are those of `failures`, and the kernel runs each `FIRST_RUNS` times."""
+
+    @property
+    def drawn(self) -> Sequence[SweepCell]:
+        return failures.cells(self.seed, self.cells) if self.failures else cells(self.seed, self.cells)
+
+    @property
+    def most_runs(self) -> int:
+        return FIRST_RUNS if self.failures else MOST_RUNS
+
+    @property
+    def command(self) -> str:
+        kind = " --failures" if self.failures else ""
+        return f"weft fidelity{kind} --cells {self.cells} --seed {self.seed} --out {plan.quoted(str(self.folder))}"
 
 
 @dataclass(frozen=True)
 class Runs:
     """The runs of one cell. `note` says why there are fewer than there should be."""
 
-    cell: Cell
+    cell: SweepCell
     file: Path
     sim: list[Row] = field(default_factory=list)
     kernel: list[Row] = field(default_factory=list)
@@ -88,10 +106,10 @@ def measure(
     rounds over all cells, so that many go on beside one another.
     """
     start = time.monotonic()
-    wanted = cells(request.seed, request.cells)
     sweep = Sweep(request, runner, progress)
     try:
-        trials = [Trial(cell, written(cell, request.folder / "cells")) for cell in wanted]
+        folder = request.folder / "cells"
+        trials = [Trial(cell, written(cell, folder), request.most_runs) for cell in request.drawn]
         while todo := [job for trial in trials for job in trial.next_round()]:
             sweep.run(todo, trials)
         sweep.run([job for trial in trials for job in trial.simulated()], trials)
@@ -116,7 +134,7 @@ def spent(folder: Path, seconds: float) -> float:
     return total
 
 
-def written(cell: Cell, folder: Path) -> Path:
+def written(cell: SweepCell, folder: Path) -> Path:
     """The cell's scenario file."""
     file = folder / cell.file_name
     if file.exists() and file.read_text() != cell.text:
@@ -129,6 +147,11 @@ def written(cell: Cell, folder: Path) -> Path:
 def in_time(rows: Iterable[Row]) -> list[Row]:
     """Without the runs whose links were late."""
     return [row for row in rows if not row.get("late")]
+
+
+def cut_off(rows: Iterable[Row]) -> int:
+    """How many runs reached the time limit."""
+    return sum(row["verdict"] != FINISHED for row in rows)
 
 
 def goodputs(rows: Iterable[Row]) -> list[float]:
@@ -145,8 +168,8 @@ def uncertain(rows: list[Row], seed: str) -> bool:
 class Trial:
     """One cell and its rows so far."""
 
-    def __init__(self, cell: Cell, file: Path) -> None:
-        self.cell, self.file = cell, file
+    def __init__(self, cell: SweepCell, file: Path, most_runs: int) -> None:
+        self.cell, self.file, self._most_runs = cell, file, most_runs
         self._scenario = Scenario.load(str(file))
         self._jobs: dict[str, Job] = {}
         self._kernel: list[Row] = []
@@ -165,9 +188,9 @@ class Trial:
         if self._note:
             return []
         if len(good) >= self._wanted:
-            if self._wanted >= MOST_RUNS or not uncertain(good, self.cell.title):
+            if self._wanted >= self._most_runs or cut_off(good) or not uncertain(good, self.cell.title):
                 return []
-            self._wanted = min(self._wanted + MORE_RUNS, MOST_RUNS)
+            self._wanted = min(self._wanted + MORE_RUNS, self._most_runs)
         done = len(self._kernel)
         tries = range(done, min(done + self._wanted - len(good), TRIES * self._wanted))
         if not tries:
