@@ -68,6 +68,7 @@ def facts(measured: Measured, found: Sequence[Difference]) -> list[str]:
         f"{unfinished} unfinished" if unfinished else "",
         f"{len(missing)} cells without a comparison ({missing[0].note or 'nothing arrived'})" if missing else "",
         f"{measured.seconds:.0f} s",
+        measured.others,
     ]
     return [part for part in parts if part]
 

@@ -27,7 +27,7 @@ MOST_TIMELINES = 240
 
 def write(found: Comparison, folder: Path, formats: Sequence[str], command: str, earlier: Earlier | None) -> Path:
     """See `report.write`."""
-    about = {**document(found.plan.scenario), **({"command": command} if command else {})}
+    about = {**document(found.plan.scenario), "others": found.kept.sentence, "command": command}
     runs = timelines(found, about)
     with whole(folder / "report.html") as half:
         half.write_text(render(found.frame, runs, about, earlier), encoding="utf-8")
