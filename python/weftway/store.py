@@ -122,11 +122,9 @@ class Finished:
         """What a reader of a table must know of the rows that it does not show; nothing if there are none."""
         if not self.others:
             return ""
-        selections = self.others - self.older
-        told = [f"{selections} of other selections"] if selections else []
-        told += [f"{self.older} of other versions of the code"] if self.older else []
-        more = "1 more row" if self.others == 1 else f"{self.others} more rows"
-        return f"{len(self.rows)} rows were asked for and are shown; the folder holds {more}: {', '.join(told)}."
+        shown = "1 row is shown" if len(self.rows) == 1 else f"{len(self.rows)} rows are shown"
+        older = f", {self.older} of them by other versions of the code" if self.older else ""
+        return f"{shown}, as asked for; the folder holds {self.others} more{older}."
 
 
 class Store:

@@ -96,7 +96,7 @@ def test_rows_of_older_code_stay_and_are_counted(tmp_path: Path) -> None:
     Store(tmp_path).finish(made([0, 1], "older"))
     finished = Store(tmp_path).finish(made([0, 1], "newer"))
     assert (finished.others, finished.older) == (2, 2)
-    assert "the folder holds 2 more rows: 2 of other versions of the code" in finished.sentence
+    assert "the folder holds 2 more, 2 of them by other versions of the code" in finished.sentence
     table = pl.read_parquet(tmp_path / "rows.parquet")
     assert table.filter(SELECTED)["code"].unique().to_list() == ["newer"]
     assert table.filter(~pl.col(SELECTED))["code"].unique().to_list() == ["older"]
