@@ -1,5 +1,6 @@
 """Rows that last: a store only grows, whoever writes and whenever a writer dies."""
 
+import fcntl
 import os
 import random
 import signal
@@ -15,7 +16,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weftway import store as stores
 from weftway._native import ScenarioError
 from weftway.backends import Row
 from weftway.store import SELECTED, Store, write_parquet
@@ -220,14 +220,14 @@ def test_two_writers_at_once_keep_all_rows_of_both(tmp_path: Path) -> None:
 
 
 def test_where_a_folder_cannot_be_locked_a_file_in_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lock = stores.fcntl.flock
+    lock = fcntl.flock
 
     def of_files_only(opened: int, how: int) -> None:
         if stat.S_ISDIR(os.fstat(opened).st_mode):
             raise OSError("no locks for folders")
         lock(opened, how)
 
-    monkeypatch.setattr(stores.fcntl, "flock", of_files_only)
+    monkeypatch.setattr(fcntl, "flock", of_files_only)
     Store(tmp_path).finish(made([1]))
     assert Store(tmp_path).finish(made([2])).others == 1
 
