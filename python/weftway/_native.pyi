@@ -22,6 +22,10 @@ class TransferError(RuntimeError): ...
 
 def schedulers() -> list[dict[str, Any]]: ...
 def controllers() -> list[dict[str, Any]]: ...
+def columns_of_results() -> list[tuple[str, str]]:
+    """Every result that some run can have, in the order of the columns, and the type of its values: `text`, `integer`,
+    `float` or `boolean`. Where it is one of a path, `*` stands for the path's name."""
+
 def tasks() -> list[dict[str, Any]]: ...
 def scheduler(spec: str) -> tuple[str, str]: ...
 def controller(spec: str) -> tuple[str, str]: ...
@@ -228,6 +232,8 @@ class Variant:
     sets: list[str]
     transport: str
     hash: str
+    columns: list[str]
+    """The names of all results that a run of it can have, in their order; those of links in real time follow."""
 
 @final
 class Batch:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from weftway import _native
+from weftway import _native, reading
 from weftway._native import Scenario, ScenarioError
 
 _PACKAGE = Path(__file__).resolve().parent
@@ -101,6 +101,6 @@ def listed(kind: str, pattern: str) -> list[dict[str, Any]]:
     """The scenario files of the source tree that match, by name, with their titles."""
     found = []
     for file in sorted(HOME.glob(pattern)):
-        title = tomllib.loads(file.read_text()).get("title", "")
+        title = tomllib.loads(reading.text(file)).get("title", "")
         found.append({"kind": kind, "name": str(file.relative_to(HOME)), "summary": title})
     return found

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use weftway_scenario::{Scenario, Variant};
+use weftway_scenario::measurement::{self, columns};
+use weftway_scenario::{ColumnType, Scenario, Variant};
 
 use crate::errors::Error;
 
@@ -14,7 +15,6 @@ use crate::errors::Error;
 #[pyclass(frozen, name = "Scenario", module = "weftway")]
 pub struct ScenarioView {
     scenario: Scenario,
-    text: String,
 }
 
 /// A scenario with one choice made for everything that it varies, but for schedulers and
@@ -25,32 +25,20 @@ pub struct VariantView {
     scenario: Py<ScenarioView>,
 }
 
-impl ScenarioView {
-    /// A scenario with a base has the text of both, so that the text alone is the scenario.
-    fn new(scenario: Scenario, text: String) -> Self {
-        let text = scenario.whole().map_or(text, str::to_owned);
-        Self { scenario, text }
-    }
-}
-
 #[pymethods]
 impl ScenarioView {
     /// The scenario in the file at `path`, with the keys of `sets` (`path.lte.loss=2%`) replaced.
     #[staticmethod]
     #[pyo3(signature = (path, sets = Vec::new()))]
     fn load(path: PathBuf, sets: Vec<String>) -> Result<Self, Error> {
-        let scenario = Scenario::load(&path, &sets)?;
-        // What was understood a moment ago; if it is gone by now, its text is not missed.
-        let text = std::fs::read_to_string(&path).unwrap_or_default();
-        Ok(Self::new(scenario, text))
+        Ok(Self { scenario: Scenario::load(&path, &sets)? })
     }
 
     /// The scenario in `text`; messages call it `name`, and traces are looked for in `folder`.
     #[staticmethod]
     #[pyo3(signature = (text, name = "scenario.toml", folder = PathBuf::from("."), sets = Vec::new()))]
-    fn parse(text: String, name: &str, folder: PathBuf, sets: Vec<String>) -> Result<Self, Error> {
-        let scenario = Scenario::parse(&text, name, &folder, &sets)?;
-        Ok(Self::new(scenario, text))
+    fn parse(text: &str, name: &str, folder: PathBuf, sets: Vec<String>) -> Result<Self, Error> {
+        Ok(Self { scenario: Scenario::parse(text, name, &folder, &sets)? })
     }
 
     #[getter]
@@ -63,7 +51,7 @@ impl ScenarioView {
     }
     #[getter]
     fn text(&self) -> &str {
-        &self.text
+        self.scenario.text()
     }
     #[getter]
     fn title(&self) -> &str {
@@ -125,6 +113,11 @@ impl VariantView {
     fn hash(&self) -> &str {
         &self.variant.hash
     }
+    /// The names of all results that a run of it can have, in their order; those of links in real time follow.
+    #[getter]
+    fn columns(&self) -> Vec<String> {
+        columns(&self.variant.config)
+    }
 
     /// Nothing of it can change: a copy is the same one.
     fn __deepcopy__(slf: Py<Self>, _memo: &Bound<'_, PyAny>) -> Py<Self> {
@@ -144,6 +137,19 @@ impl VariantView {
     fn sets(&self) -> Vec<String> {
         self.variant.labels.iter().map(|(key, value)| format!("{key}={value}")).collect()
     }
+}
+
+/// Every result that some run can have, in the order of the columns, and the type of its values. Where it is one of a
+/// path, `*` stands for the path's name.
+#[pyfunction]
+pub fn columns_of_results() -> Vec<(String, &'static str)> {
+    let named = |kind| match kind {
+        ColumnType::Text => "text",
+        ColumnType::Integer => "integer",
+        ColumnType::Float => "float",
+        ColumnType::Boolean => "boolean",
+    };
+    measurement::schema().into_iter().map(|(name, kind)| (name, named(kind))).collect()
 }
 
 /// The JSON Schema of scenario files, as text.

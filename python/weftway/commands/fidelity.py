@@ -1,7 +1,6 @@
 """`weft fidelity`."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +9,7 @@ import typer
 from weftway._native import ScenarioError
 
 from .options import JSON
-from .output import err, interruptible, out, print_json
+from .output import err, interruptible, json_text, out, print_json, write
 
 KERNEL, QUIC = "sim,kernel", "sim,quic"
 CELLS = 20
@@ -59,6 +58,8 @@ def with_kernel(cells: int, seed: int, jobs: int | None, folder: Path, as_json: 
     with interruptible(), Bar(err) as bar:
         measured = fidelity.measure(request, progress=bar.tell)
     found = fidelity.differences(measured.runs)
+    store = Store(request.folder)
+    page = fidelity.write_report(measured, found, lambda job: decoded(store.timeline(job.key))) if found else None
     if as_json:
         print_json([one.record for one in found])
         for line in fidelity.left_out(measured):
@@ -66,9 +67,7 @@ def with_kernel(cells: int, seed: int, jobs: int | None, folder: Path, as_json: 
     else:
         for part in fidelity.tables(measured, found):
             out.print(part, "")
-    if found:
-        store = Store(request.folder)
-        page = fidelity.write_report(measured, found, lambda job: decoded(store.timeline(job.key)))
+    if page:
         err.print(f"rows in {request.folder / 'rows.parquet'}, report in {page}", markup=False)
 
 
@@ -100,13 +99,13 @@ def with_quic(cells: int, seed: int, jobs: int | None, folder: Path, as_json: bo
     with interruptible(), Bar(err) as bar:
         measured = quic.measure(quic.Request(cells=cells, seed=seed, folder=folder, jobs=jobs), progress=bar.tell)
     found = quic.agreement(measured.settings, measured.rows)
+    page = quic.write_report(measured, found) if found.cases else None
     if as_json:
-        sys.stdout.write(json.dumps({**found.record, "not_run": measured.skipped}, ensure_ascii=False, indent=1) + "\n")
+        write(json_text({**found.record, "not_run": measured.skipped}, indent=1) + "\n")
     else:
         for part in quic.tables(measured, found):
             out.print(part, "")
-    if found.cases:
-        page = quic.write_report(measured, found)
+    if page:
         err.print(f"rows in {folder / 'rows.parquet'}, report in {page}", markup=False)
 
 

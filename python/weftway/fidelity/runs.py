@@ -1,6 +1,5 @@
 """Runs every cell in the simulator and in the kernel, and keeps what comes of it."""
 
-import shutil
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from weftway.backends import KERNEL, SIM, Row
 from weftway.comparison import Comparison, Interrupted, Progress
 from weftway.plan import Job, Plan
 from weftway.stats import bootstrap, median
-from weftway.store import Store
+from weftway.store import Store, whole
 
 from . import failures
 from .cells import SweepCell, cells
@@ -95,6 +94,8 @@ class Measured:
     request: Request
     runs: list[Runs]
     seconds: float
+    others: str = ""
+    """What the folder holds besides, in a sentence."""
 
 
 def measure(
@@ -118,29 +119,30 @@ def measure(
         raise Interrupted(sweep.done, sweep.total, request.folder) from None
     finally:
         sweep.flush()
-    sweep.finish()
+    others = sweep.finish()
     seconds = spent(request.folder, time.monotonic() - start)
     found = [trial.runs() for trial in trials]
     if found and not any(runs.kernel for runs in found):
         raise SimulationError(f"the kernel ran no cell: {found[0].note}")
-    return Measured(request, found, seconds)
+    return Measured(request, found, seconds, others)
 
 
 def spent(folder: Path, seconds: float) -> float:
     """The time of this call and of those before it in the same folder, in seconds: kept beside the rows."""
     file = folder / "seconds"
     total = seconds + (float(file.read_text()) if file.exists() else 0.0)
-    file.write_text(f"{total:.1f}\n")
+    with whole(file) as half:
+        half.write_text(f"{total:.1f}\n", encoding="utf-8")
     return total
 
 
 def written(cell: SweepCell, folder: Path) -> Path:
     """The cell's scenario file."""
     file = folder / cell.file_name
-    if file.exists() and file.read_text() != cell.text:
+    if file.exists() and file.read_text(encoding="utf-8") != cell.text:
         raise ScenarioError(f"{file} is not {cell.title}: name another folder")
-    folder.mkdir(parents=True, exist_ok=True)
-    file.write_text(cell.text)
+    with whole(file) as half:
+        half.write_text(cell.text, encoding="utf-8")
     return file
 
 
@@ -225,8 +227,7 @@ class Sweep:
         self._request, self._runner, self._progress = request, runner, progress
         self._store = Store(request.folder)
         self._kept = self._store.recall()
-        # A batch is kept run by run here until it is whole: an interrupted one goes on, too.
-        self._under_way = request.folder / "under-way"
+        self._asked: dict[str, Row] = {}
         self.done, self.total = 0, request.cells * (SIM_RUNS + FIRST_RUNS)
 
     def run(self, jobs: list[Job], trials: list[Trial]) -> None:
@@ -236,7 +237,8 @@ class Sweep:
         before = self.done + len(jobs) - len(todo)
         if todo:
             batch = Plan(todo[0].variant.scenario, todo)
-            found = self._runner(batch, self._request.jobs, self._under_way, lambda done, _: self._tell(before + done))
+            folder = self._request.folder
+            found = self._runner(batch, self._request.jobs, folder, lambda done, _: self._tell(before + done))
             self._keep(found)
             for skipped in found.skipped:
                 for trial in trials:
@@ -244,6 +246,7 @@ class Sweep:
         self._tell(before + len(todo))
         for job in jobs:
             if job.key in self._kept:
+                self._asked[job.key] = self._kept[job.key]
                 for trial in trials:
                     trial.take(job.key, self._kept[job.key])
 
@@ -254,7 +257,6 @@ class Sweep:
         for key, text in found.watched.items():
             self._store.keep_timeline(key, text)
         self._store.flush()
-        shutil.rmtree(self._under_way, ignore_errors=True)
 
     def _tell(self, done: int) -> None:
         self.done = done
@@ -264,7 +266,6 @@ class Sweep:
         """Writes what is not written yet."""
         self._store.flush()
 
-    def finish(self) -> None:
-        """One table of all rows; those of cells beyond the request stay."""
-        if self._kept:
-            self._store.finish(self._kept.values())
+    def finish(self) -> str:
+        """Makes one table of all rows; says what it holds besides those of the request."""
+        return self._store.finish(self._asked.values()).sentence if self._asked else ""

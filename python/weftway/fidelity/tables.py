@@ -71,6 +71,7 @@ def facts(measured: Measured, found: Sequence[Difference]) -> list[str]:
         f"of {few} cells fewer than {FEWEST} runs of the kernel, so their range in place of an interval" if few else "",
         *left_out(measured),
         f"{measured.seconds:.0f} s",
+        measured.others,
     ]
     return [part for part in parts if part]
 

@@ -21,6 +21,7 @@ def ranked(found: Ranking) -> Ranked:
     return Ranked(
         title=f"Schedulers ranked on {', '.join(found.request.on)}",
         facts=", ".join(counts),
+        others=found.kept.sentence,
         command=replay(found.request),
         standings=standings(found),
         single=single_path(found),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from weftway.backends import Row
 from weftway.stats import Estimate, paired
+from weftway.store import SELECTED
 
 from .charts import named, row_head
 from .numbers import listed
@@ -48,6 +49,20 @@ class Change:
         if self.share.half is not None and not self.share.excludes_zero:
             return "not significant"
         return "better" if (self.share.mean < 0) == self.lower_is_better else "worse"
+
+
+def shown(rows: pl.DataFrame) -> pl.DataFrame:
+    """Of a folder's rows those that its last command asked for, and all others of the same scenario by the same code:
+    other seeds, schedulers and controllers. Every row, if the table does not say what was asked for.
+    """
+    import polars as pl
+
+    if SELECTED not in rows.columns:
+        return rows
+    same = [name for name in ("scenario_hash", "backend", "code", "scheduler_source") if name in rows.columns]
+    asked = rows.filter(pl.col(SELECTED))
+    others = rows.filter(~pl.col(SELECTED)).join(asked.select(same).unique(), on=same, how="semi", nulls_equal=True)
+    return pl.concat([asked, others]).drop(SELECTED)
 
 
 def changes(study: Study, earlier: Earlier) -> list[Change]:

@@ -42,6 +42,8 @@ class Held:
     lines: Sequence[Line]
     claims: Sequence[Line]
     registry: Sequence[str]
+    others: str = ""
+    """What the folder holds besides, in a sentence."""
 
     @property
     def reference(self) -> str:
@@ -170,7 +172,7 @@ def render(held: Held, rows: pl.DataFrame) -> str:
         "script": page.asset("page.js"),
         "symbols": symbols(),
         "verdict": escape(sentence(held)),
-        "facts": escape(" · ".join(facts)),
+        "facts": escape(" · ".join([*facts, *([held.others] if held.others else [])])),
         "filters": f'<div class="filters">{choice}</div>' if several else "",
         "contents": "".join(f'<a href="#{one.id}">{escape(one.title)}</a>' for one in kept),
         "sections": "".join(map(page.section, kept)),

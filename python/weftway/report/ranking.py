@@ -52,6 +52,8 @@ class Ranked:
 
     title: str
     facts: str
+    others: str
+    """What the folder holds besides, in a sentence; nothing if there is nothing else."""
     command: str
     standings: Sequence[Standing]
     single: SinglePath | None
@@ -236,7 +238,7 @@ def render(ranked: Ranked, costs: pl.DataFrame) -> str:
         "script": page.asset("page.js"),
         "symbols": symbols(),
         "verdict": escape("; ".join(findings(ranked)) + "."),
-        "facts": escape(ranked.facts),
+        "facts": escape(" · ".join(filter(None, [ranked.facts, ranked.others]))),
         "filters": "",
         "contents": "".join(f'<a href="#{one.id}">{escape(one.title)}</a>' for one in kept),
         "sections": "".join(map(page.section, kept)),
