@@ -63,6 +63,7 @@ fn build(params: &Params) -> Result<Box<dyn Task>, SpecError> {
         epochs: Epochs::new(SHORTEST, Span::ZERO),
         qualities: Qualities::default(),
         shares: vec![0.0; slots],
+        answered: vec![None; slots],
         credits: PerPath::default(),
         open: None,
         ledger: Ledger::default(),
@@ -79,6 +80,8 @@ struct Shares {
     qualities: Qualities,
     /// As answered, by slot; they add up to 1.
     shares: Vec<f64>,
+    /// Who had which slot when they were answered.
+    answered: Vec<Option<PathId>>,
     /// In bytes.
     credits: PerPath<f64>,
     open: Option<u64>,
@@ -124,10 +127,11 @@ impl Shares {
             - self.b * norm::ratio(norm::ratio(lost, all), LOSS_SCALE)
     }
 
-    /// The share of `id` as answered; none without a slot.
+    /// The share of `id` as answered; of a path that has come since, the share of its slot if that was nobody's; else none.
     fn own(&self, id: PathId) -> Option<f64> {
-        let slot = self.history.slots().iter().position(|path| *path == Some(id))?;
-        self.shares.get(slot).copied()
+        let of = |slots: &[Option<PathId>]| slots.iter().position(|path| *path == Some(id));
+        let of_newcomer = || of(self.history.slots()).filter(|slot| self.answered[*slot].is_none());
+        of(&self.answered).or_else(of_newcomer).map(|slot| self.shares[slot])
     }
 
     /// What the shares of the paths that may send new data are taken against: their sum and number.
@@ -241,6 +245,7 @@ impl Task for Shares {
 
     fn answer(&mut self, cx: &Context<'_>, action: &[f32]) {
         self.take(action);
+        self.answered.copy_from_slice(self.history.slots());
         for path in cx.paths {
             let packet = path.mss.get() as f64;
             let credit = self.credits.at(path.id);
@@ -326,6 +331,30 @@ mod tests {
         }
         // Up to a packet from before, and one of its own.
         assert!(worst(&mut bench, &mut *task, &[0.5, 0.5], 1000) <= 2.001);
+    }
+
+    #[test]
+    fn a_share_is_its_paths_though_another_has_its_slot_by_now() {
+        // Number 5 has no slot of its own, so that slots go by order: 0.2 is 0's, 0.6 is 1's, 0.2 is 5's.
+        let mut bench = Bench::new([0, 1, 5].map(|n| path(n, 20 + u64::from(n), 1_000_000, 0)).to_vec());
+        let mut task = answered(&bench, &[0.2, 0.6, 0.2, 0.0]);
+        // 0 leaves, and the others move up: 0.75 of what is left is still 1's.
+        let down = bench.remove(PathId::new(0)).unwrap();
+        task.observe(&bench.context(), &down);
+        assert!(worst(&mut bench, &mut *task, &[0.0, 0.75, 0.0, 0.0, 0.0, 0.25], 1000) <= 1.001);
+        // One that comes takes the share of its slot if that was nobody's: here the last, of nothing.
+        let up = bench.add(path(3, 30, 1_000_000, 0)).unwrap();
+        task.observe(&bench.context(), &up);
+        assert!(worst(&mut bench, &mut *task, &[0.0, 0.75, 0.0, 0.0, 0.0, 0.25], 1000) <= 2.001);
+    }
+
+    #[test]
+    fn a_path_that_comes_takes_the_share_of_its_slot() {
+        let mut bench = wide(1);
+        let mut task = answered(&bench, &[0.25, 0.75, 0.0, 0.0]);
+        let up = bench.add(path(1, 30, 1_000_000, 0)).unwrap();
+        task.observe(&bench.context(), &up);
+        assert!(worst(&mut bench, &mut *task, &[0.25, 0.75], 1000) <= 1.001);
     }
 
     #[test]
