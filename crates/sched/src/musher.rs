@@ -148,21 +148,15 @@ impl Musher {
         self.pair.is_some_and(|known| known != pair)
     }
 
-    /// The percentages of the two paths of `pair`.
-    fn shares(&self, pair: [PathId; 2]) -> [i64; 2] {
-        let first = if self.is_other(pair) { self.first_ratio } else { self.ratio };
-        [first, 100 - first]
-    }
-
     /// The segments of the turn that `path` has sent.
     fn used(&self, path: PathId) -> i64 {
         self.used.get(path).copied().unwrap_or(0)
     }
 
-    /// Whether each path of `pair` has sent its share.
+    /// Whether each path of `pair` has sent its share. Of another pair than before none has sent anything.
     fn have_sent(&self, pair: [PathId; 2]) -> [bool; 2] {
-        let shares = self.shares(pair);
-        [0, 1].map(|side| self.used(pair[side]) >= shares[side])
+        let shares = [self.ratio, 100 - self.ratio];
+        [0, 1].map(|side| !self.is_other(pair) && self.used(pair[side]) >= shares[side])
     }
 
     /// Whose turn it is; when both have had theirs, the first begins again.
@@ -187,6 +181,7 @@ impl Musher {
         let [Some(first), Some(second)] = pair(cx) else { return };
         let pair = [first.id, second.id];
         if self.is_other(pair) {
+            self.used = PerPath::default();
             self.settle(self.first_ratio);
         }
         self.pair = Some(pair);
