@@ -1,5 +1,7 @@
 """Gymnasium's side: its own checker, determinism, and that one environment and many see the same."""
 
+import copy
+import pickle
 import subprocess
 import sys
 import warnings
@@ -9,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import weftway
 from weftway import Scenario, _native, distribution
 from weftway.scenario import HOME
 from weftway.vector import VectorEnv
@@ -173,9 +176,135 @@ def test_masks_close_slots_without_a_path(small: Path) -> None:
     assert all(env.action_space.sample(info["action_mask"]) < 2 for _ in range(20))
 
 
+SPACES: dict[str, tuple[str, list[Any]]] = {
+    "path:action=direct": ("Discrete(4)", [7, 4, -1, 0.5, 1.0, float("nan"), None, [0], [0, 1], "1", 1j]),
+    "gap:slots=2": (
+        "MultiDiscrete([5 5])",
+        [[5, 0], [0, -1], [0.5, 0], [1.0, 0.0], [float("nan"), 0], None, [None, 0], 0, [0], [[0, 0]], [0, [0]]],
+    ),
+    "shares:slots=2": (
+        "Box(0.0, 1.0, (2,), float32)",
+        [[1.1, 0], [0, -0.1], [float("nan"), 0], [float("inf"), 0], None, 0.5, [0.5], [[0.5, 0.5]], "half"],
+    ),
+}
+"""For each kind of space a task, its name, and actions that are not in it."""
+
+
+@pytest.mark.parametrize("task", SPACES)
+def test_an_action_outside_the_space_is_refused_and_nothing_happens(task: str) -> None:
+    space, outside = SPACES[task]
+    env, twin = (made(IDS[1], CHUNKS, task=task) for _ in range(2))
+    many = gym.make_vec(IDS[1], 2, "vector_entry_point", scenario=CHUNKS, task=task)
+    for each in (env, twin, many):
+        each.reset(seed=1)
+    sound = env.action_space.sample()
+    for action in outside:
+        for each, given in ((env, action), (many, [sound, action])):
+            with pytest.raises(ValueError) as refused:
+                each.step(given)
+            assert space in str(refused.value), action
+            assert "\n" not in str(refused.value)
+    (obs, *rest), (expected, *others) = env.step(sound), twin.step(sound)
+    assert np.array_equal(obs, expected)
+    assert rest[:3] == others[:3]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_task_refuses_what_is_outside_of_its_space(task: str) -> None:
+    vector = VectorEnv(task, Scenario.load(str(HOME / "scenarios" / f"{CHUNKS}.toml")).variants(), ["cubic"], 3, seed=1)
+    obs = vector.reset()
+    sound = np.zeros((3, vector.actions), np.float32)
+    for number in (-1, vector.choices + 1, 0.5 + vector.choices, np.nan, np.inf):
+        answers = sound.copy()
+        answers[2, -1] = number
+        with pytest.raises(ValueError, match="of environment 2 is not in") as refused:
+            vector.step(answers)
+        assert vector.space in str(refused.value)
+    wrong: list[Any] = [sound[:2], np.zeros((vector.actions, 3, 1)), sound[..., None], [None] * 3, sound.astype(str)]
+    for given in wrong:
+        with pytest.raises(ValueError, match="is not in"):
+            vector.step(given)
+    # It stands where it stood: the same step as of one that refused nothing.
+    twin = VectorEnv(task, Scenario.load(str(HOME / "scenarios" / f"{CHUNKS}.toml")).variants(), ["cubic"], 3, seed=1)
+    assert np.array_equal(twin.reset(), obs)
+    assert np.array_equal(twin.step(sound).obs, vector.step(sound).obs)
+
+
 def test_shares_are_brought_to_a_sum_of_one(small: Path) -> None:
-    vector = VectorEnv("shares:slots=2", Scenario.load(str(small)).variants(), ["cubic"], 2, seed=1)
-    assert weftway_env.answers(vector, [[1.0, 3.0], [0.0, 0.0]]).tolist() == [[0.25, 0.75], [0.5, 0.5]]
+    variants = Scenario.load(str(small)).variants()
+    seen = []
+    for shares in ([0.125, 0.375], [0.25, 0.75]), ([0.0, 0.0], [1.0, 1.0]):
+        trails = []
+        for given in shares:
+            vector = VectorEnv("shares:slots=2", variants, ["cubic"], 1, seed=1)
+            trails.append([vector.step([given]).obs.tobytes() for _ in range(20)])
+        assert trails[0] == trails[1]
+        seen.append(trails[0])
+    assert seen[0] != seen[1]
+
+
+def goes_on(env: Any, actions: list[Any]) -> list[tuple[bytes, float, bool, bool, str]]:
+    """What these actions bring from where it is, through the ends of episodes."""
+    trail = []
+    for action in actions:
+        obs, reward, terminated, truncated, info = env.step(action)
+        trail.append((obs.tobytes(), reward, terminated, truncated, str(info)))
+        if terminated or truncated:
+            obs, info = env.reset()
+            trail.append((obs.tobytes(), 0.0, False, False, str(info)))
+    return trail
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))], ids=["copy", "pickle"])
+@pytest.mark.parametrize("task", TASKS)
+def test_a_copy_goes_on_as_the_original_would(task: str, copied: Any) -> None:
+    env = gym.make(IDS[0], scenario=CHUNKS, cc=["newreno", "bbr1"], task=task)
+    env.reset(seed=11)
+    env.action_space.seed(11)
+    # In the first episode, in a later one, and just after the end of one.
+    for steps in (3, 200, 400):
+        goes_on(env, [env.action_space.sample() for _ in range(steps)])
+        twin, idle = copied(env), copied(env)
+        actions = [env.action_space.sample() for _ in range(100)]
+        expected = goes_on(env, actions)
+        assert goes_on(twin, actions) == expected
+        # Neither moved the other.
+        assert goes_on(idle, actions) == expected
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))], ids=["copy", "pickle"])
+def test_a_copy_of_many_has_what_nobody_has_taken_yet(small: Path, copied: Any) -> None:
+    vector = VectorEnv("path", Scenario.load(str(small)).variants(), ["cubic"], 3, seed=4, threads=2)
+    for number in range(40):
+        vector.step([number % 3, 0, 1])
+    twin = copied(vector)
+    assert twin.episodes() == vector.episodes() != []
+    ours, theirs = vector.delayed_rewards(), twin.delayed_rewards()
+    assert np.array_equal(ours.env, theirs.env)
+    assert np.array_equal(ours.decision, theirs.decision)
+    assert np.array_equal(ours.reward, theirs.reward)
+    assert np.array_equal(vector.final_observations(), twin.final_observations())
+    assert np.array_equal(vector.decisions(), twin.decisions())
+    assert vector.drawn() == twin.drawn()
+    assert np.array_equal(vector.step([0, 1, 2]).obs, twin.step([0, 1, 2]).obs)
+
+
+def test_a_pickle_finds_the_traces_from_another_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(HOME)
+    kept = pickle.dumps(Scenario.load("scenarios/wifi-lte.toml", ["workload.bytes=1MB"]).variants()[0])
+    monkeypatch.chdir(tmp_path)
+    again = pickle.loads(kept)
+    assert (again.scenario.sets, again.scenario.name) == (["workload.bytes=1MB"], "wifi-lte")
+
+
+def test_a_pickle_whose_trace_has_changed_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "lte.up").write_text("1\n2\n3\n")
+    text = EASY.replace('rate = "4 Mbit/s"', 'trace = "lte.up"')
+    kept = pickle.dumps(Scenario.parse(text, "mine.toml", str(tmp_path)))
+    assert pickle.loads(kept).text == text
+    (tmp_path / "lte.up").write_text("1\n2\n")
+    with pytest.raises(weftway.ScenarioError, match=r"mine\.toml.*changed since it was pickled"):
+        pickle.loads(kept)
 
 
 @pytest.mark.parametrize("id", IDS)

@@ -8,13 +8,15 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use weftway_scenario::{Scenario, Variant};
 
-use crate::errors::Error;
+use crate::errors::{Error, ScenarioError};
 
 /// A scenario file, read and checked.
 #[pyclass(frozen, name = "Scenario", module = "weftway")]
 pub struct ScenarioView {
     scenario: Scenario,
     text: String,
+    /// Where traces are looked for.
+    folder: PathBuf,
 }
 
 /// A scenario with one choice made for everything that it varies, but for schedulers and
@@ -27,9 +29,9 @@ pub struct VariantView {
 
 impl ScenarioView {
     /// A scenario with a base has the text of both, so that the text alone is the scenario.
-    fn new(scenario: Scenario, text: String) -> Self {
+    fn new(scenario: Scenario, text: String, folder: PathBuf) -> Self {
         let text = scenario.whole().map_or(text, str::to_owned);
-        Self { scenario, text }
+        Self { scenario, text, folder }
     }
 }
 
@@ -42,7 +44,7 @@ impl ScenarioView {
         let scenario = Scenario::load(&path, &sets)?;
         // What was understood a moment ago; if it is gone by now, its text is not missed.
         let text = std::fs::read_to_string(&path).unwrap_or_default();
-        Ok(Self::new(scenario, text))
+        Ok(Self::new(scenario, text, path.parent().unwrap_or(Path::new("")).to_owned()))
     }
 
     /// The scenario in `text`; messages call it `name`, and traces are looked for in `folder`.
@@ -50,7 +52,7 @@ impl ScenarioView {
     #[pyo3(signature = (text, name = "scenario.toml", folder = PathBuf::from("."), sets = Vec::new()))]
     fn parse(text: String, name: &str, folder: PathBuf, sets: Vec<String>) -> Result<Self, Error> {
         let scenario = Scenario::parse(&text, name, &folder, &sets)?;
-        Ok(Self::new(scenario, text))
+        Ok(Self::new(scenario, text, folder))
     }
 
     #[getter]
@@ -106,6 +108,14 @@ impl ScenarioView {
         slf
     }
 
+    /// For `pickle`: what it was read from. The folder is where it is, wherever the reader's working directory is.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Source)> {
+        let Scenario { file, sets, .. } = &self.scenario;
+        let folder = std::path::absolute(Path::new(".").join(&self.folder))?;
+        let source = (self.text.clone(), file.clone(), folder, sets.clone(), self.hash().to_owned());
+        Ok((py.import("weftway._native")?.getattr("read_again")?, source))
+    }
+
     fn __repr__(&self) -> String {
         format!("Scenario({}: {})", self.scenario.file, self.scenario.title)
     }
@@ -131,6 +141,12 @@ impl VariantView {
         slf
     }
 
+    /// For `pickle`: the scenario, and which of its variants it is.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Py<ScenarioView>, Labels))> {
+        let find = py.import("weftway._native")?.getattr("variant_again")?;
+        Ok((find, (self.scenario.clone_ref(py), self.variant.labels.clone())))
+    }
+
     /// What was chosen, by key.
     #[getter]
     fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
@@ -144,6 +160,29 @@ impl VariantView {
     fn sets(&self) -> Vec<String> {
         self.variant.labels.iter().map(|(key, value)| format!("{key}={value}")).collect()
     }
+}
+
+/// Text, name, folder and settings of a scenario, and its hash.
+type Source = (String, String, PathBuf, Vec<String>, String);
+
+/// The scenario that was pickled. Its text comes with the pickle, its traces do not.
+#[pyfunction]
+pub fn read_again(text: String, name: &str, folder: PathBuf, sets: Vec<String>, hash: &str) -> PyResult<ScenarioView> {
+    let scenario = ScenarioView::parse(text, name, folder, sets)?;
+    if scenario.hash() != hash {
+        return Err(ScenarioError::new_err(format!("{name}: what it reads has changed since it was pickled")));
+    }
+    Ok(scenario)
+}
+
+/// What was chosen for each key that a scenario varies.
+type Labels = Vec<(String, String)>;
+
+/// The variant of `scenario` that was pickled.
+#[pyfunction]
+pub fn variant_again(scenario: &Bound<'_, ScenarioView>, labels: Labels) -> PyResult<VariantView> {
+    let found = ScenarioView::variants(scenario)?.into_iter().find(|view| view.variant.labels == labels);
+    found.ok_or_else(|| ScenarioError::new_err(format!("{}: no variant has {labels:?}", scenario.get().path())))
 }
 
 /// The JSON Schema of scenario files, as text.
