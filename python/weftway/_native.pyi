@@ -1,6 +1,7 @@
 """The Rust half of the package: private; `weftway` is the public face."""
 
 import os
+import random
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
@@ -163,6 +164,11 @@ class Context:
     """The packet that would go next; `None` if only copies may go."""
     flow: Flow | None
     """The connection's data; `None` where the host cannot see them."""
+    rng: random.Random
+    """What a rule draws from. It is seeded for each question, from the run's seed and the events told so far.
+
+    Asked again with no event between, `select` draws the same. Take it from the `cx` of each call.
+    """
     def sendable(self) -> list[Path]: ...
 
 @final
@@ -319,6 +325,12 @@ def live_row(variant: Variant, report: str, links: Sequence[str], alone: Sequenc
 
 def record(job: Job, details: list[tuple[str, str]], events: str | None, qlog: str | None) -> tuple[str, str]: ...
 def timeline(job: Job) -> str: ...
+def read_again(text: str, name: str, folder: str, sets: Sequence[str], hash: str) -> Scenario:
+    """A scenario out of a pickle."""
+
+def variant_again(scenario: Scenario, labels: Sequence[tuple[str, str]]) -> Variant:
+    """A variant out of a pickle."""
+
 def schema() -> str:
     """The JSON Schema of scenario files, as text."""
 
@@ -334,6 +346,7 @@ class VectorEnv:
     low: list[float]
     high: list[float]
     kind: str
+    space: str
     choices: int
     actions: int
     envs: int

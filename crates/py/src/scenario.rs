@@ -9,12 +9,14 @@ use pyo3::types::PyDict;
 use weftway_scenario::measurement::{self, columns};
 use weftway_scenario::{ColumnType, Scenario, Variant};
 
-use crate::errors::Error;
+use crate::errors::{Error, ScenarioError};
 
 /// A scenario file, read and checked.
 #[pyclass(frozen, name = "Scenario", module = "weftway")]
 pub struct ScenarioView {
     scenario: Scenario,
+    /// Where traces are looked for.
+    folder: PathBuf,
 }
 
 /// A scenario with one choice made for everything that it varies, but for schedulers and
@@ -31,14 +33,15 @@ impl ScenarioView {
     #[staticmethod]
     #[pyo3(signature = (path, sets = Vec::new()))]
     fn load(path: PathBuf, sets: Vec<String>) -> Result<Self, Error> {
-        Ok(Self { scenario: Scenario::load(&path, &sets)? })
+        let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+        Ok(Self { scenario: Scenario::load(&path, &sets)?, folder })
     }
 
     /// The scenario in `text`; messages call it `name`, and traces are looked for in `folder`.
     #[staticmethod]
     #[pyo3(signature = (text, name = "scenario.toml", folder = PathBuf::from("."), sets = Vec::new()))]
     fn parse(text: &str, name: &str, folder: PathBuf, sets: Vec<String>) -> Result<Self, Error> {
-        Ok(Self { scenario: Scenario::parse(text, name, &folder, &sets)? })
+        Ok(Self { scenario: Scenario::parse(text, name, &folder, &sets)?, folder })
     }
 
     #[getter]
@@ -94,6 +97,14 @@ impl ScenarioView {
         slf
     }
 
+    /// For `pickle`: what it was read from. The folder is where it is, wherever the reader's working directory is.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Source)> {
+        let Scenario { file, sets, .. } = &self.scenario;
+        let folder = std::path::absolute(Path::new(".").join(&self.folder))?;
+        let source = (self.scenario.text().to_owned(), file.clone(), folder, sets.clone(), self.hash().to_owned());
+        Ok((py.import("weftway._native")?.getattr("read_again")?, source))
+    }
+
     fn __repr__(&self) -> String {
         format!("Scenario({}: {})", self.scenario.file, self.scenario.title)
     }
@@ -124,6 +135,12 @@ impl VariantView {
         slf
     }
 
+    /// For `pickle`: the scenario, and which of its variants it is.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Py<ScenarioView>, Labels))> {
+        let find = py.import("weftway._native")?.getattr("variant_again")?;
+        Ok((find, (self.scenario.clone_ref(py), self.variant.labels.clone())))
+    }
+
     /// What was chosen, by key.
     #[getter]
     fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
@@ -150,6 +167,29 @@ pub fn columns_of_results() -> Vec<(String, &'static str)> {
         ColumnType::Boolean => "boolean",
     };
     measurement::schema().into_iter().map(|(name, kind)| (name, named(kind))).collect()
+}
+
+/// Text, name, folder and settings of a scenario, and its hash.
+type Source = (String, String, PathBuf, Vec<String>, String);
+
+/// The scenario that was pickled. Its text comes with the pickle, its traces do not.
+#[pyfunction]
+pub fn read_again(text: String, name: &str, folder: PathBuf, sets: Vec<String>, hash: &str) -> PyResult<ScenarioView> {
+    let scenario = ScenarioView::parse(&text, name, folder, sets)?;
+    if scenario.hash() != hash {
+        return Err(ScenarioError::new_err(format!("{name}: what it reads has changed since it was pickled")));
+    }
+    Ok(scenario)
+}
+
+/// What was chosen for each key that a scenario varies.
+type Labels = Vec<(String, String)>;
+
+/// The variant of `scenario` that was pickled.
+#[pyfunction]
+pub fn variant_again(scenario: &Bound<'_, ScenarioView>, labels: Labels) -> PyResult<VariantView> {
+    let found = ScenarioView::variants(scenario)?.into_iter().find(|view| view.variant.labels == labels);
+    found.ok_or_else(|| ScenarioError::new_err(format!("{}: no variant has {labels:?}", scenario.get().path())))
 }
 
 /// The JSON Schema of scenario files, as text.

@@ -320,7 +320,12 @@ impl Connection {
             return false;
         }
         self.take_up(now);
-        self.send.question.hand.is_some() || self.wants_without_packet(net, now)
+        if self.send.question.hand.is_some() {
+            // An episode in which nothing may go is over when a packet may.
+            self.send.question.starved = false;
+            return true;
+        }
+        self.wants_without_packet(net, now)
     }
 
     /// Whether the scheduler must be asked though it has no packet: for a copy, or to take something back.

@@ -102,13 +102,14 @@ fn without_any_path_the_run_ends_at_its_limit() {
 }
 
 /// All paths die at 1 s and return at 10 s. Each is then tried every second; on Linux of today its timer has doubled to some
-/// six seconds by then.
+/// six seconds by then (the kernel needed 14.3 to 14.6 s in all).
 #[test]
 fn a_connection_outlives_the_loss_of_all_paths() {
     for (what, transport) in stacks() {
         let paths =
             vec![down(path("a", 4_000, 20), 1_000, Some(10_000)), down(path("b", 4_000, 20), 1_000, Some(10_000))];
-        let run = run(&bulk(&transport, paths, 2_000_000), "min-rtt", "cubic");
+        let scheduler = if what == "linux-v1" { "linux-v1" } else { "min-rtt" };
+        let run = run(&bulk(&transport, paths, 2_000_000), scheduler, "cubic");
         finishes(&run, 2_000_000, what);
         assert!(run.end_ms() > 10_000.0 && run.end_ms() < 18_000.0, "{what}: {}", run.end_ms());
     }

@@ -1,6 +1,8 @@
 //! Paths that fall silent under Linux v1, by what was seen on live sockets of Linux 6.18 (250 Hz): CUBIC uploads over paths of
 //! 10 to 20 Mbit/s whose links lose everything from some time on.
 
+use std::collections::BTreeSet;
+
 use crate::setup::{Run, bulk, down, path, run, run_seed, watch};
 use weftway_link::Limit;
 use weftway_path::{Bytes, Health, Instant, Role, Span};
@@ -55,15 +57,15 @@ fn backup(path: PathConfig) -> PathConfig {
     PathConfig { role: Role::Backup, ..path }
 }
 
-/// The active path of 10 Mbit/s and 10 ms loses everything from 1 s on; the backup has 30 ms. On live sockets the subflow was
-/// stale 1.06 to 1.11 s after the failure, after its second timeout and before its third; the backup repeated up to three
+/// The active path of 10 Mbit/s and 10 ms loses everything from 1 s on; the backup has 30 ms. On live sockets a subflow was
+/// stale 1.06 to 1.58 s after its failure, after its second timeout and before its third; the backup repeated up to three
 /// fragments before and carried nothing new until then; and 4 MB took 4.6 s.
 #[test]
 fn a_backup_takes_over_from_a_stale_subflow() {
     let paths = vec![down(narrow("fails", 10), 1_000, None), backup(path("backup", 10_000, 30))];
     let run = run(&upload(paths, 4_000_000), "linux-v1", "cubic");
     let stale = stale(&run, 0).expect("it is stale at last");
-    assert!(stale > ms(1_800) && stale < ms(2_400), "{stale}");
+    assert!(stale > ms(2_000) && stale < ms(2_600), "{stale}");
     let timeouts = timers(&run, 0).iter().filter(|(at, kind)| *kind == "rto" && *at < stale).count();
     assert_eq!(timeouts, 2, "timeouts before that");
     let first = fresh(&run, 1).first().expect("the backup carries new data").0;
@@ -81,12 +83,14 @@ fn an_active_subflow_takes_over_from_a_stale_one() {
     assert!(run.end_ms() > 3_690.0 && run.end_ms() < 4_510.0, "{}", run.end_ms());
 }
 
-/// Two subflows fall silent, and nobody else is there: neither is stale, since no other brings anything.
+/// Two subflows fall silent, and nobody else is there: neither is stale before one of them is back, since no other brings
+/// anything.
 #[test]
 fn without_another_subflow_none_is_stale() {
     let paths = vec![down(narrow("one", 10), 1_000, Some(6_000)), down(path("two", 10_000, 30), 1_000, Some(6_000))];
     let run = run(&upload(paths, 4_000_000), "linux-v1", "cubic");
-    assert_eq!((stale(&run, 0), stale(&run, 1)), (None, None));
+    let early = [0, 1].map(|id| stale(&run, id).filter(|at| *at < ms(6_000)));
+    assert_eq!(early, [None, None]);
     assert_eq!(run.sim.connection(0).delivered(), Bytes::new(4_000_000));
 }
 
@@ -104,10 +108,14 @@ fn a_subflow_that_returns_waits_for_its_timer_and_keeps_what_it_was_given() {
     let between = |from, to| sent.iter().filter(|(at, id, ..)| id.get() == 0 && *at > from && *at < to).count();
     let probes = timeouts.iter().filter(|at| **at > stale && **at <= heard).count();
     assert_eq!(between(stale, heard + Span::from_millis(20)), probes, "one packet for each timeout");
-    let old = run.notes.iter().filter(|(at, note)| {
-        let below = |note: &Note| matches!(note, Note::Sent { path, offset, .. } if path.get() == 0 && offset.get() < 2_000_000);
-        *at > heard + Span::from_millis(20) && below(note)
-    });
+    let placed = |id: u8| {
+        run.notes.iter().filter_map(move |(at, note)| match note {
+            Note::Sent { path, offset, .. } if path.get() == id => Some((*at, offset.get())),
+            _ => None,
+        })
+    };
+    let brought: BTreeSet<u64> = placed(1).filter(|(at, _)| *at < heard).map(|(_, offset)| offset).collect();
+    let old = placed(0).filter(|(at, offset)| *at > heard && brought.contains(offset));
     let old = old.count();
     assert!(old > 50, "what it had been given goes out: {old}");
 }
