@@ -199,7 +199,6 @@ impl Transport {
             opportunistic: None,
             penalise: None,
             path_timeout: Span::from_secs(20),
-            holds_small: false,
             ..Self::mptcp_linux_v1()
         }
     }
@@ -231,7 +230,7 @@ impl Transport {
             penalise: Some(false),
             penalise_first_only: false,
             tick: Span::from_millis(4),
-            holds_small: true,
+            holds_small: false,
             path_manager: PathManager::FullMesh,
             open: Opening::Primary,
             // `net.ipv4.tcp_retries2` = 15: the 16th timeout in a row, of 0.2 s, doubling up to 120 s.
@@ -271,7 +270,6 @@ impl Transport {
             ack_delay: Span::from_millis(25),
             path_timeout: Span::from_secs(3),
             tick: Span::ZERO,
-            holds_small: false,
             ..Self::mptcp_linux_v1()
         }
     }

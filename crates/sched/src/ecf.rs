@@ -12,7 +12,7 @@
 //! an open path that the packet is to avoid, and waiting for that path would not end.
 
 use weftway_path::spec::{Param, Params, SpecError};
-use weftway_path::{BlockedReason, Bytes, Context, Decision, Path, Recovery, Span};
+use weftway_path::{BlockedReason, Bytes, Context, Decision, Health, Path, Recovery, Span};
 
 use crate::Scheduler;
 use crate::choose::{self, Tier};
@@ -114,11 +114,11 @@ impl Ecf {
 }
 
 /// The path with the smallest srtt among those of `like`'s role, full or not: ECF and BLEST weigh
-/// min-RTT's choice against it.
+/// min-RTT's choice against it. Nobody waits for a stale one, which may never answer again.
 pub(crate) fn fastest<'a>(cx: &Context<'a>, like: &'a Path, excludes_pf: bool) -> &'a Path {
     let broken = |path: &Path| choose::tier(path) == Some(Tier::Failing) || path.recovery == Recovery::Loss;
-    let established =
-        cx.paths.iter().filter(|path| path.role == like.role && path.blocked != BlockedReason::Validation);
+    let answers = |path: &&Path| path.blocked != BlockedReason::Validation && path.health != Health::Stale;
+    let established = cx.paths.iter().filter(|path| path.role == like.role).filter(answers);
     let sound = established.filter(|path| !excludes_pf || !broken(path));
     choose::least(sound, |path| path.srtt).unwrap_or(like)
 }

@@ -169,9 +169,9 @@ mod tests {
     }
 
     #[test]
-    fn small_packets_wait_unless_the_scenario_says_nodelay() {
+    fn small_packets_wait_where_the_scenario_says_so() {
         let nodelay = |sets: &[&str]| Transfer::of(&variant(sets), "cubic", 1).nodelay;
-        assert_eq!([&[][..], &["options.nodelay=true"]].map(nodelay), [false, true]);
+        assert_eq!([&[][..], &["options.nodelay=false"]].map(nodelay), [true, false]);
     }
 
     #[test]
