@@ -1,6 +1,7 @@
 """The Rust half of the package: private; `weftway` is the public face."""
 
 import os
+import random
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
@@ -15,13 +16,17 @@ QUIC_CODE: str
 """The same of the sources that decide what the kernel is asked to do."""
 
 class ScenarioError(ValueError): ...
-class TraceError(OSError): ...
+class TraceError(ScenarioError): ...
 class SimulationError(RuntimeError): ...
 class EmulationError(RuntimeError): ...
 class TransferError(RuntimeError): ...
 
 def schedulers() -> list[dict[str, Any]]: ...
 def controllers() -> list[dict[str, Any]]: ...
+def columns_of_results() -> list[tuple[str, str]]:
+    """Every result that some run can have, in the order of the columns, and the type of its values: `text`, `integer`,
+    `float` or `boolean`. Where it is one of a path, `*` stands for the path's name."""
+
 def tasks() -> list[dict[str, Any]]: ...
 def scheduler(spec: str) -> tuple[str, str]: ...
 def controller(spec: str) -> tuple[str, str]: ...
@@ -159,6 +164,11 @@ class Context:
     """The packet that would go next; `None` if only copies may go."""
     flow: Flow | None
     """The connection's data; `None` where the host cannot see them."""
+    rng: random.Random
+    """What a rule draws from. It is seeded for each question, from the run's seed and the events told so far.
+
+    Asked again with no event between, `select` draws the same. Take it from the `cx` of each call.
+    """
     def sendable(self) -> list[Path]: ...
 
 @final
@@ -228,6 +238,8 @@ class Variant:
     sets: list[str]
     transport: str
     hash: str
+    columns: list[str]
+    """The names of all results that a run of it can have, in their order; those of links in real time follow."""
 
 @final
 class Batch:
@@ -313,6 +325,12 @@ def live_row(variant: Variant, report: str, links: Sequence[str], alone: Sequenc
 
 def record(job: Job, details: list[tuple[str, str]], events: str | None, qlog: str | None) -> tuple[str, str]: ...
 def timeline(job: Job) -> str: ...
+def read_again(text: str, name: str, folder: str, sets: Sequence[str], hash: str) -> Scenario:
+    """A scenario out of a pickle."""
+
+def variant_again(scenario: Scenario, labels: Sequence[tuple[str, str]]) -> Variant:
+    """A variant out of a pickle."""
+
 def schema() -> str:
     """The JSON Schema of scenario files, as text."""
 
@@ -328,6 +346,7 @@ class VectorEnv:
     low: list[float]
     high: list[float]
     kind: str
+    space: str
     choices: int
     actions: int
     envs: int

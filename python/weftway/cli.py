@@ -1,18 +1,16 @@
 """The command `weft`: its verbs, each a file of `weftway.commands`.
 
 Results go to standard output, everything else to standard error. The exit status says what
-happened: 0 it worked, 1 a run failed, 2 bad input, 130 interrupted.
+happened: 0 it worked, 1 a run failed, 2 bad input, 130 interrupted, 141 nobody read the results.
 """
 
 import errno
-import os
 import sys
-from contextlib import suppress
 from typing import Annotated
 
 import typer
 
-from weftway._native import EmulationError, ScenarioError, SimulationError, TraceError, TransferError, __version__
+from weftway._native import EmulationError, ScenarioError, SimulationError, TransferError, __version__
 from weftway.commands import (
     advise,
     bench,
@@ -34,7 +32,16 @@ from weftway.commands import (
     train,
 )
 from weftway.commands import list as list_
-from weftway.commands.output import BAD_INPUT, RUN_FAILED, fail, out
+from weftway.commands.output import (
+    BAD_INPUT,
+    CLOSED,
+    RUN_FAILED,
+    ClosedPipe,
+    discard_output,
+    fail,
+    out,
+    write_nearest,
+)
 
 app = typer.Typer(
     help="Runs and compares packet schedulers of multipath connections, in simulation and on the kernel.",
@@ -79,14 +86,23 @@ app.command("new")(new.command)
 
 def main() -> None:
     """Runs the command and turns what went wrong into one message and an exit status."""
+    write_nearest()
+    try:
+        _run()
+    except ClosedPipe:
+        discard_output()
+        sys.exit(CLOSED)
+
+
+def _run() -> None:
     try:
         app()
-    except (ScenarioError, TraceError) as error:
+    except ScenarioError as error:
         fail(str(error), BAD_INPUT)
     except (SimulationError, EmulationError, TransferError) as error:
         fail(str(error), RUN_FAILED)
     except BrokenPipeError:
-        _discard_output()  # whoever read it has seen enough: `weft list | head`
+        raise ClosedPipe from None
     except OSError as error:
         status = RUN_FAILED if error.errno in FULL else BAD_INPUT
         where = error.filename or ("standard output" if status == RUN_FAILED else None)
@@ -103,13 +119,11 @@ def _flush_output() -> None:
     """Writes out what is left; a full disk behind standard output would otherwise be told when nobody listens."""
     try:
         sys.stdout.flush()
-    except BrokenPipeError:
-        _discard_output()
+    except BrokenPipeError as error:
+        discard_output()
+        end = error.__context__
+        if not (isinstance(end, SystemExit) and end.code):
+            raise ClosedPipe from None
     except OSError as error:
-        _discard_output()
+        discard_output()
         fail(f"standard output: {error.strerror}", RUN_FAILED)
-
-
-def _discard_output() -> None:
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

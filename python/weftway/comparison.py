@@ -1,27 +1,23 @@
 """Runs a comparison: all its jobs, on all cores, into one table."""
 
 import os
-import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weftway import backends, caveats, plan, seeds, watch
+from weftway import backends, caveats, columns, plan, seeds, watch
 from weftway._native import Scenario, ScenarioError, SimulationError
 from weftway.backends import BACKENDS, Result, Row, Skipped, failures_last, result, sim
 from weftway.plan import Job, Plan
 from weftway.scenario import load
-from weftway.store import Store, table
+from weftway.store import Finished, Store, table
 
 if TYPE_CHECKING:
     import polars as pl
 
     from weftway.results import Results
-
-FLUSH_S = 2.0
-"""How often finished rows are written to the folder of `out`: what a power cut can cost."""
 
 POLL_S = 0.1
 """How long the main thread waits for rows at a time: it answers an interrupt within this."""
@@ -39,6 +35,8 @@ class Comparison:
     skipped: list[Skipped[Job]] = field(default_factory=list)
     watched: dict[str, str] = field(default_factory=dict)
     """The timelines of runs that cannot be had again, by key, as JSON."""
+    kept: Finished = field(default_factory=Finished)
+    """What the folder has that keeps the rows, and how many it holds besides."""
 
     @property
     def warnings(self) -> list[str]:
@@ -84,7 +82,8 @@ def compare(
     A scheduler is a name of the registry with its switches (`"ecf:beta=0.5"`), `"all"`, a class
     with a method `select(self, cx)`, or a list of these. What is not given is the scenario's own.
     The rows are the same, byte for byte, whatever `jobs` is. With `out`, rows are kept there as
-    they finish, and a later call with the same arguments goes on from them.
+    they finish, and a later call goes on from them. The folder keeps all that it ever got; what is returned are the
+    rows that were asked for.
     """
     from weftway.results import Results
 
@@ -130,7 +129,7 @@ def single(scenario: Scenario, scheduler: Any, cc: str | None, seed: int | None,
                 f"{option}: a run has one, and {len(several)} are named; "
                 f"`weft compare {plan.quoted(scenario.path)} --{option} {plan.quoted(asked)}` runs them all"
             )
-    return Plan(chosen.scenario, chosen.jobs[:1])
+    return replace(chosen, jobs=chosen.jobs[:1])
 
 
 def execute(
@@ -139,26 +138,22 @@ def execute(
     """Runs what is not kept in `out` already, on `jobs` threads."""
     store = Store(out) if out else None
     kept = store.recall() if store else {}
-    rows = {job.key: _renewed(job, kept[job.key]) for job in wanted.jobs if job.key in kept and _resumable(job)}
+    rows = {job.key: _renewed(job, kept[job.key]) for job in wanted.jobs if is_kept(job, kept)}
     skipped: list[Skipped[Job]] = []
     todo = [job for job in wanted.jobs if job.key not in rows]
     watched = _recalled(store, [job for job in wanted.jobs if job.key in rows])
     tell = progress or (lambda done, total: None)
     tell(len(rows), len(wanted.jobs))
-    flushed = time.monotonic()
     try:
         for job, found in results(todo, jobs or os.cpu_count() or 1, watched):
             if isinstance(found, Skipped):
                 skipped.append(found)
             else:
                 rows[job.key] = found
+                if store and job.key in watched:
+                    store.keep_timeline(job.key, watched[job.key])
                 if store:
                     store.keep(job.key, found)
-                    if job.key in watched:
-                        store.keep_timeline(job.key, watched[job.key])
-            if store and time.monotonic() - flushed > FLUSH_S:
-                store.flush()
-                flushed = time.monotonic()
             tell(len(rows) + len(skipped), len(wanted.jobs))
     except KeyboardInterrupt:
         raise Interrupted(len(rows), len(wanted.jobs), out) from None
@@ -166,9 +161,8 @@ def execute(
         if store:
             store.flush()
     ordered = [rows[job.key] for job in wanted.jobs if job.key in rows]
-    if store and ordered:
-        store.finish(ordered)
-    return Comparison(wanted, ordered, skipped, watched)
+    finished = store.finish(ordered) if store and ordered else Finished(ordered)
+    return Comparison(wanted, finished.rows, skipped, watched, finished)
 
 
 def _recalled(store: Store | None, kept: list[Job]) -> dict[str, str]:
@@ -211,10 +205,12 @@ def record(wanted: Plan, events: Path | None, qlog: Path | None) -> Comparison:
     return Comparison(wanted, [], [found]) if isinstance(found, Skipped) else Comparison(wanted, [found])
 
 
-def _resumable(job: Job) -> bool:
-    return job.scheduler.source != "unknown"
+def is_kept(job: Job, kept: Mapping[str, Row]) -> bool:
+    """Whether the row of a job is there, whole. Other commands may have kept a part of it in the same folder."""
+    row = kept.get(job.key)
+    return row is not None and row.get(columns.OF_A_COMPARISON) is not None and job.scheduler.source != "unknown"
 
 
 def _renewed(job: Job, row: Row) -> Row:
     """A kept row under today's command: the same run may be asked for by another path."""
-    return {**row, "command": job.command}
+    return columns.of_run(job.variant.columns, job.identity, row)

@@ -34,7 +34,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from weftway import randomisation
+from weftway import randomisation, reading
 from weftway._native import Scenario, ScenarioError, Variant
 from weftway.randomisation import Draws, Uniform
 from weftway.scenario import HOME
@@ -98,8 +98,8 @@ class Drawn:
             half.write_text(self.text, encoding="utf-8")
         for name in set(_traces(self.values)):
             if not Path(name).is_absolute() and not (folder / name).exists():
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(_found(name, source), folder / name)
+                with whole(folder / name) as half:
+                    shutil.copyfile(_found(name, source), half)
 
 
 @dataclass(frozen=True)
@@ -207,11 +207,7 @@ def load(name: str | os.PathLike[str]) -> Distribution:
             f"no distribution `{name}`; {f'did you mean `{near[0]}`?' if near else 'there is ' + ', '.join(ours)}"
         )
     shown = file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file
-    try:
-        text = file.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise ScenarioError(f"{shown}: not a distribution: it is not UTF-8 text") from None
-    return parse(text, file.stem, str(shown), file.resolve().parent)
+    return parse(reading.text(shown), file.stem, str(shown), file.resolve().parent)
 
 
 def parse(text: str, name: str, file: str = "", folder: Path = FOLDER) -> Distribution:

@@ -81,18 +81,18 @@ def action_space(vector: VectorEnv) -> gym.Space[Any]:
             return gym.spaces.Box(0.0, 1.0, (vector.actions,), np.float32)
 
 
-def answers(vector: VectorEnv, actions: npt.ArrayLike) -> npt.NDArray[np.float32]:
-    """Actions as the vector takes them: shares brought to a sum of 1, all equal if none is positive."""
-    given = np.asarray(actions, np.float32).reshape(vector.envs, vector.actions)
-    if vector.kind != "shares":
-        return given
-    positive = np.clip(given, 0.0, None)
-    total = positive.sum(axis=1, keepdims=True)
-    return np.where(total > 0.0, positive / np.where(total > 0.0, total, 1.0), np.float32(1.0 / vector.actions))
+def answers(vector: VectorEnv, actions: npt.ArrayLike, space: gym.Space[Any]) -> npt.NDArray[np.float32]:
+    """Actions of one environment or of all, as the vector takes them. They have the shape of `space`, and its type:
+    indices are whole numbers. Whether each lies within it, the vector says."""
+    kinds = "biuf" if vector.kind == "shares" else "biu"
+    return vector.answers(actions, [space.shape or ()], kinds)
 
 
 class WeftwayEnv(gym.Env[Any, Any]):
-    """One connection, scheduled by the agent: what `PacketEnv` and `IntervalEnv` share."""
+    """One connection, scheduled by the agent: what `PacketEnv` and `IntervalEnv` share.
+
+    `copy.deepcopy` and `pickle` give an environment that goes on as this one would: `weftway.vector`.
+    """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": []}  # type: ignore[misc]
     usual_task: ClassVar[str] = "wait-or-send"
@@ -120,10 +120,11 @@ class WeftwayEnv(gym.Env[Any, Any]):
         return obs[0], self._info()
 
     def step(self, action: Any) -> tuple[npt.NDArray[np.float32], float, bool, bool, dict[str, Any]]:
-        """Carries out the action and runs to the next decision or to the end."""
+        """Carries out the action and runs to the next decision or to the end. One outside `action_space` is a
+        `ValueError`, and nothing happens."""
         if self._is_over:
             raise gym.error.ResetNeeded("the episode is over, or has not begun: call reset() first")
-        step = self.vector.step(answers(self.vector, action))
+        step = self.vector.step(answers(self.vector, action, self.action_space))
         terminated, truncated = bool(step.terminated[0]), bool(step.truncated[0])
         self._is_over = terminated or truncated
         self.vector.delayed_rewards()  # rewards by decision, which nobody takes here
@@ -292,7 +293,7 @@ class WeftwayVectorEnv(gym.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray
         self, actions: npt.NDArray[Any]
     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any], dict[str, Any]]:
         """Answers every place's question."""
-        step = self.vector.step(answers(self.vector, actions))
+        step = self.vector.step(answers(self.vector, actions, self.action_space))
         self.vector.delayed_rewards()
         infos = self._infos()
         if np.any(step.terminated | step.truncated):

@@ -80,7 +80,7 @@ def evaluate(
     there, and a later call goes on from them.
     """
     request = Request(policy, on, against, cc, instances, seed, set)
-    frame, skipped = run(request, jobs, None if out is None else Path(out), progress)
+    frame, skipped, _ = run(request, jobs, None if out is None else Path(out), progress)
     for line in skipped:
         warnings.warn(f"skipped {line}", stacklevel=2)
     return frame
@@ -88,8 +88,8 @@ def evaluate(
 
 def run(
     request: Request, jobs: int | None, out: Path | None, progress: Progress | None = None
-) -> tuple[pl.DataFrame, list[str]]:
-    """Carries out a request; also says which schedulers could not run, and why."""
+) -> tuple[pl.DataFrame, list[str], str]:
+    """Carries out a request; also says which schedulers could not run, and why, and what else the folder holds."""
     wanted, about = planned(request, out)
     found = comparison.execute(wanted, jobs, out, progress)
     skipped = list(dict.fromkeys(f"{one.job.scheduler.name}: {one.reason}" for one in found.skipped))
@@ -98,20 +98,20 @@ def run(
     frame = table({**row, **about[row["key"]]} for row in found.rows)
     if out:
         Store(out).finish(frame.to_dicts())
-    return frame, skipped
+    return frame, skipped, found.kept.sentence
 
 
-def held(request: Request, frame: pl.DataFrame) -> held_out.Held:
+def held(request: Request, frame: pl.DataFrame, others: str = "") -> held_out.Held:
     """The rows of a request, counted and ready to be shown."""
     lines, asked = summary(frame).to_dicts(), [asdict(claim) for claim in claims(frame)]
     title = f"{_text(request.policy)} on {lines[0]['on']}"
-    return held_out.Held(title, replay(request), lines, asked, [one["name"] for one in _native.schedulers()])
+    return held_out.Held(title, replay(request), lines, asked, [one["name"] for one in _native.schedulers()], others)
 
 
-def write_report(request: Request, frame: pl.DataFrame, out: Path) -> Path:
+def write_report(shown: held_out.Held, frame: pl.DataFrame, out: Path) -> Path:
     """Writes `report.html` into the folder."""
     with whole(out / "report.html") as half:
-        held_out.write(half, held(request, frame), frame)
+        held_out.write(half, shown, frame)
     return out / "report.html"
 
 

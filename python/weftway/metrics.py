@@ -1,4 +1,7 @@
-"""Rows in, numbers out: means with 95 % intervals, and differences paired by seed. Pure functions."""
+"""Rows in, numbers out: means with their intervals, and differences paired by seed. Pure functions.
+
+Of runs that cannot be repeated (kernel, live) it is medians; `coverage` says how surely an interval holds its number.
+"""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -55,4 +58,5 @@ def _named(prefix: str, estimate: Estimate | None) -> dict[str, float | None]:
         f"{prefix}mean": estimate.mean if estimate else None,
         f"{prefix}low": estimate.low if estimate and known else None,
         f"{prefix}high": estimate.high if estimate and known else None,
+        f"{prefix}coverage": estimate.coverage if estimate and known else None,
     }

@@ -3,15 +3,18 @@
 Each value carries a comment: from which file it comes, or that it is assumed.
 """
 
+import ipaddress
 import os
 import re
+import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from weftway import measured
 from weftway._native import Scenario, ScenarioError
-from weftway.measured import Range, Reading
+from weftway.measured import Range, Reading, Undecided
+from weftway.measured.mahimahi import says_direction
 
 KIND_WORDS = {"ping", "iperf", "iperf3", "pcap", "capture", "trace", "mahimahi", "down", "downlink", "download"}
 KIND_WORDS |= {"up", "uplink", "upload", "tcp", "udp"}
@@ -19,6 +22,12 @@ KIND_WORDS |= {"up", "uplink", "upload", "tcp", "udp"}
 
 KEYS = ("rate", "rate.down", "rate.up", "delay", "loss", "queue")
 """What can be said outright: `lte.rate="20 Mbit/s"`."""
+
+LOCAL = "local"
+"""Says which addresses in captures are on the user's side: `lte.local=192.0.2.7`."""
+
+ADDRESSED = ("capture", "iperf3")
+"""Kinds of measurements that have addresses."""
 
 DELAY = "20 ms"
 QUEUE = "100 packets"
@@ -46,7 +55,7 @@ WORKLOADS = {
 """What `--workload` may ask for."""
 
 Ask = Callable[[str, str], str]
-"""Asks a question with a default; the answer."""
+"""Asks a question with a default, which may be empty for none; the answer."""
 
 
 @dataclass
@@ -57,6 +66,8 @@ class Link:
     readings: list[Reading] = field(default_factory=list)
     given: dict[str, str] = field(default_factory=dict)
     """Keys that were said outright."""
+    local: list[str] = field(default_factory=list)
+    """Addresses, or networks, of the user's side."""
     origin: str = "given on the command line"
 
 
@@ -69,10 +80,13 @@ class Written:
     assumed: list[str]
 
 
-def from_measurements(name: str, arguments: Sequence[str], workload: str | None) -> Written:
-    """A scenario from files of measurements, `LINK=FILE` or `FILE`, and from values, `LINK.KEY=VALUE`."""
+def from_measurements(name: str, arguments: Sequence[str], workload: str | None, ask: Ask | None = None) -> Written:
+    """A scenario from files of measurements, `LINK=FILE` or `FILE`, and from values, `LINK.KEY=VALUE`.
+
+    What no file tells, such as which address is the user's, is asked if there is somebody to ask.
+    """
     target = _target(name, workload or "bulk")
-    links = _links(arguments)
+    links = _links(arguments, ask)
     return _write(
         target, links, workload or "bulk", "as asked for" if workload else "assumed: --workload gives another"
     )
@@ -113,19 +127,31 @@ def _target(name: str, workload: str) -> Path:
     return target
 
 
-def _links(arguments: Iterable[str]) -> list[Link]:
+def _links(arguments: Iterable[str], ask: Ask | None) -> list[Link]:
     links: dict[str, Link] = {}
+    files: list[tuple[Link, Path]] = []
     for argument in arguments:
         said = re.fullmatch(r"([\w-]+)\.([a-z.]+)=(.+)", argument)
-        if said and said[2] in KEYS:
-            links.setdefault(said[1], Link(said[1])).given[said[2]] = said[3]
+        if said and said[2] in (*KEYS, LOCAL):
+            link = links.setdefault(said[1], Link(said[1]))
+            if said[2] == LOCAL:
+                link.local += _addresses(said[3])
+            else:
+                link.given[said[2]] = said[3]
             continue
         if said and not Path(argument).exists():
-            raise ScenarioError(f"`{argument}`: the keys of a link are {', '.join(KEYS)}, as in {said[1]}.delay=20ms")
+            keys = ", ".join((*KEYS, LOCAL))
+            raise ScenarioError(f"`{argument}`: the keys of a link are {keys}, as in {said[1]}.delay=20ms")
         named = re.fullmatch(r"([\w-]+)=(.+)", argument)
         file = Path(named[2] if named and not Path(argument).exists() else argument)
         name = _name(named[1]) if named and file != Path(argument) else _name_of(file)
-        links.setdefault(name, Link(name)).readings.append(measured.read(file))
+        files.append((links.setdefault(name, Link(name)), file))
+    # What is said of a link holds for all its files, wherever it stands.
+    for link, file in files:
+        link.readings.append(_read(link, file, ask))
+    for link in links.values():
+        if link.local and not any(reading.kind in ADDRESSED for reading in link.readings):
+            raise ScenarioError(f"{link.name}.{LOCAL} is about captures, and there is none of the link `{link.name}`")
     if len(links) < 2:
         found = f"only of the link `{next(iter(links))}`" if links else "of no link"
         raise ScenarioError(
@@ -133,6 +159,27 @@ def _links(arguments: Iterable[str]) -> list[Link]:
             "files whose names begin alike belong to one link: wifi-ping.txt and wifi-iperf3.json to `wifi`"
         )
     return list(links.values())
+
+
+def _read(link: Link, file: Path, ask: Ask | None) -> Reading:
+    try:
+        return measured.read(file, link.local)
+    except Undecided as error:
+        if ask is None:
+            raise ScenarioError(str(error).replace("LINK.", f"{link.name}.")) from None
+        question = f"{file}: which address is on your side ({', '.join(error.addresses)})?"
+        return measured.read(file, _addresses(ask(question, "")))
+
+
+def _addresses(text: str) -> list[str]:
+    """The addresses and networks in a list with commas."""
+    found = [part.strip() for part in text.split(",") if part.strip()]
+    for one in found:
+        try:
+            ipaddress.ip_network(one, strict=False)
+        except ValueError:
+            raise ScenarioError(f"`{one}` is no address; expected one such as {LOCAL}=192.0.2.7") from None
+    return found
 
 
 def _name_of(file: Path) -> str:
@@ -160,18 +207,28 @@ def _write(target: Path, links: list[Link], workload: str, why: str) -> Written:
     if workload not in WORKLOADS:
         raise ScenarioError(f"workload `{workload}`: there is {', '.join(WORKLOADS)}")
     text, assumed = _compose(target, links, workload, why)
+    _validate(text, target)
     try:
         # "x": what another program has put there since is not overwritten.
         with target.open("x") as out:
             out.write(text)
     except FileExistsError:
         raise ScenarioError(f"{target} exists already; give another name, or move it away") from None
-    try:
-        Scenario.load(str(target), [])
-    except ScenarioError:
-        target.unlink()
+    except OSError:
+        target.unlink(missing_ok=True)
         raise
     return Written(target, [link.name for link in links], assumed)
+
+
+def _validate(text: str, target: Path) -> None:
+    """Reads the scenario as if it lay where it will: beside the target, as traces are looked for from there."""
+    with tempfile.NamedTemporaryFile("w", dir=target.parent, prefix=".", suffix=".toml") as draft:
+        draft.write(text)
+        draft.flush()
+        try:
+            Scenario.load(draft.name, [])
+        except ScenarioError as error:
+            raise ScenarioError(str(error).replace(draft.name, str(target))) from None
 
 
 def _compose(target: Path, links: list[Link], workload: str, why: str) -> tuple[str, list[str]]:
@@ -208,7 +265,7 @@ def _path(link: Link, target: Path, assumed: list[str]) -> tuple[list[str], list
     ranges: list[str] = []
 
     def put(key: str, value: str, why: str) -> None:
-        lines.append(f"{f'{key:<10} = {value}':<31}# {why}")
+        lines.append(f"{f'{key:<10} = {value}':<30} # {why}")
         if why.startswith("assumed"):
             assumed.append(f"{link.name}.{key.split('.')[0]}")
 
@@ -225,6 +282,8 @@ def _path(link: Link, target: Path, assumed: list[str]) -> tuple[list[str], list
         value = 0.0 if loss.value < LEAST_LOSS else loss.value
         put("loss", f'"{_percent(value)}"', f"{reading.file.name}: {loss.why}")
         leave_open("loss", _percent(loss.low), _percent(min(loss.high, max(OPEN_LOSS, 2 * loss.value))))
+    elif unknown := next((reading for reading in link.readings if reading.loss_unknown), None):
+        put("loss", '"0 %"', f"assumed: {unknown.file.name}: {unknown.loss_unknown}")
     else:
         put("loss", '"0 %"', "assumed: no measurement tells of losses")
     _queue(link, put)
@@ -251,7 +310,10 @@ def _rates(link: Link, target: Path, put: Callable[[str, str, str], None], leave
         elif side in traces:
             reading, mean = traces[side]
             place = os.path.relpath(reading.file, target.parent)
-            put(f"trace.{side}", f'"{place}"', f"{reading.kind}, {_mbps(mean)} on the mean")
+            why = f"{reading.kind}, {_mbps(mean)} on the mean"
+            if not says_direction(reading.file):
+                why = f"assumed, as the name says no direction (.down, .up): {why}"
+            put(f"trace.{side}", f'"{place}"', why)
         elif side in known:
             put(f"rate.{side}", f'"{_mbps(known[side].value)}"', known[side].why)
             leave(f"rate.{side}", _mbps(known[side].low), _mbps(known[side].high))
@@ -261,9 +323,10 @@ def _rates(link: Link, target: Path, put: Callable[[str, str, str], None], leave
             why = "assumed: a quarter of the rate down" if side == "up" else "assumed: as the rate up"
             put(f"rate.{side}", f'"{_mbps(mean * share)}"', why)
         else:
+            unknown = "".join(f" ({one.file.name}: {one.rate_unknown})" for one in link.readings if one.rate_unknown)
             raise ScenarioError(
-                f"link `{link.name}`: no measurement gives its rate {side}; add the output of `iperf3 --json`, a "
-                f'capture or a Mahimahi trace, or say {link.name}.rate="20 Mbit/s"'
+                f"link `{link.name}`: no measurement gives its rate {side}{unknown}; add the output of "
+                f'`iperf3 --json`, a capture or a Mahimahi trace, or say {link.name}.rate="20 Mbit/s"'
             )
 
 
@@ -310,11 +373,30 @@ def _queue(link: Link, put: Callable[[str, str, str], None]) -> None:
 
 
 def _mbps(value: float) -> str:
-    return f"{value:.3g} Mbit/s" if value < 1000 else f"{value:.0f} Mbit/s"
+    """A rate, in a unit in which it is easy to read.
+
+    >>> _mbps(1234.5), _mbps(29.99), _mbps(0.5078), _mbps(0.000046)
+    ('1234 Mbit/s', '30 Mbit/s', '0.508 Mbit/s', '46 bit/s')
+    """
+    for unit, size in (("Mbit/s", 0.1), ("kbit/s", 1e-3)):
+        if value >= size:
+            return f"{_plain(value if unit == 'Mbit/s' else value * 1e3)} {unit}"
+    return f"{_plain(value * 1e6)} bit/s"
 
 
 def _ms(value: float) -> str:
-    return f"{value:.3g} ms" if value < 1000 else f"{value:.0f} ms"
+    """
+    >>> _ms(1234.5), _ms(20.04), _ms(0.00004)
+    ('1234 ms', '20 ms', '0.04 us')
+    """
+    return f"{_plain(value)} ms" if value >= 0.01 or value == 0 else f"{_plain(value * 1e3)} us"
+
+
+def _plain(value: float) -> str:
+    """Three digits, and never an exponent."""
+    return (
+        f"{value:.0f}" if value >= 1000 else f"{value:.3g}" if value >= 1e-3 else f"{value:.6f}".rstrip("0").rstrip(".")
+    )
 
 
 def _percent(value: float) -> str:

@@ -3,12 +3,13 @@
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from weftway import _native, backends, seeds, specs
 from weftway._native import Scenario, ScenarioError, Variant
+from weftway.scenario import document, told
 from weftway.specs import SchedulerSpec
 
 
@@ -62,6 +63,13 @@ class Plan:
 
     scenario: Scenario
     jobs: list[Job]
+    named: list[str] = field(default_factory=list)
+    """The schedulers that somebody named, where `all` brought others along."""
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """What a reader of the results needs: the scenario's keys, and which schedulers were named."""
+        return {**document(self.scenario), "named": self.named}
 
 
 def plan(
@@ -90,14 +98,15 @@ def plan(
         for one in backends.schedulers(place, schedulers)
         for number in numbers
     ]
-    return Plan(scenario, jobs)
+    named = [one.name for one in schedulers if one.is_named]
+    return Plan(scenario, jobs, named if len(named) < len(schedulers) else [])
 
 
 def replay(scenario: Scenario, variant: Variant, scheduler: SchedulerSpec, cc: str, backend: str, seed: int) -> str:
     """The command that runs one job again."""
     sets = [f"--set {quoted(setting)}" for setting in [*scenario.sets, *variant.sets]]
     place = backends.options(backend)
-    parts = ["weft run", quoted(scenario.path), f"--scheduler {quoted(scheduler.name)}", f"--cc {cc}"]
+    parts = ["weft run", quoted(told(scenario.path)), f"--scheduler {quoted(scheduler.name)}", f"--cc {cc}"]
     return " ".join([*parts, *place, f"--seed {seed}", *sets])
 
 

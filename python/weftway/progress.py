@@ -1,5 +1,6 @@
-"""A bar for comparisons that take longer than a glance; on a terminal only."""
+"""How far a comparison is, if it takes longer than a glance: a bar on a terminal, and elsewhere a line now and then."""
 
+import threading
 import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -10,19 +11,27 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 PATIENCE_S = 2.0
-"""Shorter comparisons show none."""
+"""Shorter comparisons show nothing."""
+
+LINE_S = 10.0
+"""From one line to the next where there is no terminal: in a log, or a file."""
 
 
 class Bar:
-    """Appears after `PATIENCE_S` and goes away at the end."""
+    """Appears after `PATIENCE_S` and goes away at the end; lines stay."""
 
     def __init__(self, console: Console) -> None:
         self._start = time.monotonic()
         self._console = console
         self._shown: Progress | None = None
+        self._done = self._total = 0
+        self._over = threading.Event()
+        # Its own thread, since nothing may finish for long.
+        self._lines = None if console.is_terminal else threading.Thread(target=self._write_lines, daemon=True)
 
     def tell(self, done: int, total: int) -> None:
         """`done` of `total` runs are finished."""
+        self._done, self._total = done, total
         if not self._console.is_terminal:
             return
         if self._shown is None and time.monotonic() - self._start > PATIENCE_S:
@@ -31,12 +40,27 @@ class Bar:
         if self._shown:
             self._shown.update(self._shown.task_ids[0], completed=done, total=total)
 
+    def _write_lines(self) -> None:
+        wait = PATIENCE_S
+        while not self._over.wait(wait):
+            wait = LINE_S
+            seconds = time.monotonic() - self._start
+            try:
+                self._console.print(f"{self._done} of {self._total} runs finished after {seconds:.0f} s", markup=False)
+            except Exception:  # nobody reads them: that is no reason to stop the runs
+                return
+
     def __enter__(self) -> Self:
+        if self._lines:
+            self._lines.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._over.set()
+        if self._lines:
+            self._lines.join()
         if self._shown:
             self._shown.stop()
 

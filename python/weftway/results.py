@@ -11,7 +11,6 @@ from rich.console import Console
 
 from weftway import report, tables
 from weftway.comparison import Comparison
-from weftway.scenario import document
 
 WIDTH = 160
 """Characters of a table in a notebook, which scrolls."""
@@ -31,7 +30,7 @@ class Results(pl.DataFrame):
         if found is None or not found.rows:
             return super()._repr_html_(**kwargs)
         screen = Console(record=True, width=WIDTH, file=io.StringIO(), force_jupyter=False)
-        for part in tables.comparison(found.rows, document(found.plan.scenario)):
+        for part in tables.comparison(found.rows, found.plan.document):
             screen.print(part, "")
         notes = "".join(f"<p><b>Warning:</b> {html.escape(line)}</p>" for line in found.warnings)
         return notes + screen.export_html(inline_styles=True, code_format="<pre>{code}</pre>")

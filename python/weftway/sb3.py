@@ -11,7 +11,7 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from weftway.env import action_space, answers
+from weftway.env import action_space
 from weftway.vector import VectorEnv
 
 
@@ -42,7 +42,7 @@ class Sb3VecEnv(VecEnv):  # type: ignore[misc,unused-ignore]
         self,
     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.bool_], list[dict[str, Any]]]:
         """Answers every place's question."""
-        step = self.vector.step(answers(self.vector, self._actions))
+        step = self.vector.step(self._actions)
         self.vector.delayed_rewards()
         done = step.terminated | step.truncated
         infos: list[dict[str, Any]] = [{"TimeLimit.truncated": bool(truncated)} for truncated in step.truncated]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from weftway import _native
+from weftway import _native, reading
 from weftway._native import Scenario, ScenarioError
 
 _PACKAGE = Path(__file__).resolve().parent
@@ -72,6 +72,13 @@ def locate(name: str) -> str:
     raise ScenarioError(f"no scenario is called `{name}`, and there is no such file; {hint}")
 
 
+def told(path: str) -> str:
+    """A scenario's file as others are told of it: one of ours from the source tree on, which is found from everywhere,
+    and not from the root of this machine."""
+    file = Path(path)
+    return str(file.relative_to(HOME)) if file.is_absolute() and file.is_relative_to(HOME) else path
+
+
 def _those_in(folder: Path) -> str:
     """The first scenario in it, as a hint."""
     first = next(iter(sorted(folder.glob("*.toml"))), None)
@@ -86,7 +93,7 @@ def document(scenario: Scenario) -> dict[str, Any]:
     """The file's keys as they stand there, and what a reader of the results needs besides."""
     entries = _native.schedulers()
     rules = {entry["name"]: {key: entry[key] for key in RULE} for entry in entries}
-    extra = {"title": scenario.title, "file": scenario.path, "registry": list(rules), "rules": rules}
+    extra = {"title": scenario.title, "file": told(scenario.path), "registry": list(rules), "rules": rules}
     return {**tomllib.loads(scenario.text), **extra}
 
 
@@ -94,6 +101,6 @@ def listed(kind: str, pattern: str) -> list[dict[str, Any]]:
     """The scenario files of the source tree that match, by name, with their titles."""
     found = []
     for file in sorted(HOME.glob(pattern)):
-        title = tomllib.loads(file.read_text()).get("title", "")
+        title = tomllib.loads(reading.text(file)).get("title", "")
         found.append({"kind": kind, "name": str(file.relative_to(HOME)), "summary": title})
     return found

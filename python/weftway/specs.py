@@ -8,7 +8,7 @@ import importlib.util
 import inspect
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -32,10 +32,15 @@ class SchedulerSpec:
     """The sha256 of the source of a class in Python, or of the policy file that a learned scheduler is given."""
     rule: type | None = None
     """That class."""
+    is_named: bool = field(default=True, compare=False)
+    """Whether somebody named it, and did not say `all`."""
 
 
 def parse(wanted: Any) -> list[SchedulerSpec]:
-    """The specs that `wanted` names: a name, a comma-separated list, `all`, a class, or several of these."""
+    """The specs that `wanted` names: a name, a comma-separated list, `all`, a class, or several of these.
+
+    Each is there once; it counts as named if it is named at all.
+    """
     if isinstance(wanted, str):
         names = [part.strip() for part in wanted.split(",") if part.strip()]
         found = [one for name in names for one in _named(name)]
@@ -43,12 +48,14 @@ def parse(wanted: Any) -> list[SchedulerSpec]:
         found = [_of_class(wanted)]
     else:
         found = [one for item in wanted for one in parse(item)]
-    return list(dict.fromkeys(found))
+    named = {one for one in found if one.is_named}
+    return [replace(one, is_named=one in named) for one in dict.fromkeys(found)]
 
 
 def _named(name: str) -> list[SchedulerSpec]:
     if name.lower() == "all":
-        return [one for entry in _native.schedulers() for one in _named(entry["name"])]
+        every = (one for entry in _native.schedulers() for one in _named(entry["name"]))
+        return [replace(one, is_named=False) for one in every]
     if match := IN_A_FILE.fullmatch(name):
         return [_from_file(Path(match["file"]), match["name"])]
     if FILE_ALONE.fullmatch(name):

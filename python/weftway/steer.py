@@ -16,8 +16,9 @@ from weftway._native import EmulationError, Scenario, ScenarioError, Variant
 from weftway.backends import KERNEL, SIM, Row, Skipped, result
 from weftway.backends.kernel import OWN_SCHEDULER
 from weftway.listing import NOTHING, plain_table
+from weftway.scenario import told
 from weftway.specs import SchedulerSpec
-from weftway.stats import Interval, bootstrap, median
+from weftway.stats import Interval, interval_of_median, median, middle
 
 MODES = ("exclusive", "preferred")
 
@@ -86,7 +87,7 @@ class Transfer:
         sets = [f"--set {plan.quoted(setting)}" for setting in [*scenario.sets, *variant.sets]]
         interval, mode = self.options.interval_ms, self.options.mode
         name = plan.quoted(self.scheduler.name)
-        parts = ["weft steer", plan.quoted(scenario.path), f"--scheduler {name}", f"--cc {self.cc[0]}"]
+        parts = ["weft steer", plan.quoted(told(scenario.path)), f"--scheduler {name}", f"--cc {self.cc[0]}"]
         return " ".join(
             [*parts, f"--interval {interval:g}ms", f"--mode {mode}", f"--seeds {self.seed}..{self.seed + 1}", *sets]
         )
@@ -201,23 +202,24 @@ def _started(one: Transfer) -> "_native.SteeredRun":
 
 
 class Ratio(NamedTuple):
-    """A median of ratios, and where it lies with 95 % confidence."""
+    """A median of ratios, and its interval, which `interval_of_median` names."""
 
     value: float
     within: Interval
 
 
-def ratio(ours: dict[int, float], reference: dict[int, float], name: str) -> Ratio | None:
-    """The median over the seeds of ours over the reference's, with its bootstrap interval; `None` without common seeds.
+def ratio(ours: dict[int, float], reference: dict[int, float]) -> Ratio | None:
+    """The median over the seeds of ours over the reference's, with its interval; `None` without common seeds.
 
     Runs of a seed have the same draws of the links and run beside one another: what the seed and a busy machine do to
     all of them cancels.
 
-    >>> ratio({0: 1.0, 1: 9.0}, {0: 2.0, 1: 18.0, 2: 1.0}, "")
+    >>> ratio({0: 1.0, 1: 9.0}, {0: 2.0, 1: 18.0, 2: 1.0})
     Ratio(value=0.5, within=Interval(low=0.5, high=0.5))
     """
     ratios = [value / reference[seed] for seed, value in ours.items() if reference.get(seed)]
-    return Ratio(median(ratios), bootstrap(ratios, name)) if ratios else None
+    found = middle(ratios)
+    return Ratio(found.mean, Interval(found.low, found.high)) if found else None
 
 
 SHOWN = {
@@ -261,7 +263,8 @@ def _title(rows: list[Row], own: list[Row], measure: str) -> str:
     how = f", {steered['steer_mode']} every {steered['steer_interval_ms']:g} ms" if steered else ""
     what = "95 % delay (below 1: sooner)" if measure == MESSAGES else "goodput"
     runs = "median of one run" if len(own) == 1 else f"medians of {len(own)} runs"
-    return f"{rows[0]['cc']}{how}, {runs}, ratio of {what} to {OWN_SCHEDULER} [95 %]"
+    within = f" [{interval_of_median([len(own)]).removeprefix('half the ')}]" if len(own) > 1 else ""
+    return f"{rows[0]['cc']}{how}, {runs}, ratio of {what} to {OWN_SCHEDULER}{within}"
 
 
 def _median(runs: list[Row], name: str) -> str:
@@ -286,7 +289,7 @@ def _compared(runs: list[Row], own: list[Row], measure: str) -> list[str]:
 
     switches = median([row["steer_switches"] / row["steer_ms"] * 1e3 for row in runs])
     mean = {name: median([row[f"steer_{name}"][1] for row in runs]) for name in ("questions", "looks", "orders")}
-    compared = ratio(known(runs), known(own), runs[0]["scheduler"])
+    compared = ratio(known(runs), known(own))
     text = f"{compared.value:.2f} [{compared.within.low:.2f}, {compared.within.high:.2f}]" if compared else NOTHING
     return [text, f"{switches:.1f}", f"{mean['questions']:.1f}", f"{mean['looks']:.0f}, {mean['orders']:.0f}"]
 

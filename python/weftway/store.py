@@ -1,27 +1,41 @@
 """The folder of `--out`: finished rows are kept as they come, so that an interrupted comparison goes on.
 
-`parts/` holds them while a comparison runs, and `rows.parquet` when it is complete; `timelines/` has what the
-kernel's runs looked like, since they cannot be had again. Every file is
-written beside its place and then renamed into it: none is ever seen half-written.
+A store only grows. `parts/` holds rows while commands run, and `rows.parquet` when one of them is complete: all rows
+of the folder, whichever command made them. `timelines/` has what the kernel's runs looked like, since they cannot be
+had again. Every file is written beside its place and then renamed into it: none is ever seen half-written. Several
+processes may use one folder: they read and write it in turns.
 """
 
 import errno
+import fcntl
 import gzip
 import io
 import json
 import os
 import re
+import secrets
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from weftway import backends
 from weftway._native import ScenarioError
 from weftway.backends import Row
+from weftway.columns import table, whole_table
 
 if TYPE_CHECKING:
     import polars as pl
 
+__all__ = ["Finished", "Store", "table", "whole", "write_parquet"]
+
+FLUSH_S = 2.0
+"""How often finished rows are written: what a power cut can cost. Rows that cannot be had again are written at once."""
+
+SELECTED = "selected"
+"""A column of `rows.parquet`: whether the command that finished last in the folder asked for the row."""
 
 RENAMED = {"guarded": "fallback_decided", "utility_002": "utility_popov_2025"}
 """Columns that had another name in rows that were kept or published before."""
@@ -32,27 +46,34 @@ def current(row: Row) -> Row:
     return {RENAMED.get(name, name): value for name, value in row.items()}
 
 
-def table(rows: Iterable[Row]) -> "pl.DataFrame":
-    """Rows as a frame; a column's type follows from all of its values."""
-    import polars as pl
-
-    return pl.DataFrame(list(rows), infer_schema_length=None)
-
-
 @contextmanager
 def whole(file: Path) -> Iterator[Path]:
     """A place to write what `file` will be: it gets there when all went well. An error names `file`."""
-    half = file.with_name(f".{file.name}.{os.getpid()}")
+    half = file.with_name(f".{file.name}.{os.getpid()}-{secrets.token_hex(4)}")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         yield half
+        _sync(half)
         half.replace(file)
+        _sync(file.parent)
     except OSError as error:
         number, why = _reason(error)
         raise OSError(number, why, str(file)) from error
     finally:
         with suppress(OSError):
             half.unlink(missing_ok=True)
+
+
+def _sync(place: Path) -> None:
+    """Waits until a file or a folder is on the disk; some file systems cannot say it of a folder."""
+    opened = os.open(place, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):
+            raise
+    finally:
+        os.close(opened)
 
 
 def _reason(error: OSError) -> tuple[int, str]:
@@ -86,6 +107,26 @@ def _read(file: Path, columns: list[str]) -> "pl.DataFrame":
     return frame
 
 
+@dataclass(frozen=True)
+class Finished:
+    """What a command asked for, as its folder has it, and how many rows the folder holds besides."""
+
+    rows: list[Row] = field(default_factory=list)
+    others: int = 0
+    """Rows that were not asked for."""
+    older: int = 0
+    """Those of them that other code made, or another kernel."""
+
+    @property
+    def sentence(self) -> str:
+        """What a reader of a table must know of the rows that it does not show; nothing if there are none."""
+        if not self.others:
+            return ""
+        shown = "1 row is shown" if len(self.rows) == 1 else f"{len(self.rows)} rows are shown"
+        older = f", {self.older} of them by other versions of the code" if self.older else ""
+        return f"{shown}, as asked for; the folder holds {self.others} more{older}."
+
+
 class Store:
     """Finished rows under a folder, by the keys of their jobs."""
 
@@ -93,28 +134,25 @@ class Store:
         if folder.exists() and not folder.is_dir():
             raise ScenarioError(f"{folder} is a file, but rows need a folder: name another place")
         self._folder = folder
+        self._table = folder / "rows.parquet"
         self._parts = folder / "parts"
         self._timelines = folder / "timelines"
         self._waiting: dict[str, Row] = {}
+        self._flushed = time.monotonic()
 
     def recall(self) -> dict[str, Row]:
-        """Every row that was kept, by key."""
-        kept = self._from_table()
-        for file in sorted(self._parts.glob("*.parquet")):
-            part = _read(file, ["key", "row"])
-            kept.update(zip(part["key"], map(json.loads, part["row"]), strict=True))
-        return {key: current(row) for key, row in kept.items()}
-
-    def _from_table(self) -> dict[str, Row]:
-        file = self._folder / "rows.parquet"
-        if not file.exists():
+        """Every row that was kept, by key. A row of the table has all of the table's columns."""
+        if not self._folder.exists():
             return {}
-        rows = _read(file, ["key"]).to_dicts()
-        return {row["key"]: row for row in rows}
+        with self._alone():
+            return self._rows(self._files())
 
     def keep(self, key: str, row: Row) -> None:
-        """Takes one finished row; `flush` makes it last."""
+        """Takes one finished row. It lasts from the next `flush` on, which is soon."""
         self._waiting[key] = row
+        lasting = backends.is_repeatable(row.get("backend"))
+        if not lasting or time.monotonic() - self._flushed > FLUSH_S:
+            self.flush()
 
     def keep_timeline(self, key: str, text: str) -> None:
         """Writes what a run that cannot be repeated looked like."""
@@ -128,23 +166,95 @@ class Store:
 
     def flush(self) -> None:
         """Writes what was kept since the last time, as one more part."""
+        self._flushed = time.monotonic()
         if not self._waiting:
             return
         import polars as pl
 
         # Text keeps a row as it is: a part may hold only nulls where the next holds numbers.
         part = pl.DataFrame({"key": list(self._waiting), "row": [json.dumps(row) for row in self._waiting.values()]})
-        numbers = [int(file.stem) for file in self._parts.glob("[0-9]*.parquet")]
-        write_parquet(part, self._parts / f"{max(numbers, default=0) + 1:06}.parquet")
+        with self._alone():
+            numbers = [int(number) for file in self._files() if (number := file.stem.partition("-")[0]).isdigit()]
+            name = f"{max(numbers, default=0) + 1:06}-{secrets.token_hex(4)}.parquet"
+            write_parquet(part, self._parts / name)
         self._waiting.clear()
 
-    def finish(self, rows: Iterable[Row]) -> "pl.DataFrame":
-        """Writes the table of a complete comparison and drops the parts."""
-        frame = table(rows)
-        write_parquet(frame, self._folder / "rows.parquet")
-        for file in self._parts.glob("*.parquet"):
-            file.unlink(missing_ok=True)
-        # It stays where another process keeps rows in the same folder.
+    def finish(self, rows: Iterable[Row]) -> Finished:
+        """Makes one table of all that the folder holds. `rows` are those that were asked for: they come first.
+
+        The others follow in an order that does not depend on when they were made.
+        """
+        self.flush()
+        asked = {row["key"]: row for row in rows}
+        with self._alone():
+            parts = self._files()
+            kept = self._rows(parts)
+            first = {key: _merged(kept.get(key, {}), row) for key, row in asked.items()}
+            others = sorted((row for key, row in kept.items() if key not in asked), key=_place)
+            marked = [{**row, SELECTED: row["key"] in asked} for row in [*first.values(), *others]]
+            write_parquet(whole_table(marked), self._table)
+            # Only now that the table has their rows, and only those that were read.
+            for file in parts:
+                file.unlink(missing_ok=True)
+            self._tidy()
+        found = [{name: first[key][name] for name in row} for key, row in asked.items()]
+        return Finished(found, len(others), sum(not backends.is_of_this_code(row) for row in others))
+
+    def _files(self) -> list[Path]:
+        """The parts, the oldest first."""
+        return sorted(self._parts.glob("[!.]*.parquet"))
+
+    def _rows(self, parts: list[Path]) -> dict[str, Row]:
+        kept: dict[str, Row] = {}
+        if self._table.exists():
+            kept = {row["key"]: current(row) for row in _read(self._table, ["key"]).to_dicts()}
+        for file in parts:
+            part = _read(file, ["key", "row"])
+            for key, text in zip(part["key"], part["row"], strict=True):
+                kept[key] = _merged(kept.get(key, {}), current(json.loads(text)))
+        for row in kept.values():
+            row.pop(SELECTED, None)
+        return kept
+
+    def _tidy(self) -> None:
+        """Removes what writers left half-written when they were killed, and the folder of the parts if it is empty."""
+        for half in [*self._folder.glob(".rows.parquet.*"), *self._parts.glob(".*.parquet.*")]:
+            half.unlink(missing_ok=True)
         with suppress(OSError):
             self._parts.rmdir()
-        return frame
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """No other process reads or writes the rows meanwhile. The lock is the system's: it ends with its process."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        opened = _lock(self._folder)
+        try:
+            yield
+        finally:
+            os.close(opened)
+
+
+def _lock(folder: Path) -> int:
+    """Waits until nobody else has the lock. It is had until what is returned is closed."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX)
+    except OSError:
+        os.close(opened)
+        # Network file systems lock only files that are open for writing.
+        opened = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
+        fcntl.flock(opened, fcntl.LOCK_EX)
+    return opened
+
+
+def _merged(old: Row, new: Row) -> Row:
+    """Two rows of one key as one, with the columns of both. What cannot be had again stays as it was kept first."""
+    if backends.is_repeatable(old.get("backend")):
+        return {**old, **new}
+    return {**new, **{name: value for name, value in old.items() if value is not None}}
+
+
+def _place(row: Row) -> tuple[str, ...]:
+    """Where a row stands among those that were not asked for."""
+    names = ("scenario", "scenario_hash", "cell", "backend", "cc", "scheduler", "seed", "code", "key")
+    return tuple(f"{row.get(name) or 0:020}" if name == "seed" else str(row.get(name)) for name in names)

@@ -13,10 +13,12 @@ from weftway.backends import Row
 from weftway.listing import NOTHING, plain_table
 from weftway.metrics import SHOWN
 from weftway.report.earlier import Earlier, summary
+from weftway.report.front import Front, front
+from weftway.report.numbers import relative
 from weftway.report.published import Claim, claims, ours
-from weftway.report.study import Cell, Study
+from weftway.report.study import BENEFITS, LEGEND, NAMED, YOURS, Cell, Study
 from weftway.report.units import Measure, Unit, unit_for
-from weftway.report.words import BEST, LEVEL, relative, remarks, verdict
+from weftway.report.words import verdict
 
 LEAST_COLUMNS = 2
 """A name and a number."""
@@ -31,7 +33,6 @@ FEW_MORE = 2
 """So many beyond these are listed too: a line that says so would be no shorter."""
 
 PERCENT = unit_for("share", [0.1])
-PLACES = (BEST, LEVEL)
 
 HEADS = {
     "fct_ms": "completion",
@@ -92,6 +93,7 @@ def _group(study: Study, setting: str, cc: str, top: int) -> Table:
     units = {measure: _unit(study, cells, measure) for measure in (first, *others)}
     best = {measure: _best(study, cells, measure) for measure in units}
     several = len(cells) > 1
+    at_front = front(study, setting, cc)
     table = plain_table(_title(study, setting, cc))
     table.add_column("scheduler", no_wrap=True)
     _number_column(table, first, units[first])
@@ -102,29 +104,36 @@ def _group(study: Study, setting: str, cc: str, top: int) -> Table:
         _number_column(table, measure, units[measure])
     for cell in listed:
         values = [_value(study, cell, measure, units[measure], cell in best[measure]) for measure in units]
-        beside: list[str | Text] = [_against(study, cell), _place(study, cell)] if several else []
+        beside: list[str | Text] = [_against(study, cell), _place(at_front, cell)] if several else []
         table.add_row(_name(study, cell), values[0], *beside, *values[1:])
     table.caption = "\n".join(_below(study, setting, cc, len(cells) - len(listed))) or None
     return table
 
 
 def _listed(study: Study, cells: list[Cell], top: int) -> list[Cell]:
-    """The first ones, and the reference wherever it stands."""
-    if not top or len(cells) <= top + FEW_MORE:
+    """What is kept in sight wherever it stands, and the first of the others."""
+    others = [cell for cell in cells if cell.scheduler not in study.kept]
+    if not top or len(others) <= top + FEW_MORE:
         return cells
-    return [*cells[:top], *(cell for cell in cells[top:] if cell.scheduler == study.reference)]
+    folded = {cell for cell in others[top:] if not study.is_kept(cell)}
+    return [cell for cell in cells if cell not in folded]
 
 
 def _below(study: Study, setting: str, cc: str, hidden: int) -> list[str]:
     """What the table leaves out: schedulers that equal one of its lines, and those behind the first ones."""
     equal = study.equals(setting, cc)
     lines = [f"= {cell.scheduler}: {', '.join(c.scheduler for c in others)}" for cell, others in equal.items()]
+    if study.has(BENEFITS[0]) and study.adds_little(setting, cc):
+        lines.append("no benefit is told: all links but the best carry less than a tenth of the whole")
+    if any(study.tag(cell.scheduler) == NAMED for cell in study.shown(setting, cc)):
+        lines.append(LEGEND)
     return [*lines, *([f"{hidden} more schedulers: --top 0 shows all"] if hidden else [])]
 
 
 def _name(study: Study, cell: Cell) -> str:
     same = len(study.equals(cell.setting, cell.cc).get(cell, []))
-    return cell.scheduler + (f" (= {same} more)" if same else "") + _unfinished(study, cell)
+    tag = {YOURS: f" ({YOURS})", NAMED: f" {NAMED}"}.get(study.tag(cell.scheduler), "")
+    return cell.scheduler + tag + (f" (= {same} more)" if same else "") + _unfinished(study, cell)
 
 
 def _number_column(table: Table, measure: Measure, unit: Unit) -> None:
@@ -136,15 +145,15 @@ def _title(study: Study, setting: str, cc: str) -> str:
     runs = {len(study.runs(cell)) for cell in study.cells(setting, cc)}
     count = f"{runs.pop()} runs each" if len(runs) == 1 else f"{min(runs)} to {max(runs)} runs each"
     repeatable = all(study.is_repeatable(cell) for cell in study.cells(setting, cc))
-    summary = "mean ± 95 % interval of" if repeatable else "median ± 93 % interval of"
-    count = "one run each" if count == "1 runs each" else f"{summary} {count}"
+    summary = "mean ± 95 % interval" if repeatable else f"median ± {study.interval_of_medians(setting, cc)}"
+    count = "one run each" if count == "1 runs each" else f"{summary} of {count}"
     return ", ".join([*([setting] if setting else []), cc, count])
 
 
 def _columns(study: Study) -> list[Measure]:
     """The measure that the workload is about, then those that every comparison shows."""
     found = study.measures([study.primary.column, *SHOWN])
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(found)) or [study.primary]
 
 
 def _unit(study: Study, cells: list[Cell], measure: Measure) -> Unit:
@@ -177,10 +186,9 @@ def _against(study: Study, cell: Cell) -> str:
     return PERCENT.estimate(share, signed=True) if share else NOTHING
 
 
-def _place(study: Study, cell: Cell) -> Text:
+def _place(at_front: Front, cell: Cell) -> Text:
     """Whether it is the best, or the seeds do not tell it from the best."""
-    found = next((remark for remark in remarks(study, cell) if remark in PLACES), "")
-    return Text(found, style="green")
+    return Text(at_front.mark(cell), style="green")
 
 
 def _unfinished(study: Study, cell: Cell) -> str:

@@ -3,6 +3,9 @@
 Shapes: `envs` environments run side by side; observations are (envs, inputs) float32. An episode that ends is followed
 by the next of its environment within the same step; `final_observations` has what was observed at its end. What
 `delayed_rewards` and `episodes` return is kept until they are called: some 30 bytes a step, and a row an episode.
+
+`copy.deepcopy` gives environments that go on as these would. `pickle` keeps what they were made from and the actions of
+the episodes under way, and plays these again: the code and the traces that scenarios read must be the same.
 """
 
 import json
@@ -73,6 +76,8 @@ class VectorEnv:
         """How many numbers an answer has."""
         self.choices: int = self._native.choices
         """Of how many choices each is; of shares, how many."""
+        self.space: str = self._native.space
+        """The space of one environment's action, as Gymnasium writes it: `Discrete(4)`."""
 
     def reset(self, seed: int | None = None) -> Floats:
         """Begins anew; equal seeds and actions give equal observations."""
@@ -87,14 +92,32 @@ class VectorEnv:
         return obs
 
     def step(self, actions: npt.ArrayLike) -> Step:
-        """Takes an action in every environment: (envs,) or (envs, actions)."""
-        answers = np.ascontiguousarray(np.asarray(actions, np.float32).reshape(self.envs, self.actions))
+        """Takes an action in every environment: (envs,) if an action is one number, or (envs, actions).
+
+        What is not in the space is refused with a `ValueError`, and no environment takes a step. Shares need not add up
+        to 1: they are brought to it, and are all equal if none is positive.
+        """
+        shapes = [(self.envs, self.actions), *([(self.envs,)] if self.actions == 1 else [])]
+        answers = self.answers(actions, shapes)
         obs = np.empty((self.envs, self.inputs), np.float32)
         reward = np.empty(self.envs, np.float32)
         ended = np.empty((2, self.envs), np.bool_)
         flags = ended.view(np.uint8)
         self._native.step(answers, obs, (reward, flags[0], flags[1]))
         return Step(obs, reward, ended[0], ended[1])
+
+    def answers(self, actions: npt.ArrayLike, shapes: Sequence[tuple[int, ...]], kinds: str = "biuf") -> Floats:
+        """The actions as `step` takes them: (envs, actions). They have one of the shapes, and a type of these kinds."""
+        try:
+            given = np.asarray(actions)
+        except ValueError:  # lists of different lengths
+            given = np.asarray(None)
+        if given.dtype.kind not in kinds or given.shape not in shapes:
+            found = repr(actions) if given.size <= 8 else f"{given.dtype} of shape {given.shape}"
+            kind = "numbers" if "f" in kinds else "whole numbers"
+            expected = " or ".join(map(str, shapes))
+            raise ValueError(f"the action {found} is not in {self.space}: expected {kind} of shape {expected}")
+        return np.ascontiguousarray(given.reshape(self.envs, self.actions), np.float32)
 
     def final_observations(self) -> Floats:
         """The last observation of the episode that ended last, of each environment."""

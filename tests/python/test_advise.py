@@ -135,6 +135,48 @@ def test_where_nothing_is_to_be_gained_nothing_is_to_be_set(weft_here: Weft, los
     assert "risk      none: nothing changes" in done.stdout
 
 
+def ending(at: str, second: str = "10 Mbit/s", bytes: str = "20 MB") -> str:
+    """Two links that die at a time and stay so."""
+    links = "".join(
+        f'[path.{name}]\nrate = "{rate}"\nschedule = [{{ at = "{at}", state = "down" }}]\n'
+        for name, rate in (("a", "10 Mbit/s"), ("b", second))
+    )
+    return f'stack = "linux-v1"\ntime_limit = "20 s"\n{links}[workload]\nkind = "bulk"\nbytes = "{bytes}"\n'
+
+
+@pytest.mark.parametrize("place", candidates.PLACES)
+def test_where_no_run_finishes_there_is_nothing_to_advise(weft_here: Weft, lossy: Path, place: str) -> None:
+    text = ending("1 s") if place == "linux" else ending("1 s").replace('stack = "linux-v1"', 'transport = "mpquic"')
+    lossy.write_text(text.replace('"20 s"', '"3 s"'))
+    done = weft_here("advise", "lossy.toml", "--cells", "1", "--seeds", "0..2", "--deployable", place)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "no run finished under any setting" in done.stderr and "`weft run lossy.toml`" in done.stderr
+
+
+def test_where_some_runs_finish_it_says_how_many_do_not(weft_here: Weft, lossy: Path) -> None:
+    """20 MB need 16 s of the first link alone; both die soon after. Where links are slower, nothing finishes."""
+    lossy.write_text(ending("16.5 s", second="1 Mbit/s"))
+    words = ("advise", "lossy.toml", "--cells", "2", "--seeds", "0..2")
+    lines = dict(line.split(None, 1) for line in weft_here(*words).stdout.splitlines())
+    found = advise.advise(advise.Request(str(lossy), cells=2, seeds="0..2"))
+    chosen, base = found.chosen.unfinished, found.baseline.unfinished
+    assert 0 < chosen < len(found.chosen.costs) and base > 0
+    told = f"{chosen} of {len(found.chosen.costs)} runs did not finish and count with their time limit"
+    assert told in lines["risk"]
+    assert found.chosen is found.baseline or f"as it comes: {base}" in lines["risk"]
+    record = advise.records(found)[0]
+    assert (record["unfinished"], record["baseline_unfinished"]) == (chosen, base)
+
+
+def test_a_time_limit_is_not_told_as_a_completion_time(lossy: Path) -> None:
+    lossy.write_text(ending("16.5 s", second="1 Mbit/s"))
+    found = advise.advise(advise.Request(str(lossy), cells=2, seeds="0..2"))
+    gain = next(line for line in advise.lines(found) if line.startswith("gain"))
+    judged = {(0, seed) for seed in advise.runs.judging(found.seeds)}
+    assert found.chosen is not found.baseline and judged & found.baseline.cut
+    assert "instead of more than 20 s" in gain
+
+
 def test_quic_picks_from_the_registry(lossy: Path) -> None:
     lossy.write_text(LOSSY.replace("2 MB", "200 kB"))
     found = advise.advise(advise.Request(str(lossy), place="quic", cells=1, seeds="0..2"))

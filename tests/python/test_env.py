@@ -173,9 +173,71 @@ def test_masks_close_slots_without_a_path(small: Path) -> None:
     assert all(env.action_space.sample(info["action_mask"]) < 2 for _ in range(20))
 
 
-def test_shares_are_brought_to_a_sum_of_one(small: Path) -> None:
-    vector = VectorEnv("shares:slots=2", Scenario.load(str(small)).variants(), ["cubic"], 2, seed=1)
-    assert weftway_env.answers(vector, [[1.0, 3.0], [0.0, 0.0]]).tolist() == [[0.25, 0.75], [0.5, 0.5]]
+SPACES: dict[str, tuple[str, list[Any]]] = {
+    "path:action=direct": ("Discrete(4)", [7, 4, -1, 0.5, 1.0, float("nan"), None, [0], [0, 1], "1", 1j]),
+    "gap:slots=2": (
+        "MultiDiscrete([5 5])",
+        [[5, 0], [0, -1], [0.5, 0], [1.0, 0.0], [float("nan"), 0], None, [None, 0], 0, [0], [[0, 0]], [0, [0]]],
+    ),
+    "shares:slots=2": (
+        "Box(0.0, 1.0, (2,), float32)",
+        [[1.1, 0], [0, -0.1], [float("nan"), 0], [float("inf"), 0], None, 0.5, [0.5], [[0.5, 0.5]], "half"],
+    ),
+}
+"""For each kind of space a task, its name, and actions that are not in it."""
+
+
+@pytest.mark.parametrize("task", SPACES)
+def test_an_action_outside_the_space_is_refused_and_nothing_happens(task: str) -> None:
+    space, outside = SPACES[task]
+    env, twin = (made(IDS[1], CHUNKS, task=task) for _ in range(2))
+    many = gym.make_vec(IDS[1], 2, "vector_entry_point", scenario=CHUNKS, task=task)
+    for each in (env, twin, many):
+        each.reset(seed=1)
+    sound = env.action_space.sample()
+    for action in outside:
+        for each, given in ((env, action), (many, [sound, action])):
+            with pytest.raises(ValueError) as refused:
+                each.step(given)
+            assert space in str(refused.value), action
+            assert "\n" not in str(refused.value)
+    (obs, *rest), (expected, *others) = env.step(sound), twin.step(sound)
+    assert np.array_equal(obs, expected)
+    assert rest[:3] == others[:3]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_every_task_refuses_what_is_outside_of_its_space(task: str) -> None:
+    vector = VectorEnv(task, Scenario.load(str(HOME / "scenarios" / f"{CHUNKS}.toml")).variants(), ["cubic"], 3, seed=1)
+    obs = vector.reset()
+    sound = np.zeros((3, vector.actions), np.float32)
+    for number in (-1, vector.choices + 1, 0.5 + vector.choices, np.nan, np.inf):
+        answers = sound.copy()
+        answers[2, -1] = number
+        with pytest.raises(ValueError, match="of environment 2 is not in") as refused:
+            vector.step(answers)
+        assert vector.space in str(refused.value)
+    wrong: list[Any] = [sound[:2], np.zeros((vector.actions, 3, 1)), sound[..., None], [None] * 3, sound.astype(str)]
+    for given in wrong:
+        with pytest.raises(ValueError, match="is not in"):
+            vector.step(given)
+    # It stands where it stood: the same step as of one that refused nothing.
+    twin = VectorEnv(task, Scenario.load(str(HOME / "scenarios" / f"{CHUNKS}.toml")).variants(), ["cubic"], 3, seed=1)
+    assert np.array_equal(twin.reset(), obs)
+    assert np.array_equal(twin.step(sound).obs, vector.step(sound).obs)
+
+
+def test_shares_are_brought_to_a_sum_of_one() -> None:
+    variants = Scenario.load(str(HOME / "scenarios" / f"{CHUNKS}.toml")).variants()
+    seen = []
+    for shares in ([0.125, 0.375], [0.25, 0.75]), ([0.0, 0.0], [1.0, 1.0]):
+        trails = []
+        for given in shares:
+            vector = VectorEnv("shares:slots=2", variants, ["cubic"], 1, seed=1)
+            trails.append([vector.step([given]).obs.tobytes() for _ in range(20)])
+        assert trails[0] == trails[1]
+        seen.append(trails[0])
+    assert seen[0] != seen[1]
 
 
 @pytest.mark.parametrize("id", IDS)

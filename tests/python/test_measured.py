@@ -1,14 +1,11 @@
 """What measurements tell: ping, iperf3, captures, Mahimahi traces; and the scenario that is made of them."""
 
 import json
-import struct
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import machine
+from captures import pcap, tcp, udp
 from conftest import Weft
 from weftway import ScenarioError, measured, new_scenario
 from weftway.scenario import load
@@ -104,61 +101,6 @@ def test_a_trace_has_its_direction_in_its_name(tmp_path: Path) -> None:
     assert trace.traces == {"up": pytest.approx(4.0)}
 
 
-def tcp(source: int, target: int, flags: int, sequence: int, payload: int) -> bytes:
-    """An IPv4 packet from host 10.0.0.`source` whose payload was not captured."""
-    header = struct.pack("!BBHHHBBH", 0x45, 0, 40 + payload, 0, 0, 64, 6, 0)
-    addresses = bytes([10, 0, 0, source, 10, 0, 0, target])
-    return (
-        header + addresses + struct.pack("!HHIIBBHHH", 1000 + source, 1000 + target, sequence, 0, 0x50, flags, 0, 0, 0)
-    )
-
-
-def transfer() -> Iterator[tuple[float, bytes]]:
-    """A handshake of 30 ms, then for 2 s a packet of 1040 B each ms from host 2; each hundredth is sent again."""
-    yield 0.0, tcp(1, 2, 2, 0, 0)
-    yield 0.03, tcp(2, 1, 18, 0, 0)
-    yield 0.03, tcp(1, 2, 16, 1, 0)
-    for n in range(2000):
-        yield 0.031 + n / 1000, tcp(2, 1, 16, 1 + n * 1000, 1000)
-        if n % 100 == 99:
-            yield 0.0315 + n / 1000, tcp(2, 1, 16, 1 + (n - 5) * 1000, 1000)
-
-
-def pcap(order: str) -> bytes:
-    out = struct.pack(order + "IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 96, 101)
-    for at, packet in transfer():
-        micros = round(at * 1e6)
-        out += struct.pack(order + "4I", micros // 10**6, micros % 10**6, len(packet), len(packet)) + packet
-    return out
-
-
-def pcapng() -> bytes:
-    def block(kind: int, body: bytes) -> bytes:
-        length = 12 + len(body)
-        return struct.pack("<2I", kind, length) + body + struct.pack("<I", length)
-
-    out = block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))
-    out += block(1, struct.pack("<HHI", 1, 0, 96) + struct.pack("<HHB3xHH", 9, 1, 9, 0, 0))
-    for at, packet in transfer():
-        frame = bytes(12) + b"\x08\x00" + packet
-        nanos = round(at * 1e9)
-        head = struct.pack("<5I", 0, nanos >> 32, nanos & 0xFFFFFFFF, len(frame), len(frame))
-        out += block(6, head + frame + bytes(-len(frame) % 4))
-    return out
-
-
-@pytest.mark.parametrize("capture", [pcap("<"), pcap(">"), pcapng()], ids=["little", "big", "pcapng"])
-def test_captures(tmp_path: Path, capture: bytes) -> None:
-    """A busy second has 1000 packets and 10 again: 1010 · 1040 · 8 bits. Host 1 opened: it is the user. Its three small
-    packets do not tell how fast the way up is, and what was sent again may have been dropped by a full queue."""
-    told = measured.read(written(tmp_path, "a.pcap", capture))
-    assert told.rtt_ms is not None and told.loss is not None
-    assert told.rates["down"].value == pytest.approx(8.4, rel=0.03)
-    assert told.rtt_ms.value == pytest.approx(30.0)
-    assert list(told.rates) == ["down"]
-    assert told.loss.value == 0 and 20 / 2020 < told.loss.high < 40 / 2020
-
-
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
@@ -172,8 +114,6 @@ def test_captures(tmp_path: Path, capture: bytes) -> None:
         ("3 packets transmitted, 0 received, 100% packet loss", "no ping was answered"),
         ("0\n5\n3\n", "line 3: `3` is less than the time before it"),
         ("0\n0\n", "ends at 0 ms"),
-        (pcap("<")[:100], "cut off or damaged"),
-        (pcap("<")[:24], "no IP packet"),
     ],
 )
 def test_what_cannot_be_read_is_said_in_a_line(tmp_path: Path, content: str | bytes, reason: str) -> None:
@@ -274,47 +214,115 @@ def test_answers_make_a_scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert 'delay      = "15 ms"           # answered' in text and 'loss       = "0.5 %"           # answered' in text
 
 
-LINE = """\
-transport = "tcp"
-[path.wifi]
-rate = { down = "20 Mbit/s", up = "5 Mbit/s" }
-delay = "20 ms"
-[workload]
-kind = "bulk"
-bytes = "1 MB"
-"""
-
-SERVER = """\
-import socket
-peer, _ = socket.create_server(("0.0.0.0", 5001)).accept()
-peer.recv(2)
-peer.sendall(bytes(7_000_000))
-"""
-
-CLIENT = """\
-import os, socket, time
-for _ in range(100):
-    try:
-        peer = socket.create_connection((os.environ["WEFT_PEER"], 5001))
-        break
-    except OSError:
-        time.sleep(0.05)
-peer.sendall(b"go")
-while peer.recv(1 << 16):
-    pass
-"""
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ("1\n5\n\n", "line 3 is blank; delete it"),
+        ("1\n\n5\n", "line 2 is blank; delete it"),
+        ("1\n5\n7 \n9.5\n", "line 4: `9.5` is no whole number"),
+        ("\ufeff1\n5\n", "an encoding that nothing else reads"),
+        (f"1\n{2**32}\n", f"line 2: `{2**32}` is later than 49 days"),
+        (
+            "".join(f"{3 * 86_400_000 + n}\n" for n in range(1, 101)),
+            "nothing may leave in the first 3 days of this trace",
+        ),
+    ],
+    ids=["blank last line", "blank line", "fraction", "byte order mark", "epoch", "since boot"],
+)
+def test_a_trace_that_would_not_run_leaves_no_scenario(
+    weft_here: Weft, tmp_path: Path, content: str, reason: str
+) -> None:
+    """One line says what is wrong. When it is mended, the same command works."""
+    written(tmp_path, "lte.down", content)
+    words = ("new", "scenario", "home", "lte.down", "dsl.rate=20 Mbit/s")
+    done = weft_here(*words)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.stderr.startswith("weft: lte.down: ") and reason in done.stderr
+    assert [file.name for file in tmp_path.iterdir()] == ["lte.down"]
+    written(tmp_path, "lte.down", "1\n5\n")
+    assert weft_here(*words).returncode == 0
 
 
-@machine.emulation
-def test_a_capture_of_a_download_tells_the_line(weft: Weft, tmp_path: Path) -> None:
-    """20 Mbit/s down and 40 ms, as the kernel's TCP finds them."""
-    line = written(tmp_path, "line.toml", LINE)
-    server = f"{sys.executable} {written(tmp_path, 'server.py', SERVER)}"
-    client = written(tmp_path, "client.py", CLIENT)
-    done = weft("emulate", line, "--no-log", "--pcap", "cap", "--server", server, "--", sys.executable, client)
+def test_traces_that_begin_late_or_are_slow_are_read(tmp_path: Path) -> None:
+    """One packet every two minutes is 100 bit/s; ten minutes of pause before an hour are a pause."""
+    assert measured.read(written(tmp_path, "a.down", "120000\n")).traces == {"down": pytest.approx(1e-4)}
+    late = "".join(f"{600_000 + n * 1000}\n" for n in range(3600))
+    assert measured.read(written(tmp_path, "b.down", late)).traces["down"] > 0
+
+
+def test_numbers_have_a_unit_that_is_easy_to_read(weft_here: Weft, tmp_path: Path) -> None:
+    written(tmp_path, "slow.up", "120000\n")
+    done = weft_here("new", "scenario", "home", "slow.up", "dsl.rate=20 Mbit/s")
     assert done.returncode == 0, done.stderr
-    told = measured.read(tmp_path / "cap/client.pcap")
-    assert told.rtt_ms is not None
-    assert list(told.rates) == ["down"]
-    assert told.rates["down"].value == pytest.approx(20, rel=0.1)
-    assert told.rtt_ms.value == pytest.approx(40, rel=0.1)
+    text = (tmp_path / "home.toml").read_text()
+    assert 'trace.up   = "slow.up"' in text and "100 bit/s on the mean" in text
+    assert 'rate.down  = "100 bit/s"' in text
+
+
+def test_a_trace_error_is_a_scenario_error(tmp_path: Path) -> None:
+    written(tmp_path, "lte.down", "1\n\n")
+    written(tmp_path, "home.toml", '[path.lte]\ntrace = "lte.down"\n[workload]\nkind = "bulk"\nbytes = "1 MB"\n')
+    with pytest.raises(ScenarioError, match="line 2 is blank"):
+        load(tmp_path / "home.toml")
+
+
+def stranger() -> bytes:
+    """Two seconds of packets from one public address to another, at ports that say nothing."""
+    return pcap((n / 1000, udp(("198.51.100.1", 40001, "192.0.2.7", 40000), 972)) for n in range(2000))
+
+
+def test_who_is_the_user_is_said_on_the_command_line(weft_here: Weft, tmp_path: Path) -> None:
+    written(tmp_path, "wifi.pcap", stranger())
+    words = ("new", "scenario", "home", "wifi.pcap", "dsl.rate=20 Mbit/s")
+    done = weft_here(*words)
+    assert done.returncode == 2 and "wifi.local=192.0.2.7 (it has 192.0.2.7, 198.51.100.1)" in done.stderr
+    assert not (tmp_path / "home.toml").exists()
+    assert weft_here(*words, "wifi.local=192.0.2.7").returncode == 0
+    assert 'rate.down  = "8 Mbit/s"        # wifi.pcap' in (tmp_path / "home.toml").read_text()
+    assert "is no address" in weft_here("new", "scenario", "x", *words[3:], "wifi.local=me").stderr
+    assert (
+        "there is none of the link `dsl`"
+        in weft_here(*words[:2], "x", *words[3:], "wifi.local=192.0.2.7", "dsl.local=::1").stderr
+    )
+
+
+def test_who_is_the_user_is_asked_where_somebody_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path, "wifi.pcap", stranger())
+    asked: list[tuple[str, str]] = []
+
+    def ask(text: str, default: str) -> str:
+        asked.append((text, default))
+        return "198.51.100.1"
+
+    new_scenario.from_measurements("home", ["wifi.pcap", "dsl.rate=20 Mbit/s"], None, ask)
+    assert asked == [("wifi.pcap: which address is on your side (192.0.2.7, 198.51.100.1)?", "")]
+    assert 'rate.up    = "8 Mbit/s"        # wifi.pcap' in Path("home.toml").read_text()
+
+
+def test_losses_that_were_counted_but_say_nothing_are_not_called_unmeasured(weft_here: Weft, tmp_path: Path) -> None:
+    written(tmp_path, "wifi.json", iperf([10, 10], udp=20.0))
+    assert weft_here("new", "scenario", "home", "wifi.json", "dsl.rate=20 Mbit/s").returncode == 0
+    text = (tmp_path / "home.toml").read_text()
+    assert "# assumed: wifi.json: 20 % of UDP was lost, as more was sent than the link carries" in text
+
+
+def test_a_trace_whose_name_says_no_direction_is_assumed_to_be_down(weft_here: Weft, tmp_path: Path) -> None:
+    written(tmp_path, "lte.trace", "0\n1\n2\n3\n")
+    done = weft_here("new", "scenario", "home", "lte.trace", "dsl.rate=20 Mbit/s")
+    assert done.returncode == 0 and "lte.trace" in done.stdout.splitlines()[1]
+    assert (
+        'trace.down = "lte.trace"       # assumed, as the name says no direction'
+        in (tmp_path / "home.toml").read_text()
+    )
+
+
+def test_a_capture_of_a_handshake_alone_tells_no_rate(weft_here: Weft, tmp_path: Path) -> None:
+    ends = ("192.0.2.7", 40000, "198.51.100.1", 443)
+    back = ("198.51.100.1", 443, "192.0.2.7", 40000)
+    written(tmp_path, "wifi.pcap", pcap([(0, tcp(ends, 2)), (0.02, tcp(back, 18)), (0.02, tcp(ends))]))
+    words = ("new", "scenario", "home", "wifi.pcap", "dsl.rate=20 Mbit/s")
+    done = weft_here(*words)
+    assert done.returncode == 2 and "its rate down (wifi.pcap: too short to tell a rate)" in done.stderr
+    assert weft_here(*words, "wifi.rate=9 Mbit/s").returncode == 0
+    assert 'delay      = "10 ms"' in (tmp_path / "home.toml").read_text()

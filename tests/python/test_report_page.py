@@ -195,3 +195,11 @@ def test_nothing_is_wider_than_the_window(page: Path, tmp_path: Path, width: int
         browser.picture(tmp_path / "page.png")
         assert (tmp_path / "page.png").stat().st_size > 10_000, "there is something to see"
         assert not browser.errors
+
+
+def test_a_search_leaves_no_button_that_shows_nothing(tab: Browser) -> None:
+    choose(tab, "input[type=search]", "rule-5", "input")
+    assert tab.run("document.querySelectorAll('.more button').length") == 0
+    choose(tab, "input[type=search]", "", "input")
+    hidden = tab.run("document.querySelector('.results tbody[data-cc=cubic] .more button').textContent")
+    assert hidden == f"{LINES - len(names(tab))} more"

@@ -1,15 +1,24 @@
-"""Rows that last."""
+"""Rows that last: a store only grows, whoever writes and whenever a writer dies."""
 
+import fcntl
+import os
+import random
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
 from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weftway._native import ScenarioError
 from weftway.backends import Row
-from weftway.store import Store, write_parquet
+from weftway.store import SELECTED, Store, write_parquet
 
 VALUES = st.none() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 
@@ -35,10 +44,192 @@ def test_a_finished_table_replaces_the_parts_and_is_recalled(tmp_path: Path) -> 
     for row in rows:
         store.keep(str(row["key"]), row)
     store.flush()
-    frame = store.finish(rows)
+    assert store.finish(rows).rows == rows
     assert [file.name for file in tmp_path.iterdir()] == ["rows.parquet"]
-    assert frame["fct_ms"].to_list() == [1.5, None]
+    assert pl.read_parquet(tmp_path / "rows.parquet")["fct_ms"].to_list() == [1.5, None]
     assert list(Store(tmp_path).recall().values()) == rows
+
+
+def made(keys: Iterable[int], code: str = "1") -> list[Row]:
+    return [{"key": f"{key}-{code}", "scenario": "x", "seed": key, "code": code, "fct_ms": float(key)} for key in keys]
+
+
+def seeds(folder: Path, of: pl.Expr | None = None) -> list[int]:
+    table = pl.read_parquet(folder / "rows.parquet")
+    return (table if of is None else table.filter(of))["seed"].to_list()
+
+
+@settings(max_examples=30, deadline=None)
+@given(selections=st.lists(st.lists(st.integers(0, 30), min_size=1, unique=True), min_size=1, max_size=6))
+def test_the_store_holds_the_union_of_all_selections(
+    tmp_path_factory: pytest.TempPathFactory, selections: list[list[int]]
+) -> None:
+    folder = tmp_path_factory.mktemp("store")
+    union: set[int] = set()
+    for selection in selections:
+        finished = Store(folder).finish(made(selection))
+        union |= set(selection)
+        assert finished.rows == made(selection)
+        assert finished.others == len(union) - len(selection)
+        assert seeds(folder, pl.col(SELECTED)) == selection
+        assert set(seeds(folder)) == union
+        assert len(seeds(folder)) == len(union)
+    assert {row["seed"] for row in Store(folder).recall().values()} == union
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.permutations(range(4)), st.permutations(range(4)))
+def test_the_table_does_not_depend_on_the_order_in_which_rows_came(
+    tmp_path_factory: pytest.TempPathFactory, first: list[int], second: list[int]
+) -> None:
+    tables = []
+    for order in (first, second):
+        folder = tmp_path_factory.mktemp("store")
+        for key in order:
+            Store(folder).finish(made([key]))
+        Store(folder).finish(made([2, 1]))
+        tables.append((folder / "rows.parquet").read_bytes())
+    assert tables[0] == tables[1]
+
+
+def test_rows_of_older_code_stay_and_are_counted(tmp_path: Path) -> None:
+    Store(tmp_path).finish(made([0, 1], "older"))
+    finished = Store(tmp_path).finish(made([0, 1], "newer"))
+    assert (finished.others, finished.older) == (2, 2)
+    assert "the folder holds 2 more, 2 of them by other versions of the code" in finished.sentence
+    table = pl.read_parquet(tmp_path / "rows.parquet")
+    assert table.filter(SELECTED)["code"].unique().to_list() == ["newer"]
+    assert table.filter(~pl.col(SELECTED))["code"].unique().to_list() == ["older"]
+
+
+def test_finished_parts_of_another_selection_are_in_the_table(tmp_path: Path) -> None:
+    interrupted = Store(tmp_path)
+    interrupted.keep("7-1", made([7])[0])
+    interrupted.flush()
+    Store(tmp_path).finish(made([1]))
+    assert seeds(tmp_path) == [1, 7]
+
+
+def test_a_measurement_is_never_replaced_by_another_of_the_same_run(tmp_path: Path) -> None:
+    first, second = ({"key": "k", "backend": "kernel", "fct_ms": fct, "late": False} for fct in (1.0, 2.0))
+    Store(tmp_path).finish([first])
+    # A second process that began before the first was done has measured the same run.
+    assert Store(tmp_path).finish([second]).rows == [first]
+    assert pl.read_parquet(tmp_path / "rows.parquet")["fct_ms"].to_list() == [1.0]
+
+
+def test_a_row_that_cannot_be_had_again_is_written_at_once(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.keep("simulated", {"key": "simulated", "backend": "sim"})
+    assert Store(tmp_path).recall() == {}
+    store.keep("measured", {"key": "measured", "backend": "kernel"})
+    assert set(Store(tmp_path).recall()) == {"simulated", "measured"}
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from weftway.store import Store
+folder, name = Path(sys.argv[1]), sys.argv[2]
+for number in range(10_000):
+    store = Store(folder)
+    rows = [{"key": f"{name}-{number}-{at}", "backend": "sim", "fct_ms": number + at / 2} for at in range(2)]
+    for row in rows:
+        store.keep(row["key"], row)
+    store.flush()
+    print(*(row["key"] for row in rows), flush=True)
+    if number % 3 == 2:
+        store.finish(rows)
+"""
+
+
+def writer(folder: Path, name: str) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-c", WRITER, str(folder), name], stdout=subprocess.PIPE, text=True)
+
+
+def test_writers_killed_at_any_point_lose_no_row_that_they_reported(tmp_path: Path) -> None:
+    told: set[str] = set()
+    chance = random.Random(7)
+    for life in range(3):
+        both = [writer(tmp_path, f"{life}{side}") for side in "ab"]
+        for process in both:
+            assert process.stdout
+            told |= set(process.stdout.readline().split())
+        time.sleep(chance.uniform(0.0, 0.3))
+        for process in both:
+            process.send_signal(signal.SIGKILL)
+            told |= set(process.communicate(timeout=30)[0].split())
+        kept = Store(tmp_path).recall()
+        assert told <= set(kept)
+        assert all(row["fct_ms"] is not None for row in kept.values())
+    everything = set(Store(tmp_path).recall())
+    Store(tmp_path).finish([{"key": "last", "backend": "sim", "fct_ms": 1.0}])
+    assert set(pl.read_parquet(tmp_path / "rows.parquet")["key"]) == everything | {"last"}
+    assert [file.name for file in tmp_path.iterdir()] == ["rows.parquet"], "nothing half-written stays"
+
+
+DYING = """
+import os, signal, sys
+from pathlib import Path
+from weftway.store import Store
+folder, step, left = Path(sys.argv[1]), sys.argv[2], [int(sys.argv[3])]
+owner = os if step == "fsync" else Path
+whole = getattr(owner, step)
+
+def dying(*given, **named):
+    left[0] -= 1
+    if left[0] == 0:
+        if step == "write_bytes":
+            whole(given[0], bytes(given[1])[: len(given[1]) // 2])
+        os.kill(os.getpid(), signal.SIGKILL)
+    return whole(*given, **named)
+
+setattr(owner, step, dying)
+store = Store(folder)
+store.keep("2-1", {"key": "2-1", "scenario": "x", "seed": 2, "code": "1", "fct_ms": 2.0})
+store.finish([{"key": "3-1", "scenario": "x", "seed": 3, "code": "1", "fct_ms": 3.0}])
+"""
+"""Ends at its nth such step, before it; of what it writes then, a half is there."""
+
+
+def test_a_writer_that_dies_at_any_step_leaves_every_kept_row(tmp_path: Path) -> None:
+    steps = [(step, count) for step in ("write_bytes", "replace", "unlink", "fsync") for count in (1, 2)]
+    folders = [tmp_path / f"{step}-{count}" for step, count in steps]
+    writers = []
+    for (step, count), folder in zip(steps, folders, strict=True):
+        before = Store(folder)
+        before.finish(made([0]))
+        before.keep("1-1", made([1])[0])
+        before.flush()
+        writers.append(subprocess.Popen([sys.executable, "-c", DYING, str(folder), step, str(count)]))
+    assert {process.wait(60) for process in writers} == {-signal.SIGKILL}
+    for folder in folders:
+        kept = Store(folder).recall()
+        assert {"0-1", "1-1"} <= set(kept) <= {"0-1", "1-1", "2-1", "3-1"}
+        Store(folder).finish(made([4]))
+        assert seeds(folder) == [4, *sorted(row["seed"] for row in kept.values())]
+        assert [file.name for file in folder.iterdir()] == ["rows.parquet"]
+
+
+def test_two_writers_at_once_keep_all_rows_of_both(tmp_path: Path) -> None:
+    code = WRITER.replace("10_000", "12")
+    both = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path), name]) for name in "ab"]
+    assert [process.wait(60) for process in both] == [0, 0]
+    keys = set(pl.read_parquet(tmp_path / "rows.parquet")["key"]) | set(Store(tmp_path).recall())
+    assert keys == {f"{name}-{number}-{at}" for name in "ab" for number in range(12) for at in range(2)}
+
+
+def test_where_a_folder_cannot_be_locked_a_file_in_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lock = fcntl.flock
+
+    def of_files_only(opened: int, how: int) -> None:
+        if stat.S_ISDIR(os.fstat(opened).st_mode):
+            raise OSError("no locks for folders")
+        lock(opened, how)
+
+    monkeypatch.setattr(fcntl, "flock", of_files_only)
+    Store(tmp_path).finish(made([1]))
+    assert Store(tmp_path).finish(made([2])).others == 1
 
 
 @pytest.mark.parametrize("name", ["rows.parquet", "parts/000001.parquet"])

@@ -51,7 +51,7 @@ pub enum Event {
     Recalled(Receipt),
     /// The path's window was reduced; at most once a round trip.
     Congestion(PathId),
-    /// A path has room, and nothing new may go.
+    /// A path has room, and nothing new may go. Told once, and again only after a packet was at hand.
     Starved(Starved),
     /// A path became usable.
     PathUp(PathId),

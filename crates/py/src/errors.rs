@@ -1,12 +1,12 @@
 //! What can go wrong, as exceptions that a Python user would guess.
 
-use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::{PyErr, create_exception};
 use weftway_path::spec::SpecError;
 use weftway_scenario::{Mistake, ScenarioError as ScenarioMistake};
 
 create_exception!(weftway, ScenarioError, PyValueError, "A scenario, a name or a switch that makes no sense.");
-create_exception!(weftway, TraceError, PyOSError, "A file that a scenario names cannot be read or understood.");
+create_exception!(weftway, TraceError, ScenarioError, "A file that a scenario names cannot be read or understood.");
 create_exception!(weftway, SimulationError, PyRuntimeError, "A run failed.");
 
 create_exception!(

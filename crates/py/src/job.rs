@@ -159,7 +159,7 @@ impl Job {
             let scheduler = self.inner().scheduler(&self.scheduler).map_err(Error::from)?;
             return Ok((scheduler, run::transport_rules(&self.scheduler).map_err(Error::from)?, None));
         };
-        let (rule, outcome) = PythonScheduler::new(class.bind(py), &self.scheduler, &self.path_names())?;
+        let (rule, outcome) = PythonScheduler::new(class.bind(py), &self.scheduler, &self.path_names(), self.seed)?;
         Ok((self.inner().timed(Box::new(rule)), TransportRules::NONE, Some(outcome)))
     }
 

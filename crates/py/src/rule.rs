@@ -3,8 +3,11 @@
 //!
 //! The first thing that goes wrong is kept and ends the run's usefulness: from then on the rule is
 //! not asked again, the run is finished on the first open path, and its result is thrown away.
+//!
+//! It draws from `cx.rng`, which is seeded for each question from the run's seed and the number of events told so far:
+//! asked again with no event between, it draws the same.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use pyo3::exceptions::{PyException, PySystemExit};
@@ -12,6 +15,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyTraceback};
 use weftway_path::{Context, Decision, Event, Instant, Offset, PathId};
+use weftway_scenario::mix;
 use weftway_sched::{Needs, Scheduler};
 
 use crate::errors::{ScenarioError, SimulationError};
@@ -90,6 +94,43 @@ pub struct PythonScheduler {
     /// Where `select` begins: an answer that makes no sense has no traceback.
     home: Option<Place>,
     outcome: RuleOutcome,
+    draws: Draws,
+}
+
+/// What an object draws: a stream of its own, of which each question and each event has a part.
+struct Draws {
+    stream: u64,
+    /// How many events the object was told.
+    told: u64,
+    /// How many copies there are, of this object and of copies; all of them know.
+    copies: Arc<AtomicU64>,
+}
+
+/// The component of a run's seed that rules in Python draw from.
+const COMPONENT: u64 = 0x7275_6c65;
+
+impl Draws {
+    fn new(seed: u64) -> Self {
+        Self { stream: mix(seed, COMPONENT), told: 0, copies: Arc::default() }
+    }
+
+    /// The seed of the questions until the next event.
+    fn of_question(&self) -> u64 {
+        mix(self.stream, 2 * self.told)
+    }
+
+    /// The seed of the event told last.
+    fn of_event(&self) -> u64 {
+        mix(self.stream, 2 * self.told - 1)
+    }
+}
+
+impl Clone for Draws {
+    /// A copy draws from another stream.
+    fn clone(&self) -> Self {
+        let number = self.copies.fetch_add(1, Ordering::Relaxed) + 1;
+        Self { stream: mix(self.stream, u64::MAX - number), told: self.told, copies: self.copies.clone() }
+    }
 }
 
 /// File and line.
@@ -104,8 +145,8 @@ struct Hooks {
 }
 
 impl PythonScheduler {
-    /// A new object of `class`, and where to ask afterwards what became of it.
-    pub fn new(class: &Bound<'_, PyAny>, name: &str, paths: &[String]) -> PyResult<(Self, RuleOutcome)> {
+    /// A new object of `class` for a run with this seed, and where to ask afterwards what became of it.
+    pub fn new(class: &Bound<'_, PyAny>, name: &str, paths: &[String], seed: u64) -> PyResult<(Self, RuleOutcome)> {
         let py = class.py();
         let home = select_of(class).ok();
         let object = class.call0().map_err(|error| described(py, error, name, "before the first packet", &home))?;
@@ -118,7 +159,7 @@ impl PythonScheduler {
         let outcome = RuleOutcome::default();
         let object = object.unbind();
         let (name, paths) = (name.into(), paths.into());
-        let rule = Self { object, name, paths, hooks, needs, home, outcome: outcome.clone() };
+        let rule = Self { object, name, paths, hooks, needs, home, outcome: outcome.clone(), draws: Draws::new(seed) };
         Ok((rule, outcome))
     }
 
@@ -135,7 +176,7 @@ impl PythonScheduler {
     }
 
     fn decide(&self, py: Python<'_>, cx: &Context<'_>) -> PyResult<Decision> {
-        let view = Py::new(py, ContextView::new(py, cx, &self.paths)?)?;
+        let view = Py::new(py, ContextView::new(py, cx, &self.paths, self.draws.of_question())?)?;
         let answer = self.object.bind(py).call_method1(intern!(py, "select"), (view,))?;
         let decision = decision(&answer)?;
         match self.objection(cx, decision) {
@@ -180,9 +221,10 @@ impl Scheduler for PythonScheduler {
     }
 
     fn observe(&mut self, cx: &Context<'_>, event: &Event) {
+        self.draws.told += 1;
         if self.hooks.observe {
             self.asked(Some(cx.now), |py| {
-                let view = Py::new(py, ContextView::new(py, cx, &self.paths)?)?;
+                let view = Py::new(py, ContextView::new(py, cx, &self.paths, self.draws.of_event())?)?;
                 let event = Py::new(py, EventView::from(event))?;
                 self.object.bind(py).call_method1(intern!(py, "observe"), (view, event)).map(drop)
             });
@@ -201,7 +243,7 @@ impl Scheduler for PythonScheduler {
             return None;
         }
         self.asked(Some(cx.now), |py| {
-            let view = Py::new(py, ContextView::new(py, cx, &self.paths)?)?;
+            let view = Py::new(py, ContextView::new(py, cx, &self.paths, self.draws.of_question())?)?;
             self.object.bind(py).call_method1(intern!(py, "explain"), (view,))?.extract::<Option<String>>()
         })?
     }
@@ -215,7 +257,7 @@ impl Clone for PythonScheduler {
             Ok(copied.unbind())
         };
         let object = self.asked(None, copy).unwrap_or_else(|| Python::attach(|py| self.object.clone_ref(py)));
-        let Self { name, paths, hooks, needs, home, outcome, .. } = self;
+        let Self { name, paths, hooks, needs, home, outcome, draws, .. } = self;
         Self {
             object,
             name: name.clone(),
@@ -224,6 +266,7 @@ impl Clone for PythonScheduler {
             needs: *needs,
             home: home.clone(),
             outcome: outcome.clone(),
+            draws: draws.clone(),
         }
     }
 }

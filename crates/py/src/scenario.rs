@@ -6,15 +6,17 @@ use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use weftway_scenario::{Scenario, Variant};
+use weftway_scenario::measurement::{self, columns};
+use weftway_scenario::{ColumnType, Scenario, Variant};
 
-use crate::errors::Error;
+use crate::errors::{Error, ScenarioError};
 
 /// A scenario file, read and checked.
 #[pyclass(frozen, name = "Scenario", module = "weftway")]
 pub struct ScenarioView {
     scenario: Scenario,
-    text: String,
+    /// Where traces are looked for.
+    folder: PathBuf,
 }
 
 /// A scenario with one choice made for everything that it varies, but for schedulers and
@@ -25,32 +27,21 @@ pub struct VariantView {
     scenario: Py<ScenarioView>,
 }
 
-impl ScenarioView {
-    /// A scenario with a base has the text of both, so that the text alone is the scenario.
-    fn new(scenario: Scenario, text: String) -> Self {
-        let text = scenario.whole().map_or(text, str::to_owned);
-        Self { scenario, text }
-    }
-}
-
 #[pymethods]
 impl ScenarioView {
     /// The scenario in the file at `path`, with the keys of `sets` (`path.lte.loss=2%`) replaced.
     #[staticmethod]
     #[pyo3(signature = (path, sets = Vec::new()))]
     fn load(path: PathBuf, sets: Vec<String>) -> Result<Self, Error> {
-        let scenario = Scenario::load(&path, &sets)?;
-        // What was understood a moment ago; if it is gone by now, its text is not missed.
-        let text = std::fs::read_to_string(&path).unwrap_or_default();
-        Ok(Self::new(scenario, text))
+        let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+        Ok(Self { scenario: Scenario::load(&path, &sets)?, folder })
     }
 
     /// The scenario in `text`; messages call it `name`, and traces are looked for in `folder`.
     #[staticmethod]
     #[pyo3(signature = (text, name = "scenario.toml", folder = PathBuf::from("."), sets = Vec::new()))]
-    fn parse(text: String, name: &str, folder: PathBuf, sets: Vec<String>) -> Result<Self, Error> {
-        let scenario = Scenario::parse(&text, name, &folder, &sets)?;
-        Ok(Self::new(scenario, text))
+    fn parse(text: &str, name: &str, folder: PathBuf, sets: Vec<String>) -> Result<Self, Error> {
+        Ok(Self { scenario: Scenario::parse(text, name, &folder, &sets)?, folder })
     }
 
     #[getter]
@@ -63,7 +54,7 @@ impl ScenarioView {
     }
     #[getter]
     fn text(&self) -> &str {
-        &self.text
+        self.scenario.text()
     }
     #[getter]
     fn title(&self) -> &str {
@@ -106,6 +97,14 @@ impl ScenarioView {
         slf
     }
 
+    /// For `pickle`: what it was read from. The folder is where it is, wherever the reader's working directory is.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Source)> {
+        let Scenario { file, sets, .. } = &self.scenario;
+        let folder = std::path::absolute(Path::new(".").join(&self.folder))?;
+        let source = (self.scenario.text().to_owned(), file.clone(), folder, sets.clone(), self.hash().to_owned());
+        Ok((py.import("weftway._native")?.getattr("read_again")?, source))
+    }
+
     fn __repr__(&self) -> String {
         format!("Scenario({}: {})", self.scenario.file, self.scenario.title)
     }
@@ -125,10 +124,21 @@ impl VariantView {
     fn hash(&self) -> &str {
         &self.variant.hash
     }
+    /// The names of all results that a run of it can have, in their order; those of links in real time follow.
+    #[getter]
+    fn columns(&self) -> Vec<String> {
+        columns(&self.variant.config)
+    }
 
     /// Nothing of it can change: a copy is the same one.
     fn __deepcopy__(slf: Py<Self>, _memo: &Bound<'_, PyAny>) -> Py<Self> {
         slf
+    }
+
+    /// For `pickle`: the scenario, and which of its variants it is.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Py<ScenarioView>, Labels))> {
+        let find = py.import("weftway._native")?.getattr("variant_again")?;
+        Ok((find, (self.scenario.clone_ref(py), self.variant.labels.clone())))
     }
 
     /// What was chosen, by key.
@@ -144,6 +154,42 @@ impl VariantView {
     fn sets(&self) -> Vec<String> {
         self.variant.labels.iter().map(|(key, value)| format!("{key}={value}")).collect()
     }
+}
+
+/// Every result that some run can have, in the order of the columns, and the type of its values. Where it is one of a
+/// path, `*` stands for the path's name.
+#[pyfunction]
+pub fn columns_of_results() -> Vec<(String, &'static str)> {
+    let named = |kind| match kind {
+        ColumnType::Text => "text",
+        ColumnType::Integer => "integer",
+        ColumnType::Float => "float",
+        ColumnType::Boolean => "boolean",
+    };
+    measurement::schema().into_iter().map(|(name, kind)| (name, named(kind))).collect()
+}
+
+/// Text, name, folder and settings of a scenario, and its hash.
+type Source = (String, String, PathBuf, Vec<String>, String);
+
+/// The scenario that was pickled. Its text comes with the pickle, its traces do not.
+#[pyfunction]
+pub fn read_again(text: String, name: &str, folder: PathBuf, sets: Vec<String>, hash: &str) -> PyResult<ScenarioView> {
+    let scenario = ScenarioView::parse(&text, name, folder, sets)?;
+    if scenario.hash() != hash {
+        return Err(ScenarioError::new_err(format!("{name}: what it reads has changed since it was pickled")));
+    }
+    Ok(scenario)
+}
+
+/// What was chosen for each key that a scenario varies.
+type Labels = Vec<(String, String)>;
+
+/// The variant of `scenario` that was pickled.
+#[pyfunction]
+pub fn variant_again(scenario: &Bound<'_, ScenarioView>, labels: Labels) -> PyResult<VariantView> {
+    let found = ScenarioView::variants(scenario)?.into_iter().find(|view| view.variant.labels == labels);
+    found.ok_or_else(|| ScenarioError::new_err(format!("{}: no variant has {labels:?}", scenario.get().path())))
 }
 
 /// The JSON Schema of scenario files, as text.

@@ -7,11 +7,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use pyo3::buffer::{Element, PyBuffer};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict};
+use pyo3::types::{PyBytes, PyDict, PyType};
 use weftway_sched::learned::{Actions, Shape, build_task};
 
-use self::sub_env::{MOST_SILENT, Outcome, Pool, SubEnv, Trouble};
+use self::sub_env::{Kept, MOST_SILENT, Outcome, Pool, SubEnv, Trouble};
 use crate::errors::{Error, ScenarioError};
 use crate::scenario::VariantView;
 
@@ -21,9 +22,14 @@ use crate::scenario::VariantView;
 pub struct VectorEnv {
     shape: Shape,
     envs: usize,
+    variants: Vec<Py<VariantView>>,
     inner: Mutex<Inner>,
 }
 
+/// What a `VectorEnv` is made from.
+type Made = (String, Vec<Py<VariantView>>, Vec<String>, usize, u64, usize);
+
+#[derive(Clone)]
 struct Inner {
     pool: Pool,
     inputs: usize,
@@ -40,13 +46,12 @@ impl VectorEnv {
     fn new(
         py: Python<'_>,
         task: String,
-        variants: Vec<PyRef<'_, VariantView>>,
+        variants: Vec<Py<VariantView>>,
         controllers: Vec<String>,
         envs: usize,
         seed: u64,
         threads: usize,
     ) -> PyResult<Self> {
-        let variants: Vec<_> = variants.iter().map(|view| view.variant.clone()).collect();
         if variants.is_empty() || controllers.is_empty() || envs == 0 {
             return Err(ScenarioError::new_err(
                 "a vector environment needs a scenario, a controller and an environment",
@@ -56,11 +61,50 @@ impl VectorEnv {
             weftway_cc::parse(cc).map_err(Error::from)?;
         }
         let shape = build_task(&task).map_err(Error::from)?.1.shape().clone();
-        let pool = Pool { task, variants, controllers, seed };
+        let pool = Pool {
+            task,
+            variants: variants.iter().map(|view| view.get().variant.clone()).collect(),
+            controllers,
+            seed,
+        };
         let inputs = shape.inputs.len();
         let mut inner = Inner { pool, inputs, sub_envs: Vec::new(), threads: threads.max(1) };
         py.detach(|| inner.settle(envs))?;
-        Ok(Self { shape, envs, inner: Mutex::new(inner) })
+        Ok(Self { shape, envs, variants, inner: Mutex::new(inner) })
+    }
+
+    /// A copy goes on as this one would, and neither touches the other.
+    fn __deepcopy__(&self, py: Python<'_>, _memo: &Bound<'_, PyAny>) -> Self {
+        let variants = self.variants.iter().map(|view| view.clone_ref(py)).collect();
+        let inner = Mutex::new(py.detach(|| self.lock().clone()));
+        Self { shape: self.shape.clone(), envs: self.envs, variants, inner }
+    }
+
+    /// For `pickle`: what it was made from, and what was answered in the episodes under way.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> (Bound<'py, PyType>, Made, (&'static str, Vec<Kept>)) {
+        let inner = self.lock();
+        let variants = self.variants.iter().map(|view| view.clone_ref(py)).collect();
+        let Pool { task, controllers, seed, .. } = inner.pool.clone();
+        let made = (task, variants, controllers, self.envs, seed, inner.threads);
+        (py.get_type::<Self>(), made, (CODE, inner.sub_envs.iter().map(SubEnv::kept).collect()))
+    }
+
+    /// Plays the episodes under way again, up to where they were.
+    fn __setstate__(&self, py: Python<'_>, state: (String, Vec<Kept>)) -> PyResult<()> {
+        let (code, kept) = state;
+        if code != CODE || kept.len() != self.envs {
+            let reason = format!("the environment was pickled by Weftway {code}, this is {CODE}; make it anew");
+            return Err(PyValueError::new_err(reason));
+        }
+        let width = self.shape.actions.len();
+        py.detach(|| {
+            let mut inner = self.lock();
+            let Inner { pool, inputs, .. } = &*inner;
+            let remade = |(number, kept)| SubEnv::remade(pool, number as u64, *inputs, width, kept);
+            let sub_envs: Result<Vec<_>, _> = kept.into_iter().enumerate().map(remade).collect();
+            inner.sub_envs = sub_envs.map_err(|trouble| inner.described(trouble))?;
+            Ok(())
+        })
     }
 
     /// How many numbers are seen.
@@ -112,6 +156,12 @@ impl VectorEnv {
         self.shape.actions.len()
     }
 
+    /// The space of one environment's answers, as Gymnasium writes it.
+    #[getter]
+    fn space(&self) -> String {
+        self.shape.actions.to_string()
+    }
+
     /// How many environments there are.
     #[getter]
     fn envs(&self) -> usize {
@@ -152,6 +202,7 @@ impl VectorEnv {
     ) -> PyResult<()> {
         let width = self.shape.actions.len();
         let actions = floats(actions, self.envs * width, "actions")?.to_vec(py)?;
+        self.check(&actions, width)?;
         py.detach(|| self.lock().go(&actions, width))?;
         let (reward, terminated, truncated) = outcome;
         let outcomes: Vec<Outcome> = self.lock().sub_envs.iter().map(|env| env.outcome).collect();
@@ -226,6 +277,15 @@ impl VectorEnv {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Refuses answers that are not in the space, before anything is done.
+    fn check(&self, actions: &[f32], width: usize) -> PyResult<()> {
+        let space = self.shape.actions;
+        let Some(at) = actions.iter().position(|number| !space.allows(*number)) else { return Ok(()) };
+        let (number, env) = (actions[at], at / width);
+        let which = if self.envs > 1 { format!(" of environment {env}") } else { String::new() };
+        Err(PyValueError::new_err(format!("the action {number}{which} is not in {space}")))
+    }
+
     fn write_seen(&self, py: Python<'_>, observation: &Bound<'_, PyAny>) -> PyResult<()> {
         let all: Vec<f32> = self.lock().sub_envs.iter().flat_map(|env| env.observation.iter().copied()).collect();
         write(py, observation, &all, "seen")
@@ -248,6 +308,9 @@ impl Inner {
                 "task `{}`: nothing was to be decided in {MOST_SILENT} episodes; are there two paths or more?",
                 self.pool.task
             )),
+            Trouble::Elsewhere => {
+                PyValueError::new_err("the environment was pickled over other scenarios; make it anew")
+            }
         }
     }
 
@@ -270,6 +333,9 @@ impl Inner {
         done.map_err(|trouble| self.described(trouble))
     }
 }
+
+/// The version and a hash of the sources that decide what an episode does.
+const CODE: &str = env!("WEFTWAY_CODE");
 
 /// The array `name`, which must have so many float32.
 fn floats(array: &Bound<'_, PyAny>, length: usize, name: &str) -> PyResult<PyBuffer<f32>> {

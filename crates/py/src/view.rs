@@ -1,6 +1,7 @@
 //! What a scheduler written in Python sees: snapshots, with the units in the names.
 
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::PyTuple;
 use weftway_path::{BlockedReason, Bytes, Health, Path, Recovery, Role, SendKind, Starved};
 
@@ -39,12 +40,19 @@ pub struct FlowView {
 }
 
 /// One question.
-#[pyclass(frozen, get_all, name = "Context", module = "weftway")]
+#[pyclass(frozen, name = "Context", module = "weftway")]
 pub struct ContextView {
+    #[pyo3(get)]
     now_ms: f64,
+    #[pyo3(get)]
     paths: Py<PyTuple>,
+    #[pyo3(get)]
     packet: Option<Py<PacketView>>,
+    #[pyo3(get)]
     flow: Option<Py<FlowView>>,
+    /// The seed of the question's draws, and their generator once it is asked for.
+    seed: u64,
+    rng: PyOnceLock<Py<PyAny>>,
 }
 
 /// Something that happened. What does not belong to its kind is `None`.
@@ -60,8 +68,8 @@ pub struct EventView {
 }
 
 impl ContextView {
-    /// A snapshot of `cx`; `names` are the paths' names by number.
-    pub fn new(py: Python<'_>, cx: &weftway_path::Context<'_>, names: &[String]) -> PyResult<Self> {
+    /// A snapshot of `cx`; `names` are the paths' names by number, `seed` is that of the draws.
+    pub fn new(py: Python<'_>, cx: &weftway_path::Context<'_>, names: &[String], seed: u64) -> PyResult<Self> {
         let paths = cx.paths.iter().map(|path| {
             let name = names.get(path.id.index()).cloned().unwrap_or_else(|| path.id.get().to_string());
             Py::new(py, PathView { path: path.clone(), name })
@@ -69,7 +77,7 @@ impl ContextView {
         let paths = PyTuple::new(py, paths.collect::<PyResult<Vec<_>>>()?)?.unbind();
         let packet = cx.packet.map(|packet| Py::new(py, PacketView::from(packet))).transpose()?;
         let flow = cx.flow.map(|flow| Py::new(py, FlowView::from(flow))).transpose()?;
-        Ok(Self { now_ms: cx.now.as_nanos() as f64 / 1e6, paths, packet, flow })
+        Ok(Self { now_ms: cx.now.as_nanos() as f64 / 1e6, paths, packet, flow, seed, rng: PyOnceLock::new() })
     }
 }
 
@@ -79,6 +87,13 @@ impl ContextView {
     fn sendable<'py>(&self, py: Python<'py>) -> Vec<Bound<'py, PyAny>> {
         let open = |path: &Bound<'_, PyAny>| path.cast::<PathView>().is_ok_and(|path| path.get().path.is_open());
         self.paths.bind(py).iter().filter(open).collect()
+    }
+
+    /// A `random.Random` for this question alone: made when it is first used, which costs as much as the snapshot.
+    #[getter]
+    fn rng(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let make = || py.import("random")?.getattr("Random")?.call1((self.seed,)).map(Bound::unbind);
+        self.rng.get_or_try_init(py, make).map(|rng| rng.clone_ref(py))
     }
 }
 

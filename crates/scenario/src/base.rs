@@ -1,10 +1,10 @@
 //! `base = "FILE"`: the keys of another file hold where this one does not have them. With `base_metric = { OLD = "NEW" }`
 //! what that file shows, has published and claims of one column is said of another.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::error::{Fault, Mistake};
+use super::reading;
 use super::source::Sources;
 use super::tree::{Entry, Node, Value};
 
@@ -23,7 +23,7 @@ pub(super) fn follow(root: &mut Node, folder: &Path, sources: &mut Sources) -> R
             return Err(fault(format!("more than {MOST} files are each the base of the next; they go in a circle")));
         }
         let path: PathBuf = folder.join(name);
-        let text = fs::read_to_string(&path)
+        let text = reading::read(&path)
             .map_err(|error| fault(format!("the base {} cannot be read: {error}", path.display())))?;
         let start = sources.add(&path.display().to_string(), &text);
         let mut below = Node::parse(&text, start)?;

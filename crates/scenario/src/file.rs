@@ -1,6 +1,5 @@
 //! A scenario file, read and checked.
 
-use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
@@ -13,6 +12,7 @@ use super::error::{Fault, Mistake, ScenarioError};
 use super::forms::OneOrMany;
 use super::hash;
 use super::names;
+use super::reading;
 use super::resolve::{self, Timing};
 use super::schema::{self, Claim, Figure, Published};
 use super::set;
@@ -87,7 +87,7 @@ impl Scenario {
     /// Reads and checks the file at `path`, changed by `sets` (`path.lte.loss=2%`).
     pub fn load(path: &Path, sets: &[String]) -> Result<Self, ScenarioError> {
         let file = path.display().to_string();
-        let text = fs::read_to_string(path).map_err(|error| {
+        let text = reading::read(path).map_err(|error| {
             Fault::new(Mistake::File, format!("the scenario cannot be read: {error}")).locate(
                 &file,
                 &Sources::default(),
@@ -99,7 +99,7 @@ impl Scenario {
 
     /// Reads and checks `text`, which came from `file` in the folder `base`.
     pub fn parse(text: &str, file: &str, base: &Path, sets: &[String]) -> Result<Self, ScenarioError> {
-        let mut origin = Origin::read(text, file, base, sets)?;
+        let mut origin = Origin::read(reading::without_mark(text), file, base, sets)?;
         let variants = origin.check()?;
         let mut scenario = Self::build(&origin.root, &variants).map_err(|fault| origin.locate(fault, &origin.root))?;
         if scenario.title.is_empty() {
@@ -145,9 +145,9 @@ impl Scenario {
         &self.hash
     }
 
-    /// The scenario with the keys of its base, as one TOML text; `None` if it has no base.
-    pub fn whole(&self) -> Option<&str> {
-        self.origin.whole.as_deref()
+    /// The scenario as one TOML text: what was read; with the keys of its base, if it has one.
+    pub fn text(&self) -> &str {
+        self.origin.whole.as_deref().unwrap_or_else(|| self.origin.sources.first())
     }
 
     /// The JSON Schema of scenario files.

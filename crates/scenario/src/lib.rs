@@ -38,6 +38,7 @@ mod links;
 pub mod measurement;
 mod names;
 pub mod qlog;
+mod reading;
 mod resolve;
 mod schema;
 mod seeds;
@@ -57,7 +58,7 @@ mod workload;
 
 pub use error::{Mistake, ScenarioError};
 pub use file::{Scenario, Variant};
-pub use measurement::{Measurement, Row, Verdict};
+pub use measurement::{ColumnType, Measurement, Row, Verdict};
 pub use resolve::Timing;
 pub use schema::{At, Claim, Figure, Identity, Printed, Published, Status, Unit, Way};
 pub use seeds::{mix, path_seeds, shared_seed};

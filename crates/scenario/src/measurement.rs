@@ -3,15 +3,19 @@
 //! A backend fills a [`Measurement`] with what it knows; [`Measurement::row`] is the only place where a column is
 //! computed. What a backend cannot know is `None`, and null in the row.
 
+mod columns;
 mod limits;
 #[cfg(test)]
 mod tests;
 
 use serde_json::{Map, Value};
-use weftway_path::{Bytes, Span};
+use weftway_link::LinkConfig;
+use weftway_path::{Bytes, Role, Span};
 use weftway_sched::FallbackTally;
 
-use crate::config::{SimConfig, Workload};
+pub use self::columns::ColumnType;
+use self::columns::Columns;
+use crate::config::{PathConfig, SimConfig, Transport, Workload};
 
 /// A row: names and values, in the order of the columns.
 pub type Row = Map<String, Value>;
@@ -153,8 +157,27 @@ pub struct RealTime {
 }
 
 /// The names of all figures that a run of `config` in virtual time can have.
-pub(crate) fn columns(config: &SimConfig) -> Vec<String> {
-    let nothing = Measurement {
+pub fn columns(config: &SimConfig) -> Vec<String> {
+    nothing(config).row(config).keys().cloned().collect()
+}
+
+/// Every column that some run can have, with the type of its values. A path's columns have `*` for the name of the path.
+pub fn schema() -> Vec<(String, ColumnType)> {
+    // Speech, both ways, over links in real time: such a run has the columns of all others.
+    let link = LinkConfig::default();
+    let (name, data, acks) = ("*".to_owned(), link.clone(), link);
+    let path = PathConfig { name, role: Role::Active, data, acks, via: None, presence: Vec::new() };
+    let (bytes, span) = (Bytes::ZERO, Span::ZERO);
+    let workload = Workload::Voip { bytes, period: span, deadline: span, span };
+    let config = SimConfig { workload, ..SimConfig::new(Transport::mptcp_linux_v1(), vec![path], bytes) };
+    let punctual = RealTime { late: false, mean: Span::ZERO, over_1ms: 0, became_tcp: false };
+    let everything = Measurement { back: Some(Messages::default()), real_time: Some(punctual), ..nothing(&config) };
+    everything.columns(&config).types()
+}
+
+/// A run of which nothing is known.
+fn nothing(config: &SimConfig) -> Measurement {
+    Measurement {
         verdict: Verdict::TimeLimit,
         elapsed: Span::ZERO,
         delivered: Bytes::ZERO,
@@ -167,14 +190,17 @@ pub(crate) fn columns(config: &SimConfig) -> Vec<String> {
         back: config.is_call().then(Messages::default),
         paths: vec![PathFigures::default(); config.paths.len()],
         real_time: None,
-    };
-    nothing.row(config).keys().cloned().collect()
+    }
 }
 
 impl Measurement {
     /// The figures of a run of `config`.
     pub fn row(&self, config: &SimConfig) -> Row {
-        let mut row = Row::new();
+        self.columns(config).row()
+    }
+
+    fn columns(&self, config: &SimConfig) -> Columns {
+        let mut row = Columns::default();
         self.transfer(&mut row, config);
         self.connection(&mut row);
         self.messages.columns(&mut row, &config.workload);
@@ -192,83 +218,83 @@ impl Measurement {
         row
     }
 
-    fn transfer(&self, row: &mut Row, config: &SimConfig) {
+    fn transfer(&self, row: &mut Columns, config: &SimConfig) {
         let goodput = mbps(self.delivered, self.elapsed);
-        let elapsed = rounded(self.elapsed.as_millis_f64());
+        let elapsed = self.elapsed.as_millis_f64();
         let ends = !matches!(config.workload, Workload::Duration { .. });
-        put(row, "verdict", self.verdict.name());
-        put(row, "fct_ms", (self.verdict == Verdict::Finished && ends).then(|| elapsed.clone()));
-        put(row, "goodput_mbps", rounded(goodput));
-        put(row, "goodput_kbytes", rounded(goodput * 125.0));
-        put(row, "sent_mib", rounded(self.delivered.get() as f64 / f64::from(1 << 20)));
-        put(row, "delivered_bytes", self.delivered.get());
-        put(row, "elapsed_ms", elapsed);
-        put(row, "aggregation_benefit", benefit(goodput, &self.singles.alone));
-        put(row, "benefit_fair", benefit(goodput, &self.singles.fair));
-        put(row, "best_single_mbps", self.singles.alone.iter().copied().reduce(f64::max).map(rounded));
-        put(row, "efficiency", limits::efficiency(config, self.delivered, self.elapsed).map(rounded));
+        row.put("verdict", self.verdict.name());
+        row.put("fct_ms", (self.verdict == Verdict::Finished && ends).then_some(elapsed));
+        row.put("goodput_mbps", goodput);
+        row.put("goodput_kbytes", goodput * 125.0);
+        row.put("sent_mib", self.delivered.get() as f64 / f64::from(1 << 20));
+        row.put("delivered_bytes", self.delivered.get());
+        row.put("elapsed_ms", elapsed);
+        row.put("aggregation_benefit", benefit(goodput, &self.singles.alone));
+        row.put("benefit_fair", benefit(goodput, &self.singles.fair));
+        row.put("best_single_mbps", self.singles.alone.iter().copied().reduce(f64::max));
+        row.put("efficiency", limits::efficiency(config, self.delivered, self.elapsed));
     }
 
-    fn connection(&self, row: &mut Row) {
+    fn connection(&self, row: &mut Columns) {
         let counts = &self.counts;
         let sum = |count: fn(&PathFigures) -> u64| self.paths.iter().map(count).sum::<u64>();
         let (packets, retransmissions) = (sum(|path| path.packets), sum(|path| path.retransmissions));
         let held = self.reordering.as_ref();
         let out_of_order = counts.out_of_order.zip(counts.arrived);
-        put(row, "ooo_packets", counts.out_of_order);
-        put(row, "ooo_share", out_of_order.map(|(part, whole)| share(part, whole)));
-        put(row, "reorder_delay_ms", held.map(|held| rounded(held.mean_wait_ms)));
-        put(row, "receive_buffer_max_kb", held.map(|held| rounded(held.held_max as f64 / 1e3)));
-        put(row, "receive_buffer_mean_kb", held.map(|held| rounded(held.held_mean / 1e3)));
-        put(row, "retransmissions", retransmissions);
-        put(row, "retransmission_rate", share(retransmissions, packets));
-        put(row, "reinjections", counts.reinjections);
-        put(row, "copies", counts.copies);
-        put(row, "duplicates", counts.duplicates);
-        put(row, "window_drops", counts.window_drops);
-        put(row, "timeouts", counts.timeouts);
-        put(row, "spurious", counts.spurious);
-        put(row, "ooo_wireshark", counts.capture_out_of_order);
-        put(row, "retx_wireshark", counts.capture_retransmissions);
-        put(row, "decisions", counts.decisions);
-        put(row, "waits", counts.waits);
-        put(row, "faults", counts.faults);
-        put(row, "fallback_decided", self.fallback.map(|fallback| fallback.decided));
-        put(row, "fallback_differs", self.fallback.map(|fallback| fallback.differs));
-        put(row, "chosen_rate_mbps", self.chosen.map(|bytes| rounded(mbps(bytes, self.elapsed))));
+        row.put("ooo_packets", counts.out_of_order);
+        row.put("ooo_share", out_of_order.and_then(|(part, whole)| share(part, whole)));
+        row.put("reorder_delay_ms", held.map(|held| held.mean_wait_ms));
+        row.put("receive_buffer_max_kb", held.map(|held| held.held_max as f64 / 1e3));
+        row.put("receive_buffer_mean_kb", held.map(|held| held.held_mean / 1e3));
+        row.put("retransmissions", retransmissions);
+        row.put("retransmission_rate", share(retransmissions, packets));
+        row.put("reinjections", counts.reinjections);
+        row.put("copies", counts.copies);
+        row.put("duplicates", counts.duplicates);
+        row.put("window_drops", counts.window_drops);
+        row.put("timeouts", counts.timeouts);
+        row.put("spurious", counts.spurious);
+        row.put("ooo_wireshark", counts.capture_out_of_order);
+        row.put("retx_wireshark", counts.capture_retransmissions);
+        row.put("decisions", counts.decisions);
+        row.put("waits", counts.waits);
+        row.put("faults", counts.faults);
+        row.put("fallback_decided", self.fallback.map(|fallback| fallback.decided));
+        row.put("fallback_differs", self.fallback.map(|fallback| fallback.differs));
+        row.put("chosen_rate_mbps", self.chosen.map(|bytes| mbps(bytes, self.elapsed)));
     }
 
     /// Jain's index over each path's share of its capacity, in the usual form and in the papers' inverse (Liang
     /// et al. 2022 and Xue et al. 2024, eq. 6), the share of all capacity that was used, and the utility of Popov et al.
     /// 2025 (eq. 1) with unit weights.
-    fn balance(&self, row: &mut Row, config: &SimConfig) {
+    fn balance(&self, row: &mut Columns, config: &SimConfig) {
         let rates: Vec<f64> = self.paths.iter().map(|path| mbps(path.delivered, self.elapsed)).collect();
         let bounds = limits::path_rates(config, self.elapsed);
         let ratios = || rates.iter().zip(&bounds);
-        put(row, "jain", jain(ratios().map(|(rate, bound)| rate / bound)));
+        row.put("jain", jain(ratios().map(|(rate, bound)| rate / bound)));
         // A path that carried nothing would make it infinite.
-        put(row, "jain_inverse", jain(ratios().map(|(rate, bound)| bound / rate.max(bound * 1e-3))));
-        put(row, "capacity_use", rounded(rates.iter().sum::<f64>() / bounds.iter().sum::<f64>()));
+        row.put("jain_inverse", jain(ratios().map(|(rate, bound)| bound / rate.max(bound * 1e-3))));
+        row.put("capacity_use", rates.iter().sum::<f64>() / bounds.iter().sum::<f64>());
         let delays: f64 = self.paths.iter().map(|path| path.srtt.as_secs_f64()).sum();
         let losses: Option<Vec<f64>> = self.paths.iter().map(PathFigures::loss).collect();
         let utility = losses.map(|losses| rates.iter().sum::<f64>() - delays - losses.iter().sum::<f64>());
-        put(row, "utility_popov_2025", utility.map(rounded));
+        row.put("utility_popov_2025", utility);
     }
 
-    fn paths(&self, row: &mut Row, config: &SimConfig) {
+    fn paths(&self, row: &mut Columns, config: &SimConfig) {
         let total: u64 = self.paths.iter().map(|path| path.delivered.get()).sum();
         for (path, figures) in config.paths.iter().zip(&self.paths) {
-            let mut put = |name: &str, value: Value| put(row, &format!("path.{}.{name}", path.name), value);
-            put("bytes", figures.delivered.get().into());
-            put("share", share(figures.delivered.get(), total));
-            put("mean_rate_mbps", rounded(mbps(figures.delivered, self.elapsed)));
-            put("packets", figures.packets.into());
-            put("retransmissions", figures.retransmissions.into());
-            put("reinjections", figures.reinjections.into());
-            put("lost", figures.lost.into());
-            put("queue_drops", figures.queue_drops.into());
-            put("timeouts", figures.timeouts.into());
-            put("srtt_ms", rounded(figures.srtt.as_millis_f64()));
+            let name = |column: &str| format!("path.{}.{column}", path.name);
+            row.put(&name("bytes"), figures.delivered.get());
+            row.put(&name("share"), share(figures.delivered.get(), total));
+            row.put(&name("mean_rate_mbps"), mbps(figures.delivered, self.elapsed));
+            row.put(&name("packets"), figures.packets);
+            row.put(&name("retransmissions"), figures.retransmissions);
+            row.put(&name("reinjections"), figures.reinjections);
+            row.put(&name("lost"), figures.lost);
+            row.put(&name("queue_drops"), figures.queue_drops);
+            row.put(&name("timeouts"), figures.timeouts);
+            row.put(&name("srtt_ms"), figures.srtt.as_millis_f64());
         }
     }
 }
@@ -286,27 +312,27 @@ impl Verdict {
 
 impl Messages {
     /// Delays by nearest rank. A message that did not arrive has missed its deadline.
-    fn columns(&self, row: &mut Row, workload: &Workload) {
+    fn columns(&self, row: &mut Columns, workload: &Workload) {
         let within = if workload.has_messages() { self.within([50, 95, 99]) } else { [None; 3] };
         for (name, within) in ["message_p50_ms", "message_p95_ms", "message_p99_ms"].into_iter().zip(within) {
-            put(row, name, within.map(|span| rounded(span.as_millis_f64())));
+            row.put(name, within.map(|span| span.as_millis_f64()));
         }
-        put(row, "deadline_miss_rate", workload.deadline().map(|deadline| self.missed(deadline).map(rounded)));
+        row.put("deadline_miss_rate", workload.deadline().and_then(|deadline| self.missed(deadline)));
     }
 
     /// Of a call, the frames that went the other way; and the call as a whole, which is as good as its worse direction.
-    fn backwards(&self, row: &mut Row, forth: &Self, workload: &Workload) {
-        let millis = |span: Option<Span>| span.map(|span| rounded(span.as_millis_f64()));
+    fn backwards(&self, row: &mut Columns, forth: &Self, workload: &Workload) {
+        let millis = |span: Option<Span>| span.map(|span| span.as_millis_f64());
         let [half, most, nearly_all] = self.within([50, 95, 99]);
-        put(row, "back_p50_ms", millis(half));
-        put(row, "back_p95_ms", millis(most));
-        put(row, "back_p99_ms", millis(nearly_all));
+        row.put("back_p50_ms", millis(half));
+        row.put("back_p95_ms", millis(most));
+        row.put("back_p99_ms", millis(nearly_all));
         let missed = |of: &Self| workload.deadline().and_then(|deadline| of.missed(deadline));
-        put(row, "back_miss_rate", missed(self).map(rounded));
+        row.put("back_miss_rate", missed(self));
         let worse = nearly_all.zip(forth.within([99])[0]).map(|(back, forth)| back.max(forth));
-        put(row, "call_p99_ms", millis(worse));
+        row.put("call_p99_ms", millis(worse));
         let worse = missed(self).zip(missed(forth)).map(|(back, forth)| back.max(forth));
-        put(row, "call_miss_rate", worse.map(rounded));
+        row.put("call_miss_rate", worse);
     }
 
     /// How well the speech is understood that is played `mouth_to_ear` after it was spoken, where what comes after
@@ -316,14 +342,14 @@ impl Messages {
     /// 0.11 (d − 177.3) H(d − 177.3)`, d in ms, is its delay impairment as Cole and Rosenbluth fit it ("Voice over IP
     /// performance monitoring", CCR 31(2), 2001). `Ie,eff = Ie + (95 − Ie) · Ppl / (Ppl + Bpl)` (G.107 §7.5, losses
     /// independent) with Ie = 0 and Bpl = 25.1: G.711 with concealment of lost packets (G.113 Appendix I).
-    fn speech(&self, row: &mut Row, mouth_to_ear: Span, deadline: Span) {
+    fn speech(&self, row: &mut Columns, mouth_to_ear: Span, deadline: Span) {
         let rating = self.missed(deadline).map(|missed| {
             let (delay, percent) = (mouth_to_ear.as_millis_f64(), missed * 100.0);
             let delayed = 0.024 * delay + 0.11 * (delay - 177.3).max(0.0);
             93.2 - delayed - 95.0 * percent / (percent + 25.1)
         });
-        put(row, "r_factor", rating.map(rounded));
-        put(row, "mos", rating.map(|rating| rounded(opinion(rating))));
+        row.put("r_factor", rating);
+        row.put("mos", rating.map(opinion));
     }
 
     /// The delays that so many per cent keep, by nearest rank; none where nothing arrived.
@@ -349,11 +375,11 @@ impl PathFigures {
 }
 
 impl RealTime {
-    fn columns(self, row: &mut Row) {
-        put(row, "late", self.late);
-        put(row, "late_mean_us", rounded(self.mean.as_nanos() as f64 / 1e3));
-        put(row, "late_over_1ms", self.over_1ms);
-        put(row, "fallback", self.became_tcp);
+    fn columns(self, row: &mut Columns) {
+        row.put("late", self.late);
+        row.put("late_mean_us", self.mean.as_nanos() as f64 / 1e3);
+        row.put("late_over_1ms", self.over_1ms);
+        row.put("fallback", self.became_tcp);
     }
 }
 
@@ -364,33 +390,24 @@ fn opinion(rating: f64) -> f64 {
     (1.0 + 0.035 * rating + rating * (rating - 60.0) * (100.0 - rating) * 7e-6).max(1.0)
 }
 
-fn put(row: &mut Row, name: &str, value: impl Into<Value>) {
-    row.insert(name.to_owned(), value.into());
-}
-
 /// Mbit/s; zero for no time.
 fn mbps(bytes: Bytes, span: Span) -> f64 {
     if span.is_zero() { 0.0 } else { bytes.get() as f64 * 8.0 / span.as_secs_f64() / 1e6 }
 }
 
-/// Six significant decimals: enough to compare, and no noise to look at.
-fn rounded(value: f64) -> Value {
-    if value.is_finite() { ((value * 1e6).round() / 1e6).into() } else { Value::Null }
-}
-
-fn share(part: u64, whole: u64) -> Value {
-    if whole == 0 { Value::Null } else { rounded(part as f64 / whole as f64) }
+fn share(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
 }
 
 /// 0: as fast as the best single path; 1: as fast as all of them together.
-fn benefit(goodput: f64, singles: &[f64]) -> Value {
+fn benefit(goodput: f64, singles: &[f64]) -> Option<f64> {
     let best = singles.iter().copied().fold(0.0, f64::max);
     let sum: f64 = singles.iter().sum();
-    if singles.len() < 2 || sum - best <= sum * 1e-6 { Value::Null } else { rounded((goodput - best) / (sum - best)) }
+    (singles.len() > 1 && sum - best > sum * 1e-6).then(|| (goodput - best) / (sum - best))
 }
 
-fn jain(values: impl Iterator<Item = f64>) -> Value {
+fn jain(values: impl Iterator<Item = f64>) -> f64 {
     let values: Vec<f64> = values.collect();
     let (sum, squares) = values.iter().fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
-    rounded(sum * sum / (values.len() as f64 * squares))
+    sum * sum / (values.len() as f64 * squares)
 }

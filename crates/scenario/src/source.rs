@@ -36,6 +36,11 @@ struct Source {
 }
 
 impl Sources {
+    /// The text that was added first: the file's own.
+    pub fn first(&self) -> &str {
+        self.0.first().map_or("", |source| &source.text)
+    }
+
     /// Appends a text; its first character gets the position that is returned.
     pub fn add(&mut self, name: &str, text: &str) -> usize {
         let start = self.0.last().map_or(0, |last| last.start + last.text.len() + 1);

@@ -8,22 +8,24 @@
 //! last step; else try `r − 5` likewise; else restore `r`.
 //! Reference: Saha, Aggarwal, Koutsonikolas et al., MuSher, MobiCom 2019, and its kernel module;
 //! `mptcp_ratio.c`.
-//! State: r, the segments of the turn, the reference or the search.
+//! State: r and the pair that it splits, each path's segments of the turn, the reference or the search.
 //! Departs from print: T, G, B are 200 and 5 Mbit/s and 75 000 bytes for links of about 800 Mbit/s;
 //! `scale=relative` keeps their proportion to the reference rate: 25 %, 0.6 %, 0.75 ms. The
-//! buffer is sampled, not averaged. Of more than two paths the first two are used.
+//! buffer is sampled, not averaged. Of more than two paths the first two are used; when they become another pair, the
+//! split begins anew with it. A path that returns to its pair finds the ratio as it was.
 
 use weftway_path::spec::{Param, Params, SpecError};
-use weftway_path::{BitRate, Bytes, Context, Decision, Event, Instant, Path, SendKind, Span};
+use weftway_path::{BitRate, Bytes, Context, Decision, Event, Instant, Path, PathId, SendKind, Span};
 
 use crate::Scheduler;
 use crate::choose;
+use crate::per_path::PerPath;
 use crate::registry::{Arity, Entry, Input, Needs, Preset, Provenance, TransportRules};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "musher",
     aliases: &["mu-sher"],
-    version: 1,
+    version: 2,
     summary: "a ratio of two paths, searched again when the throughput shifts",
     reference: "Saha, Aggarwal, Koutsonikolas, et al.: MuSher, MobiCom 2019; its kernel module; mptcp_ratio.c",
     provenance: Provenance::Code,
@@ -73,27 +75,23 @@ const STEP: i64 = 5;
 const BUFFER_TIME: Span = Span::from_micros(750);
 
 fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
-    Ok(Box::new(Musher {
-        ratio: params.within("ratio", 5..=95)?,
-        absolute: params.choice("scale", &[("relative", false), ("absolute", true)])?,
-        search: params.get("search")?,
-        used: [0, 0],
-        last: None,
-        next: Instant::ZERO,
-        quiet_until: Instant::ZERO,
-        phase: Phase::default(),
-    }))
+    let absolute = params.choice("scale", &[("relative", false), ("absolute", true)])?;
+    Ok(Box::new(Musher::new(params.within("ratio", 5..=95)?, absolute, params.get("search")?)))
 }
 
 #[derive(Clone)]
 struct Musher {
-    /// Percent of the segments on the first path.
+    /// The ratio of a pair that has not been searched yet.
+    first_ratio: i64,
+    /// Percent of the segments on the first path of the pair.
     ratio: i64,
+    /// Whose ratio that is; nobody's before there are two paths.
+    pair: Option<[PathId; 2]>,
     absolute: bool,
     /// Whether the ratio moves.
     search: bool,
     /// Segments of the turn that each path has sent.
-    used: [i64; 2],
+    used: PerPath<i64>,
     last: Option<(Instant, Bytes)>,
     next: Instant,
     quiet_until: Instant,
@@ -123,27 +121,70 @@ impl Default for Phase {
     }
 }
 
+/// The two paths that the data are split between; only one while the others are away.
+fn pair<'a>(cx: &Context<'a>) -> [Option<&'a Path>; 2] {
+    let mut paths = choose::standing(cx);
+    [paths.next(), paths.next()]
+}
+
 impl Musher {
-    fn pair<'a>(&self, cx: &Context<'a>) -> [Option<&'a Path>; 2] {
-        let mut paths = choose::standing(cx);
-        [paths.next(), paths.next()]
+    fn new(ratio: i64, absolute: bool, search: bool) -> Self {
+        Self {
+            first_ratio: ratio,
+            ratio,
+            pair: None,
+            absolute,
+            search,
+            used: PerPath::default(),
+            last: None,
+            next: Instant::ZERO,
+            quiet_until: Instant::ZERO,
+            phase: Phase::default(),
+        }
     }
 
-    fn share(&self, side: usize) -> i64 {
-        if side == 0 { self.ratio } else { 100 - self.ratio }
+    /// Whether `pair` is another one than the ratio belongs to.
+    fn is_other(&self, pair: [PathId; 2]) -> bool {
+        self.pair.is_some_and(|known| known != pair)
+    }
+
+    /// The segments of the turn that `path` has sent.
+    fn used(&self, path: PathId) -> i64 {
+        self.used.get(path).copied().unwrap_or(0)
+    }
+
+    /// Whether each path of `pair` has sent its share. Of another pair than before none has sent anything.
+    fn have_sent(&self, pair: [PathId; 2]) -> [bool; 2] {
+        let shares = [self.ratio, 100 - self.ratio];
+        [0, 1].map(|side| !self.is_other(pair) && self.used(pair[side]) >= shares[side])
     }
 
     /// Whose turn it is; when both have had theirs, the first begins again.
-    fn turn(&self) -> usize {
-        let second = self.used[0] >= self.share(0) && self.used[1] < self.share(1);
-        usize::from(second)
+    fn owner<'a>(&self, cx: &Context<'a>) -> Option<&'a Path> {
+        match pair(cx) {
+            [Some(first), Some(second)] if self.have_sent([first.id, second.id]) == [true, false] => Some(second),
+            [first, _] => first,
+        }
     }
 
-    fn note_sent(&mut self, side: usize, segments: i64) {
-        if (0..2).all(|side| self.used[side] >= self.share(side)) {
-            self.used = [0, 0];
+    fn note_sent(&mut self, cx: &Context<'_>, path: PathId, segments: i64) {
+        if let [Some(first), Some(second)] = pair(cx)
+            && self.have_sent([first.id, second.id]) == [true, true]
+        {
+            [first.id, second.id].into_iter().for_each(|path| self.used.reset(path));
         }
-        self.used[side] += segments;
+        *self.used.at(path) += segments;
+    }
+
+    /// Two other paths are the pair: nothing is known of how to split between them.
+    fn look_at_pair(&mut self, cx: &Context<'_>) {
+        let [Some(first), Some(second)] = pair(cx) else { return };
+        let pair = [first.id, second.id];
+        if self.is_other(pair) {
+            self.used = PerPath::default();
+            self.settle(self.first_ratio);
+        }
+        self.pair = Some(pair);
     }
 
     fn sample(&mut self, cx: &Context<'_>) {
@@ -241,20 +282,20 @@ impl Scheduler for Musher {
     }
 
     fn select(&mut self, cx: &Context<'_>) -> Decision {
-        let owner = match self.pair(cx) {
-            [Some(first), Some(second)] => Some([first, second][self.turn()]),
-            [only, _] => only,
-        };
-        choose::send_or_wait(cx, owner.filter(|path| path.is_open()))
+        choose::send_or_wait(cx, self.owner(cx).filter(|path| path.is_open()))
     }
 
     fn observe(&mut self, cx: &Context<'_>, event: &Event) {
-        if let Event::Sent(receipt, SendKind::Fresh) = *event {
-            let pair = self.pair(cx);
-            let side = pair.iter().position(|path| path.is_some_and(|path| path.id == receipt.path));
-            if let Some((side, path)) = side.and_then(|side| Some((side, pair[side]?))) {
-                self.note_sent(side, receipt.bytes.get().div_ceil(path.mss.get().max(1)) as i64);
+        self.look_at_pair(cx);
+        match *event {
+            Event::Sent(receipt, SendKind::Fresh) => {
+                if let Some(path) = pair(cx).into_iter().flatten().find(|path| path.id == receipt.path) {
+                    let segments = receipt.bytes.get().div_ceil(path.mss.get().max(1));
+                    self.note_sent(cx, path.id, segments as i64);
+                }
             }
+            Event::PathUp(path) | Event::PathDown(path) => self.used.reset(path),
+            _ => {}
         }
         if self.search && cx.now >= self.next {
             self.sample(cx);
@@ -266,9 +307,9 @@ impl Scheduler for Musher {
     }
 
     fn explain(&self, cx: &Context<'_>) -> Option<String> {
-        let [first, second] = self.used;
-        let owner = self.pair(cx)[self.turn()]?.id;
-        Some(format!("turn of {owner:?}: {first} and {second} sent, first path's share {} %", self.ratio))
+        let owner = self.owner(cx)?.id;
+        let sent: Vec<_> = pair(cx).into_iter().flatten().map(|path| (path.id, self.used(path.id))).collect();
+        Some(format!("turn of {owner:?}: sent {sent:?}, first path's share {} %", self.ratio))
     }
 }
 
@@ -277,16 +318,7 @@ mod tests {
     use super::*;
 
     fn watching(ratio: &str) -> Musher {
-        let mut musher = Musher {
-            ratio: ratio.parse().unwrap(),
-            absolute: true,
-            search: true,
-            used: [0, 0],
-            last: None,
-            next: Instant::ZERO,
-            quiet_until: Instant::ZERO,
-            phase: Phase::default(),
-        };
+        let mut musher = Musher::new(ratio.parse().unwrap(), true, true);
         (0..5).for_each(|_| musher.learn(Instant::ZERO, Sample { rate: 800_000_000, buffered: 100_000 }));
         musher
     }

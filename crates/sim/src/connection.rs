@@ -6,8 +6,8 @@ use weftway_cc::{Flavour, Setup};
 use weftway_host::sending::{Assigned, Chunk};
 use weftway_host::{Carried, Decided, Host, Refusal};
 use weftway_path::{
-    BlockedReason, Bytes, Context, Decision, Event, Instant, Offset, Packet, PathId, PathSet, Receipt,
-    Recovery, SendKind, Span,
+    BlockedReason, Bytes, Context, Decision, Event, Instant, Offset, Packet, PathId, PathSet, Receipt, Recovery,
+    SendKind, Span,
 };
 use weftway_scenario::config::{Buffer, PathConfig, Transport};
 use weftway_scenario::stack::{LossRecovery, MetaTimer};
@@ -320,7 +320,12 @@ impl Connection {
             return false;
         }
         self.take_up(now);
-        self.send.question.hand.is_some() || self.wants_without_packet(net, now)
+        if self.send.question.hand.is_some() {
+            // An episode in which nothing may go is over when a packet may.
+            self.send.question.starved = false;
+            return true;
+        }
+        self.wants_without_packet(net, now)
     }
 
     /// Whether the scheduler must be asked though it has no packet: for a copy, or to take something back.
@@ -452,11 +457,7 @@ impl Connection {
         let rest = most.saturating_sub(at);
         let short = (1..bytes).contains(&rest);
         let settled = |(id, offset): (PathId, Offset)| self.send.senders[id.index()].has_settled(offset);
-        if short && (!self.transport.holds_small || self.send.writer.small.is_none_or(settled)) {
-            rest
-        } else {
-            bytes
-        }
+        if short && (!self.transport.holds_small || self.send.writer.small.is_none_or(settled)) { rest } else { bytes }
     }
 
     /// The part of the flow that acknowledgements and packets move. MPTCP's DATA_ACK comes with the window in one message.

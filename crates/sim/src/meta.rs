@@ -30,7 +30,9 @@ impl Connection {
     #[inline]
     pub(crate) fn meta_progress(&mut self, now: Instant) {
         let flow = &self.send.flow;
-        if self.transport.rules.meta_timer == MetaTimer::PendingTimers && flow.unsent > Bytes::ZERO && flow.edge > flow.next
+        if self.transport.rules.meta_timer == MetaTimer::PendingTimers
+            && flow.unsent > Bytes::ZERO
+            && flow.edge > flow.next
         {
             self.look_at_pending_timers(now);
         }

@@ -2,8 +2,9 @@
 //! the counts of a fallback.
 
 use crate::setup::{self, bulk, lossy, path, stacks};
-use weftway_path::{Context, Decision, Event, Instant, Span};
-use weftway_scenario::config::{SimConfig, Transport};
+use weftway_path::{Bytes, Context, Decision, Event, Instant, Span};
+use weftway_scenario::config::{Buffer, SimConfig, Transport};
+use weftway_sched::testing::Episodes;
 use weftway_sched::{Entry, FallbackTally, Needs, Scheduler, TransportRules};
 use weftway_sim::run::{Finished, Job};
 use weftway_sim::{Host, Pause, Sim, Verdict};
@@ -263,4 +264,25 @@ fn an_interval_needs_what_is_in_it() {
     let interval = weftway_sched::Interval::new(inner, Span::from_millis(100), weftway_sched::Mode::Exclusive);
     let expected = Needs { queueing: true, wake: true, events: true, ..Needs::NONE };
     assert_eq!(interval.needs(), expected);
+}
+
+/// A buffer of 256 KiB, as a small device has, under paths that hold more: the peer's window is full again and again.
+#[test]
+fn each_time_that_the_window_is_full_is_told_once() {
+    for (stack, transport) in stacks() {
+        let window = Buffer::Fixed(Bytes::new(256 << 10));
+        let transport = Transport { receive_buffer: window, ..transport };
+        let wifi = lossy(path("wifi", 30_000, 10), 0.005);
+        let mut seen = 0;
+        for seed in 1..4 {
+            let config = bulk(&transport, vec![wifi.clone(), path("lte", 12_000, 35)], 4_000_000);
+            let mut episodes = Episodes::default();
+            let job = Job { config: &config, cc: "cubic", seed, timing: None };
+            let verdict = job.run(&mut episodes, TransportRules::NONE, Vec::new()).unwrap().verdict;
+            assert_eq!(verdict, Verdict::Finished, "{stack}");
+            assert_eq!(episodes.told, episodes.seen, "{stack}, seed {seed}");
+            seen += episodes.seen;
+        }
+        assert!(seen > 9, "{stack}: the window is full too rarely for a test: {seen}");
+    }
 }

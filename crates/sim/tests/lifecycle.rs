@@ -93,22 +93,25 @@ fn without_any_path_the_run_ends_at_its_limit() {
         let mut config = bulk(&transport, paths, 10_000_000);
         config.time_limit = Span::from_secs(120);
         let run = run(&config, "min-rtt", "cubic");
-        assert_eq!(run.verdict, Verdict::NoPath, "{what}");
-        assert_eq!(run.sim.now(), ms(120_000), "{what}");
+        // Linux of today closes no subflow before a quarter of an hour.
+        let verdict = if what == "linux-v1" { Verdict::TimeLimit } else { Verdict::NoPath };
+        assert_eq!((run.verdict, run.sim.now()), (verdict, ms(120_000)), "{what}");
         let delivered = run.sim.connection(0).delivered().get();
         assert!(delivered > 0 && delivered < 10_000_000, "{what}: {delivered}");
     }
 }
 
-/// All paths die at 1 s and return at 60 s. Each is then tried at least every second.
+/// All paths die at 1 s and return at 10 s. Each is then tried every second; on Linux of today its timer has doubled to some
+/// six seconds by then (the kernel needed 14.3 to 14.6 s in all).
 #[test]
 fn a_connection_outlives_the_loss_of_all_paths() {
     for (what, transport) in stacks() {
         let paths =
-            vec![down(path("a", 4_000, 20), 1_000, Some(60_000)), down(path("b", 4_000, 20), 1_000, Some(60_000))];
-        let run = run(&bulk(&transport, paths, 2_000_000), "min-rtt", "cubic");
+            vec![down(path("a", 4_000, 20), 1_000, Some(10_000)), down(path("b", 4_000, 20), 1_000, Some(10_000))];
+        let scheduler = if what == "linux-v1" { "linux-v1" } else { "min-rtt" };
+        let run = run(&bulk(&transport, paths, 2_000_000), scheduler, "cubic");
         finishes(&run, 2_000_000, what);
-        assert!(run.end_ms() > 60_000.0 && run.end_ms() < 66_000.0, "{what}: {}", run.end_ms());
+        assert!(run.end_ms() > 10_000.0 && run.end_ms() < 18_000.0, "{what}: {}", run.end_ms());
     }
 }
 
@@ -154,6 +157,7 @@ fn a_connection_opens_on_its_first_path_and_on_no_other() {
 fn handshakes_are_repeated_each_second_and_then_less_often() {
     for (what, transport) in stacks() {
         let late = down(wire("late", 10), 0, Some(4_500));
+        let transport = Transport { tick: Span::ZERO, ..transport };
         let run = run(&bulk(&transport, vec![late], 100_000), "min-rtt", "cubic");
         let at = if what == "linux-v1" { 5_030 } else { 7_030 };
         let up = run.up(0).unwrap();

@@ -15,5 +15,6 @@ mod oracle;
 mod property;
 mod recall;
 mod setup;
+mod silence;
 mod steady;
 mod transport;

@@ -52,7 +52,13 @@ class Trial:
     candidate: Candidate
     costs: dict[tuple[int, int], float]
     copies: float = 0.0
-    unfinished: int = 0
+    cut: frozenset[tuple[int, int]] = frozenset()
+    """Cell and seed of the runs that ended before their workload was done. They cost their time limit."""
+
+    @property
+    def unfinished(self) -> int:
+        """How many runs ended before their workload was done."""
+        return len(self.cut)
 
 
 @dataclass(frozen=True)
@@ -111,6 +117,8 @@ def advise(request: Request, jobs: int | None = None, progress: Progress | None 
         raise SimulationError("; ".join(runner.skipped) or "Linux without changes cannot be simulated here")
     best = sorted(trials, key=lambda one: runner.picked(one, base))[:ROUNDS]
     trials += runner.run(candidates.second(request.place, runner.keys, [one.candidate for one in best]))
+    if all(one.unfinished == len(one.costs) for one in trials):
+        raise SimulationError(_nothing_finished(request, sum(len(one.costs) for one in trials), len(trials)))
     trials.sort(key=lambda one: runner.picked(one, base))
     chosen = _chosen(trials, base, runner)
     held_out = judging(numbers)
@@ -129,6 +137,14 @@ def advise(request: Request, jobs: int | None = None, progress: Progress | None 
         gain=1 - math.exp(_mean(ratios)),
         within=Interval(1 - math.exp(high), 1 - math.exp(low)),
         skipped=list(dict.fromkeys(runner.skipped)),
+    )
+
+
+def _nothing_finished(request: Request, runs: int, candidates: int) -> str:
+    return (
+        f"no run finished under any setting ({runs} runs of {candidates} candidates), so there is nothing to advise: "
+        f"`weft run {plan.quoted(request.scenario)}` shows what happens; give the links more rate or uptime, or the "
+        "scenario a longer time_limit"
     )
 
 
@@ -162,11 +178,15 @@ def check(found: Advice, jobs: int | None = None, progress: Progress | None = No
             "is_advised": one is found.chosen,
             "cost_ms": median([cost(row, kind) for row in rows[one.candidate.words]]),
             "late_runs": sum(bool(row["late"]) for row in rows[one.candidate.words]),
+            "unfinished": sum(row["verdict"] != "finished" for row in rows[one.candidate.words]),
             "runs": len(rows[one.candidate.words]),
         }
         for one in wanted
         if one.candidate.words in rows
     ]
+    if all(record["unfinished"] == record["runs"] for record in records):
+        runs = sum(record["runs"] for record in records)
+        raise SimulationError(f"--check: {_nothing_finished(found.request, runs, len(records))}")
     best = min(record["cost_ms"] for record in records)
     return sorted(({**record, "over_best": record["cost_ms"] / best} for record in records), key=lambda r: r["cost_ms"])
 
@@ -265,7 +285,7 @@ class _Runner:
         costs = {pair: cost(row, self.kind) for pair, row in rows.items()}
         packets = [{**row, "packets": _packets(row)} for row in rows.values()]
         copies = _mean([copies_share(row) for row in packets])
-        return Trial(one, costs, copies, sum(row["verdict"] != "finished" for row in rows.values()))
+        return Trial(one, costs, copies, frozenset(pair for pair, row in rows.items() if row["verdict"] != "finished"))
 
 
 def _packets(row: Row) -> int:

@@ -5,6 +5,7 @@ from typing import Any
 
 from weftway import plan
 from weftway.rank.costs import WORDS
+from weftway.stats import interval_of
 
 from .candidates import LINUX, Candidate
 from .runs import WORTH, Advice, Trial, judging
@@ -40,6 +41,9 @@ def records(found: Advice) -> list[dict[str, Any]]:
         "gain": found.gain,
         "gain_low": found.within.low,
         "gain_high": found.within.high,
+        "runs": len(found.chosen.costs),
+        "unfinished": found.chosen.unfinished,
+        "baseline_unfinished": found.baseline.unfinished,
         "evidence": evidence(found),
         "skipped": found.skipped,
     }
@@ -76,7 +80,9 @@ def checked(found: list[dict[str, Any]]) -> list[str]:
         )
     else:
         told.append("kernel    what is advised needs `weft steer` and was not run")
-    told.append(f"kernel    {runs} runs of {len(found)} candidates; {late} runs had late packets")
+    cut = sum(record["unfinished"] for record in found)
+    unfinished = f"; {cut} did not finish and count with their time limit" if cut else ""
+    told.append(f"kernel    {runs} runs of {len(found)} candidates; {late} runs had late packets{unfinished}")
     return told
 
 
@@ -133,16 +139,17 @@ def _gain(found: Advice) -> str:
         return f"the best other ({other.candidate.words}) takes {_signed(ratio - 1)}"
     measure = WORDS[found.column]
     low, high = (round(end * 100) for end in found.within)
-    now, before = (_time(_cost(found, one)) for one in (found.chosen, found.baseline))
+    within = interval_of(len(found.cells), "cells")
+    now, before = (_told(found, one) for one in (found.chosen, found.baseline))
     return (
-        f"{measure} {now} instead of {before}; over all cells {found.gain * 100:.0f} % less (95 %: {low} to {high} %) "
-        f"than {_as_it_comes(found)}"
+        f"{measure} {now} instead of {before}; over all cells {found.gain * 100:.0f} % less "
+        f"({within}: {low} to {high} %) than {_as_it_comes(found)}"
     )
 
 
 def _risk(found: Advice) -> str:
     if found.chosen is found.baseline:
-        return "none: nothing changes"
+        return "none: nothing changes" if not found.baseline.unfinished else f"nothing changes: {_unfinished(found)}"
     ratios = {cell: found.ratio(cell) for cell in found.cells}
     worse = {cell: ratio for cell, ratio in ratios.items() if ratio > 1 + WORTH}
     told = f"slower in none of {len(ratios)} cells"
@@ -153,9 +160,16 @@ def _risk(found: Advice) -> str:
         )
     if found.chosen.copies > MUCH_COPIED:
         told += f"; {found.chosen.copies * 100:.0f} % of its packets are copies"
-    if found.chosen.unfinished:
-        told += f"; {found.chosen.unfinished} of its runs did not finish"
+    if found.chosen.unfinished or found.baseline.unfinished:
+        told += f"; {_unfinished(found)}"
     return told
+
+
+def _unfinished(found: Advice) -> str:
+    """How many runs did not finish, as advised and without it."""
+    chosen, base = found.chosen, found.baseline
+    told = f"{chosen.unfinished} of {len(chosen.costs)} runs did not finish and count with their time limit"
+    return told if chosen is base else f"{told}; as it comes: {base.unfinished}"
 
 
 def _basis(found: Advice) -> str:
@@ -171,6 +185,12 @@ def _cost(found: Advice, one: Trial) -> float:
     """In the scenario as it is: the geometric mean over the seeds that judge."""
     costs = [one.costs[0, seed] for seed in judging(found.seeds)]
     return math.exp(math.fsum(map(math.log, costs)) / len(costs))
+
+
+def _told(found: Advice, one: Trial) -> str:
+    """The cost in words. Runs that did not finish would have taken longer."""
+    is_cut = any((0, seed) in one.cut for seed in judging(found.seeds))
+    return f"{'more than ' if is_cut else ''}{_time(_cost(found, one))}"
 
 
 def _ratio(found: Advice, one: Trial) -> float:

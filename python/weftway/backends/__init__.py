@@ -28,6 +28,8 @@ __all__ = [
     "Row",
     "Skipped",
     "failures_last",
+    "is_of_this_code",
+    "is_repeatable",
     "parse",
     "result",
 ]
@@ -47,6 +49,14 @@ ALL = ("sim", "quic", "kernel")
 def code(name: str) -> str:
     """What decides a row's results besides the scenario: the identity of the code that made it."""
     return BACKENDS[name].code() if name in BACKENDS else _native.CODE
+
+
+def is_of_this_code(row: Row) -> bool:
+    """Whether the code that decides such rows today made this one. Of the simulator are those that name no backend."""
+    name, made = row.get("backend") or SIM.name, str(row.get("code"))
+    # After it, a run over links of this machine has the peer and the links.
+    own = _native.QUIC_CODE if name == LIVE.name else code(name)
+    return made == own or made.startswith(f"{own} to ")
 
 
 def is_repeatable(name: str | None) -> bool:

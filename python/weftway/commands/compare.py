@@ -52,15 +52,17 @@ def command(
     with redirect_stdout(sys.stderr):  # what a scheduler in Python prints is no result
         wanted = plan.plan(loaded, scheduler, cc, seeds, backend)
         found = executed(wanted, jobs, folder)
+        # Files first: whoever reads what is printed may stop at any line.
+        page = None
+        if folder and found.rows:
+            page = report.write(found, folder, formats, shlex.join(["weft", *sys.argv[1:]]), before)
     warn(found)
     if as_json:
         print_json(found.rows)
     else:
         print_tables(found, top, before)
-    if folder and found.rows:
-        with redirect_stdout(sys.stderr):
-            page = report.write(found, folder, formats, shlex.join(["weft", *sys.argv[1:]]), before)
-        err.print(f"rows in {folder / 'rows.parquet'}, report in {page}")
+    if folder and page:
+        err.print(f"rows in {folder / 'rows.parquet'}, report in {page}", markup=False)
     if not found.rows:
         raise typer.Exit(RUN_FAILED)  # all was skipped, and that is told
 
@@ -90,10 +92,10 @@ def earlier_rows(folder: Path | None) -> "Earlier | None":
         raise ScenarioError(f"--against {folder}: there is no rows.parquet; name a folder that `compare --out` wrote")
     import polars as pl
 
-    from weftway.report.earlier import Earlier
+    from weftway.report.earlier import Earlier, shown
 
     try:
-        return Earlier(str(folder), pl.read_parquet(file))
+        return Earlier(str(folder), shown(pl.read_parquet(file)))
     except (pl.exceptions.PolarsError, OSError) as error:
         raise ScenarioError(f"--against {folder}: rows.parquet cannot be read: {error}") from error
 
@@ -123,12 +125,11 @@ def warn(found: "Comparison") -> None:
 def print_tables(found: "Comparison", top: int = 10, before: "Earlier | None" = None) -> None:
     """The tables of a comparison, published numbers beside ours where the scenario has them, and what came of it."""
     from weftway import tables
-    from weftway.scenario import document
 
     if not found.rows:
         return
-    about = document(found.plan.scenario)
+    about = found.plan.document
     for part in tables.comparison(found.rows, about, top):
         out.print(tables.fitted(part, out), "")
-    for sentence in tables.sentences(found.rows, about, before):
+    for sentence in [*tables.sentences(found.rows, about, before), *filter(None, [found.kept.sentence])]:
         out.print(sentence, markup=False)

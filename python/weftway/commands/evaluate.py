@@ -44,12 +44,13 @@ def command(
     request = evaluate.Request(policy, on, against, cc, instances, seed, sets or [])
     # What a scheduler in Python prints is no result.
     with interruptible(), redirect_stdout(sys.stderr), Bar(err) as bar:
-        found, missing = evaluate.run(request, jobs, folder, bar.tell)
+        found, missing, others = evaluate.run(request, jobs, folder, bar.tell)
+    shown = evaluate.held(request, found, others)
+    written = evaluate.write_report(shown, found, folder) if folder else None
     for line in missing:
         err.print(f"skipped: {line}", markup=False)
     for line in caveats.faults(found.iter_rows(named=True)):
         err.print(f"warning: {line}", markup=False)
-    shown = evaluate.held(request, found)
     if as_json:
         print_json(
             [{"kind": "result", **one} for one in shown.lines] + [{"kind": "claim", **one} for one in shown.claims]
@@ -60,6 +61,7 @@ def command(
         out.print("")
         for part in held_out.terminal(shown):
             out.print(tables.fitted(part, out), "")
+        if shown.others:
+            out.print(shown.others, markup=False)
     if folder:
-        written = evaluate.write_report(request, found, folder)
         err.print(f"rows in {folder / 'rows.parquet'}, report in {written}", markup=False)

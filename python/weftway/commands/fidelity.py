@@ -1,7 +1,6 @@
 """`weft fidelity`."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,21 +9,29 @@ import typer
 from weftway._native import ScenarioError
 
 from .options import JSON
-from .output import err, interruptible, out, print_json
+from .output import err, interruptible, json_text, out, print_json, write
 
 KERNEL, QUIC = "sim,kernel", "sim,quic"
+CELLS = 20
 
 
 def command(
     backend: Annotated[
         str, typer.Option(metavar="A,B", help="What is compared: `sim,kernel`, or `sim,quic` for Multipath QUIC.")
     ] = KERNEL,
-    cells: Annotated[int, typer.Option(min=1, metavar="N", help="Number of cells.")] = 20,
+    failures: Annotated[
+        bool, typer.Option("--failures", help="Cells in which a path fails, judged by the time of completion.")
+    ] = False,
+    cells: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Number of cells. [20; 40 with --failures, the most there]")
+    ] = None,
     seed: Annotated[int, typer.Option(metavar="S", help="Seed of the cells: equal seeds draw equal ones.")] = 0,
     jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Number of threads. Default: all cores.")] = None,
     folder: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", help="Folder for all results; resumes. [fidelity-S or fidelity-quic-S]"),
+        typer.Option(
+            "--out", metavar="DIR", help="Folder; resumes. [fidelity-S, fidelity-quic-S, fidelity-failures-S]"
+        ),
     ] = None,
     as_json: JSON = False,
 ) -> None:
@@ -32,10 +39,14 @@ def command(
     both = ",".join(part.strip().lower() for part in backend.split(","))
     if both not in (KERNEL, QUIC):
         raise ScenarioError(f"--backend {backend}: the simulator is compared with one other: `{KERNEL}` or `{QUIC}`")
-    if both == QUIC:
-        with_quic(cells, seed, jobs, folder or Path(f"fidelity-quic-{seed}"), as_json)
+    if failures:
+        if both == QUIC:
+            raise ScenarioError(f"--failures compares with the kernel: leave out --backend {backend}")
+        over_failures(cells, seed, jobs, folder or Path(f"fidelity-failures-{seed}"), as_json)
+    elif both == QUIC:
+        with_quic(cells or CELLS, seed, jobs, folder or Path(f"fidelity-quic-{seed}"), as_json)
     else:
-        with_kernel(cells, seed, jobs, folder or Path(f"fidelity-{seed}"), as_json)
+        with_kernel(cells or CELLS, seed, jobs, folder or Path(f"fidelity-{seed}"), as_json)
 
 
 def with_kernel(cells: int, seed: int, jobs: int | None, folder: Path, as_json: bool) -> None:
@@ -47,15 +58,38 @@ def with_kernel(cells: int, seed: int, jobs: int | None, folder: Path, as_json: 
     with interruptible(), Bar(err) as bar:
         measured = fidelity.measure(request, progress=bar.tell)
     found = fidelity.differences(measured.runs)
+    store = Store(request.folder)
+    page = fidelity.write_report(measured, found, lambda job: decoded(store.timeline(job.key))) if found else None
     if as_json:
         print_json([one.record for one in found])
+        for line in fidelity.left_out(measured):
+            err.print(line, markup=False)
     else:
         for part in fidelity.tables(measured, found):
             out.print(part, "")
-    if found:
-        store = Store(request.folder)
-        page = fidelity.write_report(measured, found, lambda job: decoded(store.timeline(job.key)))
+    if page:
         err.print(f"rows in {request.folder / 'rows.parquet'}, report in {page}", markup=False)
+
+
+def over_failures(cells: int | None, seed: int, jobs: int | None, folder: Path, as_json: bool) -> None:
+    from weftway import fidelity
+    from weftway.fidelity import failures
+    from weftway.progress import Bar
+
+    if cells is not None and cells > failures.CELLS:
+        raise ScenarioError(
+            f"--cells {cells}: there are {failures.CELLS} cells with a failure; another --seed has others"
+        )
+    request = fidelity.Request(cells or failures.CELLS, seed, folder, jobs, failures=True)
+    with interruptible(), Bar(err) as bar:
+        measured = fidelity.measure(request, progress=bar.tell)
+    found = fidelity.judge(measured.runs)
+    if as_json:
+        print_json([one.record for one in found])
+    else:
+        for part in fidelity.completion_tables(measured, found):
+            out.print(part, "")
+    err.print(f"rows in {folder / 'rows.parquet'}", markup=False)
 
 
 def with_quic(cells: int, seed: int, jobs: int | None, folder: Path, as_json: bool) -> None:
@@ -65,13 +99,13 @@ def with_quic(cells: int, seed: int, jobs: int | None, folder: Path, as_json: bo
     with interruptible(), Bar(err) as bar:
         measured = quic.measure(quic.Request(cells=cells, seed=seed, folder=folder, jobs=jobs), progress=bar.tell)
     found = quic.agreement(measured.settings, measured.rows)
+    page = quic.write_report(measured, found) if found.cases else None
     if as_json:
-        sys.stdout.write(json.dumps({**found.record, "not_run": measured.skipped}, ensure_ascii=False, indent=1) + "\n")
+        write(json_text({**found.record, "not_run": measured.skipped}, indent=1) + "\n")
     else:
         for part in quic.tables(measured, found):
             out.print(part, "")
-    if found.cases:
-        page = quic.write_report(measured, found)
+    if page:
         err.print(f"rows in {folder / 'rows.parquet'}, report in {page}", markup=False)
 
 

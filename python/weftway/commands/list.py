@@ -8,7 +8,7 @@ from weftway import catalogue, listing, papers
 from weftway._native import ScenarioError
 
 from .options import JSON
-from .output import out, print_json
+from .output import out, print_json, write
 
 
 def command(
@@ -24,7 +24,7 @@ def command(
     """Lists schedulers, controllers, scenarios and more, or describes one of them."""
     found = catalogue.entries() if what is None else catalogue.matching(what)
     if bibtex:
-        print("\n".join(_papers(found, what)), end="")
+        write("\n".join(_papers(found, what)))
     elif as_json:
         print_json(found)
     elif what is None:

@@ -51,10 +51,11 @@ def scenario(name: str, measurements: list[str], workload: str | None) -> None:
     """Writes a scenario file, from files or by questions."""
     from weftway import new_scenario
 
+    ask = (lambda text, default: str(typer.prompt(text, default or None))) if sys.stdin.isatty() else None
     if measurements:
-        made = new_scenario.from_measurements(name, measurements, workload)
-    elif sys.stdin.isatty():
-        made = new_scenario.from_answers(name, workload, lambda text, default: str(typer.prompt(text, default)))
+        made = new_scenario.from_measurements(name, measurements, workload, ask)
+    elif ask:
+        made = new_scenario.from_answers(name, workload, ask)
     else:
         raise ScenarioError(
             f"`weft new scenario {name}` needs measurements of two or more links, as in\n"

@@ -1,24 +1,91 @@
 """What all verbs print, and how the command ends."""
 
+import codecs
+import io
 import json
+import os
 import signal
 import sys
+import unicodedata
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
 from rich.console import Console
 
 RUN_FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
-out = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
-err = Console(stderr=True, highlight=False, soft_wrap=True, width=None if sys.stderr.isatty() else 160)
+CLOSED = 141
+"""What a shell says of a command that a closed pipe ended."""
+
+NEAREST = {"−": "-", "–": "-", "—": "-", "…": "...", "→": "->", "≤": "<=", "≥": ">=", "≈": "~", "±": "+-", "·": "*"}
+"""What stands for a character that a terminal's encoding lacks, where the letter without its accent is no answer."""
+
+
+class ClosedPipe(Exception):
+    """Nobody reads on: `weft list | head`."""
+
+
+class Screen(Console):
+    """A console that leaves it to `weftway.cli` how a command ends whose output nobody reads."""
+
+    def on_broken_pipe(self) -> None:
+        raise ClosedPipe
+
+
+out = Screen(highlight=False, width=None if sys.stdout.isatty() else 160)
+err = Screen(stderr=True, highlight=False, soft_wrap=True, width=None if sys.stderr.isatty() else 160)
+
+
+def nearest(error: UnicodeError) -> tuple[str, int]:
+    """The nearest characters that the encoding has, for those that it lacks."""
+    assert isinstance(error, UnicodeEncodeError)
+    return "".join(_nearest(one, error.encoding) for one in error.object[error.start : error.end]), error.end
+
+
+def _nearest(character: str, encoding: str) -> str:
+    plain = NEAREST.get(character) or unicodedata.normalize("NFKD", character)
+    found = plain.encode(encoding, "ignore").decode(encoding)
+    if found:
+        return found
+    return " " if character.isspace() else "?"
+
+
+def write_nearest() -> None:
+    """Lets standard output and error have the nearest characters where their encoding lacks one."""
+    codecs.register_error("nearest", nearest)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and not _is_unicode(stream):
+            stream.reconfigure(errors="nearest")
+
+
+def _is_unicode(stream: Any) -> bool:
+    return (stream.encoding or "").lower().startswith("utf")
 
 
 def print_json(rows: list[dict[str, Any]]) -> None:
     """One array, a line per element."""
-    lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
-    sys.stdout.write(f"[\n{lines}\n]\n" if rows else "[]\n")
+    lines = ",\n".join(map(json_text, rows))
+    write(f"[\n{lines}\n]\n" if rows else "[]\n")
+
+
+def write(text: str) -> None:
+    """Writes to standard output as it is."""
+    try:
+        sys.stdout.write(text)
+    except BrokenPipeError:
+        raise ClosedPipe from None
+
+
+def json_text(value: Any, indent: int | None = None) -> str:
+    """A value as JSON for standard output, which loses nothing in any encoding."""
+    return json.dumps(value, ensure_ascii=not _is_unicode(sys.stdout), indent=indent)
+
+
+def discard_output() -> None:
+    """Nobody reads standard output any more: what is left goes nowhere."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def fail(message: str, status: int) -> NoReturn:

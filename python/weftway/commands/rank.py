@@ -44,15 +44,17 @@ def command(
     # What a scheduler in Python prints is no result.
     with interruptible(), redirect_stdout(sys.stderr), Bar(err) as bar:
         found = rank.run(request, jobs, folder, bar.tell)
+    shown = page.ranked(found)
+    written = page.write(found, shown, folder) if folder else None
     for line in found.skipped:
         err.print(f"skipped: {line}", markup=False)
-    shown = page.ranked(found)
     if as_json:
         print_json(ranking.records(shown))
     else:
         out.print("\n".join(ranking.findings(shown)), "", markup=False, sep="\n")
         for part in ranking.terminal(shown):
             out.print(tables.fitted(part, out), "")
+        if shown.others:
+            out.print(shown.others, markup=False)
     if folder:
-        written = page.write(found, shown, folder)
         err.print(f"rows in {folder / 'rows.parquet'}, report in {written}", markup=False)

@@ -69,17 +69,20 @@ def command(
     with interruptible(), redirect_stdout(sys.stderr), Bar(err) as bar:
         beside = [books.BESIDE] if book or web else []
         runs = reproduce.planned(found, effort, backend, beside)
-        reproduce.execute(runs, jobs, folder, bar.tell)
+        kept = reproduce.execute(runs, jobs, folder, bar.tell)
         measured = stacks.planned(found) if with_stacks else []
         reproduce.execute(measured, jobs, folder / "stacks" if folder else None, bar.tell)
         levels = stacks.levels(measured)
         results = reproduce.evaluate(found, runs, power=power.value, levels=levels)
-    for line in stacks.skipped(measured):
-        err.print(f"not on a real stack: {line}", markup=False)
     pages = books.pages(results, runs, books.options(effort, full, backend), levels) if book or web else {}
+    begins = []
     for place, write in ((book, books.write), (web, sites.write)):
         if place:
-            err.print(f"the book begins in {write(pages, place)}", markup=False)
+            begins.append(write(pages, place))
+    for line in stacks.skipped(measured):
+        err.print(f"not on a real stack: {line}", markup=False)
+    for place in begins:
+        err.print(f"the book begins in {place}", markup=False)
     if as_json:
         print_json([*(one.record for one in results), *(level.record for level in levels)])
         return
@@ -88,5 +91,7 @@ def command(
         out.print(table, "")
     if levels:
         out.print(tables.fitted(page.levels(levels), out), "")
+    if kept.sentence:
+        out.print(kept.sentence, markup=False)
     for line in page.reasons(results):
         err.print(f"cannot be decided: {line}", markup=False)

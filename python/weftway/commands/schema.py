@@ -1,10 +1,10 @@
 """`weft schema`."""
 
-import sys
-
 from weftway import _native
+
+from .output import write
 
 
 def command() -> None:
     """Prints the JSON Schema of scenario files, for completion and checks in an editor."""
-    sys.stdout.write(f"{_native.schema()}\n")
+    write(f"{_native.schema()}\n")

@@ -31,24 +31,23 @@ def command(
     wanted = sweep.read(grid, seeds)
     with interruptible(), redirect_stdout(sys.stderr), Bar(err) as bar:
         found = sweep.execute(wanted, sweep.Request(folder, jobs, ray), bar.tell)
+    runs = [(run, one) for run, one in zip(wanted.runs, found, strict=True) if one.rows]
+    with redirect_stdout(sys.stderr):
+        pages = [report.write(one, wanted.folder(run, folder)) for run, one in runs]
     for line in dict.fromkeys(line for one in found for line in skipped(one)):
         err.print(f"skipped: {line}", markup=False)
     for line in caveats.faults(sweep.rows(found)):
         err.print(f"warning: {line}", markup=False)
     if as_json:
         print_json(sweep.rows(found))
-    for run, one in zip(wanted.runs, found, strict=True):
-        if not one.rows:
-            continue
+    for (run, one), page in zip(runs, pages, strict=True):
         if not as_json:
             if not wanted.is_scenario:
                 out.print(f"{run.name}: {one.plan.scenario.title}\n", markup=False, style="bold")
             print_tables(one)
             if not wanted.is_scenario:
                 out.print("")
-        with redirect_stdout(sys.stderr):
-            page = report.write(one, wanted.folder(run, folder))
         err.print(f"report in {page}", markup=False)
-    if not any(one.rows for one in found):
+    if not runs:
         raise typer.Exit(RUN_FAILED)  # all was skipped, and that is told
     err.print(f"rows in {folder / 'rows.parquet'}", markup=False)

@@ -4,12 +4,25 @@
 >>> found = fidelity.differences(measured.runs)
 >>> fidelity.write_report(measured, found)
 
-`cells` draws the scenarios, `runs` runs and keeps them, `errors` compares, `tables` and `page` show.
+`cells` draws the scenarios, `runs` runs and keeps them, `errors` compares, `tables` and `page` show. `failures` has the
+scenarios in which a path fails; `completion` compares the times that they take, and shows them.
 """
 
+from .completion import completion_tables, judge
 from .errors import Difference, differences
 from .page import write_report
 from .runs import Measured, Request, measure
-from .tables import tables
+from .tables import left_out, tables
 
-__all__ = ["Difference", "Measured", "Request", "differences", "measure", "tables", "write_report"]
+__all__ = [
+    "Difference",
+    "Measured",
+    "Request",
+    "completion_tables",
+    "differences",
+    "judge",
+    "left_out",
+    "measure",
+    "tables",
+    "write_report",
+]

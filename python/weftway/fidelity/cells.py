@@ -4,8 +4,10 @@ Only `Random(f"{seed}/{k}").random()` is drawn from: its sequence is the one tha
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import Protocol
 
 CONTROLLERS = ("newreno", "cubic", "bbr1")
 """Those that the kernel has, too: reno, cubic, bbr."""
@@ -57,6 +59,33 @@ class Link:
         """`10/10/1 q17 j2`: Mbit/s, ms one way, percent; packets; ms."""
         jitter = f" j{self.jitter_ms:g}" if self.jitter_ms else ""
         return f"{self.rate_mbps:g}/{self.delay_ms:g}/{self.loss_percent:g} q{self.queue_packets}{jitter}"
+
+
+class SweepCell(Protocol):
+    """One scenario of a sweep."""
+
+    @property
+    def number(self) -> int: ...
+
+    @property
+    def cc(self) -> str: ...
+
+    @property
+    def links(self) -> tuple[Link, ...]: ...
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def line(self) -> str:
+        """All of it in a line."""
+
+    @property
+    def file_name(self) -> str: ...
+
+    @property
+    def text(self) -> str:
+        """The scenario file."""
 
 
 @dataclass(frozen=True)
@@ -127,13 +156,16 @@ def cell(seed: int, number: int) -> Cell:
     links = tuple(link(random) for _ in range(1 + int(random.random() * MOST_PATHS)))
     rate = sum(expected_mbps(one, cc, MSS[transport(len(links))]) for one in links)
     grows, buffer, write = random.random() < AUTO_BUFFER, between(BUFFER_KIB, random), between(WRITE_KIB, random)
+    buffer_kib = None if grows else round(rounded(buffer))
+    if buffer_kib:
+        rate = within_window(rate, buffer_kib, links)
     return Cell(
         seed,
         number,
         cc,
         links,
         bytes=max(round(rounded(rate * 1e6 / 8 * SECONDS)), LEAST_BYTES),
-        buffer_kib=None if grows else round(rounded(buffer)),
+        buffer_kib=buffer_kib,
         write_kib=2 ** round(math.log2(write)),
     )
 
@@ -168,6 +200,17 @@ def expected_mbps(link: Link, cc: str, mss: int) -> float:
     if cc == "bbr1" or not loss:
         return goodput
     return min(goodput, mss * 8 / 1e6 / (2 * link.delay_ms / 1e3) * math.sqrt(1.5 / loss))
+
+
+def within_window(mbps: float, buffer_kib: int, links: Sequence[Link]) -> float:
+    """Roughly what is left of a rate where the receive buffer is fixed.
+
+    At most a buffer is on its way, and what is behind a packet waits for it: for the longest round trip that a path has
+    when its queue is full. The times that a byte takes by either bound add up: where both are near, neither is reached.
+    """
+    longest = max(2 * one.delay_ms / 1e3 + one.queue_packets * PACKET * 8 / (one.rate_mbps * 1e6) for one in links)
+    window = buffer_kib * 1024 * 8 / 1e6 / longest
+    return 1 / (1 / mbps + 1 / window)
 
 
 def transport(paths: int) -> str:

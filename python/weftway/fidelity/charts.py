@@ -62,7 +62,7 @@ def cumulative(curves: Sequence[Curve], lines: Iterable[tuple[float, str]]) -> s
     scale = Axis(0.0, 1.0, 0.25)
     words = "; ".join(f"{c.name}: half at most {PERCENT.value(quantile(c.values, 0.5))}" for c in curves)
     return (
-        f'<div role="img" aria-label="{escape(words, quote=True)}">'
+        f'<div class="beside-labels" role="img" aria-label="{escape(words, quote=True)}">'
         f'<div class="plot cumulative">{canvas(drawn, scale)}{y_labels(scale, PERCENT)}{named}</div>'
         f"{time_axis(end, PERCENT, 6)}</div>"
     )

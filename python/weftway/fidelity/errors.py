@@ -5,10 +5,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from weftway.backends import Row
-from weftway.stats import Interval, beyond, bootstrap, median, quantile
+from weftway.stats import Interval, beyond, bootstrap, interval_of, median, quantile
 
-from .cells import CONTROLLERS, MOST_PATHS
-from .runs import Runs, goodputs
+from .cells import CONTROLLERS, MOST_PATHS, TIME_LIMIT_S
+from .runs import Runs, cut_off, goodputs
 
 MEDIAN_TARGET = 0.04
 BEYOND_TARGET = 0.15
@@ -16,7 +16,8 @@ SIGNED_TARGET = 0.03
 """Of each controller: no lean to one side."""
 FEWEST_PAIRS = 3
 """So many seeds that both sides ran make a comparison seed by seed."""
-FINISHED = "finished"
+FEWEST_CELLS = 5
+"""A verdict on fewer says nothing."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,6 @@ class Difference:
     sim_runs: int
     kernel_runs: int
     late_runs: int
-    unfinished_runs: int
     note: str
     file: str
     command: str
@@ -60,6 +60,11 @@ class Difference:
     def interval(self) -> Interval:
         """That of the kernel's median."""
         return Interval(self.kernel_low_mbps, self.kernel_high_mbps)
+
+    @property
+    def interval_name(self) -> str:
+        """What it may be called: of a few runs it is their range."""
+        return interval_of(self.kernel_runs, "runs")
 
     @property
     def spread(self) -> float:
@@ -92,7 +97,15 @@ class Difference:
     @property
     def record(self) -> dict[str, Any]:
         """For `--json` and the page's data."""
-        derived = ("error", "beyond", "inside", "spread", "retransmission_error_points", "retransmission_ratio")
+        derived = (
+            "error",
+            "beyond",
+            "inside",
+            "interval_name",
+            "spread",
+            "retransmission_error_points",
+            "retransmission_ratio",
+        )
         found = {name: getattr(self, name) for name in derived}
         return {
             name: round(value, 6) if isinstance(value, float) else value
@@ -101,9 +114,17 @@ class Difference:
 
 
 def differences(found: Iterable[Runs]) -> list[Difference]:
-    """Every cell that both sides ran and on which the kernel brought something."""
-    both = [runs for runs in found if runs.sim and runs.kernel]
-    return [difference(runs) for runs in both if median(goodputs(runs.kernel)) > 0]
+    """Every cell that can be compared."""
+    return [difference(runs) for runs in found if not obstacle(runs)]
+
+
+def obstacle(runs: Runs) -> str:
+    """Why a cell is not compared; empty if it is. A run that was cut off has no goodput to compare."""
+    if not (runs.sim and runs.kernel):
+        return runs.note or "one side has no run"
+    sides = [(name, cut_off(rows), len(rows)) for name, rows in (("kernel", runs.kernel), ("ours", runs.sim))]
+    cut = [f"{name} {part} of {whole}" for name, part, whole in sides if part]
+    return f"runs cut off at {TIME_LIMIT_S} s: {', '.join(cut)}" if cut else ""
 
 
 def difference(runs: Runs) -> Difference:
@@ -130,7 +151,6 @@ def difference(runs: Runs) -> Difference:
         sim_runs=len(runs.sim),
         kernel_runs=len(runs.kernel),
         late_runs=runs.late,
-        unfinished_runs=sum(row.get("verdict") != FINISHED for row in [*runs.sim, *runs.kernel]),
         note=runs.note,
         file=str(runs.file),
         command=runs.command,
@@ -215,17 +235,26 @@ def middle(known: Sequence[float]) -> float | None:
     return median(known) if known else None
 
 
+def verdict(met: bool, cells: int) -> str:
+    """`met` or `missed`; neither on a few cells."""
+    if cells < FEWEST_CELLS:
+        return "too few cells"
+    return "met" if met else "missed"
+
+
 @dataclass(frozen=True)
 class Target:
-    """What is asked of the simulator, and whether it does it."""
+    """What is asked of the simulator, and whether it does it: no verdict on a few cells."""
 
     name: str
     limit: float
     value: float
+    cells: int
+    """How many the value is of."""
 
     @property
-    def met(self) -> bool:
-        return self.value <= self.limit
+    def verdict(self) -> str:
+        return verdict(self.value <= self.limit, self.cells)
 
 
 def targets(summed: Sequence[Group]) -> list[Target]:
@@ -233,7 +262,10 @@ def targets(summed: Sequence[Group]) -> list[Target]:
     whole = summed[0]
     lean = [one for one in summed if one.name in CONTROLLERS]
     return [
-        Target("median error of the goodput", MEDIAN_TARGET, whole.error),
-        Target("95th percentile beyond the kernel's interval", BEYOND_TARGET, whole.beyond_p95),
-        *(Target(f"signed error under {one.name}, either way", SIGNED_TARGET, abs(one.signed)) for one in lean),
+        Target("median error of the goodput", MEDIAN_TARGET, whole.error, whole.cells),
+        Target("95th percentile beyond the kernel's interval", BEYOND_TARGET, whole.beyond_p95, whole.cells),
+        *(
+            Target(f"signed error under {one.name}, either way", SIGNED_TARGET, abs(one.signed), one.cells)
+            for one in lean
+        ),
     ]

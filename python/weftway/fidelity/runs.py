@@ -1,8 +1,7 @@
 """Runs every cell in the simulator and in the kernel, and keeps what comes of it."""
 
-import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -13,9 +12,10 @@ from weftway.backends import KERNEL, SIM, Row
 from weftway.comparison import Comparison, Interrupted, Progress
 from weftway.plan import Job, Plan
 from weftway.stats import bootstrap, median
-from weftway.store import Store
+from weftway.store import Store, whole
 
-from .cells import Cell, cells
+from . import failures
+from .cells import SweepCell, cells
 
 SIM_RUNS = 12
 FIRST_RUNS = 5
@@ -25,6 +25,8 @@ MOST_RUNS = 11
 """… and by how many more, up to how many, while its median is not known well enough."""
 WIDEST = 0.15
 """Half the width of the interval of the kernel's median, of the median: wider asks for more runs."""
+FINISHED = "finished"
+"""The verdict of a run that was not cut off by the time limit."""
 TRIES = 2
 """Late runs are repeated, up to so many times as many runs as are wanted."""
 
@@ -45,13 +47,28 @@ class Request:
     seed: int
     folder: Path
     jobs: int | None = None
+    failures: bool = False
+    """The cells are those of `failures`, and the kernel runs each `FIRST_RUNS` times."""
+
+    @property
+    def drawn(self) -> Sequence[SweepCell]:
+        return failures.cells(self.seed, self.cells) if self.failures else cells(self.seed, self.cells)
+
+    @property
+    def most_runs(self) -> int:
+        return FIRST_RUNS if self.failures else MOST_RUNS
+
+    @property
+    def command(self) -> str:
+        kind = " --failures" if self.failures else ""
+        return f"weft fidelity{kind} --cells {self.cells} --seed {self.seed} --out {plan.quoted(str(self.folder))}"
 
 
 @dataclass(frozen=True)
 class Runs:
     """The runs of one cell. `note` says why there are fewer than there should be."""
 
-    cell: Cell
+    cell: SweepCell
     file: Path
     sim: list[Row] = field(default_factory=list)
     kernel: list[Row] = field(default_factory=list)
@@ -77,6 +94,8 @@ class Measured:
     request: Request
     runs: list[Runs]
     seconds: float
+    others: str = ""
+    """What the folder holds besides, in a sentence."""
 
 
 def measure(
@@ -88,10 +107,10 @@ def measure(
     rounds over all cells, so that many go on beside one another.
     """
     start = time.monotonic()
-    wanted = cells(request.seed, request.cells)
     sweep = Sweep(request, runner, progress)
     try:
-        trials = [Trial(cell, written(cell, request.folder / "cells")) for cell in wanted]
+        folder = request.folder / "cells"
+        trials = [Trial(cell, written(cell, folder), request.most_runs) for cell in request.drawn]
         while todo := [job for trial in trials for job in trial.next_round()]:
             sweep.run(todo, trials)
         sweep.run([job for trial in trials for job in trial.simulated()], trials)
@@ -100,35 +119,41 @@ def measure(
         raise Interrupted(sweep.done, sweep.total, request.folder) from None
     finally:
         sweep.flush()
-    sweep.finish()
+    others = sweep.finish()
     seconds = spent(request.folder, time.monotonic() - start)
     found = [trial.runs() for trial in trials]
     if found and not any(runs.kernel for runs in found):
         raise SimulationError(f"the kernel ran no cell: {found[0].note}")
-    return Measured(request, found, seconds)
+    return Measured(request, found, seconds, others)
 
 
 def spent(folder: Path, seconds: float) -> float:
     """The time of this call and of those before it in the same folder, in seconds: kept beside the rows."""
     file = folder / "seconds"
     total = seconds + (float(file.read_text()) if file.exists() else 0.0)
-    file.write_text(f"{total:.1f}\n")
+    with whole(file) as half:
+        half.write_text(f"{total:.1f}\n", encoding="utf-8")
     return total
 
 
-def written(cell: Cell, folder: Path) -> Path:
+def written(cell: SweepCell, folder: Path) -> Path:
     """The cell's scenario file."""
     file = folder / cell.file_name
-    if file.exists() and file.read_text() != cell.text:
+    if file.exists() and file.read_text(encoding="utf-8") != cell.text:
         raise ScenarioError(f"{file} is not {cell.title}: name another folder")
-    folder.mkdir(parents=True, exist_ok=True)
-    file.write_text(cell.text)
+    with whole(file) as half:
+        half.write_text(cell.text, encoding="utf-8")
     return file
 
 
 def in_time(rows: Iterable[Row]) -> list[Row]:
     """Without the runs whose links were late."""
     return [row for row in rows if not row.get("late")]
+
+
+def cut_off(rows: Iterable[Row]) -> int:
+    """How many runs reached the time limit."""
+    return sum(row["verdict"] != FINISHED for row in rows)
 
 
 def goodputs(rows: Iterable[Row]) -> list[float]:
@@ -145,8 +170,8 @@ def uncertain(rows: list[Row], seed: str) -> bool:
 class Trial:
     """One cell and its rows so far."""
 
-    def __init__(self, cell: Cell, file: Path) -> None:
-        self.cell, self.file = cell, file
+    def __init__(self, cell: SweepCell, file: Path, most_runs: int) -> None:
+        self.cell, self.file, self._most_runs = cell, file, most_runs
         self._scenario = Scenario.load(str(file))
         self._jobs: dict[str, Job] = {}
         self._kernel: list[Row] = []
@@ -165,9 +190,9 @@ class Trial:
         if self._note:
             return []
         if len(good) >= self._wanted:
-            if self._wanted >= MOST_RUNS or not uncertain(good, self.cell.title):
+            if self._wanted >= self._most_runs or cut_off(good) or not uncertain(good, self.cell.title):
                 return []
-            self._wanted = min(self._wanted + MORE_RUNS, MOST_RUNS)
+            self._wanted = min(self._wanted + MORE_RUNS, self._most_runs)
         done = len(self._kernel)
         tries = range(done, min(done + self._wanted - len(good), TRIES * self._wanted))
         if not tries:
@@ -202,8 +227,7 @@ class Sweep:
         self._request, self._runner, self._progress = request, runner, progress
         self._store = Store(request.folder)
         self._kept = self._store.recall()
-        # A batch is kept run by run here until it is whole: an interrupted one goes on, too.
-        self._under_way = request.folder / "under-way"
+        self._asked: dict[str, Row] = {}
         self.done, self.total = 0, request.cells * (SIM_RUNS + FIRST_RUNS)
 
     def run(self, jobs: list[Job], trials: list[Trial]) -> None:
@@ -213,7 +237,8 @@ class Sweep:
         before = self.done + len(jobs) - len(todo)
         if todo:
             batch = Plan(todo[0].variant.scenario, todo)
-            found = self._runner(batch, self._request.jobs, self._under_way, lambda done, _: self._tell(before + done))
+            folder = self._request.folder
+            found = self._runner(batch, self._request.jobs, folder, lambda done, _: self._tell(before + done))
             self._keep(found)
             for skipped in found.skipped:
                 for trial in trials:
@@ -221,6 +246,7 @@ class Sweep:
         self._tell(before + len(todo))
         for job in jobs:
             if job.key in self._kept:
+                self._asked[job.key] = self._kept[job.key]
                 for trial in trials:
                     trial.take(job.key, self._kept[job.key])
 
@@ -231,7 +257,6 @@ class Sweep:
         for key, text in found.watched.items():
             self._store.keep_timeline(key, text)
         self._store.flush()
-        shutil.rmtree(self._under_way, ignore_errors=True)
 
     def _tell(self, done: int) -> None:
         self.done = done
@@ -241,7 +266,6 @@ class Sweep:
         """Writes what is not written yet."""
         self._store.flush()
 
-    def finish(self) -> None:
-        """One table of all rows; those of cells beyond the request stay."""
-        if self._kept:
-            self._store.finish(self._kept.values())
+    def finish(self) -> str:
+        """Makes one table of all rows; says what it holds besides those of the request."""
+        return self._store.finish(self._asked.values()).sentence if self._asked else ""

@@ -1,17 +1,21 @@
 """What the command prints: targets and groups first, then the worst cells and how to run them again."""
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from rich.table import Table
 from rich.text import Text
 
 from weftway.listing import NOTHING
 from weftway.report.units import Unit
+from weftway.stats import FEWEST
 
-from .errors import Difference, Group, Target, groups, targets, worst
+from .errors import Difference, Group, Target, groups, obstacle, targets, worst
 from .runs import Measured
 
 WORST = 10
+STYLES = {"met": "bold green", "missed": "bold red"}
+"""Of verdicts."""
 PERCENT = Unit(100.0, "%", 1)
 SHARE = Unit(100.0, "", 1)
 """The same under a heading that says percent."""
@@ -32,7 +36,7 @@ def verdicts(asked: Sequence[Target]) -> Table:
     for head in ("", "asked", "measured", ""):
         table.add_column(head, justify="right" if head else "left", no_wrap=True)
     for target in asked:
-        verdict = Text("met", style="bold green") if target.met else Text("missed", style="bold red")
+        verdict = Text(target.verdict, style=STYLES.get(target.verdict, ""))
         table.add_row(target.name, f"≤ {PERCENT.value(target.limit)}", PERCENT.value(target.value), verdict)
     return table
 
@@ -59,17 +63,22 @@ def extent(measured: Measured, found: Sequence[Difference]) -> Text:
 def facts(measured: Measured, found: Sequence[Difference]) -> list[str]:
     """The same, part by part."""
     late = sum(runs.late for runs in measured.runs)
-    missing = [runs for runs in measured.runs if runs.cell.number not in {one.cell for one in found}]
-    unfinished = sum(one.unfinished_runs for one in found)
+    few = sum(one.kernel_runs < FEWEST for one in found)
     parts = [
         f"{len(found)} cells of seed {measured.request.seed}",
         f"{sum(one.kernel_runs for one in found)} runs of the kernel, {sum(one.sim_runs for one in found)} of ours",
         f"{late} late {'run' if late == 1 else 'runs'} left out",
-        f"{unfinished} unfinished" if unfinished else "",
-        f"{len(missing)} cells without a comparison ({missing[0].note or 'nothing arrived'})" if missing else "",
+        f"of {few} cells fewer than {FEWEST} runs of the kernel, so their range in place of an interval" if few else "",
+        *left_out(measured),
         f"{measured.seconds:.0f} s",
+        measured.others,
     ]
     return [part for part in parts if part]
+
+
+def left_out(measured: Measured) -> list[str]:
+    """The cells that are not compared, each with the reason."""
+    return [f"cell {runs.cell.number} not compared: {reason}" for runs in measured.runs if (reason := obstacle(runs))]
 
 
 def cell_table(found: Sequence[Difference]) -> Table:
@@ -86,7 +95,17 @@ def cell_table(found: Sequence[Difference]) -> Table:
     return table
 
 
-def again(found: Sequence[Difference]) -> Table:
+class Repeatable(Protocol):
+    """A cell and the command that runs it again."""
+
+    @property
+    def cell(self) -> int: ...
+
+    @property
+    def command(self) -> str: ...
+
+
+def again(found: Sequence[Repeatable]) -> Table:
     table = plain("to run them again")
     table.add_column(justify="right", no_wrap=True)
     table.add_column(overflow="fold")

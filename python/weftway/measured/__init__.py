@@ -1,22 +1,27 @@
 """What users have measured of their links: `ping`, `iperf3 --json`, pcap and Mahimahi traces, told by their content.
 
-`reading` says what a measurement can tell, and each kind of file has a module with `reads(file) -> Reading`.
+`reading` says what a measurement can tell, and each kind of file has a module with `reads(file, content) -> Reading`.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from weftway._native import ScenarioError
 
 from . import iperf3, mahimahi, pcap, ping
-from .reading import Range, Reading
+from .reading import Range, Reading, Undecided
+from .text import decode
 
-__all__ = ["Range", "Reading", "read"]
+__all__ = ["Range", "Reading", "Undecided", "read"]
 
 KINDS = "the output of `ping`, of `iperf3 --json`, a pcap or pcapng file, or a Mahimahi trace"
 
+COMPRESSED = {b"\x1f\x8b": "gzip", b"BZ": "bzip2", b"\xfd7": "xz", b"\x28\xb5": "zstd", b"PK": "zip"}
+"""How compressed files begin."""
 
-def read(path: Path) -> Reading:
-    """What the file tells of a link. Its kind is told by its content."""
+
+def read(path: Path, local: Sequence[str] = ()) -> Reading:
+    """What the file tells of a link. Its kind is told by its content. `local` are addresses of the user's side."""
     if path.is_dir():
         raise ScenarioError(f"{path}: a folder; expected a file: {KINDS}")
     try:
@@ -26,15 +31,17 @@ def read(path: Path) -> Reading:
     if not data.strip():
         raise ScenarioError(f"{path}: the file is empty; expected {KINDS}")
     if pcap.is_capture(data):
-        return pcap.reads(path, data)
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        raise ScenarioError(f"{path}: a binary file, but not a capture; expected {KINDS}") from None
-    if text.lstrip().startswith("{"):
-        return iperf3.reads(path, text)
+        return pcap.reads(path, data, local)
+    text = decode(data)
+    if text is None:
+        packed = COMPRESSED.get(data[:2])
+        what = f"compressed by {packed}; unpack it first" if packed else "a binary file, but not a capture"
+        raise ScenarioError(f"{path}: {what}; expected {KINDS}")
+    if iperf3.is_report(text):
+        return iperf3.reads(path, text, local)
     if mahimahi.is_trace(text):
-        return mahimahi.reads(path, text)
+        # The simulator reads the file by itself, as it is.
+        return mahimahi.reads(path, data.decode("latin-1"))
     if ping.is_ping(text):
         return ping.reads(path, text)
     raise ScenarioError(f"{path}: unknown kind of file; expected {KINDS}")

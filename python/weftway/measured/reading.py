@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from weftway._native import ScenarioError
 from weftway.stats import median, quantile
 
 Z95 = 1.96
@@ -27,6 +28,18 @@ class Range:
         return Range(self.value * factor, self.low * factor, self.high * factor, why)
 
 
+class Undecided(ScenarioError):
+    """A file does not tell which of the addresses in it is the user's."""
+
+    def __init__(self, file: Path, why: str, addresses: Sequence[str]) -> None:
+        """`addresses`, those that carried most first."""
+        self.file, self.addresses = file, list(addresses)
+        super().__init__(
+            f"{file}: {why}; say which address is on your side of the link, as in LINK.local={self.addresses[0]} "
+            f"(it has {', '.join(self.addresses)})"
+        )
+
+
 @dataclass(frozen=True)
 class Reading:
     """What one file tells. `rates` and `traces` have the keys `down` and `up`, seen from the user."""
@@ -39,8 +52,12 @@ class Reading:
     """The standard deviation of a round trip without load."""
     loss: Range | None = None
     """The share of packets that is lost in one direction."""
+    loss_unknown: str = ""
+    """Why the share is not known, although packets were counted."""
     rates: dict[str, Range] = field(default_factory=dict)
     """Mbit/s, IP headers included."""
+    rate_unknown: str = ""
+    """Why no rate is known, although packets were counted."""
     traces: dict[str, float] = field(default_factory=dict)
     """The direction for which this file is a Mahimahi trace, and its mean rate in Mbit/s."""
     queue_ms: Range | None = None

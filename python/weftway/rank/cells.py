@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from weftway import _native, distribution, scenario
+from weftway import _native, distribution, reading, scenario
 from weftway._native import Scenario, ScenarioError, Variant
 from weftway.distribution import Distribution
 
@@ -134,8 +134,8 @@ def _distribution(name: str) -> Distribution | None:
         is_scenario = any((scenario.HOME / place).is_file() for place in (name, f"scenarios/{name}.toml"))
         return None if is_scenario else distribution.load(name)
     try:
-        keys = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
+        keys = tomllib.loads(reading.text(file))
+    except (OSError, ScenarioError, tomllib.TOMLDecodeError):
         return None  # said better by whoever reads scenarios
     return distribution.load(name) if distribution.is_one(keys) else None
 

@@ -21,6 +21,7 @@ def ranked(found: Ranking) -> Ranked:
     return Ranked(
         title=f"Schedulers ranked on {', '.join(found.request.on)}",
         facts=", ".join(counts),
+        others=found.kept.sentence,
         command=replay(found.request),
         standings=standings(found),
         single=single_path(found),
@@ -29,6 +30,8 @@ def ranked(found: Ranking) -> Ranked:
         labels={cell.name: cell.label for cell in found.cells},
         registry=[one["name"] for one in _native.schedulers()],
         code=SIM.code(),
+        own=[one.name for one in found.schedulers if one.rule is not None],
+        named=[one.name for one in found.schedulers if one.is_named],
     )
 
 

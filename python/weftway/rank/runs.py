@@ -1,7 +1,6 @@
 """Runs every scheduler in every cell, keeps what is finished, and hands the numbers to `standing`."""
 
 import os
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,10 +10,10 @@ from weftway import comparison, plan, seeds, specs
 from weftway._native import ScenarioError, SimulationError
 from weftway.backends import SIM, Skipped
 from weftway.baselines import REFERENCE
-from weftway.comparison import FLUSH_S, Interrupted, Progress
+from weftway.comparison import Interrupted, Progress
 from weftway.plan import Job
 from weftway.specs import SchedulerSpec
-from weftway.store import Store, table
+from weftway.store import Finished, Store, table
 
 from . import cells, standing
 from .cells import KINDS, Cell
@@ -68,6 +67,8 @@ class Ranking:
     rows: list[Row]
     """One per run, with what decides its cost."""
     skipped: list[str] = field(default_factory=list)
+    kept: Finished = field(default_factory=Finished)
+    """What the folder holds besides the rows."""
 
     @property
     def frame(self) -> "pl.DataFrame":
@@ -95,13 +96,12 @@ def run(
     runner = _Runner(every, named.every, numbers, out, progress or (lambda done, total: None))
     rows = runner.run(jobs or os.cpu_count() or 1)
     found = _judged(every, named, rows)
-    if out and rows:
-        Store(out).finish(rows)
+    kept = Store(out).finish(rows) if out and rows else Finished(rows)
     skipped = list(dict.fromkeys(runner.skipped))
     asked = [named.candidate] if named.candidate else named.every
     if not any(one.name in cell.ratios for cell in found for one in asked):
         raise SimulationError("; ".join(skipped) or f"no run of {', '.join(one.name for one in asked)}")
-    return Ranking(request, named.every, named.candidate, numbers, every, found, rows, skipped)
+    return Ranking(request, named.every, named.candidate, numbers, every, found, rows, skipped, kept)
 
 
 def standings(found: Ranking) -> list[Standing]:
@@ -150,7 +150,6 @@ class _Runner:
         (self._single,) = specs.parse(REFERENCE)
         self._store = Store(out) if out else None
         self._kept = self._store.recall() if self._store else {}
-        self._flushed = time.monotonic()
         self._total = sum(len(field) + _singles(cell) for cell in every) * len(numbers)
         self._done = 0
         self.skipped: list[str] = []
@@ -173,23 +172,17 @@ class _Runner:
         results = {job.key: needed(self._kept[job.key]) for job, _ in planned if job.key in self._kept}
         self._done += len(results)
         self._tell(self._done, self._total)
-        todo = [job for job, _ in planned if job.key not in results]
-        for job, result in comparison.results(todo, threads, singles=False):
+        todo = {job.key: (job, about) for job, about in planned if job.key not in results}
+        for job, result in comparison.results([job for job, _ in todo.values()], threads, singles=False):
             self._done += 1
             if isinstance(result, Skipped):
                 self.skipped.append(f"{job.scheduler.name}: {result.reason}")
             else:
                 results[job.key] = needed(result)
-                self._keep(job.key, results[job.key])
+                if self._store:
+                    self._store.keep(job.key, _row(*todo[job.key], results[job.key]))
             self._tell(self._done, self._total)
         return [_row(job, about, results[job.key]) for job, about in planned if job.key in results]
-
-    def _keep(self, key: str, row: Row) -> None:
-        if self._store:
-            self._store.keep(key, {"key": key, **row})
-            if time.monotonic() - self._flushed > FLUSH_S:
-                self._store.flush()
-                self._flushed = time.monotonic()
 
     def _jobs(self, cell: Cell) -> Iterator[tuple[Job, Row]]:
         """Each job, and what its row says of it."""

@@ -46,6 +46,8 @@ class Dot:
     """What a pointer over the row is told."""
     keep: bool = False
     """Whether the row stays in sight when others are folded."""
+    tag: str = ""
+    """A mark beside the name."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,8 @@ class Share:
     look: Look | None
     parts: Sequence[tuple[str, Look, float]]
     equals: Sequence[str] = ()
+    keep: bool = False
+    tag: str = ""
 
 
 def symbols() -> str:
@@ -95,9 +99,8 @@ def dot_row(row: Dot, axis: Axis, lines: Sequence[tuple[float, str]]) -> str:
     elif row.estimate is not None:
         marker, remark = beyond(row, axis), ", ".join(filter(None, [remark, "beyond the axis"]))
     hint = f' title="{escape(row.hint, quote=True)}"' if row.hint else ""
-    hint += " data-keep" if row.keep else ""
     return (
-        f'<div class="row"{named(row.name, row.equals)}{hint}>{name_of(row.name, row.equals)}'
+        f'<div class="row"{named(row.name, row.equals, row.keep)}{hint}>{name_of(row.name, row.equals, tag=row.tag)}'
         f'<span class="track" aria-hidden="true">{track(row, axis, lines)}{marker}</span>'
         f'<span class="number">{escape(row.text)}</span><small class="remark">{escape(remark)}</small></div>'
     )
@@ -109,15 +112,29 @@ def beyond(row: Dot, axis: Axis) -> str:
     return f'<b class="beyond s{row.look.hue}" style="{"right" if right else "left"}:0">{"▸" if right else "◂"}</b>'
 
 
-def named(name: str, equals: Sequence[str] = ()) -> str:
-    """The attribute by which the page finds, folds and sorts rows: all names that the row speaks for."""
-    return f' data-name="{escape(" ".join([name, *equals]), quote=True)}"'
+def named(name: str, equals: Sequence[str] = (), keep: bool = False) -> str:
+    """The attributes by which the page finds, folds and sorts rows: all names that the row speaks for, and whether it
+    stays in sight."""
+    return f' data-name="{escape(" ".join([name, *equals]), quote=True)}"' + (" data-keep" if keep else "")
 
 
-def name_of(name: str, equals: Sequence[str] = (), marker: str = "") -> str:
-    """A row's name, and how many others have the same values."""
+def tagged(tag: str) -> str:
+    """The mark of what is the user's own or was named."""
+    return f' <small class="tag" title="{TAGS[tag]}">{tag}</small>' if tag else ""
+
+
+def row_head(look: Look, name: str, tag: str = "", below: str = "") -> str:
+    """The head of a scheduler's row in a table: its marker, its name, and what it is marked with."""
+    return f'<th scope="row">{mark(look)}{escape(name)}{tagged(tag)}{below}</th>'
+
+
+TAGS = {"yours": "a class of your own", "*": "you named it; the others came with `all`"}
+
+
+def name_of(name: str, equals: Sequence[str] = (), marker: str = "", tag: str = "") -> str:
+    """A row's name, its mark, and how many others have the same values."""
     more = f'<small title="= {escape(", ".join(equals), quote=True)}">+{len(equals)}</small>' if equals else ""
-    return f'<span class="name">{marker}{escape(name)}{more}</span>'
+    return f'<span class="name">{marker}{escape(name)}{tagged(tag)}{more}</span>'
 
 
 def track(row: Dot, axis: Axis, lines: Sequence[tuple[float, str]]) -> str:
@@ -173,9 +190,10 @@ PERCENT_TICKS = (
 
 def share_row(row: Share) -> str:
     marker = mark(row.look) if row.look else ""
-    attribute = named(row.name, row.equals) if row.look else ""
+    attribute = named(row.name, row.equals, row.keep) if row.look else ""
     parts = "".join(share_part(*part) for part in row.parts)
-    return f'<div class="row"{attribute}>{name_of(row.name, row.equals, marker)}<span class="bar">{parts}</span></div>'
+    name = name_of(row.name, row.equals, marker, row.tag)
+    return f'<div class="row"{attribute}>{name}<span class="bar">{parts}</span></div>'
 
 
 def share_part(name: str, look: Look, share: float) -> str:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weftway.backends import BACKENDS
-from weftway.scenario import document
 from weftway.store import whole
 
 from . import figures, render
@@ -27,7 +26,7 @@ MOST_TIMELINES = 240
 
 def write(found: Comparison, folder: Path, formats: Sequence[str], command: str, earlier: Earlier | None) -> Path:
     """See `report.write`."""
-    about = {**document(found.plan.scenario), **({"command": command} if command else {})}
+    about = {**found.plan.document, "others": found.kept.sentence, **({"command": command} if command else {})}
     runs = timelines(found, about)
     with whole(folder / "report.html") as half:
         half.write_text(render(found.frame, runs, about, earlier), encoding="utf-8")

@@ -76,20 +76,21 @@ def drawings(study: Study, timelines: list[Timeline]) -> dict[str, Drawing]:
 def intervals(
     study: Study, m: Measure, table: pl.DataFrame, lines: Iterable[float] = (), of: str = ""
 ) -> alt.FacetChart:
-    """Mean and interval per scheduler, a column per controller and a row per setting."""
-    unit = unit_for(m.kind, table["mean"])
-    scaled = table.with_columns(pl.col("mean", "ci95_low", "ci95_high") * unit.factor)
+    """Mean or median and its interval per scheduler, a column per controller and a row per setting."""
+    drawn = table.with_columns(value=pl.coalesce("mean", "median"))
+    unit = unit_for(m.kind, drawn["value"])
+    scaled = drawn.with_columns(pl.col("value", "low", "high") * unit.factor)
     title = f"{m.title}{of} ({unit.symbol})" if unit.symbol else f"{m.title}{of}"
     base = alt.Chart().encode(
         y=alt.Y("scheduler:N", sort=study.schedulers, title=None),
         color=alt.Color("scheduler:N", scale=scheduler_scale(study, hues(study)), legend=None),
     )
-    axis = alt.X("mean:Q", title=title, scale=alt.Scale(zero=False))
+    axis = alt.X("value:Q", title=title, scale=alt.Scale(zero=False))
     layers = [
         alt.Chart().mark_rule(color="#8a9299").encode(x=alt.datum(line * unit.factor, type="quantitative"))
         for line in lines
     ]
-    layers.append(base.mark_rule(strokeWidth=3, opacity=0.55).encode(x=alt.X("ci95_low:Q"), x2="ci95_high:Q"))
+    layers.append(base.mark_rule(strokeWidth=3, opacity=0.55).encode(x=alt.X("low:Q"), x2="high:Q"))
     shape = alt.Shape("scheduler:N", scale=scheduler_scale(study, shapes(study)), legend=None)
     layers.append(base.mark_point(filled=True, size=60, opacity=1).encode(x=axis, shape=shape))
     chart = alt.LayerChart(layer=layers, data=scaled, width=240)

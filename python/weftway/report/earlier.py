@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 from weftway.backends import Row
 from weftway.stats import Estimate, paired
+from weftway.store import SELECTED
 
-from .charts import mark, named
+from .charts import named, row_head
+from .numbers import listed
 from .study import Cell, Study
 from .units import Unit, unit_for
-from .words import listed
 
 if TYPE_CHECKING:
     import polars as pl
@@ -48,6 +49,20 @@ class Change:
         if self.share.half is not None and not self.share.excludes_zero:
             return "not significant"
         return "better" if (self.share.mean < 0) == self.lower_is_better else "worse"
+
+
+def shown(rows: pl.DataFrame) -> pl.DataFrame:
+    """Of a folder's rows those that its last command asked for, and all others of the same scenario by the same code:
+    other seeds, schedulers and controllers. Every row, if the table does not say what was asked for.
+    """
+    import polars as pl
+
+    if SELECTED not in rows.columns:
+        return rows
+    same = [name for name in ("scenario_hash", "backend", "code", "scheduler_source") if name in rows.columns]
+    asked = rows.filter(pl.col(SELECTED))
+    others = rows.filter(~pl.col(SELECTED)).join(asked.select(same).unique(), on=same, how="semi", nulls_equal=True)
+    return pl.concat([asked, others]).drop(SELECTED)
 
 
 def changes(study: Study, earlier: Earlier) -> list[Change]:
@@ -110,4 +125,5 @@ def line(study: Study, change: Change, unit: Unit) -> str:
     ]
     cells = "".join(f'<td data-label="{name}">{text}</td>' for name, text in zip(HEAD[1:], texts, strict=True))
     name = change.cell.scheduler
-    return f'<tr{named(name)}><th scope="row">{mark(study.look(name))}{escape(name)}</th>{cells}</tr>'
+    head = row_head(study.look(name), name, study.tag(name))
+    return f"<tr{named(name, (), study.is_kept(change.cell))}>{head}{cells}</tr>"

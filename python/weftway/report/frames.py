@@ -21,8 +21,10 @@ ESTIMATES = {
     "scheduler": pl.String,
     "measure": pl.String,
     "mean": pl.Float64,
-    "ci95_low": pl.Float64,
-    "ci95_high": pl.Float64,
+    "median": pl.Float64,
+    "low": pl.Float64,
+    "high": pl.Float64,
+    "coverage": pl.Float64,
     "seeds": pl.Int64,
 }
 SHARES = {"setting": pl.String, "cc": pl.String, "scheduler": pl.String, "path": pl.String, "share": pl.Float64}
@@ -36,7 +38,7 @@ def completion_measures(study: Study) -> list[Measure]:
 
 
 def estimates(study: Study, measures: Iterable[Measure]) -> pl.DataFrame:
-    """Mean and interval of every measure in every cell."""
+    """Mean or median of every measure in every cell, its interval, and how surely that holds it."""
     rows = [record(c, m, study.estimate(c, m.column)) for m in measures for c in study.cells()]
     return pl.DataFrame([row for row in rows if row], schema=ESTIMATES, orient="row")
 
@@ -51,8 +53,9 @@ def differences(study: Study) -> pl.DataFrame:
 def record(c: Cell, m: Measure, value: Estimate | None) -> tuple[object, ...] | None:
     if value is None:
         return None
-    low, high = (None, None) if value.half is None else (value.low, value.high)
-    return (c.setting, c.cc, c.scheduler, m.column, value.mean, low, high, value.n)
+    middle = (None, value.mean) if value.is_median else (value.mean, None)
+    ends = (None, None, None) if value.half is None else (value.low, value.high, value.coverage)
+    return (c.setting, c.cc, c.scheduler, m.column, *middle, *ends, value.n)
 
 
 def shares(study: Study) -> pl.DataFrame:

@@ -13,7 +13,7 @@ import polars as pl
 from rich.table import Table
 from rich.text import Text
 
-from weftway.stats import Estimate
+from weftway.stats import Estimate, interval_of
 
 from . import page
 from .axis import axis
@@ -34,22 +34,6 @@ Line = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Skewed(Estimate):
-    """A mean whose interval reaches less far on one side than on the other."""
-
-    lowest: float = 0.0
-    highest: float = 0.0
-
-    @property
-    def low(self) -> float:
-        return self.lowest
-
-    @property
-    def high(self) -> float:
-        return self.highest
-
-
-@dataclass(frozen=True)
 class Held:
     """A finished evaluation, as it is shown."""
 
@@ -58,6 +42,8 @@ class Held:
     lines: Sequence[Line]
     claims: Sequence[Line]
     registry: Sequence[str]
+    others: str = ""
+    """What the folder holds besides, in a sentence."""
 
     @property
     def reference(self) -> str:
@@ -91,7 +77,11 @@ def _results(held: Held) -> Table:
     columns = [name for name in SHOWN if any(line[name] is not None for line in held.lines)]
     units = {name: _unit(held, name) for name in columns}
     measured = [f"{MEASURES[name].title.lower()}\n{units[name].symbol}".strip() for name in columns]
-    heads = ["scheduler", *(["cc"] if several else []), f"of {held.reference}\n95 % interval"]
+    heads = [
+        "scheduler",
+        *(["cc"] if several else []),
+        f"of {held.reference}\n{_within(first)}",
+    ]
     made = _plain(title, [*heads, "lost > 5 %\n%", "won\n%", *measured], len(heads) - 1)
     for cc in held.controllers:
         for line in held.under(cc):
@@ -103,6 +93,11 @@ def _results(held: Held) -> Table:
         if cc != held.controllers[-1]:
             made.add_row()
     return made
+
+
+def _within(line: Line) -> str:
+    """What the intervals are called, of so many instances; a single one has none."""
+    return interval_of(line["instances"], "instances") if line["instances"] > 1 else ""
 
 
 def _claims(held: Held) -> Table:
@@ -162,7 +157,7 @@ def render(held: Held, rows: pl.DataFrame) -> str:
     first = held.lines[0]
     data = pl.DataFrame(list(held.lines), infer_schema_length=None)
     sections = [
-        Section("ratios", f"Against {held.reference}", RATIOS_LEDE, charts(held), data),
+        Section("ratios", f"Against {held.reference}", ratios_lede(held), charts(held), data),
         Section("results", "Results", RESULTS_LEDE, results(held)),
         Section("claims", "Claims", "", claims(held)),
         Section("provenance", "Provenance", "", provenance(held, rows)),
@@ -177,7 +172,7 @@ def render(held: Held, rows: pl.DataFrame) -> str:
         "script": page.asset("page.js"),
         "symbols": symbols(),
         "verdict": escape(sentence(held)),
-        "facts": escape(" · ".join(facts)),
+        "facts": escape(" · ".join([*facts, *([held.others] if held.others else [])])),
         "filters": f'<div class="filters">{choice}</div>' if several else "",
         "contents": "".join(f'<a href="#{one.id}">{escape(one.title)}</a>' for one in kept),
         "sections": "".join(map(page.section, kept)),
@@ -192,13 +187,22 @@ def provenance(held: Held, rows: pl.DataFrame) -> str:
     return f"<p><code>{escape(held.command)}</code></p><p>Code {escape(code)}.</p>"
 
 
-RATIOS_LEDE = (
-    "Instance by instance, how many times as good as the reference, on the geometric mean; right is better. Bars are "
-    "95 % intervals over instances (percentile bootstrap): one that crosses the line is not significant."
-)
 RESULTS_LEDE = (
     "Lost: cells in which it does worse than the reference by more than 5 %. Won: cells in which it does better."
 )
+
+
+def ratios_lede(held: Held) -> str:
+    """How to read the ratios, and what their bars are."""
+    within = _within(held.lines[0])
+    few = "" if within.startswith("95") else " (too few to judge)"
+    bars = (
+        f" A bar is the {within} over instances{few}: one that crosses the line is not significant." if within else ""
+    )
+    return (
+        "Instance by instance, how many times as good as the reference, on the geometric mean; right is better."
+        f"{bars} Intervals come from the percentile bootstrap."
+    )
 
 
 def sentence(held: Held) -> str:
@@ -225,7 +229,7 @@ def dot(line: Line, held: Held) -> Dot:
     low, high = line["ratio_low"], line["ratio_high"]
     estimate = Estimate(line["ratio"], None, 1)
     if low is not None:
-        estimate = Skewed(line["ratio"], (high - low) / 2, line["instances"], low, high)
+        estimate = Estimate(line["ratio"], (high - low) / 2, line["instances"], (low, high))
     name = line["scheduler"]
     return Dot(name, look(name, list(held.registry)), estimate, [], RATIO.value(line["ratio"]))
 

@@ -80,12 +80,15 @@ const page = (() => {
     const words = (get("find") || "").toLowerCase().split(/[\s,]+/).filter(Boolean);
     for (const group of groups) {
       const rows = rowsOf(group);
-      const limit = get("rows") === "all" || rows.length <= TOP + FEW_MORE ? rows.length : TOP;
-      rows.forEach((row, place) => {
+      const others = rows.filter((row) => !("keep" in row.dataset));
+      const limit = get("rows") === "all" || others.length <= TOP + FEW_MORE ? rows.length : TOP;
+      rows.forEach((row) => {
+        const place = others.indexOf(row); // what is kept in sight has none
         const found = words.some((word) => row.dataset.name.toLowerCase().includes(word));
-        row.classList.toggle("folded", words.length ? !found : place >= limit && !("keep" in row.dataset));
+        row.classList.toggle("folded", words.length ? !found : place >= limit);
       });
       group.querySelector(":scope > .more")?.remove();
+      if (words.length) continue; // what a search leaves out is no "more": a click could not show it
       const hidden = rows.filter((row) => row.classList.contains("folded")).length;
       if (hidden) rows[rows.length - 1].after(moreRow(group, hidden));
     }
@@ -159,7 +162,8 @@ const page = (() => {
     rowChoice.value = get("rows") === "all" ? "all" : "top";
     rowChoice.addEventListener("change", () => { set("rows", rowChoice.value === "all" ? "all" : null); fold(); });
     bar.append(labelled("Scheduler", find));
-    if (groups.some((group) => rowsOf(group).length > TOP + FEW_MORE)) bar.append(labelled("Rows", rowChoice));
+    const many = (group) => rowsOf(group).filter((row) => !("keep" in row.dataset)).length > TOP + FEW_MORE;
+    if (groups.some(many)) bar.append(labelled("Rows", rowChoice));
     if (!heads.length) return;
     const columns = heads.slice(0, -1).flatMap((head) => [[head, `${head} ↑`], [`-${head}`, `${head} ↓`]]);
     const by = choice([["", "rank"], ...columns]);

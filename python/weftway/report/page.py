@@ -75,7 +75,9 @@ def facts(study: Study) -> str:
     ]
     shown = [f"{n} {word}{'s' if n != 1 else ''}" for n, word in counts if n > 1]
     runs = f"{study.count} run{'s' if study.count != 1 else ''}"
-    return " · ".join([*shown, runs, f"seed{'s' if len(study.seeds) != 1 else ''} {seeds(study.seeds)}"])
+    others = study.scenario.get("others")
+    named = f"seed{'s' if len(study.seeds) != 1 else ''} {seeds(study.seeds)}"
+    return " · ".join([*shown, runs, named, *([others] if others else [])])
 
 
 def filters(study: Study) -> str:

@@ -10,10 +10,10 @@ from weftway.stats import Estimate
 from .axis import Axis, axis, most
 from .charts import Dot, Share, dots, panel, stacked, swatch
 from .frames import LIMITS, MEMORY, completion_measures, path_shares
+from .front import FIRST, front
 from .palette import Look
 from .study import Cell, Study
 from .units import Measure, Unit, unit_for
-from .words import apart
 
 ROW_LIMIT = 900
 """Rows of charts on one page; beyond it the figures keep to the first settings."""
@@ -67,8 +67,9 @@ def measure_panels(
         text = units[c.setting, c.cc].estimate(e) if e else "none"
         remark = "best" if c in best else ""
         hint = hinted(c, e, runs.get(c, []), units[c.setting, c.cc]) if e else ""
-        keep = c.scheduler == study.reference
-        return Dot(c.scheduler, study.look(c.scheduler), e, runs.get(c, []), text, remark, study.alike(c), hint, keep)
+        name = c.scheduler
+        sign = (study.is_kept(c), study.tag(name))
+        return Dot(name, study.look(name), e, runs.get(c, []), text, remark, study.alike(c), hint, *sign)
 
     return grid(study, m.title + better(m), dot, shared, unit_for(m.kind, [shared.high]), lines)
 
@@ -104,7 +105,9 @@ def difference(study: Study) -> str:
             return None
         text = unit.estimate(found[c], signed=True) if c in found else "none"
         words = sense(found.get(c), m)
-        return Dot(c.scheduler, study.look(c.scheduler), found.get(c), [], text, words, study.alike(c))
+        name = c.scheduler
+        sign = (study.is_kept(c), study.tag(name))
+        return Dot(name, study.look(name), found.get(c), [], text, words, study.alike(c), "", *sign)
 
     return grid(study, m.title, dot, shared, unit, [(0.0, study.reference)])
 
@@ -161,6 +164,8 @@ def share_row(study: Study, c: Cell) -> Share:
         study.look(c.scheduler),
         [(path, Look(study.paths.index(path)), part) for path, part in parts.items()],
         study.alike(c),
+        study.is_kept(c),
+        study.tag(c.scheduler),
     )
 
 
@@ -188,14 +193,11 @@ def mbps(text: object) -> float | None:
 
 
 def best_of(study: Study, found: dict[Cell, Estimate], m: Measure) -> set[Cell]:
-    """The cells that lead their setting and controller by more than the seeds' noise."""
+    """The cells that the seeds tell from all others of their setting and controller."""
     if m.lower_is_better is None:
         return set()
-    groups: dict[tuple[str, str], list[Cell]] = {}
-    for c in sorted(found, key=lambda c: found[c].mean, reverse=not m.lower_is_better):
-        groups.setdefault((c.setting, c.cc), []).append(c)
-    pairs = [cells[:2] for cells in groups.values() if len(cells) > 1]
-    return {first for first, second in pairs if apart(study, first, second, m.column)}
+    fronts = [front(study, *group, m.column) for group in by_group(found)]
+    return {one.best for one in fronts if one.best and one.kind == FIRST}
 
 
 def better(m: Measure) -> str:

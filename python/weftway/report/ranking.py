@@ -15,14 +15,15 @@ from rich.text import Text
 
 from weftway.listing import NOTHING, plain_table
 from weftway.rank.standing import Group, SinglePath, Standing, Worst
-from weftway.stats import Estimate
+from weftway.stats import Estimate, interval_of
 
 from . import page
 from .axis import axis
-from .charts import Dot, dots, mark, panel, symbols
-from .held_out import RATIO, Skewed
+from .charts import Dot, dots, mark, named, panel, symbols, tagged
+from .held_out import RATIO
 from .palette import look
 from .sections import Section
+from .study import LEGEND, NAMED, YOURS
 from .tables import cell, table
 from .units import Unit
 
@@ -51,6 +52,8 @@ class Ranked:
 
     title: str
     facts: str
+    others: str
+    """What the folder holds besides, in a sentence; nothing if there is nothing else."""
     command: str
     standings: Sequence[Standing]
     single: SinglePath | None
@@ -60,6 +63,22 @@ class Ranked:
     """What each cell is, by its name."""
     registry: Sequence[str]
     code: str
+    own: Sequence[str] = ()
+    """Classes of the user's own."""
+    named: Sequence[str] = ()
+    """What somebody named."""
+
+    def tag(self, scheduler: str) -> str:
+        """The mark beside a name, as in a comparison: where all are named, only the user's own have one."""
+        if scheduler in self.own:
+            return YOURS
+        return NAMED if scheduler in self.named and len(self.named) < len(self.standings) else ""
+
+    @property
+    def lines(self) -> list[Standing]:
+        """The standings as they are listed: the user's own first, then what was named, then the others."""
+        order = (YOURS, NAMED, "")
+        return sorted(self.standings, key=lambda one: order.index(self.tag(one.scheduler)))
 
     @property
     def candidate(self) -> Standing | None:
@@ -80,6 +99,8 @@ class Ranked:
 def findings(ranked: Ranked) -> list[str]:
     """What there is to know, a line each."""
     lines = [(one.scheduler, one) for one in [ranked.candidate] if one]
+    own = [one for one in ranked.lines if ranked.tag(one.scheduler) == YOURS and not one.is_candidate]
+    lines += [(one.scheduler, one) for one in own]
     lines += [(f"the best fixed scheduler, {one.scheduler},", one) for one in [ranked.best] if one]
     told = [f"{name} costs {_ratio(one)} times what the chooser does" for name, one in lines]
     return told + [f"the fair single path costs {_ratio(one)} times what it does" for one in [ranked.single] if one]
@@ -104,15 +125,29 @@ def terminal(ranked: Ranked) -> list[Table]:
 
 
 def _standings(ranked: Ranked) -> Table:
-    made = plain_table(f"{ranked.title}: {ranked.facts}; 1 is the chooser, less is better")
+    made = plain_table(f"{ranked.title}: {ranked.facts}; 1 is the chooser, less is better{_bracketed(ranked)}")
     made.add_column("scheduler", no_wrap=True)
     for head in HEADS:
         made.add_column(head, justify="right", no_wrap=True)
     made.add_column("in cell", no_wrap=True)
-    for one in ranked.standings:
-        name = Text(one.scheduler, style="bold" if one.is_candidate else "")
+    for one in ranked.lines:
+        tag = {YOURS: f" ({YOURS})", NAMED: f" {NAMED}"}.get(ranked.tag(one.scheduler), "")
+        name = Text(one.scheduler + tag, style="bold" if one.is_candidate else "")
         made.add_row(name, *_figures(one), one.worst_cell)
+    if any(ranked.tag(one.scheduler) == NAMED for one in ranked.lines):
+        made.caption = LEGEND
     return made
+
+
+def _within(ranked: Ranked) -> str:
+    """What the intervals are called, of so many cells; a single cell has none."""
+    cells = max(one.cells for one in ranked.standings)
+    return interval_of(cells, "cells") if cells > 1 else ""
+
+
+def _bracketed(ranked: Ranked) -> str:
+    within = _within(ranked)
+    return f"; in brackets the {within}" if within else ""
 
 
 def _figures(one: Standing) -> list[str]:
@@ -190,8 +225,8 @@ def write(file: Path, ranked: Ranked, costs: pl.DataFrame) -> None:
 def render(ranked: Ranked, costs: pl.DataFrame) -> str:
     """The page as text."""
     sections = [
-        Section("standings", "Standings", STANDINGS_LEDE, _standings_table(ranked), _frame(ranked.standings)),
-        Section("ratios", "Against the chooser", RATIOS_LEDE, _chart(ranked)),
+        Section("standings", "Standings", standings_lede(ranked), _standings_table(ranked), _frame(ranked.standings)),
+        Section("ratios", "Against the chooser", ratios_lede(ranked), _chart(ranked)),
         Section("kinds", "By kind of cell", _groups_lede(ranked), _groups_table(ranked), _frame(ranked.groups)),
         Section("worst", f"Worst cells of {ranked.subject}", WORST_LEDE, _worst_table(ranked), _frame(ranked.worst)),
         Section("provenance", "Provenance", "", _provenance(ranked)),
@@ -203,7 +238,7 @@ def render(ranked: Ranked, costs: pl.DataFrame) -> str:
         "script": page.asset("page.js"),
         "symbols": symbols(),
         "verdict": escape("; ".join(findings(ranked)) + "."),
-        "facts": escape(ranked.facts),
+        "facts": escape(" · ".join(filter(None, [ranked.facts, ranked.others]))),
         "filters": "",
         "contents": "".join(f'<a href="#{one.id}">{escape(one.title)}</a>' for one in kept),
         "sections": "".join(map(page.section, kept)),
@@ -212,12 +247,23 @@ def render(ranked: Ranked, costs: pl.DataFrame) -> str:
     return Template(page.asset("template.html")).substitute(fills)
 
 
-STANDINGS_LEDE = (
-    "A scheduler&#x27;s cost over the chooser&#x27;s, cell by cell, on the geometric mean with its 95 % interval. The "
-    "chooser picks the best fixed scheduler of each cell on one half of the seeds; everybody is judged on the other, "
-    "and the halves change places. One path: the fair single path, opened as the connection is and then used alone."
-)
-RATIOS_LEDE = "1 is the chooser; left is better. Bars are 95 % intervals over cells (percentile bootstrap)."
+def standings_lede(ranked: Ranked) -> str:
+    """What the numbers are."""
+    return (
+        "A scheduler&#x27;s cost over the chooser&#x27;s, cell by cell, on the geometric mean"
+        f"{_bracketed(ranked)}. The chooser picks the best fixed scheduler of each cell on one half of the seeds; "
+        "everybody is judged on the other, and the halves change places. One path: the fair single path, opened as the "
+        "connection is and then used alone."
+    )
+
+
+def ratios_lede(ranked: Ranked) -> str:
+    """What the bars are."""
+    within = _within(ranked)
+    how = " over cells (percentile bootstrap)" if within.startswith("95") else ", too few for an interval"
+    return "1 is the chooser; left is better." + (f" A bar is the {within}{how}." if within else "")
+
+
 WORST_LEDE = (
     "Its cost over the chooser&#x27;s and over the fair single path&#x27;s; the files of drawn cells lie in "
     "<code>cells/</code>."
@@ -238,20 +284,22 @@ def _frame(lines: Sequence[Standing] | Sequence[Group] | Sequence[Worst]) -> pl.
 def _standings_table(ranked: Ranked) -> str:
     heads = ["Scheduler", *HEADS, "in cell"]
     rows = ""
-    for one in ranked.standings:
+    for one in ranked.lines:
         texts = zip(heads[1:-1], _figures(one), strict=True)
         cells = "".join(cell(label, escape(text)) for label, text in texts)
         told = escape(ranked.labels[one.worst_cell], quote=True)
         where = cell("in cell", f'<span title="{told}">{escape(one.worst_cell)}</span>')
-        name = mark(look(one.scheduler, list(ranked.registry))) + escape(one.scheduler)
-        rows += f'<tr{" class=best" if one.is_candidate else ""}><th scope="row">{name}</th>{cells}{where}</tr>'
+        tag = ranked.tag(one.scheduler)
+        name = mark(look(one.scheduler, list(ranked.registry))) + escape(one.scheduler) + tagged(tag)
+        found = named(one.scheduler, (), bool(tag))
+        rows += f'<tr{" class=best" if one.is_candidate else ""}{found}><th scope="row">{name}</th>{cells}{where}</tr>'
     return f'<div class="scroll">{table(heads, f"<tbody>{rows}</tbody>", "results cards")}</div>'
 
 
 def _chart(ranked: Ranked) -> str:
-    shown = list(ranked.standings[:SHOWN])
-    if ranked.candidate and ranked.candidate not in shown:
-        shown.append(ranked.candidate)
+    others = [one for one in ranked.lines if not ranked.tag(one.scheduler)]
+    hidden = [one for one in others[SHOWN:] if one is not ranked.candidate]
+    shown = [one for one in ranked.lines if one not in hidden]
     ends = [end for one in shown for end in (one.ratio, one.ratio_low, one.ratio_high) if end is not None]
     rows = [_dot(one, ranked) for one in shown]
     drawn = dots(rows, axis(ends, include=(1.0,)), RATIO, [(1.0, "chooser")])
@@ -262,8 +310,10 @@ def _dot(one: Standing, ranked: Ranked) -> Dot:
     estimate = Estimate(one.ratio, None, 1)
     if one.ratio_low is not None and one.ratio_high is not None:
         half = (one.ratio_high - one.ratio_low) / 2
-        estimate = Skewed(one.ratio, half, one.cells, one.ratio_low, one.ratio_high)
-    return Dot(one.scheduler, look(one.scheduler, list(ranked.registry)), estimate, [], RATIO.value(one.ratio))
+        estimate = Estimate(one.ratio, half, one.cells, (one.ratio_low, one.ratio_high))
+    tag = ranked.tag(one.scheduler)
+    how = look(one.scheduler, list(ranked.registry))
+    return Dot(one.scheduler, how, estimate, [], RATIO.value(one.ratio), keep=bool(tag), tag=tag)
 
 
 def _groups_table(ranked: Ranked) -> str:

@@ -37,9 +37,11 @@ RULES_LEDE = (
     "Source: read from code or from the paper; secondary, from a description; reconstructed, a rule that fits what is "
     "known and is not to be taken for the original."
 )
+KEPT = "Your own classes (<em>yours</em>) and what you named beside <em>all</em> (*) come first and stay in sight."
 LIMITS_LEDE = (
     "Aggregation benefit: 0 is the best single link under the same controller and seed, 1 the sum of all links. Opened "
     "alike: the same against links in a connection that opens as this one does, and then has its data on one of them. "
+    "Neither is told where all links but the best carry less than a tenth of the whole. "
     "Efficiency: goodput as part of what the links could carry."
 )
 
@@ -86,9 +88,11 @@ def all_sections(study: Study, timelines: list[Timeline], earlier: Earlier | Non
 def table_sections(study: Study) -> list[Section]:
     mean = "Mean ± half of its 95 % interval." if len(study.seeds) > 1 else "A single seed: no intervals."
     if len(study.seeds) > 1 and not all(study.is_repeatable(cell) for cell in study.cells()):
-        mean += " Of the kernel, median ± half of its 93 % interval."
+        mean += f" Of the kernel and live links, median ± {study.interval_of_medians()}."
     paired = f" Differences are paired by seed, against {escape(study.reference)}."
-    across = f"{study.primary.title}. The best of each column is bold."
+    if study.kept:
+        mean += f" {KEPT}"
+    across = f"{study.primary.title}. Bold: who may be the best of each column."
     printed = "The number as printed, ours for the same cell, and their ratio."
     return [
         Section("results", "Results", mean + (paired if len(study.schedulers) > 1 else ""), tables.results(study)),
@@ -100,9 +104,11 @@ def table_sections(study: Study) -> list[Section]:
 def chart_sections(study: Study) -> list[Section]:
     many = len(study.seeds) > 1
     marks = "Markers are means, bars 95 % intervals, fine strokes single runs" if many else "Markers are single runs"
-    order = (
-        f"{marks}; each controller lists its schedulers by {study.primary.title.lower()}, best first.{left_out(study)}"
-    )
+    if many and not all(study.is_repeatable(cell) for cell in study.cells()):
+        marks += f"; of the kernel and live links, medians with their {study.interval_of_medians()}"
+    after = ", after yours and those that you named" if study.kept else ""
+    by = f"each controller lists its schedulers by {study.primary.title.lower()}, best first{after}"
+    order = f"{marks}; {by}.{left_out(study)}"
     paired = difference_lede(study, many)
     parts = f"Part of the bytes, in percent. {panels.legend(study.paths)}"
     ends = frames.estimates(study, frames.completion_measures(study))

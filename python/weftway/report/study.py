@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from weftway import backends
 from weftway.baselines import REFERENCE
-from weftway.stats import Estimate, estimate, middle, paired
+from weftway.stats import Estimate, estimate, interval_of_median, middle, paired
 
 from .palette import Look, look, looks
 from .units import MEASURES, Measure, measure
@@ -30,6 +30,14 @@ TOP = 10
 """Lines of a controller that are shown at first."""
 INTERNAL = {"waits", "fallback_decided", "fallback_differs", "chosen_rate_mbps"}
 """Measures of how a scheduler decided; two may differ in them and send every packet alike."""
+BENEFITS = ("aggregation_benefit", "benefit_fair")
+"""Measures over what the other links could add. Where that is next to nothing, they say nothing."""
+LITTLE = 0.1
+"""The others add little where they carry less than this share of what all links do, each of them alone."""
+LEAST_BENEFIT = 1e-3
+"""From this benefit on, a run tells what the others could add."""
+YOURS, NAMED = "yours", "*"
+LEGEND = "* you named it; the others came with `all`"
 FINISHED = {None, "", "ok", "complete", "completed", "finished", "done"}
 
 
@@ -51,6 +59,7 @@ class Study:
         self.count = len(runs)
         self._labels = setting_columns(runs, scenario)
         self._runs: dict[Cell, list[Row]] = defaultdict(list)
+        self._others: dict[tuple[str, str], float | None] = {}
         self._values: dict[tuple[Cell, str], dict[Any, float]] = {}
         self._groups: dict[tuple[str, str], list[Cell]] = {}
         self._equals: dict[tuple[str, str], dict[Cell, list[Cell]]] = {}
@@ -63,6 +72,8 @@ class Study:
         names = distinct(cell.scheduler for cell in self._runs)
         self.registry = list(scenario.get("registry") or sorted(name.split("@")[0] for name in names))
         self.reference = self._reference(names)
+        self.own = {str(run["scheduler"]) for run in runs if is_own(run)}
+        self.kept = self.own | set(scenario.get("named") or ())
         self.schedulers = self._ranked(names)
         self._looks = looks(self.schedulers, self.registry)
 
@@ -92,27 +103,34 @@ class Study:
         return MEASURES[next(named, "goodput_mbps")]
 
     def _ranked(self, names: list[str]) -> list[str]:
-        """Best first by the middle one of a scheduler's ranks, for what shows all settings and controllers at once."""
+        """What is kept in sight, then the others, each best first by the middle one of a scheduler's ranks: for what
+        shows all settings and controllers at once."""
         ranks: dict[str, list[int]] = defaultdict(list)
+        column = self.primary.column
         for setting in self.settings:
             for cc in self.controllers:
-                for rank, cell in enumerate(self._sorted([Cell(setting, cc, name) for name in names])):
+                for rank, cell in enumerate(self.ordered([Cell(setting, cc, name) for name in names], column)):
                     ranks[cell.scheduler].append(rank)
-        return sorted(names, key=lambda name: median(ranks[name]))
+        return sorted(names, key=lambda name: (name not in self.own, name not in self.kept, median(ranks[name])))
 
-    def _sorted(self, cells: Iterable[Cell]) -> list[Cell]:
-        """Cells by the primary measure, best first. Those of which not every run came to a value follow."""
-        sign = 1 if self.primary.lower_is_better else -1
+    def ordered(self, cells: Iterable[Cell], column: str) -> list[Cell]:
+        """Cells by a measure, best first. Those of which not every run came to a value follow."""
+        sign = 1 if self.prefers_less(column) else -1
 
         def place(cell: Cell) -> tuple[bool, float]:
-            found = self.estimate(cell, self.primary.column)
-            return self.lacks(cell), sign * found.mean if found else math.inf
+            found = self.estimate(cell, column)
+            return self.lacks(cell, column), sign * found.mean if found else math.inf
 
         return sorted((cell for cell in cells if cell in self._runs), key=place)
 
-    def lacks(self, cell: Cell) -> bool:
-        """Whether a run of the cell has no value of the primary measure: the others do not speak for it."""
-        return len(self.values(cell, self.primary.column)) < len({run.get("seed") for run in self.runs(cell)})
+    def prefers_less(self, column: str) -> bool:
+        """Whether less of a measure is better."""
+        return bool(measure(column).lower_is_better)
+
+    def lacks(self, cell: Cell, column: str = "") -> bool:
+        """Whether a run of the cell has no value of a measure, the primary one if none is named: the others do not
+        speak for it."""
+        return len(self.values(cell, column or self.primary.column)) < len({run.get("seed") for run in self.runs(cell)})
 
     @property
     def seeds(self) -> list[Any]:
@@ -133,21 +151,35 @@ class Study:
 
     def _group(self, setting: str, cc: str) -> list[Cell]:
         if (setting, cc) not in self._groups:
-            self._groups[setting, cc] = self._sorted(Cell(setting, cc, name) for name in self.schedulers)
+            self._groups[setting, cc] = self.ordered(
+                (Cell(setting, cc, name) for name in self.schedulers), self.primary.column
+            )
         return self._groups[setting, cc]
 
     def equals(self, setting: str, cc: str) -> dict[Cell, list[Cell]]:
         """Cells with the very results of another, seed by seed, by the one that is shown for them.
 
-        That is the reference if it is among them, else the best placed.
+        That is the user's own if it is among them, or what was named; else the reference, else the best placed.
         """
         if (setting, cc) not in self._equals:
             alike: dict[tuple[Any, ...], list[Cell]] = defaultdict(list)
             for cell in self._group(setting, cc):
                 alike[self._results(cell)].append(cell)
-            ordered = (sorted(cells, key=lambda cell: cell.scheduler != self.reference) for cells in alike.values())
+            ordered = (sorted(cells, key=self._speaks) for cells in alike.values())
             self._equals[setting, cc] = {first: others for first, *others in ordered if others}
         return self._equals[setting, cc]
+
+    def _speaks(self, cell: Cell) -> tuple[bool, bool, bool]:
+        name = cell.scheduler
+        return name not in self.own, name not in self.kept, name != self.reference
+
+    def is_kept(self, cell: Cell) -> bool:
+        """Whether a line stays in sight when others are folded: the user's own, what was named, the reference."""
+        return any(name in self.kept or name == self.reference for name in (cell.scheduler, *self.alike(cell)))
+
+    def tag(self, scheduler: str) -> str:
+        """The mark beside a name: `yours` for a class of the user's own, a star for what was named beside `all`."""
+        return YOURS if scheduler in self.own else NAMED if scheduler in self.kept else ""
 
     def alike(self, cell: Cell) -> list[str]:
         """The schedulers that a shown cell speaks for besides its own."""
@@ -162,24 +194,47 @@ class Study:
         return tuple(sorted((tuple(run.get(name) for name in wanted) for run in self.runs(cell)), key=repr))
 
     def shown(self, setting: str, cc: str) -> list[Cell]:
-        """The cells that have a line of their own: all but those that equal another."""
+        """The cells that have a line of their own: all but those that equal another. Kept ones first, then by rank."""
         twins = {cell for others in self.equals(setting, cc).values() for cell in others}
-        return [cell for cell in self._group(setting, cc) if cell not in twins]
+        lines = [cell for cell in self._group(setting, cc) if cell not in twins]
+        return sorted(lines, key=lambda cell: (cell.scheduler not in self.own, cell.scheduler not in self.kept))
 
     def runs(self, cell: Cell) -> list[Row]:
         return self._runs.get(cell, [])
 
     def values(self, cell: Cell, column: str) -> dict[Any, float]:
-        """Value by seed; runs without one are left out."""
+        """Value by seed; runs without one are left out, and benefits over next to nothing."""
+        if column in BENEFITS and self.adds_little(cell.setting, cell.cc):
+            return {}
         if (cell, column) not in self._values:
             runs = ((run.get("seed"), run.get(column)) for run in self.runs(cell))
             self._values[cell, column] = {seed: float(value) for seed, value in runs if is_number(value)}
         return self._values[cell, column]
 
+    def adds_little(self, setting: str, cc: str) -> bool:
+        """Whether the other links carry less than a tenth of what all do: no scheduler can gain much."""
+        if (setting, cc) not in self._others:
+            runs = [run for cell in self._group(setting, cc) for run in self.runs(cell)]
+            known = [part for run in runs if (part := _others_of(run)) is not None]
+            self._others[setting, cc] = min(known, default=None)
+        least = self._others[setting, cc]
+        return least is not None and least < LITTLE
+
+    def over_best_link(self, cell: Cell) -> Estimate | None:
+        """By how much, as a share, the goodput exceeds that of the best link alone under the same draws."""
+        pairs = ((run.get("goodput_mbps"), run.get("best_single_mbps")) for run in self.runs(cell))
+        shares = [ours / alone - 1 for ours, alone in pairs if is_number(ours) and is_number(alone) and alone > 0]
+        return (estimate if self.is_repeatable(cell) else middle)(shares)
+
     def estimate(self, cell: Cell, column: str) -> Estimate | None:
         """The mean of runs that can be repeated, the median of the others, which have modes and strays."""
         summary = estimate if self.is_repeatable(cell) else middle
         return summary(self.values(cell, column).values())
+
+    def interval_of_medians(self, setting: str | None = None, cc: str | None = None) -> str:
+        """What the ± of medians is called, of the runs that cannot be repeated."""
+        cells = [cell for cell in self.cells(setting, cc) if not self.is_repeatable(cell)]
+        return interval_of_median(len(self.values(cell, self.primary.column)) for cell in cells)
 
     def is_repeatable(self, cell: Cell) -> bool:
         """Whether each run would give the same row again."""
@@ -205,7 +260,7 @@ class Study:
 
     def winners(self, setting: str, cc: str | None = None) -> list[tuple[Cell, Estimate]]:
         """Cells by the mean of the primary measure, best first; those that lack a run last."""
-        ranked = self._sorted(self.cells(setting, cc))
+        ranked = self.ordered(self.cells(setting, cc), self.primary.column)
         found = [(cell, self.estimate(cell, self.primary.column)) for cell in ranked]
         return [(cell, value) for cell, value in found if value is not None]
 
@@ -221,8 +276,25 @@ class Study:
         lines = [self.shown(*group) for group in groups]
         seeds = {cell: distinct(run.get("seed") for run in self.runs(cell)) for group in lines for cell in group}
         first = [(cell, seeds[cell][0]) for group in lines for cell in group]
-        front_lines = [[c for at, c in enumerate(g) if at < TOP or c.scheduler == self.reference] for g in lines]
+        front_lines = [[c for at, c in enumerate(g) if at < TOP or self.is_kept(c)] for g in lines]
         return first + [(cell, seed) for group in front_lines for cell in group for seed in seeds[cell][1:]]
+
+
+def _others_of(run: Row) -> float | None:
+    """The share of the links but the best in what all carry, each of them alone. A run's benefit tells: it is the gain
+    over the best link, over what the others carry."""
+    ours, alone, benefit = (run.get(name) for name in ("goodput_mbps", "best_single_mbps", BENEFITS[0]))
+    if not (is_number(ours) and is_number(alone) and is_number(benefit)):
+        return None
+    if alone <= 0 or abs(benefit) < LEAST_BENEFIT:
+        return None
+    others = (ours / alone - 1) / benefit  # as a share of the best
+    return others / (1 + others)
+
+
+def is_own(run: Row) -> bool:
+    """Whether a run's scheduler is a class of the user's: it has a source, and that is no policy file."""
+    return bool(run.get("scheduler_source")) and "policy=" not in str(run["scheduler"])
 
 
 def distinct(values: Iterable[Any]) -> list[Any]:

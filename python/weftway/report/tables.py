@@ -8,18 +8,26 @@ from typing import Any
 
 from weftway.stats import Estimate
 
-from .charts import mark, named
+from .charts import named, row_head
 from .frames import LIMITS, completion_measures
+from .front import BEST, PLACES, UNSURE, front
+from .numbers import relative
 from .published import claims, ours
-from .study import Cell, Study
+from .study import BENEFITS, Cell, Study
 from .units import Measure, Unit, unit_for
-from .words import BEST, LEVEL, relative, remarks
+from .words import remarks
 
 ELSEWHERE = (
-    *("title", "name", "description", "registry", "rules", "reference", "command", "skipped"),
+    *("title", "name", "description", "registry", "rules", "reference", "command", "skipped", "named"),
     *("published", "expect", "figure"),
 )
 """Keys of a scenario that the page shows in another place, or that are about other tools."""
+
+
+LITTLE_ADDED = (
+    '<span class="none" title="all links but the best carry less than a tenth of the whole">others add little</span>'
+)
+"""In the place of a benefit over next to nothing."""
 
 
 def table(head: Sequence[str], body: str, css: str = "", caption: str = "") -> str:
@@ -66,24 +74,37 @@ def group(study: Study, setting: str, cc: str, columns: list[Measure], width: in
 
 def result_row(study: Study, c: Cell, units: dict[Measure, Unit]) -> str:
     found = {m: study.estimate(c, m.column) for m in units}
-    texts = [cell(m.title, written(found[m], unit), "num", found[m]) for m, unit in units.items()]
+    little = study.adds_little(c.setting, c.cc)
+    texts = [
+        cell(m.title, LITTLE_ADDED if little and m.column in BENEFITS else written(found[m], unit), "num", found[m])
+        for m, unit in units.items()
+    ]
     if len(study.schedulers) > 1:
         share = relative(study, c, c._replace(scheduler=study.reference))
         texts.insert(1, cell(f"Against {study.reference}", against(study, c, share), "num", share))
     told = remarks(study, c)
     badges = "".join(f'<span class="{badge(r)}">{escape(r)}</span>' for r in told)
     best = ' class="best"' if BEST in told else ""
-    keep = " data-keep" if c.scheduler == study.reference else ""
     same = study.alike(c)
     equal = f'<small class="equal">= {escape(", ".join(same))}</small>' if same else ""
-    name = f'<th scope="row">{mark(study.look(c.scheduler))}{escape(c.scheduler)}{equal}</th>'
-    row = f"<tr{best}{keep}{named(c.scheduler, same)}>"
+    name = head_of(study, c.scheduler, equal)
+    row = f"<tr{best}{named(c.scheduler, same, study.is_kept(c))}>"
     return f"{row}{name}{''.join(texts)}{cell('Remarks', badges, 'remarks')}</tr>"
 
 
+def kept_row(study: Study, name: str) -> str:
+    """The attributes of a scheduler's row where no other speaks for it."""
+    return named(name, (), name in study.kept or name == study.reference)
+
+
+def head_of(study: Study, name: str, below: str = "") -> str:
+    """The head of a scheduler's row."""
+    return row_head(study.look(name), name, study.tag(name), below)
+
+
 def badge(remark: str) -> str:
-    if remark in (BEST, LEVEL):
-        return "badge good"
+    if remark in PLACES:
+        return "badge plain" if remark == UNSURE else "badge good"
     return "badge plain" if remark.startswith("no better") else "badge bad"
 
 
@@ -99,11 +120,14 @@ def against(study: Study, c: Cell, share: Estimate | None) -> str:
 
 
 def settings(study: Study) -> str:
-    """The primary measure of every scheduler in every setting, the best of each marked."""
+    """The primary measure of every scheduler in every setting, who is at the front of each marked."""
     if len(study.settings) < 2:
         return ""
-    best = {
-        (s, cc): ranked[0][0] for s in study.settings for cc in study.controllers if (ranked := study.winners(s, cc))
+    fronts = {
+        (s, cc): front(study, s, cc).names(study)
+        for s in study.settings
+        for cc in study.controllers
+        if study.cells(s, cc)
     }
     body = ""
     for cc in study.controllers:
@@ -113,10 +137,14 @@ def settings(study: Study) -> str:
         for name in study.schedulers:
             cells = [Cell(setting, cc, name) for setting in study.settings]
             texts = (
-                cell(c.setting, written(ends.get(c), unit), "num best" if best.get((c.setting, cc)) == c else "num")
+                cell(
+                    c.setting,
+                    written(ends.get(c), unit),
+                    "num best" if name in fronts.get((c.setting, cc), []) else "num",
+                )
                 for c in cells
             )
-            rows += f'<tr{named(name)}><th scope="row">{mark(study.look(name))}{escape(name)}</th>{"".join(texts)}</tr>'
+            rows += f"<tr{kept_row(study, name)}>{head_of(study, name)}{''.join(texts)}</tr>"
         body += (
             f'<tbody data-cc="{escape(cc, quote=True)}"><tr class="group"><th scope="rowgroup" '
             f'colspan="{len(study.settings) + 1}">{escape(cc)}</th></tr>{rows}</tbody>'
@@ -155,7 +183,7 @@ def rules(study: Study) -> str:
             told = f'<span class="badge {kind}">{escape(source)}</span>'
             purpose = f"{rule['goal']}; {rule['application']}"
             rows += (
-                f'<tr{named(name)}><th scope="row">{mark(study.look(name))}{escape(name)}</th>'
+                f"<tr{kept_row(study, name)}>{head_of(study, name)}"
                 f"{cell('Rule', escape(str(rule['summary'])), 'text')}"
                 f"{cell('For', escape(purpose), 'text')}{cell('Source', told, 'remarks')}"
                 f"{cell('Reference', escape(str(rule['reference'])), 'text')}</tr>"

@@ -1,13 +1,17 @@
-"""The findings in plain words: the sentence at the top, and the remarks in the table."""
+"""The findings in plain words: the sentence at the top, which says what the marks of the tables come to and no more;
+and the remarks in the tables."""
 
 from __future__ import annotations
 
-from weftway.stats import Estimate, paired
+from collections.abc import Iterable, Sequence
 
+from weftway.stats import Estimate
+
+from .bonding import against_best_link, bonding
+from .front import ALONE, FIRST, LEADS, NOBODY, NOTHING, OPEN, REMAINS, TIED, Front, front
+from .numbers import LEAST, listed, percent, relative
 from .study import Cell, Study
 from .units import unit_for
-
-BEST, LEVEL = "best", "level with best"
 
 PHRASES = {
     "fct_ms": ("finished first", "sooner", "later"),
@@ -17,124 +21,161 @@ PHRASES = {
 }
 """Per primary measure: what the winner did, and the words for better and worse."""
 
+ORDER = (FIRST, LEADS, REMAINS, TIED, OPEN, ALONE, NOBODY, NOTHING)
+MOST_CASES = 4
+"""So many findings are told one by one."""
+MOST_PLACES = 3
+"""So many settings or controllers are named."""
+
+NO_RESULT = "No run came to a result: see the remarks in the table."
+
 
 def verdict(study: Study) -> str:
-    """One sentence: who came first, by how much, and what bonding gained."""
-    if len(study.settings) > 1:
-        return across_settings(study)
-    ranked = study.winners(study.settings[0]) if study.settings else []
-    if not ranked:
-        return "No run came to a result: see the remarks in the table."
-    best, value = ranked[0]
-    level = [cell for cell, _ in ranked[1:] if cell.cc == best.cc and not apart(study, best, cell)]
-    parts = [opening(study, best, value, level), lead(study, best, level), bonding(study, best), caution(study)]
-    return "; ".join(part for part in parts if part) + "."
-
-
-def opening(study: Study, best: Cell, value: Estimate, level: list[Cell]) -> str:
-    won = PHRASES[study.primary.column][0]
-    shown = unit_for(study.primary.kind, [value.mean]).estimate(value)
-    if len(study.schedulers) == 1:
-        return f"{best.scheduler} under {best.cc}: {study.primary.title.lower()} {shown}"
-    if level:
-        names = listed([best.scheduler, *(cell.scheduler for cell in level)])
-        measured = f"{study.primary.title.lower()} {shown} for {best.scheduler}"
-        return f"{names} are level at the front under {best.cc}: {measured}"
-    return f"{best.scheduler} {won} under {best.cc}: {shown}"
-
-
-def lead(study: Study, best: Cell, level: list[Cell]) -> str:
-    """The distance to the reference, or from the reference to the next."""
-    if best.scheduler != study.reference and any(c.scheduler == study.reference for c in level):
-        return ""
-    other = best._replace(scheduler=study.reference)
-    if best.scheduler == study.reference:
-        behind = [cell for cell, _ in study.winners(best.setting, best.cc) if cell not in (best, *level)]
-        if not behind:
-            return ""
-        other = behind[0]
-    share = relative(study, best, other)
-    if share is None or abs(share.mean) < 0.0005:
-        return ""
-    better = (share.mean < 0) == bool(study.primary.lower_is_better)
-    _, good, bad = PHRASES[study.primary.column]
-    return f"{percent(abs(share.mean))} {good if better else bad} than {other.scheduler}"
-
-
-def bonding(study: Study, cell: Cell) -> str:
-    gain = study.estimate(cell, "aggregation_benefit")
-    if gain is None or len(study.paths) < 2:
-        return ""
-    others = "the second link" if len(study.paths) == 2 else f"the other {len(study.paths) - 1} links"
-    if gain.mean < 0:
-        fair = study.estimate(cell, "benefit_fair")
-        also = "" if fair is None else f", against one opened alike {_signed(fair.mean)}"
-        return f"yet the best single link alone did better (aggregation benefit {_signed(gain.mean)}{also})"
-    return f"bonding gained {gain.mean:.2f} of what {others} could add"
-
-
-def _signed(value: float) -> str:
-    return f"\u2212{-value:.2f}" if value < 0 else f"{value:.2f}"
+    """One sentence: who came first, where, and by how much; with a single table also what bonding gained."""
+    fronts = [front(study, s, cc) for s in study.settings for cc in study.controllers if study.cells(s, cc)]
+    if all(one.kind == NOTHING for one in fronts):
+        return NO_RESULT
+    parts = _single(study, fronts[0]) if len(fronts) == 1 else _several(study, fronts)
+    told = "; ".join(part for part in [*parts, caution(study)] if part)
+    return f"{told}."
 
 
 def caution(study: Study) -> str:
     return "one seed only, so no spread is known" if len(study.seeds) == 1 else ""
 
 
-def across_settings(study: Study) -> str:
-    """With several settings: who came first how often, where there was anybody to come before, and how far ahead."""
-    ranked = [found for setting in study.settings if (found := study.winners(setting))]
-    if not ranked:
-        return "No run came to a result: see the remarks in the table."
-    contested = [found[0][0] for found in ranked if len({cell.scheduler for cell, _ in found}) > 1]
-    if not contested:
-        return "; ".join(filter(None, [spread(study, [found[0] for found in ranked]), caution(study)])) + "."
-    names = [cell.scheduler for cell in contested]
-    best = max(dict.fromkeys(names), key=names.count)
-    rest = listed([f"{n} in {names.count(n)}" for n in dict.fromkeys(names) if n != best])
-    often = f"{names.count(best)} of {len(contested)}" if rest else f"all {len(contested)}"
-    won = f"{best} {PHRASES[study.primary.column][0]} in {often} settings"
-    alone = len(ranked) - len(contested)
-    parts = [
-        won,
-        ahead(study, [cell for cell in contested if cell.scheduler == best]),
-        rest,
-        f"in {alone} more, one scheduler ran alone" if alone else "",
-        caution(study),
+def _single(study: Study, one: Front) -> list[str]:
+    """Of one setting and controller."""
+    if one.best is None:
+        return [f"no scheduler came to a result in every run under {one.cc}"]
+    value = study.estimate(one.best, study.primary.column)
+    assert value is not None, "the best cell has a value"
+    shown = unit_for(study.primary.kind, [value.mean]).estimate(value)
+    measured = f"{study.primary.title.lower()} {shown}"
+    ahead = lead(study, one)
+    if one.kind == ALONE:
+        parts = [f"{one.best.scheduler} under {one.cc}: {measured}"]
+    elif one.kind in (FIRST, LEADS, REMAINS):
+        parts = [f"{_told(study, one.kind, one.names(study), f'under {one.cc}')}: {shown}", ahead]
+    else:
+        of = f"{measured} for {one.best.scheduler}" if one.level or one.unsure else measured
+        parts = [f"{_told(study, one.kind, one.names(study), f'under {one.cc}', _is_same(one))}: {of}"]
+        parts = [f"{parts[0]}, {ahead}"] if ahead else parts
+    gained = bonding(study, one.best)
+    return [*parts, f"with {one.best.scheduler}, {gained}" if gained and (one.level or one.unsure) else gained]
+
+
+def _is_same(one: Front) -> bool:
+    """Whether all at the front have the very same results."""
+    return not one.level and not one.unsure
+
+
+def _told(study: Study, kind: str, names: Sequence[str], where: str, is_same: bool = False) -> str:
+    """A finding: who did what, and where."""
+    who = listed(names)
+    if kind == FIRST:
+        return f"{who} {PHRASES[study.primary.column][0]} {where}"
+    if kind == LEADS:
+        return f"{who} {'was' if len(names) == 1 else 'were'} ahead {where} in one run each"
+    if kind == REMAINS:
+        return f"only {who} came to a result in every run {where}"
+    if kind == OPEN:
+        return f"the runs are too few to tell {who} apart {where}"
+    if kind == TIED:
+        return f"{who} are level at the front {where}{', with identical results' if is_same else ''}"
+    if kind == ALONE:
+        return f"one scheduler ran alone {where}"
+    return f"no {'scheduler came to a result in every run' if kind == NOBODY else 'run came to a result'} {where}"
+
+
+def lead(study: Study, one: Front) -> str:
+    """The distance to the reference, or from the reference to the next: as far as the seeds are sure of it."""
+    if one.best is None or not one.behind:
+        return ""
+    front_names = one.names(study)
+    others = [cell for cell in one.behind if study.reference in (cell.scheduler, *study.alike(cell))]
+    if not others and study.reference in front_names:
+        others = one.behind[:1]
+    share = relative(study, one.best, others[0]) if others else None
+    if share is None or not share.excludes_zero or abs(share.mean) < LEAST:
+        return ""
+    name = study.reference if study.reference not in front_names else others[0].scheduler
+    return f"{percent(abs(share.mean))} {PHRASES[study.primary.column][1]} than {name}"
+
+
+def _several(study: Study, fronts: Sequence[Front]) -> list[str]:
+    """Of several settings, controllers or both: each finding with how often it was made, and where."""
+    if all(one.kind == ALONE for one in fronts):
+        return [spread(study, fronts)]
+    cases: dict[tuple[str, tuple[str, ...], bool], list[Front]] = {}
+    for one in fronts:
+        names = tuple(one.names(study)) if one.kind in (FIRST, LEADS, REMAINS, TIED, OPEN) else ()
+        ordered = names if one.kind in (FIRST, REMAINS) else tuple(sorted(names, key=study.schedulers.index))
+        cases.setdefault((one.kind, ordered, one.kind == TIED and _is_same(one)), []).append(one)
+    ranked = sorted(cases.items(), key=lambda case: (ORDER.index(case[0][0]), -len(case[1])))
+    parts: list[str] = []
+    for at, ((kind, names, is_same), found) in enumerate(ranked[:MOST_CASES]):
+        where = _where(study, found, len(fronts), is_first=at == 0)
+        parts += [_told(study, kind, names, where, is_same), _ahead(study, found) if kind == FIRST else ""]
+    rest = [one for _, found in ranked[MOST_CASES:] for one in found]
+    return [*parts, f"the tables tell of the other {len(rest)}" if rest else ""]
+
+
+def _noun(study: Study) -> str:
+    """What there are several of."""
+    if len(study.settings) > 1 and len(study.controllers) > 1:
+        return "combinations of setting and controller"
+    return "settings" if len(study.settings) > 1 else "controllers"
+
+
+def _where(study: Study, found: Sequence[Front], total: int, is_first: bool) -> str:
+    """In how many of all settings or controllers, and in which, if these are few."""
+    several, noun = (len(study.settings) > 1, len(study.controllers) > 1), _noun(study)
+    word = "under" if noun == "controllers" else "in"
+    if len(found) == total:
+        return f"{word} both {noun}" if total == 2 else f"{word} all {total} {noun}"
+    count = f"{len(found)} of {total} {noun}" if is_first else str(len(found))
+    labels = [
+        ", ".join(part for part, told in zip((one.setting, one.cc), several, strict=True) if told) for one in found
     ]
-    return "; ".join(part for part in parts if part) + "."
+    return f"{word} {count}" + (f" ({'; '.join(labels)})" if len(labels) <= MOST_PLACES else "")
 
 
-def spread(study: Study, cells: list[tuple[Cell, Estimate]]) -> str:
-    """What one scheduler to a setting came to, from the best setting to the worst."""
-    means = sorted(value.mean for _, value in cells)
+def _ahead(study: Study, found: Sequence[Front]) -> str:
+    """The range of a winner's lead over the reference, where the seeds are sure of every one."""
+    shares: list[Estimate] = []
+    for one in found:
+        others = [cell for cell in one.behind if study.reference in (cell.scheduler, *study.alike(cell))]
+        share = relative(study, one.best, others[0]) if one.best and others else None
+        if share is None or not share.excludes_zero:
+            return ""
+        shares.append(share)
+    sizes = sorted(abs(share.mean) for share in shares)
+    least, most = percent(sizes[0]), percent(sizes[-1])
+    if sizes[-1] < LEAST:
+        return ""
+    span = most if least == most else f"up to {most}" if sizes[0] < LEAST else f"{least} to {most}"
+    return f"{span} {PHRASES[study.primary.column][1]} than {study.reference}"
+
+
+def spread(study: Study, fronts: Sequence[Front]) -> str:
+    """What one scheduler to a table came to, from the best to the worst."""
+    cells = [one.best for one in fronts if one.best]
+    means = sorted(value.mean for value in _values(study, cells))
     unit = unit_for(study.primary.kind, means)
     low, high = unit.number(means[0]), unit.value(means[-1])
-    who = listed(list(dict.fromkeys(cell.scheduler for cell, _ in cells)))
-    return f"{who}: {study.primary.title.lower()} {low} to {high} over {len(cells)} settings"
+    who = listed(list(dict.fromkeys(cell.scheduler for cell in cells)))
+    return f"{who}: {study.primary.title.lower()} {low} to {high} over {len(fronts)} {_noun(study)}"
 
 
-def ahead(study: Study, cells: list[Cell]) -> str:
-    """The range of the winner's lead over the reference."""
-    gaps = [relative(study, cell, cell._replace(scheduler=study.reference)) for cell in cells]
-    shares = sorted(abs(gap.mean) for gap in gaps if gap)
-    if cells[0].scheduler == study.reference or not shares:
-        return ""
-    least, most = percent(shares[0]), percent(shares[-1])
-    span = most if least == most else f"{least} to {most}"
-    return f"{span} {PHRASES[study.primary.column][1]} than {study.reference}"
+def _values(study: Study, cells: Iterable[Cell]) -> list[Estimate]:
+    return [value for cell in cells if (value := study.estimate(cell, study.primary.column))]
 
 
 def remarks(study: Study, cell: Cell) -> list[str]:
     """What the numbers of a row do not say by themselves."""
-    ranked = study.winners(cell.setting, cell.cc)
-    found = []
-    if ranked and len(ranked) > 1:
-        best = ranked[0][0]
-        if cell == best:
-            found.append(BEST)
-        elif study.estimate(cell, study.primary.column) and not apart(study, best, cell):
-            found.append(LEVEL)
+    place = front(study, cell.setting, cell.cc).mark(cell)
+    found = [place] if place else []
     if link := against_best_link(study, cell):
         found.append(link)
     failed = study.unfinished(cell)
@@ -145,54 +186,3 @@ def remarks(study: Study, cell: Cell) -> list[str]:
     if faults:
         found.append(f"{faults:.0f} faults")
     return found
-
-
-def against_best_link(study: Study, cell: Cell) -> str:
-    """Below zero, a benefit means that one link would have been better: alone, or in a connection that opens alike."""
-    if len(study.paths) < 2:
-        return ""
-    alone, fair = (_behind(study, cell, column) for column in ("aggregation_benefit", "benefit_fair"))
-    if not alone:
-        return f"{fair} than the best link opened alike" if fair else ""
-    told = f"{alone} than the best link alone"
-    if study.estimate(cell, "benefit_fair") is None:
-        return told
-    return f"{told}, and than one opened alike" if fair else f"{told}, but not than one opened alike"
-
-
-def _behind(study: Study, cell: Cell, column: str) -> str:
-    gain = study.estimate(cell, column)
-    if gain is None or gain.mean >= 0:
-        return ""
-    return "worse" if gain.half is None or gain.high < 0 else "no better"
-
-
-def apart(study: Study, one: Cell, other: Cell, column: str = "") -> bool:
-    """Whether the seeds tell the two cells apart; a single seed is taken at its word."""
-    column = column or study.primary.column
-    gap = paired(study.values(one, column), study.values(other, column))
-    if gap is None or gap.half is None:
-        return study.estimate(one, column) != study.estimate(other, column)
-    return gap.excludes_zero
-
-
-def relative(study: Study, cell: Cell, other: Cell) -> Estimate | None:
-    """The paired difference as a share of the other's mean over the same seeds."""
-    ours, theirs = (study.values(c, study.primary.column) for c in (cell, other))
-    shared = [theirs[seed] for seed in ours if seed in theirs]
-    gap = paired(ours, theirs)
-    if gap is None or not any(shared):
-        return None
-    scale = abs(sum(shared) / len(shared))
-    return Estimate(gap.mean / scale, None if gap.half is None else gap.half / scale, gap.n)
-
-
-def percent(share: float) -> str:
-    return f"{100 * share:.0f} %" if share >= 0.0995 else f"{100 * share:.1f} %"
-
-
-def listed(names: list[str]) -> str:
-    """`a`, `a and b`, `a, b and c`; beyond four, the first three and how many more."""
-    if len(names) > 4:
-        names = [*names[:3], f"{len(names) - 3} others"]
-    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)

@@ -17,6 +17,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from weftway import reading
 from weftway._native import Scenario, ScenarioError
 from weftway.scenario import HOME, load
 
@@ -139,5 +140,5 @@ def _order(one: Experiment) -> tuple[str, str, int, str]:
 
 def figure(file: Path) -> str:
     """The name of the file that `file` is a reading of; its own if it is none."""
-    base = tomllib.loads(file.read_text()).get("base")
+    base = tomllib.loads(reading.text(file)).get("base")
     return figure(file.parent / base) if isinstance(base, str) and "/" not in base else file.stem

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,9 +13,9 @@ from typing import Any
 from weftway import backends, comparison, plan
 from weftway._native import SimulationError
 from weftway.backends import SIM, Row, Skipped
-from weftway.comparison import FLUSH_S, Interrupted, Progress
+from weftway.comparison import Interrupted, Progress
 from weftway.plan import Job
-from weftway.store import Store
+from weftway.store import Finished, Store
 
 from .experiments import Experiment
 
@@ -72,10 +71,10 @@ def planned(experiments: Sequence[Experiment], effort: Effort, backend: str, bes
     return runs
 
 
-def execute(runs: Sequence[Run], threads: int | None, out: Path | None, tell: Progress) -> None:
+def execute(runs: Sequence[Run], threads: int | None, out: Path | None, tell: Progress) -> Finished:
     """Gives every run its rows. What `out` has already is not run again; an interrupt keeps what is finished.
 
-    Figures of one paper that show the same runs share them.
+    Figures of one paper that show the same runs share them. Returns what the folder holds.
     """
     store = Store(out) if out else None
     kept = store.recall() if store else {}
@@ -83,7 +82,6 @@ def execute(runs: Sequence[Run], threads: int | None, out: Path | None, tell: Pr
     rows = {key: _whole(job, kept[key]) for key, job in jobs.items() if key in kept}
     skipped: dict[str, str] = {}
     todo = [job for key, job in jobs.items() if key not in rows]
-    flushed = time.monotonic()
     tell(len(rows), len(jobs))
     try:
         for job, result in _results(todo, threads or os.cpu_count() or 1):
@@ -93,22 +91,20 @@ def execute(runs: Sequence[Run], threads: int | None, out: Path | None, tell: Pr
                 rows[run_key(job)] = result
                 if store:
                     store.keep(run_key(job), _figures(job, result))
-            if store and time.monotonic() - flushed > FLUSH_S:
-                store.flush()
-                flushed = time.monotonic()
             tell(len(rows) + len(skipped), len(jobs))
     except KeyboardInterrupt:
         raise Interrupted(len(rows), len(jobs), out) from None
     finally:
         if store:
             store.flush()
-    if store and rows:
-        store.finish(_figures(job, rows[key]) for key, job in jobs.items() if key in rows)
+    asked = [_figures(job, rows[key]) for key, job in jobs.items() if key in rows]
+    finished = store.finish(asked) if store and rows else Finished(asked)
     for run in runs:
         run.rows, run.others = (
             [_whole(job, rows[run_key(job)]) for job in some if run_key(job) in rows] for some in (run.jobs, run.beside)
         )
         run.skipped = list(dict.fromkeys(skipped[run_key(job)] for job in run.jobs if run_key(job) in skipped))
+    return finished
 
 
 def run_key(job: Job) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weftway import plan, scenario
+from weftway import plan, reading, scenario
 from weftway._native import Scenario, ScenarioError
 from weftway.plan import Plan
 
@@ -54,11 +54,9 @@ def read(name: str, seeds: str | None = None) -> Grid:
     """The grid in a file, or in one of ours; a scenario is a grid of one run. `seeds` replace all that it names."""
     file = locate(name)
     try:
-        top = tomllib.loads(file.read_text())
+        top = tomllib.loads(reading.text(file))
     except OSError as error:
         raise ScenarioError(f"{file}: the grid cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError:
-        raise ScenarioError(f"{file}: no text, and so neither a grid nor a scenario: it is not UTF-8") from None
     except tomllib.TOMLDecodeError as error:
         raise ScenarioError(f"{file}: {error}") from error
     if any(key in top for key in SCENARIOS_OWN):

@@ -5,19 +5,18 @@ What follows is the same in either case: each scenario's comparison is carried o
 there. So rows, tables and reports do not depend on where the work was done.
 """
 
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
 from weftway import backends, comparison
 from weftway._native import SimulationError
 from weftway.backends import BACKENDS, Row, Skipped
-from weftway.comparison import FLUSH_S, Comparison, Interrupted, Progress
+from weftway.comparison import Comparison, Interrupted, Progress, is_kept
 from weftway.parallel import RayPool
-from weftway.plan import Job, Plan
-from weftway.store import Store, table, write_parquet
+from weftway.plan import Job
+from weftway.store import Store
 
 from .grid import Grid, Run
 from .parcel import Answer, Parcel, Sender, carried_out
@@ -49,7 +48,7 @@ def execute(grid: Grid, request: Request, progress: Progress | None = None) -> l
     for run in grid.runs:
         found.append(_compared(grid, run, request, _Shift(grid, found, tell)))
     if (all_rows := rows(found)) and not grid.is_scenario:
-        write_parquet(table(all_rows), request.out / "rows.parquet")
+        Store(request.out).finish(all_rows)
     return found
 
 
@@ -82,18 +81,18 @@ def _compared(grid: Grid, run: Run, request: Request, progress: _Shift) -> Compa
     folder = grid.folder(run, request.out)
     left_out = _left_out(run, folder) if request.ray is not None else []
     skipped = {one.job.key for one in left_out}
-    wanted = Plan(run.plan.scenario, [job for job in run.plan.jobs if job.key not in skipped])
+    wanted = replace(run.plan, jobs=[job for job in run.plan.jobs if job.key not in skipped])
     try:
         found = comparison.execute(wanted, request.jobs, folder, progress)
     except Interrupted as error:
         raise Interrupted(progress.done + error.done, _jobs(grid), request.out) from None
-    return Comparison(run.plan, found.rows, [*found.skipped, *left_out])
+    return Comparison(run.plan, found.rows, [*found.skipped, *left_out], found.watched, found.kept)
 
 
 def _left_out(run: Run, folder: Path) -> list[Skipped[Job]]:
     """The jobs that cannot be sent to a cluster and are not kept from before."""
     kept = Store(folder).recall()
-    missing = [job for job in run.plan.jobs if job.backend in BACKENDS and job.key not in kept]
+    missing = [job for job in run.plan.jobs if job.backend in BACKENDS and not is_kept(job, kept)]
     reasons = [(job, BACKENDS[job.backend].remote_obstacle) for job in missing]
     return [Skipped(job, reason) for job, reason in reasons if reason is not None]
 
@@ -129,13 +128,12 @@ class _Office:
         """Rows, those from before included."""
         for run in grid.runs:
             recalled = self._stores[run.name].recall()
-            self.kept += sum(job.key in recalled for job in run.plan.jobs)
-            missing = [job for job in run.plan.jobs if _is_sent(job) and job.key not in recalled]
+            self.kept += sum(is_kept(job, recalled) for job in run.plan.jobs)
+            missing = [job for job in run.plan.jobs if _is_sent(job) and not is_kept(job, recalled)]
             if missing:
                 self._todo.append((run, missing))
         self._sent: list[tuple[Run, list[Job]]] = []
         self._groups = 1
-        self._flushed = time.monotonic()
 
     @property
     def is_open(self) -> bool:
@@ -164,8 +162,6 @@ class _Office:
                 store.keep(job.key, result)
                 self.kept += 1
         self._pace(len(groups(jobs)), answer.seconds)
-        if time.monotonic() - self._flushed > FLUSH_S:
-            self.flush()
 
     def _pace(self, count: int, seconds: float) -> None:
         # At most twice as many as before: the first groups may be the quick ones.
@@ -176,7 +172,6 @@ class _Office:
         """Makes what came back last."""
         for store in self._stores.values():
             store.flush()
-        self._flushed = time.monotonic()
 
 
 def groups(jobs: list[Job]) -> list[list[Job]]:

@@ -13,7 +13,13 @@ pub enum Trouble {
     Spec(SpecError),
     /// Nothing is ever to be decided.
     Silent,
+    /// The answers that were kept do not lead to where they led.
+    Elsewhere,
 }
+
+/// What an environment is made anew from: the number of its episode and of that episode's first decision, what was
+/// answered in it, and what nobody has taken yet (the last observation of the episode before, rewards, rows).
+pub type Kept = (u64, u64, Vec<f32>, Vec<f32>, Vec<(i64, f32)>, Vec<String>);
 
 /// What episodes are drawn from.
 #[derive(Clone)]
@@ -25,6 +31,7 @@ pub struct Pool {
 }
 
 /// One environment, with its present episode.
+#[derive(Clone)]
 pub struct SubEnv {
     pub number: u64,
     episodes: u64,
@@ -34,6 +41,8 @@ pub struct SubEnv {
     pub base: u64,
     steps: u64,
     gained: f64,
+    /// What was answered in this episode.
+    answers: Vec<f32>,
     /// What is seen now, and what was seen at the end of the episode before.
     pub observation: Vec<f32>,
     pub last: Vec<f32>,
@@ -75,23 +84,47 @@ impl Pool {
 impl SubEnv {
     /// The first episode of environment `number`, at its first question.
     pub fn new(pool: &Pool, number: u64, inputs: usize) -> Result<Self, Trouble> {
-        let draw = pool.draw(number, 0);
-        let mut env = Self {
+        let mut env = Self::at(pool, number, inputs, 0)?;
+        env.begin(pool)?;
+        Ok(env)
+    }
+
+    /// Environment `number` at the beginning of one of its episodes.
+    fn at(pool: &Pool, number: u64, inputs: usize, episodes: u64) -> Result<Self, Trouble> {
+        let draw = pool.draw(number, episodes);
+        Ok(Self {
             number,
-            episodes: 0,
+            episodes,
             draw,
             episode: pool.episode(&draw)?,
             base: 0,
             steps: 0,
             gained: 0.0,
+            answers: Vec::new(),
             observation: vec![0.0; inputs],
             last: vec![0.0; inputs],
             outcome: Outcome::default(),
             closed: Vec::new(),
             finished: Vec::new(),
-        };
+        })
+    }
+
+    /// What [`Self::remade`] makes it anew from.
+    pub fn kept(&self) -> Kept {
+        let Self { episodes, base, answers, last, closed, finished, .. } = self.clone();
+        (episodes, base, answers, last, closed, finished)
+    }
+
+    /// Environment `number` as it was when `kept` was taken: its episode is played again. An answer has `width` numbers.
+    pub fn remade(pool: &Pool, number: u64, inputs: usize, width: usize, kept: Kept) -> Result<Self, Trouble> {
+        let (episodes, base, answers, last, closed, finished) = kept;
+        let mut env = Self { base, ..Self::at(pool, number, inputs, episodes)? };
         env.begin(pool)?;
-        Ok(env)
+        answers.chunks(width).try_for_each(|action| env.step(pool, action))?;
+        if env.episodes != episodes || last.len() != inputs {
+            return Err(Trouble::Elsewhere);
+        }
+        Ok(Self { last, closed, finished, ..env })
     }
 
     /// Goes to the first question; an episode without one is followed by the next.
@@ -120,11 +153,13 @@ impl SubEnv {
         self.draw = pool.draw(self.number, self.episodes);
         self.episode = pool.episode(&self.draw)?;
         (self.steps, self.gained) = (0, 0.0);
+        self.answers.clear();
         Ok(())
     }
 
     /// Answers, and goes on to the next question: of the next episode, if this one ended.
     pub fn step(&mut self, pool: &Pool, action: &[f32]) -> Result<(), Trouble> {
+        self.answers.extend_from_slice(action);
         self.episode.answer(action);
         let verdict = self.episode.advance(&mut self.observation);
         self.steps += 1;

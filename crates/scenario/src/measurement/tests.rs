@@ -1,8 +1,9 @@
-use weftway_link::LinkConfig;
-use weftway_path::{BitRate, Role};
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+use weftway_path::BitRate;
 
 use super::*;
-use crate::config::{PathConfig, Transport};
 
 /// Wi-Fi of 8 Mbit/s and 10 ms, LTE of 4 Mbit/s and 20 ms, each way.
 fn config(workload: Workload) -> SimConfig {
@@ -241,4 +242,42 @@ fn a_call_is_as_good_as_its_worse_direction() {
         ["message_p99_ms", "back_p99_ms", "call_p99_ms", "deadline_miss_rate", "back_miss_rate", "call_miss_rate"]
             .map(|column| row[column].as_f64().unwrap());
     assert_eq!(found, [10.0, 30.0, 30.0, 0.5, 0.0, 0.5]);
+}
+
+/// The type of a value, if it has one.
+fn type_of(value: &Value) -> Option<ColumnType> {
+    match value {
+        Value::String(_) => Some(ColumnType::Text),
+        Value::Number(number) if number.is_u64() => Some(ColumnType::Integer),
+        Value::Number(_) => Some(ColumnType::Float),
+        Value::Bool(_) => Some(ColumnType::Boolean),
+        _ => None,
+    }
+}
+
+#[test]
+fn the_schema_has_every_column_of_every_run_and_the_type_of_its_values() {
+    let schema: BTreeMap<String, ColumnType> = schema().into_iter().collect();
+    let span = Span::from_millis(20);
+    let delayed = || Messages { delays: vec![span], outstanding: 1 };
+    let real_time = RealTime { late: false, mean: span, over_1ms: 6, became_tcp: true };
+    let whole = Measurement { messages: delayed(), back: Some(delayed()), real_time: Some(real_time), ..simulated() };
+    let speech = Workload::Voip { bytes: Bytes::new(160), period: span, deadline: span, span };
+    let both = BitRate::from_mbps(1);
+    let call = Workload::Call { rate: both, back: both, period: span, deadline: span, span };
+    let mut told = BTreeSet::new();
+    for workload in [for_a_second(), messages(Some(span)), speech, call, Workload::Bulk { bytes: Bytes::new(900_000) }]
+    {
+        for (column, value) in whole.row(&config(workload)) {
+            let name = column.replace("path.wifi.", "path.*.").replace("path.lte.", "path.*.");
+            let declared = schema.get(&name).unwrap_or_else(|| panic!("{column} is in no schema"));
+            assert!(
+                type_of(&value).is_none_or(|found| found == *declared),
+                "{column} is {value}, and not {declared:?}"
+            );
+            told.extend(type_of(&value).map(|_| name));
+        }
+    }
+    // Each was compared with a value once.
+    assert!(schema.keys().eq(told.iter()), "{schema:?} {told:?}");
 }

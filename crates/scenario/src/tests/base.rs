@@ -26,7 +26,7 @@ fn keys_of_the_file_stand_over_those_of_its_base() {
     let delays: Vec<_> = config.paths.iter().map(|path| (path.name.as_str(), path.data.delay.as_millis())).collect();
     assert_eq!(delays, [("wifi", 11), ("lte", 50), ("dsl", 1)]);
     // The text of the whole is the same scenario: a hash that counts the same keys.
-    let whole = Scenario::parse(scenario.whole().unwrap(), "whole.toml", &folder, &scenario.sets).unwrap();
+    let whole = Scenario::parse(scenario.text(), "whole.toml", &folder, &scenario.sets).unwrap();
     assert_eq!(whole.hash(), scenario.hash());
     assert_eq!(whole.title, "Two paths");
 }
@@ -49,7 +49,7 @@ fn what_the_base_says_of_one_column_may_be_said_of_another() {
     ];
     let folder = folder("metric", &files);
     let whole = Scenario::load(&folder.join("good.toml"), &[]).unwrap();
-    let text = whole.whole().unwrap();
+    let text = whole.text();
     assert_eq!((text.matches("chosen_rate_mbps").count(), text.matches("goodput_mbps").count()), (3, 0), "{text}");
     // A column that there is not is told where it was written.
     let error = Scenario::load(&folder.join("wrong.toml"), &[]).unwrap_err();

@@ -5,6 +5,8 @@
 //! questions and let an agent answer; a deployed policy lets an exported network answer. Both
 //! run this very code, so that what is seen in training is what is seen at work.
 
+use core::fmt;
+
 use weftway_path::spec::{Param, Params, Spec, SpecError, nearest};
 use weftway_path::{Context, Decision, Event, Span};
 
@@ -31,7 +33,7 @@ pub trait Task: Scheduler {
         if self.question(cx, observation) { None } else { Some(self.select(cx)) }
     }
 
-    /// Answers the question that is due: one number per action of [`Actions`].
+    /// Answers the question that is due: one number per action of [`Actions`], each of which is [allowed](Actions::allows).
     fn answer(&mut self, cx: &Context<'_>, action: &[f32]);
 
     /// Which choices of a discrete action are open for the question that is due; all, if nothing
@@ -116,12 +118,36 @@ impl Actions {
         self.len() == 0
     }
 
+    /// Whether `number` may stand in an answer: it is the index of a choice, or a share.
+    #[inline]
+    pub fn allows(self, number: f32) -> bool {
+        match self {
+            Self::Discrete(choices) | Self::Several { choices, .. } => {
+                number >= 0.0 && number < choices as f32 && number.fract() == 0.0
+            }
+            Self::Shares(_) => (0.0..=1.0).contains(&number),
+        }
+    }
+
     /// How many numbers a network gives for an answer: one per choice, or per share.
     pub fn outputs(self) -> usize {
         match self {
             Self::Discrete(choices) => choices,
             Self::Several { count, choices } => count * choices,
             Self::Shares(count) => count,
+        }
+    }
+}
+
+/// As Gymnasium writes the space.
+impl fmt::Display for Actions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Discrete(choices) => write!(f, "Discrete({choices})"),
+            Self::Several { count, choices } => {
+                write!(f, "MultiDiscrete([{}])", vec![choices.to_string(); count].join(" "))
+            }
+            Self::Shares(count) => write!(f, "Box(0.0, 1.0, ({count},), float32)"),
         }
     }
 }
@@ -234,5 +260,22 @@ mod tests {
         assert_eq!([Actions::Discrete(4), several, Actions::Shares(4)].map(Actions::len), [1, 3, 4]);
         assert_eq!([Actions::Discrete(4), several, Actions::Shares(4)].map(Actions::outputs), [4, 15, 4]);
         assert!(!several.is_empty() && Actions::Shares(0).is_empty());
+    }
+
+    #[test]
+    fn an_answer_has_whole_numbers_below_that_of_the_choices_or_shares_up_to_1() {
+        let several = Actions::Several { count: 2, choices: 3 };
+        for actions in [Actions::Discrete(3), several] {
+            let allowed = |numbers: &[f32]| numbers.iter().filter(|number| actions.allows(**number)).count();
+            assert_eq!(allowed(&[0.0, -0.0, 1.0, 2.0]), 4, "{actions}");
+            assert_eq!(allowed(&[-1.0, 3.0, 0.5, 2.5, f32::NAN, f32::INFINITY, f32::NEG_INFINITY]), 0, "{actions}");
+        }
+        let shares = Actions::Shares(2);
+        assert!([0.0, -0.0, 0.3, 1.0].iter().all(|share| shares.allows(*share)));
+        assert!(![-0.1, 1.1, f32::NAN, f32::INFINITY].iter().any(|share| shares.allows(*share)));
+        assert_eq!(
+            [Actions::Discrete(3), several, shares].map(|actions| actions.to_string()),
+            ["Discrete(3)", "MultiDiscrete([3 3])", "Box(0.0, 1.0, (2,), float32)"]
+        );
     }
 }

@@ -1,10 +1,13 @@
 //! What it takes to try a scheduler without a transport: a [`Bench`] that carries decisions out in
-//! the simplest way, and a [`Bandit`] that checks how its host counts decisions.
+//! the simplest way, a [`Bandit`] that checks how its host counts decisions, and [`Episodes`], which checks when its
+//! host tells that nothing may go.
 
 mod bandit;
 mod bench;
+mod episodes;
 mod ledger;
 
 pub use bandit::Bandit;
 pub use bench::{Bench, MSS, packets, path};
+pub use episodes::Episodes;
 pub use ledger::{Audit, Ledger};

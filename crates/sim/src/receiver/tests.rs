@@ -204,3 +204,22 @@ fn blocks_with_the_same_number_of_gaps_are_the_same() {
     }
     assert!(repeats > 300, "{repeats}");
 }
+
+/// Packets 0 to 5 came at 1 ms and were acknowledged. What comes again of them below the last is answered at once and looked at
+/// no further, with the timestamp that was echoed before (`tcp_validate_incoming`); the last one itself brings a new one.
+#[test]
+fn an_old_packet_does_not_bring_its_timestamp() {
+    let transport = Transport::mptcp_linux_v1();
+    let mut receiver = receiver(400_000);
+    let sent = |index, ms| Data { sent_at: Instant::from_millis(ms), ..data(index, index) };
+    for index in 0..6 {
+        receiver.paths[0].arrive(Instant::from_millis(2), &sent(index, 1), false, &transport);
+        receiver.paths[0].report(Instant::from_millis(2));
+    }
+    let mut echo = |index| {
+        let at_once = receiver.paths[0].arrive(Instant::from_millis(901), &sent(index, 900), false, &transport);
+        (at_once, receiver.paths[0].report(Instant::from_millis(901)).echo)
+    };
+    assert_eq!(echo(0), (true, Instant::from_millis(1)));
+    assert_eq!(echo(5), (true, Instant::from_millis(900)));
+}

@@ -4,8 +4,9 @@
 
 use std::sync::{Arc, Mutex};
 
+use weftway_host::Host;
 use weftway_link::{Change, Limit, LinkConfig, Loss, Set};
-use weftway_path::{BitRate, Bytes, Instant, PathId, Role, Span};
+use weftway_path::{BitRate, Bytes, Context, Instant, PathId, Role, Span};
 use weftway_scenario::config::{PathConfig, SimConfig, Stack, Transport};
 use weftway_sched::Scheduler;
 use weftway_sim::run::{Finished, Job, transport_rules};
@@ -74,6 +75,23 @@ pub fn drive(sim: &mut Sim, scheduler: &mut dyn Scheduler, times: usize) -> Verd
     }
 }
 
+/// Runs `config`; `look` sees each question before it is answered.
+pub fn watch(config: &SimConfig, scheduler: &str, cc: &str, mut look: impl FnMut(&Context<'_>)) -> Verdict {
+    let mut sim = Sim::new(config, cc, 1).unwrap();
+    let mut scheduler = weftway_sched::build(scheduler).unwrap();
+    sim.host(0, Host::serving(scheduler.as_ref(), transport_rules("min-rtt").unwrap()));
+    loop {
+        match sim.advance() {
+            Pause::Decide(_) => {
+                look(&sim.context(0));
+                answer(&mut sim, scheduler.as_mut(), 1);
+            }
+            Pause::Observe(_) => sim.tell(0, scheduler.as_mut()),
+            Pause::Done(verdict) => return verdict,
+        }
+    }
+}
+
 /// Answers one question, put `times` times.
 pub fn answer(sim: &mut Sim, scheduler: &mut dyn Scheduler, times: usize) {
     sim.tell(0, scheduler);
@@ -92,9 +110,14 @@ pub struct Run {
 
 /// Runs `config` with the scheduler and the controller of these names.
 pub fn run(config: &SimConfig, scheduler: &str, cc: &str) -> Run {
+    run_seed(config, scheduler, cc, 1)
+}
+
+/// The same with another seed.
+pub fn run_seed(config: &SimConfig, scheduler: &str, cc: &str, seed: u64) -> Run {
     let notes = Arc::new(Mutex::new(Notes::default()));
     let mut built = weftway_sched::build(scheduler).unwrap();
-    let job = Job { config, cc, seed: 1, timing: None };
+    let job = Job { config, cc, seed, timing: None };
     let rules = transport_rules(scheduler).unwrap();
     let Finished { sim, verdict, .. } = job.run(built.as_mut(), rules, vec![Box::new(notes.clone())]).unwrap();
     let notes = std::mem::take(&mut notes.lock().unwrap().0);

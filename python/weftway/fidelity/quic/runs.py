@@ -35,6 +35,8 @@ class Measured:
     skipped: dict[str, str]
     """Reasons, by the name of the setting."""
     seconds: float
+    others: str = ""
+    """What the folder holds besides, in a sentence."""
 
 
 def measure(request: Request, progress: Progress = lambda done, total: None) -> Measured:
@@ -51,7 +53,7 @@ def run(request: Request, wanted: list[Setting], progress: Progress = lambda don
     found = comparison.execute(todo, request.jobs, request.folder, progress)
     reasons = {skipped.job.key: skipped.reason for skipped in found.skipped}
     refused = {one.name: reasons[job.key] for one, job in planned if job.key in reasons}
-    return Measured(request, wanted, found.rows, refused, time.monotonic() - start)
+    return Measured(request, wanted, found.rows, refused, time.monotonic() - start, found.kept.sentence)
 
 
 def jobs(setting: Setting) -> list[Job]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
+from weftway import reading
 from weftway._native import Scenario, Variant
 from weftway.scenario import HOME
 
@@ -59,7 +60,7 @@ def ours(folder: Path = HOME / "scenarios") -> list[Setting]:
 
 def as_quic(file: Path) -> Scenario:
     """The scenario with the transport that both stacks have."""
-    given = tomllib.loads(file.read_text(encoding="utf-8"))
+    given = tomllib.loads(reading.text(file))
     if given.get("transport") == TRANSPORT:
         return Scenario.load(str(file))
     return Scenario.load(str(file), [f"transport={TRANSPORT}"])

@@ -90,6 +90,7 @@ def facts(measured: Measured, found: Agreement) -> list[str]:
         f"{len(found.cases)} cases in {settings} settings, {len(measured.rows)} runs, {measured.seconds:.0f} s",
         f"pairs differ by more than {100 * APART:.0f} % on quic",
     ]
+    lines += [measured.others] if measured.others else []
     if found.unfinished:
         lines.append(f"{found.unfinished} seeds left out: one of the stacks did not finish within the time limit")
     return [*lines, *(f"{name}: not run: {reason}" for name, reason in measured.skipped.items())]

@@ -1,0 +1,33 @@
+//! A scheduler that counts for itself what [`Event::Starved`] tells: how often a path had room and nothing new might go.
+
+use weftway_path::{Bytes, Context, Decision, Event};
+
+use crate::{Needs, Scheduler, choose, min_rtt};
+
+/// Min-RTT. It is asked without a packet too, because it says that it makes copies; it makes none.
+#[derive(Clone, Debug, Default)]
+pub struct Episodes {
+    /// Questions about no packet although data are unsent, each run of them counted once: a question about a packet ends
+    /// the run.
+    pub seen: u64,
+    /// Times that the host told of one.
+    pub told: u64,
+    blocked: bool,
+}
+
+impl Scheduler for Episodes {
+    fn needs(&self) -> Needs {
+        Needs { flow: true, copies: true, events: true, ..Needs::NONE }
+    }
+
+    fn select(&mut self, cx: &Context<'_>) -> Decision {
+        let holds_back = cx.packet.is_none() && cx.flow.is_some_and(|flow| flow.unsent > Bytes::ZERO);
+        self.seen += u64::from(holds_back && !self.blocked);
+        self.blocked = cx.packet.is_none() && (holds_back || self.blocked);
+        choose::send_or_wait(cx, min_rtt::pick(cx))
+    }
+
+    fn observe(&mut self, _: &Context<'_>, event: &Event) {
+        self.told += u64::from(matches!(event, Event::Starved(_)));
+    }
+}

@@ -1,0 +1,185 @@
+"""Whether transfers over failing paths take as long in the simulator as in the kernel, and the tables that say it."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from weftway.backends import Row
+from weftway.listing import NOTHING
+
+from .errors import verdict
+from .failures import TIME_LIMIT_S
+from .runs import FINISHED, Measured, Runs, cut_off
+from .tables import SHARE, again, plain
+
+WITHIN = 0.10
+"""Of the kernel's median: so near, the simulator's holds. It also holds within the range of the kernel's runs."""
+HOLD_TARGET = 0.9
+"""The share of the cells that is to hold: 36 of 40."""
+FEWEST_RUNS = 3
+"""Of the kernel, in time; the range of fewer says nothing."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One cell: completion times in seconds. None: not known, or the simulator did not finish."""
+
+    cell: int
+    scenario: str
+    kernel_s: float | None
+    kernel_low_s: float | None
+    kernel_high_s: float | None
+    sim_s: float | None
+    kernel_runs: int
+    kernel_cut_off: int
+    """Runs of the kernel that reached the time limit. They count in its median, and not in its range."""
+    late_runs: int
+    not_judged: str
+    """Why there is nothing to hold the simulator against; empty if there is."""
+    file: str
+    command: str
+
+    @property
+    def error(self) -> float | None:
+        """The simulator's time over the kernel's, less one."""
+        return None if self.sim_s is None or self.kernel_s is None else self.sim_s / self.kernel_s - 1
+
+    @property
+    def holds(self) -> bool:
+        return self.is_near or self.is_in_range
+
+    @property
+    def is_near(self) -> bool:
+        """Whether it is near the kernel's median."""
+        return self.error is not None and abs(self.error) <= WITHIN
+
+    @property
+    def is_in_range(self) -> bool:
+        """Whether it lies between the kernel's shortest and longest run."""
+        if self.sim_s is None or self.kernel_low_s is None or self.kernel_high_s is None:
+            return False
+        return self.kernel_low_s <= self.sim_s <= self.kernel_high_s
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """For `--json`."""
+        record = {**asdict(self), "error": self.error, "holds": self.holds}
+        return {name: round(value, 6) if isinstance(value, float) else value for name, value in record.items()}
+
+
+def judge(sweep: Iterable[Runs]) -> list[Judged]:
+    """Every cell, those included that cannot be judged."""
+    return [judged(runs) for runs in sweep]
+
+
+def judged(runs: Runs) -> Judged:
+    """What the runs of one cell come to."""
+    theirs, ours = seconds(runs.kernel), seconds(runs.sim)
+    reason = obstacle(runs)
+    finished = [value for value in theirs if math.isfinite(value)]
+    middle = median(ours) if ours else math.inf
+    return Judged(
+        cell=runs.cell.number,
+        scenario=runs.cell.line,
+        kernel_s=None if reason else median(theirs),
+        kernel_low_s=None if reason else min(finished),
+        kernel_high_s=None if reason else max(finished),
+        sim_s=middle if math.isfinite(middle) else None,
+        kernel_runs=len(runs.kernel),
+        kernel_cut_off=cut_off(runs.kernel),
+        late_runs=runs.late,
+        not_judged=reason,
+        file=str(runs.file),
+        command=runs.command,
+    )
+
+
+def seconds(rows: Iterable[Row]) -> list[float]:
+    """The completion time of each run: endless for one that was cut off."""
+    return [row["fct_ms"] / 1e3 if row["verdict"] == FINISHED else math.inf for row in rows]
+
+
+def obstacle(runs: Runs) -> str:
+    """Why a cell cannot be judged; empty if it can."""
+    if len(runs.kernel) < FEWEST_RUNS:
+        return runs.note or f"{len(runs.kernel)} runs of the kernel in time"
+    cut = cut_off(runs.kernel)
+    return f"the kernel did not finish {cut} of {len(runs.kernel)} runs" if 2 * cut >= len(runs.kernel) else ""
+
+
+@dataclass(frozen=True)
+class Score:
+    """How many cells hold, and how many have to."""
+
+    cells: int
+    held: int
+
+    @property
+    def asked(self) -> int:
+        return math.ceil(HOLD_TARGET * self.cells - 1e-9)
+
+    @property
+    def verdict(self) -> str:
+        return verdict(self.held >= self.asked, self.cells)
+
+
+def score(cells: Sequence[Judged]) -> Score:
+    """A cell that cannot be judged does not hold."""
+    return Score(len(cells), sum(cell.holds for cell in cells))
+
+
+def completion_tables(measured: Measured, cells: Sequence[Judged]) -> list[Table | Text]:
+    """How many cells hold; those that do not, the farthest first; how to run these again."""
+    missed = sorted((cell for cell in cells if not cell.holds), key=by_error)
+    head = Text("\n".join(facts(measured, cells)))
+    return [head, missed_table(missed), again(missed)] if missed else [head]
+
+
+def by_error(cell: Judged) -> tuple[bool, float]:
+    """A key that sorts by the error; those that cannot be judged come last."""
+    return bool(cell.not_judged), -abs(math.inf if cell.error is None else cell.error)
+
+
+def facts(measured: Measured, cells: Sequence[Judged]) -> list[str]:
+    """The verdict and how it came about, a line each."""
+    total = score(cells)
+    runs, late = sum(cell.kernel_runs for cell in cells), sum(cell.late_runs for cell in cells)
+    far = sum(cell.is_in_range and not cell.is_near for cell in cells)
+    unknown = sum(bool(cell.not_judged) for cell in cells)
+    cut = [f"{cell.cell} ({cell.kernel_cut_off} of {cell.kernel_runs})" for cell in cells if cell.kernel_cut_off]
+    lines = [
+        f"{total.held} of {total.cells} cells hold, at least {total.asked} are asked for: {total.verdict}",
+        f"A cell holds if the simulator's median completion time is within {SHARE.number(WITHIN)} % of the kernel's "
+        "or between the kernel's shortest and longest run.",
+        f"Seed {measured.request.seed}; {runs} runs of the kernel, {late} late left out; {measured.seconds:.0f} s",
+    ]
+    if far:
+        lines.append(f"{far} of those that hold are in the kernel's range only, farther from its median")
+    if cut:
+        lines.append(f"the kernel did not finish every run within {TIME_LIMIT_S} s of the cells {', '.join(cut)}")
+    if unknown:
+        lines.append(f"{unknown} cells not judged: they count as cells that do not hold")
+    return lines
+
+
+def missed_table(missed: Sequence[Judged]) -> Table:
+    table = plain("cells that do not hold: rate Mbit/s / delay ms, per path")
+    for head in ("cell", "kernel\ns", "shortest,\nlongest", "ours\ns", "error\n%"):
+        table.add_column(head, justify="right", no_wrap=True)
+    table.add_column("scenario", overflow="fold")
+    for cell in missed:
+        times = [time(cell.kernel_s), f"{time(cell.kernel_low_s)}, {time(cell.kernel_high_s)}"]
+        ours = time(cell.sim_s) if cell.sim_s is not None else "never"
+        error = NOTHING if cell.error is None else SHARE.signed(cell.error)
+        line = f"{cell.scenario} ({cell.not_judged})" if cell.not_judged else cell.scenario
+        table.add_row(str(cell.cell), *times, ours, error, line)
+    return table
+
+
+def time(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.2f}"

@@ -1,0 +1,100 @@
+"""Which addresses of a capture are on the user's side of the link: decided by what is certain, or asked."""
+
+import ipaddress
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from weftway._native import ScenarioError
+
+from .packets import Flow, Packet
+from .reading import Undecided
+
+SYN, ACK = 2, 16
+
+SERVERS = {4433, 4443, 5201, 8080, 8443}
+"""Ports at which servers listen, beside those below 1024."""
+
+PRIVATE = [
+    ipaddress.ip_network(text)
+    for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")
+]
+"""RFC 1918, 6598 and 4193."""
+
+MUCH = 0.05
+"""If more than this share of the bytes goes between addresses of unknown sides, or of the wrong one, it is asked."""
+
+SHOWN = 4
+
+Pair = tuple[str, str]
+
+
+def users(file: Path, packets: Sequence[Packet], local: Sequence[str]) -> set[str]:
+    """The addresses on the user's side."""
+    carried: Counter[Pair] = Counter()
+    for one in packets:
+        carried[_pair(one)] += one.bytes
+    busiest: Counter[str] = Counter()
+    for pair, count in carried.items():
+        for address in pair:
+            busiest[address] += count
+    named = [address for address, _ in busiest.most_common(SHOWN)]
+    if local:
+        found = {address for address in busiest if _is_in(address, local)}
+        if not found:
+            raise ScenarioError(f"{file}: no packet of {', '.join(local)}; it has {', '.join(named)}")
+        return found
+    sides = _sides(packets)
+    # What most of an address's bytes say of it counts: a stray connection the other way does not turn a link round.
+    votes: defaultdict[str, Counter[bool]] = defaultdict(Counter)
+    for pair, user in sides.items():
+        for address in pair if user else ():
+            votes[address][address == user] += carried[pair]
+    found = {address for address, said in votes.items() if said[True] > said[False]}
+    unsure = sum(count for pair, count in carried.items() if len(found & {*pair}) != 1)
+    unsure += sum(min(said[True], said[False]) for said in votes.values())
+    if unsure > MUCH * carried.total():
+        raise Undecided(file, "it does not show which side is the user's", named)
+    return found
+
+
+def _pair(packet: Packet) -> Pair:
+    return min(packet.source, packet.target), max(packet.source, packet.target)
+
+
+def _sides(packets: Iterable[Packet]) -> dict[Pair, str]:
+    """For each pair of addresses that of the user, or nothing where its packets say nothing or both."""
+    signs: defaultdict[Pair, set[str]] = defaultdict(set)
+    seen: set[tuple[Pair, Flow | None, int]] = set()
+    for one in packets:
+        opening = one.flags & (SYN | ACK) if one.flags & SYN else 0
+        key = (_pair(one), one.flow, opening)
+        if key not in seen:
+            seen.add(key)
+            signs[key[0]].update(_signs(one, opening))
+    return {pair: next(iter(found)) if len(found) == 1 else "" for pair, found in signs.items()}
+
+
+def _signs(packet: Packet, opening: int) -> list[str]:
+    """The user's address, as far as this packet says it: who opens, who talks to a server's port, who is private."""
+    found = []
+    if opening:
+        found.append(packet.target if opening & ACK else packet.source)
+    if packet.flow and _serves(packet.flow.source_port) != _serves(packet.flow.target_port):
+        found.append(packet.target if _serves(packet.flow.source_port) else packet.source)
+    if _is_private(packet.source) != _is_private(packet.target):
+        found.append(packet.source if _is_private(packet.source) else packet.target)
+    return found
+
+
+def _serves(port: int) -> bool:
+    return port < 1024 or port in SERVERS
+
+
+def _is_private(address: str) -> bool:
+    return any(ipaddress.ip_address(address) in network for network in PRIVATE)
+
+
+def _is_in(address: str, networks: Sequence[str]) -> bool:
+    """Whether it is one of the addresses, or in one of the networks."""
+    return any(ipaddress.ip_address(address) in ipaddress.ip_network(one, strict=False) for one in networks)

@@ -1,0 +1,21 @@
+"""Reading files of text that people write, in whatever editor."""
+
+from pathlib import Path
+
+from weftway._native import ScenarioError
+
+WIDE = (b"\xff\xfe", b"\xfe\xff")
+"""How a file in UTF-16 begins, if it says so."""
+
+
+def text(file: Path) -> str:
+    """The text of a file in UTF-8, without the mark that some editors write before it."""
+    read = file.read_bytes()
+    # Latin letters have a zero byte each in UTF-16, and none in UTF-8.
+    if read.startswith(WIDE) or b"\0" in read:
+        raise ScenarioError(f"{file}: it is not UTF-8, but UTF-16 or no text; save it as UTF-8")
+    try:
+        return read.decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = read.count(b"\n", 0, error.start) + 1
+        raise ScenarioError(f"{file}: it is not UTF-8, in line {line}; save it as UTF-8") from None

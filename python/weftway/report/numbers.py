@@ -1,0 +1,34 @@
+"""Numbers as sentences have them: shares, percentages and lists of names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from weftway.stats import Estimate, paired
+
+from .study import Cell, Study
+
+LEAST = 0.0005
+"""A smaller share would read as 0.0 %."""
+
+
+def relative(study: Study, cell: Cell, other: Cell) -> Estimate | None:
+    """The paired difference as a share of the other's mean over the same seeds."""
+    ours, theirs = (study.values(c, study.primary.column) for c in (cell, other))
+    shared = [theirs[seed] for seed in ours if seed in theirs]
+    gap = paired(ours, theirs)
+    if gap is None or not any(shared):
+        return None
+    scale = abs(sum(shared) / len(shared))
+    return Estimate(gap.mean / scale, None if gap.half is None else gap.half / scale, gap.n)
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share >= 0.0995 else f"{100 * share:.1f} %"
+
+
+def listed(names: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`; beyond four, the first three and how many more."""
+    if len(names) > 4:
+        names = [*names[:3], f"{len(names) - 3} others"]
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)

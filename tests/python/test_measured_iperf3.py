@@ -1,0 +1,221 @@
+"""Reports of iperf3: each is read whole, or refused with what would help."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from weftway import ScenarioError, measured
+from weftway.measured import Reading, Undecided
+
+TCP, TCP_IPV6, UDP = 1500 / 1448, 1500 / 1428, 1476 / 1448
+CLIENT, SERVER = "192.0.2.7", "198.51.100.1"
+BLOCK = 131072
+
+Report = dict[str, Any]
+
+
+def sums(mbps: list[float], sender: bool, **more: object) -> list[Report]:
+    """Intervals of a second."""
+    return [
+        {"start": float(n), "end": n + 1.0, "bits_per_second": rate * 1e6, "omitted": False, "sender": sender, **more}
+        for n, rate in enumerate(mbps)
+    ]
+
+
+def report(
+    intervals: list[Report], end: Report, protocol: str = "TCP", writer: str = "client", **test: object
+) -> Report:
+    here, there = (CLIENT, SERVER) if writer == "client" else (SERVER, CLIENT)
+    peer = "connecting_to" if writer == "client" else "accepted_connection"
+    size = BLOCK if protocol == "TCP" else 1448
+    return {
+        "start": {
+            "connected": [{"socket": 5, "local_host": here, "remote_host": there}],
+            peer: {"host": there, "port": 5201},
+            "test_start": {"protocol": protocol, "blksize": size, "reverse": 0, **test},
+        },
+        "intervals": intervals,
+        "end": end,
+    }
+
+
+def tcp(mbps: list[float], sent: float, received: float, sender: bool = True, **more: Any) -> Report:
+    end = {
+        f"sum_{name}": {"bits_per_second": rate * 1e6, "sender": sender}
+        for name, rate in (("sent", sent), ("received", received))
+    }
+    return report([{"sum": one} for one in sums(mbps, sender)], end, reverse=int(not sender), **more)
+
+
+def lost(packets: int, of: int, **more: object) -> Report:
+    return {"lost_packets": packets, "packets": of, "lost_percent": 100 * packets / of, **more}
+
+
+def read(folder: Path, content: Report | str, local: tuple[str, ...] = ()) -> Reading:
+    file = folder / "lte.json"
+    file.write_text(content if isinstance(content, str) else json.dumps(content))
+    return measured.read(file, local)
+
+
+def rates(told: Reading, factor: float = TCP) -> dict[str, float]:
+    """As iperf3 says them."""
+    return {name: round(rate.value / factor, 3) for name, rate in told.rates.items()}
+
+
+def test_udp_that_the_client_receives_is_counted_without_what_was_lost(tmp_path: Path) -> None:
+    """20 Mbit/s are sent over a link of 10: intervals count the 10 that arrive. How many a link loses which is sent
+    twice what it carries says nothing of it, and that is said."""
+    intervals = [{"sum": one} for one in sums([9.8, 9.8, 9.8], False, **lost(830, 1700))]
+    told = read(tmp_path, report(intervals, {"sum": lost(2490, 5100)}, "UDP", reverse=1))
+    assert rates(told, UDP) == {"down": 9.8}
+    assert told.loss is None and "48.8 % of UDP was lost" in told.loss_unknown
+
+
+def test_udp_that_the_client_sends_arrives_without_what_was_lost(tmp_path: Path) -> None:
+    intervals = [{"sum": one} for one in sums([10, 10, 10], True, packets=850)]
+    told = read(tmp_path, report(intervals, {"sum": lost(51, 2550)}, "UDP"))
+    assert rates(told, UDP) == {"up": 9.8}
+    assert told.loss is not None and told.loss.value == 0.02
+
+
+def test_udp_both_ways_loses_each_way(tmp_path: Path) -> None:
+    up, down = sums([5, 5, 5], True, packets=400), sums([20, 20, 20], False, **lost(0, 1600))
+    intervals = [{"sum": one, "sum_bidir_reverse": other} for one, other in zip(up, down, strict=True)]
+    end = {"sum": lost(12, 1200), "sum_bidir_reverse": lost(0, 4800)}
+    told = read(tmp_path, report(intervals, end, "UDP", bidir=1))
+    assert rates(told, UDP) == {"up": 4.95, "down": 20}
+    assert told.loss is not None and told.loss.value == pytest.approx(12 / 6000)
+
+
+def test_a_slow_uplink_has_the_rate_of_what_arrived(tmp_path: Path) -> None:
+    """A sender counts a block of 128 KiB, 1.05 Mbit, at once: a second with a block and two without."""
+    for shape, arrived in (([1.05, 0, 0, 1.05, 0, 0], 0.49), ([1.05, 0, 1.05, 1.05, 0, 1.05], 0.68)):
+        told = read(tmp_path, tcp(shape, sum(shape) / 6, arrived))
+        assert rates(told) == {"up": arrived}
+
+
+def test_what_only_left_for_a_queue_has_not_arrived(tmp_path: Path) -> None:
+    told = read(tmp_path, tcp([30, 30, 30, 30], 30, 20))
+    assert rates(told) == {"up": 20}
+
+
+def test_intervals_tell_more_than_the_mean_with_its_slow_start(tmp_path: Path) -> None:
+    assert rates(read(tmp_path, tcp([9, 28, 30, 29], 24, 24, sender=False))) == {"down": 29}
+    assert rates(read(tmp_path, tcp([9, 28, 30, 29], 24, 23.5))) == {"up": 29}
+
+
+def test_a_short_last_interval_and_omitted_ones_do_not_count(tmp_path: Path) -> None:
+    content = tcp([30, 30, 30], 30, 30, sender=False)
+    whole = content["intervals"]
+    whole.append({"sum": {**whole[-1]["sum"], "start": 3.0, "end": 3.01, "bits_per_second": 3e9}})
+    whole[:0] = [{"sum": {**one["sum"], "bits_per_second": 1e9, "omitted": True}} for one in whole[:3]]
+    assert rates(read(tmp_path, content)) == {"down": 30}
+
+
+def test_no_intervals_at_all(tmp_path: Path) -> None:
+    assert rates(read(tmp_path, tcp([], 31, 30))) == {"up": 30}
+
+
+def twice(content: Report) -> str:
+    """As iperf3 before 3.11 wrote it: both directions under one name."""
+    return json.dumps(content).replace("_bidir_reverse", "")
+
+
+def both_ways(flagged: bool = True) -> Report:
+    up, down = sums([5, 5, 5], True), sums([40, 40, 40], False)
+    if not flagged:
+        for one in up + down:
+            del one["sender"]
+    intervals = [{"sum": one, "sum_bidir_reverse": other} for one, other in zip(up, down, strict=True)]
+    end = {
+        "sum_sent": {"bits_per_second": 5e6, "sender": True},
+        "sum_sent_bidir_reverse": {"bits_per_second": 4e7, "sender": False},
+    }
+    return report(intervals, end, bidir=1)
+
+
+def test_keys_that_stand_twice_are_both_read(tmp_path: Path) -> None:
+    assert rates(read(tmp_path, both_ways())) == {"up": 5, "down": 40}
+    assert rates(read(tmp_path, twice(both_ways()))) == {"up": 5, "down": 40}
+
+
+def test_events_of_a_stream(tmp_path: Path) -> None:
+    content = tcp([40, 40, 40], 40, 40, sender=False)
+    events = [
+        ("start", content["start"]),
+        *(("interval", one) for one in content["intervals"]),
+        ("end", content["end"]),
+    ]
+    lines = [json.dumps({"event": kind, "data": data}) for kind, data in events]
+    assert rates(read(tmp_path, "\n".join(lines))) == {"down": 40}
+    # With --json-stream-full-output, the whole follows.
+    assert rates(read(tmp_path, "\n".join([*lines, json.dumps(content, indent=1)]))) == {"down": 40}
+    with pytest.raises(ScenarioError, match="the event `end` of iperf3 is missing"):
+        read(tmp_path, "\n".join(lines[:-1]))
+    failed = [*lines[:2], json.dumps({"event": "error", "data": "the server has terminated"})]
+    with pytest.raises(ScenarioError, match="iperf3 failed: the server has terminated"):
+        read(tmp_path, "\n".join(failed))
+
+
+def test_who_is_the_user_in_a_report_of_the_server(tmp_path: Path) -> None:
+    """It received from the client: up, if the user is the client."""
+    content = tcp([40, 40, 40], 40, 40, sender=False, writer="server")
+    content["start"]["test_start"]["reverse"] = 0
+    with pytest.raises(Undecided) as told:
+        read(tmp_path, content)
+    assert told.value.addresses == [CLIENT, SERVER] and f"LINK.local={CLIENT}" in str(told.value)
+    assert rates(read(tmp_path, content, (CLIENT,))) == {"up": 40}
+    assert rates(read(tmp_path, content, (SERVER,))) == {"down": 40}
+
+
+def test_headers_of_ipv6_are_longer(tmp_path: Path) -> None:
+    content = tcp([40, 40, 40], 40, 40)
+    content["start"]["connected"] = [{"local_host": "2001:db8::7", "remote_host": "2001:db8::1"}]
+    assert rates(read(tmp_path, content), TCP_IPV6) == {"up": 40}
+
+
+TEXT = """\
+Connecting to host 198.51.100.1, port 5201
+[ ID] Interval           Transfer     Bitrate         Retr
+[  5]   0.00-10.00  sec  12.5 MBytes  10.5 Mbits/sec    0             sender
+"""
+
+HALF = {
+    "text": (TEXT, "run `iperf3 --json`"),
+    "an error as text": (
+        "iperf3: error - unable to connect to server: refused\n",
+        "unable to connect to server: refused",
+    ),
+    "an error": ({**tcp([40], 40, 40), "error": "interrupt - the client has terminated"}, "the client has terminated"),
+    "two runs": (json.dumps(tcp([40], 40, 40)) * 2, "several runs of iperf3 in one file"),
+    "SCTP": (report([], {}, "SCTP"), "measure over TCP or UDP"),
+    "twice, without directions": (twice(both_ways(flagged=False)), "3.11 or later"),
+    "one way of two": (tcp([40, 40], 40, 40, bidir=1), "`sum` is missing"),
+    "blocks without what arrived": (tcp([1.05, 0, 1.05, 1.05], 0.8, 0), "measure longer"),
+    "losses that do not add up": (
+        report([{"sum": one} for one in sums([9, 9], True)], {"sum": {**lost(5, 100), "lost_percent": 50}}, "UDP"),
+        "do not add up",
+    ),
+    "UDP without losses": (
+        report([{"sum": one} for one in sums([9, 9], True)], {"sum": {}}, "UDP"),
+        "`lost_packets` is missing",
+    ),
+    "cut off": (json.dumps(tcp([40], 40, 40))[:-20], "save the whole output"),
+    "no number": (json.dumps(tcp([float("nan")], 40, 40)), "no JSON of iperf3"),
+    "nothing": (tcp([0, 0], 0, 0), "nothing was transferred"),
+}
+
+
+@pytest.mark.parametrize("case", HALF)
+def test_what_is_understood_in_half_is_refused(tmp_path: Path, case: str) -> None:
+    content, reason = HALF[case]
+    with pytest.raises(ScenarioError) as told:
+        read(tmp_path, content)  # type: ignore[arg-type]
+    assert reason in str(told.value) and "\n" not in str(told.value)
+
+
+def test_a_rate_that_was_asked_for_is_the_least_that_the_link_carries(tmp_path: Path) -> None:
+    free, limited = (read(tmp_path, tcp([40, 40], 40, 40, target_bitrate=rate)) for rate in (0, 40_000_000))
+    assert "at least" not in free.rates["up"].why and "at least: -b limits it" in limited.rates["up"].why

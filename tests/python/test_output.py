@@ -1,0 +1,131 @@
+"""How the command writes: into pipes that are closed, in encodings that lack characters, into files."""
+
+import codecs
+import io
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from conftest import Weft
+from weftway import progress
+from weftway.commands.output import nearest
+
+COMMANDS = {
+    "compare": ["compare", "small.toml", "--out", "out"],
+    "compare, as JSON": ["compare", "small.toml", "--out", "out", "--json"],
+    "sweep": ["sweep", "small.toml", "--out", "out"],
+    "rank": ["rank", "--on", "small.toml", "--schedulers", "min-rtt,ecf", "--seeds", "0..2", "--out", "out"],
+}
+
+
+def started(words: list[str], folder: Path, **others: object) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "weftway", *words]
+    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, **others)  # type: ignore[call-overload, no-any-return]
+
+
+def test_a_closed_pipe_costs_no_file_and_ends_quietly(small: Path, tmp_path: Path) -> None:
+    running = []
+    for name, words in COMMANDS.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "small.toml").write_text(small.read_text())
+        process = started(words, folder, stderr=subprocess.PIPE)
+        assert process.stdout
+        process.stdout.close()
+        running.append((folder, process))
+    for folder, process in running:
+        assert process.stderr
+        told = process.stderr.read().decode()
+        assert process.wait(60) == 141, told
+        assert "Traceback" not in told
+        assert {"report.html", "rows.parquet"} <= {file.name for file in (folder / "out").iterdir()}, folder.name
+
+
+def test_a_failed_run_has_its_own_status_in_a_closed_pipe_too(tmp_path: Path) -> None:
+    process = started(["compare", "nowhere.toml"], tmp_path, stderr=subprocess.PIPE)
+    assert process.stdout
+    process.stdout.close()
+    assert process.wait(60) == 2
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_a_terminal_of_few_characters_gets_the_nearest(small: Path, tmp_path: Path, encoding: str) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    process = started(["compare", "small.toml", "--set", "path.lte.loss=5%"], tmp_path, env=environment)
+    text = process.communicate(timeout=60)[0].decode(encoding)
+    assert process.returncode == 0
+    assert "min-rtt" in text
+    assert ("±" if encoding == "cp1252" else "+-") in text
+    assert "?" not in text
+
+
+def test_json_loses_nothing_in_any_encoding(small: Path, tmp_path: Path) -> None:
+    (tmp_path / "日本.toml").write_text(small.read_text())
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    process = started(["compare", "日本.toml", "--json"], tmp_path, env=environment)
+    rows = json.loads(process.communicate(timeout=60)[0].decode("latin-1"))
+    assert rows[0]["scenario"] == "日本"
+
+
+def test_the_nearest_characters() -> None:
+    codecs.register_error("nearest-here", nearest)
+    for text, found in (("−3 … é\u2009→ 日", "-3 ... e -> ?"), ("plain", "plain")):
+        assert text.encode("ascii", "nearest-here").decode() == found
+
+
+def test_lines_say_how_far_it_is_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "PATIENCE_S", 0.02)
+    monkeypatch.setattr(progress, "LINE_S", 0.01)
+    told = io.StringIO()
+    with progress.Bar(Console(file=told)) as bar:
+        bar.tell(3, 7)
+        while told.getvalue().count("\n") < 2:
+            time.sleep(0.01)
+    assert "3 of 7 runs finished after 0 s" in told.getvalue()
+    assert all(line.isprintable() for line in told.getvalue().split("\n")), "no control characters"
+
+
+def test_what_is_over_at_once_says_nothing() -> None:
+    told = io.StringIO()
+    with progress.Bar(Console(file=told)) as bar:
+        bar.tell(7, 7)
+    assert told.getvalue() == ""
+
+
+MARK = codecs.BOM_UTF8.decode()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["compare", "marked.toml"],
+        ["sweep", "marked.toml", "--out", "out"],
+        ["rank", "--on", "marked.toml", "--schedulers", "min-rtt,ecf", "--seeds", "0..2"],
+        ["compare", "above.toml"],
+    ],
+)
+def test_a_mark_before_a_text_is_read_over(weft_here: Weft, small: Path, tmp_path: Path, words: list[str]) -> None:
+    (tmp_path / "marked.toml").write_text(MARK + small.read_text(), encoding="utf-8")
+    (tmp_path / "above.toml").write_text(f'{MARK}base = "marked.toml"\n', encoding="utf-8")
+    done = weft_here(*words)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("words", [["compare"], ["run"], ["sweep", "--out=out"], ["rank", "--on"]])
+def test_utf_16_is_refused_in_one_line(
+    weft_here: Weft, small: Path, tmp_path: Path, words: list[str], encoding: str
+) -> None:
+    (tmp_path / "wide.toml").write_text(small.read_text(), encoding=encoding)
+    done = weft_here(*words, "wide.toml")
+    assert done.returncode == 2
+    assert "UTF-16" in done.stderr
+    assert "save it as UTF-8" in done.stderr
+    assert "wide.toml" in done.stderr
+    assert "Traceback" not in done.stderr
