@@ -8,6 +8,7 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -80,6 +81,8 @@ pub struct EmulatorReport {
     pub links: Vec<Counts>,
     /// How late packets were handed over.
     pub lateness: Lateness,
+    /// When the first packet entered a link; `None`: there was none.
+    pub first_entered: Option<Instant>,
     /// Packets that the kernel did not take, since its device was down, and those larger than a device's MTU.
     pub refused: u64,
     /// Devices that somebody deleted meanwhile.
@@ -90,30 +93,62 @@ pub struct EmulatorReport {
     pub elapsed: Span,
 }
 
+/// An emulator whose thread only waits to be started. What is sent meanwhile waits in the devices.
+#[derive(Debug)]
+pub struct ReadyEmulator {
+    // Dropped before the worker: the thread then ends.
+    start: Sender<Clock>,
+    worker: Worker,
+}
+
 /// An emulator at work. It stops when it is dropped.
 #[derive(Debug)]
 pub struct Emulator {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<(Vec<Port>, EmulatorReport)>>,
+    worker: Worker,
     clock: Clock,
 }
 
-impl Emulator {
-    /// Starts to drive `wires` between `ports`; the links' time zero is now.
-    pub fn start(ports: Vec<Port>, wires: &[Wire], recorder: Option<Recorder>) -> Result<Self, EmuError> {
+/// The thread. It is stopped when this is dropped.
+#[derive(Debug)]
+struct Worker {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<(Vec<Port>, EmulatorReport)>>,
+}
+
+impl ReadyEmulator {
+    /// Gets ready to drive `wires` between `ports`: when this returns, the thread is there and has its priority.
+    pub fn new(ports: Vec<Port>, wires: &[Wire], recorder: Option<Recorder>) -> Result<Self, EmuError> {
+        let mut machine = Machine::new(wires, recorder);
         let stop = Arc::new(AtomicBool::new(false));
-        let clock = Clock::new();
-        let mut machine = Machine::new(wires, recorder, clock);
         let asked = stop.clone();
+        let (start, started) = channel();
+        let (ready, is_ready) = channel();
         let thread = thread::Builder::new().name("weftway-links".to_owned()).spawn(move || {
             machine.report.realtime = priority::realtime();
-            machine.run(&ports, &asked);
+            // Both fail only where the other side is gone; then there is nothing to drive.
+            let _ = ready.send(());
+            if let Ok(clock) = started.recv() {
+                machine.clock = clock;
+                machine.run(&ports, &asked);
+            }
             (ports, machine.report)
         });
         let thread = thread.map_err(EmuError::system("starting the emulator's thread"))?;
-        Ok(Self { stop, thread: Some(thread), clock })
+        let worker = Worker { stop, thread: Some(thread) };
+        is_ready.recv().map_err(|_| thread_failed())?;
+        Ok(Self { start, worker })
     }
 
+    /// Starts the links: their time zero is now.
+    pub fn start(self) -> Emulator {
+        let clock = Clock::new();
+        // A thread that is gone is told of by `finish`.
+        let _ = self.start.send(clock);
+        Emulator { worker: self.worker, clock }
+    }
+}
+
+impl Emulator {
     /// The clock that its links go by.
     pub fn clock(&self) -> Clock {
         self.clock
@@ -121,13 +156,17 @@ impl Emulator {
 
     /// Stops it: the devices, still open, and what there was.
     pub fn finish(mut self) -> Result<(Vec<Port>, EmulatorReport), EmuError> {
-        self.stop.store(true, Ordering::Relaxed);
-        let thread = self.thread.take().expect("an emulator finishes once");
-        thread.join().map_err(|_| EmuError::Transfer("the emulator's thread failed; this is a defect".to_owned()))
+        self.worker.stop.store(true, Ordering::Relaxed);
+        let thread = self.worker.thread.take().expect("an emulator finishes once");
+        thread.join().map_err(|_| thread_failed())
     }
 }
 
-impl Drop for Emulator {
+fn thread_failed() -> EmuError {
+    EmuError::Transfer("the emulator's thread failed; this is a defect".to_owned())
+}
+
+impl Drop for Worker {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -150,6 +189,7 @@ struct Machine {
     links: Vec<Link<Parcel>>,
     to: Vec<Next>,
     pool: Pool,
+    /// That of the links, from when they are started.
     clock: Clock,
     recorder: Option<Recorder>,
     report: EmulatorReport,
@@ -161,12 +201,12 @@ struct Machine {
 }
 
 impl Machine {
-    fn new(wires: &[Wire], recorder: Option<Recorder>, clock: Clock) -> Self {
+    fn new(wires: &[Wire], recorder: Option<Recorder>) -> Self {
         Self {
             links: wires.iter().map(|wire| Link::new(&wire.config, wire.seed)).collect(),
             to: wires.iter().map(|wire| wire.to).collect(),
             pool: Pool::new(),
-            clock,
+            clock: Clock::new(),
             recorder,
             report: EmulatorReport::default(),
             packets: 0,
@@ -262,6 +302,7 @@ impl Machine {
             Next::AsTold => unreachable!("no device leads straight into a shared link"),
         };
         let now = self.clock.now();
+        self.report.first_entered.get_or_insert(now);
         let number = self.packets;
         self.packets += 1;
         if let Some(recorder) = &mut self.recorder {

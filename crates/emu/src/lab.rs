@@ -11,7 +11,7 @@ use std::path::Path as FilePath;
 use weftway_link::{Change, LinkConfig, Set};
 use weftway_path::Instant;
 
-use crate::emulator::{Emulator, Next, Port, Wire};
+use crate::emulator::{Emulator, Next, Port, ReadyEmulator, Wire};
 use crate::entry::Subject;
 use crate::netlink::{Endpoint, EndpointFlags, PathManager, Prefix, Route};
 use crate::record::Recorder;
@@ -147,11 +147,28 @@ impl Lab {
         &self.subjects
     }
 
-    /// Starts the links: their time zero is now.
+    /// Starts the links: their time zero is just before this returns.
     pub fn start(self, recorder: Option<Recorder>) -> Result<Running, EmuError> {
-        let Self { client, server, ports, wires, .. } = self;
-        Ok(Running { emulator: Emulator::start(ports, &wires, recorder)?, client, server })
+        let Ready { emulator, client, server } = self.ready(recorder)?;
+        Ok(Running { emulator: emulator.start(), client, server })
     }
+
+    /// Gets ready to start the links, so that something can be prepared that begins when they do.
+    pub fn ready(self, recorder: Option<Recorder>) -> Result<Ready, EmuError> {
+        let Self { client, server, ports, wires, .. } = self;
+        Ok(Ready { emulator: ReadyEmulator::new(ports, &wires, recorder)?, client, server })
+    }
+}
+
+/// A lab whose links can be started at any time.
+#[derive(Debug)]
+pub struct Ready {
+    /// What will drive its links.
+    pub emulator: ReadyEmulator,
+    /// The client's namespace.
+    pub client: Namespace,
+    /// The server's namespace.
+    pub server: Namespace,
 }
 
 /// A lab at work.

@@ -70,14 +70,14 @@ mod tun;
 
 pub use clock::Clock;
 pub use commands::{Command, Exit, Running, spawn};
-pub use emulator::{Emulator, EmulatorReport, LinkId, Next, Port, Wire};
+pub use emulator::{Emulator, EmulatorReport, LinkId, Next, Port, ReadyEmulator, Wire};
 pub use entry::{Fate, Record, Subject, Traffic};
 pub use error::EmuError;
 pub use kernel::{
-    Connection, Counters, Ends, Opener, Outcome, Sample, Subflow, Transfer, Work, available_controllers, mptcp_enabled,
-    transfer,
+    Connection, Counters, Ends, Opener, Outcome, ReadyTransfer, Sample, Subflow, Transfer, Work, available_controllers,
+    mptcp_enabled, transfer,
 };
-pub use lab::{Lab, LabPath, LabPlan, Running as RunningLab, Way, client_address, server_address};
+pub use lab::{Lab, LabPath, LabPlan, Ready as ReadyLab, Running as RunningLab, Way, client_address, server_address};
 pub use lateness::{BINS_US, LATE, Lateness};
 pub use namespace::Namespace;
 pub use probe::{Absence, Part, Probe, probe};

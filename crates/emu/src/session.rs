@@ -54,7 +54,8 @@ pub struct Finished {
 
 impl Session {
     /// Sets up `plan` and starts the commands: the server's first, and the client's when that has opened a socket, or
-    /// has ended, or has had five seconds. `go_on` is asked meanwhile.
+    /// has ended, or has had five seconds. `go_on` is asked meanwhile. The links' time zero is just before the client's
+    /// command is started.
     pub fn start(plan: &LabPlan, order: Order, go_on: &mut dyn FnMut() -> bool) -> Result<Self, EmuError> {
         let lab = Lab::build(plan)?;
         let paths = plan.paths.len();

@@ -70,7 +70,7 @@ impl KernelRun {
         let config = &self.variant.config;
         let (plan, setup) = (LabPlan::of(config, self.seed), Setup::of(config));
         let transfer = Transfer::of(&self.variant, &self.cc, self.seed);
-        until_fit(|| measure(&plan, &setup, &transfer, None, stop), |measured| measured.report.lateness.is_fit())
+        until_fit(|| measure(&plan, &setup, &transfer, None, stop), Measured::is_in_time)
     }
 }
 

@@ -2,17 +2,21 @@
 
 use std::sync::atomic::AtomicBool;
 
-use weftway_path::Bytes;
+use weftway_path::{Bytes, Instant};
 
 use crate::entry::{Record, Traffic};
-use crate::kernel::{Ends, Opener, Outcome, Transfer, transfer};
+use crate::kernel::{Ends, Opener, Outcome, ReadyTransfer, Transfer};
 use crate::record::record;
-use crate::{EmuError, EmulatorReport, Lab, LabPlan, Namespace, client_address, server_address};
+use crate::{EmuError, EmulatorReport, Lab, LabPlan, Namespace, ReadyLab, client_address, server_address};
 
 /// What the kernel starts a socket's buffers with, and their least size (`tcp_rmem`, `tcp_wmem`).
 const LEAST_BUFFER: u64 = 4096;
 const FIRST_RECEIVE_BUFFER: u64 = 131_072;
 const FIRST_SEND_BUFFER: u64 = 16_384;
+
+/// By when the connection's first packet has to be on its link. Both count from the same instant, but a busy machine
+/// may stop the thread that is about to connect: the links' schedules then come so much too early for the connection.
+const LATEST_START: Instant = Instant::from_millis(5);
 
 /// How both ends are set.
 #[derive(Clone, Debug, Default)]
@@ -39,7 +43,15 @@ pub struct Measured {
     pub traffic: Vec<Traffic>,
 }
 
-/// Carries out `order`, whose ends and addresses follow from `plan`: the client opens the connection.
+impl Measured {
+    /// Whether the links were in time: with the packets, and with the start of the connection.
+    pub fn is_in_time(&self) -> bool {
+        self.report.lateness.is_fit() && self.report.first_entered.is_some_and(|at| at <= LATEST_START)
+    }
+}
+
+/// Carries out `order`, whose ends and addresses follow from `plan`: the client opens the connection. The links' time
+/// zero is the transfer's.
 ///
 /// # Errors
 ///
@@ -59,12 +71,13 @@ pub fn measure(
     let subjects = lab.subjects().to_vec();
     let recording = to.map(|to| record(Record { subjects, ..to })).transpose()?;
     let (recorder, recording) = recording.unzip();
-    let running = lab.start(recorder)?;
+    let ReadyLab { emulator, client, server } = lab.ready(recorder)?;
     let order = Transfer { paths: (0..plan.paths.len()).map(client_address).collect(), ..order.clone() };
-    let (client, server) = (&running.client, &running.server);
-    let ends = ends(client, server, order.opener);
-    let outcome = transfer(&ends, &order, stop);
-    let (_, report) = running.emulator.finish()?;
+    let ends = ends(&client, &server, order.opener);
+    let transfer = ReadyTransfer::new(&ends, &order)?;
+    let emulator = emulator.start();
+    let outcome = transfer.start(emulator.clock(), stop);
+    let (_, report) = emulator.finish()?;
     let traffic = recording.map_or_else(|| Ok(Vec::new()), |recording| recording.finish())?;
     Ok(Measured { outcome: outcome?, report, traffic })
 }

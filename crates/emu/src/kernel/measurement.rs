@@ -34,7 +34,7 @@ impl Measured {
             back: None,
             paths: paths(outcome, &links),
             real_time: Some(RealTime {
-                late: !report.lateness.is_fit(),
+                late: !self.is_in_time(),
                 mean: report.lateness.mean(),
                 over_1ms: report.lateness.late(),
                 became_tcp: outcome.fallback,
@@ -85,7 +85,7 @@ fn paths(outcome: &Outcome, links: &[LinkCounts]) -> Vec<PathFigures> {
 
 #[cfg(test)]
 mod tests {
-    use weftway_path::{Bytes, Span};
+    use weftway_path::{Bytes, Instant, Span};
 
     use super::*;
     use crate::kernel::{Connection, Sample, Subflow};
@@ -115,6 +115,7 @@ mod tests {
         let report = EmulatorReport {
             links: vec![link(500, 0), link(900, 9), link(400, 0), link(600, 0)],
             lateness,
+            first_entered: Some(Instant::from_millis(5)),
             refused: 0,
             devices_lost: 0,
             realtime: false,
@@ -150,6 +151,19 @@ mod tests {
         assert_eq!((figure("path.wifi.packets"), figure("path.wifi.lost")), (Some(900.0), Some(9.0)));
         assert_eq!((figure("path.lte.share"), figure("path.lte.srtt_ms")), (Some(0.4), Some(75.0)));
         assert_eq!((row["late"].as_bool(), figure("late_mean_us")), (Some(false), Some(2.0)));
+    }
+
+    /// No packet was late by itself, but the links' schedules came too early for the connection.
+    #[test]
+    fn a_run_is_late_whose_connection_began_long_after_its_links() {
+        let config = &testing::variant(&[]).config;
+        let mut measured = measured();
+        let late = |measured: &Measured| measured.measurement(config).row(config)["late"].as_bool();
+        assert_eq!(late(&measured), Some(false), "5 ms are in time");
+        measured.report.first_entered = Some(Instant::from_micros(5_001));
+        assert_eq!(late(&measured), Some(true));
+        measured.report.first_entered = None;
+        assert_eq!(late(&measured), Some(true), "it never began");
     }
 
     #[test]

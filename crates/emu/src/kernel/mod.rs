@@ -30,4 +30,4 @@ pub use order::{Ends, Opener, Outcome, Transfer, Work};
 pub use sample::{Sample, Subflow};
 pub use scenario::obstacle;
 pub use socket::{available_controllers, mptcp_enabled};
-pub use transfer::transfer;
+pub use transfer::{ReadyTransfer, transfer};

@@ -27,18 +27,51 @@ use crate::{Clock, EmuError};
 /// Where MPTCP, the controller or an address is not to be had, and where the kernel breaks the connection off. A
 /// transfer that is merely not over by the time limit is no error.
 pub fn transfer(ends: &Ends, order: &Transfer, stop: &AtomicBool) -> Result<Outcome, EmuError> {
-    let before = count(ends)?;
-    let (listener, opening, to) = sockets(ends, order)?;
-    let run =
-        Run { ends, order, clock: Clock::new(), stop, read: AtomicBool::new(false), broken: AtomicBool::new(false) };
-    socket::connect(&opening, to).map_err(broke_off("connecting"))?;
-    let (sent, received) = both(&run, listener, opening);
-    let (mut sent, received) = (sent?, received?);
-    let outcome = conclude(&run, &mut sent, &received, before);
-    close(&sent, &received, outcome.as_ref().is_ok_and(|outcome| outcome.finished && !is_endless(order)));
-    match outcome {
-        Ok(outcome) if !outcome.finished && stop.load(Ordering::Relaxed) => Err(EmuError::Interrupted),
-        outcome => outcome,
+    ReadyTransfer::new(ends, order)?.start(Clock::new(), stop)
+}
+
+/// A transfer that can be started at any time: its sockets are there, its namespaces' counters are read. Visits to
+/// namespaces take from a fraction of a millisecond to seconds on a busy machine, and they are over.
+#[derive(Debug)]
+pub struct ReadyTransfer<'a> {
+    ends: &'a Ends<'a>,
+    order: &'a Transfer,
+    before: [Counters; 2],
+    listener: TcpListener,
+    opening: TcpStream,
+    to: SocketAddrV4,
+}
+
+impl<'a> ReadyTransfer<'a> {
+    /// Prepares everything up to `connect`.
+    ///
+    /// # Errors
+    ///
+    /// Where MPTCP, the controller or an address is not to be had.
+    pub fn new(ends: &'a Ends<'a>, order: &'a Transfer) -> Result<Self, EmuError> {
+        let before = count(ends)?;
+        let (listener, opening, to) = sockets(ends, order)?;
+        Ok(Self { ends, order, before, listener, opening, to })
+    }
+
+    /// Connects and carries the transfer out, as [`transfer`] does. Its time zero is that of `clock`, which should be
+    /// now: take the clock of links that have just been started.
+    ///
+    /// # Errors
+    ///
+    /// Where the kernel breaks the connection off.
+    pub fn start(self, clock: Clock, stop: &'a AtomicBool) -> Result<Outcome, EmuError> {
+        let Self { ends, order, before, listener, opening, to } = self;
+        let run = Run { ends, order, clock, stop, read: AtomicBool::new(false), broken: AtomicBool::new(false) };
+        socket::connect(&opening, to).map_err(broke_off("connecting"))?;
+        let (sent, received) = both(&run, listener, opening);
+        let (mut sent, received) = (sent?, received?);
+        let outcome = conclude(&run, &mut sent, &received, before);
+        close(&sent, &received, outcome.as_ref().is_ok_and(|outcome| outcome.finished && !is_endless(order)));
+        match outcome {
+            Ok(outcome) if !outcome.finished && stop.load(Ordering::Relaxed) => Err(EmuError::Interrupted),
+            outcome => outcome,
+        }
     }
 }
 

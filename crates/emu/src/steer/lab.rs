@@ -7,8 +7,8 @@ use std::thread;
 
 use super::host::{Rule, Settings, Steering};
 use super::report::SteeringReport;
-use crate::kernel::{Ends, Measured, Opener, Outcome, Setup, Transfer, ends, settle, transfer};
-use crate::{EmuError, Lab, LabPlan, client_address};
+use crate::kernel::{Measured, Opener, ReadyTransfer, Setup, Transfer, ends, settle};
+use crate::{EmuError, Lab, LabPlan, Namespace, ReadyLab, client_address};
 
 /// Carries out `order` in a lab of its own while `rule` steers at the sender, as `settings` say.
 ///
@@ -27,30 +27,35 @@ pub fn measure(
     let lab = Lab::build(plan)?;
     lab.join_paths(&setup.backups)?;
     settle(&lab, setup)?;
-    let running = lab.start(None)?;
+    let ReadyLab { emulator, client, server } = lab.ready(None)?;
     let order = Transfer { paths: (0..plan.paths.len()).map(client_address).collect(), ..order.clone() };
-    let ends = ends(&running.client, &running.server, order.opener);
+    let ends = ends(&client, &server, order.opener);
     if order.opener == Opener::Receiver {
         ends.sender.within(by_program)?;
     }
-    let (outcome, report) = steered(&ends, &order, (settings, rule), stop)?;
-    let (_, links) = running.emulator.finish()?;
+    let transfer = ReadyTransfer::new(&ends, &order)?;
+    let ((outcome, links), report) = steered(ends.sender, settings, rule, || {
+        let emulator = emulator.start();
+        let outcome = transfer.start(emulator.clock(), stop);
+        let (_, links) = emulator.finish()?;
+        Ok((outcome?, links))
+    })?;
     Ok((Measured { outcome, report: links, traffic: Vec::new() }, report))
 }
 
-/// The transfer, with the steering beside it from before its start to its end.
-fn steered(
-    ends: &Ends<'_>,
-    order: &Transfer,
-    (settings, rule): (Settings, &mut Rule<'_>),
-    stop: &AtomicBool,
-) -> Result<(Outcome, SteeringReport), EmuError> {
+/// What `work` returns, with the steering beside it in `namespace` from before its start to its end.
+fn steered<T>(
+    namespace: &Namespace,
+    settings: Settings,
+    rule: &mut Rule<'_>,
+    work: impl FnOnce() -> Result<T, EmuError>,
+) -> Result<(T, SteeringReport), EmuError> {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         let (ready, is_ready) = channel();
         let over = &over;
         let steering = scope.spawn(move || {
-            ends.sender.within(|| {
+            namespace.within(|| {
                 let steering = Steering::open(settings)?;
                 // If nobody waits any more, the loop ends at once.
                 let _ = ready.send(());
@@ -58,10 +63,10 @@ fn steered(
             })
         });
         // An error says what is wrong when the thread is asked.
-        let outcome = is_ready.recv().map(|()| transfer(ends, order, stop));
+        let worked = is_ready.recv().map(|()| work());
         over.store(true, Ordering::Relaxed);
         let report = steering.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
-        Ok((outcome.expect("a steering that began has said so")?, report))
+        Ok((worked.expect("a steering that began has said so")?, report))
     })
 }
 

@@ -41,7 +41,7 @@ impl SteeredRun {
     }
 
     fn row(&self, stop: &AtomicBool) -> Result<Row, EmuError> {
-        let (measured, report) = until_fit(|| self.measured(stop), |(measured, _)| measured.report.lateness.is_fit())?;
+        let (measured, report) = until_fit(|| self.measured(stop), |(measured, _)| measured.is_in_time())?;
         let config = &self.variant.config;
         let mut row = measured.measurement(config).row(config);
         row.extend(report.columns());

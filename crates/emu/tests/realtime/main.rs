@@ -4,4 +4,5 @@ mod lab;
 mod links;
 mod on_time;
 mod steer;
+mod time_zero;
 mod transfer;
