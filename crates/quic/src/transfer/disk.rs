@@ -121,3 +121,15 @@ impl Drop for Disk {
         }
     }
 }
+
+/// Puts data into the ring of what waits for the disk; what was handed over already is left out.
+pub(super) fn keep(ring: &mut [u8], mut from: u64, mut data: &[u8], next: u64) {
+    if from < next {
+        let known = usize::try_from(next - from).unwrap_or(usize::MAX).min(data.len());
+        (from, data) = (from + known as u64, &data[known..]);
+    }
+    let at = (from % ring.len() as u64) as usize;
+    let (first, rest) = data.split_at(data.len().min(ring.len() - at));
+    ring[at..at + first.len()].copy_from_slice(first);
+    ring[..rest.len()].copy_from_slice(rest);
+}

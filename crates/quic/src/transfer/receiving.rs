@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use weftway_path::{Bytes, Instant, PathId, Span};
 
-use super::disk::{Disk, DiskEvent, Task};
+use super::disk::{Disk, DiskEvent, Task, keep};
 use super::files::FailedFile;
 use super::manifest::{Layout, MAX_ENTRIES, Manifest};
 use super::options::{Failure, Options, Report, State, Watch, code};
-use super::sending::{RECORD, WINDOW, all_failed, arrived, goodput, peer, ratio_to_best_path};
+use super::outcome::{all_failed, arrived, goodput, peer, ratio_to_best_path};
 use super::session::{Met, Session, lost};
+use super::setting::{RECORD, WINDOW};
 use super::store::Store;
 use super::wire::{Message, Role, Talk};
 use super::writer::Writer;
@@ -439,16 +440,4 @@ impl Receiving {
             paths: session.progress.paths.clone(),
         }
     }
-}
-
-/// Puts data into the ring; what was handed over already is left out.
-fn keep(ring: &mut [u8], mut from: u64, mut data: &[u8], next: u64) {
-    if from < next {
-        let known = usize::try_from(next - from).unwrap_or(usize::MAX).min(data.len());
-        (from, data) = (from + known as u64, &data[known..]);
-    }
-    let at = (from % ring.len() as u64) as usize;
-    let (first, rest) = data.split_at(data.len().min(ring.len() - at));
-    ring[at..at + first.len()].copy_from_slice(first);
-    ring[..rest.len()].copy_from_slice(rest);
 }

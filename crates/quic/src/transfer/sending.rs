@@ -6,48 +6,24 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use weftway_host::sending::Groups;
-use weftway_host::{EVERYTHING, Host, mismatch};
-use weftway_path::{Bytes, Instant, PathSet, Role as PathRole, Span};
-use weftway_scenario::config::{Buffer, Transport};
-use weftway_sched::{Needs, Scheduler};
+use weftway_path::{Instant, PathSet, Role as PathRole, Span};
+use weftway_sched::Scheduler;
 
 use super::files::{FailedFile, Found, Root, Skipped};
 use super::manifest::{Layout, Manifest};
-use super::options::{Failure, Options, OtherEnd, PathProgress, Report, State, Watch, code};
+use super::options::{Failure, Options, PathProgress, Report, State, Watch, code};
+use super::outcome::{all_failed, arrived, goodput, peer, ratio_to_best_path};
 use super::qlog::Log;
 use super::session::{Met, Session, ended};
+use super::setting::{RECORD, build, transport};
 use super::source::{FileSource, Hashed, Hasher};
 use super::wire::{Message, Role, Talk};
-use crate::driver::connection::QuicConnection;
 use crate::driver::{Sender, Setting};
 
-/// What the driver offers over sockets: they do not say what a device holds.
-pub const OFFERS: Needs = Needs { device: false, ..EVERYTHING };
-
-/// How far the sender may be ahead of what the receiver has written: 100 Mbit/s for two seconds. Both ends know it.
-pub(super) const WINDOW: u64 = 32 << 20;
-/// The payload of a record: what is left of QUIC's least packet, so that it fits on every path.
-pub(super) const RECORD: u64 = 1200 - crate::virtual_time::OVERHEAD;
-/// A path is given up when it is silent for so long, or for three probe timeouts.
-const PATH_TIMEOUT: Span = Span::from_millis(500);
-/// How often it is then asked.
-const PROBE_INTERVAL: Span = Span::from_millis(250);
 /// Entries of the manifest in a message.
 const BATCH: usize = 1000;
 /// When the end has not come by then, control data are stuck on a silent path.
 const PATIENCE: Span = Span::from_secs(3);
-
-/// The driver's settings over sockets.
-fn transport() -> Transport {
-    Transport {
-        mss: Bytes::new(RECORD),
-        send_buffer: Buffer::Fixed(Bytes::new(WINDOW)),
-        receive_buffer: Buffer::Fixed(Bytes::new(WINDOW)),
-        path_timeout: PATH_TIMEOUT,
-        probe_interval: PROBE_INTERVAL,
-        ..Transport::mpquic()
-    }
-}
 
 /// Sends `root`, a file or a directory, under its own name.
 pub fn send(root: &Path, mut options: Options, watch: Watch<'_>) -> Result<Report, Failure> {
@@ -56,7 +32,7 @@ pub fn send(root: &Path, mut options: Options, watch: Watch<'_>) -> Result<Repor
     build(&scheduler, None)?;
     weftway_cc::parse(&cc).map_err(|error| Failure::Spec(error.to_string()))?;
     let Found { manifest, root: files, skipped, failed: unreadable } = Found::at(root)?;
-    let log = options.qlog.take().map(|file| log(&file, root, &options)).transpose()?;
+    let log = options.qlog.take().map(|file| Log::create(&file, root, &options, 1200 - RECORD)).transpose()?;
     let (mut session, target) = Session::open(options, Role::Send, root, watch)?;
     session.progress.bytes = manifest.bytes();
     session.progress.files = manifest.files();
@@ -87,30 +63,6 @@ struct Job {
     cc: String,
     switch: Option<Receiver<String>>,
     log: Option<Log>,
-}
-
-/// The log of a transfer of `root`.
-fn log(file: &Path, root: &Path, options: &Options) -> Result<Log, Failure> {
-    let names = options.paths.iter().map(ToString::to_string).collect();
-    let is_client = matches!(options.other, OtherEnd::Connect { .. });
-    let overhead = 1200 - RECORD;
-    let made = Log::create(file, &root.display().to_string(), is_client, names, overhead);
-    made.map_err(|error| Failure::File(format!("{}: {error}", file.display())))
-}
-
-/// A scheduler, and what is kept for it, if it can run here.
-fn build(name: &str, log: Option<&Log>) -> Result<(Box<dyn Scheduler>, Host), Failure> {
-    let spec = |error: weftway_path::spec::SpecError| Failure::Spec(error.to_string());
-    let (entry, given) = weftway_sched::parse(name).map_err(spec)?;
-    let mut scheduler = entry.make(&given.given).map_err(spec)?;
-    if let Some(log) = log {
-        scheduler = log.around(scheduler);
-    }
-    let host = Host::serving(scheduler.as_ref(), entry.transport);
-    match mismatch(host.needs, OFFERS, "a transfer over UDP") {
-        Some(why) => Err(Failure::Spec(format!("scheduler {name}: {why}"))),
-        None => Ok((scheduler, host)),
-    }
 }
 
 enum Ended {
@@ -470,41 +422,4 @@ impl<'a> Sending<'a> {
             paths: session.progress.paths.clone(),
         }
     }
-}
-
-/// The address of the other end.
-pub(super) fn peer(connection: &QuicConnection) -> String {
-    let route = connection.paths().find_map(|path| connection.route(path));
-    route.map(|route| route.remote().to_string()).unwrap_or_default()
-}
-
-/// Everything that did not arrive, by name: what the sender left out, and entries of the manifest.
-pub(super) fn all_failed(
-    left_out: &[FailedFile],
-    failed: &BTreeMap<u32, String>,
-    manifest: &Manifest,
-) -> Vec<FailedFile> {
-    let entries = failed.iter().filter_map(|(&at, reason)| Some((manifest.entries.get(at as usize)?, reason)));
-    let entries = entries.map(|(entry, reason)| FailedFile { path: entry.path.clone(), reason: reason.clone() });
-    let mut all: Vec<FailedFile> = left_out.iter().cloned().chain(entries).collect();
-    all.sort_by(|one, other| one.path.cmp(&other.path));
-    all
-}
-
-/// The bytes of all files but those that the receiver could not take at all.
-pub(super) fn arrived(manifest: &Manifest, layout: &Layout, failed: &BTreeMap<u32, String>) -> u64 {
-    let is_sent = |at: u32| layout.pieces.binary_search_by_key(&at, |piece| piece.entry).is_ok();
-    let refused = failed.keys().filter(|&&at| !is_sent(at));
-    manifest.bytes() - refused.filter_map(|&at| manifest.entries.get(at as usize)).map(|entry| entry.size).sum::<u64>()
-}
-
-/// In Mbit/s.
-pub(super) fn goodput(bytes: u64, elapsed: Span) -> f64 {
-    if elapsed.is_zero() { 0.0 } else { bytes as f64 * 8e-6 / elapsed.as_secs_f64() }
-}
-
-/// See [`Report::ratio_to_best_path`].
-pub(super) fn ratio_to_best_path(bytes: u64, paths: &[PathProgress]) -> Option<f64> {
-    let most = paths.iter().map(|path| path.bytes).max().filter(|&most| most > 0)?;
-    Some(bytes as f64 / most as f64)
 }
