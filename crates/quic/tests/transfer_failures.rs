@@ -51,8 +51,11 @@ fn arrived(root: &Path, target: &Path) -> Vec<String> {
     found
 }
 
+/// Its name, and what it does to a file.
+type Change = (&'static str, fn(&Path));
+
 /// What happens to a file while it is sent.
-const CHANGES: [(&str, fn(&Path)); 4] = [
+const CHANGES: [Change; 4] = [
     ("vanishes", |file| fs::remove_file(file).unwrap()),
     ("becomes shorter", |file| fs::File::options().write(true).open(file).unwrap().set_len(1000).unwrap()),
     ("becomes another thing", |file| {
@@ -111,7 +114,7 @@ fn what_cannot_be_read_is_named_at_both_ends_and_the_rest_arrives() {
     fs::create_dir(root.join("closed")).unwrap();
     fs::write(root.join(std::ffi::OsStr::from_bytes(b"caf\xe9")), "").unwrap();
     for name in ["1", "closed"] {
-        fs::set_permissions(root.join(name), fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(root.join(name), fs::Permissions::from_mode(0o000)).unwrap();
     }
     let reads_everything = fs::File::open(root.join("1")).is_ok();
     let (target, pairing, receiver) = listening();

@@ -17,8 +17,11 @@ fn of(entries: impl Into<Vec<Entry>>) -> Manifest {
     Manifest { entries: entries.into() }
 }
 
+/// A writer, what it is to be given, and what cannot be written.
+type Begun = (Writer, Layout, Vec<(u32, String)>);
+
 /// A writer of `manifest` below `target`, and what cannot be written.
-fn begin(target: &Path, manifest: &Manifest) -> Result<(Writer, Layout, Vec<(u32, String)>), StoreError> {
+fn begin(target: &Path, manifest: &Manifest) -> Result<Begun, StoreError> {
     let store = Arc::new(Store::open(target)?);
     let found = store.prepare(manifest)?;
     let had: Vec<u64> = found
