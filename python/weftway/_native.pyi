@@ -308,7 +308,7 @@ def pairing_line(identity: str) -> str: ...
 def transfer(
     role: str,
     path: str,
-    address: str,
+    addresses: Sequence[str],
     pairing: str | None,
     identity: str | None,
     paths: Sequence[str],

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 PORT = 4433
 """Where the end listens that was told no port."""
 
+SHOWN = 5
+"""So many of the things that are never sent are named."""
+
 Report = dict[str, Any]
 Progress = dict[str, Any]
 
@@ -35,6 +38,8 @@ class OtherEnd:
     address: str
     pairing: str | None = None
     identity: str | None = None
+    others: tuple[str, ...] = ()
+    """More addresses of the same end: its name has several."""
 
 
 def identity_file() -> Path:
@@ -54,7 +59,8 @@ def pair(file: Path, *, new: bool = False) -> str:
 def connect(host: str, pairing: str) -> OtherEnd:
     """The end at `host`, which may name a port; `pairing` is its line, or a file with it."""
     line = pairing if pairing.startswith("weft1-") else _read(Path(pairing))
-    return OtherEnd(_resolve(*_split(host), passive=False), pairing=line.strip())
+    first, *others = _resolve(*_split(host), passive=False)
+    return OtherEnd(first, pairing=line.strip(), others=tuple(others))
 
 
 def listen(address: str, file: Path) -> OtherEnd:
@@ -62,7 +68,7 @@ def listen(address: str, file: Path) -> OtherEnd:
     if not file.exists():
         raise ScenarioError(f"this machine has no identity yet: run `weft pair` here, and copy its line ({file})")
     host, port = (None, int(address)) if address.isdigit() else _split(address)
-    return OtherEnd(_resolve(host or "0.0.0.0", port, passive=True), identity=_read(file))
+    return OtherEnd(_resolve(host or "0.0.0.0", port, passive=True)[0], identity=_read(file))
 
 
 def run(
@@ -90,7 +96,7 @@ def run(
     told = _native.transfer(
         role,
         str(path),
-        other.address,
+        [other.address, *other.others],
         other.pairing,
         other.identity,
         list(paths),
@@ -122,14 +128,19 @@ def _split(text: str) -> tuple[str | None, int]:
     return host.strip("[]") or None, number
 
 
-def _resolve(host: str | None, port: int, *, passive: bool) -> str:
+def _resolve(host: str | None, port: int, *, passive: bool) -> list[str]:
+    """All addresses of a name, in the order in which they are best tried."""
     flags = socket.AI_PASSIVE if passive else 0
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM, flags=flags)
     except OSError as error:
         raise ScenarioError(f"{host}: {error.strerror or error}") from None
-    family, *_, address = found[0]
-    return f"[{address[0]}]:{port}" if family == socket.AF_INET6 else f"{address[0]}:{port}"
+    addresses = [
+        f"[{address[0]}]:{port}" if family == socket.AF_INET6 else f"{address[0]}:{port}"
+        for family, *_, address in found
+        if family in (socket.AF_INET, socket.AF_INET6)
+    ]
+    return list(dict.fromkeys(addresses))
 
 
 def _read(file: Path) -> str:
@@ -184,7 +195,7 @@ class Display:
             self.listening = progress["listening"]
             self._console.print(f"listening at {self.listening}", markup=False)
         if progress["note"]:
-            self._console.print(progress["note"], markup=False)
+            self._console.print(printable(progress["note"]), markup=False)
         if self._console.is_terminal:
             self._show(progress)
 
@@ -237,8 +248,6 @@ def summary(report: Report) -> list[str | Table]:
         f"{report['files']} files, {amount(report['bytes'])}, verified{known}: "
         f"{report['elapsed_s']:.1f} s, {report['goodput_mbps']:.1f} Mbit/s{_gain(report)}"
     ]
-    left = [(report["links_left_out"], "symbolic links"), (report["special_left_out"], "sockets, devices or FIFOs")]
-    lines += [f"not sent: {count} {what}" for count, what in left if count]
     table = _columns("path", "data", "share", "round trip", "lost packets", "given up")
     whole = sum(path["bytes"] for path in report["paths"]) or 1
     for path in report["paths"]:
@@ -247,6 +256,23 @@ def summary(report: Report) -> list[str | Table]:
         row = [path["path"], amount(path["bytes"]), share, _rtt(path)]
         table.add_row(*row, *([lost, times] if report["role"] == "send" else ["", ""]))
     return [*lines, table]
+
+
+def complaints(report: Report) -> list[str]:
+    """A line for each file that did not arrive, and one for each kind of what is never sent."""
+    skipped: dict[str, list[str]] = {}
+    for one in report["skipped"]:
+        skipped.setdefault(one["kind"], []).append(printable(one["path"]))
+    lines = []
+    for kind, paths in skipped.items():
+        named = ", ".join(paths[:SHOWN]) + (f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN else "")
+        lines.append(f"skipped {len(paths)} {kind}{'s' if len(paths) > 1 else ''}: {named}")
+    return lines + [f"weft: {printable(one['path'])}: {printable(one['reason'])}" for one in report["failed"]]
+
+
+def printable(text: str) -> str:
+    """A text of the other end or a file's name, without characters that a terminal would obey."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
 def _gain(report: Report) -> str:

@@ -1,6 +1,7 @@
 """`weft pair`, `send`, `recv` and `doctor`, as a person runs them: over loopback, and over emulated links."""
 
 import json
+import os
 import random
 import shutil
 import signal
@@ -82,7 +83,7 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
 
 def partial(target: Path) -> int:
     """Bytes that are partly there."""
-    return sum(file.stat().st_size for file in (target / PARTIAL).glob("*"))
+    return sum(file.stat().st_size for file in (target / PARTIAL).glob("*.part"))
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
@@ -235,26 +236,152 @@ def test_what_cannot_be_read_or_written_is_told_in_one_line(weft_here: Weft, tmp
         assert why in found.stderr and found.stderr.count("\n") == 1, found.stderr
 
 
-def test_a_full_disk_is_told_at_both_ends_and_what_is_there_is_kept(
-    weft: Weft, start: Start, line: str, tmp_path: Path
-) -> None:
-    small = tmp_path / "small"
-    small.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", small], capture_output=True, text=True)
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A folder with room for 2 MiB."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", folder], capture_output=True, text=True)
     if mounted.returncode:
         pytest.skip(f"no small file system here: {mounted.stderr.strip()}")
-    try:
-        (tmp_path / "big").write_bytes(bytes(4_000_000))
-        at = f"127.0.0.1:{port()}"
-        receiver = start("recv", "small", "--listen", at, "--identity", "me")
-        sent = weft("send", "big", "--to", at, "--pair", line)
-        status, _, complaints = ended(receiver)
-        assert (sent.returncode, status) == (1, 1)
-        assert "big: No space left on device" in complaints
-        assert "the other end: big: No space left on device" in sent.stderr
-        assert partial(small) > 1_000_000
-    finally:
-        subprocess.run(["umount", small], check=True)
+    yield folder
+    subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+def test_files_that_do_not_fit_are_refused_before_data_flow(
+    weft: Weft, start: Start, line: str, tmp_path: Path, small: Path
+) -> None:
+    (tmp_path / "big").write_bytes(random.Random(6).randbytes(4_000_000))
+    at = f"127.0.0.1:{port()}"
+    receiver = start("recv", "small", "--listen", at, "--identity", "me")
+    sent = weft("send", "big", "--to", at, "--pair", line)
+    status, _, complaints = ended(receiver)
+    assert (sent.returncode, status) == (1, 1)
+    for told in (complaints, sent.stderr):
+        assert "small: not enough room: 4000000 bytes are to be written" in told, told
+    assert list(small.iterdir()) == []
+
+
+def test_a_full_disk_is_told_at_both_ends_and_what_is_there_is_kept(
+    weft: Weft, start: Start, line: str, tmp_path: Path, small: Path
+) -> None:
+    # Each of these files takes a page of 4 kB or more: their bytes would fit.
+    many = tmp_path / "many"
+    many.mkdir()
+    for number in range(1000):
+        (many / f"{number:03}").write_text("x")
+    at = f"127.0.0.1:{port()}"
+    receiver = start("recv", "small", "--listen", at, "--identity", "me")
+    sent = weft("send", "many", "--to", at, "--pair", line)
+    status, _, complaints = ended(receiver)
+    assert (sent.returncode, status) == (1, 1)
+    for told in (complaints, sent.stderr):
+        assert "No space left on device" in told, told
+    assert (small / "many" / "000").read_text() == "x"
+
+
+def test_one_receiver_at_a_time_has_an_inbox(weft: Weft, start: Start, line: str, folder: Path) -> None:
+    at = f"127.0.0.1:{port()}"
+    receiver = start("recv", "inbox", "--listen", at, "--identity", "me")
+    wait_until((folder.parent / "inbox" / PARTIAL / "lock").exists)
+    second = weft("recv", "inbox", "--listen", "127.0.0.1:0", "--identity", "me")
+    assert (second.returncode, second.stdout) == (1, "")
+    assert second.stderr.startswith(f"weft: inbox: another weft recv (process {receiver.pid})"), second.stderr
+    assert second.stderr.count("\n") == 1
+    # One that was killed holds nothing.
+    receiver.kill()
+    receiver.wait()
+    again = start("recv", "inbox", "--listen", at, "--identity", "me")
+    assert weft("send", folder, "--to", at, "--pair", line).returncode == ended(again)[0] == 0
+    assert same(folder, folder.parent / "inbox" / "photos")
+
+
+def test_what_arrives_is_private_until_it_is_complete(start: Start, line: str, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.mkdir(mode=0o700)
+    (secret / "key").write_bytes(random.Random(7).randbytes(100_000_000))
+    (secret / "key").chmod(0o600)
+    inbox, at = tmp_path / "inbox", f"127.0.0.1:{port()}"
+    receiver = start("recv", "inbox", "--listen", at, "--identity", "me")
+    sender = start("send", "secret", "--to", at, "--pair", line)
+    wait_until(lambda: partial(inbox) > 1_000_000)
+    sender.kill()
+    receiver.kill()
+    receiver.wait()
+    (part,) = (inbox / PARTIAL).glob("*.part")
+    modes = [path.stat().st_mode & 0o777 for path in (inbox / PARTIAL, part, inbox / "secret")]
+    assert modes == [0o700, 0o600, 0o700]
+
+
+def test_a_file_without_a_place_is_named_at_both_ends_and_the_rest_arrives(
+    weft: Weft, start: Start, line: str, folder: Path
+) -> None:
+    taken = folder.parent / "inbox" / "photos" / "ü"
+    taken.mkdir(parents=True)
+    at = f"127.0.0.1:{port()}"
+    receiver = start("recv", "inbox", "--listen", at, "--identity", "me", "--json")
+    sent = weft("send", folder, "--to", at, "--pair", line, "--json")
+    status, told, complaints = ended(receiver)
+    assert (sent.returncode, status) == (23, 23)
+    for text, report in ((complaints, told), (sent.stderr, sent.stdout)):
+        assert "weft: photos/ü: the target has a directory of this name" in text.splitlines(), text
+        assert text.endswith("weft: 1 entry did not arrive; all others did\n")
+        (found,) = json.loads(report)
+        assert (found["files"], [one["path"] for one in found["failed"]]) == (2, ["photos/ü"])
+    taken.rmdir()
+    again = start("recv", "inbox", "--listen", at, "--identity", "me")
+    assert weft("send", folder, "--to", at, "--pair", line).returncode == ended(again)[0] == 0
+    assert same(folder, folder.parent / "inbox" / "photos")
+
+
+def test_a_second_sender_is_told_that_the_receiver_is_busy(
+    weft: Weft, start: Start, line: str, folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "big").write_bytes(random.Random(8).randbytes(200_000_000))
+    at = f"127.0.0.1:{port()}"
+    receiver = start("recv", "inbox", "--listen", at, "--identity", "me")
+    first = start("send", "big", "--to", at, "--pair", line)
+    wait_until(lambda: partial(tmp_path / "inbox") > 0)
+    second = weft("send", folder, "--to", at, "--pair", line)
+    assert (second.returncode, second.stdout) == (1, "")
+    assert second.stderr.startswith("weft: the other end is busy with another transfer"), second.stderr
+    assert second.stderr.count("\n") == 1
+    assert (ended(first)[0], ended(receiver)[0]) == (0, 0)
+    assert [path.name for path in (tmp_path / "inbox").iterdir()] == ["big"]
+
+
+def test_what_is_neither_file_nor_folder(weft: Weft, start: Start, line: str, folder: Path) -> None:
+    os.mkfifo(folder / "pipe")
+    os.mkfifo(folder / "queue")
+    (folder.parent / "latest").symlink_to("photos")
+    refused = weft("send", folder / "pipe", "--listen", "127.0.0.1:0", "--identity", "me")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert refused.stderr.endswith("pipe: this is a FIFO; weft send takes a file or a directory\n")
+    at = f"127.0.0.1:{port()}"
+    receiver = start("recv", "inbox", "--listen", at, "--identity", "me")
+    sent = weft("send", folder.parent / "latest", "--to", at, "--pair", line)
+    assert (sent.returncode, ended(receiver)[0]) == (0, 0), sent.stderr
+    assert sent.stderr == "skipped 2 FIFOs: latest/pipe, latest/queue\n"
+    # A link that is named itself is followed, and what arrives has its name.
+    assert (folder.parent / "inbox" / "latest" / "ü").read_text() == "short"
+
+
+def test_all_addresses_of_a_name_are_known(monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    def two(*_: object, **__: object) -> list[tuple[object, ...]]:
+        kind = (socket.SOCK_DGRAM, 17, "")
+        return [(socket.AF_INET6, *kind, ("::1", 5, 0, 0)), (socket.AF_INET, *kind, ("127.0.0.1", 5))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", two)
+    other = transfer.connect("host:5", line)
+    assert (other.address, other.others) == ("[::1]:5", ("127.0.0.1:5",))
+
+
+def test_names_do_not_command_the_terminal() -> None:
+    failed = [{"path": "a\x1b]0;owned\x07\nb", "reason": "ü is \u202e no reason"}]
+    skipped = [{"path": f"l{number}", "kind": "symbolic link"} for number in range(7)]
+    lines = transfer.complaints({"failed": failed, "skipped": skipped})
+    assert lines[0] == "skipped 7 symbolic links: l0, l1, l2, l3, l4 and 2 more"
+    assert lines[1] == r"weft: a\x1b]0;owned\x07\nb: ü is \u202e no reason"
 
 
 def test_another_scheduler_takes_over_while_data_are_under_way(start: Start, line: str, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
 
 use pyo3::prelude::*;
+use weftway_quic::transfer::manifest::ManifestError;
 use weftway_quic::transfer::{Failure, Options, OtherEnd, Progress, Report, live, receive, send};
 use weftway_quic::udp::tls::{Identity, IdentityError, Pairing};
 use weftway_quic::udp::{Local, doctor};
@@ -24,17 +25,17 @@ pub fn pairing_line(identity: &str) -> Result<String, Error> {
     Ok(Identity::load(identity).map_err(Failure::from)?.pairing().line())
 }
 
-/// Sends `path`, or receives into it: what came of it, as JSON. `pairing` is the line of the end at `address`, or
-/// `identity` the file of this one, which listens there. `watch` is called with JSON ten times a second; the names that it
+/// Sends `path`, or receives into it: what came of it, as JSON. `pairing` is the line of the end at one of `addresses`, or
+/// `identity` the file of this one, which listens at the first of them. `watch` is called with JSON ten times a second; the names that it
 /// returns are those of schedulers that take over.
 #[pyfunction]
-#[pyo3(signature = (role, path, address, pairing, identity, paths, scheduler, cc, watch, qlog = None))]
+#[pyo3(signature = (role, path, addresses, pairing, identity, paths, scheduler, cc, watch, qlog = None))]
 #[expect(clippy::too_many_arguments, reason = "keywords on the Python side")]
 pub fn transfer(
     py: Python<'_>,
     role: &str,
     path: PathBuf,
-    address: &str,
+    addresses: Vec<String>,
     pairing: Option<&str>,
     identity: Option<&str>,
     paths: Vec<String>,
@@ -44,13 +45,15 @@ pub fn transfer(
     qlog: Option<PathBuf>,
 ) -> PyResult<String> {
     let bad = |text: String| PyErr::from(Error::Vector(text));
-    let address: SocketAddr = address.parse().map_err(|error| bad(format!("{address}: {error}")))?;
+    let parse = |address: &String| address.parse().map_err(|error| bad(format!("{address}: {error}")));
+    let addresses: Vec<SocketAddr> = addresses.iter().map(parse).collect::<PyResult<_>>()?;
+    let first = *addresses.first().ok_or_else(|| bad("no address".to_owned()))?;
     let other = match (pairing, identity) {
         (Some(line), _) => {
             let pairing = Pairing::parse(line).map_err(|error| bad(error.to_string()))?;
-            OtherEnd::Connect { address, pairing }
+            OtherEnd::Connect { addresses, pairing }
         }
-        (None, Some(text)) => OtherEnd::Listen { address, identity: load(text)? },
+        (None, Some(text)) => OtherEnd::Listen { address: first, identity: load(text)? },
         (None, None) => return Err(bad("neither pairing nor identity".to_owned())),
     };
     let paths = paths.iter().map(|path| Local::parse(path)).collect();
@@ -116,7 +119,9 @@ impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
         let text = failure.to_string();
         match failure {
-            Failure::Spec(_) | Failure::Identity(IdentityError::Read(_)) => Self::Vector(text),
+            Failure::Spec(_)
+            | Failure::Identity(IdentityError::Read(_))
+            | Failure::Manifest(ManifestError::Kind(..)) => Self::Vector(text),
             _ => Self::Transfer(text),
         }
     }

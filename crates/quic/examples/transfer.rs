@@ -44,7 +44,7 @@ fn transfer(scheduler: &str, megabytes: usize) -> Result<(), Box<dyn Error>> {
     });
     let address = listening.recv()?;
     let (begin, before) = (Instant::now(), cpu());
-    let other = OtherEnd::Connect { address, pairing };
+    let other = OtherEnd::Connect { addresses: vec![address], pairing };
     let report = send(&file, options(other, &["127.0.0.1", "127.0.0.2"]), &mut |_| true);
     receiver.join().map_err(|_| "the receiver panicked")??;
     let (report, wall, cpu) = (report?, begin.elapsed().as_secs_f64(), cpu() - before);

@@ -139,7 +139,10 @@ class _Round:
     def _transfer(self, size: int, scheduler: str, cc: str, links: Sequence[str]) -> "Report":
         from weftway import transfer
 
-        return transfer.run("send", self._file(size), self._peer.end, paths=links, scheduler=scheduler, cc=cc)
+        report = transfer.run("send", self._file(size), self._peer.end, paths=links, scheduler=scheduler, cc=cc)
+        if report["failed"]:
+            raise _native.TransferError("; ".join(transfer.complaints(report)))
+        return report
 
     def _file(self, size: int) -> Path:
         """Random bytes: no link compresses them."""

@@ -30,6 +30,9 @@ PATHS = Annotated[
     ),
 ]
 
+PARTLY = 23
+"""The status where some files did not arrive, and all others did: rsync's."""
+
 RESUMABLE = ("interrupted; what has arrived is kept: run the same command again to go on", INTERRUPTED)
 
 
@@ -110,11 +113,16 @@ def other_end(host: str | None, listen: str | None, pair: str | None, identity: 
 
 
 def finish(report: dict[str, Any], as_json: bool) -> None:
-    """Prints what came of a transfer."""
+    """Prints what came of a transfer, and ends the command if not all of it arrived."""
     from weftway import transfer
 
+    for line in transfer.complaints(report):
+        err.print(line, markup=False)
     if as_json:
         print_json([report])
     else:
         for part in transfer.summary(report):
             out.print(part)
+    if report["failed"]:
+        count = len(report["failed"])
+        fail(f"{count} {'entry' if count == 1 else 'entries'} did not arrive; all others did", PARTLY)

@@ -6,7 +6,7 @@ use weftway_path::{Instant, PathId, Span};
 
 use super::options::code;
 use super::session::Met;
-use super::wire::{MAX_HELLO, Message, Role, Talk, VERSION};
+use super::wire::{MAX_HELLO, Message, Role, Talk, TransferId, VERSION};
 use crate::driver::connection::QuicConnection;
 use crate::driver::observer::Hub;
 use crate::udp::Net;
@@ -17,11 +17,27 @@ const NEWCOMERS: usize = 4 * MAX_PATHS;
 /// How long one may take to show its token.
 const PATIENCE: Span = Span::from_secs(10);
 
-/// Somebody who has not shown the token yet.
+/// When another run of the same command comes, the run before it is given up after so long a silence: an end that is alive
+/// says something every two seconds.
+const SILENCE: Span = Span::from_secs(5);
+/// What is heard of it later than this was not on its way when it ended.
+const ON_THE_WAY: Span = Span::from_secs(1);
+
+/// The transfer that is under way.
+#[derive(Clone, Copy)]
+pub(super) struct Current<'a> {
+    pub id: &'a TransferId,
+    /// When its other end was heard last.
+    pub heard: Instant,
+}
+
+/// Somebody who was not let in yet.
 struct Newcomer {
     connection: QuicConnection,
     talk: Talk,
     since: Instant,
+    /// Whose transfer it is, and since when that is known: it has shown the token.
+    known: Option<(TransferId, Instant)>,
     /// It was sent away, and noq finishes.
     refused: bool,
 }
@@ -60,7 +76,8 @@ impl Listener {
                 let first = PathId::new(0);
                 let connection = QuicConnection::new(inner, handle, net.clock(), hub, vec![route], first);
                 let connection = connection.with_spare_paths(MAX_PATHS - 1);
-                self.newcomers.push(Newcomer { connection, talk: Talk::new(MAX_HELLO), since: now, refused: false });
+                let talk = Talk::new(MAX_HELLO);
+                self.newcomers.push(Newcomer { connection, talk, since: now, known: None, refused: false });
             }
             Err(error) => {
                 if let Some(transmit) = error.response {
@@ -79,31 +96,37 @@ impl Listener {
 
     /// When something is due.
     pub fn next_event(&self) -> Instant {
-        let due = |newcomer: &Newcomer| newcomer.connection.timeout().min(newcomer.since + PATIENCE);
+        let due = |newcomer: &Newcomer| {
+            let until = newcomer.known.as_ref().map_or(newcomer.since + PATIENCE, |(_, since)| *since + SILENCE);
+            newcomer.connection.timeout().min(until)
+        };
         self.newcomers.iter().map(due).min().unwrap_or(Instant::NEVER)
     }
 
-    /// Hears everybody at the door: who has shown the token comes in.
-    pub fn turn(&mut self, net: &mut Net, now: Instant) -> Option<Box<Met>> {
+    /// Hears everybody at the door: who has shown the token comes in, unless a transfer is under way.
+    pub fn turn(&mut self, net: &mut Net, now: Instant, current: Option<Current<'_>>) -> Option<Box<Met>> {
         let mut admitted = None;
         for at in (0..self.newcomers.len()).rev() {
             let newcomer = &mut self.newcomers[at];
             if newcomer.connection.timeout() <= now {
                 newcomer.connection.handle_timeout(now, &mut net.endpoint);
             }
-            let heard = if newcomer.refused { Ok(false) } else { newcomer.hear(self.role, &self.identity) };
-            if let Err(why) = &heard {
+            let is_waiting = newcomer.refused || admitted.is_some();
+            let heard = if is_waiting { Ok(None) } else { newcomer.hear(now, self.role, &self.identity, current) };
+            let refusal = match &heard {
+                Err(refusal) => Some((refusal.code, refusal.reason.as_str())),
+                Ok(_) if is_waiting || newcomer.known.is_some() => None,
+                Ok(_) => (newcomer.since + PATIENCE <= now).then_some((code::REFUSED, "no token was shown")),
+            };
+            if let Some((code, reason)) = refusal {
                 newcomer.refused = true;
-                newcomer.connection.close(now, &mut net.endpoint, code::REFUSED, why);
-            } else if !newcomer.refused && newcomer.since + PATIENCE <= now {
-                newcomer.refused = true;
-                newcomer.connection.close(now, &mut net.endpoint, code::REFUSED, "no token was shown");
+                newcomer.connection.close(now, &mut net.endpoint, code, reason);
             }
             newcomer.connection.flush(now);
             net.send(&mut newcomer.connection);
-            if heard == Ok(true) {
+            if let Ok(Some(id)) = heard {
                 let Newcomer { connection, talk, .. } = self.newcomers.swap_remove(at);
-                admitted = Some(Box::new(Met { connection, talk }));
+                admitted = Some(Box::new(Met { connection, talk, id }));
             } else if newcomer.connection.is_drained() {
                 self.newcomers.swap_remove(at);
             }
@@ -112,31 +135,68 @@ impl Listener {
     }
 }
 
+/// Why somebody has to go.
+struct Refusal {
+    code: u32,
+    reason: String,
+}
+
+impl<T: Into<String>> From<T> for Refusal {
+    fn from(reason: T) -> Self {
+        Self { code: code::REFUSED, reason: reason.into() }
+    }
+}
+
 impl Newcomer {
-    /// Whether it has shown the token; or why it has to go.
-    fn hear(&mut self, role: Role, identity: &Identity) -> Result<bool, String> {
+    /// Whose transfer it is, once it may come in.
+    fn hear(
+        &mut self,
+        now: Instant,
+        role: Role,
+        identity: &Identity,
+        current: Option<Current<'_>>,
+    ) -> Result<Option<TransferId>, Refusal> {
         if !self.connection.is_established() || self.connection.is_closed() {
-            return Ok(false);
+            return Ok(None);
         }
-        self.talk.pump(&mut self.connection).map_err(|error| error.to_string())?;
-        let Some(message) = self.talk.hear().map_err(|error| error.to_string())? else { return Ok(false) };
-        let Message::Hello { version, token, role: theirs } = message else {
-            return Err("the first message is no greeting".to_owned());
-        };
-        // Before the token is right, nothing else is told.
-        if !identity.pairing().token.is(&token) {
-            return Err("wrong token: run `weft pair` on this machine and copy its line again".to_owned());
+        if self.known.is_none() {
+            self.known = self.greeting(role, identity)?.map(|id| (id, now));
         }
-        if version != VERSION {
-            return Err(format!("this end speaks version {VERSION} of the protocol, the other {version}"));
-        }
-        if role == theirs {
-            let what = if role == Role::Send { "send" } else { "receive" };
-            return Err(format!("both ends want to {what}"));
+        let Some((id, since)) = &self.known else { return Ok(None) };
+        // A run that connects again takes its own place at once.
+        if let Some(current) = current.filter(|current| current.id.run != id.run) {
+            let was_before = current.id.task == id.task;
+            if !was_before || current.heard > *since + ON_THE_WAY {
+                return Err(Refusal { code: code::BUSY, reason: "busy with another transfer".to_owned() });
+            }
+            if now < *since + SILENCE {
+                return Ok(None);
+            }
         }
         self.talk.trust();
         self.talk.say(&Message::Welcome { version: VERSION }).map_err(|error| error.to_string())?;
         self.talk.pump(&mut self.connection).map_err(|error| error.to_string())?;
-        Ok(true)
+        Ok(Some(id.clone()))
+    }
+
+    /// Its first message, if it came and is as it should be.
+    fn greeting(&mut self, role: Role, identity: &Identity) -> Result<Option<TransferId>, Refusal> {
+        self.talk.pump(&mut self.connection).map_err(|error| error.to_string())?;
+        let Some(message) = self.talk.hear().map_err(|error| error.to_string())? else { return Ok(None) };
+        let Message::Hello { version, token, role: theirs, transfer } = message else {
+            return Err("the first message is no greeting".into());
+        };
+        // Before the token is right, nothing else is told.
+        if !identity.pairing().token.is(&token) {
+            return Err("wrong token: run `weft pair` on this machine and copy its line again".into());
+        }
+        if version != VERSION {
+            return Err(format!("this end speaks version {VERSION} of the protocol, the other {version}").into());
+        }
+        if role == theirs {
+            let what = if role == Role::Send { "send" } else { "receive" };
+            return Err(format!("both ends want to {what}").into());
+        }
+        Ok(Some(transfer))
     }
 }

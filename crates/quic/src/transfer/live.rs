@@ -12,7 +12,7 @@ use weftway_scenario::stack::LossRecovery;
 use weftway_sched::Arity;
 
 use super::options::Report;
-use super::sending::OFFERS;
+use super::setting::OFFERS;
 
 /// What is sent, or why this variant cannot be run over so many links with this scheduler: one line.
 pub fn bytes(variant: &Variant, scheduler: &str, links: usize) -> Result<Bytes, String> {

@@ -1,10 +1,8 @@
 //! What is sent: names, sizes, modes and times; and where each file is in the stream of bytes.
 
 use std::collections::HashMap;
-use std::fs;
 use std::io;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +21,15 @@ pub struct Entry {
     pub mtime: i64,
     /// Whether it is a directory.
     pub dir: bool,
+    /// What it takes on the sender's disk. A sparse file takes less than its size.
+    pub allocated: u64,
+}
+
+impl Entry {
+    /// The bytes of a file that are not in holes.
+    pub fn stored(&self) -> u64 {
+        self.allocated.min(self.size)
+    }
 }
 
 /// All entries, in the order in which they are sent.
@@ -30,15 +37,6 @@ pub struct Entry {
 pub struct Manifest {
     /// The entries.
     pub entries: Vec<Entry>,
-}
-
-/// What is not sent, and is told to the user.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Left {
-    /// Symbolic links.
-    pub links: u64,
-    /// Sockets, devices, FIFOs.
-    pub special: u64,
 }
 
 /// A manifest is refused, or cannot be made.
@@ -50,12 +48,12 @@ pub enum ManifestError {
     /// Two entries want one name.
     #[error("the name {0:?} stands for two things")]
     Collision(String),
-    /// Something cannot be read.
+    /// What the user named cannot be read.
     #[error("{0}: {1}")]
     Read(PathBuf, io::Error),
-    /// A name that is no text.
-    #[error("{0}: this name is not UTF-8; rename it")]
-    Encoding(PathBuf),
+    /// What the user named is neither a file nor a directory.
+    #[error("{0}: this is a {1}; weft send takes a file or a directory")]
+    Kind(PathBuf, &'static str),
     /// More than can be numbered.
     #[error("{0} entries are more than {MAX_ENTRIES}")]
     Count(usize),
@@ -132,46 +130,6 @@ impl Manifest {
     pub fn files(&self) -> u64 {
         self.entries.iter().filter(|entry| !entry.dir).count() as u64
     }
-
-    /// Everything at and below `root`, under its own name, and below which directory on this machine the names are.
-    /// Symbolic links below `root` are neither followed nor sent.
-    pub fn of(root: &Path) -> Result<(Self, PathBuf, Left), ManifestError> {
-        let root = root.canonicalize().map_err(|error| ManifestError::Read(root.to_owned(), error))?;
-        let base = root.parent().unwrap_or(&root).to_owned();
-        let (mut manifest, mut left) = (Self::default(), Left::default());
-        for found in walkdir::WalkDir::new(&root).sort_by_file_name() {
-            let found = found.map_err(|error| {
-                let path = error.path().unwrap_or(&root).to_owned();
-                ManifestError::Read(path, error.into())
-            })?;
-            let kind = found.file_type();
-            if kind.is_symlink() {
-                left.links += 1;
-            } else if kind.is_file() || kind.is_dir() {
-                let meta =
-                    found.metadata().map_err(|error| ManifestError::Read(found.path().to_owned(), error.into()))?;
-                let name = found.path().strip_prefix(&base).unwrap_or(found.path());
-                if !name.as_os_str().is_empty() {
-                    manifest.entries.push(entry(found.path(), name, &meta)?);
-                }
-            } else {
-                left.special += 1;
-            }
-        }
-        manifest.check()?;
-        Ok((manifest, base, left))
-    }
-}
-
-fn entry(whole: &Path, name: &Path, meta: &fs::Metadata) -> Result<Entry, ManifestError> {
-    let path = name.to_str().ok_or_else(|| ManifestError::Encoding(whole.to_owned()))?.to_owned();
-    Ok(Entry {
-        path,
-        size: if meta.is_dir() { 0 } else { meta.len() },
-        mode: meta.permissions().mode() & 0o777,
-        mtime: meta.mtime().saturating_mul(1_000_000_000).saturating_add(meta.mtime_nsec()),
-        dir: meta.is_dir(),
-    })
 }
 
 /// A part of a file, where it is in the stream.
@@ -232,9 +190,10 @@ impl Layout {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::path::Path;
 
     fn file(path: &str, size: u64) -> Entry {
-        Entry { path: path.into(), size, mode: 0o644, mtime: 0, dir: false }
+        Entry { path: path.into(), size, mode: 0o644, mtime: 0, dir: false, allocated: size }
     }
 
     #[test]

@@ -17,20 +17,27 @@
 //! The end that listens shows a certificate, the end that connects a token ([`crate::udp::tls`]). Nothing is told to an
 //! end that has not shown the token. The end that connects may be the sender or the receiver.
 
+mod disk;
+mod files;
 mod listener;
 pub mod live;
 pub mod manifest;
 mod opening;
 mod options;
+mod outcome;
 mod qlog;
 mod receiving;
 mod sending;
 mod session;
+mod setting;
 mod source;
 pub mod store;
 pub mod wire;
+mod writer;
 
-pub use manifest::{Entry, Left, Manifest};
+pub use files::{FailedFile, Skipped};
+pub use manifest::{Entry, Manifest};
 pub use options::{Failure, Options, OtherEnd, PathProgress, Progress, Report, Watch};
 pub use receiving::receive;
-pub use sending::{OFFERS, send};
+pub use sending::send;
+pub use setting::OFFERS;

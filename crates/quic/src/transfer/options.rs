@@ -7,6 +7,7 @@ use std::sync::mpsc::Receiver;
 use serde::{Deserialize, Serialize};
 use weftway_path::Span;
 
+use super::files::{FailedFile, Skipped};
 use super::manifest::ManifestError;
 use super::store::StoreError;
 use super::wire::{Role, WireError};
@@ -17,8 +18,8 @@ use crate::udp::tls::{Identity, IdentityError, Pairing};
 pub enum OtherEnd {
     /// This end.
     Connect {
-        /// Where the other one listens.
-        address: SocketAddr,
+        /// Where the other one listens: all addresses of its name, the best one first.
+        addresses: Vec<SocketAddr>,
         /// What `weft pair` printed there.
         pairing: Pairing,
     },
@@ -162,10 +163,10 @@ pub struct Report {
     pub scheduler: Option<String>,
     /// The congestion controller; only the sender knows it.
     pub cc: Option<String>,
-    /// Symbolic links that were not sent.
-    pub links_left_out: u64,
-    /// Devices, sockets and FIFOs that were not sent.
-    pub special_left_out: u64,
+    /// Symbolic links, devices, sockets and FIFOs that were not sent; only the sender knows them.
+    pub skipped: Vec<Skipped>,
+    /// Files and folders that could not be read or written. All others are there.
+    pub failed: Vec<FailedFile>,
     /// Each path.
     pub paths: Vec<PathProgress>,
 }
@@ -188,7 +189,7 @@ pub enum Failure {
     /// The disk.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A file of the sender's.
+    /// The log.
     #[error("{0}")]
     File(String),
     /// Identity or pairing.
@@ -196,7 +197,10 @@ pub enum Failure {
     Identity(#[from] IdentityError),
     /// Nobody answers.
     #[error("{0} does not answer: is the other end listening, and does UDP get through?")]
-    NoAnswer(SocketAddr),
+    NoAnswer(String),
+    /// The other end is at work for somebody else.
+    #[error("the other end is busy with another transfer: run the same command again when it is over")]
+    Busy,
     /// Somebody else answers.
     #[error("{0} is not the machine that made this pairing line: run `weft pair` there and copy the line again")]
     OtherIdentity(SocketAddr),
@@ -240,4 +244,6 @@ pub(super) mod code {
     pub const REFUSED: u32 = 3;
     pub const STALLED: u32 = 4;
     pub const NOT_FIRST: u32 = 5;
+    pub const BUSY: u32 = 6;
+    pub const SUPERSEDED: u32 = 7;
 }

@@ -13,6 +13,8 @@ use weftway_path::{Bytes, Context, Decision, Event, Instant, PathId, Receipt};
 use weftway_scenario::qlog::{Head, Qlog, data_frame, packet};
 use weftway_sched::{FallbackTally, Needs, Scheduler};
 
+use super::options::{Failure, Options, OtherEnd};
+
 /// How the events of a transfer are to be read.
 const DESCRIPTION: &str =
     "weft send: a packet's number counts the connection's decisions; its data are a record in a DATAGRAM frame";
@@ -28,16 +30,14 @@ struct Lines {
 }
 
 impl Log {
-    /// A log of a transfer that this end, a client or a server, sends over paths with these names.
-    pub fn create(
-        file: &FilePath,
-        title: &str,
-        is_client: bool,
-        names: Vec<String>,
-        overhead: u64,
-    ) -> io::Result<Self> {
-        let head = Head { title, description: DESCRIPTION, is_client, schema: None };
-        let file = Qlog::new(File::create(file)?, &head, names);
+    /// A log of a transfer of `root`. `overhead` is what a packet holds beside its data.
+    pub fn create(file: &FilePath, root: &FilePath, options: &Options, overhead: u64) -> Result<Self, Failure> {
+        let is_client = matches!(options.other, OtherEnd::Connect { .. });
+        let title = root.display().to_string();
+        let head = Head { title: &title, description: DESCRIPTION, is_client, schema: None };
+        let names = options.paths.iter().map(ToString::to_string).collect();
+        let made = File::create(file).map(|made| Qlog::new(made, &head, names));
+        let file = made.map_err(|error| Failure::File(format!("{}: {error}", file.display())))?;
         Ok(Self(Arc::new(Mutex::new(Lines { file, overhead }))))
     }
 

@@ -1,22 +1,21 @@
-//! The end that receives: the network on one thread, the disk on another.
+//! The end that receives.
 
-use std::io::{Read, Write};
-use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver as Inbox, Sender as Outbox, channel};
-use std::thread::JoinHandle;
 
 use weftway_path::{Bytes, Instant, PathId, Span};
 
+use super::disk::{Disk, DiskEvent, Task, keep};
+use super::files::FailedFile;
 use super::manifest::{Layout, MAX_ENTRIES, Manifest};
 use super::options::{Failure, Options, Report, State, Watch, code};
-use super::sending::{RECORD, WINDOW, goodput, peer, ratio_to_best_path};
+use super::outcome::{all_failed, arrived, goodput, peer, ratio_to_best_path};
 use super::session::{Met, Session, lost};
-use super::store::{Store, StoreError, Writer};
+use super::setting::{RECORD, WINDOW};
+use super::store::Store;
 use super::wire::{Message, Role, Talk};
+use super::writer::Writer;
 use crate::driver::connection::{News, QuicConnection};
 use crate::driver::receiver::Receiver;
 use crate::driver::record::Record;
@@ -34,11 +33,11 @@ const PATIENCE: Span = Span::from_secs(3);
 /// Receives into the directory `target`.
 pub fn receive(target: &Path, options: Options, watch: Watch<'_>) -> Result<Report, Failure> {
     // What is wrong with the target shows before anybody is waited for.
-    Store::open(target)?;
-    let (mut session, other) = Session::open(options, Role::Receive, watch)?;
-    while let Some((address, pairing)) = &other {
-        let met = session.connect(*address, pairing, Role::Receive)?;
-        match take(&mut session, target, met) {
+    let store = Arc::new(Store::open(target)?);
+    let (mut session, other) = Session::open(options, Role::Receive, target, watch)?;
+    while let Some(other) = &other {
+        let met = session.connect(other, Role::Receive)?;
+        match take(&mut session, &store, met) {
             Ok(Ended::Report(report)) => return Ok(*report),
             Ok(Ended::Superseded(_)) => return Err(Failure::Lost("another end came".to_owned())),
             Err(failure) if session.may_go_on(&failure) => {}
@@ -51,7 +50,7 @@ pub fn receive(target: &Path, options: Options, watch: Watch<'_>) -> Result<Repo
             Some(met) => met,
             None => session.admit()?,
         };
-        match take(&mut session, target, met) {
+        match take(&mut session, &store, met) {
             Ok(Ended::Report(report)) => return Ok(*report),
             Ok(Ended::Superseded(met)) => next = Some(met),
             Err(failure) if failure.is_passing() => session.wait_again(&failure),
@@ -67,9 +66,10 @@ enum Ended {
 }
 
 /// Receives from an end that was let in. What has arrived in order is on the disk when this returns.
-fn take(session: &mut Session<'_>, target: &Path, met: Box<Met>) -> Result<Ended, Failure> {
+fn take(session: &mut Session<'_>, store: &Arc<Store>, met: Box<Met>) -> Result<Ended, Failure> {
+    session.begin(&met.id);
     let mut receiving = Receiving::new(met);
-    let result = receiving.run(session, target);
+    let result = receiving.run(session, store);
     // What has arrived in order is kept, whatever happened.
     receiving.hand_over(0);
     drop(receiving.disk.take());
@@ -82,91 +82,14 @@ fn take(session: &mut Session<'_>, target: &Path, met: Box<Met>) -> Result<Ended
             let _ = session.tell();
             Ok(Ended::Report(Box::new(report)))
         }
-        Ok(Some(met)) => Ok(Ended::Superseded(met)),
+        Ok(Some(met)) => {
+            session.supersede(receiving.connection);
+            Ok(Ended::Superseded(met))
+        }
         Err(failure) => {
             receiving.note(session);
             session.part_with(receiving.connection, &failure);
             Err(failure)
-        }
-    }
-}
-
-/// What the disk has to do.
-enum Task {
-    Write(Vec<u8>),
-    Expect(u32, blake3::Hash),
-}
-
-/// The disk's thread.
-struct Disk {
-    tasks: Option<Outbox<Task>>,
-    /// Bytes of the stream that are written.
-    written: Arc<AtomicU64>,
-    /// An error, or how many files are there at the end.
-    news: Inbox<Result<u64, StoreError>>,
-    waker: UnixStream,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Disk {
-    fn start(mut writer: Writer) -> std::io::Result<Self> {
-        let (tasks, orders) = channel();
-        let (report, news) = channel();
-        let written = Arc::new(AtomicU64::new(0));
-        let (waker, mut wakes) = UnixStream::pair()?;
-        waker.set_nonblocking(true)?;
-        wakes.set_nonblocking(true)?;
-        let so_far = written.clone();
-        let thread = std::thread::spawn(move || {
-            let mut done = writer.is_done();
-            if done {
-                let _ = report.send(writer.finish().map(|()| writer.files()));
-            }
-            for task in orders {
-                let result = match task {
-                    Task::Write(bytes) => writer.write(&bytes).map(|()| {
-                        so_far.fetch_add(bytes.len() as u64, Ordering::Release);
-                    }),
-                    Task::Expect(file, hash) => writer.expect(file, hash),
-                };
-                let finished = !done && result.is_ok() && writer.is_done();
-                // Whoever waits for news has gone if this fails; what is written stays.
-                if let Err(error) = result {
-                    let _ = report.send(Err(error));
-                    let _ = wakes.write(&[0]);
-                    return;
-                }
-                if finished {
-                    done = true;
-                    let _ = report.send(writer.finish().map(|()| writer.files()));
-                }
-                let _ = wakes.write(&[0]);
-            }
-        });
-        Ok(Self { tasks: Some(tasks), written, news, waker, thread: Some(thread) })
-    }
-
-    fn order(&self, task: Task) {
-        // A disk that failed has said why.
-        let _ = self.tasks.as_ref().map(|tasks| tasks.send(task));
-    }
-
-    fn written(&self) -> u64 {
-        self.written.load(Ordering::Acquire)
-    }
-
-    fn quiet(&self) {
-        let mut waker = &self.waker;
-        while waker.read(&mut [0; 256]).is_ok_and(|count| count == 256) {}
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        self.tasks = None;
-        if let Some(thread) = self.thread.take() {
-            // It writes what it was given, and ends.
-            let _ = thread.join();
         }
     }
 }
@@ -191,6 +114,10 @@ struct Receiving {
     begun: Option<Instant>,
     ended: Option<Instant>,
     files: u64,
+    /// What the sender could not read before it made the manifest.
+    left_out: Vec<FailedFile>,
+    /// Entries that one of the ends could not read or write, and why.
+    failed: BTreeMap<u32, String>,
     packets: [u64; MAX_PATHS],
     moved: (Instant, u64),
 }
@@ -214,13 +141,15 @@ impl Receiving {
             begun: None,
             ended: None,
             files: 0,
+            left_out: Vec::new(),
+            failed: BTreeMap::new(),
             packets: [0; MAX_PATHS],
             moved: (Instant::ZERO, 0),
         }
     }
 
     /// Until everything is there, or somebody comes anew.
-    fn run(&mut self, session: &mut Session<'_>, target: &Path) -> Result<Option<Box<Met>>, Failure> {
+    fn run(&mut self, session: &mut Session<'_>, store: &Arc<Store>) -> Result<Option<Box<Met>>, Failure> {
         session.progress.state = State::Agreeing;
         loop {
             let busy = self.take_datagrams(session);
@@ -235,7 +164,7 @@ impl Receiving {
             if let Some(result) = self.look_for_the_end(now) {
                 return result.map(|()| None);
             }
-            self.converse(now, target)?;
+            self.converse(now, store)?;
             self.look_at_disk(now)?;
             self.tell_limit(now);
             self.look_after_paths(now, session);
@@ -248,7 +177,7 @@ impl Receiving {
                 self.note(session);
                 session.tick(now)?;
             }
-            let waker = self.disk.as_ref().map(|disk| disk.waker.as_fd());
+            let waker = self.disk.as_ref().map(Disk::waker);
             let until = self.ended.map_or(Instant::NEVER, |ended| ended + FAREWELL);
             session.wait(self.connection.timeout().min(until), waker);
         }
@@ -320,15 +249,24 @@ impl Receiving {
     }
 
     fn look_at_disk(&mut self, now: Instant) -> Result<(), Failure> {
-        let Some(disk) = &self.disk else { return Ok(()) };
-        disk.quiet();
-        self.limit_due |= self.receiver.took(weftway_path::Offset::new(disk.written()));
-        if let Ok(news) = disk.news.try_recv() {
-            self.files = news?;
-            self.ended = Some(now);
-            self.talk.say(&Message::Done { files: self.files })?;
+        while let Some(event) = self.disk.as_ref().and_then(Disk::next_event) {
+            match event {
+                DiskEvent::Failed(entry, error) => {
+                    let reason = error.reason();
+                    self.talk.say(&Message::Failed { files: vec![(entry, reason.clone())] })?;
+                    self.failed.entry(entry).or_insert(reason);
+                }
+                DiskEvent::Done(files) => {
+                    self.files = files;
+                    self.ended = Some(now);
+                    self.talk.say(&Message::Done { files })?;
+                }
+                DiskEvent::Broken(error) => return Err(error.into()),
+            }
             self.talk.pump(&mut self.connection)?;
         }
+        let Some(disk) = &self.disk else { return Ok(()) };
+        self.limit_due |= self.receiver.took(weftway_path::Offset::new(disk.written()));
         Ok(())
     }
 
@@ -365,7 +303,7 @@ impl Receiving {
     }
 
     /// What is said beside the data.
-    fn converse(&mut self, now: Instant, target: &Path) -> Result<(), Failure> {
+    fn converse(&mut self, now: Instant, store: &Arc<Store>) -> Result<(), Failure> {
         self.talk.pump(&mut self.connection)?;
         while let Some(message) = self.talk.hear()? {
             match message {
@@ -379,9 +317,16 @@ impl Receiving {
                     if entries != self.manifest.entries.len() as u64 {
                         return Err(Failure::Protocol("its manifest has holes".to_owned()));
                     }
-                    self.begin(now, target)?;
+                    self.begin(now, store)?;
+                }
+                Message::LeftOut { files } if self.begun.is_none() => {
+                    self.left_out.extend(files);
+                    if self.left_out.len() > MAX_ENTRIES {
+                        return Err(Failure::Protocol("it leaves out more files than there can be".to_owned()));
+                    }
                 }
                 Message::Hashes { files } => self.expect(files)?,
+                Message::Failed { files } => self.give_up(files)?,
                 other => return Err(Failure::Protocol(format!("a message comes out of turn: {}", other.name()))),
             }
         }
@@ -389,18 +334,30 @@ impl Receiving {
     }
 
     /// The manifest is complete: looks what is there, and says so.
-    fn begin(&mut self, now: Instant, target: &Path) -> Result<(), Failure> {
+    fn begin(&mut self, now: Instant, store: &Arc<Store>) -> Result<(), Failure> {
         self.manifest.check()?;
-        let store = Store::open(target)?;
-        let had = store.look(&self.manifest)?;
+        let mut had = Vec::with_capacity(self.manifest.entries.len());
+        for (at, (entry, found)) in self.manifest.entries.iter().zip(store.prepare(&self.manifest)?).enumerate() {
+            // What cannot be written need not be sent.
+            had.push(found.as_ref().map_or(entry.size, |had| *had));
+            if let Err(error) = found {
+                self.failed.insert(at as u32, error.reason());
+            }
+        }
+        self.layout = Layout::new(&self.manifest, &had);
+        store.check_room(&self.manifest, &self.layout)?;
         let files: Vec<(u32, u64)> = had.iter().enumerate().map(|(at, &had)| (at as u32, had)).collect();
         let files: Vec<(u32, u64)> = files.into_iter().filter(|&(_, had)| had > 0).collect();
         for files in files.chunks(BATCH) {
             self.talk.say(&Message::Have { files: files.to_vec() })?;
         }
+        let failed: Vec<(u32, String)> = self.failed.iter().map(|(&at, reason)| (at, reason.clone())).collect();
+        for files in failed.chunks(BATCH) {
+            self.talk.say(&Message::Failed { files: files.to_vec() })?;
+        }
         self.talk.say(&Message::Ready)?;
-        self.layout = Layout::new(&self.manifest, &had);
-        let writer = Writer::new(store, self.manifest.clone(), self.layout.clone())?;
+        let left_out: HashSet<u32> = self.failed.keys().copied().collect();
+        let writer = Writer::new(store.clone(), self.manifest.clone(), self.layout.clone(), left_out)?;
         self.ring = vec![0; WINDOW as usize];
         self.disk = Some(Disk::start(writer).map_err(Failure::Socket)?);
         self.begun = Some(now);
@@ -412,15 +369,29 @@ impl Receiving {
         for (file, hash) in files {
             let hash = blake3::Hash::from_hex(&hash)
                 .map_err(|error| Failure::Protocol(format!("{hash:?} is no hash: {error}")))?;
-            let known = self.layout.pieces.binary_search_by_key(&file, |piece| piece.entry);
-            if known.is_err() {
-                return Err(Failure::Protocol(format!("it hashes file {file}, which is not sent")));
-            }
+            self.check_sent(file)?;
             if let Some(disk) = &self.disk {
                 disk.order(Task::Expect(file, hash));
             }
         }
         Ok(())
+    }
+
+    /// The sender cannot read these files any more.
+    fn give_up(&mut self, files: Vec<(u32, String)>) -> Result<(), Failure> {
+        for (file, reason) in files {
+            self.check_sent(file)?;
+            self.failed.entry(file).or_insert(reason);
+            if let Some(disk) = &self.disk {
+                disk.order(Task::GiveUp(file));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_sent(&self, file: u32) -> Result<(), Failure> {
+        let known = self.layout.pieces.binary_search_by_key(&file, |piece| piece.entry);
+        known.map(|_| ()).map_err(|_| Failure::Protocol(format!("it speaks of file {file}, which is not sent")))
     }
 
     fn look_after_paths(&mut self, now: Instant, session: &Session<'_>) {
@@ -457,28 +428,16 @@ impl Receiving {
             role: Role::Receive,
             peer: peer(&self.connection),
             files: self.files,
-            bytes: self.manifest.bytes(),
+            bytes: arrived(&self.manifest, &self.layout, &self.failed),
             sent_bytes: self.layout.bytes(),
             elapsed_s: elapsed.as_secs_f64(),
             goodput_mbps: goodput(self.layout.bytes(), elapsed),
             ratio_to_best_path: ratio_to_best_path(self.layout.bytes(), &session.progress.paths),
             scheduler: None,
             cc: None,
-            links_left_out: 0,
-            special_left_out: 0,
+            skipped: Vec::new(),
+            failed: all_failed(&self.left_out, &self.failed, &self.manifest),
             paths: session.progress.paths.clone(),
         }
     }
-}
-
-/// Puts data into the ring; what was handed over already is left out.
-fn keep(ring: &mut [u8], mut from: u64, mut data: &[u8], next: u64) {
-    if from < next {
-        let known = usize::try_from(next - from).unwrap_or(usize::MAX).min(data.len());
-        (from, data) = (from + known as u64, &data[known..]);
-    }
-    let at = (from % ring.len() as u64) as usize;
-    let (first, rest) = data.split_at(data.len().min(ring.len() - at));
-    ring[at..at + first.len()].copy_from_slice(first);
-    ring[..rest.len()].copy_from_slice(rest);
 }

@@ -1,52 +1,29 @@
 //! The end that sends.
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use weftway_host::sending::Groups;
-use weftway_host::{EVERYTHING, Host, mismatch};
-use weftway_path::{Bytes, Instant, PathSet, Role as PathRole, Span};
-use weftway_scenario::config::{Buffer, Transport};
-use weftway_sched::{Needs, Scheduler};
+use weftway_path::{Instant, PathSet, Role as PathRole, Span};
+use weftway_sched::Scheduler;
 
-use super::manifest::{Layout, Left, Manifest};
-use super::options::{Failure, Options, OtherEnd, PathProgress, Report, State, Watch, code};
+use super::files::{FailedFile, Found, Root, Skipped};
+use super::manifest::{Layout, Manifest};
+use super::options::{Failure, Options, PathProgress, Report, State, Watch, code};
+use super::outcome::{all_failed, arrived, goodput, peer, ratio_to_best_path};
 use super::qlog::Log;
 use super::session::{Met, Session, ended};
-use super::source::{FileSource, Hasher};
+use super::setting::{RECORD, build, transport};
+use super::source::{FileSource, Hashed, Hasher};
 use super::wire::{Message, Role, Talk};
-use crate::driver::connection::QuicConnection;
 use crate::driver::{Sender, Setting};
-use crate::udp::tls::MAX_PATHS;
 
-/// What the driver offers over sockets: they do not say what a device holds.
-pub const OFFERS: Needs = Needs { device: false, ..EVERYTHING };
-
-/// How far the sender may be ahead of what the receiver has written: 100 Mbit/s for two seconds. Both ends know it.
-pub(super) const WINDOW: u64 = 32 << 20;
-/// The payload of a record: what is left of QUIC's least packet, so that it fits on every path.
-pub(super) const RECORD: u64 = 1200 - crate::virtual_time::OVERHEAD;
-/// A path is given up when it is silent for so long, or for three probe timeouts.
-const PATH_TIMEOUT: Span = Span::from_millis(500);
-/// How often it is then asked.
-const PROBE_INTERVAL: Span = Span::from_millis(250);
 /// Entries of the manifest in a message.
 const BATCH: usize = 1000;
 /// When the end has not come by then, control data are stuck on a silent path.
 const PATIENCE: Span = Span::from_secs(3);
-
-/// The driver's settings over sockets.
-fn transport() -> Transport {
-    Transport {
-        mss: Bytes::new(RECORD),
-        send_buffer: Buffer::Fixed(Bytes::new(WINDOW)),
-        receive_buffer: Buffer::Fixed(Bytes::new(WINDOW)),
-        path_timeout: PATH_TIMEOUT,
-        probe_interval: PROBE_INTERVAL,
-        ..Transport::mpquic()
-    }
-}
 
 /// Sends `root`, a file or a directory, under its own name.
 pub fn send(root: &Path, mut options: Options, watch: Watch<'_>) -> Result<Report, Failure> {
@@ -54,15 +31,15 @@ pub fn send(root: &Path, mut options: Options, watch: Watch<'_>) -> Result<Repor
     let switch = options.switch.take();
     build(&scheduler, None)?;
     weftway_cc::parse(&cc).map_err(|error| Failure::Spec(error.to_string()))?;
-    let (manifest, base, left) = Manifest::of(root)?;
-    let log = options.qlog.take().map(|file| log(&file, root, &options)).transpose()?;
-    let (mut session, target) = Session::open(options, Role::Send, watch)?;
+    let Found { manifest, root: files, skipped, failed: unreadable } = Found::at(root)?;
+    let log = options.qlog.take().map(|file| Log::create(&file, root, &options, 1200 - RECORD)).transpose()?;
+    let (mut session, target) = Session::open(options, Role::Send, root, watch)?;
     session.progress.bytes = manifest.bytes();
     session.progress.files = manifest.files();
-    let job = Job { manifest: Arc::new(manifest), base, left, scheduler, cc, switch, log };
+    let job = Job { manifest: Arc::new(manifest), files, skipped, unreadable, scheduler, cc, switch, log };
     match target {
-        Some((address, pairing)) => loop {
-            let met = session.connect(address, &pairing, Role::Send)?;
+        Some(target) => loop {
+            let met = session.connect(&target, Role::Send)?;
             match job.serve(&mut session, met) {
                 Ended::Finished(result) => match *result {
                     Err(failure) if session.may_go_on(&failure) => {}
@@ -78,36 +55,14 @@ pub fn send(root: &Path, mut options: Options, watch: Watch<'_>) -> Result<Repor
 /// What is to be sent, and how.
 struct Job {
     manifest: Arc<Manifest>,
-    base: PathBuf,
-    left: Left,
+    files: Root,
+    skipped: Vec<Skipped>,
+    /// What cannot be read, and is not in the manifest.
+    unreadable: Vec<FailedFile>,
     scheduler: String,
     cc: String,
     switch: Option<Receiver<String>>,
     log: Option<Log>,
-}
-
-/// The log of a transfer of `root`.
-fn log(file: &Path, root: &Path, options: &Options) -> Result<Log, Failure> {
-    let names = options.paths.iter().map(ToString::to_string).collect();
-    let is_client = matches!(options.other, OtherEnd::Connect { .. });
-    let overhead = 1200 - RECORD;
-    let made = Log::create(file, &root.display().to_string(), is_client, names, overhead);
-    made.map_err(|error| Failure::File(format!("{}: {error}", file.display())))
-}
-
-/// A scheduler, and what is kept for it, if it can run here.
-fn build(name: &str, log: Option<&Log>) -> Result<(Box<dyn Scheduler>, Host), Failure> {
-    let spec = |error: weftway_path::spec::SpecError| Failure::Spec(error.to_string());
-    let (entry, given) = weftway_sched::parse(name).map_err(spec)?;
-    let mut scheduler = entry.make(&given.given).map_err(spec)?;
-    if let Some(log) = log {
-        scheduler = log.around(scheduler);
-    }
-    let host = Host::serving(scheduler.as_ref(), entry.transport);
-    match mismatch(host.needs, OFFERS, "a transfer over UDP") {
-        Some(why) => Err(Failure::Spec(format!("scheduler {name}: {why}"))),
-        None => Ok((scheduler, host)),
-    }
 }
 
 enum Ended {
@@ -137,13 +92,16 @@ impl Job {
 
     /// Sends to an end that was let in.
     fn serve(&self, session: &mut Session<'_>, met: Box<Met>) -> Ended {
-        let count = if session.listener.is_some() { MAX_PATHS } else { session.net.sockets().len() };
-        let mut sending = match Sending::new(self, met, count) {
+        session.begin(&met.id);
+        let mut sending = match Sending::new(self, met) {
             Ok(sending) => sending,
             Err(failure) => return Ended::Finished(Box::new(Err(failure))),
         };
         let ended = match sending.run(session) {
-            Ok(Some(met)) => Ended::Superseded(met),
+            Ok(Some(met)) => {
+                session.supersede(sending.sender.connection);
+                Ended::Superseded(met)
+            }
             Ok(None) => {
                 let report = sending.report(session);
                 session.part(sending.sender.connection, code::DONE, "");
@@ -176,8 +134,12 @@ struct Sending<'a> {
     /// What the receiver has of each entry.
     had: Vec<u64>,
     layout: Layout,
+    /// How many files the receiver has at the end.
+    files: u64,
     hasher: Option<Hasher>,
     hashes_missing: usize,
+    /// Entries that one of the ends could not read or write, and why.
+    failed: BTreeMap<u32, String>,
     begun: Option<Instant>,
     ended: Option<Instant>,
     /// Paths that were usable once.
@@ -189,9 +151,10 @@ struct Sending<'a> {
 }
 
 impl<'a> Sending<'a> {
-    fn new(job: &'a Job, met: Box<Met>, paths: usize) -> Result<Self, Failure> {
+    fn new(job: &'a Job, met: Box<Met>) -> Result<Self, Failure> {
+        let paths = met.connection.paths().count();
         let (scheduler, host) = build(&job.scheduler, job.log.as_ref())?;
-        let source = FileSource::new(job.manifest.clone(), job.base.clone());
+        let source = FileSource::new(job.manifest.clone(), job.files.clone());
         let groups = Groups::detected(paths);
         let setting = Setting { transport: transport(), cc: job.cc.clone(), seed: 0, groups };
         let roles = vec![PathRole::default(); paths];
@@ -202,6 +165,9 @@ impl<'a> Sending<'a> {
         for entries in job.manifest.entries.chunks(BATCH) {
             talk.say(&Message::Entries { entries: entries.to_vec() })?;
         }
+        for files in job.unreadable.chunks(BATCH / 2) {
+            talk.say(&Message::LeftOut { files: files.to_vec() })?;
+        }
         talk.say(&Message::Manifest { entries: job.manifest.entries.len() as u64 })?;
         Ok(Self {
             job,
@@ -211,8 +177,10 @@ impl<'a> Sending<'a> {
             talk,
             had: vec![0; job.manifest.entries.len()],
             layout: Layout::default(),
+            files: 0,
             hasher: None,
             hashes_missing: 0,
+            failed: BTreeMap::new(),
             begun: None,
             ended: None,
             known: PathSet::EMPTY,
@@ -237,9 +205,6 @@ impl<'a> Sending<'a> {
             if let Some(why) = self.sender.broken() {
                 let why = why.to_owned();
                 return Err(ended(&self.sender.connection, &why));
-            }
-            if let Some(why) = self.sender.source.failure() {
-                return Err(Failure::File(why));
             }
             session.net.send(&mut self.sender.connection);
             if let Some(met) = session.newcomer(now) {
@@ -294,20 +259,41 @@ impl<'a> Sending<'a> {
         while let Some(message) = self.talk.hear()? {
             self.on_message(now, message)?;
         }
+        self.tell_hashes()
+    }
+
+    /// Tells the hashes that are known by now, and what could not be read.
+    fn tell_hashes(&mut self) -> Result<(), Failure> {
+        let Some(hasher) = &self.hasher else { return Ok(()) };
+        hasher.sent(self.sender.delivered().get());
+        let mut failed = self.sender.source.take_failures();
         let mut files = Vec::new();
-        if let Some(hasher) = &self.hasher {
-            hasher.sent(self.sender.delivered().get());
-            while files.len() < BATCH
-                && let Some((file, hash)) = hasher.next()
-            {
-                files.push((file, hash.map_err(Failure::File)?.to_hex().to_string()));
+        while files.len() + failed.len() < BATCH
+            && let Some((file, result)) = hasher.next()
+        {
+            self.hashes_missing -= 1;
+            match result {
+                // The receiver has given it up.
+                Ok(_) if self.failed.contains_key(&file) => {}
+                Ok(Hashed { hash, grew }) => {
+                    files.push((file, hash.to_hex().to_string()));
+                    if grew {
+                        let size = self.job.manifest.entries[file as usize].size;
+                        failed.push((file, format!("it grew while it was sent: its first {size} bytes arrived")));
+                    }
+                }
+                Err(why) => failed.push((file, why)),
             }
         }
-        if !files.is_empty() {
-            self.hashes_missing -= files.len();
-            self.talk.say(&Message::Hashes { files })?;
-            self.talk.pump(&mut self.sender.connection)?;
+        failed.retain(|(file, _)| !self.failed.contains_key(file));
+        if files.is_empty() && failed.is_empty() {
+            return Ok(());
         }
+        self.failed.extend(failed.iter().cloned());
+        // A file that failed and whose hash is told arrives all the same: the hash goes first.
+        self.talk.say(&Message::Hashes { files })?;
+        self.talk.say(&Message::Failed { files: failed })?;
+        self.talk.pump(&mut self.sender.connection)?;
         Ok(())
     }
 
@@ -320,7 +306,21 @@ impl<'a> Sending<'a> {
                 }
             }
             Message::Ready if self.begun.is_none() => self.begin(now),
-            Message::Done { .. } if self.begun.is_some() => self.ended = Some(now),
+            Message::Failed { files } => {
+                for (file, reason) in files {
+                    if file as usize >= self.job.manifest.entries.len() {
+                        return Err(Failure::Protocol(format!("it speaks of file {file}, which is none")));
+                    }
+                    self.failed.entry(file).or_insert(reason);
+                }
+            }
+            Message::Done { files } if self.begun.is_some() => {
+                let all = self.job.manifest.files();
+                if files > all || files + (self.failed.len() as u64) < all {
+                    return Err(Failure::Protocol(format!("it has {files} files of {all}, and names no others")));
+                }
+                (self.files, self.ended) = (files, Some(now));
+            }
             other => return Err(Failure::Protocol(format!("a message comes out of turn: {}", other.name()))),
         }
         Ok(())
@@ -330,7 +330,7 @@ impl<'a> Sending<'a> {
     fn begin(&mut self, now: Instant) {
         self.layout = Layout::new(&self.job.manifest, &self.had);
         self.hashes_missing = self.layout.pieces.len();
-        self.hasher = Some(Hasher::start(self.job.manifest.clone(), self.job.base.clone(), &self.layout));
+        self.hasher = Some(Hasher::start(self.job.manifest.clone(), self.job.files.clone(), &self.layout));
         self.sender.source.begin(self.layout.clone());
         self.sender.wake();
         self.begun = Some(now);
@@ -409,34 +409,17 @@ impl<'a> Sending<'a> {
         Report {
             role: Role::Send,
             peer: peer(&self.sender.connection),
-            files: self.job.manifest.files(),
-            bytes: self.job.manifest.bytes(),
+            files: self.files,
+            bytes: arrived(&self.job.manifest, &self.layout, &self.failed),
             sent_bytes: self.layout.bytes(),
             elapsed_s: elapsed.as_secs_f64(),
             goodput_mbps: goodput(self.layout.bytes(), elapsed),
             ratio_to_best_path: ratio_to_best_path(self.layout.bytes(), &session.progress.paths),
             scheduler: Some(self.scheduler_name.clone()),
             cc: Some(self.job.cc.clone()),
-            links_left_out: self.job.left.links,
-            special_left_out: self.job.left.special,
+            skipped: self.job.skipped.clone(),
+            failed: all_failed(&self.job.unreadable, &self.failed, &self.job.manifest),
             paths: session.progress.paths.clone(),
         }
     }
-}
-
-/// The address of the other end.
-pub(super) fn peer(connection: &QuicConnection) -> String {
-    let route = connection.paths().find_map(|path| connection.route(path));
-    route.map(|route| route.remote().to_string()).unwrap_or_default()
-}
-
-/// In Mbit/s.
-pub(super) fn goodput(bytes: u64, elapsed: Span) -> f64 {
-    if elapsed.is_zero() { 0.0 } else { bytes as f64 * 8e-6 / elapsed.as_secs_f64() }
-}
-
-/// See [`Report::ratio_to_best_path`].
-pub(super) fn ratio_to_best_path(bytes: u64, paths: &[PathProgress]) -> Option<f64> {
-    let most = paths.iter().map(|path| path.bytes).max().filter(|&most| most > 0)?;
-    Some(bytes as f64 / most as f64)
 }

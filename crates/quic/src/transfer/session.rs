@@ -1,15 +1,18 @@
 //! Sockets, the other end, and the user: what both sides of a transfer share.
 
+use std::hash::{BuildHasher, RandomState};
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::Arc;
 
 use noq_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, Endpoint, EndpointConfig, FourTuple};
 use weftway_path::{Instant, PathId, Span};
 
-use super::listener::Listener;
+use super::listener::{Current, Listener};
 use super::options::{Failure, Options, OtherEnd, PathProgress, Progress, State, Watch, code};
-use super::wire::{Role, Talk};
+use super::wire::{Role, Talk, TransferId};
 use crate::driver::connection::{News, QuicConnection};
 use crate::udp::tls::{MAX_PATHS, Pairing};
 use crate::udp::{Local, Net};
@@ -25,6 +28,14 @@ const SILENCE: Span = Span::from_secs(3);
 pub(super) struct Met {
     pub connection: QuicConnection,
     pub talk: Talk,
+    pub id: TransferId,
+}
+
+/// The other end, where this one connects.
+pub(super) struct Target {
+    /// Those that a path of this machine leads to.
+    pub addresses: Vec<SocketAddr>,
+    pub pairing: Pairing,
 }
 
 /// What both sides share.
@@ -37,41 +48,47 @@ pub(super) struct Session<'a> {
     tell_every: Span,
     pub give_up_after: Span,
     pub stall_after: Span,
-    labels: Vec<Local>,
+    /// Whose transfer this end wants, if it connects.
+    pub id: TransferId,
+    /// Whose transfer is under way.
+    current: TransferId,
     /// When each path brought something last.
     heard: [Instant; MAX_PATHS],
 }
 
 impl<'a> Session<'a> {
-    /// Opens the sockets; one that listens begins to.
+    /// Opens the sockets; one that listens begins to. `path` is what is sent, or where it goes.
     pub fn open(
         options: Options,
         role: Role,
+        path: &Path,
         watch: Watch<'a>,
-    ) -> Result<(Self, Option<(SocketAddr, Pairing)>), Failure> {
+    ) -> Result<(Self, Option<Target>), Failure> {
         let mut endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), None, true);
-        let mut labels = options.paths;
-        labels.truncate(MAX_PATHS);
+        let mut locals = options.paths;
+        locals.truncate(MAX_PATHS);
         let (net, listener, target, state) = match options.other {
-            OtherEnd::Connect { address, pairing } => {
-                if labels.is_empty() {
-                    labels.push(Local::Any);
+            OtherEnd::Connect { addresses, pairing } => {
+                if locals.is_empty() {
+                    locals.push(Local::Any);
                 }
-                let net = Net::client(endpoint, &labels, address).map_err(Failure::Socket)?;
-                (net, None, Some((address, pairing)), State::Connecting)
+                let net = Net::client(endpoint, &locals, &addresses).map_err(Failure::Socket)?;
+                let reachable = addresses.into_iter().filter(|address| !net.routes(*address).is_empty()).collect();
+                (net, None, Some(Target { addresses: reachable, pairing }), State::Connecting)
             }
             OtherEnd::Listen { address, identity } => {
                 let listener = Listener::new(identity, role);
                 endpoint.set_server_config(Some(Arc::new(listener.config()?)));
-                let net = Net::server(endpoint, &labels, address).map_err(Failure::Socket)?;
+                let net = Net::server(endpoint, &locals, address).map_err(Failure::Socket)?;
                 (net, Some(listener), None, State::Listening)
             }
         };
         let listening = match (&listener, net.sockets().first()) {
-            (Some(_), Some(socket)) => Some(socket.address().map_err(Failure::Socket)?),
+            (Some(_), Some(socket)) => Some(socket.address()),
             _ => None,
         };
-        let progress = Progress { state, listening, ..Progress::default() };
+        let note = net.missing();
+        let progress = Progress { state, listening, note, ..Progress::default() };
         let heard = [Instant::ZERO; MAX_PATHS];
         let session = Self {
             net,
@@ -82,7 +99,8 @@ impl<'a> Session<'a> {
             tell_every: options.tell_every,
             give_up_after: options.give_up_after,
             stall_after: options.stall_after,
-            labels,
+            id: identify(role, path),
+            current: TransferId::default(),
             heard,
         };
         Ok((session, target))
@@ -160,9 +178,25 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Somebody else has shown the token meanwhile: the other end was started again.
+    /// The other end of the transfer that is under way has come anew: it was started again, or connects again.
     pub fn newcomer(&mut self, now: Instant) -> Option<Box<Met>> {
-        self.listener.as_mut()?.turn(&mut self.net, now)
+        let heard = self.heard.iter().copied().max().unwrap_or(Instant::ZERO);
+        let current = Current { id: &self.current, heard };
+        self.listener.as_mut()?.turn(&mut self.net, now, Some(current))
+    }
+
+    /// From now on this is the transfer that is under way.
+    pub fn begin(&mut self, id: &TransferId) {
+        self.current = id.clone();
+        self.heard = [Instant::ZERO; MAX_PATHS];
+    }
+
+    /// The other end came anew: its connection before is of no use any more.
+    pub fn supersede(&mut self, mut connection: QuicConnection) {
+        let now = self.net.now();
+        connection.close(now, &mut self.net.endpoint, code::SUPERSEDED, "it connected again");
+        self.net.send(&mut connection);
+        connection.forget(&mut self.net.endpoint);
     }
 
     /// Waits until somebody shows the token.
@@ -174,7 +208,8 @@ impl<'a> Session<'a> {
                 let event = self.net.handle(now, arrival);
                 self.elsewhere(now, event);
             }
-            if let Some(met) = self.newcomer(now) {
+            let met = self.listener.as_mut().and_then(|listener| listener.turn(&mut self.net, now, None));
+            if let Some(met) = met {
                 return Ok(met);
             }
             self.net.flush();
@@ -240,7 +275,7 @@ impl<'a> Session<'a> {
     /// Ends the connection because of `failure`, if it was not the other end that ended it.
     pub fn part_with(&mut self, connection: QuicConnection, failure: &Failure) {
         match failure {
-            Failure::Lost(_) | Failure::Refused(_) => {}
+            Failure::Lost(_) | Failure::Refused(_) | Failure::Busy => {}
             Failure::Interrupted => self.part(connection, code::INTERRUPTED, "interrupted"),
             Failure::Stalled => self.part(connection, code::STALLED, "stalled"),
             other => self.part(connection, code::FAILED, &other.to_string()),
@@ -250,7 +285,7 @@ impl<'a> Session<'a> {
     /// How a path is called.
     pub fn label(&self, connection: &QuicConnection, path: PathId) -> Option<String> {
         let route = connection.route(path)?;
-        let own = self.labels.get(path.index()).filter(|_| self.listener.is_none());
+        let own = self.net.local(route).filter(|_| self.listener.is_none());
         Some(own.map_or_else(|| route.remote().to_string(), Local::to_string))
     }
 
@@ -272,6 +307,19 @@ impl<'a> Session<'a> {
     }
 }
 
+/// Whose transfer this is: see [`TransferId`].
+fn identify(role: Role, path: &Path) -> TransferId {
+    let mut task = blake3::Hasher::new();
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    for part in [rustix::system::uname().nodename().to_bytes(), path.as_os_str().as_bytes()] {
+        task.update(&(part.len() as u64).to_be_bytes()).update(part);
+    }
+    task.update(&[u8::from(role == Role::Send)]);
+    // Each has keys of its own, from the system's random numbers.
+    let run = RandomState::new().hash_one(std::process::id());
+    TransferId { task: task.finalize().to_hex()[..32].to_owned(), run: format!("{run:016x}") }
+}
+
 /// Why a connection is over.
 pub(super) fn lost(connection: &mut QuicConnection) -> Failure {
     let mut why = "closed".to_owned();
@@ -290,6 +338,7 @@ pub(super) fn ended(connection: &QuicConnection, why: &str) -> Failure {
             Failure::Lost("the other end was interrupted".to_owned())
         }
         Some(farewell) if farewell.code == u64::from(code::STALLED) => Failure::Stalled,
+        Some(farewell) if farewell.code == u64::from(code::BUSY) => Failure::Busy,
         Some(farewell) if !farewell.reason.is_empty() => Failure::Refused(farewell.reason.clone()),
         _ => Failure::Lost(why.to_owned()),
     }

@@ -1,7 +1,7 @@
 //! The sender's files: their bytes for the stream, and their hashes.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::FileExt;
@@ -16,6 +16,7 @@ use bytes::BytesMut;
 use weftway_path::Offset;
 use weftway_scenario::Message;
 
+use super::files::{self, Root};
 use super::manifest::{Layout, Manifest};
 use crate::driver::Source;
 
@@ -23,12 +24,14 @@ use crate::driver::Source;
 const BLOCK: u64 = 256 << 10;
 /// How many blocks are kept: data that are sent again are rarely older.
 const KEPT: usize = 64;
+/// Why a file is left out that has not its bytes any more.
+const SHORTER: &str = "it became shorter while it was sent";
 
 /// The stream of bytes of a transfer.
 pub struct FileSource {
     manifest: Arc<Manifest>,
     layout: Layout,
-    base: PathBuf,
+    root: Root,
     cache: RefCell<Cache>,
 }
 
@@ -38,13 +41,17 @@ struct Cache {
     blocks: VecDeque<(u32, u64, Vec<u8>)>,
     /// The file that was read last.
     file: Option<(u32, File)>,
-    failure: Option<String>,
+    /// Files that could not be read as they were when the manifest was made. Zeros are sent for them: where each byte of the
+    /// stream belongs is agreed.
+    failed: HashMap<u32, String>,
+    /// Those of them that nobody has been told of.
+    untold: Vec<u32>,
 }
 
 impl FileSource {
-    /// The files of `manifest`, below `base`. Nothing is sent before [`FileSource::begin`].
-    pub fn new(manifest: Arc<Manifest>, base: PathBuf) -> Self {
-        Self { manifest, layout: Layout::default(), base, cache: RefCell::default() }
+    /// The files of `manifest`, at `root`. Nothing is sent before [`FileSource::begin`].
+    pub fn new(manifest: Arc<Manifest>, root: Root) -> Self {
+        Self { manifest, layout: Layout::default(), root, cache: RefCell::default() }
     }
 
     /// The receiver has said what it lacks.
@@ -52,26 +59,27 @@ impl FileSource {
         self.layout = layout;
     }
 
-    /// Why a file could not be read as it was when the manifest was made.
-    pub fn failure(&self) -> Option<String> {
-        self.cache.borrow().failure.clone()
+    /// The files that could not be read since the last call, and why.
+    pub fn take_failures(&self) -> Vec<(u32, String)> {
+        let mut cache = self.cache.borrow_mut();
+        let untold = std::mem::take(&mut cache.untold);
+        untold.into_iter().map(|entry| (entry, cache.failed[&entry].clone())).collect()
     }
 
     /// Appends bytes of one file.
     fn append_file(&self, entry: u32, mut from: u64, mut bytes: usize, to: &mut BytesMut) {
         let mut cache = self.cache.borrow_mut();
-        while bytes > 0 {
+        while bytes > 0 && !cache.failed.contains_key(&entry) {
             let (number, at) = (from / BLOCK, (from % BLOCK) as usize);
-            let block = cache.block(entry, number, || self.base.join(&self.manifest.entries[entry as usize].path));
+            let block = cache.block(entry, number, || self.root.file(&self.manifest.entries[entry as usize].path));
             let part = block.get(at..block.len().min(at + bytes)).unwrap_or(&[]);
-            if part.is_empty() {
-                cache.fail(&self.manifest.entries[entry as usize].path, "it became shorter while it was sent");
-                to.resize(to.len() + bytes, 0);
-                return;
-            }
             to.extend_from_slice(part);
             (from, bytes) = (from + part.len() as u64, bytes - part.len());
+            if part.is_empty() {
+                cache.fail(entry, SHORTER.to_owned());
+            }
         }
+        to.resize(to.len() + bytes, 0);
     }
 }
 
@@ -82,7 +90,7 @@ impl Cache {
             let mut bytes = if self.blocks.len() >= KEPT { self.blocks.pop_front() } else { None }
                 .map_or_else(Vec::new, |(.., bytes)| bytes);
             if let Err(error) = self.read(entry, number, &path, &mut bytes) {
-                self.fail(&path().display().to_string(), &error.to_string());
+                self.fail(entry, error.to_string());
                 bytes.clear();
             }
             self.blocks.push_back((entry, number, bytes));
@@ -93,7 +101,7 @@ impl Cache {
 
     fn read(&mut self, entry: u32, number: u64, path: impl Fn() -> PathBuf, into: &mut Vec<u8>) -> std::io::Result<()> {
         if self.file.as_ref().is_none_or(|(open, _)| *open != entry) {
-            self.file = Some((entry, File::open(path())?));
+            self.file = Some((entry, files::open(&path())?));
         }
         let Some((_, file)) = &self.file else { return Ok(()) };
         into.resize(BLOCK as usize, 0);
@@ -108,8 +116,11 @@ impl Cache {
         Ok(())
     }
 
-    fn fail(&mut self, path: &str, why: &str) {
-        self.failure.get_or_insert_with(|| format!("{path}: {why}"));
+    fn fail(&mut self, entry: u32, why: String) {
+        self.failed.entry(entry).or_insert_with(|| {
+            self.untold.push(entry);
+            why
+        });
     }
 }
 
@@ -139,7 +150,7 @@ impl Source for FileSource {
 /// The hashes of the files, computed on a thread of its own, ahead of what is sent. That also brings the files into
 /// memory before they are needed.
 pub struct Hasher {
-    results: Receiver<(u32, Result<blake3::Hash, String>)>,
+    results: Receiver<(u32, Result<Hashed, String>)>,
     sent: Arc<AtomicU64>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -150,7 +161,7 @@ const AHEAD: u64 = 256 << 20;
 
 impl Hasher {
     /// Hashes the files of which something is sent.
-    pub fn start(manifest: Arc<Manifest>, base: PathBuf, layout: &Layout) -> Self {
+    pub fn start(manifest: Arc<Manifest>, root: Root, layout: &Layout) -> Self {
         let (sender, results) = channel();
         let (sent, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let (pieces, until, halt) = (layout.pieces.clone(), sent.clone(), stop.clone());
@@ -164,9 +175,9 @@ impl Hasher {
                     }
                     !halt.load(Ordering::Relaxed)
                 };
-                let hash = hash_file(&base.join(&entry.path), entry.size, &mut pace);
+                let hash = hash_file(&root.file(&entry.path), entry.size, &mut pace);
                 let Some(hash) = hash.transpose() else { return };
-                if sender.send((piece.entry, hash.map_err(|error| format!("{}: {error}", entry.path)))).is_err() {
+                if sender.send((piece.entry, hash.map_err(|error| error.to_string()))).is_err() {
                     return;
                 }
             }
@@ -180,7 +191,7 @@ impl Hasher {
     }
 
     /// The next hash.
-    pub fn next(&self) -> Option<(u32, Result<blake3::Hash, String>)> {
+    pub fn next(&self) -> Option<(u32, Result<Hashed, String>)> {
         self.results.try_recv().ok()
     }
 }
@@ -195,25 +206,31 @@ impl Drop for Hasher {
     }
 }
 
-/// The hash of the first `size` bytes; `None` if `pace` says to stop.
-pub(super) fn hash_file(
-    path: &Path,
-    size: u64,
-    pace: &mut dyn FnMut(u64) -> bool,
-) -> std::io::Result<Option<blake3::Hash>> {
+/// A file of the sender's, read to its end.
+pub struct Hashed {
+    /// Of the bytes that the manifest has.
+    pub hash: blake3::Hash,
+    /// Whether there are more by now.
+    pub grew: bool,
+}
+
+/// Hashes the first `size` bytes; `None` if `pace` says to stop.
+fn hash_file(path: &Path, size: u64, pace: &mut dyn FnMut(u64) -> bool) -> std::io::Result<Option<Hashed>> {
     let mut hasher = blake3::Hasher::new();
-    let mut file = File::open(path)?.take(size);
+    let mut file = files::open(path)?;
     let (mut buffer, mut done) = (vec![0; BLOCK as usize], 0);
-    loop {
+    while done < size {
         if !pace(done) {
             return Ok(None);
         }
-        match file.read(&mut buffer)? {
-            0 => return Ok(Some(hasher.finalize())),
+        let most = BLOCK.min(size - done) as usize;
+        match file.read(&mut buffer[..most])? {
+            0 => return Err(std::io::Error::other(SHORTER)),
             count => {
                 hasher.update(&buffer[..count]);
                 done += count as u64;
             }
         }
     }
+    Ok(Some(Hashed { hash: hasher.finalize(), grew: file.metadata()?.len() > size }))
 }

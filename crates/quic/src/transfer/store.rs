@@ -1,26 +1,38 @@
-//! The receiver's disk: partial files, their hashes, their names.
+//! The receiver's folder: its lock, partial files, and the names that complete files get.
 //!
 //! A file is written below a hidden directory of the target, in the order of its bytes, so its length says what there is
 //! of it. The partial file's name is a hash of name, size and time: a file that changed begins anew. When all of it is
 //! there and its BLAKE3 hash is the sender's, it gets its permissions, its time and its name.
 //!
+//! One receiver at a time writes below a target: it holds a lock, which the system releases when the process ends, however
+//! that comes about. Until a file has its name, only the receiver's user can read it; the same holds for a new folder until
+//! the transfer is over.
+//!
 //! Nothing is reached but through a handle of the target directory (`cap_std`): neither `..` nor a symbolic link, old or
 //! planted meanwhile, leads out of it.
 
-use std::collections::HashMap;
-use std::fs::{FileTimes, Permissions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::collections::HashSet;
+use std::fs::{File, FileTimes, Permissions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cap_std::ambient_authority;
-use cap_std::fs::{Dir, File, Metadata, MetadataExt, OpenOptions};
+use cap_std::fs::{Dir, DirBuilder, DirBuilderExt, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
+use rustix::fs::{FlockOperation, flock, fstatvfs};
 
-use super::manifest::{Entry, Layout, Manifest, Piece};
+use super::manifest::{Entry, Layout, Manifest};
 
 /// Where partial files are, below the target.
 pub const HIDDEN: &str = ".weft-partial";
+/// The file below it that is locked, with the number of the process that holds the lock.
+const LOCK: &str = "lock";
+/// What is not complete is private.
+const PRIVATE_FILE: u32 = 0o600;
+const PRIVATE_DIR: u32 = 0o700;
+/// `st_blocks` counts in this unit, whatever the file system's is.
+const BLOCK: u64 = 512;
 
 /// The disk refuses, or brings something else than was sent.
 #[derive(Debug, thiserror::Error)]
@@ -34,16 +46,72 @@ pub enum StoreError {
     /// Another file than the sender hashed.
     #[error("{0}: its BLAKE3 hash is not the sender's; it changed while it was sent, or a disk errs. Send it again")]
     Hash(String),
+    /// Another receiver writes into this folder.
+    #[error("{0}: another weft recv ({1}) receives into this folder: wait until it ends, or give another folder")]
+    Locked(String, String),
+    /// The files do not fit.
+    #[error("{target}: not enough room: {needed} bytes are to be written, {free} are free")]
+    Room {
+        /// The folder.
+        target: String,
+        /// What is missing of the files.
+        needed: u64,
+        /// What its file system has left for this user.
+        free: u64,
+    },
 }
 
-fn disk(path: &str) -> impl FnOnce(io::Error) -> StoreError + '_ {
+impl StoreError {
+    /// Whether no other file can be written either. Otherwise only this one is left out.
+    pub fn ends_transfer(&self) -> bool {
+        match self {
+            Self::Disk(_, error) => {
+                let full = [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::ReadOnlyFilesystem];
+                full.contains(&error.kind()) || error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
+            }
+            Self::Taken(..) | Self::Hash(_) => false,
+            Self::Locked(..) | Self::Room { .. } => true,
+        }
+    }
+
+    /// The reason without the file's name.
+    pub fn reason(&self) -> String {
+        let text = self.to_string();
+        match self {
+            Self::Disk(path, _) | Self::Taken(path, _) | Self::Hash(path) => {
+                text.strip_prefix(&format!("{path}: ")).unwrap_or(&text).to_owned()
+            }
+            Self::Locked(..) | Self::Room { .. } => text,
+        }
+    }
+}
+
+pub(super) fn disk(path: &str) -> impl FnOnce(io::Error) -> StoreError + '_ {
     |error| StoreError::Disk(path.to_owned(), error)
 }
 
-/// The target directory.
+/// The target directory, for one receiver.
 pub struct Store {
     dir: Dir,
     parts: Dir,
+    name: String,
+    /// Its lock is released when it is closed.
+    _lock: File,
+}
+
+/// Which file on the disk a partial file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FileIdentity {
+    device: u64,
+    number: u64,
+    size: u64,
+}
+
+impl FileIdentity {
+    pub fn of(file: &File) -> io::Result<Self> {
+        let meta = file.metadata()?;
+        Ok(Self { device: meta.dev(), number: meta.ino(), size: meta.len() })
+    }
 }
 
 /// The name of the partial file of `entry`.
@@ -59,74 +127,204 @@ fn mtime(meta: &Metadata) -> i64 {
     meta.mtime().saturating_mul(1_000_000_000).saturating_add(meta.mtime_nsec())
 }
 
+fn permissions(mode: u32) -> cap_std::fs::Permissions {
+    cap_std::fs::Permissions::from_std(Permissions::from_mode(mode))
+}
+
+fn private_dirs() -> DirBuilder {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true).mode(PRIVATE_DIR);
+    builder
+}
+
+/// The lock of `parts`, or `None` if a receiver that ended has just removed it.
+fn lock(dir: &Dir, parts: &Dir, name: &str) -> Result<Option<File>, StoreError> {
+    let mut options = OpenOptions::new();
+    options.create(true).read(true).write(true).mode(PRIVATE_FILE);
+    let mut file = match parts.open_with(LOCK, &options) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(disk(HIDDEN))?.into_std(),
+    };
+    let ours = FileIdentity::of(&file).map_err(disk(HIDDEN))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            let mut holder = String::new();
+            let known = file.read_to_string(&mut holder).is_ok() && holder.trim().parse::<u32>().is_ok();
+            let holder = if known { format!("process {}", holder.trim()) } else { "its process is unknown".to_owned() };
+            return Err(StoreError::Locked(name.to_owned(), holder));
+        }
+        result => result.map_err(|error| StoreError::Disk(format!("{name}: it cannot be locked"), error.into()))?,
+    }
+    let path = Path::new(HIDDEN).join(LOCK);
+    let there = dir.symlink_metadata(path).ok();
+    if there.is_none_or(|meta| (meta.dev(), meta.ino()) != (ours.device, ours.number)) {
+        return Ok(None);
+    }
+    file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).map_err(disk(HIDDEN))?;
+    Ok(Some(file))
+}
+
 impl Store {
-    /// Opens the target, and makes it if it is not there.
+    /// Opens the target, and makes it if it is not there. No other receiver may write into it until this value is dropped.
     pub fn open(target: &Path) -> Result<Self, StoreError> {
         let name = target.display().to_string();
         std::fs::create_dir_all(target).map_err(disk(&name))?;
         let dir = Dir::open_ambient_dir(target, ambient_authority()).map_err(disk(&name))?;
-        dir.create_dir_all(HIDDEN).map_err(disk(HIDDEN))?;
-        let parts = dir.open_dir(HIDDEN).map_err(disk(HIDDEN))?;
-        Ok(Self { dir, parts })
-    }
-
-    /// How much is there of each entry. A file with its size and time is there whole.
-    pub fn look(&self, manifest: &Manifest) -> Result<Vec<u64>, StoreError> {
-        manifest.entries.iter().map(|entry| self.has(entry)).collect()
-    }
-
-    fn has(&self, entry: &Entry) -> Result<u64, StoreError> {
-        let there = self.dir.symlink_metadata(&entry.path).ok();
-        let taken = |why| Err(StoreError::Taken(entry.path.clone(), why));
-        match there {
-            Some(there) if entry.dir && !there.is_dir() => taken("the target has something else of this name"),
-            Some(there) if !entry.dir && there.is_dir() => taken("the target has a directory of this name"),
-            Some(there) if there.is_file() && there.len() == entry.size && mtime(&there) == entry.mtime => {
-                Ok(entry.size)
+        loop {
+            dir.create_dir_with(HIDDEN, &private_dirs()).map_err(disk(HIDDEN))?;
+            let parts = match dir.open_dir(HIDDEN) {
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                parts => parts.map_err(disk(HIDDEN))?,
+            };
+            // One of an earlier version may be readable, or its user took away the right to write.
+            let mode = parts.dir_metadata().map_err(disk(HIDDEN))?.mode() & 0o777;
+            if mode != PRIVATE_DIR {
+                dir.set_permissions(HIDDEN, permissions(PRIVATE_DIR)).map_err(disk(HIDDEN))?;
             }
-            _ if entry.dir => Ok(0),
-            _ => {
-                let part = self.parts.symlink_metadata(part_name(entry)).ok();
-                let part = part.filter(|part| part.is_file() && part.len() <= entry.size).map_or(0, |part| part.len());
-                // Even of a complete one the last byte is sent again: then its hash is compared, too.
-                Ok(part.min(entry.size.saturating_sub(1)))
+            if let Some(lock) = lock(&dir, &parts, &name)? {
+                return Ok(Self { dir, parts, name, _lock: lock });
             }
         }
     }
 
-    /// Whether the whole file has its name already.
-    fn is_there(&self, entry: &Entry) -> bool {
-        let there = self.dir.symlink_metadata(&entry.path);
-        there.is_ok_and(|there| there.is_file() && there.len() == entry.size && mtime(&there) == entry.mtime)
+    /// Makes the folders of `manifest`, and looks how much is there of each file: a file with its size and time is there
+    /// whole. An entry that cannot be written has the reason instead.
+    pub fn prepare(&self, manifest: &Manifest) -> Result<Vec<Result<u64, StoreError>>, StoreError> {
+        let mut missing = HashSet::new();
+        let mut found = Vec::with_capacity(manifest.entries.len());
+        for entry in &manifest.entries {
+            let parent = entry.path.rsplit_once('/').map_or("", |(parent, _)| parent);
+            let had = if missing.contains(parent) {
+                Err(StoreError::Taken(entry.path.clone(), "its folder could not be made"))
+            } else if entry.dir {
+                self.make_dir(entry).map(|()| 0)
+            } else {
+                self.has(entry)
+            };
+            match had {
+                Err(error) if error.ends_transfer() => return Err(error),
+                Err(_) if entry.dir => drop(missing.insert(entry.path.as_str())),
+                _ => {}
+            }
+            found.push(had);
+        }
+        Ok(found)
     }
 
-    fn make_parents(&self, path: &str) -> Result<(), StoreError> {
-        match Path::new(path).parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => self.dir.create_dir_all(parent).map_err(disk(path)),
+    /// Makes a folder that files can be written into, whatever its permissions will be.
+    fn make_dir(&self, entry: &Entry) -> Result<(), StoreError> {
+        match self.dir.symlink_metadata(&entry.path) {
+            Ok(there) if !there.is_dir() => {
+                Err(StoreError::Taken(entry.path.clone(), "the target has something else of this name"))
+            }
+            Ok(there) if there.mode() & PRIVATE_DIR != PRIVATE_DIR => {
+                let mode = there.mode() & 0o777 | PRIVATE_DIR;
+                self.dir.set_permissions(&entry.path, permissions(mode)).map_err(disk(&entry.path))
+            }
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                self.dir.create_dir_with(&entry.path, &private_dirs()).map_err(disk(&entry.path))
+            }
+            Err(error) => Err(disk(&entry.path)(error)),
+        }
+    }
+
+    fn has(&self, entry: &Entry) -> Result<u64, StoreError> {
+        match self.dir.symlink_metadata(&entry.path) {
+            Ok(there) if there.is_dir() => {
+                return Err(StoreError::Taken(entry.path.clone(), "the target has a directory of this name"));
+            }
+            Ok(there) if is_whole(&there, entry) => return Ok(entry.size),
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(disk(&entry.path)(error)),
+            _ => {}
+        }
+        let part = self.parts.symlink_metadata(part_name(entry)).ok();
+        let part = part.filter(|part| part.is_file() && part.len() <= entry.size).map_or(0, |part| part.len());
+        // Even of a complete one the last byte is sent again: then its hash is compared, too.
+        Ok(part.min(entry.size.saturating_sub(1)))
+    }
+
+    /// Refuses files that do not fit. Of a sparse one only what is no hole takes room, and what a partial file takes
+    /// already is not needed again.
+    pub fn check_room(&self, manifest: &Manifest, layout: &Layout) -> Result<(), StoreError> {
+        let system = fstatvfs(&self.dir).map_err(|error| StoreError::Disk(self.name.clone(), error.into()))?;
+        let blocks = if rustix::process::geteuid().is_root() { system.f_bfree } else { system.f_bavail };
+        let free = blocks.saturating_mul(system.f_frsize);
+        let missing = layout.pieces.iter().map(|piece| {
+            let entry = &manifest.entries[piece.entry as usize];
+            let part = if piece.from > 0 { self.parts.symlink_metadata(part_name(entry)).ok() } else { None };
+            let taken = part.map_or(0, |part| part.blocks().saturating_mul(BLOCK));
+            entry.stored().saturating_sub(taken).min(piece.length)
+        });
+        let needed = missing.fold(0, u64::saturating_add);
+        // Some network file systems do not know their size.
+        if needed > free && system.f_blocks > 0 {
+            return Err(StoreError::Room { target: self.name.clone(), needed, free });
+        }
+        Ok(())
+    }
+
+    /// Whether the whole file has its name already.
+    pub(super) fn is_there(&self, entry: &Entry) -> bool {
+        self.dir.symlink_metadata(&entry.path).is_ok_and(|there| is_whole(&there, entry))
+    }
+
+    /// The partial file of `entry`, for writing.
+    pub(super) fn open_part(&self, entry: &Entry) -> Result<File, StoreError> {
+        let name = part_name(entry);
+        // One that was to get its name has its final permissions: perhaps none to write.
+        let _ = self.parts.set_permissions(&name, permissions(PRIVATE_FILE));
+        let mut options = OpenOptions::new();
+        options.create(true).read(true).write(true).mode(PRIVATE_FILE);
+        self.parts.open_with(&name, &options).map(cap_std::fs::File::into_std).map_err(disk(&entry.path))
+    }
+
+    pub(super) fn remove_part(&self, entry: &Entry) -> Result<(), StoreError> {
+        match self.parts.remove_file(part_name(entry)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(disk(&entry.path)(error)),
             _ => Ok(()),
         }
     }
 
-    /// Gives a complete partial file its permissions, its time and its name.
-    fn publish(&self, entry: &Entry) -> Result<(), StoreError> {
-        let file = self.open_part(entry)?.into_std();
-        file.set_permissions(Permissions::from_mode(entry.mode & 0o777)).map_err(disk(&entry.path))?;
+    /// Gives the complete partial file `hashed` its permissions, its time and its name.
+    pub(super) fn publish(&self, entry: &Entry, hashed: FileIdentity) -> Result<(), StoreError> {
+        let name = part_name(entry);
+        let file = self.parts.open(&name).map_err(disk(&entry.path))?.into_std();
+        if FileIdentity::of(&file).map_err(disk(&entry.path))? != hashed || hashed.size != entry.size {
+            return Err(StoreError::Taken(
+                entry.path.clone(),
+                "another program changed its partial file. Send it again",
+            ));
+        }
+        if let Some((parent, _)) = entry.path.rsplit_once('/') {
+            self.dir.create_dir_with(parent, &private_dirs()).map_err(disk(&entry.path))?;
+        }
         file.set_times(FileTimes::new().set_modified(time(entry.mtime))).map_err(disk(&entry.path))?;
-        self.make_parents(&entry.path)?;
-        self.parts.rename(part_name(entry), &self.dir, &entry.path).map_err(disk(&entry.path))
+        file.set_permissions(Permissions::from_mode(entry.mode & 0o777)).map_err(disk(&entry.path))?;
+        self.parts.rename(&name, &self.dir, &entry.path).map_err(|error| {
+            // It stays a partial file.
+            let _ = file.set_permissions(Permissions::from_mode(PRIVATE_FILE));
+            disk(&entry.path)(error)
+        })
     }
 
-    fn open_part(&self, entry: &Entry) -> Result<File, StoreError> {
-        let mut options = OpenOptions::new();
-        options.create(true).append(true).read(true);
-        self.parts.open_with(part_name(entry), &options).map_err(disk(&entry.path))
+    /// Gives a folder its permissions: nothing is written into it any more.
+    pub(super) fn finish_dir(&self, entry: &Entry) -> Result<(), StoreError> {
+        self.dir.set_permissions(&entry.path, permissions(entry.mode & 0o777)).map_err(disk(&entry.path))
     }
+}
 
-    /// Removes the hidden directory, if it is empty.
-    fn tidy(&self) {
-        // Partial files of other transfers stay.
+impl Drop for Store {
+    fn drop(&mut self) {
+        // Partial files stay for the next transfer; the directory goes if there are none. A lock that is left behind by a
+        // process that was killed does no harm.
+        let _ = self.parts.remove_file(LOCK);
         let _ = self.dir.remove_dir(HIDDEN);
     }
+}
+
+fn is_whole(there: &Metadata, entry: &Entry) -> bool {
+    there.is_file() && there.len() == entry.size && mtime(there) == entry.mtime
 }
 
 fn time(nanos: i64) -> SystemTime {
@@ -134,246 +332,5 @@ fn time(nanos: i64) -> SystemTime {
     if nanos < 0 { UNIX_EPOCH - span } else { UNIX_EPOCH + span }
 }
 
-/// Writes the stream into files.
-pub struct Writer {
-    store: Store,
-    manifest: Manifest,
-    layout: Layout,
-    /// The number of the piece that is written.
-    at: usize,
-    open: Option<Open>,
-    /// The hashes of files that are complete, where the sender's is still to come.
-    waiting: HashMap<u32, blake3::Hash>,
-    /// Hashes that came before their file was complete.
-    expected: HashMap<u32, blake3::Hash>,
-    files: u64,
-}
-
-struct Open {
-    file: std::fs::File,
-    hasher: blake3::Hasher,
-    /// How much of the piece is written.
-    written: u64,
-}
-
-impl Writer {
-    /// Writes the files of `layout`. Directories and empty files are made at once.
-    pub fn new(store: Store, manifest: Manifest, layout: Layout) -> Result<Self, StoreError> {
-        for entry in manifest.entries.iter().filter(|entry| entry.dir) {
-            store.dir.create_dir_all(&entry.path).map_err(disk(&entry.path))?;
-        }
-        let mut writer = Self {
-            store,
-            manifest,
-            layout,
-            at: 0,
-            open: None,
-            waiting: HashMap::new(),
-            expected: HashMap::new(),
-            files: 0,
-        };
-        writer.settle_whole()?;
-        Ok(writer)
-    }
-
-    /// Files of which nothing is sent: empty ones, and those that are there.
-    fn settle_whole(&mut self) -> Result<(), StoreError> {
-        let mut sent = self.layout.pieces.iter().map(|piece| piece.entry).peekable();
-        for (at, entry) in self.manifest.entries.iter().enumerate() {
-            if sent.next_if_eq(&(at as u32)).is_some() || entry.dir {
-                continue;
-            }
-            if !self.store.is_there(entry) {
-                if entry.size > 0 {
-                    return Err(StoreError::Taken(entry.path.clone(), "it changed meanwhile"));
-                }
-                self.store.publish(entry)?;
-            }
-            self.files += 1;
-        }
-        Ok(())
-    }
-
-    /// The next bytes of the stream.
-    pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), StoreError> {
-        while let Some((&piece, false)) = self.layout.pieces.get(self.at).map(|piece| (piece, bytes.is_empty())) {
-            let name = &self.manifest.entries[piece.entry as usize].path;
-            let mut open = match self.open.take() {
-                Some(open) => open,
-                None => self.resume(piece)?,
-            };
-            let left = usize::try_from(piece.length - open.written).unwrap_or(usize::MAX);
-            let (part, rest) = bytes.split_at(left.min(bytes.len()));
-            open.file.write_all(part).map_err(disk(name))?;
-            open.hasher.update(part);
-            open.written += part.len() as u64;
-            bytes = rest;
-            if open.written < piece.length {
-                self.open = Some(open);
-            } else {
-                self.at += 1;
-                let hash = open.hasher.finalize();
-                drop(open);
-                self.complete(piece.entry, hash)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Opens a partial file; what is there already is hashed.
-    fn resume(&self, piece: Piece) -> Result<Open, StoreError> {
-        let entry = &self.manifest.entries[piece.entry as usize];
-        let mut file = self.store.open_part(entry)?.into_std();
-        file.set_len(piece.from).map_err(disk(&entry.path))?;
-        let mut hasher = blake3::Hasher::new();
-        let (mut buffer, mut left) = (vec![0; 256 << 10], piece.from);
-        while left > 0 {
-            let part = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-            file.read_exact(&mut buffer[..part]).map_err(disk(&entry.path))?;
-            hasher.update(&buffer[..part]);
-            left -= part as u64;
-        }
-        Ok(Open { file, hasher, written: 0 })
-    }
-
-    fn complete(&mut self, entry: u32, hash: blake3::Hash) -> Result<(), StoreError> {
-        match self.expected.remove(&entry) {
-            Some(expected) => self.verify(entry, hash, expected),
-            None => {
-                self.waiting.insert(entry, hash);
-                Ok(())
-            }
-        }
-    }
-
-    /// The sender's hash of a file.
-    pub fn expect(&mut self, entry: u32, expected: blake3::Hash) -> Result<(), StoreError> {
-        match self.waiting.remove(&entry) {
-            Some(hash) => self.verify(entry, hash, expected),
-            None => {
-                self.expected.insert(entry, expected);
-                Ok(())
-            }
-        }
-    }
-
-    fn verify(&mut self, at: u32, hash: blake3::Hash, expected: blake3::Hash) -> Result<(), StoreError> {
-        let entry = &self.manifest.entries[at as usize];
-        if hash != expected {
-            self.store.parts.remove_file(part_name(entry)).map_err(disk(&entry.path))?;
-            return Err(StoreError::Hash(entry.path.clone()));
-        }
-        self.store.publish(entry)?;
-        self.files += 1;
-        Ok(())
-    }
-
-    /// How many files are there, each with its hash.
-    pub fn files(&self) -> u64 {
-        self.files
-    }
-
-    /// Whether everything is there.
-    pub fn is_done(&self) -> bool {
-        self.at == self.layout.pieces.len() && self.waiting.is_empty()
-    }
-
-    /// Everything is there: directories get their permissions.
-    pub fn finish(&self) -> Result<(), StoreError> {
-        for entry in self.manifest.entries.iter().rev().filter(|entry| entry.dir) {
-            let permissions = cap_std::fs::Permissions::from_std(Permissions::from_mode(entry.mode & 0o777 | 0o700));
-            self.store.dir.set_permissions(&entry.path, permissions).map_err(disk(&entry.path))?;
-        }
-        self.store.tidy();
-        Ok(())
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn file(path: &str, size: u64) -> Entry {
-        Entry { path: path.into(), size, mode: 0o640, mtime: 1_700_000_000_123_456_789, dir: false }
-    }
-
-    fn write(target: &Path, manifest: &Manifest, bytes: &[u8], hash: Option<&[u8]>) -> Result<Writer, StoreError> {
-        let store = Store::open(target)?;
-        let layout = Layout::new(manifest, &store.look(manifest)?);
-        let skip = manifest.bytes() - layout.bytes();
-        let mut writer = Writer::new(store, manifest.clone(), layout)?;
-        writer.write(&bytes[skip as usize..])?;
-        if let Some(hash) = hash {
-            writer.expect(0, blake3::hash(hash))?;
-        }
-        Ok(writer)
-    }
-
-    #[test]
-    fn a_file_has_its_name_when_its_hash_is_right() {
-        let target = tempfile::tempdir().unwrap();
-        let manifest = Manifest { entries: vec![file("a/b", 5)] };
-        let writer = write(target.path(), &manifest, b"hello", None).unwrap();
-        assert!(!writer.is_done() && !target.path().join("a/b").exists());
-        drop(writer);
-        // The whole partial file is there, but nobody has said its hash: it is not taken for granted.
-        let error = write(target.path(), &manifest, b"hello", Some(b"other")).err().unwrap();
-        assert!(matches!(error, StoreError::Hash(_)));
-    }
-
-    #[test]
-    fn a_wrong_hash_leaves_nothing() {
-        let target = tempfile::tempdir().unwrap();
-        let manifest = Manifest { entries: vec![file("f", 5)] };
-        let error = write(target.path(), &manifest, b"hello", Some(b"hullo")).err().unwrap();
-        assert!(matches!(error, StoreError::Hash(name) if name == "f"));
-        assert_eq!(std::fs::read_dir(target.path().join(HIDDEN)).unwrap().count(), 0);
-    }
-
-    #[test]
-    fn what_was_written_is_gone_on_with() {
-        let target = tempfile::tempdir().unwrap();
-        let manifest = Manifest { entries: vec![file("f", 5)] };
-        let store = Store::open(target.path()).unwrap();
-        let layout = Layout::new(&manifest, &[]);
-        Writer::new(store, manifest.clone(), layout).unwrap().write(b"hel").unwrap();
-        let store = Store::open(target.path()).unwrap();
-        assert_eq!(store.look(&manifest).unwrap(), [3]);
-        let changed = Manifest { entries: vec![Entry { mtime: 1, ..file("f", 5) }] };
-        assert_eq!(store.look(&changed).unwrap(), [0], "another file of this name");
-        let writer = write(target.path(), &manifest, b"hello", Some(b"hello")).unwrap();
-        assert!(writer.is_done());
-        writer.finish().unwrap();
-        assert_eq!(std::fs::read(target.path().join("f")).unwrap(), b"hello");
-        let meta = std::fs::metadata(target.path().join("f")).unwrap();
-        assert_eq!((meta.permissions().mode() & 0o777, meta.modified().unwrap()), (0o640, time(file("f", 5).mtime)));
-        assert!(!target.path().join(HIDDEN).exists());
-    }
-
-    #[test]
-    fn no_link_leads_out_of_the_target() {
-        let (target, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        std::os::unix::fs::symlink(outside.path(), target.path().join("link")).unwrap();
-        let below = Manifest { entries: vec![file("link/f", 1)] };
-        assert!(write(target.path(), &below, b"x", Some(b"x")).is_err());
-        // A link in place of the file is replaced, not followed.
-        let victim = outside.path().join("victim");
-        std::fs::write(&victim, "old").unwrap();
-        std::os::unix::fs::symlink(&victim, target.path().join("f")).unwrap();
-        write(target.path(), &Manifest { entries: vec![file("f", 1)] }, b"x", Some(b"x")).unwrap();
-        assert_eq!(std::fs::read(target.path().join("f")).unwrap(), b"x");
-        assert_eq!(std::fs::read(&victim).unwrap(), b"old");
-        assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 1);
-    }
-
-    #[test]
-    fn what_is_there_is_not_sent_and_a_directory_is_not_replaced() {
-        let target = tempfile::tempdir().unwrap();
-        let manifest = Manifest { entries: vec![file("f", 5)] };
-        write(target.path(), &manifest, b"hello", Some(b"hello")).unwrap();
-        assert_eq!(Store::open(target.path()).unwrap().look(&manifest).unwrap(), [5]);
-        std::fs::create_dir(target.path().join("d")).unwrap();
-        let error = Store::open(target.path()).unwrap().look(&Manifest { entries: vec![file("d", 1)] });
-        assert!(matches!(error, Err(StoreError::Taken(..))));
-    }
-}
+mod tests;

@@ -3,19 +3,22 @@
 //! ```text
 //! connecting end     Hello (version, token, what it wants)
 //! listening end      Welcome                                 or it closes the connection with a reason
-//! sender             Entries …, Manifest (how many)          the manifest, in parts
-//! receiver           Have …, Ready                           what it has of each file
+//! sender             Entries …, LeftOut …, Manifest (how many)
+//!                                                            the manifest, in parts, and what cannot be read
+//! receiver           Have …, Failed …, Ready                 what it has of each file, and what it cannot write
 //! sender             Hashes …                                as they are known
-//! receiver           Done                                    everything has its name
+//! either             Failed …                                files that will not arrive
+//! receiver           Done                                    all others have their names
 //! ```
 
 use serde::{Deserialize, Serialize};
 
+use super::files::FailedFile;
 use super::manifest::Entry;
 use crate::driver::connection::QuicConnection;
 
 /// The version of all this.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// The longest message.
 pub const MAX_MESSAGE: usize = 4 << 20;
 /// The longest message from an end that has not shown its token.
@@ -32,6 +35,15 @@ pub enum Role {
     Receive,
 }
 
+/// Whose transfer it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TransferId {
+    /// The same for each run of the command with the same files or target on the same machine: a hash of their names.
+    pub task: String,
+    /// Another one for each run. It stays the same when this run connects again.
+    pub run: String,
+}
+
 /// A message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
@@ -44,6 +56,9 @@ pub enum Message {
         token: String,
         /// What the end that connects wants.
         role: Role,
+        /// Whose transfer it is. Other versions have none: they are told of the version.
+        #[serde(default)]
+        transfer: TransferId,
     },
     /// The token is right.
     Welcome {
@@ -54,6 +69,11 @@ pub enum Message {
     Entries {
         /// They follow those of the last such message.
         entries: Vec<Entry>,
+    },
+    /// Files and folders that the sender cannot read.
+    LeftOut {
+        /// They are not in the manifest.
+        files: Vec<FailedFile>,
     },
     /// The manifest is complete.
     Manifest {
@@ -72,7 +92,13 @@ pub enum Message {
         /// The files.
         files: Vec<(u32, String)>,
     },
-    /// Every file is there, with its hash.
+    /// Entries that the sender could not read or the receiver not write: number, reason. A file whose hash was told before
+    /// arrives all the same.
+    Failed {
+        /// The entries.
+        files: Vec<(u32, String)>,
+    },
+    /// All has come: every file that did not fail is there, with its hash.
     Done {
         /// How many files.
         files: u64,
@@ -86,10 +112,12 @@ impl Message {
             Self::Hello { .. } => "hello",
             Self::Welcome { .. } => "welcome",
             Self::Entries { .. } => "entries",
+            Self::LeftOut { .. } => "left-out",
             Self::Manifest { .. } => "manifest",
             Self::Have { .. } => "have",
             Self::Ready => "ready",
             Self::Hashes { .. } => "hashes",
+            Self::Failed { .. } => "failed",
             Self::Done { .. } => "done",
         }
     }
@@ -188,11 +216,20 @@ mod tests {
     use proptest::prelude::*;
 
     fn message() -> impl Strategy<Value = Message> {
-        let entry = (".*", any::<u64>(), any::<u32>(), any::<i64>(), any::<bool>())
-            .prop_map(|(path, size, mode, mtime, dir)| Entry { path, size, mode, mtime, dir });
+        let entry = (".*", any::<u64>(), any::<u32>(), any::<i64>(), any::<bool>(), any::<u64>())
+            .prop_map(|(path, size, mode, mtime, dir, allocated)| Entry { path, size, mode, mtime, dir, allocated });
+        let failed = (".*", ".*").prop_map(|(path, reason)| FailedFile { path, reason });
+        let transfer = (".*", ".*").prop_map(|(task, run)| TransferId { task, run });
         let role = prop_oneof![Just(Role::Send), Just(Role::Receive)];
         prop_oneof![
-            (any::<u32>(), ".*", role).prop_map(|(version, token, role)| Message::Hello { version, token, role }),
+            (any::<u32>(), ".*", role, transfer).prop_map(|(version, token, role, transfer)| Message::Hello {
+                version,
+                token,
+                role,
+                transfer
+            }),
+            prop::collection::vec(failed, 0..4).prop_map(|files| Message::LeftOut { files }),
+            prop::collection::vec((any::<u32>(), ".*"), 0..4).prop_map(|files| Message::Failed { files }),
             prop::collection::vec(entry, 0..4).prop_map(|entries| Message::Entries { entries }),
             prop::collection::vec(any::<(u32, u64)>(), 0..4).prop_map(|files| Message::Have { files }),
             prop::collection::vec((any::<u32>(), ".*"), 0..4).prop_map(|files| Message::Hashes { files }),

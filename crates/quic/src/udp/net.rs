@@ -9,6 +9,7 @@ use std::time::{Duration, Instant as StdInstant};
 use bytes::BytesMut;
 use noq_proto::{DatagramEvent, EcnCodepoint, Endpoint, FourTuple};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use weftway_path::{Instant, Span};
 
 use super::socket::{Inbox, Local, Received, Socket};
@@ -55,28 +56,53 @@ pub struct Net {
 const REVIVE: Span = Span::from_secs(1);
 
 impl Net {
-    /// The end that connects to `remote`, over a socket for each of `locals`.
-    pub fn client(endpoint: Endpoint, locals: &[Local], remote: SocketAddr) -> io::Result<Self> {
-        let sockets = locals.iter().map(|local| open(local, 0, remote.ip())).collect::<io::Result<_>>()?;
-        Ok(Self::new(endpoint, sockets, true))
+    /// The end that connects to one of `remotes`. Each of `locals` has a socket for each of their address families, if it is
+    /// no address of the other one.
+    pub fn client(endpoint: Endpoint, locals: &[Local], remotes: &[SocketAddr]) -> io::Result<Self> {
+        let mut families: Vec<IpAddr> = Vec::new();
+        for remote in remotes {
+            if families.iter().all(|family| family.is_ipv4() != remote.is_ipv4()) {
+                families.push(remote.ip());
+            }
+        }
+        let mut opened = Opened::default();
+        for local in locals {
+            for family in families.iter().filter(|family| local.reaches(**family)) {
+                opened.open(local, 0, *family)?;
+            }
+        }
+        if opened.sockets.is_empty() && opened.missing.is_empty() {
+            let (own, their) = if families.iter().any(IpAddr::is_ipv4) { ("IPv6", "IPv4") } else { ("IPv4", "IPv6") };
+            let why = format!("every --path is an {own} address, and the other end has {their} addresses only");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        Self::new(endpoint, opened, true)
     }
 
     /// The end that listens at `address`, or at its port on each of `locals`.
     pub fn server(endpoint: Endpoint, locals: &[Local], address: SocketAddr) -> io::Result<Self> {
         let any = if address.ip().is_unspecified() { Local::Any } else { Local::Address(address.ip()) };
         let locals = if locals.is_empty() { std::slice::from_ref(&any) } else { locals };
-        let mut port = address.port();
-        let mut sockets = Vec::new();
+        let mut opened = Opened { port: address.port(), ..Opened::default() };
         for local in locals {
-            let socket = open(local, port, address.ip())?;
-            port = socket.address()?.port();
-            sockets.push(socket);
+            opened.open(local, opened.port, address.ip())?;
         }
-        Ok(Self::new(endpoint, sockets, false))
+        Self::new(endpoint, opened, false)
     }
 
-    fn new(endpoint: Endpoint, sockets: Vec<Socket>, named: bool) -> Self {
-        Self {
+    /// Paths that are not there yet are looked for, if there is another one.
+    fn new(endpoint: Endpoint, opened: Opened, named: bool) -> io::Result<Self> {
+        let Opened { mut sockets, missing, port } = opened;
+        if !sockets.iter().any(Socket::is_bound)
+            && let Some(error) = missing.into_iter().next()
+        {
+            return Err(error);
+        }
+        if !named {
+            // All sockets of an end that listens have one port, also those that are bound later.
+            sockets.iter_mut().for_each(|socket| socket.await_port(port));
+        }
+        Ok(Self {
             endpoint,
             sockets,
             clock: Clock::new(StdInstant::now()),
@@ -86,7 +112,16 @@ impl Net {
             pending: VecDeque::new(),
             response: Vec::new(),
             revive_at: Instant::ZERO,
-        }
+        })
+    }
+
+    /// What the user must know of paths that are not there yet.
+    pub fn missing(&self) -> Option<String> {
+        let missing = self.sockets.iter().filter(|socket| !socket.is_bound());
+        let mut names: Vec<String> = missing.map(|socket| socket.local().to_string()).collect();
+        names.dedup();
+        let names = names.join(", ");
+        (!names.is_empty()).then(|| format!("not there yet: path {names}; it is used as soon as it is there"))
     }
 
     /// The sockets.
@@ -104,9 +139,18 @@ impl Net {
         self.clock.ours(StdInstant::now())
     }
 
-    /// The addresses of the path over socket `at` to `remote`.
-    pub fn route(&self, at: usize, remote: SocketAddr) -> FourTuple {
-        FourTuple::new(remote, Some(Self::name(at, remote)))
+    /// The addresses of the paths to `remote`: each begins at a socket of its address family. Beside them whether it can be
+    /// used now.
+    pub fn routes(&self, remote: SocketAddr) -> Vec<(FourTuple, bool)> {
+        let sockets = self.sockets.iter().enumerate();
+        let same = sockets.filter(|(_, socket)| socket.address().is_ipv4() == remote.is_ipv4());
+        same.map(|(at, socket)| (FourTuple::new(remote, Some(Self::name(at, remote))), socket.is_bound())).collect()
+    }
+
+    /// Where a path begins, where sockets are named.
+    pub fn local(&self, route: FourTuple) -> Option<&Local> {
+        let named = (0..self.sockets.len()).find(|&at| Some(Self::name(at, route.remote())) == route.local_ip());
+        named.filter(|_| self.named).map(|at| self.sockets[at].local())
     }
 
     /// What noq takes for the address of socket `at`. It never leaves this machine.
@@ -213,7 +257,7 @@ impl Net {
         let flags = |socket: &Socket| {
             if socket.is_blocked() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN }
         };
-        let fds = self.sockets.iter().map(|socket| PollFd::from_borrowed_fd(socket.fd(), flags(socket)));
+        let fds = self.sockets.iter().filter_map(|socket| Some(PollFd::from_borrowed_fd(socket.fd()?, flags(socket))));
         let mut fds: Vec<PollFd<'_>> = fds.chain(waker.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))).collect();
         let timeout = Timespec { tv_sec: span.as_secs() as i64, tv_nsec: i64::from(span.subsec_nanos()) };
         // A signal ends the wait early, which does no harm.
@@ -221,10 +265,37 @@ impl Net {
     }
 }
 
-fn open(local: &Local, port: u16, like: IpAddr) -> io::Result<Socket> {
-    let explain = |error: io::Error| match local {
-        Local::Any => io::Error::new(error.kind(), format!("port {port}: {error}")),
-        _ => io::Error::new(error.kind(), format!("path {local}, port {port}: {error}")),
-    };
-    Socket::open(local, port, like).map_err(explain)
+/// Sockets on their way into a [`Net`].
+#[derive(Default)]
+struct Opened {
+    sockets: Vec<Socket>,
+    /// Those whose interface or address is not there, or whose address family the kernel does not have.
+    missing: Vec<io::Error>,
+    /// The port of the first one.
+    port: u16,
+}
+
+impl Opened {
+    fn open(&mut self, local: &Local, port: u16, like: IpAddr) -> io::Result<()> {
+        let error = match Socket::open(local, port, like) {
+            Ok(socket) => {
+                self.port = socket.address().port();
+                self.sockets.push(socket);
+                return Ok(());
+            }
+            Err(error) => error,
+        };
+        let errno = error.raw_os_error().map(Errno::from_raw_os_error);
+        let explained = match local {
+            Local::Any => io::Error::new(error.kind(), format!("port {port}: {error}")),
+            _ => io::Error::new(error.kind(), format!("path {local}, port {port}: {error}")),
+        };
+        match errno {
+            Some(Errno::NODEV | Errno::ADDRNOTAVAIL) => self.sockets.push(Socket::awaiting(local, port, like)),
+            Some(Errno::AFNOSUPPORT) => {}
+            _ => return Err(explained),
+        }
+        self.missing.push(explained);
+        Ok(())
+    }
 }

@@ -40,6 +40,16 @@ impl Local {
     }
 }
 
+impl Local {
+    /// Whether it leads to addresses of this family.
+    pub fn reaches(&self, remote: IpAddr) -> bool {
+        match self {
+            Self::Address(own) => own.is_ipv4() == remote.is_ipv4(),
+            Self::Any | Self::Device(_) => true,
+        }
+    }
+}
+
 impl fmt::Display for Local {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -60,12 +70,21 @@ struct Batch {
     bytes: Vec<u8>,
 }
 
+/// What the kernel gave for a socket.
+#[derive(Debug)]
+struct Bound {
+    socket: UdpSocket,
+    state: UdpSocketState,
+}
+
 /// A socket.
 #[derive(Debug)]
 pub struct Socket {
-    socket: UdpSocket,
-    state: UdpSocketState,
+    /// None: its interface or address is not there yet.
+    bound: Option<Bound>,
     local: Local,
+    /// What it is bound to, or will be.
+    address: SocketAddr,
     backlog: VecDeque<Batch>,
     /// What is being put together.
     open: Option<Batch>,
@@ -94,24 +113,44 @@ pub struct Received {
 impl Socket {
     /// A socket that begins at `local`, for `port` or any port if it is 0. `like` has the peer's address family.
     pub fn open(local: &Local, port: u16, like: IpAddr) -> io::Result<Self> {
+        let mut socket = Self::awaiting(local, port, like);
+        socket.bind()?;
+        Ok(socket)
+    }
+
+    /// The same, to be bound once its interface or address is there: see [`Socket::revive`].
+    pub fn awaiting(local: &Local, port: u16, like: IpAddr) -> Self {
         let any = if like.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-        let address = match local {
+        let own = match local {
             Local::Address(address) => *address,
             Local::Any | Local::Device(_) => any,
         };
-        let socket =
-            socket2::Socket::new(Domain::for_address((address, port).into()), Type::DGRAM, Some(Protocol::UDP))?;
-        if let Local::Device(name) = local {
+        let address = SocketAddr::new(own, port);
+        let (backlog, local) = (VecDeque::new(), local.clone());
+        Self { bound: None, local, address, backlog, open: None, spare: Vec::new(), lost: false, dropped: 0 }
+    }
+
+    /// It takes this port when it is bound.
+    pub(super) fn await_port(&mut self, port: u16) {
+        if !self.is_bound() {
+            self.address.set_port(port);
+        }
+    }
+
+    fn bind(&mut self) -> io::Result<()> {
+        let socket = socket2::Socket::new(Domain::for_address(self.address), Type::DGRAM, Some(Protocol::UDP))?;
+        if let Local::Device(name) = &self.local {
             bind_device(&socket, name)?;
         }
-        socket.bind(&SocketAddr::new(address, port).into())?;
+        socket.bind(&self.address.into())?;
         let socket = UdpSocket::from(socket);
         let state = UdpSocketState::new((&socket).into())?;
         // The kernel gives what it allows; less only means more losses.
         let _ = state.set_send_buffer_size((&socket).into(), BUFFER);
         let _ = state.set_recv_buffer_size((&socket).into(), BUFFER);
-        let (backlog, local) = (VecDeque::new(), local.clone());
-        Ok(Self { socket, state, local, backlog, open: None, spare: Vec::new(), lost: false, dropped: 0 })
+        self.address = socket.local_addr()?;
+        (self.bound, self.lost) = (Some(Bound { socket, state }), false);
+        Ok(())
     }
 
     /// Where it begins.
@@ -120,13 +159,18 @@ impl Socket {
     }
 
     /// Its own address.
-    pub fn address(&self) -> io::Result<SocketAddr> {
-        self.socket.local_addr()
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Whether its interface and its address were there.
+    pub fn is_bound(&self) -> bool {
+        self.bound.is_some()
     }
 
     /// For waiting.
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.bound.as_ref().map(|bound| bound.socket.as_fd())
     }
 
     /// Whether anything waits for room in the kernel.
@@ -138,17 +182,18 @@ impl Socket {
     pub(super) fn abilities(&self) -> io::Result<Sockets> {
         // Linux tells twice what it gives: its own book-keeping counts (socket(7)).
         let doubled = if cfg!(target_os = "linux") { 2 } else { 1 };
+        let bound = self.bound.as_ref().ok_or(io::ErrorKind::NotConnected)?;
         Ok(Sockets {
             send_segments: self.segments(),
-            receive_segments: self.state.gro_segments().get(),
-            receive_buffer: self.state.recv_buffer_size((&self.socket).into())? / doubled,
+            receive_segments: bound.state.gro_segments().get(),
+            receive_buffer: bound.state.recv_buffer_size((&bound.socket).into())? / doubled,
             receive_buffer_wanted: BUFFER,
         })
     }
 
     /// How many datagrams one call sends.
     pub fn segments(&self) -> usize {
-        self.state.max_gso_segments().get()
+        self.bound.as_ref().map_or(1, |bound| bound.state.max_gso_segments().get())
     }
 
     /// Adds a datagram to what is to be sent.
@@ -170,13 +215,13 @@ impl Socket {
         open.bytes.extend_from_slice(datagram);
     }
 
-    /// Binds anew to an interface that was gone, if it is back.
+    /// Binds to an interface or address that was gone or not there yet, if it is there now.
     pub fn revive(&mut self) {
-        if !self.lost {
+        if !self.lost && self.is_bound() {
             return;
         }
-        let Ok(address) = self.address() else { return };
-        if let Ok(socket) = Self::open(&self.local, address.port(), address.ip()) {
+        let mut socket = Self::awaiting(&self.local, self.address.port(), self.address.ip());
+        if socket.bind().is_ok() {
             *self = Self { dropped: self.dropped, ..socket };
         }
     }
@@ -225,10 +270,12 @@ impl Socket {
     }
 
     fn transmit(&self, batch: &Batch) -> io::Result<()> {
+        // What would take a path that is not there is lost.
+        let Some(bound) = &self.bound else { return Ok(()) };
         let send = |contents, segment_size| {
             let ecn = batch.ecn.then_some(EcnCodepoint::Ect0);
             let transmit = Transmit { destination: batch.to, ecn, contents, segment_size, src_ip: batch.from };
-            self.state.try_send((&self.socket).into(), &transmit)
+            bound.state.try_send((&bound.socket).into(), &transmit)
         };
         let several = batch.bytes.len() > batch.size;
         match send(&batch.bytes, several.then_some(batch.size)) {
@@ -259,8 +306,10 @@ impl Inbox {
         let mut slices = self.buffers.iter_mut().map(|buffer| IoSliceMut::new(buffer));
         let mut slices: [IoSliceMut<'_>; BATCH_SIZE] =
             std::array::from_fn(|_| slices.next().unwrap_or_else(|| IoSliceMut::new(&mut [])));
+        let Some(bound) = &socket.bound else { return false };
         // Errors here are those of earlier datagrams that found no receiver (ICMP): silence tells the same.
-        let Ok(count) = socket.state.recv((&socket.socket).into(), &mut slices, &mut self.meta) else { return false };
+        let received = bound.state.recv((&bound.socket).into(), &mut slices, &mut self.meta);
+        let Ok(count) = received else { return false };
         for (meta, buffer) in self.meta.iter().zip(&self.buffers).take(count) {
             let bytes = BytesMut::from(&buffer[..meta.len]);
             into(Received { from: meta.addr, at: meta.dst_ip, ecn: meta.ecn, stride: meta.stride.max(1), bytes });
