@@ -33,7 +33,7 @@ def test_every_feature_occurs_as_often_as_it_should() -> None:
     assert Counter(one.direction for one in CELLS) == {"both": 22, "data": 9, "acks": 9}
     assert {one.away_s for one in CELLS} == {0.5, 1, 2, 5, 10, 30, failures.NEVER}
     assert {one.cc for one in CELLS} == {"newreno", "cubic", "bbr1"}
-    assert {one.how for one in CELLS} == {"state", "loss", "presence"}
+    assert {one.how for one in CELLS} == {"state", "loss"}
 
 
 @pytest.mark.parametrize("one", CELLS, ids=[str(one.number) for one in CELLS])
@@ -41,7 +41,7 @@ def test_a_cell_says_its_failure_and_is_not_over_before_it(one: failures.Failure
     assert Scenario.parse(one.text, one.file_name).title == one.title
     read = tomllib.loads(one.text)
     paths = read["path"]
-    hit = [name for name, path in paths.items() if "schedule" in path or "present" in path]
+    hit = [name for name, path in paths.items() if "schedule" in path]
     assert hit == [f"p{one.fails + 1}"]
     assert paths[hit[0]]["role"] == "active"
     assert outage(paths[hit[0]]) == (one.how, one.direction, one.at_s, one.at_s + one.away_s)
@@ -53,10 +53,6 @@ def test_a_cell_says_its_failure_and_is_not_over_before_it(one: failures.Failure
 
 def outage(path: dict[str, Any]) -> tuple[str, str, float, float]:
     """How a path of a scenario file fails, in which direction, from when and until when."""
-    if "present" in path:
-        first, *later = path["present"]
-        until = later[0].removesuffix("..") if later else "inf s"
-        return "presence", "both", number(first.split("..")[1]), number(until)
     sides = path["schedule"]
     direction = {("up",): "data", ("down",): "acks", ("down", "up"): "both"}[tuple(sorted(sides))]
     (first, *later), *others = sides.values()

@@ -33,8 +33,9 @@ TIME_LIMIT_S = 60
 
 NEVER = float("inf")
 BOTH, DATA, ACKS = "both", "data", "acks"
-STATE, LOSS, PRESENCE = "state", "loss", "presence"
-"""The path's state is `down`; all packets are lost; the path is not present."""
+STATE, LOSS = "state", "loss"
+"""The path's state is `down`; all packets are lost. `present` is none of them: the simulator takes such a path out at once, as a
+path manager does, and the kernel's links fall silent."""
 ACTIVE, BACKUP = "active", "backup"
 
 CONTROLLER = dict(zip(CONTROLLERS, (13, 14, 13), strict=True))
@@ -43,9 +44,8 @@ FAILS = {0: 20, 1: 20}
 """Which path."""
 OTHERS = {ACTIVE: 20, BACKUP: 20}
 WAY = {
-    (STATE, BOTH): 8,
-    (LOSS, BOTH): 8,
-    (PRESENCE, BOTH): 6,
+    (STATE, BOTH): 11,
+    (LOSS, BOTH): 11,
     (STATE, DATA): 4,
     (STATE, ACKS): 5,
     (LOSS, DATA): 5,
@@ -100,7 +100,7 @@ class Failure:
             f"{link.rate_mbps:g}/{link.delay_ms:g}{' backup' if role == BACKUP else ''}"
             for link, role in zip(self.links, self.roles, strict=True)
         ]
-        verb = {STATE: "down", LOSS: "loses all", PRESENCE: "not present"}[self.how]
+        verb = {STATE: "down", LOSS: "loses all"}[self.how]
         where = "" if self.direction == BOTH else f" ({self.direction})"
         until = "for good" if self.away_s == NEVER else f"for {self.away_s:g} s"
         failure = f"path {self.fails + 1} {verb}{where} at {self.at_s:g} s {until}"
@@ -130,9 +130,6 @@ class Failure:
     @property
     def _outage(self) -> str:
         back = self.at_s + self.away_s
-        if self.how == PRESENCE:
-            later = "" if back == NEVER else f', "{back:g} s.."'
-            return f'present = ["0 s..{self.at_s:g} s"{later}]\n'
         broken, whole = ('state = "down"', 'state = "up"') if self.how == STATE else ('loss = "100 %"', 'loss = "0 %"')
         later = "" if back == NEVER else f', {{ at = "{back:g} s", {whole} }}'
         changes = f'[{{ at = "{self.at_s:g} s", {broken} }}{later}]'
