@@ -130,11 +130,11 @@ impl Connection {
         if views.get(id).health == Health::Stale || senders[id.index()].silence.count <= STALE_LOSS_COUNT {
             return;
         }
-        let brings = |other: &&Path| {
+        let brings = |other: &Path| {
             let count = senders[other.id.index()].silence.count;
             other.id != id && other.health != Health::Stale && count < STALE_LOSS_COUNT - 1
         };
-        if views.usable().iter().find(brings).is_none() {
+        if !views.usable().iter().any(brings) {
             return;
         }
         views.get_mut(id).health = Health::Stale;

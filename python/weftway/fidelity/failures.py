@@ -34,8 +34,8 @@ TIME_LIMIT_S = 60
 NEVER = float("inf")
 BOTH, DATA, ACKS = "both", "data", "acks"
 STATE, LOSS = "state", "loss"
-"""The path's state is `down`; all packets are lost. `present` is none of them: the simulator takes such a path out at once,
-as a path manager does, and the kernel's links fall silent."""
+"""The path's state is `down`; all packets are lost. `present` is none of them: the simulator takes such a path out at
+once, as a path manager does, and the kernel's links fall silent."""
 ACTIVE, BACKUP = "active", "backup"
 
 CONTROLLER = dict(zip(CONTROLLERS, (13, 14, 13), strict=True))
