@@ -98,7 +98,7 @@ impl ScenarioView {
     }
 
     /// For `pickle`: what it was read from. The folder is where it is, wherever the reader's working directory is.
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Source)> {
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Reduced<'py, Source>> {
         let Scenario { file, sets, .. } = &self.scenario;
         let folder = std::path::absolute(Path::new(".").join(&self.folder))?;
         let source = (self.scenario.text().to_owned(), file.clone(), folder, sets.clone(), self.hash().to_owned());
@@ -136,7 +136,7 @@ impl VariantView {
     }
 
     /// For `pickle`: the scenario, and which of its variants it is.
-    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, (Py<ScenarioView>, Labels))> {
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Reduced<'py, (Py<ScenarioView>, Labels)>> {
         let find = py.import("weftway._native")?.getattr("variant_again")?;
         Ok((find, (self.scenario.clone_ref(py), self.variant.labels.clone())))
     }
@@ -168,6 +168,9 @@ pub fn columns_of_results() -> Vec<(String, &'static str)> {
     };
     measurement::schema().into_iter().map(|(name, kind)| (name, named(kind))).collect()
 }
+
+/// What `pickle` calls to make something again, and with what.
+type Reduced<'py, Arguments> = (Bound<'py, PyAny>, Arguments);
 
 /// Text, name, folder and settings of a scenario, and its hash.
 type Source = (String, String, PathBuf, Vec<String>, String);

@@ -55,7 +55,7 @@ impl Measured {
 ///
 /// # Errors
 ///
-/// Where a lab cannot be had, and as [`transfer`].
+/// Where a lab cannot be had, and as [`super::transfer()`].
 pub fn measure(
     plan: &LabPlan,
     setup: &Setup,
