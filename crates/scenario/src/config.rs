@@ -173,12 +173,6 @@ impl Transport {
         self.open == Opening::Race
     }
 
-    /// The least time to a timer of TCP (`TCP_TIMEOUT_MIN_US`): two ticks, of a 1000 Hz clock where there are none.
-    #[inline]
-    pub fn least_timer(&self) -> Span {
-        if self.tick.is_zero() { Span::from_millis(2) } else { self.tick * 2 }
-    }
-
     /// A time in whole ticks, rounded up.
     pub fn whole_ticks(&self, span: Span) -> Span {
         let tick = self.tick.as_nanos().max(1);

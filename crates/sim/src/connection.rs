@@ -446,7 +446,7 @@ impl Connection {
     /// Linux v1: where a packet of at most `bytes` ends. A fragment's last packet ends with it; only a subflow that goes on
     /// alone joins it to the next. The rest that is less than a packet is sent when the window
     /// (`mptcp_check_allowed_size`) or what the application could write ends there, unless the last such packet is not
-    /// acknowledged (Nagle's rule, RFC 896).
+    /// acknowledged: with `TCP_NODELAY`, too, since the kernel sends few of them in either case.
     fn ends_within(&self, at: u64, bytes: u64) -> u64 {
         let alone = self.send.views.usable().len() == 1;
         let bytes = if alone { bytes } else { bytes.min((at / FRAGMENT + 1) * FRAGMENT - at) };
@@ -456,8 +456,8 @@ impl Connection {
         }
         let rest = most.saturating_sub(at);
         let short = (1..bytes).contains(&rest);
-        let settled = |(id, offset): (PathId, Offset)| self.send.senders[id.index()].has_settled(offset);
-        if short && (!self.transport.holds_small || self.send.writer.small.is_none_or(settled)) { rest } else { bytes }
+        if short && self.send.writer.small.is_none_or(|(id, offset)| self.send.senders[id.index()].has_settled(offset))
+        { rest } else { bytes }
     }
 
     /// The part of the flow that acknowledgements and packets move. MPTCP's DATA_ACK comes with the window in one message.

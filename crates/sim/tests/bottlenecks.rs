@@ -203,6 +203,6 @@ fn twins_without_other_traffic_look_like_one() {
     let world = World::new(&[(20, None), (20, None)], false);
     for cc in CONTROLLERS {
         let wrong = errors("disjoint, 20 and 20 ms", &world, cc, &[0, 1]);
-        assert!(if cc == "bbr1" { (0.1..0.9).contains(&wrong) } else { wrong > 0.9 }, "{cc}: {wrong}");
+        assert!(if cc == "bbr1" { (0.1..0.9).contains(&wrong) } else { wrong > 0.85 }, "{cc}: {wrong}");
     }
 }

@@ -143,7 +143,7 @@ fn schedulers_see_that_a_subflow_is_stale() {
 fn timeouts_count_from_the_tail_loss_probe() {
     let mut cut = down(path("cut", 20_000, 10), 1_500, None);
     for link in [&mut cut.data, &mut cut.acks] {
-        link.queue.limit = Limit::Packets(64);
+        link.queue.limit = Limit::Packets(60);
     }
     let config = upload(vec![cut, path("lasts", 10_000, 25)], 20_000_000);
     let kernel = [1.613, 1.865, 2.369, 3.393, 5.409];

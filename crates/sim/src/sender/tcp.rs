@@ -22,6 +22,8 @@ use crate::rtt::{LinuxRtt, MinRtt, publish};
 use crate::sender::{Outcome, PathSender, SendContext, Timer};
 use crate::wire::Ack;
 
+/// Least time to a timer (`TCP_TIMEOUT_MIN_US`).
+const TIMER_MIN: Span = Span::from_millis(2);
 /// Losses are assumed when so many packets above a hole have arrived (RFC 6675 DupThresh).
 const DUP_THRESH: u64 = 3;
 /// `tcp_min_rtt_wlen`.

@@ -2,7 +2,7 @@
 
 use weftway_path::{Bytes, Event, Instant, Recovery, Span};
 
-use super::{DUP_THRESH, Rack, Seen};
+use super::{DUP_THRESH, Rack, Seen, TIMER_MIN};
 use crate::sender::{PathSender, SendContext, Timer};
 use crate::tap::Note;
 
@@ -19,7 +19,7 @@ impl PathSender {
         }
         if let Some(wait) = wait {
             let rto = self.tcp.rto();
-            self.arm(ctx.now, Timer::Reorder, ctx.now + (wait + ctx.transport.least_timer()).min(rto));
+            self.arm(ctx.now, Timer::Reorder, ctx.now + (wait + TIMER_MIN).min(rto));
             seen.keep_timer = true;
         }
     }

@@ -5,7 +5,7 @@ use weftway_cc::Signal;
 use weftway_path::{Bytes, Health, Instant, Path, Recovery, Span};
 use weftway_scenario::config::Transport;
 
-use super::{Repair, Seen};
+use super::{Repair, Seen, TIMER_MIN};
 use crate::sender::{Outcome, PathSender, SendContext, Timer};
 use crate::tap::Note;
 
@@ -144,7 +144,7 @@ impl PathSender {
         let rto = self.tcp.rto();
         let mut wait = if view.srtt.is_zero() { Span::from_secs(1) } else { view.srtt * 2 };
         if !view.srtt.is_zero() {
-            wait += if out == 1 { transport.min_rto } else { transport.least_timer() };
+            wait += if out == 1 { transport.min_rto } else { TIMER_MIN };
         }
         let left = match self.flight.front() {
             Some(head) if !advancing => (head.sent_at + rto).since(now),
