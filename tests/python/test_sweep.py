@@ -244,7 +244,12 @@ def test_the_rows_of_a_cluster_are_those_of_this_machine(weft: Weft, grid: Path,
     assert there.returncode == 0, there.stderr
     assert there.stdout == here.stdout
     assert same_rows(tmp_path / "here", tmp_path / "there")
-    assert there.stderr.replace("there", "here") == here.stderr
+    assert told(there.stderr).replace("there", "here") == told(here.stderr)
+
+
+def told(stderr: str) -> str:
+    """Without what comes now and then, on a busy machine."""
+    return "".join(line for line in stderr.splitlines(True) if " runs finished after " not in line)
 
 
 def test_the_kernel_is_left_out(weft: Weft, small: Path, tmp_path: Path, cluster: Any) -> None:
@@ -289,7 +294,9 @@ def test_what_was_finished_before_an_interrupt_is_kept(weft: Weft, grid: Path, t
     process = begun(tmp_path, "--seeds", "0..2000", "--ray", cluster.address)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)
-    kept = sum(pl.read_parquet(part).height for part in (tmp_path / "out").glob("*/parts/*.parquet"))
+    parts = [pl.read_parquet(part) for part in (tmp_path / "out").glob("*/parts/*.parquet")]
+    # What was interrupted while it was written may be in two parts.
+    kept = pl.concat(parts)["key"].n_unique()
     # 2000 seeds · 12 for each.
     assert (process.returncode, out) == (130, ""), err
     assert f"{kept} of 24000 runs finished and kept in out; the same command goes on" in err

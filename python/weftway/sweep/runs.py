@@ -159,8 +159,9 @@ class _Office:
         for job, (kind, text) in sorted(zip(jobs, answer.told, strict=True), key=lambda done: done[1][0] == "failed"):
             result = backends.result(job, kind, text)
             if not isinstance(result, Skipped):
-                store.keep(job.key, result)
+                # Counted first: an interrupt while it is written does not lose it.
                 self.kept += 1
+                store.keep(job.key, result)
         self._pace(len(groups(jobs)), answer.seconds)
 
     def _pace(self, count: int, seconds: float) -> None:
