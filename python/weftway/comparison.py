@@ -150,10 +150,8 @@ def execute(
                 skipped.append(found)
             else:
                 rows[job.key] = found
-                if store and job.key in watched:
-                    store.keep_timeline(job.key, watched[job.key])
                 if store:
-                    store.keep(job.key, found)
+                    store.keep(job.key, found, watched.get(job.key))
             tell(len(rows) + len(skipped), len(wanted.jobs))
     except KeyboardInterrupt:
         raise Interrupted(len(rows), len(wanted.jobs), out) from None

@@ -147,9 +147,11 @@ class Store:
         with self._alone():
             return self._rows(self._files())
 
-    def keep(self, key: str, row: Row) -> None:
-        """Takes one finished row. It lasts from the next `flush` on, which is soon."""
+    def keep(self, key: str, row: Row, timeline: str | None = None) -> None:
+        """Takes one finished row, and what the run looked like. It lasts from the next `flush` on, which is soon."""
         self._waiting[key] = row
+        if timeline is not None:
+            self.keep_timeline(key, timeline)
         lasting = backends.is_repeatable(row.get("backend"))
         if not lasting or time.monotonic() - self._flushed > FLUSH_S:
             self.flush()
@@ -172,12 +174,19 @@ class Store:
         import polars as pl
 
         # Text keeps a row as it is: a part may hold only nulls where the next holds numbers.
-        part = pl.DataFrame({"key": list(self._waiting), "row": [json.dumps(row) for row in self._waiting.values()]})
-        with self._alone():
-            numbers = [int(number) for file in self._files() if (number := file.stem.partition("-")[0]).isdigit()]
-            name = f"{max(numbers, default=0) + 1:06}-{secrets.token_hex(4)}.parquet"
-            write_parquet(part, self._parts / name)
-        self._waiting.clear()
+        waiting, file = self._waiting, None
+        try:
+            self._waiting = {}
+            part = pl.DataFrame({"key": list(waiting), "row": [json.dumps(row) for row in waiting.values()]})
+            with self._alone():
+                numbers = [int(number) for one in self._files() if (number := one.stem.partition("-")[0]).isdigit()]
+                file = self._parts / f"{max(numbers, default=0) + 1:06}-{secrets.token_hex(4)}.parquet"
+                write_parquet(part, file)
+        except BaseException:
+            # An interrupt, or no room: they wait on, unless the part is there.
+            if file is None or not file.exists():
+                self._waiting = {**waiting, **self._waiting}
+            raise
 
     def finish(self, rows: Iterable[Row]) -> Finished:
         """Makes one table of all that the folder holds. `rows` are those that were asked for: they come first.
