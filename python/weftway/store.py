@@ -14,11 +14,14 @@ import json
 import os
 import re
 import secrets
+import signal
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from weftway import backends
@@ -174,19 +177,11 @@ class Store:
         import polars as pl
 
         # Text keeps a row as it is: a part may hold only nulls where the next holds numbers.
-        waiting, file = self._waiting, None
-        try:
-            self._waiting = {}
-            part = pl.DataFrame({"key": list(waiting), "row": [json.dumps(row) for row in waiting.values()]})
-            with self._alone():
-                numbers = [int(number) for one in self._files() if (number := one.stem.partition("-")[0]).isdigit()]
-                file = self._parts / f"{max(numbers, default=0) + 1:06}-{secrets.token_hex(4)}.parquet"
-                write_parquet(part, file)
-        except BaseException:
-            # An interrupt, or no room: they wait on, unless the part is there.
-            if file is None or not file.exists():
-                self._waiting = {**waiting, **self._waiting}
-            raise
+        part = pl.DataFrame({"key": list(self._waiting), "row": [json.dumps(row) for row in self._waiting.values()]})
+        with self._alone():
+            numbers = [int(number) for one in self._files() if (number := one.stem.partition("-")[0]).isdigit()]
+            write_parquet(part, self._parts / f"{max(numbers, default=0) + 1:06}-{secrets.token_hex(4)}.parquet")
+            self._waiting.clear()
 
     def finish(self, rows: Iterable[Row]) -> Finished:
         """Makes one table of all that the folder holds. `rows` are those that were asked for: they come first.
@@ -236,11 +231,29 @@ class Store:
     def _alone(self) -> Iterator[None]:
         """No other process reads or writes the rows meanwhile. The lock is the system's: it ends with its process."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        opened = _lock(self._folder)
-        try:
-            yield
-        finally:
-            os.close(opened)
+        with _put_off():
+            opened = _lock(self._folder)
+            try:
+                yield
+            finally:
+                os.close(opened)
+
+
+@contextmanager
+def _put_off() -> Iterator[None]:
+    """An interrupt is obeyed afterwards: what is being written is written, and a lock is given back."""
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield
+        return
+    came: list[FrameType | None] = []
+    signal.signal(signal.SIGINT, lambda _, frame: came.append(frame))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if came:
+            handler(signal.SIGINT, came[0])
 
 
 def _lock(folder: Path) -> int:

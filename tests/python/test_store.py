@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from weftway import store as store_module
 from weftway._native import ScenarioError
 from weftway.backends import Row
 from weftway.store import SELECTED, Store, write_parquet
@@ -259,3 +260,22 @@ def test_rows_kept_under_older_names_of_columns_are_recalled_under_the_present_o
     store.keep("a", {"key": "a", "guarded": 3, "utility_002": 1.5})
     store.flush()
     assert store.recall() == {"a": {"key": "a", "fallback_decided": 3, "utility_popov_2025": 1.5}}
+
+
+def test_an_interrupt_waits_until_a_part_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes while the folder is locked: the part is there, once, and the lock is given back."""
+    kept = Store(tmp_path)
+    kept.keep("a", {"key": "a", "backend": "sim", "seed": 1})
+    write = write_parquet
+
+    def interrupted(frame: pl.DataFrame, file: Path) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        write(frame, file)
+
+    monkeypatch.setattr(store_module, "write_parquet", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        kept.flush()
+    monkeypatch.setattr(store_module, "write_parquet", write)
+    kept.flush()
+    assert len(list(tmp_path.glob("parts/*.parquet"))) == 1
+    assert set(Store(tmp_path).recall()) == {"a"}
