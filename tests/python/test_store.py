@@ -275,6 +275,7 @@ def test_an_interrupt_waits_until_a_part_is_written(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(store_module, "write_parquet", interrupted)
     with pytest.raises(KeyboardInterrupt):
         kept.flush()
+    assert len(list(tmp_path.glob("parts/*.parquet"))) == 1
     monkeypatch.setattr(store_module, "write_parquet", write)
     kept.flush()
     assert len(list(tmp_path.glob("parts/*.parquet"))) == 1
