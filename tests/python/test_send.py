@@ -277,7 +277,9 @@ def test_a_full_disk_is_told_at_both_ends_and_what_is_there_is_kept(
     assert (sent.returncode, status) == (1, 1)
     for told in (complaints, sent.stderr):
         assert "No space left on device" in told, told
-    assert (small / "many" / "000").read_text() == "x"
+    # How many were complete by then depends on the disk; none has other content.
+    assert {file.read_text() for file in (small / "many").glob("[0-9]*")} <= {"x"}
+    assert list(small.rglob("*"))
 
 
 def test_one_receiver_at_a_time_has_an_inbox(weft: Weft, start: Start, line: str, folder: Path) -> None:

@@ -232,7 +232,7 @@ def test_a_resumed_training_gives_the_bytes_of_an_uninterrupted_one(tmp_path: Pa
 def test_the_best_checkpoint_is_exported(tmp_path: Path) -> None:
     # Steps of this size forget what was learned: with this seed the last policy is not the best.
     small = {**TINY, "trials": 6, "steps": 1_000}
-    args = rlds.Args(**small, seed=6, learning_rate=0.3, mode="exclusive", out=tmp_path)
+    args = rlds.Args(**small, seed=3, learning_rate=0.3, mode="exclusive", out=tmp_path)
     done = rlds.train(args)
     assert done.file is not None
     tried = [point for point in done.curve if "trial" in point and point.get("kind") != "chance"]

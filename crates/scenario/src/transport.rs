@@ -9,6 +9,7 @@ use super::schema::{
 };
 use super::units::{Packets, Quantity, Size, Time};
 use crate::config::{AckPath, AppLimited, Bottlenecks, Buffer, Direction, Opening, PathManager, RtoFloor, Transport};
+use crate::stack::LossRecovery;
 
 /// The transport of the measured connection.
 pub(super) fn main(file: &File) -> Result<Transport, Fault> {
@@ -56,6 +57,7 @@ impl TransportName {
 impl Options {
     fn apply(&self, base: Transport, direction: DirectionName) -> Result<Transport, Fault> {
         self.check()?;
+        let tcp = base.rules.recovery == LossRecovery::Tcp;
         let transport = Transport {
             packet: self.packet.map_or(base.packet, Size::get),
             mss: self.mss.map_or(base.mss, Size::get),
@@ -77,8 +79,8 @@ impl Options {
             opportunistic: self.opportunistic.or(base.opportunistic),
             penalise: self.penalise.or(base.penalise),
             penalise_first_only: self.penalise_first_only.unwrap_or(base.penalise_first_only),
-            holds_small: self.nodelay.map_or(base.holds_small, |nodelay| !nodelay),
-            tick: self.tick.map_or(base.tick, Time::get),
+            holds_small: tcp && self.nodelay.map_or(base.holds_small, |nodelay| !nodelay),
+            tick: self.tick.filter(|_| tcp).map_or(base.tick, Time::get),
             path_manager: self.path_manager.map_or(base.path_manager, path_manager),
             open: self.open.map_or(base.open, opening),
             path_timeout: self.path_timeout.map_or(base.path_timeout, Time::get),

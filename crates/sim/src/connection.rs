@@ -457,7 +457,11 @@ impl Connection {
         let rest = most.saturating_sub(at);
         let short = (1..bytes).contains(&rest);
         if short && self.send.writer.small.is_none_or(|(id, offset)| self.send.senders[id.index()].has_settled(offset))
-        { rest } else { bytes }
+        {
+            rest
+        } else {
+            bytes
+        }
     }
 
     /// The part of the flow that acknowledgements and packets move. MPTCP's DATA_ACK comes with the window in one message.

@@ -118,6 +118,18 @@ fn options_change_the_transport() {
     assert_eq!((transport.opportunistic, transport.penalise), (Some(false), None));
 }
 
+/// A key of TCP does nothing to QUIC, whose timers have no ticks and whose packets never wait to be full.
+#[test]
+fn small_packets_and_ticks_are_of_tcp() {
+    let set = |transport: &str| {
+        let text = format!("transport = \"{transport}\"\n{PLAIN}\n[options]\nnodelay = false\ntick = \"1 ms\"\n");
+        let transport = config(&text).transport;
+        (transport.holds_small, transport.tick)
+    };
+    assert_eq!(set("mptcp"), (true, Span::from_millis(1)));
+    assert_eq!(set("mpquic"), (false, Span::ZERO));
+}
+
 #[test]
 fn every_workload() {
     let workload = |keys: &str| config(&plain("kind = \"bulk\"\nbytes = \"20 MB\"", keys)).workload;
