@@ -230,7 +230,7 @@ impl PathSender {
     }
 
     /// Whether a packet of `bytes` waits as the last one (Nagle's rule, RFC 896, as Minshall has it: `tcp_nagle_check`): it
-    /// is not full, and the last one before it that was not is unacknowledged. With MPTCP a fragment's last packet is none.
+    /// is not full, and an earlier one that was not full is unacknowledged. MPTCP's last packet of a fragment is not full either.
     #[inline(always)]
     pub fn holds(&self, bytes: u32, transport: &Transport) -> bool {
         u64::from(bytes) < transport.mss.get() && self.small > self.flight.base() && transport.holds_small
