@@ -39,6 +39,11 @@ def follow(page: Path, folder: Path) -> list[str]:
     return [printed for _, printed, _ in pages.played(copy, place)]
 
 
+def told(stderr: str) -> list[str]:
+    """The lines of `stderr` without those of progress, which only a busy machine is slow enough to bring."""
+    return [line for line in stderr.splitlines() if " runs finished after " not in line]
+
+
 def powerless() -> list[str]:
     """What to put before a command so that it runs without rights; nothing where there are none to give up."""
     if os.geteuid() != 0:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import machine
 from conftest import Weft
 from weftway import store
 
@@ -82,7 +83,7 @@ def test_a_full_disk_ends_every_try_alike(
         for _ in range(2):
             done = weft_here("compare", small, "--out", "out")
             assert (done.returncode, done.stdout) == (1, "")
-            (line,) = done.stderr.splitlines()
+            (line,) = machine.told(done.stderr)
             assert line.startswith("weft: out/")
             assert line.endswith("No space left on device")
             assert not [file for file in (tmp_path / "out").rglob("*") if file.is_file()]

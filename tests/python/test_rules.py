@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import machine
 import weftway
 from conftest import SMALL, Weft
 from weftway import Scenario
@@ -254,7 +255,7 @@ def test_a_broken_rule_is_one_clear_error(
     (tmp_path / "my_rules.py").write_text(f"class Broken:\n    def select(self, cx):\n        {body}\n")
     done = weft("compare", small, "--scheduler", "my_rules.py:Broken", "--out", "out", "--json")
     assert (done.returncode, done.stdout) == (1, "")
-    assert len(done.stderr.splitlines()) == 1
+    assert len(machine.told(done.stderr)) == 1
     assert place in done.stderr
     assert what in done.stderr
     assert " ms: " in done.stderr
@@ -277,7 +278,7 @@ def test_what_a_rule_prints_is_no_result(weft: Weft, small: Path, tmp_path: Path
     (tmp_path / "my_rules.py").write_text(TALKER)
     done = weft("run", small, "--scheduler", "my_rules.py:Talker", "--json")
     assert len(json.loads(done.stdout)) == 1
-    assert set(done.stderr.splitlines()) == {"here"}
+    assert set(machine.told(done.stderr)) == {"here"}
 
 
 @pytest.mark.parametrize("words", [(), ("--events", "events.txt")])

@@ -15,6 +15,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+import machine
 from conftest import SMALL, Weft
 from weftway import _native, parallel, sweep
 from weftway._native import Scenario, ScenarioError
@@ -244,12 +245,7 @@ def test_the_rows_of_a_cluster_are_those_of_this_machine(weft: Weft, grid: Path,
     assert there.returncode == 0, there.stderr
     assert there.stdout == here.stdout
     assert same_rows(tmp_path / "here", tmp_path / "there")
-    assert told(there.stderr).replace("there", "here") == told(here.stderr)
-
-
-def told(stderr: str) -> str:
-    """Without what comes now and then, on a busy machine."""
-    return "".join(line for line in stderr.splitlines(True) if " runs finished after " not in line)
+    assert [line.replace("there", "here") for line in machine.told(there.stderr)] == machine.told(here.stderr)
 
 
 def test_the_kernel_is_left_out(weft: Weft, small: Path, tmp_path: Path, cluster: Any) -> None:
