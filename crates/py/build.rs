@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
 /// The crates on which a row depends; and the policies that come with `sched`.
-const CRATES: [&str; 7] = ["path", "sched", "host", "cc", "link", "scenario", "sim"];
+const CRATES: [&str; 8] = ["path", "sched", "host", "cc", "link", "scenario", "net", "sim"];
 
 /// The crates on which a row of QUIC depends, and the sources of `quic` itself: not its sockets. The manifest names the
 /// release of noq.
-const QUIC_CRATES: [&str; 6] = ["path", "sched", "host", "cc", "link", "scenario"];
+const QUIC_CRATES: [&str; 7] = ["path", "sched", "host", "cc", "link", "scenario", "net"];
 const QUIC_SOURCES: [&str; 8] = [
     "../sched/policies",
     "../quic/Cargo.toml",

@@ -19,6 +19,7 @@ mod events;
 mod host;
 mod offers;
 pub mod sending;
+pub mod testing;
 mod transport;
 
 pub use events::Events;

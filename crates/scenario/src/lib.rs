@@ -63,7 +63,7 @@ pub use resolve::Timing;
 pub use schema::{At, Claim, Figure, Identity, Printed, Published, Status, Unit, Way};
 pub use seeds::{mix, path_seeds, shared_seed};
 pub use source::Place;
-pub use workload::{App, Message, writes};
+pub use workload::{App, writes};
 
 #[cfg(test)]
 mod tests;

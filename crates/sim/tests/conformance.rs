@@ -71,7 +71,7 @@ fn digest(what: &str, config: &SimConfig, scheduler: &str, cc: &str, times: usiz
     let built = weftway_sched::build(scheduler).unwrap();
     let mut scheduler = if waits { built } else { Box::new(Prompt(built, what.to_owned())) };
     let verdict = drive(&mut sim, scheduler.as_mut(), times);
-    let counts = &sim.connection(0).host.counts;
+    let counts = &sim.connection(0).host().counts;
     assert_eq!(verdict, Verdict::Finished, "{what}: {:?} at {} {counts:?}", verdict, sim.now());
     assert_eq!(counts.faults, 0, "{what}: {counts:?}");
     digest.lock().unwrap().hash
