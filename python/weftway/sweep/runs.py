@@ -14,8 +14,8 @@ from weftway import backends, comparison
 from weftway._native import SimulationError
 from weftway.backends import BACKENDS, Row, Skipped
 from weftway.comparison import Comparison, Interrupted, Progress, is_kept
+from weftway.job import Job
 from weftway.parallel import RayPool
-from weftway.plan import Job
 from weftway.store import Store
 
 from .grid import Grid, Run
