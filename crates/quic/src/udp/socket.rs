@@ -191,7 +191,7 @@ impl Socket {
     }
 
     /// What the kernel does for it.
-    pub(super) fn abilities(&self) -> io::Result<Sockets> {
+    pub fn abilities(&self) -> io::Result<Sockets> {
         // Linux tells twice what it gives: its own book-keeping counts (socket(7)).
         let doubled = if cfg!(target_os = "linux") { 2 } else { 1 };
         let bound = self.bound.as_ref().ok_or(io::ErrorKind::NotConnected)?;

@@ -7,6 +7,7 @@ use std::sync::mpsc::Receiver;
 
 use weftway_host::sending::Groups;
 use weftway_path::{Instant, PathSet, Role as PathRole, Span};
+use weftway_quic::driver::{Sender, Setting};
 use weftway_sched::Scheduler;
 
 use super::files::{FailedFile, Found, Root, Skipped};
@@ -18,7 +19,6 @@ use super::session::{Met, Session, ended};
 use super::setting::{RECORD, build, transport};
 use super::source::{FileSource, Hashed, Hasher};
 use super::wire::{Message, Role, Talk};
-use crate::driver::{Sender, Setting};
 
 /// Entries of the manifest in a message.
 const BATCH: usize = 1000;

@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 use noq_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, Endpoint, EndpointConfig, FourTuple};
 use weftway_path::{Instant, PathId, Span};
+use weftway_quic::driver::connection::{News, QuicConnection};
+use weftway_quic::udp::tls::{MAX_PATHS, Pairing};
+use weftway_quic::udp::{Local, Net};
 
 use super::listener::{Current, Listener};
 use super::options::{Failure, Options, OtherEnd, PathProgress, Progress, State, Watch, code};
 use super::wire::{Role, Talk, TransferId};
-use crate::driver::connection::{News, QuicConnection};
-use crate::udp::tls::{MAX_PATHS, Pairing};
-use crate::udp::{Local, Net};
 
 /// How long the end of a connection is awaited.
 const FAREWELL: Span = Span::from_millis(500);

@@ -5,6 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use weftway_path::{Bytes, Instant, PathId, Span};
+use weftway_quic::driver::connection::{News, QuicConnection};
+use weftway_quic::driver::receiver::Receiver;
+use weftway_quic::driver::record::Record;
+use weftway_quic::udp::tls::MAX_PATHS;
 
 use super::disk::{Disk, DiskEvent, Task, keep};
 use super::files::FailedFile;
@@ -16,10 +20,6 @@ use super::setting::{RECORD, WINDOW};
 use super::store::Store;
 use super::wire::{Message, Role, Talk};
 use super::writer::Writer;
-use crate::driver::connection::{News, QuicConnection};
-use crate::driver::receiver::Receiver;
-use crate::driver::record::Record;
-use crate::udp::tls::MAX_PATHS;
 
 /// So much goes to the disk at a time, unless less is left.
 const PIECE: u64 = 256 << 10;

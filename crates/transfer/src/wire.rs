@@ -12,10 +12,10 @@
 //! ```
 
 use serde::{Deserialize, Serialize};
+use weftway_quic::driver::connection::QuicConnection;
 
 use super::files::FailedFile;
 use super::manifest::Entry;
-use crate::driver::connection::QuicConnection;
 
 /// The version of all this.
 pub const VERSION: u32 = 2;
@@ -275,7 +275,7 @@ mod tests {
             let at = at.index(bytes.len());
             bytes[at] = with;
             if let Ok(Some(Message::Entries { entries })) = decode(&mut bytes, MAX_MESSAGE) {
-                let _ = super::super::manifest::Manifest { entries }.check();
+                let _ = crate::manifest::Manifest { entries }.check();
             }
         }
     }

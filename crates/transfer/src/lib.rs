@@ -14,10 +14,13 @@
 //!
 //! # Who may
 //!
-//! The end that listens shows a certificate, the end that connects a token ([`crate::udp::tls`]). Nothing is told to an
+//! The end that listens shows a certificate, the end that connects a token ([`weftway_quic::udp::tls`]). Nothing is told to an
 //! end that has not shown the token. The end that connects may be the sender or the receiver.
 
+#![cfg(unix)]
+
 mod disk;
+pub mod doctor;
 mod files;
 mod listener;
 pub mod live;

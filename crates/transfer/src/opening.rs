@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use noq_proto::FourTuple;
 use weftway_path::{Instant, PathId, PathSet, Span};
+use weftway_quic::driver::connection::QuicConnection;
+use weftway_quic::driver::observer::Hub;
+use weftway_quic::udp::tls::{self, Pairing};
 
 use super::options::{Failure, code};
 use super::session::{Met, REOPEN, Session, Target, lost};
 use super::wire::{MAX_MESSAGE, Message, Role, Talk, VERSION};
-use crate::driver::connection::QuicConnection;
-use crate::driver::observer::Hub;
-use crate::udp::tls::{self, Pairing};
 
 /// When no handshake is done by then, others begin beside them: the other end may have come only now, and a handshake asks
 /// ever more seldom.

@@ -3,14 +3,14 @@
 use noq_proto::{ConnectionEvent, ConnectionHandle, FourTuple, Incoming};
 use std::sync::Arc;
 use weftway_path::{Instant, PathId, Span};
+use weftway_quic::driver::connection::QuicConnection;
+use weftway_quic::driver::observer::Hub;
+use weftway_quic::udp::Net;
+use weftway_quic::udp::tls::{Identity, IdentityError, MAX_PATHS};
 
 use super::options::code;
 use super::session::Met;
 use super::wire::{MAX_HELLO, Message, Role, Talk, TransferId, VERSION};
-use crate::driver::connection::QuicConnection;
-use crate::driver::observer::Hub;
-use crate::udp::Net;
-use crate::udp::tls::{Identity, IdentityError, MAX_PATHS};
 
 /// Connections that may be at the door at a time: an end that comes opens one over each of its paths.
 const NEWCOMERS: usize = 4 * MAX_PATHS;
