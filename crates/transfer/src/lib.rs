@@ -19,6 +19,7 @@
 
 #![cfg(unix)]
 
+mod control_stream;
 mod disk;
 pub mod doctor;
 mod files;
