@@ -203,7 +203,7 @@ impl Connection {
         if !was_up {
             return;
         }
-        self.surrender(id);
+        self.hand_back_all(id);
         self.send.views.set_usable(id, false);
         self.send.shares[id.index()].usable = false;
         self.refresh(net, now, id);
@@ -216,7 +216,7 @@ impl Connection {
     }
 
     /// Everything that path `id` has not delivered goes back to the connection.
-    fn surrender(&mut self, id: PathId) {
+    fn hand_back_all(&mut self, id: PathId) {
         let quic = self.transport.rules.recovery == LossRecovery::Quic;
         let sender = &mut self.send.senders[id.index()];
         let view = self.send.views.get_mut(id);
