@@ -20,6 +20,7 @@ mod ring;
 pub mod spec;
 mod time;
 mod units;
+mod wide;
 
 pub use context::{Context, Flow, Message, Packet};
 pub use decision::Decision;

@@ -194,7 +194,7 @@ impl Connection {
         if !was_up {
             return;
         }
-        self.give_up_all(id);
+        self.hand_back_all(id);
         self.dispatch.views.set_usable(id, false);
         self.send.shares[id.index()].usable = false;
         self.refresh(net, now, id);
@@ -207,7 +207,7 @@ impl Connection {
     }
 
     /// Everything that path `id` has not delivered goes back to the connection.
-    fn give_up_all(&mut self, id: PathId) {
+    fn hand_back_all(&mut self, id: PathId) {
         let quic = self.transport.rules.recovery == LossRecovery::Quic;
         let sender = &mut self.send.senders[id.index()];
         let Dispatch { outbox, host, views, .. } = &mut self.dispatch;

@@ -6,7 +6,8 @@ use std::sync::{Arc, LazyLock, Mutex};
 
 use crate::setup::{bulk, down, drive, lossy, path, stacks};
 use weftway_path::{Bytes, Context, Decision, Event, Health, Instant, Path, Span};
-use weftway_scenario::config::{MessageSize, SimConfig, Stack, Transport, Workload};
+use weftway_scenario::config::{MessageSize, SimConfig, Transport, Workload};
+use weftway_scenario::stack::Stack;
 use weftway_sched::testing::Bandit;
 use weftway_sched::{Needs, Scheduler, TransportRules};
 use weftway_sim::{Host, Listener, Note, Sim, Verdict};

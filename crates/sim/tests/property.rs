@@ -10,9 +10,10 @@ use proptest::test_runner::FileFailurePersistence;
 use weftway_link::{Distribution, Jitter, Limit, LinkConfig, Loss, Set};
 use weftway_path::{BitRate, Bytes, Decision, Instant, Offset, PathId, Role, Span};
 use weftway_scenario::config::{
-    AckPath, Buffer, Direction, MessageSize, Opening, PathConfig, PathManager, SimConfig, Stack, Transport, WebObject,
+    AckPath, Buffer, Direction, MessageSize, Opening, PathConfig, PathManager, SimConfig, Transport, WebObject,
     Workload,
 };
+use weftway_scenario::stack::Stack;
 use weftway_sched::Scheduler;
 use weftway_sim::{Host, Listener, Note, Pause, Sim, Verdict};
 

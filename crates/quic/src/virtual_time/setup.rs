@@ -18,9 +18,6 @@ use crate::null_crypto::NullCrypto;
 
 /// IPv4 and UDP.
 pub const HEADERS: u64 = 28;
-/// What a full packet of the driver has beside its payload and [`HEADERS`]: the short header with a connection ID of 8
-/// bytes and the longest packet number (13), the tag (16), the DATAGRAM frame's bound (9), the record's head (8).
-pub const OVERHEAD: u64 = 13 + 16 + 9 + 8;
 /// More paths than a scenario has may be open for a while, when one was closed and is opened again.
 const SPARE_PATHS: u32 = 4;
 const PORT: u16 = 4433;

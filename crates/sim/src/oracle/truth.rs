@@ -4,10 +4,12 @@ use weftway_host::sending::SentPacket;
 use weftway_link::Link;
 use weftway_path::{BitRate, BlockedReason, Bytes, Instant, Offset, PathId, Span};
 
-use super::judge::FAR;
 use crate::Sim;
 use crate::connection::Connection;
 use crate::wire::{Datagram, Load};
+
+/// No delay counts as longer, in seconds.
+pub const FAR: f64 = 60.0;
 
 /// What is true of one path.
 #[derive(Clone, Copy, Debug, PartialEq)]

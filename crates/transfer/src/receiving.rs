@@ -5,28 +5,29 @@ use std::path::Path;
 use std::sync::Arc;
 
 use weftway_path::{Bytes, Instant, PathId, Span};
+use weftway_quic::driver::connection::{News, QuicConnection};
+use weftway_quic::driver::receiver::Receiver;
+use weftway_quic::driver::record::Record;
+use weftway_quic::udp::tls::MAX_PATHS;
 
+use super::control_stream::{AcceptedConnection, ControlStream};
 use super::disk::{Disk, DiskEvent, Task, keep};
 use super::files::FailedFile;
 use super::manifest::{Layout, MAX_ENTRIES, Manifest};
 use super::options::{Failure, Options, Report, State, Watch, code};
 use super::outcome::{all_failed, arrived, goodput, peer, ratio_to_best_path};
-use super::session::{Met, Session, lost};
+use super::session::{Session, lost};
 use super::setting::{RECORD, WINDOW};
 use super::store::Store;
-use super::wire::{Message, Role, Talk};
+use super::wire::{Message, Role};
 use super::writer::Writer;
-use crate::driver::connection::{News, QuicConnection};
-use crate::driver::receiver::Receiver;
-use crate::driver::record::Record;
-use crate::udp::tls::MAX_PATHS;
 
 /// So much goes to the disk at a time, unless less is left.
 const PIECE: u64 = 256 << 10;
 /// Files in a message.
 const BATCH: usize = 4000;
 /// How long the sender may take to end the connection once it knows that all is well.
-const FAREWELL: Span = Span::from_secs(3);
+const CLOSE_TIMEOUT: Span = Span::from_secs(3);
 /// When nothing came on by then, something is stuck on a silent path.
 const PATIENCE: Span = Span::from_secs(3);
 
@@ -36,8 +37,8 @@ pub fn receive(target: &Path, options: Options, watch: Watch<'_>) -> Result<Repo
     let store = Arc::new(Store::open(target)?);
     let (mut session, other) = Session::open(options, Role::Receive, target, watch)?;
     while let Some(other) = &other {
-        let met = session.connect(other, Role::Receive)?;
-        match take(&mut session, &store, met) {
+        let accepted = session.connect(other, Role::Receive)?;
+        match take(&mut session, &store, accepted) {
             Ok(Ended::Report(report)) => return Ok(*report),
             Ok(Ended::Superseded(_)) => return Err(Failure::Lost("another end came".to_owned())),
             Err(failure) if session.may_go_on(&failure) => {}
@@ -46,13 +47,13 @@ pub fn receive(target: &Path, options: Options, watch: Watch<'_>) -> Result<Repo
     }
     let mut next = None;
     loop {
-        let met = match next.take() {
-            Some(met) => met,
+        let accepted = match next.take() {
+            Some(accepted) => accepted,
             None => session.admit()?,
         };
-        match take(&mut session, &store, met) {
+        match take(&mut session, &store, accepted) {
             Ok(Ended::Report(report)) => return Ok(*report),
-            Ok(Ended::Superseded(met)) => next = Some(met),
+            Ok(Ended::Superseded(accepted)) => next = Some(accepted),
             Err(failure) if failure.is_passing() => session.wait_again(&failure),
             Err(failure) => return Err(failure),
         }
@@ -62,13 +63,13 @@ pub fn receive(target: &Path, options: Options, watch: Watch<'_>) -> Result<Repo
 enum Ended {
     Report(Box<Report>),
     /// The other end came anew.
-    Superseded(Box<Met>),
+    Superseded(Box<AcceptedConnection>),
 }
 
 /// Receives from an end that was let in. What has arrived in order is on the disk when this returns.
-fn take(session: &mut Session<'_>, store: &Arc<Store>, met: Box<Met>) -> Result<Ended, Failure> {
-    session.begin(&met.id);
-    let mut receiving = Receiving::new(met);
+fn take(session: &mut Session<'_>, store: &Arc<Store>, accepted: Box<AcceptedConnection>) -> Result<Ended, Failure> {
+    session.begin(&accepted.id);
+    let mut receiving = Receiving::new(accepted);
     let result = receiving.run(session, store);
     // What has arrived in order is kept, whatever happened.
     receiving.hand_over(0);
@@ -76,19 +77,19 @@ fn take(session: &mut Session<'_>, store: &Arc<Store>, met: Box<Met>) -> Result<
     match result {
         Ok(None) => {
             let report = receiving.report(session);
-            session.part(receiving.connection, code::DONE, "");
+            session.close(receiving.connection, code::DONE, "");
             session.progress.state = State::Done;
             // The transfer is over: nothing is left to stop.
             let _ = session.tell();
             Ok(Ended::Report(Box::new(report)))
         }
-        Ok(Some(met)) => {
+        Ok(Some(accepted)) => {
             session.supersede(receiving.connection);
-            Ok(Ended::Superseded(met))
+            Ok(Ended::Superseded(accepted))
         }
         Err(failure) => {
             receiving.note(session);
-            session.part_with(receiving.connection, &failure);
+            session.close_because_of(receiving.connection, &failure);
             Err(failure)
         }
     }
@@ -97,7 +98,7 @@ fn take(session: &mut Session<'_>, store: &Arc<Store>, met: Box<Met>) -> Result<
 /// A transfer.
 struct Receiving {
     connection: QuicConnection,
-    talk: Talk,
+    control: ControlStream,
     receiver: Receiver,
     manifest: Manifest,
     layout: Layout,
@@ -106,8 +107,8 @@ struct Receiving {
     ring: Vec<u8>,
     /// Everything before it is with the disk.
     handed: u64,
-    /// Since when each path owes an acknowledgement.
-    owes: [Instant; MAX_PATHS],
+    /// Since when an acknowledgement of each path is due.
+    ack_due_since: [Instant; MAX_PATHS],
     /// The path that brought something last.
     last: PathId,
     limit_due: bool,
@@ -123,19 +124,19 @@ struct Receiving {
 }
 
 impl Receiving {
-    fn new(met: Box<Met>) -> Self {
+    fn new(accepted: Box<AcceptedConnection>) -> Self {
         let mut receiver = Receiver::new(Bytes::new(WINDOW), Bytes::new(RECORD), MAX_PATHS);
         receiver.took(weftway_path::Offset::ZERO);
         Self {
-            connection: met.connection,
-            talk: met.talk,
+            connection: accepted.connection,
+            control: accepted.control,
             receiver,
             manifest: Manifest::default(),
             layout: Layout::default(),
             disk: None,
             ring: Vec::new(),
             handed: 0,
-            owes: [Instant::NEVER; MAX_PATHS],
+            ack_due_since: [Instant::NEVER; MAX_PATHS],
             last: PathId::new(0),
             limit_due: false,
             begun: None,
@@ -148,8 +149,12 @@ impl Receiving {
         }
     }
 
-    /// Until everything is there, or somebody comes anew.
-    fn run(&mut self, session: &mut Session<'_>, store: &Arc<Store>) -> Result<Option<Box<Met>>, Failure> {
+    /// Until everything is there, or the sender connects again.
+    fn run(
+        &mut self,
+        session: &mut Session<'_>,
+        store: &Arc<Store>,
+    ) -> Result<Option<Box<AcceptedConnection>>, Failure> {
         session.progress.state = State::Agreeing;
         loop {
             let busy = self.take_datagrams(session);
@@ -170,15 +175,15 @@ impl Receiving {
             self.look_after_paths(now, session);
             self.connection.answer(now, self.last);
             session.net.send(&mut self.connection);
-            if let Some(met) = session.newcomer(now) {
-                return Ok(Some(met));
+            if let Some(accepted) = session.accept(now) {
+                return Ok(Some(accepted));
             }
             if session.is_tick(now) {
                 self.note(session);
                 session.tick(now)?;
             }
             let waker = self.disk.as_ref().map(Disk::waker);
-            let until = self.ended.map_or(Instant::NEVER, |ended| ended + FAREWELL);
+            let until = self.ended.map_or(Instant::NEVER, |ended| ended + CLOSE_TIMEOUT);
             session.wait(self.connection.timeout().min(until), waker);
         }
     }
@@ -197,13 +202,13 @@ impl Receiving {
                 self.connection.follow_migration();
             }
             self.last = self.path_of(route);
-            self.owes[self.last.index()] = self.owes[self.last.index()].min(now);
+            self.ack_due_since[self.last.index()] = self.ack_due_since[self.last.index()].min(now);
             heard[self.last.index()] = true;
             self.take_records(now);
         });
         let now = session.net.now();
         for path in (0..MAX_PATHS).filter(|&at| heard[at]).map(|at| PathId::new(at as u8)) {
-            session.hears(now, path);
+            session.on_received(now, path);
         }
         busy
     }
@@ -253,17 +258,17 @@ impl Receiving {
             match event {
                 DiskEvent::Failed(entry, error) => {
                     let reason = error.reason();
-                    self.talk.say(&Message::Failed { files: vec![(entry, reason.clone())] })?;
+                    self.control.send(&Message::Failed { files: vec![(entry, reason.clone())] })?;
                     self.failed.entry(entry).or_insert(reason);
                 }
                 DiskEvent::Done(files) => {
                     self.files = files;
                     self.ended = Some(now);
-                    self.talk.say(&Message::Done { files })?;
+                    self.control.send(&Message::Done { files })?;
                 }
                 DiskEvent::Broken(error) => return Err(error.into()),
             }
-            self.talk.pump(&mut self.connection)?;
+            self.control.exchange(&mut self.connection)?;
         }
         let Some(disk) = &self.disk else { return Ok(()) };
         self.limit_due |= self.receiver.took(weftway_path::Offset::new(disk.written()));
@@ -279,23 +284,23 @@ impl Receiving {
 
     /// A timer of noq's: of delayed acknowledgements the oldest is due.
     fn answer_oldest(&mut self, now: Instant) {
-        let oldest = (0..MAX_PATHS).min_by_key(|&at| self.owes[at]).unwrap_or(0);
-        self.owes[oldest] = Instant::NEVER;
+        let oldest = (0..MAX_PATHS).min_by_key(|&at| self.ack_due_since[at]).unwrap_or(0);
+        self.ack_due_since[oldest] = Instant::NEVER;
         self.connection.answer(now, PathId::new(oldest as u8));
     }
 
     /// Whether the connection is over, and how.
     fn look_for_the_end(&mut self, now: Instant) -> Option<Result<(), Failure>> {
         let is_over = self.connection.is_closed();
-        if self.ended.is_some_and(|ended| is_over || ended + FAREWELL <= now) {
+        if self.ended.is_some_and(|ended| is_over || ended + CLOSE_TIMEOUT <= now) {
             // The sender knows, or it is gone: either way everything is here.
             return Some(Ok(()));
         }
         if is_over {
             return Some(Err(lost(&mut self.connection)));
         }
-        while let Some(news) = self.connection.next_news() {
-            if let News::Lost(why) = news {
+        while let Some(event) = self.connection.next_news() {
+            if let News::Lost(why) = event {
                 return Some(Err(super::session::ended(&self.connection, &why)));
             }
         }
@@ -304,8 +309,8 @@ impl Receiving {
 
     /// What is said beside the data.
     fn converse(&mut self, now: Instant, store: &Arc<Store>) -> Result<(), Failure> {
-        self.talk.pump(&mut self.connection)?;
-        while let Some(message) = self.talk.hear()? {
+        self.control.exchange(&mut self.connection)?;
+        while let Some(message) = self.control.receive()? {
             match message {
                 Message::Entries { entries } if self.begun.is_none() => {
                     self.manifest.entries.extend(entries);
@@ -349,19 +354,19 @@ impl Receiving {
         let files: Vec<(u32, u64)> = had.iter().enumerate().map(|(at, &had)| (at as u32, had)).collect();
         let files: Vec<(u32, u64)> = files.into_iter().filter(|&(_, had)| had > 0).collect();
         for files in files.chunks(BATCH) {
-            self.talk.say(&Message::Have { files: files.to_vec() })?;
+            self.control.send(&Message::Have { files: files.to_vec() })?;
         }
         let failed: Vec<(u32, String)> = self.failed.iter().map(|(&at, reason)| (at, reason.clone())).collect();
         for files in failed.chunks(BATCH) {
-            self.talk.say(&Message::Failed { files: files.to_vec() })?;
+            self.control.send(&Message::Failed { files: files.to_vec() })?;
         }
-        self.talk.say(&Message::Ready)?;
+        self.control.send(&Message::Ready)?;
         let left_out: HashSet<u32> = self.failed.keys().copied().collect();
         let writer = Writer::new(store.clone(), self.manifest.clone(), self.layout.clone(), left_out)?;
         self.ring = vec![0; WINDOW as usize];
         self.disk = Some(Disk::start(writer).map_err(Failure::Socket)?);
         self.begun = Some(now);
-        self.talk.pump(&mut self.connection)?;
+        self.control.exchange(&mut self.connection)?;
         Ok(())
     }
 

@@ -6,13 +6,13 @@ use std::sync::mpsc::Receiver;
 
 use serde::{Deserialize, Serialize};
 use weftway_path::Span;
+use weftway_quic::udp::Local;
+use weftway_quic::udp::tls::{Identity, IdentityError, Pairing};
 
 use super::files::{FailedFile, Skipped};
 use super::manifest::ManifestError;
 use super::store::StoreError;
 use super::wire::{Role, WireError};
-use crate::udp::Local;
-use crate::udp::tls::{Identity, IdentityError, Pairing};
 
 /// Who opens the connection.
 pub enum OtherEnd {

@@ -1,4 +1,4 @@
-//! How a subflow's priority is set, which depends on who manages the namespace's paths.
+//! Setting the backup flags of subflows (MP_PRIO): how that is done depends on who manages the namespace's paths.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -10,8 +10,8 @@ use crate::netlink::{Endpoint, PathManager};
 const MANAGERS: [(&str, &str); 2] =
     [("/proc/sys/net/mptcp/path_manager", "userspace"), ("/proc/sys/net/mptcp/pm_type", "1")];
 
-/// One of the two ways.
-pub(super) enum Lever {
+/// How they are set.
+pub(super) enum BackupFlags {
     /// Each subflow by itself: the userspace path manager.
     Subflows(PathManager),
     /// All subflows from one address, in every connection: the endpoints of the in-kernel path manager.
@@ -26,16 +26,16 @@ pub(super) struct Known {
     backup: bool,
 }
 
-impl Lever {
-    /// The way of the calling thread's namespace.
+impl BackupFlags {
+    /// As the calling thread's namespace has it.
     pub fn open() -> Result<Self, EmuError> {
         let manager = PathManager::open()?;
         if by_program() {
             return Ok(Self::Subflows(manager));
         }
-        let mut lever = Self::Endpoints(manager, Vec::new());
-        lever.renew()?;
-        Ok(lever)
+        let mut backup_flags = Self::Endpoints(manager, Vec::new());
+        backup_flags.renew()?;
+        Ok(backup_flags)
     }
 
     /// The path manager, where it is ours to open subflows with.

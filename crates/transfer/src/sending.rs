@@ -7,18 +7,19 @@ use std::sync::mpsc::Receiver;
 
 use weftway_host::sending::Groups;
 use weftway_path::{Instant, PathSet, Role as PathRole, Span};
+use weftway_quic::driver::{Sender, Setting};
 use weftway_sched::Scheduler;
 
+use super::control_stream::{AcceptedConnection, ControlStream};
 use super::files::{FailedFile, Found, Root, Skipped};
 use super::manifest::{Layout, Manifest};
 use super::options::{Failure, Options, PathProgress, Report, State, Watch, code};
 use super::outcome::{all_failed, arrived, goodput, peer, ratio_to_best_path};
 use super::qlog::Log;
-use super::session::{Met, Session, ended};
+use super::session::{Session, ended};
 use super::setting::{RECORD, build, transport};
 use super::source::{FileSource, Hashed, Hasher};
-use super::wire::{Message, Role, Talk};
-use crate::driver::{Sender, Setting};
+use super::wire::{Message, Role};
 
 /// Entries of the manifest in a message.
 const BATCH: usize = 1000;
@@ -39,8 +40,8 @@ pub fn send(root: &Path, mut options: Options, watch: Watch<'_>) -> Result<Repor
     let job = Job { manifest: Arc::new(manifest), files, skipped, unreadable, scheduler, cc, switch, log };
     match target {
         Some(target) => loop {
-            let met = session.connect(&target, Role::Send)?;
-            match job.serve(&mut session, met) {
+            let accepted = session.connect(&target, Role::Send)?;
+            match job.serve(&mut session, accepted) {
                 Ended::Finished(result) => match *result {
                     Err(failure) if session.may_go_on(&failure) => {}
                     result => return result,
@@ -68,20 +69,20 @@ struct Job {
 enum Ended {
     Finished(Box<Result<Report, Failure>>),
     /// The other end came anew.
-    Superseded(Box<Met>),
+    Superseded(Box<AcceptedConnection>),
 }
 
 impl Job {
-    /// Listens until somebody has everything.
+    /// Listens until a receiver has everything.
     fn wait_for(&self, session: &mut Session<'_>) -> Result<Report, Failure> {
         let mut next = None;
         loop {
-            let met = match next.take() {
-                Some(met) => met,
+            let accepted = match next.take() {
+                Some(accepted) => accepted,
                 None => session.admit()?,
             };
-            match self.serve(session, met) {
-                Ended::Superseded(met) => next = Some(met),
+            match self.serve(session, accepted) {
+                Ended::Superseded(accepted) => next = Some(accepted),
                 Ended::Finished(result) => match *result {
                     Err(failure) if failure.is_passing() => session.wait_again(&failure),
                     result => return result,
@@ -91,20 +92,20 @@ impl Job {
     }
 
     /// Sends to an end that was let in.
-    fn serve(&self, session: &mut Session<'_>, met: Box<Met>) -> Ended {
-        session.begin(&met.id);
-        let mut sending = match Sending::new(self, met) {
+    fn serve(&self, session: &mut Session<'_>, accepted: Box<AcceptedConnection>) -> Ended {
+        session.begin(&accepted.id);
+        let mut sending = match Sending::new(self, accepted) {
             Ok(sending) => sending,
             Err(failure) => return Ended::Finished(Box::new(Err(failure))),
         };
         let ended = match sending.run(session) {
-            Ok(Some(met)) => {
+            Ok(Some(accepted)) => {
                 session.supersede(sending.sender.connection);
-                Ended::Superseded(met)
+                Ended::Superseded(accepted)
             }
             Ok(None) => {
                 let report = sending.report(session);
-                session.part(sending.sender.connection, code::DONE, "");
+                session.close(sending.sender.connection, code::DONE, "");
                 session.progress.state = State::Done;
                 // The transfer is over: nothing is left to stop.
                 let _ = session.tell();
@@ -112,7 +113,7 @@ impl Job {
             }
             Err(failure) => {
                 sending.note(session);
-                session.part_with(sending.sender.connection, &failure);
+                session.close_because_of(sending.sender.connection, &failure);
                 Ended::Finished(Box::new(Err(failure)))
             }
         };
@@ -130,7 +131,7 @@ struct Sending<'a> {
     sender: Sender<FileSource>,
     scheduler: Box<dyn Scheduler>,
     scheduler_name: String,
-    talk: Talk,
+    control: ControlStream,
     /// What the receiver has of each entry.
     had: Vec<u64>,
     layout: Layout,
@@ -151,30 +152,30 @@ struct Sending<'a> {
 }
 
 impl<'a> Sending<'a> {
-    fn new(job: &'a Job, met: Box<Met>) -> Result<Self, Failure> {
-        let paths = met.connection.paths().count();
+    fn new(job: &'a Job, accepted: Box<AcceptedConnection>) -> Result<Self, Failure> {
+        let paths = accepted.connection.paths().count();
         let (scheduler, host) = build(&job.scheduler, job.log.as_ref())?;
         let source = FileSource::new(job.manifest.clone(), job.files.clone());
         let groups = Groups::detected(paths);
         let setting = Setting { transport: transport(), cc: job.cc.clone(), seed: 0, groups };
         let roles = vec![PathRole::default(); paths];
-        let mut sender =
-            Sender::new(met.connection, source, setting, &roles).map_err(|error| Failure::Spec(error.to_string()))?;
+        let mut sender = Sender::new(accepted.connection, source, setting, &roles)
+            .map_err(|error| Failure::Spec(error.to_string()))?;
         sender.set_host(host);
-        let mut talk = met.talk;
+        let mut control = accepted.control;
         for entries in job.manifest.entries.chunks(BATCH) {
-            talk.say(&Message::Entries { entries: entries.to_vec() })?;
+            control.send(&Message::Entries { entries: entries.to_vec() })?;
         }
         for files in job.unreadable.chunks(BATCH / 2) {
-            talk.say(&Message::LeftOut { files: files.to_vec() })?;
+            control.send(&Message::LeftOut { files: files.to_vec() })?;
         }
-        talk.say(&Message::Manifest { entries: job.manifest.entries.len() as u64 })?;
+        control.send(&Message::Manifest { entries: job.manifest.entries.len() as u64 })?;
         Ok(Self {
             job,
             sender,
             scheduler,
             scheduler_name: job.scheduler.clone(),
-            talk,
+            control,
             had: vec![0; job.manifest.entries.len()],
             layout: Layout::default(),
             files: 0,
@@ -189,8 +190,8 @@ impl<'a> Sending<'a> {
         })
     }
 
-    /// Until the receiver has everything, or somebody comes anew.
-    fn run(&mut self, session: &mut Session<'_>) -> Result<Option<Box<Met>>, Failure> {
+    /// Until the receiver has everything, or connects again.
+    fn run(&mut self, session: &mut Session<'_>) -> Result<Option<Box<AcceptedConnection>>, Failure> {
         session.progress.state = State::Agreeing;
         self.sender.take_in(session.net.now());
         while self.ended.is_none() {
@@ -207,8 +208,8 @@ impl<'a> Sending<'a> {
                 return Err(ended(&self.sender.connection, &why));
             }
             session.net.send(&mut self.sender.connection);
-            if let Some(met) = session.newcomer(now) {
-                return Ok(Some(met));
+            if let Some(accepted) = session.accept(now) {
+                return Ok(Some(accepted));
             }
             if session.is_tick(now) {
                 self.note(session);
@@ -233,7 +234,7 @@ impl<'a> Sending<'a> {
             sender.take_in(now);
         });
         let now = session.net.now();
-        heard.into_iter().for_each(|path| session.hears(now, path));
+        heard.into_iter().for_each(|path| session.on_received(now, path));
     }
 
     fn fire_timers(&mut self, now: Instant, session: &mut Session<'_>) {
@@ -255,8 +256,8 @@ impl<'a> Sending<'a> {
 
     /// What is said beside the data.
     fn converse(&mut self, now: Instant) -> Result<(), Failure> {
-        self.talk.pump(&mut self.sender.connection)?;
-        while let Some(message) = self.talk.hear()? {
+        self.control.exchange(&mut self.sender.connection)?;
+        while let Some(message) = self.control.receive()? {
             self.on_message(now, message)?;
         }
         self.tell_hashes()
@@ -291,9 +292,9 @@ impl<'a> Sending<'a> {
         }
         self.failed.extend(failed.iter().cloned());
         // A file that failed and whose hash is told arrives all the same: the hash goes first.
-        self.talk.say(&Message::Hashes { files })?;
-        self.talk.say(&Message::Failed { files: failed })?;
-        self.talk.pump(&mut self.sender.connection)?;
+        self.control.send(&Message::Hashes { files })?;
+        self.control.send(&Message::Failed { files: failed })?;
+        self.control.exchange(&mut self.sender.connection)?;
         Ok(())
     }
 

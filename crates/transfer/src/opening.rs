@@ -8,13 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use noq_proto::FourTuple;
 use weftway_path::{Instant, PathId, PathSet, Span};
+use weftway_quic::driver::connection::QuicConnection;
+use weftway_quic::driver::observer::Hub;
+use weftway_quic::udp::tls::{self, Pairing};
 
+use super::control_stream::{AcceptedConnection, ControlStream};
 use super::options::{Failure, code};
-use super::session::{Met, REOPEN, Session, Target, lost};
-use super::wire::{MAX_MESSAGE, Message, Role, Talk, VERSION};
-use crate::driver::connection::QuicConnection;
-use crate::driver::observer::Hub;
-use crate::udp::tls::{self, Pairing};
+use super::session::{REOPEN, Session, Target, lost};
+use super::wire::{MAX_MESSAGE, Message, Role, VERSION};
 
 /// When no handshake is done by then, others begin beside them: the other end may have come only now, and a handshake asks
 /// ever more seldom.
@@ -75,7 +76,7 @@ impl Plan {
 
 impl Session<'_> {
     /// Connects to the other end.
-    pub fn connect(&mut self, target: &Target, role: Role) -> Result<Box<Met>, Failure> {
+    pub fn connect(&mut self, target: &Target, role: Role) -> Result<Box<AcceptedConnection>, Failure> {
         let connection = self.race(target)?;
         self.greet(connection, &target.pairing, role)
     }
@@ -186,10 +187,15 @@ impl Session<'_> {
     }
 
     /// Shows the token.
-    fn greet(&mut self, mut connection: QuicConnection, pairing: &Pairing, role: Role) -> Result<Box<Met>, Failure> {
-        let mut talk = Talk::new(MAX_MESSAGE);
+    fn greet(
+        &mut self,
+        mut connection: QuicConnection,
+        pairing: &Pairing,
+        role: Role,
+    ) -> Result<Box<AcceptedConnection>, Failure> {
+        let mut control = ControlStream::new(MAX_MESSAGE);
         let transfer = self.id.clone();
-        talk.say(&Message::Hello { version: VERSION, token: pairing.token.text(), role, transfer })?;
+        control.send(&Message::Hello { version: VERSION, token: pairing.token.text(), role, transfer })?;
         connection.open_control();
         loop {
             let now = self.net.now();
@@ -199,10 +205,10 @@ impl Session<'_> {
             if connection.is_closed() {
                 return Err(lost(&mut connection));
             }
-            talk.pump(&mut connection)?;
-            match talk.hear()? {
+            control.exchange(&mut connection)?;
+            match control.receive()? {
                 Some(Message::Welcome { version: VERSION }) => {
-                    return Ok(Box::new(Met { connection, talk, id: self.id.clone() }));
+                    return Ok(Box::new(AcceptedConnection { connection, control, id: self.id.clone() }));
                 }
                 Some(_) => return Err(Failure::Protocol("it does not greet".to_owned())),
                 None => {}

@@ -14,18 +14,18 @@ from rich.table import Table
 from rich.text import Text
 
 from weftway.listing import NOTHING, plain_table
-from weftway.rank.standing import Group, SinglePath, Standing, Worst
+from weftway.report import page
+from weftway.report.axis import axis
+from weftway.report.charts import Dot, dots, mark, named, panel, symbols, tagged
+from weftway.report.held_out import RATIO
+from weftway.report.palette import look
+from weftway.report.sections import Section
+from weftway.report.study import LEGEND, NAMED, YOURS
+from weftway.report.tables import cell, table
+from weftway.report.units import Unit
 from weftway.stats import Estimate, interval_of
 
-from . import page
-from .axis import axis
-from .charts import Dot, dots, mark, named, panel, symbols, tagged
-from .held_out import RATIO
-from .palette import look
-from .sections import Section
-from .study import LEGEND, NAMED, YOURS
-from .tables import cell, table
-from .units import Unit
+from .standing import Group, SinglePath, Standing, Worst
 
 PERCENT = Unit(100.0, "%", 0)
 COPIES = Unit(100.0, "%", 1)

@@ -9,27 +9,21 @@ use std::sync::Arc;
 
 use noq_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, Endpoint, EndpointConfig, FourTuple};
 use weftway_path::{Instant, PathId, Span};
+use weftway_quic::driver::connection::{News, QuicConnection};
+use weftway_quic::udp::tls::{MAX_PATHS, Pairing};
+use weftway_quic::udp::{Local, Net};
 
+use super::control_stream::AcceptedConnection;
 use super::listener::{Current, Listener};
 use super::options::{Failure, Options, OtherEnd, PathProgress, Progress, State, Watch, code};
-use super::wire::{Role, Talk, TransferId};
-use crate::driver::connection::{News, QuicConnection};
-use crate::udp::tls::{MAX_PATHS, Pairing};
-use crate::udp::{Local, Net};
+use super::wire::{Role, TransferId};
 
-/// How long the end of a connection is awaited.
-const FAREWELL: Span = Span::from_millis(500);
+/// How long an end waits for the other one to confirm that the connection is closed.
+const CLOSE_TIMEOUT: Span = Span::from_millis(500);
 /// A closed path is tried again after so long.
 pub(super) const REOPEN: Span = Span::from_secs(1);
 /// A path that brings nothing for so long, while another one does, is closed where something waits for it.
 const SILENCE: Span = Span::from_secs(3);
-
-/// The other end, let in.
-pub(super) struct Met {
-    pub connection: QuicConnection,
-    pub talk: Talk,
-    pub id: TransferId,
-}
 
 /// The other end, where this one connects.
 pub(super) struct Target {
@@ -129,11 +123,11 @@ impl<'a> Session<'a> {
 
     /// Waits for what comes next.
     pub fn wait(&mut self, until: Instant, waker: Option<BorrowedFd<'_>>) {
-        let door = self.listener.as_ref().map_or(Instant::NEVER, Listener::next_event);
-        self.net.wait(until.min(door).min(self.tick_at), waker);
+        let pending = self.listener.as_ref().map_or(Instant::NEVER, Listener::next_event);
+        self.net.wait(until.min(pending).min(self.tick_at), waker);
     }
 
-    /// What has arrived for the connection `whose` goes to `take`; the rest goes to the door.
+    /// What has arrived for the connection `whose` goes to `take`; the rest goes to the listener.
     pub fn receive(
         &mut self,
         whose: ConnectionHandle,
@@ -164,22 +158,22 @@ impl<'a> Session<'a> {
                 Some(DatagramEvent::ConnectionEvent(handle, event)) if is_ours(handle) => {
                     take(now, &mut self.net, handle, event, route);
                 }
-                other => self.elsewhere(now, other),
+                other => self.give_to_listener(now, other),
             }
         }
     }
 
-    fn elsewhere(&mut self, now: Instant, event: Option<DatagramEvent>) {
+    fn give_to_listener(&mut self, now: Instant, event: Option<DatagramEvent>) {
         let Some(listener) = &mut self.listener else { return };
         match event {
-            Some(DatagramEvent::NewConnection(incoming)) => listener.welcome(&mut self.net, now, incoming),
+            Some(DatagramEvent::NewConnection(incoming)) => listener.accept(&mut self.net, now, incoming),
             Some(DatagramEvent::ConnectionEvent(whose, event)) => listener.handle(&mut self.net, now, whose, event),
             _ => {}
         }
     }
 
-    /// The other end of the transfer that is under way has come anew: it was started again, or connects again.
-    pub fn newcomer(&mut self, now: Instant) -> Option<Box<Met>> {
+    /// A new connection of the other end of the transfer that is under way: it was started again, or connects again.
+    pub fn accept(&mut self, now: Instant) -> Option<Box<AcceptedConnection>> {
         let heard = self.heard.iter().copied().max().unwrap_or(Instant::ZERO);
         let current = Current { id: &self.current, heard };
         self.listener.as_mut()?.turn(&mut self.net, now, Some(current))
@@ -199,18 +193,18 @@ impl<'a> Session<'a> {
         connection.forget(&mut self.net.endpoint);
     }
 
-    /// Waits until somebody shows the token.
-    pub fn admit(&mut self) -> Result<Box<Met>, Failure> {
+    /// Waits until a connection shows the token.
+    pub fn admit(&mut self) -> Result<Box<AcceptedConnection>, Failure> {
         loop {
             self.net.receive();
             let now = self.net.now();
             while let Some(arrival) = self.net.next_arrival() {
                 let event = self.net.handle(now, arrival);
-                self.elsewhere(now, event);
+                self.give_to_listener(now, event);
             }
-            let met = self.listener.as_mut().and_then(|listener| listener.turn(&mut self.net, now, None));
-            if let Some(met) = met {
-                return Ok(met);
+            let accepted = self.listener.as_mut().and_then(|listener| listener.turn(&mut self.net, now, None));
+            if let Some(accepted) = accepted {
+                return Ok(accepted);
             }
             self.net.flush();
             self.tick(now)?;
@@ -237,7 +231,7 @@ impl<'a> Session<'a> {
     }
 
     /// Path `path` has brought something.
-    pub fn hears(&mut self, now: Instant, path: PathId) {
+    pub fn on_received(&mut self, now: Instant, path: PathId) {
         if let Some(heard) = self.heard.get_mut(path.index()) {
             *heard = now;
         }
@@ -254,15 +248,15 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Ends the connection, and lets the other end know.
-    pub fn part(&mut self, mut connection: QuicConnection, code: u32, reason: &str) {
+    /// Closes the connection, and lets the other end know.
+    pub fn close(&mut self, mut connection: QuicConnection, code: u32, reason: &str) {
         let begin = self.net.now();
         connection.close(begin, &mut self.net.endpoint, code, reason);
-        while !connection.is_drained() && self.net.now() < begin + FAREWELL {
+        while !connection.is_drained() && self.net.now() < begin + CLOSE_TIMEOUT {
             let now = self.net.now();
             connection.flush(now);
             self.net.send(&mut connection);
-            self.net.wait(connection.timeout().min(begin + FAREWELL), None);
+            self.net.wait(connection.timeout().min(begin + CLOSE_TIMEOUT), None);
             let whose = connection.handle();
             self.receive(whose, |now, net, event, _| connection.handle_event(now, &mut net.endpoint, event));
             let now = self.net.now();
@@ -272,13 +266,13 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Ends the connection because of `failure`, if it was not the other end that ended it.
-    pub fn part_with(&mut self, connection: QuicConnection, failure: &Failure) {
+    /// Closes the connection because of `failure`, if it was not the other end that closed it.
+    pub fn close_because_of(&mut self, connection: QuicConnection, failure: &Failure) {
         match failure {
             Failure::Lost(_) | Failure::Refused(_) | Failure::Busy => {}
-            Failure::Interrupted => self.part(connection, code::INTERRUPTED, "interrupted"),
-            Failure::Stalled => self.part(connection, code::STALLED, "stalled"),
-            other => self.part(connection, code::FAILED, &other.to_string()),
+            Failure::Interrupted => self.close(connection, code::INTERRUPTED, "interrupted"),
+            Failure::Stalled => self.close(connection, code::STALLED, "stalled"),
+            other => self.close(connection, code::FAILED, &other.to_string()),
         }
     }
 
@@ -323,8 +317,8 @@ fn identify(role: Role, path: &Path) -> TransferId {
 /// Why a connection is over.
 pub(super) fn lost(connection: &mut QuicConnection) -> Failure {
     let mut why = "closed".to_owned();
-    while let Some(news) = connection.next_news() {
-        if let News::Lost(text) = news {
+    while let Some(event) = connection.next_news() {
+        if let News::Lost(text) = event {
             why = text;
         }
     }
@@ -334,12 +328,12 @@ pub(super) fn lost(connection: &mut QuicConnection) -> Failure {
 /// The same, where the text is known.
 pub(super) fn ended(connection: &QuicConnection, why: &str) -> Failure {
     match connection.farewell() {
-        Some(farewell) if farewell.code == u64::from(code::INTERRUPTED) => {
+        Some(close) if close.code == u64::from(code::INTERRUPTED) => {
             Failure::Lost("the other end was interrupted".to_owned())
         }
-        Some(farewell) if farewell.code == u64::from(code::STALLED) => Failure::Stalled,
-        Some(farewell) if farewell.code == u64::from(code::BUSY) => Failure::Busy,
-        Some(farewell) if !farewell.reason.is_empty() => Failure::Refused(farewell.reason.clone()),
+        Some(close) if close.code == u64::from(code::STALLED) => Failure::Stalled,
+        Some(close) if close.code == u64::from(code::BUSY) => Failure::Busy,
+        Some(close) if !close.reason.is_empty() => Failure::Refused(close.reason.clone()),
         _ => Failure::Lost(why.to_owned()),
     }
 }

@@ -2,6 +2,7 @@
 
 use weftway_host::{EVERYTHING, Host, mismatch};
 use weftway_path::{Bytes, Span};
+use weftway_quic::driver::record::OVERHEAD;
 use weftway_scenario::config::{Buffer, Transport};
 use weftway_sched::{Needs, Scheduler};
 
@@ -14,7 +15,7 @@ pub const OFFERS: Needs = Needs { device: false, ..EVERYTHING };
 /// How far the sender may be ahead of what the receiver has written: 100 Mbit/s for two seconds. Both ends know it.
 pub(super) const WINDOW: u64 = 32 << 20;
 /// The payload of a record: what is left of QUIC's least packet, so that it fits on every path.
-pub(super) const RECORD: u64 = 1200 - crate::virtual_time::OVERHEAD;
+pub(super) const RECORD: u64 = 1200 - OVERHEAD;
 /// A path is given up when it is silent for so long, or for three probe timeouts.
 const PATH_TIMEOUT: Span = Span::from_millis(500);
 /// How often it is then asked.

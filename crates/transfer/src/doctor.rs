@@ -6,8 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
 use serde::Serialize;
-
-use super::socket::{Local, Socket};
+use weftway_quic::udp::socket::{Local, Socket, Sockets};
 
 /// An interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -22,19 +21,6 @@ pub struct Interface {
     pub loopback: bool,
     /// Why a socket cannot be bound to it (SO_BINDTODEVICE), if it cannot.
     pub bind_obstacle: Option<String>,
-}
-
-/// What sockets can do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Sockets {
-    /// Datagrams in one call to the kernel (UDP_SEGMENT); 1: it has no such thing.
-    pub send_segments: usize,
-    /// Datagrams that come in one call (UDP_GRO); 1: it has no such thing.
-    pub receive_segments: usize,
-    /// What the kernel gives of the receive buffer that is asked for.
-    pub receive_buffer: usize,
-    /// What is asked for.
-    pub receive_buffer_wanted: usize,
 }
 
 /// All interfaces, by name.

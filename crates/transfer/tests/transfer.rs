@@ -17,8 +17,8 @@ use std::thread::JoinHandle;
 use ends::{BOTH, Listening, assert_same, connect, here, listening, loopback, noise, options, relay, tree};
 use serde_json::Value;
 use weftway_path::Span;
-use weftway_quic::transfer::{Failure, Options, OtherEnd, Progress, receive, send};
 use weftway_quic::udp::tls::Identity;
+use weftway_transfer::{Failure, Options, OtherEnd, Progress, receive, send};
 
 #[test]
 fn a_directory_arrives_over_two_paths() {

@@ -22,11 +22,9 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, DirBuilder, DirBuilderExt, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
 use rustix::fs::{FlockOperation, flock, fstatvfs};
 
-use super::manifest::{Entry, Layout, Manifest};
+use super::manifest::{Entry, HIDDEN, Layout, Manifest};
 
-/// Where partial files are, below the target.
-pub const HIDDEN: &str = ".weft-partial";
-/// The file below it that is locked, with the number of the process that holds the lock.
+/// The file below [`HIDDEN`] that is locked, with the number of the process that holds the lock.
 const LOCK: &str = "lock";
 /// What is not complete is private.
 const PRIVATE_FILE: u32 = 0o600;

@@ -14,10 +14,10 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use weftway_path::{Instant, Message, Offset};
+use weftway_quic::driver::Source;
 
 use super::files::{self, Root};
 use super::manifest::{Layout, Manifest};
-use crate::driver::Source;
 
 /// Files are read in blocks of this size.
 const BLOCK: u64 = 256 << 10;

@@ -1,19 +1,19 @@
-//! The end that listens: who comes, and who has the token.
+//! The end that listens: connections that come, and whether they show the token.
 
 use noq_proto::{ConnectionEvent, ConnectionHandle, FourTuple, Incoming};
 use std::sync::Arc;
 use weftway_path::{Instant, PathId, Span};
+use weftway_quic::driver::connection::QuicConnection;
+use weftway_quic::driver::observer::Hub;
+use weftway_quic::udp::Net;
+use weftway_quic::udp::tls::{Identity, IdentityError, MAX_PATHS};
 
+use super::control_stream::{AcceptedConnection, ControlStream};
 use super::options::code;
-use super::session::Met;
-use super::wire::{MAX_HELLO, Message, Role, Talk, TransferId, VERSION};
-use crate::driver::connection::QuicConnection;
-use crate::driver::observer::Hub;
-use crate::udp::Net;
-use crate::udp::tls::{Identity, IdentityError, MAX_PATHS};
+use super::wire::{MAX_HELLO, Message, Role, TransferId, VERSION};
 
-/// Connections that may be at the door at a time: an end that comes opens one over each of its paths.
-const NEWCOMERS: usize = 4 * MAX_PATHS;
+/// Connections that may be pending at a time: an end that connects opens one over each of its paths.
+const MAX_PENDING: usize = 4 * MAX_PATHS;
 /// How long one may take to show its token.
 const PATIENCE: Span = Span::from_secs(10);
 
@@ -31,28 +31,28 @@ pub(super) struct Current<'a> {
     pub heard: Instant,
 }
 
-/// Somebody who was not let in yet.
-struct Newcomer {
+/// A connection that is not accepted yet.
+struct PendingConnection {
     connection: QuicConnection,
-    talk: Talk,
+    control: ControlStream,
     since: Instant,
     /// Whose transfer it is, and since when that is known: it has shown the token.
     known: Option<(TransferId, Instant)>,
-    /// It was sent away, and noq finishes.
+    /// It was closed, and noq finishes.
     refused: bool,
 }
 
-/// The door.
+/// The connections that come.
 pub(super) struct Listener {
     identity: Identity,
     /// What this end does.
     role: Role,
-    newcomers: Vec<Newcomer>,
+    pending: Vec<PendingConnection>,
 }
 
 impl Listener {
     pub fn new(identity: Identity, role: Role) -> Self {
-        Self { identity, role, newcomers: Vec::new() }
+        Self { identity, role, pending: Vec::new() }
     }
 
     /// The configuration with which the endpoint waits.
@@ -60,11 +60,11 @@ impl Listener {
         self.identity.server(Hub::new())
     }
 
-    /// Somebody comes.
-    pub fn welcome(&mut self, net: &mut Net, now: Instant, incoming: Incoming) {
+    /// A connection comes: it is pending until it shows the token.
+    pub fn accept(&mut self, net: &mut Net, now: Instant, incoming: Incoming) {
         let mut buffer = Vec::new();
         let hub = Hub::new();
-        let config = self.identity.server(hub.clone()).ok().filter(|_| self.newcomers.len() < NEWCOMERS);
+        let config = self.identity.server(hub.clone()).ok().filter(|_| self.pending.len() < MAX_PENDING);
         let Some(config) = config else {
             let transmit = net.endpoint.refuse(incoming, &mut buffer);
             return net.respond(&transmit, &buffer);
@@ -76,8 +76,8 @@ impl Listener {
                 let first = PathId::new(0);
                 let connection = QuicConnection::new(inner, handle, net.clock(), hub, vec![route], first);
                 let connection = connection.with_spare_paths(MAX_PATHS - 1);
-                let talk = Talk::new(MAX_HELLO);
-                self.newcomers.push(Newcomer { connection, talk, since: now, known: None, refused: false });
+                let control = ControlStream::new(MAX_HELLO);
+                self.pending.push(PendingConnection { connection, control, since: now, known: None, refused: false });
             }
             Err(error) => {
                 if let Some(transmit) = error.response {
@@ -87,55 +87,60 @@ impl Listener {
         }
     }
 
-    /// A datagram for somebody at the door.
+    /// A datagram for a pending connection.
     pub fn handle(&mut self, net: &mut Net, now: Instant, whose: ConnectionHandle, event: ConnectionEvent) {
-        if let Some(newcomer) = self.newcomers.iter_mut().find(|newcomer| newcomer.connection.handle() == whose) {
-            newcomer.connection.handle_event(now, &mut net.endpoint, event);
+        if let Some(pending) = self.pending.iter_mut().find(|pending| pending.connection.handle() == whose) {
+            pending.connection.handle_event(now, &mut net.endpoint, event);
         }
     }
 
     /// When something is due.
     pub fn next_event(&self) -> Instant {
-        let due = |newcomer: &Newcomer| {
-            let until = newcomer.known.as_ref().map_or(newcomer.since + PATIENCE, |(_, since)| *since + SILENCE);
-            newcomer.connection.timeout().min(until)
+        let due = |pending: &PendingConnection| {
+            let until = pending.known.as_ref().map_or(pending.since + PATIENCE, |(_, since)| *since + SILENCE);
+            pending.connection.timeout().min(until)
         };
-        self.newcomers.iter().map(due).min().unwrap_or(Instant::NEVER)
+        self.pending.iter().map(due).min().unwrap_or(Instant::NEVER)
     }
 
-    /// Hears everybody at the door: who has shown the token comes in, unless a transfer is under way.
-    pub fn turn(&mut self, net: &mut Net, now: Instant, current: Option<Current<'_>>) -> Option<Box<Met>> {
-        let mut admitted = None;
-        for at in (0..self.newcomers.len()).rev() {
-            let newcomer = &mut self.newcomers[at];
-            if newcomer.connection.timeout() <= now {
-                newcomer.connection.handle_timeout(now, &mut net.endpoint);
+    /// Looks at all pending connections: one that has shown the token is accepted, unless a transfer is under way.
+    pub fn turn(
+        &mut self,
+        net: &mut Net,
+        now: Instant,
+        current: Option<Current<'_>>,
+    ) -> Option<Box<AcceptedConnection>> {
+        let mut accepted = None;
+        for at in (0..self.pending.len()).rev() {
+            let pending = &mut self.pending[at];
+            if pending.connection.timeout() <= now {
+                pending.connection.handle_timeout(now, &mut net.endpoint);
             }
-            let is_waiting = newcomer.refused || admitted.is_some();
-            let heard = if is_waiting { Ok(None) } else { newcomer.hear(now, self.role, &self.identity, current) };
-            let refusal = match &heard {
+            let is_waiting = pending.refused || accepted.is_some();
+            let checked = if is_waiting { Ok(None) } else { pending.check(now, self.role, &self.identity, current) };
+            let refusal = match &checked {
                 Err(refusal) => Some((refusal.code, refusal.reason.as_str())),
-                Ok(_) if is_waiting || newcomer.known.is_some() => None,
-                Ok(_) => (newcomer.since + PATIENCE <= now).then_some((code::REFUSED, "no token was shown")),
+                Ok(_) if is_waiting || pending.known.is_some() => None,
+                Ok(_) => (pending.since + PATIENCE <= now).then_some((code::REFUSED, "no token was shown")),
             };
             if let Some((code, reason)) = refusal {
-                newcomer.refused = true;
-                newcomer.connection.close(now, &mut net.endpoint, code, reason);
+                pending.refused = true;
+                pending.connection.close(now, &mut net.endpoint, code, reason);
             }
-            newcomer.connection.flush(now);
-            net.send(&mut newcomer.connection);
-            if let Ok(Some(id)) = heard {
-                let Newcomer { connection, talk, .. } = self.newcomers.swap_remove(at);
-                admitted = Some(Box::new(Met { connection, talk, id }));
-            } else if newcomer.connection.is_drained() {
-                self.newcomers.swap_remove(at);
+            pending.connection.flush(now);
+            net.send(&mut pending.connection);
+            if let Ok(Some(id)) = checked {
+                let PendingConnection { connection, control, .. } = self.pending.swap_remove(at);
+                accepted = Some(Box::new(AcceptedConnection { connection, control, id }));
+            } else if pending.connection.is_drained() {
+                self.pending.swap_remove(at);
             }
         }
-        admitted
+        accepted
     }
 }
 
-/// Why somebody has to go.
+/// Why a connection is refused.
 struct Refusal {
     code: u32,
     reason: String,
@@ -147,9 +152,9 @@ impl<T: Into<String>> From<T> for Refusal {
     }
 }
 
-impl Newcomer {
-    /// Whose transfer it is, once it may come in.
-    fn hear(
+impl PendingConnection {
+    /// Whose transfer it is, once it may be accepted.
+    fn check(
         &mut self,
         now: Instant,
         role: Role,
@@ -160,7 +165,7 @@ impl Newcomer {
             return Ok(None);
         }
         if self.known.is_none() {
-            self.known = self.greeting(role, identity)?.map(|id| (id, now));
+            self.known = self.read_hello(role, identity)?.map(|id| (id, now));
         }
         let Some((id, since)) = &self.known else { return Ok(None) };
         // A run that connects again takes its own place at once.
@@ -173,16 +178,16 @@ impl Newcomer {
                 return Ok(None);
             }
         }
-        self.talk.trust();
-        self.talk.say(&Message::Welcome { version: VERSION }).map_err(|error| error.to_string())?;
-        self.talk.pump(&mut self.connection).map_err(|error| error.to_string())?;
+        self.control.trust();
+        self.control.send(&Message::Welcome { version: VERSION }).map_err(|error| error.to_string())?;
+        self.control.exchange(&mut self.connection).map_err(|error| error.to_string())?;
         Ok(Some(id.clone()))
     }
 
     /// Its first message, if it came and is as it should be.
-    fn greeting(&mut self, role: Role, identity: &Identity) -> Result<Option<TransferId>, Refusal> {
-        self.talk.pump(&mut self.connection).map_err(|error| error.to_string())?;
-        let Some(message) = self.talk.hear().map_err(|error| error.to_string())? else { return Ok(None) };
+    fn read_hello(&mut self, role: Role, identity: &Identity) -> Result<Option<TransferId>, Refusal> {
+        self.control.exchange(&mut self.connection).map_err(|error| error.to_string())?;
+        let Some(message) = self.control.receive().map_err(|error| error.to_string())? else { return Ok(None) };
         let Message::Hello { version, token, role: theirs, transfer } = message else {
             return Err("the first message is no greeting".into());
         };

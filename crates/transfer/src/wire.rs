@@ -1,4 +1,4 @@
-//! What both ends say to each other on the control stream: messages in JSON, each behind its length.
+//! The messages on the control stream, in JSON, each behind its length.
 //!
 //! ```text
 //! connecting end     Hello (version, token, what it wants)
@@ -15,7 +15,6 @@ use serde::{Deserialize, Serialize};
 
 use super::files::FailedFile;
 use super::manifest::Entry;
-use crate::driver::connection::QuicConnection;
 
 /// The version of all this.
 pub const VERSION: u32 = 2;
@@ -23,7 +22,8 @@ pub const VERSION: u32 = 2;
 pub const MAX_MESSAGE: usize = 4 << 20;
 /// The longest message from an end that has not shown its token.
 pub const MAX_HELLO: usize = 1024;
-const LENGTH: usize = 4;
+/// The length of a message, before it.
+pub(super) const LENGTH: usize = 4;
 
 /// What an end wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -162,54 +162,6 @@ pub fn decode(bytes: &mut Vec<u8>, longest: usize) -> Result<Option<Message>, Wi
     Ok(Some(message))
 }
 
-/// One end of the conversation.
-#[derive(Debug)]
-pub struct Talk {
-    arrived: Vec<u8>,
-    leaving: Vec<u8>,
-    longest: usize,
-}
-
-impl Talk {
-    /// With an end that may send messages of at most `longest` bytes.
-    pub fn new(longest: usize) -> Self {
-        Self { arrived: Vec::new(), leaving: Vec::new(), longest }
-    }
-
-    /// The other end has shown its token.
-    pub fn trust(&mut self) {
-        self.longest = MAX_MESSAGE;
-    }
-
-    /// Says something, when there is room.
-    pub fn say(&mut self, message: &Message) -> Result<(), WireError> {
-        self.leaving.extend(encode(message)?);
-        Ok(())
-    }
-
-    /// Writes what waits, and reads what has come.
-    pub fn pump(&mut self, connection: &mut QuicConnection) -> Result<(), WireError> {
-        if !self.leaving.is_empty() {
-            let taken = connection.write_control(&self.leaving).map_err(|_| WireError::Ended)?;
-            self.leaving.drain(..taken);
-        }
-        if self.arrived.len() <= self.longest + LENGTH {
-            connection.read_control(&mut self.arrived).map_err(|_| WireError::Ended)?;
-        }
-        Ok(())
-    }
-
-    /// Whether something waits to be written.
-    pub fn is_writing(&self) -> bool {
-        !self.leaving.is_empty()
-    }
-
-    /// The next message of the other end.
-    pub fn hear(&mut self) -> Result<Option<Message>, WireError> {
-        decode(&mut self.arrived, self.longest)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -275,7 +227,7 @@ mod tests {
             let at = at.index(bytes.len());
             bytes[at] = with;
             if let Ok(Some(Message::Entries { entries })) = decode(&mut bytes, MAX_MESSAGE) {
-                let _ = super::super::manifest::Manifest { entries }.check();
+                let _ = crate::manifest::Manifest { entries }.check();
             }
         }
     }

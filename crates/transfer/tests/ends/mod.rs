@@ -11,9 +11,9 @@ use std::thread::JoinHandle;
 
 use tempfile::TempDir;
 use weftway_path::Span;
-use weftway_quic::transfer::{Failure, Options, OtherEnd, Progress, Report, receive};
 use weftway_quic::udp::Local;
 use weftway_quic::udp::tls::{Identity, Pairing};
+use weftway_transfer::{Failure, Options, OtherEnd, Progress, Report, receive};
 
 pub type Outcome = Result<Report, Failure>;
 

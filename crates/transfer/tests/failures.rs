@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use ends::{BOTH, Listening, connect, listening, noise, options, relay};
 use tempfile::TempDir;
 use weftway_path::Span;
-use weftway_quic::transfer::{FailedFile, Failure, Options, OtherEnd, receive, send};
 use weftway_quic::udp::tls::Identity;
+use weftway_transfer::{FailedFile, Failure, Options, OtherEnd, receive, send};
 
 /// A folder `things` with files of so many bytes: `0`, `1`, ….
 fn files(sizes: &[usize]) -> (TempDir, std::path::PathBuf) {

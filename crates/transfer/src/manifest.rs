@@ -6,8 +6,6 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::store::HIDDEN;
-
 /// A file or a directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
@@ -62,6 +60,8 @@ pub enum ManifestError {
     Size,
 }
 
+/// Where the receiver keeps partial files, below the target. No entry may have this name.
+pub const HIDDEN: &str = ".weft-partial";
 /// Entries of a manifest at most.
 pub const MAX_ENTRIES: usize = 1 << 22;
 /// Bytes of all files at most: a record has 62 bits for where it begins.

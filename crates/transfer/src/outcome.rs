@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use weftway_path::Span;
+use weftway_quic::driver::connection::QuicConnection;
 
 use super::files::FailedFile;
 use super::manifest::{Layout, Manifest};
 use super::options::PathProgress;
-use crate::driver::connection::QuicConnection;
 
 /// The address of the other end.
 pub(super) fn peer(connection: &QuicConnection) -> String {

@@ -1,7 +1,7 @@
 //! The store and the writer, without a network.
 
 use super::*;
-use crate::transfer::writer::Writer;
+use crate::writer::Writer;
 use std::collections::HashSet;
 use std::sync::Arc;
 
