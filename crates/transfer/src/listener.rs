@@ -4,7 +4,7 @@ use noq_proto::{ConnectionEvent, ConnectionHandle, FourTuple, Incoming};
 use std::sync::Arc;
 use weftway_path::{Instant, PathId, Span};
 use weftway_quic::driver::connection::QuicConnection;
-use weftway_quic::driver::observer::Hub;
+use weftway_quic::driver::observer::ObserverState;
 use weftway_quic::udp::Net;
 use weftway_quic::udp::tls::{Identity, IdentityError, MAX_PATHS};
 
@@ -57,14 +57,14 @@ impl Listener {
 
     /// The configuration with which the endpoint waits.
     pub fn config(&self) -> Result<noq_proto::ServerConfig, IdentityError> {
-        self.identity.server(Hub::new())
+        self.identity.server(ObserverState::new())
     }
 
     /// A connection comes: it is pending until it shows the token.
     pub fn accept(&mut self, net: &mut Net, now: Instant, incoming: Incoming) {
         let mut buffer = Vec::new();
-        let hub = Hub::new();
-        let config = self.identity.server(hub.clone()).ok().filter(|_| self.pending.len() < MAX_PENDING);
+        let observers = ObserverState::new();
+        let config = self.identity.server(observers.clone()).ok().filter(|_| self.pending.len() < MAX_PENDING);
         let Some(config) = config else {
             let transmit = net.endpoint.refuse(incoming, &mut buffer);
             return net.respond(&transmit, &buffer);
@@ -74,7 +74,7 @@ impl Listener {
         match net.endpoint.accept(incoming, at, &mut buffer, Some(Arc::new(config))) {
             Ok((handle, inner)) => {
                 let first = PathId::new(0);
-                let connection = QuicConnection::new(inner, handle, net.clock(), hub, vec![route], first);
+                let connection = QuicConnection::new(inner, handle, net.clock(), observers, vec![route], first);
                 let connection = connection.with_spare_paths(MAX_PATHS - 1);
                 let control = ControlStream::new(MAX_HELLO);
                 self.pending.push(PendingConnection { connection, control, since: now, known: None, refused: false });

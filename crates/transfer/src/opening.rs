@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use noq_proto::FourTuple;
 use weftway_path::{Instant, PathId, PathSet, Span};
 use weftway_quic::driver::connection::QuicConnection;
-use weftway_quic::driver::observer::Hub;
+use weftway_quic::driver::observer::ObserverState;
 use weftway_quic::udp::tls::{self, Pairing};
 
 use super::control_stream::{AcceptedConnection, ControlStream};
@@ -94,13 +94,13 @@ impl Session<'_> {
         let paths = (0..routes.len()).fold(PathSet::EMPTY, |set, at| set.with(PathId::new(at as u8)));
         for at in usable {
             let now = self.net.now();
-            let hub = Hub::new();
-            let (config, mismatch) = tls::client(pairing, hub.clone())?;
+            let observers = ObserverState::new();
+            let (config, mismatch) = tls::client(pairing, observers.clone())?;
             let theirs = self.net.clock().theirs(now);
             let opened = self.net.endpoint.connect(theirs, config, address, "weftway");
             let (handle, inner) = opened.map_err(|error| Failure::Lost(error.to_string()))?;
             let (clock, first) = (self.net.clock(), PathId::new(at as u8));
-            let mut connection = QuicConnection::new(inner, handle, clock, hub, routes.clone(), first);
+            let mut connection = QuicConnection::new(inner, handle, clock, observers, routes.clone(), first);
             connection.keep(now, paths, REOPEN);
             attempts.push(Attempt { connection, address, since: now, mismatch });
         }

@@ -327,7 +327,7 @@ pub(super) fn lost(connection: &mut QuicConnection) -> Failure {
 
 /// The same, where the text is known.
 pub(super) fn ended(connection: &QuicConnection, why: &str) -> Failure {
-    match connection.farewell() {
+    match connection.close_reason() {
         Some(close) if close.code == u64::from(code::INTERRUPTED) => {
             Failure::Lost("the other end was interrupted".to_owned())
         }

@@ -13,7 +13,7 @@ use weftway_scenario::config::Transport;
 use weftway_scenario::mix;
 
 use crate::driver::connection::Clock;
-use crate::driver::observer::{Hub, Observers};
+use crate::driver::observer::{ObserverState, Observers};
 use crate::null_crypto::NullCrypto;
 
 /// IPv4 and UDP.
@@ -87,10 +87,10 @@ fn payload(transport: &Transport) -> u16 {
 }
 
 /// How a connection behaves: as the scenario says, and with nothing that this run has no use for.
-pub fn transport_config(transport: &Transport, paths: usize, hub: Arc<Hub>) -> Arc<TransportConfig> {
+pub fn transport_config(transport: &Transport, paths: usize, observers: Arc<ObserverState>) -> Arc<TransportConfig> {
     let mut config = TransportConfig::default();
     config
-        .congestion_controller_factory(Arc::new(Observers(hub)))
+        .congestion_controller_factory(Arc::new(Observers(observers)))
         .max_concurrent_multipath_paths(paths as u32 + SPARE_PATHS)
         .initial_mtu(payload(transport))
         .min_mtu(payload(transport))

@@ -15,7 +15,7 @@ use weftway_sched::Scheduler;
 
 use super::setup::{self, HEADERS, Side};
 use crate::driver::connection::{Clock, News, Outgoing, QuicConnection};
-use crate::driver::observer::Hub;
+use crate::driver::observer::ObserverState;
 use crate::driver::receiver::Receiver;
 use crate::driver::record::Record;
 use crate::driver::sender::{self, Sender, Setting, Source};
@@ -263,7 +263,7 @@ impl World {
 
     /// The client opens the connection, on the first path that exists or on all of them; the server waits.
     fn start(&mut self) -> Result<(), RunError> {
-        let config = setup::transport_config(&self.config.transport, self.config.paths.len(), Hub::new());
+        let config = setup::transport_config(&self.config.transport, self.config.paths.len(), ObserverState::new());
         let server = if self.upload() { &mut self.receiving.endpoint } else { &mut self.sending.endpoint };
         server.set_server_config(Some(setup::server_config(config)));
         if self.races() {
@@ -277,7 +277,7 @@ impl World {
 
     /// The client's end of a connection that is opened on path `first`.
     fn connect(&mut self, first: PathId) -> Result<QuicConnection, RunError> {
-        let hub = Hub::new();
+        let hub = ObserverState::new();
         let config = setup::transport_config(&self.config.transport, self.config.paths.len(), hub.clone());
         let config = setup::client_config(config, self.seed, first);
         let client = if self.upload() { &mut self.sending.endpoint } else { &mut self.receiving.endpoint };
@@ -553,7 +553,7 @@ impl World {
             // It lost the race before it arrived.
             return endpoint.ignore(incoming);
         }
-        let hub = Hub::new();
+        let hub = ObserverState::new();
         let config = setup::transport_config(&self.config.transport, self.config.paths.len(), hub.clone());
         let config = setup::server_config(config);
         self.buffer.clear();
