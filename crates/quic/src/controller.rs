@@ -40,7 +40,7 @@ use noq_proto::congestion::{Controller as NoqController, ControllerFactory, Cont
 use weftway_cc::{Acked, Congestion, Controller, Entry, Flavour, Sent, Setup, Share, Signal};
 use weftway_host::sending::{RateSampler, Sample, SentPacket};
 use weftway_path::spec::SpecError;
-use weftway_path::{BitRate, Bytes, Instant, Path, PathId, Receipt, Recovery, Ring, Span};
+use weftway_path::{BitRate, Bytes, Instant, Offset, Path, PathId, Receipt, Recovery, Ring, Span};
 
 /// noq's clock.
 type Clock = std::time::Instant;
@@ -65,10 +65,10 @@ pub trait Hook: Send + Sync + fmt::Debug + 'static {
     /// [`Hook::is_open`] when it asks its pacer, and for statistics.
     fn visited(&self, path: PathId) {}
 
-    /// A packet left; `path` is the state after it. The answer is the number by which [`Hook::acked`] and
-    /// [`Hook::lost`] name it.
-    fn sent(&self, now: Instant, path: &Path, bytes: Bytes) -> u64 {
-        0
+    /// A packet left; `path` is the state after it. The answer is the number and the first byte by which [`Hook::acked`]
+    /// and [`Hook::lost`] name it.
+    fn sent(&self, now: Instant, path: &Path, bytes: Bytes) -> (u64, Offset) {
+        (0, Offset::ZERO)
     }
 
     /// The packets that left one after another were handed out in one piece: noq begins its next round over all paths.
@@ -306,6 +306,19 @@ pub struct Adapter {
     shut: AtomicBool,
 }
 
+/// Of what was in flight on a path that is closed nothing more will be known.
+impl Drop for Adapter {
+    fn drop(&mut self) {
+        if self.life.as_ref().is_some_and(|life| Arc::strong_count(life) == 1)
+            && let Some(hook) = self.hook()
+        {
+            for packet in self.flight.iter().filter(|packet| !packet.acked && !packet.lost) {
+                hook.lost(self.now, receipt(self.path.id, packet));
+            }
+        }
+    }
+}
+
 impl fmt::Debug for Adapter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Adapter").field("path", &self.path).finish_non_exhaustive()
@@ -374,20 +387,22 @@ impl Adapter {
         }
     }
 
-    /// The packet that noq names so, if it is not settled. Its number alone does not name it: the handshake's packets
-    /// have numbers of their own.
-    fn find(&self, sent: Option<Instant>, pn: u64) -> Option<u64> {
+    /// The packet of so many `bytes` that noq names so, if it is not settled. Its number alone does not name it: the
+    /// handshake's packets have numbers of their own, and several of them leave at the same time.
+    fn find(&self, sent: Option<Instant>, pn: u64, bytes: u64) -> Option<u64> {
         let Some(sent) = sent else {
             // Losses come without a time. Numbers rise with time, but for the handshake's.
             let at = self.flight.partition_point(|packet| packet.chunk < pn);
             let hit = |index: u64| {
                 let packet = self.flight.get(index)?;
-                (packet.chunk == pn && packet.is_undecided()).then_some(index)
+                (packet.chunk == pn && u64::from(packet.bytes) == bytes && packet.is_undecided()).then_some(index)
             };
             return hit(at).or_else(|| (self.flight.base()..self.flight.end()).find(|index| hit(*index).is_some()));
         };
         let from = self.flight.partition_point(|packet| (packet.sent_at, packet.chunk) < (sent, pn));
-        let is = |packet: &SentPacket| packet.sent_at == sent && packet.chunk == pn && !packet.acked;
+        let is = |packet: &SentPacket| {
+            packet.sent_at == sent && packet.chunk == pn && u64::from(packet.bytes) == bytes && !packet.acked
+        };
         if self.flight.get(from).is_some_and(is) {
             return Some(from);
         }
@@ -459,11 +474,11 @@ impl Adapter {
         let size = Bytes::new(bytes);
         self.batch.bytes += size;
         self.path.bytes_in_flight = self.path.bytes_in_flight.saturating_sub(size);
-        self.path.acked.add(size);
-        let Some(index) = self.find(Some(sent_at), pn) else { return };
+        let Some(index) = self.find(Some(sent_at), pn, bytes) else { return };
         let Some(packet) = self.flight.get_mut(index) else { return };
         packet.acked = true;
         let packet = *packet;
+        self.path.acked.add(size);
         self.sampler.on_delivered(now, &packet, &mut self.batch.sample);
         if self.batch.sample.newest_sent == Some(packet.sent_at) {
             self.batch.rtt = Some(now.max(packet.sent_at).since(packet.sent_at));
@@ -509,7 +524,7 @@ impl NoqController for Adapter {
         self.metrics.cwnd = self.cc().cwnd().get().max(1);
         self.path.cwnd = Bytes::new(self.metrics.cwnd);
         if let Some(hook) = self.hook() {
-            packet.serial = hook.sent(now, &self.path, size);
+            (packet.serial, packet.offset) = hook.sent(now, &self.path, size);
         }
         self.flight.push(packet);
     }
@@ -587,7 +602,7 @@ impl NoqController for Adapter {
         self.now = self.connection.at(now).max(self.now);
         let size = Bytes::new(u64::from(lost_bytes));
         // What only acknowledges has size 0 and was never counted.
-        let Some(index) = self.find(None, pn).filter(|_| lost_bytes > 0) else { return };
+        let Some(index) = self.find(None, pn, size.get()).filter(|_| lost_bytes > 0) else { return };
         let Some(packet) = self.flight.get_mut(index) else { return };
         packet.lost = true;
         let packet = *packet;

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use net::{Link, Net, clock, read_all, transport};
 use noq_proto::{Dir, StreamId};
-use weftway_path::{Context, Decision, Event};
+use weftway_host::testing::Duties;
+use weftway_path::{Context, Decision, Event, Span};
 use weftway_quic::gate::{Gate, OFFERS};
 use weftway_sched::{Needs, Scheduler};
 
@@ -186,5 +187,24 @@ fn every_controller_carries_a_transfer_over_two_paths() {
         let time = transfer(&mut net, false, 3_000_000).unwrap_or_else(|| panic!("{} does not finish", entry.name));
         eprintln!("{:12} {time:?} {:?}", entry.name, gate.counts());
         assert!(time < Duration::from_secs(4), "{}: {time:?}", entry.name);
+    }
+}
+
+/// A gate shows a scheduler less than other hosts do, and owes it the same for what it shows.
+#[test]
+fn a_gate_meets_a_hosts_duties() {
+    for needs in [OFFERS, Needs::NONE] {
+        for seed in 0..4 {
+            let duties = Duties::new(needs, seed, Span::ZERO);
+            let gate = Gate::with_scheduler("duties", Box::new(duties.clone())).unwrap();
+            // A queue of 20 ms loses packets.
+            let short = Link { queue: Duration::from_millis(20), ..link(10.0, 20) };
+            let (mut net, gate) = gated(&gate, &[link(20.0, 10), short]);
+            assert!(transfer(&mut net, false, 2_000_000).is_some(), "seed {seed} does not finish");
+            let breaches = duties.breaches(gate.counts().faults);
+            assert!(breaches.is_empty(), "seed {seed}:\n{}", breaches.join("\n"));
+            let found = duties.found();
+            assert!(!needs.events || found.acked > 1000 && found.lost > 0 && found.ups == 2, "{found:?}");
+        }
     }
 }

@@ -2,12 +2,10 @@
 
 use weftway_cc::Share;
 use weftway_host::sending::{Dispatch, Groups, Views};
-use weftway_path::{BlockedReason, Bytes, Offset, Path, PathId};
+use weftway_path::{BlockedReason, Bytes, Instant, Offset, Path, PathId, PathSet, Span};
 use weftway_scenario::config::{Buffer, PathConfig, Transport};
 use weftway_scenario::stack::ReceiveWindow;
 
-use crate::head_of_line::HeadOfLine;
-use crate::meta::MetaTimer;
 use crate::receiver::{MAX_BLOCKS, Receiver};
 use crate::sender::PathSender;
 use crate::wire::Ack;
@@ -24,6 +22,68 @@ pub struct SendEnd {
     pub writer: Writer,
     pub meta: MetaTimer,
     pub head_of_line: HeadOfLine,
+}
+
+/// MPTCP's timer of the connection: when it fires, the oldest data are sent again.
+#[derive(Clone)]
+pub struct MetaTimer {
+    pub at: Instant,
+    pub since: Instant,
+    pub backoff: u32,
+    /// Linux v1: how long it runs since it was started.
+    pub runs: Span,
+    /// Linux v1: how long it will run when it is started next, as the last push found it.
+    pub interval: Span,
+}
+
+impl MetaTimer {
+    /// Of a connection that has sent nothing; `interval` is how long it runs when no subflow's timer is pending.
+    pub fn new(interval: Span) -> Self {
+        Self { at: Instant::NEVER, since: Instant::ZERO, backoff: 0, runs: interval, interval }
+    }
+
+    /// It counts from now on.
+    #[inline]
+    pub fn restart(&mut self, now: Instant) {
+        (self.since, self.runs) = (now, self.interval);
+    }
+}
+
+/// For whom data at the head are repeated and others penalised: the fastest open path.
+#[derive(Clone)]
+pub struct HeadOfLine {
+    /// When each path last had others penalised.
+    pub penalised: Vec<Instant>,
+    /// The path that was the fastest when it was last looked for.
+    fastest: Option<PathId>,
+    /// Paths that have changed since, in turns that are over.
+    pub changed: PathSet,
+}
+
+impl HeadOfLine {
+    /// Of a connection with so many paths.
+    pub fn new(paths: usize) -> Self {
+        Self { penalised: vec![Instant::ZERO; paths], fastest: None, changed: PathSet::EMPTY }
+    }
+
+    /// The open path with the smallest round-trip time, the first of equals. Only paths that have changed are compared with
+    /// the one that was it before, unless that has changed itself.
+    #[inline]
+    pub fn fastest_open(&mut self, dispatch: &Dispatch) -> Option<PathId> {
+        let Dispatch { views, question, .. } = dispatch;
+        // Backups help out only when they are all there is.
+        let only_backups = !views.usable().iter().any(Path::is_active);
+        let changed = core::mem::take(&mut self.changed).or(question.changed);
+        let before = self.fastest.filter(|&id| !changed.contains(id));
+        let compared = before.map_or(question.open, |id| question.open.and(changed.with(id)));
+        let fastest = |among: PathSet| {
+            let paths = among.iter().map(|id| views.get(id)).filter(|path| only_backups || path.is_active());
+            paths.min_by_key(|path| path.srtt).map(|path| path.id)
+        };
+        self.fastest = fastest(compared);
+        debug_assert_eq!(self.fastest, fastest(question.open), "paths that change are noted");
+        self.fastest
+    }
 }
 
 /// The end that receives the data.
@@ -141,8 +201,6 @@ impl ReceiveEnd {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weftway_path::Instant;
-
     use crate::wire::Data;
 
     /// Packet 1 is missing. 2 and then 3 extend one block; 5 begins another.

@@ -4,51 +4,14 @@
 //! Rule: where the window is shut, or the send buffer keeps the application waiting and all it holds is sent, the fastest
 //! path that is open sends the first unacknowledged packet once more, and the slower paths that hold it halve their
 //! windows, at most once a round trip. Of a send buffer only one that is full penalises (`sk_stream_memory_free`).
-//! State: [`HeadOfLine`].
+//! State: [`crate::ends::HeadOfLine`].
 
-use weftway_host::sending::{Dispatch, assign};
-use weftway_path::{Instant, Path, PathId, PathSet, Recovery, SendKind};
+use weftway_host::sending::assign;
+use weftway_path::{Instant, PathId, PathSet, Recovery, SendKind};
 
 use crate::connection::Connection;
 use crate::net::Net;
 use crate::port::Port;
-
-/// For whom data at the head are repeated and others penalised: the fastest open path.
-#[derive(Clone)]
-pub struct HeadOfLine {
-    /// When each path last had others penalised.
-    penalised: Vec<Instant>,
-    /// The path that was the fastest when it was last looked for.
-    fastest: Option<PathId>,
-    /// Paths that have changed since, in turns that are over.
-    pub changed: PathSet,
-}
-
-impl HeadOfLine {
-    /// Of a connection with so many paths.
-    pub fn new(paths: usize) -> Self {
-        Self { penalised: vec![Instant::ZERO; paths], fastest: None, changed: PathSet::EMPTY }
-    }
-
-    /// The open path with the smallest round-trip time, the first of equals. Only paths that have changed are compared with
-    /// the one that was it before, unless that has changed itself.
-    #[inline]
-    pub fn fastest_open(&mut self, dispatch: &Dispatch) -> Option<PathId> {
-        let Dispatch { views, question, .. } = dispatch;
-        // Backups help out only when they are all there is.
-        let only_backups = !views.usable().iter().any(Path::is_active);
-        let changed = core::mem::take(&mut self.changed).or(question.changed);
-        let before = self.fastest.filter(|&id| !changed.contains(id));
-        let compared = before.map_or(question.open, |id| question.open.and(changed.with(id)));
-        let fastest = |among: PathSet| {
-            let paths = among.iter().map(|id| views.get(id)).filter(|path| only_backups || path.is_active());
-            paths.min_by_key(|path| path.srtt).map(|path| path.id)
-        };
-        self.fastest = fastest(compared);
-        debug_assert_eq!(self.fastest, fastest(question.open), "paths that change are noted");
-        self.fastest
-    }
-}
 
 impl Connection {
     /// Whether data at the head are repeated, and whether others are penalised.

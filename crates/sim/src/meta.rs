@@ -8,7 +8,7 @@
 //! everything that is not acknowledged is sent again through the scheduler, which passes over the subflow. The first
 //! acknowledgement on it ends that. Then a subflow with nothing outstanding repeats the oldest fragment; a backup does so
 //! only if every subflow with something outstanding has counted twice.
-//! State: [`MetaTimer`]; per subflow [`crate::sender::Silence`].
+//! State: [`crate::ends::MetaTimer`]; per subflow [`crate::sender::Silence`].
 
 use weftway_host::sending::{Chunk, Dispatch, assign};
 use weftway_path::{Bytes, Health, Instant, Offset, Path, PathId, SendKind, Span};
@@ -20,31 +20,6 @@ use crate::net::Net;
 use crate::port::Port;
 use crate::sender::Timer;
 use crate::tap::Note;
-
-/// MPTCP's timer of the connection: when it fires, the oldest data are sent again.
-#[derive(Clone)]
-pub struct MetaTimer {
-    pub at: Instant,
-    pub since: Instant,
-    pub backoff: u32,
-    /// Linux v1: how long it runs since it was started.
-    pub runs: Span,
-    /// Linux v1: how long it will run when it is started next, as the last push found it.
-    pub interval: Span,
-}
-
-impl MetaTimer {
-    /// Of a connection that has sent nothing; `interval` is how long it runs when no subflow's timer is pending.
-    pub fn new(interval: Span) -> Self {
-        Self { at: Instant::NEVER, since: Instant::ZERO, backoff: 0, runs: interval, interval }
-    }
-
-    /// It counts from now on.
-    #[inline]
-    pub fn restart(&mut self, now: Instant) {
-        (self.since, self.runs) = (now, self.interval);
-    }
-}
 
 /// `net.mptcp.stale_loss_cnt`: how often the meta timer may find a subflow silent.
 const STALE_LOSS_COUNT: u8 = 4;

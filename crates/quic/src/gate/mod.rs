@@ -68,7 +68,7 @@ use noq_proto::TransportConfig;
 use noq_proto::congestion::{Controller, ControllerFactory};
 use weftway_host::mismatch;
 use weftway_path::spec::SpecError;
-use weftway_path::{Bytes, Instant, Path, PathId, Receipt, Role};
+use weftway_path::{Bytes, Instant, Offset, Path, PathId, Receipt, Role};
 use weftway_sched::{Needs, Scheduler};
 
 use crate::controller::{Controllers, Hook};
@@ -290,11 +290,11 @@ impl Hook for Shared {
         }
     }
 
-    fn sent(&self, now: Instant, path: &Path, bytes: Bytes) -> u64 {
+    fn sent(&self, now: Instant, path: &Path, bytes: Bytes) -> (u64, Offset) {
         self.step.store(ELSEWHERE, Ordering::Relaxed);
-        let serial = self.state().sent(now, path, bytes);
+        let named = self.state().sent(now, path, bytes);
         self.forget();
-        serial
+        named
     }
 
     fn flushed(&self, _path: PathId) {

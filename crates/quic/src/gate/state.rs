@@ -89,6 +89,8 @@ pub(super) struct State {
     scheduler: Box<dyn Scheduler>,
     /// Paths that have acknowledged nothing yet.
     unproven: Vec<Path>,
+    /// What happened on them: the scheduler is told when it is shown the path.
+    early: Vec<(PathId, Event)>,
     /// Paths of which the application said that they are backups.
     backups: PathSet,
     /// Paths that noq's pacer holds.
@@ -111,6 +113,7 @@ impl State {
             gated,
             scheduler,
             unproven: Vec::new(),
+            early: Vec::new(),
             backups: PathSet::EMPTY,
             pacing: PathSet::EMPTY,
             last_sent: Instant::ZERO,
@@ -157,6 +160,7 @@ impl State {
 
     fn remove(&mut self, id: PathId) {
         self.unproven.retain(|path| path.id != id);
+        self.early.retain(|(path, _)| *path != id);
         self.pacing = self.pacing.without(id);
         let before = self.gated.paths.len();
         self.gated.paths.retain(|path| path.id != id);
@@ -225,7 +229,7 @@ impl State {
         self.pacing = self.pacing.with(id);
     }
 
-    pub(super) fn sent(&mut self, now: Instant, path: &Path, bytes: Bytes) -> u64 {
+    pub(super) fn sent(&mut self, now: Instant, path: &Path, bytes: Bytes) -> (u64, Offset) {
         self.gated.now = now.max(self.gated.now);
         self.last_sent = now;
         self.pacing = self.pacing.without(path.id);
@@ -240,24 +244,32 @@ impl State {
             self.counts.unasked += 1;
         }
         self.gated.turn = Turn::None;
-        if known {
-            let receipt = Receipt { path: path.id, offset, bytes, serial };
-            self.gated.host.events.push(Event::Sent(receipt, SendKind::Fresh));
-        }
-        serial
+        let receipt = Receipt { path: path.id, offset, bytes, serial };
+        self.note(known, path.id, Event::Sent(receipt, SendKind::Fresh));
+        (serial, offset)
     }
 
     pub(super) fn acked(&mut self, now: Instant, receipt: Receipt) {
         self.gated.now = now.max(self.gated.now);
-        if self.gated.paths.iter().any(|path| path.id == receipt.path) {
-            self.gated.host.events.push(Event::Acked(receipt));
-        }
+        self.note(self.shows(receipt.path), receipt.path, Event::Acked(receipt));
     }
 
     pub(super) fn lost(&mut self, now: Instant, receipt: Receipt) {
         self.gated.now = now.max(self.gated.now);
-        if self.gated.paths.iter().any(|path| path.id == receipt.path) {
-            self.gated.host.events.push(Event::Lost(receipt));
+        self.note(self.shows(receipt.path), receipt.path, Event::Lost(receipt));
+    }
+
+    /// Whether the scheduler sees path `id`.
+    fn shows(&self, id: PathId) -> bool {
+        self.gated.paths.iter().any(|path| path.id == id)
+    }
+
+    /// The scheduler is told, now if the path is `shown`, else when it is.
+    fn note(&mut self, shown: bool, path: PathId, event: Event) {
+        if shown {
+            self.gated.host.events.push(event);
+        } else if self.gated.host.needs.events && self.unproven.iter().any(|known| known.id == path) {
+            self.early.push((path, event));
         }
     }
 
@@ -272,6 +284,9 @@ impl State {
             let role = if self.backups.contains(path.id) { Role::Backup } else { Role::Active };
             self.gated.paths.insert(at, Path { role, ..path.clone() });
             self.gated.host.events.push_rare(Event::PathUp(path.id));
+            for (_, event) in self.early.extract_if(.., |(known, _)| *known == path.id) {
+                self.gated.host.events.push(event);
+            }
         }
         if reduced {
             self.gated.host.events.push(Event::Congestion(path.id));

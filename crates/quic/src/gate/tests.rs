@@ -166,3 +166,22 @@ fn paths_that_are_gone_are_not_shown() {
     );
     assert!(first.window() > 0);
 }
+
+#[test]
+fn a_closed_path_leaves_no_packet_without_an_outcome() {
+    use weftway_host::testing::Duties;
+    use weftway_path::Span;
+    let duties = Duties::new(OFFERS, 1, Span::ZERO);
+    let (gate, now) = (Gate::with_scheduler("duties", Box::new(duties.clone())).unwrap(), Clock::now());
+    let (mut first, _second) = (build(&gate, now), build(&gate, now));
+    first.on_packet_sent(now, 1200, 0);
+    prove(&gate, 0, 10);
+    prove(&gate, 1, 10);
+    first.on_packet_sent(now, 1200, 1);
+    drop(first);
+    // The next question tells what happened.
+    gate.shared.is_open(PathId::new(1));
+    let found = duties.found();
+    assert_eq!((found.sent, found.lost, found.downs), (2, 2, 1), "{found:?}");
+    assert_eq!(found.breaches, Vec::<String>::new());
+}
