@@ -9,8 +9,8 @@ use std::{env, fs, io};
 
 /// The crates on which a row depends, each as a whole: a list of files would miss one that is moved. The policies that come
 /// with `sched` count too, and the manifest of `quic`, which names the release of noq.
-const CRATES: [&str; 7] = ["path", "sched", "host", "cc", "link", "scenario", "sim"];
-const QUIC_CRATES: [&str; 7] = ["path", "sched", "host", "cc", "link", "scenario", "quic"];
+const CRATES: [&str; 8] = ["path", "sched", "host", "cc", "link", "scenario", "net", "sim"];
+const QUIC_CRATES: [&str; 8] = ["path", "sched", "host", "cc", "link", "scenario", "net", "quic"];
 /// What a run of the kernel depends on: links, how they are driven, and what is asked of the kernel.
 const KERNEL_CRATES: [&str; 4] = ["path", "link", "scenario", "emu"];
 const POLICIES: &str = "../sched/policies";

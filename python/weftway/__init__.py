@@ -19,7 +19,8 @@ from weftway._native import (
     controllers,
     schedulers,
 )
-from weftway.comparison import Comparison, Interrupted, compare, run
+from weftway.calls import compare, run
+from weftway.comparison import Comparison, Interrupted
 
 __all__ = [
     "Ahead",

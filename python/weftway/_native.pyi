@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, final
 
 from weftway.backends.base import Told
-from weftway.plan import Job
+from weftway.job import Job
 
 __version__: str
 CODE: str

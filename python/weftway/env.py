@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from weftway import distribution, scenario
 from weftway._native import Scenario, ScenarioError, Variant
+from weftway.spaces import action_space
 from weftway.vector import VectorEnv
 
 if TYPE_CHECKING:
@@ -68,17 +69,6 @@ def pool(source: Source, seed: int, instances: int) -> tuple[list[Variant], list
     if not variants:
         raise ScenarioError("an environment needs a scenario")
     return variants, variants[0].scenario.controllers
-
-
-def action_space(vector: VectorEnv) -> gym.Space[Any]:
-    """The action space of one environment."""
-    match vector.kind:
-        case "discrete":
-            return gym.spaces.Discrete(vector.choices)
-        case "several":
-            return gym.spaces.MultiDiscrete([vector.choices] * vector.actions)
-        case _:
-            return gym.spaces.Box(0.0, 1.0, (vector.actions,), np.float32)
 
 
 def answers(vector: VectorEnv, actions: npt.ArrayLike, space: gym.Space[Any]) -> npt.NDArray[np.float32]:

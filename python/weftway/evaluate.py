@@ -21,8 +21,9 @@ from weftway.backends import SIM
 from weftway.baselines import AGAINST, REFERENCE
 from weftway.comparison import Progress
 from weftway.distribution import Distribution, Drawn
+from weftway.job import Job
 from weftway.paired import Claim, Estimate, claims, summary
-from weftway.plan import Job, Plan
+from weftway.plan import Plan
 from weftway.report import held_out
 from weftway.store import Store, table, whole
 
@@ -149,7 +150,7 @@ def planned(request: Request, out: Path | None = None) -> tuple[Plan, dict[str, 
         for cc in controllers:
             for one in field:
                 again = plan.replay(variant.scenario, variant, one, cc[0], SIM.name, drawn.seed)
-                jobs.append(Job(variant, one, cc, SIM.name, drawn.seed, again))
+                jobs.append(Job(variant, one, cc, SIM.name, drawn.seed, again, SIM.code()))
                 about[jobs[-1].key] = {**shared, "is_policy": one in policies}
     return Plan(jobs[0].variant.scenario, jobs), about
 

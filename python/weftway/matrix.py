@@ -24,7 +24,8 @@ from weftway._native import Scenario
 from weftway.backends import SIM
 from weftway.baselines import REFERENCE
 from weftway.distribution import written
-from weftway.plan import Job, Plan
+from weftway.job import Job
+from weftway.plan import Plan
 from weftway.progress import Bar
 from weftway.scenario import HOME
 from weftway.stats import Estimate, estimate
@@ -156,13 +157,13 @@ def jobs(places: Iterable[Place], schedulers: Any, controllers: list[tuple[str, 
             for seed in seeds:
                 for one in field:
                     again = plan.replay(whole_, variant, one, cc[0], SIM.name, seed)
-                    found.append(Job(variant, one, cc, SIM.name, seed, again))
+                    found.append(Job(variant, one, cc, SIM.name, seed, again, SIM.code()))
     for place in places:
         for path in place.paths if place.is_timely else ():
             scenario = place.scenario(path)
             (variant,) = scenario.variants()
             for cc in controllers:
-                found += [Job(variant, alone, cc, SIM.name, seed, f"{SINGLE}{path}") for seed in seeds]
+                found += [Job(variant, alone, cc, SIM.name, seed, f"{SINGLE}{path}", SIM.code()) for seed in seeds]
     return found
 
 

@@ -1,60 +1,14 @@
 """A comparison as a list of jobs: scheduler x controller x variant x seed, each of them pure."""
 
-import hashlib
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from weftway import _native, backends, seeds, specs
 from weftway._native import Scenario, ScenarioError, Variant
+from weftway.job import Job
 from weftway.scenario import document, told
 from weftway.specs import SchedulerSpec
-
-
-@dataclass(frozen=True)
-class Job:
-    """One run. Its result depends on nothing else."""
-
-    variant: Variant
-    scheduler: SchedulerSpec
-    cc: tuple[str, str]
-    backend: str
-    seed: int
-    command: str
-
-    @cached_property
-    def head(self) -> dict[str, Any]:
-        """What a row says before its results: which run it was, and of what."""
-        scenario = self.variant.scenario
-        cc, cc_version = self.cc
-        return {
-            "scenario": scenario.name,
-            "scenario_hash": self.variant.hash,
-            **self.variant.values,
-            "backend": self.backend,
-            "transport": self.variant.transport,
-            "scheduler": self.scheduler.name,
-            "scheduler_version": self.scheduler.version,
-            "scheduler_source": self.scheduler.source,
-            "cc": cc,
-            "cc_version": cc_version,
-            "seed": self.seed,
-            "code": backends.code(self.backend),
-            "command": self.command,
-        }
-
-    @cached_property
-    def key(self) -> str:
-        """The same for the same run of the same code, and for nothing else."""
-        deciding = {name: value for name, value in self.head.items() if name != "command"}
-        return hashlib.sha256(json.dumps(deciding).encode()).hexdigest()[:32]
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        """The key, and what a row says before its results."""
-        return {"key": self.key, **self.head}
 
 
 @dataclass(frozen=True)
@@ -89,11 +43,12 @@ def plan(
     for kind, found in (("scheduler", schedulers), ("controller", controllers), ("backend", where)):
         if not found:
             raise ScenarioError(f"no {kind} is named: there is nothing to run")
+    codes = {place: backends.code(place) for place in where}
     numbers = scenario.seeds if seed is None else seeds.parse(seed)
     jobs = [
-        Job(variant, one, controller, place, number, replay(scenario, variant, one, controller[0], place, number))
+        Job(variant, one, controller, place, number, replay(scenario, variant, one, controller[0], place, number), code)
         for variant in scenario.variants()
-        for place in where
+        for place, code in codes.items()
         for controller in controllers
         for one in backends.schedulers(place, schedulers)
         for number in numbers

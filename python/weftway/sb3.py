@@ -11,7 +11,7 @@ import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from weftway.env import action_space
+from weftway.spaces import action_space
 from weftway.vector import VectorEnv
 
 

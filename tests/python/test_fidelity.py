@@ -21,7 +21,8 @@ from weftway.fidelity.cells import Link
 from weftway.fidelity.errors import Difference
 from weftway.fidelity.runs import FIRST_RUNS, MORE_RUNS, MOST_RUNS, SIM_RUNS, TRIES
 from weftway.fidelity.tables import facts
-from weftway.plan import Job, Plan
+from weftway.job import Job
+from weftway.plan import Plan
 
 STEADY = (9.0, 10.0, 10.0, 10.0, 11.0)
 """The interval of its median is all of it: a tenth of 10 to each side."""

@@ -15,7 +15,7 @@ from weftway._native import Scenario
 from weftway.backends import Row
 from weftway.fidelity import completion, failures
 from weftway.fidelity.runs import FIRST_RUNS, SIM_RUNS, Runs
-from weftway.plan import Job
+from weftway.job import Job
 
 CELLS = failures.cells(3)
 

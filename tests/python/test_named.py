@@ -9,8 +9,7 @@ import polars as pl
 import pytest
 
 from weftway import _native, comparison, plan, rank, report, specs, tables
-from weftway.rank import page
-from weftway.report import ranking
+from weftway.rank import page, ranking
 from weftway.report.study import Study
 from weftway.scenario import HOME, load, locate
 

@@ -12,6 +12,16 @@
 //! - [`spawn`] and [`Session`]: ordinary commands at both ends, of which nothing survives either.
 //! - [`kernel`]: a transfer by the running kernel, and what the kernel says about it; [`netlink`], with which paths are
 //!   set up and connections asked.
+//! - [`steer`]: a scheduler that sets which subflows of the kernel are backups.
+//!
+//! # Where to begin
+//!
+//! `emulator` is the loop that carries packets, and `lab` the place where it runs. [`kernel`] begins at
+//! [`kernel::KernelRun`], [`steer`] at [`steer::Steering`]. What is decided where:
+//!
+//! - what happens to a packet: its [`Link`](weftway_link::Link), not this crate, which only keeps the time;
+//! - what is sent when: `kernel::workload`, from a scenario; which segment leaves on which path: the kernel's own scheduler;
+//! - whether a run is fit for use: [`Lateness`], by how late the thread was; a run that was late is repeated.
 //!
 //! A packet takes 10 ms and the time of its bits:
 //!

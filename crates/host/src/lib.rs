@@ -15,13 +15,16 @@
 //! | [`Transport::wake_at`]: a timer | whether the time asked for lies ahead |
 //! | what it offers | whether that is what a scheduler needs ([`mismatch`]) |
 
+mod ask;
 mod events;
 mod host;
 mod offers;
 pub mod sending;
+pub mod testing;
 mod transport;
 
+pub use ask::{Turn, answer, ask, ask_task, note_wake, settle, tell, tell_task};
 pub use events::Events;
-pub use host::{Counts, Host, Turn, answer, ask, ask_task, note_wake, settle, tell, tell_task};
+pub use host::{Counts, Host};
 pub use offers::{EVERYTHING, mismatch};
 pub use transport::{Carried, Decided, Refusal, Transport};

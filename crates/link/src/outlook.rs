@@ -1,12 +1,9 @@
 //! What holds on a link now, whether or not anybody could know it: for oracles, and for checks.
 
-use weftway_path::{BitRate, Bytes, Instant, Span};
+use weftway_path::{BitRate, Instant, Span};
 
 use crate::loss::Losses;
-use crate::{Link, OPPORTUNITY, Rate, Set, Trace};
-
-/// A trace's rate is that of the next so long.
-const AHEAD: Span = Span::from_millis(100);
+use crate::{Link, Rate, Set};
 
 /// Rate, delay and loss of a link at one time.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -56,21 +53,15 @@ impl Rate {
     pub(crate) fn at(&self, now: Instant) -> BitRate {
         match self {
             Self::Constant(rate) => *rate,
-            Self::Trace(trace) => soon(trace, now),
+            Self::Trace(trace) => trace.rate_soon(now),
         }
     }
-}
-
-/// The rate of a trace in the next [`AHEAD`].
-pub(crate) fn soon(trace: &Trace, now: Instant) -> BitRate {
-    let count = trace.opportunities_before(now + AHEAD) - trace.opportunities_before(now);
-    BitRate::of(Bytes::new(count * OPPORTUNITY.get()), AHEAD)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Change, LinkConfig, Loss};
+    use crate::{Change, LinkConfig, Loss, Trace};
 
     /// 10 Mbit/s, 5 ms, no loss; at 20 ms twice the rate, 10 ms and 3 % loss; down from 30 to 40 ms.
     #[test]

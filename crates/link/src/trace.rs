@@ -15,6 +15,9 @@ use weftway_path::{BitRate, Bytes, Instant, Span};
 /// Bytes that one opportunity carries.
 pub const OPPORTUNITY: Bytes = Bytes::new(1500);
 
+/// A trace's rate at one time is that of the next so long.
+const AHEAD: Span = Span::from_millis(100);
+
 const NANOS_PER_MS: u64 = 1_000_000;
 
 /// A trace that is not one.
@@ -109,6 +112,12 @@ impl Trace {
     /// The rate when every opportunity is used, rounded down.
     pub fn mean_rate(&self) -> BitRate {
         BitRate::of(Bytes::new(OPPORTUNITY.get() * self.times.len() as u64), self.duration())
+    }
+
+    /// The rate of the next [`AHEAD`].
+    pub(crate) fn rate_soon(&self, now: Instant) -> BitRate {
+        let count = self.opportunities_before(now + AHEAD) - self.opportunities_before(now);
+        BitRate::of(Bytes::new(count * OPPORTUNITY.get()), AHEAD)
     }
 
     /// Opportunities before `until`, from time zero on.

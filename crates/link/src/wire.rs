@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use weftway_path::{BitRate, Bytes, Instant, Span};
 
-use crate::outlook::soon;
 use crate::{OPPORTUNITY, Rate, Trace};
 
 /// The wire behind a queue. Packets are given to it in the order in which they depart.
@@ -46,7 +45,7 @@ impl Wire {
     pub(crate) fn rate(&self, now: Instant) -> BitRate {
         match self {
             Self::Constant(constant) => constant.rate,
-            Self::Trace(cursor) => soon(&cursor.trace, now),
+            Self::Trace(cursor) => cursor.trace.rate_soon(now),
         }
     }
 

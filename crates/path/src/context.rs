@@ -59,6 +59,21 @@ pub struct Packet {
     pub avoid: PathSet,
 }
 
+/// A message of the application: bytes of the connection's data that are of use once all of them have arrived.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Message {
+    /// Its first byte.
+    pub start: u64,
+    /// The byte after its last.
+    pub end: u64,
+    /// When the application wrote it.
+    pub written: Instant,
+    /// By when it should arrive.
+    pub deadline: Option<Instant>,
+    /// How urgent it is; 0 the most.
+    pub class: u8,
+}
+
 /// The connection's data, as its sender sees them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Flow {

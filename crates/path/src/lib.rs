@@ -20,8 +20,9 @@ mod ring;
 pub mod spec;
 mod time;
 mod units;
+mod wide;
 
-pub use context::{Context, Flow, Packet};
+pub use context::{Context, Flow, Message, Packet};
 pub use decision::Decision;
 pub use event::{Event, Receipt, SendKind, Starved};
 pub use path::{BlockedReason, Counters, Health, Path, PathId, PathSet, Recovery, Role};

@@ -4,6 +4,8 @@
 use core::fmt;
 use core::ops::{Add, AddAssign, Div, Mul, Sub, SubAssign};
 
+use crate::wide::mul_div;
+
 /// A point in time, in nanoseconds since an epoch that the host chooses.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Instant(u64);
@@ -151,7 +153,7 @@ impl Span {
     /// `self * num / den` without overflow in between, rounded down; `den` must not be 0.
     #[inline]
     pub const fn mul_div(self, num: u64, den: u64) -> Self {
-        Self(crate::units::mul_div(self.0, num, den))
+        Self(mul_div(self.0, num, den))
     }
 }
 

@@ -4,6 +4,7 @@ use core::fmt;
 use core::ops::{Add, AddAssign, Sub, SubAssign};
 
 use crate::Span;
+use crate::wide::mul_div;
 
 /// A number of bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -17,16 +18,6 @@ pub struct Offset(u64);
 /// A rate in bits per second.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct BitRate(u64);
-
-/// `a * b / c`, rounded down, in 64 bits where the product fits: most do, and a division of 128
-/// bits costs several times as much.
-#[inline]
-pub(crate) const fn mul_div(a: u64, b: u64, c: u64) -> u64 {
-    match a.checked_mul(b) {
-        Some(product) => product / c,
-        None => (a as u128 * b as u128 / c as u128) as u64,
-    }
-}
 
 impl Bytes {
     /// No bytes.

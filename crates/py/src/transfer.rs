@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
 
 use pyo3::prelude::*;
-use weftway_quic::transfer::manifest::ManifestError;
-use weftway_quic::transfer::{Failure, Options, OtherEnd, Progress, Report, live, receive, send};
+use weftway_quic::udp::Local;
 use weftway_quic::udp::tls::{Identity, IdentityError, Pairing};
-use weftway_quic::udp::{Local, doctor};
+use weftway_transfer::manifest::ManifestError;
+use weftway_transfer::{Failure, Options, OtherEnd, Progress, Report, doctor, live, receive, send};
 
 use crate::errors::Error;
 use crate::scenario::VariantView;

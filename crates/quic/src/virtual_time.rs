@@ -11,6 +11,4 @@ mod world;
 
 pub use measure::{Job, row};
 pub use obstacle::obstacle;
-#[cfg(unix)]
-pub(crate) use setup::OVERHEAD;
 pub use world::{Finished, RunError, World};

@@ -4,12 +4,11 @@
 use std::collections::BTreeMap;
 
 use super::error::{Fault, Mistake};
-use super::file::Variant;
 use super::measurement::columns;
 use super::names;
 use super::schema::{At, Claim, File, Printed};
-use super::set::exists;
 use super::tree::{Node, Value};
+use super::variant::Variant;
 use super::vary;
 
 /// Checks everything that is said beside the runs.
@@ -38,7 +37,7 @@ fn uncertain(root: &Node) -> Result<(), Fault> {
         let keys = vary::split(&entry.key);
         for key in &keys {
             let path: Vec<&str> = key.split('.').collect();
-            exists(root, &path).map_err(|fault| fault.site(&entry.key_site))?;
+            vary::exists(root, &path).map_err(|fault| fault.site(&entry.key_site))?;
         }
         let values = entry.node.get(&["values"]);
         let Some(Value::List(points)) = values.map(|node| &node.value) else {

@@ -4,7 +4,7 @@
 use weftway_link::LinkConfig;
 use weftway_path::{BitRate, Bytes, Instant, Role, Span};
 
-use crate::stack::StackRules;
+use crate::stack::{Stack, StackRules};
 
 /// What an application writes at once unless it says otherwise: as iperf3 and many others, rounded to a power of two.
 pub const WRITE: Bytes = Bytes::new(256 << 10);
@@ -267,17 +267,6 @@ impl Transport {
             ..Self::mptcp_linux_v1()
         }
     }
-}
-
-/// The rules of the transport; `docs/explanation/transport.md` tells them apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stack {
-    /// MPTCP of the out-of-tree kernels, v0.89 to v0.96.
-    MptcpV09x,
-    /// MPTCP v1 (RFC 8684) as Linux has it since 5.6, and plain TCP.
-    MptcpLinuxV1,
-    /// Multipath QUIC (RFC 9000, RFC 9002, draft-ietf-quic-multipath).
-    Mpquic,
 }
 
 /// A buffer's size.

@@ -4,7 +4,6 @@ use std::ops::Range;
 use std::path::Path;
 
 use serde::Deserialize;
-use weftway_link::LinkConfig;
 
 use super::base;
 use super::claims;
@@ -13,14 +12,13 @@ use super::forms::OneOrMany;
 use super::hash;
 use super::names;
 use super::reading;
-use super::resolve::{self, Timing};
 use super::schema::{self, Claim, Figure, Published};
 use super::set;
 use super::source::Sources;
 use super::traces::Traces;
 use super::tree::Node;
+use super::variant::Variant;
 use super::vary::{axes, check_ranges, combinations};
-use crate::config::SimConfig;
 
 /// Schedulers or controllers if the scenario names none.
 const DEFAULT_SCHEDULER: &str = "min-rtt";
@@ -63,24 +61,6 @@ struct Origin {
     root: Node,
     traces: Traces,
     whole: Option<String>,
-}
-
-/// One combination of what `[vary]` varies.
-#[derive(Clone, Debug)]
-pub struct Variant {
-    /// Each varied key and its value, as text; `--set KEY=VALUE` for each gives this variant.
-    pub labels: Vec<(String, String)>,
-    /// What the simulator is told.
-    pub config: SimConfig,
-    /// The links of each path, up and down, where neither is known to carry the data: a single `loss` holds for both.
-    pub ways: Vec<[LinkConfig; 2]>,
-    /// How decisions are timed; `None`: one for each packet, at once.
-    pub timing: Option<Timing>,
-    /// The transport's name: `mptcp`, `mpquic` or `tcp`.
-    pub transport: &'static str,
-    /// Hexadecimal digits that stand for everything that decides the results of a run, save its
-    /// scheduler, controller, backend and seed.
-    pub hash: String,
 }
 
 impl Scenario {
@@ -185,7 +165,7 @@ impl Origin {
         combinations
             .map_err(|fault| self.locate(fault, &self.root))?
             .into_iter()
-            .map(|(labels, node)| variant(labels, &node, traces).map_err(|fault| self.locate(fault, &node)))
+            .map(|(labels, node)| Variant::new(labels, &node, traces).map_err(|fault| self.locate(fault, &node)))
             .collect()
     }
 
@@ -199,18 +179,6 @@ fn first(root: &Node) -> Result<Node, Fault> {
     let mut node = root.clone();
     axes(root)?.iter().try_for_each(|axis| axis.apply(0, &mut node, &mut Vec::new()))?;
     Ok(node)
-}
-
-fn variant(labels: Vec<(String, String)>, node: &Node, traces: &mut Traces) -> Result<Variant, Fault> {
-    let file = schema::File::deserialize(node)?;
-    Ok(Variant {
-        labels,
-        config: resolve::config(&file, traces)?,
-        ways: resolve::ways(&file, traces)?,
-        timing: file.decision.as_ref().map(resolve::timing).transpose()?,
-        transport: file.transport.name(),
-        hash: hash::hash(node, traces),
-    })
 }
 
 /// The names to compare under `key`: of the file, or of `[vary]`, or the default.

@@ -53,17 +53,19 @@ mod traffic;
 mod transport;
 mod tree;
 mod units;
+mod variant;
 mod vary;
 mod workload;
 
 pub use error::{Mistake, ScenarioError};
-pub use file::{Scenario, Variant};
+pub use file::Scenario;
 pub use measurement::{ColumnType, Measurement, Row, Verdict};
 pub use resolve::Timing;
 pub use schema::{At, Claim, Figure, Identity, Printed, Published, Status, Unit, Way};
 pub use seeds::{mix, path_seeds, shared_seed};
 pub use source::Place;
-pub use workload::{App, Message, writes};
+pub use variant::Variant;
+pub use workload::{App, writes};
 
 #[cfg(test)]
 mod tests;

@@ -3,10 +3,7 @@
 use super::error::{Fault, Mistake};
 use super::source::Sources;
 use super::tree::{Node, Value};
-use super::vary::release;
-
-/// Sections whose keys are names that the file gives.
-const NAMED: &[&str] = &["path", "link", "cross"];
+use super::vary::{exists, release};
 
 /// Changes `root` as all `texts` say, in their order.
 ///
@@ -43,18 +40,6 @@ fn apply(root: &mut Node, text: &str, sources: &mut Sources) -> Result<(), Fault
     release(root, &keys.join("."));
     let node = read(value, start + path.len() + 1)?;
     root.set(&keys, node, &site)
-}
-
-/// Whether the path, link or source that `keys` are about is there: a name that is typed wrong
-/// would otherwise be a new one.
-pub(super) fn exists(root: &Node, keys: &[&str]) -> Result<(), Fault> {
-    let [section, name, ..] = keys else { return Ok(()) };
-    if !NAMED.contains(section) || root.get(&[section, name]).is_some() {
-        return Ok(());
-    }
-    let names: Vec<&str> =
-        root.get(&[section]).map_or(&[][..], Node::entries).iter().map(|entry| &*entry.key).collect();
-    Err(Fault::unknown(Mistake::Name, section, name, &names))
 }
 
 /// A value as TOML, or else as a text without quotes.

@@ -1,7 +1,16 @@
 //! What the stacks do differently, a rule each. The engine asks for a rule, not for the stack, so that what a rule means
 //! is said in one place.
 
-use crate::config::Stack;
+/// The rules of the transport; `docs/explanation/transport.md` tells them apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stack {
+    /// MPTCP of the out-of-tree kernels, v0.89 to v0.96.
+    MptcpV09x,
+    /// MPTCP v1 (RFC 8684) as Linux has it since 5.6, and plain TCP.
+    MptcpLinuxV1,
+    /// Multipath QUIC (RFC 9000, RFC 9002, draft-ietf-quic-multipath).
+    Mpquic,
+}
 
 /// How losses are found and repaired, and what a window counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

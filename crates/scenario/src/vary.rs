@@ -4,7 +4,6 @@ use serde::Deserialize;
 
 use super::error::{Fault, Mistake};
 use super::schema::File;
-use super::set::exists;
 use super::tree::{Entry, Node, Value};
 
 /// Sections and keys that decide what a run is.
@@ -21,6 +20,8 @@ const VARIABLE: &[&str] = &[
     "direction",
     "time_limit",
 ];
+/// Sections whose keys are names that the file gives.
+const NAMED: &[&str] = &["path", "link", "cross"];
 /// More combinations than this are a slip of the pen.
 const MOST: usize = 10_000;
 
@@ -143,6 +144,18 @@ fn check(root: &Node, key: &str) -> Result<(), Fault> {
         return Err(Fault::unknown(Mistake::Key, "key to vary", path[0], VARIABLE));
     }
     exists(root, &path)
+}
+
+/// Whether the path, link or source that `keys` are about is there: a name that is typed wrong
+/// would otherwise be a new one.
+pub(super) fn exists(root: &Node, keys: &[&str]) -> Result<(), Fault> {
+    let [section, name, ..] = keys else { return Ok(()) };
+    if !NAMED.contains(section) || root.get(&[section, name]).is_some() {
+        return Ok(());
+    }
+    let names: Vec<&str> =
+        root.get(&[section]).map_or(&[][..], Node::entries).iter().map(|entry| &*entry.key).collect();
+    Err(Fault::unknown(Mistake::Name, section, name, &names))
 }
 
 /// The values of one point: one for each of `count` keys.

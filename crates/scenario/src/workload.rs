@@ -4,28 +4,13 @@ use std::collections::VecDeque;
 
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
-use weftway_path::{Bytes, Instant, Span};
+use weftway_path::{Bytes, Instant, Message, Span};
 
 use crate::config::{MessageSize, WebObject, Workload};
 use crate::seeds::mix;
 
 /// Far more than any run delivers.
 const ENDLESS: u64 = 1 << 60;
-
-/// A message: data that are of use once all of them have arrived.
-#[derive(Clone, Copy, Debug)]
-pub struct Message {
-    /// Its first byte.
-    pub start: u64,
-    /// The byte after its last.
-    pub end: u64,
-    /// When the application wrote it.
-    pub written: Instant,
-    /// By when it should arrive.
-    pub deadline: Option<Instant>,
-    /// How urgent it is; 0 the most.
-    pub class: u8,
-}
 
 /// What an application that waits for nothing writes: when, counted from its start, and how much.
 ///

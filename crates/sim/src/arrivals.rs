@@ -1,11 +1,10 @@
 //! What a connection does when a packet arrives or a timer fires.
 
-use weftway_host::sending::Assigned;
-use weftway_path::{Bytes, Instant, PathId, SendKind, Span};
+use weftway_path::{Bytes, Instant, PathId, Span};
 use weftway_scenario::config::{AckPath, Direction};
 use weftway_scenario::stack::LossRecovery;
 
-use crate::connection::{Connection, PROBE_AFTER};
+use crate::connection::Connection;
 use crate::net::Net;
 use crate::path_manager::Stage;
 use crate::receiver::{Arrival, Receiver, Released};
@@ -100,7 +99,7 @@ impl Connection {
     fn read(&mut self, net: &mut Net, now: Instant) {
         self.receive.receiver.data.set_unread(Bytes::ZERO);
         let opened = self.receive.receiver.has_opened();
-        for id in self.send.views.set().iter() {
+        for id in self.dispatch.views.set().iter() {
             if self.receive.receiver.tells_of_reading(id, opened) {
                 self.send_ack(net, now, id);
             }
@@ -112,9 +111,9 @@ impl Connection {
     #[inline]
     fn widest_rtt(&self, id: PathId) -> Span {
         if !self.transport.rules.grows_by_longest_rtt {
-            return self.send.views.get(id).srtt;
+            return self.dispatch.views.get(id).srtt;
         }
-        self.send.views.usable().iter().map(|path| path.srtt).fold(Span::ZERO, Span::max)
+        self.dispatch.views.usable().iter().map(|path| path.srtt).fold(Span::ZERO, Span::max)
     }
 
     /// What path `id` had put aside has shown what it brings.
@@ -189,7 +188,9 @@ impl Connection {
     fn return_path(&self, id: PathId) -> PathId {
         match self.transport.ack_path {
             AckPath::Same => id,
-            AckPath::Fastest => self.send.views.usable().iter().min_by_key(|path| path.srtt).map_or(id, |path| path.id),
+            AckPath::Fastest => {
+                self.dispatch.views.usable().iter().min_by_key(|path| path.srtt).map_or(id, |path| path.id)
+            }
         }
     }
 
@@ -222,11 +223,11 @@ impl Connection {
         }
         self.take_edge(from, ack);
         let quic = self.transport.rules.recovery == LossRecovery::Quic;
-        let progress = !quic && ack.una > self.send.outbox.una();
+        let progress = !quic && ack.una > self.dispatch.outbox.una();
         if progress {
-            self.send.outbox.acknowledge_below(ack.una);
+            self.dispatch.outbox.acknowledge_below(ack.una);
         }
-        if epoch != self.send.senders[id.index()].epoch || !self.send.views.set().contains(id) {
+        if epoch != self.send.senders[id.index()].epoch || !self.dispatch.views.set().contains(id) {
             if progress {
                 self.meta_progress(now);
             }
@@ -238,10 +239,10 @@ impl Connection {
             self.meta_progress(now);
         }
         if self.send.groups.is_due(now) {
-            self.send.groups.look(now, &mut self.send.views);
+            self.send.groups.look(now, &mut self.dispatch.views);
         }
         self.tap.note(now, self.number, || {
-            let view = self.send.views.get(id);
+            let view = self.dispatch.views.get(id);
             Note::Acked {
                 path: id,
                 cum: ack.cum,
@@ -259,7 +260,7 @@ impl Connection {
     #[inline(always)]
     fn settle(&mut self, net: &mut Net, now: Instant, id: PathId, ack: &Ack, blocks: &[(u64, u64)]) -> Repair {
         let quic = self.transport.rules.recovery == LossRecovery::Quic;
-        let view = self.send.views.get(id);
+        let view = self.dispatch.views.get(id);
         if !quic && blocks.is_empty() && self.send.senders[id.index()].is_plain(view, ack) {
             let (sender, mut ctx) = self.send_context(net, now, id);
             sender.plain_acked(&mut ctx, ack.cum);
@@ -284,7 +285,7 @@ impl Connection {
         let mut edge = ack.edge;
         let (id, epoch) = from;
         if self.transport.subflow_windows {
-            self.send.flow.announced = self.send.flow.announced.max(edge);
+            self.dispatch.flow.announced = self.dispatch.flow.announced.max(edge);
         }
         if self.transport.subflow_windows && epoch == self.send.senders[id.index()].epoch {
             let sender = &mut self.send.senders[id.index()];
@@ -294,7 +295,7 @@ impl Connection {
             }
             edge = ack.una + sender.send_window;
         }
-        self.send.flow.edge = self.send.flow.edge.max(edge);
+        self.dispatch.flow.edge = self.dispatch.flow.edge.max(edge);
     }
 
     /// The timer of path `id`, or its pacer.
@@ -346,18 +347,9 @@ impl Connection {
     fn send_probes(&mut self, net: &mut Net, now: Instant, id: PathId) {
         let count = core::mem::take(&mut self.send.senders[id.index()].quic.probes);
         for _ in 0..count {
-            let serial = self.host.next_serial();
+            let Some(packet) = self.send.senders[id.index()].oldest_unsettled().copied() else { return };
+            let assigned = self.dispatch.repeat(id, &packet);
             let (sender, mut ctx) = self.send_context(net, now, id);
-            let Some(packet) = sender.oldest_unsettled().copied() else { return };
-            let assigned = Assigned {
-                chunk: packet.chunk,
-                serial,
-                kind: SendKind::Reinjection,
-                offset: packet.offset,
-                bytes: packet.bytes,
-                first: false,
-                after: ctx.view.next,
-            };
             sender.send(&mut ctx, assigned);
         }
     }
@@ -365,16 +357,18 @@ impl Connection {
     /// MPTCP v0.9x: after a timeout, everything in the subflow's queue is offered to the others as well, once: what is
     /// acknowledged selectively, too (`mptcp_reinject_data` does not look at that).
     fn reinject(&mut self, id: PathId) {
-        if self.send.views.usable().len() < 2 {
+        if self.dispatch.views.usable().len() < 2 {
             return;
         }
         let only_here: Vec<u64> = self.send.senders[id.index()]
             .flight
             .iter()
             .map(|packet| packet.chunk)
-            .filter(|&number| self.send.outbox.get(number).is_some_and(|chunk| chunk.carried.without(id).is_empty()))
+            .filter(|&number| {
+                self.dispatch.outbox.get(number).is_some_and(|chunk| chunk.carried.without(id).is_empty())
+            })
             .collect();
-        only_here.into_iter().for_each(|number| self.send.outbox.hand_back(number));
+        only_here.into_iter().for_each(|number| self.dispatch.outbox.hand_back(number));
     }
 
     /// The connection's own timer: whatever of it is due.
@@ -383,7 +377,7 @@ impl Connection {
         if self.app.cut_off() <= now {
             self.finish(now);
         }
-        self.host.woken(now);
+        self.dispatch.host.woken(now);
         loop {
             let (due, id) = self.receive.receiver.due();
             if due > now {
@@ -400,7 +394,7 @@ impl Connection {
             self.meta_timeout(net, now);
         }
         self.run_stages(net, now);
-        if self.send.probe_at <= now {
+        if self.dispatch.probe_at <= now {
             self.probe_window(net, now);
         }
         self.wake();
@@ -411,17 +405,14 @@ impl Connection {
     /// The window is shut, nothing is in flight, and the message that opened it may be lost: asks
     /// for another.
     fn probe_window(&mut self, net: &mut Net, now: Instant) {
-        self.send.probe_at = Instant::NEVER;
         // What is sent and not acknowledged by Linux v1 is repeated by its own timer; it asks when all is acknowledged
         // (`mptcp_sendmsg_frag`).
-        let repeats = self.transport.subflow_windows && self.send.outbox.has_sent();
-        let quiet = !repeats && self.send.views.usable().iter().all(|path| path.unacked() == Bytes::ZERO);
-        if !quiet || !self.is_shut() {
+        let repeats = self.transport.subflow_windows && self.dispatch.outbox.has_sent();
+        if !self.dispatch.probes_window(now, !repeats) {
             return;
         }
-        self.send.probe_at = now + PROBE_AFTER;
         // On every path: any of them may be dead, and nothing in flight would tell.
-        for id in self.send.views.set().iter() {
+        for id in self.dispatch.views.set().iter() {
             let epoch = self.send.senders[id.index()].epoch;
             let datagram = Datagram { conn: self.number, path: id, epoch, marked: false, load: Load::Ping };
             let _ = net.send(now, self.routes[id.index()].data, self.transport.ack_packet, datagram);

@@ -21,7 +21,7 @@ pub struct Episode {
     rival: Option<Box<dyn Scheduler>>,
     verdict: Option<Verdict>,
     /// It stands at a question, and nothing happens before that is answered.
-    stands: bool,
+    repeats: bool,
 }
 
 impl Episode {
@@ -33,18 +33,18 @@ impl Episode {
         task.ledger().open();
         sim.host(0, Host::new(task.needs(), TransportRules::NONE));
         let rival = crate::run::second(&mut sim, config)?;
-        Ok(Self { sim, task, rival, verdict: None, stands: false })
+        Ok(Self { sim, task, rival, verdict: None, repeats: false })
     }
 
     /// Runs to the next question, or to the end, and writes what there is to see; how it ended, if
     /// it did.
     pub fn advance(&mut self, observation: &mut [f32]) -> Option<Verdict> {
         if self.verdict.is_none() {
-            let stands = core::mem::take(&mut self.stands);
+            let repeats = core::mem::take(&mut self.repeats);
             let rival = self.rival.as_deref_mut();
-            self.verdict = self.sim.run_to_question(&mut *self.task, rival, observation, stands);
+            self.verdict = self.sim.run_to_question(&mut *self.task, rival, observation, repeats);
             match self.verdict {
-                None => self.stands = self.sim.stands(0),
+                None => self.repeats = self.sim.question_repeats(0),
                 Some(_) => self.task.finish(&self.sim.context(0), observation),
             }
         }
@@ -54,7 +54,7 @@ impl Episode {
     /// Answers the question at which it stopped.
     pub fn answer(&mut self, action: &[f32]) {
         self.task.answer(&self.sim.context(0), action);
-        if self.sim.connection(0).host.needs.wake {
+        if self.sim.connection(0).dispatch.host.needs.wake {
             self.sim.note_wake(0, &*self.task);
         }
     }

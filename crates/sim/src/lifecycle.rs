@@ -13,8 +13,8 @@
 //! the others are opened.
 
 use weftway_cc::Setup;
-use weftway_host::sending::RangeSet;
-use weftway_path::{BlockedReason, Bytes, Event, Health, Instant, PathId, Recovery, Role, Span};
+use weftway_host::sending::{Dispatch, RangeSet};
+use weftway_path::{BlockedReason, Bytes, Event, Health, Instant, PathId, Recovery, Span};
 use weftway_scenario::config::{Direction, PathManager};
 use weftway_scenario::stack::LossRecovery;
 
@@ -31,14 +31,12 @@ const HANDSHAKE_TIMEOUT: Span = Span::from_secs(1);
 impl Connection {
     /// Whether the scenario lets path `id` exist at `now`.
     pub(crate) fn is_present(&self, id: PathId, now: Instant) -> bool {
-        let presence = &self.configs[id.index()].presence;
-        presence.is_empty() || presence.iter().filter(|&&at| at <= now).count() % 2 == 1
+        weftway_net::is_present(&self.configs[id.index()], now)
     }
 
     /// When path presence changes next.
     pub(crate) fn next_presence(&self, now: Instant) -> Instant {
-        let changes = self.configs.iter().flat_map(|config| &config.presence);
-        changes.copied().filter(|&at| at > now).min().unwrap_or(Instant::NEVER)
+        weftway_net::next_presence(&self.configs, now)
     }
 
     fn ids(&self) -> impl Iterator<Item = PathId> + use<> {
@@ -145,7 +143,7 @@ impl Connection {
         self.paths.stages[id.index()] = Stage::Up;
         self.renew(now, id, rtt);
         self.receive.receiver.paths[id.index()].capture.start(rtt);
-        self.send.views.set_usable(id, true);
+        self.dispatch.views.set_usable(id, true);
         let quic = self.transport.rules.recovery == LossRecovery::Quic;
         let (sender, mut ctx) = self.send_context(net, now, id);
         if quic {
@@ -153,7 +151,7 @@ impl Connection {
         } else {
             sender.tcp_start(&mut ctx, rtt);
         }
-        self.host.events.push_rare(Event::PathUp(id));
+        self.dispatch.host.events.push_rare(Event::PathUp(id));
         self.tap.note(now, self.number, || Note::Up(id));
         if self.paths.established.is_none() {
             self.paths.established = Some(now);
@@ -163,7 +161,7 @@ impl Connection {
             }
             net.calendar.lower(self.source, self.app.next_event());
         }
-        self.grow_send_buffer(id);
+        self.send.writer.grow_buffer(id, &mut self.send.senders, &self.transport);
         self.refresh(net, now, id);
         self.wake();
     }
@@ -178,21 +176,14 @@ impl Connection {
         sender.epoch = epoch;
         self.send.senders[id.index()] = sender;
         let mut view = weftway_path::Path::new(id, self.transport.mss, setup.initial_window);
-        view.role = self.role(id);
+        view.role = weftway_net::role(&self.transport, &self.configs, id);
         view.bottleneck = self.send.groups.of(id);
-        *self.send.views.get_mut(id) = view;
+        *self.dispatch.views.get_mut(id) = view;
     }
 
     /// What a controller of path `id` is made from.
     pub(crate) fn setup(&self, id: PathId) -> Setup {
-        crate::connection::controller_setup(&self.transport, self.cc.seed, id)
-    }
-
-    fn role(&self, id: PathId) -> Role {
-        match self.transport.path_manager {
-            PathManager::Backup if id.get() > 0 => Role::Backup,
-            _ => self.configs[id.index()].role,
-        }
+        weftway_net::controller_setup(&self.transport, self.cc.seed, id)
     }
 
     /// The path is not usable any more: what it held goes back to the connection.
@@ -203,38 +194,41 @@ impl Connection {
         if !was_up {
             return;
         }
-        self.surrender(id);
-        self.send.views.set_usable(id, false);
+        self.hand_back_all(id);
+        self.dispatch.views.set_usable(id, false);
         self.send.shares[id.index()].usable = false;
         self.refresh(net, now, id);
-        self.host.events.push_rare(Event::PathDown(id));
+        self.dispatch.host.events.push_rare(Event::PathDown(id));
         self.tap.note(now, self.number, || Note::Down(id));
-        if !self.paths.joined && self.send.views.usable().is_empty() {
+        if !self.paths.joined && self.dispatch.views.usable().is_empty() {
             self.open_next(net, now);
         }
         self.wake();
     }
 
     /// Everything that path `id` has not delivered goes back to the connection.
-    fn surrender(&mut self, id: PathId) {
+    fn hand_back_all(&mut self, id: PathId) {
         let quic = self.transport.rules.recovery == LossRecovery::Quic;
         let sender = &mut self.send.senders[id.index()];
-        let view = self.send.views.get_mut(id);
-        let outbox = &mut self.send.outbox;
+        let Dispatch { outbox, host, views, .. } = &mut self.dispatch;
+        let (view, events) = (views.get_mut(id), &mut host.events);
         let mut give_back = |chunk| if quic { outbox.lose(chunk, id) } else { outbox.hand_back(chunk) };
         // What TCP acknowledged selectively waits behind a hole of its subflow, and goes with the subflow.
         for packet in sender.flight.iter().filter(|packet| !(quic && packet.acked)) {
             if !packet.lost && !packet.acked {
                 let receipt = packet.receipt(id);
                 view.lost.add(receipt.bytes);
-                self.host.events.push(Event::Lost(receipt));
+                events.push(Event::Lost(receipt));
             }
             // QUIC handed it back when it declared it lost.
             if !(quic && packet.lost) {
                 give_back(packet.chunk);
             }
         }
-        sender.queue.iter().for_each(|assigned| give_back(assigned.chunk));
+        for assigned in sender.queue.iter() {
+            events.push(Event::Recalled(assigned.receipt(id)));
+            give_back(assigned.chunk);
+        }
         sender.flight.clear();
         sender.queue.clear();
         sender.sacked = RangeSet::default();
@@ -256,7 +250,7 @@ impl Connection {
 
     /// Gives up path `id` if it has been silent for too long with data outstanding.
     pub(crate) fn check_silence(&mut self, net: &mut Net, now: Instant, id: PathId) {
-        let outstanding = self.send.views.get(id).bytes_in_flight > Bytes::ZERO;
+        let outstanding = self.dispatch.views.get(id).bytes_in_flight > Bytes::ZERO;
         if self.paths.stages[id.index()] != Stage::Up || !outstanding {
             return;
         }

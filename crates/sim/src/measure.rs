@@ -55,7 +55,7 @@ fn messages(conn: &Connection) -> Messages {
 }
 
 fn counts(config: &SimConfig, conn: &Connection) -> Counts {
-    let (tally, host) = (&conn.tally, &conn.host.counts);
+    let (tally, host) = (&conn.tally, &conn.dispatch.host.counts);
     let sum = |count: fn(&PathTally) -> u64| Some(conn.path_tallies.iter().map(count).sum());
     // A capture of QUIC shows nothing of this.
     let is_tcp = config.transport.rules.recovery == LossRecovery::Tcp;

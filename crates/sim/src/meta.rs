@@ -8,18 +8,43 @@
 //! everything that is not acknowledged is sent again through the scheduler, which passes over the subflow. The first
 //! acknowledgement on it ends that. Then a subflow with nothing outstanding repeats the oldest fragment; a backup does so
 //! only if every subflow with something outstanding has counted twice.
-//! State: [`crate::ends::MetaTimer`]; per subflow [`crate::sender::Silence`].
+//! State: [`MetaTimer`]; per subflow [`crate::sender::Silence`].
 
-use weftway_host::sending::Chunk;
+use weftway_host::sending::{Chunk, Dispatch, assign};
 use weftway_path::{Bytes, Health, Instant, Offset, Path, PathId, SendKind, Span};
-use weftway_scenario::stack::MetaTimer;
+use weftway_scenario::stack;
 use weftway_sched::FRAGMENT;
 
 use crate::connection::Connection;
-use crate::ends::SendEnd;
 use crate::net::Net;
+use crate::port::Port;
 use crate::sender::Timer;
 use crate::tap::Note;
+
+/// MPTCP's timer of the connection: when it fires, the oldest data are sent again.
+#[derive(Clone)]
+pub struct MetaTimer {
+    pub at: Instant,
+    pub since: Instant,
+    pub backoff: u32,
+    /// Linux v1: how long it runs since it was started.
+    pub runs: Span,
+    /// Linux v1: how long it will run when it is started next, as the last push found it.
+    pub interval: Span,
+}
+
+impl MetaTimer {
+    /// Of a connection that has sent nothing; `interval` is how long it runs when no subflow's timer is pending.
+    pub fn new(interval: Span) -> Self {
+        Self { at: Instant::NEVER, since: Instant::ZERO, backoff: 0, runs: interval, interval }
+    }
+
+    /// It counts from now on.
+    #[inline]
+    pub fn restart(&mut self, now: Instant) {
+        (self.since, self.runs) = (now, self.interval);
+    }
+}
 
 /// `net.mptcp.stale_loss_cnt`: how often the meta timer may find a subflow silent.
 const STALE_LOSS_COUNT: u8 = 4;
@@ -29,8 +54,8 @@ impl Connection {
     /// Linux v1 pushes before that, if there is something to push.
     #[inline]
     pub(crate) fn meta_progress(&mut self, now: Instant) {
-        let flow = &self.send.flow;
-        if self.transport.rules.meta_timer == MetaTimer::PendingTimers
+        let flow = &self.dispatch.flow;
+        if self.transport.rules.meta_timer == stack::MetaTimer::PendingTimers
             && flow.unsent > Bytes::ZERO
             && flow.edge > flow.next
         {
@@ -38,7 +63,7 @@ impl Connection {
         }
         self.send.meta.restart(now);
         self.send.meta.backoff = 0;
-        if !self.send.outbox.has_sent() {
+        if !self.dispatch.outbox.has_sent() {
             self.send.meta.at = Instant::NEVER;
         }
     }
@@ -54,10 +79,10 @@ impl Connection {
     /// the last push before its start found.
     fn meta_due(&self) -> Instant {
         let meta = &self.send.meta;
-        if self.transport.rules.meta_timer == MetaTimer::PendingTimers {
+        if self.transport.rules.meta_timer == stack::MetaTimer::PendingTimers {
             return meta.since + meta.runs;
         }
-        let longest = self.send.views.set().iter().map(|id| self.send.senders[id.index()].tcp.rto()).max();
+        let longest = self.dispatch.views.set().iter().map(|id| self.send.senders[id.index()].tcp.rto()).max();
         let span = longest.unwrap_or(Span::from_secs(1)) * 2 * (1 << meta.backoff.min(10));
         meta.since + span.min(Span::from_secs(120))
     }
@@ -67,7 +92,7 @@ impl Connection {
     /// those that were found silent (`mptcp_timeout_from_subflow`). A push finds it out.
     #[inline]
     pub(crate) fn look_at_pending_timers(&mut self, now: Instant) {
-        let answering = self.send.views.usable().iter().filter(|path| path.health != Health::Stale);
+        let answering = self.dispatch.views.usable().iter().filter(|path| path.health != Health::Stale);
         let senders = answering.map(|path| &self.send.senders[path.id.index()]);
         let pending = senders.filter(|sender| sender.timer != Timer::Idle && sender.silence.count == 0);
         let longest = pending.map(|sender| sender.timer_at.since(now)).fold(Span::ZERO, Span::max);
@@ -81,19 +106,19 @@ impl Connection {
             return;
         }
         self.send.meta.at = Instant::NEVER;
-        let Some((number, head)) = self.send.outbox.chunks().next().map(|(number, chunk)| (number, *chunk)) else {
+        let Some((number, head)) = self.dispatch.outbox.chunks().next().map(|(number, chunk)| (number, *chunk)) else {
             return;
         };
         if !head.sent {
             return;
         }
         match self.transport.rules.meta_timer {
-            MetaTimer::LongestTimeout => self.send.outbox.hand_back(number),
-            MetaTimer::PendingTimers => {
+            stack::MetaTimer::LongestTimeout => self.dispatch.outbox.hand_back(number),
+            stack::MetaTimer::PendingTimers => {
                 self.look_for_silence(net, now);
                 self.retransmit_on_idle(net, now, head.offset);
             }
-            MetaTimer::None => {}
+            stack::MetaTimer::None => {}
         }
         self.send.meta.backoff += 1;
         self.arm_meta(net, now);
@@ -104,8 +129,8 @@ impl Connection {
 
     /// Linux v1: counts for how long each subflow with something outstanding has heard nothing (`mptcp_pm_chk_stale`).
     fn look_for_silence(&mut self, net: &mut Net, now: Instant) {
-        for id in self.send.views.set().iter() {
-            if self.send.views.get(id).send_queue() == Bytes::ZERO {
+        for id in self.dispatch.views.set().iter() {
+            if self.dispatch.views.get(id).send_queue() == Bytes::ZERO {
                 continue;
             }
             let sender = &mut self.send.senders[id.index()];
@@ -126,7 +151,8 @@ impl Connection {
     /// (`mptcp_pm_subflow_chk_stale`). Then all that is not acknowledged is sent again, what other paths carry included
     /// (`__mptcp_retransmit_pending_data`); what waits on the path waits there for its return.
     fn look_whether_stale(&mut self, net: &mut Net, now: Instant, id: PathId) {
-        let SendEnd { views, senders, outbox, .. } = &mut self.send;
+        let Dispatch { views, outbox, .. } = &mut self.dispatch;
+        let senders = &self.send.senders;
         if views.get(id).health == Health::Stale || senders[id.index()].silence.count <= STALE_LOSS_COUNT {
             return;
         }
@@ -148,7 +174,7 @@ impl Connection {
     #[inline]
     pub(crate) fn heard(&mut self, now: Instant, id: PathId) {
         self.send.senders[id.index()].heard_at = now;
-        let view = self.send.views.get_mut(id);
+        let view = self.dispatch.views.get_mut(id);
         if view.health == Health::Stale {
             view.health = Health::Good;
         }
@@ -160,15 +186,16 @@ impl Connection {
     fn retransmit_on_idle(&mut self, net: &mut Net, now: Instant, head: Offset) {
         let Some(id) = self.idle_path() else { return };
         let of_fragment = |chunk: &Chunk| chunk.sent && chunk.offset.get() / FRAGMENT == head.get() / FRAGMENT;
-        let sent = self.send.outbox.chunks().take_while(|(_, chunk)| of_fragment(chunk) && !chunk.waiting);
+        let sent = self.dispatch.outbox.chunks().take_while(|(_, chunk)| of_fragment(chunk) && !chunk.waiting);
         let fragment: Vec<u64> = sent.map(|(number, _)| number).collect();
-        fragment.into_iter().for_each(|number| self.assign(net, now, id, number, SendKind::Reinjection));
+        let mut port = Port { conn: self, net, now };
+        fragment.into_iter().for_each(|number| assign(&mut port, id, number, SendKind::Reinjection));
     }
 
     /// The first active subflow with nothing outstanding; a backup if all that have something are silent.
     fn idle_path(&self) -> Option<PathId> {
         let (idle, busy): (Vec<&Path>, Vec<&Path>) =
-            self.send.views.usable().iter().partition(|path| path.send_queue() == Bytes::ZERO);
+            self.dispatch.views.usable().iter().partition(|path| path.send_queue() == Bytes::ZERO);
         if let Some(path) = idle.iter().find(|path| path.is_active()) {
             return Some(path.id);
         }

@@ -54,14 +54,3 @@ impl Net {
         self.calendar.set(link, self.links[link].next_event());
     }
 }
-
-/// Which links a path uses.
-#[derive(Clone, Copy, Debug)]
-pub struct Route {
-    /// Its own link in the data direction.
-    pub data: usize,
-    /// Its link in the other direction.
-    pub acks: usize,
-    /// A shared link after its own, in the data direction.
-    pub via: Option<usize>,
-}

@@ -6,13 +6,14 @@ mod tcp;
 
 use weftway_cc::{Acked, Congestion, Controller, Sent, Share, Signal};
 use weftway_host::Events;
-use weftway_host::sending::{Assigned, Flight, Outbox, Pacer, RangeSet, RateSampler, Sample, SentPacket, implied_rate};
-use weftway_path::{BlockedReason, Bytes, Event, Flow, Instant, Offset, Path, PathId, Receipt, Ring, SendKind, Span};
+use weftway_host::sending::{
+    Assigned, Flight, Outbox, Pacer, Question, RangeSet, RateSampler, Sample, SentPacket, implied_rate,
+};
+use weftway_path::{BlockedReason, Bytes, Event, Flow, Instant, Offset, Path, PathId, Ring, Span};
 use weftway_scenario::config::Transport;
 use weftway_scenario::stack::LossRecovery;
 
 use crate::net::Net;
-use crate::question::Question;
 use crate::tally::PathTally;
 use crate::tap::{Note, Tap};
 use crate::ticks::Ticks;
@@ -252,30 +253,37 @@ impl PathSender {
 
     /// Takes from the queue the first packet whose data were not acknowledged while it waited. A subflow of Linux sends
     /// what it was given, acknowledged or not: it is part of its byte stream.
-    #[inline]
+    #[inline(always)]
     pub fn next_queued(&mut self, ctx: &mut SendContext<'_>) -> Option<Assigned> {
         loop {
-            let assigned = *self.queue.pop()?;
-            ctx.view.queued -= Self::charge(ctx.transport, assigned.bytes);
+            let assigned = self.take_queued(ctx)?;
             let sends_all = ctx.transport.rules.pushes_fragments;
             if sends_all || ctx.outbox.get(assigned.chunk).is_some_and(|chunk| !chunk.acked) {
                 return Some(assigned);
             }
+            self.pass_over(ctx, &assigned);
         }
     }
 
-    /// Gives back everything that waits in the queue, as if it had never been given.
-    pub fn recall(&mut self, ctx: &mut SendContext<'_>) {
-        if let Some(head) = self.queue.front() {
-            ctx.view.next = head.after;
-        }
-        let path = self.id;
-        while let Some(&Assigned { chunk, serial, kind, offset, bytes, first, .. }) = self.queue.pop() {
-            ctx.view.queued -= Self::charge(ctx.transport, bytes);
-            ctx.outbox.recall(chunk, path, first, kind == SendKind::Reinjection);
-            let receipt = Receipt { path, offset, bytes: Bytes::new(u64::from(bytes)), serial };
-            ctx.events.push(Event::Recalled(receipt));
-        }
+    /// A packet of the queue is not sent: its data have arrived.
+    #[cold]
+    fn pass_over(&self, ctx: &mut SendContext<'_>, assigned: &Assigned) {
+        ctx.events.push(Event::Recalled(assigned.receipt(self.id)));
+    }
+
+    /// Puts a packet into the queue.
+    #[inline]
+    pub fn enqueue(&mut self, ctx: &mut SendContext<'_>, mut assigned: Assigned) {
+        assigned.join_queue(ctx.view, Self::charge(ctx.transport, assigned.bytes));
+        self.queue.push(assigned);
+    }
+
+    /// Takes the first packet out of the queue.
+    #[inline(always)]
+    pub fn take_queued(&mut self, ctx: &mut SendContext<'_>) -> Option<Assigned> {
+        let assigned = *self.queue.pop()?;
+        ctx.view.queued -= Self::charge(ctx.transport, assigned.bytes);
+        Some(assigned)
     }
 
     /// Whether Linux keeps a single packet back for now (`tcp_tso_should_defer`): with more data

@@ -1,16 +1,18 @@
 //! The simulation as a value: it stops at every decision.
 
 use weftway_host::{Host, Turn};
-use weftway_link::{Link, LinkConfig};
+use weftway_link::Link;
+use weftway_net::{Links, Route, controller_setup};
 use weftway_path::{Bytes, Context, Decision, Instant, PathId, Span};
 use weftway_scenario::config::{Bottlenecks, CrossLink, Direction, PathConfig, SimConfig, Transport};
-use weftway_scenario::{App, Verdict, mix, path_seeds, shared_seed};
+use weftway_scenario::{App, Verdict, mix};
 use weftway_sched::Scheduler;
 use weftway_sched::learned::Task;
 
-use crate::connection::{Connection, Parts, Port, controller_setup};
+use crate::connection::{Connection, Parts};
 use crate::cross::CrossSource;
-use crate::net::{Net, Route};
+use crate::net::Net;
+use crate::port::Port;
 use crate::sender::PathSender;
 use crate::tap::Listener;
 use crate::wire::{Datagram, Load};
@@ -33,6 +35,16 @@ enum Step {
     /// The next one comes after the time asked for.
     Later,
     /// The run is over.
+    Over(Verdict),
+}
+
+/// Where a run stopped.
+enum Stop {
+    /// At a question that was left open, or at something that was not told.
+    Asks,
+    /// Nothing more happens up to the time asked for.
+    Later,
+    /// At its end.
     Over(Verdict),
 }
 
@@ -60,14 +72,6 @@ pub struct Sim {
 fn second_start(config: &SimConfig) -> Instant {
     let alone = if config.is_call() { Instant::ZERO } else { Instant::NEVER };
     config.rival.as_ref().map_or(alone, |rival| rival.start)
-}
-
-/// A link; one that marks drops instead where packets are not ECN-capable (RFC 3168 §5).
-fn new_link(config: &LinkConfig, ecn: bool, seed: u64) -> Link<Datagram> {
-    if ecn || config.ecn.is_none() {
-        return Link::new(config, seed);
-    }
-    Link::new(&LinkConfig { ecn: None, ..config.clone() }, seed)
 }
 
 /// Who answers the questions of a run's connections.
@@ -129,31 +133,32 @@ impl Answering for SteppedTask<'_, '_> {
     }
 }
 
+/// Who answers outside of the simulation: it stops at each question.
+struct Outside(Option<Pause>);
+
+impl Answering for Outside {
+    #[inline(always)]
+    fn ask(&mut self, _: &mut Port<'_>, at: usize) -> Turn {
+        self.0 = Some(Pause::Decide(at));
+        Turn::Asks
+    }
+
+    #[inline(always)]
+    fn tell(&mut self, _: &mut Port<'_>, at: usize) -> Turn {
+        self.0 = Some(Pause::Observe(at));
+        Turn::Asks
+    }
+}
+
 /// Builds links and routes of the connections.
 struct Layout {
     seed: u64,
-    links: Vec<Link<Datagram>>,
-    onward: Vec<Option<usize>>,
-    shared: usize,
+    net: Links<Datagram>,
 }
 
 impl Layout {
     fn new(config: &SimConfig, seed: u64) -> Self {
-        let links = config.shared.iter().enumerate();
-        let ecn = config.transport.ecn;
-        let links: Vec<_> = links.map(|(at, link)| new_link(link, ecn, shared_seed(seed, at))).collect();
-        let onward = vec![None; links.len()];
-        Self { seed, shared: links.len(), links, onward }
-    }
-
-    fn route(&mut self, conn: u8, path: &PathConfig, ecn: bool) -> Route {
-        let (data_seed, acks_seed) = path_seeds(self.seed, conn, &path.name);
-        let data = self.links.len();
-        self.links.push(new_link(&path.data, ecn, data_seed));
-        self.links.push(new_link(&path.acks, ecn, acks_seed));
-        let via = path.via.filter(|&via| via < self.shared);
-        self.onward.extend([via, None]);
-        Route { data, acks: data + 1, via }
+        Self { seed, net: Links::new(config, seed) }
     }
 
     /// The half of a call that goes the other way: a connection of its own over the links of `forth`, each used in the
@@ -184,7 +189,7 @@ impl Layout {
     }
 
     fn connection(&mut self, number: u8, transport: &Transport, paths: &[PathConfig], cc: &str, app: App) -> Parts {
-        let routes = paths.iter().map(|path| self.route(number, path, transport.ecn)).collect();
+        let routes = paths.iter().map(|path| self.net.add(number, path, transport.ecn)).collect();
         Parts {
             number,
             transport: transport.clone(),
@@ -215,14 +220,14 @@ impl Sim {
         } else if let Some(back) = config.workload.reverse() {
             parts.push(layout.reverse(&parts[0], App::new(&back, mix(seed, 0xa2))));
         }
-        let mut source = layout.links.len();
+        let mut source = layout.net.links.len();
         for part in &mut parts {
             part.source = source;
             source += 1 + part.configs.len();
         }
         let (cross_source, second_source) = (source, source + config.cross.len());
         let conns = parts.into_iter().map(build).collect::<Result<Vec<_>, _>>()?;
-        let timers = second_source + 1 - layout.links.len();
+        let timers = second_source + 1 - layout.net.links.len();
         let cross = config.cross.iter().enumerate();
         let base = config.shared.len();
         let cross = cross
@@ -236,9 +241,9 @@ impl Sim {
             .collect();
         let mut sim = Self {
             now: Instant::ZERO,
-            net: Net::new(layout.links, timers),
+            net: Net::new(layout.net.links, timers),
             conns,
-            onward: layout.onward,
+            onward: layout.net.onward,
             cross,
             cross_source,
             turn: None,
@@ -272,14 +277,14 @@ impl Sim {
     /// Connection `conn` is to ask the scheduler that `host` was made for.
     pub fn host(&mut self, conn: usize, host: Host) {
         let conn = &mut self.conns[conn];
-        conn.host = host;
-        conn.host.explains = conn.tap.is_on();
+        conn.dispatch.host = host;
+        conn.dispatch.host.explains = conn.tap.is_on();
     }
 
     /// Lets `listener` listen to the connection under test.
     pub fn listen(&mut self, listener: Box<dyn Listener>) {
         self.conns[0].tap.add(listener);
-        self.conns[0].host.explains = true;
+        self.conns[0].dispatch.host.explains = true;
     }
 
     /// How many connections ask schedulers.
@@ -310,7 +315,7 @@ impl Sim {
     /// What connection `conn`'s scheduler sees.
     #[inline]
     pub fn context(&self, conn: usize) -> Context<'_> {
-        self.conns[conn].context(self.now)
+        self.conns[conn].dispatch.context(self.now)
     }
 
     /// Connection `conn`, as a host sees it.
@@ -343,9 +348,9 @@ impl Sim {
 
     /// Whether the question at which connection `conn` stands is the same when it comes again. Linux v1 may write between.
     #[inline]
-    pub(crate) fn stands(&self, conn: usize) -> bool {
-        let send = &self.conns[conn].send;
-        self.turn == Some(conn) && send.question.hand.is_some() && send.writer.at_once == u64::MAX
+    pub(crate) fn question_repeats(&self, conn: usize) -> bool {
+        let Connection { dispatch, send, .. } = &self.conns[conn];
+        self.turn == Some(conn) && dispatch.question.next.is_some() && send.writer.writes_at_once()
     }
 
     /// After an answer from outside: when `scheduler` wants to be woken.
@@ -364,53 +369,25 @@ impl Sim {
     pub fn run(&mut self, schedulers: &mut [&mut dyn Scheduler]) -> Verdict {
         let mut answering = Schedulers { schedulers };
         loop {
-            if let Some(verdict) = self.run_with(&mut answering, false) {
+            if let Stop::Over(verdict) = self.run_with(&mut answering, Instant::NEVER, false) {
                 return verdict;
             }
         }
     }
 
     /// Runs to the next question of `task`, which serves connection 0, or to the end; `rival` serves the other connection.
-    /// With `stands` the question at which it stopped comes again without another look ([`Sim::stands`]).
+    /// With `repeats` the question at which it stopped comes again without another look ([`Sim::question_repeats`]).
     #[inline(always)]
     pub(crate) fn run_to_question(
         &mut self,
         task: &mut dyn Task,
         rival: Option<&mut (dyn Scheduler + '_)>,
         observation: &mut [f32],
-        stands: bool,
+        repeats: bool,
     ) -> Option<Verdict> {
-        self.run_with(&mut SteppedTask { task, rival, observation }, stands)
-    }
-
-    /// Runs until a question is left open, or to the end; how the run ended, if it did.
-    #[inline(always)]
-    fn run_with(&mut self, answering: &mut impl Answering, mut stands: bool) -> Option<Verdict> {
-        if self.turn.is_none() && self.is_over() {
-            return Some(Verdict::Finished);
-        }
-        loop {
-            if let Some(at) = self.turn {
-                let mut port = self.port(at);
-                while core::mem::take(&mut stands) || port.conn.wants(port.net, port.now) {
-                    if answering.ask(&mut port, at) == Turn::Asks {
-                        return None;
-                    }
-                }
-                port.conn.end_turn(port.net, port.now);
-                let asks = !port.conn.host.events.is_empty() && answering.tell(&mut port, at) == Turn::Asks;
-                self.turn = None;
-                if asks {
-                    return None;
-                }
-                // What ends a connection gives it a turn.
-                if self.is_over() {
-                    return Some(Verdict::Finished);
-                }
-            }
-            if let Step::Over(verdict) = self.next_event(Instant::NEVER) {
-                return Some(verdict);
-            }
+        match self.run_with(&mut SteppedTask { task, rival, observation }, Instant::NEVER, repeats) {
+            Stop::Over(verdict) => Some(verdict),
+            Stop::Asks | Stop::Later => None,
         }
     }
 
@@ -427,25 +404,43 @@ impl Sim {
     /// Runs as [`Sim::advance`] does, but not beyond `until`: with `None` that time has come.
     #[inline]
     pub fn advance_until(&mut self, until: Instant) -> Option<Pause> {
+        let mut outside = Outside(None);
+        match self.run_with(&mut outside, until, false) {
+            Stop::Asks => outside.0,
+            Stop::Later => None,
+            Stop::Over(verdict) => Some(Pause::Done(verdict)),
+        }
+    }
+
+    /// Runs until a question is left open, beyond `until`, or to the end.
+    #[inline(always)]
+    fn run_with(&mut self, answering: &mut impl Answering, until: Instant, mut repeats: bool) -> Stop {
+        if self.turn.is_none() && self.is_over() {
+            return Stop::Over(Verdict::Finished);
+        }
         loop {
             if let Some(at) = self.turn {
-                let conn = &mut self.conns[at];
-                if conn.wants(&mut self.net, self.now) {
-                    return Some(Pause::Decide(at));
+                let mut port = self.port(at);
+                while core::mem::take(&mut repeats) || port.prepare() {
+                    if answering.ask(&mut port, at) == Turn::Asks {
+                        return Stop::Asks;
+                    }
                 }
+                port.conn.end_turn(port.net, port.now);
+                let asks = !port.conn.dispatch.host.events.is_empty() && answering.tell(&mut port, at) == Turn::Asks;
                 self.turn = None;
-                conn.end_turn(&mut self.net, self.now);
-                if !conn.host.events.is_empty() {
-                    return Some(Pause::Observe(at));
+                if asks {
+                    return Stop::Asks;
                 }
-            }
-            if self.is_over() {
-                return Some(Pause::Done(Verdict::Finished));
+                // What ends a connection gives it a turn.
+                if self.is_over() {
+                    return Stop::Over(Verdict::Finished);
+                }
             }
             match self.next_event(until) {
                 Step::Happened => {}
-                Step::Later => return None,
-                Step::Over(verdict) => return Some(Pause::Done(verdict)),
+                Step::Later => return Stop::Later,
+                Step::Over(verdict) => return Stop::Over(verdict),
             }
         }
     }
@@ -480,7 +475,7 @@ impl Sim {
             return Step::Later;
         }
         self.now = self.limit.min(at);
-        let usable = !self.conns[0].send.views.usable().is_empty();
+        let usable = !self.conns[0].dispatch.views.usable().is_empty();
         Step::Over(if usable { Verdict::TimeLimit } else { Verdict::NoPath })
     }
 
@@ -749,7 +744,7 @@ mod tests {
         let ids = [0, 1, 2].map(PathId::new);
         let conn = &mut sim.conns[0];
         for (id, ms) in ids.into_iter().zip([20, 100, 100]) {
-            conn.send.views.get_mut(id).srtt = Span::from_millis(ms);
+            conn.dispatch.views.get_mut(id).srtt = Span::from_millis(ms);
         }
         let holders = PathSet::of(ids[1]).with(ids[2]);
         conn.penalise(&mut sim.net, Instant::from_millis(1_000), ids[0], holders);

@@ -3,7 +3,8 @@
 
 use crate::setup::{answer, bulk, down, lossy, path, run, stacks};
 use weftway_path::{Bytes, PathSet, Span};
-use weftway_scenario::config::{MessageSize, Stack, Transport, Workload};
+use weftway_scenario::config::{MessageSize, Transport, Workload};
+use weftway_scenario::stack::Stack;
 use weftway_sim::{Host, Note, Pause, Sim};
 
 /// One small message every 20 ms: no window is ever full, so the path of the smallest round-trip time has room for all

@@ -6,7 +6,8 @@ use std::sync::{Arc, LazyLock, Mutex};
 
 use crate::setup::{bulk, down, drive, lossy, path, stacks};
 use weftway_path::{Bytes, Context, Decision, Event, Health, Instant, Path, Span};
-use weftway_scenario::config::{MessageSize, SimConfig, Stack, Transport, Workload};
+use weftway_scenario::config::{MessageSize, SimConfig, Transport, Workload};
+use weftway_scenario::stack::Stack;
 use weftway_sched::testing::Bandit;
 use weftway_sched::{Needs, Scheduler, TransportRules};
 use weftway_sim::{Host, Listener, Note, Sim, Verdict};
@@ -71,7 +72,7 @@ fn digest(what: &str, config: &SimConfig, scheduler: &str, cc: &str, times: usiz
     let built = weftway_sched::build(scheduler).unwrap();
     let mut scheduler = if waits { built } else { Box::new(Prompt(built, what.to_owned())) };
     let verdict = drive(&mut sim, scheduler.as_mut(), times);
-    let counts = &sim.connection(0).host.counts;
+    let counts = &sim.connection(0).host().counts;
     assert_eq!(verdict, Verdict::Finished, "{what}: {:?} at {} {counts:?}", verdict, sim.now());
     assert_eq!(counts.faults, 0, "{what}: {counts:?}");
     digest.lock().unwrap().hash

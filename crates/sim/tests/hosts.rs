@@ -75,7 +75,7 @@ fn a_wake_up_in_the_past_is_a_fault_and_time_goes_on() {
                 let mut sim = Sim::new(&pair(&transport), "cubic", 1).unwrap();
                 let verdict = steps(&mut sim, &mut alarmed, 100_000);
                 assert_eq!(verdict, Some(Verdict::Finished), "{what}: at {}", sim.now());
-                let counts = &sim.connection(0).host.counts;
+                let counts = &sim.connection(0).host().counts;
                 assert!(counts.faults > 0, "{what}: {counts:?}");
                 assert_eq!(alarmed.woken, 0, "{what}");
             }
@@ -124,7 +124,7 @@ fn a_wake_up_that_is_due_is_no_fault() {
             let mut once = Once { inner, at, acked: Vec::new() };
             let mut sim = Sim::new(&pair(&transport), "cubic", 1).unwrap();
             assert_eq!(steps(&mut sim, &mut once, 100_000), Some(Verdict::Finished), "{stack}");
-            assert_eq!((once.at, sim.connection(0).host.counts.faults), (None, 0), "{stack}");
+            assert_eq!((once.at, sim.connection(0).host().counts.faults), (None, 0), "{stack}");
             once.acked
         };
         let acked = run(None);
@@ -164,7 +164,7 @@ fn a_fallback_of_any_needs_breaks_no_rule() {
                 let spec = format!("{}:fallback={}", entry.name, fallback.name);
                 assert_eq!(Host::of(&spec).unwrap().needs, entry.needs.union(fallback.needs), "{spec}");
                 let Finished { sim, verdict, fallback, .. } = finished(&strange(&transport), &spec);
-                let counts = &sim.connection(0).host.counts;
+                let counts = &sim.connection(0).host().counts;
                 assert_eq!((verdict, counts.faults), (Verdict::Finished, 0), "{spec} over {stack}: {counts:?}");
                 decided += fallback.unwrap().decided;
             }
@@ -201,7 +201,7 @@ fn by_hand(config: &SimConfig, spec: &str) -> (FallbackTally, FallbackTally, u64
             Pause::Done(_) => break,
         }
     }
-    (counted, scheduler.report().fallback.unwrap(), sim.connection(0).host.counts.decisions)
+    (counted, scheduler.report().fallback.unwrap(), sim.connection(0).host().counts.decisions)
 }
 
 #[test]

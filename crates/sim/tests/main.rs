@@ -5,6 +5,7 @@ mod bottlenecks;
 mod call;
 mod conformance;
 mod digests;
+mod duties;
 mod ecn;
 mod fairness;
 mod fidelity;

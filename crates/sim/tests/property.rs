@@ -10,9 +10,10 @@ use proptest::test_runner::FileFailurePersistence;
 use weftway_link::{Distribution, Jitter, Limit, LinkConfig, Loss, Set};
 use weftway_path::{BitRate, Bytes, Decision, Instant, Offset, PathId, Role, Span};
 use weftway_scenario::config::{
-    AckPath, Buffer, Direction, MessageSize, Opening, PathConfig, PathManager, SimConfig, Stack, Transport, WebObject,
+    AckPath, Buffer, Direction, MessageSize, Opening, PathConfig, PathManager, SimConfig, Transport, WebObject,
     Workload,
 };
+use weftway_scenario::stack::Stack;
 use weftway_sched::Scheduler;
 use weftway_sim::{Host, Listener, Note, Pause, Sim, Verdict};
 
@@ -339,7 +340,7 @@ fn play(world: &World, ops: &[Op]) {
     let conn = trial.sim.connection(0);
     assert_eq!(trial.verdict, Some(Verdict::Finished), "stuck at {}: {}", trial.sim.now(), trial.summary());
     assert_eq!(conn.delivered(), Bytes::new(world.work.total()), "all bytes arrive");
-    assert_eq!(conn.host.counts.faults, 0, "{:?}", conn.host.counts);
+    assert_eq!(conn.host().counts.faults, 0, "{:?}", conn.host().counts);
     let (arrived, delivered) =
         conn.path_tallies.iter().fold((0, 0), |sum, path| (sum.0 + path.arrived, sum.1 + path.delivered));
     assert_eq!((arrived, arrived), (conn.tally.arrived, witness.lock().unwrap().packets), "packets");

@@ -11,7 +11,7 @@ from weftway import comparison, distribution, plan, seeds
 from weftway._native import Scenario, ScenarioError, SimulationError
 from weftway.backends import KERNEL, SIM, Row, Skipped
 from weftway.comparison import Interrupted
-from weftway.plan import Job
+from weftway.job import Job
 from weftway.rank.costs import COLUMN, copies_share, cost
 from weftway.scenario import load, locate
 from weftway.stats import Interval, bootstrap, median

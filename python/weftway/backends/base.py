@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from weftway._native import SimulationError
 
 if TYPE_CHECKING:
-    from weftway.plan import Job
+    from weftway.job import Job
     from weftway.specs import SchedulerSpec
 
 Row = dict[str, Any]

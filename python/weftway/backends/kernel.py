@@ -11,7 +11,7 @@ from weftway.specs import SchedulerSpec
 from .base import Batch, Generated
 
 if TYPE_CHECKING:
-    from weftway.plan import Job
+    from weftway.job import Job
 
 OWN_SCHEDULER = "linux-v1"
 """The kernel has one scheduler, and this is our name for it."""

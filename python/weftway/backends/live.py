@@ -22,7 +22,7 @@ from weftway.specs import SchedulerSpec
 from .base import Batch, Generated, Told
 
 if TYPE_CHECKING:
-    from weftway.plan import Job
+    from weftway.job import Job
     from weftway.transfer import OtherEnd, Report
 
 ALONE = "min-rtt"

@@ -6,7 +6,7 @@ from weftway import _native
 from weftway.specs import SchedulerSpec
 
 if TYPE_CHECKING:
-    from weftway.plan import Job
+    from weftway.job import Job
 
 
 class Quic:

@@ -13,7 +13,7 @@ from weftway.watch import watched
 from .base import Result, result
 
 if TYPE_CHECKING:
-    from weftway.plan import Job
+    from weftway.job import Job
 
 
 class Sim:

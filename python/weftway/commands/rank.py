@@ -37,8 +37,7 @@ def command(
     """Ranks schedulers over many cells, against picking the best one for each cell."""
     from weftway import rank, tables
     from weftway.progress import Bar
-    from weftway.rank import page
-    from weftway.report import ranking
+    from weftway.rank import page, ranking
 
     request = rank.Request(on, cells, seeds, seed, schedulers, candidate, split, sets or [])
     # What a scheduler in Python prints is no result.

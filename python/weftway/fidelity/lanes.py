@@ -6,7 +6,7 @@ from html import escape
 from typing import Any
 
 from weftway.backends import Row
-from weftway.plan import Job
+from weftway.job import Job
 from weftway.report.axis import Axis, from_zero
 from weftway.report.palette import Look
 from weftway.report.series import Timeline, read_timeline, top

@@ -13,7 +13,7 @@ import polars as pl
 
 from weftway import _native
 from weftway.backends import SIM
-from weftway.plan import Job
+from weftway.job import Job
 from weftway.report import page as report
 from weftway.report.axis import axis
 from weftway.report.charts import Dot, dots, panel, symbols

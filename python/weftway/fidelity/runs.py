@@ -10,7 +10,8 @@ from weftway import comparison, plan
 from weftway._native import Scenario, ScenarioError, SimulationError
 from weftway.backends import KERNEL, SIM, Row
 from weftway.comparison import Comparison, Interrupted, Progress
-from weftway.plan import Job, Plan
+from weftway.job import Job
+from weftway.plan import Plan
 from weftway.stats import bootstrap, median
 from weftway.store import Store, whole
 

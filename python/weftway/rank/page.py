@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 
 from weftway import _native, plan
 from weftway.backends import SIM
-from weftway.report import ranking
-from weftway.report.ranking import Ranked
 from weftway.store import whole
 
+from . import ranking
+from .ranking import Ranked
 from .runs import Ranking, Request, groups, single_path, standings, worst
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from weftway._native import ScenarioError, SimulationError
 from weftway.backends import SIM, Skipped
 from weftway.baselines import REFERENCE
 from weftway.comparison import Interrupted, Progress
-from weftway.plan import Job
+from weftway.job import Job
 from weftway.specs import SchedulerSpec
 from weftway.store import Finished, Store, table
 
@@ -196,7 +196,7 @@ class _Runner:
 
     def _job(self, cell: Cell, variant: Any, spec: SchedulerSpec, seed: int) -> Job:
         command = plan.replay(variant.scenario, variant, spec, cell.cc[0], SIM.name, seed)
-        return Job(variant, spec, cell.cc, SIM.name, seed, command)
+        return Job(variant, spec, cell.cc, SIM.name, seed, command, SIM.code())
 
 
 def _singles(cell: Cell) -> int:

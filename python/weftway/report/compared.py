@@ -16,7 +16,7 @@ from .study import Cell, Study
 
 if TYPE_CHECKING:
     from weftway.comparison import Comparison
-    from weftway.plan import Job
+    from weftway.job import Job
 
     from .earlier import Earlier
 

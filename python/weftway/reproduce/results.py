@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from weftway.backends import SIM
-from weftway.plan import Job
+from weftway.job import Job
 
 from . import checks, traces, verdict
 from .checks import Rows

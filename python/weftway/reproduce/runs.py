@@ -14,7 +14,7 @@ from weftway import backends, comparison, plan
 from weftway._native import SimulationError
 from weftway.backends import SIM, Row, Skipped
 from weftway.comparison import Interrupted, Progress
-from weftway.plan import Job
+from weftway.job import Job
 from weftway.store import Finished, Store
 
 from .experiments import Experiment

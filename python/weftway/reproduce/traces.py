@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from weftway.backends import Skipped, sim
-from weftway.plan import Job
+from weftway.job import Job
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from typing import Any
 from weftway import _native, specs
 from weftway._native import Batch, Scenario, ScenarioError, SimulationError, Variant
 from weftway.backends import SIM
-from weftway.plan import Job
+from weftway.job import Job
 from weftway.specs import IN_A_FILE, SchedulerSpec
 
 KEPT = 8
@@ -184,7 +184,7 @@ def _job(task: Task, variant: Variant) -> Job:
     if variant.hash != task.hash:
         raise ScenarioError(f"the scenario has the hash {variant.hash} here and {task.hash} where it was sent from")
     spec = SchedulerSpec(task.scheduler, "", rule=_rule(task.source) if task.source else None)
-    return Job(variant, spec, (task.cc, ""), SIM.name, task.seed, "")
+    return Job(variant, spec, (task.cc, ""), SIM.name, task.seed, "", SIM.code())
 
 
 @lru_cache(KEPT)

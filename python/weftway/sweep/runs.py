@@ -14,8 +14,8 @@ from weftway import backends, comparison
 from weftway._native import SimulationError
 from weftway.backends import BACKENDS, Row, Skipped
 from weftway.comparison import Comparison, Interrupted, Progress, is_kept
+from weftway.job import Job
 from weftway.parallel import RayPool
-from weftway.plan import Job
 from weftway.store import Store
 
 from .grid import Grid, Run
@@ -103,22 +103,22 @@ def _is_sent(job: Job) -> bool:
 
 def dispatch(grid: Grid, request: Request, address: str, tell: Progress) -> None:
     """Has a Ray cluster run the missing jobs that can be sent to one, and keeps their rows."""
-    office = _Office(grid, request.out)
-    tell(office.kept, _jobs(grid))
-    if not office.is_open:
+    dispatcher = _Dispatcher(grid, request.out)
+    tell(dispatcher.kept, _jobs(grid))
+    if not dispatcher.has_work:
         return
     try:
         with RayPool(address, request.jobs) as pool:
-            for number, answer in pool.map_unordered(carried_out, office.parcels()):
-                office.take(number, answer)
-                tell(office.kept, _jobs(grid))
+            for number, answer in pool.map_unordered(carried_out, dispatcher.parcels()):
+                dispatcher.take(number, answer)
+                tell(dispatcher.kept, _jobs(grid))
     except KeyboardInterrupt:
-        raise Interrupted(office.kept, _jobs(grid), request.out) from None
+        raise Interrupted(dispatcher.kept, _jobs(grid), request.out) from None
     finally:
-        office.flush()
+        dispatcher.flush()
 
 
-class _Office:
+class _Dispatcher:
     """Sends parcels, and keeps what comes back."""
 
     def __init__(self, grid: Grid, out: Path) -> None:
@@ -136,7 +136,7 @@ class _Office:
         self._groups = 1
 
     @property
-    def is_open(self) -> bool:
+    def has_work(self) -> bool:
         """Whether there is something to send."""
         return bool(self._todo)
 

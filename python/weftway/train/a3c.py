@@ -38,6 +38,7 @@ from weftway.parallel import LocalPool, Pool, RayPool
 from weftway.train import checkpoint, session
 from weftway.train.action_distributions import ActionDistribution, Categorical, Dirichlet
 from weftway.train.curve import Curve
+from weftway.train.finish import finish
 from weftway.train.input_ranges import InputRanges
 from weftway.train.limits import Count, Form, Positive, Rate, Share, Weight, Widths
 from weftway.train.networks import LSTM, MLP
@@ -571,7 +572,7 @@ def export(
     actor, said = best.network.actor(), session.sentence(figures, env.envs, args.cc)
     about = {"network": actor.spec(), "head": best.head, "chosen": best.words(args.trials), "evaluation": said}
     card = session.card(args, env, **about)
-    return session.finish(args, card, {"low": low, "high": high, **actor.tensors()}, (curve.points, figures))
+    return finish(args, card, {"low": low, "high": high, **actor.tensors()}, (curve.points, figures))
 
 
 # Curve and checkpoints

@@ -31,6 +31,7 @@ from jax import Array
 
 from weftway.train import checkpoint, session
 from weftway.train.curve import Curve
+from weftway.train.finish import finish
 from weftway.train.input_ranges import InputRanges
 from weftway.train.limits import Count, CountOrNone, OneOf, Rate, Share, Weight, Whole, Widths
 from weftway.train.networks import MLP
@@ -184,7 +185,7 @@ def export(
     said = session.sentence(figures, env.envs, args.cc)
     about = {"network": network.spec(), "chosen": best.words(args.trials), "evaluation": said}
     card = session.card(args, env, **about)
-    return session.finish(args, card, {"low": low, "high": high, **network.tensors()}, (curve.points, figures))
+    return finish(args, card, {"low": low, "high": high, **network.tensors()}, (curve.points, figures))
 
 
 # Exploration

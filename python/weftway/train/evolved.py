@@ -28,11 +28,12 @@ from weftway import distribution
 from weftway._native import Batch, SimulationError, Variant
 from weftway.backends import SIM
 from weftway.baselines import REFERENCE
-from weftway.plan import Job
+from weftway.job import Job
 from weftway.specs import SchedulerSpec
 from weftway.train import checkpoint, session
 from weftway.train.curve import Curve
 from weftway.train.export import write_policy
+from weftway.train.finish import finish
 from weftway.train.input_ranges import InputRanges
 from weftway.train.limits import Count, Positive, Rate, SettingError
 from weftway.train.session import Progress, Trained, TrainingArgs, quiet
@@ -151,7 +152,7 @@ class Judge:
     def times(self, schedulers: Sequence[str], cells: Sequence[Cell]) -> npt.NDArray[np.float64]:
         """Seconds that every transfer takes: (schedulers, cells)."""
         jobs = [
-            Job(one.variant, SchedulerSpec(name, ""), (one.cc, ""), SIM.name, one.seed, "")
+            Job(one.variant, SchedulerSpec(name, ""), (one.cc, ""), SIM.name, one.seed, "", SIM.code())
             for name in schedulers
             for one in cells
         ]
@@ -280,4 +281,4 @@ def finished(args: Args, judge: Judge, search: Search, about: tuple[dict[str, st
     card["evaluation"] = f"speed over min-RTT's on {args.held_out} held-out instances: {', '.join(parts)}"
     curve.add(step=args.steps, kind="held-out", **{"return": float(gains.mean())})
     tensors = {"low": judge._low, "high": judge._high, **unpacked(search.best, len(judge._low), args.hidden)}
-    return session.finish(args, card, tensors, (curve.points, told))
+    return finish(args, card, tensors, (curve.points, told))

@@ -39,6 +39,7 @@ from weftway.train.dqn import (
     q_values,
     updater,
 )
+from weftway.train.finish import finish
 from weftway.train.input_ranges import InputRanges
 from weftway.train.limits import Count, OneOf, Rate, SettingError, Share
 from weftway.train.networks import MLP
@@ -285,7 +286,7 @@ def _concluded(args: Args, metas: list[Meta], curve: Curve) -> Trained:
         "chosen": f"of each group the fastest checkpoint on up to {args.per_group} validation scenarios: {chosen}",
     }
     card = session.card(args, vector, network=f"falcon:groups={GROUPS}", evaluation=said, **about)
-    return session.finish(args, card, _tensors(metas, vector), (curve.points, figures))
+    return finish(args, card, _tensors(metas, vector), (curve.points, figures))
 
 
 def fallback_groups(args: Args, metas: list[Meta]) -> list[int]:

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from weftway import distribution
 from weftway._native import CODE, ScenarioError, Variant, controller
@@ -162,25 +161,6 @@ def card(args: TrainingArgs, vector: VectorEnv, **about: str) -> dict[str, str]:
         "command": args.command(),
         **about,
     }
-
-
-def finish(
-    args: TrainingArgs,
-    card: Mapping[str, str],
-    tensors: Mapping[str, ArrayLike],
-    told: tuple[list[Point], dict[str, Any]],
-) -> Trained:
-    """Writes the policy if a folder is named; `told` is the curve and the held-out figures."""
-    single = {name: np.asarray(value, np.float32) for name, value in tensors.items()}
-    if args.cautious:
-        # Evaluation needs what is here.
-        from weftway.train import caution
-
-        card = {**card, **caution.margin(args, card, single)}
-    file = args.file("safetensors")
-    if file:
-        export.write_policy(file, card, single)
-    return Trained(export.Policy(dict(card), single), *told, file)
 
 
 ChooseActions = Callable[[Floats, np.ndarray], np.ndarray]

@@ -31,6 +31,7 @@ from weftway.distribution import Drawn
 from weftway.train import export, labels, session
 from weftway.train.checkpoint import CheckpointError
 from weftway.train.curve import Curve, Point
+from weftway.train.finish import finish
 from weftway.train.graph import Shape
 from weftway.train.graph.fit import Dataset, FitArgs, Split, evaluate, fit, split
 from weftway.train.graph.stsgat import STSGAT
@@ -162,7 +163,7 @@ def train(args: Args, progress: Progress = quiet) -> Trained:
     about = {"network": model.spec(args.shape), "chosen": chosen, "evaluation": said}
     card = session.card(args, vector, **about)
     tensors = {"low": ranges[0], "high": ranges[1], **model.tensors()}
-    return session.finish(args, card, tensors, (curve.points, figures))
+    return finish(args, card, tensors, (curve.points, figures))
 
 
 def prepare(args: Args) -> None:

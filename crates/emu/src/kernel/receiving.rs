@@ -8,7 +8,7 @@ use nix::poll::PollFlags;
 use weftway_path::Instant;
 
 use crate::EmuError;
-use crate::kernel::run::{Door, Joined, REQUEST, Run, broke_off};
+use crate::kernel::run::{Joined, REQUEST, Run, Unconnected, broke_off};
 use crate::kernel::workload::Sink;
 
 /// What is read at once, at most.
@@ -24,9 +24,9 @@ pub(super) struct Received<'a> {
 }
 
 /// Reads until everything is there, or time is over.
-pub(super) fn receive<'a>(run: &Run<'a>, door: Door) -> Result<Received<'a>, EmuError> {
+pub(super) fn receive<'a>(run: &Run<'a>, socket: Unconnected) -> Result<Received<'a>, EmuError> {
     let mut sink = Sink::new(&run.order.work);
-    let joined = run.join(door)?;
+    let joined = run.join(socket)?;
     let ended = match &joined {
         Some(joined) => read(run, joined, &mut sink)?,
         None => run.clock.now(),

@@ -35,13 +35,13 @@ pub(super) struct Run<'a> {
     pub broken: AtomicBool,
 }
 
-/// How an end comes to its connection.
+/// The socket of an end that has no connection yet.
 #[derive(Debug)]
-pub(super) enum Door {
-    /// By accepting it.
+pub(super) enum Unconnected {
+    /// It accepts one.
     Listening(TcpListener),
-    /// By waiting for `connect`.
-    Opening(TcpStream),
+    /// It has called `connect`.
+    Connecting(TcpStream),
 }
 
 /// A connection, as one end has it.
@@ -97,10 +97,10 @@ impl Run<'_> {
     }
 
     /// The connection; `None` if it did not come about before the end.
-    pub fn join(&self, door: Door) -> Result<Option<Joined>, EmuError> {
-        match door {
-            Door::Listening(listener) => self.accept(listener),
-            Door::Opening(stream) => self.connected(stream),
+    pub fn join(&self, socket: Unconnected) -> Result<Option<Joined>, EmuError> {
+        match socket {
+            Unconnected::Listening(listener) => self.accept(listener),
+            Unconnected::Connecting(stream) => self.connected(stream),
         }
     }
 

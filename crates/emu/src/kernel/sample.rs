@@ -18,7 +18,7 @@ pub struct Sample {
     /// Of the connection as a whole; `None` for TCP, and for MPTCP that fell back to it.
     pub connection: Option<Connection>,
     /// Subflows between addresses of no path, seen up to now. Their bytes are in no path.
-    pub strays: u32,
+    pub unmatched: u32,
 }
 
 impl Sample {
@@ -170,8 +170,8 @@ impl Observer {
             self.see(&subflow);
         }
         let paths = (0..self.view.paths.len()).map(|path| self.path(path)).collect();
-        let strays = self.seen.iter().filter(|(_, path, _)| path.is_none()).count() as u32;
-        Sample { at, paths, connection: info.connection, strays }
+        let unmatched = self.seen.iter().filter(|(_, path, _)| path.is_none()).count() as u32;
+        Sample { at, paths, connection: info.connection, unmatched }
     }
 
     fn see(&mut self, info: &SubflowInfo) {
@@ -238,15 +238,15 @@ mod tests {
         assert_eq!((alone.paths[1].bytes_sent, alone.paths[1].srtt), (Bytes::new(200), Span::from_millis(40)));
         let again = observer.note(mptcp(&[first, subflow(3, [left(1), right(1)], 30, 50)]), Span::ZERO);
         assert_eq!((again.paths[1].open, again.paths[1].bytes_sent), (1, Bytes::new(230)));
-        assert_eq!((again.paths[1].srtt, again.strays), (Span::from_millis(50), 0));
+        assert_eq!((again.paths[1].srtt, again.unmatched), (Span::from_millis(50), 0));
     }
 
-    /// Both ends have an address of some path; the sender's counts. Neither has: a stray.
+    /// Both ends have an address of some path; the sender's counts. Neither has: it is unmatched.
     #[test]
     fn the_senders_address_tells_the_path() {
         let crossed = mptcp(&[subflow(1, [left(1), left(0)], 7, 1), subflow(2, [right(0), right(1)], 8, 1)]);
         let here = observer(true).note(crossed.clone(), Span::ZERO);
-        assert_eq!((here.paths[1].bytes_sent, here.strays), (Bytes::new(7), 1));
+        assert_eq!((here.paths[1].bytes_sent, here.unmatched), (Bytes::new(7), 1));
         let there = observer(false).note(crossed, Span::ZERO);
         assert_eq!(there.paths[0].bytes_sent, Bytes::new(7));
     }

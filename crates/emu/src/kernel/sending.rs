@@ -11,7 +11,7 @@ use weftway_path::{Instant, Span};
 
 use crate::EmuError;
 use crate::kernel::order::Opener;
-use crate::kernel::run::{Door, Joined, REQUEST, Run, broke_off, check};
+use crate::kernel::run::{Joined, REQUEST, Run, Unconnected, broke_off, check};
 use crate::kernel::sample::{Observer, Sample};
 use crate::kernel::workload::Source;
 
@@ -38,8 +38,8 @@ pub(super) struct Sent {
 }
 
 /// Writes what the application writes, and looks at the connection from time to time.
-pub(super) fn send(run: &Run, door: Door) -> Result<Sent, EmuError> {
-    let Some(joined) = run.join(door)? else { return Ok(Sent::default()) };
+pub(super) fn send(run: &Run, socket: Unconnected) -> Result<Sent, EmuError> {
+    let Some(joined) = run.join(socket)? else { return Ok(Sent::default()) };
     let mut sender = Sender::new(run, &joined.stream);
     let due = match sender.asked(&joined)? {
         Some(start) => sender.write(Source::new(&run.order.work, start))?,

@@ -13,7 +13,7 @@ use weftway_path::{Bytes, Instant};
 use crate::kernel::counters::{self, Counters};
 use crate::kernel::order::{Ends, Opener, Outcome, Transfer, Work};
 use crate::kernel::receiving::{Received, receive};
-use crate::kernel::run::{Door, Run, broke_off};
+use crate::kernel::run::{Run, Unconnected, broke_off};
 use crate::kernel::sample::{Sample, Subflow};
 use crate::kernel::sending::{Sent, send};
 use crate::kernel::socket;
@@ -97,7 +97,7 @@ type Outcomes<'a> = (Result<Sent, EmuError>, Result<Received<'a>, EmuError>);
 
 /// Runs both ends.
 fn both<'a>(run: &Run<'a>, listener: TcpListener, opening: TcpStream) -> Outcomes<'a> {
-    let (listening, opening) = (Door::Listening(listener), Door::Opening(opening));
+    let (listening, opening) = (Unconnected::Listening(listener), Unconnected::Connecting(opening));
     let (senders, receivers) = match run.order.opener {
         Opener::Sender => (opening, listening),
         Opener::Receiver => (listening, opening),

@@ -12,7 +12,7 @@ use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
 use weftway_path::{Context, Decision, Instant, Offset, Packet, Path, PathId, PathSet, Role, Span};
 
-use super::lever::Lever;
+use super::backup_flags::BackupFlags;
 use super::report::SteeringReport;
 use super::view;
 use crate::netlink::{Diagnosis, Endpoint, EndpointFlags, Events, PmEvent, PmEventKind, SubflowInfo};
@@ -65,7 +65,7 @@ pub struct Steering {
     clock: Clock,
     diagnosis: Diagnosis,
     events: Events,
-    lever: Lever,
+    backup_flags: BackupFlags,
     connections: Vec<Connection>,
     due: Instant,
     /// When to list everything anew; `ZERO` for now.
@@ -101,7 +101,7 @@ impl Steering {
             // With the userspace path manager, subflows are let in only while somebody listens to events.
             events: Events::open()?,
             diagnosis: Diagnosis::open()?,
-            lever: Lever::open()?,
+            backup_flags: BackupFlags::open()?,
             connections: Vec::new(),
             due: Instant::ZERO,
             list_at: Instant::ZERO,
@@ -143,7 +143,7 @@ impl Steering {
             self.list()?;
         }
         let mut connections = std::mem::take(&mut self.connections);
-        let asked = if self.lever.is_shared() { 1 } else { connections.len() };
+        let asked = if self.backup_flags.is_shared() { 1 } else { connections.len() };
         let mut steerable =
             connections.iter_mut().filter(|one| one.obstacle.is_none() && one.paths.len() > 1).take(asked);
         // If the rule panics, what it steered has to be here to be restored.
@@ -172,13 +172,13 @@ impl Steering {
     /// Sets all priorities back, as many as the kernel lets, and returns the first error. A connection that is gone needs
     /// nothing.
     fn restore(&mut self) -> Result<(), EmuError> {
-        if self.lever.is_shared() {
-            return self.lever.restore();
+        if self.backup_flags.is_shared() {
+            return self.backup_flags.restore();
         }
         let mut result = Ok(());
         for connection in &self.connections {
             for at in 0..connection.ends.len() {
-                result = result.and(restore(&self.diagnosis, &mut self.lever, connection, at));
+                result = result.and(restore(&self.diagnosis, &mut self.backup_flags, connection, at));
             }
         }
         result
@@ -196,7 +196,7 @@ impl Steering {
 
     /// Opens the further subflows of a connection of this end. Nobody else does under the userspace path manager.
     fn join(&mut self, event: &PmEvent) {
-        let (Some(manager), Some(token)) = (self.lever.joiner(), event.token) else { return };
+        let (Some(manager), Some(token)) = (self.backup_flags.joiner(), event.token) else { return };
         let (Some(local), Some(remote)) = (event.local, event.remote) else { return };
         if self.settings.token.is_some_and(|wanted| wanted != token) {
             return;
@@ -217,7 +217,7 @@ impl Steering {
     /// Brings the list of connections up to date.
     fn list(&mut self) -> Result<(), EmuError> {
         self.list_at = self.clock.now() + LISTED_EVERY;
-        self.lever.renew()?;
+        self.backup_flags.renew()?;
         let mut found: BTreeMap<u32, Vec<SubflowInfo>> = BTreeMap::new();
         for subflow in self.diagnosis.subflows()? {
             let token = subflow.mptcp.and_then(|mptcp| mptcp.token_loc);
@@ -234,7 +234,7 @@ impl Steering {
                 self.connections.push(Connection::new(token));
                 self.connections.len() - 1
             });
-            self.connections[at].meet(subflows, &self.lever);
+            self.connections[at].meet(subflows, &self.backup_flags);
             if let Some(obstacle) = &self.connections[at].obstacle {
                 self.report.last_error = Some(obstacle.clone());
             }
@@ -295,7 +295,7 @@ impl Steering {
                     continue;
                 }
                 let start = self.clock.now();
-                match self.lever.set(connection.token, connection.ends[at], backup) {
+                match self.backup_flags.set(connection.token, connection.ends[at], backup) {
                     Ok(()) => connection.backups[at].1 = backup,
                     Err(error) => self.report.refused(&error),
                 }
@@ -326,21 +326,21 @@ impl Connection {
     }
 
     /// Takes up new subflows, the first of the connection first, and drops those that are gone.
-    fn meet(&mut self, mut subflows: Vec<SubflowInfo>, lever: &Lever) {
+    fn meet(&mut self, mut subflows: Vec<SubflowInfo>, backup_flags: &BackupFlags) {
         subflows.sort_by_key(order);
         self.retain(|ends| subflows.iter().any(|subflow| (subflow.local, subflow.remote) == *ends));
         for info in subflows {
             let ends = (info.local, info.remote);
             let Some(id) = self.free_id().filter(|_| !self.ends.contains(&ends)) else { continue };
             let flags = info.mptcp.unwrap_or_default().flags;
-            let own = lever.own(*info.local.ip()).unwrap_or(flags.backup_loc());
+            let own = backup_flags.own(*info.local.ip()).unwrap_or(flags.backup_loc());
             self.ends.push(ends);
             self.backups.push((own, flags.backup_loc()));
             self.interfaces.push(info.interface);
             self.paths.push(view::path(id, &info, own || flags.backup_rem()));
         }
         let locals: Vec<SocketAddrV4> = self.ends.iter().map(|ends| ends.0).collect();
-        self.obstacle = lever.obstacle(&locals).filter(|_| locals.len() > 1);
+        self.obstacle = backup_flags.obstacle(&locals).filter(|_| locals.len() > 1);
     }
 
     /// The lowest number that no path has.
@@ -387,7 +387,7 @@ impl SteeringReport {
 
 /// Sets the priority of a subflow back, if it is there and another now. The kernel refuses where the connection is closed
 /// already and its subflow is not: such a subflow soon closes too.
-fn restore(diagnosis: &Diagnosis, lever: &mut Lever, of: &Connection, at: usize) -> Result<(), EmuError> {
+fn restore(diagnosis: &Diagnosis, backup_flags: &mut BackupFlags, of: &Connection, at: usize) -> Result<(), EmuError> {
     let (ends, own) = (of.ends[at], of.backups[at].0);
     let begin = Wall::now();
     loop {
@@ -395,7 +395,7 @@ fn restore(diagnosis: &Diagnosis, lever: &mut Lever, of: &Connection, at: usize)
         if now.is_none_or(|subflow| subflow.flags.backup_loc() == own) {
             return Ok(());
         }
-        match lever.set(of.token, ends, own) {
+        match backup_flags.set(of.token, ends, own) {
             Err(error) if begin.elapsed() > CLOSING => return Err(error),
             Err(_) => thread::sleep(Duration::from_millis(5)),
             Ok(()) => return Ok(()),

@@ -10,9 +10,9 @@
 //! traffic is not measured: its round trip is that of its last packet.
 
 mod asker;
+mod backup_flags;
 mod host;
 mod lab;
-mod lever;
 mod live;
 mod report;
 mod steered_run;

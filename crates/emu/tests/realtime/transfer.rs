@@ -96,7 +96,7 @@ fn accounted(outcome: &Outcome, multipath: bool, opener: Opener) {
     let handed_out = 5_000_000 + connection.map_or(0, |connection| connection.bytes_retrans.get());
     assert_eq!(last.bytes_acked.get(), handed_out + u64::from(opener == Opener::Sender), "{last:?}");
     assert_eq!(last.bytes_sent.get() - last.bytes_retrans.get(), handed_out);
-    assert_eq!((last.open, last.unacked, outcome.last.strays), (1, 0, 0));
+    assert_eq!((last.open, last.unacked, outcome.last.unmatched), (1, 0, 0));
     assert!(last.cwnd_packets >= 2 && last.cwnd > Bytes::ZERO && last.srtt > Span::ZERO);
     assert!(outcome.received.paths[0].bytes_received.get() >= 5_000_000);
     if let Some(connection) = connection {
@@ -260,7 +260,7 @@ fn two_paths_are_told_apart_and_add_up() {
             let paths = &outcome.last.paths;
             assert!(paths.iter().all(|path| path.open == 1 && path.srtt >= Span::from_millis(20)), "{paths:?}");
             assert!(paths.iter().all(|path| path.bytes_sent > Bytes::new(300_000)), "{paths:?}");
-            assert_eq!((outcome.last.strays, outcome.received.strays), (0, 0));
+            assert_eq!((outcome.last.unmatched, outcome.received.unmatched), (0, 0));
             each_byte_once(&outcome);
             assert!(outcome.samples.len() > 50 && outcome.samples.is_sorted_by_key(|sample| sample.at));
         }

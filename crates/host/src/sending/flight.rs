@@ -1,6 +1,6 @@
 //! What one path has sent and not settled: a ring that slides over [una, next).
 
-use weftway_path::{Bytes, Instant, Offset, PathId, Receipt, Ring, SendKind};
+use weftway_path::{Bytes, Instant, Offset, Path, PathId, Receipt, Ring, SendKind};
 
 /// Data given to a path and not sent yet.
 #[derive(Clone, Copy, Debug)]
@@ -17,8 +17,25 @@ pub struct Assigned {
     pub bytes: u32,
     /// Whether the path had not carried the chunk before.
     pub first: bool,
-    /// The first offset after everything that the path had carried then.
+    /// The first offset after everything that the path had carried when this joined its queue.
     pub after: Offset,
+}
+
+impl Assigned {
+    /// Joins the queue of the path with this `view`, and takes `charge` of its window there.
+    #[inline]
+    pub fn join_queue(&mut self, view: &mut Path, charge: Bytes) {
+        self.after = view.next;
+        view.queued += charge;
+        view.next = view.next.max(self.offset + Bytes::new(u64::from(self.bytes)));
+    }
+
+    /// What schedulers are told of it on `path`.
+    #[inline]
+    pub fn receipt(&self, path: PathId) -> Receipt {
+        let Self { offset, bytes, serial, .. } = *self;
+        Receipt { path, offset, bytes: Bytes::new(u64::from(bytes)), serial }
+    }
 }
 
 /// One packet that was sent.

@@ -1,18 +1,24 @@
-//! What a sender of data keeps, whatever carries its packets: the data and which of them are acknowledged, the packets
-//! in flight on each path, delivery rates, pacing, the paths as schedulers see them and which of them share a bottleneck.
+//! What a sender of data keeps and does, whatever carries its packets. Read `dispatch` first: it is where a scheduler's
+//! decisions become packets. Around it: the data and which of them are acknowledged (`outbox`), the question to the
+//! scheduler, the paths as schedulers see them (`views`), the packets in flight on each path (`flight`), delivery rates,
+//! pacing, and which paths share a bottleneck.
 
 mod bottleneck;
+mod dispatch;
 mod flight;
 mod outbox;
 mod pacer;
+mod question;
 mod ranges;
 mod rate;
 mod views;
 
 pub use bottleneck::Groups;
+pub use dispatch::{Carrier, Dispatch, PROBE_AFTER, assign, prepare};
 pub use flight::{Assigned, Flight, SentPacket};
 pub use outbox::{Chunk, Outbox};
 pub use pacer::{Pacer, implied_rate};
+pub use question::Question;
 pub use ranges::RangeSet;
 pub use rate::{RateSampler, Sample};
 pub use views::Views;

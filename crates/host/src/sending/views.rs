@@ -19,6 +19,16 @@ impl Views {
         Self { paths, slot, usable: PathSet::EMPTY, count: 0 }
     }
 
+    /// How many paths there are, usable or not.
+    pub fn len(&self) -> usize {
+        self.paths.len()
+    }
+
+    /// Whether there is no path at all.
+    pub fn is_empty(&self) -> bool {
+        self.paths.is_empty()
+    }
+
     /// The usable paths, by number.
     #[inline]
     pub fn usable(&self) -> &[Path] {

@@ -16,10 +16,10 @@ use bytes::{Bytes, BytesMut};
 use noq_proto::{ConnectionEvent, ConnectionHandle, EcnCodepoint, Endpoint, Event, FourTuple, PathEvent, PathStatus};
 use weftway_path::{Instant, PathId, PathSet, Span};
 
-use super::observer::{ALL, Hub, Report};
+use super::observer::{ALL, ObserverState, Report};
 
 mod control;
-pub use control::Farewell;
+pub use control::CloseReason;
 
 /// Both clocks: noq's, and ours, which begins with the run.
 #[derive(Clone, Copy, Debug)]
@@ -85,7 +85,7 @@ pub struct QuicConnection {
     inner: noq_proto::Connection,
     handle: ConnectionHandle,
     clock: Clock,
-    hub: Arc<Hub>,
+    hub: Arc<ObserverState>,
     /// The address pair of each of our paths, as this side sees it; `None` until the peer opens one.
     routes: Vec<Option<FourTuple>>,
     /// noq's number of each of our paths.
@@ -116,7 +116,7 @@ pub struct QuicConnection {
     last_call: Instant,
     /// The stream on which both ends talk beside the data.
     control: Option<noq_proto::StreamId>,
-    farewell: Option<Farewell>,
+    close_reason: Option<CloseReason>,
 }
 
 impl QuicConnection {
@@ -125,7 +125,7 @@ impl QuicConnection {
         inner: noq_proto::Connection,
         handle: ConnectionHandle,
         clock: Clock,
-        hub: Arc<Hub>,
+        hub: Arc<ObserverState>,
         routes: Vec<FourTuple>,
         first: PathId,
     ) -> Self {
@@ -149,7 +149,7 @@ impl QuicConnection {
             watched: vec![Some(first)],
             routes: routes.into_iter().map(Some).collect(),
             control: None,
-            farewell: None,
+            close_reason: None,
             outgoing: VecDeque::new(),
             news: VecDeque::new(),
             buffer: Vec::with_capacity(2048),
@@ -404,7 +404,7 @@ impl QuicConnection {
             }
             Event::HandshakeConfirmed => self.confirmed = true,
             Event::ConnectionLost { reason } => {
-                self.farewell = Farewell::of(&reason);
+                self.close_reason = CloseReason::of(&reason);
                 self.news.push_back(News::Lost(reason.to_string()));
             }
             Event::Path(PathEvent::Established { id, .. }) => {

@@ -33,7 +33,9 @@
 //! is given up too, if there is another. It has to answer twice in a row to come back. One that comes back and is of no use
 //! again is asked after a longer pause, up to eight times as long, and has to answer up to five times.
 
+mod carrier;
 pub mod connection;
+mod liveness;
 pub mod observer;
 mod outage;
 pub mod receiver;

@@ -54,7 +54,7 @@ pub enum What {
 
 /// What all observers of a connection share.
 #[derive(Debug, Default)]
-pub struct Hub {
+pub struct ObserverState {
     /// noq wants controllers that can be shared between threads. Here one thread uses them, and the lock is free.
     log: Mutex<Log>,
     open: AtomicU64,
@@ -72,8 +72,8 @@ struct Log {
 /// Every path.
 pub const ALL: u64 = u64::MAX;
 
-impl Hub {
-    /// A hub without observers; everything may send.
+impl ObserverState {
+    /// No observers yet; everything may send.
     pub fn new() -> Arc<Self> {
         Arc::new(Self { open: AtomicU64::new(ALL), ..Self::default() })
     }
@@ -114,32 +114,32 @@ impl Hub {
 
 /// Builds the observers of a connection.
 #[derive(Debug)]
-pub struct Observers(pub Arc<Hub>);
+pub struct Observers(pub Arc<ObserverState>);
 
 impl ControllerFactory for Observers {
     fn build(self: Arc<Self>, _now: Instant, _current_mtu: u16) -> Box<dyn Controller> {
         let mut log = self.0.log();
         log.observers = log.observers.saturating_add(1);
-        Box::new(Observer { hub: self.0.clone(), number: log.observers - 1 })
+        Box::new(Observer { state: self.0.clone(), number: log.observers - 1 })
     }
 }
 
 /// The observer of one path.
 #[derive(Clone, Debug)]
 struct Observer {
-    hub: Arc<Hub>,
+    state: Arc<ObserverState>,
     number: u32,
 }
 
 impl Observer {
     fn tell(&self, what: What) {
-        self.hub.log().reports.push(Report { observer: self.number, what });
+        self.state.log().reports.push(Report { observer: self.number, what });
     }
 }
 
 impl Controller for Observer {
     fn on_packet_sent(&mut self, _now: Instant, _bytes: u16, number: u64) {
-        self.hub.log().sent = Some((self.number, number));
+        self.state.log().sent = Some((self.number, number));
     }
 
     fn on_ack(
@@ -181,7 +181,7 @@ impl Controller for Observer {
     fn on_mtu_update(&mut self, _new_mtu: u16) {}
 
     fn window(&self) -> u64 {
-        if Hub::has(&self.hub.open, self.number) { u64::MAX } else { 0 }
+        if ObserverState::has(&self.state.open, self.number) { u64::MAX } else { 0 }
     }
 
     /// noq's pacer is off while the window is larger than 32 bits can say. A rate of one byte a second holds everything
@@ -189,7 +189,7 @@ impl Controller for Observer {
     fn metrics(&self) -> ControllerMetrics {
         let mut metrics = ControllerMetrics::default();
         metrics.congestion_window = u64::MAX;
-        metrics.pacing_rate = Hub::has(&self.hub.quiet, self.number).then_some(1);
+        metrics.pacing_rate = ObserverState::has(&self.state.quiet, self.number).then_some(1);
         metrics
     }
 

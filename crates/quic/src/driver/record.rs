@@ -13,6 +13,9 @@ use weftway_path::Offset;
 
 /// The length of the head of a record.
 pub const HEAD: usize = 8;
+/// What a full packet of the driver has beside its payload, in a datagram of UDP: the short header with a connection ID of
+/// 8 bytes and the longest packet number (13), the tag (16), the DATAGRAM frame's bound (9), the record's head.
+pub const OVERHEAD: u64 = 13 + 16 + 9 + HEAD as u64;
 const LIMIT: usize = 16;
 const KIND_SHIFT: u32 = 62;
 const VALUE: u64 = (1 << KIND_SHIFT) - 1;

@@ -374,7 +374,7 @@ impl SendingPath {
     }
 
     /// Everything in flight, and everything that waits, is given up.
-    pub fn surrender(&mut self, id: PathId, view: &mut Path, mut lost: impl FnMut(weftway_path::Receipt, u64)) {
+    pub fn give_up_flight(&mut self, id: PathId, view: &mut Path, mut lost: impl FnMut(weftway_path::Receipt, u64)) {
         for packet in self.flight.iter().filter(|packet| !packet.acked && !packet.lost) {
             let receipt = packet.receipt(id);
             view.lost.add(receipt.bytes);

@@ -9,7 +9,6 @@
 //! names each of its sockets to noq by an address of its own ([`net`]); the kernel still chooses the one on the wire. An
 //! end that listens names paths by the address at which a datagram arrived.
 
-pub mod doctor;
 pub mod net;
 pub mod socket;
 pub mod tls;

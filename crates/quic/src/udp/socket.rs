@@ -11,9 +11,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use bytes::BytesMut;
 use noq_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
+use serde::Serialize;
 use socket2::{Domain, Protocol, Type};
-
-use super::doctor::Sockets;
 
 /// What is asked of the kernel for each socket: a window of 100 Mbit/s and 300 ms. It may give less.
 const BUFFER: usize = 4 << 20;
@@ -21,6 +20,19 @@ const BUFFER: usize = 4 << 20;
 const MOST: usize = 65_000;
 /// Batches that may wait for a device. Beyond, they are dropped as by a full queue.
 const BACKLOG: usize = 256;
+
+/// What sockets can do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Sockets {
+    /// Datagrams in one call to the kernel (UDP_SEGMENT); 1: it has no such thing.
+    pub send_segments: usize,
+    /// Datagrams that come in one call (UDP_GRO); 1: it has no such thing.
+    pub receive_segments: usize,
+    /// What the kernel gives of the receive buffer that is asked for.
+    pub receive_buffer: usize,
+    /// What is asked for.
+    pub receive_buffer_wanted: usize,
+}
 
 /// Where a path begins on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -179,7 +191,7 @@ impl Socket {
     }
 
     /// What the kernel does for it.
-    pub(super) fn abilities(&self) -> io::Result<Sockets> {
+    pub fn abilities(&self) -> io::Result<Sockets> {
         // Linux tells twice what it gives: its own book-keeping counts (socket(7)).
         let doubled = if cfg!(target_os = "linux") { 2 } else { 1 };
         let bound = self.bound.as_ref().ok_or(io::ErrorKind::NotConnected)?;

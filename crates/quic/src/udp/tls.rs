@@ -16,7 +16,7 @@ use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, SignatureScheme};
 
-use crate::driver::observer::{Hub, Observers};
+use crate::driver::observer::{ObserverState, Observers};
 
 /// The protocol's name in TLS (ALPN).
 const ALPN: &[u8] = b"weftway/1";
@@ -138,7 +138,7 @@ impl Identity {
     }
 
     /// The configuration of an end that listens.
-    pub fn server(&self, hub: Arc<Hub>) -> Result<ServerConfig, IdentityError> {
+    pub fn server(&self, observers: Arc<ObserverState>) -> Result<ServerConfig, IdentityError> {
         let read = |error: &dyn std::fmt::Display| IdentityError::Read(error.to_string());
         let builder = rustls::ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_protocol_versions(&[&rustls::version::TLS13])
@@ -150,13 +150,16 @@ impl Identity {
         tls.alpn_protocols = vec![ALPN.to_vec()];
         let tls = QuicServerConfig::try_from(tls).map_err(|error| read(&error))?;
         let mut config = ServerConfig::with_crypto(Arc::new(tls));
-        config.transport_config(transport(hub));
+        config.transport_config(transport(observers));
         Ok(config)
     }
 }
 
 /// The configuration of an end that connects, and a flag that says whether another certificate came.
-pub fn client(pairing: &Pairing, hub: Arc<Hub>) -> Result<(ClientConfig, Arc<AtomicBool>), IdentityError> {
+pub fn client(
+    pairing: &Pairing,
+    observers: Arc<ObserverState>,
+) -> Result<(ClientConfig, Arc<AtomicBool>), IdentityError> {
     let make = |error: &dyn std::fmt::Display| IdentityError::Make(error.to_string());
     let provider = Arc::new(ring::default_provider());
     let mismatch = Arc::new(AtomicBool::new(false));
@@ -170,7 +173,7 @@ pub fn client(pairing: &Pairing, hub: Arc<Hub>) -> Result<(ClientConfig, Arc<Ato
     tls.alpn_protocols = vec![ALPN.to_vec()];
     let tls = QuicClientConfig::try_from(tls).map_err(|error| make(&error))?;
     let mut config = ClientConfig::new(Arc::new(tls));
-    config.transport_config(transport(hub));
+    config.transport_config(transport(observers));
     Ok((config, mismatch))
 }
 
@@ -236,11 +239,11 @@ const CONTROL_WINDOW: u32 = 256 << 10;
 /// Room for the records of what arrives in one call.
 const RECORDS: usize = 4 << 20;
 
-fn transport(hub: Arc<Hub>) -> Arc<TransportConfig> {
+fn transport(observers: Arc<ObserverState>) -> Arc<TransportConfig> {
     let mut config = TransportConfig::default();
     let idle = IdleTimeout::from(VarInt::from_u32(IDLE.as_millis() as u32));
     config
-        .congestion_controller_factory(Arc::new(Observers(hub)))
+        .congestion_controller_factory(Arc::new(Observers(observers)))
         .max_concurrent_multipath_paths(MAX_PATHS as u32 + SPARE_PATHS)
         .max_concurrent_bidi_streams(1u32.into())
         .max_concurrent_uni_streams(0u32.into())

@@ -7,8 +7,9 @@ use weftway_scenario::config::{AckPath, Buffer, PathManager, SimConfig};
 use weftway_scenario::stack::LossRecovery;
 use weftway_sched::Arity;
 
-use super::setup::{HEADERS, OVERHEAD};
+use super::setup::HEADERS;
 use crate::driver::OFFERS;
+use crate::driver::record::OVERHEAD;
 
 /// The least UDP payload of QUIC (RFC 9000 §14).
 const LEAST_PAYLOAD: u64 = 1200;

@@ -13,14 +13,11 @@ use weftway_scenario::config::Transport;
 use weftway_scenario::mix;
 
 use crate::driver::connection::Clock;
-use crate::driver::observer::{Hub, Observers};
+use crate::driver::observer::{ObserverState, Observers};
 use crate::null_crypto::NullCrypto;
 
 /// IPv4 and UDP.
 pub const HEADERS: u64 = 28;
-/// What a full packet of the driver has beside its payload and [`HEADERS`]: the short header with a connection ID of 8
-/// bytes and the longest packet number (13), the tag (16), the DATAGRAM frame's bound (9), the record's head (8).
-pub const OVERHEAD: u64 = 13 + 16 + 9 + 8;
 /// More paths than a scenario has may be open for a while, when one was closed and is opened again.
 const SPARE_PATHS: u32 = 4;
 const PORT: u16 = 4433;
@@ -90,10 +87,10 @@ fn payload(transport: &Transport) -> u16 {
 }
 
 /// How a connection behaves: as the scenario says, and with nothing that this run has no use for.
-pub fn transport_config(transport: &Transport, paths: usize, hub: Arc<Hub>) -> Arc<TransportConfig> {
+pub fn transport_config(transport: &Transport, paths: usize, observers: Arc<ObserverState>) -> Arc<TransportConfig> {
     let mut config = TransportConfig::default();
     config
-        .congestion_controller_factory(Arc::new(Observers(hub)))
+        .congestion_controller_factory(Arc::new(Observers(observers)))
         .max_concurrent_multipath_paths(paths as u32 + SPARE_PATHS)
         .initial_mtu(payload(transport))
         .min_mtu(payload(transport))

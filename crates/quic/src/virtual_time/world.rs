@@ -5,17 +5,17 @@ use std::sync::Arc;
 use bytes::BytesMut;
 use noq_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, EcnCodepoint, Endpoint};
 use weftway_host::Host;
-use weftway_host::sending::Groups;
-use weftway_link::{Link, LinkConfig, Reason, Verdict as LinkVerdict};
+use weftway_link::{Link, Reason, Verdict as LinkVerdict};
+use weftway_net::{Links, Route};
 use weftway_path::spec::SpecError;
-use weftway_path::{Bytes, Instant, Offset, PathId, PathSet, Role, Span};
-use weftway_scenario::config::{Bottlenecks, Direction, PathManager, SimConfig};
-use weftway_scenario::{App, Message, Verdict, mix, path_seeds, shared_seed};
+use weftway_path::{Bytes, Instant, Message, Offset, PathId, PathSet, Role, Span};
+use weftway_scenario::config::{Direction, SimConfig};
+use weftway_scenario::{App, Verdict, mix};
 use weftway_sched::Scheduler;
 
 use super::setup::{self, HEADERS, Side};
 use crate::driver::connection::{Clock, News, Outgoing, QuicConnection};
-use crate::driver::observer::Hub;
+use crate::driver::observer::ObserverState;
 use crate::driver::receiver::Receiver;
 use crate::driver::record::Record;
 use crate::driver::sender::{self, Sender, Setting, Source};
@@ -90,6 +90,10 @@ impl Source for ScenarioSource {
         self.app.message_at(at)
     }
 
+    fn has_messages(&self) -> bool {
+        self.app.has_messages()
+    }
+
     fn append(&self, offset: Offset, bytes: usize, to: &mut BytesMut) {
         to.extend_from_slice(self.bytes(offset.get(), bytes));
     }
@@ -149,14 +153,6 @@ struct Flyings {
     free: Vec<u32>,
 }
 
-/// One direction of a path.
-#[derive(Clone, Copy, Debug)]
-struct Route {
-    data: usize,
-    acks: usize,
-    via: Option<usize>,
-}
-
 struct SendingEnd {
     endpoint: Endpoint,
     /// Until the connection is opened.
@@ -203,19 +199,8 @@ impl World {
     /// made for.
     pub fn new(config: &SimConfig, cc: &str, seed: u64, host: Host) -> Result<Self, RunError> {
         weftway_cc::parse(cc)?;
-        let mut links = Vec::new();
-        let ecn = config.transport.ecn;
-        for (at, link) in config.shared.iter().enumerate() {
-            links.push(new_link(link, ecn, shared_seed(seed, at)));
-        }
-        let mut routes = Vec::new();
-        for path in &config.paths {
-            let (data_seed, acks_seed) = path_seeds(seed, 0, &path.name);
-            let data = links.len();
-            links.push(new_link(&path.data, ecn, data_seed));
-            links.push(new_link(&path.acks, ecn, acks_seed));
-            routes.push(Route { data, acks: data + 1, via: path.via.filter(|&via| via < config.shared.len()) });
-        }
+        let mut net = Links::new(config, seed);
+        let routes = config.paths.iter().map(|path| net.add(0, path, config.transport.ecn)).collect();
         let upload = config.transport.direction == Direction::Upload;
         let (sends, receives) = if upload { (Side::Client, Side::Server) } else { (Side::Server, Side::Client) };
         let transport = &config.transport;
@@ -224,7 +209,7 @@ impl World {
         let mut world = Self {
             now: Instant::ZERO,
             clock: setup::clock(),
-            links,
+            links: net.links,
             routes,
             flying: Flyings::default(),
             sending: SendingEnd {
@@ -278,7 +263,7 @@ impl World {
 
     /// The client opens the connection, on the first path that exists or on all of them; the server waits.
     fn start(&mut self) -> Result<(), RunError> {
-        let config = setup::transport_config(&self.config.transport, self.config.paths.len(), Hub::new());
+        let config = setup::transport_config(&self.config.transport, self.config.paths.len(), ObserverState::new());
         let server = if self.upload() { &mut self.receiving.endpoint } else { &mut self.sending.endpoint };
         server.set_server_config(Some(setup::server_config(config)));
         if self.races() {
@@ -292,7 +277,7 @@ impl World {
 
     /// The client's end of a connection that is opened on path `first`.
     fn connect(&mut self, first: PathId) -> Result<QuicConnection, RunError> {
-        let hub = Hub::new();
+        let hub = ObserverState::new();
         let config = setup::transport_config(&self.config.transport, self.config.paths.len(), hub.clone());
         let config = setup::client_config(config, self.seed, first);
         let client = if self.upload() { &mut self.sending.endpoint } else { &mut self.receiving.endpoint };
@@ -314,36 +299,18 @@ impl World {
             return Ok(());
         }
         let Some(source) = self.source.take() else { return Ok(()) };
-        let role = |(at, path): (usize, &weftway_scenario::config::PathConfig)| match self.config.transport.path_manager
-        {
-            PathManager::Backup if at > 0 => Role::Backup,
-            _ => path.role,
-        };
-        let roles: Vec<Role> = self.config.paths.iter().enumerate().map(role).collect();
+        let roles: Vec<Role> =
+            self.paths().map(|id| weftway_net::role(&self.config.transport, &self.config.paths, id)).collect();
         let setting = Setting {
             transport: self.config.transport.clone(),
             cc: self.cc.clone(),
             seed: mix(self.seed, 0xc0),
-            groups: self.groups(),
+            groups: weftway_net::groups(self.config.transport.bottlenecks, &self.routes),
         };
         let mut sender = Sender::new(connection, source, setting, &roles)?;
         sender.set_host(std::mem::take(&mut self.host));
         self.sending.sender = Some(sender);
         Ok(())
-    }
-
-    fn groups(&self) -> Groups {
-        let via = |at: usize| self.config.paths[at].via;
-        let given = |at: usize| {
-            let first = (0..self.config.paths.len()).position(|other| via(other).is_some() && via(other) == via(at));
-            Some(first.unwrap_or(at) as u8)
-        };
-        let count = self.config.paths.len();
-        match self.config.transport.bottlenecks {
-            Bottlenecks::None => Groups::given(vec![None; count]),
-            Bottlenecks::Given => Groups::given((0..count).map(given).collect()),
-            Bottlenecks::Detected => Groups::detected(count),
-        }
     }
 
     /// Runs to the end with `scheduler`.
@@ -446,11 +413,8 @@ impl World {
         if sender.wants_devices() {
             let headers = self.config.transport.packet - self.config.transport.mss;
             for (at, route) in self.routes.iter().enumerate() {
-                let link = &mut self.links[route.data];
-                link.retire(self.now);
-                let (packets, bytes) = link.backlog(self.now);
-                let payload = bytes.saturating_sub(headers.mul_div(packets, 1));
-                sender.set_device_queue(PathId::new(at as u8), payload);
+                let held = weftway_net::device_queue(&mut self.links[route.data], self.now, headers);
+                sender.set_device_queue(PathId::new(at as u8), held);
             }
         }
         sender.turn(self.now, scheduler);
@@ -589,7 +553,7 @@ impl World {
             // It lost the race before it arrived.
             return endpoint.ignore(incoming);
         }
-        let hub = Hub::new();
+        let hub = ObserverState::new();
         let config = setup::transport_config(&self.config.transport, self.config.paths.len(), hub.clone());
         let config = setup::server_config(config);
         self.buffer.clear();
@@ -685,14 +649,9 @@ impl World {
     /// Paths that the scenario adds or removes now.
     fn look_at_presence(&mut self) {
         let now = self.now;
-        let is_present = |at: &usize| {
-            let presence = &self.config.paths[*at].presence;
-            presence.is_empty() || presence.iter().filter(|&&change| change <= now).count() % 2 == 1
-        };
-        let present = (0..self.config.paths.len()).filter(is_present);
-        let present = present.fold(PathSet::EMPTY, |set, at| set.with(PathId::new(at as u8)));
-        let changes = self.config.paths.iter().flat_map(|path| &path.presence).copied();
-        self.presence_at = changes.filter(|&at| at > now).min().unwrap_or(Instant::NEVER);
+        let present = self.paths().filter(|id| weftway_net::is_present(&self.config.paths[id.index()], now));
+        let present = present.fold(PathSet::EMPTY, PathSet::with);
+        self.presence_at = weftway_net::next_presence(&self.config.paths, now);
         let before = std::mem::replace(&mut self.present, present);
         let keep_after = self.config.transport.probe_interval;
         for id in self.paths().filter(|&id| before.contains(id) != present.contains(id)) {
@@ -798,12 +757,4 @@ impl Flyings {
         self.free.push(number);
         Some(flying)
     }
-}
-
-/// A link; one that marks drops instead where packets are not ECN-capable (RFC 3168 §5).
-fn new_link(config: &LinkConfig, ecn: bool, seed: u64) -> Link<u32> {
-    if ecn || config.ecn.is_none() {
-        return Link::new(config, seed);
-    }
-    Link::new(&LinkConfig { ecn: None, ..config.clone() }, seed)
 }

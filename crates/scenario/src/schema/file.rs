@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+use super::transport::{StackName, TransportName};
 use super::{
     Claim, CrossTable, Figure, LinkTable, Options, PathTable, Published, RivalTable, Uncertain, WorkloadTable,
 };
@@ -89,30 +90,6 @@ pub(crate) struct File {
     /// Values that a paper leaves open, by the path of their key; keys joined by ", " are drawn together.
     #[serde(default)]
     pub uncertain: Named<Uncertain>,
-}
-
-/// A transport.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum TransportName {
-    /// Multipath TCP.
-    #[default]
-    Mptcp,
-    /// Multipath QUIC.
-    Mpquic,
-    /// TCP on a single path.
-    Tcp,
-}
-
-/// An MPTCP.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
-pub(crate) enum StackName {
-    /// The out-of-tree kernels 0.89 to 0.96.
-    #[serde(rename = "v0.9x")]
-    V09x,
-    /// MPTCP v1 of today's kernel.
-    #[serde(rename = "linux-v1")]
-    LinuxV1,
 }
 
 /// Which way the data go.

@@ -6,8 +6,9 @@ mod options;
 mod path;
 mod report;
 mod traffic;
+mod transport;
 
-pub(super) use file::{DecisionTable, DirectionName, File, ModeName, StackName, TransportName};
+pub(super) use file::{DecisionTable, DirectionName, File, ModeName};
 pub(super) use options::{
     AckPathName, AppLimitedName, BottlenecksName, Buffer, OpeningName, Options, PathManagerName, RtoFloorName,
 };
@@ -17,3 +18,4 @@ pub(super) use path::{
 pub(crate) use report::Uncertain;
 pub use report::{At, Claim, Figure, Identity, Printed, Published, Status, Unit, Way};
 pub(super) use traffic::{CrossTable, RivalTable, SizeShare, WebObjects, WorkloadTable};
+pub(super) use transport::{StackName, TransportName};

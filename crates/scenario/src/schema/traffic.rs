@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::TransportName;
+use super::transport::TransportName;
 use crate::text::Count;
 use crate::units::{Rate, Size, Time};
 

@@ -5,7 +5,8 @@ use weftway_path::{BitRate, Bytes, Instant, Role, Span};
 use weftway_sched::Mode;
 
 use super::{PLAIN, parse, plain, with_sets};
-use crate::config::{Buffer, CrossLink, Direction, MessageSize, SimConfig, Stack, WebObject, Workload};
+use crate::config::{Buffer, CrossLink, Direction, MessageSize, SimConfig, WebObject, Workload};
+use crate::stack::Stack;
 
 fn config(text: &str) -> SimConfig {
     let variants = parse(text).and_then(|scenario| scenario.variants());

@@ -12,8 +12,9 @@ use weftway_cc::Signal;
 use weftway_host::Decided;
 use weftway_link::{Reason, Verdict};
 use weftway_path::{Decision, Instant, Offset, PathId};
-use weftway_scenario::config::{Direction, SimConfig, Stack};
+use weftway_scenario::config::{Direction, SimConfig};
 use weftway_scenario::qlog::{self, Head, SIMULATION, data_frame, packet};
+use weftway_scenario::stack::Stack;
 
 use super::golden::parts;
 use crate::tap::{Listener, Note};

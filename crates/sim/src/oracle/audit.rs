@@ -10,7 +10,8 @@ use weftway_path::{Instant, PathId, Span};
 
 use super::collect::{Crew, Plan};
 use super::judge::{LAMBDA, jain};
-use super::lab::{HORIZON, Lab, Stop};
+use super::lab::{Lab, Stop};
+use super::shares::HORIZON;
 use super::{Judgement, Truth};
 use crate::run::Job;
 

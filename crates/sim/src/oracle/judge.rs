@@ -5,16 +5,13 @@
 
 use weftway_path::Bytes;
 
-use super::Truth;
+use super::truth::{FAR, Truth};
 
 /// λ: Jain's index from 0 to 1 is worth this much of [`D0`].
 pub const LAMBDA: f64 = 0.1;
 
 /// D0: the delay that counts as 1, in seconds.
 pub const D0: f64 = 0.1;
-
-/// No delay counts as longer, in seconds.
-pub const FAR: f64 = 60.0;
 
 /// What is this near, in seconds, is equal: the path of smaller number is taken.
 const TIE: f64 = 1e-6;

@@ -2,7 +2,7 @@
 
 use weftway_host::Turn;
 use weftway_path::spec::SpecError;
-use weftway_path::{BlockedReason, Bytes, Context, Decision, Event, Instant, Path, PathId, Span};
+use weftway_path::{BlockedReason, Bytes, Context, Decision, Event, Instant, Path, PathId};
 use weftway_scenario::config::SimConfig;
 use weftway_sched::learned::{Ledger, Shape, Task, TaskEntry, build_task};
 use weftway_sched::{Needs, Scheduler, TransportRules};
@@ -12,9 +12,6 @@ use super::shares::Shares;
 use super::truth::{Truth, release};
 use super::{Judgement, judge};
 use crate::{Host, Pause, Sim, Verdict};
-
-/// Over how long loads are compared, and how far O2 looks ahead.
-pub(crate) const HORIZON: Span = Span::from_secs(1);
 
 /// Data that are no messages are judged in portions of the largest message of the paper.
 const PORTION: Bytes = Bytes::new(10_000);

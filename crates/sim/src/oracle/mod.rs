@@ -20,6 +20,6 @@ mod truth;
 pub use audit::{Audit, Future, audit};
 pub use binding::Basis;
 pub use collect::{BEHAVIOURS, Plan, Run, Sample, run};
-pub use judge::{D0, FAR, Judgement, LAMBDA, jain, judge};
+pub use judge::{D0, Judgement, LAMBDA, jain, judge};
 pub use lab::{Lab, Stop};
-pub use truth::Truth;
+pub use truth::{FAR, Truth};

@@ -1,8 +1,9 @@
 //! What each path has carried of late: sums of sent bytes that fade.
 
-use weftway_path::{Bytes, Instant, Path};
+use weftway_path::{Bytes, Instant, Path, Span};
 
-use super::lab::HORIZON;
+/// Over how long loads are compared, and how far O2 looks ahead.
+pub(crate) const HORIZON: Span = Span::from_secs(1);
 
 /// Sums over the paths' counters; what was sent a [`HORIZON`] ago counts 1/e.
 #[derive(Clone, Debug)]

@@ -4,10 +4,12 @@ use weftway_host::sending::SentPacket;
 use weftway_link::Link;
 use weftway_path::{BitRate, BlockedReason, Bytes, Instant, Offset, PathId, Span};
 
-use super::judge::FAR;
 use crate::Sim;
 use crate::connection::Connection;
 use crate::wire::{Datagram, Load};
+
+/// No delay counts as longer, in seconds.
+pub const FAR: f64 = 60.0;
 
 /// What is true of one path.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -72,11 +74,11 @@ fn links(sim: &Sim, id: PathId) -> impl Iterator<Item = &Link<Datagram>> {
 /// What the path has to send before anything new.
 fn owed(conn: &Connection, id: PathId) -> Bytes {
     let lost = conn.send.senders[id.index()].flight.iter().filter(|packet| packet.lost && !packet.retransmitted);
-    conn.send.views.get(id).queued + Bytes::new(lost.map(|packet| u64::from(packet.bytes)).sum())
+    conn.dispatch.views.get(id).queued + Bytes::new(lost.map(|packet| u64::from(packet.bytes)).sum())
 }
 
 fn wait(conn: &Connection, id: PathId, now: Instant) -> Span {
-    let view = conn.send.views.get(id);
+    let view = conn.dispatch.views.get(id);
     match view.blocked {
         BlockedReason::None => Span::ZERO,
         BlockedReason::Pacing => view.release.max(now).since(now),
@@ -95,7 +97,7 @@ pub(crate) fn release(sim: &Sim, start: Offset) -> f64 {
         return 0.0;
     }
     let of = |view: &weftway_path::Path| path_release(sim, view.id, start);
-    conn.send.views.usable().iter().map(of).fold(0.0, f64::max).min(FAR)
+    conn.dispatch.views.usable().iter().map(of).fold(0.0, f64::max).min(FAR)
 }
 
 fn path_release(sim: &Sim, id: PathId, start: Offset) -> f64 {
@@ -122,7 +124,8 @@ fn path_release(sim: &Sim, id: PathId, start: Offset) -> f64 {
             && !under_way.contains(index)
     };
     let numbered = (sender.flight.base()..).zip(sender.flight.iter());
-    let repairs = numbered.filter(missing).map(|(_, packet)| (packet.sent_at + conn.send.views.get(id).srtt).max(now));
+    let repairs =
+        numbered.filter(missing).map(|(_, packet)| (packet.sent_at + conn.dispatch.views.get(id).srtt).max(now));
     let repaired = repairs.max().map(|at| {
         let truth = Truth::of(sim, id);
         at.since(now).as_secs_f64() + truth.seconds(truth.queue) + truth.delay.as_secs_f64()

@@ -185,7 +185,7 @@ fn qlog_has_everything_that_was_counted() {
     assert_eq!(count("quic:packet_sent"), total(|path| path.packets));
     assert_eq!(count("quic:packet_lost"), total(|path| path.retransmissions));
     assert_eq!(count("weftway:packet_arrived"), connection.tally.arrived);
-    assert_eq!(count("weftway:decision"), connection.host.counts.decisions);
+    assert_eq!(count("weftway:decision"), connection.host().counts.decisions);
     let lost = named(events, "quic:packet_sent").iter().filter(|event| event["data"]["weftway_fate"] == "lost").count();
     assert_eq!(lost as u64, total(|path| path.wire_lost));
     assert!(lost > 0 && count("quic:congestion_state_updated") > 0);

@@ -7,7 +7,8 @@ from pathlib import Path
 from weftway import comparison, plan
 from weftway.backends import QUIC, SIM, Row
 from weftway.comparison import Progress
-from weftway.plan import Job, Plan
+from weftway.job import Job
+from weftway.plan import Plan
 
 from .settings import SCHEDULERS, Setting, drawn, ours
 

@@ -8,14 +8,14 @@ use super::QuicConnection;
 
 /// How the peer ended the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Farewell {
+pub struct CloseReason {
     /// The application's code.
     pub code: u64,
     /// What it said.
     pub reason: String,
 }
 
-impl Farewell {
+impl CloseReason {
     pub(super) fn of(error: &ConnectionError) -> Option<Self> {
         let ConnectionError::ApplicationClosed(close) = error else { return None };
         let reason = String::from_utf8_lossy(&close.reason).into_owned();
@@ -81,8 +81,8 @@ impl QuicConnection {
     }
 
     /// What the peer said when it ended the connection.
-    pub fn farewell(&self) -> Option<&Farewell> {
-        self.farewell.as_ref()
+    pub fn close_reason(&self) -> Option<&CloseReason> {
+        self.close_reason.as_ref()
     }
 
     /// Whether nothing is left to do for a connection that is over.

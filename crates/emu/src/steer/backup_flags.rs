@@ -1,0 +1,128 @@
+//! Setting the backup flags of subflows (MP_PRIO): how that is done depends on who manages the namespace's paths.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use crate::EmuError;
+use crate::netlink::{Endpoint, PathManager};
+
+/// Which path manager new connections of the calling thread's namespace get; the newer name comes first.
+const MANAGERS: [(&str, &str); 2] =
+    [("/proc/sys/net/mptcp/path_manager", "userspace"), ("/proc/sys/net/mptcp/pm_type", "1")];
+
+/// How they are set.
+pub(super) enum BackupFlags {
+    /// Each subflow by itself: the userspace path manager.
+    Subflows(PathManager),
+    /// All subflows from one address, in every connection: the endpoints of the in-kernel path manager.
+    Endpoints(PathManager, Vec<Known>),
+}
+
+/// An endpoint.
+pub(super) struct Known {
+    /// As it was.
+    was: Endpoint,
+    /// Whether it is a backup now.
+    backup: bool,
+}
+
+impl BackupFlags {
+    /// As the calling thread's namespace has it.
+    pub fn open() -> Result<Self, EmuError> {
+        let manager = PathManager::open()?;
+        if by_program() {
+            return Ok(Self::Subflows(manager));
+        }
+        let mut backup_flags = Self::Endpoints(manager, Vec::new());
+        backup_flags.renew()?;
+        Ok(backup_flags)
+    }
+
+    /// The path manager, where it is ours to open subflows with.
+    pub fn joiner(&self) -> Option<&PathManager> {
+        match self {
+            Self::Subflows(manager) => Some(manager),
+            Self::Endpoints(..) => None,
+        }
+    }
+
+    /// Whether one connection is steered and all others go along.
+    pub fn is_shared(&self) -> bool {
+        matches!(self, Self::Endpoints(..))
+    }
+
+    /// Whether the subflows from `address` are backups of their own accord; `None` where only the subflow knows.
+    pub fn own(&self, address: Ipv4Addr) -> Option<bool> {
+        match self {
+            Self::Subflows(_) => None,
+            Self::Endpoints(_, endpoints) => {
+                Some(endpoints.iter().any(|known| known.was.address == address && known.was.flags.backup))
+            }
+        }
+    }
+
+    /// Why the subflows of a connection, by their local ends, cannot be steered, if they cannot.
+    pub fn obstacle(&self, locals: &[SocketAddrV4]) -> Option<String> {
+        let Self::Endpoints(_, endpoints) = self else { return None };
+        let addresses: Vec<Ipv4Addr> = locals.iter().map(|local| *local.ip()).collect();
+        let twin = addresses.iter().enumerate().find(|(at, address)| addresses[..*at].contains(address));
+        if let Some((_, address)) = twin {
+            return Some(format!(
+                "several subflows have the local address {address}: to tell them apart takes the userspace path \
+                 manager (sysctl net.mptcp.path_manager=userspace, before the connection begins)"
+            ));
+        }
+        let is_known = |address: &Ipv4Addr| endpoints.iter().any(|known| known.was.address == *address);
+        let without = addresses.iter().find(|address| !is_known(address))?;
+        Some(format!("{without} is no endpoint of the path manager; `ip mptcp endpoint add {without}` makes it one"))
+    }
+
+    /// Makes a subflow a backup, or no backup.
+    pub fn set(&mut self, token: u32, ends: (SocketAddrV4, SocketAddrV4), backup: bool) -> Result<(), EmuError> {
+        let (manager, endpoints) = match self {
+            Self::Subflows(manager) => return manager.set_subflow_backup(token, ends.0, ends.1, backup),
+            Self::Endpoints(manager, endpoints) => (manager, endpoints),
+        };
+        let Some(known) = endpoints.iter_mut().find(|known| known.was.address == *ends.0.ip()) else { return Ok(()) };
+        // The kernel passes on only what changes the endpoint. A subflow that was not yet there for it when that
+        // changed is reached by changing it back and again.
+        if known.backup == backup {
+            manager.set_backup(&known.was, !backup)?;
+        }
+        manager.set_backup(&known.was, backup)?;
+        known.backup = backup;
+        Ok(())
+    }
+
+    /// Endpoints that came in the meantime.
+    pub fn renew(&mut self) -> Result<(), EmuError> {
+        let Self::Endpoints(manager, known) = self else { return Ok(()) };
+        for endpoint in manager.endpoints()? {
+            if known.iter().all(|known| known.was.address != endpoint.address) {
+                known.push(Known { was: endpoint, backup: endpoint.flags.backup });
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets all endpoints back to what they were, as many as the kernel lets, and returns the first error; those that are
+    /// gone need it no more.
+    pub fn restore(&self) -> Result<(), EmuError> {
+        let Self::Endpoints(manager, known) = self else { return Ok(()) };
+        let present = manager.endpoints()?;
+        let changed = known.iter().map(|known| &known.was).filter(|was| {
+            let same = |is: &&Endpoint| is.id == was.id && is.address == was.address;
+            present.iter().find(same).is_some_and(|is| is.flags.backup != was.flags.backup)
+        });
+        let mut result = Ok(());
+        for was in changed {
+            result = result.and(manager.set_backup(was, was.flags.backup));
+        }
+        result
+    }
+}
+
+fn by_program() -> bool {
+    let value = |(file, wanted): (&str, &str)| fs::read_to_string(file).ok().map(|text| text.trim() == wanted);
+    MANAGERS.into_iter().find_map(value).unwrap_or(false)
+}

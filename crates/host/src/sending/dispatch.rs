@@ -1,0 +1,596 @@
+//! What stands between a scheduler and the packets of one connection, whatever carries them.
+//!
+//! A transport that sends keeps one [`Dispatch`] and implements [`Carrier`]; in return it is a [`Transport`]:
+//!
+//! | decided here | supplied by the transport |
+//! |---|---|
+//! | which packet is next: what was handed back, else what was never sent | how far the application has written, where a packet ends |
+//! | whether the scheduler must be asked ([`prepare`]) | whether a path can take a packet ([`Question::note`]) |
+//! | what each decision means, and what is refused | how a packet leaves ([`Carrier::place`]), what waits in queues |
+//! | when the scheduler is told of a shut window or a full buffer | what the transport does about it ([`Carrier::blocked`]) |
+//!
+//! A question sends nothing. The only place where a transport sends unasked in between is [`Carrier::blocked`].
+
+use weftway_path::{
+    BlockedReason, Bytes, Context, Decision, Event, Flow, Instant, Message, Offset, Packet, PathId, PathSet, SendKind,
+    Span, Starved,
+};
+
+use super::{Assigned, Chunk, Outbox, Question, SentPacket, Views};
+use crate::{Carried, Decided, Host, Refusal, Transport};
+
+/// How long a shut window may stay silent before the sender asks.
+pub const PROBE_AFTER: Span = Span::from_millis(200);
+
+/// The sending half of a connection, above its paths.
+#[derive(Clone, Debug)]
+pub struct Dispatch {
+    /// What is kept for the scheduler.
+    pub host: Host,
+    /// The data.
+    pub outbox: Outbox,
+    /// The data, as schedulers see them.
+    pub flow: Flow,
+    /// The paths, as schedulers see them.
+    pub views: Views,
+    /// What the scheduler is asked.
+    pub question: Question,
+    /// When to ask about a shut window.
+    pub probe_at: Instant,
+    /// QUIC: the most that the receiver's limit is ever beyond what it has read, where that limit is all that tells what
+    /// has arrived.
+    pub largest_window: Option<Bytes>,
+    /// The payload of a full packet.
+    mss: u64,
+}
+
+impl Dispatch {
+    /// Of a connection whose packets have `mss` bytes of payload and whose receiver announces `edge`. Nothing is written,
+    /// and no path is usable.
+    pub fn new(mss: Bytes, views: Views, edge: Offset) -> Self {
+        Self {
+            host: Host::default(),
+            outbox: Outbox::default(),
+            flow: Flow { edge, ..Flow::default() },
+            question: Question::new(views.len()),
+            views,
+            probe_at: Instant::NEVER,
+            largest_window: None,
+            mss: mss.get(),
+        }
+    }
+
+    /// The question as it stands.
+    #[inline]
+    pub fn context(&self, now: Instant) -> Context<'_> {
+        let (paths, open) = (self.views.usable(), self.question.open);
+        debug_assert_eq!(open, PathSet::open(paths), "the paths that may send are kept");
+        Context { now, paths, open, packet: self.question.packet(), flow: Some(&self.flow) }
+    }
+
+    /// Whether the peer's window holds back data that are ready.
+    #[inline]
+    pub fn is_shut(&self) -> bool {
+        self.outbox.is_blocked_by(self.flow.edge)
+    }
+
+    /// Whether a scheduler could put anything anywhere. One that uses queues looks at their room.
+    #[inline]
+    fn has_room(&self) -> bool {
+        let paths = if self.host.needs.queueing { self.question.queue_open } else { self.question.open };
+        !paths.is_empty()
+    }
+
+    /// Whether path `id` takes the next packet, or another one, from this scheduler.
+    #[inline]
+    fn takes(&self, id: PathId) -> bool {
+        self.question.open.contains(id)
+            || (self.host.needs.queueing && (self.question.queue_open.contains(id) || self.fits(id)))
+    }
+
+    /// Whether the queue of path `id` has room for the next packet, be it no full one.
+    fn fits(&self, id: PathId) -> bool {
+        self.views.set().contains(id) && {
+            let view = self.views.get(id);
+            view.blocked != BlockedReason::Transport && view.queue_room >= self.question.packet.bytes
+        }
+    }
+
+    /// Notes how much the queue of path `id` still takes.
+    #[inline]
+    pub fn set_queue_room(&mut self, id: PathId, room: Bytes) {
+        let usable = self.views.set().contains(id);
+        let view = self.views.get_mut(id);
+        view.queue_room = room;
+        let open = usable && view.blocked != BlockedReason::Transport && room >= view.mss;
+        self.question.queue_open = self.question.queue_open.put(id, open);
+    }
+
+    /// Whether something is there that a path with room would carry.
+    #[inline(always)]
+    pub fn wants_room(&mut self) -> bool {
+        let copies = self.host.needs.copies && self.outbox.has_sent();
+        let fresh = self.flow.unsent > Bytes::ZERO || self.question.next.is_some();
+        fresh || copies || self.outbox.first_reinjection().is_some()
+    }
+
+    /// The part of the flow that acknowledgements and packets move. MPTCP's DATA_ACK comes with the window in one message.
+    /// QUIC acknowledges packets on their own path and raises the limit on any: a limit that overtakes a slow path's
+    /// acknowledgements tells that all but a buffer below it was read (RFC 9000 §4.1). The send buffer keeps it all the same.
+    #[inline]
+    fn sync_una(&mut self) {
+        let (flow, outbox) = (&mut self.flow, &self.outbox);
+        (flow.una, flow.next) = (outbox.una(), outbox.next());
+        if let Some(window) = self.largest_window {
+            flow.acked = Some(flow.una);
+            flow.una = flow.una.max(Offset::ZERO + flow.edge.since(Offset::ZERO + window));
+        }
+    }
+
+    /// The flow after a packet of this turn: nothing was acknowledged meanwhile.
+    #[inline(always)]
+    fn sync_sent(&mut self) {
+        let (flow, outbox) = (&mut self.flow, &self.outbox);
+        flow.next = outbox.next();
+        flow.unsent = Bytes::new(flow.end.get().saturating_sub(outbox.cut_at().get()) + outbox.skipped());
+    }
+
+    /// The whole flow, when the application has written up to `written`.
+    #[inline(always)]
+    fn sync_all(&mut self, written: u64) {
+        // A send buffer that shrinks, because a path is gone, keeps what it holds.
+        let end = written.max(self.outbox.cut_at().get());
+        self.sync_una();
+        self.flow.end = Offset::new(end);
+        self.flow.unsent = Bytes::new(end.saturating_sub(self.outbox.cut_at().get()) + self.outbox.skipped());
+    }
+
+    /// The message that the next byte lies in.
+    fn set_message(&mut self, now: Instant, message: Option<Message>) {
+        let flow = &mut self.flow;
+        flow.message_start = message.map_or(flow.next, |message| Offset::new(message.start));
+        flow.message_end = message.map_or(flow.end, |message| Offset::new(message.end));
+        flow.deadline = message.and_then(|message| message.deadline);
+        flow.message_age = message.map_or(Span::ZERO, |message| now.since(message.written));
+        flow.class = message.map_or(0, |message| message.class);
+    }
+
+    /// Whether to ask now about a window that is shut: the message that opened it may be lost. `quiet` says that nothing
+    /// is under way that would be answered. Asks again until the window is open.
+    pub fn probes_window(&mut self, now: Instant, quiet: bool) -> bool {
+        self.probe_at = Instant::NEVER;
+        if !quiet || !self.is_shut() || self.views.usable().iter().any(|path| path.unacked() > Bytes::ZERO) {
+            return false;
+        }
+        self.probe_at = now + PROBE_AFTER;
+        true
+    }
+
+    /// A packet that repeats `packet` on its path without a decision of the scheduler, which learns of it: a probe.
+    pub fn repeat(&mut self, id: PathId, packet: &SentPacket) -> Assigned {
+        let assigned = Assigned {
+            chunk: packet.chunk,
+            serial: self.host.next_serial(),
+            kind: SendKind::Reinjection,
+            offset: packet.offset,
+            bytes: packet.bytes,
+            first: false,
+            after: Offset::ZERO,
+        };
+        self.host.events.push(Event::Sent(assigned.receipt(id), assigned.kind));
+        assigned
+    }
+
+    /// Path `id` will not carry `assigned`, which it was given: the data wait to be sent again, and the scheduler learns it.
+    pub fn give_up(&mut self, id: PathId, assigned: &Assigned) {
+        self.outbox.lose(assigned.chunk, id);
+        self.host.events.push(Event::Lost(assigned.receipt(id)));
+    }
+}
+
+/// What a transport supplies to [`Dispatch`].
+pub trait Carrier {
+    /// The sending half above the paths.
+    fn dispatch(&self) -> &Dispatch;
+
+    /// The same, to change.
+    fn dispatch_mut(&mut self) -> &mut Dispatch;
+
+    /// The time.
+    fn now(&self) -> Instant;
+
+    /// Whether data may leave at all: the handshake is done, and the connection not over.
+    #[inline]
+    fn is_live(&self) -> bool {
+        true
+    }
+
+    /// How much the application has written, whether or not the send buffer takes it.
+    fn written(&self) -> u64;
+
+    /// How far the send buffer takes what the application has written.
+    fn buffered(&mut self) -> u64;
+
+    /// Writes more at this very time, now that everything before is sent: whether it did. The flow is up to date then.
+    #[inline]
+    fn write_more(&mut self) -> bool {
+        false
+    }
+
+    /// The message that byte `at` belongs to; none where the data are one message.
+    fn message_at(&mut self, at: u64) -> Option<Message>;
+
+    /// Whether the data are more than one message.
+    fn has_messages(&self) -> bool;
+
+    /// Where a packet ends that begins at `at` and has `bytes` at most: how many it has.
+    #[inline]
+    fn packet_bytes(&self, at: u64, bytes: u64) -> u64 {
+        let _ = at;
+        bytes
+    }
+
+    /// Whether what ends a packet is fixed before a path takes it.
+    #[inline]
+    fn cuts_at_once(&self) -> bool {
+        false
+    }
+
+    /// Of the paths that have `carried` data which wait to be sent again, those that should not carry them once more.
+    #[inline]
+    fn avoided(&self, carried: PathSet) -> PathSet {
+        let _ = carried;
+        PathSet::EMPTY
+    }
+
+    /// Sends `assigned` on path `id`, or puts it into the path's queue ([`Assigned::join_queue`]).
+    fn place(&mut self, id: PathId, assigned: Assigned);
+
+    /// Whether anything waits in the queue of path `id`.
+    fn has_queue(&self, id: PathId) -> bool;
+
+    /// Takes the first packet out of the queue of path `id`, and out of [`weftway_path::Path::queued`].
+    fn take_queued(&mut self, id: PathId) -> Option<Assigned>;
+
+    /// Brings up to date whether path `id` can take a packet.
+    fn refresh(&mut self, id: PathId);
+
+    /// A path has room and nothing may go. The transport may act: opportunistic retransmission, penalties, a timer for
+    /// [`Dispatch::probe_at`]. Called at each question as long as it lasts.
+    fn blocked(&mut self, why: Starved);
+
+    /// Arms the scheduler's timer ([`Transport::wake_at`]).
+    #[inline]
+    fn wake_at(&mut self, at: Instant) {
+        let _ = at;
+    }
+
+    /// Writes a decision to the log ([`Transport::log`]).
+    fn log(&mut self, decided: Decided) {
+        let _ = decided;
+    }
+}
+
+impl<C: Carrier> Transport for C {
+    #[inline]
+    fn host(&self) -> &Host {
+        &self.dispatch().host
+    }
+
+    #[inline]
+    fn host_mut(&mut self) -> &mut Host {
+        &mut self.dispatch_mut().host
+    }
+
+    #[inline]
+    fn context(&self) -> Context<'_> {
+        self.dispatch().context(self.now())
+    }
+
+    #[inline(always)]
+    fn carry(&mut self, decision: Decision) -> Result<Carried, Refusal> {
+        carry(self, decision)
+    }
+
+    #[inline]
+    fn pause(&mut self) {
+        self.dispatch_mut().question.ready = false;
+    }
+
+    #[inline]
+    fn wake_at(&mut self, at: Instant) {
+        Carrier::wake_at(self, at);
+    }
+
+    fn log(&mut self, decided: Decided) {
+        Carrier::log(self, decided);
+    }
+}
+
+/// Takes up the next packet, and lets the transport act where nothing may go: whether the scheduler must be asked.
+#[inline(always)]
+pub fn prepare<C: Carrier>(carrier: &mut C) -> bool {
+    let question = &carrier.dispatch().question;
+    if !question.ready || !carrier.is_live() {
+        return false;
+    }
+    if !question.paced.is_empty() && question.pacers_seen != carrier.now() {
+        look_at_pacers(carrier);
+    }
+    if !carrier.dispatch().has_room() {
+        return prepare_without_room(carrier);
+    }
+    take_up(carrier);
+    let question = &mut carrier.dispatch_mut().question;
+    if question.next.is_some() {
+        // An episode in which nothing may go is over when a packet may.
+        question.starved = false;
+        return true;
+    }
+    prepare_without_packet(carrier)
+}
+
+/// Paths whose pacer has let go meanwhile can send.
+#[inline(never)]
+fn look_at_pacers<C: Carrier>(carrier: &mut C) {
+    let now = carrier.now();
+    let dispatch = carrier.dispatch_mut();
+    dispatch.question.pacers_seen = now;
+    for id in dispatch.question.paced.iter() {
+        if carrier.dispatch().views.get(id).release <= now {
+            carrier.refresh(id);
+        }
+    }
+}
+
+/// No path can take anything: whether the scheduler must be asked, to take something back.
+#[inline(always)]
+fn prepare_without_room<C: Carrier>(carrier: &mut C) -> bool {
+    carrier.dispatch_mut().question.next = None;
+    if may_recall(carrier) {
+        sync(carrier);
+        return true;
+    }
+    // With nothing more to send a pacer's release is not waited for; the application may have more since.
+    if carrier.dispatch().flow.unsent == Bytes::ZERO {
+        sync(carrier);
+    } else {
+        carrier.dispatch_mut().sync_una();
+    }
+    false
+}
+
+/// Nothing may go though there is room: whether the scheduler must be asked all the same, for a duplicate, or to take
+/// something back.
+#[inline(never)]
+fn prepare_without_packet<C: Carrier>(carrier: &mut C) -> bool {
+    let written = carrier.written();
+    let now = carrier.now();
+    let dispatch = carrier.dispatch_mut();
+    let why = if dispatch.is_shut() {
+        Some(Starved::Window)
+    } else {
+        (dispatch.outbox.cut_at().get() < written).then_some(Starved::SendBuffer)
+    };
+    let told = core::mem::replace(&mut dispatch.question.starved, why.is_some());
+    if let Some(why) = why {
+        if !told {
+            dispatch.host.events.push(Event::Starved(why));
+        }
+        if why == Starved::Window && dispatch.probe_at.is_never() {
+            dispatch.probe_at = now + PROBE_AFTER;
+        }
+        carrier.blocked(why);
+    }
+    let Dispatch { host, question, outbox, .. } = carrier.dispatch();
+    host.needs.copies && !question.open.is_empty() && outbox.has_sent() || may_recall(carrier)
+}
+
+/// Whether the scheduler may take back what waits in some path's queue.
+#[inline]
+fn may_recall<C: Carrier>(carrier: &C) -> bool {
+    let Dispatch { host, views, .. } = carrier.dispatch();
+    host.needs.recall && views.set().iter().any(|id| gives_back(carrier, id))
+}
+
+/// Whether path `id` has something to give back, and has not given back at this time: a scheduler that only takes back
+/// comes to an end.
+fn gives_back<C: Carrier>(carrier: &C, id: PathId) -> bool {
+    carrier.has_queue(id) && carrier.dispatch().question.recalled[id.index()] != carrier.now()
+}
+
+/// Finds the next packet: what was handed back, else what was never sent.
+#[inline(always)]
+fn take_up<C: Carrier>(carrier: &mut C) {
+    if carrier.dispatch().question.synced {
+        sync_sent(carrier);
+    } else {
+        sync(carrier);
+        carrier.dispatch_mut().question.synced = true;
+    }
+    let outbox = &mut carrier.dispatch_mut().outbox;
+    let found = match outbox.first_reinjection() {
+        Some(number) => Some((number, *outbox.chunk(number), SendKind::Reinjection)),
+        None => next_fresh(carrier).map(|(number, chunk)| (number, chunk, SendKind::Fresh)),
+    };
+    carrier.dispatch_mut().question.next = found.map(|(number, _, kind)| (number, kind));
+    if let Some((_, chunk, kind)) = found {
+        let avoid = carrier.avoided(chunk.carried);
+        carrier.dispatch_mut().question.packet = Packet {
+            offset: chunk.offset,
+            bytes: Bytes::new(u64::from(chunk.bytes)),
+            reinjection: kind == SendKind::Reinjection,
+            carried: chunk.carried,
+            avoid,
+        };
+    }
+}
+
+#[inline(always)]
+fn next_fresh<C: Carrier>(carrier: &mut C) -> Option<(u64, Chunk)> {
+    let Dispatch { outbox, flow, .. } = carrier.dispatch();
+    let edge = flow.edge;
+    if let Some(number) = outbox.first_unsent() {
+        let chunk = *outbox.chunk(number);
+        return (chunk.end() <= edge).then_some((number, chunk));
+    }
+    let bytes = next_bytes(carrier)?;
+    let (number, chunk) = carrier.dispatch().outbox.next_cut(bytes);
+    let fits = chunk.end() <= edge;
+    // A chunk is cut when a path takes it: until then nothing changes what it will be.
+    if !fits || carrier.cuts_at_once() {
+        carrier.dispatch_mut().outbox.cut(bytes);
+    }
+    fits.then_some((number, chunk))
+}
+
+/// How many bytes the next chunk has: a full packet, or what is left of a message. None, where the send buffer ends within
+/// it: the rest of it is waited for.
+#[inline(always)]
+fn next_bytes<C: Carrier>(carrier: &mut C) -> Option<u32> {
+    let Dispatch { outbox, mss, .. } = carrier.dispatch();
+    let (at, mss) = (outbox.cut_at().get(), *mss);
+    while carrier.dispatch().flow.end.get() < at + mss && carrier.write_more() {}
+    let end = carrier.dispatch().flow.end.get();
+    if at >= end {
+        return None;
+    }
+    if at >= carrier.dispatch().question.message_end {
+        let message_end = carrier.message_at(at).map_or(end, |message| message.end);
+        carrier.dispatch_mut().question.message_end = message_end;
+    }
+    let bytes = mss.min(carrier.dispatch().question.message_end - at);
+    let bytes = carrier.packet_bytes(at, bytes);
+    (at + bytes <= end).then_some(bytes as u32)
+}
+
+/// Brings the flow up to date after a packet of this turn.
+#[inline(always)]
+fn sync_sent<C: Carrier>(carrier: &mut C) {
+    carrier.dispatch_mut().sync_sent();
+    find_message(carrier);
+}
+
+/// Brings the flow up to date.
+#[inline(never)]
+fn sync<C: Carrier>(carrier: &mut C) {
+    let written = carrier.buffered();
+    carrier.dispatch_mut().sync_all(written);
+    find_message(carrier);
+}
+
+/// Looks up the message that the next byte lies in, unless that is known.
+#[inline(always)]
+fn find_message<C: Carrier>(carrier: &mut C) {
+    let flow = &carrier.dispatch().flow;
+    if carrier.has_messages() || flow.message_end <= flow.next {
+        look_up_message(carrier);
+    }
+}
+
+#[inline(never)]
+fn look_up_message<C: Carrier>(carrier: &mut C) {
+    let (now, next) = (carrier.now(), carrier.dispatch().flow.next);
+    let message = carrier.message_at(next.get());
+    carrier.dispatch_mut().set_message(now, message);
+}
+
+/// Carries out the scheduler's decision, or says why not.
+#[inline(always)]
+fn carry<C: Carrier>(carrier: &mut C, decision: Decision) -> Result<Carried, Refusal> {
+    let dispatch = carrier.dispatch_mut();
+    match decision {
+        Decision::Send(id) => {
+            let (number, kind) = dispatch.question.next.ok_or(Refusal::NoPacket)?;
+            if !dispatch.takes(id) {
+                return Err(Refusal::Path);
+            }
+            if kind == SendKind::Reinjection {
+                dispatch.outbox.took_reinjection();
+            }
+            let chunk = if number == dispatch.outbox.end() {
+                dispatch.outbox.cut_for(dispatch.question.packet.bytes.get() as u32, id)
+            } else {
+                dispatch.outbox.carry(number, id)
+            };
+            place(carrier, id, number, chunk, kind);
+        }
+        Decision::Ahead(..) if !dispatch.host.needs.ahead => return Err(Refusal::Unsupported),
+        Decision::Repeat(..) if !dispatch.host.needs.copies => return Err(Refusal::Unsupported),
+        Decision::Ahead(id, _) | Decision::Repeat(id, _) if !dispatch.takes(id) => return Err(Refusal::Path),
+        Decision::Ahead(id, offset) => {
+            let Some(number) = find_ahead(carrier, offset) else { return Ok(Carried::Nothing) };
+            let fresh = carrier.dispatch().outbox.first_unsent() == Some(number);
+            assign(carrier, id, number, if fresh { SendKind::Fresh } else { SendKind::Ahead });
+        }
+        Decision::Repeat(id, offset) => {
+            let Some(number) = dispatch.outbox.copy_from(offset, id) else { return Ok(Carried::Nothing) };
+            assign(carrier, id, number, SendKind::Duplicate);
+        }
+        Decision::Recall(id) => return recall(carrier, id),
+        Decision::Wait => return Ok(Carried::Nothing),
+    }
+    Ok(Carried::Packet)
+}
+
+/// Gives chunk `number`, which was cut, to path `id`.
+#[inline(never)]
+pub fn assign<C: Carrier>(carrier: &mut C, id: PathId, number: u64, kind: SendKind) {
+    let chunk = carrier.dispatch_mut().outbox.carry(number, id);
+    place(carrier, id, number, chunk, kind);
+}
+
+/// Gives chunk `number`, which was `chunk` before, to path `id`.
+#[inline(always)]
+fn place<C: Carrier>(carrier: &mut C, id: PathId, number: u64, chunk: Chunk, kind: SendKind) {
+    let Chunk { offset, bytes, carried, .. } = chunk;
+    let dispatch = carrier.dispatch_mut();
+    let serial = dispatch.host.next_serial();
+    let (first, after) = (!carried.contains(id), Offset::ZERO);
+    let assigned = Assigned { chunk: number, serial, kind, offset, bytes, first, after };
+    // Carried out when the path has the packet, be it in its queue: the next question may come at once.
+    dispatch.host.events.push(Event::Sent(assigned.receipt(id), kind));
+    carrier.place(id, assigned);
+}
+
+/// The first unsent chunk at or after `offset`, cutting as far as window and data allow.
+fn find_ahead<C: Carrier>(carrier: &mut C, offset: Offset) -> Option<u64> {
+    loop {
+        let Dispatch { outbox, flow, .. } = carrier.dispatch();
+        if let Some(number) = outbox.unsent_from(offset) {
+            return (outbox.chunk(number).end() <= flow.edge).then_some(number);
+        }
+        if outbox.cut_at() >= flow.edge {
+            return None;
+        }
+        let bytes = next_bytes(carrier)?;
+        carrier.dispatch_mut().outbox.cut(bytes);
+    }
+}
+
+/// Takes back what waits in the queue of path `id`. The next question is about it.
+fn recall<C: Carrier>(carrier: &mut C, id: PathId) -> Result<Carried, Refusal> {
+    if !carrier.dispatch().host.needs.recall {
+        return Err(Refusal::Unsupported);
+    }
+    if !carrier.dispatch().views.set().contains(id) {
+        return Err(Refusal::Path);
+    }
+    if !gives_back(carrier, id) {
+        return Ok(Carried::Nothing);
+    }
+    let now = carrier.now();
+    carrier.dispatch_mut().question.recalled[id.index()] = now;
+    let mut next = None;
+    while let Some(assigned) = carrier.take_queued(id) {
+        next = next.or(Some(assigned.after));
+        let dispatch = carrier.dispatch_mut();
+        dispatch.outbox.recall(assigned.chunk, id, assigned.first, assigned.kind == SendKind::Reinjection);
+        dispatch.host.events.push(Event::Recalled(assigned.receipt(id)));
+    }
+    let view = carrier.dispatch_mut().views.get_mut(id);
+    view.next = next.unwrap_or(view.next);
+    sync(carrier);
+    carrier.refresh(id);
+    Ok(Carried::Queue)
+}

@@ -1,0 +1,70 @@
+//! The question to the scheduler: which packet is next, which paths could take it, and whether to ask at all.
+
+use weftway_path::{BlockedReason, Bytes, Instant, Offset, Packet, PathId, PathSet, SendKind};
+
+/// Whether a scheduler must be asked, and about what.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// The number of the next packet's chunk, and how it would be sent.
+    pub next: Option<(u64, SendKind)>,
+    /// What the scheduler sees of it.
+    pub packet: Packet,
+    /// Paths that may send now.
+    pub open: PathSet,
+    /// Paths whose queue has room. Kept only for schedulers that use queues.
+    pub queue_open: PathSet,
+    /// Paths that only their pacer holds back. Where nothing is to be sent no timer says that it has let go.
+    pub paced: PathSet,
+    /// Paths whose state has changed in this turn.
+    pub changed: PathSet,
+    /// Whether something happened since the scheduler last said `Wait`.
+    pub ready: bool,
+    /// Whether the scheduler was told that nothing may go though a path has room. The episode ends when a packet may.
+    pub starved: bool,
+    /// Whether the flow has been brought up to date in this turn: then only what is sent moves it.
+    pub synced: bool,
+    /// When pacers were last looked at: one that holds a path back then lets go later.
+    pub(super) pacers_seen: Instant,
+    /// When each path last gave back what waited in its queue.
+    pub(super) recalled: Vec<Instant>,
+    /// The end of the message in which chunks are being cut.
+    pub(super) message_end: u64,
+}
+
+impl Question {
+    /// Of a connection with so many paths; none is open yet.
+    pub(super) fn new(paths: usize) -> Self {
+        let (offset, bytes, none) = (Offset::ZERO, Bytes::ZERO, PathSet::EMPTY);
+        Self {
+            next: None,
+            packet: Packet { offset, bytes, reinjection: false, carried: none, avoid: none },
+            open: none,
+            queue_open: none,
+            paced: none,
+            changed: none,
+            ready: false,
+            starved: false,
+            synced: false,
+            pacers_seen: Instant::NEVER,
+            recalled: vec![Instant::NEVER; paths],
+            message_end: 0,
+        }
+    }
+
+    /// Path `id`, if it is usable, is held back for this reason.
+    #[inline(always)]
+    pub fn note(&mut self, id: PathId, usable: bool, blocked: BlockedReason) {
+        let is_open = usable && blocked == BlockedReason::None;
+        self.open = if is_open { self.open.with(id) } else { self.open.without(id) };
+        if blocked == BlockedReason::Pacing || !self.paced.is_empty() {
+            self.paced = self.paced.put(id, blocked == BlockedReason::Pacing);
+        }
+        self.changed = self.changed.with(id);
+    }
+
+    /// What the scheduler sees of the next packet, if there is one.
+    #[inline]
+    pub fn packet(&self) -> Option<&Packet> {
+        if self.next.is_some() { Some(&self.packet) } else { None }
+    }
+}

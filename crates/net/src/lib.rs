@@ -1,0 +1,119 @@
+//! What a scenario's network is made from, the same for the simulator and for QUIC in virtual time: links with their seeds,
+//! which links a path uses, which paths share a bottleneck, when a path exists, and how its controller begins.
+//!
+//! Nothing here knows a transport: links carry items of any type.
+
+use weftway_cc::{Flavour, Setup};
+use weftway_host::sending::Groups;
+use weftway_link::{Link, LinkConfig};
+use weftway_path::{Bytes, Instant, PathId, Role};
+use weftway_scenario::config::{Bottlenecks, PathConfig, PathManager, SimConfig, Transport};
+use weftway_scenario::stack::LossRecovery;
+use weftway_scenario::{mix, path_seeds, shared_seed};
+
+/// Which links a path uses, by number.
+#[derive(Clone, Copy, Debug)]
+pub struct Route {
+    /// Its own link in the data direction.
+    pub data: usize,
+    /// Its link in the other direction.
+    pub acks: usize,
+    /// A shared link after its own, in the data direction.
+    pub via: Option<usize>,
+}
+
+/// The links of a run. The shared ones come first.
+pub struct Links<T> {
+    seed: u64,
+    /// The links, by number.
+    pub links: Vec<Link<T>>,
+    /// Where what leaves a link goes on, if not to an end: from a path's own link to a shared one.
+    pub onward: Vec<Option<usize>>,
+    shared: usize,
+}
+
+impl<T: Copy> Links<T> {
+    /// The shared links of `config`.
+    pub fn new(config: &SimConfig, seed: u64) -> Self {
+        let links = config.shared.iter().enumerate();
+        let links: Vec<_> =
+            links.map(|(at, link)| new_link(link, config.transport.ecn, shared_seed(seed, at))).collect();
+        Self { seed, shared: links.len(), onward: vec![None; links.len()], links }
+    }
+
+    /// Adds the links of a path of connection `conn`, whose packets are ECN-capable or not.
+    pub fn add(&mut self, conn: u8, path: &PathConfig, ecn: bool) -> Route {
+        let (data_seed, acks_seed) = path_seeds(self.seed, conn, &path.name);
+        let data = self.links.len();
+        self.links.push(new_link(&path.data, ecn, data_seed));
+        self.links.push(new_link(&path.acks, ecn, acks_seed));
+        let via = path.via.filter(|&via| via < self.shared);
+        self.onward.extend([via, None]);
+        Route { data, acks: data + 1, via }
+    }
+}
+
+/// A link; one that marks drops instead where packets are not ECN-capable (RFC 3168 §5).
+fn new_link<T: Copy>(config: &LinkConfig, ecn: bool, seed: u64) -> Link<T> {
+    if ecn || config.ecn.is_none() {
+        return Link::new(config, seed);
+    }
+    Link::new(&LinkConfig { ecn: None, ..config.clone() }, seed)
+}
+
+/// What a sender's device holds: what waits on the path's own link, in payload of packets with so many bytes of `headers`.
+/// Cross traffic on it is counted, because a device serves everybody in turn.
+pub fn device_queue<T: Copy>(link: &mut Link<T>, now: Instant, headers: Bytes) -> Bytes {
+    link.retire(now);
+    let (packets, bytes) = link.backlog(now);
+    bytes.saturating_sub(headers.mul_div(packets, 1))
+}
+
+/// The paths that share a bottleneck, as the scenario says or as is found out.
+pub fn groups(source: Bottlenecks, routes: &[Route]) -> Groups {
+    let given = |at: usize| {
+        let via = routes[at].via;
+        let first = routes.iter().position(|route| via.is_some() && route.via == via);
+        Some(first.unwrap_or(at) as u8)
+    };
+    match source {
+        Bottlenecks::None => Groups::given(vec![None; routes.len()]),
+        Bottlenecks::Given => Groups::given((0..routes.len()).map(given).collect()),
+        Bottlenecks::Detected => Groups::detected(routes.len()),
+    }
+}
+
+/// Whether the scenario lets a path exist at `now`.
+pub fn is_present(path: &PathConfig, now: Instant) -> bool {
+    path.presence.is_empty() || path.presence.iter().filter(|&&at| at <= now).count() % 2 == 1
+}
+
+/// When a path of these comes or goes next.
+pub fn next_presence(paths: &[PathConfig], now: Instant) -> Instant {
+    let changes = paths.iter().flat_map(|path| &path.presence);
+    changes.copied().filter(|&at| at > now).min().unwrap_or(Instant::NEVER)
+}
+
+/// What path `id` is for.
+pub fn role(transport: &Transport, paths: &[PathConfig], id: PathId) -> Role {
+    match transport.path_manager {
+        PathManager::Backup if id.get() > 0 => Role::Backup,
+        _ => paths[id.index()].role,
+    }
+}
+
+/// What a controller of path `id` is made from when nothing is known of the path.
+pub fn controller_setup(transport: &Transport, seed: u64, id: PathId) -> Setup {
+    Setup {
+        path: id,
+        mss: transport.mss,
+        initial_window: transport.initial_cwnd(),
+        flavour: match transport.rules.recovery {
+            LossRecovery::Tcp => Flavour::Linux,
+            LossRecovery::Quic => Flavour::Quic,
+        },
+        seed: mix(seed, 0xcc00 + u64::from(id.get())),
+        now: Instant::ZERO,
+        rtt: None,
+    }
+}

@@ -1,0 +1,83 @@
+//! What the sender supplies to [`Dispatch`]: how its packets are cut, placed on paths, and what waits in their queues.
+
+use weftway_host::sending::{Assigned, Carrier, Dispatch};
+use weftway_path::{BlockedReason, Bytes, Instant, Message, PathId, Starved};
+
+use super::sender::{Sender, Source, send_buffer};
+use super::sending_path::Stage;
+
+impl<S: Source> Carrier for Sender<S> {
+    fn dispatch(&self) -> &Dispatch {
+        &self.dispatch
+    }
+
+    fn dispatch_mut(&mut self) -> &mut Dispatch {
+        &mut self.dispatch
+    }
+
+    fn now(&self) -> Instant {
+        self.now
+    }
+
+    fn is_live(&self) -> bool {
+        self.established && self.broken.is_none() && !self.connection.is_early_spent()
+    }
+
+    fn written(&self) -> u64 {
+        self.source.written()
+    }
+
+    fn buffered(&mut self) -> u64 {
+        let room = self.dispatch.outbox.una() + send_buffer(&self.setting.transport);
+        self.source.written().min(room.get())
+    }
+
+    fn message_at(&mut self, at: u64) -> Option<Message> {
+        self.source.message_at(at)
+    }
+
+    fn has_messages(&self) -> bool {
+        self.source.has_messages()
+    }
+
+    fn place(&mut self, id: PathId, mut assigned: Assigned) {
+        let path = &mut self.paths[id.index()];
+        if path.queue.is_empty() && path.blocked_reason(self.now, self.dispatch.views.get(id)) == BlockedReason::None {
+            self.transmit(id, &assigned);
+        } else {
+            assigned.join_queue(self.dispatch.views.get_mut(id), Bytes::new(u64::from(assigned.bytes)));
+            path.queue.push_back(assigned);
+        }
+        Carrier::refresh(self, id);
+    }
+
+    fn has_queue(&self, id: PathId) -> bool {
+        !self.paths[id.index()].queue.is_empty()
+    }
+
+    fn take_queued(&mut self, id: PathId) -> Option<Assigned> {
+        let assigned = self.paths[id.index()].queue.pop_front()?;
+        self.dispatch.views.get_mut(id).queued -= Bytes::new(u64::from(assigned.bytes));
+        Some(assigned)
+    }
+
+    fn refresh(&mut self, id: PathId) {
+        let (path, view) = (&mut self.paths[id.index()], self.dispatch.views.get_mut(id));
+        view.release = path.pacer.release();
+        view.blocked = match path.stage {
+            Stage::Up => path.blocked_reason(self.now, view),
+            Stage::Absent | Stage::Down { .. } => BlockedReason::Validation,
+        };
+        path.arm(self.now, view, self.setting.transport.ack_delay);
+        let blocked = view.blocked;
+        let usable = self.dispatch.views.set().contains(id);
+        self.dispatch.question.note(id, usable, blocked);
+        if self.dispatch.host.needs.queueing {
+            let held = self.dispatch.views.get(id).send_queue();
+            self.dispatch.set_queue_room(id, send_buffer(&self.setting.transport).saturating_sub(held));
+        }
+    }
+
+    /// The window opens with the next limit, which [`Sender::next_event`] waits for no longer than until `probe_at`.
+    fn blocked(&mut self, _: Starved) {}
+}

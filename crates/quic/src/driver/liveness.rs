@@ -1,0 +1,121 @@
+//! Paths of a sender come up, fall silent, are given up and come back.
+//!
+//! A path that brings nothing for too long with data outstanding, or loses most of what it is given, is given up: its data
+//! go to the others. It is asked now and then whether it is alive.
+
+use weftway_host::sending::{Carrier, Dispatch};
+use weftway_path::{Bytes, Event, Health, Instant, Path, PathId, Recovery, Span};
+
+use super::sender::{Sender, Source, controller};
+use super::sending_path::{SendingPath, Stage};
+
+impl<S: Source> Sender<S> {
+    /// The path is usable from now on.
+    pub(super) fn path_up(&mut self, id: PathId) {
+        if self.paths[id.index()].stage == Stage::Up {
+            return;
+        }
+        let rtt = self.connection.srtt(id);
+        let Ok(cc) = controller(&self.setting, id, self.now, rtt) else { return };
+        let path = &mut self.paths[id.index()];
+        path.renew(self.now, self.connection.generation(id), cc);
+        let mut view = Path::new(id, self.setting.transport.mss, self.setting.transport.initial_cwnd());
+        view.role = self.dispatch.views.get(id).role;
+        view.bottleneck = self.setting.groups.of(id);
+        if let Some(rtt) = rtt {
+            SendingPath::on_rtt(&mut view, rtt, rtt);
+        }
+        path.publish(&mut view, &mut self.shares[id.index()]);
+        *self.dispatch.views.get_mut(id) = view;
+        self.dispatch.views.set_usable(id, true);
+        self.dispatch.host.events.push_rare(Event::PathUp(id));
+        self.refresh(id);
+        self.dispatch.question.ready = true;
+    }
+
+    /// The path is not usable any more: its data go to the others.
+    pub(super) fn path_down(&mut self, id: PathId, stage: Stage) {
+        let was = std::mem::replace(&mut self.paths[id.index()].stage, stage);
+        if was != Stage::Up {
+            return;
+        }
+        let path = &mut self.paths[id.index()];
+        let Dispatch { outbox, host, views, .. } = &mut self.dispatch;
+        let (view, events) = (views.get_mut(id), &mut host.events);
+        path.outages.begin(self.now);
+        path.give_up_flight(id, view, |receipt, chunk| {
+            events.push(Event::Lost(receipt));
+            outbox.lose(chunk, id);
+        });
+        for assigned in path.queue.drain(..) {
+            events.push(Event::Recalled(assigned.receipt(id)));
+            outbox.lose(assigned.chunk, id);
+        }
+        view.queued = Bytes::ZERO;
+        (view.recovery, view.health) = (Recovery::Open, Health::Good);
+        self.dispatch.views.set_usable(id, false);
+        self.shares[id.index()].usable = false;
+        self.refresh(id);
+        self.dispatch.host.events.push_rare(Event::PathDown(id));
+        self.dispatch.question.ready = true;
+    }
+
+    /// The path is gone: its address, or its interface.
+    pub fn remove_path(&mut self, now: Instant, id: PathId) {
+        self.now = now;
+        self.path_down(id, Stage::Absent);
+    }
+
+    /// The path is there again, and noq never closed it: whether it is alive is to be seen.
+    pub fn revive_path(&mut self, now: Instant, id: PathId) {
+        self.now = now;
+        if self.paths[id.index()].stage == Stage::Absent && self.connection.has_path(id) {
+            self.paths[id.index()].stage = Stage::Down { ask_at: now };
+        }
+    }
+
+    /// When a path has been silent for too long with data outstanding.
+    pub(super) fn silent_at(&self, id: PathId) -> Instant {
+        let (path, view) = (&self.paths[id.index()], self.dispatch.views.get(id));
+        if view.bytes_in_flight == Bytes::ZERO {
+            return Instant::NEVER;
+        }
+        path.last_progress + self.patience(id)
+    }
+
+    /// How long nothing has to come back for a path to be given up.
+    fn patience(&self, id: PathId) -> Span {
+        // Its own round trip may still be under way.
+        let own = SendingPath::pto(self.dispatch.views.get(id), self.setting.transport.ack_delay) * 3;
+        self.setting.transport.path_timeout.max(own)
+    }
+
+    /// Gives a path up that answers and loses most of what it is given, if there is another one.
+    pub(super) fn check_losses(&mut self, id: PathId) {
+        let period = self.patience(id);
+        let loses_most = self.paths[id.index()].outages.loses_most(self.now, self.dispatch.views.get(id), period);
+        if loses_most && !self.dispatch.views.set().without(id).is_empty() {
+            self.give_up(id, true);
+        }
+    }
+
+    fn give_up(&mut self, id: PathId, loses_most: bool) {
+        let interval = self.setting.transport.probe_interval;
+        let ask_at =
+            self.paths[id.index()].outages.give_up(self.now, self.dispatch.views.get(id), loses_most, interval);
+        self.path_down(id, Stage::Down { ask_at });
+    }
+
+    pub(super) fn check_silence(&mut self, id: PathId) {
+        let again = self.now + self.setting.transport.probe_interval;
+        match self.paths[id.index()].stage {
+            Stage::Up if self.silent_at(id) <= self.now => self.give_up(id, false),
+            Stage::Down { ask_at } if ask_at <= self.now => {
+                self.connection.ping(id);
+                self.paths[id.index()].outages.ask();
+                self.paths[id.index()].stage = Stage::Down { ask_at: again };
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! What a host owes its scheduler ([`weftway_host::testing`]), on QUIC in virtual time.
+
+use weftway_host::Host;
+use weftway_host::testing::{Duties, Found};
+use weftway_link::{Change, Limit, LinkConfig, Loss, Queue, Rate, Set};
+use weftway_path::{BitRate, Bytes, Instant, Role, Span};
+use weftway_quic::virtual_time::Job;
+use weftway_scenario::Verdict;
+use weftway_scenario::config::{Buffer, MessageSize, PathConfig, SimConfig, Transport, Workload};
+use weftway_sched::{Needs, TransportRules};
+
+const ALL: Needs = weftway_quic::driver::OFFERS;
+
+fn path(name: &str, mbps: u64, ms: u64, loss: f64) -> PathConfig {
+    let acks = LinkConfig {
+        rate: Rate::Constant(BitRate::from_mbps(mbps)),
+        delay: Span::from_millis(ms),
+        queue: Queue { limit: Limit::Packets(100), ..Queue::default() },
+        ..LinkConfig::default()
+    };
+    let data = LinkConfig { loss: Loss::Bernoulli(loss), ..acks.clone() };
+    PathConfig { name: name.to_owned(), role: Role::Active, data, acks, via: None, presence: Vec::new() }
+}
+
+/// As the simulator's test has them: a small receive buffer and losses, a path that fails, one that comes and goes, messages.
+fn worlds() -> Vec<(&'static str, SimConfig)> {
+    let with_buffer =
+        |bytes: u64| Transport { receive_buffer: Buffer::Fixed(Bytes::new(bytes)), ..Transport::mpquic() };
+    let pair = || vec![path("fast", 20, 10, 0.01), path("slow", 4, 50, 0.01)];
+    let at = Instant::from_millis;
+    let mut fails = path("fails", 8, 10, 0.0);
+    fails.data.changes = vec![Change { at: at(150), set: Set::Down }, Change { at: at(1_650), set: Set::Up }];
+    fails.acks.changes = fails.data.changes.clone();
+    let mut comes = path("comes", 8, 10, 0.0);
+    comes.presence = vec![at(100), at(300), at(500)];
+    let config = |transport, paths, bytes| SimConfig::new(transport, paths, Bytes::new(bytes));
+    let mut messages = config(with_buffer(100_000), pair(), 0);
+    messages.workload = Workload::Messages {
+        sizes: vec![MessageSize::of(Bytes::new(60_000))],
+        period: Span::from_millis(50),
+        count: 30,
+        deadline: None,
+    };
+    vec![
+        ("small buffer", config(with_buffer(40_000), pair(), 1_000_000)),
+        ("fails", config(Transport::mpquic(), vec![path("lasts", 4, 20, 0.0), fails], 2_000_000)),
+        ("comes and goes", config(Transport::mpquic(), vec![path("stays", 4, 20, 0.0), comes], 1_000_000)),
+        ("messages", messages),
+    ]
+}
+
+#[test]
+fn the_driver_meets_a_hosts_duties() {
+    let events = Needs { events: true, flow: true, ..Needs::NONE };
+    let declared = [
+        ALL,
+        Needs { queueing: false, recall: false, ..ALL },
+        events,
+        Needs { wake: true, ..Needs::NONE },
+        Needs { events: false, ..ALL },
+        Needs::NONE,
+    ];
+    let mut all = Found::default();
+    for (world, config) in worlds() {
+        for (at, needs) in declared.into_iter().enumerate() {
+            for (seed, cc) in [(1, "cubic"), (2, "bbr1")] {
+                let what = format!("{world}, {cc}, needs {at}");
+                let mut duties = Duties::new(needs, seed, Span::ZERO);
+                let mut run = Job { config: &config, cc, seed }.world(Host::new(needs, TransportRules::NONE)).unwrap();
+                assert_eq!(run.run(&mut duties).unwrap().verdict, Verdict::Finished, "{what}");
+                let counts = run.sender().unwrap().counts();
+                let breaches = duties.breaches(counts.faults);
+                assert!(breaches.is_empty(), "{what}:\n{}", breaches.join("\n"));
+                let found = duties.found();
+                (all.starved, all.woken) = (all.starved + found.starved, all.woken + found.woken);
+                (all.ups, all.downs) = (all.ups + found.ups, all.downs + found.downs);
+                (all.acked, all.lost) = (all.acked + found.acked, all.lost + found.lost);
+                (all.recalled, all.provoked) = (all.recalled + found.recalled, all.provoked + found.provoked);
+            }
+        }
+    }
+    // Each of the duties was there to be met.
+    let seen = [all.starved, all.woken, all.downs, all.acked, all.lost, all.recalled, all.provoked];
+    assert!(seen.iter().all(|&count| count >= 10) && all.ups > all.downs, "{seen:?}");
+}

@@ -1,0 +1,153 @@
+//! A connection within its network, at one time: what carries the packets of [`weftway_host::sending::Dispatch`] here.
+
+use weftway_host::Decided;
+use weftway_host::sending::{Assigned, Carrier, Dispatch, prepare};
+use weftway_path::{Instant, Message, PathId, PathSet, Starved};
+use weftway_scenario::stack::MetaTimer;
+
+use crate::connection::Connection;
+use crate::net::Net;
+use crate::sender::PathSender;
+use crate::tap::Note;
+
+/// A connection within its network, at one time.
+pub(crate) struct Port<'a> {
+    pub(crate) conn: &'a mut Connection,
+    pub(crate) net: &'a mut Net,
+    pub(crate) now: Instant,
+}
+
+impl Port<'_> {
+    /// Whether the scheduler must be asked now.
+    #[inline(always)]
+    pub fn prepare(&mut self) -> bool {
+        self.conn.begin_question(self.net, self.now);
+        prepare(self)
+    }
+}
+
+impl Carrier for Port<'_> {
+    #[inline(always)]
+    fn dispatch(&self) -> &Dispatch {
+        &self.conn.dispatch
+    }
+
+    #[inline(always)]
+    fn dispatch_mut(&mut self) -> &mut Dispatch {
+        &mut self.conn.dispatch
+    }
+
+    #[inline(always)]
+    fn now(&self) -> Instant {
+        self.now
+    }
+
+    fn written(&self) -> u64 {
+        self.conn.app.written()
+    }
+
+    #[inline(always)]
+    fn buffered(&mut self) -> u64 {
+        let Connection { app, dispatch, send, transport, .. } = &mut *self.conn;
+        send.writer.take(self.now, dispatch.outbox.una(), app.written(), transport)
+    }
+
+    #[inline]
+    fn write_more(&mut self) -> bool {
+        self.conn.send.writer.write_more(&mut self.conn.dispatch.flow)
+    }
+
+    fn message_at(&mut self, at: u64) -> Option<Message> {
+        self.conn.app.message_at(at)
+    }
+
+    #[inline]
+    fn has_messages(&self) -> bool {
+        self.conn.app.has_messages()
+    }
+
+    #[inline]
+    fn packet_bytes(&self, at: u64, bytes: u64) -> u64 {
+        if !self.conn.transport.subflow_windows {
+            return bytes;
+        }
+        let Connection { dispatch, send, .. } = &*self.conn;
+        send.writer.packet_bytes(at, bytes, &dispatch.flow, &dispatch.views, &send.senders)
+    }
+
+    /// Linux v1 cuts a packet by what window and writer are now.
+    #[inline]
+    fn cuts_at_once(&self) -> bool {
+        self.conn.transport.subflow_windows
+    }
+
+    /// A lost frame of QUIC is a frame again. MPTCP reinjects what a subflow still holds and repairs itself: on another
+    /// (`path_mask` of multipath-tcp/mptcp).
+    #[inline]
+    fn avoided(&self, carried: PathSet) -> PathSet {
+        if self.conn.transport.rules.repeats_anywhere { PathSet::EMPTY } else { carried }
+    }
+
+    #[inline(always)]
+    fn place(&mut self, id: PathId, assigned: Assigned) {
+        let (conn, now) = (&mut *self.conn, self.now);
+        let Assigned { offset, bytes, .. } = assigned;
+        if conn.transport.subflow_windows && u64::from(bytes) < conn.transport.mss.get() {
+            conn.send.writer.note_small(id, offset, bytes);
+        }
+        if conn.send.meta.at.is_never() && conn.transport.rules.meta_timer != MetaTimer::None {
+            conn.arm_meta(self.net, now);
+        }
+        let (sender, mut ctx) = conn.send_context(self.net, now, id);
+        if ctx.transport.subflow_windows {
+            // `mptcp_check_allowed_size`: the subflow may use what the connection may.
+            sender.send_window = sender.send_window.max(ctx.flow.edge.since(offset));
+        }
+        let goes = PathSender::has_room(ctx.view) && sender.pacer.release() <= now;
+        if goes && sender.queue.is_empty() && !sender.holds(bytes, ctx.transport) {
+            sender.send_inline(&mut ctx, assigned);
+        } else {
+            sender.enqueue(&mut ctx, assigned);
+        }
+        sender.look_at_room(&mut ctx);
+        if conn.transport.rules.pushes_fragments
+            && let Some(before) = conn.send.writer.push(now, id, offset)
+        {
+            conn.refresh(self.net, now, before);
+        }
+        if conn.dispatch.host.needs.queueing {
+            conn.refresh_queue(now, id);
+        }
+    }
+
+    #[inline]
+    fn has_queue(&self, id: PathId) -> bool {
+        !self.conn.send.senders[id.index()].queue.is_empty()
+    }
+
+    fn take_queued(&mut self, id: PathId) -> Option<Assigned> {
+        let (sender, mut ctx) = self.conn.send_context(self.net, self.now, id);
+        sender.take_queued(&mut ctx)
+    }
+
+    fn refresh(&mut self, id: PathId) {
+        self.conn.refresh(self.net, self.now, id);
+    }
+
+    fn blocked(&mut self, why: Starved) {
+        let (conn, net) = (&mut *self.conn, &mut *self.net);
+        net.calendar.lower(conn.source, conn.dispatch.probe_at);
+        if why == Starved::Window || conn.transport.rules.relieves_buffer {
+            conn.free_head(net, self.now, why == Starved::Window);
+        }
+    }
+
+    #[inline]
+    fn wake_at(&mut self, at: Instant) {
+        self.net.calendar.lower(self.conn.source, at);
+    }
+
+    fn log(&mut self, decided: Decided) {
+        self.conn.tap.note(self.now, self.conn.number, || Note::Decided(decided));
+    }
+}

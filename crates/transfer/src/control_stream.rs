@@ -1,0 +1,57 @@
+//! The control stream, and a connection whose ends have found each other on it.
+
+use weftway_quic::driver::connection::QuicConnection;
+
+use super::wire::{LENGTH, MAX_MESSAGE, Message, TransferId, WireError, decode, encode};
+
+/// A connection to an end whose token is right, or that has found ours right.
+pub(super) struct AcceptedConnection {
+    pub connection: QuicConnection,
+    pub control: ControlStream,
+    pub id: TransferId,
+}
+
+/// One end of the control stream.
+#[derive(Debug)]
+pub(super) struct ControlStream {
+    /// What has arrived and is no whole message yet.
+    incoming: Vec<u8>,
+    /// What the stream has not taken yet.
+    outgoing: Vec<u8>,
+    longest: usize,
+}
+
+impl ControlStream {
+    /// To an end that may send messages of at most `longest` bytes.
+    pub fn new(longest: usize) -> Self {
+        Self { incoming: Vec::new(), outgoing: Vec::new(), longest }
+    }
+
+    /// The other end has shown its token: it may send long messages.
+    pub fn trust(&mut self) {
+        self.longest = MAX_MESSAGE;
+    }
+
+    /// Sends a message as soon as the stream takes it.
+    pub fn send(&mut self, message: &Message) -> Result<(), WireError> {
+        self.outgoing.extend(encode(message)?);
+        Ok(())
+    }
+
+    /// The next message of the other end.
+    pub fn receive(&mut self) -> Result<Option<Message>, WireError> {
+        decode(&mut self.incoming, self.longest)
+    }
+
+    /// Gives the connection's stream what is to be sent, and takes what has arrived.
+    pub fn exchange(&mut self, connection: &mut QuicConnection) -> Result<(), WireError> {
+        if !self.outgoing.is_empty() {
+            let taken = connection.write_control(&self.outgoing).map_err(|_| WireError::Ended)?;
+            self.outgoing.drain(..taken);
+        }
+        if self.incoming.len() <= self.longest + LENGTH {
+            connection.read_control(&mut self.incoming).map_err(|_| WireError::Ended)?;
+        }
+        Ok(())
+    }
+}

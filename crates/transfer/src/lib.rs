@@ -1,0 +1,66 @@
+//! Files and directories over several links: [`send`] and [`receive`], which are `weft send` and `weft recv`.
+//!
+//! # What travels
+//!
+//! The data are one stream of bytes: the files of the manifest one after the other, less what the receiver has already.
+//! They travel as the driver's records, so every scheduler of the registry runs. Everything else travels on an ordinary
+//! QUIC stream as messages ([`wire`]): token and role, the manifest, what the receiver has, the hash of each file, and that
+//! all files are there.
+//!
+//! # What is kept
+//!
+//! The receiver writes a file below a hidden directory of the target ([`store`]) and renames it when its BLAKE3 hash is
+//! the sender's. What was written stays there when either end stops, and the next transfer goes on behind it.
+//!
+//! # Who may
+//!
+//! The end that listens shows a certificate, the end that connects a token ([`weftway_quic::udp::tls`]). Nothing is told to
+//! an end that has not shown the token. The end that connects may be the sender or the receiver.
+//!
+//! # Where to begin
+//!
+//! [`wire`] has all messages in their order. `sending` and `receiving` are the two ends, a loop each; the rest serves them:
+//!
+//! | module | what it decides |
+//! |---|---|
+//! | `files`, [`manifest`] | which files are sent, under which names, and where each lies in the stream of bytes |
+//! | `opening` | the end that connects: over which path and address the connection is made |
+//! | `listener` | the end that listens: which connection has the token and is accepted |
+//! | `session` | when a connection is given up, and when the user is told; sockets and other end are the same for both ends |
+//! | `control_stream` | nothing: it brings messages whole |
+//! | `source` | what the next record holds, and the sender's hashes |
+//! | `disk`, `writer`, [`store`] | when a file is whole, and which name and permissions it gets; a thread of its own |
+//! | `setting`, `options` | the driver's settings over sockets; what the user may set |
+//! | `outcome`, `qlog`, [`live`] | nothing: reports, the log, and a transfer as a row of a comparison |
+//! | [`doctor`] | nothing: what this machine's interfaces and sockets allow |
+//!
+//! Which path carries a record, and when a path is given up, is the driver's matter ([`weftway_quic::driver`]).
+
+#![cfg(unix)]
+
+mod control_stream;
+mod disk;
+pub mod doctor;
+mod files;
+mod listener;
+pub mod live;
+pub mod manifest;
+mod opening;
+mod options;
+mod outcome;
+mod qlog;
+mod receiving;
+mod sending;
+mod session;
+mod setting;
+mod source;
+pub mod store;
+pub mod wire;
+mod writer;
+
+pub use files::{FailedFile, Skipped};
+pub use manifest::{Entry, Manifest};
+pub use options::{Failure, Options, OtherEnd, PathProgress, Progress, Report, Watch};
+pub use receiving::receive;
+pub use sending::send;
+pub use setting::OFFERS;

@@ -1,0 +1,249 @@
+//! What a transfer is told, and what it tells.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::mpsc::Receiver;
+
+use serde::{Deserialize, Serialize};
+use weftway_path::Span;
+use weftway_quic::udp::Local;
+use weftway_quic::udp::tls::{Identity, IdentityError, Pairing};
+
+use super::files::{FailedFile, Skipped};
+use super::manifest::ManifestError;
+use super::store::StoreError;
+use super::wire::{Role, WireError};
+
+/// Who opens the connection.
+pub enum OtherEnd {
+    /// This end.
+    Connect {
+        /// Where the other one listens: all addresses of its name, the best one first.
+        addresses: Vec<SocketAddr>,
+        /// What `weft pair` printed there.
+        pairing: Pairing,
+    },
+    /// The other one.
+    Listen {
+        /// Where it is awaited. Port 0 takes a free one.
+        address: SocketAddr,
+        /// Who this is.
+        identity: Identity,
+    },
+}
+
+/// How a transfer is set.
+pub struct Options {
+    /// Who opens the connection.
+    pub other: OtherEnd,
+    /// Where paths begin on this machine. None: the kernel decides, and there is one.
+    pub paths: Vec<Local>,
+    /// The scheduler and its switches; of use to the sender.
+    pub scheduler: String,
+    /// The congestion controller and its switches; of use to the sender.
+    pub cc: String,
+    /// Schedulers that take over while the sender is at work.
+    pub switch: Option<Receiver<String>>,
+    /// Where the sender writes what happens, as qlog.
+    pub qlog: Option<PathBuf>,
+    /// How often the user is told what is going on, and asked whether to go on.
+    pub tell_every: Span,
+    /// How long the end that connects waits for an answer.
+    pub give_up_after: Span,
+    /// How long a connection that is alive may bring nothing before another one takes its place.
+    pub stall_after: Span,
+}
+
+impl Options {
+    /// What is used where nothing else is said.
+    pub fn new(other: OtherEnd) -> Self {
+        Self {
+            other,
+            paths: Vec::new(),
+            scheduler: "earliest-delivery".to_owned(),
+            cc: "cubic".to_owned(),
+            switch: None,
+            qlog: None,
+            tell_every: Span::from_millis(100),
+            give_up_after: Span::from_secs(20),
+            // A connection without any sign of life is over before.
+            stall_after: Span::from_secs(40),
+        }
+    }
+}
+
+/// What is going on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// Nobody has come yet.
+    #[default]
+    Listening,
+    /// Nobody has answered yet.
+    Connecting,
+    /// The ends tell each other what there is.
+    Agreeing,
+    /// Data travel.
+    Transferring,
+    /// All data have arrived; hashes and names are missing.
+    Verifying,
+    /// Everything is there.
+    Done,
+}
+
+/// A path, at a moment or at the end.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PathProgress {
+    /// The interface or address at the end that connected.
+    pub path: String,
+    /// Whether data can take it.
+    pub up: bool,
+    /// Data that it carried: at the sender with repeated ones, at the receiver what it brought first.
+    pub bytes: u64,
+    /// The smoothed round-trip time.
+    pub srtt_ms: Option<f64>,
+    /// Packets with data.
+    pub packets: u64,
+    /// Those declared lost.
+    pub lost: u64,
+    /// Data that were sent again here after they were lost, here or elsewhere.
+    pub retransmissions: u64,
+    /// How often the path was given up.
+    pub given_up: u64,
+    /// How long it could not be used, each time from when it was given up or closed until it was back.
+    #[serde(default)]
+    pub away_ms: f64,
+}
+
+/// How far a transfer is.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Progress {
+    /// What is going on.
+    pub state: State,
+    /// Where this end listens, if it does.
+    pub listening: Option<SocketAddr>,
+    /// Something to tell the user, once: the other end went away.
+    pub note: Option<String>,
+    /// Bytes of all files.
+    pub bytes: u64,
+    /// Bytes that the receiver had before.
+    pub had: u64,
+    /// Bytes that have arrived in this transfer.
+    pub done: u64,
+    /// Files.
+    pub files: u64,
+    /// Each path.
+    pub paths: Vec<PathProgress>,
+}
+
+/// Called now and then; `false` stops the transfer.
+pub type Watch<'a> = &'a mut dyn FnMut(&Progress) -> bool;
+
+/// A transfer at its end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// What this end did.
+    pub role: Role,
+    /// The other end.
+    pub peer: String,
+    /// Files, those that were there before included.
+    pub files: u64,
+    /// Bytes of all files.
+    pub bytes: u64,
+    /// Bytes that travelled: the others were there.
+    pub sent_bytes: u64,
+    /// From the first byte of data to the last name.
+    pub elapsed_s: f64,
+    /// `sent_bytes` in that time.
+    pub goodput_mbps: f64,
+    /// `sent_bytes`, divided by the bytes of the path that carried most: how many times the share of the best path all of
+    /// them brought. None if nothing travelled.
+    pub ratio_to_best_path: Option<f64>,
+    /// The scheduler, the last one if there were several; only the sender knows it.
+    pub scheduler: Option<String>,
+    /// The congestion controller; only the sender knows it.
+    pub cc: Option<String>,
+    /// Symbolic links, devices, sockets and FIFOs that were not sent; only the sender knows them.
+    pub skipped: Vec<Skipped>,
+    /// Files and folders that could not be read or written. All others are there.
+    pub failed: Vec<FailedFile>,
+    /// Each path.
+    pub paths: Vec<PathProgress>,
+}
+
+/// Why there was no transfer.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The user stopped it.
+    #[error("interrupted; what has arrived is kept: run the same command again to go on")]
+    Interrupted,
+    /// A socket.
+    #[error("{0}")]
+    Socket(std::io::Error),
+    /// A scheduler or a controller.
+    #[error("{0}")]
+    Spec(String),
+    /// What is sent.
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
+    /// The disk.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The log.
+    #[error("{0}")]
+    File(String),
+    /// Identity or pairing.
+    #[error(transparent)]
+    Identity(#[from] IdentityError),
+    /// Nobody answers.
+    #[error("{0} does not answer: is the other end listening, and does UDP get through?")]
+    NoAnswer(String),
+    /// The other end is at work for somebody else.
+    #[error("the other end is busy with another transfer: run the same command again when it is over")]
+    Busy,
+    /// Somebody else answers.
+    #[error("{0} is not the machine that made this pairing line: run `weft pair` there and copy the line again")]
+    OtherIdentity(SocketAddr),
+    /// The other end ended it, and said why.
+    #[error("the other end: {0}")]
+    Refused(String),
+    /// The connection broke.
+    #[error("the connection was lost ({0}); what has arrived is kept: run the same command again to go on")]
+    Lost(String),
+    /// The connection is alive, and data do not come on.
+    #[error(
+        "the connection was alive and brought nothing; what has arrived is kept: run the same command again to go on"
+    )]
+    Stalled,
+    /// The other end does not keep to the protocol.
+    #[error("the other end does not speak our protocol: {0}")]
+    Protocol(String),
+}
+
+impl From<WireError> for Failure {
+    fn from(error: WireError) -> Self {
+        match error {
+            WireError::Ended => Self::Lost(error.to_string()),
+            _ => Self::Protocol(error.to_string()),
+        }
+    }
+}
+
+impl Failure {
+    /// Whether the end that listens waits on: the other one may come again.
+    pub(super) fn is_passing(&self) -> bool {
+        matches!(self, Self::Lost(_) | Self::Stalled | Self::Refused(_) | Self::Protocol(_))
+    }
+}
+
+/// Why a connection is ended.
+pub(super) mod code {
+    pub const DONE: u32 = 0;
+    pub const FAILED: u32 = 1;
+    pub const INTERRUPTED: u32 = 2;
+    pub const REFUSED: u32 = 3;
+    pub const STALLED: u32 = 4;
+    pub const NOT_FIRST: u32 = 5;
+    pub const BUSY: u32 = 6;
+    pub const SUPERSEDED: u32 = 7;
+}

@@ -1,0 +1,426 @@
+//! The end that sends.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+
+use weftway_host::sending::Groups;
+use weftway_path::{Instant, PathSet, Role as PathRole, Span};
+use weftway_quic::driver::{Sender, Setting};
+use weftway_sched::Scheduler;
+
+use super::control_stream::{AcceptedConnection, ControlStream};
+use super::files::{FailedFile, Found, Root, Skipped};
+use super::manifest::{Layout, Manifest};
+use super::options::{Failure, Options, PathProgress, Report, State, Watch, code};
+use super::outcome::{all_failed, arrived, goodput, peer, ratio_to_best_path};
+use super::qlog::Log;
+use super::session::{Session, ended};
+use super::setting::{RECORD, build, transport};
+use super::source::{FileSource, Hashed, Hasher};
+use super::wire::{Message, Role};
+
+/// Entries of the manifest in a message.
+const BATCH: usize = 1000;
+/// When the end has not come by then, control data are stuck on a silent path.
+const PATIENCE: Span = Span::from_secs(3);
+
+/// Sends `root`, a file or a directory, under its own name.
+pub fn send(root: &Path, mut options: Options, watch: Watch<'_>) -> Result<Report, Failure> {
+    let (scheduler, cc) = (options.scheduler.clone(), options.cc.clone());
+    let switch = options.switch.take();
+    build(&scheduler, None)?;
+    weftway_cc::parse(&cc).map_err(|error| Failure::Spec(error.to_string()))?;
+    let Found { manifest, root: files, skipped, failed: unreadable } = Found::at(root)?;
+    let log = options.qlog.take().map(|file| Log::create(&file, root, &options, 1200 - RECORD)).transpose()?;
+    let (mut session, target) = Session::open(options, Role::Send, root, watch)?;
+    session.progress.bytes = manifest.bytes();
+    session.progress.files = manifest.files();
+    let job = Job { manifest: Arc::new(manifest), files, skipped, unreadable, scheduler, cc, switch, log };
+    match target {
+        Some(target) => loop {
+            let accepted = session.connect(&target, Role::Send)?;
+            match job.serve(&mut session, accepted) {
+                Ended::Finished(result) => match *result {
+                    Err(failure) if session.may_go_on(&failure) => {}
+                    result => return result,
+                },
+                Ended::Superseded(_) => return Err(Failure::Lost("another end came".to_owned())),
+            }
+        },
+        None => job.wait_for(&mut session),
+    }
+}
+
+/// What is to be sent, and how.
+struct Job {
+    manifest: Arc<Manifest>,
+    files: Root,
+    skipped: Vec<Skipped>,
+    /// What cannot be read, and is not in the manifest.
+    unreadable: Vec<FailedFile>,
+    scheduler: String,
+    cc: String,
+    switch: Option<Receiver<String>>,
+    log: Option<Log>,
+}
+
+enum Ended {
+    Finished(Box<Result<Report, Failure>>),
+    /// The other end came anew.
+    Superseded(Box<AcceptedConnection>),
+}
+
+impl Job {
+    /// Listens until a receiver has everything.
+    fn wait_for(&self, session: &mut Session<'_>) -> Result<Report, Failure> {
+        let mut next = None;
+        loop {
+            let accepted = match next.take() {
+                Some(accepted) => accepted,
+                None => session.admit()?,
+            };
+            match self.serve(session, accepted) {
+                Ended::Superseded(accepted) => next = Some(accepted),
+                Ended::Finished(result) => match *result {
+                    Err(failure) if failure.is_passing() => session.wait_again(&failure),
+                    result => return result,
+                },
+            }
+        }
+    }
+
+    /// Sends to an end that was let in.
+    fn serve(&self, session: &mut Session<'_>, accepted: Box<AcceptedConnection>) -> Ended {
+        session.begin(&accepted.id);
+        let mut sending = match Sending::new(self, accepted) {
+            Ok(sending) => sending,
+            Err(failure) => return Ended::Finished(Box::new(Err(failure))),
+        };
+        let ended = match sending.run(session) {
+            Ok(Some(accepted)) => {
+                session.supersede(sending.sender.connection);
+                Ended::Superseded(accepted)
+            }
+            Ok(None) => {
+                let report = sending.report(session);
+                session.close(sending.sender.connection, code::DONE, "");
+                session.progress.state = State::Done;
+                // The transfer is over: nothing is left to stop.
+                let _ = session.tell();
+                Ended::Finished(Box::new(Ok(report)))
+            }
+            Err(failure) => {
+                sending.note(session);
+                session.close_because_of(sending.sender.connection, &failure);
+                Ended::Finished(Box::new(Err(failure)))
+            }
+        };
+        if let Some(Err(error)) = self.log.as_ref().map(Log::finish) {
+            session.progress.note = Some(format!("the qlog is incomplete: {error}"));
+            let _ = session.tell();
+        }
+        ended
+    }
+}
+
+/// A transfer.
+struct Sending<'a> {
+    job: &'a Job,
+    sender: Sender<FileSource>,
+    scheduler: Box<dyn Scheduler>,
+    scheduler_name: String,
+    control: ControlStream,
+    /// What the receiver has of each entry.
+    had: Vec<u64>,
+    layout: Layout,
+    /// How many files the receiver has at the end.
+    files: u64,
+    hasher: Option<Hasher>,
+    hashes_missing: usize,
+    /// Entries that one of the ends could not read or write, and why.
+    failed: BTreeMap<u32, String>,
+    begun: Option<Instant>,
+    ended: Option<Instant>,
+    /// Paths that were usable once.
+    known: PathSet,
+    /// When the transfer came on last.
+    moved: (Instant, u64),
+    /// Since when it has been so far, with room for more at the receiver.
+    owing: (Instant, u64),
+}
+
+impl<'a> Sending<'a> {
+    fn new(job: &'a Job, accepted: Box<AcceptedConnection>) -> Result<Self, Failure> {
+        let paths = accepted.connection.paths().count();
+        let (scheduler, host) = build(&job.scheduler, job.log.as_ref())?;
+        let source = FileSource::new(job.manifest.clone(), job.files.clone());
+        let groups = Groups::detected(paths);
+        let setting = Setting { transport: transport(), cc: job.cc.clone(), seed: 0, groups };
+        let roles = vec![PathRole::default(); paths];
+        let mut sender = Sender::new(accepted.connection, source, setting, &roles)
+            .map_err(|error| Failure::Spec(error.to_string()))?;
+        sender.set_host(host);
+        let mut control = accepted.control;
+        for entries in job.manifest.entries.chunks(BATCH) {
+            control.send(&Message::Entries { entries: entries.to_vec() })?;
+        }
+        for files in job.unreadable.chunks(BATCH / 2) {
+            control.send(&Message::LeftOut { files: files.to_vec() })?;
+        }
+        control.send(&Message::Manifest { entries: job.manifest.entries.len() as u64 })?;
+        Ok(Self {
+            job,
+            sender,
+            scheduler,
+            scheduler_name: job.scheduler.clone(),
+            control,
+            had: vec![0; job.manifest.entries.len()],
+            layout: Layout::default(),
+            files: 0,
+            hasher: None,
+            hashes_missing: 0,
+            failed: BTreeMap::new(),
+            begun: None,
+            ended: None,
+            known: PathSet::EMPTY,
+            moved: (Instant::ZERO, 0),
+            owing: (Instant::ZERO, 0),
+        })
+    }
+
+    /// Until the receiver has everything, or connects again.
+    fn run(&mut self, session: &mut Session<'_>) -> Result<Option<Box<AcceptedConnection>>, Failure> {
+        session.progress.state = State::Agreeing;
+        self.sender.take_in(session.net.now());
+        while self.ended.is_none() {
+            self.receive(session);
+            let now = session.net.now();
+            self.fire_timers(now, session);
+            self.converse(now)?;
+            self.look_after_paths(now, session);
+            self.look_for_a_stall(now, session)?;
+            self.switch(session)?;
+            self.sender.turn(now, self.scheduler.as_mut());
+            if let Some(why) = self.sender.broken() {
+                let why = why.to_owned();
+                return Err(ended(&self.sender.connection, &why));
+            }
+            session.net.send(&mut self.sender.connection);
+            if let Some(accepted) = session.accept(now) {
+                return Ok(Some(accepted));
+            }
+            if session.is_tick(now) {
+                self.note(session);
+                session.tick(now)?;
+            }
+            session.wait(self.next_event(now), None);
+        }
+        Ok(None)
+    }
+
+    fn receive(&mut self, session: &mut Session<'_>) {
+        let (whose, sender) = (self.sender.connection.handle(), &mut self.sender);
+        let mut heard = Vec::new();
+        session.receive(whose, |now, net, event, route| {
+            sender.connection.handle_event(now, &mut net.endpoint, event);
+            if sender.connection.path_at(route).is_none() {
+                sender.connection.follow_migration();
+            }
+            if let Some(path) = sender.connection.path_at(route).filter(|path| heard.last() != Some(path)) {
+                heard.push(path);
+            }
+            sender.take_in(now);
+        });
+        let now = session.net.now();
+        heard.into_iter().for_each(|path| session.on_received(now, path));
+    }
+
+    fn fire_timers(&mut self, now: Instant, session: &mut Session<'_>) {
+        if self.sender.next_event() > now {
+            return;
+        }
+        // Ours first: a probe with data leaves noq nothing to probe for.
+        self.sender.on_timer(now);
+        if self.sender.connection.timeout() <= now {
+            self.sender.connection.handle_timeout(now, &mut session.net.endpoint);
+            self.sender.take_in(now);
+        }
+    }
+
+    fn next_event(&self, now: Instant) -> Instant {
+        let hashes = if self.hashes_missing > 0 { now + Span::from_millis(20) } else { Instant::NEVER };
+        self.sender.next_event().min(hashes)
+    }
+
+    /// What is said beside the data.
+    fn converse(&mut self, now: Instant) -> Result<(), Failure> {
+        self.control.exchange(&mut self.sender.connection)?;
+        while let Some(message) = self.control.receive()? {
+            self.on_message(now, message)?;
+        }
+        self.tell_hashes()
+    }
+
+    /// Tells the hashes that are known by now, and what could not be read.
+    fn tell_hashes(&mut self) -> Result<(), Failure> {
+        let Some(hasher) = &self.hasher else { return Ok(()) };
+        hasher.sent(self.sender.delivered().get());
+        let mut failed = self.sender.source.take_failures();
+        let mut files = Vec::new();
+        while files.len() + failed.len() < BATCH
+            && let Some((file, result)) = hasher.next()
+        {
+            self.hashes_missing -= 1;
+            match result {
+                // The receiver has given it up.
+                Ok(_) if self.failed.contains_key(&file) => {}
+                Ok(Hashed { hash, grew }) => {
+                    files.push((file, hash.to_hex().to_string()));
+                    if grew {
+                        let size = self.job.manifest.entries[file as usize].size;
+                        failed.push((file, format!("it grew while it was sent: its first {size} bytes arrived")));
+                    }
+                }
+                Err(why) => failed.push((file, why)),
+            }
+        }
+        failed.retain(|(file, _)| !self.failed.contains_key(file));
+        if files.is_empty() && failed.is_empty() {
+            return Ok(());
+        }
+        self.failed.extend(failed.iter().cloned());
+        // A file that failed and whose hash is told arrives all the same: the hash goes first.
+        self.control.send(&Message::Hashes { files })?;
+        self.control.send(&Message::Failed { files: failed })?;
+        self.control.exchange(&mut self.sender.connection)?;
+        Ok(())
+    }
+
+    fn on_message(&mut self, now: Instant, message: Message) -> Result<(), Failure> {
+        match message {
+            Message::Have { files } if self.begun.is_none() => {
+                for (file, bytes) in files {
+                    let known = self.had.get_mut(file as usize);
+                    *known.ok_or_else(|| Failure::Protocol(format!("it has file {file}, which is none")))? = bytes;
+                }
+            }
+            Message::Ready if self.begun.is_none() => self.begin(now),
+            Message::Failed { files } => {
+                for (file, reason) in files {
+                    if file as usize >= self.job.manifest.entries.len() {
+                        return Err(Failure::Protocol(format!("it speaks of file {file}, which is none")));
+                    }
+                    self.failed.entry(file).or_insert(reason);
+                }
+            }
+            Message::Done { files } if self.begun.is_some() => {
+                let all = self.job.manifest.files();
+                if files > all || files + (self.failed.len() as u64) < all {
+                    return Err(Failure::Protocol(format!("it has {files} files of {all}, and names no others")));
+                }
+                (self.files, self.ended) = (files, Some(now));
+            }
+            other => return Err(Failure::Protocol(format!("a message comes out of turn: {}", other.name()))),
+        }
+        Ok(())
+    }
+
+    /// The receiver has said what it has: data may flow.
+    fn begin(&mut self, now: Instant) {
+        self.layout = Layout::new(&self.job.manifest, &self.had);
+        self.hashes_missing = self.layout.pieces.len();
+        self.hasher = Some(Hasher::start(self.job.manifest.clone(), self.job.files.clone(), &self.layout));
+        self.sender.source.begin(self.layout.clone());
+        self.sender.wake();
+        self.begun = Some(now);
+    }
+
+    /// What is no data stays off paths that were given up; where something is stuck on one, it is closed.
+    fn look_after_paths(&mut self, now: Instant, session: &mut Session<'_>) {
+        let usable = self.sender.usable();
+        self.known = usable.iter().fold(self.known, |known, path| known.with(path));
+        for path in self.known.iter() {
+            self.sender.connection.set_backup(path, !usable.is_empty() && !usable.contains(path));
+        }
+        let delivered = self.sender.delivered().get();
+        if delivered != self.moved.1 {
+            self.moved = (now, delivered);
+        } else if self.moved.0 + PATIENCE < now {
+            self.moved.0 = now;
+            session.close_silent(now, &mut self.sender.connection);
+        }
+    }
+
+    /// A connection that is alive and brings nothing is given up, however that came about: another one goes on.
+    fn look_for_a_stall(&mut self, now: Instant, session: &Session<'_>) -> Result<(), Failure> {
+        let delivered = self.sender.delivered().get();
+        if self.begun.is_none() || delivered != self.owing.1 || !self.sender.is_owing() {
+            self.owing = (now, delivered);
+        }
+        if self.owing.0 + session.stall_after < now { Err(Failure::Stalled) } else { Ok(()) }
+    }
+
+    /// Other schedulers take over, if the user said so.
+    fn switch(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
+        while let Some(name) = self.job.switch.as_ref().and_then(|switch| switch.try_recv().ok()) {
+            session.progress.note = Some(match build(&name, self.job.log.as_ref()) {
+                Ok((scheduler, host)) => {
+                    self.scheduler = scheduler;
+                    self.sender.switch_host(host);
+                    self.scheduler_name = name;
+                    format!("{} schedules from now on", self.scheduler_name)
+                }
+                Err(failure) => format!("{failure}; {} goes on", self.scheduler_name),
+            });
+            session.tell()?;
+        }
+        Ok(())
+    }
+
+    fn paths(&self, session: &Session<'_>) -> Vec<PathProgress> {
+        let usable = self.sender.usable();
+        session.paths(&self.sender.connection, |path, progress| {
+            let tally = self.sender.tally(path);
+            progress.up = usable.contains(path);
+            (progress.bytes, progress.packets, progress.lost) = (tally.bytes, tally.packets, tally.retransmissions);
+            (progress.retransmissions, progress.given_up) = (tally.reinjections, tally.given_up);
+            progress.away_ms = self.sender.away(path).as_millis_f64();
+        })
+    }
+
+    fn note(&self, session: &mut Session<'_>) {
+        let whole = self.job.manifest.bytes();
+        let delivered = self.sender.delivered().get();
+        let paths = self.paths(session);
+        let progress = &mut session.progress;
+        progress.state = match self.begun {
+            None => State::Agreeing,
+            Some(_) if delivered < self.layout.bytes() => State::Transferring,
+            Some(_) => State::Verifying,
+        };
+        progress.had = if self.begun.is_some() { whole - self.layout.bytes() } else { 0 };
+        (progress.done, progress.paths) = (delivered, paths);
+    }
+
+    fn report(&self, session: &mut Session<'_>) -> Report {
+        self.note(session);
+        let elapsed = self.begun.zip(self.ended).map_or(Span::ZERO, |(from, to)| to.since(from));
+        Report {
+            role: Role::Send,
+            peer: peer(&self.sender.connection),
+            files: self.files,
+            bytes: arrived(&self.job.manifest, &self.layout, &self.failed),
+            sent_bytes: self.layout.bytes(),
+            elapsed_s: elapsed.as_secs_f64(),
+            goodput_mbps: goodput(self.layout.bytes(), elapsed),
+            ratio_to_best_path: ratio_to_best_path(self.layout.bytes(), &session.progress.paths),
+            scheduler: Some(self.scheduler_name.clone()),
+            cc: Some(self.job.cc.clone()),
+            skipped: self.job.skipped.clone(),
+            failed: all_failed(&self.job.unreadable, &self.failed, &self.job.manifest),
+            paths: session.progress.paths.clone(),
+        }
+    }
+}

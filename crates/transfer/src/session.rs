@@ -1,0 +1,339 @@
+//! Sockets, the other end, and the user: what both sides of a transfer share.
+
+use std::hash::{BuildHasher, RandomState};
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use noq_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, Endpoint, EndpointConfig, FourTuple};
+use weftway_path::{Instant, PathId, Span};
+use weftway_quic::driver::connection::{News, QuicConnection};
+use weftway_quic::udp::tls::{MAX_PATHS, Pairing};
+use weftway_quic::udp::{Local, Net};
+
+use super::control_stream::AcceptedConnection;
+use super::listener::{Current, Listener};
+use super::options::{Failure, Options, OtherEnd, PathProgress, Progress, State, Watch, code};
+use super::wire::{Role, TransferId};
+
+/// How long an end waits for the other one to confirm that the connection is closed.
+const CLOSE_TIMEOUT: Span = Span::from_millis(500);
+/// A closed path is tried again after so long.
+pub(super) const REOPEN: Span = Span::from_secs(1);
+/// A path that brings nothing for so long, while another one does, is closed where something waits for it.
+const SILENCE: Span = Span::from_secs(3);
+
+/// The other end, where this one connects.
+pub(super) struct Target {
+    /// Those that a path of this machine leads to.
+    pub addresses: Vec<SocketAddr>,
+    pub pairing: Pairing,
+}
+
+/// What both sides share.
+pub(super) struct Session<'a> {
+    pub net: Net,
+    pub listener: Option<Listener>,
+    pub progress: Progress,
+    watch: Watch<'a>,
+    tick_at: Instant,
+    tell_every: Span,
+    pub give_up_after: Span,
+    pub stall_after: Span,
+    /// Whose transfer this end wants, if it connects.
+    pub id: TransferId,
+    /// Whose transfer is under way.
+    current: TransferId,
+    /// When each path brought something last.
+    heard: [Instant; MAX_PATHS],
+}
+
+impl<'a> Session<'a> {
+    /// Opens the sockets; one that listens begins to. `path` is what is sent, or where it goes.
+    pub fn open(
+        options: Options,
+        role: Role,
+        path: &Path,
+        watch: Watch<'a>,
+    ) -> Result<(Self, Option<Target>), Failure> {
+        let mut endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), None, true);
+        let mut locals = options.paths;
+        locals.truncate(MAX_PATHS);
+        let (net, listener, target, state) = match options.other {
+            OtherEnd::Connect { addresses, pairing } => {
+                if locals.is_empty() {
+                    locals.push(Local::Any);
+                }
+                let net = Net::client(endpoint, &locals, &addresses).map_err(Failure::Socket)?;
+                let reachable = addresses.into_iter().filter(|address| !net.routes(*address).is_empty()).collect();
+                (net, None, Some(Target { addresses: reachable, pairing }), State::Connecting)
+            }
+            OtherEnd::Listen { address, identity } => {
+                let listener = Listener::new(identity, role);
+                endpoint.set_server_config(Some(Arc::new(listener.config()?)));
+                let net = Net::server(endpoint, &locals, address).map_err(Failure::Socket)?;
+                (net, Some(listener), None, State::Listening)
+            }
+        };
+        let listening = match (&listener, net.sockets().first()) {
+            (Some(_), Some(socket)) => Some(socket.address()),
+            _ => None,
+        };
+        let note = net.missing();
+        let progress = Progress { state, listening, note, ..Progress::default() };
+        let heard = [Instant::ZERO; MAX_PATHS];
+        let session = Self {
+            net,
+            listener,
+            progress,
+            watch,
+            tick_at: Instant::ZERO,
+            tell_every: options.tell_every,
+            give_up_after: options.give_up_after,
+            stall_after: options.stall_after,
+            id: identify(role, path),
+            current: TransferId::default(),
+            heard,
+        };
+        Ok((session, target))
+    }
+
+    /// Tells the user, now and then.
+    pub fn tick(&mut self, now: Instant) -> Result<(), Failure> {
+        if self.tick_at > now {
+            return Ok(());
+        }
+        self.tick_at = now + self.tell_every;
+        self.tell()
+    }
+
+    /// Tells the user now.
+    pub fn tell(&mut self) -> Result<(), Failure> {
+        let goes_on = (self.watch)(&self.progress);
+        self.progress.note = None;
+        if goes_on { Ok(()) } else { Err(Failure::Interrupted) }
+    }
+
+    /// Whether the user is to be told.
+    pub fn is_tick(&self, now: Instant) -> bool {
+        self.tick_at <= now
+    }
+
+    /// Waits for what comes next.
+    pub fn wait(&mut self, until: Instant, waker: Option<BorrowedFd<'_>>) {
+        let pending = self.listener.as_ref().map_or(Instant::NEVER, Listener::next_event);
+        self.net.wait(until.min(pending).min(self.tick_at), waker);
+    }
+
+    /// What has arrived for the connection `whose` goes to `take`; the rest goes to the listener.
+    pub fn receive(
+        &mut self,
+        whose: ConnectionHandle,
+        mut take: impl FnMut(Instant, &mut Net, ConnectionEvent, FourTuple),
+    ) -> bool {
+        let mut any = false;
+        self.receive_for(
+            |handle| handle == whose,
+            |now, net, _, event, route| {
+                take(now, net, event, route);
+                any = true;
+            },
+        );
+        any
+    }
+
+    /// The same for several connections.
+    pub fn receive_for(
+        &mut self,
+        is_ours: impl Fn(ConnectionHandle) -> bool,
+        mut take: impl FnMut(Instant, &mut Net, ConnectionHandle, ConnectionEvent, FourTuple),
+    ) {
+        self.net.receive();
+        let now = self.net.now();
+        while let Some(arrival) = self.net.next_arrival() {
+            let route = arrival.route;
+            match self.net.handle(now, arrival) {
+                Some(DatagramEvent::ConnectionEvent(handle, event)) if is_ours(handle) => {
+                    take(now, &mut self.net, handle, event, route);
+                }
+                other => self.give_to_listener(now, other),
+            }
+        }
+    }
+
+    fn give_to_listener(&mut self, now: Instant, event: Option<DatagramEvent>) {
+        let Some(listener) = &mut self.listener else { return };
+        match event {
+            Some(DatagramEvent::NewConnection(incoming)) => listener.accept(&mut self.net, now, incoming),
+            Some(DatagramEvent::ConnectionEvent(whose, event)) => listener.handle(&mut self.net, now, whose, event),
+            _ => {}
+        }
+    }
+
+    /// A new connection of the other end of the transfer that is under way: it was started again, or connects again.
+    pub fn accept(&mut self, now: Instant) -> Option<Box<AcceptedConnection>> {
+        let heard = self.heard.iter().copied().max().unwrap_or(Instant::ZERO);
+        let current = Current { id: &self.current, heard };
+        self.listener.as_mut()?.turn(&mut self.net, now, Some(current))
+    }
+
+    /// From now on this is the transfer that is under way.
+    pub fn begin(&mut self, id: &TransferId) {
+        self.current = id.clone();
+        self.heard = [Instant::ZERO; MAX_PATHS];
+    }
+
+    /// The other end came anew: its connection before is of no use any more.
+    pub fn supersede(&mut self, mut connection: QuicConnection) {
+        let now = self.net.now();
+        connection.close(now, &mut self.net.endpoint, code::SUPERSEDED, "it connected again");
+        self.net.send(&mut connection);
+        connection.forget(&mut self.net.endpoint);
+    }
+
+    /// Waits until a connection shows the token.
+    pub fn admit(&mut self) -> Result<Box<AcceptedConnection>, Failure> {
+        loop {
+            self.net.receive();
+            let now = self.net.now();
+            while let Some(arrival) = self.net.next_arrival() {
+                let event = self.net.handle(now, arrival);
+                self.give_to_listener(now, event);
+            }
+            let accepted = self.listener.as_mut().and_then(|listener| listener.turn(&mut self.net, now, None));
+            if let Some(accepted) = accepted {
+                return Ok(accepted);
+            }
+            self.net.flush();
+            self.tick(now)?;
+            self.wait(Instant::NEVER, None);
+        }
+    }
+
+    /// The other end went away: it is waited for.
+    pub fn wait_again(&mut self, failure: &Failure) {
+        self.progress.note = Some(format!("{failure}; still listening"));
+        self.progress.state = State::Listening;
+        self.tick_at = Instant::ZERO;
+    }
+
+    /// Whether another connection is to be tried after `failure`: this one brought something, and then no more.
+    pub fn may_go_on(&mut self, failure: &Failure) -> bool {
+        let goes_on = matches!(failure, Failure::Stalled) && self.progress.done > 0;
+        if goes_on {
+            self.progress.note = Some("the connection brought nothing any more; connecting again".to_owned());
+            self.progress.state = State::Connecting;
+            self.tick_at = Instant::ZERO;
+        }
+        goes_on
+    }
+
+    /// Path `path` has brought something.
+    pub fn on_received(&mut self, now: Instant, path: PathId) {
+        if let Some(heard) = self.heard.get_mut(path.index()) {
+            *heard = now;
+        }
+    }
+
+    /// Closes paths that are silent while others are not: what noq sent on them it then sends elsewhere.
+    pub fn close_silent(&self, now: Instant, connection: &mut QuicConnection) {
+        let lately = self.heard.iter().any(|&heard| heard + REOPEN >= now);
+        for (at, &heard) in self.heard.iter().enumerate() {
+            let path = PathId::new(at as u8);
+            if lately && heard + SILENCE < now && connection.route(path).is_some() {
+                connection.close_path(now, path);
+            }
+        }
+    }
+
+    /// Closes the connection, and lets the other end know.
+    pub fn close(&mut self, mut connection: QuicConnection, code: u32, reason: &str) {
+        let begin = self.net.now();
+        connection.close(begin, &mut self.net.endpoint, code, reason);
+        while !connection.is_drained() && self.net.now() < begin + CLOSE_TIMEOUT {
+            let now = self.net.now();
+            connection.flush(now);
+            self.net.send(&mut connection);
+            self.net.wait(connection.timeout().min(begin + CLOSE_TIMEOUT), None);
+            let whose = connection.handle();
+            self.receive(whose, |now, net, event, _| connection.handle_event(now, &mut net.endpoint, event));
+            let now = self.net.now();
+            if connection.timeout() <= now {
+                connection.handle_timeout(now, &mut self.net.endpoint);
+            }
+        }
+    }
+
+    /// Closes the connection because of `failure`, if it was not the other end that closed it.
+    pub fn close_because_of(&mut self, connection: QuicConnection, failure: &Failure) {
+        match failure {
+            Failure::Lost(_) | Failure::Refused(_) | Failure::Busy => {}
+            Failure::Interrupted => self.close(connection, code::INTERRUPTED, "interrupted"),
+            Failure::Stalled => self.close(connection, code::STALLED, "stalled"),
+            other => self.close(connection, code::FAILED, &other.to_string()),
+        }
+    }
+
+    /// How a path is called.
+    pub fn label(&self, connection: &QuicConnection, path: PathId) -> Option<String> {
+        let route = connection.route(path)?;
+        let own = self.net.local(route).filter(|_| self.listener.is_none());
+        Some(own.map_or_else(|| route.remote().to_string(), Local::to_string))
+    }
+
+    /// What is known of every path of a connection, beside what the driver counts.
+    pub fn paths(
+        &self,
+        connection: &QuicConnection,
+        mut count: impl FnMut(PathId, &mut PathProgress),
+    ) -> Vec<PathProgress> {
+        let mut paths = Vec::new();
+        for path in connection.paths() {
+            let Some(label) = self.label(connection, path) else { continue };
+            let srtt_ms = connection.srtt(path).map(|srtt| srtt.as_millis_f64());
+            let mut progress = PathProgress { path: label, srtt_ms, ..PathProgress::default() };
+            count(path, &mut progress);
+            paths.push(progress);
+        }
+        paths
+    }
+}
+
+/// Whose transfer this is: see [`TransferId`].
+fn identify(role: Role, path: &Path) -> TransferId {
+    let mut task = blake3::Hasher::new();
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    for part in [rustix::system::uname().nodename().to_bytes(), path.as_os_str().as_bytes()] {
+        task.update(&(part.len() as u64).to_be_bytes()).update(part);
+    }
+    task.update(&[u8::from(role == Role::Send)]);
+    // Each has keys of its own, from the system's random numbers.
+    let run = RandomState::new().hash_one(std::process::id());
+    TransferId { task: task.finalize().to_hex()[..32].to_owned(), run: format!("{run:016x}") }
+}
+
+/// Why a connection is over.
+pub(super) fn lost(connection: &mut QuicConnection) -> Failure {
+    let mut why = "closed".to_owned();
+    while let Some(event) = connection.next_news() {
+        if let News::Lost(text) = event {
+            why = text;
+        }
+    }
+    ended(connection, &why)
+}
+
+/// The same, where the text is known.
+pub(super) fn ended(connection: &QuicConnection, why: &str) -> Failure {
+    match connection.close_reason() {
+        Some(close) if close.code == u64::from(code::INTERRUPTED) => {
+            Failure::Lost("the other end was interrupted".to_owned())
+        }
+        Some(close) if close.code == u64::from(code::STALLED) => Failure::Stalled,
+        Some(close) if close.code == u64::from(code::BUSY) => Failure::Busy,
+        Some(close) if !close.reason.is_empty() => Failure::Refused(close.reason.clone()),
+        _ => Failure::Lost(why.to_owned()),
+    }
+}

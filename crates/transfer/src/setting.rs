@@ -1,0 +1,49 @@
+//! How data travel: what the driver is set to over sockets, and whether a scheduler can run there.
+
+use weftway_host::{EVERYTHING, Host, mismatch};
+use weftway_path::{Bytes, Span};
+use weftway_quic::driver::record::OVERHEAD;
+use weftway_scenario::config::{Buffer, Transport};
+use weftway_sched::{Needs, Scheduler};
+
+use super::options::Failure;
+use super::qlog::Log;
+
+/// What the driver offers over sockets: they do not say what a device holds.
+pub const OFFERS: Needs = Needs { device: false, ..EVERYTHING };
+
+/// How far the sender may be ahead of what the receiver has written: 100 Mbit/s for two seconds. Both ends know it.
+pub(super) const WINDOW: u64 = 32 << 20;
+/// The payload of a record: what is left of QUIC's least packet, so that it fits on every path.
+pub(super) const RECORD: u64 = 1200 - OVERHEAD;
+/// A path is given up when it is silent for so long, or for three probe timeouts.
+const PATH_TIMEOUT: Span = Span::from_millis(500);
+/// How often it is then asked.
+const PROBE_INTERVAL: Span = Span::from_millis(250);
+
+/// The driver's settings over sockets.
+pub(super) fn transport() -> Transport {
+    Transport {
+        mss: Bytes::new(RECORD),
+        send_buffer: Buffer::Fixed(Bytes::new(WINDOW)),
+        receive_buffer: Buffer::Fixed(Bytes::new(WINDOW)),
+        path_timeout: PATH_TIMEOUT,
+        probe_interval: PROBE_INTERVAL,
+        ..Transport::mpquic()
+    }
+}
+
+/// A scheduler, and what is kept for it, if it can run here.
+pub(super) fn build(name: &str, log: Option<&Log>) -> Result<(Box<dyn Scheduler>, Host), Failure> {
+    let spec = |error: weftway_path::spec::SpecError| Failure::Spec(error.to_string());
+    let (entry, given) = weftway_sched::parse(name).map_err(spec)?;
+    let mut scheduler = entry.make(&given.given).map_err(spec)?;
+    if let Some(log) = log {
+        scheduler = log.around(scheduler);
+    }
+    let host = Host::serving(scheduler.as_ref(), entry.transport);
+    match mismatch(host.needs, OFFERS, "a transfer over UDP") {
+        Some(why) => Err(Failure::Spec(format!("scheduler {name}: {why}"))),
+        None => Ok((scheduler, host)),
+    }
+}

@@ -1,0 +1,334 @@
+//! The receiver's folder: its lock, partial files, and the names that complete files get.
+//!
+//! A file is written below a hidden directory of the target, in the order of its bytes, so its length says what there is
+//! of it. The partial file's name is a hash of name, size and time: a file that changed begins anew. When all of it is
+//! there and its BLAKE3 hash is the sender's, it gets its permissions, its time and its name.
+//!
+//! One receiver at a time writes below a target: it holds a lock, which the system releases when the process ends, however
+//! that comes about. Until a file has its name, only the receiver's user can read it; the same holds for a new folder until
+//! the transfer is over.
+//!
+//! Nothing is reached but through a handle of the target directory (`cap_std`): neither `..` nor a symbolic link, old or
+//! planted meanwhile, leads out of it.
+
+use std::collections::HashSet;
+use std::fs::{File, FileTimes, Permissions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, DirBuilder, DirBuilderExt, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
+use rustix::fs::{FlockOperation, flock, fstatvfs};
+
+use super::manifest::{Entry, HIDDEN, Layout, Manifest};
+
+/// The file below [`HIDDEN`] that is locked, with the number of the process that holds the lock.
+const LOCK: &str = "lock";
+/// What is not complete is private.
+const PRIVATE_FILE: u32 = 0o600;
+const PRIVATE_DIR: u32 = 0o700;
+/// `st_blocks` counts in this unit, whatever the file system's is.
+const BLOCK: u64 = 512;
+
+/// The disk refuses, or brings something else than was sent.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The system's answer.
+    #[error("{0}: {1}")]
+    Disk(String, io::Error),
+    /// A name is taken by something that is not replaced.
+    #[error("{0}: {1}")]
+    Taken(String, &'static str),
+    /// Another file than the sender hashed.
+    #[error("{0}: its BLAKE3 hash is not the sender's; it changed while it was sent, or a disk errs. Send it again")]
+    Hash(String),
+    /// Another receiver writes into this folder.
+    #[error("{0}: another weft recv ({1}) receives into this folder: wait until it ends, or give another folder")]
+    Locked(String, String),
+    /// The files do not fit.
+    #[error("{target}: not enough room: {needed} bytes are to be written, {free} are free")]
+    Room {
+        /// The folder.
+        target: String,
+        /// What is missing of the files.
+        needed: u64,
+        /// What its file system has left for this user.
+        free: u64,
+    },
+}
+
+impl StoreError {
+    /// Whether no other file can be written either. Otherwise only this one is left out.
+    pub fn ends_transfer(&self) -> bool {
+        match self {
+            Self::Disk(_, error) => {
+                let full = [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::ReadOnlyFilesystem];
+                full.contains(&error.kind()) || error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
+            }
+            Self::Taken(..) | Self::Hash(_) => false,
+            Self::Locked(..) | Self::Room { .. } => true,
+        }
+    }
+
+    /// The reason without the file's name.
+    pub fn reason(&self) -> String {
+        let text = self.to_string();
+        match self {
+            Self::Disk(path, _) | Self::Taken(path, _) | Self::Hash(path) => {
+                text.strip_prefix(&format!("{path}: ")).unwrap_or(&text).to_owned()
+            }
+            Self::Locked(..) | Self::Room { .. } => text,
+        }
+    }
+}
+
+pub(super) fn disk(path: &str) -> impl FnOnce(io::Error) -> StoreError + '_ {
+    |error| StoreError::Disk(path.to_owned(), error)
+}
+
+/// The target directory, for one receiver.
+pub struct Store {
+    dir: Dir,
+    parts: Dir,
+    name: String,
+    /// Its lock is released when it is closed.
+    _lock: File,
+}
+
+/// Which file on the disk a partial file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FileIdentity {
+    device: u64,
+    number: u64,
+    size: u64,
+}
+
+impl FileIdentity {
+    pub fn of(file: &File) -> io::Result<Self> {
+        let meta = file.metadata()?;
+        Ok(Self { device: meta.dev(), number: meta.ino(), size: meta.len() })
+    }
+}
+
+/// The name of the partial file of `entry`.
+fn part_name(entry: &Entry) -> String {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&entry.size.to_be_bytes());
+    hasher.update(&entry.mtime.to_be_bytes());
+    hasher.update(entry.path.as_bytes());
+    format!("{}.part", &hasher.finalize().to_hex()[..32])
+}
+
+fn mtime(meta: &Metadata) -> i64 {
+    meta.mtime().saturating_mul(1_000_000_000).saturating_add(meta.mtime_nsec())
+}
+
+fn permissions(mode: u32) -> cap_std::fs::Permissions {
+    cap_std::fs::Permissions::from_std(Permissions::from_mode(mode))
+}
+
+fn private_dirs() -> DirBuilder {
+    let mut builder = DirBuilder::new();
+    builder.recursive(true).mode(PRIVATE_DIR);
+    builder
+}
+
+/// The lock of `parts`, or `None` if a receiver that ended has just removed it.
+fn lock(dir: &Dir, parts: &Dir, name: &str) -> Result<Option<File>, StoreError> {
+    let mut options = OpenOptions::new();
+    options.create(true).read(true).write(true).mode(PRIVATE_FILE);
+    let mut file = match parts.open_with(LOCK, &options) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        opened => opened.map_err(disk(HIDDEN))?.into_std(),
+    };
+    let ours = FileIdentity::of(&file).map_err(disk(HIDDEN))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            let mut holder = String::new();
+            let known = file.read_to_string(&mut holder).is_ok() && holder.trim().parse::<u32>().is_ok();
+            let holder = if known { format!("process {}", holder.trim()) } else { "its process is unknown".to_owned() };
+            return Err(StoreError::Locked(name.to_owned(), holder));
+        }
+        result => result.map_err(|error| StoreError::Disk(format!("{name}: it cannot be locked"), error.into()))?,
+    }
+    let path = Path::new(HIDDEN).join(LOCK);
+    let there = dir.symlink_metadata(path).ok();
+    if there.is_none_or(|meta| (meta.dev(), meta.ino()) != (ours.device, ours.number)) {
+        return Ok(None);
+    }
+    file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).map_err(disk(HIDDEN))?;
+    Ok(Some(file))
+}
+
+impl Store {
+    /// Opens the target, and makes it if it is not there. No other receiver may write into it until this value is dropped.
+    pub fn open(target: &Path) -> Result<Self, StoreError> {
+        let name = target.display().to_string();
+        std::fs::create_dir_all(target).map_err(disk(&name))?;
+        let dir = Dir::open_ambient_dir(target, ambient_authority()).map_err(disk(&name))?;
+        loop {
+            dir.create_dir_with(HIDDEN, &private_dirs()).map_err(disk(HIDDEN))?;
+            let parts = match dir.open_dir(HIDDEN) {
+                Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                parts => parts.map_err(disk(HIDDEN))?,
+            };
+            // One of an earlier version may be readable, or its user took away the right to write.
+            let mode = parts.dir_metadata().map_err(disk(HIDDEN))?.mode() & 0o777;
+            if mode != PRIVATE_DIR {
+                dir.set_permissions(HIDDEN, permissions(PRIVATE_DIR)).map_err(disk(HIDDEN))?;
+            }
+            if let Some(lock) = lock(&dir, &parts, &name)? {
+                return Ok(Self { dir, parts, name, _lock: lock });
+            }
+        }
+    }
+
+    /// Makes the folders of `manifest`, and looks how much is there of each file: a file with its size and time is there
+    /// whole. An entry that cannot be written has the reason instead.
+    pub fn prepare(&self, manifest: &Manifest) -> Result<Vec<Result<u64, StoreError>>, StoreError> {
+        let mut missing = HashSet::new();
+        let mut found = Vec::with_capacity(manifest.entries.len());
+        for entry in &manifest.entries {
+            let parent = entry.path.rsplit_once('/').map_or("", |(parent, _)| parent);
+            let had = if missing.contains(parent) {
+                Err(StoreError::Taken(entry.path.clone(), "its folder could not be made"))
+            } else if entry.dir {
+                self.make_dir(entry).map(|()| 0)
+            } else {
+                self.has(entry)
+            };
+            match had {
+                Err(error) if error.ends_transfer() => return Err(error),
+                Err(_) if entry.dir => drop(missing.insert(entry.path.as_str())),
+                _ => {}
+            }
+            found.push(had);
+        }
+        Ok(found)
+    }
+
+    /// Makes a folder that files can be written into, whatever its permissions will be.
+    fn make_dir(&self, entry: &Entry) -> Result<(), StoreError> {
+        match self.dir.symlink_metadata(&entry.path) {
+            Ok(there) if !there.is_dir() => {
+                Err(StoreError::Taken(entry.path.clone(), "the target has something else of this name"))
+            }
+            Ok(there) if there.mode() & PRIVATE_DIR != PRIVATE_DIR => {
+                let mode = there.mode() & 0o777 | PRIVATE_DIR;
+                self.dir.set_permissions(&entry.path, permissions(mode)).map_err(disk(&entry.path))
+            }
+            Ok(_) => Ok(()),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                self.dir.create_dir_with(&entry.path, &private_dirs()).map_err(disk(&entry.path))
+            }
+            Err(error) => Err(disk(&entry.path)(error)),
+        }
+    }
+
+    fn has(&self, entry: &Entry) -> Result<u64, StoreError> {
+        match self.dir.symlink_metadata(&entry.path) {
+            Ok(there) if there.is_dir() => {
+                return Err(StoreError::Taken(entry.path.clone(), "the target has a directory of this name"));
+            }
+            Ok(there) if is_whole(&there, entry) => return Ok(entry.size),
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(disk(&entry.path)(error)),
+            _ => {}
+        }
+        let part = self.parts.symlink_metadata(part_name(entry)).ok();
+        let part = part.filter(|part| part.is_file() && part.len() <= entry.size).map_or(0, |part| part.len());
+        // Even of a complete one the last byte is sent again: then its hash is compared, too.
+        Ok(part.min(entry.size.saturating_sub(1)))
+    }
+
+    /// Refuses files that do not fit. Of a sparse one only what is no hole takes room, and what a partial file takes
+    /// already is not needed again.
+    pub fn check_room(&self, manifest: &Manifest, layout: &Layout) -> Result<(), StoreError> {
+        let system = fstatvfs(&self.dir).map_err(|error| StoreError::Disk(self.name.clone(), error.into()))?;
+        let blocks = if rustix::process::geteuid().is_root() { system.f_bfree } else { system.f_bavail };
+        let free = blocks.saturating_mul(system.f_frsize);
+        let missing = layout.pieces.iter().map(|piece| {
+            let entry = &manifest.entries[piece.entry as usize];
+            let part = if piece.from > 0 { self.parts.symlink_metadata(part_name(entry)).ok() } else { None };
+            let taken = part.map_or(0, |part| part.blocks().saturating_mul(BLOCK));
+            entry.stored().saturating_sub(taken).min(piece.length)
+        });
+        let needed = missing.fold(0, u64::saturating_add);
+        // Some network file systems do not know their size.
+        if needed > free && system.f_blocks > 0 {
+            return Err(StoreError::Room { target: self.name.clone(), needed, free });
+        }
+        Ok(())
+    }
+
+    /// Whether the whole file has its name already.
+    pub(super) fn is_there(&self, entry: &Entry) -> bool {
+        self.dir.symlink_metadata(&entry.path).is_ok_and(|there| is_whole(&there, entry))
+    }
+
+    /// The partial file of `entry`, for writing.
+    pub(super) fn open_part(&self, entry: &Entry) -> Result<File, StoreError> {
+        let name = part_name(entry);
+        // One that was to get its name has its final permissions: perhaps none to write.
+        let _ = self.parts.set_permissions(&name, permissions(PRIVATE_FILE));
+        let mut options = OpenOptions::new();
+        options.create(true).read(true).write(true).mode(PRIVATE_FILE);
+        self.parts.open_with(&name, &options).map(cap_std::fs::File::into_std).map_err(disk(&entry.path))
+    }
+
+    pub(super) fn remove_part(&self, entry: &Entry) -> Result<(), StoreError> {
+        match self.parts.remove_file(part_name(entry)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(disk(&entry.path)(error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives the complete partial file `hashed` its permissions, its time and its name.
+    pub(super) fn publish(&self, entry: &Entry, hashed: FileIdentity) -> Result<(), StoreError> {
+        let name = part_name(entry);
+        let file = self.parts.open(&name).map_err(disk(&entry.path))?.into_std();
+        if FileIdentity::of(&file).map_err(disk(&entry.path))? != hashed || hashed.size != entry.size {
+            return Err(StoreError::Taken(
+                entry.path.clone(),
+                "another program changed its partial file. Send it again",
+            ));
+        }
+        if let Some((parent, _)) = entry.path.rsplit_once('/') {
+            self.dir.create_dir_with(parent, &private_dirs()).map_err(disk(&entry.path))?;
+        }
+        file.set_times(FileTimes::new().set_modified(time(entry.mtime))).map_err(disk(&entry.path))?;
+        file.set_permissions(Permissions::from_mode(entry.mode & 0o777)).map_err(disk(&entry.path))?;
+        self.parts.rename(&name, &self.dir, &entry.path).map_err(|error| {
+            // It stays a partial file.
+            let _ = file.set_permissions(Permissions::from_mode(PRIVATE_FILE));
+            disk(&entry.path)(error)
+        })
+    }
+
+    /// Gives a folder its permissions: nothing is written into it any more.
+    pub(super) fn finish_dir(&self, entry: &Entry) -> Result<(), StoreError> {
+        self.dir.set_permissions(&entry.path, permissions(entry.mode & 0o777)).map_err(disk(&entry.path))
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // Partial files stay for the next transfer; the directory goes if there are none. A lock that is left behind by a
+        // process that was killed does no harm.
+        let _ = self.parts.remove_file(LOCK);
+        let _ = self.dir.remove_dir(HIDDEN);
+    }
+}
+
+fn is_whole(there: &Metadata, entry: &Entry) -> bool {
+    there.is_file() && there.len() == entry.size && mtime(there) == entry.mtime
+}
+
+fn time(nanos: i64) -> SystemTime {
+    let span = Duration::from_nanos(nanos.unsigned_abs());
+    if nanos < 0 { UNIX_EPOCH - span } else { UNIX_EPOCH + span }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,301 @@
+//! The store and the writer, without a network.
+
+use super::*;
+use crate::writer::Writer;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+fn file(path: &str, size: u64) -> Entry {
+    Entry { path: path.into(), size, mode: 0o640, mtime: 1_700_000_000_123_456_789, dir: false, allocated: size }
+}
+
+fn folder(path: &str, mode: u32) -> Entry {
+    Entry { mode, dir: true, ..file(path, 0) }
+}
+
+fn of(entries: impl Into<Vec<Entry>>) -> Manifest {
+    Manifest { entries: entries.into() }
+}
+
+/// A writer, what it is to be given, and what cannot be written.
+type Begun = (Writer, Layout, Vec<(u32, String)>);
+
+/// A writer of `manifest` below `target`, and what cannot be written.
+fn begin(target: &Path, manifest: &Manifest) -> Result<Begun, StoreError> {
+    let store = Arc::new(Store::open(target)?);
+    let found = store.prepare(manifest)?;
+    let had: Vec<u64> = found
+        .iter()
+        .zip(&manifest.entries)
+        .map(|(found, entry)| found.as_ref().map_or(entry.size, |had| *had))
+        .collect();
+    let failed = found.iter().enumerate().filter_map(|(at, found)| Some((at as u32, found.as_ref().err()?.reason())));
+    let failed: Vec<_> = failed.collect();
+    let layout = Layout::new(manifest, &had);
+    let left_out: HashSet<u32> = failed.iter().map(|(at, _)| *at).collect();
+    Ok((Writer::new(store, manifest.clone(), layout.clone(), left_out)?, layout, failed))
+}
+
+/// Writes one file, whose hash at the sender is that of `hashed`.
+fn write(target: &Path, manifest: &Manifest, bytes: &[u8], hashed: Option<&[u8]>) -> Result<Writer, StoreError> {
+    let (mut writer, layout, _) = begin(target, manifest)?;
+    let skip = manifest.bytes() - layout.bytes();
+    writer.write(&bytes[skip as usize..])?;
+    if let Some(hashed) = hashed {
+        writer.expect(0, blake3::hash(hashed))?;
+    }
+    Ok(writer)
+}
+
+/// Why the first file was left out.
+fn failure(mut writer: Writer) -> StoreError {
+    writer.take_failures().remove(0).1
+}
+
+fn mode(path: &Path) -> u32 {
+    std::fs::symlink_metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+fn parts(target: &Path) -> Vec<std::path::PathBuf> {
+    let found = std::fs::read_dir(target.join(HIDDEN)).unwrap().map(|item| item.unwrap().path());
+    found.filter(|path| path.extension().is_some_and(|ending| ending == "part")).collect()
+}
+
+#[test]
+fn a_file_has_its_name_when_its_hash_is_right() {
+    let target = tempfile::tempdir().unwrap();
+    let manifest = of([file("a/b", 5)]);
+    let writer = write(target.path(), &manifest, b"hello", None).unwrap();
+    assert!(!writer.is_done() && !target.path().join("a/b").exists());
+    drop(writer);
+    // The whole partial file is there, but nobody has said its hash: it is not taken for granted.
+    let writer = write(target.path(), &manifest, b"hello", Some(b"other")).unwrap();
+    assert!(matches!(failure(writer), StoreError::Hash(_)));
+    assert!(!target.path().join("a/b").exists());
+}
+
+#[test]
+fn a_wrong_hash_leaves_nothing() {
+    let target = tempfile::tempdir().unwrap();
+    let writer = write(target.path(), &of([file("f", 5)]), b"hello", Some(b"hullo")).unwrap();
+    assert!(writer.is_done() && parts(target.path()).is_empty() && writer.files() == 0);
+    assert!(matches!(failure(writer), StoreError::Hash(name) if name == "f"));
+    assert_eq!(std::fs::read_dir(target.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn what_was_written_is_gone_on_with() {
+    let target = tempfile::tempdir().unwrap();
+    let manifest = of([file("f", 5)]);
+    begin(target.path(), &manifest).unwrap().0.write(b"hel").unwrap();
+    let look = |manifest| Store::open(target.path()).unwrap().prepare(manifest).unwrap().remove(0).unwrap();
+    assert_eq!(look(&manifest), 3);
+    let changed = of([Entry { mtime: 1, ..file("f", 5) }]);
+    assert_eq!(look(&changed), 0, "another file of this name");
+    let mut writer = write(target.path(), &manifest, b"hello", Some(b"hello")).unwrap();
+    assert!(writer.is_done());
+    writer.finish().unwrap();
+    drop(writer);
+    assert_eq!(std::fs::read(target.path().join("f")).unwrap(), b"hello");
+    let meta = std::fs::metadata(target.path().join("f")).unwrap();
+    assert_eq!((meta.permissions().mode() & 0o777, meta.modified().unwrap()), (0o640, time(file("f", 5).mtime)));
+    assert!(!target.path().join(HIDDEN).exists());
+}
+
+#[test]
+fn no_link_leads_out_of_the_target() {
+    let (target, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::os::unix::fs::symlink(outside.path(), target.path().join("link")).unwrap();
+    let (_, layout, failed) = begin(target.path(), &of([file("link/f", 1)])).unwrap();
+    assert_eq!((layout.bytes(), failed.len()), (0, 1));
+    // A link in place of the file is replaced, not followed.
+    let victim = outside.path().join("victim");
+    std::fs::write(&victim, "old").unwrap();
+    std::os::unix::fs::symlink(&victim, target.path().join("f")).unwrap();
+    write(target.path(), &of([file("f", 1)]), b"x", Some(b"x")).unwrap();
+    assert_eq!(std::fs::read(target.path().join("f")).unwrap(), b"x");
+    assert_eq!(std::fs::read(&victim).unwrap(), b"old");
+    assert_eq!(std::fs::read_dir(outside.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn what_is_there_is_not_sent() {
+    let target = tempfile::tempdir().unwrap();
+    let manifest = of([file("f", 5)]);
+    write(target.path(), &manifest, b"hello", Some(b"hello")).unwrap();
+    assert_eq!(begin(target.path(), &manifest).unwrap().1.bytes(), 0);
+}
+
+#[test]
+fn what_cannot_be_written_is_left_out_and_the_rest_arrives() {
+    let target = tempfile::tempdir().unwrap();
+    std::fs::create_dir(target.path().join("taken")).unwrap();
+    std::fs::write(target.path().join("wall"), "").unwrap();
+    let long = "n".repeat(256);
+    let names = ["good", "taken", &long, "wall", "wall/below"];
+    let mut entries: Vec<Entry> = names.iter().map(|name| file(name, 2)).collect();
+    entries[3] = folder("wall", 0o755);
+    let (mut writer, layout, failed) = begin(target.path(), &of(entries)).unwrap();
+    assert_eq!(failed.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [1, 2, 3, 4], "{failed:?}");
+    assert_eq!(layout.bytes(), 2, "what cannot be written is not sent");
+    writer.write(b"ok").unwrap();
+    writer.expect(0, blake3::hash(b"ok")).unwrap();
+    assert!(writer.is_done());
+    writer.finish().unwrap();
+    assert_eq!((writer.files(), writer.take_failures().len()), (1, 0));
+    assert_eq!(std::fs::read(target.path().join("good")).unwrap(), b"ok");
+}
+
+#[test]
+fn a_name_that_is_taken_meanwhile_costs_this_file_only() {
+    let target = tempfile::tempdir().unwrap();
+    let (mut writer, ..) = begin(target.path(), &of([file("a", 2), file("b", 2)])).unwrap();
+    std::fs::create_dir(target.path().join("a")).unwrap();
+    for (at, bytes) in [(0, b"aa"), (1, b"bb")] {
+        writer.write(bytes).unwrap();
+        writer.expect(at, blake3::hash(bytes)).unwrap();
+    }
+    assert!(writer.is_done());
+    assert_eq!((writer.files(), std::fs::read(target.path().join("b")).unwrap()), (1, b"bb".to_vec()));
+    assert!(matches!(failure(writer), StoreError::Disk(name, _) if name == "a"));
+}
+
+#[test]
+fn a_file_that_the_sender_cannot_read_is_left_out_unless_its_hash_was_told() {
+    for (hash_first, expected) in [(true, 2), (false, 1)] {
+        for written_first in [true, false] {
+            let target = tempfile::tempdir().unwrap();
+            let (mut writer, ..) = begin(target.path(), &of([file("a", 2), file("b", 2)])).unwrap();
+            if written_first {
+                writer.write(b"aa").unwrap();
+            }
+            if hash_first {
+                writer.expect(0, blake3::hash(b"aa")).unwrap();
+            }
+            writer.give_up(0).unwrap();
+            writer.write(if written_first { b"bb" } else { b"aabb" }).unwrap();
+            writer.expect(1, blake3::hash(b"bb")).unwrap();
+            assert!(writer.is_done());
+            assert_eq!(writer.files(), expected, "{hash_first} {written_first}");
+            assert_eq!(parts(target.path()).len(), 0);
+        }
+    }
+}
+
+#[test]
+fn one_receiver_at_a_time_writes_into_a_target() {
+    let target = tempfile::tempdir().unwrap();
+    let first = Store::open(target.path()).unwrap();
+    let link = target.path().with_extension("link");
+    std::os::unix::fs::symlink(target.path(), &link).unwrap();
+    for path in [target.path(), &link] {
+        let refused = Store::open(path).err().unwrap().to_string();
+        assert!(refused.contains(&format!("process {}", std::process::id())), "{refused}");
+    }
+    std::fs::remove_file(&link).unwrap();
+    drop(first);
+    // A lock file that a process left behind when it was killed is nobody's lock.
+    std::fs::create_dir_all(target.path().join(HIDDEN)).unwrap();
+    std::fs::write(target.path().join(HIDDEN).join(LOCK), "1\n").unwrap();
+    drop(Store::open(target.path()).unwrap());
+    assert_eq!(std::fs::read_dir(target.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn what_another_program_did_to_a_partial_file_is_not_published() {
+    for longer in [true, false] {
+        let target = tempfile::tempdir().unwrap();
+        let mut writer = write(target.path(), &of([file("f", 5)]), b"hello", None).unwrap();
+        let part = parts(target.path()).remove(0);
+        if longer {
+            std::fs::OpenOptions::new().append(true).open(&part).unwrap().write_all(b"more").unwrap();
+        } else {
+            std::fs::write(part.with_extension("new"), "HELLO").unwrap();
+            std::fs::rename(part.with_extension("new"), &part).unwrap();
+        }
+        writer.expect(0, blake3::hash(b"hello")).unwrap();
+        assert!(matches!(failure(writer), StoreError::Taken(..)));
+        assert!(!target.path().join("f").exists());
+    }
+}
+
+#[test]
+fn what_is_not_complete_is_private() {
+    let target = tempfile::tempdir().unwrap();
+    let hidden = target.path().join(HIDDEN);
+    std::fs::create_dir(&hidden).unwrap();
+    std::fs::set_permissions(&hidden, Permissions::from_mode(0o755)).unwrap();
+    let entries = [folder("d", 0o755), Entry { mode: 0o644, ..file("d/f", 5) }];
+    let (mut writer, ..) = begin(target.path(), &of(entries.clone())).unwrap();
+    writer.write(b"hel").unwrap();
+    let found = [&hidden, &target.path().join("d"), &parts(target.path())[0]].map(|path| mode(path));
+    assert_eq!(found, [0o700, 0o700, 0o600]);
+    // So it is when the transfer was interrupted; and what an earlier version left is made so.
+    drop(writer);
+    std::fs::set_permissions(&parts(target.path())[0], Permissions::from_mode(0o644)).unwrap();
+    let (mut writer, ..) = begin(target.path(), &of(entries)).unwrap();
+    writer.write(b"l").unwrap();
+    assert_eq!((mode(&parts(target.path())[0]), mode(&target.path().join("d"))), (0o600, 0o700));
+    writer.write(b"o").unwrap();
+    writer.expect(1, blake3::hash(b"hello")).unwrap();
+    writer.finish().unwrap();
+    assert_eq!((mode(&target.path().join("d")), mode(&target.path().join("d/f"))), (0o755, 0o644));
+}
+
+#[test]
+fn a_folder_that_is_read_only_at_the_sender_is_filled_and_then_read_only() {
+    let target = tempfile::tempdir().unwrap();
+    for round in 0..2_i64 {
+        // The second time it is there, and nothing may be written into it.
+        let entries = [folder("d", 0o555), folder("d/e", 0o500), Entry { mtime: round, ..file("d/e/f", 2) }];
+        let (mut writer, ..) = begin(target.path(), &of(entries)).unwrap();
+        assert_eq!(mode(&target.path().join("d/e")), 0o700);
+        writer.write(b"ok").unwrap();
+        writer.expect(2, blake3::hash(b"ok")).unwrap();
+        writer.finish().unwrap();
+        assert_eq!((mode(&target.path().join("d")), mode(&target.path().join("d/e"))), (0o555, 0o500));
+        assert_eq!((writer.files(), writer.take_failures().len()), (1, 0), "round {round}");
+    }
+    // So that it can be removed.
+    for path in ["d", "d/e"] {
+        std::fs::set_permissions(target.path().join(path), Permissions::from_mode(0o700)).unwrap();
+    }
+}
+
+#[test]
+fn holes_stay_holes() {
+    use std::os::unix::fs::MetadataExt as _;
+    let target = tempfile::tempdir().unwrap();
+    let size = 8 << 20;
+    let mut bytes = vec![0; size];
+    // Data across the border of two blocks, and a hole at the end.
+    bytes[1 << 20..(1 << 20) + 10_000].fill(7);
+    let blocks = |allocated| {
+        let manifest = of([Entry { allocated, ..file("f", size as u64) }]);
+        let (mut writer, ..) = begin(target.path(), &manifest).unwrap();
+        // In parts of any size.
+        bytes.chunks(77_777).for_each(|part| writer.write(part).unwrap());
+        writer.expect(0, blake3::hash(&bytes)).unwrap();
+        assert_eq!(writer.files(), 1);
+        assert!(std::fs::read(target.path().join("f")).unwrap() == bytes);
+        let blocks = std::fs::metadata(target.path().join("f")).unwrap().blocks();
+        std::fs::remove_file(target.path().join("f")).unwrap();
+        blocks
+    };
+    let (full, sparse) = (blocks(size as u64), blocks(12_288));
+    assert!(sparse * 20 < full, "{sparse} of {full} blocks of 512 bytes");
+}
+
+#[test]
+fn files_that_do_not_fit_are_refused() {
+    let target = tempfile::tempdir().unwrap();
+    let store = Store::open(target.path()).unwrap();
+    let system = fstatvfs(&store.dir).unwrap();
+    let size = system.f_bfree * system.f_frsize + (1 << 30);
+    let check = |entry: Entry| {
+        let manifest = of([entry]);
+        store.check_room(&manifest, &Layout::new(&manifest, &[]))
+    };
+    assert!(matches!(check(file("f", size)), Err(StoreError::Room { needed, .. }) if needed == size));
+    check(Entry { allocated: 4096, ..file("sparse", size) }).unwrap();
+}

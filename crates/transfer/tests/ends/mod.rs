@@ -1,0 +1,162 @@
+//! Both ends of a transfer over sockets of this machine, for the tests that need them. 127.0.0.1 and 127.0.0.2 are two paths.
+#![allow(dead_code, reason = "no test binary needs all of it")]
+
+use std::fs;
+use std::net::{SocketAddr, UdpSocket};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
+
+use tempfile::TempDir;
+use weftway_path::Span;
+use weftway_quic::udp::Local;
+use weftway_quic::udp::tls::{Identity, Pairing};
+use weftway_transfer::{Failure, Options, OtherEnd, Progress, Report, receive};
+
+pub type Outcome = Result<Report, Failure>;
+
+pub fn options(other: OtherEnd, paths: &[&str]) -> Options {
+    let paths = paths.iter().map(|path| Local::parse(path)).collect();
+    Options { paths, tell_every: Span::from_millis(2), ..Options::new(other) }
+}
+
+pub fn here() -> SocketAddr {
+    ([0, 0, 0, 0], 0).into()
+}
+
+/// A receiver that listens on a thread.
+pub struct Listening {
+    pub address: SocketAddr,
+    pub stop: Arc<AtomicBool>,
+    pub done: Arc<AtomicU64>,
+    thread: JoinHandle<Outcome>,
+}
+
+impl Listening {
+    pub fn at(target: &Path, identity: Identity) -> Self {
+        let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (told, address) = channel();
+        let (target, halt, so_far) = (target.to_owned(), stop.clone(), done.clone());
+        let thread = std::thread::spawn(move || {
+            let other = OtherEnd::Listen { address: here(), identity };
+            receive(&target, options(other, &[]), &mut |progress: &Progress| {
+                let _ = progress.listening.map(|address| told.send(address));
+                so_far.store(progress.done, Ordering::Relaxed);
+                !halt.load(Ordering::Relaxed)
+            })
+        });
+        Self { address: loopback(&address), stop, done, thread }
+    }
+
+    pub fn end(self) -> Outcome {
+        self.thread.join().unwrap()
+    }
+}
+
+/// A receiver with an empty target, and how to pair with it.
+pub fn listening() -> (TempDir, Pairing, Listening) {
+    let target = tempfile::tempdir().unwrap();
+    let identity = Identity::generate().unwrap();
+    let pairing = identity.pairing();
+    let receiver = Listening::at(target.path(), identity);
+    (target, pairing, receiver)
+}
+
+pub fn loopback(address: &Receiver<SocketAddr>) -> SocketAddr {
+    ([127, 0, 0, 1], address.recv().unwrap().port()).into()
+}
+
+pub fn connect(address: SocketAddr, pairing: &Pairing, paths: &[&str]) -> Options {
+    options(OtherEnd::Connect { addresses: vec![address], pairing: pairing.clone() }, paths)
+}
+
+pub const BOTH: [&str; 2] = ["127.0.0.1", "127.0.0.2"];
+
+/// Bytes that repeat nowhere.
+pub fn noise(bytes: usize, seed: u64) -> Vec<u8> {
+    let mut out = vec![0; bytes];
+    blake3::Hasher::new().update(&seed.to_be_bytes()).finalize_xof().fill(&mut out);
+    out
+}
+
+/// A tree with a large file, small ones, empty ones, directories, and a link that leads out.
+pub fn tree(bytes: usize) -> (TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path().join("photos");
+    fs::create_dir_all(root.join("2024/empty")).unwrap();
+    fs::write(root.join("big"), noise(bytes, 1)).unwrap();
+    fs::write(root.join("2024/none"), "").unwrap();
+    for at in 0..20 {
+        fs::write(root.join(format!("2024/ü{at}")), noise(100 * at, at as u64)).unwrap();
+    }
+    std::os::unix::fs::symlink("/etc/passwd", root.join("link")).unwrap();
+    (dir, root)
+}
+
+/// Every file below `root` is below `target/photos`, byte for byte, and nothing else.
+pub fn assert_same(root: &Path, target: &Path) {
+    let list = |root: &Path| {
+        let mut names = Vec::new();
+        let mut dirs = vec![root.to_owned()];
+        while let Some(dir) = dirs.pop() {
+            for found in fs::read_dir(dir).unwrap().map(Result::unwrap) {
+                if found.file_type().unwrap().is_symlink() {
+                    continue;
+                }
+                names.push(found.path().strip_prefix(root).unwrap().to_owned());
+                if found.file_type().unwrap().is_dir() {
+                    dirs.push(found.path());
+                }
+            }
+        }
+        names.sort();
+        names
+    };
+    let copy = target.join(root.file_name().unwrap());
+    assert_eq!(list(root), list(&copy));
+    for name in list(root).into_iter().filter(|name| root.join(name).is_file()) {
+        let (ours, theirs) = (fs::metadata(root.join(&name)).unwrap(), fs::metadata(copy.join(&name)).unwrap());
+        assert_eq!(ours.modified().unwrap(), theirs.modified().unwrap(), "{name:?}");
+        assert_eq!(ours.permissions(), theirs.permissions(), "{name:?}");
+        assert!(fs::read(root.join(&name)).unwrap() == fs::read(copy.join(&name)).unwrap(), "{name:?}");
+    }
+    assert_eq!(fs::read_dir(target).unwrap().count(), 1, "no partial files are left");
+}
+
+/// Forwards datagrams between a client and `server`: from the client those that `pass` lets through.
+pub fn relay(
+    server: SocketAddr,
+    mut pass: impl FnMut(SocketAddr, &[u8]) -> bool + Send + 'static,
+) -> (SocketAddr, Arc<AtomicBool>, JoinHandle<()>) {
+    let inside = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let outside = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = inside.local_addr().unwrap();
+    inside.set_nonblocking(true).unwrap();
+    outside.set_nonblocking(true).unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let halt = stop.clone();
+    let thread = std::thread::spawn(move || {
+        let mut client = None;
+        let mut buffer = vec![0; 1 << 16];
+        while !halt.load(Ordering::Relaxed) {
+            let mut idle = true;
+            while let Ok((length, from)) = inside.recv_from(&mut buffer) {
+                idle = false;
+                if pass(from, &buffer[..length]) {
+                    client = Some(from);
+                    let _ = outside.send_to(&buffer[..length], server);
+                }
+            }
+            while let Ok((length, _)) = outside.recv_from(&mut buffer) {
+                idle = false;
+                let _ = client.map(|client| inside.send_to(&buffer[..length], client));
+            }
+            if idle {
+                std::thread::sleep(std::time::Duration::from_micros(200));
+            }
+        }
+    });
+    (address, stop, thread)
+}

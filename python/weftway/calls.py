@@ -1,0 +1,67 @@
+"""What a program calls: `weftway.compare` and `weftway.run`."""
+
+import os
+import warnings
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from weftway import comparison, plan, seeds
+from weftway._native import Scenario, SimulationError
+from weftway.backends import Row
+from weftway.comparison import Progress
+from weftway.scenario import load
+
+if TYPE_CHECKING:
+    from weftway.results import Results
+
+
+def compare(
+    scenario: Scenario | str | os.PathLike[str],
+    *,
+    scheduler: Any = None,
+    cc: str | Iterable[str] | None = None,
+    seeds: seeds.Seeds = None,
+    set: Iterable[str] | Mapping[str, Any] = (),
+    backend: str | Iterable[str] | None = None,
+    jobs: int | None = None,
+    out: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> "Results":
+    """One row per scheduler, controller, variant and seed of a scenario: a Polars frame that a notebook shows as the
+    table of `weft compare`.
+
+    The scenario is a file, or the name of one of ours (`"wifi-lte"`); `set` replaces keys of it, as
+    `{"path.lte.loss": "2 %"}` or `["path.lte.loss=2 %"]`.
+    A scheduler is a name of the registry with its switches (`"ecf:beta=0.5"`), `"all"`, a class
+    with a method `select(self, cx)`, or a list of these. What is not given is the scenario's own.
+    The rows are the same, byte for byte, whatever `jobs` is. With `out`, rows are kept there as
+    they finish, and a later call goes on from them. The folder keeps all that it ever got; what is returned are the
+    rows that were asked for.
+    """
+    from weftway.results import Results
+
+    loaded = load(scenario, set)
+    wanted = plan.plan(loaded, scheduler, cc, seeds, backend)
+    found = comparison.execute(wanted, jobs, None if out is None else Path(out), progress)
+    for reason in dict.fromkeys(f"skipped {one.job.scheduler.name}: {one.reason}" for one in found.skipped):
+        warnings.warn(reason, stacklevel=2)
+    for line in found.warnings:
+        warnings.warn(line, stacklevel=2)
+    return Results(found)
+
+
+def run(
+    scenario: Scenario | str | os.PathLike[str],
+    *,
+    scheduler: Any = None,
+    cc: str | None = None,
+    seed: int | None = None,
+    set: Iterable[str] | Mapping[str, Any] = (),
+    backend: str | None = None,
+) -> Row:
+    """The row of a single run, column by column. What is not given is the first that the scenario names."""
+    found = comparison.execute(comparison.single(load(scenario, set), scheduler, cc, seed, backend), 1)
+    if found.skipped:
+        raise SimulationError(found.skipped[0].reason)
+    return found.rows[0]

@@ -1,0 +1,344 @@
+"""What a ranking shows: tables for the terminal, one self-contained page, and records for machines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from html import escape
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import polars as pl
+from rich.table import Table
+from rich.text import Text
+
+from weftway.listing import NOTHING, plain_table
+from weftway.report import page
+from weftway.report.axis import axis
+from weftway.report.charts import Dot, dots, mark, named, panel, symbols, tagged
+from weftway.report.held_out import RATIO
+from weftway.report.palette import look
+from weftway.report.sections import Section
+from weftway.report.study import LEGEND, NAMED, YOURS
+from weftway.report.tables import cell, table
+from weftway.report.units import Unit
+from weftway.stats import Estimate, interval_of
+
+from .standing import Group, SinglePath, Standing, Worst
+
+PERCENT = Unit(100.0, "%", 0)
+COPIES = Unit(100.0, "%", 1)
+FACTOR = Unit(1.0, "", 2)
+
+BY = {
+    "all": "Everywhere",
+    "workload": "By workload",
+    "cc": "By controller",
+    "stack": "By stack",
+    "failure": "By failure",
+    "paths": "By paths",
+}
+"""What groups are called."""
+
+HEADS = ("of the chooser", "median", "≤ 5 %", "≤ 15 %", "< one path", "copies", "unfinished", "worst")
+"""Columns of the standings: the ratio to the chooser; the shares of cells that are close to it; the share of cells that
+are worse than the fair single path; the share of packets that are copies; runs; the largest ratio."""
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A finished ranking, as it is shown."""
+
+    title: str
+    facts: str
+    others: str
+    """What the folder holds besides, in a sentence; nothing if there is nothing else."""
+    command: str
+    standings: Sequence[Standing]
+    single: SinglePath | None
+    groups: Sequence[Group]
+    worst: Sequence[Worst]
+    labels: dict[str, str]
+    """What each cell is, by its name."""
+    registry: Sequence[str]
+    code: str
+    own: Sequence[str] = ()
+    """Classes of the user's own."""
+    named: Sequence[str] = ()
+    """What somebody named."""
+
+    def tag(self, scheduler: str) -> str:
+        """The mark beside a name, as in a comparison: where all are named, only the user's own have one."""
+        if scheduler in self.own:
+            return YOURS
+        return NAMED if scheduler in self.named and len(self.named) < len(self.standings) else ""
+
+    @property
+    def lines(self) -> list[Standing]:
+        """The standings as they are listed: the user's own first, then what was named, then the others."""
+        order = (YOURS, NAMED, "")
+        return sorted(self.standings, key=lambda one: order.index(self.tag(one.scheduler)))
+
+    @property
+    def candidate(self) -> Standing | None:
+        """The scheduler that is held against the others."""
+        return next((one for one in self.standings if one.is_candidate), None)
+
+    @property
+    def best(self) -> Standing | None:
+        """The best of the others."""
+        return next((one for one in self.standings if not one.is_candidate), None)
+
+    @property
+    def subject(self) -> str:
+        """Whose worst cells are shown."""
+        return (self.candidate or self.standings[0]).scheduler
+
+
+def findings(ranked: Ranked) -> list[str]:
+    """What there is to know, a line each."""
+    lines = [(one.scheduler, one) for one in [ranked.candidate] if one]
+    own = [one for one in ranked.lines if ranked.tag(one.scheduler) == YOURS and not one.is_candidate]
+    lines += [(one.scheduler, one) for one in own]
+    lines += [(f"the best fixed scheduler, {one.scheduler},", one) for one in [ranked.best] if one]
+    told = [f"{name} costs {_ratio(one)} times what the chooser does" for name, one in lines]
+    return told + [f"the fair single path costs {_ratio(one)} times what it does" for one in [ranked.single] if one]
+
+
+def records(ranked: Ranked) -> list[dict[str, Any]]:
+    """Everything that is shown, for machines."""
+    return [
+        *({"kind": "scheduler", **asdict(one)} for one in ranked.standings),
+        *({"kind": "single path", **asdict(one)} for one in [ranked.single] if one),
+        *({"kind": "group", **asdict(one)} for one in ranked.groups),
+        *(
+            {"kind": "worst", "scheduler": ranked.subject, **asdict(one), "label": ranked.labels[one.cell]}
+            for one in ranked.worst
+        ),
+    ]
+
+
+def terminal(ranked: Ranked) -> list[Table]:
+    """The standings, the groups, and the worst cells."""
+    return [_standings(ranked), *([_groups(ranked)] if ranked.groups else []), _worst(ranked)]
+
+
+def _standings(ranked: Ranked) -> Table:
+    made = plain_table(f"{ranked.title}: {ranked.facts}; 1 is the chooser, less is better{_bracketed(ranked)}")
+    made.add_column("scheduler", no_wrap=True)
+    for head in HEADS:
+        made.add_column(head, justify="right", no_wrap=True)
+    made.add_column("in cell", no_wrap=True)
+    for one in ranked.lines:
+        tag = {YOURS: f" ({YOURS})", NAMED: f" {NAMED}"}.get(ranked.tag(one.scheduler), "")
+        name = Text(one.scheduler + tag, style="bold" if one.is_candidate else "")
+        made.add_row(name, *_figures(one), one.worst_cell)
+    if any(ranked.tag(one.scheduler) == NAMED for one in ranked.lines):
+        made.caption = LEGEND
+    return made
+
+
+def _within(ranked: Ranked) -> str:
+    """What the intervals are called, of so many cells; a single cell has none."""
+    cells = max(one.cells for one in ranked.standings)
+    return interval_of(cells, "cells") if cells > 1 else ""
+
+
+def _bracketed(ranked: Ranked) -> str:
+    within = _within(ranked)
+    return f"; in brackets the {within}" if within else ""
+
+
+def _figures(one: Standing) -> list[str]:
+    single = one.worse_than_single_share
+    return [
+        _ratio(one),
+        RATIO.value(one.median),
+        PERCENT.value(one.close_share),
+        PERCENT.value(one.near_share),
+        NOTHING if single is None else PERCENT.value(single),
+        COPIES.value(one.copies_share),
+        str(one.unfinished),
+        FACTOR.value(one.worst),
+    ]
+
+
+def _ratio(one: Standing | SinglePath) -> str:
+    return _interval(one.ratio, one.ratio_low, one.ratio_high)
+
+
+def _interval(value: float | None, low: float | None, high: float | None) -> str:
+    if value is None:
+        return NOTHING
+    if low is None or high is None or low == high:
+        return RATIO.value(value)
+    return f"{RATIO.value(value)} ({RATIO.number(low)} to {RATIO.number(high)})"
+
+
+def _group_heads(ranked: Ranked) -> list[str]:
+    heads = ["cells", "best fixed", "of the chooser"]
+    return [*heads, ranked.subject, f"{ranked.subject} / best fixed"] if ranked.candidate else heads
+
+
+def _group_figures(ranked: Ranked, one: Group) -> list[str]:
+    figures = [str(one.cells), one.best, RATIO.value(one.best_ratio)]
+    if not ranked.candidate:
+        return figures
+    against = _interval(one.against_best, one.against_best_low, one.against_best_high)
+    return [*figures, _interval(one.candidate_ratio, None, None), against]
+
+
+def _groups(ranked: Ranked) -> Table:
+    title = f"{ranked.subject} against the best fixed scheduler of each kind of cell"
+    made = plain_table(title if ranked.candidate else "the best fixed scheduler of each kind of cell")
+    made.add_column("", no_wrap=True)
+    for place, head in enumerate(_group_heads(ranked)):
+        made.add_column(head, justify="left" if place == 1 else "right", no_wrap=True)
+    for before, one in zip([None, *ranked.groups], ranked.groups, strict=False):
+        if before is not None and before.by != one.by:
+            made.add_row()
+        made.add_row(one.value, *_group_figures(ranked, one))
+    return made
+
+
+def _worst(ranked: Ranked) -> Table:
+    made = plain_table(f"where {ranked.subject} is farthest behind the chooser")
+    for head in ("of the chooser", "of one path"):
+        made.add_column(head, justify="right", no_wrap=True)
+    made.add_column("cell", no_wrap=True)
+    made.add_column("", no_wrap=True)
+    for one in ranked.worst:
+        made.add_row(FACTOR.value(one.ratio), _single(one), one.cell, ranked.labels[one.cell])
+    return made
+
+
+def _single(one: Worst) -> str:
+    return NOTHING if one.single_ratio is None else FACTOR.value(one.single_ratio)
+
+
+def write(file: Path, ranked: Ranked, costs: pl.DataFrame) -> None:
+    """Writes the page; `costs` are the mean costs by cell and scheduler."""
+    file.write_text(render(ranked, costs), encoding="utf-8")
+
+
+def render(ranked: Ranked, costs: pl.DataFrame) -> str:
+    """The page as text."""
+    sections = [
+        Section("standings", "Standings", standings_lede(ranked), _standings_table(ranked), _frame(ranked.standings)),
+        Section("ratios", "Against the chooser", ratios_lede(ranked), _chart(ranked)),
+        Section("kinds", "By kind of cell", _groups_lede(ranked), _groups_table(ranked), _frame(ranked.groups)),
+        Section("worst", f"Worst cells of {ranked.subject}", WORST_LEDE, _worst_table(ranked), _frame(ranked.worst)),
+        Section("provenance", "Provenance", "", _provenance(ranked)),
+    ]
+    kept = [section for section in sections if section.body]
+    fills = {
+        "title": escape(ranked.title),
+        "style": page.style(),
+        "script": page.asset("page.js"),
+        "symbols": symbols(),
+        "verdict": escape("; ".join(findings(ranked)) + "."),
+        "facts": escape(" · ".join(filter(None, [ranked.facts, ranked.others]))),
+        "filters": "",
+        "contents": "".join(f'<a href="#{one.id}">{escape(one.title)}</a>' for one in kept),
+        "sections": "".join(map(page.section, kept)),
+        "downloads": page.downloads(kept, costs),
+    }
+    return Template(page.asset("template.html")).substitute(fills)
+
+
+def standings_lede(ranked: Ranked) -> str:
+    """What the numbers are."""
+    return (
+        "A scheduler&#x27;s cost over the chooser&#x27;s, cell by cell, on the geometric mean"
+        f"{_bracketed(ranked)}. The chooser picks the best fixed scheduler of each cell on one half of the seeds; "
+        "everybody is judged on the other, and the halves change places. One path: the fair single path, opened as the "
+        "connection is and then used alone."
+    )
+
+
+def ratios_lede(ranked: Ranked) -> str:
+    """What the bars are."""
+    within = _within(ranked)
+    how = " over cells (percentile bootstrap)" if within.startswith("95") else ", too few for an interval"
+    return "1 is the chooser; left is better." + (f" A bar is the {within}{how}." if within else "")
+
+
+WORST_LEDE = (
+    "Its cost over the chooser&#x27;s and over the fair single path&#x27;s; the files of drawn cells lie in "
+    "<code>cells/</code>."
+)
+SHOWN = 30
+"""Schedulers on the chart; the standings have all."""
+
+
+def _groups_lede(ranked: Ranked) -> str:
+    best = "Best fixed: the scheduler with the least geometric mean over the cells of that kind"
+    return f"{best}, found on the same runs, which flatters it a little." if ranked.candidate else f"{best}."
+
+
+def _frame(lines: Sequence[Standing] | Sequence[Group] | Sequence[Worst]) -> pl.DataFrame:
+    return pl.DataFrame([asdict(one) for one in lines], infer_schema_length=None)
+
+
+def _standings_table(ranked: Ranked) -> str:
+    heads = ["Scheduler", *HEADS, "in cell"]
+    rows = ""
+    for one in ranked.lines:
+        texts = zip(heads[1:-1], _figures(one), strict=True)
+        cells = "".join(cell(label, escape(text)) for label, text in texts)
+        told = escape(ranked.labels[one.worst_cell], quote=True)
+        where = cell("in cell", f'<span title="{told}">{escape(one.worst_cell)}</span>')
+        tag = ranked.tag(one.scheduler)
+        name = mark(look(one.scheduler, list(ranked.registry))) + escape(one.scheduler) + tagged(tag)
+        found = named(one.scheduler, (), bool(tag))
+        rows += f'<tr{" class=best" if one.is_candidate else ""}{found}><th scope="row">{name}</th>{cells}{where}</tr>'
+    return f'<div class="scroll">{table(heads, f"<tbody>{rows}</tbody>", "results cards")}</div>'
+
+
+def _chart(ranked: Ranked) -> str:
+    others = [one for one in ranked.lines if not ranked.tag(one.scheduler)]
+    hidden = [one for one in others[SHOWN:] if one is not ranked.candidate]
+    shown = [one for one in ranked.lines if one not in hidden]
+    ends = [end for one in shown for end in (one.ratio, one.ratio_low, one.ratio_high) if end is not None]
+    rows = [_dot(one, ranked) for one in shown]
+    drawn = dots(rows, axis(ends, include=(1.0,)), RATIO, [(1.0, "chooser")])
+    return f'<div class="panels">{panel("", drawn, {})}</div>'
+
+
+def _dot(one: Standing, ranked: Ranked) -> Dot:
+    estimate = Estimate(one.ratio, None, 1)
+    if one.ratio_low is not None and one.ratio_high is not None:
+        half = (one.ratio_high - one.ratio_low) / 2
+        estimate = Estimate(one.ratio, half, one.cells, (one.ratio_low, one.ratio_high))
+    tag = ranked.tag(one.scheduler)
+    how = look(one.scheduler, list(ranked.registry))
+    return Dot(one.scheduler, how, estimate, [], RATIO.value(one.ratio), keep=bool(tag), tag=tag)
+
+
+def _groups_table(ranked: Ranked) -> str:
+    heads = ["Cells of this kind", *_group_heads(ranked)]
+    bodies = ""
+    for by in dict.fromkeys(one.by for one in ranked.groups):
+        rows = f'<tr class="group"><th colspan="{len(heads)}" scope="rowgroup">{escape(BY.get(by, by))}</th></tr>'
+        for one in ranked.groups:
+            if one.by == by:
+                texts = zip(heads[1:], _group_figures(ranked, one), strict=True)
+                cells = "".join(cell(label, escape(text)) for label, text in texts)
+                rows += f'<tr><th scope="row">{escape(one.value)}</th>{cells}</tr>'
+        bodies += f"<tbody>{rows}</tbody>"
+    return f'<div class="scroll">{table(heads, bodies, "results cards")}</div>' if bodies else ""
+
+
+def _worst_table(ranked: Ranked) -> str:
+    heads = ["Cell", "of the chooser", "of one path", "what it is"]
+    rows = ""
+    for one in ranked.worst:
+        figures = cell(heads[1], FACTOR.value(one.ratio)) + cell(heads[2], _single(one))
+        told = cell(heads[3], escape(ranked.labels[one.cell]), "text")
+        rows += f'<tr><th scope="row">{escape(one.cell)}</th>{figures}{told}</tr>'
+    return f'<div class="scroll">{table(heads, f"<tbody>{rows}</tbody>", "cards")}</div>' if rows else ""
+
+
+def _provenance(ranked: Ranked) -> str:
+    return f"<p><code>{escape(ranked.command)}</code></p><p>Code {escape(ranked.code)}.</p>"
