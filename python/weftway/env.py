@@ -140,7 +140,7 @@ class PacketEnv(WeftwayEnv):
 
     A multipath connection transfers data. Whenever its fast path F is full while the slow path S has room, the agent
     decides. This text describes the default task, `wait-or-send`. `weftway._native.tasks()` lists the others,
-    `crates/sched/src/learned/tasks` describes them, and `task="wait-or-send:state=credit"` selects one.
+    `crates/sched/src/learned` describes them, a `task.rs` each, and `task="wait-or-send:state=credit"` selects one.
 
     ## Action Space
 

@@ -9,38 +9,32 @@ from weftway._native import ScenarioError
 
 REGISTRY = Path("crates/sched/src/lib.rs")
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
-LIST = re.compile(r"(?P<head>^schedulers! \{\n)(?P<modules>(?: {4}\w+\n)+)(?=\})", re.MULTILINE)
+LIST = re.compile(r"^    rules \{\n(?: {8}\w+\n)+(?=    \}\n    learned \{\}\n\}$)", re.MULTILINE)
+"""The last rules of the list `schedulers!`, after which nothing follows."""
 
 RULE = Template("""\
 //! $title: say in one line what it decides.
 //!
 //! Rule: the path that may send with the smallest srtt; without one, wait.
-//! Reference: who described it, where, which equation.
+//! Reference: who described it, where; then which equation.
 //! State: none.
 //! Departs from print: nothing.
 
 use weftway_path::{Context, Decision};
 
-use crate::registry::{Arity, Entry, Input, Needs, Provenance, TransportRules};
 use crate::Scheduler;
+use crate::entry::{Entry, Input, Provenance};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "$name",
-    aliases: &[],
-    version: 1,
     summary: "the open path with the smallest smoothed round-trip time",
     reference: "who described it, where",
     provenance: Provenance::Reconstructed,
     goal: "what it is to improve",
     application: "for what traffic",
     inputs: &[Input::Rtt],
-    needs: Needs::NONE,
-    arity: Arity::Any,
-    waits: false,
-    transport: TransportRules::NONE,
-    presets: &[],
-    params: &[],
     build: |_| Ok(Box::new($type)),
+    ..Entry::NEW
 };
 
 #[derive(Clone)]
@@ -72,7 +66,7 @@ def scheduler(name: str, home: Path) -> list[str]:
     if not NAME.fullmatch(name):
         raise ScenarioError(f"`{name}`: a name is lower case, words joined by `-`, like `min-rtt`")
     module = name.replace("-", "_")
-    rule = home / "crates/sched/src" / f"{module}.rs"
+    rule = home / "crates/sched/src/rules" / f"{module}.rs"
     vectors = home / "vectors/sched" / f"{name}.toml"
     registry = home / REGISTRY
     _free(name, rule, vectors)
@@ -102,5 +96,5 @@ def _listed(registry: str, module: str) -> str:
     """The registry's source with one more line at the end of its list."""
     match = LIST.search(registry)
     if match is None:
-        raise ScenarioError(f"{REGISTRY} has no list `schedulers! {{ … }}`")
-    return registry[: match.end()] + f"    {module}\n" + registry[match.end() :]
+        raise ScenarioError(f"{REGISTRY} has no list `schedulers! {{ … }}` that ends with rules")
+    return registry[: match.end()] + f"        {module}\n" + registry[match.end() :]

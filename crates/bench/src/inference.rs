@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use weftway_path::{Context, Event};
-use weftway_sched::learned::shipped::SHIPPED;
+use weftway_sched::Entry;
 
 use crate::decisions::{Offer, paths};
 
@@ -35,5 +35,9 @@ pub fn microseconds(scheduler: &str, policy: &str, count: usize) -> f64 {
 
 /// Every shipped policy: its scheduler and name.
 pub fn policies() -> impl Iterator<Item = (&'static str, &'static str)> {
-    SHIPPED.iter().map(|policy| (policy.scheduler, policy.name))
+    let of = |entry: &&'static Entry| {
+        let name = entry.name;
+        entry.shipped.iter().map(move |policy| (name, policy.name))
+    };
+    weftway_sched::all().iter().flat_map(of)
 }

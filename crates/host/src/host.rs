@@ -59,7 +59,7 @@ impl Host {
 
     /// For `scheduler`, with which these transport rules go.
     pub fn serving(scheduler: &dyn Scheduler, rules: TransportRules) -> Self {
-        Self { compares: scheduler.fallback().is_some(), ..Self::new(scheduler.needs(), rules) }
+        Self { compares: scheduler.report().fallback.is_some(), ..Self::new(scheduler.needs(), rules) }
     }
 
     /// For the scheduler that `spec` names, with its switches.

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use weftway_sched::ShippedPolicy;
 use weftway_sched::learned::policy_file::PolicyFile;
-use weftway_sched::learned::shipped;
 
 use crate::errors::ScenarioError;
 
@@ -60,10 +60,10 @@ impl Policy {
     }
 }
 
-/// The cards of the policies that come with `scheduler`, by name.
-pub fn cards<'py>(py: Python<'py>, scheduler: &str) -> PyResult<Bound<'py, PyDict>> {
+/// The cards of the policies that come with a scheduler, by name.
+pub fn cards<'py>(py: Python<'py>, shipped: &[ShippedPolicy]) -> PyResult<Bound<'py, PyDict>> {
     let cards = PyDict::new(py);
-    for policy in shipped::shipped(scheduler) {
+    for policy in shipped {
         let file = PolicyFile::parse(policy.bytes).map_err(|error| ScenarioError::new_err(error.to_string()))?;
         cards.set_item(policy.name, card(py, &file)?)?;
     }

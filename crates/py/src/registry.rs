@@ -3,8 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use weftway_path::spec::{Param, Params, Spec};
-use weftway_sched::learned::overview::LEARNING;
-use weftway_sched::{Arity, Input, Preset, Provenance};
+use weftway_sched::{Arity, Input, Learning, Preset, Provenance};
 
 use crate::errors::Error;
 
@@ -73,8 +72,8 @@ fn scheduler_entry<'py>(py: Python<'py>, entry: &weftway_sched::Entry) -> PyResu
     dict.set_item("penalise", entry.transport.penalise)?;
     dict.set_item("presets", presets(py, entry.presets)?)?;
     dict.set_item("params", params(py, entry.params)?)?;
-    dict.set_item("policies", crate::policy::cards(py, entry.name)?)?;
-    dict.set_item("learning", learning(py, entry.name)?)?;
+    dict.set_item("policies", crate::policy::cards(py, entry.shipped)?)?;
+    dict.set_item("learning", entry.learning.as_ref().map(|line| learning(py, line)).transpose()?)?;
     Ok(dict)
 }
 
@@ -115,15 +114,14 @@ fn presets<'py>(py: Python<'py>, declared: &[Preset]) -> PyResult<Vec<Bound<'py,
 }
 
 /// What a scheduler that learns sees, earns and does.
-fn learning<'py>(py: Python<'py>, name: &str) -> PyResult<Option<Bound<'py, PyDict>>> {
-    let Some(line) = LEARNING.iter().find(|line| line.scheduler == name) else { return Ok(None) };
+fn learning<'py>(py: Python<'py>, line: &Learning) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     dict.set_item("year", line.year)?;
     dict.set_item("learner", line.learner)?;
     dict.set_item("state", line.state)?;
     dict.set_item("reward", line.reward)?;
     dict.set_item("actions", line.actions)?;
-    Ok(Some(dict))
+    Ok(dict)
 }
 
 /// The names under which the overview tables have them.

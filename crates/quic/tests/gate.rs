@@ -55,7 +55,7 @@ fn every_registry_entry_is_carried_or_refused_in_one_line() {
     for entry in weftway_sched::all() {
         let scheduler = entry.make(&[]).unwrap();
         let carries = |scheduler: &dyn Scheduler| scheduler.needs().union(OFFERS) == OFFERS;
-        let part = scheduler.sending_part().filter(|(_, part)| carries(&**part));
+        let part = scheduler.report().sending_part.filter(|(_, part)| carries(&**part));
         let lacks = !carries(&*scheduler) && part.is_none();
         match Gate::new(entry.name) {
             Ok(gate) => {

@@ -1,7 +1,7 @@
 //! Multipath packet schedulers: which path of a connection carries the next packet.
 //!
-//! A [`Scheduler`] is asked with a [`Context`] and answers with a [`Decision`]. One file holds one
-//! scheduler; [`all`] lists them. `select` is idempotent: asked again with no event between, it
+//! A [`Scheduler`] is asked with a [`Context`] and answers with a [`Decision`]. [`all`] lists the schedulers: those
+//! that follow a rule are in `rules`, a file each; those that learn are in [`learned`]; what several use is in `shared`. `select` is idempotent: asked again with no event between, it
 //! gives the same answer and behaves the same later. What depends on a decision being carried out
 //! moves in `observe(Event::Sent)`.
 //!
@@ -18,98 +18,106 @@
 //! assert_eq!(min_rtt.select(&cx), Decision::Send(PathId::new(1)));
 //! ```
 //!
-//! To add one: a file with its rule and its `ENTRY`, a line in `schedulers!`, a file in
+//! To add one: a file in `rules` with its rule and its `ENTRY`, a line in `schedulers!`, a file in
 //! `vectors/sched`. A scheduler may also live outside this crate: any `Box<dyn Scheduler>` will do.
 
-/// Declares a module for each scheduler and lists its `ENTRY`: one line adds one.
+/// Lists the `ENTRY` of each scheduler, in the order of the registry, and declares the modules of `rules`: one line adds
+/// one. Those of `learned` are declared there.
 macro_rules! schedulers {
-    ($($module:ident)*) => {
-        $(mod $module;)*
-        static ALL: &[&Entry] = &[$(&$module::ENTRY),*];
+    ($(rules { $($rule:ident)* } learned { $($learned:ident)* })*) => {
+        /// The rules, a file each. What several of them use is in `shared`.
+        mod rules {
+            $($(pub(crate) mod $rule;)*)*
+        }
+        static ALL: &[&Entry] = &[$($(&rules::$rule::ENTRY,)* $(&learned::$learned::ENTRY,)*)*];
     };
 }
 
 schedulers! {
-    min_rtt
-    average_rtt
-    round_robin
-    redundant
-    ecf
-    blest
-    otias
-    lamps
-    llhd
-    prs
-    stms
-    musher
-    linux_v1
-    q_learning
-    lin_ucb
-    peekaboo
-    m_peekaboo
-    ucb1_redundancy
-    dpsaf
-    sb_fps
-    bccps
-    dems
-    late
-    rtt_probs
-    thin_stream
-    blocking_time
-    dpsw2a
-    po_mptcp
-    silva
-    nagayama
-    lts
-    lws
-    hsr
-    espc
-    dmptcp
-    qaware
-    wrr
-    ll_bm
-    strict_priority
-    rtt_threshold
-    pdaa3c_quality
-    mp_quic_go
-    xquic
-    tquic
-    picoquic
-    daps
-    sttf
-    fdps
-    random
-    dqn
-    rlds
-    rosello
-    lee_yoo
-    falcon
-    evolved
-    stsgat
-    pdaa3c
-    reles
-    gaps
-    earliest_delivery
+    rules {
+        min_rtt
+        average_rtt
+        round_robin
+        redundant
+        ecf
+        blest
+        otias
+        lamps
+        llhd
+        prs
+        stms
+        musher
+        linux_v1
+    }
+    learned {
+        q_learning
+        lin_ucb
+        peekaboo
+        m_peekaboo
+        ucb1_redundancy
+    }
+    rules {
+        dpsaf
+        sb_fps
+        bccps
+        dems
+        late
+        rtt_probs
+        thin_stream
+        blocking_time
+        dpsw2a
+        po_mptcp
+        silva
+        nagayama
+        lts
+        lws
+        hsr
+        espc
+        dmptcp
+        qaware
+        wrr
+        ll_bm
+        strict_priority
+        rtt_threshold
+        pdaa3c_quality
+        mp_quic_go
+        xquic
+        tquic
+        picoquic
+        daps
+        sttf
+        fdps
+        random
+    }
+    learned {
+        dqn
+        rlds
+        rosello
+        lee_yoo
+        falcon
+        evolved
+        stsgat
+        pdaa3c
+        reles
+        gaps
+    }
+    rules {
+        earliest_delivery
+    }
+    learned {}
 }
 
-mod choose;
-mod copies;
-mod forecast;
-mod in_flight;
-// Joins the list together with its policy file.
-mod interval;
+mod entry;
 pub mod learned;
-mod per_path;
-mod probes;
 mod registry;
-mod sent_ahead;
+mod shared;
 pub mod testing;
 pub mod vector;
 
-pub use interval::{Interval, Mode};
-pub use learned::fallback::FallbackTally;
-pub use linux_v1::FRAGMENT;
-pub use registry::{Arity, Entry, Input, Needs, Preset, Provenance, TransportRules, all, build, find, parse};
+pub use entry::{Arity, Entry, Input, Learning, Needs, Preset, Provenance, ShippedPolicy, Timing, TransportRules};
+pub use registry::{all, build, find, parse};
+pub use rules::linux_v1::FRAGMENT;
+pub use shared::interval::{Interval, Mode};
 use weftway_path::{Bytes, Context, Decision, Event, Instant};
 
 /// A packet scheduler.
@@ -118,11 +126,6 @@ pub trait Scheduler: Send + dyn_clone::DynClone {
     /// of others needs what they need.
     fn needs(&self) -> Needs {
         Needs::NONE
-    }
-
-    /// The part of its rule that a host can carry which only sends, and that part's name, where the rule has one.
-    fn sending_part(&self) -> Option<(&'static str, Box<dyn Scheduler>)> {
-        None
     }
 
     /// Which path carries the packet at hand. Asking has no effect of its own: asked again with
@@ -140,22 +143,16 @@ pub trait Scheduler: Send + dyn_clone::DynClone {
         None
     }
 
-    /// `decision` was taken as the answer to `cx`, once. Told to schedulers that have a [`Scheduler::fallback`]; never
-    /// steers.
+    /// `decision` was taken as the answer to `cx`, once. Told to schedulers that report a [fallback](Report::fallback);
+    /// never steers. No event says it: an event comes with the state after it, and a fallback compares what it would have
+    /// done before.
     fn decided(&mut self, cx: &Context<'_>, decision: Decision) {
         let _ = (cx, decision);
     }
 
-    /// What became of its fallback, which decides where what is seen left the ranges of training, as far as the host
-    /// told what was [`Scheduler::decided`]; none for schedulers without one.
-    fn fallback(&self) -> Option<FallbackTally> {
-        None
-    }
-
-    /// What was acknowledged on the path that it had chosen for an interval, up to the end of the last interval; none for
-    /// schedulers that decide for each packet.
-    fn chosen_bytes(&self) -> Option<Bytes> {
-        None
+    /// What it has to say of itself beside its decisions: nothing, if it does not say so.
+    fn report(&self) -> Report {
+        Report::default()
     }
 
     /// Why the answer to `cx` is what it is, in one line for a log. Never steers.
@@ -166,3 +163,25 @@ pub trait Scheduler: Send + dyn_clone::DynClone {
 }
 
 dyn_clone::clone_trait_object!(Scheduler);
+
+/// What a scheduler has to say of itself beside its decisions.
+#[derive(Clone, Default)]
+pub struct Report {
+    /// What became of its fallback, which decides where what is seen left the ranges of training, as far as the host
+    /// told what was [`Scheduler::decided`]; none for schedulers without one.
+    pub fallback: Option<FallbackTally>,
+    /// What was acknowledged on the path that it had chosen for an interval, up to the end of the last interval; none for
+    /// schedulers that decide for each packet.
+    pub chosen_bytes: Option<Bytes>,
+    /// The part of its rule that a host can carry which only sends, and that part's name, where the rule has one.
+    pub sending_part: Option<(&'static str, Box<dyn Scheduler>)>,
+}
+
+/// What became of a fallback.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FallbackTally {
+    /// Packets that it decided.
+    pub decided: u64,
+    /// Decisions that were not its own, and that it would have made otherwise.
+    pub differs: u64,
+}

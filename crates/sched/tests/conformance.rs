@@ -15,7 +15,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use weftway_path::{BitRate, BlockedReason, Decision, Event, Health, Offset, PathId, Role, Span, Starved};
 use weftway_sched::testing::{Bandit, Bench, packets, path};
-use weftway_sched::{Entry, Interval, Mode, Needs, Scheduler};
+use weftway_sched::{Entry, Interval, Mode, Needs, Scheduler, Timing};
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -440,6 +440,17 @@ fn hosts_of_other_schedulers_conform() {
 }
 
 #[test]
+fn whoever_chooses_for_an_interval_says_so_counts_what_the_path_brings_and_has_both_modes() {
+    for entry in weftway_sched::all() {
+        let counts = entry.make(&[]).expect("defaults are values").report().chosen_bytes.is_some();
+        assert_eq!(counts, entry.timing == Timing::Interval, "{}", entry.name);
+        for mode in ["exclusive", "preferred"].into_iter().filter(|_| entry.has_intervals()) {
+            assert!(entry.make(&[("mode".to_owned(), mode.to_owned())]).is_ok(), "{}: {mode}", entry.name);
+        }
+    }
+}
+
+#[test]
 fn names_and_switches_are_sound() {
     let names_of = |entry: &'static Entry| {
         let presets = entry.presets.iter().map(|preset| &preset.name);
@@ -452,7 +463,14 @@ fn names_and_switches_are_sound() {
     }
     for entry in weftway_sched::all() {
         assert!(entry.make(&[]).is_ok(), "{}'s defaults are not among its values", entry.name);
-        assert!(!entry.goal.is_empty() && !entry.application.is_empty(), "{} is for nothing", entry.name);
+        for (what, text) in [
+            ("summary", entry.summary),
+            ("reference", entry.reference),
+            ("goal", entry.goal),
+            ("application", entry.application),
+        ] {
+            assert!(!text.is_empty(), "the entry of {} has no {what}", entry.name);
+        }
         for preset in entry.presets {
             assert!(weftway_sched::build(preset.name).is_ok(), "{} sets what {} has not", preset.name, entry.name);
         }
@@ -461,13 +479,6 @@ fn names_and_switches_are_sound() {
         let bad = |param: &weftway_path::spec::Param| [(param.name.to_owned(), "no such value".to_owned())];
         assert!(entry.params.iter().all(|param| entry.make(&bad(param)).is_err()), "{} takes anything", entry.name);
     }
-}
-
-#[test]
-fn published_rows_name_the_fallback_by_its_older_name() {
-    let (entry, spec) = weftway_sched::parse("dqn:guard=ecf").unwrap();
-    assert_eq!((entry.name, &spec.given[..]), ("dqn", &[("fallback".to_owned(), "ecf".to_owned())][..]));
-    assert!(entry.make(&spec.given).is_ok());
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use weftway_path::{Decision, PathId, Span};
 use weftway_sched::Scheduler;
+use weftway_sched::learned::policy_file::PolicyFile;
 use weftway_sched::testing::{Bench, path};
 
 const F: PathId = PathId::new(0);
@@ -82,6 +83,34 @@ fn silence_is_a_number() {
             event.iter().for_each(|event| scheduler.observe(&bench.context(), event));
             let why = scheduler.explain(&bench.context()).unwrap_or_default();
             assert!(!why.contains("NaN") && !why.contains("inf"), "{name}: {why}");
+        }
+    }
+}
+
+/// The first policy that comes along is the default, and the switch names them all.
+#[test]
+fn policies_come_with_schedulers_that_learn_and_the_switch_names_them() {
+    for entry in weftway_sched::all().iter().filter(|entry| !entry.shipped.is_empty()) {
+        assert!(entry.learning.is_some(), "{} has policies and does not say what it learned", entry.name);
+        let names: Vec<_> = entry.shipped.iter().map(|policy| policy.name).collect();
+        let policy = entry.params.iter().find(|param| param.name == "policy").expect("a switch");
+        assert_eq!((policy.default, policy.values), (names[0], names.join(" | ").as_str()), "{}", entry.name);
+    }
+}
+
+/// What an entry says of its network is what its policies have: an LSTM, graph attention, or neither.
+#[test]
+fn entries_say_what_their_networks_are() {
+    let kinds = [("lstm", "LSTM"), ("stsgat", "graph attention")];
+    for entry in weftway_sched::all() {
+        for policy in entry.shipped {
+            let file = PolicyFile::parse(policy.bytes).unwrap();
+            let network = file.card("network").unwrap_or_default();
+            let learner = entry.learning.expect("it has learned").learner;
+            for (kind, said) in kinds {
+                let name = format!("{}:policy={}", entry.name, policy.name);
+                assert_eq!(network.starts_with(kind), learner.contains(said), "{name}: {network}, {learner}");
+            }
         }
     }
 }

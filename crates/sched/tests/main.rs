@@ -5,4 +5,5 @@ mod in_place;
 mod inputs;
 mod learned;
 mod properties;
+mod sources;
 mod vectors;

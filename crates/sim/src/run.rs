@@ -3,7 +3,7 @@
 use weftway_path::spec::SpecError;
 use weftway_scenario::config::SimConfig;
 use weftway_scenario::{Timing, single};
-use weftway_sched::{Interval, Mode, Scheduler, TransportRules};
+use weftway_sched::{Interval, Mode, Report, Scheduler, TransportRules};
 
 pub use crate::measure::Finished;
 use crate::measure::{Row, Singles};
@@ -68,7 +68,8 @@ impl Job<'_> {
                 drive(&mut sim, &mut [scheduler, other.as_mut()])
             }
         };
-        Ok(Finished { sim, verdict, fallback: scheduler.fallback(), chosen: scheduler.chosen_bytes() })
+        let Report { fallback, chosen_bytes: chosen, .. } = scheduler.report();
+        Ok(Finished { sim, verdict, fallback, chosen })
     }
 
     /// Runs with the scheduler that `spec` names.

@@ -201,7 +201,7 @@ fn by_hand(config: &SimConfig, spec: &str) -> (FallbackTally, FallbackTally, u64
             Pause::Done(_) => break,
         }
     }
-    (counted, scheduler.fallback().unwrap(), sim.connection(0).host().counts.decisions)
+    (counted, scheduler.report().fallback.unwrap(), sim.connection(0).host().counts.decisions)
 }
 
 #[test]

@@ -9,9 +9,9 @@ use std::path::Path as FilePath;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::json;
-use weftway_path::{Bytes, Context, Decision, Event, Instant, PathId, Receipt};
+use weftway_path::{Context, Decision, Event, Instant, PathId, Receipt};
 use weftway_scenario::qlog::{Head, Qlog, data_frame, packet};
-use weftway_sched::{FallbackTally, Needs, Scheduler};
+use weftway_sched::{Needs, Report, Scheduler};
 
 use super::options::{Failure, Options, OtherEnd};
 
@@ -104,6 +104,7 @@ struct Logged {
     log: Log,
 }
 
+#[deny(clippy::missing_trait_methods)]
 impl Scheduler for Logged {
     fn needs(&self) -> Needs {
         Needs { events: true, ..self.scheduler.needs() }
@@ -126,12 +127,8 @@ impl Scheduler for Logged {
         self.scheduler.decided(cx, decision);
     }
 
-    fn fallback(&self) -> Option<FallbackTally> {
-        self.scheduler.fallback()
-    }
-
-    fn chosen_bytes(&self) -> Option<Bytes> {
-        self.scheduler.chosen_bytes()
+    fn report(&self) -> Report {
+        self.scheduler.report()
     }
 
     fn explain(&self, cx: &Context<'_>) -> Option<String> {

@@ -86,14 +86,9 @@ def write_policy(file: Path, card: Mapping[str, str], tensors: Mapping[str, Arra
     write_tensors(file, card, single)
 
 
-RENAMED = {"guard": "fallback", "guarded": "fallback_groups"}
-"""Keys of a card that had another name in files that were written before."""
-
-
 def read_policy(file: Path) -> Policy:
     """The card and the tensors of a policy file; a `PolicyError` where it is none."""
     card, tensors = read_tensors(file)
-    card = {RENAMED.get(key, key): value for key, value in card.items()}
     if (found := card.get("format")) != FORMAT:
         raise PolicyError(f"{file}: format is {found!r}, and {FORMAT!r} is read here")
     _check_card(card)

@@ -5,8 +5,8 @@ Off line: scenarios fall into twelve groups by the ratio of the bandwidths of th
 A group's meta-model is trained by Reptile: visit a scenario of the group, make a few steps of Adam from the
 meta-model's weights on what the scenario has shown so far, and move the meta-model a tenth of the way there. The
 values that the inner steps are drawn to are those of the meta-model as it was when they began.
-On line, the scheduler `falcon` (crates/sched/src/falcon.rs) watches for a change, copies the meta-model of the group
-that it finds itself in, and adapts it with at most ten steps on the newest 256 transitions.
+On line, the scheduler `falcon` (crates/sched/src/learned/falcon) watches for a change, copies the meta-model of the
+group that it finds itself in, and adapts it with at most ten steps on the newest 256 transitions.
 The policy holds a model per group: `g0.w1`, `g0.b1`, …; its card's `groups` says which group each is. A group that the
 distribution never draws has the model of the one with the nearest number. Groups whose model loses to min-RTT over the
 training's own scenarios are listed under `fallback_groups`: there min-RTT decides.

@@ -30,7 +30,7 @@
 //!
 //! A gate opens a path (`Send`) or none (`Wait`), and tells events ([`OFFERS`]). It does not see the data, has no timer,
 //! cannot copy or reorder. A scheduler that needs more is refused with one line that says what, unless its rule has a part
-//! that only sends ([`Scheduler::sending_part`]): then that part runs, and [`Gate::name`] is the part's.
+//! that only sends ([`Report::sending_part`](weftway_sched::Report::sending_part)): then that part runs, and [`Gate::name`] is the part's.
 //!
 //! # How noq asks
 //!
@@ -133,7 +133,7 @@ impl Gate {
         let (name, scheduler) = match mismatch(scheduler.needs(), OFFERS, "a gate") {
             None => (name, scheduler),
             Some(why) => {
-                let part = scheduler.sending_part().filter(|(_, part)| part.needs().union(OFFERS) == OFFERS);
+                let part = scheduler.report().sending_part.filter(|(_, part)| part.needs().union(OFFERS) == OFFERS);
                 part.ok_or_else(|| GateError::Refused { name: name.to_owned(), why })?
             }
         };

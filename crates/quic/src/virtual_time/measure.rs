@@ -27,8 +27,8 @@ impl Job<'_> {
         let mut world = self.world(Host::serving(scheduler.as_ref(), entry.transport))?;
         let finished = world.run(scheduler.as_mut())?;
         let mut measured = measurement(self.config, &world, &finished, singles);
-        measured.fallback = scheduler.fallback();
-        measured.chosen = scheduler.chosen_bytes();
+        let report = scheduler.report();
+        (measured.fallback, measured.chosen) = (report.fallback, report.chosen_bytes);
         Ok(measured.row(self.config))
     }
 

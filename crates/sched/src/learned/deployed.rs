@@ -2,19 +2,19 @@
 //!
 //! While what is seen lies within the ranges that training saw, the network decides. Outside, a
 //! named heuristic does, packet by packet, and the packets that it decided are counted
-//! ([`Scheduler::fallback`]): a network says nothing about what it has not seen. The same where its best output
+//! ([`Report::fallback`]): a network says nothing about what it has not seen. The same where its best output
 //! leads the next by less than the card's `margin`, below which training found that its choices do not pay.
 
-use weftway_path::spec::{Param, Params, SpecError};
-use weftway_path::{Bytes, Context, Decision, Event, Instant, Span};
+use weftway_path::spec::{Param, Params, Spec, SpecError};
+use weftway_path::{Context, Decision, Event, Instant, Span};
 
 use super::fallback::Fallback;
 use super::nn::{Network, Scratch};
 use super::policy_file::{Head, PolicyFile};
-use super::rng::PolicyRng;
-use super::shipped::shipped;
-use super::task::{Actions, Task, TaskEntry, build_task};
-use crate::{FallbackTally, Needs, Scheduler};
+use super::task::{Actions, Task, TaskEntry};
+use crate::entry::ShippedPolicy;
+use crate::shared::rng::PolicyRng;
+use crate::{Needs, Report, Scheduler};
 
 /// Which policy, for entries with shipped ones.
 pub(crate) const fn policy(default: &'static str, values: &'static str) -> Param {
@@ -37,28 +37,37 @@ pub(crate) const MODE: Param = Param {
 /// How long a fallback keeps to a path where the task's own intervals have no fixed length.
 const INTERVAL: Span = Span::from_millis(100);
 
-/// The scheduler that the switches of an entry name; its policies decide `task`.
-pub(crate) fn build(params: &Params, task: &TaskEntry) -> Result<Box<dyn Scheduler>, SpecError> {
-    let (file, task) = open(params, task)?;
+/// The scheduler that the switches of an entry name, which comes with `shipped`; its policies decide `task`.
+pub(crate) fn build(
+    params: &Params,
+    shipped: &[ShippedPolicy],
+    task: &TaskEntry,
+) -> Result<Box<dyn Scheduler>, SpecError> {
+    let (file, task) = open(params, shipped, task)?;
     let fallback = Fallback::new(params, &file)?;
     let rng = PolicyRng::new(params.get("seed")?);
     Ok(Box::new(Deployed::new(file, task, fallback, rng).map_err(|why| params.wrong("policy", why))?))
 }
 
 /// The policy that the switches name, and its task, which has to be `task`.
-pub(crate) fn open(params: &Params, task: &TaskEntry) -> Result<(PolicyFile, Box<dyn Task>), SpecError> {
+pub(crate) fn open(
+    params: &Params,
+    shipped: &[ShippedPolicy],
+    task: &TaskEntry,
+) -> Result<(PolicyFile, Box<dyn Task>), SpecError> {
     let wrong = |why: String| params.wrong("policy", why);
     let name = params.text("policy");
-    let file = match shipped(params.entry()).find(|shipped| shipped.name == name) {
+    let file = match shipped.iter().find(|shipped| shipped.name == name) {
         Some(shipped) => PolicyFile::parse(shipped.bytes),
         None => PolicyFile::read(name),
     };
     let file = file.map_err(|error| wrong(error.to_string()))?;
-    let spec = spec(params, &file);
-    let (entry, built) = build_task(&spec).map_err(|error| wrong(format!("its card's task: {error}")))?;
-    if entry.name != task.name {
-        return Err(wrong(format!("its task is `{}`; this scheduler's is `{}`", entry.name, task.name)));
+    let unclear = |error: SpecError| wrong(format!("its card's task: {error}"));
+    let spec: Spec = spec(params, &file).parse().map_err(unclear)?;
+    if spec.name != task.name {
+        return Err(wrong(format!("its task is `{}`; this scheduler's is `{}`", spec.name, task.name)));
     }
+    let built = task.make(&spec.given).map_err(unclear)?;
     Ok((file, built))
 }
 
@@ -87,7 +96,7 @@ pub(crate) struct Deployed {
     rng: PolicyRng,
     observation: Vec<f32>,
     outputs: Vec<f32>,
-    open: Vec<bool>,
+    mask: Vec<bool>,
     action: Vec<f32>,
 }
 
@@ -120,7 +129,7 @@ impl Deployed {
             rng,
             observation: vec![0.0; inputs],
             outputs: vec![0.0; outputs],
-            open: vec![true; outputs],
+            mask: vec![true; outputs],
             action: vec![0.0; actions.len()],
             network,
             task,
@@ -160,22 +169,22 @@ impl Deployed {
                 self.action.copy_from_slice(&self.outputs);
             }
             Actions::Discrete(_) => {
-                self.task.mask(cx, &mut self.open);
-                self.action[0] = pick(self.head, &mut self.outputs, &self.open, &mut self.rng) as f32;
+                self.task.mask(cx, &mut self.mask);
+                self.action[0] = pick(self.head, &mut self.outputs, &self.mask, &mut self.rng) as f32;
             }
             Actions::Several { choices, .. } => {
                 for (action, outputs) in self.action.iter_mut().zip(self.outputs.chunks_mut(choices)) {
-                    *action = pick(self.head, outputs, &self.open, &mut self.rng) as f32;
+                    *action = pick(self.head, outputs, &self.mask, &mut self.rng) as f32;
                 }
             }
         }
     }
 }
 
-/// The choice among `outputs` whose place is `open`: the largest, or drawn by their softmax.
-fn pick(head: Head, outputs: &mut [f32], open: &[bool], rng: &mut PolicyRng) -> usize {
-    for (output, open) in outputs.iter_mut().zip(open) {
-        if !open {
+/// The choice among `outputs` that `mask` leaves open: the largest, or drawn by their softmax.
+fn pick(head: Head, outputs: &mut [f32], mask: &[bool], rng: &mut PolicyRng) -> usize {
+    for (output, is_open) in outputs.iter_mut().zip(mask) {
+        if !is_open {
             *output = f32::NEG_INFINITY;
         }
     }
@@ -218,6 +227,7 @@ fn softmax(values: &mut [f32]) {
     values.iter_mut().for_each(|value| *value /= sum);
 }
 
+#[deny(clippy::missing_trait_methods)]
 impl Scheduler for Deployed {
     fn needs(&self) -> Needs {
         self.task.needs().union(self.fallback.needs())
@@ -246,12 +256,8 @@ impl Scheduler for Deployed {
         self.fallback.decided(cx, decision);
     }
 
-    fn fallback(&self) -> Option<FallbackTally> {
-        self.fallback.tally()
-    }
-
-    fn chosen_bytes(&self) -> Option<Bytes> {
-        self.task.chosen_bytes()
+    fn report(&self) -> Report {
+        Report { fallback: self.fallback.tally(), ..self.task.report() }
     }
 
     fn explain(&self, cx: &Context<'_>) -> Option<String> {

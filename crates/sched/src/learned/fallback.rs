@@ -5,7 +5,7 @@ use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Context, Decision, Event, Instant, Span};
 
 use super::policy_file::PolicyFile;
-use crate::{Interval, Mode, Needs, Scheduler};
+use crate::{FallbackTally, Interval, Mode, Needs, Scheduler};
 
 /// What decides outside the ranges of training.
 pub(crate) const FALLBACK: Param = Param {
@@ -14,15 +14,6 @@ pub(crate) const FALLBACK: Param = Param {
     values: "card | off | min-rtt",
     doc: "what decides where inputs leave the ranges of training: as the card says, nothing, or this scheduler, which may be any of the registry",
 };
-
-/// What became of a fallback.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct FallbackTally {
-    /// Packets that it decided.
-    pub decided: u64,
-    /// Decisions that were not its own, and that it would have made otherwise.
-    pub differs: u64,
-}
 
 /// A stand-in for what training did not see.
 #[derive(Clone)]

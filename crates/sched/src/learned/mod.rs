@@ -1,51 +1,100 @@
-//! What the learned schedulers share.
+//! The schedulers that learn, each with what belongs to it: [`Entry`](crate::Entry), what it decides and sees, the policies
+//! that it comes with.
 //!
-//! A *policy* only says what to do about one packet and what it learns from the outcome; the rest
-//! is common to the published ones:
+//! # Where to begin
 //!
-//! - `roles`: which path is F, which is S;
-//! - `blocked`: when a policy is asked (F is full, S is open), how its answer is kept until it is
-//!   carried out, and the wait for F;
-//! - `records`: the decisions whose outcome is not known yet;
-//! - `meters`, `norm`: what is measured per path, and the scales that make inputs dimensionless;
-//! - `context`, `reward`: window, credit and data in flight over a round trip; throughput less
-//!   round-trip time;
-//! - `ridge`: linear arms; `rng`: the random number generator of a policy.
+//! With `dqn`, a scheduler that was trained beforehand. It is four files: `dqn/mod.rs` (the entry, the policies),
+//! `dqn/task.rs` (when it decides, what it sees, what its decisions earn), `deployed` (a task, a network and a fallback are a
+//! scheduler) and `nn` (the network). Then `q_learning`, which learns while it sends and has neither network nor file.
 //!
-//! What is trained beforehand is split otherwise:
+//! # What each module decides
 //!
-//! - `task`, `tasks`: what is decided, when, what is seen, what it earns; a scheduler that lacks
-//!   its decisions;
-//! - `epochs`: one decision per interval; `quality`: what is measured of each path in one;
-//! - `nn`, `policy_file`: the networks, and how they come;
-//! - `deployed`: a task, a network and a fallback are a scheduler; `shipped`: those that come along;
-//! - `overview`: what each of them sees, earns and does, as a table;
-//! - `change`, `nn::mlp_train`, `experience`: what goes on learning notices, and learns from.
+//! Trained beforehand:
+//!
+//! - [`task`]: what a decision is, apart from who takes it: when one is due, what is seen, which actions there are, what they
+//!   earned. Training and work run the same task. It does not know networks.
+//! - `deployed`: who takes it: the network, or the fallback. It does not know what is seen or sent.
+//! - `fallback`: what decides where inputs leave the ranges of training, and how often it did.
+//! - [`policy_file`], `tensors`: how a network comes, and why a file is refused. [`nn`]: the networks' forward passes.
+//! - Each scheduler has its own task, but for three: `evolved` and `falcon` decide the task of `dqn`, `pdaa3c` that of `rlds`.
+//!   `falcon` alone goes on learning: when to begin anew, from what, and the gradient steps are in its folder.
+//!
+//! Learned while sending: `q_learning`, `lin_ucb`, `peekaboo` and `m_peekaboo` (its variant), `ucb1_redundancy`; `ridge` is
+//! the linear estimate that three of them use.
+//!
+//! Shared by those that decide alike:
+//!
+//! - `pair`: wait for the full fast path, or send on the slow one. What a policy is (`policy`), when it is asked (`blocked`), which paths are the
+//!   pair (`roles`), the decisions whose outcome is not known yet (`records`), what is measured (`meters`, `context`), and
+//!   what is paid (`reward`). It does not know how an answer is found.
+//! - `intervals`: one decision for an interval. Paths as a network of fixed size sees them (`slots`), the intervals that were
+//!   (`history`), the data that a decision holds for (`ranges`).
 
-pub(crate) mod blocked;
-pub(crate) mod change;
-pub(crate) mod context;
-pub(crate) mod deployed;
-pub(crate) mod epochs;
-pub(crate) mod experience;
-pub(crate) mod fallback;
-pub(crate) mod meters;
+/// Reads `policies/SCHEDULER-NAME.safetensors` for each name. The folder stands at the root of the repository; a link in this
+/// crate makes it part of what `cargo package` packs.
+macro_rules! shipped {
+    ($scheduler:literal: $($name:literal)*) => {
+        &[$($crate::entry::ShippedPolicy {
+            name: $name,
+            bytes: include_bytes!(concat!(
+                env!("CARGO_MANIFEST_DIR"), "/policies/", $scheduler, "-", $name, ".safetensors"
+            )),
+        }),*]
+    };
+}
+
+pub(crate) mod dqn;
+pub(crate) mod evolved;
+pub(crate) mod falcon;
+pub(crate) mod gaps;
+pub(crate) mod lee_yoo;
+pub(crate) mod lin_ucb;
+pub(crate) mod m_peekaboo;
+pub(crate) mod pdaa3c;
+pub(crate) mod peekaboo;
+pub(crate) mod q_learning;
+pub(crate) mod reles;
+pub(crate) mod rlds;
+pub(crate) mod rosello;
+pub(crate) mod stsgat;
+pub(crate) mod ucb1_redundancy;
+
+mod deployed;
+mod fallback;
+mod intervals;
 pub mod nn;
-pub(crate) mod norm;
-pub mod overview;
+mod pair;
 pub mod policy_file;
-pub(crate) mod quality;
-pub(crate) mod records;
-pub(crate) mod reward;
-pub(crate) mod ridge;
-pub(crate) mod rng;
-pub(crate) mod roles;
-pub mod shipped;
-pub(crate) mod slots;
+mod ridge;
 pub mod task;
-pub(crate) mod tasks;
+mod tensors;
+#[cfg(test)]
+mod tests;
 
-pub(crate) use blocked::{Action, Blocked, Policy, Question, Rules};
-pub(crate) use records::{Fate, Outcome};
-pub(crate) use rng::PolicyRng;
-pub use task::{Actions, Earned, Input, Ledger, Shape, Task, TaskEntry, build_task, tasks};
+pub use task::{Actions, Earned, Input, Ledger, Shape, Task, TaskEntry};
+use weftway_path::spec::{Spec, SpecError, nearest};
+
+static TASKS: [&TaskEntry; 7] = [
+    &dqn::task::TASK,
+    &rlds::task::TASK,
+    &rosello::task::TASK,
+    &lee_yoo::task::TASK,
+    &reles::task::TASK,
+    &gaps::task::TASK,
+    &stsgat::task::TASK,
+];
+
+/// Every task.
+pub fn tasks() -> &'static [&'static TaskEntry] {
+    &TASKS
+}
+
+/// The entry that `spec` names, and the task.
+pub fn build_task(spec: &str) -> Result<(&'static TaskEntry, Box<dyn Task>), SpecError> {
+    let spec: Spec = spec.parse()?;
+    let Some(entry) = tasks().iter().find(|entry| entry.name == spec.name) else {
+        let nearest = nearest(&spec.name, tasks().iter().map(|entry| entry.name));
+        return Err(SpecError::Unknown { kind: "task", name: spec.name, nearest });
+    };
+    Ok((entry, entry.make(&spec.given)?))
+}

@@ -6,22 +6,17 @@
 //! each, with commas). The rest tells people where it comes from. Tensors are float32: `low` and `high`, the range of each input in
 //! training, and the network's. Anything else is refused, with the place and what would be right.
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use safetensors::tensor::Dtype;
-use safetensors::{SafeTensorError, SafeTensors};
-use thiserror::Error;
-use weftway_path::spec::SpecError;
+use safetensors::SafeTensors;
 
 use super::nn::Network;
+pub use super::tensors::PolicyError;
+use super::tensors::{LARGEST, Tensors};
 
 /// The only format there is.
 const FORMAT: &str = "weftway-policy-1";
-
-/// A network of this project is far smaller.
-const LARGEST: u64 = 16 << 20;
 
 /// How outputs become an action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,60 +27,6 @@ pub enum Head {
     Sample,
     /// The softmax of the outputs are shares.
     Shares,
-}
-
-/// Why a policy file is refused.
-#[derive(Debug, Error)]
-pub enum PolicyError {
-    /// The file cannot be read.
-    #[error("{0}; a shipped policy's name or a file is expected")]
-    File(#[from] std::io::Error),
-    /// The file is too large to be a policy.
-    #[error("{0} bytes are no policy: at most {LARGEST} are read")]
-    TooLarge(u64),
-    /// The file is not safetensors, or only a part of it.
-    #[error("not a whole safetensors file: {0}")]
-    Format(#[from] SafeTensorError),
-    /// The card lacks something.
-    #[error("its card has no `{0}`; `weft train` writes one")]
-    Missing(&'static str),
-    /// The card says something that is not understood.
-    #[error("its card says `{key} = {value}`; expected {expected}")]
-    Card {
-        /// The key.
-        key: &'static str,
-        /// Its value.
-        value: String,
-        /// What would be right.
-        expected: &'static str,
-    },
-    /// The card names more or fewer inputs than the network has.
-    #[error("its card names {named} inputs; its network has {inputs}")]
-    Inputs {
-        /// How many names there are.
-        named: usize,
-        /// How many inputs.
-        inputs: usize,
-    },
-    /// The network's name or switches make no sense.
-    #[error("its card's network: {0}")]
-    Network(#[from] SpecError),
-    /// The network needs a tensor.
-    #[error("it has no tensor `{0}`")]
-    NoTensor(String),
-    /// A tensor is not what the network needs.
-    #[error("its tensor `{name}` is {found}; expected {expected}")]
-    Tensor {
-        /// The tensor.
-        name: String,
-        /// What it is.
-        found: String,
-        /// What it should be.
-        expected: String,
-    },
-    /// A tensor that nothing reads: the network is another than the card says.
-    #[error("its tensor `{0}` belongs to no part of the network that its card names")]
-    Unread(String),
 }
 
 /// A policy, read and checked.
@@ -104,15 +45,6 @@ pub struct PolicyFile {
     pub network: Network,
 }
 
-/// The name of a card's key, also where the file was written before the key had this name.
-fn renamed(key: String) -> String {
-    match key.as_str() {
-        "guard" => "fallback".to_owned(),
-        "guarded" => "fallback_groups".to_owned(),
-        _ => key,
-    }
-}
-
 impl PolicyFile {
     /// The policy in the file at `path`.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, PolicyError> {
@@ -129,8 +61,7 @@ impl PolicyFile {
             return Err(PolicyError::TooLarge(bytes.len() as u64));
         }
         let (_, metadata) = SafeTensors::read_metadata(bytes)?;
-        let entries = metadata.metadata().clone().unwrap_or_default().into_iter();
-        let card: BTreeMap<_, _> = entries.map(|(key, value)| (renamed(key), value)).collect();
+        let card: BTreeMap<_, _> = metadata.metadata().clone().unwrap_or_default().into_iter().collect();
         let tensors = Tensors::new(bytes)?;
         let said = |key: &'static str| card.get(key).map(String::as_str).ok_or(PolicyError::Missing(key));
         let wrong = |key, expected| {
@@ -194,67 +125,10 @@ impl PolicyFile {
     }
 }
 
-/// The tensors of a file, each to be taken once.
-pub(crate) struct Tensors<'a> {
-    all: SafeTensors<'a>,
-    unread: RefCell<BTreeSet<String>>,
-}
-
-impl<'a> Tensors<'a> {
-    fn new(bytes: &'a [u8]) -> Result<Self, PolicyError> {
-        let all = SafeTensors::deserialize(bytes)?;
-        let unread = RefCell::new(all.names().into_iter().map(str::to_owned).collect());
-        Ok(Self { all, unread })
-    }
-
-    /// The dimensions of `name`; none without such a tensor.
-    pub(crate) fn shape(&self, name: &str) -> Option<Vec<usize>> {
-        self.all.tensor(name).ok().map(|tensor| tensor.shape().to_vec())
-    }
-
-    /// The dimensions of `name`, which must be D, none of them 0; none without such a tensor. Their
-    /// product is less than the file has bits, so a few times one of them is still a number.
-    pub(crate) fn dimensions<const D: usize>(&self, name: &str) -> Result<Option<[usize; D]>, PolicyError> {
-        let Some(shape) = self.shape(name) else {
-            return Ok(None);
-        };
-        match <[usize; D]>::try_from(shape.as_slice()) {
-            Ok(dimensions) if !shape.contains(&0) => Ok(Some(dimensions)),
-            _ => {
-                let (found, expected) = (format!("of shape {shape:?}"), format!("{D} dimensions, none of them 0"));
-                Err(PolicyError::Tensor { name: name.to_owned(), found, expected })
-            }
-        }
-    }
-
-    /// The numbers of tensor `name`, row-major, which must have this shape.
-    pub(crate) fn take(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, PolicyError> {
-        let tensor = self.all.tensor(name).map_err(|_| PolicyError::NoTensor(name.to_owned()))?;
-        let wrong = |found: String, expected: String| PolicyError::Tensor { name: name.to_owned(), found, expected };
-        if tensor.dtype() != Dtype::F32 {
-            return Err(wrong(format!("of {:?}", tensor.dtype()), "F32".to_owned()));
-        }
-        if tensor.shape() != shape {
-            return Err(wrong(format!("of shape {:?}", tensor.shape()), format!("{shape:?}")));
-        }
-        let number = |bytes: &[u8]| f32::from_le_bytes(bytes.try_into().expect("four bytes"));
-        let numbers: Vec<f32> = tensor.data().chunks_exact(4).map(number).collect();
-        if let Some(at) = numbers.iter().position(|number| !number.is_finite()) {
-            return Err(wrong(format!("{} at {at}", numbers[at]), "finite numbers".to_owned()));
-        }
-        self.unread.borrow_mut().remove(name);
-        Ok(numbers)
-    }
-
-    fn finish(&self) -> Result<(), PolicyError> {
-        self.unread.borrow().first().map_or(Ok(()), |name| Err(PolicyError::Unread(name.clone())))
-    }
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use safetensors::tensor::TensorView;
+    use safetensors::tensor::{Dtype, TensorView};
 
     /// A file of these tensors under this card; inputs that the card does not name are as many as
     /// `low` has numbers.
@@ -298,9 +172,6 @@ pub(crate) mod tests {
     fn a_file_is_read() {
         let policy = PolicyFile::parse(&file(&CARD, &TENSORS)).unwrap();
         assert_eq!((policy.task(), policy.fallback(), policy.head), ("wait-or-send", "min-rtt", Head::Greedy));
-        // The key's name in older files.
-        let older = CARD.map(|(key, value)| (if key == "fallback" { "guard" } else { key }, value));
-        assert_eq!(PolicyFile::parse(&file(&older, &TENSORS)).unwrap().fallback(), "min-rtt");
         assert_eq!((policy.network.inputs(), policy.network.outputs()), (2, 2));
         let mut out = [0.0; 2];
         policy.network.forward(&mut policy.network.scratch(), &[1.0, 10.0], &mut out);

@@ -68,7 +68,7 @@ fn times<const N: usize>(matrix: &[[f64; N]; N], x: &[f64; N]) -> [f64; N] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::learned::PolicyRng;
+    use crate::shared::rng::PolicyRng;
 
     /// The inverse by Gauss and Jordan's elimination with pivoting.
     fn dense_inverse(mut a: [[f64; 6]; 6]) -> [[f64; 6]; 6] {

@@ -7,9 +7,10 @@
 
 use core::fmt;
 
-use weftway_path::spec::{Param, Params, Spec, SpecError, nearest};
+use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Context, Decision, Event, Span};
 
+use crate::shared::norm;
 use crate::{Mode, Needs, Scheduler};
 
 /// A scheduler that lacks its decisions.
@@ -78,7 +79,7 @@ pub struct Input {
 impl Input {
     /// A normalised one: within [0, 4].
     pub fn normalised(name: impl Into<String>) -> Self {
-        Self { name: name.into(), low: 0.0, high: super::norm::LARGEST as f32 }
+        Self { name: name.into(), low: 0.0, high: norm::LARGEST as f32 }
     }
 
     /// One within [0, 1].
@@ -222,20 +223,11 @@ pub struct TaskEntry {
     pub build: fn(&Params) -> Result<Box<dyn Task>, SpecError>,
 }
 
-/// Every task.
-pub fn tasks() -> &'static [&'static TaskEntry] {
-    super::tasks::ALL
-}
-
-/// The entry that `spec` names, and the task.
-pub fn build_task(spec: &str) -> Result<(&'static TaskEntry, Box<dyn Task>), SpecError> {
-    let spec: Spec = spec.parse()?;
-    let Some(entry) = tasks().iter().find(|entry| entry.name == spec.name) else {
-        let nearest = nearest(&spec.name, tasks().iter().map(|entry| entry.name));
-        return Err(SpecError::Unknown { kind: "task", name: spec.name, nearest });
-    };
-    let params = Params::new(entry.name, entry.params, &spec.given)?;
-    Ok((entry, (entry.build)(&params)?))
+impl TaskEntry {
+    /// One of them, with the switches of `given` set.
+    pub fn make(&self, given: &[(String, String)]) -> Result<Box<dyn Task>, SpecError> {
+        (self.build)(&Params::new(self.name, self.params, given)?)
+    }
 }
 
 #[cfg(test)]

@@ -6,10 +6,10 @@ use std::collections::VecDeque;
 
 use weftway_path::{Context, Decision, Event, Path, PathId, Receipt};
 
-use super::Ledger;
+use super::ledger::Ledger;
 use crate::Scheduler;
-use crate::choose;
-use crate::per_path::PerPath;
+use crate::shared::choose;
+use crate::shared::per_path::PerPath;
 
 const FEATURES: usize = 3;
 type Vector = [f64; FEATURES];

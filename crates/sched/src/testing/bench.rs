@@ -8,7 +8,7 @@ use weftway_path::{
     Receipt, SendKind, Span,
 };
 
-use crate::per_path::PerPath;
+use crate::shared::per_path::PerPath;
 
 /// The payload of every packet on a [`Bench`].
 pub const MSS: Bytes = Bytes::new(1400);

@@ -2,7 +2,8 @@
 
 use weftway_path::{Bytes, Context, Decision, Event};
 
-use crate::{Needs, Scheduler, choose, min_rtt};
+use crate::shared::choose;
+use crate::{Needs, Scheduler};
 
 /// Min-RTT. It is asked without a packet too, because it says that it makes copies; it makes none.
 #[derive(Clone, Debug, Default)]
@@ -24,7 +25,7 @@ impl Scheduler for Episodes {
         let holds_back = cx.packet.is_none() && cx.flow.is_some_and(|flow| flow.unsent > Bytes::ZERO);
         self.seen += u64::from(holds_back && !self.blocked);
         self.blocked = cx.packet.is_none() && (holds_back || self.blocked);
-        choose::send_or_wait(cx, min_rtt::pick(cx))
+        choose::send_or_wait(cx, choose::min_rtt(cx))
     }
 
     fn observe(&mut self, _: &Context<'_>, event: &Event) {

@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use weftway_path::{Event, PathId, Receipt};
 
-/// What a [`Bandit`](super::Bandit) was told about its decisions. Clones share one book, so that
+/// What a [`Bandit`](super::Bandit) was told about its decisions. Clones share the accounts, so that
 /// it can be read while the bandit is in the engine.
 #[derive(Clone, Default)]
-pub struct Ledger(Arc<Mutex<Book>>);
+pub struct Ledger(Arc<Mutex<Accounts>>);
 
 #[derive(Default)]
-struct Book {
+struct Accounts {
     decisions: BTreeMap<u64, Account>,
     faults: Vec<String>,
 }
@@ -46,33 +46,33 @@ pub struct Audit {
 impl Ledger {
     /// Enters what happened.
     pub(super) fn note(&self, event: &Event) {
-        let mut book = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut accounts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
-            Event::Sent(receipt, _) => book.open(receipt),
-            Event::Acked(receipt) => book.settle(receipt, "acknowledged", |account| account.acked = true),
-            Event::Lost(receipt) => book.settle(receipt, "lost", |account| account.losses += 1),
-            Event::Recalled(receipt) => book.settle(receipt, "recalled", |account| account.recalled = true),
+            Event::Sent(receipt, _) => accounts.open(receipt),
+            Event::Acked(receipt) => accounts.settle(receipt, "acknowledged", |account| account.acked = true),
+            Event::Lost(receipt) => accounts.settle(receipt, "lost", |account| account.losses += 1),
+            Event::Recalled(receipt) => accounts.settle(receipt, "recalled", |account| account.recalled = true),
             _ => {}
         }
     }
 
-    /// The books as they stand.
+    /// The state of the accounts.
     pub fn audit(&self) -> Audit {
-        let book = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = |is: fn(&Account) -> bool| book.decisions.values().filter(|account| is(account)).count();
+        let accounts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = |is: fn(&Account) -> bool| accounts.decisions.values().filter(|account| is(account)).count();
         Audit {
-            sent: book.decisions.len(),
+            sent: accounts.decisions.len(),
             acked: count(|account| account.acked),
             lost: count(|account| account.losses > 0 && !account.acked),
             lost_again: count(|account| account.losses > 1),
             recalled: count(|account| account.recalled),
             pending: count(|account| account.losses == 0 && !account.acked && !account.recalled),
-            faults: book.faults.clone(),
+            faults: accounts.faults.clone(),
         }
     }
 }
 
-impl Book {
+impl Accounts {
     fn open(&mut self, receipt: &Receipt) {
         let expected = self.decisions.last_key_value().map_or(0, |(serial, _)| serial + 1);
         if receipt.serial != expected {

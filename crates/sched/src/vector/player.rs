@@ -5,8 +5,8 @@ use weftway_path::{
 };
 
 use super::quantity::{self, Amount};
+use super::report::{Case, VectorError};
 use super::script::{self, FlowRow, PathRow, Stack, Step};
-use super::{Case, VectorError};
 use crate::Scheduler;
 use crate::testing::{Bench, MSS, packets, path};
 

@@ -1,4 +1,6 @@
 use super::*;
+use crate::FallbackTally;
+use crate::learned::build_task;
 use crate::learned::policy_file::tests::{CARD, file};
 use crate::testing::{Bench, packets, path};
 use weftway_path::{PathId, Starved};
@@ -21,7 +23,7 @@ fn policy(task: &'static str, inputs: usize, says: &[f32]) -> PolicyFile {
 
 /// `file` with this scheduler to fall back on.
 fn deployed(file: PolicyFile, fallback: &str) -> Deployed {
-    let entry = &crate::dqn::ENTRY;
+    let entry = &crate::learned::dqn::ENTRY;
     let params = Params::new(entry.name, entry.params, &[("fallback".to_owned(), fallback.to_owned())]).unwrap();
     let fallback = Fallback::new(&params, &file).unwrap();
     let (_, task) = build_task(file.task()).unwrap();
@@ -115,7 +117,7 @@ fn what_training_did_not_see_is_the_fallbacks_and_is_counted() {
         let (mut deployed, bench) = (deployed(file, "min-rtt"), bench());
         assert_eq!(deployed.select(&bench.context()), answer, "{low} to {high}");
         deployed.decided(&bench.context(), answer);
-        assert_eq!(deployed.fallback(), counted, "{low} to {high}");
+        assert_eq!(deployed.report().fallback, counted, "{low} to {high}");
         let reason = deployed.explain(&bench.context()).unwrap();
         assert_eq!(
             reason.starts_with("the fallback decides: the observation left the ranges"),
@@ -127,13 +129,13 @@ fn what_training_did_not_see_is_the_fallbacks_and_is_counted() {
     let mut agrees = deployed(waits_or_sends([0.0, 1.0]), "min-rtt");
     assert_eq!(agrees.select(&bench().context()), S);
     agrees.decided(&bench().context(), S);
-    assert_eq!(agrees.fallback(), tally(0, 0));
+    assert_eq!(agrees.report().fallback, tally(0, 0));
     let mut file = waits_or_sends([1.0, 0.0]);
     file.low.fill(1.0);
     let mut alone = deployed(file, "off");
     assert_eq!(alone.select(&bench().context()), Decision::Wait);
     alone.decided(&bench().context(), Decision::Wait);
-    assert_eq!(alone.fallback(), None);
+    assert_eq!(alone.report().fallback, None);
 }
 
 #[test]
@@ -198,7 +200,7 @@ fn a_fallback_keeps_to_the_mode_of_the_task() {
 fn a_network_of_other_inputs_or_other_outputs_is_refused() {
     let refused = |inputs, says: &[f32]| {
         let file = policy("wait-or-send", inputs, says);
-        let entry = &crate::dqn::ENTRY;
+        let entry = &crate::learned::dqn::ENTRY;
         let fallback = Fallback::new(&Params::new(entry.name, entry.params, &[]).unwrap(), &file).unwrap();
         let (_, task) = build_task("wait-or-send").unwrap();
         Deployed::new(file, task, fallback, PolicyRng::new(1)).map(|_| ())
@@ -213,7 +215,7 @@ fn a_network_of_other_inputs_or_other_outputs_is_refused() {
 #[test]
 fn a_mode_that_is_asked_for_takes_the_place_of_the_cards() {
     let file = policy("path:slots=4:mode=exclusive:a=1", 20, &[1.0, 0.0, 0.0]);
-    let entry = &crate::rlds::ENTRY;
+    let entry = &crate::learned::rlds::ENTRY;
     let task = |mode: &str| {
         let given = [("mode".to_owned(), mode.to_owned())];
         spec(&Params::new(entry.name, entry.params, &given).unwrap(), &file)

@@ -6,8 +6,9 @@
 //! follows from how many numbers are seen.
 //! Reference: Hochreiter and Schmidhuber (1997), with a forget gate (Gers et al., 2000).
 
-use super::{Mlp, dense};
-use crate::learned::policy_file::{PolicyError, Tensors};
+use super::dense::dense;
+use super::mlp::Mlp;
+use crate::learned::tensors::{PolicyError, Tensors};
 
 /// Numbers in a layer's state; a network of this project has 64.
 const WIDEST: usize = 512;
@@ -31,7 +32,7 @@ struct Cell {
 
 /// What a pass writes.
 #[derive(Clone, Debug)]
-pub(super) struct Room {
+pub(super) struct Buffers {
     cells: Vec<State>,
     head: Vec<Vec<f32>>,
 }
@@ -89,29 +90,29 @@ impl Lstm {
         self.head.outputs()
     }
 
-    pub(super) fn room(&self) -> Room {
+    pub(super) fn buffers(&self) -> Buffers {
         let state = |cell: &Cell| {
             let zeros = |count| vec![0.0; count];
             let (h, gates) = (cell.hidden, 4 * cell.hidden);
             State { h: zeros(h), c: zeros(h), gates: zeros(gates), from_h: zeros(gates), zeros: zeros(gates) }
         };
         let cells = self.cells.iter().map(state).collect();
-        Room { cells, head: self.head.room() }
+        Buffers { cells, head: self.head.buffers() }
     }
 
-    pub(super) fn forward(&self, room: &mut Room, observation: &[f32], out: &mut [f32]) {
-        for state in &mut room.cells {
+    pub(super) fn forward(&self, buffers: &mut Buffers, observation: &[f32], out: &mut [f32]) {
+        for state in &mut buffers.cells {
             state.h.fill(0.0);
             state.c.fill(0.0);
         }
         for x in observation.chunks_exact(self.cells[0].inputs) {
             for (at, cell) in self.cells.iter().enumerate() {
-                let (before, here) = room.cells.split_at_mut(at);
+                let (before, here) = buffers.cells.split_at_mut(at);
                 cell.step(before.last().map_or(x, |below| &below.h), &mut here[0]);
             }
         }
-        if let Some(last) = room.cells.last() {
-            self.head.forward(&mut room.head, &last.h, out);
+        if let Some(last) = buffers.cells.last() {
+            self.head.forward(&mut buffers.head, &last.h, out);
         }
     }
 }

@@ -3,32 +3,32 @@
 
 use weftway_path::spec::Params;
 
-use super::dense;
-use crate::learned::policy_file::{PolicyError, Tensors};
+use super::dense::dense;
+use crate::learned::tensors::{PolicyError, Tensors};
 
 /// Dense layers.
 #[derive(Clone, Debug)]
 pub struct Mlp {
-    pub(super) layers: Vec<Layer>,
+    pub(crate) layers: Vec<Layer>,
     activation: Activation,
 }
 
 /// `x·W + b`, W row-major of shape (inputs, outputs).
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Layer {
-    pub(super) inputs: usize,
-    pub(super) w: Vec<f32>,
-    pub(super) b: Vec<f32>,
+pub(crate) struct Layer {
+    pub(crate) inputs: usize,
+    pub(crate) w: Vec<f32>,
+    pub(crate) b: Vec<f32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Activation {
+pub(crate) enum Activation {
     Relu,
     Tanh,
 }
 
 impl Activation {
-    pub(super) fn apply(self, values: &mut [f32]) {
+    pub(crate) fn apply(self, values: &mut [f32]) {
         match self {
             Self::Relu => values.iter_mut().for_each(|value| *value = value.max(0.0)),
             Self::Tanh => values.iter_mut().for_each(|value| *value = libm::tanhf(*value)),
@@ -36,7 +36,7 @@ impl Activation {
     }
 
     /// Its derivative where it gives `value`.
-    pub(super) fn slope(self, value: f32) -> f32 {
+    pub(crate) fn slope(self, value: f32) -> f32 {
         match self {
             Self::Relu => f32::from(u8::from(value > 0.0)),
             Self::Tanh => 1.0 - value * value,
@@ -83,7 +83,7 @@ impl Mlp {
     }
 
     /// What follows each layer but the last.
-    pub(super) fn activation(&self) -> Activation {
+    pub(crate) fn activation(&self) -> Activation {
         self.activation
     }
 
@@ -109,15 +109,15 @@ impl Mlp {
         self.layers[self.layers.len() - 1].b.len()
     }
 
-    /// Room for what each layer gives.
-    pub(crate) fn room(&self) -> Vec<Vec<f32>> {
+    /// A buffer for what each layer gives.
+    pub(crate) fn buffers(&self) -> Vec<Vec<f32>> {
         self.layers.iter().map(|layer| vec![0.0; layer.b.len()]).collect()
     }
 
-    pub(crate) fn forward(&self, room: &mut [Vec<f32>], observation: &[f32], out: &mut [f32]) {
+    pub(crate) fn forward(&self, buffers: &mut [Vec<f32>], observation: &[f32], out: &mut [f32]) {
         let last = self.layers.len() - 1;
         for (at, layer) in self.layers.iter().enumerate() {
-            let (before, here) = room.split_at_mut(at);
+            let (before, here) = buffers.split_at_mut(at);
             let x = before.last().map_or(observation, Vec::as_slice);
             if at == last {
                 dense(x, &layer.w, &layer.b, out);

@@ -1,25 +1,19 @@
 //! The forward passes of exported networks: float32, additions in a fixed order, no allocation.
-//!
-//! A dense layer is `y = x·W + b` with W of shape (in, out), row by row: the inner loop runs over
-//! outputs, which lie side by side, so that it is vectorised without a change of order.
 
-mod bank;
+pub(crate) mod dense;
 mod exp;
+pub(crate) mod falcon;
 mod lstm;
-mod mlp;
-pub(crate) mod mlp_train;
+pub(crate) mod mlp;
 mod stsgat;
 
-pub use bank::Bank;
-#[cfg(test)]
-pub(crate) use bank::tests::bank_file;
-pub(crate) use bank::{Condition, GROUPS};
+pub use falcon::Models;
 pub use lstm::Lstm;
 pub use mlp::Mlp;
 pub use stsgat::Stsgat;
 use weftway_path::spec::{Param, Params, Spec, SpecError, nearest};
 
-use super::policy_file::{PolicyError, Tensors};
+use super::tensors::{PolicyError, Tensors};
 
 /// A network.
 #[derive(Clone, Debug)]
@@ -31,18 +25,18 @@ pub enum Network {
     /// Attention over paths and steps.
     Stsgat(Stsgat),
     /// Dense layers for each group of conditions; FALCON picks.
-    Falcon(Bank),
+    Falcon(Models),
 }
 
 /// What a forward pass writes on its way; made once, by the network that uses it.
 #[derive(Clone, Debug)]
-pub struct Scratch(Room);
+pub struct Scratch(Buffers);
 
 #[derive(Clone, Debug)]
-enum Room {
+enum Buffers {
     Mlp(Vec<Vec<f32>>),
-    Lstm(Box<lstm::Room>),
-    Stsgat(Box<stsgat::Room>),
+    Lstm(Box<lstm::Buffers>),
+    Stsgat(Box<stsgat::Buffers>),
 }
 
 /// The networks' names.
@@ -66,7 +60,7 @@ impl Network {
                 Lstm::read(tensors).map(Self::Lstm)
             }
             "stsgat" => Stsgat::read(&Params::new("stsgat", stsgat::PARAMS, &spec.given)?, tensors).map(Self::Stsgat),
-            "falcon" => Bank::read(&Params::new("falcon", bank::PARAMS, &spec.given)?, tensors).map(Self::Falcon),
+            "falcon" => Models::read(&Params::new("falcon", falcon::PARAMS, &spec.given)?, tensors).map(Self::Falcon),
             _ => {
                 let nearest = nearest(&spec.name, NAMES.into_iter());
                 Err(SpecError::Unknown { kind: "network", name: spec.name, nearest }.into())
@@ -80,7 +74,7 @@ impl Network {
             Self::Mlp(mlp) => mlp.inputs(),
             Self::Lstm(lstm) => lstm.inputs(),
             Self::Stsgat(stsgat) => stsgat.inputs(),
-            Self::Falcon(bank) => bank.of(0).inputs(),
+            Self::Falcon(models) => models.of(0).inputs(),
         }
     }
 
@@ -90,119 +84,28 @@ impl Network {
             Self::Mlp(mlp) => mlp.outputs(),
             Self::Lstm(lstm) => lstm.outputs(),
             Self::Stsgat(stsgat) => stsgat.outputs(),
-            Self::Falcon(bank) => bank.of(0).outputs(),
+            Self::Falcon(models) => models.of(0).outputs(),
         }
     }
 
-    /// Room for the forward passes of this network.
+    /// The buffers that forward passes of this network write.
     pub fn scratch(&self) -> Scratch {
         match self {
-            Self::Mlp(mlp) => Scratch(Room::Mlp(mlp.room())),
-            Self::Lstm(lstm) => Scratch(Room::Lstm(Box::new(lstm.room()))),
-            Self::Stsgat(stsgat) => Scratch(Room::Stsgat(Box::new(stsgat.room()))),
-            Self::Falcon(bank) => Scratch(Room::Mlp(bank.of(0).room())),
+            Self::Mlp(mlp) => Scratch(Buffers::Mlp(mlp.buffers())),
+            Self::Lstm(lstm) => Scratch(Buffers::Lstm(Box::new(lstm.buffers()))),
+            Self::Stsgat(stsgat) => Scratch(Buffers::Stsgat(Box::new(stsgat.buffers()))),
+            Self::Falcon(models) => Scratch(Buffers::Mlp(models.of(0).buffers())),
         }
     }
 
-    /// What comes out of `observation`; of a bank, out of its first group.
+    /// What comes out of `observation`; of several models, out of the first group's.
     pub fn forward(&self, scratch: &mut Scratch, observation: &[f32], out: &mut [f32]) {
         match (self, &mut scratch.0) {
-            (Self::Mlp(mlp), Room::Mlp(room)) => mlp.forward(room, observation, out),
-            (Self::Lstm(lstm), Room::Lstm(room)) => lstm.forward(room, observation, out),
-            (Self::Stsgat(stsgat), Room::Stsgat(room)) => stsgat.forward(room, observation, out),
-            (Self::Falcon(bank), Room::Mlp(room)) => bank.of(0).forward(room, observation, out),
+            (Self::Mlp(mlp), Buffers::Mlp(buffers)) => mlp.forward(buffers, observation, out),
+            (Self::Lstm(lstm), Buffers::Lstm(buffers)) => lstm.forward(buffers, observation, out),
+            (Self::Stsgat(stsgat), Buffers::Stsgat(buffers)) => stsgat.forward(buffers, observation, out),
+            (Self::Falcon(models), Buffers::Mlp(buffers)) => models.of(0).forward(buffers, observation, out),
             _ => unreachable!("a network is given its own scratch"),
-        }
-    }
-}
-
-/// So many outputs are added up at once, in registers.
-const BLOCK: usize = 16;
-
-/// `out = x·W + b`; W is row-major, (x.len(), out.len()). Each sum runs over x in order.
-#[inline]
-pub(crate) fn dense(x: &[f32], w: &[f32], b: &[f32], out: &mut [f32]) {
-    let width = out.len();
-    let whole = width - width % BLOCK;
-    for at in (0..whole).step_by(BLOCK) {
-        let mut sums = [0.0; BLOCK];
-        sums.copy_from_slice(&b[at..at + BLOCK]);
-        for (x, row) in x.iter().zip(w.chunks_exact(width)) {
-            for (sum, w) in sums.iter_mut().zip(&row[at..at + BLOCK]) {
-                *sum += x * w;
-            }
-        }
-        out[at..at + BLOCK].copy_from_slice(&sums);
-    }
-    let rest = &mut out[whole..];
-    rest.copy_from_slice(&b[whole..]);
-    if rest.is_empty() {
-        return;
-    }
-    for (x, row) in x.iter().zip(w.chunks_exact(width)) {
-        for (out, w) in rest.iter_mut().zip(&row[whole..]) {
-            *out += x * w;
-        }
-    }
-}
-
-/// So many rows share what is read of W, and so many outputs of each are added up at once.
-const ROWS: usize = 4;
-const COLUMNS: usize = 8;
-
-/// [`dense`] for each row of x, (rows, in), into `out`, (rows, b.len()). The sums are the same.
-pub(crate) fn dense_rows(x: &[f32], w: &[f32], b: &[f32], out: &mut [f32]) {
-    let (inputs, width) = (w.len() / b.len(), b.len());
-    for (x, out) in x.chunks(ROWS * inputs).zip(out.chunks_mut(ROWS * width)) {
-        if out.len() == ROWS * width && width.is_multiple_of(COLUMNS) {
-            four_rows(x, w, b, out);
-        } else {
-            x.chunks_exact(inputs).zip(out.chunks_exact_mut(width)).for_each(|(x, out)| dense(x, w, b, out));
-        }
-    }
-}
-
-fn four_rows(x: &[f32], w: &[f32], b: &[f32], out: &mut [f32]) {
-    let (inputs, width) = (w.len() / b.len(), b.len());
-    let rows: [&[f32]; ROWS] = std::array::from_fn(|row| &x[row * inputs..][..inputs]);
-    for at in (0..width).step_by(COLUMNS) {
-        let mut sums = [[0.0; COLUMNS]; ROWS];
-        sums.iter_mut().for_each(|sums| sums.copy_from_slice(&b[at..at + COLUMNS]));
-        for (input, w) in w.chunks_exact(width).enumerate() {
-            let w: &[f32; COLUMNS] = w[at..].first_chunk().expect("the width is whole blocks");
-            for row in 0..ROWS {
-                let x = rows[row][input];
-                for column in 0..COLUMNS {
-                    sums[row][column] += x * w[column];
-                }
-            }
-        }
-        for (sums, out) in sums.iter().zip(out.chunks_exact_mut(width)) {
-            out[at..at + COLUMNS].copy_from_slice(sums);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn several_rows_are_as_many_single_ones() {
-        // 1 to 9 rows and widths that are and are not whole blocks; the numbers differ and are not exact.
-        for (rows, width) in (1..=9).flat_map(|rows| [1, 7, 8, 16, 24, 33].map(|width| (rows, width))) {
-            let inputs = 5;
-            let numbers =
-                |count: usize| (0..count).map(|n| ((n * 37 + 11) % 101) as f32 / 7.0 - 6.0).collect::<Vec<_>>();
-            let (x, w, b) = (numbers(rows * inputs), numbers(inputs * width), numbers(width));
-            let mut found = vec![0.0; rows * width];
-            dense_rows(&x, &w, &b, &mut found);
-            for (row, found) in found.chunks_exact(width).enumerate() {
-                for (column, &found) in found.iter().enumerate() {
-                    let term = |sum, input: usize| sum + x[row * inputs + input] * w[input * width + column];
-                    assert_eq!(found, (0..inputs).fold(b[column], term));
-                }
-            }
         }
     }
 }

@@ -16,9 +16,9 @@
 
 use weftway_path::spec::{Param, Params};
 
-use super::dense_rows;
+use super::dense::dense_rows;
 use super::exp::{exp, expm1};
-use crate::learned::policy_file::{PolicyError, Tensors};
+use crate::learned::tensors::{PolicyError, Tensors};
 
 /// Below zero, LeakyReLU's slope.
 const SLOPE: f32 = 0.2;
@@ -93,7 +93,7 @@ struct Given {
 
 /// What a pass writes.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Room {
+pub(super) struct Buffers {
     h: Vec<f32>,
     next: Vec<f32>,
     /// One step's inputs, (N, C + Cp).
@@ -160,13 +160,13 @@ impl Stsgat {
         self.paths
     }
 
-    pub(super) fn room(&self) -> Room {
+    pub(super) fn buffers(&self) -> Buffers {
         let (nodes, size) = (self.paths, self.paths * self.hidden);
         let observation =
             || Seen { u: vec![0.0; size], dst: vec![0.0; nodes * self.heads], src: vec![0.0; nodes * self.heads] };
         // The paths of the step, and itself before and after.
         let given = || Given { weights: vec![0.0; (nodes + WINDOW - 1) * self.heads], h: vec![0.0; size] };
-        Room {
+        Buffers {
             h: vec![0.0; self.steps * size],
             next: vec![0.0; self.steps * size],
             input: vec![0.0; nodes * (self.features + self.packet_features)],
@@ -177,23 +177,23 @@ impl Stsgat {
         }
     }
 
-    pub(super) fn forward(&self, room: &mut Room, observation: &[f32], out: &mut [f32]) {
+    pub(super) fn forward(&self, buffers: &mut Buffers, observation: &[f32], out: &mut [f32]) {
         let (x, rest) = observation.split_at(self.paths * self.features * self.steps);
         let (c, alive) = rest.split_at(self.packet_features * self.steps);
-        self.embed(room, x, c);
+        self.embed(buffers, x, c);
         let mut steps = self.steps;
         for layers in &self.modules {
-            self.module(room, layers, steps, alive);
-            std::mem::swap(&mut room.h, &mut room.next);
+            self.module(buffers, layers, steps, alive);
+            std::mem::swap(&mut buffers.h, &mut buffers.next);
             steps -= WINDOW - 1;
         }
         for (node, out) in out.iter_mut().enumerate() {
-            *out = if alive[node] == 0.0 { DEAD } else { self.read_out(&room.h, steps, node) };
+            *out = if alive[node] == 0.0 { DEAD } else { self.read_out(&buffers.h, steps, node) };
         }
     }
 
     /// The inputs with their embeddings, through the dense layer, into `h` (T, N, F).
-    fn embed(&self, room: &mut Room, x: &[f32], c: &[f32]) {
+    fn embed(&self, buffers: &mut Buffers, x: &[f32], c: &[f32]) {
         let channels = self.features + self.packet_features;
         for step in 0..self.steps {
             for node in 0..self.paths {
@@ -203,36 +203,36 @@ impl Stsgat {
                         Some(own) => c[own * self.steps + step],
                     };
                     let known = self.semb.as_ref().map_or(0.0, |semb| semb[node * channels + channel]);
-                    room.input[node * channels + channel] = value + self.temb[channel * self.steps + step] + known;
+                    buffers.input[node * channels + channel] = value + self.temb[channel * self.steps + step] + known;
                 }
             }
             let size = self.paths * self.hidden;
-            dense_rows(&room.input, &self.fc_w, &self.fc_b, &mut room.h[step * size..][..size]);
+            dense_rows(&buffers.input, &self.fc_w, &self.fc_b, &mut buffers.h[step * size..][..size]);
         }
     }
 
     /// `h` (steps, N, F) becomes `next` (steps − 2, N, F).
-    fn module(&self, room: &mut Room, layers: &[Layer], steps: usize, alive: &[f32]) {
+    fn module(&self, buffers: &mut Buffers, layers: &[Layer], steps: usize, alive: &[f32]) {
         let size = self.paths * self.hidden;
-        for (step, observation) in room.all.iter_mut().enumerate().take(steps) {
-            self.see(&layers[0], &room.h[step * size..][..size], &room.zeros, observation);
+        for (step, observation) in buffers.all.iter_mut().enumerate().take(steps) {
+            self.see(&layers[0], &buffers.h[step * size..][..size], &buffers.zeros, observation);
         }
         for window in 0..=steps - WINDOW {
-            let kept = &mut room.next[window * size..][..size];
+            let kept = &mut buffers.next[window * size..][..size];
             let last = layers.len() - 1;
             for (at, _) in layers.iter().enumerate() {
                 let observation: [&Seen; WINDOW] =
-                    if at == 0 { std::array::from_fn(|q| &room.all[window + q]) } else { room.window.each_ref() };
+                    if at == 0 { std::array::from_fn(|q| &buffers.all[window + q]) } else { buffers.window.each_ref() };
                 for q in 0..WINDOW {
                     // Of the last layer, only the middle step is kept.
                     if at < last || q == 1 {
-                        self.attend(&observation, q, alive, &mut room.given[q]);
+                        self.attend(&observation, q, alive, &mut buffers.given[q]);
                     }
                 }
-                keep(kept, &room.given[1].h, at == 0);
+                keep(kept, &buffers.given[1].h, at == 0);
                 if let Some(following) = layers.get(at + 1) {
-                    for (observation, given) in room.window.iter_mut().zip(&room.given) {
-                        self.see(following, &given.h, &room.zeros, observation);
+                    for (observation, given) in buffers.window.iter_mut().zip(&buffers.given) {
+                        self.see(following, &given.h, &buffers.zeros, observation);
                     }
                 }
             }

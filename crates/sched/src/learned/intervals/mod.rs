@@ -1,0 +1,6 @@
+//! What the schedulers share that decide once an interval: the paths as a network of fixed size sees them, the intervals that
+//! were, and the data that a decision holds for.
+
+pub(crate) mod history;
+pub(crate) mod ranges;
+pub(crate) mod slots;

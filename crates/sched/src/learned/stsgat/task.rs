@@ -1,0 +1,303 @@
+//! Which path for the messages of one size, in the next interval?
+//!
+//! Once per interval and size class, when the first packet of a message of that class is at hand;
+//! the answer holds for the class until the interval ends. `hold=message`: once per message.
+//! Seen: for each of `slots` paths (N), each of six numbers (C: spare rate, throughput, window,
+//! packets, loss, round-trip time, [`crate::shared::quality`]) at the end of each of the last
+//! `steps` intervals (T, oldest first), which is X (N,C,T); then of the message at hand and of what
+//! is unsent, c (2,T); then 1 for each slot whose path is alive. Intervals before the start are 0.
+//! Actions: the number of a slot.
+//! Earned: what `path` earns of the interval, `Σ ln((TT + 1 kB/s)/(125 kB/s))` over the paths,
+//! in equal parts by the decisions of the interval.
+//! Reference: STSGAT / PDASTSGAT, section 3, with inputs as in PDAA3C. The paper's packet sizes of
+//! "1 kb, 5 kb, 10 kb" are read as messages of so many thousand bytes.
+//! Departs from print: neither features nor steps nor classes are printed; they are ours.
+
+use std::collections::VecDeque;
+
+use weftway_path::spec::{Param, Params, SpecError};
+use weftway_path::{Bytes, Context, Decision, Event, Flow, Instant, Offset, Path, PathId, Span};
+
+use crate::learned::intervals::slots;
+use crate::learned::task::{Actions, Input, Ledger, Shape, Task, TaskEntry};
+use crate::shared::choose;
+use crate::shared::epochs::{self, Epochs};
+use crate::shared::interval::ChosenBytes;
+use crate::shared::norm;
+use crate::shared::per_path::PerPath;
+use crate::shared::quality::{self, Qualities};
+use crate::{Mode, Needs, Report, Scheduler};
+
+pub(crate) static TASK: TaskEntry = TaskEntry {
+    name: "graph",
+    summary: "the path of the messages of one size class in the next interval, from the last intervals of all paths",
+    needs: Needs { flow: true, wake: true, events: true, ..Needs::NONE },
+    params: &[
+        slots::SLOTS,
+        Param {
+            name: "steps",
+            default: "12",
+            values: "intervals, 1 to 100",
+            doc: "how many of the last intervals are seen",
+        },
+        slots::INTERVAL,
+        epochs::MODE,
+        Param {
+            name: "hold",
+            default: "interval",
+            values: "interval | message",
+            doc: "how long an answer holds: for the messages of its class until the interval ends, or for its message",
+        },
+        Param {
+            name: "small",
+            default: "2000",
+            values: "bytes, 1 to 1000000000",
+            doc: "the largest message of the first size class",
+        },
+        Param {
+            name: "large",
+            default: "7000",
+            values: "bytes, 1 to 1000000000",
+            doc: "the largest message of the second size class; bulk data are of the third",
+        },
+    ],
+    build,
+};
+
+/// What is seen of a path.
+const FEATURES: [&str; 6] = ["spare", "throughput", "cwnd", "packets", "loss", "srtt"];
+
+/// What is seen of the data, and what counts as 1, in bytes.
+const DATA: [(&str, f64); 2] = [("message", 10e3), ("backlog", 128e3)];
+
+/// Size classes.
+const CLASSES: usize = 3;
+
+fn build(params: &Params) -> Result<Box<dyn Task>, SpecError> {
+    let slots = params.within("slots", 1..=PathId::MAX_PATHS)?;
+    let steps = params.within("steps", 1..=100)?;
+    let interval = Span::from_millis(params.within("interval_ms", 1..=60_000)?);
+    let bound = |name| Ok(Bytes::new(params.within(name, 1..=1_000_000_000)?));
+    let inputs = inputs(slots, steps);
+    Ok(Box::new(Graph {
+        shape: Shape { inputs, actions: Actions::Discrete(slots), interval: Some(interval) },
+        steps,
+        mode: epochs::mode(params)?,
+        by_message: params.choice("hold", &[("interval", false), ("message", true)])?,
+        bounds: [bound("small")?, bound("large")?],
+        epochs: Epochs::new(interval, Span::ZERO),
+        qualities: Qualities::default(),
+        rows: PerPath::default(),
+        data: VecDeque::from(vec![[0.0; DATA.len()]; steps]),
+        at: vec![None; slots],
+        held: [None; CLASSES],
+        open: Vec::new(),
+        ledger: Ledger::default(),
+        carried: ChosenBytes::default(),
+    }))
+}
+
+fn inputs(slots: usize, steps: usize) -> Vec<Input> {
+    let name = |what: &str, step: usize| Input::normalised(format!("{what}.{step}"));
+    let of_slot = |slot: usize| FEATURES.map(|feature| format!("{feature}.{slot}"));
+    let rows = (0..slots).flat_map(of_slot).chain(DATA.map(|(name, _)| name.to_owned()));
+    let observation = rows.flat_map(|row| (0..steps).map(move |step| name(&row, step)).collect::<Vec<_>>());
+    observation.chain((0..slots).map(|slot| Input::share(format!("alive.{slot}")))).collect()
+}
+
+#[derive(Clone)]
+struct Graph {
+    shape: Shape,
+    steps: usize,
+    mode: Mode,
+    by_message: bool,
+    bounds: [Bytes; CLASSES - 1],
+    epochs: Epochs<()>,
+    qualities: Qualities,
+    /// What was seen of each path at the end of each interval, newest first; what is missing is 0.
+    rows: PerPath<VecDeque<[f32; FEATURES.len()]>>,
+    /// The same of the data, always `steps` of them.
+    data: VecDeque<[f32; DATA.len()]>,
+    /// Who is in which slot.
+    at: Vec<Option<PathId>>,
+    /// The answer for each class: which message asked, and the path.
+    held: [Option<(Offset, PathId)>; CLASSES],
+    /// The decisions of this interval.
+    open: Vec<u64>,
+    ledger: Ledger,
+    /// Of what the last answer named, for whichever class.
+    carried: ChosenBytes,
+}
+
+impl Graph {
+    /// Ends the interval if it is over.
+    fn turn(&mut self, cx: &Context<'_>) {
+        if let Some(passed) = self.epochs.turn(cx.now) {
+            self.held = [None; CLASSES];
+            self.measure(cx, passed);
+            self.look(cx);
+            self.carried.settle(cx);
+        }
+    }
+
+    fn measure(&mut self, cx: &Context<'_>, passed: Span) {
+        self.qualities.turn(cx.now, passed, cx.paths);
+        let reward = self.qualities.reward(cx.paths) / self.open.len().max(1) as f64;
+        self.open.drain(..).for_each(|decision| self.ledger.earn(decision, reward));
+    }
+
+    /// The end of an interval as it is seen.
+    fn look(&mut self, cx: &Context<'_>) {
+        let scale = self.qualities.scale(cx.paths);
+        for number in 0..PathId::MAX_PATHS as u8 {
+            let id = PathId::new(number);
+            let path = cx.path(id);
+            if path.is_some() || self.rows.get(id).is_some() {
+                let row = path.map_or([0.0; FEATURES.len()], |path| self.qualities.observation(path, scale));
+                push(self.rows.at(id), row, self.steps);
+            }
+        }
+        push(&mut self.data, cx.flow.map_or([0.0; DATA.len()], data), self.steps);
+        self.fill_slots(cx);
+    }
+
+    /// Puts the living paths into the slots; of too many, those of best quality.
+    fn fill_slots(&mut self, cx: &Context<'_>) {
+        let standing: Vec<&Path> = choose::standing(cx).collect();
+        let scores = self.qualities.qualities(&standing, false);
+        let best: Vec<PathId> = quality::ranked(&scores).iter().map(|at| standing[*at].id).collect();
+        let most = best.len().min(self.at.len());
+        slots::assign(&mut self.at, &best[..most]);
+    }
+
+    /// The class of a message.
+    fn class(&self, flow: &Flow) -> usize {
+        let size = flow.message_end.since(flow.message_start);
+        self.bounds.iter().filter(|bound| size > **bound).count()
+    }
+
+    /// The answer that holds for the message at hand.
+    fn answered(&self, flow: &Flow) -> Option<PathId> {
+        let (message, path) = self.held[self.class(flow)]?;
+        (!self.by_message || message == flow.message_start).then_some(path)
+    }
+
+    fn see(&self, cx: &Context<'_>, observation: &mut [f32]) {
+        observation.fill(0.0);
+        let (steps, features) = (self.steps, FEATURES.len());
+        for (slot, id) in self.at.iter().enumerate() {
+            let rows = id.and_then(|id| self.rows.get(id)).into_iter().flatten();
+            for (age, row) in rows.enumerate() {
+                for (feature, value) in row.iter().enumerate() {
+                    observation[(slot * features + feature) * steps + steps - 1 - age] = *value;
+                }
+            }
+        }
+        let slots = self.at.len();
+        let (of_data, alive) = observation[slots * features * steps..].split_at_mut(DATA.len() * steps);
+        for (age, row) in self.data.iter().enumerate() {
+            row.iter().enumerate().for_each(|(at, value)| of_data[at * steps + steps - 1 - age] = *value);
+        }
+        of_data[steps - 1] = cx.flow.map_or(0.0, |flow| data(flow)[0]);
+        alive.iter_mut().zip(&self.at).for_each(|(alive, id)| *alive = f32::from(u8::from(id.is_some())));
+    }
+}
+
+/// The newest first, so many at most.
+fn push<T>(rows: &mut VecDeque<T>, row: T, most: usize) {
+    rows.push_front(row);
+    rows.truncate(most);
+}
+
+/// What is seen of the data: the message at hand, and what is unsent.
+fn data(flow: &Flow) -> [f32; DATA.len()] {
+    let bytes = [flow.message_end.since(flow.message_start), flow.unsent];
+    [0, 1].map(|at| norm::ratio(bytes[at].get() as f64, DATA[at].1) as f32)
+}
+
+/// The data at hand, if they are new.
+fn fresh<'a>(cx: &Context<'a>) -> Option<&'a Flow> {
+    cx.packet.filter(|packet| !packet.reinjection && packet.carried.is_empty()).and(cx.flow)
+}
+
+impl Scheduler for Graph {
+    fn needs(&self) -> Needs {
+        TASK.needs
+    }
+
+    fn select(&mut self, cx: &Context<'_>) -> Decision {
+        self.turn(cx);
+        slots::send_chosen(cx, cx.flow.and_then(|flow| self.answered(flow)), self.mode)
+    }
+
+    fn observe(&mut self, cx: &Context<'_>, event: &Event) {
+        if let Event::PathUp(path) | Event::PathDown(path) = *event {
+            self.qualities.reset(path);
+            self.fill_slots(cx);
+        }
+        self.turn(cx);
+    }
+
+    fn wake(&self) -> Option<Instant> {
+        self.epochs.wake()
+    }
+
+    fn report(&self) -> Report {
+        Report { chosen_bytes: Some(self.carried.total()), ..Report::default() }
+    }
+
+    fn explain(&self, _: &Context<'_>) -> Option<String> {
+        Some(format!("by class {:?}", self.held.map(|held| held.map(|(_, path)| path))))
+    }
+}
+
+impl Task for Graph {
+    fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    fn mode(&self) -> Option<Mode> {
+        Some(self.mode)
+    }
+
+    fn question(&mut self, cx: &Context<'_>, observation: &mut [f32]) -> bool {
+        self.turn(cx);
+        let is_due = fresh(cx).is_some_and(|flow| self.answered(flow).is_none());
+        if !is_due || self.at.iter().all(Option::is_none) {
+            return false;
+        }
+        self.see(cx, observation);
+        true
+    }
+
+    fn mask(&self, _: &Context<'_>, mask: &mut [bool]) {
+        mask.iter_mut().zip(&self.at).for_each(|(open, path)| *open = path.is_some());
+    }
+
+    fn answer(&mut self, cx: &Context<'_>, action: &[f32]) {
+        let named = action.first().and_then(|action| self.at.get(*action as usize).copied().flatten());
+        // A slot without a path: the first that has one.
+        let path = named.or_else(|| self.at.iter().copied().flatten().next());
+        if let (Some(flow), Some(path)) = (cx.flow, path) {
+            self.carried.turn(cx, Some(path));
+            self.held[self.class(flow)] = Some((flow.message_start, path));
+        }
+        let decision = self.ledger.decide();
+        if self.ledger.is_open() {
+            self.open.push(decision);
+        }
+    }
+
+    fn finish(&mut self, cx: &Context<'_>, observation: &mut [f32]) {
+        self.measure(cx, cx.now.since(self.epochs.begin()));
+        self.look(cx);
+        self.see(cx, observation);
+    }
+
+    fn ledger(&mut self) -> &mut Ledger {
+        &mut self.ledger
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,39 @@
+//! Where the host shows no data: each packet goes where it should arrive first.
+
+use weftway_path::{Context, Decision};
+
+use super::terms::Terms;
+use super::{EarliestDelivery, Predicted};
+use crate::shared::choose;
+
+/// How many packets of the first path, and what part of its round trip, another may be later and still carry the next one.
+const BATCH: u64 = 16;
+const SLACK_PART: u64 = 8;
+
+impl EarliestDelivery {
+    /// Its rule for a host that only sends.
+    pub(super) fn arrival_only(&self) -> Self {
+        let terms = Terms { ahead: false, waiting: false, copies: false, urgent: false, ..self.terms };
+        Self { terms, ..Self::default() }
+    }
+
+    /// Without a view of the data: the path where a packet should arrive first.
+    pub(super) fn earliest_arrival(&mut self, cx: &Context<'_>) -> Decision {
+        let lost = cx.packet.filter(|packet| packet.reinjection);
+        let first = match lost {
+            Some(packet) => self.first_usable(cx, packet.avoid).filter(|(path, _)| path.is_open()),
+            None => self.first_open(cx).map(|first| self.in_a_row(cx, first)),
+        };
+        let path = first.map(|(path, _)| path);
+        self.last = path.map(|path| path.id).or(self.last);
+        choose::send_or_wait(cx, path)
+    }
+
+    /// The path of the packet before, if it is open and hardly later than the first: what goes in a row leaves at once.
+    fn in_a_row<'a, 's>(&'s self, cx: &Context<'a>, first: Predicted<'a, 's>) -> Predicted<'a, 's> {
+        let (path, f) = first;
+        let slack = (f.airtime(path) * BATCH).min(f.rtt / SLACK_PART);
+        let last = self.standing(cx).find(|(path, _)| Some(path.id) == self.last && path.is_open());
+        last.filter(|(_, last)| self.terms.batch && last.expected <= f.expected + slack).unwrap_or(first)
+    }
+}

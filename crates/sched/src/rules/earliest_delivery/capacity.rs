@@ -1,0 +1,46 @@
+//! What a path brought while its bottleneck was busy.
+
+use weftway_path::{BitRate, Instant, Path, Span};
+
+/// It counts for so many smoothed round trips.
+const CAPACITY_SPAN: u64 = 64;
+
+/// A queue stands on a path whose smoothed round trip exceeds the least by more than one part in so many, and by more than
+/// so many packets take. Then what was delivered is what the path brings, however far the window is open.
+const STANDING_PART: u64 = 4;
+const STANDING_PACKETS: u64 = 4;
+
+/// The largest delivery rate of a path among the samples whose own round trip told of a queue.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Capacity {
+    rate: BitRate,
+    at: Instant,
+    /// When the first acknowledgement came after the path had run empty. A sample of what was sent before it spans time in which
+    /// the path was idle, and tells too little.
+    resumed: Option<Instant>,
+}
+
+impl Capacity {
+    /// An acknowledgement came. `is_empty`: the path now holds less than two packets.
+    pub(super) fn note(&mut self, now: Instant, path: &Path, is_empty: bool) {
+        let spans_idle = self.resumed.is_none_or(|resumed| now.since(resumed) < path.latest_rtt);
+        self.resumed = if is_empty { None } else { self.resumed.or(Some(now)) };
+        let rate = path.delivery_rate;
+        let counts = !spans_idle && is_queueing(path, path.latest_rtt, rate);
+        if counts && self.known(now, path).is_none_or(|known| rate >= known) {
+            (self.rate, self.at) = (rate, now);
+        }
+    }
+
+    /// The rate, if the path has been busy lately.
+    pub(super) fn known(&self, now: Instant, path: &Path) -> Option<BitRate> {
+        (self.rate > BitRate::ZERO && now.since(self.at) <= path.srtt * CAPACITY_SPAN).then_some(self.rate)
+    }
+}
+
+/// Whether a queue stands on the path, of which its round trip tells.
+pub(super) fn is_queueing(path: &Path, round_trip: Span, peak: BitRate) -> bool {
+    let standing = round_trip.saturating_sub(path.min_rtt);
+    let packets = path.mss.mul_div(STANDING_PACKETS, 1);
+    peak > BitRate::ZERO && standing > path.min_rtt / STANDING_PART && standing > peak.transmission_time(packets)
+}

@@ -1,0 +1,117 @@
+//! What is sent twice, and when: what blocks the message at hand, what is overdue or lost, what comes sooner by another
+//! path, and what may be lost where nothing else is to be sent.
+
+use weftway_path::{Context, Flow, Offset, PathId, Span};
+
+use super::insurance::Insurance;
+use super::{EarliestDelivery, Forecast, Predicted};
+use crate::shared::in_flight::InFlightPacket;
+
+/// What should come sooner by an airtime and by this part of a round trip is sure to: predictions are not better than that.
+const SURE: u64 = 4;
+
+/// A copy that may go.
+pub(super) struct Copy {
+    pub path: PathId,
+    pub serial: u64,
+    pub offset: Offset,
+    gain: Span,
+}
+
+impl EarliestDelivery {
+    /// A copy of what keeps the message at hand from being delivered.
+    pub(super) fn urgent(&self, cx: &Context<'_>, flow: &Flow) -> Option<Copy> {
+        let (path, s) = self.first_open(cx).filter(|_| self.terms.urgent)?;
+        let airtime = s.airtime(path);
+        for (other, q) in cx.paths.iter().zip(&self.outlook).filter(|(other, _)| other.id != path.id) {
+            let (found, gain, count) = if self.terms.overdue && q.overdue > q.rtt {
+                let found = self.flights.first_single(other.id, flow.una);
+                (found, q.overdue_gain(s), self.flights.singles(other.id))
+            } else {
+                let beaten = cx.now + s.expected + airtime;
+                let Some((_, last)) = self.flights.last_single(other.id, flow.una) else { continue };
+                let gain = self.left(cx, q, last).saturating_sub(s.expected);
+                if gain <= airtime {
+                    continue;
+                }
+                let found = self.flights.first_after(other.id, flow.una, beaten);
+                (found, gain, self.flights.count_after(other.id, beaten))
+            };
+            let blocks = |packet: &InFlightPacket| !packet.carried.contains(path.id) && packet.offset <= flow.next;
+            let Some((serial, packet)) = found.filter(|(_, packet)| blocks(packet)) else { continue };
+            let rest = s.rate.transmission_time(flow.message_end.min(flow.end).since(flow.next));
+            let busy = (airtime * count).mul_div(1000, 1000 - self.load.permille(cx.now, &self.outlook));
+            if gain > busy + rest {
+                return Some(Copy { path: path.id, serial, offset: packet.offset, gain });
+            }
+        }
+        None
+    }
+
+    /// How long a packet in flight on the path with this forecast still takes.
+    fn left(&self, cx: &Context<'_>, q: &Forecast, packet: &InFlightPacket) -> Span {
+        if !self.terms.revise {
+            return packet.eta.since(cx.now);
+        }
+        q.left(cx.now, packet.eta, self.flights.front(packet))
+    }
+
+    /// The copy that pays most when nothing fresh goes.
+    pub(super) fn copy(&self, cx: &Context<'_>, flow: &Flow) -> Option<Copy> {
+        let load = if self.terms.copies { self.load.permille(cx.now, &self.outlook) } else { return None };
+        let mut best: Option<Copy> = None;
+        for (path, s) in self.standing(cx).filter(|(path, _)| path.is_open()) {
+            for (other, q) in cx.paths.iter().zip(&self.outlook).filter(|(other, _)| other.id != path.id) {
+                let Some(found) = self.worth(cx, flow, (path, s), (other, q), load) else { continue };
+                if best.as_ref().is_none_or(|best| found.gain > best.gain) {
+                    best = Some(found);
+                }
+            }
+        }
+        best
+    }
+
+    /// What `path` may copy of what is under way on `other`, if that pays.
+    fn worth(
+        &self,
+        cx: &Context<'_>,
+        flow: &Flow,
+        (path, s): Predicted<'_, '_>,
+        (other, q): Predicted<'_, '_>,
+        load: u64,
+    ) -> Option<Copy> {
+        let airtime = s.airtime(path);
+        let late = self.terms.overdue && !q.overdue.is_zero();
+        let first = self.flights.first_single(other.id, flow.una);
+        // Nothing new can be sent though the peer has room: the send buffer is full of what is not acknowledged.
+        let is_full = || cx.packet.is_none() && flow.unsent < path.mss && flow.credit() >= path.mss;
+        let arrived = || self.flights.first_arrived(other.id, flow.buffered_from());
+        let first = first.or_else(|| (late && self.terms.buffer && is_full()).then(arrived).flatten())?;
+        // QUIC has handed lost data back: they come as the packet at hand.
+        let lost = first.1.lost && cx.packet.is_none_or(|packet| !packet.reinjection);
+        let several = flow.una < self.message;
+        let newest = || self.flights.last_single(other.id, flow.una);
+        let (serial, packet) = match () {
+            () if late || lost => first,
+            () if several => {
+                let beaten = cx.now + s.expected + airtime;
+                self.flights.first_after(other.id, flow.una, beaten).or_else(newest)?
+            }
+            () => newest()?,
+        };
+        if packet.carried.contains(path.id) {
+            return None;
+        }
+        let eta = if lost { q.arrival } else { self.left(cx, q, packet) };
+        let gain = if late { q.overdue_gain(s) } else { q.gain(s, eta, q.loss_chance) };
+        let pays = if late || eta.saturating_sub(s.expected) > airtime + s.rtt / SURE {
+            gain > airtime
+        } else {
+            let spare = path.unacked() < s.rate.bytes_in(path.min_rtt);
+            let may = |insurance: &Insurance| insurance.covers(self.load.insured, self.load.fresh);
+            let insurance = self.terms.insure.filter(may);
+            spare && insurance.is_some_and(|insurance| gain > insurance.price(airtime, load))
+        };
+        pays.then_some(Copy { path: path.id, serial, offset: packet.offset, gain })
+    }
+}

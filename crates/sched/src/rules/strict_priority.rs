@@ -1,0 +1,76 @@
+//! Strict priority: the first path of a given order that can take the packet.
+//!
+//! Rule: the first path in `order` that is neither blocked nor repairing losses (Recovery, Loss).
+//! A path that is repairing is passed over while one that stands is not; when all of them are, they
+//! go on in their order. Full paths give way to the next of the order.
+//! Data sent before: off the paths to avoid first, in the same order.
+//! Reference: Bonaventure, Piraux, De Coninck, et al.: draft-bonaventure-iccrg-schedulers, from a summary.
+//! State: none.
+//! Departs from print: the text was not at hand. That a connection whose every path repairs losses
+//! still sends is ours; so is the default order, the paths' numbers, and that a path with nothing in flight repairs nothing.
+
+use weftway_path::spec::{Param, Params, SpecError};
+use weftway_path::{Context, Decision, Path, PathId};
+
+use crate::Scheduler;
+use crate::entry::{Entry, Input, Provenance};
+use crate::shared::choose;
+
+pub(crate) static ENTRY: Entry = Entry {
+    name: "strict-priority",
+    aliases: &["strict", "priority-order"],
+    version: 2,
+    summary: "the first path of a given order that has room and repairs no losses",
+    reference: "Bonaventure, Piraux, De Coninck, et al.: draft-bonaventure-iccrg-schedulers",
+    provenance: Provenance::Secondary,
+    goal: "use of preferred paths",
+    application: "metered or unequal links",
+    inputs: &[Input::Loss],
+    waits: true,
+    params: &[Param {
+        name: "order",
+        default: "number",
+        values: "number, or path numbers with - between: 2-0-1",
+        doc: "the order of the paths; those that are not listed follow by their numbers",
+    }],
+    build,
+    ..Entry::NEW
+};
+
+fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
+    let mut rank = core::array::from_fn(|n| (PathId::MAX_PATHS + n) as u8);
+    let text: String = params.get("order")?;
+    if text != "number" {
+        for (place, number) in text.split('-').enumerate() {
+            let listed = number.parse::<usize>().ok().and_then(|n| rank.get_mut(n));
+            match listed {
+                Some(rank) if usize::from(*rank) >= PathId::MAX_PATHS => *rank = place as u8,
+                _ => return Err(params.bad("order")),
+            }
+        }
+    }
+    Ok(Box::new(StrictPriority { rank }))
+}
+
+#[derive(Clone)]
+struct StrictPriority {
+    /// The place of each path: 0 to 63 listed, 64 and more not.
+    rank: [u8; PathId::MAX_PATHS],
+}
+
+impl StrictPriority {
+    fn pick<'a>(&self, cx: &Context<'a>) -> Option<&'a Path> {
+        choose::pick_sound(cx, |_| true, |path| self.rank[path.id.index()])
+    }
+}
+
+impl Scheduler for StrictPriority {
+    fn select(&mut self, cx: &Context<'_>) -> Decision {
+        choose::send_or_wait(cx, self.pick(cx))
+    }
+
+    fn explain(&self, cx: &Context<'_>) -> Option<String> {
+        let path = self.pick(cx)?;
+        Some(format!("{:?} is the first that can, {:?}, rank {}", path.id, path.recovery, self.rank[path.id.index()]))
+    }
+}

@@ -1,0 +1,27 @@
+//! What several schedulers use.
+//!
+//! - `choose`: which paths count at all, the best of them, and when waiting is safe; most rules need only this;
+//! - `forecast`: how much the faster paths deliver until a packet on a slow one arrives; `sent_ahead`: what was sent ahead;
+//! - `in_flight`: the packets in flight, with what was predicted for them;
+//! - `copies`, `probes`: paths that repeat data, or copy them to measure;
+//! - `free_window`, `urgent`: what the switches of two rules each mean;
+//! - `per_path`: what is remembered of each path; `rng`: draws from a seed;
+//! - `interval`: one choice per interval; `epochs`, `quality`, `norm`: the intervals of a rule's own, what is measured of
+//!   each path in one, and the scales that make it dimensionless.
+//!
+//! Nothing here knows a scheduler.
+
+pub(crate) mod choose;
+pub(crate) mod copies;
+pub(crate) mod epochs;
+pub(crate) mod forecast;
+pub(crate) mod free_window;
+pub(crate) mod in_flight;
+pub(crate) mod interval;
+pub(crate) mod norm;
+pub(crate) mod per_path;
+pub(crate) mod probes;
+pub(crate) mod quality;
+pub(crate) mod rng;
+pub(crate) mod sent_ahead;
+pub(crate) mod urgent;
