@@ -186,6 +186,12 @@ impl Connection {
         }
     }
 
+    /// The sender asks what the window is.
+    pub(crate) fn on_question(&mut self, net: &mut Net, now: Instant, id: PathId) {
+        self.receive.receiver.data.asked();
+        self.send_ack(net, now, id);
+    }
+
     fn return_path(&self, id: PathId) -> PathId {
         match self.transport.ack_path {
             AckPath::Same => id,
