@@ -3,9 +3,10 @@
 //! A packet is lost when three later ones have arrived, or when one that left 9/8 of a round trip
 //! after it has. What it carried goes back to the connection and is scheduled again, on any path.
 //! Probe timeouts send a copy of the oldest data past the window.
-//! A packet that is acknowledged after it was declared lost is no delivery for the controller.
-//! Switch: `credit_late_acks`. With it an episode whose packets all arrive is taken back, and such
-//! data are not sent again; without it the sender has forgotten such a packet, as some stacks do.
+//! A packet that is acknowledged after it was declared lost is no delivery for the controller, and
+//! its data are sent again.
+//! Switch: `credit_late_acks`. With it an episode is taken back when all that was declared lost has
+//! arrived; without it the sender has forgotten such a packet, as some stacks do.
 //! State: the start of the recovery period, the loss time, the probe count.
 
 use weftway_cc::Signal;
@@ -126,8 +127,8 @@ impl PathSender {
     }
 
     /// Settles the packets of one range that are not settled yet. A packet that was declared lost is settled (RFC 9002
-    /// §A.7): its acknowledgement is neither a delivery nor a sample of the round trip. Its data need not be sent again
-    /// (RFC 9000 §13.3).
+    /// §A.7): its acknowledgement is neither a delivery nor a sample of the round trip. Its data are sent again all the same, as
+    /// noq does; RFC 9000 §13.3 would rather not.
     fn take_range(
         &mut self,
         ctx: &mut SendContext<'_>,
@@ -144,7 +145,6 @@ impl PathSender {
                 if packet.lost {
                     if late {
                         quic.missing = quic.missing.saturating_sub(1);
-                        ctx.outbox.acknowledge(packet.chunk);
                     }
                     continue;
                 }
