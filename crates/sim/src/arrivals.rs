@@ -23,6 +23,9 @@ impl Connection {
         let (id, epoch) = from;
         let before = self.receive.receiver.data.next();
         let known = epoch == self.receive.receiver.paths[id.index()].epoch;
+        if !known && self.is_unreadable() {
+            return;
+        }
         let current = known || self.meets(now, id, epoch);
         let Receiver { paths, data: reassembly } = &mut self.receive.receiver;
         let at_once = current && paths[id.index()].arrive(now, data, marked, &self.transport);
@@ -63,6 +66,12 @@ impl Connection {
         if !self.paths.joined && self.transport.direction == Direction::Download {
             self.client_hears(net, now);
         }
+    }
+
+    /// Whether a server cannot read data yet: they overtook the client's last handshake message, or it was lost.
+    #[cold]
+    fn is_unreadable(&self) -> bool {
+        self.transport.rules.pads_handshakes && self.transport.direction == Direction::Upload && !self.paths.answered
     }
 
     /// Linux v1: what becomes of a packet's data. Nearly always nothing is missing before it on its path.
@@ -324,6 +333,9 @@ impl Connection {
         let (sender, mut ctx) = self.send_context(net, now, id);
         if ctx.transport.rules.recovery == LossRecovery::Quic {
             sender.quic_timer(&mut ctx);
+            if timeout && !self.paths.joined {
+                self.repeat_handshake(net, now, id);
+            }
             self.send_probes(net, now, id);
             return Repair::Nothing;
         }

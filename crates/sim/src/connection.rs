@@ -125,6 +125,7 @@ impl Connection {
                 stages: vec![Stage::Absent; paths],
                 established: None,
                 joined: false,
+                answered: false,
                 racing: transport.races(),
             },
             finished: None,
