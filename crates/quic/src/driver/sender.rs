@@ -578,7 +578,9 @@ impl<S: Source> Sender<S> {
                         self.host.events.push(Event::Congestion(id));
                     }
                 }
-                What::Spurious if self.setting.transport.credit_late_acks => path.on_spurious(now, view),
+                What::Spurious if self.setting.transport.credit_late_acks => {
+                    path.on_spurious(now, view, &mut self.shares[id.index()]);
+                }
                 What::Spurious => {}
             }
         }
