@@ -426,15 +426,16 @@ impl Connection {
         net.calendar.set(self.source, next);
     }
 
-    /// The window is shut, nothing is in flight, and the message that opened it may be lost: asks
-    /// for another.
+    /// The window is shut, and the message that opened it may be lost: asks for another. TCP does so when nothing is in
+    /// flight. What QUIC has in flight may be on a path that is dead, as the message was (RFC 9000 §4.1: DATA_BLOCKED).
     fn probe_window(&mut self, net: &mut Net, now: Instant) {
         self.send.probe_at = Instant::NEVER;
         // What is sent and not acknowledged by Linux v1 is repeated by its own timer; it asks when all is acknowledged
         // (`mptcp_sendmsg_frag`).
         let repeats = self.transport.subflow_windows && self.send.outbox.has_sent();
-        let quiet = !repeats && self.send.views.usable().iter().all(|path| path.unacked() == Bytes::ZERO);
-        if !quiet || !self.is_shut() {
+        let asks = self.transport.rules.recovery == LossRecovery::Quic
+            || !repeats && self.send.views.usable().iter().all(|path| path.unacked() == Bytes::ZERO);
+        if !asks || !self.is_shut() {
             return;
         }
         self.send.probe_at = now + PROBE_AFTER;

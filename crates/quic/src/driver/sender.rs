@@ -441,11 +441,11 @@ impl<S: Source> Sender<S> {
         }
     }
 
-    /// The window is shut and nothing is in flight: the limit that opened it may be lost.
+    /// The window is shut: the limit that opened it may be lost (RFC 9000 §4.1: DATA_BLOCKED), with a path that is dead and
+    /// has data in flight.
     fn ask_for_window(&mut self) {
         self.ask_at = Instant::NEVER;
-        let quiet = self.views.usable().iter().all(|path| path.unacked() == Bytes::ZERO);
-        if !quiet || !self.outbox.is_blocked_by(self.flow.edge) {
+        if !self.outbox.is_blocked_by(self.flow.edge) {
             return;
         }
         self.ask_at = self.now + ASK_AFTER;
