@@ -97,6 +97,22 @@ fn each_path_has_its_own_round_trip() {
     assert!((70.0..200.0).contains(&srtt("lte")), "{}", srtt("lte"));
 }
 
+/// 5 MB over two paths of 20 Mbit/s, one of which dies after a second or so, sometimes with the receiver's limit on its way:
+/// the sender asks for the limit 200 ms later, on both, though what it has in flight on the dead path keeps it from being idle
+/// until that is given up, 3 s later. `earliest-delivery` sends again elsewhere what died with the path.
+#[test]
+fn a_limit_that_dies_with_its_path_is_asked_for() {
+    for at in (1_000..1_100).step_by(7) {
+        let mut config = two_paths(5_000_000);
+        config.paths = vec![path("lasts", 20, 10, 0.0), path("dies", 20, 12, 0.0)];
+        fail(&mut config.paths[1], &[(at, false)]);
+        config.transport.receive_buffer = Buffer::Fixed(Bytes::new(250_000));
+        let row = run(&config, "earliest-delivery", 1);
+        assert_eq!(row["verdict"], "finished", "{at}");
+        assert!(row["fct_ms"].as_f64().unwrap() < 2_500.0, "{at}: {}", row["fct_ms"]);
+    }
+}
+
 #[test]
 fn a_path_that_dies_gives_its_data_to_the_others_and_returns() {
     let mut config = two_paths(12_000_000);

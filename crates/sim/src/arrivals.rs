@@ -22,6 +22,9 @@ impl Connection {
         let (id, epoch) = from;
         let before = self.receive.receiver.data.next();
         let known = epoch == self.receive.receiver.paths[id.index()].epoch;
+        if !known && self.is_unreadable() {
+            return;
+        }
         let current = known || self.meets(now, id, epoch);
         let Receiver { paths, data: reassembly } = &mut self.receive.receiver;
         let at_once = current && paths[id.index()].arrive(now, data, marked, &self.transport);
@@ -62,6 +65,12 @@ impl Connection {
         if !self.paths.joined && self.transport.direction == Direction::Download {
             self.client_hears(net, now);
         }
+    }
+
+    /// Whether a server cannot read data yet: they overtook the client's last handshake message, or it was lost.
+    #[cold]
+    fn is_unreadable(&self) -> bool {
+        self.transport.rules.pads_handshakes && self.transport.direction == Direction::Upload && !self.paths.answered
     }
 
     /// Linux v1: what becomes of a packet's data. Nearly always nothing is missing before it on its path.
@@ -183,6 +192,12 @@ impl Connection {
         if slot != NO_SLOT && verdict != weftway_link::Verdict::Queued {
             self.receive.forget_gaps(slot);
         }
+    }
+
+    /// The sender asks what the window is.
+    pub(crate) fn on_question(&mut self, net: &mut Net, now: Instant, id: PathId) {
+        self.receive.receiver.data.asked();
+        self.send_ack(net, now, id);
     }
 
     fn return_path(&self, id: PathId) -> PathId {
@@ -319,6 +334,9 @@ impl Connection {
         let (sender, mut ctx) = self.send_context(net, now, id);
         if ctx.transport.rules.recovery == LossRecovery::Quic {
             sender.quic_timer(&mut ctx);
+            if timeout && !self.paths.joined {
+                self.repeat_handshake(net, now, id);
+            }
             self.send_probes(net, now, id);
             return Repair::Nothing;
         }
@@ -402,13 +420,18 @@ impl Connection {
         net.calendar.set(self.source, next);
     }
 
-    /// The window is shut, nothing is in flight, and the message that opened it may be lost: asks
-    /// for another.
+    /// The window is shut, and the message that opened it may be lost: asks for another. TCP does so when nothing is in
+    /// flight. What QUIC has in flight may be on a path that is dead, as the message was (RFC 9000 §4.1: DATA_BLOCKED).
     fn probe_window(&mut self, net: &mut Net, now: Instant) {
         // What is sent and not acknowledged by Linux v1 is repeated by its own timer; it asks when all is acknowledged
         // (`mptcp_sendmsg_frag`).
         let repeats = self.transport.subflow_windows && self.dispatch.outbox.has_sent();
-        if !self.dispatch.probes_window(now, !repeats) {
+        let asks = self.transport.rules.recovery == LossRecovery::Quic || !repeats && self.dispatch.is_quiet();
+        if !asks {
+            self.dispatch.probe_at = Instant::NEVER;
+            return;
+        }
+        if !self.dispatch.probes_window(now) {
             return;
         }
         // On every path: any of them may be dead, and nothing in flight would tell.

@@ -94,6 +94,7 @@ impl Connection {
                 stages: vec![Stage::Absent; paths],
                 established: None,
                 joined: false,
+                answered: false,
                 racing: transport.races(),
             },
             finished: None,

@@ -104,17 +104,27 @@ impl Connection {
         net.calendar.lower(self.source, self.paths.stages[id.index()].next_event());
     }
 
+    /// QUIC: the client has heard nothing since its last message of the handshake, which may be lost.
+    #[inline(never)]
+    pub(crate) fn repeat_handshake(&mut self, net: &mut Net, now: Instant, id: PathId) {
+        if self.transport.rules.pads_handshakes && self.transport.direction == Direction::Upload {
+            self.send_shake(net, now, id, 2, now);
+        }
+    }
+
     /// A handshake message arrived at the sender or the receiver.
     pub(crate) fn on_handshake(&mut self, net: &mut Net, now: Instant, datagram: &Datagram, handshake: Handshake) {
         let id = datagram.path;
         if datagram.epoch != self.send.senders[id.index()].epoch {
             return;
         }
+        let upload = self.transport.direction == Direction::Upload;
+        let at_sender = handshake.leg.is_multiple_of(2) != upload;
+        // What opens another path tells as much.
+        self.paths.answered |= !at_sender && self.paths.established.is_some();
         if self.paths.racing && handshake.leg == 1 {
             self.win(id);
         }
-        let upload = self.transport.direction == Direction::Upload;
-        let at_sender = handshake.leg.is_multiple_of(2) != upload;
         let first = self.paths.established.is_none();
         let needed = match (upload, first || !self.transport.rules.joins) {
             (true, true) => 2,

@@ -8,6 +8,9 @@ pub struct PathManager {
     pub stages: Vec<Stage>,
     pub established: Option<Instant>,
     pub joined: bool,
+    /// QUIC: whether the end that answers knows that the handshake is done. What reaches a server before is not read
+    /// (RFC 9001 §5.7), and noq does not keep it.
+    pub answered: bool,
     /// Whether all paths may shake hands, and no peer has answered yet.
     pub racing: bool,
 }

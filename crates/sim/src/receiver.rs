@@ -265,6 +265,8 @@ pub struct Reassembly {
     packet: u64,
     /// The window is QUIC's limit.
     credit: bool,
+    /// QUIC: the limit was raised, or the sender asked for it, and no packet has told it yet.
+    untold: bool,
     /// The window is a measured share of the buffer, as Linux v1 has it.
     measured: bool,
     /// Drop what comes out of order from beyond the edge, as Linux v1 does.
@@ -380,6 +382,7 @@ impl Reassembly {
             window,
             packet: transport.mss.get(),
             credit: rule == ReceiveWindow::Credit,
+            untold: false,
             measured,
             drops: transport.subflow_windows,
             auto_max,
@@ -504,9 +507,16 @@ impl Reassembly {
         let edge = self.next + self.window;
         let due = edge.saturating_sub(self.edge) >= self.window / 2 || self.edge < self.next + self.packet;
         if due {
-            self.edge = edge;
+            (self.edge, self.untold) = (edge, true);
         }
         due
+    }
+
+    /// The sender asks for the limit.
+    pub fn asked(&mut self) {
+        if self.credit {
+            (self.edge, self.untold) = (self.edge.max(self.next + self.window), true);
+        }
     }
 
     /// What is left of a TCP receiver's window: data held out of order take room, each packet 2048 of the 2304 bytes by
@@ -611,17 +621,20 @@ impl Receiver {
         released
     }
 
-    /// The right edge that an acknowledgement on path `id` announces; to be asked before [`Inbound::report`].
+    /// The right edge that an acknowledgement on path `id` announces; to be asked before [`Inbound::report`]. QUIC's
+    /// acknowledgements say nothing of it (RFC 9000 §19.3): a limit is a frame of its own (§19.9), which leaves once, when
+    /// the limit is raised, with the acknowledgement that follows. Zero: none leaves.
     #[inline]
     pub fn announce(&mut self, id: PathId) -> Offset {
-        if !self.data.credit {
-            let path = &mut self.paths[id.index()];
-            if self.data.measured {
-                path.threshold = (path.threshold + GROWTH * u64::from(path.unacked)).min(self.data.window);
-            }
-            self.data.announce(if self.data.measured { path.threshold } else { u64::MAX });
-            path.window = self.data.announced;
+        if self.data.credit {
+            return if core::mem::take(&mut self.data.untold) { self.data.edge() } else { Offset::ZERO };
         }
+        let path = &mut self.paths[id.index()];
+        if self.data.measured {
+            path.threshold = (path.threshold + GROWTH * u64::from(path.unacked)).min(self.data.window);
+        }
+        self.data.announce(if self.data.measured { path.threshold } else { u64::MAX });
+        path.window = self.data.announced;
         self.data.edge_in_header()
     }
 

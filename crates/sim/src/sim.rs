@@ -548,7 +548,7 @@ impl Sim {
         let conn = &mut self.conns[at];
         match datagram.load {
             Load::Handshake(handshake) => conn.on_handshake(&mut self.net, self.now, datagram, handshake),
-            Load::Ping => conn.send_ack(&mut self.net, self.now, datagram.path),
+            Load::Ping => conn.on_question(&mut self.net, self.now, datagram.path),
             Load::Cross | Load::Data(_) | Load::Ack(_) => return,
         }
         self.turn = Some(at);

@@ -25,7 +25,7 @@ use std::path::Path;
 
 use crate::setup::{self, Run};
 use serde::Deserialize;
-use weftway_link::Limit;
+use weftway_link::{Distribution, Jitter, Limit};
 use weftway_path::{Bytes, Instant, Span};
 use weftway_scenario::Scenario;
 use weftway_scenario::config::{Buffer, Transport};
@@ -228,4 +228,32 @@ fn what_goes_beyond_the_announced_edge_is_what_the_receiver_drops() {
     let (_, below) = limited_by_the_window("earliest-delivery:busy=false", true);
     println!("{beyond} packets dropped, and {below} where nothing goes beyond the announced edge");
     assert!(below * 10 < beyond);
+}
+
+/// A path on which packets overtake one another, under QUIC; which of its packets with data are lost is drawn.
+fn reordering(cc: &str, loss: f64) -> Run {
+    let mut path = setup::lossy(setup::path("thin", 20_000, 10), loss);
+    let distribution = Distribution::Normal { sd: Span::from_micros(2236) };
+    path.data.jitter = Some(Jitter { distribution, reorder: true });
+    setup::run(&setup::bulk(&Transport::mpquic(), vec![path], 5_000_000), "min-rtt", cc)
+}
+
+/// A packet that is lost for good keeps episodes from being taken back for two probe timeouts, and no longer. At 2 % loss
+/// most episodes are begun by packets that are only late.
+#[test]
+fn a_loss_is_not_held_against_later_episodes() {
+    let run = reordering("bbr1", 0.02);
+    let begun = run.notes.iter().filter(|(_, note)| matches!(note, Note::Congestion { .. })).count() as f64;
+    let taken_back = run.sim.connection(0).path_tallies[0].spurious as f64;
+    assert!(begun > 300.0 && taken_back / begun > 0.7, "{taken_back} of {begun}");
+}
+
+/// Nothing is lost, but many packets come too late to count. noq sends their data again, every time.
+#[test]
+fn data_that_were_declared_lost_are_sent_again() {
+    let run = reordering("bbr1", 0.0);
+    let tally = &run.sim.connection(0).path_tallies[0];
+    assert!(tally.retransmissions > 500, "{}", tally.retransmissions);
+    // Those that the end of the run overtook wait still.
+    assert!(tally.reinjections + 50 >= tally.retransmissions, "{} of {}", tally.reinjections, tally.retransmissions);
 }

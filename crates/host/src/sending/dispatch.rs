@@ -155,15 +155,16 @@ impl Dispatch {
         flow.class = message.map_or(0, |message| message.class);
     }
 
-    /// Whether to ask now about a window that is shut: the message that opened it may be lost. `quiet` says that nothing
-    /// is under way that would be answered. Asks again until the window is open.
-    pub fn probes_window(&mut self, now: Instant, quiet: bool) -> bool {
-        self.probe_at = Instant::NEVER;
-        if !quiet || !self.is_shut() || self.views.usable().iter().any(|path| path.unacked() > Bytes::ZERO) {
-            return false;
-        }
-        self.probe_at = now + PROBE_AFTER;
-        true
+    /// Whether nothing is under way.
+    pub fn is_quiet(&self) -> bool {
+        self.views.usable().iter().all(|path| path.unacked() == Bytes::ZERO)
+    }
+
+    /// The time of [`Dispatch::probe_at`] has come: whether to ask about the window, which is shut, because the message that
+    /// opened it may be lost. Then it will be asked again.
+    pub fn probes_window(&mut self, now: Instant) -> bool {
+        self.probe_at = if self.is_shut() { now + PROBE_AFTER } else { Instant::NEVER };
+        !self.probe_at.is_never()
     }
 
     /// A packet that repeats `packet` on its path without a decision of the scheduler, which learns of it: a probe.

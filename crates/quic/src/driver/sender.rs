@@ -295,9 +295,10 @@ impl<S: Source> Sender<S> {
         self.refresh(id);
     }
 
-    /// The window is shut and nothing is in flight: the limit that opened it may be lost.
+    /// The window is shut: the limit that opened it may be lost (RFC 9000 §4.1: DATA_BLOCKED), with a path that is dead and
+    /// has data in flight.
     fn ask_for_window(&mut self) {
-        if !self.dispatch.probes_window(self.now, true) {
+        if !self.dispatch.probes_window(self.now) {
             return;
         }
         let question = Record::question(self.dispatch.outbox.next());
@@ -394,7 +395,9 @@ impl<S: Source> Sender<S> {
                         self.dispatch.host.events.push(Event::Congestion(id));
                     }
                 }
-                What::Spurious if self.setting.transport.credit_late_acks => path.on_spurious(now, view),
+                What::Spurious if self.setting.transport.credit_late_acks => {
+                    path.on_spurious(now, view, &mut self.shares[id.index()]);
+                }
                 What::Spurious => {}
             }
         }

@@ -3,9 +3,10 @@
 //! A packet is lost when three later ones have arrived, or when one that left 9/8 of a round trip
 //! after it has. What it carried goes back to the connection and is scheduled again, on any path.
 //! Probe timeouts send a copy of the oldest data past the window.
-//! A packet that is acknowledged after it was declared lost is no delivery for the controller.
-//! Switch: `credit_late_acks`. With it an episode whose packets all arrive is taken back, and such
-//! data are not sent again; without it the sender has forgotten such a packet, as some stacks do.
+//! A packet that is acknowledged after it was declared lost is no delivery for the controller, and
+//! its data are sent again.
+//! Switch: `credit_late_acks`. With it an episode is taken back when all that was declared lost has
+//! arrived; without it the sender has forgotten such a packet, as some stacks do.
 //! State: the start of the recovery period, the loss time, the probe count.
 
 use weftway_cc::Signal;
@@ -36,8 +37,10 @@ pub struct Quic {
     /// Packets below this number have been judged.
     judged: u64,
     last_sent: Instant,
-    /// Packets of the current episode that have not turned up.
-    episode_missing: u64,
+    /// Packets that were declared lost, have not turned up, and are not forgotten yet.
+    missing: u64,
+    /// A mark began the current episode: nothing takes that back.
+    marked: bool,
     /// Probes that the connection must send now, whatever the window.
     pub probes: u32,
 }
@@ -74,6 +77,7 @@ impl PathSender {
     /// Processes an acknowledgement.
     pub fn quic_acked(&mut self, ctx: &mut SendContext<'_>, ack: &Ack, blocks: &[(u64, u64)]) {
         let mut outcome = Outcome { prior_in_flight: ctx.view.bytes_in_flight, ..Outcome::default() };
+        let missing = self.quic.missing;
         let mut newest: Option<(u64, Instant)> = None;
         let next = self.flight.next();
         let range = (self.flight.base(), ack.cum.min(next));
@@ -95,7 +99,7 @@ impl PathSender {
         }
         let Some((number, sent_at)) = newest else {
             // Only packets that were declared lost turned up, if any did.
-            self.take_back(ctx);
+            self.take_back(ctx, missing);
             self.slide(ctx);
             return self.publish(ctx);
         };
@@ -107,6 +111,7 @@ impl PathSender {
             publish(ctx.view, rtt, self.quic.rtt.srtt(), self.quic.rtt.rttvar());
             outcome.rtt = Some(rtt);
         }
+        self.take_back(ctx, missing);
         self.leave_recovery(ctx, sent_at);
         ctx.view.pto_count = 0;
         ctx.view.health = Health::Good;
@@ -122,8 +127,8 @@ impl PathSender {
     }
 
     /// Settles the packets of one range that are not settled yet. A packet that was declared lost is settled (RFC 9002
-    /// §A.7): its acknowledgement is neither a delivery nor a sample of the round trip. Its data need not be sent again
-    /// (RFC 9000 §13.3).
+    /// §A.7): its acknowledgement is neither a delivery nor a sample of the round trip. Its data are sent again all the same, as
+    /// noq does; RFC 9000 §13.3 would rather not.
     fn take_range(
         &mut self,
         ctx: &mut SendContext<'_>,
@@ -139,8 +144,7 @@ impl PathSender {
                 packet.acked = true;
                 if packet.lost {
                     if late {
-                        quic.turned_up(packet);
-                        ctx.outbox.acknowledge(packet.chunk);
+                        quic.missing = quic.missing.saturating_sub(1);
                     }
                     continue;
                 }
@@ -164,14 +168,13 @@ impl PathSender {
         if ctx.view.recovery != Recovery::Open && sent_at > start {
             ctx.view.recovery = Recovery::Open;
             self.cc.on_recovered(ctx.now);
-        } else {
-            self.take_back(ctx);
         }
     }
 
-    /// Takes the reduction back if all packets of the episode arrived after all.
-    fn take_back(&mut self, ctx: &mut SendContext<'_>) {
-        if ctx.transport.credit_late_acks && self.quic.episode_missing == 0 && ctx.view.recovery != Recovery::Open {
+    /// Takes the reduction back if this acknowledgement brought the last of the packets that were `missing`.
+    fn take_back(&mut self, ctx: &mut SendContext<'_>, missing: u64) {
+        let all_arrived = missing > 0 && self.quic.missing == 0;
+        if all_arrived && !self.quic.marked && ctx.view.recovery != Recovery::Open {
             ctx.view.recovery = Recovery::Open;
             ctx.tally.spurious += 1;
             self.quic.recovery_start = None;
@@ -242,7 +245,7 @@ impl PathSender {
         ctx.outbox.lose(packet.chunk, self.id);
         ctx.events.push(Event::Lost(packet.receipt(self.id)));
         ctx.tally.retransmissions += 1;
-        self.quic.episode_missing = self.quic.episode_missing.saturating_add(1);
+        self.quic.missing += 1;
         ctx.tap.note(ctx.now, ctx.conn, || Note::Lost { path: self.id, index });
     }
 
@@ -253,20 +256,21 @@ impl PathSender {
             return;
         }
         self.quic.recovery_start = Some(ctx.now);
-        let missing = self.flight.iter().filter(|packet| packet.lost && !packet.acked).count() as u64;
-        // A mark is not taken back, whatever turns up.
-        self.quic.episode_missing = if signal == Signal::Ecn { u64::MAX } else { missing };
+        self.quic.marked = signal == Signal::Ecn;
         ctx.view.recovery = Recovery::Recovery;
         self.congestion(ctx, signal, prior, lost);
     }
 
-    /// Forgets what is settled: acknowledged packets, and lost ones for which nobody waits.
+    /// Forgets what is settled: acknowledged packets, and lost ones that nobody expects any more, two probe timeouts after
+    /// they were sent (noq, msquic).
     fn slide(&mut self, ctx: &mut SendContext<'_>) {
         while let Some(front) = self.flight.front() {
-            let patience = || self.quic.pto * 3;
-            let is_forgotten = || !ctx.transport.credit_late_acks || ctx.now.since(front.sent_at) > patience();
-            if !(front.acked || front.lost && is_forgotten()) {
-                break;
+            if !front.acked {
+                let expected = || ctx.now.since(front.sent_at) <= self.quic.rtt.pto(Span::ZERO) * 2;
+                if !front.lost || ctx.transport.credit_late_acks && expected() {
+                    break;
+                }
+                self.quic.missing = self.quic.missing.saturating_sub(1);
             }
             self.flight.pop();
         }
@@ -308,11 +312,5 @@ impl Quic {
     fn sample(&mut self, rtt: Span, delay: Span, transport: &Transport) {
         self.rtt.sample(rtt, delay);
         self.pto = self.rtt.pto(transport.ack_delay);
-    }
-
-    fn turned_up(&mut self, packet: &SentPacket) {
-        if self.recovery_start.is_some_and(|start| packet.sent_at <= start) {
-            self.episode_missing = self.episode_missing.saturating_sub(1);
-        }
     }
 }
