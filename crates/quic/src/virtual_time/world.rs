@@ -1,26 +1,27 @@
 //! Two endpoints, the links between them, and what happens next.
 
-use std::sync::Arc;
-
-use bytes::BytesMut;
 use noq_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, EcnCodepoint, Endpoint};
 use weftway_host::Host;
-use weftway_link::{Link, Reason, Verdict as LinkVerdict};
-use weftway_net::{Links, Route};
 use weftway_path::spec::SpecError;
-use weftway_path::{Bytes, Instant, Message, Offset, PathId, PathSet, Role, Span};
+use weftway_path::{Instant, PathId, Role, Span};
 use weftway_scenario::config::{Direction, SimConfig};
 use weftway_scenario::{App, Verdict, mix};
 use weftway_sched::Scheduler;
 
-use super::setup::{self, HEADERS, Side};
-use crate::driver::connection::{Clock, News, Outgoing, QuicConnection};
+use super::setup::{self, Side};
+use crate::driver::connection::{Clock, News, QuicConnection};
 use crate::driver::observer::ObserverState;
 use crate::driver::receiver::Receiver;
 use crate::driver::record::Record;
-use crate::driver::sender::{self, Sender, Setting, Source};
+use crate::driver::sender::{self, Sender, Setting};
 
+mod network;
+mod presence;
 mod race;
+mod source;
+
+use network::{Datagram, Network, WireTally};
+pub use source::ScenarioSource;
 
 /// Why a run came to nothing. None of these is the scenario's fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -50,109 +51,6 @@ pub struct Finished {
     pub datagrams: u64,
 }
 
-/// What links did to packets with data.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WireTally {
-    /// Lost on the way, or because a link was down.
-    pub lost: u64,
-    /// Dropped by a full queue.
-    pub dropped: u64,
-}
-
-/// The data of a run: what the application writes, and bytes that tell where they belong.
-pub struct ScenarioSource {
-    pub app: App,
-    pattern: Arc<[u8]>,
-}
-
-/// A prime, so that no power of two repeats itself.
-const PATTERN: usize = 65_521;
-
-/// Twice the pattern: a record is then in one piece wherever it begins.
-fn pattern(seed: u64) -> Arc<[u8]> {
-    let once: Vec<u8> = (0..PATTERN as u64).map(|at| mix(seed, at) as u8).collect();
-    [once.as_slice(), once.as_slice()].concat().into()
-}
-
-impl ScenarioSource {
-    fn bytes(&self, offset: u64, bytes: usize) -> &[u8] {
-        let at = (offset % PATTERN as u64) as usize;
-        &self.pattern[at..at + bytes]
-    }
-}
-
-impl Source for ScenarioSource {
-    fn written(&self) -> u64 {
-        self.app.written()
-    }
-
-    fn message_at(&mut self, at: u64) -> Option<Message> {
-        self.app.message_at(at)
-    }
-
-    fn has_messages(&self) -> bool {
-        self.app.has_messages()
-    }
-
-    fn append(&self, offset: Offset, bytes: usize, to: &mut BytesMut) {
-        to.extend_from_slice(self.bytes(offset.get(), bytes));
-    }
-}
-
-/// A datagram on a link.
-#[derive(Debug)]
-struct Flying {
-    bytes: BytesMut,
-    path: PathId,
-    ecn: bool,
-    is_data: bool,
-    /// Whether the network brings it once more, after it has arrived.
-    again: bool,
-    /// Whether it goes from the sender of the data to the receiver.
-    forward: bool,
-}
-
-/// How often the network copies a datagram: a fault that tests inject. No scenario has it.
-#[derive(Clone, Copy, Debug, Default)]
-struct Copies {
-    /// In units of 2⁻³².
-    share: u64,
-    draws: u64,
-    made: u64,
-}
-
-/// Whether a datagram comes twice.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Twin {
-    None,
-    /// The copy follows at once.
-    Now,
-    /// The copy goes over the link when the first one has arrived.
-    Late,
-}
-
-impl Copies {
-    fn draw(&mut self, seed: u64) -> Twin {
-        if self.share == 0 {
-            return Twin::None;
-        }
-        self.draws += 1;
-        let draw = mix(mix(seed, 0xc09), self.draws);
-        match (draw >> 32 < self.share, draw & 1) {
-            (false, _) => Twin::None,
-            (true, 0) => Twin::Now,
-            (true, _) => Twin::Late,
-        }
-    }
-}
-
-/// Datagrams on links, by number: links hold numbers.
-#[derive(Debug, Default)]
-struct Flyings {
-    slots: Vec<Option<Flying>>,
-    free: Vec<u32>,
-}
-
 struct SendingEnd {
     endpoint: Endpoint,
     /// Until the connection is opened.
@@ -176,21 +74,15 @@ pub struct World {
     cc: String,
     now: Instant,
     clock: Clock,
-    links: Vec<Link<u32>>,
-    routes: Vec<Route>,
-    flying: Flyings,
+    network: Network,
     sending: SendingEnd,
     receiving: ReceivingEnd,
     /// Handshakes that race for the connection.
     attempts: Vec<race::Attempt>,
     source: Option<ScenarioSource>,
     host: Host,
-    wire: Vec<WireTally>,
-    present: PathSet,
     presence_at: Instant,
     error: Option<RunError>,
-    datagrams: u64,
-    copies: Copies,
     buffer: Vec<u8>,
 }
 
@@ -199,19 +91,15 @@ impl World {
     /// made for.
     pub fn new(config: &SimConfig, cc: &str, seed: u64, host: Host) -> Result<Self, RunError> {
         weftway_cc::parse(cc)?;
-        let mut net = Links::new(config, seed);
-        let routes = config.paths.iter().map(|path| net.add(0, path, config.transport.ecn)).collect();
         let upload = config.transport.direction == Direction::Upload;
         let (sends, receives) = if upload { (Side::Client, Side::Server) } else { (Side::Server, Side::Client) };
         let transport = &config.transport;
         let count = config.paths.len();
-        let source = ScenarioSource { app: App::of(&config.workload, seed), pattern: pattern(seed) };
+        let source = ScenarioSource::new(App::of(&config.workload, seed), seed);
         let mut world = Self {
             now: Instant::ZERO,
             clock: setup::clock(),
-            links: net.links,
-            routes,
-            flying: Flyings::default(),
+            network: Network::new(config, seed),
             sending: SendingEnd {
                 endpoint: setup::endpoint(sends, transport, seed),
                 sender: None,
@@ -227,12 +115,8 @@ impl World {
             attempts: Vec::new(),
             source: Some(source),
             host,
-            wire: vec![WireTally::default(); count],
-            present: PathSet::EMPTY,
             presence_at: Instant::ZERO,
             error: None,
-            datagrams: 0,
-            copies: Copies::default(),
             buffer: Vec::new(),
             seed,
             cc: cc.to_owned(),
@@ -245,12 +129,12 @@ impl World {
 
     /// From now on the network brings this share of datagrams twice.
     pub fn copy_datagrams(&mut self, share: f64) {
-        self.copies.share = (share.clamp(0.0, 1.0) * 2f64.powi(32)).round() as u64;
+        self.network.copies.set_share(share);
     }
 
     /// How many datagrams the network copied.
     pub fn copied(&self) -> u64 {
-        self.copies.made
+        self.network.copies.made
     }
 
     fn upload(&self) -> bool {
@@ -269,9 +153,9 @@ impl World {
         if self.races() {
             return self.begin_race();
         }
-        let Some(first) = self.present.iter().next() else { return Ok(()) };
+        let Some(first) = self.network.present.iter().next() else { return Ok(()) };
         let mut connection = self.connect(first)?;
-        connection.keep(self.now, self.present, self.config.transport.probe_interval);
+        connection.keep(self.now, self.network.present, self.config.transport.probe_interval);
         self.adopt(Side::Client, connection)
     }
 
@@ -305,7 +189,7 @@ impl World {
             transport: self.config.transport.clone(),
             cc: self.cc.clone(),
             seed: mix(self.seed, 0xc0),
-            groups: weftway_net::groups(self.config.transport.bottlenecks, &self.routes),
+            groups: weftway_net::groups(self.config.transport.bottlenecks, &self.network.routes),
         };
         let mut sender = Sender::new(connection, source, setting, &roles)?;
         sender.set_host(std::mem::take(&mut self.host));
@@ -337,7 +221,7 @@ impl World {
     }
 
     fn finished(&self, verdict: Verdict) -> Finished {
-        Finished { verdict, now: self.now, datagrams: self.datagrams }
+        Finished { verdict, now: self.now, datagrams: self.network.count }
     }
 
     fn is_done(&self) -> bool {
@@ -353,7 +237,7 @@ impl World {
                 next = (at, event);
             }
         };
-        for (at, link) in self.links.iter().enumerate() {
+        for (at, link) in self.network.links.iter().enumerate() {
             look(link.next_event(), Happening::Link(at));
         }
         look(self.receiving.next, Happening::Receiver);
@@ -371,7 +255,7 @@ impl World {
         let now = self.now;
         match event {
             Happening::Link(link) => {
-                if let Some(delivery) = self.links[link].pop(now) {
+                if let Some(delivery) = self.network.links[link].pop(now) {
                     self.deliver(link, delivery.item, delivery.ce, scheduler);
                 }
             }
@@ -412,8 +296,8 @@ impl World {
         }
         if sender.wants_devices() {
             let headers = self.config.transport.packet - self.config.transport.mss;
-            for (at, route) in self.routes.iter().enumerate() {
-                let held = weftway_net::device_queue(&mut self.links[route.data], self.now, headers);
+            for (at, route) in self.network.routes.iter().enumerate() {
+                let held = weftway_net::device_queue(&mut self.network.links[route.data], self.now, headers);
                 sender.set_device_queue(PathId::new(at as u8), held);
             }
         }
@@ -436,66 +320,14 @@ impl World {
                 self.receiving.connection.as_mut()
             };
             let Some(out) = connection.and_then(|connection| connection.outgoing.pop_front()) else { return };
-            self.launch(out, forward);
+            self.network.send(self.now, out, forward);
         }
-    }
-
-    /// A datagram goes onto its link.
-    fn launch(&mut self, out: Outgoing, forward: bool) {
-        if !self.present.contains(out.path) {
-            return;
-        }
-        let route = self.routes[out.path.index()];
-        let link = if forward { route.data } else { route.acks };
-        self.datagrams += 1;
-        let twin = self.copies.draw(self.seed);
-        let (path, ecn, again) = (out.path, out.ecn, twin == Twin::Late);
-        let copy = (twin == Twin::Now).then(|| out.bytes.clone());
-        let flying = Flying { bytes: out.bytes, path, ecn, is_data: out.is_data, again, forward };
-        let number = self.flying.add(flying, &self.links);
-        self.push(link, number);
-        if let Some(bytes) = copy {
-            self.push_copy(Flying { bytes, path, ecn, is_data: false, again: false, forward });
-        }
-    }
-
-    /// A copy goes the way of what it copies. No tally counts it.
-    fn push_copy(&mut self, flying: Flying) {
-        self.copies.made += 1;
-        let route = self.routes[flying.path.index()];
-        let link = if flying.forward { route.data } else { route.acks };
-        let number = self.flying.add(flying, &self.links);
-        self.push(link, number);
-    }
-
-    fn push(&mut self, link: usize, number: u32) {
-        let Some(flying) = self.flying.get(number) else { return };
-        let bytes = Bytes::new(flying.bytes.len() as u64 + HEADERS);
-        let (path, is_data) = (flying.path, flying.is_data);
-        let verdict = self.links[link].push(self.now, bytes, number);
-        let tally = &mut self.wire[path.index()];
-        match verdict {
-            LinkVerdict::Queued => return,
-            LinkVerdict::Lost | LinkVerdict::Dropped(Reason::Down) => tally.lost += u64::from(is_data),
-            LinkVerdict::Dropped(Reason::Queue) => tally.dropped += u64::from(is_data),
-        }
-        self.flying.take(number);
     }
 
     /// A datagram came to the end of a link: to the next one, or to an endpoint.
     fn deliver(&mut self, link: usize, number: u32, marked: bool, scheduler: &mut dyn Scheduler) {
-        let Some(flying) = self.flying.get(number) else { return };
-        let route = self.routes[flying.path.index()];
-        if flying.forward
-            && link == route.data
-            && let Some(via) = route.via
-        {
-            return self.push(via, number);
-        }
-        let Some(Flying { bytes, path, ecn, again, forward, .. }) = self.flying.take(number) else { return };
-        if again {
-            self.push_copy(Flying { bytes: bytes.clone(), path, ecn, is_data: false, again: false, forward });
-        }
+        let Some(arrived) = self.network.deliver(self.now, link, number) else { return };
+        let Datagram { bytes, path, ecn, forward, .. } = arrived;
         let ecn = match (self.config.transport.ecn && ecn, marked) {
             (true, true) => Some(EcnCodepoint::Ce),
             (true, false) => Some(EcnCodepoint::Ect0),
@@ -646,48 +478,6 @@ impl World {
         }
     }
 
-    /// Paths that the scenario adds or removes now.
-    fn look_at_presence(&mut self) {
-        let now = self.now;
-        let present = self.paths().filter(|id| weftway_net::is_present(&self.config.paths[id.index()], now));
-        let present = present.fold(PathSet::EMPTY, PathSet::with);
-        self.presence_at = weftway_net::next_presence(&self.config.paths, now);
-        let before = std::mem::replace(&mut self.present, present);
-        let keep_after = self.config.transport.probe_interval;
-        for id in self.paths().filter(|&id| before.contains(id) != present.contains(id)) {
-            let Some(sender) = &mut self.sending.sender else { continue };
-            if present.contains(id) {
-                sender.revive_path(now, id);
-            } else {
-                sender.remove_path(now, id);
-            }
-        }
-        let upload = self.upload();
-        let client = if upload {
-            self.sending.sender.as_mut().map(|sender| &mut sender.connection)
-        } else {
-            self.receiving.connection.as_mut()
-        };
-        match client {
-            Some(client) => {
-                client.keep(now, present, keep_after);
-                client.flush(now);
-            }
-            // The connection waits for its first path.
-            None if !present.is_empty() && self.now > Instant::ZERO => {
-                if let Err(error) = self.start() {
-                    self.error.get_or_insert(error);
-                }
-            }
-            None => {}
-        }
-        self.put_out(!upload);
-        self.put_out(upload);
-        if let Some(connection) = &self.receiving.connection {
-            self.receiving.next = connection.timeout().max(now);
-        }
-    }
-
     /// The sender, once the connection is open at its end.
     pub fn sender(&self) -> Option<&Sender<ScenarioSource>> {
         self.sending.sender.as_ref()
@@ -700,7 +490,7 @@ impl World {
 
     /// What links did to the data of a path.
     pub fn wire(&self, path: PathId) -> WireTally {
-        self.wire[path.index()]
+        self.network.wire[path.index()]
     }
 
     /// How long it has run.
@@ -717,44 +507,4 @@ enum Happening {
     Application,
     Race,
     Presence,
-}
-
-impl Flyings {
-    fn add(&mut self, flying: Flying, links: &[Link<u32>]) -> u32 {
-        if self.free.is_empty() && self.slots.len() == self.slots.capacity() {
-            self.sweep(links);
-        }
-        match self.free.pop() {
-            Some(number) => {
-                self.slots[number as usize] = Some(flying);
-                number
-            }
-            None => {
-                self.slots.push(Some(flying));
-                self.slots.len() as u32 - 1
-            }
-        }
-    }
-
-    /// A link that drops what it had taken does not say so. What is on no link is gone.
-    fn sweep(&mut self, links: &[Link<u32>]) {
-        let mut alive = vec![false; self.slots.len()];
-        links.iter().flat_map(Link::items).for_each(|&number| alive[number as usize] = true);
-        for (number, slot) in self.slots.iter_mut().enumerate() {
-            if slot.is_some() && !alive[number] {
-                *slot = None;
-                self.free.push(number as u32);
-            }
-        }
-    }
-
-    fn get(&self, number: u32) -> Option<&Flying> {
-        self.slots[number as usize].as_ref()
-    }
-
-    fn take(&mut self, number: u32) -> Option<Flying> {
-        let flying = self.slots[number as usize].take()?;
-        self.free.push(number);
-        Some(flying)
-    }
 }

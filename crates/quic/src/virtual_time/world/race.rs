@@ -40,7 +40,7 @@ impl World {
 
     /// The client begins a handshake on every path that exists and has none.
     pub(super) fn begin_race(&mut self) -> Result<(), RunError> {
-        for path in self.present.iter() {
+        for path in self.network.present.iter() {
             if self.attempts.iter().all(|attempt| attempt.path != path) {
                 let client = self.connect(path)?;
                 self.attempts.push(Attempt { path, client, server: None });
@@ -93,7 +93,7 @@ impl World {
         }
         let done = attempts.iter().position(|attempt| attempt.client.is_established() && attempt.server.is_some());
         if let Some(Attempt { mut client, server: Some(server), .. }) = done.map(|at| attempts.swap_remove(at)) {
-            client.keep(now, self.present, self.config.transport.probe_interval);
+            client.keep(now, self.network.present, self.config.transport.probe_interval);
             self.adopt(Side::Server, server)?;
             return self.adopt(Side::Client, client);
         }
@@ -101,7 +101,7 @@ impl World {
             for (connection, forward) in attempt.ends(upload) {
                 connection.flush(now);
                 while let Some(out) = connection.outgoing.pop_front() {
-                    self.launch(out, forward);
+                    self.network.send(self.now, out, forward);
                 }
             }
         }
