@@ -97,6 +97,17 @@ fn each_path_has_its_own_round_trip() {
     assert!((70.0..200.0).contains(&srtt("lte")), "{}", srtt("lte"));
 }
 
+/// Ten packets fill a client's first window. They leave when the handshake is done for it, after a round trip of 100 ms, and
+/// have arrived half a round trip later: it does not wait for the server to confirm the handshake.
+#[test]
+fn a_client_fills_its_first_window() {
+    let mut config = two_paths(12_000);
+    config.paths = vec![path("only", 30, 50, 0.0)];
+    config.transport.direction = Direction::Upload;
+    let row = run(&config, "min-rtt", 1);
+    assert!((150.0..170.0).contains(&row["fct_ms"].as_f64().unwrap()), "{}", row["fct_ms"]);
+}
+
 /// 5 MB over two paths of 20 Mbit/s, one of which dies after a second or so, sometimes with the receiver's limit on its way:
 /// the sender asks for the limit 200 ms later, on both, though what it has in flight on the dead path keeps it from being idle
 /// until that is given up, 3 s later. `earliest-delivery` sends again elsewhere what died with the path.
