@@ -338,7 +338,7 @@ const HELD_NINTHS: u64 = 8;
 const GROWTH: u64 = 2 * 1460;
 
 /// How much of a receive buffer becomes window. Linux charges a packet with all the memory that it takes: today by
-/// measure (`scaling_ratio`; 1428 of 2304 bytes for full packets, in 256ths), before 6.6 by assuming a half
+/// measure (`scaling_ratio`; 1424 of 2304 bytes for full packets, in 256ths), before 6.6 by assuming a half
 /// (`tcp_adv_win_scale`).
 fn usable(buffer: Bytes, window: ReceiveWindow) -> u64 {
     match window {

@@ -5,7 +5,7 @@ use weftway_path::{BitRate, Bytes, Instant, Role, Span};
 use weftway_sched::Mode;
 
 use super::{PLAIN, parse, plain, with_sets};
-use crate::config::{Buffer, CrossLink, Direction, MessageSize, SimConfig, WebObject, Workload};
+use crate::config::{Buffer, CrossLink, Direction, MessageSize, SimConfig, Transport, WebObject, Workload};
 use crate::stack::Stack;
 
 fn config(text: &str) -> SimConfig {
@@ -311,5 +311,18 @@ fn another_transport_leaves_the_stack_out() {
     for sets in [["transport=mpquic", "stack=linux-v1"], ["stack=linux-v1", "transport=mpquic"]] {
         let error = transport(&sets).unwrap_err();
         assert_eq!(error.reason, "only transport = \"mptcp\" comes in several stacks");
+    }
+}
+
+/// A full packet has 20 B of IP, 20 B of TCP and 12 B of timestamps. Linux v1's DSS option (RFC 8684 §3.3) has a head of
+/// 4 B, a DATA_ACK of 4 B and a mapping of 14 B (a sequence number of 8 B, no checksum); that of v0.9x a mapping of 12 B
+/// (4 B, with a checksum), and the same acknowledgement. Options are padded to words.
+#[test]
+fn a_full_packet_has_room_for_the_data_ack_beside_the_mapping() {
+    let padded = |mapping: u64| Bytes::new((4 + 4 + mapping).next_multiple_of(4));
+    for (transport, mapping) in [(Transport::mptcp_linux_v1(), 14), (Transport::mptcp_v09x(), 12)] {
+        assert_eq!(transport.dss_option, padded(mapping), "{:?}", transport.stack);
+        assert_eq!(transport.mss + transport.dss_option, Transport::tcp().mss, "{:?}", transport.stack);
+        assert_eq!(transport.packet - transport.mss - transport.dss_option, Bytes::new(20 + 20 + 12));
     }
 }
