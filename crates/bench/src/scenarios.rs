@@ -73,7 +73,8 @@ impl Scenario {
             Self::B => 1_717.0,             // aim: 1 200
             Self::QuicCubic => 1_932.0,     // aim: 1 800
             Self::QuicBbr => 2_446.0,       // aim: 2 400
-            Self::LinuxBbr => 2_425.0,      // aim: 2 400
+            // Another run since packets have 1424 B: the queue is longer, and more arrives among what is held.
+            Self::LinuxBbr => 2_460.0,      // aim: 2 400
             Self::LinuxLia => 2_297.0,      // aim: 1 800
             Self::ManyPaths => 2_358.0,     // aim: 1.4 times B
             Self::Lossy => 2_175.0,         // aim: 1 800
