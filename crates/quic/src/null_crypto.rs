@@ -1,9 +1,10 @@
 //! A cryptographic session without cryptography, for runs in virtual time.
 //!
-//! Packets have the size that AES-128-GCM gives them: a tag of 16 bytes, which holds the numbers of the packet and the
-//! key. A packet that was sent with another key is refused, as noq's key updates expect; so is one that comes so late
-//! that its shortened number is read as another one (RFC 9000 §17.1). Nothing is encrypted and nobody is authenticated,
-//! so it must never meet a network. The handshake has the round trips of TLS 1.3 without resumption, with messages of
+//! Packets have the size that AES-128-GCM gives them: a tag of 16 bytes, which holds the number of the packet. A packet that
+//! comes so late that its shortened number is read as another one (RFC 9000 §17.1) is refused. All keys are the same, and
+//! a packet bears the key phase of the end that reads it, so that nothing comes of noq's key updates: it compares the packet
+//! numbers of different paths then, and drops what is under way. Nothing is encrypted and nobody is authenticated, so
+//! it must never meet a network. The handshake has the round trips of TLS 1.3 without resumption, with messages of
 //! fixed size:
 //!
 //! ```text
@@ -17,6 +18,7 @@
 
 use std::any::Any;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::BytesMut;
 use noq_proto::crypto::{
@@ -29,15 +31,17 @@ use weftway_scenario::mix;
 
 /// The tag of AES-128-GCM and the sample of its header protection (RFC 9001 §5).
 const TAG: usize = 16;
+/// Bits of a packet's first byte (RFC 9000 §17).
+const LONG_HEADER: u8 = 0x80;
+const KEY_PHASE: u8 = 0x04;
 /// A hello with transport parameters is padded to this.
 const HELLO: usize = 512;
 /// A message without them.
 const SHORT: usize = 32;
 
-/// How many keys a session has made after its first ones: one in advance, and one more with each update. What a session
-/// with cryptography does not tell.
+/// What a session without cryptography says of itself: its key updates harm nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KeysMade(pub u64);
+pub struct NoKeys;
 
 /// Both sides' configuration, and the keys that need no session.
 #[derive(Clone, Copy, Debug, Default)]
@@ -68,7 +72,7 @@ impl ClientConfig for NullCrypto {
 
 impl ServerConfig for NullCrypto {
     fn initial_keys(&self, _version: u32, _dst_cid: ConnectionId) -> Result<Keys, UnsupportedVersion> {
-        Ok(keys())
+        Ok(keys(&Arc::default()))
     }
 
     fn retry_tag(&self, _version: u32, _orig_dst_cid: ConnectionId, _packet: &[u8]) -> [u8; 16] {
@@ -92,8 +96,8 @@ struct NullSession {
     taken: u32,
     /// Steps of [`Session::write_handshake`] done.
     written: u32,
-    /// Keys made after the first ones.
-    updates: u64,
+    /// Keys made after the first ones: one in advance, and one more with each update.
+    made: Arc<AtomicU64>,
 }
 
 impl NullSession {
@@ -104,7 +108,7 @@ impl NullSession {
         debug_assert!(own.len() <= HELLO, "transport parameters fit into a hello");
         own[..2].copy_from_slice(&(length as u16).to_be_bytes());
         own.resize(HELLO, 0);
-        Self { side, own, peer: None, partial: Vec::new(), taken: 0, written: 0, updates: 0 }
+        Self { side, own, peer: None, partial: Vec::new(), taken: 0, written: 0, made: Arc::default() }
     }
 
     /// How long the next message is.
@@ -141,11 +145,11 @@ impl NullSession {
 
 impl Session for NullSession {
     fn initial_keys(&self, _dst_cid: ConnectionId, _side: Side) -> Keys {
-        keys()
+        keys(&self.made)
     }
 
     fn handshake_data(&self) -> Option<Box<dyn Any>> {
-        Some(Box::new(KeysMade(self.updates)))
+        Some(Box::new(NoKeys))
     }
 
     fn peer_identity(&self) -> Option<Box<dyn Any>> {
@@ -186,26 +190,26 @@ impl Session for NullSession {
         self.written += 1;
         match (self.side, self.written) {
             (Side::Client, 1) => buf.extend_from_slice(&self.own),
-            (Side::Client, 2) => return Some(keys()),
+            (Side::Client, 2) => return Some(keys(&self.made)),
             (Side::Client, _) => {
                 buf.resize(buf.len() + SHORT, 0);
-                return Some(keys());
+                return Some(keys(&self.made));
             }
             (Side::Server, 1) => {
                 buf.resize(buf.len() + SHORT, 0);
-                return Some(keys());
+                return Some(keys(&self.made));
             }
             (Side::Server, _) => {
                 buf.extend_from_slice(&self.own);
-                return Some(keys());
+                return Some(keys(&self.made));
             }
         }
         None
     }
 
     fn next_1rtt_keys(&mut self) -> Option<KeyPair<Box<dyn PacketKey>>> {
-        self.updates += 1;
-        Some(KeyPair { local: Box::new(NullKey(self.updates)), remote: Box::new(NullKey(self.updates)) })
+        self.made.fetch_add(1, Ordering::Relaxed);
+        Some(KeyPair { local: Box::new(NullKey), remote: Box::new(NullKey) })
     }
 
     fn is_valid_retry(&self, _orig_dst_cid: ConnectionId, _header: &[u8], _payload: &[u8]) -> bool {
@@ -223,26 +227,27 @@ impl Session for NullSession {
     }
 }
 
-fn keys() -> Keys {
+fn keys(made: &Arc<AtomicU64>) -> Keys {
+    let header = || Box::new(NullHeader { made: Arc::clone(made) });
     Keys {
-        header: KeyPair { local: Box::new(NullKey(0)), remote: Box::new(NullKey(0)) },
-        packet: KeyPair { local: Box::new(NullKey(0)), remote: Box::new(NullKey(0)) },
+        header: KeyPair { local: header(), remote: header() },
+        packet: KeyPair { local: Box::new(NullKey), remote: Box::new(NullKey) },
     }
 }
 
-/// A key that protects nothing, with its number.
-struct NullKey(u64);
+/// A key that protects nothing.
+struct NullKey;
 
 impl NullKey {
-    fn tag(&self, packet: u64) -> [u8; TAG] {
-        (u128::from(packet) << 64 | u128::from(self.0)).to_be_bytes()
+    fn tag(packet: u64) -> [u8; TAG] {
+        u128::from(packet).to_be_bytes()
     }
 }
 
 impl PacketKey for NullKey {
     fn encrypt(&self, _path_id: PathId, packet: u64, buf: &mut [u8], _header_len: usize) {
         if let Some(tag) = buf.last_chunk_mut() {
-            *tag = self.tag(packet);
+            *tag = Self::tag(packet);
         }
     }
 
@@ -254,7 +259,7 @@ impl PacketKey for NullKey {
         payload: &mut BytesMut,
     ) -> Result<(), CryptoError> {
         let length = payload.len().checked_sub(TAG).ok_or(CryptoError)?;
-        if payload.last_chunk() != Some(&self.tag(packet)) {
+        if payload.last_chunk() != Some(&Self::tag(packet)) {
             return Err(CryptoError);
         }
         payload.truncate(length);
@@ -274,8 +279,17 @@ impl PacketKey for NullKey {
     }
 }
 
-impl HeaderKey for NullKey {
-    fn decrypt(&self, _pn_offset: usize, _packet: &mut [u8]) {}
+/// Protects no header; a short one that comes in gets this end's own key phase (RFC 9001 §6).
+struct NullHeader {
+    made: Arc<AtomicU64>,
+}
+
+impl HeaderKey for NullHeader {
+    fn decrypt(&self, _pn_offset: usize, packet: &mut [u8]) {
+        let Some(first) = packet.first_mut().filter(|first| **first & LONG_HEADER == 0) else { return };
+        let updates = self.made.load(Ordering::Relaxed).saturating_sub(1);
+        *first = *first & !KEY_PHASE | if updates % 2 == 1 { KEY_PHASE } else { 0 };
+    }
 
     fn encrypt(&self, _pn_offset: usize, _packet: &mut [u8]) {}
 
@@ -321,16 +335,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_packet_is_refused_under_another_number_or_key() {
+    fn a_packet_is_refused_under_another_number() {
         let mut packet = [7; 40];
-        PacketKey::encrypt(&NullKey(1), PathId::ZERO, 3, &mut packet, 0);
-        let open = |key: u64, number| {
+        PacketKey::encrypt(&NullKey, PathId::ZERO, 3, &mut packet, 0);
+        let open = |number| {
             let mut payload = BytesMut::from(&packet[..]);
-            PacketKey::decrypt(&NullKey(key), PathId::ZERO, number, &[], &mut payload).map(|()| payload.len()).ok()
+            PacketKey::decrypt(&NullKey, PathId::ZERO, number, &[], &mut payload).map(|()| payload.len()).ok()
         };
-        assert_eq!(open(1, 3), Some(24));
+        assert_eq!(open(3), Some(24));
         // One byte of the number travels: it was read as the next one that ends so.
-        assert_eq!(open(1, 259), None);
-        assert_eq!(open(2, 3), None);
+        assert_eq!(open(259), None);
+    }
+
+    #[test]
+    fn a_short_header_gets_the_key_phase_of_its_reader() {
+        let made = Arc::new(AtomicU64::new(0));
+        let header = NullHeader { made: Arc::clone(&made) };
+        let read = |keys: u64, first: u8| {
+            made.store(keys, Ordering::Relaxed);
+            let mut packet = [first, 0];
+            header.decrypt(1, &mut packet);
+            packet[0]
+        };
+        // The first keys, and those after one update and two.
+        assert_eq!([1, 2, 3].map(|keys| read(keys, 0x40)), [0x40, 0x44, 0x40]);
+        assert_eq!([1, 2, 3].map(|keys| read(keys, 0x44)), [0x40, 0x44, 0x40]);
+        assert_eq!(read(2, 0xc0), 0xc0, "a long one has none");
     }
 }

@@ -17,7 +17,7 @@ use noq_proto::{ConnectionEvent, ConnectionHandle, EcnCodepoint, Endpoint, Event
 use weftway_path::{Instant, PathId, PathSet, Span};
 
 use super::observer::{ALL, ObserverState, Report};
-use crate::null_crypto::KeysMade;
+use crate::null_crypto::NoKeys;
 
 mod control;
 pub use control::CloseReason;
@@ -65,7 +65,7 @@ const TRIES: u32 = 8;
 /// A client sends at most so many datagrams between the end of the handshake and its confirmation. noq updates its keys
 /// after 10 to 1000 packets (10 is the least of its draws), even before the handshake is confirmed, which RFC 9001 §6.1
 /// forbids. A server that has not seen the end of the handshake follows it, and updates its keys once more when it has (see
-/// [`Event::Connected`]): both ends have other keys for good. A session that tells of its updates needs no such care.
+/// [`Event::Connected`]): both ends have other keys for good. A session without keys needs no such care.
 const EARLY: u32 = 8;
 
 /// What happened to a connection, beside what its observers tell.
@@ -103,8 +103,8 @@ pub struct QuicConnection {
     confirmed: bool,
     /// Datagrams that were sent while it was not.
     early: u32,
-    /// Whether the session tells how often keys were updated.
-    tells_updates: bool,
+    /// Whether updates of keys do harm: not where there are none.
+    has_keys: bool,
     /// Paths that noq has validated.
     up: PathSet,
     /// Paths that a client keeps open.
@@ -140,7 +140,7 @@ impl QuicConnection {
             connected: false,
             confirmed: false,
             early: 0,
-            tells_updates: false,
+            has_keys: true,
             up: PathSet::EMPTY,
             kept: PathSet::EMPTY,
             open_at: vec![Instant::ZERO; routes.len()],
@@ -300,11 +300,7 @@ impl QuicConnection {
 
     /// Whether no data may leave until the handshake is confirmed.
     pub fn is_early_spent(&self) -> bool {
-        !self.confirmed && !self.tells_updates && self.early >= EARLY
-    }
-
-    fn keys_made(&self) -> Option<KeysMade> {
-        self.inner.crypto_session().handshake_data()?.downcast().ok().map(|made| *made)
+        !self.confirmed && self.has_keys && self.early >= EARLY
     }
 
     /// Asks whether a path is alive.
@@ -405,12 +401,11 @@ impl QuicConnection {
                 // noq makes one key update early, and compares the packet numbers of different paths then: packets in
                 // flight on another path would not be readable. While there is one path it does no harm. The server makes
                 // it: for it the handshake is confirmed now, and a client must not update its keys before (RFC 9001 §6.1).
-                let made = self.keys_made();
-                self.tells_updates = made.is_some();
+                let session = self.inner.crypto_session().handshake_data();
+                self.has_keys = session.is_none_or(|session| !session.is::<NoKeys>());
                 if self.inner.side().is_server() {
                     self.confirmed = true;
-                    // Not if it has followed the client's already.
-                    if made.is_none_or(|KeysMade(count)| count < 2) {
+                    if self.has_keys {
                         self.inner.force_key_update();
                     }
                 }
