@@ -11,8 +11,11 @@ use std::{env, fs, io};
 /// with `sched` count too, and the manifest of `quic`, which names the release of noq.
 const CRATES: [&str; 8] = ["path", "sched", "host", "cc", "link", "scenario", "net", "sim"];
 const QUIC_CRATES: [&str; 8] = ["path", "sched", "host", "cc", "link", "scenario", "net", "quic"];
-/// What a run of the kernel depends on: links, how they are driven, and what is asked of the kernel.
-const KERNEL_CRATES: [&str; 4] = ["path", "link", "scenario", "emu"];
+/// What a run of the kernel depends on: links, how they are driven, and what is asked of the kernel. Of `scenario`, which
+/// holds the model's settings too, only what is written and how it is measured: a change of the model costs no kernel rows.
+const KERNEL_CRATES: [&str; 3] = ["path", "link", "emu"];
+const KERNEL_SOURCES: [&str; 3] =
+    ["../scenario/src/measurement", "../scenario/src/measurement.rs", "../scenario/src/workload.rs"];
 const POLICIES: &str = "../sched/policies";
 
 /// The folders at the root of the repository that an installed package has too.
@@ -27,7 +30,10 @@ fn main() -> io::Result<()> {
     println!("cargo::rustc-env=WEFTWAY_CODE={version}+{:016x}", hash(&folders(&CRATES, &[POLICIES]))?);
     let quic = folders(&QUIC_CRATES, &[POLICIES, "../quic/Cargo.toml"]);
     println!("cargo::rustc-env=WEFTWAY_QUIC_CODE={version}+{:016x}", hash(&quic)?);
-    println!("cargo::rustc-env=WEFTWAY_KERNEL_CODE={version}+{:016x}", hash(&folders(&KERNEL_CRATES, &[]))?);
+    println!(
+        "cargo::rustc-env=WEFTWAY_KERNEL_CODE={version}+{:016x}",
+        hash(&folders(&KERNEL_CRATES, &KERNEL_SOURCES))?
+    );
     copy_data(Path::new(&env::var_os("OUT_DIR").unwrap_or_default()))
 }
 

@@ -21,6 +21,20 @@ use weftway_path::{
 };
 use weftway_sched::{Needs, Scheduler};
 
+/// What schedulers declare, on a host that offers `all`: everything, each part without the rest, nothing.
+pub fn declarations(all: Needs) -> [Needs; 7] {
+    let events = Needs { events: true, flow: true, ..Needs::NONE };
+    [
+        all,
+        Needs { queueing: false, recall: false, ..all },
+        Needs { copies: true, wake: true, ..events },
+        events,
+        Needs { wake: true, ..Needs::NONE },
+        Needs { events: false, ..all },
+        Needs::NONE,
+    ]
+}
+
 /// The scheduler that checks its host. Clones share what they found.
 #[derive(Clone)]
 pub struct Duties {
@@ -71,6 +85,22 @@ struct Packet {
 }
 
 impl Found {
+    /// Counts what another run found, too.
+    pub fn add(&mut self, other: &Self) {
+        self.starved += other.starved;
+        self.woken += other.woken;
+        (self.ups, self.downs) = (self.ups + other.ups, self.downs + other.downs);
+        (self.sent, self.acked) = (self.sent + other.sent, self.acked + other.acked);
+        (self.lost, self.recalled) = (self.lost + other.lost, self.recalled + other.recalled);
+        self.provoked += other.provoked;
+    }
+
+    /// How often the rarest of what is to be checked came up: with zero something was not checked.
+    pub fn least(&self) -> u64 {
+        let Self { starved, woken, downs, acked, lost, recalled, provoked, .. } = *self;
+        [starved, woken, downs, acked, lost, recalled, provoked].into_iter().min().unwrap_or(0)
+    }
+
     fn breach(&mut self, at: Instant, what: impl FnOnce() -> String) {
         // The first ones tell enough.
         if self.breaches.len() < 20 {
@@ -207,7 +237,9 @@ impl Duties {
                 if let Some(before) = found.told_starved.replace(why) {
                     found.breach(now, || format!("{why:?} is told after {before:?}, and no packet could go between"));
                 }
-                if let Some(true) = starved(cx).map(|truly| truly != why) {
+                // With nothing unsent it is the buffer; with a packet that ends beyond the window it is not.
+                let truly = starved(cx).or(cx.flow.filter(|flow| flow.unsent.get() == 0).map(|_| Starved::SendBuffer));
+                if truly.is_some_and(|truly| truly != why) {
                     found.breach(now, || format!("{why:?} is told: {:?}", cx.flow));
                 }
             }

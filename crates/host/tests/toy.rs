@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use weftway_host::sending::{Assigned, Carrier, Dispatch, Views, prepare};
-use weftway_host::testing::Duties;
+use weftway_host::testing::{Duties, declarations};
 use weftway_host::{Host, ask, mismatch, tell};
 use weftway_path::{BlockedReason, Bytes, Event, Instant, Message, Offset, Path, PathId, Span, Starved};
 use weftway_sched::{Needs, Scheduler, TransportRules};
@@ -199,7 +199,7 @@ fn every_scheduler_runs_or_is_refused_in_one_line() {
 
 #[test]
 fn the_toy_meets_a_hosts_duties() {
-    for needs in [OFFERS, Needs { queueing: false, recall: false, ..OFFERS }, Needs::NONE] {
+    for needs in declarations(OFFERS) {
         for seed in 0..10 {
             let mut duties = Duties::new(needs, seed, Span::ZERO);
             let mut toy = Toy::new(Host::new(needs, TransportRules::NONE), 500 * MSS);

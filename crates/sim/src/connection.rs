@@ -244,7 +244,7 @@ impl Connection {
         self.dispatch.question.ready = false;
     }
 
-    /// A turn begins: brings up to date what time alone has changed.
+    /// Before each question: brings up to date what time alone has changed.
     #[inline(always)]
     pub(crate) fn begin_question(&mut self, net: &mut Net, now: Instant) {
         if self.dispatch.host.needs.device {

@@ -87,7 +87,7 @@ pub struct QuicConnection {
     inner: noq_proto::Connection,
     handle: ConnectionHandle,
     clock: Clock,
-    hub: Arc<ObserverState>,
+    observer_state: Arc<ObserverState>,
     /// The address pair of each of our paths, as this side sees it; `None` until the peer opens one.
     routes: Vec<Option<FourTuple>>,
     /// noq's number of each of our paths.
@@ -129,7 +129,7 @@ impl QuicConnection {
         inner: noq_proto::Connection,
         handle: ConnectionHandle,
         clock: Clock,
-        hub: Arc<ObserverState>,
+        observer_state: Arc<ObserverState>,
         routes: Vec<FourTuple>,
         first: PathId,
     ) -> Self {
@@ -148,7 +148,7 @@ impl QuicConnection {
             inner,
             handle,
             clock,
-            hub,
+            observer_state,
             numbers,
             met: vec![noq_proto::PathId::ZERO],
             watched: vec![Some(first)],
@@ -226,7 +226,7 @@ impl QuicConnection {
     /// What the observers were told since the last time, each with our path.
     pub fn take_reports(&mut self, into: &mut Vec<Report>) {
         into.clear();
-        self.hub.take(into);
+        self.observer_state.take(into);
     }
 
     /// Which of our paths an observer watches.
@@ -319,7 +319,7 @@ impl QuicConnection {
 
     /// The observer that was built last watches `path`.
     fn meet_observers(&mut self, path: PathId) {
-        let built = self.hub.observers() as usize;
+        let built = self.observer_state.observers() as usize;
         if self.watched.len() < built {
             // What an earlier path over the same addresses still tells is of no use.
             self.watched.iter_mut().filter(|watched| **watched == Some(path)).for_each(|watched| *watched = None);
@@ -336,7 +336,7 @@ impl QuicConnection {
                 self.inner.handle_event(answer);
             }
         }
-        if self.watched.len() < self.hub.observers() as usize {
+        if self.watched.len() < self.observer_state.observers() as usize {
             self.meet_new_paths();
         }
         while let Some(event) = self.inner.poll() {
@@ -380,7 +380,7 @@ impl QuicConnection {
                 continue;
             }
             self.routes[at] = Some(route);
-            if self.watched.len() < self.hub.observers() as usize {
+            if self.watched.len() < self.observer_state.observers() as usize {
                 // Another host's address: noq begins anew, and so does the path.
                 self.meet_observers(PathId::new(at as u8));
                 self.news.push_back(News::PathUp(PathId::new(at as u8)));
@@ -437,8 +437,8 @@ impl QuicConnection {
     /// Lets everything leave that is no data: acknowledgements, handshakes, probes, and what keeps the paths. No record
     /// waits while this is called.
     pub fn flush(&mut self, now: Instant) {
-        self.hub.open(ALL);
-        self.hub.quiet(0);
+        self.observer_state.open(ALL);
+        self.observer_state.quiet(0);
         self.poll_all(now);
         self.next_timeout = self.inner.poll_timeout();
     }
@@ -446,8 +446,8 @@ impl QuicConnection {
     /// The same, with what is due on path `path` on that path.
     pub fn answer(&mut self, now: Instant, path: PathId) {
         if let Some(bit) = self.observer_of(path) {
-            self.hub.open(ALL);
-            self.hub.quiet(!bit);
+            self.observer_state.open(ALL);
+            self.observer_state.quiet(!bit);
             self.poll_all(now);
         }
         self.flush(now);
@@ -467,15 +467,15 @@ impl QuicConnection {
         let only = self.observer_of(path)?;
         let empty = self.inner.datagrams().send_buffer_space();
         self.inner.datagrams().send(record, true).ok()?;
-        let _ = self.hub.take_sent();
-        self.hub.open(only);
-        self.hub.quiet(0);
+        let _ = self.observer_state.take_sent();
+        self.observer_state.open(only);
+        self.observer_state.quiet(0);
         let mut took = None;
         for _ in 0..TRIES {
             took = self.poll(now, is_data);
             if took.is_none() {
                 // What keeps it from this path is not the window. It must not wait for a later packet's turn.
-                self.hub.open(ALL);
+                self.observer_state.open(ALL);
                 took = self.poll(now, is_data);
             }
             // A probe of noq's is smaller than a record, and leaves alone.
@@ -483,10 +483,10 @@ impl QuicConnection {
                 break;
             }
         }
-        self.hub.open(ALL);
+        self.observer_state.open(ALL);
         self.next_timeout = self.inner.poll_timeout();
         let path = took?;
-        let (_, number) = self.hub.take_sent()?;
+        let (_, number) = self.observer_state.take_sent()?;
         Some((path, number))
     }
 

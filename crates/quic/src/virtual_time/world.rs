@@ -161,14 +161,14 @@ impl World {
 
     /// The client's end of a connection that is opened on path `first`.
     fn connect(&mut self, first: PathId) -> Result<QuicConnection, RunError> {
-        let hub = ObserverState::new();
-        let config = setup::transport_config(&self.config.transport, self.config.paths.len(), hub.clone());
+        let observer_state = ObserverState::new();
+        let config = setup::transport_config(&self.config.transport, self.config.paths.len(), observer_state.clone());
         let config = setup::client_config(config, self.seed, first);
         let client = if self.upload() { &mut self.sending.endpoint } else { &mut self.receiving.endpoint };
         let remote = setup::route(Side::Client, first.index()).remote();
         let opened = client.connect(self.clock.theirs(self.now), config, remote, "weftway");
         let (handle, inner) = opened.map_err(|error| RunError::Connect(error.to_string()))?;
-        Ok(QuicConnection::new(inner, handle, self.clock, hub, self.addresses(Side::Client), first))
+        Ok(QuicConnection::new(inner, handle, self.clock, observer_state, self.addresses(Side::Client), first))
     }
 
     fn addresses(&self, side: Side) -> Vec<noq_proto::FourTuple> {
@@ -385,15 +385,15 @@ impl World {
             // It lost the race before it arrived.
             return endpoint.ignore(incoming);
         }
-        let hub = ObserverState::new();
-        let config = setup::transport_config(&self.config.transport, self.config.paths.len(), hub.clone());
+        let observer_state = ObserverState::new();
+        let config = setup::transport_config(&self.config.transport, self.config.paths.len(), observer_state.clone());
         let config = setup::server_config(config);
         self.buffer.clear();
         let accepted = endpoint.accept(incoming, self.clock.theirs(self.now), &mut self.buffer, Some(config));
         let result = match accepted {
             Ok((handle, inner)) => {
                 let routes = self.addresses(Side::Server);
-                let server = QuicConnection::new(inner, handle, self.clock, hub, routes, path);
+                let server = QuicConnection::new(inner, handle, self.clock, observer_state, routes, path);
                 if self.is_racing() {
                     self.answer_in_race(path, server);
                     return;
