@@ -30,6 +30,7 @@ mod base;
 mod claims;
 pub mod config;
 mod de;
+pub mod drive;
 mod error;
 mod file;
 mod forms;
