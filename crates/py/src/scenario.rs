@@ -204,7 +204,8 @@ type DriveRun = (u64, f64, BTreeMap<String, u64>);
 #[pyfunction]
 pub fn drive_runs(text: &str) -> PyResult<Vec<DriveRun>> {
     let drives = Drives::parse(text).map_err(TraceError::new_err)?;
-    let means = |run: &Drive| drives.links().iter().cloned().zip(run.mean_rates().iter().map(|rate| rate.as_bps())).collect();
+    let means =
+        |run: &Drive| drives.links().iter().cloned().zip(run.mean_rates().iter().map(|rate| rate.as_bps())).collect();
     Ok(drives.runs().map(|(number, run)| (number, run.lasts().as_secs_f64(), means(run))).collect())
 }
 

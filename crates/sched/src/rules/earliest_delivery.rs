@@ -53,6 +53,7 @@ use crate::entry::{Entry, Input, Needs, Preset, Provenance};
 use crate::shared::choose;
 use crate::shared::in_flight::{InFlight, Prediction};
 use crate::shared::per_path::PerPath;
+use crate::shared::present::Present;
 use crate::shared::sent_ahead::SentAhead;
 use crate::{Report, Scheduler};
 
@@ -60,14 +61,11 @@ mod arrival;
 mod before;
 mod capacity;
 mod copies;
-mod episodes;
 mod estimate;
 mod insurance;
-mod message;
 mod place;
 mod terms;
 
-use episodes::Episodes;
 use estimate::{Forecast, Load, Peak};
 use terms::{EARLIEST_ARRIVAL, PARAMS, Terms};
 
@@ -113,7 +111,7 @@ fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
 struct EarliestDelivery {
     terms: Terms,
     peaks: PerPath<Peak>,
-    episodes: PerPath<Episodes>,
+    presents: PerPath<Present>,
     flights: InFlight,
     ahead: SentAhead,
     load: Load,
@@ -142,7 +140,9 @@ impl EarliestDelivery {
         let peak = self.peaks.get(path.id).copied().unwrap_or_default();
         let waits = self.terms.stall && path.unacked() > Bytes::ZERO;
         let due = if waits { self.flights.due(path.id) } else { None };
-        peak.forecast(now, path, due, self.flights.late(path.id), &self.terms)
+        let present = if self.terms.present { self.presents.get(path.id) } else { None };
+        let present = present.and_then(|present| present.round_trip(now, path, self.flights.oldest(path.id)));
+        peak.forecast(now, path, due, self.flights.late(path.id), present, &self.terms)
     }
 
     /// Each path that new data may use, with what is predicted for it.
@@ -168,9 +168,6 @@ impl EarliestDelivery {
         let urgent = match cx.packet {
             Some(packet) if !packet.reinjection => {
                 self.message = flow.message_start;
-                if self.terms.message {
-                    self.weigh_losses(cx, flow);
-                }
                 self.urgent(cx, flow)
             }
             _ => None,
@@ -239,20 +236,22 @@ impl Scheduler for EarliestDelivery {
                 }
             }
             Event::Acked(acked) => {
+                let sent = self.flights.sent_at(acked.serial);
                 self.flights.acked(cx.now, &acked, una);
+                if let (Some(sent), Some(path)) = (sent, cx.path(acked.path)) {
+                    let more = self.flights.oldest(acked.path).is_some();
+                    self.presents.at(acked.path).acked(cx.now, sent, acked.bytes, more, path);
+                }
                 if let Some(path) = cx.path(acked.path) {
                     self.peaks.at(path.id).note(cx.now, path);
                 }
             }
             Event::Lost(lost) => {
                 self.flights.lost(&lost, una);
-                if let Some(path) = cx.path(lost.path) {
-                    self.episodes.at(lost.path).note(cx.now, path);
-                }
             }
             Event::PathUp(path) | Event::PathDown(path) => {
                 self.peaks.reset(path);
-                self.episodes.reset(path);
+                self.presents.reset(path);
                 self.flights.forget(path);
             }
             _ => {}

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use weftway_path::{Bytes, Instant, Offset, Packet, PathId, PathSet, Receipt, SendKind, Span};
 
 use crate::shared::per_path::PerPath;
+use crate::shared::present::Oldest;
 
 /// A packet that was sent.
 #[derive(Clone, Copy, Debug)]
@@ -93,6 +94,18 @@ impl InFlight {
         let flight = self.paths.get(path)?;
         let oldest = self.get(*flight.unheard.front()?)?;
         Some(oldest.due.max(flight.heard + oldest.due.since(oldest.sent)))
+    }
+
+    /// The oldest packet of `path` that nothing has been heard of since it left.
+    pub(crate) fn oldest(&self, path: PathId) -> Option<Oldest> {
+        let flight = self.paths.get(path)?;
+        let packet = self.get(*flight.unheard.front()?)?;
+        Some(Oldest { sent: packet.sent, bytes: packet.end.since(packet.offset), alone: flight.unheard.len() == 1 })
+    }
+
+    /// When the packet with this number left.
+    pub(crate) fn sent_at(&self, serial: u64) -> Option<Instant> {
+        Some(self.get(serial)?.sent)
     }
 
     /// How many packets of `path` were acknowledged after they were overdue.

@@ -20,6 +20,7 @@ pub(crate) mod in_flight;
 pub(crate) mod interval;
 pub(crate) mod norm;
 pub(crate) mod per_path;
+pub(crate) mod present;
 pub(crate) mod probes;
 pub(crate) mod quality;
 pub(crate) mod rng;

@@ -11,9 +11,9 @@ const LATE: u64 = 8;
 impl EarliestDelivery {
     /// What the blocked paths that are faster than `s` deliver until a packet on it arrives.
     pub(super) fn before(&self, cx: &Context<'_>, s: &Forecast) -> Bytes {
-        let faster = self.standing(cx).filter(|(_, f)| f.complete < s.complete);
+        let faster = self.standing(cx).filter(|(_, f)| f.expected < s.expected);
         faster.fold(Bytes::ZERO, |sum, (path, f)| {
-            let time = s.complete.saturating_sub(f.complete);
+            let time = s.expected.saturating_sub(f.expected);
             match path.blocked {
                 BlockedReason::Congestion if self.terms.clock => sum + self.clocked(cx.now, path, f, time),
                 BlockedReason::Congestion | BlockedReason::Pacing => sum + f.delivers(time),

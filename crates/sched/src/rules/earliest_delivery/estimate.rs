@@ -25,7 +25,7 @@ const SILENCE: u64 = 4;
 /// More than this, in thousandths, no path is taken to lose.
 const MOST_LOSS: u64 = 500;
 /// The least chance, in thousandths, that a packet is lost or late: a path that has lost none yet may fade.
-const LEAST_LOSS_CHANCE: u64 = 40;
+const LEAST_LOSS_CHANCE: u64 = 20;
 /// For how long what was sent counts as load.
 const MEMORY: Span = Span::from_millis(250);
 /// The load in thousandths at most: a saturated connection would price a copy at infinity.
@@ -36,8 +36,6 @@ const MOST_LOAD: u64 = 990;
 struct Rounds {
     /// The largest delivery rate.
     rate: BitRate,
-    /// The window at their beginning.
-    window: Bytes,
     /// The least round trip.
     least: Option<Span>,
     /// Whether the path held less than two packets: the acknowledgement of one is delayed.
@@ -72,8 +70,6 @@ pub(super) struct Forecast {
     pub arrival: Span,
     /// The same with what a loss would cost.
     pub expected: Span,
-    /// The same with what a loss would cost the message at hand, if that is more.
-    pub complete: Span,
     /// For how long an acknowledgement has been overdue.
     pub overdue: Span,
     /// The chance that a packet in flight is lost or late, in thousandths.
@@ -99,7 +95,7 @@ impl Peak {
         self.last.ran_empty |= is_empty;
         if now.since(self.began) >= path.srtt * PEAK_SPAN {
             (self.began, self.before) = (now, self.last);
-            self.last = Rounds { window: path.cwnd, ..Rounds::default() };
+            self.last = Rounds::default();
         }
         self.last.rate = self.last.rate.max(path.delivery_rate);
         self.last.least = Some(self.last.least.map_or(path.latest_rtt, |least| least.min(path.latest_rtt)));
@@ -154,13 +150,14 @@ impl Peak {
     }
 
     /// What a packet given to `path` now has to expect. `due`: when its next acknowledgement is overdue; `late`: how many of
-    /// its packets were acknowledged after theirs was.
+    /// its packets were acknowledged after theirs was; `present`: until it is acknowledged, by what the path brings now.
     pub(super) fn forecast(
         &self,
         now: Instant,
         path: &Path,
         due: Option<Instant>,
         late: u64,
+        present: Option<Span>,
         terms: &Terms,
     ) -> Forecast {
         let peak = self.last.rate.max(self.before.rate);
@@ -175,7 +172,10 @@ impl Peak {
         };
         let overdue = due.map_or(Span::ZERO, |due| now.since(due));
         let hold = if path.blocked == BlockedReason::Pacing { path.release.since(now) } else { Span::ZERO };
-        let arrival = rtt.saturating_sub(least / 2) + overdue * SILENCE + hold;
+        let own = rtt.saturating_sub(least / 2) + overdue * SILENCE;
+        let seen = present.map(|round_trip| mean(own, round_trip.saturating_sub(least / 2)));
+        let (own, rtt) = seen.map_or((own, rtt), |seen| (seen, seen + least / 2));
+        let arrival = own + hold;
         let share = |packets: u64| match packets {
             0 => 0,
             packets => packets.saturating_mul(1000).checked_div(path.sent.packets).unwrap_or(0).min(MOST_LOSS),
@@ -184,29 +184,20 @@ impl Peak {
         let loss_chance = if terms.odds { share(path.lost.packets + late).max(LEAST_LOSS_CHANCE) } else { loss };
         let expected = if loss == 0 || !terms.loss { arrival } else { arrival + (rtt * 3 / 2).mul_div(loss, 1000) };
         let measured = if peak > BitRate::ZERO { peak } else { rate };
-        let (complete, grows, window) = (expected, self.grows(path, terms), terms.window.then_some(path.cwnd));
-        Forecast {
-            rate,
-            measured,
-            rtt,
-            least,
-            arrival,
-            expected,
-            complete,
-            overdue,
-            loss_chance,
-            drain_rate,
-            window,
-            grows,
-        }
+        let (grows, window) = (Self::grows(path), terms.window.then_some(path.cwnd));
+        Forecast { rate, measured, rtt, least, arrival, expected, overdue, loss_chance, drain_rate, window, grows }
     }
 
     /// Whether the window of `path` doubles each round trip. The slow-start threshold tells that until the first loss only,
-    /// since BBR does not obey it; and a window that is no larger than 2 to 4 round trips ago does not double.
-    fn grows(&self, path: &Path, terms: &Terms) -> bool {
-        let is_larger = !terms.grown || path.cwnd > self.before.window;
-        path.cwnd < path.ssthresh && path.lost.packets == 0 && is_larger
+    /// since BBR does not obey it.
+    fn grows(path: &Path) -> bool {
+        path.cwnd < path.ssthresh && path.lost.packets == 0
     }
+}
+
+/// The geometric mean, in microseconds: of two estimates neither of which is known to be the better one.
+fn mean(one: Span, other: Span) -> Span {
+    Span::from_micros(one.as_micros().saturating_mul(other.as_micros()).isqrt())
 }
 
 impl Forecast {

@@ -8,7 +8,7 @@ impl EarliestDelivery {
     /// Where fresh data go. With data at hand that were lost, `ahead` of which they go.
     pub(super) fn fresh(&self, cx: &Context<'_>, flow: &Flow, ahead: bool) -> Option<Decision> {
         let open = self.standing(cx).filter(|(path, _)| path.is_open());
-        let (path, s) = open.reduce(|best, next| if next.1.complete < best.1.complete { next } else { best })?;
+        let (path, s) = open.reduce(sooner)?;
         if cx.packet.is_some_and(|packet| !packet.reinjection && packet.offset + packet.bytes > flow.edge) {
             return None;
         }

@@ -1,0 +1,233 @@
+//! What a path brings now: the rate of its bottleneck while it is busy, and what of the queue is left there.
+//!
+//! A packet that left well before the one in front of it had passed the bottleneck waited there, so that the time between the two
+//! acknowledgements is what the bottleneck took for it. The bytes and times of such packets over the last 100 ms make the
+//! rate. An acknowledgement that should have come by now tells that the rate has fallen: the time without it counts.
+//!
+//! Ancestor: the censored observations of Sprout (Winstein et al., NSDI 2013), which infers a link's rate from what arrives
+//! in ticks of 20 ms; here at the sender, without a model of how rates change.
+
+use weftway_path::{BitRate, Bytes, Instant, Path, Span};
+
+/// Of how much busy time the rate is.
+const SPAN: Span = Span::from_millis(100);
+/// In how many parts that time is kept.
+const PARTS: usize = 8;
+/// By how much an acknowledgement may be late beside half of `rttvar`, without a sign that the rate has fallen.
+const GRACE: Span = Span::from_millis(4);
+
+/// A receiver keeps the acknowledgement of a lone packet for 25 ms (RFC 9000 §18.2) or 40 (Linux), so that one that comes alone
+/// after so long may have been kept.
+const DELAY: Span = Span::from_millis(20);
+
+/// Bytes, and the time that the bottleneck took for them.
+#[derive(Clone, Copy, Default)]
+struct Busy {
+    bytes: Bytes,
+    time: Span,
+}
+
+/// What one acknowledgement told of.
+#[derive(Clone, Copy, Default)]
+struct Train {
+    at: Instant,
+    bytes: Bytes,
+    /// When the one before came, unless that may have been kept for a while.
+    before: Option<Instant>,
+    /// Whether all of its packets waited for what that one told of.
+    waited: bool,
+    /// Whether it was sent at once.
+    prompt: bool,
+}
+
+/// What the acknowledgements of one path tell.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Present {
+    parts: [Busy; PARTS],
+    at: usize,
+    sum: Busy,
+    train: Option<Train>,
+}
+
+/// The oldest packet that nothing has been heard of.
+#[derive(Clone, Copy)]
+pub(crate) struct Oldest {
+    pub sent: Instant,
+    pub bytes: Bytes,
+    /// Whether it is the only one: then its acknowledgement may be delayed.
+    pub alone: bool,
+}
+
+impl Present {
+    /// A packet that left at `sent` was acknowledged. `more`: others are under way behind it.
+    pub(crate) fn acked(&mut self, now: Instant, sent: Instant, bytes: Bytes, more: bool, path: &Path) {
+        // As the packet in front left the bottleneck: its acknowledgement took the rest of the round trip.
+        let waited = |before: Option<Instant>| before.is_some_and(|before| sent + path.min_rtt + path.rttvar <= before);
+        if let Some(train) = self.train.as_mut().filter(|train| train.at == now) {
+            let all = train.waited && waited(train.before);
+            *train = Train { bytes: train.bytes + bytes, waited: all, prompt: true, ..*train };
+            return;
+        }
+        let ended = self.train.take().unwrap_or_default();
+        if let Some(busy) = ended.busy() {
+            self.add(busy);
+        }
+        let before = ended.prompt.then_some(ended.at);
+        let prompt = more || before.is_some_and(|before| now.since(before) < DELAY);
+        self.train = Some(Train { at: now, bytes, before, waited: waited(before), prompt });
+    }
+
+    fn add(&mut self, new: Busy) {
+        if self.parts[self.at].time >= SPAN / PARTS as u64 {
+            self.at = (self.at + 1) % PARTS;
+            let old = core::mem::take(&mut self.parts[self.at]);
+            self.sum.bytes = self.sum.bytes.saturating_sub(old.bytes);
+            self.sum.time = self.sum.time.saturating_sub(old.time);
+        }
+        let part = &mut self.parts[self.at];
+        (part.bytes, part.time) = (part.bytes + new.bytes, part.time + new.time);
+        (self.sum.bytes, self.sum.time) = (self.sum.bytes + new.bytes, self.sum.time + new.time);
+    }
+
+    /// The rate now, if the path was ever busy, and for how long the bottleneck has worked on the oldest packet.
+    pub(crate) fn rate(&self, now: Instant, path: &Path, oldest: Option<Oldest>) -> Option<(BitRate, Span)> {
+        let train = self.train?;
+        let last = train.busy().unwrap_or_default();
+        let seen = Busy { bytes: self.sum.bytes + last.bytes, time: self.sum.time + last.time };
+        if seen.bytes == Bytes::ZERO || seen.time.is_zero() {
+            return None;
+        }
+        let rate = BitRate::of(seen.bytes, seen.time);
+        let Some(oldest) = oldest else { return Some((rate, Span::ZERO)) };
+        let waiting = now.since(train.at.max(oldest.sent + path.min_rtt));
+        let share = rate.transmission_time(oldest.bytes);
+        let grace = if oldest.alone { DELAY * 2 } else { GRACE };
+        if waiting <= share + grace + path.rttvar / 2 {
+            return Some((rate, waiting.min(share)));
+        }
+        let rate = BitRate::of(seen.bytes, seen.time + waiting);
+        Some((rate, waiting.min(rate.transmission_time(oldest.bytes))))
+    }
+
+    /// Until the acknowledgement of a packet that is given to the path now, if a queue stands in front of it.
+    pub(crate) fn round_trip(&self, now: Instant, path: &Path, oldest: Option<Oldest>) -> Option<Span> {
+        let (rate, worked) = self.rate(now, path, oldest)?;
+        let rtt = rate.transmission_time(path.unacked() + path.mss).saturating_sub(worked);
+        (rtt > path.min_rtt).then_some(rtt)
+    }
+}
+
+impl Train {
+    /// What the bottleneck did since the acknowledgement before, if it was busy all the time.
+    fn busy(&self) -> Option<Busy> {
+        let before = self.before.filter(|_| self.waited && self.prompt)?;
+        Some(Busy { bytes: self.bytes, time: self.at.since(before) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::path;
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_millis(ms)
+    }
+
+    /// A path with a least round trip of 20 ms and no variation.
+    fn steady() -> Path {
+        Path { rttvar: Span::ZERO, ..path(0, 20, 100, 0) }
+    }
+
+    /// Two packets of 1000 bytes that left at `sent` are acknowledged at `ms`.
+    fn pair(present: &mut Present, ms: u64, sent: u64, path: &Path) {
+        (0..2).for_each(|_| present.acked(at(ms), at(sent), Bytes::new(1000), true, path));
+    }
+
+    fn rate(present: &Present, ms: u64, path: &Path) -> Option<u64> {
+        present.rate(at(ms), path, None).map(|(rate, _)| rate.as_bps())
+    }
+
+    #[test]
+    fn only_what_waited_behind_the_packet_before_tells_the_rate() {
+        let (mut present, path) = (Present::default(), steady());
+        pair(&mut present, 20, 0, &path);
+        assert_eq!(rate(&present, 20, &path), None, "nothing was in front of the first");
+        // All left at 0, before what was acknowledged at 20 ms had passed: 2000 bytes in 4 ms.
+        pair(&mut present, 24, 0, &path);
+        assert_eq!(rate(&present, 24, &path), Some(4_000_000));
+        // These left at 10 ms, after the bottleneck had been idle since 24 - 20 = 4 ms.
+        pair(&mut present, 40, 10, &path);
+        assert_eq!(rate(&present, 40, &path), Some(4_000_000));
+        // Of an acknowledgement one packet waited and the other did not: it may tell of idle time.
+        present.acked(at(50), at(11), Bytes::new(1000), true, &path);
+        present.acked(at(50), at(21), Bytes::new(1000), true, &path);
+        assert_eq!(rate(&present, 50, &path), Some(4_000_000));
+    }
+
+    #[test]
+    fn variation_of_the_round_trip_is_no_queue() {
+        // The round trip varies by 6 ms: a packet that left 3 ms before the one in front was gone need not have waited.
+        let (mut present, path) = (Present::default(), Path { rttvar: Span::from_millis(6), ..steady() });
+        pair(&mut present, 30, 0, &path);
+        pair(&mut present, 34, 7, &path);
+        assert_eq!(rate(&present, 34, &path), None);
+        pair(&mut present, 38, 7, &path);
+        assert_eq!(rate(&present, 38, &path), Some(4_000_000), "7 + 20 + 6 ms are before 34");
+    }
+
+    #[test]
+    fn an_acknowledgement_that_may_have_been_kept_tells_nothing() {
+        let (mut present, path) = (Present::default(), steady());
+        pair(&mut present, 20, 0, &path);
+        // The last packet of a burst, alone, 25 ms later.
+        present.acked(at(45), at(0), Bytes::new(1000), false, &path);
+        assert_eq!(rate(&present, 45, &path), None);
+        // Nor does it begin anything: nobody knows when that packet arrived.
+        pair(&mut present, 49, 10, &path);
+        assert_eq!(rate(&present, 49, &path), None);
+        pair(&mut present, 53, 10, &path);
+        assert_eq!(rate(&present, 53, &path), Some(4_000_000));
+    }
+
+    #[test]
+    fn what_is_overdue_lowers_the_rate_and_a_lone_packet_has_longer() {
+        let (mut present, path) = (Present::default(), steady());
+        pair(&mut present, 20, 0, &path);
+        pair(&mut present, 24, 0, &path);
+        let next = |alone| Oldest { sent: at(0), bytes: Bytes::new(1000), alone };
+        let rate =
+            |ms, alone| present.rate(at(ms), &path, Some(next(alone))).map(|(rate, worked)| (rate.as_bps(), worked));
+        // A packet takes 2 ms, and 4 are granted: until 30 ms the rate stands, and the bottleneck has done its part.
+        assert_eq!(rate(25, false), Some((4_000_000, Span::from_millis(1))));
+        assert_eq!(rate(30, false), Some((4_000_000, Span::from_millis(2))));
+        // At 36 ms, 2000 bytes in 4 + 12 ms. An acknowledgement of a lone packet may be kept for 40.
+        assert_eq!(rate(36, false), Some((1_000_000, Span::from_millis(8))));
+        assert_eq!(rate(36, true), Some((4_000_000, Span::from_millis(2))));
+    }
+
+    #[test]
+    fn a_tenth_of_a_second_of_busy_time_is_remembered() {
+        let (mut present, path) = (Present::default(), steady());
+        pair(&mut present, 20, 0, &path);
+        // 4 Mbit/s for 200 ms, then 1 Mbit/s: after a tenth of a second only that is left.
+        (1..=50).for_each(|n| pair(&mut present, 20 + 4 * n, 0, &path));
+        assert_eq!(rate(&present, 220, &path), Some(4_000_000));
+        (1..=10).for_each(|n| pair(&mut present, 220 + 16 * n, 0, &path));
+        assert_eq!(rate(&present, 380, &path), Some(1_000_000));
+    }
+
+    #[test]
+    fn a_new_packet_comes_after_what_is_in_flight() {
+        let (mut present, mut path) = (Present::default(), steady());
+        pair(&mut present, 20, 0, &path);
+        pair(&mut present, 24, 0, &path);
+        // 29 ms of data in flight and the packet of 1400 bytes: 4 Mbit/s take 31.8 ms, less 1 that has passed.
+        path.bytes_in_flight = Bytes::new(14_500);
+        let next = Some(Oldest { sent: at(0), bytes: Bytes::new(1000), alone: false });
+        assert_eq!(present.round_trip(at(25), &path, next), Some(Span::from_micros(30_800)));
+        // With less than a least round trip in flight no queue stands.
+        path.bytes_in_flight = Bytes::new(8_000);
+        assert_eq!(present.round_trip(at(25), &path, next), None);
+    }
+}
