@@ -13,6 +13,8 @@ const GROUP: usize = 8;
 const PLACE_BITS: u32 = 3;
 /// Never: the largest time that leaves room for a place. It is 73 years after the start.
 const NEVER: u64 = u64::MAX >> PLACE_BITS;
+/// No source has anything to do after this time.
+pub const END: Instant = Instant::from_nanos(NEVER - 1);
 
 /// The next time of every source. Among equal times the lowest source comes first.
 #[derive(Clone, Debug)]
@@ -99,7 +101,7 @@ impl Calendar {
         }
     }
 
-    /// The earliest source and its time; [`Instant::NEVER`] when no source has anything to do.
+    /// The earliest source and its time; a time after [`END`] when no source has anything to do.
     #[inline]
     pub fn next(&self) -> (Instant, usize) {
         let (mut number, top) = (0, &self.groups[0]);
@@ -108,9 +110,7 @@ impl Calendar {
             number = number * GROUP + 1 + place(least);
             least = self.groups[number].least;
         }
-        let at = least >> PLACE_BITS;
-        let at = if at == NEVER { Instant::NEVER } else { Instant::from_nanos(at) };
-        (at, (number - self.first) * GROUP + place(least))
+        (Instant::from_nanos(least >> PLACE_BITS), (number - self.first) * GROUP + place(least))
     }
 }
 
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn the_earliest_comes_first_and_ties_go_to_the_lowest_source() {
         let mut calendar = Calendar::new(40);
-        assert!(calendar.next().0.is_never());
+        assert!(calendar.next().0 > END);
         calendar.set(39, Instant::from_nanos(5));
         calendar.set(17, Instant::from_nanos(5));
         assert_eq!(calendar.next(), (Instant::from_nanos(5), 17));
@@ -147,7 +147,7 @@ mod tests {
             (state >> 33) % below
         };
         for sources in [1, 2, 3, 8, 9, 13, 64, 65, 200] {
-            let (mut calendar, mut times) = (Calendar::new(sources), vec![u64::MAX; sources]);
+            let (mut calendar, mut times) = (Calendar::new(sources), vec![NEVER; sources]);
             for _ in 0..2_000 {
                 let (source, at) = (draw(sources as u64) as usize, draw(50));
                 match draw(4) {
@@ -157,7 +157,7 @@ mod tests {
                     }
                     1 => {
                         calendar.set(source, Instant::NEVER);
-                        times[source] = u64::MAX;
+                        times[source] = NEVER;
                     }
                     _ => {
                         calendar.set(source, Instant::from_nanos(at));
@@ -166,7 +166,7 @@ mod tests {
                 }
                 let first = (0..sources).min_by_key(|&source| times[source]).unwrap_or(0);
                 assert_eq!(calendar.next().0.as_nanos(), times[first]);
-                assert!(times[first] == u64::MAX || calendar.next().1 == first, "{sources} sources");
+                assert!(times[first] == NEVER || calendar.next().1 == first, "{sources} sources");
             }
         }
     }
