@@ -33,6 +33,8 @@ pub fn writes(workload: &Workload, seed: u64) -> Option<Vec<(Span, Bytes)>> {
 #[derive(Clone, Debug)]
 pub struct App {
     workload: Workload,
+    /// Whether that is made of messages.
+    has_messages: bool,
     rng: Pcg64Mcg,
     /// Bytes written so far, should the send buffer take them.
     written: u64,
@@ -69,6 +71,7 @@ impl App {
             _ => 0,
         };
         Self {
+            has_messages: workload.has_messages(),
             workload: workload.clone(),
             rng: Pcg64Mcg::new(u128::from(seed) | 1),
             written: 0,
@@ -316,8 +319,9 @@ impl App {
     }
 
     /// Whether the workload is made of messages.
+    #[inline]
     pub fn has_messages(&self) -> bool {
-        self.workload.has_messages()
+        self.has_messages
     }
 }
 
