@@ -242,18 +242,16 @@ impl PathSender {
         if cum <= una {
             return;
         }
-        let mut newest = una;
         for index in una..cum {
             let packet = self.flight.at(index);
             outcome.bytes = outcome.bytes.plus(Bytes::new(u64::from(packet.bytes)));
             ctx.events.push(Event::Acked(packet.receipt(self.id)));
-            if packet.sent_at >= self.flight.at(newest).sent_at {
-                newest = index;
-            }
         }
         ctx.view.acked.bytes = ctx.view.acked.bytes.plus(outcome.bytes);
         ctx.view.acked.packets += cum - una;
-        let (first, newest) = (self.flight.at(una).sent_at, self.flight.at(newest));
+        // Nothing was sent twice: the last one was sent last.
+        let (first, newest) = (self.flight.at(una).sent_at, self.flight.at(cum - 1));
+        debug_assert!((una..cum).all(|index| self.flight.at(index).sent_at <= newest.sent_at));
         let last = newest.sent_at;
         self.rate.on_delivered_together(ctx.now, outcome.bytes, newest, &mut outcome.sample);
         self.flight.settle_below(cum);
