@@ -138,21 +138,22 @@ impl Connection {
     ) -> (&'a mut PathSender, SendContext<'a>) {
         let Dispatch { host, outbox, flow, views, question, .. } = &mut self.dispatch;
         let SendEnd { senders, shares, .. } = &mut self.send;
+        let (view, usable) = views.get_mut_with_set(id);
         let ctx = SendContext {
             now,
             net,
             conn: self.number,
-            usable: views.set().contains(id),
-            view: views.get_mut(id),
+            usable,
+            view,
             events: &mut host.events,
             outbox,
             flow,
             question,
             shares,
             transport: &self.transport,
-            tally: &mut self.path_tallies[id.index()],
+            tallies: &mut self.path_tallies,
             tap: &mut self.tap,
-            coupled: self.cc.coupled,
+            cc: &self.cc,
         };
         (&mut senders[id.index()], ctx)
     }

@@ -176,7 +176,7 @@ impl PathSender {
         let all_arrived = missing > 0 && self.quic.missing == 0;
         if all_arrived && !self.quic.marked && ctx.view.recovery != Recovery::Open {
             ctx.view.recovery = Recovery::Open;
-            ctx.tally.spurious += 1;
+            ctx.tally().spurious += 1;
             self.quic.recovery_start = None;
             self.cc.on_spurious(ctx.now);
         }
@@ -244,7 +244,7 @@ impl PathSender {
         ctx.view.lost.add(payload);
         ctx.outbox.lose(packet.chunk, self.id);
         ctx.events.push(Event::Lost(packet.receipt(self.id)));
-        ctx.tally.retransmissions += 1;
+        ctx.tally().retransmissions += 1;
         self.quic.missing += 1;
         ctx.tap.note(ctx.now, ctx.conn, || Note::Lost { path: self.id, index });
     }
@@ -288,7 +288,7 @@ impl PathSender {
             self.control(ctx.now, ctx.view, ctx.shares, &outcome);
             self.slide(ctx);
         } else if timer == Timer::Timeout && ctx.view.bytes_in_flight > Bytes::ZERO {
-            ctx.tally.timeouts += 1;
+            ctx.tally().timeouts += 1;
             ctx.view.pto_count += 1;
             if ctx.view.pto_count >= 2 {
                 ctx.view.health = Health::Suspect;
