@@ -147,7 +147,13 @@ impl MinRtt {
         if rtt <= self.best[2].1 || now > self.fresh_until {
             self.replace(now, rtt);
             let [first, second, third] = self.best.map(|(at, _)| at);
-            let part = if second == first { 4 } else if third == second { 2 } else { 1 };
+            let part = if second == first {
+                4
+            } else if third == second {
+                2
+            } else {
+                1
+            };
             self.fresh_until = first + self.window / part;
         }
         self.best[0].1
