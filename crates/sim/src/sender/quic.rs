@@ -131,22 +131,17 @@ impl PathSender {
     /// Settles and forgets the packets of one range, which are the oldest ones: nothing is settled yet. The last one and
     /// when it was sent.
     fn take_oldest(&mut self, ctx: &mut SendContext<'_>, range: (u64, u64), outcome: &mut Outcome) -> (u64, Instant) {
-        let mut bytes = Bytes::ZERO;
-        for index in range.0..range.1 {
-            let packet = self.flight.at(index);
-            bytes = bytes.plus(Bytes::new(u64::from(packet.bytes)));
+        let last = *self.flight.at(range.1 - 1);
+        let bytes = self.flight.settle_below(range.1, |packet| {
             ctx.outbox.acknowledge(packet.chunk);
             ctx.events.push(Event::Acked(packet.receipt(self.id)));
-        }
+        });
         outcome.bytes = bytes;
         ctx.view.bytes_in_flight -= bytes;
         ctx.view.acked.bytes = ctx.view.acked.bytes.plus(bytes);
         ctx.view.acked.packets += range.1 - range.0;
-        let last = self.flight.at(range.1 - 1);
-        let newest = (range.1 - 1, last.sent_at);
-        self.rate.on_delivered_together(ctx.now, bytes, last, &mut outcome.sample);
-        self.flight.settle_below(range.1);
-        newest
+        self.rate.on_delivered_together(ctx.now, bytes, &last, &mut outcome.sample);
+        (range.1 - 1, last.sent_at)
     }
 
     /// Settles the packets of one range that are not settled yet. A packet that was declared lost is settled (RFC 9002
