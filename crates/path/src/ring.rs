@@ -149,7 +149,8 @@ impl<T: Copy> Ring<T> {
     /// The same, with an entry that is made where it is kept.
     #[inline(always)]
     pub fn push_with(&mut self, entry: impl FnOnce() -> T) {
-        if self.len() == self.slots.len() {
+        // Never above: so it shows that there are slots.
+        if self.len() >= self.slots.len() {
             return self.push_growing(entry());
         }
         let slot = self.slot(self.end);

@@ -33,7 +33,7 @@ impl Connection {
         } else {
             reassembly.arrive(now, data.offset, data.bytes)
         };
-        self.count(id, data, arrival);
+        self.count(id, data.bytes, arrival);
         let next = self.receive.receiver.data.next();
         self.tap.note(now, self.number, || Note::Arrived {
             path: id,
@@ -134,7 +134,7 @@ impl Connection {
     }
 
     #[inline]
-    fn count(&mut self, id: PathId, data: &Data, arrival: Arrival) {
+    fn count(&mut self, id: PathId, bytes: u32, arrival: Arrival) {
         self.tally.arrived += 1;
         let path = &mut self.path_tallies[id.index()];
         path.arrived += 1;
@@ -143,14 +143,14 @@ impl Connection {
             Arrival::Dropped => self.tally.window_drops += 1,
             Arrival::Aside => {
                 self.tally.ooo_packets += 1;
-                self.tally.ooo_bytes += u64::from(data.bytes);
+                self.tally.ooo_bytes += u64::from(bytes);
             }
             Arrival::Held => {
                 self.tally.ooo_packets += 1;
-                self.tally.ooo_bytes += u64::from(data.bytes);
-                path.delivered += u64::from(data.bytes);
+                self.tally.ooo_bytes += u64::from(bytes);
+                path.delivered += u64::from(bytes);
             }
-            Arrival::InOrder(_) => path.delivered += u64::from(data.bytes),
+            Arrival::InOrder(_) => path.delivered += u64::from(bytes),
         }
     }
 

@@ -9,7 +9,9 @@ use weftway_host::Events;
 use weftway_host::sending::{
     Assigned, Flight, Outbox, Pacer, Question, RangeSet, RateSampler, Sample, SentPacket, implied_rate,
 };
-use weftway_path::{BlockedReason, Bytes, Event, Flow, Instant, Offset, Path, PathId, PathSet, Ring, Span};
+use weftway_path::{
+    BlockedReason, Bytes, Event, Flow, Health, Instant, Offset, Path, PathId, PathSet, Ring, SendKind, Span,
+};
 use weftway_scenario::config::Transport;
 use weftway_scenario::stack::LossRecovery;
 
@@ -66,6 +68,16 @@ impl SendContext<'_> {
     #[inline(always)]
     pub fn tally(&mut self) -> &mut PathTally {
         &mut self.tallies[self.view.id.index()]
+    }
+
+    /// A decision was carried out on the path.
+    #[inline(always)]
+    fn count_sent(&mut self, kind: SendKind) {
+        match kind {
+            SendKind::Fresh | SendKind::Ahead => {}
+            SendKind::Reinjection => self.tally().reinjections += 1,
+            SendKind::Duplicate => self.tally().copies += 1,
+        }
     }
 }
 
@@ -374,7 +386,7 @@ impl PathSender {
             app_limited: self.rate.is_app_limited(),
         };
         self.cc.on_sent(&sent);
-        ctx.tally().on_sent(assigned.kind);
+        ctx.count_sent(assigned.kind);
         if tcp {
             self.tcp_sent(now, ctx.view, empty);
         } else {
