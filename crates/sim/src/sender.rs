@@ -629,11 +629,10 @@ impl PathSender {
         self.timer_at <= now
     }
 
-    /// When the path needs attention next: its timer, or its pacer if packets wait for it.
+    /// Whether something that the path was given is to be sent, for the first time or again.
     #[inline]
-    pub fn next_event(&self, wants_room: bool, now: Instant) -> Instant {
-        let release = self.pacer.release();
-        if release > now && (wants_room || !self.queue.is_empty()) { self.timer_at.min(release) } else { self.timer_at }
+    pub fn has_unsent(&self) -> bool {
+        !self.queue.is_empty() || self.has_lost()
     }
 }
 
