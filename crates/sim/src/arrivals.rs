@@ -242,14 +242,20 @@ impl Connection {
         if progress {
             self.dispatch.outbox.acknowledge_below(ack.una);
         }
-        if epoch != self.send.senders[id.index()].epoch || !self.dispatch.views.set().contains(id) {
+        let (sender, mut ctx) = self.send_context(net, now, id);
+        if epoch != sender.epoch || !ctx.usable.contains(id) {
             if progress {
                 self.meta_progress(now);
             }
             return self.wake();
         }
-        self.heard(now, id);
-        let repair = self.settle(net, now, id, ack, blocks);
+        sender.heard(now, ctx.view);
+        let repair = if !quic && blocks.is_empty() && sender.is_plain(ctx.view, ack) {
+            sender.plain_acked(&mut ctx, ack.cum);
+            Repair::Nothing
+        } else {
+            self.settle(net, now, id, ack, blocks)
+        };
         if progress {
             self.meta_progress(now);
         }
@@ -271,18 +277,11 @@ impl Connection {
         self.wake();
     }
 
-    /// Settles what an acknowledgement tells path `id`; what to send again.
+    /// Settles what an acknowledgement tells path `id`, be it a plain one or not; what to send again.
     #[inline(always)]
     fn settle(&mut self, net: &mut Net, now: Instant, id: PathId, ack: &Ack, blocks: &[(u64, u64)]) -> Repair {
-        let quic = self.transport.rules.recovery == LossRecovery::Quic;
-        let view = self.dispatch.views.get(id);
-        if !quic && blocks.is_empty() && self.send.senders[id.index()].is_plain(view, ack) {
-            let (sender, mut ctx) = self.send_context(net, now, id);
-            sender.plain_acked(&mut ctx, ack.cum);
-            return if sender.has_lost() { Repair::Lost } else { Repair::Nothing };
-        }
         let (sender, mut ctx) = self.send_context(net, now, id);
-        let repair = if quic {
+        let repair = if ctx.transport.rules.recovery == LossRecovery::Quic {
             sender.quic_acked(&mut ctx, ack, blocks);
             Repair::Nothing
         } else {

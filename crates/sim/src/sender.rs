@@ -211,6 +211,15 @@ impl PathSender {
         }
     }
 
+    /// Something was heard on the path with this `view`.
+    #[inline]
+    pub fn heard(&mut self, now: Instant, view: &mut Path) {
+        self.heard_at = now;
+        if view.health == Health::Stale {
+            view.health = Health::Good;
+        }
+    }
+
     /// Whether the path has got through what it was given up to the packet at `offset`: TCP subflows send in order.
     pub fn has_settled(&self, offset: Offset) -> bool {
         self.flight.front().is_none_or(|packet| packet.offset > offset)
