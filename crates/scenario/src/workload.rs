@@ -40,6 +40,8 @@ pub struct App {
     written: u64,
     /// Messages that have not arrived whole, oldest first.
     open: VecDeque<Message>,
+    /// Where the oldest of them ends; the largest number without one.
+    oldest_end: u64,
     /// Where the sender last was in `open`.
     cursor: usize,
     next_write: Instant,
@@ -76,6 +78,7 @@ impl App {
             rng: Pcg64Mcg::new(u128::from(seed) | 1),
             written: 0,
             open: VecDeque::new(),
+            oldest_end: u64::MAX,
             cursor: 0,
             next_write: Instant::NEVER,
             remaining,
@@ -224,6 +227,7 @@ impl App {
         self.written = end;
         if bytes > 0 {
             self.open.push_back(Message { start, end, written: now, deadline: deadline.map(|span| now + span), class });
+            self.oldest_end = self.oldest_end.min(end);
         }
     }
 
@@ -248,19 +252,20 @@ impl App {
     /// Whether [`App::arrived`] has anything to do when everything before `to` has arrived.
     #[inline]
     pub fn completes(&self, to: u64) -> bool {
-        self.open.front().is_some_and(|message| message.end <= to)
+        self.oldest_end <= to
     }
 
     /// Everything before `to` has arrived. The next request sets out `request` later.
     /// [`App::next_event`] may have changed.
     pub fn arrived(&mut self, now: Instant, to: u64, request: Span) {
-        while self.open.front().is_some_and(|message| message.end <= to) {
+        while self.completes(to) {
             self.complete(now, request);
         }
     }
 
     fn complete(&mut self, now: Instant, request: Span) {
         let Some(message) = self.open.pop_front() else { return };
+        self.oldest_end = self.open.front().map_or(u64::MAX, |message| message.end);
         self.cursor = self.cursor.saturating_sub(1);
         // What is no message has a delay of no interest, and there may be very many.
         if self.has_messages() {
