@@ -19,9 +19,11 @@ pub const END: Instant = Instant::from_nanos(NEVER - 1);
 /// The next time of every source. Among equal times the lowest source comes first.
 #[derive(Clone, Debug)]
 pub struct Calendar {
-    /// Group 0 is the top. The earliest times of groups `8n + 1` to `8n + 8` are in group `n`; those of the sources are in
-    /// the last groups.
-    groups: Vec<Group>,
+    /// The times of the sources, if they are one group; else the earliest times of the next eight groups.
+    top: Group,
+    /// The other groups, numbered from 1. The earliest times of groups `8n + 1` to `8n + 8` are in group `n`, where 0 is the
+    /// top; those of the sources are in the last groups.
+    below: Vec<Group>,
     /// The first of the groups with times of sources.
     first: usize,
 }
@@ -62,33 +64,45 @@ impl Calendar {
             first += layer;
             layer *= GROUP;
         }
-        Self { groups: vec![Group::IDLE; first + layer], first }
+        Self { top: Group::IDLE, below: vec![Group::IDLE; first + layer - 1], first }
     }
 
     /// `source` has something to do at `at`, and nothing before.
     #[inline]
     pub fn set(&mut self, source: usize, at: Instant) {
-        self.change(self.first + source / GROUP, source % GROUP, at.as_nanos().min(NEVER));
+        let at = at.as_nanos().min(NEVER);
+        if self.below.is_empty() {
+            debug_assert!(source < GROUP, "source {source} of one group");
+            let place = source % GROUP;
+            self.top.times[place] = at << PLACE_BITS | place as u64;
+        } else {
+            self.change(source, at);
+        }
     }
 
     /// `source` has something to do at `at` or earlier.
     #[inline]
     pub fn lower(&mut self, source: usize, at: Instant) {
-        let (group, place) = (self.first + source / GROUP, source % GROUP);
-        if at.as_nanos() < self.groups[group].times[place] >> PLACE_BITS {
-            self.change(group, place, at.as_nanos());
+        let group = if self.below.is_empty() { &self.top } else { &self.below[self.first + source / GROUP - 1] };
+        if at.as_nanos() < group.times[source % GROUP] >> PLACE_BITS {
+            self.set(source, at);
         }
     }
 
+    /// Group `number`.
     #[inline]
-    fn change(&mut self, group: usize, place: usize, at: u64) {
-        let (mut number, mut place, mut at) = (group, place, at);
-        while let Some(group) = self.groups.get_mut(number) {
+    fn group_mut(&mut self, number: usize) -> &mut Group {
+        if number == 0 { &mut self.top } else { &mut self.below[number - 1] }
+    }
+
+    /// The time of `source` becomes `at`, where sources are in several groups.
+    #[inline(never)]
+    fn change(&mut self, source: usize, at: u64) {
+        let (mut number, mut place, mut at) = (self.first + source / GROUP, source % GROUP, at);
+        loop {
+            let group = self.group_mut(number);
             let time = at << PLACE_BITS | place as u64;
             let before = core::mem::replace(&mut group.times[place], time);
-            if self.first == 0 {
-                return;
-            }
             // Only where the least grows another may be the least.
             let grows = before == group.least && time > before;
             let least = if grows { group.find_least() } else { group.least.min(time) };
@@ -104,11 +118,19 @@ impl Calendar {
     /// The earliest source and its time; a time after [`END`] when no source has anything to do.
     #[inline]
     pub fn next(&self) -> (Instant, usize) {
-        let (mut number, top) = (0, &self.groups[0]);
-        let mut least = if self.first == 0 { top.find_least() } else { top.least };
+        if self.below.is_empty() {
+            let least = self.top.find_least();
+            return (Instant::from_nanos(least >> PLACE_BITS), place(least));
+        }
+        self.next_below()
+    }
+
+    #[inline(never)]
+    fn next_below(&self) -> (Instant, usize) {
+        let (mut number, mut least) = (0, self.top.least);
         while number < self.first {
             number = number * GROUP + 1 + place(least);
-            least = self.groups[number].least;
+            least = self.below[number - 1].least;
         }
         (Instant::from_nanos(least >> PLACE_BITS), (number - self.first) * GROUP + place(least))
     }
