@@ -94,13 +94,13 @@ impl<T> Ring<T> {
     /// The oldest entry leaves, and can be read until the next one comes; beside it the one behind it, if there is one.
     #[inline]
     pub fn pop_with_next(&mut self) -> Option<(&T, Option<&T>)> {
-        let (first, second) = (self.slot(self.base), self.slot(self.base + 1));
         if self.is_empty() {
             return None;
         }
+        let (first, second) = (self.slot(self.base), self.slot(self.base + 1));
         self.base += 1;
-        let next = if self.is_empty() { None } else { self.slots.get(second) };
-        Some((self.slots.get(first)?, next))
+        let entry = self.slots.get(first)?;
+        Some((entry, if self.is_empty() { None } else { self.slots.get(second) }))
     }
 
     /// The entries below number `end`, which are all there, leave.
