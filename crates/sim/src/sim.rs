@@ -57,6 +57,8 @@ pub struct Sim {
     conns: Vec<Connection>,
     /// Where what leaves a link goes on, if not to an end: from a path's own link to a shared one.
     onward: Vec<Option<usize>>,
+    /// Whether anything goes on so.
+    has_relays: bool,
     cross: Vec<CrossSource>,
     cross_source: usize,
     /// The connection whose turn it is.
@@ -244,6 +246,7 @@ impl Sim {
             now: Instant::ZERO,
             net: Net::new(layout.net.links, timers),
             conns,
+            has_relays: layout.net.onward.iter().any(Option::is_some),
             onward: layout.net.onward,
             cross,
             cross_source,
@@ -461,10 +464,7 @@ impl Sim {
         debug_assert!(at >= self.now, "time never goes back");
         self.now = at;
         self.net.events += 1;
-        match self.onward.get(source) {
-            Some(onward) => self.deliver(source, onward.is_none()),
-            None => self.fire(source),
-        }
+        if source < self.net.links.len() { self.deliver(source) } else { self.fire(source) }
         Step::Happened
     }
 
@@ -509,9 +509,10 @@ impl Sim {
         self.net.calendar.set(source, next);
     }
 
-    /// A link hands over its next packet, which has arrived if the link is the `last` on its way.
+    /// A link hands over its next packet, which has arrived unless it goes on to another link.
     #[inline(always)]
-    fn deliver(&mut self, link: usize, last: bool) {
+    fn deliver(&mut self, link: usize) {
+        let last = !self.has_relays || self.onward[link].is_none();
         let Some((datagram, ce)) = self.net.links[link].pop_in_place(self.now) else {
             return self.net.look_again(link);
         };
