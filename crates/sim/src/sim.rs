@@ -464,7 +464,11 @@ impl Sim {
         debug_assert!(at >= self.now, "time never goes back");
         self.now = at;
         self.net.events += 1;
-        if source < self.net.links.len() { self.deliver(source) } else { self.fire(source) }
+        if source < self.net.links.len() {
+            self.deliver(source)
+        } else {
+            self.fire(source)
+        }
         Step::Happened
     }
 
