@@ -65,21 +65,21 @@ impl Scenario {
         }
     }
 
-    /// The most instructions that a delivered packet may take: some 2 % above what was measured last, so that a change
-    /// that costs more than the luck of inlining shows. It only ever falls; beside it what is aimed at.
+    /// The most instructions that a delivered packet may take: some 0.5 % above what was measured last. The luck of
+    /// inlining is up to 2 %: who exceeds a budget finds out whether the change itself costs more. It only ever falls;
+    /// beside it what is aimed at, where that is not reached.
     pub fn most_instructions(self) -> f64 {
         match self {
-            Self::A => 1_835.0,         // aim: 1 200
-            Self::B => 1_717.0,         // aim: 1 200
-            Self::QuicCubic => 1_932.0, // aim: 1 800
-            Self::QuicBbr => 2_446.0,   // aim: 2 400
-            // Another run since packets have 1424 B: the queue is longer, and more arrives among what is held.
-            Self::LinuxBbr => 2_460.0,      // aim: 2 400
-            Self::LinuxLia => 2_297.0,      // aim: 1 800
-            Self::ManyPaths => 2_358.0,     // aim: 1.4 times B
-            Self::Lossy => 2_175.0,         // aim: 1 800
-            Self::Reordering => 5_275.0,    // aim: 6 000
-            Self::ReorderingBbr => 5_815.0, // aim: 6 000
+            Self::A => 1_658.0, // aim: 1 200
+            Self::B => 1_544.0, // aim: 1 200
+            Self::QuicCubic => 1_705.0,
+            Self::QuicBbr => 2_247.0,
+            Self::LinuxBbr => 2_257.0,
+            Self::LinuxLia => 2_105.0,  // aim: 1 800
+            Self::ManyPaths => 2_160.0, // aim: 1.4 times B
+            Self::Lossy => 2_025.0,     // aim: 1 800
+            Self::Reordering => 4_988.0,
+            Self::ReorderingBbr => 5_639.0,
         }
     }
 

@@ -119,6 +119,7 @@ impl Cubic {
         self.exit.on_sample(acked, rtt, delay_min, self.window.packets())
     }
 
+    #[inline(always)]
     fn grow(&mut self, acked: &Acked) {
         let left = self.window.grow(acked);
         if left == 0 {

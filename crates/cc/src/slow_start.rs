@@ -68,6 +68,7 @@ pub(crate) enum Exit {
 impl Exit {
     /// Looks at the round-trip sample of one ACK in slow start. `delay_min` is the smallest RTT
     /// and `packets` the window.
+    #[inline(never)]
     pub(crate) fn on_sample(&mut self, acked: &Acked, rtt: Span, delay_min: Span, packets: u64) -> Pace {
         match self {
             Self::Loss => Pace::Full,

@@ -225,7 +225,7 @@ impl Window {
             packets += self.credit / per;
             self.credit %= per;
         }
-        packets.min(LARGEST / self.mss) * self.mss
+        if packets == 0 { 0 } else { packets.min(LARGEST / self.mss) * self.mss }
     }
 
     /// RFC 9002 §7.3.3, without losing what division leaves.

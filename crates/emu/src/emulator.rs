@@ -225,7 +225,7 @@ impl Machine {
             // A device that somebody deleted would be ready for ever.
             alive.retain(|port| lost != Some(port.into));
         }
-        self.report.links = self.links.iter().map(|link| *link.counts()).collect();
+        self.report.links = self.links.iter().map(|link| link.counts()).collect();
         self.report.elapsed = self.clock.now().since(Instant::ZERO);
     }
 

@@ -102,8 +102,9 @@ pub struct Link<T> {
     pub(crate) up: bool,
     pub(crate) limit: Room,
     marks_above: Option<Room>,
-    /// Number of the next packet that reaches the wire.
+    /// Number of the next packet that reaches the wire. A plain link has it in its ring.
     pub(crate) serial: u64,
+    /// What has happened so far; on a plain link only what [`Plain::counts`] does not tell.
     pub(crate) counts: Counts,
     pub(crate) resumed: Option<Resumed>,
     pub(crate) codel: Option<Codel<T>>,
@@ -354,8 +355,12 @@ impl<T: Copy> Link<T> {
     }
 
     /// What has happened so far.
-    pub fn counts(&self) -> &Counts {
-        &self.counts
+    pub fn counts(&self) -> Counts {
+        if !self.plain.is_on {
+            return self.counts;
+        }
+        let (passed, dropped_queue) = (self.plain.counts(), self.counts.dropped_queue);
+        Counts { pushed: passed.pushed + dropped_queue, dropped_queue, ..passed }
     }
 
     /// Packets inside: waiting, or on their way and not lost.

@@ -71,7 +71,7 @@ fn everything_is_counted() {
         repaired: 0,
         marked: 1,
     };
-    assert_eq!(link.counts(), &expected);
+    assert_eq!(link.counts(), expected);
     assert_eq!(link.pending(), 0);
 }
 

@@ -91,6 +91,18 @@ impl<T> Ring<T> {
         self.slots.get(slot)
     }
 
+    /// The oldest entry leaves, and can be read until the next one comes; beside it the one behind it, if there is one.
+    #[inline]
+    pub fn pop_with_next(&mut self) -> Option<(&T, Option<&T>)> {
+        if self.is_empty() {
+            return None;
+        }
+        let (first, second) = (self.slot(self.base), self.slot(self.base + 1));
+        self.base += 1;
+        let entry = self.slots.get(first)?;
+        Some((entry, if self.is_empty() { None } else { self.slots.get(second) }))
+    }
+
     /// The entries below number `end`, which are all there, leave.
     #[inline]
     pub fn forget_below(&mut self, end: u64) {
@@ -137,7 +149,8 @@ impl<T: Copy> Ring<T> {
     /// The same, with an entry that is made where it is kept.
     #[inline(always)]
     pub fn push_with(&mut self, entry: impl FnOnce() -> T) {
-        if self.len() == self.slots.len() {
+        // Never above: so it shows that there are slots.
+        if self.len() >= self.slots.len() {
             return self.push_growing(entry());
         }
         let slot = self.slot(self.end);
@@ -235,7 +248,12 @@ mod tests {
                 }
                 50..95 => {
                     base += u64::from(!plain.is_empty());
-                    assert_eq!(ring.pop().copied(), plain.pop_front());
+                    if step.is_multiple_of(2) {
+                        assert_eq!(ring.pop().copied(), plain.pop_front());
+                    } else {
+                        let popped = ring.pop_with_next().map(|(entry, next)| (*entry, next.copied()));
+                        assert_eq!(popped, plain.pop_front().map(|entry| (entry, plain.front().copied())));
+                    }
                 }
                 95..97 => {
                     ring.retain(|entry| entry % 3 != 0);

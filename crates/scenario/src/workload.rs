@@ -33,11 +33,15 @@ pub fn writes(workload: &Workload, seed: u64) -> Option<Vec<(Span, Bytes)>> {
 #[derive(Clone, Debug)]
 pub struct App {
     workload: Workload,
+    /// Whether that is made of messages.
+    has_messages: bool,
     rng: Pcg64Mcg,
     /// Bytes written so far, should the send buffer take them.
     written: u64,
     /// Messages that have not arrived whole, oldest first.
     open: VecDeque<Message>,
+    /// Where the oldest of them ends; the largest number without one.
+    oldest_end: u64,
     /// Where the sender last was in `open`.
     cursor: usize,
     next_write: Instant,
@@ -69,10 +73,12 @@ impl App {
             _ => 0,
         };
         Self {
+            has_messages: workload.has_messages(),
             workload: workload.clone(),
             rng: Pcg64Mcg::new(u128::from(seed) | 1),
             written: 0,
             open: VecDeque::new(),
+            oldest_end: u64::MAX,
             cursor: 0,
             next_write: Instant::NEVER,
             remaining,
@@ -221,6 +227,7 @@ impl App {
         self.written = end;
         if bytes > 0 {
             self.open.push_back(Message { start, end, written: now, deadline: deadline.map(|span| now + span), class });
+            self.oldest_end = self.oldest_end.min(end);
         }
     }
 
@@ -245,19 +252,20 @@ impl App {
     /// Whether [`App::arrived`] has anything to do when everything before `to` has arrived.
     #[inline]
     pub fn completes(&self, to: u64) -> bool {
-        self.open.front().is_some_and(|message| message.end <= to)
+        self.oldest_end <= to
     }
 
     /// Everything before `to` has arrived. The next request sets out `request` later.
     /// [`App::next_event`] may have changed.
     pub fn arrived(&mut self, now: Instant, to: u64, request: Span) {
-        while self.open.front().is_some_and(|message| message.end <= to) {
+        while self.completes(to) {
             self.complete(now, request);
         }
     }
 
     fn complete(&mut self, now: Instant, request: Span) {
         let Some(message) = self.open.pop_front() else { return };
+        self.oldest_end = self.open.front().map_or(u64::MAX, |message| message.end);
         self.cursor = self.cursor.saturating_sub(1);
         // What is no message has a delay of no interest, and there may be very many.
         if self.has_messages() {
@@ -316,8 +324,9 @@ impl App {
     }
 
     /// Whether the workload is made of messages.
+    #[inline]
     pub fn has_messages(&self) -> bool {
-        self.workload.has_messages()
+        self.has_messages
     }
 }
 

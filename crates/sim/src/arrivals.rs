@@ -33,7 +33,7 @@ impl Connection {
         } else {
             reassembly.arrive(now, data.offset, data.bytes)
         };
-        self.count(id, data, arrival);
+        self.count(id, data.bytes, arrival);
         let next = self.receive.receiver.data.next();
         self.tap.note(now, self.number, || Note::Arrived {
             path: id,
@@ -134,7 +134,7 @@ impl Connection {
     }
 
     #[inline]
-    fn count(&mut self, id: PathId, data: &Data, arrival: Arrival) {
+    fn count(&mut self, id: PathId, bytes: u32, arrival: Arrival) {
         self.tally.arrived += 1;
         let path = &mut self.path_tallies[id.index()];
         path.arrived += 1;
@@ -143,14 +143,14 @@ impl Connection {
             Arrival::Dropped => self.tally.window_drops += 1,
             Arrival::Aside => {
                 self.tally.ooo_packets += 1;
-                self.tally.ooo_bytes += u64::from(data.bytes);
+                self.tally.ooo_bytes += u64::from(bytes);
             }
             Arrival::Held => {
                 self.tally.ooo_packets += 1;
-                self.tally.ooo_bytes += u64::from(data.bytes);
-                path.delivered += u64::from(data.bytes);
+                self.tally.ooo_bytes += u64::from(bytes);
+                path.delivered += u64::from(bytes);
             }
-            Arrival::InOrder(_) => path.delivered += u64::from(data.bytes),
+            Arrival::InOrder(_) => path.delivered += u64::from(bytes),
         }
     }
 
@@ -242,14 +242,20 @@ impl Connection {
         if progress {
             self.dispatch.outbox.acknowledge_below(ack.una);
         }
-        if epoch != self.send.senders[id.index()].epoch || !self.dispatch.views.set().contains(id) {
+        let (sender, mut ctx) = self.send_context(net, now, id);
+        if epoch != sender.epoch || !ctx.usable.contains(id) {
             if progress {
                 self.meta_progress(now);
             }
             return self.wake();
         }
-        self.heard(now, id);
-        let repair = self.settle(net, now, id, ack, blocks);
+        sender.heard(now, ctx.view);
+        let repair = if !quic && blocks.is_empty() && sender.is_plain(ctx.view, ack) {
+            sender.plain_acked(&mut ctx, ack.cum);
+            Repair::Nothing
+        } else {
+            self.settle(net, now, id, ack, blocks)
+        };
         if progress {
             self.meta_progress(now);
         }
@@ -271,18 +277,11 @@ impl Connection {
         self.wake();
     }
 
-    /// Settles what an acknowledgement tells path `id`; what to send again.
+    /// Settles what an acknowledgement tells path `id`, be it a plain one or not; what to send again.
     #[inline(always)]
     fn settle(&mut self, net: &mut Net, now: Instant, id: PathId, ack: &Ack, blocks: &[(u64, u64)]) -> Repair {
-        let quic = self.transport.rules.recovery == LossRecovery::Quic;
-        let view = self.dispatch.views.get(id);
-        if !quic && blocks.is_empty() && self.send.senders[id.index()].is_plain(view, ack) {
-            let (sender, mut ctx) = self.send_context(net, now, id);
-            sender.plain_acked(&mut ctx, ack.cum);
-            return if sender.has_lost() { Repair::Lost } else { Repair::Nothing };
-        }
         let (sender, mut ctx) = self.send_context(net, now, id);
-        let repair = if quic {
+        let repair = if ctx.transport.rules.recovery == LossRecovery::Quic {
             sender.quic_acked(&mut ctx, ack, blocks);
             Repair::Nothing
         } else {

@@ -13,13 +13,17 @@ const GROUP: usize = 8;
 const PLACE_BITS: u32 = 3;
 /// Never: the largest time that leaves room for a place. It is 73 years after the start.
 const NEVER: u64 = u64::MAX >> PLACE_BITS;
+/// No source has anything to do after this time.
+pub const END: Instant = Instant::from_nanos(NEVER - 1);
 
 /// The next time of every source. Among equal times the lowest source comes first.
 #[derive(Clone, Debug)]
 pub struct Calendar {
-    /// Group 0 is the top. The earliest times of groups `8n + 1` to `8n + 8` are in group `n`; those of the sources are in
-    /// the last groups.
-    groups: Vec<Group>,
+    /// The times of the sources, if they are one group; else the earliest times of the next eight groups.
+    top: Group,
+    /// The other groups, numbered from 1. The earliest times of groups `8n + 1` to `8n + 8` are in group `n`, where 0 is the
+    /// top; those of the sources are in the last groups.
+    below: Vec<Group>,
     /// The first of the groups with times of sources.
     first: usize,
 }
@@ -60,33 +64,45 @@ impl Calendar {
             first += layer;
             layer *= GROUP;
         }
-        Self { groups: vec![Group::IDLE; first + layer], first }
+        Self { top: Group::IDLE, below: vec![Group::IDLE; first + layer - 1], first }
     }
 
     /// `source` has something to do at `at`, and nothing before.
     #[inline]
     pub fn set(&mut self, source: usize, at: Instant) {
-        self.change(self.first + source / GROUP, source % GROUP, at.as_nanos().min(NEVER));
+        let at = at.as_nanos().min(NEVER);
+        if self.below.is_empty() {
+            debug_assert!(source < GROUP, "source {source} of one group");
+            let place = source % GROUP;
+            self.top.times[place] = at << PLACE_BITS | place as u64;
+        } else {
+            self.change(source, at);
+        }
     }
 
     /// `source` has something to do at `at` or earlier.
     #[inline]
     pub fn lower(&mut self, source: usize, at: Instant) {
-        let (group, place) = (self.first + source / GROUP, source % GROUP);
-        if at.as_nanos() < self.groups[group].times[place] >> PLACE_BITS {
-            self.change(group, place, at.as_nanos());
+        let group = if self.below.is_empty() { &self.top } else { &self.below[self.first + source / GROUP - 1] };
+        if at.as_nanos() < group.times[source % GROUP] >> PLACE_BITS {
+            self.set(source, at);
         }
     }
 
+    /// Group `number`.
     #[inline]
-    fn change(&mut self, group: usize, place: usize, at: u64) {
-        let (mut number, mut place, mut at) = (group, place, at);
-        while let Some(group) = self.groups.get_mut(number) {
+    fn group_mut(&mut self, number: usize) -> &mut Group {
+        if number == 0 { &mut self.top } else { &mut self.below[number - 1] }
+    }
+
+    /// The time of `source` becomes `at`, where sources are in several groups.
+    #[inline(never)]
+    fn change(&mut self, source: usize, at: u64) {
+        let (mut number, mut place, mut at) = (self.first + source / GROUP, source % GROUP, at);
+        loop {
+            let group = self.group_mut(number);
             let time = at << PLACE_BITS | place as u64;
             let before = core::mem::replace(&mut group.times[place], time);
-            if self.first == 0 {
-                return;
-            }
             // Only where the least grows another may be the least.
             let grows = before == group.least && time > before;
             let least = if grows { group.find_least() } else { group.least.min(time) };
@@ -99,18 +115,24 @@ impl Calendar {
         }
     }
 
-    /// The earliest source and its time; [`Instant::NEVER`] when no source has anything to do.
+    /// The earliest source and its time; a time after [`END`] when no source has anything to do.
     #[inline]
     pub fn next(&self) -> (Instant, usize) {
-        let (mut number, top) = (0, &self.groups[0]);
-        let mut least = if self.first == 0 { top.find_least() } else { top.least };
+        if self.below.is_empty() {
+            let least = self.top.find_least();
+            return (Instant::from_nanos(least >> PLACE_BITS), place(least));
+        }
+        self.next_below()
+    }
+
+    #[inline(never)]
+    fn next_below(&self) -> (Instant, usize) {
+        let (mut number, mut least) = (0, self.top.least);
         while number < self.first {
             number = number * GROUP + 1 + place(least);
-            least = self.groups[number].least;
+            least = self.below[number - 1].least;
         }
-        let at = least >> PLACE_BITS;
-        let at = if at == NEVER { Instant::NEVER } else { Instant::from_nanos(at) };
-        (at, (number - self.first) * GROUP + place(least))
+        (Instant::from_nanos(least >> PLACE_BITS), (number - self.first) * GROUP + place(least))
     }
 }
 
@@ -127,7 +149,7 @@ mod tests {
     #[test]
     fn the_earliest_comes_first_and_ties_go_to_the_lowest_source() {
         let mut calendar = Calendar::new(40);
-        assert!(calendar.next().0.is_never());
+        assert!(calendar.next().0 > END);
         calendar.set(39, Instant::from_nanos(5));
         calendar.set(17, Instant::from_nanos(5));
         assert_eq!(calendar.next(), (Instant::from_nanos(5), 17));
@@ -147,7 +169,7 @@ mod tests {
             (state >> 33) % below
         };
         for sources in [1, 2, 3, 8, 9, 13, 64, 65, 200] {
-            let (mut calendar, mut times) = (Calendar::new(sources), vec![u64::MAX; sources]);
+            let (mut calendar, mut times) = (Calendar::new(sources), vec![NEVER; sources]);
             for _ in 0..2_000 {
                 let (source, at) = (draw(sources as u64) as usize, draw(50));
                 match draw(4) {
@@ -157,7 +179,7 @@ mod tests {
                     }
                     1 => {
                         calendar.set(source, Instant::NEVER);
-                        times[source] = u64::MAX;
+                        times[source] = NEVER;
                     }
                     _ => {
                         calendar.set(source, Instant::from_nanos(at));
@@ -166,7 +188,7 @@ mod tests {
                 }
                 let first = (0..sources).min_by_key(|&source| times[source]).unwrap_or(0);
                 assert_eq!(calendar.next().0.as_nanos(), times[first]);
-                assert!(times[first] == u64::MAX || calendar.next().1 == first, "{sources} sources");
+                assert!(times[first] == NEVER || calendar.next().1 == first, "{sources} sources");
             }
         }
     }

@@ -138,21 +138,22 @@ impl Connection {
     ) -> (&'a mut PathSender, SendContext<'a>) {
         let Dispatch { host, outbox, flow, views, question, .. } = &mut self.dispatch;
         let SendEnd { senders, shares, .. } = &mut self.send;
+        let (view, usable) = views.get_mut_with_set(id);
         let ctx = SendContext {
             now,
             net,
             conn: self.number,
-            usable: views.set().contains(id),
-            view: views.get_mut(id),
+            usable,
+            view,
             events: &mut host.events,
             outbox,
             flow,
             question,
             shares,
             transport: &self.transport,
-            tally: &mut self.path_tallies[id.index()],
+            tallies: &mut self.path_tallies,
             tap: &mut self.tap,
-            coupled: self.cc.coupled,
+            cc: &self.cc,
         };
         (&mut senders[id.index()], ctx)
     }
@@ -272,7 +273,6 @@ impl Connection {
     /// The turn is over: nothing more is sent until something happens.
     #[inline(always)]
     pub(crate) fn end_turn(&mut self, net: &mut Net, now: Instant) {
-        let wants_room = self.dispatch.wants_room() || self.send.writer.has_more();
         if self.transport.rules.meta_timer == MetaTimer::PendingTimers
             && self.send.writer.pushed.is_some_and(|(_, at)| at == now)
         {
@@ -285,7 +285,10 @@ impl Connection {
             let source = self.source + 1 + id.index();
             let (sender, mut ctx) = self.send_context(net, now, id);
             sender.end_turn(&mut ctx);
-            let at = sender.next_event(wants_room || sender.has_lost(), now);
+            let (mut at, release) = (sender.timer_at, sender.pacer.release());
+            if release > now && (sender.has_unsent() || self.dispatch.wants_room() || self.send.writer.has_more()) {
+                at = at.min(release);
+            }
             net.calendar.lower(source, at);
         }
         self.dispatch.question.synced = false;

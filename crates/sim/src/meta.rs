@@ -145,16 +145,6 @@ impl Connection {
         self.refresh(net, now, id);
     }
 
-    /// Something was heard on path `id`.
-    #[inline]
-    pub(crate) fn heard(&mut self, now: Instant, id: PathId) {
-        self.send.senders[id.index()].heard_at = now;
-        let view = self.dispatch.views.get_mut(id);
-        if view.health == Health::Stale {
-            view.health = Health::Good;
-        }
-    }
-
     /// Linux v1: a subflow that has nothing outstanding repeats what was sent of the fragment at the head, be it the
     /// subflow that carried it before (`mptcp_subflow_get_retrans`, `__mptcp_retrans`). What was handed back is none of
     /// that until it is sent.

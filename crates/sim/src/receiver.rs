@@ -477,12 +477,13 @@ impl Reassembly {
             self.next = self.held.take_from(hi).map_or(hi, |range| range.1);
             return Arrival::InOrder(Bytes::new(self.next - lo));
         }
-        let mut fresh = false;
-        self.held.insert(lo.max(self.next), hi, |_, _| fresh = true);
+        let before = self.held.total();
+        self.held.insert(lo.max(self.next), hi, |_, _| {});
         self.held_max = self.held_max.max(self.held().get());
-        let Some((_, end)) = self.held.take_from(self.next) else {
-            return if fresh { Arrival::Held } else { Arrival::Duplicate };
-        };
+        if lo > self.next {
+            return if self.held.total() > before { Arrival::Held } else { Arrival::Duplicate };
+        }
+        let end = self.held.take_from(self.next).map_or(self.next, |range| range.1);
         let read = end - self.next;
         self.next = end;
         Arrival::InOrder(Bytes::new(read))

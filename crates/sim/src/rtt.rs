@@ -130,21 +130,41 @@ pub fn publish(view: &mut Path, sample: Span, srtt: Span, rttvar: Span) {
 pub struct MinRtt {
     best: [(Instant, Span); 3],
     window: Span,
+    /// Up to this time none of the three is too old.
+    fresh_until: Instant,
 }
 
 impl MinRtt {
     /// The smallest sample of the last `window`.
     pub fn new(window: Span) -> Self {
-        Self { best: [(Instant::ZERO, Span::MAX); 3], window }
+        Self { best: [(Instant::ZERO, Span::MAX); 3], window, fresh_until: Instant::ZERO }
     }
 
     /// Takes a sample and returns the minimum.
     #[inline]
     pub fn update(&mut self, now: Instant, rtt: Span) -> Span {
+        // Nearly every sample is above all three, the last of which is the largest.
+        if rtt <= self.best[2].1 || now > self.fresh_until {
+            self.replace(now, rtt);
+            let [first, second, third] = self.best.map(|(at, _)| at);
+            let part = if second == first {
+                4
+            } else if third == second {
+                2
+            } else {
+                1
+            };
+            self.fresh_until = first + self.window / part;
+        }
+        self.best[0].1
+    }
+
+    /// Replaces what `rtt` is below, and what is too old.
+    fn replace(&mut self, now: Instant, rtt: Span) {
         let new = (now, rtt);
         if rtt <= self.best[0].1 || now.since(self.best[2].0) > self.window {
             self.best = [new; 3];
-            return rtt;
+            return;
         }
         if rtt <= self.best[1].1 {
             self.best[1] = new;
@@ -164,7 +184,6 @@ impl MinRtt {
         } else if self.best[2].0 == self.best[1].0 && age > self.window / 2 {
             self.best[2] = new;
         }
-        self.best[0].1
     }
 
     /// The minimum; [`Span::MAX`] before the first sample.

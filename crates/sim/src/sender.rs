@@ -9,10 +9,13 @@ use weftway_host::Events;
 use weftway_host::sending::{
     Assigned, Flight, Outbox, Pacer, Question, RangeSet, RateSampler, Sample, SentPacket, implied_rate,
 };
-use weftway_path::{BlockedReason, Bytes, Event, Flow, Instant, Offset, Path, PathId, Ring, Span};
+use weftway_path::{
+    BlockedReason, Bytes, Event, Flow, Health, Instant, Offset, Path, PathId, PathSet, Ring, SendKind, Span,
+};
 use weftway_scenario::config::Transport;
 use weftway_scenario::stack::LossRecovery;
 
+use crate::connection::ControllerSpec;
 use crate::net::Net;
 use crate::tally::PathTally;
 use crate::tap::{Note, Tap};
@@ -46,18 +49,36 @@ pub struct SendContext<'a> {
     pub flow: &'a Flow,
     /// Which paths may send.
     pub question: &'a mut Question,
-    /// Whether the path is usable.
-    pub usable: bool,
+    /// Which paths are usable.
+    pub usable: &'a PathSet,
     /// What all controllers publish.
-    pub shares: &'a mut [Share],
+    pub shares: &'a mut Vec<Share>,
     /// The transport's settings.
     pub transport: &'a Transport,
-    /// The path's counters.
-    pub tally: &'a mut PathTally,
+    /// The counters of all paths.
+    pub tallies: &'a mut Vec<PathTally>,
     /// Who listens.
     pub tap: &'a mut Tap,
-    /// Whether controllers read each other's shares.
-    pub coupled: bool,
+    /// How controllers are made.
+    pub cc: &'a ControllerSpec,
+}
+
+impl SendContext<'_> {
+    /// The path's counters.
+    #[inline(always)]
+    pub fn tally(&mut self) -> &mut PathTally {
+        &mut self.tallies[self.view.id.index()]
+    }
+
+    /// A decision was carried out on the path.
+    #[inline(always)]
+    fn count_sent(&mut self, kind: SendKind) {
+        match kind {
+            SendKind::Fresh | SendKind::Ahead => {}
+            SendKind::Reinjection => self.tally().reinjections += 1,
+            SendKind::Duplicate => self.tally().copies += 1,
+        }
+    }
 }
 
 /// What the path's single timer means, as in Linux (`icsk_pending`).
@@ -187,6 +208,15 @@ impl PathSender {
             send_window: Bytes::ZERO,
             buffer: (Instant::ZERO, 0),
             small: 0,
+        }
+    }
+
+    /// Something was heard on the path with this `view`.
+    #[inline]
+    pub fn heard(&mut self, now: Instant, view: &mut Path) {
+        self.heard_at = now;
+        if view.health == Health::Stale {
+            view.health = Health::Good;
         }
     }
 
@@ -365,7 +395,7 @@ impl PathSender {
             app_limited: self.rate.is_app_limited(),
         };
         self.cc.on_sent(&sent);
-        ctx.tally.on_sent(assigned.kind);
+        ctx.count_sent(assigned.kind);
         if tcp {
             self.tcp_sent(now, ctx.view, empty);
         } else {
@@ -403,7 +433,7 @@ impl PathSender {
             let load = Load::Data(Data { index, settled, offset, bytes, sent_at: now });
             Datagram { conn, path, epoch, marked: false, load }
         });
-        ctx.tally.on_wire(wire, verdict);
+        ctx.tally().on_wire(wire, verdict);
         ctx.tap.note(ctx.now, ctx.conn, || Note::Sent { path: self.id, index, offset, bytes, verdict });
     }
 
@@ -434,7 +464,7 @@ impl PathSender {
     /// Copies what the controller says into the path's view and its published share.
     #[inline(always)]
     pub fn publish(&mut self, ctx: &mut SendContext<'_>) {
-        self.publish_to(ctx.view, if ctx.coupled { Some(&mut *ctx.shares) } else { None });
+        self.publish_to(ctx.view, if ctx.cc.coupled { Some(&mut *ctx.shares) } else { None });
     }
 
     /// The same; the shares only where controllers read them.
@@ -456,7 +486,7 @@ impl PathSender {
         let more = ctx.flow.unsent > ctx.view.mss;
         ctx.view.blocked = self.blocked_reason(ctx.now, ctx.view, more, ctx.transport);
         ctx.view.release = self.pacer.release();
-        ctx.question.note(self.id, ctx.usable, ctx.view.blocked);
+        ctx.question.note(self.id, ctx.usable.contains(self.id), ctx.view.blocked);
     }
 
     /// Why the path cannot take a packet now.
@@ -483,7 +513,7 @@ impl PathSender {
     pub fn end_turn(&mut self, ctx: &mut SendContext<'_>) {
         self.end_burst(ctx.now, ctx.view, ctx.transport);
         if self.validate_window(ctx.now, ctx.view, ctx.transport) {
-            let shares = if ctx.coupled { Some(&mut *ctx.shares) } else { None };
+            let shares = if ctx.cc.coupled { Some(&mut **ctx.shares) } else { None };
             self.restart_unused(ctx.now, ctx.view, shares, ctx.transport);
         }
         let has_room = ctx.view.is_open() && self.queue.is_empty();
@@ -608,11 +638,10 @@ impl PathSender {
         self.timer_at <= now
     }
 
-    /// When the path needs attention next: its timer, or its pacer if packets wait for it.
+    /// Whether something that the path was given is to be sent, for the first time or again.
     #[inline]
-    pub fn next_event(&self, wants_room: bool, now: Instant) -> Instant {
-        let release = self.pacer.release();
-        if release > now && (wants_room || !self.queue.is_empty()) { self.timer_at.min(release) } else { self.timer_at }
+    pub fn has_unsent(&self) -> bool {
+        !self.queue.is_empty() || self.has_lost()
     }
 }
 

@@ -9,6 +9,7 @@ use weftway_scenario::{App, Verdict, mix};
 use weftway_sched::Scheduler;
 use weftway_sched::learned::Task;
 
+use crate::calendar;
 use crate::connection::{Connection, Parts};
 use crate::cross::CrossSource;
 use crate::net::Net;
@@ -56,6 +57,8 @@ pub struct Sim {
     conns: Vec<Connection>,
     /// Where what leaves a link goes on, if not to an end: from a path's own link to a shared one.
     onward: Vec<Option<usize>>,
+    /// Whether anything goes on so.
+    has_relays: bool,
     cross: Vec<CrossSource>,
     cross_source: usize,
     /// The connection whose turn it is.
@@ -243,11 +246,12 @@ impl Sim {
             now: Instant::ZERO,
             net: Net::new(layout.net.links, timers),
             conns,
+            has_relays: layout.net.onward.iter().any(Option::is_some),
             onward: layout.net.onward,
             cross,
             cross_source,
             turn: None,
-            limit: Instant::ZERO + config.time_limit,
+            limit: (Instant::ZERO + config.time_limit).min(calendar::END),
             second_start: second_start(config),
             second_source,
             is_call: config.is_call(),
@@ -454,15 +458,16 @@ impl Sim {
     #[inline(always)]
     fn next_event(&mut self, until: Instant) -> Step {
         let (at, source) = self.net.calendar.next();
-        if at > until.min(self.limit) || at.is_never() {
+        if at > until.min(self.limit) {
             return self.stop(at, until);
         }
         debug_assert!(at >= self.now, "time never goes back");
-        self.now = self.now.max(at);
+        self.now = at;
         self.net.events += 1;
-        match self.onward.get(source) {
-            Some(&onward) => self.deliver(source, onward),
-            None => self.fire(source),
+        if source < self.net.links.len() {
+            self.deliver(source)
+        } else {
+            self.fire(source)
         }
         Step::Happened
     }
@@ -508,41 +513,38 @@ impl Sim {
         self.net.calendar.set(source, next);
     }
 
-    /// A link hands over its next packet, which goes `onward` to another link or has arrived.
+    /// A link hands over its next packet, which has arrived unless it goes on to another link.
     #[inline(always)]
-    fn deliver(&mut self, link: usize, onward: Option<usize>) {
+    fn deliver(&mut self, link: usize) {
+        let last = !self.has_relays || self.onward[link].is_none();
         let Some((datagram, ce)) = self.net.links[link].pop_in_place(self.now) else {
             return self.net.look_again(link);
         };
         let Datagram { conn, path: id, epoch, marked, .. } = *datagram;
         let at = usize::from(conn);
-        match (&datagram.load, onward) {
-            (&Load::Data(data), None) => {
-                self.net.look_again(link);
-                let conn = &mut self.conns[at];
-                conn.on_data(&mut self.net, self.now, (id, epoch), &data, ce || marked);
-                // Data that arrive change nothing for the sender: no turn, unless they end the run.
-                if conn.finished.is_none() {
-                    return;
-                }
+        if last && let Load::Data(data) = datagram.load {
+            self.net.look_again(link);
+            let conn = &mut self.conns[at];
+            conn.on_data(&mut self.net, self.now, (id, epoch), &data, ce || marked);
+            // Data that arrive change nothing for the sender: no turn, unless they end the run.
+            if conn.finished.is_some() {
+                self.turn = Some(at);
             }
-            (&Load::Ack(ack), None) => {
-                self.net.look_again(link);
-                self.conns[at].on_ack(&mut self.net, self.now, (id, epoch), &ack);
-            }
-            _ => {
-                let datagram = *datagram;
-                self.net.look_again(link);
-                return self.deliver_rare(at, &datagram, onward, ce);
-            }
+        } else if last && let Load::Ack(ack) = datagram.load {
+            self.net.look_again(link);
+            self.conns[at].on_ack(&mut self.net, self.now, (id, epoch), &ack);
+            self.turn = Some(at);
+        } else {
+            let datagram = *datagram;
+            self.net.look_again(link);
+            self.deliver_rare(at, &datagram, link, ce);
         }
-        self.turn = Some(at);
     }
 
-    /// What comes once in a while: it goes onward, or has arrived at connection `at`.
+    /// What comes once in a while out of `link`: it goes onward, or has arrived at connection `at`.
     #[cold]
-    fn deliver_rare(&mut self, at: usize, datagram: &Datagram, onward: Option<usize>, marked: bool) {
-        if let Some(via) = onward {
+    fn deliver_rare(&mut self, at: usize, datagram: &Datagram, link: usize, marked: bool) {
+        if let Some(via) = self.onward[link] {
             return self.relay(via, datagram, marked);
         }
         let conn = &mut self.conns[at];

@@ -1,7 +1,7 @@
 //! What is counted while a connection runs: once per packet, in place.
 
 use weftway_link::{Reason, Verdict};
-use weftway_path::{Bytes, SendKind};
+use weftway_path::Bytes;
 
 /// The counters of one path.
 #[derive(Clone, Debug, Default)]
@@ -31,16 +31,6 @@ pub struct PathTally {
 }
 
 impl PathTally {
-    /// A decision was carried out on the path.
-    #[inline]
-    pub fn on_sent(&mut self, kind: SendKind) {
-        match kind {
-            SendKind::Fresh | SendKind::Ahead => {}
-            SendKind::Reinjection => self.reinjections += 1,
-            SendKind::Duplicate => self.copies += 1,
-        }
-    }
-
     /// A packet was put on the link.
     #[inline]
     pub fn on_wire(&mut self, bytes: Bytes, verdict: Verdict) {

@@ -17,8 +17,10 @@ pub struct Datagram {
     pub load: Load,
 }
 
-/// The contents of a packet.
+/// The contents of a packet. What they are is told by a byte of its own, not by what a field cannot be: it is looked at
+/// for each packet.
 #[derive(Clone, Copy, Debug)]
+#[repr(u8)]
 pub enum Load {
     /// Application data.
     Data(Data),

@@ -126,7 +126,8 @@ impl Kernel {
         self.per
     }
 
-    /// Sets `per` so that the window meets the curve in a round trip.
+    /// Sets `per` so that the window meets the curve in a round trip. Seldom called.
+    #[inline(never)]
     fn follow(&mut self, now: u64, cwnd: u64, acked: u64, delay_min: Span) {
         let epoch = match self.epoch {
             Some(epoch) => epoch,

@@ -89,6 +89,7 @@ impl Rfc {
         }
     }
 
+    #[inline(never)]
     pub(super) fn grow(&mut self, window: &mut Window, acked: &Acked, left: u64) {
         let cwnd = self.packets(window);
         let segments = left as f64 / window.mss() as f64;

@@ -499,23 +499,29 @@ fn look_up_message<C: Carrier>(carrier: &mut C) {
 /// Carries out the scheduler's decision, or says why not.
 #[inline(always)]
 fn carry<C: Carrier>(carrier: &mut C, decision: Decision) -> Result<Carried, Refusal> {
+    let Decision::Send(id) = decision else { return carry_other(carrier, decision) };
+    let dispatch = carrier.dispatch_mut();
+    let (number, kind) = dispatch.question.next.ok_or(Refusal::NoPacket)?;
+    if !dispatch.takes(id) {
+        return Err(Refusal::Path);
+    }
+    if kind == SendKind::Reinjection {
+        dispatch.outbox.took_reinjection();
+    }
+    let chunk = if number == dispatch.outbox.end() {
+        dispatch.outbox.cut_for(dispatch.question.packet.bytes.get() as u32, id)
+    } else {
+        dispatch.outbox.carry(number, id)
+    };
+    place(carrier, id, number, chunk, kind);
+    Ok(Carried::Packet)
+}
+
+/// The same for what is about another packet than the next one.
+#[inline(never)]
+fn carry_other<C: Carrier>(carrier: &mut C, decision: Decision) -> Result<Carried, Refusal> {
     let dispatch = carrier.dispatch_mut();
     match decision {
-        Decision::Send(id) => {
-            let (number, kind) = dispatch.question.next.ok_or(Refusal::NoPacket)?;
-            if !dispatch.takes(id) {
-                return Err(Refusal::Path);
-            }
-            if kind == SendKind::Reinjection {
-                dispatch.outbox.took_reinjection();
-            }
-            let chunk = if number == dispatch.outbox.end() {
-                dispatch.outbox.cut_for(dispatch.question.packet.bytes.get() as u32, id)
-            } else {
-                dispatch.outbox.carry(number, id)
-            };
-            place(carrier, id, number, chunk, kind);
-        }
         Decision::Ahead(..) if !dispatch.host.needs.ahead => return Err(Refusal::Unsupported),
         Decision::Repeat(..) if !dispatch.host.needs.copies => return Err(Refusal::Unsupported),
         Decision::Ahead(id, _) | Decision::Repeat(id, _) if !dispatch.takes(id) => return Err(Refusal::Path),
@@ -529,7 +535,7 @@ fn carry<C: Carrier>(carrier: &mut C, decision: Decision) -> Result<Carried, Ref
             assign(carrier, id, number, SendKind::Duplicate);
         }
         Decision::Recall(id) => return recall(carrier, id),
-        Decision::Wait => return Ok(Carried::Nothing),
+        Decision::Send(_) | Decision::Wait => return Ok(Carried::Nothing),
     }
     Ok(Carried::Packet)
 }

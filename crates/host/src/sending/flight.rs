@@ -184,14 +184,19 @@ impl Flight {
         Some(packet)
     }
 
-    /// Settles every packet below number `end`, all of which are in the ring.
-    #[inline]
-    pub fn settle_below(&mut self, end: u64) {
-        if self.buffers > 0 {
-            let settled = (self.ring.base()..end).filter(|&index| self.ring[index].heads_buffer);
-            self.buffers -= settled.count() as u64;
+    /// Settles every packet below number `end`, all of which are in the ring, and shows each to `settled`; their payload.
+    #[inline(always)]
+    pub fn settle_below(&mut self, end: u64, mut settled: impl FnMut(&SentPacket)) -> Bytes {
+        let (mut bytes, mut heads) = (0, 0);
+        for index in self.ring.base()..end {
+            let packet = &self.ring[index];
+            bytes += u64::from(packet.bytes);
+            heads += u64::from(packet.heads_buffer);
+            settled(packet);
         }
+        self.buffers -= heads;
         self.ring.forget_below(end);
+        Bytes::new(bytes)
     }
 
     /// The packets that are not settled, oldest first.
@@ -224,7 +229,9 @@ mod tests {
             let packet = SentPacket::new(Instant::from_millis(index), Offset::ZERO, 100);
             flight.push(SentPacket { heads_buffer: index % 2 == 0, ..packet });
         }
-        flight.settle_below(3);
+        let mut times = Vec::new();
+        assert_eq!(flight.settle_below(3, |packet| times.push(packet.sent_at)), Bytes::new(300));
+        assert_eq!(times, [0, 1, 2].map(Instant::from_millis));
         assert_eq!((flight.base(), flight.next(), flight.buffers()), (3, 5, 1));
         assert_eq!(flight.front().map(|packet| packet.sent_at), Some(Instant::from_millis(3)));
     }

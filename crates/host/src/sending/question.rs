@@ -54,8 +54,7 @@ impl Question {
     /// Path `id`, if it is usable, is held back for this reason.
     #[inline(always)]
     pub fn note(&mut self, id: PathId, usable: bool, blocked: BlockedReason) {
-        let is_open = usable && blocked == BlockedReason::None;
-        self.open = if is_open { self.open.with(id) } else { self.open.without(id) };
+        self.open = self.open.put(id, usable && blocked == BlockedReason::None);
         if blocked == BlockedReason::Pacing || !self.paced.is_empty() {
             self.paced = self.paced.put(id, blocked == BlockedReason::Pacing);
         }

@@ -100,7 +100,8 @@ impl RangeSet {
         if lo >= hi {
             return;
         }
-        match self.ranges[self.gone..].last_mut() {
+        let count = self.ranges.len();
+        match self.ranges.last_mut().filter(|_| self.gone < count) {
             // Nearly always the highest range grows.
             Some(last) if last.0 <= lo && lo <= last.1 => {
                 if last.1 < hi {

@@ -54,6 +54,13 @@ impl Views {
         &mut self.paths[place]
     }
 
+    /// Any path, and which ones are usable.
+    #[inline]
+    pub fn get_mut_with_set(&mut self, id: PathId) -> (&mut Path, &PathSet) {
+        let place = self.place(id);
+        (&mut self.paths[place], &self.usable)
+    }
+
     #[inline]
     fn place(&self, id: PathId) -> usize {
         // The remainder changes nothing, and spares the test whether it is within bounds.

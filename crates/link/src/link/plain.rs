@@ -5,7 +5,7 @@
 
 use weftway_path::{Bytes, Instant, Ring, Span};
 
-use super::{Flight, Link, Reason, Verdict, Waiting, wire_bytes};
+use super::{Counts, Flight, Link, Reason, Verdict, Waiting, wire_bytes};
 
 /// What is under way on a plain link. A packet's number in the ring is its serial.
 #[derive(Clone, Debug)]
@@ -15,6 +15,8 @@ pub(crate) struct Plain<T> {
     ring: Ring<Carried<T>>,
     /// The first packet not known to have departed.
     waiting: u64,
+    /// The bytes of all packets that were ever in the ring.
+    bytes: u64,
 }
 
 /// A packet, from when it is pushed until it arrives.
@@ -27,7 +29,7 @@ struct Carried<T> {
 
 impl<T> Default for Plain<T> {
     fn default() -> Self {
-        Self { is_on: false, ring: Ring::default(), waiting: 0 }
+        Self { is_on: false, ring: Ring::default(), waiting: 0, bytes: 0 }
     }
 }
 
@@ -48,6 +50,17 @@ impl<T: Copy> Plain<T> {
         (self.waiting..self.ring.end()).map(|serial| (self.ring[serial].departure, self.ring[serial].bytes))
     }
 
+    /// What happened to packets that found room, as their ring tells it.
+    pub(crate) fn counts(&self) -> Counts {
+        let inside: u64 = self.ring.iter().map(|carried| u64::from(carried.bytes)).sum();
+        Counts {
+            pushed: self.ring.end(),
+            delivered: self.ring.base(),
+            delivered_bytes: Bytes::new(self.bytes - inside),
+            ..Counts::default()
+        }
+    }
+
     /// What is under way.
     pub(crate) fn items(&self) -> impl Iterator<Item = &T> {
         self.ring.iter().map(|carried| &carried.item)
@@ -63,7 +76,6 @@ impl<T: Copy> Link<T> {
     /// [`Link::push`] on a plain link.
     #[inline(always)]
     pub(crate) fn push_plain(&mut self, now: Instant, bytes: Bytes, item: impl FnOnce() -> T) -> Verdict {
-        self.counts.pushed += 1;
         if self.lacks_room(bytes) {
             self.retire_plain(now);
             if self.lacks_room(bytes) {
@@ -75,7 +87,7 @@ impl<T: Copy> Link<T> {
         let departure = self.wire.depart(self.free_at.max(now), bytes);
         self.free_at = departure;
         self.waiting_bytes += u64::from(bytes);
-        self.serial += 1;
+        self.plain.bytes += u64::from(bytes);
         if self.plain.ring.is_empty() {
             self.next = departure + self.delay;
         }
@@ -106,22 +118,23 @@ impl<T: Copy> Link<T> {
         if self.next > now {
             return None;
         }
-        let base = self.plain.ring.base();
-        let bytes = self.plain.ring.front()?.bytes;
-        if self.plain.waiting == base {
-            self.plain.waiting += 1;
-            self.waiting_bytes -= u64::from(bytes);
+        let Plain { ring, waiting, .. } = &mut self.plain;
+        let serial = ring.base();
+        let (head, behind) = ring.pop_with_next()?;
+        if *waiting == serial {
+            *waiting += 1;
+            self.waiting_bytes -= u64::from(head.bytes);
         }
-        self.counts.delivered += 1;
-        self.counts.delivered_bytes = self.counts.delivered_bytes.plus(Bytes::new(u64::from(bytes)));
-        self.next = self.plain.ring.get(base + 1).map_or(Instant::NEVER, |head| head.departure + self.delay);
-        self.plain.ring.pop().map(|carried| (&carried.item, false))
+        self.next = behind.map_or(Instant::NEVER, |behind| behind.departure + self.delay);
+        Some((&head.item, false))
     }
 
     /// The link is plain no more: what is under way goes to the rings of the general case.
     #[cold]
     pub(crate) fn leave_plain(&mut self) {
-        let Plain { is_on: true, ring, waiting } = core::mem::take(&mut self.plain) else { return };
+        self.counts = self.counts();
+        let Plain { is_on: true, ring, waiting, .. } = core::mem::take(&mut self.plain) else { return };
+        self.serial = ring.end();
         for (serial, &Carried { departure, bytes, item }) in (ring.base()..).zip(ring.iter()) {
             self.items.add(serial, item, &self.flight);
             self.flight.push(Flight { arrival: departure + self.delay, serial, size: bytes });

@@ -81,7 +81,9 @@ impl PathSender {
         let mut newest: Option<(u64, Instant)> = None;
         let next = self.flight.next();
         let range = (self.flight.base(), ack.cum.min(next));
-        if range.0 < range.1 {
+        if range.0 < range.1 && missing == 0 && self.sacked.is_empty() {
+            newest = Some(self.take_oldest(ctx, range, &mut outcome));
+        } else if range.0 < range.1 {
             self.take_range(ctx, range, &mut newest, &mut outcome);
         }
         // Blocks come highest first, and nearly all of them repeat what earlier acknowledgements told.
@@ -124,6 +126,22 @@ impl PathSender {
         self.control(ctx.now, ctx.view, ctx.shares, &outcome);
         self.slide(ctx);
         self.publish(ctx);
+    }
+
+    /// Settles and forgets the packets of one range, which are the oldest ones: nothing is settled yet. The last one and
+    /// when it was sent.
+    fn take_oldest(&mut self, ctx: &mut SendContext<'_>, range: (u64, u64), outcome: &mut Outcome) -> (u64, Instant) {
+        let last = *self.flight.at(range.1 - 1);
+        let bytes = self.flight.settle_below(range.1, |packet| {
+            ctx.outbox.acknowledge(packet.chunk);
+            ctx.events.push(Event::Acked(packet.receipt(self.id)));
+        });
+        outcome.bytes = bytes;
+        ctx.view.bytes_in_flight -= bytes;
+        ctx.view.acked.bytes = ctx.view.acked.bytes.plus(bytes);
+        ctx.view.acked.packets += range.1 - range.0;
+        self.rate.on_delivered_together(ctx.now, bytes, &last, &mut outcome.sample);
+        (range.1 - 1, last.sent_at)
     }
 
     /// Settles the packets of one range that are not settled yet. A packet that was declared lost is settled (RFC 9002
@@ -176,7 +194,7 @@ impl PathSender {
         let all_arrived = missing > 0 && self.quic.missing == 0;
         if all_arrived && !self.quic.marked && ctx.view.recovery != Recovery::Open {
             ctx.view.recovery = Recovery::Open;
-            ctx.tally.spurious += 1;
+            ctx.tally().spurious += 1;
             self.quic.recovery_start = None;
             self.cc.on_spurious(ctx.now);
         }
@@ -244,7 +262,7 @@ impl PathSender {
         ctx.view.lost.add(payload);
         ctx.outbox.lose(packet.chunk, self.id);
         ctx.events.push(Event::Lost(packet.receipt(self.id)));
-        ctx.tally.retransmissions += 1;
+        ctx.tally().retransmissions += 1;
         self.quic.missing += 1;
         ctx.tap.note(ctx.now, ctx.conn, || Note::Lost { path: self.id, index });
     }
@@ -288,7 +306,7 @@ impl PathSender {
             self.control(ctx.now, ctx.view, ctx.shares, &outcome);
             self.slide(ctx);
         } else if timer == Timer::Timeout && ctx.view.bytes_in_flight > Bytes::ZERO {
-            ctx.tally.timeouts += 1;
+            ctx.tally().timeouts += 1;
             ctx.view.pto_count += 1;
             if ctx.view.pto_count >= 2 {
                 ctx.view.health = Health::Suspect;

@@ -242,21 +242,16 @@ impl PathSender {
         if cum <= una {
             return;
         }
-        let mut newest = una;
-        for index in una..cum {
-            let packet = self.flight.at(index);
-            outcome.bytes = outcome.bytes.plus(Bytes::new(u64::from(packet.bytes)));
+        // Nothing was sent twice: the last one was sent last.
+        let (first, newest) = (self.flight.at(una).sent_at, *self.flight.at(cum - 1));
+        let last = newest.sent_at;
+        outcome.bytes = self.flight.settle_below(cum, |packet| {
+            debug_assert!(packet.sent_at <= last);
             ctx.events.push(Event::Acked(packet.receipt(self.id)));
-            if packet.sent_at >= self.flight.at(newest).sent_at {
-                newest = index;
-            }
-        }
+        });
         ctx.view.acked.bytes = ctx.view.acked.bytes.plus(outcome.bytes);
         ctx.view.acked.packets += cum - una;
-        let (first, newest) = (self.flight.at(una).sent_at, self.flight.at(newest));
-        let last = newest.sent_at;
-        self.rate.on_delivered_together(ctx.now, outcome.bytes, newest, &mut outcome.sample);
-        self.flight.settle_below(cum);
+        self.rate.on_delivered_together(ctx.now, outcome.bytes, &newest, &mut outcome.sample);
         self.tcp.retransmits = 0;
         self.tcp.rack.advance(ctx.now, last, cum - 1, false, Span::ZERO);
         let (now, transport) = (ctx.now, ctx.transport);

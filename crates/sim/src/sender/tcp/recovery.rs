@@ -152,7 +152,7 @@ impl PathSender {
             self.tcp.judged = self.flight.base();
         }
         self.cc.on_spurious(ctx.now);
-        ctx.tally.spurious += 1;
+        ctx.tally().spurious += 1;
         self.tcp.undo.marker = None;
     }
 

@@ -55,7 +55,7 @@ impl PathSender {
         let payload = Bytes::new(u64::from(bytes));
         ctx.view.sent.add(payload);
         ctx.view.retransmitted.add(payload);
-        ctx.tally.retransmissions += 1;
+        ctx.tally().retransmissions += 1;
         self.last_sent = ctx.now;
         self.put_on_wire(ctx, index, offset, bytes);
     }
@@ -224,7 +224,7 @@ impl PathSender {
     /// `tcp_retransmit_timer`, `tcp_enter_loss`.
     pub(super) fn timeout(&mut self, ctx: &mut SendContext<'_>) -> Repair {
         ctx.tap.note(ctx.now, ctx.conn, || Note::Timeout { path: self.id, kind: "rto" });
-        ctx.tally.timeouts += 1;
+        ctx.tally().timeouts += 1;
         let prior = ctx.view.bytes_in_flight;
         let new_recovery = ctx.view.recovery < Recovery::Recovery;
         self.mark_timeout(ctx);
