@@ -2,7 +2,7 @@
 //!
 //! - `choose`: which paths count at all, the best of them, and when waiting is safe; most rules need only this;
 //! - `forecast`: how much the faster paths deliver until a packet on a slow one arrives; `sent_ahead`: what was sent ahead;
-//! - `in_flight`: the packets in flight, with what was predicted for them;
+//! - `in_flight`: the packets in flight, with what was predicted for them; `once`: those that have not gone twice;
 //! - `copies`, `probes`: paths that repeat data, or copy them to measure;
 //! - `free_window`, `urgent`: what the switches of two rules each mean;
 //! - `per_path`: what is remembered of each path; `rng`: draws from a seed;
@@ -19,6 +19,7 @@ pub(crate) mod free_window;
 pub(crate) mod in_flight;
 pub(crate) mod interval;
 pub(crate) mod norm;
+pub(crate) mod once;
 pub(crate) mod per_path;
 pub(crate) mod probes;
 pub(crate) mod quality;
