@@ -1,6 +1,7 @@
 //! Runs a simulation to its end with schedulers that answer.
 
 use weftway_path::spec::SpecError;
+use weftway_scenario::bound::Bound;
 use weftway_scenario::config::SimConfig;
 use weftway_scenario::{Timing, single};
 use weftway_sched::{Interval, Mode, Report, Scheduler, TransportRules};
@@ -110,6 +111,12 @@ impl Job<'_> {
             let job = Job { config, timing: None, ..*self };
             Ok(job.row(&job.run_named("min-rtt")?, &Singles::default()))
         })
+    }
+
+    /// What a run can have done at most that opened its connection when this one did; nothing, if none was opened.
+    pub fn bound(&self, finished: &Finished) -> Bound {
+        let start = finished.sim.connection(0).established();
+        start.map_or_else(Bound::default, |start| Bound::of(self.config, self.seed, start))
     }
 
     /// The figures of a finished run.

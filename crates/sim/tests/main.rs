@@ -2,6 +2,7 @@
 
 mod again;
 mod bottlenecks;
+mod bound;
 mod call;
 mod conformance;
 mod digests;
