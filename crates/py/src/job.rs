@@ -1,7 +1,9 @@
 //! One run, as Python asks for it and gets it back.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 
 use pyo3::prelude::*;
 use weftway_path::spec::SpecError;
@@ -9,6 +11,7 @@ use weftway_path::spec::SpecError;
 use weftway_quic::virtual_time;
 use weftway_scenario::Variant;
 use weftway_scenario::config::SimConfig;
+use weftway_scenario::measurement;
 use weftway_sched::{Scheduler, TransportRules};
 use weftway_sim::measure::Singles;
 use weftway_sim::{Listener, run};
@@ -187,6 +190,12 @@ impl Job {
         Ok(serde_json::Value::Object(self.inner().row(finished, &singles)).to_string())
     }
 
+    /// What a run in the simulator can have done at most, whatever its scheduler: its figures, as JSON.
+    pub fn bound(&self) -> Result<String, SpecError> {
+        let bound = measurement::bound(&self.inner().bound()?, self.config());
+        Ok(serde_json::Value::Object(bound).to_string())
+    }
+
     /// Why the scheduler cannot be run here, if it cannot.
     pub fn obstacle(&self) -> Option<String> {
         if self.engine == Engine::Quic {
@@ -223,4 +232,24 @@ impl Alone {
     fn lock(&self) -> MutexGuard<'_, HashMap<Setting, Singles>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What each job's run in the simulator can have done at most, whatever its scheduler and controller: a JSON object each, with
+/// the columns `bound_…`. The job's seed and scenario count.
+#[pyfunction]
+pub fn bounds(py: Python<'_>, jobs: Vec<Job>, threads: usize) -> PyResult<Vec<String>> {
+    let next = AtomicUsize::new(0);
+    let found = Mutex::new(vec![None; jobs.len()]);
+    let work = || {
+        while let Some((at, job)) = Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, jobs.get(at)?)))
+        {
+            let bound = job.bound();
+            found.lock().unwrap_or_else(PoisonError::into_inner)[at] = Some(bound);
+        }
+    };
+    py.detach(|| {
+        thread::scope(|scope| (0..threads.clamp(1, jobs.len().max(1))).for_each(|_| drop(scope.spawn(work))));
+    });
+    let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    found.into_iter().flatten().map(|bound| bound.map_err(|error| Error::from(error).into())).collect()
 }

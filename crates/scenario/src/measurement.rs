@@ -15,6 +15,7 @@ use weftway_sched::FallbackTally;
 
 pub use self::columns::ColumnType;
 use self::columns::Columns;
+use crate::bound::Bound;
 use crate::config::{PathConfig, SimConfig, Transport, Workload};
 
 /// A row: names and values, in the order of the columns.
@@ -159,6 +160,21 @@ pub struct RealTime {
 /// The names of all figures that a run of `config` in virtual time can have.
 pub fn columns(config: &SimConfig) -> Vec<String> {
     nothing(config).row(config).keys().cloned().collect()
+}
+
+/// The figures of a bound: a run of `config` takes no less time, and delivers no more.
+pub fn bound(bound: &Bound, config: &SimConfig) -> Row {
+    let mut row = Columns::default();
+    row.put("bound_fct_ms", bound.completion.map(Span::as_millis_f64));
+    row.put("bound_bytes", bound.delivered.map(Bytes::get));
+    // Of messages that cannot have arrived in time, no share is known.
+    let is_whole = config.workload.has_messages() && bound.completion.is_some();
+    let messages = Messages { delays: bound.delays.clone(), outstanding: 0 };
+    let within = if is_whole { messages.within([50, 95, 99]) } else { [None; 3] };
+    for (name, within) in ["bound_p50_ms", "bound_p95_ms", "bound_p99_ms"].into_iter().zip(within) {
+        row.put(name, within.map(Span::as_millis_f64));
+    }
+    row.row()
 }
 
 /// Every column that some run can have, with the type of its values. A path's columns have `*` for the name of the path.

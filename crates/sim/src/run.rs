@@ -8,7 +8,7 @@ use weftway_sched::{Interval, Mode, Report, Scheduler, TransportRules};
 
 pub use crate::measure::Finished;
 use crate::measure::{Row, Singles};
-use crate::{Host, Listener, Sim, Verdict};
+use crate::{Host, Listener, Pause, Sim, Verdict};
 
 /// What to run: a configuration, a controller, a seed.
 #[derive(Clone, Copy, Debug)]
@@ -113,10 +113,20 @@ impl Job<'_> {
         })
     }
 
-    /// What a run can have done at most that opened its connection when this one did; nothing, if none was opened.
-    pub fn bound(&self, finished: &Finished) -> Bound {
-        let start = finished.sim.connection(0).established();
-        start.map_or_else(Bound::default, |start| Bound::of(self.config, self.seed, start))
+    /// What a run can have done at most, whatever its scheduler. The connection opens as in a run: until then no scheduler is
+    /// asked.
+    pub fn bound(&self) -> Result<Bound, SpecError> {
+        let mut sim = Sim::new(self.config, self.cc, self.seed)?;
+        let mut other = second(&mut sim, self.config)?;
+        while sim.connection(0).established().is_none() {
+            match (sim.advance(), &mut other) {
+                (Pause::Decide(1), Some(other)) => sim.ask(1, other.as_mut()),
+                (Pause::Observe(1), Some(other)) => sim.tell(1, other.as_mut()),
+                _ => break,
+            }
+        }
+        let start = sim.connection(0).established();
+        Ok(start.map_or_else(Bound::default, |start| Bound::of(self.config, self.seed, start)))
     }
 
     /// The figures of a finished run.

@@ -152,6 +152,10 @@ fn world(seed: u64) -> SimConfig {
     config
 }
 
+fn bound(job: &Job<'_>) -> Bound {
+    job.bound().expect("the controller is known")
+}
+
 /// What is better in a run than the bound allows.
 fn beaten(config: &SimConfig, finished: &Finished, bound: &Bound) -> Option<String> {
     let conn = finished.sim.connection(0);
@@ -179,12 +183,13 @@ fn no_scheduler_is_better_than_the_bound() {
     for seed in 0..60 {
         let config = world(seed);
         let job = Job { config: &config, cc: controllers[seed as usize % 3], seed, timing: None };
+        let bound = bound(&job);
         for entry in weftway_sched::all() {
             if entry.arity == weftway_sched::Arity::Pair && config.paths.len() < 2 {
                 continue;
             }
             let finished = job.run_named(entry.name).expect("it runs");
-            if let Some(what) = beaten(&config, &finished, &job.bound(&finished)) {
+            if let Some(what) = beaten(&config, &finished, &bound) {
                 found.push(format!("world {seed}, {}: {what}", entry.name));
             }
         }
@@ -207,7 +212,7 @@ fn the_bound_is_nearly_attained_where_nothing_but_capacity_matters() {
     let job = Job { config: &config, cc: "cubic", seed: 1, timing: None };
     let finished = job.run_named("earliest-delivery").expect("it runs");
     let elapsed = finished.sim.now().as_secs_f64();
-    let least = job.bound(&finished).completion.expect("an end").as_secs_f64();
+    let least = bound(&job).completion.expect("an end").as_secs_f64();
     assert!(least <= elapsed && elapsed < least * 1.05, "{elapsed} s, at least {least}");
 
     let sizes = vec![MessageSize::of(Bytes::new(1_000))];
@@ -215,7 +220,7 @@ fn the_bound_is_nearly_attained_where_nothing_but_capacity_matters() {
     config.workload = Workload::Messages { sizes, period: ms(50), count: 40, deadline: None };
     let job = Job { config: &config, cc: "cubic", seed: 1, timing: None };
     let finished = job.run_named("min-rtt").expect("it runs");
-    let bound = job.bound(&finished);
+    let bound = bound(&job);
     let measured = finished.measurement(&config, &Singles::default());
     for (delay, least) in measured.messages.delays.iter().zip(&bound.delays) {
         assert!(least <= delay && *delay < *least + Span::from_micros(600), "{delay}, at least {least}");
@@ -235,7 +240,7 @@ fn a_small_window_bounds_a_fast_path() {
         let job = Job { config: &config, cc: "cubic", seed: 1, timing: None };
         let finished = job.run_named("min-rtt").expect("it runs");
         let elapsed = finished.sim.now().as_secs_f64();
-        let least = job.bound(&finished).completion.expect("an end").as_secs_f64();
+        let least = bound(&job).completion.expect("an end").as_secs_f64();
         assert!(least > 0.8 && least <= elapsed && elapsed < least * 1.75, "{name}: {elapsed} s, at least {least}");
     }
 }

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weftway import comparison, plan, seeds, specs
+from weftway import bounds, comparison, plan, seeds, specs
 from weftway._native import ScenarioError, SimulationError
 from weftway.backends import SIM, Skipped
 from weftway.baselines import REFERENCE
@@ -17,7 +17,7 @@ from weftway.store import Finished, Store, table
 
 from . import cells, standing
 from .cells import KINDS, Cell
-from .costs import Row, copies_share, cost, needed
+from .costs import Row, bound, copies_share, cost, needed
 from .standing import Group, Judged, SinglePath, Standing, Worst
 
 if TYPE_CHECKING:
@@ -182,7 +182,13 @@ class _Runner:
                 if self._store:
                     self._store.keep(job.key, _row(*todo[job.key], results[job.key]))
             self._tell(self._done, self._total)
-        return [_row(job, about, results[job.key]) for job, about in planned if job.key in results]
+        rows = [_row(job, about, results[job.key]) for job, about in planned if job.key in results]
+        limits = bounds.of([job for job, about in planned if about["path"] is None], threads)
+        workloads = {cell.name: cell.workload for cell in some}
+        return [
+            {**row, "bound_ms": bound(row, limits[row["key"]], workloads[row["cell"]]) if row["path"] is None else None}
+            for row in rows
+        ]
 
     def _jobs(self, cell: Cell) -> Iterator[tuple[Job, Row]]:
         """Each job, and what its row says of it."""
@@ -232,6 +238,7 @@ def _judge(cell: Cell, named: Field, ran: dict[str, list[Row]]) -> Judged:
     everybody = {one.name: costs[one.name] for one in named.every if one.name in costs}
     choice = {name: some for name, some in everybody.items() if not named.candidate or name != named.candidate.name}
     singles = {name: some for name, some in costs.items() if ran[name][0]["path"] is not None}
+    bounds = {name: [row["bound_ms"] for row in ran[name]] for name in everybody}
     return Judged(
         cell=cell.name,
         kinds=cell.kinds,
@@ -240,6 +247,7 @@ def _judge(cell: Cell, named: Field, ran: dict[str, list[Row]]) -> Judged:
         single=standing.judged_pick(singles, choice),
         copies={name: sum(map(copies_share, ran[name])) / len(ran[name]) for name in everybody},
         unfinished={name: sum(row["verdict"] != "finished" for row in ran[name]) for name in everybody},
+        of_bound=standing.of_bound(everybody, next(iter(bounds.values()), [])),
     )
 
 
