@@ -65,5 +65,5 @@ pub use config::{
 pub use generate::{LteModel, State, lte};
 pub use link::{Counts, Delivery, Link, Reason, Verdict};
 pub use outlook::Outlook;
-pub use supply::Supply;
+pub use supply::{SURE, Supply};
 pub use trace::{OPPORTUNITY, Trace, TraceError};

@@ -4,7 +4,9 @@
 //! No packet of a run leaves or arrives sooner than this says. What is left out can only make packets later, or is not
 //! known without the packets: the queue, what else uses the link, and random losses. A loss that is drawn for a packet's
 //! number costs what the packet takes on the wire, which is nearly nothing for a small one; so only times at which
-//! everything is lost count. Of a normal jitter [`DEVIATIONS`] count.
+//! everything is lost count.
+//!
+//! Jitter takes off the delay what a draw takes with given odds, see [`SURE`].
 
 use weftway_path::{BitRate, Instant, Span};
 
@@ -12,8 +14,8 @@ use crate::capacity::{Segment, WORK_PER_BYTE, Work};
 use crate::timetable::Timetable;
 use crate::{Distribution, Jitter, LinkConfig, Loss, OPPORTUNITY, Rate, Set};
 
-/// A normal jitter takes no more than so many standard deviations off the delay: it does once in 10⁹ draws.
-const DEVIATIONS: u64 = 6;
+/// The odds of a draw that no run meets. A normal variable is six standard deviations below its mean with them.
+pub const SURE: f64 = 1e-9;
 
 /// What a link carries at most in one run.
 #[derive(Debug)]
@@ -40,9 +42,9 @@ struct State {
 }
 
 impl Supply {
-    /// The link with this seed, until a time that is late enough.
-    pub fn new(config: &LinkConfig, seed: u64, until: Instant) -> Self {
-        let mut supply = Self { pieces: Vec::new(), jitter: most_taken(config.jitter) };
+    /// The link with this seed, until a time that is late enough. Jitter takes off no more than a draw does with these odds.
+    pub fn new(config: &LinkConfig, seed: u64, until: Instant, odds: f64) -> Self {
+        let mut supply = Self { pieces: Vec::new(), jitter: taken(config.jitter, odds) };
         let mut state = State { rate: config.rate.clone(), delay: config.delay, is_up: true };
         let mut start = Instant::ZERO;
         let mut timetable = Timetable::new(config, seed);
@@ -172,13 +174,28 @@ impl Piece {
     }
 }
 
-/// What jitter takes off the delay at most.
-fn most_taken(jitter: Option<Jitter>) -> Span {
+/// What jitter takes off the delay with these odds; nothing, if it adds to it.
+fn taken(jitter: Option<Jitter>, odds: f64) -> Span {
+    let odds = odds.clamp(SURE, 0.5);
+    let part = |span: Span, share: f64| Span::from_nanos((span.as_nanos() as f64 * share) as u64);
     match jitter.map(|jitter| jitter.distribution) {
         None => Span::ZERO,
-        Some(Distribution::Uniform { half_width }) => half_width,
-        Some(Distribution::Normal { sd } | Distribution::Correlated { sd, .. }) => sd * DEVIATIONS,
+        Some(Distribution::Uniform { half_width }) if odds == SURE => half_width,
+        Some(Distribution::Uniform { half_width }) => part(half_width, 1.0 - 2.0 * odds),
+        Some(Distribution::Normal { sd } | Distribution::Correlated { sd, .. }) => part(sd, deviations(odds)),
     }
+}
+
+/// How many standard deviations below its mean a normal variable is with these odds, which are at most a half: never too few,
+/// to a thousandth.
+fn deviations(odds: f64) -> f64 {
+    let below = |x: f64| libm::erfc(x / core::f64::consts::SQRT_2) / 2.0;
+    let (mut low, mut high) = (0.0, 8.0);
+    while high - low > 1e-3 {
+        let middle = (low + high) / 2.0;
+        if below(middle) > odds { low = middle } else { high = middle }
+    }
+    if odds >= 0.5 { 0.0 } else { high }
 }
 
 #[cfg(test)]
@@ -199,7 +216,7 @@ mod tests {
     }
 
     fn of(config: &LinkConfig) -> Supply {
-        Supply::new(config, 7, at(10_000))
+        Supply::new(config, 7, at(10_000), SURE)
     }
 
     /// Whole bytes.
@@ -228,18 +245,21 @@ mod tests {
         assert_eq!(supply.least_delay(), Span::from_millis(5));
     }
 
-    /// A uniform jitter of 8 ms takes that much off 20, a normal one of 2 ms 6·2, one of 5 ms all of it.
+    /// For sure a uniform jitter of 8 ms takes that much off 20, a normal one of 2 ms 6·2, one of 5 ms all of it. With odds of
+    /// a quarter it is half of 8 ms, and 0.6745 deviations; with a half nothing.
     #[test]
-    fn jitter_takes_off_what_it_can() {
-        let least = |distribution| {
-            of(&LinkConfig { jitter: Some(Jitter { distribution, reorder: false }), ..link(10) })
-                .least_delay()
-                .as_millis()
-        };
+    fn jitter_takes_off_what_the_odds_allow() {
         let ms = Span::from_millis;
-        assert_eq!(least(Distribution::Uniform { half_width: ms(8) }), 12);
-        assert_eq!(least(Distribution::Normal { sd: ms(2) }), 8);
-        assert_eq!(least(Distribution::Correlated { sd: ms(5), over: ms(100) }), 0);
+        let least = |odds, distribution| {
+            let jitter = Some(Jitter { distribution, reorder: false });
+            let supply = Supply::new(&LinkConfig { jitter, ..link(10) }, 7, at(10_000), odds);
+            supply.least_delay().as_millis_f64().round()
+        };
+        let (uniform, normal) = (Distribution::Uniform { half_width: ms(8) }, Distribution::Normal { sd: ms(2) });
+        let correlated = Distribution::Correlated { sd: ms(5), over: ms(100) };
+        assert_eq!([uniform, normal, correlated].map(|of| least(SURE, of)), [12.0, 8.0, 0.0]);
+        assert_eq!([uniform, normal, correlated].map(|of| least(0.25, of)), [16.0, 19.0, 17.0]);
+        assert_eq!([uniform, normal, correlated].map(|of| least(0.5, of)), [20.0; 3]);
     }
 
     /// The rates are those that a link with this seed draws.

@@ -169,11 +169,13 @@ pub fn bound(bound: &Bound, config: &SimConfig) -> Row {
     row.put("bound_bytes", bound.delivered.map(Bytes::get));
     // Of messages that cannot have arrived in time, no share is known.
     let is_whole = config.workload.has_messages() && bound.completion.is_some();
-    let messages = Messages { delays: bound.delays.clone(), outstanding: 0 };
-    let within = if is_whole { messages.within([50, 95, 99]) } else { [None; 3] };
-    for (name, within) in ["bound_p50_ms", "bound_p95_ms", "bound_p99_ms"].into_iter().zip(within) {
-        row.put(name, within.map(Span::as_millis_f64));
-    }
+    let within = |delays: &[Span], percent| {
+        let messages = Messages { delays: delays.to_vec(), outstanding: 0 };
+        messages.within([percent])[0].filter(|_| is_whole).map(Span::as_millis_f64)
+    };
+    row.put("bound_p50_ms", within(&bound.delays, 50));
+    row.put("bound_p95_ms", within(&bound.tail, 95));
+    row.put("bound_p99_ms", within(&bound.tail, 99));
     row.row()
 }
 

@@ -26,6 +26,7 @@
 mod arrivals;
 mod calendar;
 mod capture;
+pub mod clairvoyant;
 mod connection;
 mod cross;
 mod ends;

@@ -4,6 +4,7 @@ mod again;
 mod bottlenecks;
 mod bound;
 mod call;
+mod clairvoyant;
 mod conformance;
 mod digests;
 mod duties;
