@@ -102,6 +102,11 @@ class Ranked:
         return next((one for one in self.standings if not one.is_candidate), None)
 
     @property
+    def has_clairvoyant(self) -> bool:
+        """Whether one ran."""
+        return any(one.clairvoyant_of_bound is not None for one in self.groups)
+
+    @property
     def subject(self) -> str:
         """Whose worst cells are shown."""
         return (self.candidate or self.standings[0]).scheduler
@@ -201,7 +206,12 @@ def _group_heads(ranked: Ranked) -> list[str]:
     heads = ["cells", "best fixed", "of the chooser", "of the bound"]
     if not ranked.candidate:
         return heads
-    return [*heads, ranked.subject, "of the bound", f"{ranked.subject} / best fixed"]
+    heads += [ranked.subject, "of the bound"]
+    return [
+        *heads,
+        *(["clairvoyant, of the bound"] if ranked.has_clairvoyant else []),
+        f"{ranked.subject} / best fixed",
+    ]
 
 
 def _group_figures(ranked: Ranked, one: Group) -> list[str]:
@@ -209,7 +219,8 @@ def _group_figures(ranked: Ranked, one: Group) -> list[str]:
     if not ranked.candidate:
         return figures
     against = _interval(one.against_best, one.against_best_low, one.against_best_high)
-    return [*figures, _interval(one.candidate_ratio, None, None), _multiple(one.candidate_of_bound), against]
+    figures += [_interval(one.candidate_ratio, None, None), _multiple(one.candidate_of_bound)]
+    return [*figures, *([_multiple(one.clairvoyant_of_bound)] if ranked.has_clairvoyant else []), against]
 
 
 def _groups(ranked: Ranked) -> Table:

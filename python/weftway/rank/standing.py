@@ -54,6 +54,8 @@ class Judged:
     """Runs that did not finish."""
     of_bound: Mapping[str, float] = field(default_factory=dict)
     """Every scheduler's cost over the capacity bound; empty where that is not known."""
+    clairvoyant: float | None = None
+    """The same of the clairvoyant, if one ran."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,8 @@ class Group:
     best_of_bound: float | None
     """The median of the best's cost over the capacity bound."""
     candidate_of_bound: float | None
+    clairvoyant_of_bound: float | None
+    """The same of the clairvoyant that starts from the candidate."""
 
 
 @dataclass(frozen=True)
@@ -165,8 +169,13 @@ def of_bound(costs: Costs, bounds: Sequence[float | None]) -> dict[str, float]:
 
 
 def _of_bound(cells: Sequence[Judged], name: str) -> float | None:
-    found = [cell.of_bound[name] for cell in cells if name in cell.of_bound]
-    return median(found) if found else None
+    return _median([cell.of_bound.get(name) for cell in cells])
+
+
+def _median(ratios: Sequence[float | None]) -> float | None:
+    """The median of those that are known."""
+    known = [one for one in ratios if one is not None]
+    return median(known) if known else None
 
 
 def _ways(choice: Costs) -> list[tuple[list[int], list[int]]]:
@@ -254,6 +263,7 @@ def _group(kind: str, value: str, cells: Sequence[Judged], candidate: str | None
         against_best_high=against[2] if against else None,
         best_of_bound=_of_bound(cells, best),
         candidate_of_bound=_of_bound(both, candidate) if candidate else None,
+        clairvoyant_of_bound=_median([cell.clairvoyant for cell in cells]),
     )
 
 
