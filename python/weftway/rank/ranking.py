@@ -122,8 +122,8 @@ def findings(ranked: Ranked) -> list[str]:
     told += [f"the fair single path costs {_ratio(one)} times what it does" for one in [ranked.single] if one]
     bounded = [(one.scheduler, one.of_bound) for one in [ranked.candidate, ranked.best] if one and one.of_bound]
     if bounded:
-        each = " and ".join(f"{name} {FACTOR.value(value)}" for name, value in bounded)
-        told.append(f"of what the links allow at best, whatever the controller, {each} times (median)")
+        each = " and ".join(f"{name} costs {FACTOR.value(value)} times" for name, value in bounded)
+        told.append(f"{each} what the links allow at best, whatever the controller (medians)")
     return told
 
 
