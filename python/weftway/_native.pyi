@@ -339,6 +339,9 @@ def read_again(text: str, name: str, folder: str, sets: Sequence[str], hash: str
 def variant_again(scenario: Scenario, labels: Sequence[tuple[str, str]]) -> Variant:
     """A variant out of a pickle."""
 
+def drive_runs(text: str) -> list[tuple[int, float, dict[str, int]]]:
+    """Of each run of a drive file its number, how long it lasts in seconds, and each link's mean rate in bit/s."""
+
 def schema() -> str:
     """The JSON Schema of scenario files, as text."""
 

@@ -9,6 +9,7 @@ whole table. Those with the same `draw = "NAME"` share their draw. Besides the k
   `copies`, that there are so many of it. `order = "drawn"` draws which comes first, in place of the order of the file.
 - `[failure]` has one path of the instance fail `at` a time, for good or for as long as it `lasts`. A workload may
   replace either with a `failure` of its own.
+- `run = "drawn"` in `[drive]` takes one of the file's runs: an even one for training, an odd one that is held out.
 - `load` in a workload is its rate as a share of what the instance's paths carry together, as they begin. The `rate`
   of a stream, or the `period` of messages, is then only a limit; and a `duration` of messages limits their `count`.
 - `measure` names the measure that counts.
@@ -34,7 +35,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from weftway import randomisation, reading
+from weftway import _native, randomisation, reading
 from weftway._native import Scenario, ScenarioError, Variant
 from weftway.randomisation import Draws, Uniform
 from weftway.scenario import HOME
@@ -188,9 +189,15 @@ class Distribution:
         work = found["workload"]
         own = work.pop("failure", {}) if isinstance(work, dict) else {}
         _fail(found["path"], self.keys.get("failure"), own, draws)
+        if isinstance(found.get("drive"), dict):
+            found["drive"] = _drive(found["drive"], self.folder, draws)
         if isinstance(work, dict) and "load" in work:
             side = "up" if found.get("direction") == "upload" else "down"
-            carried = sum((_carried(name, path, side, self.folder) for name, path in found["path"].items()), Decimal(0))
+            rates = {} if "drive" not in found else _mean_rates(found["drive"], side, self.folder)
+            carried = sum(
+                (rates.get(path.get("drive")) or _carried(name, path, side, self.folder))
+                for name, path in found["path"].items()
+            )
             found["workload"] = _loaded(work, carried)
         return _pruned(found, _every_path(self.keys))
 
@@ -343,6 +350,48 @@ def _carried(name: str, path: dict[str, Any], side: str, folder: Path) -> Decima
     return randomisation.quantity(rate, "rate", f"path.{name}.rate")
 
 
+def _drive(given: dict[str, Any], folder: Path, draws: Draws) -> dict[str, Any]:
+    """The drive of an instance: with one of its runs, if that is drawn."""
+    if given.get("run") != "drawn":
+        return given
+    runs = [run for run in _runs(_found(_drive_file(given), folder)) if run % 2 == draws.parity]
+    if not runs:
+        raise ScenarioError("drive.run: to draw one, the file has to have runs of even and of odd numbers")
+    return {**given, "run": runs[min(int(draws.uniform("drive.run") * len(runs)), len(runs) - 1)]}
+
+
+def _drive_file(given: dict[str, Any]) -> str:
+    """A file of the drive: all have the same runs."""
+    file = given.get("file")
+    names = list(file.values()) if isinstance(file, dict) else [file]
+    if not names or not isinstance(names[0], str):
+        raise ScenarioError("drive.file: the name of a file is needed")
+    return names[0]
+
+
+def _mean_rates(given: dict[str, Any], side: str, folder: Path) -> dict[str, Decimal]:
+    """What the links of a drive carry towards `side` in the mean, in bit/s; nothing where that was not measured."""
+    file = given.get("file")
+    name = file.get(side) if isinstance(file, dict) else file
+    if name is None:
+        return {}
+    runs = _runs(_found(str(name), folder))
+    run = given.get("run", next(iter(runs)))
+    if run not in runs:
+        raise ScenarioError(f"drive.run: `{name}` has no run {run}")
+    return runs[run]
+
+
+@cache
+def _runs(file: Path) -> dict[int, dict[str, Decimal]]:
+    """Each run of a drive file, with the mean rate of each of its links."""
+    try:
+        runs = _native.drive_runs(reading.text(file))
+    except ScenarioError as error:
+        raise ScenarioError(f"drive `{file}`: {error}") from None
+    return {run: {name: Decimal(rate) for name, rate in means.items()} for run, _, means in runs}
+
+
 def _found(trace: str, folder: Path) -> Path:
     """The trace's file: in the folder or above it, as a scenario looks for it."""
     for place in (folder, *folder.parents):
@@ -422,9 +471,9 @@ def _widest(value: Any) -> int:
 
 
 def _traces(values: dict[str, Any]) -> Iterator[str]:
-    """The names of the traces among an instance's values."""
+    """The names of the traces and drive files among an instance's values."""
     for key, value in values.items():
-        if ".trace" in key and isinstance(value, str):
+        if (".trace" in key or key.startswith("drive.file")) and isinstance(value, str):
             yield value
 
 

@@ -1,15 +1,17 @@
 //! Scenarios and their variants.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use weftway_scenario::drive::{Drive, Drives};
 use weftway_scenario::measurement::{self, columns};
 use weftway_scenario::{ColumnType, Scenario, Variant};
 
-use crate::errors::{Error, ScenarioError};
+use crate::errors::{Error, ScenarioError, TraceError};
 
 /// A scenario file, read and checked.
 #[pyclass(frozen, name = "Scenario", module = "weftway")]
@@ -193,6 +195,17 @@ type Labels = Vec<(String, String)>;
 pub fn variant_again(scenario: &Bound<'_, ScenarioView>, labels: Labels) -> PyResult<VariantView> {
     let found = ScenarioView::variants(scenario)?.into_iter().find(|view| view.variant.labels == labels);
     found.ok_or_else(|| ScenarioError::new_err(format!("{}: no variant has {labels:?}", scenario.get().path())))
+}
+
+/// A run's number, how long it lasts in seconds, and the mean rate of each link in bit/s.
+type DriveRun = (u64, f64, BTreeMap<String, u64>);
+
+/// Of each run of a drive file its number, how long it lasts in seconds, and each link's mean rate in bit/s.
+#[pyfunction]
+pub fn drive_runs(text: &str) -> PyResult<Vec<DriveRun>> {
+    let drives = Drives::parse(text).map_err(TraceError::new_err)?;
+    let means = |run: &Drive| drives.links().iter().cloned().zip(run.mean_rates().iter().map(|rate| rate.as_bps())).collect();
+    Ok(drives.runs().map(|(number, run)| (number, run.lasts().as_secs_f64(), means(run))).collect())
 }
 
 /// The JSON Schema of scenario files, as text.

@@ -26,7 +26,7 @@ const OPEN: &str = "uncertain";
 const ORDERED: &[&str] = &["path", "link", "cross"];
 
 /// The first 16 hexadecimal digits of the SHA-256 of `root` in a canonical form, in which the
-/// order of keys, comments and the trace files' names do not matter but their content does.
+/// order of keys, comments and the names of trace and drive files do not matter but their content does.
 pub(super) fn hash(root: &Node, traces: &Traces) -> String {
     let mut digest = Sha256::new();
     for entry in sorted(root) {
@@ -47,7 +47,7 @@ fn add(digest: &mut Sha256, key: &str, node: &Node, traces: &Traces) {
     text(digest, 'k', key);
     match &node.value {
         Value::Text(value) => match traces.digest(value) {
-            Some(content) if matches!(key, "trace" | "down" | "up") => digest.update(content),
+            Some(content) if matches!(key, "trace" | "file" | "down" | "up") => digest.update(content),
             _ => text(digest, 't', &value.split_whitespace().collect::<Vec<_>>().join(" ")),
         },
         Value::List(items) => {

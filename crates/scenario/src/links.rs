@@ -5,11 +5,12 @@ use weftway_link::{
 };
 use weftway_path::{Bytes, Instant, Span};
 
+use super::drive::{self, Measured};
 use super::error::{Fault, Mistake};
 use super::schema::{self, Aqm, Directed, LinkTable, PathTable, StateName, Step};
 use super::text::{self, Spread, Window};
 use super::traces::Traces;
-use super::units::{Dimension, Share, Time};
+use super::units::{Dimension, Quantity, Share, Time};
 
 /// What a queue holds if the scenario does not say: some two round trips of a home link.
 const QUEUE: Limit = Limit::Packets(100);
@@ -21,7 +22,7 @@ const CODEL_TARGET: Span = Span::from_millis(5);
 const CODEL_INTERVAL: Span = Span::from_millis(100);
 
 impl<T: Clone> Directed<T> {
-    fn side(&self, down: bool) -> Option<T> {
+    pub fn side(&self, down: bool) -> Option<T> {
         match self {
             Self::Both(value) => Some(value.clone()),
             Self::Each(each) if down => each.down.clone(),
@@ -71,6 +72,8 @@ pub(super) struct Around<'a> {
     /// For queues in bandwidth-delay products; `None` for a shared link, which has no round trip
     /// of its own.
     pub round_trip: Option<Span>,
+    /// What a drive says of it.
+    pub measured: Option<Measured>,
     pub traces: &'a mut Traces,
 }
 
@@ -90,9 +93,9 @@ impl LinkTable {
         self.sends(around)?;
         Ok(LinkConfig {
             rate: self.capacity(around)?,
-            delay: self.delay.map_or(Span::ZERO, Time::get),
+            delay: self.latency(around)?,
             jitter: self.variation(around)?,
-            loss: self.loss.as_ref().map_or(Ok(Loss::None), |rule| loss(rule, around, "loss"))?,
+            loss: self.losses(around)?,
             arq: self.arq.map(arq),
             queue: Queue { limit: self.limit(around)?, discipline: self.aqm.map_or_else(Default::default, discipline) },
             ecn: self.marks(around)?,
@@ -102,6 +105,13 @@ impl LinkTable {
     }
 
     fn capacity(&self, around: &mut Around<'_>) -> Result<Rate, Fault> {
+        if let Some(measured) = &around.measured {
+            let given = self.rate.map(|_| "rate").or(self.trace.as_ref().map(|_| "trace"));
+            return match given {
+                Some(key) => Err(around.fault(key, format!("the drive takes the place of `{key}`; give one of them"))),
+                None => Ok(Rate::Constant(measured.rate)),
+            };
+        }
         match (self.rate, &self.trace) {
             (Some(rate), None) => Ok(Rate::Constant(rate.get())),
             (None, Some(name)) => {
@@ -113,6 +123,22 @@ impl LinkTable {
                 let reason = "how fast is this link? Neither `rate` nor `trace` is given for each direction";
                 Err(Fault::new(Mistake::Missing, reason).help("for example rate = \"30 Mbit/s\"").key(&around.at))
             }
+        }
+    }
+
+    fn latency(&self, around: &Around<'_>) -> Result<Span, Fault> {
+        match (around.measured.as_ref().and_then(|measured| measured.delay), self.delay) {
+            (Some(_), Some(_)) => Err(around.fault("delay", "the drive has measured the delay; give one of them")),
+            (Some(measured), None) => Ok(measured),
+            (None, given) => Ok(given.map_or(Span::ZERO, Time::get)),
+        }
+    }
+
+    fn losses(&self, around: &Around<'_>) -> Result<Loss, Fault> {
+        match (around.measured.as_ref().and_then(|measured| measured.loss), &self.loss) {
+            (Some(_), Some(_)) => Err(around.fault("loss", "the drive has measured the losses; give one of them")),
+            (Some(measured), None) => Ok(drive::bernoulli(measured)),
+            (None, given) => given.as_ref().map_or(Ok(Loss::None), |rule| loss(rule, around, "loss")),
         }
     }
 
@@ -159,11 +185,12 @@ impl LinkTable {
     }
 
     fn bdp(&self, around: &Around<'_>) -> Result<Bytes, Fault> {
-        let rate =
-            self.rate.ok_or_else(|| around.fault("queue", "\"BDP\" needs a `rate`; a trace has no single one"))?;
+        let measured = around.measured.as_ref().map(|measured| measured.mean);
+        let rate = self.rate.map(Quantity::get).or(measured);
+        let rate = rate.ok_or_else(|| around.fault("queue", "\"BDP\" needs a `rate`; a trace has no single one"))?;
         let round_trip = around.round_trip;
         round_trip
-            .map(|rtt| rate.get().bdp(rtt))
+            .map(|rtt| rate.bdp(rtt))
             .ok_or_else(|| around.fault("queue", "a shared link has no round trip of its own; give packets or bytes"))
     }
 
@@ -179,7 +206,7 @@ impl LinkTable {
     }
 
     fn changes(&self, around: &Around<'_>) -> Result<Vec<Change>, Fault> {
-        let mut changes = Vec::new();
+        let mut changes = around.measured.as_ref().map_or_else(Vec::new, |measured| measured.changes.clone());
         for step in self.schedule.iter().flatten() {
             let sets = step.sets(around)?;
             if sets.is_empty() {

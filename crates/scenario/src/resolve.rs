@@ -4,10 +4,13 @@ use weftway_link::LinkConfig;
 use weftway_path::{Instant, PathId, Role, Span};
 use weftway_sched::Mode;
 
+use super::drive;
 use super::error::{Fault, Mistake};
 use super::links::{Around, ends};
 use super::names;
-use super::schema::{ConnectionName, DecisionTable, DirectionName, File, ModeName, PathTable, RoleName, TransportName};
+use super::schema::{
+    ConnectionName, DecisionTable, DirectionName, DriveTable, File, ModeName, PathTable, RoleName, TransportName,
+};
 use super::text::Window;
 use super::traces::Traces;
 use super::traffic::least_time;
@@ -17,6 +20,9 @@ use crate::config::{PathConfig, Rival, SimConfig, Workload};
 
 /// Enough for any transfer that is worth waiting for.
 const TIME_LIMIT: Span = Span::from_secs(600);
+
+/// For so long a drive is followed where nothing ends: programs use the links as long as they like.
+const LONG: Span = Span::from_secs(3600);
 
 /// When decisions are made and have effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -39,6 +45,10 @@ pub(super) fn config(file: &File, traces: &mut Traces) -> Result<SimConfig, Faul
         return Err(Fault::new(Mistake::Missing, "no path: there is nothing to send over").help(help).key(&["path"]));
     }
     check_count(&paths, file.transport)?;
+    if file.drive.is_some() && file.path.0.iter().all(|(_, path)| path.drive.is_none()) {
+        let fault = Fault::value("no path is a link of this drive").help("for example drive = \"lte\" in a path");
+        return Err(fault.key(&["drive"]));
+    }
     if let (Workload::Call { .. }, Some(_)) = (&workload, &file.rival) {
         let reason = "a call is two connections by itself; leave out [rival], or give it another kind of workload";
         return Err(Fault::value(reason).key(&["rival"]));
@@ -97,21 +107,22 @@ fn paths(file: &File, connection: ConnectionName, traces: &mut Traces) -> Result
 pub(super) fn ways(file: &File, traces: &mut Traces) -> Result<Vec<[LinkConfig; 2]>, Fault> {
     let own = file.path.0.iter().filter(|(_, table)| table.connection == ConnectionName::Main);
     own.map(|(name, table)| {
-        let mut side = |side| way(name, table, (side, true), traces);
+        let mut side = |side| way(file.drive.as_ref(), (name, table), (side, true, LONG), traces);
         Ok([side("up")?, side("down")?])
     })
     .collect()
 }
 
-/// One direction of a path, and whether it carries the data.
+/// One direction of a path, and whether it carries the data; a drive is followed until `end`.
 fn way(
-    name: &str,
-    table: &PathTable,
-    (side, data): (&'static str, bool),
+    drive: Option<&DriveTable>,
+    (name, table): (&str, &PathTable),
+    (side, data, end): (&'static str, bool, Span),
     traces: &mut Traces,
 ) -> Result<LinkConfig, Fault> {
     let round_trip = Some(table.round_trip());
-    table.link(side == "down", data).config(&mut Around { at: ["path", name], side, round_trip, traces })
+    let measured = drive::of(drive, (name, table), (side, end), traces)?;
+    table.link(side == "down", data).config(&mut Around { at: ["path", name], side, round_trip, measured, traces })
 }
 
 fn path(file: &File, name: &str, table: &PathTable, traces: &mut Traces) -> Result<PathConfig, Fault> {
@@ -120,7 +131,8 @@ fn path(file: &File, name: &str, table: &PathTable, traces: &mut Traces) -> Resu
         DirectionName::Download => ("down", "up"),
         DirectionName::Upload => ("up", "down"),
     };
-    let mut side = |side| way(name, table, (side, side == data), traces);
+    let end = time_limit(file.time_limit, &file.workload.workload()?)?;
+    let mut side = |side| way(file.drive.as_ref(), (name, table), (side, side == data, end), traces);
     Ok(PathConfig {
         name: name.to_owned(),
         role: if table.role == RoleName::Backup { Role::Backup } else { Role::Active },
@@ -152,7 +164,8 @@ fn presence(windows: &[Window], name: &str) -> Result<Vec<Instant>, Fault> {
 fn shared(file: &File, traces: &mut Traces) -> Result<Vec<LinkConfig>, Fault> {
     let links = file.link.0.iter().map(|(name, table)| {
         names::section("link", name)?;
-        table.config(&mut Around { at: ["link", name], side: "", round_trip: None, traces })
+        let (side, round_trip, measured) = ("", None, None);
+        table.config(&mut Around { at: ["link", name], side, round_trip, measured, traces })
     });
     links.collect()
 }

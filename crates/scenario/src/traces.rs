@@ -1,4 +1,4 @@
-//! Trace files, read once however many variants use them.
+//! The files of measurements that a scenario names, traces and drives: read once however many variants use them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,19 +8,27 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 use weftway_link::Trace;
 
+use super::drive::Drives;
 use super::error::{Fault, Mistake};
 
-/// The traces that a scenario names.
+/// The traces and drives that a scenario names.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Traces {
     base: PathBuf,
-    read: BTreeMap<String, Read>,
+    traces: BTreeMap<String, Read<Trace>>,
+    drives: BTreeMap<String, Read<Drives>>,
 }
 
-#[derive(Clone, Debug)]
-struct Read {
-    trace: Arc<Trace>,
+#[derive(Debug)]
+struct Read<T> {
+    content: Arc<T>,
     digest: [u8; 32],
+}
+
+impl<T> Clone for Read<T> {
+    fn clone(&self) -> Self {
+        Self { content: self.content.clone(), digest: self.digest }
+    }
 }
 
 impl Traces {
@@ -29,31 +37,48 @@ impl Traces {
         // A file that is named without a folder lies in this one.
         let base = if base.as_os_str().is_empty() { Path::new(".") } else { base };
         let base = std::path::absolute(base).unwrap_or_else(|_| base.to_owned());
-        Self { base, read: BTreeMap::new() }
+        Self { base, ..Self::default() }
     }
 
     /// The trace that the scenario names `name`.
     pub fn get(&mut self, name: &str) -> Result<Arc<Trace>, Fault> {
-        if let Some(read) = self.read.get(name) {
-            return Ok(read.trace.clone());
+        if let Some(read) = self.traces.get(name) {
+            return Ok(read.content.clone());
         }
-        let fault = |reason| Fault::new(Mistake::Trace, format!("trace `{name}`: {reason}"));
-        let Some(path) = self.find(name) else {
-            let help = format!("traces are looked for in {} and the folders above it", self.base.display());
-            let is_folder = self.base.ancestors().any(|folder| folder.join(name).is_dir());
-            let reason = if is_folder { "a folder, where a trace file is expected" } else { "no such file" };
-            return Err(fault(reason.to_owned()).help(help));
-        };
-        let text = fs::read_to_string(path).map_err(|error| fault(error.to_string()))?;
-        let trace = Arc::new(Trace::parse(&text).map_err(|error| fault(error.to_string()))?);
-        let digest = Sha256::digest(text.as_bytes()).into();
-        self.read.insert(name.to_owned(), Read { trace: trace.clone(), digest });
-        Ok(trace)
+        let read = self.read("trace", name, |text| Trace::parse(text).map_err(|error| error.to_string()))?;
+        Ok(self.traces.entry(name.to_owned()).or_insert(read).content.clone())
+    }
+
+    /// The drive file that the scenario names `name`.
+    pub fn drives(&mut self, name: &str) -> Result<Arc<Drives>, Fault> {
+        if let Some(read) = self.drives.get(name) {
+            return Ok(read.content.clone());
+        }
+        let read = self.read("drive", name, Drives::parse)?;
+        Ok(self.drives.entry(name.to_owned()).or_insert(read).content.clone())
     }
 
     /// A digest of the file's content, if it has been read.
     pub fn digest(&self, name: &str) -> Option<[u8; 32]> {
-        self.read.get(name).map(|read| read.digest)
+        let trace = self.traces.get(name).map(|read| read.digest);
+        trace.or_else(|| self.drives.get(name).map(|read| read.digest))
+    }
+
+    fn read<T>(&self, what: &str, name: &str, parse: fn(&str) -> Result<T, String>) -> Result<Read<T>, Fault> {
+        let fault = |reason| Fault::new(Mistake::Trace, format!("{what} `{name}`: {reason}"));
+        let Some(path) = self.find(name) else {
+            let help = format!("{what}s are looked for in {} and the folders above it", self.base.display());
+            let is_folder = self.base.ancestors().any(|folder| folder.join(name).is_dir());
+            let reason = if is_folder {
+                format!("a folder, where a {what} file is expected")
+            } else {
+                "no such file".to_owned()
+            };
+            return Err(fault(reason).help(help));
+        };
+        let text = fs::read_to_string(path).map_err(|error| fault(error.to_string()))?;
+        let content = Arc::new(parse(&text).map_err(fault)?);
+        Ok(Read { content, digest: Sha256::digest(text.as_bytes()).into() })
     }
 
     /// Beside the scenario, or else in the nearest folder above it.

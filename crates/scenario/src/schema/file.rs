@@ -8,10 +8,10 @@ use serde::de::IgnoredAny;
 
 use super::transport::{StackName, TransportName};
 use super::{
-    Claim, CrossTable, Figure, LinkTable, Options, PathTable, Published, RivalTable, Uncertain, WorkloadTable,
+    Claim, CrossTable, Directed, Figure, LinkTable, Options, PathTable, Published, RivalTable, Uncertain, WorkloadTable,
 };
 use crate::forms::{Named, OneOrMany};
-use crate::text::Seeds;
+use crate::text::{Count, Seeds};
 use crate::units::Time;
 
 /// A scenario: paths, what is sent over them, and what to compare.
@@ -58,6 +58,8 @@ pub(crate) struct File {
     /// Links that several paths share, by name; a path crosses one by `via`.
     #[serde(default)]
     pub link: Named<LinkTable>,
+    /// Measured links: which run of which file.
+    pub drive: Option<DriveTable>,
     /// What the application does.
     pub workload: WorkloadTable,
     /// A second connection that always sends.
@@ -90,6 +92,18 @@ pub(crate) struct File {
     /// Values that a paper leaves open, by the path of their key; keys joined by ", " are drawn together.
     #[serde(default)]
     pub uncertain: Named<Uncertain>,
+}
+
+/// A run in which several links were measured on one clock.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DriveTable {
+    /// The file.
+    pub file: Directed<String>,
+    /// Which of its runs; not needed if it holds one.
+    pub run: Option<Count>,
+    /// Where in the run the connection begins.
+    pub start: Option<Time>,
 }
 
 /// Which way the data go.

@@ -8,7 +8,7 @@ mod report;
 mod traffic;
 mod transport;
 
-pub(super) use file::{DecisionTable, DirectionName, File, ModeName};
+pub(super) use file::{DecisionTable, DirectionName, DriveTable, File, ModeName};
 pub(super) use options::{
     AckPathName, AppLimitedName, BottlenecksName, Buffer, OpeningName, Options, PathManagerName, RtoFloorName,
 };

@@ -38,6 +38,8 @@ pub(crate) struct PathTable {
     pub rate: Option<Directed<Rate>>,
     /// A Mahimahi trace of delivery opportunities, in place of `rate`.
     pub trace: Option<Directed<String>>,
+    /// The link of `[drive]` that it is: its rates, in place of `rate`, and its delays and losses where they were measured.
+    pub drive: Option<String>,
     /// How long every packet travels, one way.
     pub delay: Option<Directed<Time>>,
     /// By how much delays vary.
