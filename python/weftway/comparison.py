@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weftway import backends, caveats, columns, plan, watch
+from weftway import backends, bounds, caveats, columns, plan, watch
 from weftway._native import Scenario, ScenarioError
 from weftway.backends import BACKENDS, Result, Row, Skipped, failures_last, result, sim
 from weftway.job import Job
@@ -79,9 +79,14 @@ def single(scenario: Scenario, scheduler: Any, cc: str | None, seed: int | None,
 
 
 def execute(
-    wanted: Plan, jobs: int | None = None, out: Path | None = None, progress: Progress | None = None
+    wanted: Plan,
+    jobs: int | None = None,
+    out: Path | None = None,
+    progress: Progress | None = None,
+    bound: bool = False,
 ) -> Comparison:
-    """Runs what is not kept in `out` already, on `jobs` threads."""
+    """Runs what is not kept in `out` already, on `jobs` threads. With `bound`, rows of simulated runs also say what
+    their links allow at best."""
     store = Store(out) if out else None
     kept = store.recall() if store else {}
     rows = {job.key: _renewed(job, kept[job.key]) for job in wanted.jobs if is_kept(job, kept)}
@@ -104,7 +109,10 @@ def execute(
     finally:
         if store:
             store.flush()
-    ordered = [rows[job.key] for job in wanted.jobs if job.key in rows]
+    limits = bounds.of(
+        [job for job in wanted.jobs if bound and job.backend == sim.Sim.name], jobs or os.cpu_count() or 1
+    )
+    ordered = [{**rows[job.key], **limits.get(job.key, {})} for job in wanted.jobs if job.key in rows]
     finished = store.finish(ordered) if store and ordered else Finished(ordered)
     return Comparison(wanted, finished.rows, skipped, watched, finished)
 

@@ -60,10 +60,12 @@ LEFT_OUT = """\
   PPoS, Xing et al. for live video, Rajnish and Chand, MP-DASH, Kensuke and Yoshihiro, Morawski and Ignaciuk
   (energy; synchronising), Tang et al. for short flows, Helmke et al. (link quality), Sysomphone et al., Gao et al.
   (stochastic optimal), Neha et al. (redundant error).
+- **BLP** (Das et al., ICC Workshops 2025, MERL TR2025-083): BLEST with a learned threshold. Only its abstract was to
+  be had, which says neither how the probability of blocking is computed nor how its threshold is learned.
 - **SOS** (Fahmi, 2020): decides by distributions of delay that are not given.
 - **AR&P**, the scheduler part of the coupled-BBR paper, and **OLS**: no description of the rule was to be had.
-- **XQUIC's `backup_fec` and its datagram reinjection**: there is no forward error correction and there are no
-  datagrams here.
+- **XQUIC's `backup_fec` and its datagram reinjection**, and **S-EDPF's coded packets**: there is no forward error
+  correction and there are no datagrams here.
 - **C-MPBBR** (a controller): closes subflows, which is not a controller's business; its newest code has that
   commented out.
 """

@@ -16,7 +16,7 @@ import pytest
 
 from conftest import RANDOM_PATHS, SMALL, Weft
 from test_report import check
-from weftway import comparison, rank
+from weftway import bounds, comparison, rank
 from weftway._native import ScenarioError
 from weftway.rank import cells, costs, standing
 from weftway.rank.standing import Judged, halves, judged, picked
@@ -131,6 +131,36 @@ def test_the_single_path_is_picked_as_the_chooser_picks() -> None:
     assert found is not None and (found.cells, found.better_share) == (2, 0.5)
     assert found.ratio == pytest.approx(3.6**0.5)
     assert standing.single_path(some[2:]) is None
+
+
+def test_costs_are_multiples_of_the_bound() -> None:
+    """Means of 20 and 40 over a mean bound of 10. Of two cells with 2 and 5 the median is 3.5; one without a bound does
+    not count, nor do the seeds of a cell of which one has none."""
+    assert standing.of_bound({"a": [10.0, 30.0], "b": [40.0, 40.0]}, [8.0, 12.0]) == {"a": 2.0, "b": 4.0}
+    assert standing.of_bound({"a": [10.0, 30.0]}, [8.0, None]) == {}
+    assert standing.of_bound({"a": []}, []) == {}
+    kinds = {"workload": "bulk"}
+    some = [
+        Judged("one", kinds, {"x": 1.0, "y": 1.5}, {}, of_bound={"x": 2.0, "y": 3.0}),
+        Judged("two", kinds, {"x": 1.0, "y": 1.5}, {}, of_bound={"x": 5.0, "y": 7.0}),
+        Judged("three", {"workload": "stream"}, {"x": 1.0, "y": 1.5}, {}),
+    ]
+    assert [one.of_bound for one in standing.standings(some)] == [3.5, 5.0]
+    everywhere, bulk, stream = standing.groups(some, "y", ["workload"])
+    assert (everywhere.best_of_bound, everywhere.candidate_of_bound) == (3.5, 5.0)
+    assert (bulk.best_of_bound, bulk.candidate_of_bound) == (3.5, 5.0)
+    assert (stream.best_of_bound, stream.candidate_of_bound) == (None, None)
+
+
+def test_a_cost_has_its_bound() -> None:
+    """Of a second in which at most 2 MB can have arrived, a megabyte takes half; of nothing, nothing is known."""
+    row = {"elapsed_ms": 1000.0}
+    known = {"bound_fct_ms": 10.0, "bound_p95_ms": 2.0, "bound_p99_ms": 3.0, "bound_bytes": 2_000_000}
+    found = {one: costs.bound(row, known, one) for one in (*costs.COLUMN, "duration")}
+    least = {"bulk": 10.0, "limited": 10.0, "web": 10.0, "messages": 3.0, "stream": 3.0, "voip": 3.0, "call": 3.0}
+    assert found == {**least, "request-response": 2.0, "duration": 500.0}
+    nothing = dict.fromkeys(known, None)
+    assert {costs.bound(row, nothing, one) for one in found} == {None}
 
 
 def test_who_is_always_best_is_the_chooser() -> None:
@@ -258,6 +288,12 @@ def test_rows_hold_what_each_run_cost(world: Path) -> None:
     assert all(one.cells == 3 for one in lines)
     copies = {one.scheduler: one.copies_share for one in lines}
     assert copies["redundant"] > 0.1 and copies["min-rtt"] < 0.1
+    several = [row for row in found.rows if row["path"] is None]
+    assert all(0 < row["bound_ms"] <= row["cost_ms"] for row in several), "nobody is better than the links allow"
+    assert {(row["cell"], row["seed"], row["bound_ms"]) for row in several} == {
+        (row["cell"], row["seed"], row["bound_ms"]) for row in several if row["scheduler"] == "ecf"
+    }
+    assert all(one.of_bound is not None and one.of_bound >= 1 for one in lines)
     by_hand = {}
     for name in ("min-rtt", "ecf", "redundant", "round-robin"):
         logs = []
@@ -271,6 +307,33 @@ def test_rows_hold_what_each_run_cost(world: Path) -> None:
                 logs.append(math.log(sum(cost[name][n] for n in on) / sum(cost[pick][n] for n in on)))
         by_hand[name] = math.exp(sum(logs) / len(logs))
     assert {one.scheduler: one.ratio for one in lines} == pytest.approx(by_hand)
+
+
+def test_a_clairvoyant_starts_from_the_candidate(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stands beside the candidate in the groups, and is neither chosen nor ranked. What is kept is not run again."""
+    out = tmp_path / "out"
+    asked = small_request(world, candidate="round-robin", clairvoyant=True)
+    found = rank.run(asked, 2, out)
+    seen = [row for row in found.rows if row["scheduler"] == "clairvoyant: round-robin"]
+    assert len(seen) == 3 * 4 and all(row["bound_ms"] <= row["cost_ms"] for row in seen)
+    blind = {(row["cell"], row["seed"]): row["cost_ms"] for row in found.rows if row["scheduler"] == "round-robin"}
+    assert sum(row["cost_ms"] for row in seen) < 1.01 * sum(blind.values())
+    assert "clairvoyant: round-robin" not in {one.scheduler for one in rank.standings(found)}
+    plain = rank.run(small_request(world, candidate="round-robin"), 2)
+    assert rank.standings(plain) == rank.standings(found)
+    everywhere = rank.groups(found)[0]
+    assert everywhere.clairvoyant_of_bound is not None and everywhere.candidate_of_bound is not None
+    assert 1 <= everywhere.clairvoyant_of_bound < 1.01 * everywhere.candidate_of_bound
+    assert rank.groups(plain)[0].clairvoyant_of_bound is None
+
+    def none(todo: list[Any], *more: Any) -> list[Any]:
+        assert not todo
+        return []
+
+    monkeypatch.setattr(bounds, "clairvoyants", none)
+    assert rank.run(asked, 2, out).rows == found.rows
+    with pytest.raises(ScenarioError, match="candidate"):
+        rank.run(small_request(world, clairvoyant=True), 2)
 
 
 def test_the_number_of_threads_changes_nothing(world: Path) -> None:

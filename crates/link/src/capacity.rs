@@ -7,9 +7,9 @@ use weftway_path::{BitRate, Bytes, Instant, Span};
 use crate::{LinkConfig, OPPORTUNITY, Rate, Set};
 
 /// Bits times 10⁹: what a rate in bits per second does in nanoseconds.
-type Work = u128;
+pub(crate) type Work = u128;
 
-const WORK_PER_BYTE: Work = 8_000_000_000;
+pub(crate) const WORK_PER_BYTE: Work = 8_000_000_000;
 
 /// IP bytes that can depart from `from` on and before `to`, rounded down.
 pub fn capacity(config: &LinkConfig, from: Instant, to: Instant) -> Bytes {
@@ -35,10 +35,11 @@ pub fn time_to_carry(config: &LinkConfig, bytes: Bytes, from: Instant) -> Instan
 }
 
 /// A stretch of time with one rate.
-struct Segment {
-    start: Instant,
-    end: Instant,
-    rate: Rate,
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub(crate) start: Instant,
+    pub(crate) end: Instant,
+    pub(crate) rate: Rate,
 }
 
 /// The link from `from` on.
@@ -83,7 +84,7 @@ fn first_rate(config: &LinkConfig) -> Rate {
 impl Segment {
     /// What can be done before `to`. A trace's opportunity at the very end of the segment counts: what
     /// departs at the instant of a change has departed.
-    fn work(&self, to: Instant) -> Work {
+    pub(crate) fn work(&self, to: Instant) -> Work {
         let to = to.min(self.end);
         if to < self.start {
             return 0;

@@ -52,6 +52,7 @@ mod jitter;
 mod link;
 mod loss;
 mod outlook;
+mod supply;
 mod timetable;
 mod trace;
 pub mod vector;
@@ -64,4 +65,5 @@ pub use config::{
 pub use generate::{LteModel, State, lte};
 pub use link::{Counts, Delivery, Link, Reason, Verdict};
 pub use outlook::Outlook;
+pub use supply::{SURE, Supply};
 pub use trace::{OPPORTUNITY, Trace, TraceError};

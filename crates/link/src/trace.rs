@@ -128,6 +128,23 @@ impl Trace {
             - u64::from(ms == 0) * turn.min(1) * self.at_the_end()
     }
 
+    /// The most opportunities that lie within a stretch of time so long, wherever it begins; both ends count.
+    pub(crate) fn most_within(&self, span: Span) -> u64 {
+        let lines = self.times.len() as u64;
+        let mut most = 0;
+        let mut end = 0;
+        for first in 0..lines {
+            let last = self.opportunity(first) + span;
+            // Whole repetitions need no counting.
+            end = end.max(first + (span.as_nanos() / self.period()).saturating_mul(lines));
+            while self.opportunity(end) <= last {
+                end += 1;
+            }
+            most = most.max(end - first);
+        }
+        most
+    }
+
     /// When the opportunity with this number comes, the first one having number 0.
     pub fn opportunity(&self, number: u64) -> Instant {
         let lines = self.times.len() as u64;

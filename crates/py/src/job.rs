@@ -1,7 +1,9 @@
 //! One run, as Python asks for it and gets it back.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 
 use pyo3::prelude::*;
 use weftway_path::spec::SpecError;
@@ -9,9 +11,10 @@ use weftway_path::spec::SpecError;
 use weftway_quic::virtual_time;
 use weftway_scenario::Variant;
 use weftway_scenario::config::SimConfig;
+use weftway_scenario::measurement;
 use weftway_sched::{Scheduler, TransportRules};
 use weftway_sim::measure::Singles;
-use weftway_sim::{Listener, run};
+use weftway_sim::{Listener, clairvoyant, run};
 
 use crate::errors::Error;
 use crate::rule::{PythonScheduler, RuleOutcome};
@@ -187,6 +190,19 @@ impl Job {
         Ok(serde_json::Value::Object(self.inner().row(finished, &singles)).to_string())
     }
 
+    /// What a run in the simulator can have done at most, whatever its scheduler: its figures, as JSON.
+    pub fn bound(&self) -> Result<String, SpecError> {
+        let bound = measurement::bound(&self.inner().bound()?, self.config());
+        Ok(serde_json::Value::Object(bound).to_string())
+    }
+
+    /// The row of a run by a clairvoyant that starts from the scheduler, as JSON.
+    pub fn clairvoyant(&self, tries: u64) -> Result<String, SpecError> {
+        let plan = clairvoyant::Plan { base: self.scheduler.clone(), tries };
+        let (finished, _) = clairvoyant::run(&self.inner(), &plan)?;
+        Ok(serde_json::Value::Object(self.inner().row(&finished, &Singles::default())).to_string())
+    }
+
     /// Why the scheduler cannot be run here, if it cannot.
     pub fn obstacle(&self) -> Option<String> {
         if self.engine == Engine::Quic {
@@ -223,4 +239,36 @@ impl Alone {
     fn lock(&self) -> MutexGuard<'_, HashMap<Setting, Singles>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What `work` makes of each job, on so many threads.
+fn each<T: Send>(py: Python<'_>, jobs: &[Job], threads: usize, work: impl Fn(&Job) -> T + Sync) -> Vec<T> {
+    let next = AtomicUsize::new(0);
+    let found: Vec<Mutex<Option<T>>> = jobs.iter().map(|_| Mutex::new(None)).collect();
+    let on_thread = || {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(job) = jobs.get(at) else { return };
+            *found[at].lock().unwrap_or_else(PoisonError::into_inner) = Some(work(job));
+        }
+    };
+    py.detach(|| {
+        thread::scope(|scope| (0..threads.clamp(1, jobs.len().max(1))).for_each(|_| drop(scope.spawn(on_thread))))
+    });
+    found.into_iter().filter_map(|found| found.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
+}
+
+/// What each job's run in the simulator can have done at most, whatever its scheduler and controller: a JSON object each, with
+/// the columns `bound_…`. The job's seed and scenario count.
+#[pyfunction]
+pub fn bounds(py: Python<'_>, jobs: Vec<Job>, threads: usize) -> PyResult<Vec<String>> {
+    let found = each(py, &jobs, threads, Job::bound);
+    found.into_iter().map(|bound| bound.map_err(|error| Error::from(error).into())).collect()
+}
+
+/// The row of each job's run by a clairvoyant that starts from the job's scheduler, and tries answers out at so many questions.
+#[pyfunction]
+pub fn clairvoyants(py: Python<'_>, jobs: Vec<Job>, threads: usize, tries: u64) -> PyResult<Vec<String>> {
+    let found = each(py, &jobs, threads, |job| job.clairvoyant(tries));
+    found.into_iter().map(|row| row.map_err(|error| Error::from(error).into())).collect()
 }

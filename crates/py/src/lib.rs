@@ -36,6 +36,8 @@ mod _native {
     use super::emulate::{Emulation, probe};
     #[pymodule_export]
     use super::errors::{EmulationError, ScenarioError, SimulationError, TraceError, TransferError};
+    #[pymodule_export]
+    use super::job::{bounds, clairvoyants};
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use super::kernel::KernelBatch;

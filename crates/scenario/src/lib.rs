@@ -27,6 +27,7 @@
 //! (`resolve`). A mistake found at any step is shown where it was written (`source`).
 
 mod base;
+pub mod bound;
 mod claims;
 pub mod config;
 mod de;

@@ -15,6 +15,7 @@ use weftway_sched::FallbackTally;
 
 pub use self::columns::ColumnType;
 use self::columns::Columns;
+use crate::bound::Bound;
 use crate::config::{PathConfig, SimConfig, Transport, Workload};
 
 /// A row: names and values, in the order of the columns.
@@ -159,6 +160,23 @@ pub struct RealTime {
 /// The names of all figures that a run of `config` in virtual time can have.
 pub fn columns(config: &SimConfig) -> Vec<String> {
     nothing(config).row(config).keys().cloned().collect()
+}
+
+/// The figures of a bound: a run of `config` takes no less time, and delivers no more.
+pub fn bound(bound: &Bound, config: &SimConfig) -> Row {
+    let mut row = Columns::default();
+    row.put("bound_fct_ms", bound.completion.map(Span::as_millis_f64));
+    row.put("bound_bytes", bound.delivered.map(Bytes::get));
+    // Of messages that cannot have arrived in time, no share is known.
+    let is_whole = config.workload.has_messages() && bound.completion.is_some();
+    let within = |delays: &[Span], percent| {
+        let messages = Messages { delays: delays.to_vec(), outstanding: 0 };
+        messages.within([percent])[0].filter(|_| is_whole).map(Span::as_millis_f64)
+    };
+    row.put("bound_p50_ms", within(&bound.delays, 50));
+    row.put("bound_p95_ms", within(&bound.tail, 95));
+    row.put("bound_p99_ms", within(&bound.tail, 99));
+    row.row()
 }
 
 /// Every column that some run can have, with the type of its values. A path's columns have `*` for the name of the path.

@@ -88,6 +88,9 @@ schedulers! {
         sttf
         fdps
         random
+        edpf
+        s_edpf
+        xlink
     }
     learned {
         dqn

@@ -87,6 +87,37 @@ proptest! {
         }
     }
 
+    /// Numbers are normal variables without deviation.
+    #[test]
+    fn s_edpf_without_spread_is_edpf(
+        paths in prop::collection::vec((1..300u64, 1..40u64, 0..50u64), 2..6),
+        steps in prop::collection::vec((0..8u8, 0..4u8, 0..40u64), 1..150),
+    ) {
+        let mut both = ["edpf", "s-edpf:spread=0"].map(|spec| weftway_sched::build(spec).unwrap());
+        let rows = paths.iter().enumerate().map(|(n, &(ms, cwnd, var))| {
+            let mut path = path(n as u8, ms, cwnd, 0);
+            path.rttvar = Span::from_millis(var);
+            path
+        });
+        let mut bench = Bench::new(rows.collect());
+        for (path, kind, ms) in steps {
+            bench.now += Span::from_millis(ms);
+            let path = PathId::new(path % paths.len() as u8);
+            let event = match kind {
+                0 | 1 => {
+                    let answers = both.each_mut().map(|one| one.select(&bench.context()));
+                    prop_assert_eq!(answers[0], answers[1]);
+                    bench.carry(answers[0])
+                }
+                2 => bench.ack(path, None),
+                _ => bench.lose(path, None),
+            };
+            for one in &mut both {
+                event.iter().for_each(|event| one.observe(&bench.context(), event));
+            }
+        }
+    }
+
     /// Goodput counts in proportion: the same choice in other units.
     #[test]
     fn llhd_does_not_depend_on_the_unit_of_goodput(

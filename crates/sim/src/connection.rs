@@ -113,6 +113,11 @@ impl Connection {
         &self.dispatch.host
     }
 
+    /// When it was established, if it was.
+    pub fn established(&self) -> Option<Instant> {
+        self.paths.established
+    }
+
     /// What has arrived in order.
     pub fn delivered(&self) -> Bytes {
         self.receive.receiver.data.next().since(Offset::ZERO)

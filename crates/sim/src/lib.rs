@@ -17,6 +17,7 @@
 //! | `receiver` | what is acknowledged when, and the receive window |
 //! | `writer` | how far the application's data have come to the sender |
 //! | `meta`, `head_of_line` | what MPTCP repeats as a connection: stale subflows, opportunistic retransmission, penalties |
+//! | `clairvoyant` | what a run would be with sight of its future, for reports |
 //! | `ticks` | on which tick of the host's clock a timer fires |
 //! | `net`, `calendar` | what happens next |
 //! | `measure`, `tally`, `tap`, `log` | nothing: they count and write down |
@@ -26,6 +27,7 @@
 mod arrivals;
 mod calendar;
 mod capture;
+pub mod clairvoyant;
 mod connection;
 mod cross;
 mod ends;

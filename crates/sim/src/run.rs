@@ -1,13 +1,14 @@
 //! Runs a simulation to its end with schedulers that answer.
 
 use weftway_path::spec::SpecError;
+use weftway_scenario::bound::Bound;
 use weftway_scenario::config::SimConfig;
 use weftway_scenario::{Timing, single};
 use weftway_sched::{Interval, Mode, Report, Scheduler, TransportRules};
 
 pub use crate::measure::Finished;
 use crate::measure::{Row, Singles};
-use crate::{Host, Listener, Sim, Verdict};
+use crate::{Host, Listener, Pause, Sim, Verdict};
 
 /// What to run: a configuration, a controller, a seed.
 #[derive(Clone, Copy, Debug)]
@@ -110,6 +111,22 @@ impl Job<'_> {
             let job = Job { config, timing: None, ..*self };
             Ok(job.row(&job.run_named("min-rtt")?, &Singles::default()))
         })
+    }
+
+    /// What a run can have done at most, whatever its scheduler. The connection opens as in a run: until then no scheduler is
+    /// asked.
+    pub fn bound(&self) -> Result<Bound, SpecError> {
+        let mut sim = Sim::new(self.config, self.cc, self.seed)?;
+        let mut other = second(&mut sim, self.config)?;
+        while sim.connection(0).established().is_none() {
+            match (sim.advance(), &mut other) {
+                (Pause::Decide(1), Some(other)) => sim.ask(1, other.as_mut()),
+                (Pause::Observe(1), Some(other)) => sim.tell(1, other.as_mut()),
+                _ => break,
+            }
+        }
+        let start = sim.connection(0).established();
+        Ok(start.map_or_else(Bound::default, |start| Bound::of(self.config, self.seed, start)))
     }
 
     /// The figures of a finished run.

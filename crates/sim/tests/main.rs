@@ -2,7 +2,9 @@
 
 mod again;
 mod bottlenecks;
+mod bound;
 mod call;
+mod clairvoyant;
 mod conformance;
 mod digests;
 mod duties;

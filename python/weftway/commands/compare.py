@@ -36,6 +36,9 @@ def command(
     against: Annotated[
         Path | None, typer.Option("--against", metavar="DIR", help="Shows the changes since an earlier --out DIR.")
     ] = None,
+    bound: Annotated[
+        bool, typer.Option("--bound", help="Adds what the links allow at best to simulated rows.")
+    ] = False,
     peer: live.PEER = None,
     pair: live.PAIR = None,
     paths: live.PATHS = None,
@@ -51,7 +54,7 @@ def command(
     loaded = scenarios.load(scenarios.locate(scenario), sets or [])
     with redirect_stdout(sys.stderr):  # what a scheduler in Python prints is no result
         wanted = plan.plan(loaded, scheduler, cc, seeds, backend)
-        found = executed(wanted, jobs, folder)
+        found = executed(wanted, jobs, folder, bound)
         # Files first: whoever reads what is printed may stop at any line.
         page = None
         if folder and found.rows:
@@ -100,13 +103,13 @@ def earlier_rows(folder: Path | None) -> "Earlier | None":
         raise ScenarioError(f"--against {folder}: rows.parquet cannot be read: {error}") from error
 
 
-def executed(wanted: "Plan", jobs: int | None, folder: Path | None) -> "Comparison":
+def executed(wanted: "Plan", jobs: int | None, folder: Path | None, bound: bool = False) -> "Comparison":
     """Runs a plan; an interrupt ends the command."""
     from weftway import comparison
     from weftway.progress import Bar
 
     with interruptible(), Bar(err) as bar:
-        return comparison.execute(wanted, jobs, folder, bar.tell)
+        return comparison.execute(wanted, jobs, folder, bar.tell, bound)
 
 
 def skipped(found: "Comparison") -> list[str]:

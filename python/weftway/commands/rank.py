@@ -25,6 +25,10 @@ def command(
     candidate: Annotated[
         str | None, typer.Option(metavar="S", help="Compared with the others; the chooser never picks it.")
     ] = None,
+    clairvoyant: Annotated[
+        bool,
+        typer.Option("--clairvoyant", help="Also runs the candidate with sight of the future: seconds for each run."),
+    ] = False,
     split: Annotated[str, typer.Option(metavar="SPLIT", help="held-out, or train: the cells for tuning.")] = "held-out",
     sets: SETS = None,
     jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Number of threads. Default: all cores.")] = None,
@@ -39,7 +43,7 @@ def command(
     from weftway.progress import Bar
     from weftway.rank import page, ranking
 
-    request = rank.Request(on, cells, seeds, seed, schedulers, candidate, split, sets or [])
+    request = rank.Request(on, cells, seeds, seed, schedulers, candidate, split, sets or [], clairvoyant)
     # What a scheduler in Python prints is no result.
     with interruptible(), redirect_stdout(sys.stderr), Bar(err) as bar:
         found = rank.run(request, jobs, folder, bar.tell)

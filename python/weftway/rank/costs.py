@@ -25,6 +25,14 @@ WORDS = {
     "": "time per megabyte",
 }
 
+BOUND = {
+    "fct_ms": "bound_fct_ms",
+    "message_p99_ms": "bound_p99_ms",
+    "message_p95_ms": "bound_p95_ms",
+    "call_p99_ms": "bound_p99_ms",
+}
+"""What bounds each of them: of a call, what bounds the direction of the scenario."""
+
 LEAST_MS = 1e-3
 """A cost is at least so much: ratios are taken of it."""
 
@@ -65,6 +73,16 @@ def cost(row: Row, workload: str) -> float:
     value = row[COLUMN[workload]] if row["verdict"] == "finished" else row["elapsed_ms"]
     # A workload of no message at all is over with its handshake.
     return max(float(row["elapsed_ms"] if value is None else value), LEAST_MS)
+
+
+def bound(row: Row, bounds: Row, workload: str) -> float | None:
+    """What a run costs at least, from the row of one such run and its `bounds`; `None` where nothing is known."""
+    if workload in COLUMN:
+        value = bounds[BOUND[COLUMN[workload]]]
+        return None if value is None else max(float(value), LEAST_MS)
+    if not bounds["bound_bytes"]:
+        return None
+    return max(float(row["elapsed_ms"]) / (max(int(bounds["bound_bytes"]), LEAST_BYTES) / 1e6), LEAST_MS)
 
 
 def copies_share(row: Row) -> float:

@@ -57,5 +57,6 @@ def replay(request: Request) -> str:
     words += [f"--seeds {request.seeds}", f"--seed {request.seed}"]
     words += [f"--schedulers {plan.quoted(str(request.schedulers))}"]
     words += [] if request.candidate is None else [f"--candidate {plan.quoted(str(request.candidate))}"]
+    words += ["--clairvoyant"] if request.clairvoyant else []
     words += [f"--split {request.split}", *(f"--set {plan.quoted(one)}" for one in request.set)]
     return " ".join(["weft rank", *words])

@@ -41,9 +41,20 @@ BY = {
 }
 """What groups are called."""
 
-HEADS = ("of the chooser", "median", "≤ 5 %", "≤ 15 %", "< one path", "copies", "unfinished", "worst")
-"""Columns of the standings: the ratio to the chooser; the shares of cells that are close to it; the share of cells that
-are worse than the fair single path; the share of packets that are copies; runs; the largest ratio."""
+HEADS = (
+    "of the chooser",
+    "median",
+    "of the bound",
+    "≤ 5 %",
+    "≤ 15 %",
+    "< one path",
+    "copies",
+    "unfinished",
+    "worst",
+)
+"""Columns of the standings: the ratio to the chooser, and its median; that to the capacity bound; the shares of cells
+that are close to the chooser; the share of cells that are worse than the fair single path; the share of packets that
+are copies; runs; the largest ratio."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +102,11 @@ class Ranked:
         return next((one for one in self.standings if not one.is_candidate), None)
 
     @property
+    def has_clairvoyant(self) -> bool:
+        """Whether one ran."""
+        return any(one.clairvoyant_of_bound is not None for one in self.groups)
+
+    @property
     def subject(self) -> str:
         """Whose worst cells are shown."""
         return (self.candidate or self.standings[0]).scheduler
@@ -103,7 +119,12 @@ def findings(ranked: Ranked) -> list[str]:
     lines += [(one.scheduler, one) for one in own]
     lines += [(f"the best fixed scheduler, {one.scheduler},", one) for one in [ranked.best] if one]
     told = [f"{name} costs {_ratio(one)} times what the chooser does" for name, one in lines]
-    return told + [f"the fair single path costs {_ratio(one)} times what it does" for one in [ranked.single] if one]
+    told += [f"the fair single path costs {_ratio(one)} times what it does" for one in [ranked.single] if one]
+    bounded = [(one.scheduler, one.of_bound) for one in [ranked.candidate, ranked.best] if one and one.of_bound]
+    if bounded:
+        each = " and ".join(f"{name} costs {FACTOR.value(value)} times" for name, value in bounded)
+        told.append(f"{each} what the links allow at best, whatever the controller (medians)")
+    return told
 
 
 def records(ranked: Ranked) -> list[dict[str, Any]]:
@@ -155,6 +176,7 @@ def _figures(one: Standing) -> list[str]:
     return [
         _ratio(one),
         RATIO.value(one.median),
+        _multiple(one.of_bound),
         PERCENT.value(one.close_share),
         PERCENT.value(one.near_share),
         NOTHING if single is None else PERCENT.value(single),
@@ -162,6 +184,10 @@ def _figures(one: Standing) -> list[str]:
         str(one.unfinished),
         FACTOR.value(one.worst),
     ]
+
+
+def _multiple(value: float | None) -> str:
+    return NOTHING if value is None else FACTOR.value(value)
 
 
 def _ratio(one: Standing | SinglePath) -> str:
@@ -177,16 +203,24 @@ def _interval(value: float | None, low: float | None, high: float | None) -> str
 
 
 def _group_heads(ranked: Ranked) -> list[str]:
-    heads = ["cells", "best fixed", "of the chooser"]
-    return [*heads, ranked.subject, f"{ranked.subject} / best fixed"] if ranked.candidate else heads
+    heads = ["cells", "best fixed", "of the chooser", "of the bound"]
+    if not ranked.candidate:
+        return heads
+    heads += [ranked.subject, "of the bound"]
+    return [
+        *heads,
+        *(["clairvoyant, of the bound"] if ranked.has_clairvoyant else []),
+        f"{ranked.subject} / best fixed",
+    ]
 
 
 def _group_figures(ranked: Ranked, one: Group) -> list[str]:
-    figures = [str(one.cells), one.best, RATIO.value(one.best_ratio)]
+    figures = [str(one.cells), one.best, RATIO.value(one.best_ratio), _multiple(one.best_of_bound)]
     if not ranked.candidate:
         return figures
     against = _interval(one.against_best, one.against_best_low, one.against_best_high)
-    return [*figures, _interval(one.candidate_ratio, None, None), against]
+    figures += [_interval(one.candidate_ratio, None, None), _multiple(one.candidate_of_bound)]
+    return [*figures, *([_multiple(one.clairvoyant_of_bound)] if ranked.has_clairvoyant else []), against]
 
 
 def _groups(ranked: Ranked) -> Table:
@@ -252,8 +286,9 @@ def standings_lede(ranked: Ranked) -> str:
     return (
         "A scheduler&#x27;s cost over the chooser&#x27;s, cell by cell, on the geometric mean"
         f"{_bracketed(ranked)}. The chooser picks the best fixed scheduler of each cell on one half of the seeds; "
-        "everybody is judged on the other, and the halves change places. One path: the fair single path, opened as the "
-        "connection is and then used alone."
+        "everybody is judged on the other, and the halves change places. Of the bound: its cost over the least that "
+        "the links allow, whatever the scheduler and the controller, on the median. One path: the fair single path, "
+        "opened as the connection is and then used alone."
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weftway import comparison, plan, seeds, specs
+from weftway import bounds, comparison, plan, seeds, specs
 from weftway._native import ScenarioError, SimulationError
 from weftway.backends import SIM, Skipped
 from weftway.baselines import REFERENCE
@@ -17,7 +17,7 @@ from weftway.store import Finished, Store, table
 
 from . import cells, standing
 from .cells import KINDS, Cell
-from .costs import Row, copies_share, cost, needed
+from .costs import Row, bound, copies_share, cost, needed
 from .standing import Group, Judged, SinglePath, Standing, Worst
 
 if TYPE_CHECKING:
@@ -34,6 +34,9 @@ WORST = 10
 
 SINGLE = "one path: "
 """Before the name of the path, how the runs of one path are called."""
+
+CLAIRVOYANT = "clairvoyant: "
+"""Before the name of the scheduler from which it starts, how the runs of a clairvoyant are called."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,8 @@ class Request:
     """The scheduler that is held against the others. The chooser does not choose it."""
     split: str = "held-out"
     set: Sequence[str] = ()
+    clairvoyant: bool = False
+    """Whether a clairvoyant runs, too, that starts from the candidate."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +98,10 @@ def run(
         raise ScenarioError(f"seeds `{request.seeds}`: a ranking picks on one half of them and judges on the other")
     named = _field(request)
     every = cells.read(request.on, request.cells, request.seed, request.split, request.set, out)
-    runner = _Runner(every, named.every, numbers, out, progress or (lambda done, total: None))
+    if request.clairvoyant and named.candidate is None:
+        raise ScenarioError("a clairvoyant starts from the candidate, and none is named")
+    base = named.candidate if request.clairvoyant else None
+    runner = _Runner(every, named.every, numbers, out, progress or (lambda done, total: None), base)
     rows = runner.run(jobs or os.cpu_count() or 1)
     found = _judged(every, named, rows)
     kept = Store(out).finish(rows) if out and rows else Finished(rows)
@@ -144,8 +152,15 @@ class _Runner:
     """Runs the jobs of all cells, some cells at a time."""
 
     def __init__(
-        self, every: list[Cell], field: list[SchedulerSpec], numbers: list[int], out: Path | None, tell: Progress
+        self,
+        every: list[Cell],
+        field: list[SchedulerSpec],
+        numbers: list[int],
+        out: Path | None,
+        tell: Progress,
+        clairvoyant: SchedulerSpec | None,
     ) -> None:
+        self._clairvoyant = clairvoyant
         self._cells, self._field, self._numbers, self._out, self._tell = every, field, numbers, out, tell
         (self._single,) = specs.parse(REFERENCE)
         self._store = Store(out) if out else None
@@ -182,7 +197,30 @@ class _Runner:
                 if self._store:
                     self._store.keep(job.key, _row(*todo[job.key], results[job.key]))
             self._tell(self._done, self._total)
-        return [_row(job, about, results[job.key]) for job, about in planned if job.key in results]
+        rows = [_row(job, about, results[job.key]) for job, about in planned if job.key in results]
+        if self._clairvoyant:
+            rows += [row for cell in some for row in self._clairvoyants(cell, self._clairvoyant, threads)]
+        limits = bounds.of([job for job, about in planned if about["path"] is None], threads)
+        workloads = {cell.name: cell.workload for cell in some}
+        bounded = {(about["cell"].name, job.seed): limits[job.key] for job, about in planned if job.key in limits}
+        workloads = {cell.name: cell.workload for cell in some}
+        of_row = [bound(row, bounded[row["cell"], row["seed"]], workloads[row["cell"]]) for row in rows]
+        return [
+            {**row, "bound_ms": least if row["path"] is None else None} for row, least in zip(rows, of_row, strict=True)
+        ]
+
+    def _clairvoyants(self, cell: Cell, base: SchedulerSpec, threads: int) -> list[Row]:
+        """The rows of the clairvoyant that starts from this scheduler."""
+        jobs = [self._job(cell, cell.variant, base, seed) for seed in self._numbers]
+        about = {"cell": cell, "scheduler": CLAIRVOYANT + base.name, "path": None}
+        keys = {job.seed: bounds.clairvoyant_key(job) for job in jobs}
+        results = {seed: needed(self._kept[key]) for seed, key in keys.items() if key in self._kept}
+        todo = [job for job in jobs if job.seed not in results]
+        for job, result in zip(todo, bounds.clairvoyants(todo, threads), strict=True):
+            results[job.seed] = needed(result)
+            if self._store:
+                self._store.keep(keys[job.seed], {**_row(job, about, results[job.seed]), "key": keys[job.seed]})
+        return [{**_row(job, about, results[job.seed]), "key": keys[job.seed]} for job in jobs]
 
     def _jobs(self, cell: Cell) -> Iterator[tuple[Job, Row]]:
         """Each job, and what its row says of it."""
@@ -232,6 +270,9 @@ def _judge(cell: Cell, named: Field, ran: dict[str, list[Row]]) -> Judged:
     everybody = {one.name: costs[one.name] for one in named.every if one.name in costs}
     choice = {name: some for name, some in everybody.items() if not named.candidate or name != named.candidate.name}
     singles = {name: some for name, some in costs.items() if ran[name][0]["path"] is not None}
+    limits = {name: [row["bound_ms"] for row in ran[name]] for name in everybody}
+    seer = next((some for name, some in costs.items() if name.startswith(CLAIRVOYANT)), None)
+    limit = next(iter(limits.values()), [])
     return Judged(
         cell=cell.name,
         kinds=cell.kinds,
@@ -240,6 +281,8 @@ def _judge(cell: Cell, named: Field, ran: dict[str, list[Row]]) -> Judged:
         single=standing.judged_pick(singles, choice),
         copies={name: sum(map(copies_share, ran[name])) / len(ran[name]) for name in everybody},
         unfinished={name: sum(row["verdict"] != "finished" for row in ran[name]) for name in everybody},
+        of_bound=standing.of_bound(everybody, limit),
+        clairvoyant=standing.of_bound({CLAIRVOYANT: seer}, limit).get(CLAIRVOYANT) if seer else None,
     )
 
 

@@ -9,6 +9,9 @@ than picking.
 Judging on the half that was picked by would flatter the chooser: of many schedulers that are equally good, the one with
 the luckiest draws is picked. The *fair single path* is picked and judged in the same way.
 
+The *capacity bound* of a cell is the least cost that the links allow, whatever the scheduler and the controller. A
+scheduler's mean cost is a multiple of it, which takes no pick and no halves.
+
 Over cells, ratios are averaged geometrically, and 95 % intervals come from resampling cells (percentile bootstrap, with
 seeded draws).
 """
@@ -49,6 +52,10 @@ class Judged:
     """The share of packets that were copies."""
     unfinished: Mapping[str, int] = field(default_factory=dict)
     """Runs that did not finish."""
+    of_bound: Mapping[str, float] = field(default_factory=dict)
+    """Every scheduler's cost over the capacity bound; empty where that is not known."""
+    clairvoyant: float | None = None
+    """The same of the clairvoyant, if one ran."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +70,8 @@ class Standing:
     ratio_low: float | None
     ratio_high: float | None
     median: float
+    of_bound: float | None
+    """The median of its cost over the capacity bound."""
     close_share: float
     """The share of cells within 5 % of the chooser."""
     near_share: float
@@ -105,6 +114,11 @@ class Group:
     """The candidate's cost over the best's, and its interval."""
     against_best_low: float | None
     against_best_high: float | None
+    best_of_bound: float | None
+    """The median of the best's cost over the capacity bound."""
+    candidate_of_bound: float | None
+    clairvoyant_of_bound: float | None
+    """The same of the clairvoyant that starts from the candidate."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +160,24 @@ def judged_pick(costs: Costs, choice: Costs) -> float | None:
     return math.exp(fmean(math.log(_mean(ours, on) / _mean(theirs, on)) for ours, theirs, on in picks))
 
 
+def of_bound(costs: Costs, bounds: Sequence[float | None]) -> dict[str, float]:
+    """Each one's mean cost over the mean bound; nothing, if a seed has none."""
+    known = [one for one in bounds if one is not None]
+    if not known or len(known) < len(bounds):
+        return {}
+    return {name: fmean(some) / fmean(known) for name, some in costs.items()}
+
+
+def _of_bound(cells: Sequence[Judged], name: str) -> float | None:
+    return _median([cell.of_bound.get(name) for cell in cells])
+
+
+def _median(ratios: Sequence[float | None]) -> float | None:
+    """The median of those that are known."""
+    known = [one for one in ratios if one is not None]
+    return median(known) if known else None
+
+
 def _ways(choice: Costs) -> list[tuple[list[int], list[int]]]:
     """By which half is picked, and on which it is judged: both ways round."""
     first, second = halves(len(next(iter(choice.values()))))
@@ -176,6 +208,7 @@ def _standing(name: str, cells: Sequence[Judged], is_candidate: bool) -> Standin
         ratio_low=overall[1],
         ratio_high=overall[2],
         median=median(ratios),
+        of_bound=_of_bound(ran, name),
         close_share=_share(ratios, lambda one: one <= CLOSE),
         near_share=_share(ratios, lambda one: one <= NEAR),
         worst=farthest.ratios[name],
@@ -228,6 +261,9 @@ def _group(kind: str, value: str, cells: Sequence[Judged], candidate: str | None
         against_best=against[0] if against else None,
         against_best_low=against[1] if against else None,
         against_best_high=against[2] if against else None,
+        best_of_bound=_of_bound(cells, best),
+        candidate_of_bound=_of_bound(both, candidate) if candidate else None,
+        clairvoyant_of_bound=_median([cell.clairvoyant for cell in cells]),
     )
 
 

@@ -281,3 +281,21 @@ fn the_schema_has_every_column_of_every_run_and_the_type_of_its_values() {
     // Each was compared with a value once.
     assert!(schema.keys().eq(told.iter()), "{schema:?} {told:?}");
 }
+
+/// 100 delays of 1 to 100 ms: 50 of them keep 50 ms; of those that are no matter of luck, twice as long, 99 keep 198.
+#[test]
+fn a_bound_has_the_figures_of_a_run() {
+    let config = config(messages(None));
+    let delays: Vec<_> = (1..=100).rev().map(Span::from_millis).collect();
+    let tail = delays.iter().map(|&delay| delay * 2).collect();
+    let known = Bound { completion: Some(Span::from_secs(2)), delays, tail, delivered: None };
+    let row = bound(&known, &config);
+    let figures = ["bound_fct_ms", "bound_p50_ms", "bound_p95_ms", "bound_p99_ms"].map(|name| row[name].as_f64());
+    assert_eq!(figures, [2000.0, 50.0, 190.0, 198.0].map(Some));
+    assert_eq!(row["bound_bytes"], Value::Null);
+    // If not all of them can arrive, which delay 99 of 100 keep is not known.
+    let row = bound(&Bound { completion: None, ..known }, &config);
+    assert!(row.values().all(Value::is_null), "{row:?}");
+    let row = bound(&Bound { delivered: Some(Bytes::new(7)), ..Bound::default() }, &self::config(for_a_second()));
+    assert_eq!(row["bound_bytes"], 7);
+}

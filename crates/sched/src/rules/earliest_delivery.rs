@@ -41,6 +41,8 @@
 //!   no more than `min(16·airtime, rtt/8)` of that one, so that packets leave in batches; else the least.
 //!
 //! Reference: Weftway, docs/explanation/earliest-delivery.md: the model, what each term is worth, and where it loses.
+//! Ancestors: EDPF (`edpf`), which sends where a packet arrives first, and S-EDPF (`s-edpf`), where it is delivered in
+//!   order first.
 //! State: per path what it showed in the last round trips, and how often it has lost something; the packets in flight with
 //!   what was predicted for them; what was sent ahead; the load.
 

@@ -27,11 +27,12 @@ use weftway_path::{BlockedReason, Context, Decision, Event, Instant, Path, PathI
 use crate::Scheduler;
 use crate::entry::{Entry, Input, Needs, Preset, Provenance};
 use crate::shared::choose;
+use crate::shared::once::Once;
 use crate::shared::per_path::PerPath;
 
 mod records;
 
-use records::{Once, Recent};
+use records::Recent;
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "xquic",
@@ -219,7 +220,7 @@ impl Scheduler for Xquic {
                 let srtt = cx.path(receipt.path).map_or(Span::ZERO, |path| path.srtt);
                 self.recent.at(receipt.path).note_sent(cx.now, srtt);
                 if self.reinject != Reinject::Off && kind != SendKind::Duplicate {
-                    self.once.at(receipt.path).push(cx.now, &receipt);
+                    self.once.at(receipt.path).push(cx.now, &receipt, ());
                 }
             }
             Event::Acked(receipt) => self.once.at(receipt.path).remove(receipt.serial),

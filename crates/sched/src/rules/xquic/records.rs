@@ -1,8 +1,6 @@
-//! What XQUIC remembers of a path's packets.
+//! What XQUIC remembers of a path's recent losses.
 
-use std::collections::VecDeque;
-
-use weftway_path::{Instant, Offset, Receipt, Span};
+use weftway_path::{Instant, Span};
 
 /// What was sent and lost in the span at hand and in the one before.
 #[derive(Clone, Default)]
@@ -39,52 +37,6 @@ impl Recent {
     }
 }
 
-/// A path's packets in flight that went out once, oldest first.
-#[derive(Clone, Default)]
-pub(super) struct Once(VecDeque<Record>);
-
-#[derive(Clone, Copy)]
-pub(super) struct Record {
-    pub(super) serial: u64,
-    pub(super) offset: Offset,
-    pub(super) sent: Instant,
-    is_gone: bool,
-}
-
-impl Once {
-    /// The oldest.
-    pub(super) fn first(&self) -> Option<&Record> {
-        self.0.front()
-    }
-
-    pub(super) fn push(&mut self, now: Instant, receipt: &Receipt) {
-        // A repair on the same path under its old number is no new packet.
-        if self.0.back().is_none_or(|newest| newest.serial < receipt.serial) {
-            self.0.push_back(Record { serial: receipt.serial, offset: receipt.offset, sent: now, is_gone: false });
-        }
-    }
-
-    /// The oldest has had its second time.
-    pub(super) fn pass(&mut self) {
-        self.0.pop_front();
-        self.skip_gone();
-    }
-
-    /// Packet `serial` is acknowledged or lost.
-    pub(super) fn remove(&mut self, serial: u64) {
-        if let Ok(at) = self.0.binary_search_by_key(&serial, |record| record.serial) {
-            self.0[at].is_gone = true;
-            self.skip_gone();
-        }
-    }
-
-    fn skip_gone(&mut self) {
-        while self.0.front().is_some_and(|record| record.is_gone) {
-            self.0.pop_front();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -116,16 +68,5 @@ mod tests {
         recent.spans[0] = Tally::default();
         recent.note_sent(ms(200), srtt);
         assert!(!recent.lost_more(10, ms(201), srtt));
-    }
-
-    #[test]
-    fn a_packet_that_goes_again_under_its_number_is_no_new_one() {
-        let receipt = |serial| Receipt {
-            serial,
-            ..Receipt { path: Default::default(), offset: Default::default(), bytes: Default::default(), serial }
-        };
-        let mut once = Once::default();
-        [4, 5, 5, 4, 6].into_iter().for_each(|serial| once.push(Instant::ZERO, &receipt(serial)));
-        assert_eq!(once.0.iter().map(|record| record.serial).collect::<Vec<_>>(), [4, 5, 6]);
     }
 }

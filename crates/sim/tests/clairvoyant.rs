@@ -1,0 +1,69 @@
+//! The clairvoyant: no worse than the scheduler that it starts from, no better than the bound, the same every time.
+
+use crate::setup::{bulk, lossy, path, stacks};
+use weftway_path::{Bytes, Instant, Span};
+use weftway_scenario::config::{MessageSize, SimConfig, Workload};
+use weftway_sim::clairvoyant::{Plan, Tally, run};
+use weftway_sim::measure::Singles;
+use weftway_sim::run::{Finished, Job};
+
+fn ms(n: u64) -> Span {
+    Span::from_millis(n)
+}
+
+/// Two paths, one of which loses 2 %.
+fn config(bytes: u64) -> SimConfig {
+    bulk(&stacks()[2].1, vec![path("a", 10_000, 10), lossy(path("b", 8_000, 40), 0.02)], bytes)
+}
+
+fn messages(mut config: SimConfig) -> SimConfig {
+    let sizes = vec![MessageSize::of(Bytes::new(12_000))];
+    config.workload = Workload::Messages { sizes, period: ms(8), count: 120, deadline: None };
+    config
+}
+
+fn squares(config: &SimConfig, finished: &Finished) -> f64 {
+    let measured = finished.measurement(config, &Singles::default());
+    measured.messages.delays.iter().map(|delay| delay.as_secs_f64() * delay.as_secs_f64()).sum()
+}
+
+#[test]
+fn who_sees_the_future_does_no_worse_and_never_beats_the_bound() {
+    let plan = Plan { base: "min-rtt".to_owned(), tries: u64::MAX };
+    for seed in 1..4 {
+        let config = config(400_000);
+        let job = Job { config: &config, cc: "cubic", seed, timing: None };
+        let (seen, tally) = run(&job, &plan).expect("it runs");
+        let blind = job.run_named("min-rtt").expect("it runs");
+        let least = Instant::ZERO + job.bound().expect("a controller").completion.expect("an end");
+        assert!(seen.sim.now() <= blind.sim.now() && seen.sim.now() >= least, "seed {seed}");
+        assert!(tally.changed > 0 && tally.tried == tally.choices && tally.changed < tally.tried, "{tally:?}");
+
+        let config = messages(config);
+        let job = Job { config: &config, cc: "cubic", seed, timing: None };
+        let (seen, _) = run(&job, &plan).expect("it runs");
+        let blind = job.run_named("min-rtt").expect("it runs");
+        let (seen, blind) = (squares(&config, &seen), squares(&config, &blind));
+        assert!(seen < 0.9 * blind, "seed {seed}: {seen} of {blind}");
+    }
+}
+
+/// Every so many questions, so that there are no more tries than asked for; with none, it is the base scheduler.
+#[test]
+fn tries_are_spread_over_the_run_and_repeat() {
+    let config = messages(config(0));
+    let job = Job { config: &config, cc: "cubic", seed: 1, timing: None };
+    let of = |tries| run(&job, &Plan { base: "min-rtt".to_owned(), tries }).expect("it runs");
+    let (once, tally) = of(20);
+    assert!((10..=20).contains(&tally.tried), "{tally:?}");
+    let row = |finished: &Finished| job.row(finished, &Singles::default());
+    assert_eq!((row(&once), tally), {
+        let again = of(20);
+        (row(&again.0), again.1)
+    });
+    let single = bulk(&stacks()[2].1, vec![path("a", 10_000, 10)], 100_000);
+    let job = Job { config: &single, cc: "cubic", seed: 1, timing: None };
+    let (alone, tally) = run(&job, &Plan::default()).expect("it runs");
+    assert_eq!(tally, Tally::default(), "one path is no choice");
+    assert_eq!(alone.sim.now(), job.run_named("earliest-delivery").expect("it runs").sim.now());
+}
