@@ -136,8 +136,10 @@ impl Connection {
         if last {
             self.open_others(net, now);
         } else if at_sender && handshake.leg + 1 >= needed {
-            // The handshake goes on; what is left of it need not be waited for.
-            if self.transport.rules.pads_handshakes && (first || upload) {
+            // The handshake goes on; what is left of it need not be waited for. A path that is only asked whether it is alive
+            // is validated.
+            let opens = matches!(self.paths.stages[id.index()], Stage::Handshaking { .. });
+            if self.transport.rules.pads_handshakes && opens && (first || upload) {
                 self.send_shake(net, now, id, handshake.leg + 1, handshake.echo);
             }
             self.path_up(net, now, id, now.since(handshake.echo));
