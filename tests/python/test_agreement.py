@@ -124,6 +124,24 @@ def test_messages_are_compared_by_their_slow_ones() -> None:
     assert (case.measure, case.difference) == ("message_p99_ms", 0.5)
 
 
+def test_a_stack_beside_itself_is_one_half_of_the_seeds_against_the_other() -> None:
+    one = setting()
+    # On `sim` the seeds 0 and 2 take 50 and 150 ms, and seed 1 takes 100; on `quic` all take 80.
+    kept = rows(one, {"a": (100.0, 80.0), "b": (100.0, 80.0)})
+    for row in kept:
+        if row["backend"] == "quic":
+            row["fct_ms"] = 80.0
+        elif row["seed"] == 1:
+            row["fct_ms"] = 80.0 if row["scheduler"] == "a" else 100.0
+    found = quic.agreement([one], kept)
+    assert [(half.name, half.cases) for half in found.halves] == [("sim", 2), ("quic", 2)]
+    ours, theirs = found.halves
+    # 100 over 80, less one, and 100 over 100.
+    assert [ours.middle, ours.p95, theirs.p95] == pytest.approx([0.125, 0.2375, 0.0])
+    alone = quic.agreement([one], rows(one, {"a": (100.0, 80.0)}, seeds=1))
+    assert alone.halves == []
+
+
 def test_seeds_that_one_stack_did_not_finish_are_left_out_on_both() -> None:
     one = setting()
     kept = rows(one, {"a": (100.0, 100.0)})
@@ -174,6 +192,7 @@ def test_a_small_measurement_runs_both_stacks_resumes_and_is_shown(tmp_path: Pat
     shown = console.export_text()
     assert "median difference" in shown
     assert "refused: not run: " in shown
+    assert "quic beside itself, one half of the seeds against the other: median " in shown
     page = quic.write_report(measured, found).read_text()
     check(page)
     assert json.loads(json.dumps(found.record))["groups"][0]["cases"] == len(settings.SCHEDULERS)

@@ -7,8 +7,12 @@ use nix::sys::prctl::set_timerslack;
 use nix::time::{ClockId, clock_gettime};
 use weftway_path::{Instant, Span};
 
-/// Above everything that is not real-time, below the kernel's own threads.
-const PRIORITY: libc::c_int = 50;
+/// Of the thread that drives links: above everything that is not real-time, below the kernel's own threads.
+const LINKS: libc::c_int = 50;
+
+/// Of the programs at both ends of a transfer: just below, so that they never hold a packet up. With the priority of
+/// other programs they wait for these, and the kernel takes what they have not read or written yet for the path's doing.
+const ENDS: libc::c_int = LINKS - 1;
 
 /// How much of the time a real-time thread may run here, in percent. Linux lets real-time threads run on a processor for
 /// 950 ms of each second (`sched_rt_runtime_us`), and gives an ordinary thread that waits for it 50 ms of each second.
@@ -22,11 +26,20 @@ const MOST_CREDIT_NS: i64 = 20_000_000;
 /// How often the thread's use of the processor is looked at.
 const LOOK: Span = Span::from_millis(1);
 
-/// Gives the calling thread exact timers and real-time priority, and says whether it got the latter. Without it, a
-/// busy machine makes packets late.
+/// Gives the calling thread, which drives links, exact timers and real-time priority, and says whether it got the latter.
+/// Without it, a busy machine makes packets late.
 pub fn realtime() -> bool {
+    raise(LINKS)
+}
+
+/// The same for a thread at an end of a transfer. Where links get their priority the ends get theirs.
+pub fn realtime_end() -> bool {
+    raise(ENDS)
+}
+
+fn raise(priority: libc::c_int) -> bool {
     let _ = set_timerslack(1);
-    let parameters = libc::sched_param { sched_priority: PRIORITY };
+    let parameters = libc::sched_param { sched_priority: priority };
     // SAFETY: 0 is the calling thread, and the parameters live until the call returns.
     #[allow(unsafe_code)]
     let refused = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) };

@@ -213,7 +213,8 @@ fn cores() -> Result<String, Absence> {
 }
 
 fn realtime() -> Result<String, Absence> {
-    const EFFECT: &str = "on a busy machine packets are late; root, CAP_SYS_NICE or `ulimit -r 50` helps";
+    const EFFECT: &str = "on a busy machine packets are late, and so are the programs at both ends of a transfer; root, \
+                          CAP_SYS_NICE or `ulimit -r 50` helps";
     match priority::realtime() {
         true => Ok("can be had".to_owned()),
         false => Err(absence(io::Error::last_os_error(), EFFECT)),

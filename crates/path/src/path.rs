@@ -89,6 +89,12 @@ impl PathSet {
         Self(self.0 & other.0)
     }
 
+    /// The paths that are in this set and not in the other.
+    #[inline]
+    pub const fn minus(self, other: Self) -> Self {
+        Self(self.0 & !other.0)
+    }
+
     /// The paths that are in either set.
     #[inline]
     pub const fn or(self, other: Self) -> Self {

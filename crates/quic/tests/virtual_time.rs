@@ -97,6 +97,51 @@ fn each_path_has_its_own_round_trip() {
     assert!((70.0..200.0).contains(&srtt("lte")), "{}", srtt("lte"));
 }
 
+/// Sends in turn, and keeps the shortest round trip that it was shown of each path, and the shortest average.
+#[derive(Clone)]
+struct Shortest {
+    inner: Box<dyn Scheduler>,
+    seen: Vec<Span>,
+}
+
+impl Scheduler for Shortest {
+    fn needs(&self) -> Needs {
+        self.inner.needs()
+    }
+
+    fn select(&mut self, cx: &Context<'_>) -> Decision {
+        for path in cx.paths.iter() {
+            let seen = &mut self.seen[path.id.index()];
+            *seen = (*seen).min(path.min_rtt).min(path.srtt);
+        }
+        self.inner.select(cx)
+    }
+
+    fn observe(&mut self, cx: &Context<'_>, event: &Event) {
+        self.inner.observe(cx, event);
+    }
+}
+
+/// The receiver acknowledges a client's challenge on a path that it has validated already, and what it owes on all paths
+/// together when the client answers its own. Such an acknowledgement comes back on the faster path: it shows no round trip.
+#[test]
+fn no_round_trip_is_shorter_than_its_path() {
+    let delays = [10, 4, 1];
+    let mut config = two_paths(600_000);
+    config.paths = vec![path("a", 44, delays[0], 0.0), path("b", 9, delays[1], 0.0), path("c", 12, delays[2], 0.0)];
+    config.transport.direction = Direction::Upload;
+    for seed in 0..5 {
+        let inner = weftway_sched::build("round-robin").unwrap();
+        let mut scheduler = Shortest { inner, seen: vec![Span::from_secs(1); delays.len()] };
+        let job = Job { config: &config, cc: "bbr1", seed };
+        let mut world = job.world(Host::serving(&scheduler, weftway_sched::TransportRules::NONE)).unwrap();
+        assert_eq!(world.run(&mut scheduler).unwrap().verdict, Verdict::Finished);
+        for (seen, delay) in scheduler.seen.iter().zip(delays) {
+            assert!(*seen >= Span::from_millis(2 * delay), "seed {seed}: {:?}", scheduler.seen);
+        }
+    }
+}
+
 /// Ten packets fill a client's first window. They leave when the handshake is done for it, after a round trip of 100 ms, and
 /// have arrived half a round trip later: it does not wait for the server to confirm the handshake.
 #[test]

@@ -5,7 +5,7 @@
 use weftway_host::Host;
 use weftway_host::sending::Dispatch;
 use weftway_net::{Route, device_queue};
-use weftway_path::{Bytes, Instant, Offset, PathId, Span};
+use weftway_path::{Bytes, Instant, Offset, PathId, PathSet, Span};
 use weftway_scenario::App;
 use weftway_scenario::config::{PathConfig, Transport};
 use weftway_scenario::stack::MetaTimer;
@@ -285,6 +285,11 @@ impl Connection {
         }
         let mut changed = core::mem::take(&mut self.dispatch.question.changed);
         self.send.head_of_line.changed = self.send.head_of_line.changed.or(changed);
+        let untouched = self.dispatch.question.open.minus(changed);
+        if !untouched.is_empty() && self.transport.app_limited.is_limited(self.dispatch.flow.unsent, self.transport.mss)
+        {
+            self.limit_untouched(untouched);
+        }
         while let Some(id) = changed.iter().next() {
             changed = changed.without(id);
             let source = self.source + 1 + id.index();
@@ -297,6 +302,18 @@ impl Connection {
             net.calendar.lower(source, at);
         }
         self.dispatch.question.synced = false;
+    }
+
+    /// With nothing left to send the application limits every path that has room, also one of which nothing was heard and on
+    /// which nothing was sent in this turn.
+    #[inline(never)]
+    fn limit_untouched(&mut self, paths: PathSet) {
+        for id in paths.iter() {
+            let sender = &mut self.send.senders[id.index()];
+            if sender.queue.is_empty() {
+                sender.rate.on_app_limited(self.dispatch.views.get(id).bytes_in_flight);
+            }
+        }
     }
 
     /// The connection's own next event: application, scheduler, delayed acknowledgements, meta

@@ -4,8 +4,9 @@
 //! trips: MPTCP's first subflow and a QUIC path 2 for the side that opens, 3 for the other; a
 //! joining subflow 4 and 3 (RFC 8684 §3.2: the opener waits for the fourth message).
 //!
-//! On QUIC the messages fill datagrams, and the first handshake has four: with the fourth the server gives the connection
-//! IDs that other paths need, and the client opens these.
+//! On QUIC the messages fill datagrams. Each side validates a path, and the client answers the server's challenge with a
+//! third message before its data. The first handshake has four: with the fourth the server gives the connection IDs that
+//! other paths need, and the client opens these.
 //!
 //! A connection opens on its first path and on no other, however long that does not answer (`connect` of Linux, noq).
 //! In a race all paths shake hands from the start. With the first answer its path is what the first path is otherwise;
@@ -135,14 +136,22 @@ impl Connection {
         if last {
             self.open_others(net, now);
         } else if at_sender && handshake.leg + 1 >= needed {
-            // The first path's goes on to the fourth message; what it says need not wait for data to leave.
-            if first && self.transport.rules.pads_handshakes {
+            // The handshake goes on; what is left of it need not be waited for. A path that is only asked whether it is alive
+            // is validated.
+            let opens = matches!(self.paths.stages[id.index()], Stage::Handshaking { .. });
+            if self.transport.rules.pads_handshakes && opens && (first || upload) {
                 self.send_shake(net, now, id, handshake.leg + 1, handshake.echo);
             }
             self.path_up(net, now, id, now.since(handshake.echo));
-        } else if handshake.leg < 4 {
+        } else if handshake.leg < 4 && !self.is_validated(handshake.leg) {
             self.send_shake(net, now, id, handshake.leg + 1, handshake.echo);
         }
+    }
+
+    /// Whether QUIC's server has with this message what it needs of the client: nothing but an acknowledgement follows, once
+    /// the client has the connection IDs.
+    fn is_validated(&self, leg: u8) -> bool {
+        leg == 2 && self.transport.rules.pads_handshakes && self.paths.joined
     }
 
     /// The path is usable from now on; its handshake took `rtt`.

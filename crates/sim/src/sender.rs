@@ -531,7 +531,12 @@ impl PathSender {
             LossRecovery::Quic => view.bytes_in_flight.get(),
         };
         let limited = view.blocked == BlockedReason::Congestion || view.bytes_in_flight.plus(transport.mss) > view.cwnd;
-        let round_over = self.flight.base() >= self.usage.round;
+        // QUIC keeps lost packets for a while, in case they turn up. They are settled all the same (RFC 9002 §A.7).
+        let settled = match transport.rules.recovery {
+            LossRecovery::Tcp => self.flight.base(),
+            LossRecovery::Quic => self.quic.settled_below().max(self.flight.base()),
+        };
+        let round_over = settled >= self.usage.round;
         if round_over || limited || (!self.usage.limited && out > self.usage.max_out) {
             self.usage.limited = limited;
             self.usage.max_out = out;

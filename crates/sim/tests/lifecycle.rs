@@ -393,6 +393,28 @@ fn who_lost_the_race_joins_afterwards() {
     }
 }
 
+/// QUIC's client answers the server's challenge of another path before its first data there, with a packet as full as all
+/// that validate (RFC 9000 §8.2.2): at 1 Mbit/s these take two packets' time, and where the client receives one packet's.
+#[test]
+fn the_answer_to_a_challenge_goes_before_the_first_data_of_a_path() {
+    for direction in [Direction::Upload, Direction::Download] {
+        let transport = Transport { direction, ..Transport::mpquic() };
+        let run = run(
+            &bulk(&transport, vec![path("first", 8_000, 10), path("second", 1_000, 10)], 200_000),
+            "round-robin",
+            "cubic",
+        );
+        let on_second = |note: &Note| matches!(note, Note::Sent { path, .. } if path.get() == 1);
+        let sent = run.first(on_second).unwrap();
+        let arrived = run.first(|note| matches!(note, Note::Arrived { path, .. } if path.get() == 1)).unwrap();
+        let full = |bytes: Bytes| BitRate::from_bps(1_000_000).transmission_time(bytes);
+        let answer = if direction == Direction::Upload { full(transport.handshake_packet()) } else { Span::ZERO };
+        let expected = answer + full(transport.data_packet(transport.mss)) + Span::from_millis(10);
+        assert_eq!(Some(sent), run.up(1), "{direction:?}");
+        assert_eq!(arrived.since(sent), expected, "{direction:?}");
+    }
+}
+
 /// The first path is dead from the start: no connection comes about where it has to begin on it. In a race the second is up
 /// after three trips of 20 ms.
 #[test]

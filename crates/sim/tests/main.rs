@@ -13,6 +13,7 @@ mod fairness;
 mod fidelity;
 mod hosts;
 mod lifecycle;
+mod limited;
 mod memory;
 mod oracle;
 mod property;

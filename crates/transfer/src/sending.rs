@@ -193,7 +193,7 @@ impl<'a> Sending<'a> {
     /// Until the receiver has everything, or connects again.
     fn run(&mut self, session: &mut Session<'_>) -> Result<Option<Box<AcceptedConnection>>, Failure> {
         session.progress.state = State::Agreeing;
-        self.sender.take_in(session.net.now());
+        self.sender.take_in(session.net.now(), None);
         while self.ended.is_none() {
             self.receive(session);
             let now = session.net.now();
@@ -228,10 +228,9 @@ impl<'a> Sending<'a> {
             if sender.connection.path_at(route).is_none() {
                 sender.connection.follow_migration();
             }
-            if let Some(path) = sender.connection.path_at(route).filter(|path| heard.last() != Some(path)) {
-                heard.push(path);
-            }
-            sender.take_in(now);
+            let path = sender.connection.path_at(route);
+            heard.extend(path.filter(|path| heard.last() != Some(path)));
+            sender.take_in(now, path);
         });
         let now = session.net.now();
         heard.into_iter().for_each(|path| session.on_received(now, path));
@@ -245,7 +244,7 @@ impl<'a> Sending<'a> {
         self.sender.on_timer(now);
         if self.sender.connection.timeout() <= now {
             self.sender.connection.handle_timeout(now, &mut session.net.endpoint);
-            self.sender.take_in(now);
+            self.sender.take_in(now, None);
         }
     }
 

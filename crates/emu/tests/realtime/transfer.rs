@@ -2,6 +2,7 @@
 //!
 //! They need the right to make a namespace, and half of them MPTCP. Without, they say that they are skipped.
 
+use std::fs;
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 use weftway_emu::netlink::Route;
 use weftway_emu::{
     EmuError, Ends, Lab, LabPath, LabPlan, Namespace, Opener, Outcome, RunningLab, Subflow, Transfer, Way, Work,
-    available_controllers, client_address, mptcp_enabled, server_address, transfer,
+    available_controllers, client_address, mptcp_enabled, probe, server_address, transfer,
 };
 use weftway_link::{LinkConfig, Loss};
 use weftway_path::{BitRate, Bytes, Span};
@@ -84,6 +85,36 @@ fn bulk_arrives_whole_and_is_accounted_for() {
             accounted(&outcome, multipath, opener);
         }
     }
+}
+
+/// The real-time priorities of this process's threads, field 40 of `proc_pid_stat(5)`; 0 of an ordinary one.
+fn priorities() -> Vec<u32> {
+    let tasks = fs::read_dir("/proc/self/task").unwrap();
+    // A thread may be gone by now.
+    let stats = tasks.filter_map(|task| fs::read_to_string(task.unwrap().path().join("stat")).ok());
+    let of = |stat: String| stat.rsplit_once(')').unwrap().1.split_whitespace().nth(37).unwrap().parse().unwrap();
+    stats.map(of).collect()
+}
+
+/// The links' thread has priority 50. Both ends have the one below.
+#[test]
+fn the_ends_of_a_transfer_run_just_below_the_links() {
+    let Some(namespace) = namespace() else { return };
+    let realtime = probe().parts.into_iter().find(|part| part.name == "real-time priority").unwrap();
+    if let Err(absence) = realtime.state {
+        return eprintln!("skipped: real-time priority cannot be had: {}", absence.reason);
+    }
+    let order = order(false, Work::Duration { span: Span::from_millis(300) });
+    let seen = thread::scope(|scope| {
+        let transfer = scope.spawn(|| run(&namespace, &order).unwrap());
+        let mut most = 0;
+        while !transfer.is_finished() {
+            most = most.max(priorities().iter().filter(|&&priority| priority == 49).count());
+            thread::sleep(Duration::from_millis(5));
+        }
+        most
+    });
+    assert!(seen >= 2, "{seen} threads");
 }
 
 /// Every byte is in the statistics: sent and acknowledged once, and once more for each time that MPTCP's timer handed

@@ -81,6 +81,40 @@ pub enum News {
     Lost(String),
 }
 
+/// A path's validation (RFC 9000 §8.2). What a path sends before it is validated is a challenge, and nothing else but the
+/// answer to one.
+#[derive(Clone, Copy, Debug, Default)]
+enum Validation {
+    /// There is none.
+    #[default]
+    Over,
+    /// The path is opened.
+    Open,
+    /// The first challenge left then.
+    Sent(Instant),
+    /// It took so long.
+    Done(Span),
+}
+
+impl Validation {
+    /// A datagram leaves.
+    fn begin(&mut self, now: Instant) {
+        *self = match *self {
+            Self::Open => Self::Sent(now),
+            // Which of them is answered is not known.
+            Self::Sent(first) if first < now => Self::Over,
+            other => other,
+        };
+    }
+
+    /// The path is validated.
+    fn end(&mut self, now: Instant) {
+        if let Self::Sent(begin) = *self {
+            *self = Self::Done(now.since(begin));
+        }
+    }
+}
+
 /// The connection.
 #[derive(Debug)]
 pub struct QuicConnection {
@@ -111,6 +145,8 @@ pub struct QuicConnection {
     kept: PathSet,
     /// When to try again to open a path that was closed.
     open_at: Vec<Instant>,
+    /// How far each path's validation is.
+    validations: Vec<Validation>,
     reopen_after: Span,
     /// What leaves next.
     pub outgoing: VecDeque<Outgoing>,
@@ -144,6 +180,7 @@ impl QuicConnection {
             up: PathSet::EMPTY,
             kept: PathSet::EMPTY,
             open_at: vec![Instant::ZERO; routes.len()],
+            validations: vec![Validation::default(); routes.len()],
             reopen_after: Span::from_secs(1),
             inner,
             handle,
@@ -169,6 +206,7 @@ impl QuicConnection {
         self.routes.resize(count, None);
         self.numbers.resize(count, None);
         self.open_at.resize(count, Instant::ZERO);
+        self.validations.resize(count, Validation::default());
         self
     }
 
@@ -239,6 +277,14 @@ impl QuicConnection {
     pub fn srtt(&self, path: PathId) -> Option<Span> {
         let rtt = self.inner.rtt(self.numbers[path.index()]?)?;
         Some(Span::from_nanos(u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX)))
+    }
+
+    /// The round trip of the path's validation, once after each. noq's own estimate may by then have begun with an
+    /// acknowledgement that came on another path: the peer has not validated this one, and must not use it (RFC 9000 §8.2).
+    pub fn take_validation_rtt(&mut self, path: PathId) -> Option<Span> {
+        let Validation::Done(rtt) = self.validations[path.index()] else { return None };
+        self.validations[path.index()] = Validation::Over;
+        Some(rtt)
     }
 
     /// The next record that arrived.
@@ -314,6 +360,7 @@ impl QuicConnection {
     fn meet(&mut self, number: noq_proto::PathId, path: PathId) {
         self.met.push(number);
         self.numbers[path.index()] = Some(number);
+        self.validations[path.index()] = Validation::Open;
         self.meet_observers(path);
     }
 
@@ -419,6 +466,7 @@ impl QuicConnection {
             Event::Path(PathEvent::Established { id, .. }) => {
                 if let Some(path) = self.path_of(id) {
                     self.up = self.up.with(path);
+                    self.validations[path.index()].end(now);
                     self.news.push_back(News::PathUp(path));
                 }
             }
@@ -502,6 +550,7 @@ impl QuicConnection {
         let transmit = self.inner.poll_transmit(self.clock.theirs(now), NonZeroUsize::MIN, &mut self.buffer)?;
         self.early += u32::from(self.connected && !self.confirmed);
         let path = self.route_of(&transmit);
+        self.validations[path.index()].begin(now);
         let bytes = BytesMut::from(&self.buffer[..transmit.size]);
         let ecn = transmit.ecn == Some(EcnCodepoint::Ect0);
         self.outgoing.push_back(Outgoing { path, bytes, ecn, is_data });

@@ -15,15 +15,16 @@ impl<S: Source> Sender<S> {
         if self.paths[id.index()].stage == Stage::Up {
             return;
         }
-        let rtt = self.connection.srtt(id);
+        let noq_srtt = self.connection.srtt(id);
+        let rtt = self.connection.take_validation_rtt(id).or(noq_srtt);
         let Ok(cc) = controller(&self.setting, id, self.now, rtt) else { return };
         let path = &mut self.paths[id.index()];
         path.renew(self.now, self.connection.generation(id), cc);
         let mut view = Path::new(id, self.setting.transport.mss, self.setting.transport.initial_cwnd());
         view.role = self.dispatch.views.get(id).role;
         view.bottleneck = self.setting.groups.of(id);
-        if let Some(rtt) = rtt {
-            SendingPath::on_rtt(&mut view, rtt, rtt);
+        if let Some((rtt, noq_srtt)) = rtt.zip(noq_srtt) {
+            path.begin_rtt(&mut view, rtt, noq_srtt);
         }
         path.publish(&mut view, &mut self.shares[id.index()]);
         *self.dispatch.views.get_mut(id) = view;

@@ -191,10 +191,11 @@ impl<S: Source> Sender<S> {
         self.dispatch.question.ready = true;
     }
 
-    /// Takes in what the last call into noq brought. The front end calls it after each.
-    pub fn take_in(&mut self, now: Instant) {
+    /// Takes in what the last call into noq brought: that of a datagram which came `from` a path, or of a timer. The front
+    /// end calls it after each.
+    pub fn take_in(&mut self, now: Instant, from: Option<PathId>) {
         self.now = now;
-        self.take_reports();
+        self.take_reports(from);
         // The peer opened a path anew that we took for alive: its packets are counted from the beginning.
         for id in self.dispatch.views.set().iter() {
             if self.paths[id.index()].generation != self.connection.generation(id) {
@@ -345,7 +346,7 @@ impl<S: Source> Sender<S> {
         self.refresh(id);
     }
 
-    fn take_reports(&mut self) {
+    fn take_reports(&mut self, from: Option<PathId>) {
         let mut reports = std::mem::take(&mut self.reports);
         self.connection.take_reports(&mut reports);
         let mut rest = reports.as_slice();
@@ -353,15 +354,15 @@ impl<S: Source> Sender<S> {
             let count = rest.iter().take_while(|report| report.observer == first.observer).count();
             let (of_path, others) = rest.split_at(count);
             if let Some(id) = self.connection.watched(first.observer) {
-                self.settle_reports(id, of_path);
+                self.settle_reports(id, of_path, from == Some(id));
             }
             rest = others;
         }
         self.reports = reports;
     }
 
-    /// What noq told of one path in one go.
-    fn settle_reports(&mut self, id: PathId, reports: &[Report]) {
+    /// What noq told of one path in one go, after a datagram that came on this path (`own`) or on another.
+    fn settle_reports(&mut self, id: PathId, reports: &[Report], own: bool) {
         let now = self.now;
         let (path, view) = (&mut self.paths[id.index()], self.dispatch.views.get_mut(id));
         let mut outcome = Outcome { prior_in_flight: view.bytes_in_flight, ..Outcome::default() };
@@ -381,8 +382,10 @@ impl<S: Source> Sender<S> {
                     }
                 }
                 What::EndOfAcks => {
-                    if let Some((latest, srtt)) = outcome.rtt.zip(self.connection.srtt(id)) {
-                        SendingPath::on_rtt(view, latest, srtt);
+                    // What came another way shows that way's delay.
+                    outcome.rtt = outcome.rtt.filter(|_| own);
+                    if let Some(noq_srtt) = self.connection.srtt(id) {
+                        path.on_rtt(view, outcome.rtt, noq_srtt);
                     }
                 }
                 What::Congestion { marked, persistent } => {

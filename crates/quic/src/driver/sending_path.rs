@@ -71,6 +71,8 @@ pub(super) struct SendingPath {
     /// Packets sent before belong to the current episode.
     recovery_start: Option<Instant>,
     largest_acked: Option<u64>,
+    /// noq's smoothed round trip, as it was told last.
+    noq_srtt: Span,
     usage: Usage,
 }
 
@@ -114,6 +116,7 @@ impl SendingPath {
             last_sent: Instant::ZERO,
             recovery_start: None,
             largest_acked: None,
+            noq_srtt: Span::ZERO,
             usage: Usage::default(),
         }
     }
@@ -247,19 +250,33 @@ impl SendingPath {
         }
     }
 
-    /// The round trip that an acknowledgement showed; `srtt` is noq's estimate after it, which leaves out the delay of
-    /// the acknowledgement.
-    pub fn on_rtt(view: &mut Path, latest: Span, srtt: Span) {
-        let adjusted = if view.rtt_samples == 0 {
-            srtt
-        } else {
-            Span::from_nanos((8 * srtt.as_nanos()).saturating_sub(7 * view.srtt.as_nanos()))
-        };
-        let error = Span::from_nanos(adjusted.as_nanos().abs_diff(view.srtt.as_nanos()));
-        view.rttvar = if view.rtt_samples == 0 { srtt / 2 } else { (view.rttvar * 3 + error) / 4 };
-        view.min_rtt = if view.rtt_samples == 0 { latest } else { view.min_rtt.min(latest) };
+    /// The round trip with which the path begins.
+    pub fn begin_rtt(&mut self, view: &mut Path, rtt: Span, noq_srtt: Span) {
+        self.noq_srtt = noq_srtt;
+        (view.srtt, view.rttvar, view.min_rtt) = (rtt, rtt / 2, rtt);
+        Self::count_rtt(view, rtt);
+    }
+
+    /// An acknowledgement showed a round trip of `latest`, of this path and back on it, if any; noq's estimate is `noq_srtt`
+    /// after it. What that has risen or fallen by shows the sample without the delay of the acknowledgement, which
+    /// is smoothed here as RFC 9002 §5.3 has it.
+    pub fn on_rtt(&mut self, view: &mut Path, latest: Option<Span>, noq_srtt: Span) {
+        let before = std::mem::replace(&mut self.noq_srtt, noq_srtt);
+        let Some(latest) = latest else { return };
+        if view.rtt_samples == 0 {
+            return self.begin_rtt(view, latest, noq_srtt);
+        }
+        let sample = Span::from_nanos((8 * noq_srtt.as_nanos()).saturating_sub(7 * before.as_nanos())).min(latest);
+        let error = Span::from_nanos(sample.as_nanos().abs_diff(view.srtt.as_nanos()));
+        view.rttvar = (view.rttvar * 3 + error) / 4;
+        view.srtt = (view.srtt * 7 + sample) / 8;
+        view.min_rtt = view.min_rtt.min(latest);
+        Self::count_rtt(view, latest);
+    }
+
+    fn count_rtt(view: &mut Path, latest: Span) {
+        view.latest_rtt = latest;
         view.max_rtt = view.max_rtt.max(latest);
-        (view.latest_rtt, view.srtt) = (latest, srtt);
         view.rtt_sum += latest;
         view.rtt_samples += 1;
     }

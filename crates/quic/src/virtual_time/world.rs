@@ -270,7 +270,7 @@ impl World {
                 sender.on_timer(now);
                 if sender.connection.timeout() <= now {
                     sender.connection.handle_timeout(now, &mut self.sending.endpoint);
-                    sender.take_in(now);
+                    sender.take_in(now, None);
                 }
                 self.turn(scheduler);
             }
@@ -350,7 +350,7 @@ impl World {
             self.after_receiving(Some(path));
             self.advance_application(path, scheduler);
         } else {
-            self.after_sending(scheduler);
+            self.after_sending(Some(path), scheduler);
         }
     }
 
@@ -374,7 +374,7 @@ impl World {
             self.error.get_or_insert(error);
         }
         if !self.is_racing() {
-            self.after_sending(scheduler);
+            self.after_sending(None, scheduler);
         }
     }
 
@@ -407,9 +407,10 @@ impl World {
         }
     }
 
-    fn after_sending(&mut self, scheduler: &mut dyn Scheduler) {
+    /// The sender takes in what a datagram brought that came `from` a path.
+    fn after_sending(&mut self, from: Option<PathId>, scheduler: &mut dyn Scheduler) {
         if let Some(sender) = &mut self.sending.sender {
-            sender.take_in(self.now);
+            sender.take_in(self.now, from);
         }
         self.turn(scheduler);
     }

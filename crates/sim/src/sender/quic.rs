@@ -326,6 +326,15 @@ impl PathSender {
 }
 
 impl Quic {
+    /// All packets below this number are acknowledged or lost.
+    #[inline]
+    pub fn settled_below(&self) -> u64 {
+        match self.largest_acked {
+            Some(largest) if self.judged >= largest => largest + 1,
+            _ => self.judged,
+        }
+    }
+
     /// Takes a round-trip sample.
     fn sample(&mut self, rtt: Span, delay: Span, transport: &Transport) {
         self.rtt.sample(rtt, delay);

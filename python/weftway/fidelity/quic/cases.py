@@ -35,6 +35,9 @@ class Case:
     sim_ms: float
     quic_ms: float
     seeds: int
+    sim_halves: float | None
+    """The simulator's time with one half of the seeds over that with the other, less one; none of a single seed."""
+    quic_halves: float | None
     sim_retransmissions: float | None
     quic_retransmissions: float | None
     command: str
@@ -104,6 +107,16 @@ class Agreement:
         return sum(pair.sign for pair in self.pairs) / len(self.pairs) if self.pairs else None
 
     @property
+    def halves(self) -> list[Group]:
+        """How far each stack is from itself: over the cases, one half of the seeds against the other."""
+        sides = (
+            (SIM.name, [one.sim_halves for one in self.cases]),
+            (QUIC.name, [one.quic_halves for one in self.cases]),
+        )
+        known = ((name, [value for value in some if value is not None]) for name, some in sides)
+        return [of_differences(name, some) for name, some in known if some]
+
+    @property
     def groups(self) -> list[Group]:
         """All cases; then by origin, workload and controller."""
         parts = [("all cases", self.cases)]
@@ -137,6 +150,7 @@ class Agreement:
         return {
             "goals": [asdict(goal) for goal in self.goals] if self.cases else [],
             "groups": [rounded(asdict(one)) for one in self.groups] if self.cases else [],
+            "halves": [rounded(asdict(one)) for one in self.halves],
             "pairs": len(self.pairs),
             "tau": None if self.tau is None else round(self.tau, 6),
             "unfinished": self.unfinished,
@@ -154,10 +168,14 @@ def limit(name: str, value: float, most: float) -> Goal:
 
 def group(name: str, some: Sequence[Case]) -> Group:
     """The figures of some cases, at least one."""
-    sizes = [abs(one.difference) for one in some]
+    return of_differences(name, [one.difference for one in some])
+
+
+def of_differences(name: str, some: Sequence[float]) -> Group:
+    """The figures of some differences, at least one."""
+    sizes = [abs(one) for one in some]
     near, far = (sum(size <= bound for size in sizes) / len(sizes) for bound in (NEAR, FAR))
-    signed = median([one.difference for one in some])
-    return Group(name, len(some), median(sizes), signed, quantile(sizes, 0.95), near, far)
+    return Group(name, len(some), median(sizes), median(some), quantile(sizes, 0.95), near, far)
 
 
 def agreement(settings: Iterable[Setting], rows: Iterable[Row]) -> Agreement:
@@ -191,7 +209,9 @@ def compared(setting: Setting, scheduler: str, rows: Sequence[Row]) -> tuple[Cas
     done = [[side[seed] for seed in seeds] for side in sides]
     timed = all(row.get("message_p99_ms") for side in done for row in side)
     measure = "message_p99_ms" if timed else "fct_ms"
-    sim_ms, quic_ms = (median([row[measure] for row in side]) for side in done)
+    times = [[row[measure] for row in side] for side in done]
+    sim_ms, quic_ms = map(median, times)
+    sim_halves, quic_halves = map(between_halves, times)
     resent = [[row["retransmissions"] for row in side if row.get("retransmissions") is not None] for side in done]
     theirs, repeated = (median(some) if some else None for some in resent)
     case = Case(
@@ -204,11 +224,18 @@ def compared(setting: Setting, scheduler: str, rows: Sequence[Row]) -> tuple[Cas
         sim_ms,
         quic_ms,
         len(seeds),
+        sim_halves,
+        quic_halves,
         theirs,
         repeated,
         done[1][0]["command"],
     )
     return case, len(shared) - len(seeds)
+
+
+def between_halves(times: Sequence[float]) -> float | None:
+    """The median of every other seed over that of the rest, less one."""
+    return median(times[::2]) / median(times[1::2]) - 1 if len(times) > 1 else None
 
 
 def ordered(cases: Sequence[Case]) -> list[Pair]:

@@ -90,6 +90,11 @@ def facts(measured: Measured, found: Agreement) -> list[str]:
         f"{len(found.cases)} cases in {settings} settings, {len(measured.rows)} runs, {measured.seconds:.0f} s",
         f"pairs differ by more than {100 * APART:.0f} % on quic",
     ]
+    lines += [
+        f"{one.name} beside itself, one half of the seeds against the other: "
+        f"median {PERCENT.value(one.middle)}, 95th percentile {PERCENT.value(one.p95)}"
+        for one in found.halves
+    ]
     lines += [measured.others] if measured.others else []
     if found.unfinished:
         lines.append(f"{found.unfinished} seeds left out: one of the stacks did not finish within the time limit")
