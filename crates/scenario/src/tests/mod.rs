@@ -3,6 +3,7 @@
 mod base;
 mod claims;
 mod docs;
+mod drives;
 mod files;
 mod mistakes;
 mod reading;
