@@ -317,13 +317,13 @@ def test_a_clairvoyant_starts_from_the_candidate(world: Path, tmp_path: Path, mo
     seen = [row for row in found.rows if row["scheduler"] == "clairvoyant: round-robin"]
     assert len(seen) == 3 * 4 and all(row["bound_ms"] <= row["cost_ms"] for row in seen)
     blind = {(row["cell"], row["seed"]): row["cost_ms"] for row in found.rows if row["scheduler"] == "round-robin"}
-    assert sum(row["cost_ms"] for row in seen) < 1.01 * sum(blind.values())
+    assert all(row["cost_ms"] <= blind[row["cell"], row["seed"]] for row in seen)
     assert "clairvoyant: round-robin" not in {one.scheduler for one in rank.standings(found)}
     plain = rank.run(small_request(world, candidate="round-robin"), 2)
     assert rank.standings(plain) == rank.standings(found)
     everywhere = rank.groups(found)[0]
     assert everywhere.clairvoyant_of_bound is not None and everywhere.candidate_of_bound is not None
-    assert 1 <= everywhere.clairvoyant_of_bound < 1.01 * everywhere.candidate_of_bound
+    assert 1 <= everywhere.clairvoyant_of_bound <= everywhere.candidate_of_bound
     assert rank.groups(plain)[0].clairvoyant_of_bound is None
 
     def none(todo: list[Any], *more: Any) -> list[Any]:

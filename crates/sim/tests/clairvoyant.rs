@@ -37,11 +37,12 @@ fn who_sees_the_future_does_no_worse_and_never_beats_the_bound() {
         let blind = job.run_named("min-rtt").expect("it runs");
         let least = Instant::ZERO + job.bound().expect("a controller").completion.expect("an end");
         assert!(seen.sim.now() <= blind.sim.now() && seen.sim.now() >= least, "seed {seed}");
-        assert!(tally.changed > 0 && tally.tried == tally.choices && tally.changed < tally.tried, "{tally:?}");
+        assert!(tally.tried == tally.choices && tally.tried > 100, "{tally:?}");
 
         let config = messages(config);
         let job = Job { config: &config, cc: "cubic", seed, timing: None };
-        let (seen, _) = run(&job, &plan).expect("it runs");
+        let (seen, tally) = run(&job, &plan).expect("it runs");
+        assert!(tally.changed > 0 && tally.changed < tally.tried, "{tally:?}");
         let blind = job.run_named("min-rtt").expect("it runs");
         let (seen, blind) = (squares(&config, &seen), squares(&config, &blind));
         assert!(seen < 0.9 * blind, "seed {seed}: {seen} of {blind}");
@@ -55,7 +56,7 @@ fn tries_are_spread_over_the_run_and_repeat() {
     let job = Job { config: &config, cc: "cubic", seed: 1, timing: None };
     let of = |tries| run(&job, &Plan { base: "min-rtt".to_owned(), tries }).expect("it runs");
     let (once, tally) = of(20);
-    assert!((10..=20).contains(&tally.tried), "{tally:?}");
+    assert!((10..=20).contains(&tally.tried) && tally.changed <= tally.tried, "{tally:?}");
     let row = |finished: &Finished| job.row(finished, &Singles::default());
     assert_eq!((row(&once), tally), {
         let again = of(20);
