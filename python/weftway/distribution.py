@@ -195,8 +195,7 @@ class Distribution:
             side = "up" if found.get("direction") == "upload" else "down"
             rates = {} if "drive" not in found else _mean_rates(found["drive"], side, self.folder)
             carried = sum(
-                (rates.get(path.get("drive")) or _carried(name, path, side, self.folder))
-                for name, path in found["path"].items()
+                (_carried(name, path, side, self.folder, rates) for name, path in found["path"].items()), Decimal(0)
             )
             found["workload"] = _loaded(work, carried)
         return _pruned(found, _every_path(self.keys))
@@ -340,8 +339,13 @@ def _fail(paths: dict[str, Any], given: Any, own: Any, draws: Draws) -> None:
     paths[fails] = {**paths[fails], "schedule": schedule}
 
 
-def _carried(name: str, path: dict[str, Any], side: str, folder: Path) -> Decimal:
-    """What a path carries as it begins, in bit/s: its rate towards `side`, or the mean of its trace."""
+def _carried(name: str, path: dict[str, Any], side: str, folder: Path, measured: dict[str, Decimal]) -> Decimal:
+    """What a path carries as it begins, in bit/s: its rate towards `side`, or the mean of its trace or drive."""
+    if measured and "drive" in path:
+        if path["drive"] not in measured:
+            there = ", ".join(measured)
+            raise ScenarioError(f"path.{name}.drive: unknown link of the drive `{path['drive']}`; there is {there}")
+        return measured[path["drive"]]
     trace, rate = (one.get(side) if isinstance(one, dict) else one for one in (path.get("trace"), path.get("rate")))
     if trace is not None:
         return _mean_rate(_found(trace, folder))

@@ -324,6 +324,72 @@ def test_a_mistake_about_paths_is_told(old: str, new: str, told: str) -> None:
     assert told in str(error.value)
 
 
+DRIVE = """\
+[drive]
+run = "drawn"
+file = { down = "traces/drives/us-2023.down.csv" }
+
+[path.a]
+drive = "att"
+rate = { up = "5 Mbit/s" }
+
+[path.b]
+rate = "10 Mbit/s"
+
+[workload]
+kind = "limited"
+load = "10 %"
+bytes = "1 MB"
+"""
+
+
+def test_a_run_of_a_drive_is_drawn_from_its_part_and_carries_its_mean() -> None:
+    there = parse(DRIVE, "drive")
+    for split, parity in (("train", 0), ("held-out", 1)):
+        runs = [there.sample(1, index, split).values["drive.run"] for index in range(60)]
+        assert {run % 2 for run in runs} == {parity}
+        assert len(set(runs)) > 20
+    drawn = there.sample(1, 0)
+    rows = (HOME / "traces/drives/us-2023.down.csv").read_text().splitlines()[1:]
+    run = [row.split(",") for row in rows if row.startswith(f"{drawn.values['drive.run']},")]
+    times = [float(row[1]) for row in run]
+    steps = [after - at for at, after in zip(times, [*times[1:], 2 * times[-1] - times[-2]], strict=True)]
+    mean = sum(step * float(row[2]) for step, row in zip(steps, run, strict=True)) / sum(steps)
+    rate = float(str(drawn.values["workload.rate"]).removesuffix(" Mbit/s"))
+    assert rate == pytest.approx(0.1 * (mean + 10), rel=1e-3)
+
+
+def test_an_instance_is_kept_with_its_drive(tmp_path: Path) -> None:
+    there = parse(DRIVE, "drive")
+    drawn = there.sample(1, 0)
+    drawn.keep(tmp_path, there.folder)
+    (kept,) = Scenario.load(str(tmp_path / f"{drawn.id}.toml")).variants()
+    assert kept.hash == there.variant(drawn).hash
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('run = "drawn"', "run = 91", "drive.run: `traces/drives/us-2023.down.csv` has no run 91"),
+        ("us-2023.down.csv", "none.csv", "trace `traces/drives/none.csv`: no such file"),
+        ('file = { down = "traces/drives/us-2023.down.csv" }', "", "drive.file: the name of a file is needed"),
+        ('drive = "att"', 'drive = "at"', "unknown link of the drive `at`"),
+    ],
+)
+def test_a_mistake_about_a_drive_is_told(old: str, new: str, told: str) -> None:
+    assert old in DRIVE
+    with pytest.raises(ScenarioError) as error:
+        parse(DRIVE.replace(old, new), "drive")
+    assert told in str(error.value)
+
+
+def test_a_run_cannot_be_drawn_where_there_is_one(tmp_path: Path) -> None:
+    (tmp_path / "one.csv").write_text("at_s,att_mbps\n0,1\n")
+    text = DRIVE.replace("traces/drives/us-2023.down.csv", "one.csv")
+    with pytest.raises(ScenarioError, match="to have runs of even and of odd numbers"):
+        parse(text, "drive", folder=tmp_path)
+
+
 def test_an_instance_is_kept_with_its_traces(tmp_path: Path) -> None:
     there = world("", bulk(""))
     drawn = there.sample(1, 0)

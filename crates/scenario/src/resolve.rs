@@ -120,8 +120,10 @@ fn way(
     (side, data, end): (&'static str, bool, Span),
     traces: &mut Traces,
 ) -> Result<LinkConfig, Fault> {
-    let round_trip = Some(table.round_trip());
     let measured = drive::of(drive, (name, table), (side, end), traces)?;
+    let back = drive::of(drive, (name, table), (if side == "down" { "up" } else { "down" }, Span::ZERO), traces)?;
+    let delays = [&measured, &back].into_iter().flatten().filter_map(|measured| measured.delay);
+    let round_trip = Some(delays.fold(table.round_trip(), |sum, delay| sum + delay));
     table.link(side == "down", data).config(&mut Around { at: ["path", name], side, round_trip, measured, traces })
 }
 

@@ -23,6 +23,7 @@ queue = { down = "1 BDP" }
 drive = "wifi"
 rate = { up = "20 Mbit/s" }
 delay = { up = "10 ms" }
+queue = { down = "1 BDP", up = "9 packets" }
 [workload]
 kind = "bulk"
 bytes = "1 MB"
@@ -32,7 +33,7 @@ const FILE: &str = "run,at_s,lte_mbps,wifi_mbps,wifi_delay_ms,wifi_loss_percent
 3,0,1,1,1,
 7,10.0,8,40,5,
 7,11.5,0,,,2
-7,13,2,30,9,0
+7,13,1,30,9,0
 ";
 
 fn folder(name: &str, file: &str) -> PathBuf {
@@ -64,11 +65,13 @@ fn links_change_as_they_did_and_the_run_begins_anew() {
     let [lte, wifi] = &paths[..] else { panic!("two paths") };
     // The run lasts 3 s and as long as its last step, 4.5 s: it begins anew at 4.5 and at 9 s, until 12.
     assert_eq!((&lte.data.rate, &lte.acks.rate, lte.data.delay), (&mbps(8), &mbps(5), Span::from_millis(30)));
-    let rates = [(1500, 0), (3000, 2), (4500, 8), (6000, 0), (7500, 2), (9000, 8), (10_500, 0)];
+    let rates = [(1500, 0), (3000, 1), (4500, 8), (6000, 0), (7500, 1), (9000, 8), (10_500, 0)];
     assert_eq!(lte.data.changes, rates.map(|(ms, rate)| change(ms, Set::Rate(mbps(rate)))));
     assert_eq!(lte.acks.changes, []);
-    // (8 + 0 + 2)/3 Mbit/s for 60 ms.
-    assert_eq!(lte.data.queue.limit, Limit::Bytes(Bytes::new(25_000)));
+    // (8 + 0 + 1)/3 Mbit/s for 60 ms.
+    assert_eq!(lte.data.queue.limit, Limit::Bytes(Bytes::new(22_500)));
+    // (40 + 40 + 30)/3 Mbit/s for 5 ms as measured at the beginning and 10 as given, in whole bit/s.
+    assert_eq!(wifi.data.queue.limit, Limit::Bytes(Bytes::new(68_749)));
     // What was not measured anew stays; the delay of the way up is the path's.
     assert_eq!((wifi.data.delay, wifi.acks.delay), (Span::from_millis(5), Span::from_millis(10)));
     let first: Vec<Change> =
@@ -88,7 +91,7 @@ fn a_connection_may_begin_within_a_run() {
     let paths = read("start", &text, FILE).unwrap();
     // 6.5 s are 2 s into the second turn.
     assert_eq!(paths[0].data.rate, mbps(0));
-    assert_eq!(paths[0].data.changes[..2], [change(1000, Set::Rate(mbps(2))), change(2500, Set::Rate(mbps(8)))]);
+    assert_eq!(paths[0].data.changes[..2], [change(1000, Set::Rate(mbps(1))), change(2500, Set::Rate(mbps(8)))]);
 }
 
 #[test]
@@ -100,7 +103,7 @@ fn the_hash_is_of_what_the_file_says() {
         hash
     };
     assert_eq!(hash("same", FILE), hash("again", FILE));
-    assert_ne!(hash("one", FILE), hash("other", &FILE.replace("13,2", "13,3")));
+    assert_ne!(hash("one", FILE), hash("other", &FILE.replace("13,1", "13,3")));
 }
 
 #[test]
@@ -133,7 +136,7 @@ fn mistakes_in_a_scenario() {
     assert!(read("alone", &alone, FILE).expect_err("no drive").reason.contains("there is no [drive]"));
     let unused = SCENARIO.replace("drive = \"lte\"\nrate = { up", "rate = { down = \"1 Mbit/s\", up");
     let unused = unused.replace("drive = \"wifi\"\nrate = { up", "rate = { down = \"1 Mbit/s\", up");
-    let error = read("unused", &unused.replace("\"1 BDP\"", "\"9 packets\""), FILE).expect_err("unused");
+    let error = read("unused", &unused, FILE).expect_err("unused");
     assert_eq!(error.reason, "no path is a link of this drive");
 }
 
@@ -167,7 +170,7 @@ fn mistakes_in_a_drive_file() {
 
 #[test]
 fn a_run_in_which_a_link_carries_nothing_is_refused_and_a_lone_sample_lasts() {
-    let silent = FILE.replace("7,10.0,8", "7,10.0,0").replace("13,2", "13,0");
+    let silent = FILE.replace("7,10.0,8", "7,10.0,0").replace("13,1", "13,0");
     assert_eq!(read("silent", SCENARIO, &silent).expect_err("silent").reason, "in this run `lte` carries nothing");
     let text = SCENARIO.replace("run = 7", "run = 3");
     assert_eq!(read("lone", &text, FILE).unwrap()[0].data.changes, []);

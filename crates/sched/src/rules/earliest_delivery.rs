@@ -9,13 +9,14 @@
 //! given to it now should take
 //!   `rtt     = ½·srtt + ½·(max(min_rtt, B/r) + (srtt − min_rtt)/2)`
 //!   `arrival = rtt − min_rtt/2 + 4·overdue + hold`, `expected = arrival + 1.5·rtt·l`.
+//! Where the last 100 ms of busy time brought the rate b, with what is overdue now, so that a queue stands, `(B + mss)/b − w >
+//! min_rtt` (w: for how long the bottleneck has worked on the oldest packet), the arrival is the geometric mean of the one above
+//! and of `(B + mss)/b − w − min_rtt/2`, and the round trip follows it (`shared/present.rs`).
 //! `overdue` counts from 1.5·rtt + 10 ms after the oldest packet that nothing has been heard of since left, or after
 //! the path was last heard; `hold` is what the pacer still keeps it. s: the open path with the least `expected`.
-//! - Fresh: s is the open path with the least `complete = max(expected, arrival + c)`, c what a loss costs the message of n
-//!   packets at hand: `(1.5·rtt − rest/Σr)⁺·min(1, n·e)·(1 − ρ)`, e = (times at which the path lost something, a round trip
-//!   apart, less one)/sent, rest = what is unsent of the message. x is what the full faster paths f let go in
-//!   `complete_s − complete_f`. A pacer: at `min(r_f, cwnd_f/min_rtt_f)`, doubling each rtt_f in slow start, until the first
-//!   loss, while the window is larger than 2 to 4 srtt ago; r_f ignores `busy`, and takes no queue for standing if f has held
+//! - Fresh: s is the open path with the least `expected`. x is what the full faster paths f let go in
+//!   `expected_s − expected_f`. A pacer: at `min(r_f, cwnd_f/min_rtt_f)`, doubling each rtt_f in slow start, until the first
+//!   loss; r_f ignores `busy`, and takes no queue for standing if f has held
 //!   less than two packets since, and had a shorter round trip. A window: the bytes whose acknowledgements should come
 //!   (eta + ½·min_rtt_f) and are late by no more than ⅛·rtt_f, twice that in slow start, less those in flight above the window;
 //!   then as a pacer.
@@ -30,7 +31,7 @@
 //!   unsent of the message over r_s. If q is overdue by more than its rtt, n is all that q holds.
 //! - When nothing fresh goes, each open path s may copy from q what is overdue or lost there, else the first packet that
 //!   should come an airtime later than by s, else, and where all that is under way is one message, the newest. With
-//!   p = max((lost + late)/sent of q, 4 %), late: acknowledged more than 1.5·rtt + 10 ms after it left, so that what TCP has
+//!   p = max((lost + late)/sent of q, 2 %), late: acknowledged more than 1.5·rtt + 10 ms after it left, so that what TCP has
 //!   repaired counts as lost and as late (overdue now: ½, and `eta = max(arrival, overdue)`),
 //!   `gain = (1 − p)·(eta − expected_s)⁺ + p·(eta + 2.5·rtt_q − expected_s)⁺ > airtime`;
 //!   if `eta − expected_s ≤ airtime + ¼·rtt_s` it is only insurance: `> 4·airtime·ρ/(1 − ρ)²`, s holds less than
@@ -43,8 +44,8 @@
 //! Reference: Weftway, docs/explanation/earliest-delivery.md: the model, what each term is worth, and where it loses.
 //! Ancestors: EDPF (`edpf`), which sends where a packet arrives first, and S-EDPF (`s-edpf`), where it is delivered in
 //!   order first.
-//! State: per path what it showed in the last round trips, and how often it has lost something; the packets in flight with
-//!   what was predicted for them; what was sent ahead; the load.
+//! State: per path what it showed in the last round trips and in its last busy time; the packets in flight with what was
+//!   predicted for them; what was sent ahead; the load.
 
 use weftway_path::spec::{Params, SpecError};
 use weftway_path::{

@@ -65,7 +65,7 @@ terms! {
     stall: "whether silence counts in it",
     clock: "whether full windows open when their acknowledgements should come; without it, evenly",
     late: "whether an acknowledgement that is late by more than an eighth of a round trip is not counted on",
-    odds: "whether late packets count as lost where a copy is weighed, and 4 % at least; without it, losses alone",
+    odds: "whether late packets count as lost where a copy is weighed, and 2 % at least; without it, losses alone",
     batch: "whether, without a view of the data, packets go in a row on a path that is hardly later than the first",
 }
 
