@@ -532,12 +532,14 @@ impl PathSender {
         };
         let limited = view.blocked == BlockedReason::Congestion || view.bytes_in_flight.plus(transport.mss) > view.cwnd;
         // QUIC keeps lost packets for a while, in case they turn up. They are settled all the same (RFC 9002 §A.7).
-        let settled = match transport.rules.recovery {
-            LossRecovery::Tcp => self.flight.base(),
-            LossRecovery::Quic => self.quic.settled_below().max(self.flight.base()),
+        let round_over = || {
+            let settled = match transport.rules.recovery {
+                LossRecovery::Tcp => self.flight.base(),
+                LossRecovery::Quic => self.quic.settled_below().max(self.flight.base()),
+            };
+            settled >= self.usage.round
         };
-        let round_over = settled >= self.usage.round;
-        if round_over || limited || (!self.usage.limited && out > self.usage.max_out) {
+        if limited || (!self.usage.limited && out > self.usage.max_out) || round_over() {
             self.usage.limited = limited;
             self.usage.max_out = out;
             self.usage.round = self.flight.next();

@@ -20,7 +20,10 @@ use super::observer::{ALL, ObserverState, Report};
 use crate::null_crypto::NoKeys;
 
 mod control;
+mod validation;
+
 pub use control::CloseReason;
+use validation::Validation;
 
 /// Both clocks: noq's, and ours, which begins with the run.
 #[derive(Clone, Copy, Debug)]
@@ -79,40 +82,6 @@ pub enum News {
     PathClosed(PathId),
     /// The connection is over, for this reason.
     Lost(String),
-}
-
-/// A path's validation (RFC 9000 §8.2). What a path sends before it is validated is a challenge, and nothing else but the
-/// answer to one.
-#[derive(Clone, Copy, Debug, Default)]
-enum Validation {
-    /// There is none.
-    #[default]
-    Over,
-    /// The path is opened.
-    Open,
-    /// The first challenge left then.
-    Sent(Instant),
-    /// It took so long.
-    Done(Span),
-}
-
-impl Validation {
-    /// A datagram leaves.
-    fn begin(&mut self, now: Instant) {
-        *self = match *self {
-            Self::Open => Self::Sent(now),
-            // Which of them is answered is not known.
-            Self::Sent(first) if first < now => Self::Over,
-            other => other,
-        };
-    }
-
-    /// The path is validated.
-    fn end(&mut self, now: Instant) {
-        if let Self::Sent(begin) = *self {
-            *self = Self::Done(now.since(begin));
-        }
-    }
 }
 
 /// The connection.
@@ -282,9 +251,7 @@ impl QuicConnection {
     /// The round trip of the path's validation, once after each. noq's own estimate may by then have begun with an
     /// acknowledgement that came on another path: the peer has not validated this one, and must not use it (RFC 9000 §8.2).
     pub fn take_validation_rtt(&mut self, path: PathId) -> Option<Span> {
-        let Validation::Done(rtt) = self.validations[path.index()] else { return None };
-        self.validations[path.index()] = Validation::Over;
-        Some(rtt)
+        self.validations[path.index()].take()
     }
 
     /// The next record that arrived.
