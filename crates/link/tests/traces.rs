@@ -41,9 +41,20 @@ fn every_file_has_its_command_and_is_small() {
     for entry in fs::read_dir(traces()).expect("traces exists") {
         let entry = entry.expect("a readable entry");
         let name = entry.file_name().into_string().expect("a plain name");
-        if name != "SOURCES.md" {
+        if name != "SOURCES.md" && name != "drives" {
             assert!(commands.iter().any(|(_, file)| *file == name), "{name} has no command in SOURCES.md");
             assert!(entry.metadata().unwrap().len() <= 150_000, "{name} is larger than 150 kB");
         }
+    }
+}
+
+#[test]
+fn every_drive_file_has_its_source_and_is_small() {
+    let source = read(&traces().join("drives/SOURCES.md"));
+    for entry in fs::read_dir(traces().join("drives")).expect("drives exists") {
+        let entry = entry.expect("a readable entry");
+        let name = entry.file_name().into_string().expect("a plain name");
+        assert!(name == "SOURCES.md" || source.contains(&format!("`{name}`")), "SOURCES.md does not name {name}");
+        assert!(entry.metadata().unwrap().len() <= 250_000, "{name} is larger than 250 kB");
     }
 }
