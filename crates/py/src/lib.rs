@@ -50,7 +50,9 @@ mod _native {
     #[pymodule_export]
     use super::rule::{Ahead, Recall, Repeat};
     #[pymodule_export]
-    use super::scenario::{ScenarioView, VariantView, columns_of_results, drive_runs, read_again, schema, variant_again};
+    use super::scenario::{
+        ScenarioView, VariantView, columns_of_results, drive_runs, read_again, schema, variant_again,
+    };
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use super::steer::{LiveSteering, SteeredRun, steering_obstacle};

@@ -9,11 +9,6 @@ use std::collections::BTreeMap;
 use weftway_link::{Change, Loss, Rate, Set};
 use weftway_path::{BitRate, Instant, Span};
 
-use super::error::{Fault, Mistake};
-use super::schema::{DriveTable, PathTable};
-use super::traces::Traces;
-use super::units::Time;
-
 /// How long the only sample of a run counts.
 const LONE_SAMPLE: Span = Span::from_secs(1);
 
@@ -109,6 +104,11 @@ impl Drives {
         &self.links
     }
 
+    /// The run with this number.
+    pub fn run(&self, number: u64) -> Option<&Drive> {
+        self.runs.get(&number)
+    }
+
     /// The runs by their numbers.
     pub fn runs(&self) -> impl Iterator<Item = (u64, &Drive)> {
         self.runs.iter().map(|(number, run)| (*number, run))
@@ -128,6 +128,11 @@ impl Drive {
     /// The mean rate of each link, in the order of [`Drives::links`].
     pub fn mean_rates(&self) -> Vec<BitRate> {
         (0..self.samples.len()).map(|link| self.mean(link)).collect()
+    }
+
+    /// Whether a link carries anything at all.
+    pub(super) fn carries(&self, link: usize) -> bool {
+        self.samples[link].iter().any(|sample| sample.rate > BitRate::ZERO)
     }
 
     fn mean(&self, link: usize) -> BitRate {
@@ -166,7 +171,7 @@ impl Drive {
     }
 
     /// What `link` does from `start` of the run on, which begins anew at its end, until `end` of the scenario.
-    fn measured(&self, link: usize, start: Span, end: Span) -> Measured {
+    pub(super) fn measured(&self, link: usize, start: Span, end: Span) -> Measured {
         let samples = &self.samples[link];
         let start = Span::from_nanos(start.as_nanos() % self.lasts.as_nanos());
         // The last sample that is not after the start; the first one is at zero.
@@ -295,43 +300,4 @@ fn number(field: &str) -> Result<Option<f64>, String> {
 
 fn seconds(seconds: f64) -> Span {
     Span::from_nanos((seconds * 1e9).round() as u64)
-}
-
-/// What the path's drive says of one direction, if the path has one and the direction was measured.
-pub(super) fn of(
-    drive: Option<&DriveTable>,
-    (name, table): (&str, &PathTable),
-    (side, end): (&'static str, Span),
-    traces: &mut Traces,
-) -> Result<Option<Measured>, Fault> {
-    let Some(link) = &table.drive else { return Ok(None) };
-    let Some(drive) = drive else {
-        let fault = Fault::new(Mistake::Missing, "this path is a link of a drive, and there is no [drive]");
-        return Err(fault.help("[drive] names the file and the run").key(&["path", name, "drive"]));
-    };
-    let Some(file) = drive.file.side(side == "down") else { return Ok(None) };
-    let drives = traces.drives(&file).map_err(|fault| fault.key(&["drive", "file", side]))?;
-    let links: Vec<&str> = drives.links().iter().map(String::as_str).collect();
-    let place = links.iter().position(|known| known == link);
-    let place = place.ok_or_else(|| {
-        Fault::unknown(Mistake::Name, "link of the drive", link, &links).key(&["path", name, "drive"])
-    })?;
-    let run = match (drive.run, drives.runs.len()) {
-        (Some(run), _) => drives.runs.get(&run.0).ok_or_else(|| {
-            let numbers: Vec<u64> = drives.runs.keys().copied().collect();
-            let (first, last) = (numbers[0], numbers[numbers.len() - 1]);
-            Fault::value(format!("`{file}` has no run {}", run.0))
-                .help(format!("its runs are numbered from {first} to {last}"))
-        }),
-        (None, 1) => Ok(&drives.runs[&drives.runs.keys().next().copied().unwrap_or_default()]),
-        (None, several) => Err(Fault::new(Mistake::Missing, format!("`{file}` holds {several} runs: which one?"))
-            .help("for example run = 12")),
-    };
-    let run = run.map_err(|fault| fault.key(&["drive", "run"]))?;
-    if run.samples[place].iter().all(|sample| sample.rate == BitRate::ZERO) {
-        let reason = format!("in this run `{link}` carries nothing");
-        return Err(Fault::value(reason).key(&["path", name, "drive"]));
-    }
-    let start = drive.start.map_or(Span::ZERO, Time::get);
-    Ok(Some(run.measured(place, start, end)))
 }

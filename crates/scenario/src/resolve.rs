@@ -4,7 +4,7 @@ use weftway_link::LinkConfig;
 use weftway_path::{Instant, PathId, Role, Span};
 use weftway_sched::Mode;
 
-use super::drive;
+use super::drive::{Drive, Drives, Measured};
 use super::error::{Fault, Mistake};
 use super::links::{Around, ends};
 use super::names;
@@ -120,11 +120,54 @@ fn way(
     (side, data, end): (&'static str, bool, Span),
     traces: &mut Traces,
 ) -> Result<LinkConfig, Fault> {
-    let measured = drive::of(drive, (name, table), (side, end), traces)?;
-    let back = drive::of(drive, (name, table), (if side == "down" { "up" } else { "down" }, Span::ZERO), traces)?;
-    let delays = [&measured, &back].into_iter().flatten().filter_map(|measured| measured.delay);
+    let there = measured(drive, (name, table), (side, end), traces)?;
+    let back = measured(drive, (name, table), (if side == "down" { "up" } else { "down" }, Span::ZERO), traces)?;
+    let delays = [&there, &back].into_iter().flatten().filter_map(|measured| measured.delay);
     let round_trip = Some(delays.fold(table.round_trip(), |sum, delay| sum + delay));
-    table.link(side == "down", data).config(&mut Around { at: ["path", name], side, round_trip, measured, traces })
+    table.link(side == "down", data).config(&mut Around {
+        at: ["path", name],
+        side,
+        round_trip,
+        measured: there,
+        traces,
+    })
+}
+
+/// What the path's drive says of one direction, if the path has one and the direction was measured.
+fn measured(
+    drive: Option<&DriveTable>,
+    (name, table): (&str, &PathTable),
+    (side, end): (&'static str, Span),
+    traces: &mut Traces,
+) -> Result<Option<Measured>, Fault> {
+    let Some(link) = &table.drive else { return Ok(None) };
+    let Some(drive) = drive else {
+        let fault = Fault::new(Mistake::Missing, "this path is a link of a drive, and there is no [drive]");
+        return Err(fault.help("[drive] names the file and the run").key(&["path", name, "drive"]));
+    };
+    let Some(file) = drive.file.side(side == "down") else { return Ok(None) };
+    let drives = traces.drives(&file).map_err(|fault| fault.key(&["drive", "file", side]))?;
+    let links: Vec<&str> = drives.links().iter().map(String::as_str).collect();
+    let here = |fault: Fault| fault.key(&["path", name, "drive"]);
+    let place = names::position("link of the drive", link, &links).map_err(here)?;
+    let run = run(&drives, drive, &file).map_err(|fault| fault.key(&["drive", "run"]))?;
+    if !run.carries(place) {
+        return Err(here(Fault::value(format!("in this run `{link}` carries nothing"))));
+    }
+    let start = drive.start.map_or(Span::ZERO, Time::get);
+    Ok(Some(run.measured(place, start, end)))
+}
+
+/// The run that a scenario names, or the only one.
+fn run<'a>(drives: &'a Drives, drive: &DriveTable, file: &str) -> Result<&'a Drive, Fault> {
+    let numbers: Vec<u64> = drives.runs().map(|(number, _)| number).collect();
+    let (first, last) = (numbers.first().copied().unwrap_or_default(), numbers.last().copied().unwrap_or_default());
+    let Some(number) = drive.run.map(|run| run.0).or((numbers.len() == 1).then_some(first)) else {
+        let reason = format!("`{file}` holds {} runs: which one?", numbers.len());
+        return Err(Fault::new(Mistake::Missing, reason).help("for example run = 12"));
+    };
+    let fault = || Fault::value(format!("`{file}` has no run {number}"));
+    drives.run(number).ok_or_else(|| fault().help(format!("its runs are numbered from {first} to {last}")))
 }
 
 fn path(file: &File, name: &str, table: &PathTable, traces: &mut Traces) -> Result<PathConfig, Fault> {

@@ -14,7 +14,7 @@ use crate::ends::{self, ReceiveEnd, SendEnd};
 use crate::net::Net;
 use crate::path_manager::{PathManager, Stage};
 use crate::receiver::Reassembly;
-use crate::sender::{PathSender, Repair, SendContext};
+use crate::sender::{ControllerSpec, PathSender, Repair, SendContext};
 use crate::tally::{PathTally, Tally};
 use crate::tap::Tap;
 use crate::ticks::Ticks;
@@ -46,17 +46,6 @@ pub struct Connection {
     pub path_tallies: Vec<PathTally>,
     pub(crate) tap: Tap,
     pub(crate) ticks: Ticks,
-}
-
-/// How controllers are made.
-#[derive(Clone)]
-pub struct ControllerSpec {
-    /// Name and switches.
-    pub spec: String,
-    /// Whether controllers read each other's shares.
-    pub coupled: bool,
-    /// The seed of their draws.
-    pub seed: u64,
 }
 
 /// What a connection is made from.

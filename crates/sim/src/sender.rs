@@ -15,7 +15,6 @@ use weftway_path::{
 use weftway_scenario::config::Transport;
 use weftway_scenario::stack::LossRecovery;
 
-use crate::connection::ControllerSpec;
 use crate::net::Net;
 use crate::tally::PathTally;
 use crate::tap::{Note, Tap};
@@ -30,6 +29,17 @@ pub use tcp::Repair;
 const DEFER_DIVISOR: u64 = 3;
 /// A write this long ago is no burst.
 const DEFER_AFTER: Span = Span::from_millis(1);
+
+/// How controllers are made.
+#[derive(Clone)]
+pub struct ControllerSpec {
+    /// Name and switches.
+    pub spec: String,
+    /// Whether controllers read each other's shares.
+    pub coupled: bool,
+    /// The seed of their draws.
+    pub seed: u64,
+}
 
 /// What a path uses of its connection and of the network while something happens to it.
 pub struct SendContext<'a> {
