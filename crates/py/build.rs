@@ -12,10 +12,22 @@ use std::{env, fs, io};
 const CRATES: [&str; 8] = ["path", "sched", "host", "cc", "link", "scenario", "net", "sim"];
 const QUIC_CRATES: [&str; 8] = ["path", "sched", "host", "cc", "link", "scenario", "net", "quic"];
 /// What a run of the kernel depends on: links, how they are driven, and what is asked of the kernel. Of `scenario`, which
-/// holds the model's settings too, only what is written and how it is measured: a change of the model costs no kernel rows.
+/// holds the model's settings too, only how links and traffic are read from a file, what is written and how it is measured:
+/// a change of the model costs no kernel rows.
 const KERNEL_CRATES: [&str; 3] = ["path", "link", "emu"];
-const KERNEL_SOURCES: [&str; 3] =
-    ["../scenario/src/measurement", "../scenario/src/measurement.rs", "../scenario/src/workload.rs"];
+const KERNEL_SOURCES: [&str; 11] = [
+    "../scenario/src/drive.rs",
+    "../scenario/src/links.rs",
+    "../scenario/src/measurement",
+    "../scenario/src/measurement.rs",
+    "../scenario/src/resolve.rs",
+    "../scenario/src/seeds.rs",
+    "../scenario/src/text.rs",
+    "../scenario/src/traces.rs",
+    "../scenario/src/traffic.rs",
+    "../scenario/src/units.rs",
+    "../scenario/src/workload.rs",
+];
 const POLICIES: &str = "../sched/policies";
 
 /// The folders at the root of the repository that an installed package has too.

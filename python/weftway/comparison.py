@@ -104,14 +104,13 @@ def execute(
                 if store:
                     store.keep(job.key, found, watched.get(job.key))
             tell(len(rows) + len(skipped), len(wanted.jobs))
+        bounded = [job for job in wanted.jobs if bound and job.backend == sim.Sim.name]
+        limits = bounds.of(bounded, jobs or os.cpu_count() or 1)
     except KeyboardInterrupt:
         raise Interrupted(len(rows), len(wanted.jobs), out) from None
     finally:
         if store:
             store.flush()
-    limits = bounds.of(
-        [job for job in wanted.jobs if bound and job.backend == sim.Sim.name], jobs or os.cpu_count() or 1
-    )
     ordered = [{**rows[job.key], **limits.get(job.key, {})} for job in wanted.jobs if job.key in rows]
     finished = store.finish(ordered) if store and ordered else Finished(ordered)
     return Comparison(wanted, finished.rows, skipped, watched, finished)

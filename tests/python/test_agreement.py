@@ -126,7 +126,7 @@ def test_messages_are_compared_by_their_slow_ones() -> None:
 
 def test_a_stack_beside_itself_is_one_half_of_the_seeds_against_the_other() -> None:
     one = setting()
-    # On `sim` the seeds 0 and 2 take 50 and 150 ms, and seed 1 takes 100; on `quic` all take 80.
+    # On `sim` the seeds 0 and 2 take 50 and 150 ms, and seed 1 takes 80 for a and 100 for b; on `quic` all take 80.
     kept = rows(one, {"a": (100.0, 80.0), "b": (100.0, 80.0)})
     for row in kept:
         if row["backend"] == "quic":

@@ -318,6 +318,7 @@ def test_a_clairvoyant_starts_from_the_candidate(world: Path, tmp_path: Path, mo
     assert len(seen) == 3 * 4 and all(row["bound_ms"] <= row["cost_ms"] for row in seen)
     blind = {(row["cell"], row["seed"]): row["cost_ms"] for row in found.rows if row["scheduler"] == "round-robin"}
     assert all(row["cost_ms"] <= blind[row["cell"], row["seed"]] for row in seen)
+    assert any(row["cost_ms"] < blind[row["cell"], row["seed"]] for row in seen)
     assert "clairvoyant: round-robin" not in {one.scheduler for one in rank.standings(found)}
     plain = rank.run(small_request(world, candidate="round-robin"), 2)
     assert rank.standings(plain) == rank.standings(found)
@@ -334,6 +335,10 @@ def test_a_clairvoyant_starts_from_the_candidate(world: Path, tmp_path: Path, mo
     assert rank.run(asked, 2, out).rows == found.rows
     with pytest.raises(ScenarioError, match="candidate"):
         rank.run(small_request(world, clairvoyant=True), 2)
+    rule = tmp_path / "rules.py"
+    rule.write_text("import weftway\n\nclass First(weftway.Scheduler):\n    def select(self, cx):\n        return None\n")
+    with pytest.raises(ScenarioError, match="cannot start from a scheduler in Python"):
+        rank.run(small_request(world, candidate=f"{rule}:First", clairvoyant=True), 2)
 
 
 def test_the_number_of_threads_changes_nothing(world: Path) -> None:

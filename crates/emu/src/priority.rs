@@ -11,7 +11,9 @@ use weftway_path::{Instant, Span};
 const LINKS: libc::c_int = 50;
 
 /// Of the programs at both ends of a transfer: just below, so that they never hold a packet up. With the priority of
-/// other programs they wait for these, and the kernel takes what they have not read or written yet for the path's doing.
+/// other programs they wait for these, and the kernel takes what they have not read or written yet for the path's doing. What links and ends use of one processor
+/// counts together towards the kernel's 950 ms of a second, and the ends do not rest: a transfer that keeps a whole processor
+/// busy can make its links stand still, which their report shows as lateness.
 const ENDS: libc::c_int = LINKS - 1;
 
 /// How much of the time a real-time thread may run here, in percent. Linux lets real-time threads run on a processor for
@@ -38,6 +40,7 @@ pub fn realtime_end() -> bool {
 }
 
 fn raise(priority: libc::c_int) -> bool {
+    // A thread's timers are late by 50 µs unless it asks for better.
     let _ = set_timerslack(1);
     let parameters = libc::sched_param { sched_priority: priority };
     // SAFETY: 0 is the calling thread, and the parameters live until the call returns.

@@ -21,7 +21,8 @@ use weftway_path::{
 };
 use weftway_sched::{Needs, Scheduler};
 
-/// What schedulers declare, on a host that offers `all`: everything, each part without the rest, nothing.
+/// What schedulers declare, on a host that offers `all`: everything; all but two; events with a little; wake-ups alone; all but
+/// events; nothing.
 pub fn declarations(all: Needs) -> [Needs; 7] {
     let events = Needs { events: true, flow: true, ..Needs::NONE };
     [

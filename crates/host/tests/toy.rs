@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use weftway_host::sending::{Assigned, Carrier, Dispatch, Views, prepare};
-use weftway_host::testing::{Duties, declarations};
+use weftway_host::testing::{Duties, Found, declarations};
 use weftway_host::{Host, ask, mismatch, tell};
 use weftway_path::{BlockedReason, Bytes, Event, Instant, Message, Offset, Path, PathId, Span, Starved};
 use weftway_sched::{Needs, Scheduler, TransportRules};
@@ -199,6 +199,7 @@ fn every_scheduler_runs_or_is_refused_in_one_line() {
 
 #[test]
 fn the_toy_meets_a_hosts_duties() {
+    let mut all = Found::default();
     for needs in declarations(OFFERS) {
         for seed in 0..10 {
             let mut duties = Duties::new(needs, seed, Span::ZERO);
@@ -206,6 +207,11 @@ fn the_toy_meets_a_hosts_duties() {
             toy.run(&mut duties);
             let breaches = duties.breaches(toy.dispatch.host.counts.faults);
             assert!(breaches.is_empty(), "seed {seed}:\n{}", breaches.join("\n"));
+            all.add(&duties.found());
         }
     }
+    // No path of the toy goes down.
+    println!("{all:?}");
+    let Found { starved, woken, acked, lost, provoked, .. } = all;
+    assert!([starved, woken, acked, lost, provoked].into_iter().all(|count| count >= 10), "{all:?}");
 }

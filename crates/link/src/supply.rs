@@ -17,7 +17,7 @@ use crate::{Distribution, Jitter, LinkConfig, Loss, OPPORTUNITY, Rate, Set};
 /// The odds of a draw that no run meets. A normal variable is six standard deviations below its mean with them.
 pub const SURE: f64 = 1e-9;
 
-/// A link that changes more often counts as an ideal wire from then on: no bound is wrong for it.
+/// A link that changes more often counts as an ideal wire from then on, which only loosens the bound.
 const MOST_PIECES: usize = 200_000;
 
 /// What a link carries at most in one run.

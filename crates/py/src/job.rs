@@ -244,18 +244,18 @@ impl Alone {
 /// What `work` makes of each job, on so many threads.
 fn each<T: Send>(py: Python<'_>, jobs: &[Job], threads: usize, work: impl Fn(&Job) -> T + Sync) -> Vec<T> {
     let next = AtomicUsize::new(0);
-    let found: Vec<Mutex<Option<T>>> = jobs.iter().map(|_| Mutex::new(None)).collect();
+    let results: Vec<Mutex<Option<T>>> = jobs.iter().map(|_| Mutex::new(None)).collect();
     let on_thread = || {
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(job) = jobs.get(at) else { return };
-            *found[at].lock().unwrap_or_else(PoisonError::into_inner) = Some(work(job));
+            *results[at].lock().unwrap_or_else(PoisonError::into_inner) = Some(work(job));
         }
     };
     py.detach(|| {
         thread::scope(|scope| (0..threads.clamp(1, jobs.len().max(1))).for_each(|_| drop(scope.spawn(on_thread))))
     });
-    found.into_iter().filter_map(|found| found.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
+    results.into_iter().filter_map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
 }
 
 /// What each job's run in the simulator can have done at most, whatever its scheduler and controller: a JSON object each, with

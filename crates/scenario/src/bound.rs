@@ -175,7 +175,7 @@ impl<'a> Deliveries<'a> {
     }
 
     /// The messages since the network was last empty: the newest, and of the older ones fewer and fewer, the first among
-    /// them. To leave some out makes the bound no wrong one.
+    /// them. Leaving some out only makes the bound looser.
     fn earlier(&self, number: usize) -> impl Iterator<Item = usize> + use<> {
         let first = self.empty_before;
         let oldest_of_newest = number.saturating_sub(NEWEST).max(first);

@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 use weftway_link::{Change, Loss, Rate, Set};
 use weftway_path::{BitRate, Instant, Span};
 
+/// Samples of a run are so far apart at least: what is finer is a trace, and a run of nothing would begin anew for ever.
+const LEAST_STEP: Span = Span::from_millis(10);
 /// How long the only sample of a run counts.
 const LONE_SAMPLE: Span = Span::from_secs(1);
 
@@ -86,7 +88,9 @@ impl Drives {
             last = Some(line.run);
             let run = found.runs.entry(line.run).or_insert_with(|| Drive::new(found.links.len()));
             run.push(&line).map_err(|fault| match fault {
-                Pushed::Early => format!("line {}: `at_s` does not increase within the run", at + 1),
+                Pushed::Early => {
+                    format!("line {}: `at_s` must grow by {LEAST_STEP} or more from line to line of a run", at + 1)
+                }
                 Pushed::NoRate(link) => {
                     format!("line {}: the run begins without a rate of `{}`", at + 1, found.links[link])
                 }
@@ -146,7 +150,7 @@ impl Drive {
 
     /// What is measured later counts until the next sample, and what was not measured is as before.
     fn push(&mut self, line: &Line) -> Result<(), Pushed> {
-        if self.at.last().is_some_and(|last| *last >= line.at) {
+        if self.at.last().is_some_and(|last| *last + LEAST_STEP > line.at) {
             return Err(Pushed::Early);
         }
         self.at.push(line.at);

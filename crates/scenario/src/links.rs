@@ -106,7 +106,9 @@ impl LinkTable {
 
     fn capacity(&self, around: &mut Around<'_>) -> Result<Rate, Fault> {
         if let Some(measured) = &around.measured {
+            let redrawn = self.redraw.as_ref().and_then(|redraw| redraw.rate.as_ref());
             let given = self.rate.map(|_| "rate").or(self.trace.as_ref().map(|_| "trace"));
+            let given = given.or(redrawn.map(|_| "redraw"));
             return match given {
                 Some(key) => Err(around.fault(key, format!("the drive takes the place of `{key}`; give one of them"))),
                 None => Ok(Rate::Constant(measured.rate)),

@@ -100,7 +100,8 @@ fn check_count(paths: &[PathConfig], transport: TransportName) -> Result<(), Fau
 
 fn paths(file: &File, connection: ConnectionName, traces: &mut Traces) -> Result<Vec<PathConfig>, Fault> {
     let own = file.path.0.iter().filter(|(_, table)| table.connection == connection);
-    own.map(|(name, table)| path(file, name, table, traces)).collect()
+    let end = time_limit(file.time_limit, &file.workload.workload()?)?;
+    own.map(|(name, table)| path(file, (name, table), end, traces)).collect()
 }
 
 /// The links of each path, up and down, when ordinary programs use them: either way may carry data.
@@ -170,13 +171,12 @@ fn run<'a>(drives: &'a Drives, drive: &DriveTable, file: &str) -> Result<&'a Dri
     drives.run(number).ok_or_else(|| fault().help(format!("its runs are numbered from {first} to {last}")))
 }
 
-fn path(file: &File, name: &str, table: &PathTable, traces: &mut Traces) -> Result<PathConfig, Fault> {
+fn path(file: &File, (name, table): (&str, &PathTable), end: Span, traces: &mut Traces) -> Result<PathConfig, Fault> {
     names::section("path", name)?;
     let (data, acks) = match file.direction {
         DirectionName::Download => ("down", "up"),
         DirectionName::Upload => ("up", "down"),
     };
-    let end = time_limit(file.time_limit, &file.workload.workload()?)?;
     let mut side = |side| way(file.drive.as_ref(), (name, table), (side, side == data, end), traces);
     Ok(PathConfig {
         name: name.to_owned(),

@@ -19,16 +19,10 @@ pub(super) struct Traces {
     drives: BTreeMap<String, Read<Drives>>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Read<T> {
     content: Arc<T>,
     digest: [u8; 32],
-}
-
-impl<T> Clone for Read<T> {
-    fn clone(&self) -> Self {
-        Self { content: self.content.clone(), digest: self.digest }
-    }
 }
 
 impl Traces {

@@ -277,7 +277,7 @@ impl Connection {
         self.wake();
     }
 
-    /// Settles what an acknowledgement tells path `id`, be it a plain one or not; what to send again.
+    /// Settles what an acknowledgement that is not plain tells path `id`; what to send again.
     #[inline(always)]
     fn settle(&mut self, net: &mut Net, now: Instant, id: PathId, ack: &Ack, blocks: &[(u64, u64)]) -> Repair {
         let (sender, mut ctx) = self.send_context(net, now, id);

@@ -38,12 +38,6 @@ pub struct Plan {
     pub tries: u64,
 }
 
-impl Default for Plan {
-    fn default() -> Self {
-        Self { base: "earliest-delivery".to_owned(), tries: 400 }
-    }
-}
-
 /// How often it decided.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {

@@ -41,7 +41,8 @@ pub struct ControllerSpec {
     pub seed: u64,
 }
 
-/// What a path uses of its connection and of the network while something happens to it.
+/// What a path uses of its connection and of the network while something happens to it. Thin references only: it is built
+/// for each packet, and what is behind them is read where it is needed.
 pub struct SendContext<'a> {
     /// The time.
     pub now: Instant,

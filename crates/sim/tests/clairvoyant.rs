@@ -30,6 +30,7 @@ fn squares(config: &SimConfig, finished: &Finished) -> f64 {
 #[test]
 fn who_sees_the_future_does_no_worse_and_never_beats_the_bound() {
     let plan = Plan { base: "min-rtt".to_owned(), tries: u64::MAX };
+    let mut sooner = 0;
     for seed in 1..4 {
         let config = config(400_000);
         let job = Job { config: &config, cc: "cubic", seed, timing: None };
@@ -38,6 +39,7 @@ fn who_sees_the_future_does_no_worse_and_never_beats_the_bound() {
         let least = Instant::ZERO + job.bound().expect("a controller").completion.expect("an end");
         assert!(seen.sim.now() <= blind.sim.now() && seen.sim.now() >= least, "seed {seed}");
         assert!(tally.tried == tally.choices && tally.tried > 100, "{tally:?}");
+        sooner += u64::from(seen.sim.now() < blind.sim.now());
 
         let config = messages(config);
         let job = Job { config: &config, cc: "cubic", seed, timing: None };
@@ -47,9 +49,10 @@ fn who_sees_the_future_does_no_worse_and_never_beats_the_bound() {
         let (seen, blind) = (squares(&config, &seen), squares(&config, &blind));
         assert!(seen < 0.9 * blind, "seed {seed}: {seen} of {blind}");
     }
+    assert!(sooner > 0, "no bulk transfer ended sooner");
 }
 
-/// Every so many questions, so that there are no more tries than asked for; with none, it is the base scheduler.
+/// Every so many questions, so that there are no more tries than asked for; without a choice, it is the base scheduler.
 #[test]
 fn tries_are_spread_over_the_run_and_repeat() {
     let config = messages(config(0));
@@ -64,7 +67,8 @@ fn tries_are_spread_over_the_run_and_repeat() {
     });
     let single = bulk(&stacks()[2].1, vec![path("a", 10_000, 10)], 100_000);
     let job = Job { config: &single, cc: "cubic", seed: 1, timing: None };
-    let (alone, tally) = run(&job, &Plan::default()).expect("it runs");
+    let plan = Plan { base: "earliest-delivery".to_owned(), tries: 400 };
+    let (alone, tally) = run(&job, &plan).expect("it runs");
     assert_eq!(tally, Tally::default(), "one path is no choice");
     assert_eq!(alone.sim.now(), job.run_named("earliest-delivery").expect("it runs").sim.now());
 }

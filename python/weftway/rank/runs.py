@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from weftway import bounds, comparison, plan, seeds, specs
 from weftway._native import ScenarioError, SimulationError
@@ -22,6 +22,8 @@ from .standing import Group, Judged, SinglePath, Standing, Worst
 
 if TYPE_CHECKING:
     import polars as pl
+
+T = TypeVar("T")
 
 AT_ONCE = 10
 """Cells whose jobs are planned together: enough to keep all threads at work, few enough not to hold all jobs."""
@@ -100,6 +102,10 @@ def run(
     every = cells.read(request.on, request.cells, request.seed, request.split, request.set, out)
     if request.clairvoyant and named.candidate is None:
         raise ScenarioError("a clairvoyant starts from the candidate, and none is named")
+    if request.clairvoyant and named.candidate is not None and named.candidate.rule:
+        raise ScenarioError(
+            f"candidate `{named.candidate.name}`: a clairvoyant cannot start from a scheduler in Python"
+        )
     base = named.candidate if request.clairvoyant else None
     runner = _Runner(every, named.every, numbers, out, progress or (lambda done, total: None), base)
     rows = runner.run(jobs or os.cpu_count() or 1)
@@ -165,7 +171,8 @@ class _Runner:
         (self._single,) = specs.parse(REFERENCE)
         self._store = Store(out) if out else None
         self._kept = self._store.recall() if self._store else {}
-        self._total = sum(len(field) + _singles(cell) for cell in every) * len(numbers)
+        each = len(field) + (clairvoyant is not None)
+        self._total = sum(each + _singles(cell) for cell in every) * len(numbers)
         self._done = 0
         self.skipped: list[str] = []
 
@@ -185,42 +192,60 @@ class _Runner:
     def _some(self, some: Sequence[Cell], threads: int) -> list[Row]:
         planned = [(job, about) for cell in some for job, about in self._jobs(cell)]
         results = {job.key: needed(self._kept[job.key]) for job, _ in planned if job.key in self._kept}
-        self._done += len(results)
-        self._tell(self._done, self._total)
+        self._finished(len(results))
         todo = {job.key: (job, about) for job, about in planned if job.key not in results}
         for job, result in comparison.results([job for job, _ in todo.values()], threads, singles=False):
-            self._done += 1
             if isinstance(result, Skipped):
                 self.skipped.append(f"{job.scheduler.name}: {result.reason}")
             else:
                 results[job.key] = needed(result)
                 if self._store:
                     self._store.keep(job.key, _row(*todo[job.key], results[job.key]))
-            self._tell(self._done, self._total)
+            self._finished(1)
         rows = [_row(job, about, results[job.key]) for job, about in planned if job.key in results]
         if self._clairvoyant:
-            rows += [row for cell in some for row in self._clairvoyants(cell, self._clairvoyant, threads)]
+            rows += [row for cell in some for row in self._clairvoyants(cell, self._clairvoyant, results, threads)]
+        workloads = {cell.name: cell.workload for cell in some}
         limits = bounds.of([job for job, about in planned if about["path"] is None], threads)
-        workloads = {cell.name: cell.workload for cell in some}
         bounded = {(about["cell"].name, job.seed): limits[job.key] for job, about in planned if job.key in limits}
-        workloads = {cell.name: cell.workload for cell in some}
-        of_row = [bound(row, bounded[row["cell"], row["seed"]], workloads[row["cell"]]) for row in rows]
-        return [
-            {**row, "bound_ms": least if row["path"] is None else None} for row, least in zip(rows, of_row, strict=True)
-        ]
 
-    def _clairvoyants(self, cell: Cell, base: SchedulerSpec, threads: int) -> list[Row]:
-        """The rows of the clairvoyant that starts from this scheduler."""
+        def least(row: Row) -> float | None:
+            """What a run costs at least; of runs on one path nothing is said."""
+            return (
+                bound(row, bounded[row["cell"], row["seed"]], workloads[row["cell"]]) if row["path"] is None else None
+            )
+
+        return [{**row, "bound_ms": least(row)} for row in rows]
+
+    def _clairvoyants(self, cell: Cell, base: SchedulerSpec, ran: dict[str, Row], threads: int) -> list[Row]:
+        """The rows of the clairvoyant that starts from this scheduler, where it ran; its own run, where that costs no more.
+
+        There is none of a call, in which two schedulers decide.
+        """
         jobs = [self._job(cell, cell.variant, base, seed) for seed in self._numbers]
-        about = {"cell": cell, "scheduler": CLAIRVOYANT + base.name, "path": None}
+        if cell.workload == "call" or not all(job.key in ran for job in jobs):
+            self._finished(len(jobs))
+            return []
         keys = {job.seed: bounds.clairvoyant_key(job) for job in jobs}
         results = {seed: needed(self._kept[key]) for seed, key in keys.items() if key in self._kept}
-        todo = [job for job in jobs if job.seed not in results]
-        for job, result in zip(todo, bounds.clairvoyants(todo, threads), strict=True):
-            results[job.seed] = needed(result)
-            if self._store:
-                self._store.keep(keys[job.seed], {**_row(job, about, results[job.seed]), "key": keys[job.seed]})
-        return [{**_row(job, about, results[job.seed]), "key": keys[job.seed]} for job in jobs]
+        self._finished(len(results))
+        about = {"cell": cell, "scheduler": CLAIRVOYANT + base.name, "path": None}
+
+        def row(job: Job) -> Row:
+            better = min(ran[job.key], results[job.seed], key=lambda one: cost(one, cell.workload))
+            return {**_row(job, about, better), "key": keys[job.seed]}
+
+        for some in _batched([job for job in jobs if job.seed not in results], threads):
+            for job, result in zip(some, bounds.clairvoyants(some, threads), strict=True):
+                results[job.seed] = needed(result)
+                if self._store:
+                    self._store.keep(keys[job.seed], row(job))
+            self._finished(len(some))
+        return [row(job) for job in jobs]
+
+    def _finished(self, count: int) -> None:
+        self._done += count
+        self._tell(self._done, self._total)
 
     def _jobs(self, cell: Cell) -> Iterator[tuple[Job, Row]]:
         """Each job, and what its row says of it."""
@@ -270,9 +295,8 @@ def _judge(cell: Cell, named: Field, ran: dict[str, list[Row]]) -> Judged:
     everybody = {one.name: costs[one.name] for one in named.every if one.name in costs}
     choice = {name: some for name, some in everybody.items() if not named.candidate or name != named.candidate.name}
     singles = {name: some for name, some in costs.items() if ran[name][0]["path"] is not None}
-    limits = {name: [row["bound_ms"] for row in ran[name]] for name in everybody}
-    seer = next((some for name, some in costs.items() if name.startswith(CLAIRVOYANT)), None)
-    limit = next(iter(limits.values()), [])
+    clairvoyant = next((some for name, some in costs.items() if name.startswith(CLAIRVOYANT)), None)
+    limit = [row["bound_ms"] for row in ran[next(iter(everybody))]] if everybody else []
     return Judged(
         cell=cell.name,
         kinds=cell.kinds,
@@ -282,10 +306,10 @@ def _judge(cell: Cell, named: Field, ran: dict[str, list[Row]]) -> Judged:
         copies={name: sum(map(copies_share, ran[name])) / len(ran[name]) for name in everybody},
         unfinished={name: sum(row["verdict"] != "finished" for row in ran[name]) for name in everybody},
         of_bound=standing.of_bound(everybody, limit),
-        clairvoyant=standing.of_bound({CLAIRVOYANT: seer}, limit).get(CLAIRVOYANT) if seer else None,
+        clairvoyant=standing.of_bound({CLAIRVOYANT: clairvoyant}, limit).get(CLAIRVOYANT) if clairvoyant else None,
     )
 
 
-def _batched(some: Sequence[Cell], count: int) -> Iterator[Sequence[Cell]]:
+def _batched(some: Sequence[T], count: int) -> Iterator[Sequence[T]]:
     for start in range(0, len(some), count):
         yield some[start : start + count]

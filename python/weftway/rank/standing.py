@@ -263,7 +263,7 @@ def _group(kind: str, value: str, cells: Sequence[Judged], candidate: str | None
         against_best_high=against[2] if against else None,
         best_of_bound=_of_bound(cells, best),
         candidate_of_bound=_of_bound(both, candidate) if candidate else None,
-        clairvoyant_of_bound=_median([cell.clairvoyant for cell in cells]),
+        clairvoyant_of_bound=_median([cell.clairvoyant for cell in both]) if candidate else None,
     )
 
 

@@ -12,7 +12,7 @@ use weftway_path::{Instant, Span};
 
 use crate::kernel::order::{Ends, Opener, Transfer, Work};
 use crate::kernel::sample::{Observer, View};
-use crate::{Clock, EmuError};
+use crate::{Clock, EmuError, priority};
 
 /// How soon a stop is noticed.
 const LOOK_UP: Span = Span::from_millis(20);
@@ -79,8 +79,8 @@ impl Run<'_> {
 
     /// Does the work of one end. If it fails, the other end stops.
     pub fn guard<T>(&self, work: impl FnOnce() -> Result<T, EmuError>) -> Result<T, EmuError> {
-        // A thread's timers are late by 50 µs unless it asks for better.
-        let _ = nix::sys::prctl::set_timerslack(1);
+        // Exact timers, and real-time priority where it can be had: where not, the probe and the links' report say so.
+        let _ = priority::realtime_end();
         work().inspect_err(|_| self.broken.store(true, Ordering::Relaxed))
     }
 

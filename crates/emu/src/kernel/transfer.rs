@@ -17,7 +17,7 @@ use crate::kernel::run::{Run, Unconnected, broke_off};
 use crate::kernel::sample::{Sample, Subflow};
 use crate::kernel::sending::{Sent, send};
 use crate::kernel::socket;
-use crate::{Clock, EmuError, priority};
+use crate::{Clock, EmuError};
 
 /// Carries out `order` and tells what came of it. Setting `stop` ends it within some tens of milliseconds, with
 /// [`EmuError::Interrupted`]. When this returns, an unfinished connection is reset and a finished one is closing.
@@ -103,16 +103,10 @@ fn both<'a>(run: &Run<'a>, listener: TcpListener, opening: TcpStream) -> Outcome
         Opener::Receiver => (listening, opening),
     };
     thread::scope(|scope| {
-        let receiver = scope.spawn(|| at_once(|| run.guard(|| receive(run, receivers))));
-        let sender = scope.spawn(|| at_once(|| run.guard(|| send(run, senders))));
+        let receiver = scope.spawn(|| run.guard(|| receive(run, receivers)));
+        let sender = scope.spawn(|| run.guard(|| send(run, senders)));
         (end_of(sender), end_of(receiver))
     })
-}
-
-/// Runs one end with the priority of ends. Where links have none either, the probe and the links' report say so.
-fn at_once<T>(end: impl FnOnce() -> T) -> T {
-    let _ = priority::realtime_end();
-    end()
 }
 
 fn end_of<T>(thread: ScopedJoinHandle<'_, T>) -> T {

@@ -259,14 +259,16 @@ impl SendingPath {
 
     /// An acknowledgement showed a round trip of `latest`, of this path and back on it, if any; noq's estimate is `noq_srtt`
     /// after it. What that has risen or fallen by shows the sample without the delay of the acknowledgement, which
-    /// is smoothed here as RFC 9002 §5.3 has it.
+    /// is smoothed here as RFC 9002 §5.3 has it. noq's own first sample replaces its estimate, which then shows nothing: the
+    /// sample is never below the least round trip, as §5.3 has it too.
     pub fn on_rtt(&mut self, view: &mut Path, latest: Option<Span>, noq_srtt: Span) {
         let before = std::mem::replace(&mut self.noq_srtt, noq_srtt);
         let Some(latest) = latest else { return };
         if view.rtt_samples == 0 {
             return self.begin_rtt(view, latest, noq_srtt);
         }
-        let sample = Span::from_nanos((8 * noq_srtt.as_nanos()).saturating_sub(7 * before.as_nanos())).min(latest);
+        let risen = Span::from_nanos((8 * noq_srtt.as_nanos()).saturating_sub(7 * before.as_nanos()));
+        let sample = risen.clamp(view.min_rtt.min(latest), latest);
         let error = Span::from_nanos(sample.as_nanos().abs_diff(view.srtt.as_nanos()));
         view.rttvar = (view.rttvar * 3 + error) / 4;
         view.srtt = (view.srtt * 7 + sample) / 8;
@@ -438,6 +440,18 @@ mod tests {
         path.finish(now, view, &outcome, &[share]);
         path.publish(view, &mut share);
         share
+    }
+
+    /// The path was validated in 40 ms. noq's first sample of 34 ms is its estimate, of which 8·34 − 7·40 would be below zero:
+    /// srtt = 40 − 6/8, rttvar = (3·20 + 6)/4. Then it is 38, smoothed by noq to 34.5: 39.25 − 1.25/8.
+    #[test]
+    fn noqs_first_sample_is_no_average() {
+        let (mut path, mut view) = path();
+        path.begin_rtt(&mut view, Span::from_millis(40), Span::from_millis(40));
+        path.on_rtt(&mut view, Some(Span::from_millis(34)), Span::from_millis(34));
+        assert_eq!((view.srtt, view.rttvar), (Span::from_micros(39_250), Span::from_micros(16_500)));
+        path.on_rtt(&mut view, Some(Span::from_millis(40)), Span::from_micros(34_500));
+        assert_eq!(view.srtt, Span::from_nanos(39_093_750), "the acknowledgement was delayed by 2 ms");
     }
 
     /// Ten packets fill the window. It grows to 25 within their round, of which an eleventh packet fills less than half:

@@ -125,6 +125,12 @@ fn mistakes_in_a_scenario() {
             Mistake::Value,
             "the drive has measured the delay; give one of them",
         ),
+        (
+            "delay = \"30 ms\"",
+            "redraw = { down = { every = \"1 s\", rate = \"1 Mbit/s..2 Mbit/s\" } }",
+            Mistake::Value,
+            "the drive takes the place of `redraw`; give one of them",
+        ),
         ("rate = { up = \"5 Mbit/s\" }\n", "", Mistake::Missing, "how fast is this link?"),
     ];
     for (from, to, mistake, words) in cases {
@@ -156,7 +162,8 @@ fn mistakes_in_a_drive_file() {
         ("at_s,lte_mbps\n0,NaN\n", "line 2: `NaN` is not a number from 0 on"),
         ("at_s,lte_mbps\n,1\n", "line 2: `at_s` is empty"),
         ("at_s,lte_mbps\n0,\n", "line 2: the run begins without a rate of `lte`"),
-        ("at_s,lte_mbps\n1,1\n\n1,2\n", "line 4: `at_s` does not increase within the run"),
+        ("at_s,lte_mbps\n1,1\n\n1,2\n", "line 4: `at_s` must grow by 10 ms or more from line to line of a run"),
+        ("at_s,lte_mbps\n1,1\n1.000001,2\n", "line 3: `at_s` must grow by 10 ms or more"),
         ("at_s,lte_mbps,lte_loss_percent\n0,1,101\n", "line 2: a loss of 101 %"),
         ("run,at_s,lte_mbps\n0,0,1\n1,0,1\n0,1,1\n", "line 4: run 0 goes on after another one"),
         ("run,at_s,lte_mbps\nx,0,1\n", "line 2: `x` is no number of a run"),

@@ -14,12 +14,11 @@
 //! and of `(B + mss)/b − w − min_rtt/2`, and the round trip follows it (`shared/present.rs`).
 //! `overdue` counts from 1.5·rtt + 10 ms after the oldest packet that nothing has been heard of since left, or after
 //! the path was last heard; `hold` is what the pacer still keeps it. s: the open path with the least `expected`.
-//! - Fresh: s is the open path with the least `expected`. x is what the full faster paths f let go in
-//!   `expected_s − expected_f`. A pacer: at `min(r_f, cwnd_f/min_rtt_f)`, doubling each rtt_f in slow start, until the first
-//!   loss; r_f ignores `busy`, and takes no queue for standing if f has held
-//!   less than two packets since, and had a shorter round trip. A window: the bytes whose acknowledgements should come
-//!   (eta + ½·min_rtt_f) and are late by no more than ⅛·rtt_f, twice that in slow start, less those in flight above the window;
-//!   then as a pacer.
+//! - Fresh: s is the open path with the least `expected`. x is what the full faster paths f let go in `expected_s −
+//!   expected_f`. A pacer: at `min(r_f, cwnd_f/min_rtt_f)`, doubling each rtt_f in slow start, until the first loss;
+//!   r_f ignores `busy`, and takes no queue for standing if f has held less than two packets since, and had a shorter
+//!   round trip. A window: the bytes whose acknowledgements should come (eta + ½·min_rtt_f) and are late by no more
+//!   than ⅛·rtt_f, twice that in slow start, less those in flight above the window; then as a pacer.
 //!   `x < mss`: send. `x ≥ unsent`: nothing, waiting is better. Else s sends ahead what has x unsent bytes before it, or the
 //!   last unsent packet below the peer's edge; nothing if `x − position + B_s > window`: that would shut the window.
 //!   Nothing goes beyond the edge that the peer has announced, though Linux v1 would: out of order it is dropped there.

@@ -42,7 +42,7 @@ pub(crate) static ENTRY: Entry = Entry {
         Param {
             name: "high",
             default: "500",
-            values: "ms, 0 to 3600000",
+            values: "ms, `low` to 3600000",
             doc: "T₂: with more time left than this, never",
         },
         Param {
@@ -57,10 +57,10 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
-    let threshold = |name| Ok::<_, SpecError>(Span::from_millis(params.within(name, 0..=3_600_000)?));
+    let low = params.within("low", 0..=3_600_000)?;
     Ok(Box::new(Xlink {
-        low: threshold("low")?,
-        high: threshold("high")?,
+        low: Span::from_millis(low),
+        high: Span::from_millis(params.within("high", low..=3_600_000)?),
         by_message: params.choice("priority", &[("message", true), ("end", false)])?,
         ..Xlink::default()
     }))

@@ -90,7 +90,7 @@ impl Present {
     }
 
     /// The rate now, if the path was ever busy, and for how long the bottleneck has worked on the oldest packet.
-    pub(crate) fn rate(&self, now: Instant, path: &Path, oldest: Option<Oldest>) -> Option<(BitRate, Span)> {
+    fn rate(&self, now: Instant, path: &Path, oldest: Option<Oldest>) -> Option<(BitRate, Span)> {
         let train = self.train?;
         let last = train.busy().unwrap_or_default();
         let seen = Busy { bytes: self.sum.bytes + last.bytes, time: self.sum.time + last.time };
