@@ -336,7 +336,9 @@ def test_a_clairvoyant_starts_from_the_candidate(world: Path, tmp_path: Path, mo
     with pytest.raises(ScenarioError, match="candidate"):
         rank.run(small_request(world, clairvoyant=True), 2)
     rule = tmp_path / "rules.py"
-    rule.write_text("import weftway\n\nclass First(weftway.Scheduler):\n    def select(self, cx):\n        return None\n")
+    rule.write_text(
+        "import weftway\n\nclass First(weftway.Scheduler):\n    def select(self, cx):\n        return None\n"
+    )
     with pytest.raises(ScenarioError, match="cannot start from a scheduler in Python"):
         rank.run(small_request(world, candidate=f"{rule}:First", clairvoyant=True), 2)
 
