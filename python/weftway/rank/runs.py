@@ -218,9 +218,9 @@ class _Runner:
         return [{**row, "bound_ms": least(row)} for row in rows]
 
     def _clairvoyants(self, cell: Cell, base: SchedulerSpec, ran: dict[str, Row], threads: int) -> list[Row]:
-        """The rows of the clairvoyant that starts from this scheduler, where that ran. It repeats a run that costs no more.
+        """The rows of the clairvoyant that starts from this scheduler, where that ran.
 
-        There is none of a call, in which two schedulers decide.
+        It takes the scheduler's own run where that costs no more. There is none of a call, in which two decide.
         """
         jobs = [self._job(cell, cell.variant, base, seed) for seed in self._numbers]
         if cell.workload == "call" or not all(job.key in ran for job in jobs):
