@@ -32,7 +32,7 @@ fn who_sees_the_future_does_no_worse_and_never_beats_the_bound() {
     let plan = Plan { base: "min-rtt".to_owned(), tries: u64::MAX };
     let mut sooner = 0;
     for seed in 1..4 {
-        let config = config(400_000);
+        let config = config(800_000);
         let job = Job { config: &config, cc: "cubic", seed, timing: None };
         let (seen, tally) = run(&job, &plan).expect("it runs");
         let blind = job.run_named("min-rtt").expect("it runs");
