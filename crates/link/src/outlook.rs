@@ -1,7 +1,8 @@
 //! What holds on a link now, whether or not anybody could know it: for oracles, and for checks.
 
-use weftway_path::{BitRate, Instant, Span};
+use weftway_path::{BitRate, Bytes, Instant, Span};
 
+use crate::link::wire_bytes;
 use crate::loss::Losses;
 use crate::{Link, Rate, Set};
 
@@ -38,6 +39,20 @@ impl<T: Copy> Link<T> {
         let loss = losses.as_ref().unwrap_or(&self.noise.losses).probability(self.serial, now);
         let kept = self.noise.repairs.as_ref().map_or(1.0, |repairs| 1.0 - repairs.hides());
         Outlook { rate: if up { rate } else { BitRate::ZERO }, delay, loss: loss * kept }
+    }
+
+    /// When a packet of `bytes` arrives that is pushed at `now` and meets neither a full queue nor a loss: a trace's whole
+    /// future counts, other changes to come do not. [`Instant::NEVER`] while the link is down.
+    pub fn arrival_of(&self, now: Instant, bytes: Bytes) -> Instant {
+        if !self.is_up() {
+            return Instant::NEVER;
+        }
+        let mut wire = self.wire.clone();
+        let mut free = self.free_at;
+        for held in self.codel.iter().flat_map(|codel| codel.queue()) {
+            free = wire.depart(free.max(self.dequeue_at), held.bytes);
+        }
+        self.arrival(wire.depart(free.max(now), wire_bytes(bytes)), 0)
     }
 
     /// What will arrive, and when as far as is known now, in order of arrival. Packets that CoDel keeps

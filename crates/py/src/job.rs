@@ -13,8 +13,9 @@ use weftway_scenario::Variant;
 use weftway_scenario::config::SimConfig;
 use weftway_scenario::measurement;
 use weftway_sched::{Scheduler, TransportRules};
+use weftway_sched::learned::policy_file::PolicyFile;
 use weftway_sim::measure::Singles;
-use weftway_sim::{Listener, clairvoyant, run};
+use weftway_sim::{Listener, clairvoyant, oracle, run};
 
 use crate::errors::Error;
 use crate::rule::{PythonScheduler, RuleOutcome};
@@ -203,6 +204,14 @@ impl Job {
         Ok(serde_json::Value::Object(self.inner().row(&finished, &Singles::default())).to_string())
     }
 
+    /// Rows of inputs and labels, as bytes.
+    pub fn arrivals(&self, every: u64, policy: Option<&str>) -> Result<Vec<u8>, SpecError> {
+        let policy = policy.map(PolicyFile::read).transpose();
+        let policy = policy.map_err(|error| SpecError::Unknown { kind: "policy", name: error.to_string(), nearest: None })?;
+        let rows = oracle::arrivals(&self.inner(), policy, every)?;
+        Ok(rows.into_iter().flat_map(f32::to_le_bytes).collect())
+    }
+
     /// Why the scheduler cannot be run here, if it cannot.
     pub fn obstacle(&self) -> Option<String> {
         if self.engine == Engine::Quic {
@@ -271,4 +280,12 @@ pub fn bounds(py: Python<'_>, jobs: Vec<Job>, threads: usize) -> PyResult<Vec<St
 pub fn clairvoyants(py: Python<'_>, jobs: Vec<Job>, threads: usize, tries: u64) -> PyResult<Vec<String>> {
     let found = each(py, &jobs, threads, |job| job.clairvoyant(tries));
     found.into_iter().map(|row| row.map_err(|error| Error::from(error).into())).collect()
+}
+
+/// For each job, what the network of `foreseen` sees and how wrong the rule's own estimate is: rows of float32, 36 inputs and a
+/// label, at every `every`-th question of a run by the policy in the file `policy`, or by the rule.
+#[pyfunction]
+pub fn arrivals(py: Python<'_>, jobs: Vec<Job>, threads: usize, every: u64, policy: Option<String>) -> PyResult<Vec<Vec<u8>>> {
+    let found = each(py, &jobs, threads, |job| job.arrivals(every, policy.as_deref()));
+    found.into_iter().map(|rows| rows.map_err(|error| Error::from(error).into())).collect()
 }

@@ -107,7 +107,9 @@ schedulers! {
     rules {
         earliest_delivery
     }
-    learned {}
+    learned {
+        foreseen
+    }
 }
 
 mod entry;

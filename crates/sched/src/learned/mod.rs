@@ -46,6 +46,7 @@ macro_rules! shipped {
 pub(crate) mod dqn;
 pub(crate) mod evolved;
 pub(crate) mod falcon;
+pub mod foreseen;
 pub(crate) mod gaps;
 pub(crate) mod lee_yoo;
 pub(crate) mod lin_ucb;

@@ -2,7 +2,7 @@
 //!
 //! The card is the file's metadata: what was trained, on what, and how it is to be used. Required:
 //! `format` (`weftway-policy-1`), `algorithm`, `task` and `network` (named as schedulers are),
-//! `head` (`greedy`, `sample` or `shares`), `fallback` (a scheduler, or `off`), `inputs` (the name of
+//! `head` (`greedy`, `sample`, `shares` or `values`), `fallback` (a scheduler, or `off`), `inputs` (the name of
 //! each, with commas). The rest tells people where it comes from. Tensors are float32: `low` and `high`, the range of each input in
 //! training, and the network's. Anything else is refused, with the place and what would be right.
 
@@ -27,6 +27,8 @@ pub enum Head {
     Sample,
     /// The softmax of the outputs are shares.
     Shares,
+    /// The outputs themselves.
+    Values,
 }
 
 /// A policy, read and checked.
@@ -78,7 +80,8 @@ impl PolicyFile {
             "greedy" => Head::Greedy,
             "sample" => Head::Sample,
             "shares" => Head::Shares,
-            _ => return Err(wrong("head", "greedy, sample or shares")),
+            "values" => Head::Values,
+            _ => return Err(wrong("head", "greedy, sample, shares or values")),
         };
         let margin = match card.get("margin") {
             None => 0.0,

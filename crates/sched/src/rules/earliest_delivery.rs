@@ -66,9 +66,11 @@ mod copies;
 mod estimate;
 mod insurance;
 mod place;
+pub(crate) mod sight;
 mod terms;
 
 use estimate::{Forecast, Load, Peak};
+use sight::{Estimate, Sight};
 use terms::{EARLIEST_ARRIVAL, PARAMS, Terms};
 
 pub(crate) static ENTRY: Entry = Entry {
@@ -110,10 +112,13 @@ fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
 }
 
 #[derive(Clone, Default)]
-struct EarliestDelivery {
+pub(crate) struct EarliestDelivery {
     terms: Terms,
     peaks: PerPath<Peak>,
     presents: PerPath<Present>,
+    /// What corrects the predicted arrivals, if anything, and what is kept of each path for it.
+    estimate: Option<Box<dyn Estimate>>,
+    sights: PerPath<Sight>,
     flights: InFlight,
     ahead: SentAhead,
     load: Load,
@@ -138,13 +143,28 @@ fn sooner<'a, 'b>(best: Predicted<'a, 'b>, next: Predicted<'a, 'b>) -> Predicted
 }
 
 impl EarliestDelivery {
+    /// The rule with all its terms, and an estimate that corrects predicted arrivals.
+    pub(crate) fn corrected(estimate: Box<dyn Estimate>) -> Self {
+        Self { terms: Terms::ALL, estimate: Some(estimate), ..Self::default() }
+    }
+
     fn forecast(&self, now: Instant, path: &Path) -> Forecast {
+        let holds = self.estimate.is_some() && path.unacked() > Bytes::ZERO;
+        self.forecast_by(now, path, self.sights.get(path.id).filter(|_| holds))
+    }
+
+    /// What the rule predicts by itself.
+    fn own_forecast(&self, now: Instant, path: &Path) -> Forecast {
+        self.forecast_by(now, path, None)
+    }
+
+    fn forecast_by(&self, now: Instant, path: &Path, sight: Option<&Sight>) -> Forecast {
         let peak = self.peaks.get(path.id).copied().unwrap_or_default();
         let waits = self.terms.stall && path.unacked() > Bytes::ZERO;
         let due = if waits { self.flights.due(path.id) } else { None };
         let present = if self.terms.present { self.presents.get(path.id) } else { None };
         let present = present.and_then(|present| present.round_trip(now, path, self.flights.oldest(path.id)));
-        peak.forecast(now, path, due, self.flights.late(path.id), present, &self.terms)
+        peak.forecast(now, path, due, self.flights.late(path.id), present, sight, &self.terms)
     }
 
     /// Each path that new data may use, with what is predicted for it.
@@ -208,6 +228,7 @@ impl Scheduler for EarliestDelivery {
             let unused = plenty && path.is_open() && path.unacked() == Bytes::ZERO;
             self.peaks.at(path.id).asked(cx.now, path, unused);
         }
+        self.look(cx.now, cx.paths);
         let mut outlook = core::mem::take(&mut self.outlook);
         outlook.clear();
         outlook.extend(cx.paths.iter().map(|path| self.forecast(cx.now, path)));
@@ -231,6 +252,9 @@ impl Scheduler for EarliestDelivery {
                     self.ahead.add(flow, sent.offset, sent.offset + sent.bytes);
                 }
                 self.load.note(cx.now, sent.bytes, kind == SendKind::Duplicate);
+                if self.estimate.is_some() {
+                    self.sights.at(sent.path).sent(cx.now);
+                }
                 if let Some(path) = cx.path(sent.path) {
                     let forecast = self.forecast(cx.now, path);
                     let predicted = Prediction { eta: cx.now + forecast.arrival, due: cx.now + forecast.patience() };
@@ -238,11 +262,14 @@ impl Scheduler for EarliestDelivery {
                 }
             }
             Event::Acked(acked) => {
-                let sent = self.flights.sent_at(acked.serial);
+                let times = self.flights.times(acked.serial);
                 self.flights.acked(cx.now, &acked, una);
-                if let (Some(sent), Some(path)) = (sent, cx.path(acked.path)) {
+                if let (Some((sent, eta)), Some(path)) = (times, cx.path(acked.path)) {
                     let more = self.flights.oldest(acked.path).is_some();
                     self.presents.at(acked.path).acked(cx.now, sent, acked.bytes, more, path);
+                    if self.estimate.is_some() {
+                        self.sights.at(acked.path).acked(cx.now, (sent, eta), acked.bytes, more, path);
+                    }
                 }
                 if let Some(path) = cx.path(acked.path) {
                     self.peaks.at(path.id).note(cx.now, path);
@@ -250,10 +277,14 @@ impl Scheduler for EarliestDelivery {
             }
             Event::Lost(lost) => {
                 self.flights.lost(&lost, una);
+                if self.estimate.is_some() {
+                    self.sights.at(lost.path).lost(cx.now);
+                }
             }
             Event::PathUp(path) | Event::PathDown(path) => {
                 self.peaks.reset(path);
                 self.presents.reset(path);
+                self.sights.reset(path);
                 self.flights.forget(path);
             }
             _ => {}

@@ -103,9 +103,15 @@ impl InFlight {
         Some(Oldest { sent: packet.sent, bytes: packet.end.since(packet.offset), alone: flight.unheard.len() == 1 })
     }
 
-    /// When the packet with this number left.
-    pub(crate) fn sent_at(&self, serial: u64) -> Option<Instant> {
-        Some(self.get(serial)?.sent)
+    /// When the packet with this number left, and when it was to arrive.
+    pub(crate) fn times(&self, serial: u64) -> Option<(Instant, Instant)> {
+        let packet = self.get(serial)?;
+        Some((packet.sent, packet.eta))
+    }
+
+    /// When something of `path` was last acknowledged.
+    pub(crate) fn heard(&self, path: PathId) -> Instant {
+        self.paths.get(path).map(|flight| flight.heard).unwrap_or_default()
     }
 
     /// How many packets of `path` were acknowledged after they were overdue.

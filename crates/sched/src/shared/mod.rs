@@ -28,4 +28,5 @@ pub(crate) mod probes;
 pub(crate) mod quality;
 pub(crate) mod rng;
 pub(crate) mod sent_ahead;
+pub(crate) mod trail;
 pub(crate) mod urgent;

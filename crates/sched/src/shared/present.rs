@@ -9,8 +9,6 @@
 
 use weftway_path::{BitRate, Bytes, Instant, Path, Span};
 
-/// Of how much busy time the rate is.
-const SPAN: Span = Span::from_millis(100);
 /// In how many parts that time is kept.
 const PARTS: usize = 8;
 /// By how much an acknowledgement may be late beside half of `rttvar`, without a sign that the rate has fallen.
@@ -40,9 +38,9 @@ struct Train {
     prompt: bool,
 }
 
-/// What the acknowledgements of one path tell.
+/// What the acknowledgements of one path tell: the rate is that of the last `MS` milliseconds of busy time.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Present {
+pub(crate) struct Present<const MS: u64 = 100> {
     parts: [Busy; PARTS],
     at: usize,
     sum: Busy,
@@ -58,7 +56,9 @@ pub(crate) struct Oldest {
     pub alone: bool,
 }
 
-impl Present {
+impl<const MS: u64> Present<MS> {
+    const PART: Span = Span::from_nanos(MS * 1_000_000 / PARTS as u64);
+
     /// A packet that left at `sent` was acknowledged. `more`: others are under way behind it.
     pub(crate) fn acked(&mut self, now: Instant, sent: Instant, bytes: Bytes, more: bool, path: &Path) {
         // As the packet in front left the bottleneck: its acknowledgement took the rest of the round trip.
@@ -78,7 +78,7 @@ impl Present {
     }
 
     fn add(&mut self, new: Busy) {
-        if self.parts[self.at].time >= SPAN / PARTS as u64 {
+        if self.parts[self.at].time >= Self::PART {
             self.at = (self.at + 1) % PARTS;
             let old = core::mem::take(&mut self.parts[self.at]);
             self.sum.bytes = self.sum.bytes.saturating_sub(old.bytes);
@@ -90,7 +90,7 @@ impl Present {
     }
 
     /// The rate now, if the path was ever busy, and for how long the bottleneck has worked on the oldest packet.
-    fn rate(&self, now: Instant, path: &Path, oldest: Option<Oldest>) -> Option<(BitRate, Span)> {
+    pub(crate) fn rate(&self, now: Instant, path: &Path, oldest: Option<Oldest>) -> Option<(BitRate, Span)> {
         let train = self.train?;
         let last = train.busy().unwrap_or_default();
         let seen = Busy { bytes: self.sum.bytes + last.bytes, time: self.sum.time + last.time };
@@ -140,17 +140,17 @@ mod tests {
     }
 
     /// Two packets of 1000 bytes that left at `sent` are acknowledged at `ms`.
-    fn pair(present: &mut Present, ms: u64, sent: u64, path: &Path) {
+    fn pair(present: &mut Present<100>, ms: u64, sent: u64, path: &Path) {
         (0..2).for_each(|_| present.acked(at(ms), at(sent), Bytes::new(1000), true, path));
     }
 
-    fn rate(present: &Present, ms: u64, path: &Path) -> Option<u64> {
+    fn rate(present: &Present<100>, ms: u64, path: &Path) -> Option<u64> {
         present.rate(at(ms), path, None).map(|(rate, _)| rate.as_bps())
     }
 
     #[test]
     fn only_what_waited_behind_the_packet_before_tells_the_rate() {
-        let (mut present, path) = (Present::default(), steady());
+        let (mut present, path) = (Present::<100>::default(), steady());
         pair(&mut present, 20, 0, &path);
         assert_eq!(rate(&present, 20, &path), None, "nothing was in front of the first");
         // All left at 0, before what was acknowledged at 20 ms had passed: 2000 bytes in 4 ms.
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn variation_of_the_round_trip_is_no_queue() {
         // The round trip varies by 6 ms: a packet that left 3 ms before the one in front was gone need not have waited.
-        let (mut present, path) = (Present::default(), Path { rttvar: Span::from_millis(6), ..steady() });
+        let (mut present, path) = (Present::<100>::default(), Path { rttvar: Span::from_millis(6), ..steady() });
         pair(&mut present, 30, 0, &path);
         pair(&mut present, 34, 7, &path);
         assert_eq!(rate(&present, 34, &path), None);
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn an_acknowledgement_that_may_have_been_kept_tells_nothing() {
-        let (mut present, path) = (Present::default(), steady());
+        let (mut present, path) = (Present::<100>::default(), steady());
         pair(&mut present, 20, 0, &path);
         // The last packet of a burst, alone, 25 ms later.
         present.acked(at(45), at(0), Bytes::new(1000), false, &path);
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn what_is_overdue_lowers_the_rate_and_a_lone_packet_has_longer() {
-        let (mut present, path) = (Present::default(), steady());
+        let (mut present, path) = (Present::<100>::default(), steady());
         pair(&mut present, 20, 0, &path);
         pair(&mut present, 24, 0, &path);
         let next = |alone| Oldest { sent: at(0), bytes: Bytes::new(1000), alone };
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_tenth_of_a_second_of_busy_time_is_remembered() {
-        let (mut present, path) = (Present::default(), steady());
+        let (mut present, path) = (Present::<100>::default(), steady());
         pair(&mut present, 20, 0, &path);
         // 4 Mbit/s for 200 ms, then 1 Mbit/s: after a tenth of a second only that is left.
         (1..=50).for_each(|n| pair(&mut present, 20 + 4 * n, 0, &path));
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn a_new_packet_comes_after_what_is_in_flight() {
-        let (mut present, mut path) = (Present::default(), steady());
+        let (mut present, mut path) = (Present::<100>::default(), steady());
         pair(&mut present, 20, 0, &path);
         pair(&mut present, 24, 0, &path);
         // 29 ms of data in flight and the packet of 1400 bytes: 4 Mbit/s take 31.8 ms, less 1 that has passed.

@@ -9,6 +9,7 @@
 //! Reference: STSGAT says that the network learns "the optimal sub-flow", and not how that is found;
 //! both oracles are ours.
 
+mod arrivals;
 mod audit;
 mod binding;
 mod collect;
@@ -17,6 +18,7 @@ mod lab;
 mod shares;
 mod truth;
 
+pub use arrivals::arrivals;
 pub use audit::{Audit, Future, audit};
 pub use binding::Basis;
 pub use collect::{BEHAVIOURS, Plan, Run, Sample, run};

@@ -66,7 +66,7 @@ impl Truth {
 }
 
 /// The links that the path's data cross.
-fn links(sim: &Sim, id: PathId) -> impl Iterator<Item = &Link<Datagram>> {
+pub(super) fn links(sim: &Sim, id: PathId) -> impl Iterator<Item = &Link<Datagram>> {
     let route = sim.connection(0).routes[id.index()];
     [Some(route.data), route.via].into_iter().flatten().map(|link| sim.link(link))
 }
@@ -134,6 +134,6 @@ fn path_release(sim: &Sim, id: PathId, start: Offset) -> f64 {
 }
 
 /// How long a link takes for what it holds, and its delay, in seconds.
-fn crossing(link: &Link<Datagram>, now: Instant) -> f64 {
+pub(super) fn crossing(link: &Link<Datagram>, now: Instant) -> f64 {
     link.queueing_delay(now).as_secs_f64().min(FAR) + link.outlook(now).delay.as_secs_f64()
 }

@@ -3,6 +3,8 @@
 use weftway_path::{BitRate, BlockedReason, Bytes, Instant, Path, Span};
 
 use super::capacity::{Capacity, is_queueing};
+use super::sight::Sight;
+use super::stalls::Silence;
 use super::terms::Terms;
 
 /// A peak counts in full for so many smoothed round trips, and for as long again: long enough to bridge what one round
@@ -63,9 +65,11 @@ pub(super) struct Peak {
 pub(super) struct Forecast {
     pub rate: BitRate,
     /// The part of `rate` that was measured; all of it before the first measurement.
-    measured: BitRate,
+    pub measured: BitRate,
     pub rtt: Span,
     least: Span,
+    /// Until a packet given to it now arrives, but for what the pacer keeps and a learned estimate says.
+    pub own: Span,
     /// Until a packet given to it now arrives, if it is not lost.
     pub arrival: Span,
     /// The same with what a loss would cost.
@@ -80,6 +84,7 @@ pub(super) struct Forecast {
     window: Option<Bytes>,
     /// Whether its window doubles each round trip.
     pub grows: bool,
+    silence: Silence,
 }
 
 impl Peak {
@@ -158,6 +163,8 @@ impl Peak {
         due: Option<Instant>,
         late: u64,
         present: Option<Span>,
+        sight: Option<&Sight>,
+        silence: Silence,
         terms: &Terms,
     ) -> Forecast {
         let peak = self.last.rate.max(self.before.rate);
@@ -175,17 +182,18 @@ impl Peak {
         let own = rtt.saturating_sub(least / 2) + overdue * SILENCE;
         let seen = present.map(|round_trip| mean(own, round_trip.saturating_sub(least / 2)));
         let (own, rtt) = seen.map_or((own, rtt), |seen| (seen, seen + least / 2));
-        let arrival = own + hold;
+        let seen = sight.map(|sight| sight.apply(own));
+        let (arrival, rtt) = seen.map_or((own + hold, rtt), |seen| (seen + hold, if mode() & 1 == 1 { seen + least / 2 } else if mode() & 2 == 2 { rtt.max(seen.min(rtt * 2)) } else { rtt }));
         let share = |packets: u64| match packets {
             0 => 0,
             packets => packets.saturating_mul(1000).checked_div(path.sent.packets).unwrap_or(0).min(MOST_LOSS),
         };
         let loss = share(path.lost.packets);
-        let loss_chance = if terms.odds { share(path.lost.packets + late).max(LEAST_LOSS_CHANCE) } else { loss };
+        let loss_chance = if terms.odds { share(path.lost.packets + late).max(env("WFLEAST", LEAST_LOSS_CHANCE)) } else { loss };
         let expected = if loss == 0 || !terms.loss { arrival } else { arrival + (rtt * 3 / 2).mul_div(loss, 1000) };
         let measured = if peak > BitRate::ZERO { peak } else { rate };
         let (grows, window) = (Self::grows(path), terms.window.then_some(path.cwnd));
-        Forecast { rate, measured, rtt, least, arrival, expected, overdue, loss_chance, drain_rate, window, grows }
+        Forecast { rate, measured, rtt, least, own, arrival, expected, overdue, loss_chance, drain_rate, window, grows, silence }
     }
 
     /// Whether the window of `path` doubles each round trip. The slow-start threshold tells that until the first loss only,
@@ -233,7 +241,8 @@ impl Forecast {
     /// chance of `loss` thousandths: then 2.5 round trips later.
     pub(super) fn gain(&self, s: &Self, eta: Span, loss: u64) -> Span {
         let kept = eta.saturating_sub(s.expected).mul_div(1000 - loss, 1000);
-        kept + (eta + self.rtt * 5 / 2).saturating_sub(s.expected).mul_div(loss, 1000)
+        let lost = (eta + self.rtt * 5 / 2).saturating_sub(s.expected).mul_div(loss, 1000);
+        kept + lost + self.silence.cost(eta, s.expected).mul_div(env("WFSTALL", 0), 1000)
     }
 
     /// The same for a packet that is overdue: as likely as not it is lost.
@@ -272,4 +281,15 @@ impl Load {
         let sent = BitRate::of(self.recent(now), MEMORY).as_bps();
         sent.saturating_mul(1000).checked_div(all).unwrap_or(0).min(MOST_LOAD)
     }
+}
+
+pub(super) fn env(name: &'static str, usual: u64) -> u64 {
+    static KNOWN: std::sync::OnceLock<[(&str, Option<u64>); 4]> = std::sync::OnceLock::new();
+    let known = KNOWN.get_or_init(|| ["WFSTALL", "WFLEAST", "WFPRICE", "WFSHARE"].map(|name| (name, std::env::var(name).ok().and_then(|t| t.parse().ok()))));
+    known.iter().find(|one| one.0 == name).and_then(|one| one.1).unwrap_or(usual)
+}
+
+fn mode() -> u32 {
+    static MODE: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
+    *MODE.get_or_init(|| std::env::var("WFMODE").ok().and_then(|text| text.parse().ok()).unwrap_or(1))
 }
