@@ -1,13 +1,17 @@
-//! The packets of a connection that are under way, kept once: by the number of their decision, and per path in the order
-//! in which they left. Packets come and go in constant time, over a run. A copy is the exception: its original is looked for
-//! from the newest packet backwards.
+//! The packets of a connection that are under way, kept once: by the number of their decision, by their data, and per path
+//! in the order in which they left. Packets come and go in constant time, over a run.
 
+use core::cell::Cell;
 use std::collections::VecDeque;
 
 use weftway_path::{Bytes, Instant, Offset, Packet, PathId, PathSet, Receipt, SendKind, Span};
 
 use crate::shared::per_path::PerPath;
 use crate::shared::present::Oldest;
+
+mod packets;
+
+use packets::Packets;
 
 /// A packet that was sent.
 #[derive(Clone, Copy, Debug)]
@@ -35,13 +39,28 @@ pub(crate) struct InFlightPacket {
     closed: bool,
 }
 
+/// A packet in a list, with what the list is searched by.
+#[derive(Clone, Copy)]
+struct Listed {
+    serial: u64,
+    eta: Instant,
+    given: Bytes,
+}
+
 /// What is under way on one path.
 #[derive(Clone, Default)]
 struct PathFlight {
     /// Sent after the newest packet that is acknowledged, oldest first.
-    unheard: VecDeque<u64>,
+    unheard: VecDeque<Listed>,
+    /// How many of them should arrive before the one sent just before them.
+    falls: u64,
+    /// How many have left the list, and where in all of them the last search ended.
+    left: u64,
+    found: Cell<u64>,
+    /// The first of them, and when the next sign of life is overdue ([`InFlight::note_oldest`]).
+    oldest: Option<(Oldest, Instant)>,
     /// Not known to have arrived, in one copy so far, oldest first.
-    single: VecDeque<u64>,
+    single: VecDeque<Listed>,
     /// Known to have arrived, in one copy, and not acknowledged: QUIC's send buffer keeps them.
     arrived: VecDeque<u64>,
     /// When something of it was last acknowledged.
@@ -52,14 +71,17 @@ struct PathFlight {
     settled: Bytes,
     /// Packets that were acknowledged after they were overdue.
     late: u64,
+    /// When the last of all that it was ever given should have arrived.
+    latest: Instant,
 }
 
 /// All of them.
 #[derive(Clone, Default)]
 pub(crate) struct InFlight {
-    base: u64,
-    ring: VecDeque<Option<InFlightPacket>>,
+    packets: Packets,
     paths: PerPath<PathFlight>,
+    /// When the next sign of life of each path is overdue; zero if none is waited for.
+    dues: PerPath<Instant>,
     /// Declared lost, and not sent again.
     lost_bytes: Bytes,
     /// Whether a path may carry again what it has lost, as under Multipath QUIC.
@@ -73,39 +95,67 @@ pub(crate) struct Prediction {
     pub due: Instant,
 }
 
+impl InFlightPacket {
+    /// Whether a copy of it may be of use.
+    fn is_single(&self, una: Offset) -> bool {
+        !self.closed && self.end > una
+    }
+}
+
+impl PathFlight {
+    /// It was given one more.
+    fn push(&mut self, packet: Listed, is_single: bool) {
+        self.falls += u64::from(self.unheard.back().is_some_and(|last| last.eta > packet.eta));
+        self.latest = self.latest.max(packet.eta);
+        self.unheard.push_back(packet);
+        if is_single {
+            self.single.push_back(packet);
+        }
+    }
+
+    /// The path was heard of: nothing up to this packet is waited for.
+    fn heard_of(&mut self, serial: u64) {
+        while let Some(first) = self.unheard.front().filter(|first| first.serial <= serial) {
+            let eta = first.eta;
+            self.unheard.pop_front();
+            self.falls -= u64::from(self.unheard.front().is_some_and(|next| eta > next.eta));
+            self.left += 1;
+        }
+    }
+
+    /// How many of `unheard`, from its front, are `back`. Mostly they should arrive in the order in which they left, and as
+    /// many as at the last question: then the search begins there.
+    fn count(&self, is_back: impl Fn(&Listed) -> bool) -> usize {
+        let unheard = &self.unheard;
+        let mut at = (self.found.get().saturating_sub(self.left) as usize).min(unheard.len());
+        let tries = if self.falls == 0 { 4 } else { 0 };
+        for _ in 0..tries {
+            if unheard.get(at).is_some_and(&is_back) {
+                at += 1;
+            } else if at > 0 && !is_back(&unheard[at - 1]) {
+                at -= 1;
+            } else {
+                self.found.set(self.left + at as u64);
+                return at;
+            }
+        }
+        let at = unheard.partition_point(is_back);
+        self.found.set(self.left + at as u64);
+        at
+    }
+}
+
 impl InFlight {
-    fn get(&self, serial: u64) -> Option<&InFlightPacket> {
-        self.ring.get(serial.checked_sub(self.base)? as usize)?.as_ref()
+    /// The packet in a list, if a copy of it may be of use.
+    fn single(&self, serial: u64, una: Offset) -> Option<(u64, &InFlightPacket)> {
+        Some((serial, self.packets.get(serial).filter(|packet| packet.is_single(una))?))
     }
 
-    fn get_mut(&mut self, serial: u64) -> Option<&mut InFlightPacket> {
-        self.ring.get_mut(serial.checked_sub(self.base)? as usize)?.as_mut()
-    }
-
-    /// Whether a copy of the packet may be of use.
-    fn is_single(&self, serial: u64, una: Offset) -> bool {
-        self.get(serial).is_some_and(|packet| !packet.closed && packet.end > una)
-    }
-
-    /// When the next sign of life of `path` is overdue, if anything waits for one: the oldest packet of those that left
-    /// after the newest acknowledged one has its time from when it left, or from when the path was last heard of.
+    /// The oldest packet of `path` that nothing has been heard of since it left, and when the next sign of life is overdue:
+    /// it has its time from when it left, or from when the path was last heard of.
     #[inline]
-    pub(crate) fn due(&self, path: PathId) -> Option<Instant> {
-        let flight = self.paths.get(path)?;
-        let oldest = self.get(*flight.unheard.front()?)?;
-        Some(oldest.due.max(flight.heard + oldest.due.since(oldest.sent)))
-    }
-
-    /// The oldest packet of `path` that nothing has been heard of since it left.
-    pub(crate) fn oldest(&self, path: PathId) -> Option<Oldest> {
-        let flight = self.paths.get(path)?;
-        let packet = self.get(*flight.unheard.front()?)?;
-        Some(Oldest { sent: packet.sent, bytes: packet.end.since(packet.offset), alone: flight.unheard.len() == 1 })
-    }
-
-    /// When the packet with this number left.
-    pub(crate) fn sent_at(&self, serial: u64) -> Option<Instant> {
-        Some(self.get(serial)?.sent)
+    pub(crate) fn oldest(&self, path: PathId) -> Option<(Oldest, Instant)> {
+        self.paths.get(path)?.oldest
     }
 
     /// How many packets of `path` were acknowledged after they were overdue.
@@ -115,83 +165,86 @@ impl InFlight {
 
     /// When the newest packet on `path` should arrive, if its acknowledgement is still to come.
     pub(crate) fn last_arrival(&self, path: PathId) -> Option<Instant> {
-        let newest = *self.paths.get(path)?.unheard.back()?;
-        Some(self.get(newest)?.eta)
+        let newest = self.paths.get(path)?.unheard.back()?;
+        (newest.serial >= self.packets.first()).then_some(newest.eta)
     }
 
     /// The bytes on `path` that should have arrived a time of `back` before `at`, of those whose acknowledgement is still to
     /// come; none if that of the newest should have come before `since`.
     pub(crate) fn acked_by(&self, path: PathId, since: Instant, at: Instant, back: Span) -> Bytes {
         let Some(flight) = self.paths.get(path) else { return Bytes::ZERO };
-        let is_back = |serial: &u64| self.get(*serial).is_none_or(|packet| packet.eta + back <= at);
-        let end = flight.unheard.partition_point(is_back);
-        let last = end.checked_sub(1).and_then(|last| self.get(flight.unheard[last]));
-        let last = last.filter(|packet| packet.eta + back >= since);
+        let first = self.packets.first();
+        let is_back = |packet: &Listed| packet.serial < first || packet.eta + back <= at;
+        let end = flight.count(is_back);
+        let last = end.checked_sub(1).map(|last| flight.unheard[last]);
+        let last = last.filter(|packet| packet.serial >= first && packet.eta + back >= since);
         last.map_or(Bytes::ZERO, |packet| packet.given.saturating_sub(flight.settled))
     }
 
     /// The next time after `now` at which a sign of life is overdue.
+    #[inline]
     pub(crate) fn next_due(&self, now: Instant) -> Option<Instant> {
-        let dues = (0..self.paths.len()).filter_map(|n| self.due(PathId::new(n as u8)));
-        dues.filter(|due| *due > now).min()
+        let after = self.dues.iter().filter(|due| **due > now);
+        let next = after.fold(Instant::NEVER, |next, due| next.min(*due));
+        (!next.is_never()).then_some(next)
     }
 
     /// The oldest packet on `path` that may be worth a copy.
     pub(crate) fn first_single(&self, path: PathId, una: Offset) -> Option<(u64, &InFlightPacket)> {
-        let flight = self.paths.get(path)?;
-        let serial = *flight.single.iter().find(|serial| self.is_single(**serial, una))?;
-        Some((serial, self.get(serial)?))
+        self.paths.get(path)?.single.iter().find_map(|packet| self.single(packet.serial, una))
+    }
+
+    /// Where the packets of a path begin that may be worth a copy and should arrive after `at`.
+    fn after(&self, flight: &PathFlight, at: Instant) -> usize {
+        let first = self.packets.first();
+        flight.single.partition_point(|packet| packet.serial < first || packet.eta <= at)
     }
 
     /// How many packets of `path` may be worth a copy and should arrive after `at`.
     pub(crate) fn count_after(&self, path: PathId, at: Instant) -> u64 {
         let Some(flight) = self.paths.get(path) else { return 0 };
-        let start = flight.single.partition_point(|serial| self.get(*serial).is_none_or(|packet| packet.eta <= at));
-        (flight.single.len() - start) as u64
+        (flight.single.len() - self.after(flight, at)) as u64
     }
 
     /// The oldest packet on `path` that may be worth a copy and should arrive after `at`.
     pub(crate) fn first_after(&self, path: PathId, una: Offset, at: Instant) -> Option<(u64, &InFlightPacket)> {
         let flight = self.paths.get(path)?;
-        let start = flight.single.partition_point(|serial| self.get(*serial).is_none_or(|packet| packet.eta <= at));
-        let serial = *flight.single.range(start..).find(|serial| self.is_single(**serial, una))?;
-        Some((serial, self.get(serial)?))
+        flight.single.range(self.after(flight, at)..).find_map(|packet| self.single(packet.serial, una))
     }
 
     /// The newest packet on `path` that may be worth a copy.
     pub(crate) fn last_single(&self, path: PathId, una: Offset) -> Option<(u64, &InFlightPacket)> {
-        let flight = self.paths.get(path)?;
-        let serial = *flight.single.iter().rev().find(|serial| self.is_single(**serial, una))?;
-        Some((serial, self.get(serial)?))
+        self.paths.get(path)?.single.iter().rev().find_map(|packet| self.single(packet.serial, una))
+    }
+
+    /// The latest time at which a packet on `path` that may be worth a copy should arrive, and the bytes in flight up to the end
+    /// of the newest: no such packet is beyond either. None if there is no such packet.
+    pub(crate) fn last_of_all(&self, path: PathId) -> Option<(Instant, Bytes)> {
+        let flight = self.paths.get(path).filter(|flight| !flight.single.is_empty())?;
+        Some((flight.latest, flight.given.saturating_sub(flight.settled)))
     }
 
     /// The oldest packet on `path` that has arrived and is in the send buffer, which begins at `buffered`, for want of an
     /// acknowledgement.
     pub(crate) fn first_arrived(&self, path: PathId, buffered: Offset) -> Option<(u64, &InFlightPacket)> {
         let flight = self.paths.get(path)?;
-        let mut oldest_first = flight.arrived.iter().chain(&flight.single);
-        let serial = *oldest_first.find(|serial| self.is_single(**serial, buffered))?;
-        Some((serial, self.get(serial)?))
+        let mut oldest_first = flight.arrived.iter().copied().chain(flight.single.iter().map(|packet| packet.serial));
+        oldest_first.find_map(|serial| self.single(serial, buffered))
     }
 
     /// The paths on which the data at `offset` are under way.
     fn under_way(&self, offset: Offset) -> PathSet {
-        let same =
-            self.ring.iter().flatten().filter(|packet| packet.offset == offset && !packet.lost && !packet.settled);
-        same.fold(PathSet::EMPTY, |set, packet| set.with(packet.path))
+        let same = self.packets.with_data(offset).filter(|(_, packet)| !packet.lost && !packet.settled);
+        same.fold(PathSet::EMPTY, |set, (_, packet)| set.with(packet.path))
     }
 
     /// A packet left.
     pub(crate) fn sent(&mut self, now: Instant, sent: &Receipt, kind: SendKind, prediction: Prediction, una: Offset) {
         let flight = self.paths.at(sent.path);
         flight.given += sent.bytes;
-        let given = flight.given;
-        if kind == SendKind::Reinjection {
-            self.lost_bytes = self.lost_bytes.saturating_sub(sent.bytes);
-        }
         let mut packet = InFlightPacket {
             path: sent.path,
-            given,
+            given: flight.given,
             offset: sent.offset,
             end: sent.offset + sent.bytes,
             carried: PathSet::of(sent.path),
@@ -203,64 +256,68 @@ impl InFlight {
             settled: false,
             closed: false,
         };
-        let mut from = None;
         if matches!(kind, SendKind::Duplicate | SendKind::Reinjection) {
-            let copies = kind == SendKind::Duplicate;
-            let still = (!copies && self.repeats_anywhere).then(|| self.under_way(sent.offset));
-            let found = self.ring.iter_mut().enumerate().rev();
-            let mut found = found.filter_map(|(at, other)| Some((at, other.as_mut()?)));
-            if let Some((at, other)) = found.find(|(_, other)| other.offset == sent.offset) {
-                packet.carried = still.unwrap_or(other.carried).with(sent.path);
-                other.carried = packet.carried;
-                other.closed = true;
-                packet.closed = copies;
-                packet.same_data = Some(self.base + at as u64);
-                other.same_data = Some(sent.serial);
-                from = Some(other.path);
-            }
-        }
-        if let Some(from) = from {
-            self.tidy(from, una);
+            self.carried_again(&mut packet, sent, kind, una);
         }
         let flight = self.paths.at(sent.path);
-        flight.unheard.push_back(sent.serial);
-        if !packet.closed {
-            flight.single.push_back(sent.serial);
+        let listed = Listed { serial: sent.serial, eta: packet.eta, given: packet.given };
+        flight.push(listed, !packet.closed);
+        self.packets.push(sent.serial, packet);
+        if flight.unheard.len() <= 2 {
+            self.note_oldest(sent.path);
         }
-        if self.ring.is_empty() {
-            self.base = sent.serial;
-        }
-        // Probes have numbers too and are not told of.
-        while self.base + (self.ring.len() as u64) < sent.serial {
-            self.ring.push_back(None);
-        }
-        self.ring.push_back(Some(packet));
     }
 
-    /// The packet was acknowledged on its path.
-    pub(crate) fn acked(&mut self, now: Instant, acked: &Receipt, una: Offset) {
-        if let Some(packet) = self.get_mut(acked.serial) {
+    /// The data of `packet` were sent before: that packet and the newest one before it know of each other.
+    #[inline(never)]
+    fn carried_again(&mut self, packet: &mut InFlightPacket, sent: &Receipt, kind: SendKind, una: Offset) {
+        let copies = kind == SendKind::Duplicate;
+        if !copies {
+            self.lost_bytes = self.lost_bytes.saturating_sub(sent.bytes);
+        }
+        let still = (!copies && self.repeats_anywhere).then(|| self.under_way(sent.offset));
+        let Some(serial) = self.packets.with_data(sent.offset).next().map(|(serial, _)| serial) else { return };
+        let Some(other) = self.packets.get_mut(serial) else { return };
+        packet.carried = still.unwrap_or(other.carried).with(sent.path);
+        other.carried = packet.carried;
+        other.closed = true;
+        packet.closed = copies;
+        packet.same_data = Some(serial);
+        other.same_data = Some(sent.serial);
+        let from = other.path;
+        self.tidy(from, una);
+    }
+
+    /// The packet was acknowledged on its path: when it had left.
+    pub(crate) fn acked(&mut self, now: Instant, acked: &Receipt, una: Offset) -> Option<Instant> {
+        let flight = self.paths.at(acked.path);
+        flight.heard = now;
+        let mut left = None;
+        if let Some(packet) = self.packets.get_mut(acked.serial) {
             (packet.settled, packet.closed) = (true, true);
-            let (same_data, given, late) = (packet.same_data, packet.given, now > packet.due);
-            let flight = self.paths.at(acked.path);
-            flight.late += u64::from(late);
-            flight.settled = flight.settled.max(given);
-            if let Some(same_data) = same_data.and_then(|same_data| self.get_mut(same_data)) {
+            left = Some(packet.sent);
+            flight.late += u64::from(now > packet.due);
+            flight.settled = flight.settled.max(packet.given);
+            if let Some(same_data) = packet.same_data
+                && let Some(same_data) = self.packets.get_mut(same_data)
+            {
                 same_data.closed = true;
             }
         }
-        let flight = self.paths.at(acked.path);
-        flight.heard = now;
-        while flight.unheard.front().is_some_and(|serial| *serial <= acked.serial) {
-            flight.unheard.pop_front();
+        flight.heard_of(acked.serial);
+        // Mostly it is the oldest of them: no copy of it is of use.
+        if flight.single.front().is_some_and(|first| first.serial == acked.serial) {
+            flight.single.pop_front();
         }
         self.tidy(acked.path, una);
+        self.note_oldest(acked.path);
+        left
     }
 
     /// The packet was declared lost on its path, which repairs it (TCP) or has handed it back (QUIC). If that was said by a
     /// timer, nothing has been heard of the path since.
     pub(crate) fn lost(&mut self, lost: &Receipt, una: Offset) {
-        if let Some(packet) = self.get_mut(lost.serial) {
+        if let Some(packet) = self.packets.get_mut(lost.serial) {
             let is_news = !packet.lost && !packet.closed;
             packet.lost = true;
             if is_news {
@@ -297,33 +354,61 @@ impl InFlight {
 
     /// Forgets what is over at the ends of the lists.
     fn tidy(&mut self, path: PathId, una: Offset) {
-        let flight = self.paths.at(path);
-        let (mut single, mut arrived) = (core::mem::take(&mut flight.single), core::mem::take(&mut flight.arrived));
-        let is_done = |serial: &u64| !self.is_single(*serial, una);
-        let is_open = |serial: &u64| self.is_single(*serial, Offset::ZERO);
-        while single.front().is_some_and(is_done) {
-            arrived.extend(single.pop_front().filter(is_open));
+        let Self { packets, paths, repeats_anywhere, .. } = self;
+        let PathFlight { single, arrived, .. } = paths.at(path);
+        let is_done = |packet: Option<&InFlightPacket>| !packet.is_some_and(|packet| packet.is_single(una));
+        let is_open = |packet: Option<&InFlightPacket>| packet.is_some_and(|packet| !packet.closed);
+        while let Some(Listed { serial, .. }) = single.front() {
+            let packet = packets.get(*serial);
+            if !is_done(packet) {
+                break;
+            }
+            if is_open(packet) {
+                arrived.push_back(*serial);
+            }
+            single.pop_front();
         }
-        while single.back().is_some_and(is_done) {
-            arrived.extend(single.pop_back().filter(is_open));
+        while let Some(Listed { serial, .. }) = single.back() {
+            let packet = packets.get(*serial);
+            if !is_done(packet) {
+                break;
+            }
+            if is_open(packet) {
+                arrived.push_back(*serial);
+            }
+            single.pop_back();
         }
-        while arrived.front().is_some_and(|serial| !is_open(serial)) {
+        while arrived.front().is_some_and(|serial| !is_open(packets.get(*serial))) {
             arrived.pop_front();
         }
-        let flight = self.paths.at(path);
-        (flight.single, flight.arrived) = (single, arrived);
         // What was lost and may go anywhere has come on another path, or again.
-        let lost = |packet: &InFlightPacket| self.repeats_anywhere && packet.lost && packet.end <= una;
-        let is_over =
-            |packet: &Option<InFlightPacket>| packet.as_ref().is_none_or(|packet| packet.settled || lost(packet));
-        let over = self.ring.iter().take_while(|packet| is_over(packet)).count();
-        self.ring.drain(..over);
-        self.base += over as u64;
+        let lost = |packet: &InFlightPacket| *repeats_anywhere && packet.lost && packet.end <= una;
+        let mut unsettled = PathSet::EMPTY;
+        let left = |packet: &InFlightPacket| {
+            if !packet.settled {
+                unsettled = unsettled.with(packet.path);
+            }
+        };
+        packets.forget(|packet| packet.settled || lost(packet), left);
+        unsettled.iter().for_each(|path| self.note_oldest(path));
+    }
+
+    /// Notes which packet of `path` is the oldest that nothing has been heard of since it left. To be called wherever
+    /// that changes.
+    fn note_oldest(&mut self, path: PathId) {
+        let flight = self.paths.at(path);
+        let packet = flight.unheard.front().and_then(|first| self.packets.get(first.serial));
+        flight.oldest = packet.map(|packet| {
+            let bytes = packet.end.since(packet.offset);
+            let oldest = Oldest { sent: packet.sent, bytes, alone: flight.unheard.len() == 1 };
+            (oldest, packet.due.max(flight.heard + packet.due.since(packet.sent)))
+        });
+        *self.dues.at(path) = flight.oldest.map_or(Instant::ZERO, |(_, due)| due);
     }
 
     /// Nothing comes of a copy of this packet.
     pub(crate) fn close(&mut self, serial: u64) {
-        if let Some(packet) = self.get_mut(serial) {
+        if let Some(packet) = self.packets.get_mut(serial) {
             packet.closed = true;
         }
     }
@@ -333,8 +418,9 @@ impl InFlight {
         let flight = core::mem::take(self.paths.at(path));
         *self.paths.at(path) =
             PathFlight { given: flight.given, settled: flight.given, late: flight.late, ..PathFlight::default() };
-        for serial in flight.unheard.iter().chain(&flight.single) {
-            if let Some(packet) = self.get_mut(*serial) {
+        self.dues.reset(path);
+        for listed in flight.unheard.iter().chain(&flight.single) {
+            if let Some(packet) = self.packets.get_mut(listed.serial) {
                 (packet.settled, packet.closed) = (true, true);
             }
         }
@@ -363,6 +449,10 @@ mod tests {
         flights.sent(at(ms), &receipt(path, serial, offset), kind, predicted, Offset::ZERO);
     }
 
+    fn due(flights: &InFlight, path: PathId) -> Option<Instant> {
+        flights.oldest(path).map(|(_, due)| due)
+    }
+
     fn first(flights: &InFlight, path: PathId) -> Option<u64> {
         flights.first_single(path, Offset::ZERO).map(|(serial, _)| serial)
     }
@@ -372,14 +462,14 @@ mod tests {
         let mut flights = InFlight::default();
         send(&mut flights, F, 0, 0, 0, SendKind::Fresh);
         send(&mut flights, F, 1, 100, 2, SendKind::Fresh);
-        assert_eq!((flights.due(F), flights.due(S), flights.next_due(at(31))), (Some(at(30)), None, None));
+        assert_eq!((due(&flights, F), due(&flights, S), flights.next_due(at(31))), (Some(at(30)), None, None));
         // At 25 ms the path was heard: the second has its 30 ms from then, not from when it left.
         flights.acked(at(25), &receipt(F, 0, 0), Offset::ZERO);
-        assert_eq!(flights.due(F), Some(at(55)));
+        assert_eq!(due(&flights, F), Some(at(55)));
         // A later packet is acknowledged: the one before it is lost or late, but the path speaks.
         send(&mut flights, F, 2, 200, 26, SendKind::Fresh);
         flights.acked(at(50), &receipt(F, 2, 200), Offset::ZERO);
-        assert_eq!((flights.due(F), first(&flights, F)), (None, Some(1)));
+        assert_eq!((due(&flights, F), first(&flights, F)), (None, Some(1)));
     }
 
     #[test]
@@ -430,7 +520,7 @@ mod tests {
         // What was lost is forgotten when the data have arrived.
         flights.acked(at(60), &receipt(third, 2, 0), Offset::new(100));
         flights.lost(&receipt(S, 1, 0), Offset::new(100));
-        assert!(flights.ring.is_empty());
+        assert!(flights.packets.is_empty());
     }
 
     #[test]
@@ -504,10 +594,10 @@ mod tests {
             let serial = n * 10 + 1;
             send(&mut flights, F, serial, n * 100, n, SendKind::Fresh);
             flights.acked(at(n + 1), &receipt(F, serial, n * 100), Offset::new(n * 100));
-            assert!(flights.ring.is_empty());
+            assert!(flights.packets.is_empty());
         }
         send(&mut flights, F, 10_001, 0, 1000, SendKind::Fresh);
         flights.forget(F);
-        assert_eq!((flights.due(F), first(&flights, F)), (None, None));
+        assert_eq!((due(&flights, F), first(&flights, F)), (None, None));
     }
 }

@@ -27,7 +27,8 @@ impl SentAhead {
         if start < flow.next {
             return;
         }
-        let at = self.0.partition_point(|run| run.start < start);
+        let is_last = self.0.back().is_none_or(|run| run.start < start);
+        let at = if is_last { self.0.len() } else { self.0.partition_point(|run| run.start < start) };
         let bytes = end.since(start);
         let joins_before = at > 0 && self.0[at - 1].end == start;
         let joins_after = self.0.get(at).is_some_and(|run| run.start == end);
@@ -46,25 +47,31 @@ impl SentAhead {
         }
         // Everything after has more before it now.
         let first = if joins_before { at } else { at + 1 };
-        self.0.iter_mut().skip(first).for_each(|run| run.before += bytes);
+        if first < self.0.len() {
+            self.0.range_mut(first..).for_each(|run| run.before += bytes);
+        }
     }
 
     /// How many bytes between the first unsent one and the right edge are not sent.
     pub(crate) fn credit(&self, flow: &Flow) -> Bytes {
-        let (start, end) = (self.start(flow), self.0.partition_point(|run| run.start < flow.edge));
-        flow.credit().saturating_sub(self.sum(start, end))
+        // Mostly all of them are below the edge.
+        let all = self.0.back().is_none_or(|run| run.start < flow.edge);
+        let end = if all { self.0.len() } else { self.0.partition_point(|run| run.start < flow.edge) };
+        flow.credit().saturating_sub(self.sum(self.start(flow), end))
     }
 
     /// Where the unsent byte lies that has `skipped` unsent ones before it.
     pub(crate) fn past(&self, flow: &Flow, skipped: Bytes) -> Offset {
         let start = self.start(flow);
-        let (mut low, mut high) = (start, self.0.len());
-        while low < high {
-            let middle = low + (high - low) / 2;
-            let unsent = self.0[middle].start.since(flow.next).saturating_sub(self.sum(start, middle));
-            if unsent <= skipped { low = middle + 1 } else { high = middle }
+        let Some(first) = self.0.get(start) else { return flow.next + skipped };
+        let is_passed =
+            |run: &Run| run.start.since(flow.next).saturating_sub(run.before.saturating_sub(first.before)) <= skipped;
+        let mut end = self.0.len();
+        // Mostly the byte lies after most of them.
+        while end > start && !is_passed(&self.0[end - 1]) {
+            end -= 1;
         }
-        flow.next + skipped + self.sum(start, low)
+        flow.next + skipped + self.sum(start, end)
     }
 
     /// The first run that is not passed yet.
