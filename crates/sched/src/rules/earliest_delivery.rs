@@ -189,7 +189,9 @@ impl Scheduler for EarliestDelivery {
         self.flights.at_hand(cx.packet);
         self.look(cx);
         match cx.flow.filter(|_| self.terms.reads_flow()) {
-            Some(flow) if self.terms.announced && flow.announced != Offset::ZERO => self.decide(cx, &Flow { edge: flow.announced_edge(), ..*flow }),
+            Some(flow) if self.terms.announced && flow.announced != Offset::ZERO => {
+                self.decide(cx, &Flow { edge: flow.announced_edge(), ..*flow })
+            }
             Some(flow) => self.decide(cx, flow),
             None => self.earliest_arrival(cx),
         }

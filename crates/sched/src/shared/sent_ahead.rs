@@ -128,4 +128,34 @@ mod tests {
         ahead.add(&flow, at(160), at(170));
         assert_eq!((ahead.0.len(), past(&ahead, &flow, 15)), (2, 170));
     }
+
+    /// Unsent bytes counted one by one.
+    #[test]
+    fn many_runs_are_passed_over_as_if_bytes_were_counted() {
+        let (mut ahead, mut sent, mut state) = (SentAhead::default(), vec![false; 4000], 11u64);
+        let mut draw = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % below
+        };
+        for _ in 0..600 {
+            let next = sent.iter().position(|sent| !sent).expect("unsent");
+            let start = if draw(3) == 0 { next } else { next + draw(300) as usize };
+            let end = start + (start..start + 5).take_while(|at| !sent[*at]).count();
+            if start == end {
+                continue;
+            }
+            sent[start..end].iter_mut().for_each(|sent| *sent = true);
+            let next = sent.iter().position(|sent| !sent).expect("unsent");
+            // No run lies across the edge.
+            let edge = (next + 100 + draw(400) as usize..).find(|at| !sent[*at]).expect("unsent");
+            let flow = Flow { next: Offset::new(next as u64), edge: Offset::new(edge as u64), ..Flow::default() };
+            ahead.add(&flow, Offset::new(start as u64), Offset::new(end as u64));
+            let unsent: Vec<_> = (0..sent.len()).filter(|at| !sent[*at]).collect();
+            assert_eq!(ahead.credit(&flow).get() as usize, unsent.iter().filter(|at| **at < edge).count());
+            for skipped in [0, 1, draw(50), draw(400)] {
+                let past = ahead.past(&flow, Bytes::new(skipped));
+                assert_eq!(past.get() as usize, unsent[skipped as usize]);
+            }
+        }
+    }
 }

@@ -23,43 +23,51 @@ impl EarliestDelivery {
     /// A copy of what keeps the message at hand from being delivered.
     pub(super) fn urgent(&self, cx: &Context<'_>, flow: &Flow) -> Option<Copy> {
         let (path, s) = self.first_open(cx).filter(|_| self.terms.urgent)?;
-        let airtime = s.airtime();
         let rest = s.rate().transmission_time(flow.message_end.min(flow.end).since(flow.next));
         for (other, q) in self.all(cx).filter(|(other, _)| other.id != path.id) {
-            let is_overdue = self.terms.overdue && q.overdue > q.rtt;
-            let gain = if is_overdue {
-                q.overdue_gain(s)
-            } else {
+            if !(self.terms.overdue && q.overdue > q.rtt) {
                 // No packet gains more than this; mostly that is less than what is left of the message takes.
                 let Some((eta, front)) = self.flights.last_of_all(other.id) else { continue };
-                if self.left(cx, (other, q), eta, front).saturating_sub(s.expected) <= airtime.max(rest) {
+                let most = self.left(cx, (other, q), eta, front).saturating_sub(s.expected);
+                if most <= s.airtime().max(rest) {
                     continue;
                 }
-                let Some((_, last)) = self.flights.last_single(other.id, flow.una) else { continue };
-                self.left_of(cx, (other, q), last).saturating_sub(s.expected)
-            };
-            if gain <= rest || !is_overdue && gain <= airtime {
-                continue;
             }
-            let beaten = cx.now + s.expected + airtime;
-            let found = if is_overdue {
-                self.flights.first_single(other.id, flow.una)
-            } else {
-                self.flights.first_after(other.id, flow.una, beaten)
-            };
-            let blocks = |packet: &InFlightPacket| !packet.carried.contains(path.id) && packet.offset <= flow.next;
-            let Some((serial, packet)) = found.filter(|(_, packet)| blocks(packet)) else { continue };
-            let count = if is_overdue {
-                self.flights.singles(other.id)
-            } else {
-                self.flights.count_after(other.id, beaten)
-            };
-            let busy = (airtime * count).mul_div(1000, 1000 - self.load_permille(cx));
-            if gain > busy + rest {
-                return Some(Copy { path: path.id, serial, offset: packet.offset, gain });
+            if let Some(copy) = self.urgent_of(cx, flow, (path, s), (other, q), rest) {
+                return Some(copy);
             }
         }
         None
+    }
+
+    /// The same of what is in flight on `other`, where `rest` is what is left of the message takes.
+    #[inline(never)]
+    fn urgent_of(
+        &self,
+        cx: &Context<'_>,
+        flow: &Flow,
+        (path, s): Predicted<'_, '_>,
+        (other, q): Predicted<'_, '_>,
+        rest: Span,
+    ) -> Option<Copy> {
+        let airtime = s.airtime();
+        let (found, gain, count) = if self.terms.overdue && q.overdue > q.rtt {
+            let found = self.flights.first_single(other.id, flow.una);
+            (found, q.overdue_gain(s), self.flights.singles(other.id))
+        } else {
+            let beaten = cx.now + s.expected + airtime;
+            let (_, last) = self.flights.last_single(other.id, flow.una)?;
+            let gain = self.left_of(cx, (other, q), last).saturating_sub(s.expected);
+            if gain <= airtime {
+                return None;
+            }
+            let found = self.flights.first_after(other.id, flow.una, beaten);
+            (found, gain, self.flights.count_after(other.id, beaten))
+        };
+        let blocks = |packet: &InFlightPacket| !packet.carried.contains(path.id) && packet.offset <= flow.next;
+        let (serial, packet) = found.filter(|(_, packet)| blocks(packet))?;
+        let busy = (airtime * count).mul_div(1000, 1000 - self.load_permille(cx));
+        (gain > busy + rest).then_some(Copy { path: path.id, serial, offset: packet.offset, gain })
     }
 
     /// What was sent lately of what all paths could have brought, in thousandths.
@@ -78,6 +86,7 @@ impl EarliestDelivery {
     }
 
     /// The copy that pays most when nothing fresh goes.
+    #[inline(never)]
     pub(super) fn copy(&self, cx: &Context<'_>, flow: &Flow) -> Option<Copy> {
         let load = if self.terms.copies { self.load_permille(cx) } else { return None };
         let mut best: Option<Copy> = None;
@@ -124,7 +133,11 @@ impl EarliestDelivery {
             return None;
         }
         let eta = if lost { q.arrival } else { self.left_of(cx, (other, q), packet) };
-        let gain = if late { q.overdue_gain(s) } else { q.gain(s, eta, loss_chance(other, self.flights.late(other.id), &self.terms)) };
+        let gain = if late {
+            q.overdue_gain(s)
+        } else {
+            q.gain(s, eta, loss_chance(other, self.flights.late(other.id), &self.terms))
+        };
         let pays = if late || eta.saturating_sub(s.expected) > airtime + s.rtt / SURE {
             gain > airtime
         } else {

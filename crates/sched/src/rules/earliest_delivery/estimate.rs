@@ -198,11 +198,11 @@ impl Estimate {
         };
         if !(self.is_current && self.seen == seen) {
             self.predict(&seen, terms);
-            (self.seen, self.is_current) = (seen, true);
         }
         &self.forecast
     }
 
+    #[inline]
     fn predict(&mut self, seen: &Seen, terms: &Terms) {
         let &Seen { now, unacked, allowed: Allowed { srtt, min_rtt: least, mss, .. }, rttvar, .. } = seen;
         let capacity = if terms.busy { self.peak.capacity.known(now, seen.srtt) } else { None };
@@ -229,6 +229,7 @@ impl Estimate {
         let expected = if loss == 0 { arrival } else { arrival + (rtt * 3 / 2).mul_div(loss, 1000) };
         let forecast = &mut self.forecast;
         (forecast.rtt, forecast.arrival, forecast.expected, forecast.overdue) = (rtt, arrival, expected, overdue);
+        (self.seen, self.is_current) = (*seen, true);
     }
 }
 
@@ -339,5 +340,80 @@ impl Load {
         let all = paths.fold(0u64, |sum, path| sum.saturating_add(path.rate().as_bps()));
         let sent = BitRate::of(self.recent(now), MEMORY).as_bps();
         sent.saturating_mul(1000).checked_div(all).unwrap_or(0).min(MOST_LOAD)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::path;
+    use weftway_path::Recovery;
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_millis(ms)
+    }
+
+    #[test]
+    fn the_root_is_that_of_integers() {
+        assert_eq!([0, 1, 2, 3, 4, u64::MAX].map(root), [0, 1, 1, 1, 2, u64::from(u32::MAX)]);
+        for n in [2, 3, 1000, (1 << 26) - 1, 1 << 26, (1 << 26) + 1, u64::from(u32::MAX)] {
+            assert_eq!([n * n - 1, n * n, n * n + 1].map(root), [n - 1, n, n], "{n}");
+        }
+    }
+
+    /// Each change of the path, of what is in flight, or of the time gives the forecast that a copy makes which has forgotten
+    /// the last one.
+    #[test]
+    fn a_forecast_is_kept_only_while_nothing_differs_that_it_follows_from() {
+        let mut path =
+            Path { delivery_rate: BitRate::from_mbps(8), rttvar: Span::from_millis(1), ..path(0, 20, 100, 60) };
+        let mut estimate = Estimate::default();
+        // A queue stands: two packets take 2.8 ms, and the round trip is 60 ms.
+        (path.latest_rtt, path.srtt) = (Span::from_millis(60), Span::from_millis(60));
+        for n in 0..40 {
+            let sent = Some(at(2 * n));
+            (0..2).for_each(|_| estimate.acked(at(60 + 3 * n), sent, path.mss, true, &path));
+        }
+        let oldest = Oldest { sent: at(150), bytes: path.mss, alone: false };
+        let none: fn(&mut Path) = |_| {};
+        let changes: [(&str, fn(&mut Path)); 13] = [
+            ("nothing", none),
+            ("mss", |path| path.mss = Bytes::new(700)),
+            ("window", |path| path.cwnd = Bytes::new(3000)),
+            ("pacing", |path| path.pacing_rate = BitRate::from_mbps(1)),
+            ("flight", |path| path.bytes_in_flight = Bytes::new(9000)),
+            ("queue", |path| path.queued = Bytes::new(9000)),
+            ("least", |path| path.min_rtt = Span::from_millis(11)),
+            ("smoothed", |path| path.srtt = Span::from_millis(90)),
+            ("variation", |path| path.rttvar = Span::from_millis(30)),
+            ("lost", |path| (path.lost.packets, path.sent.packets) = (7, 100)),
+            ("sent", |path| path.sent.packets = 31),
+            ("held", |path| (path.blocked, path.release) = (BlockedReason::Pacing, at(400))),
+            ("recovery", |path| path.recovery = Recovery::Recovery),
+        ];
+        let mut differ = 0;
+        let mut check = |estimate: &mut Estimate, now, path: &Path, oldest, label: &str| {
+            let last = *estimate.predicted();
+            let mut anew = estimate.clone();
+            (anew.is_current, anew.has_rates) = (false, false);
+            let of = |forecast: &Forecast| {
+                let Rates { brings, measured, drains, airtime } = forecast.rates;
+                (brings, measured, drains, airtime, forecast.rtt, forecast.arrival, forecast.expected, forecast.overdue)
+            };
+            let kept = of(estimate.forecast(now, path, oldest, &Terms::ALL));
+            assert_eq!(kept, of(anew.forecast(now, path, oldest, &Terms::ALL)), "{label}");
+            differ += usize::from(kept != of(&last));
+        };
+        for (label, change) in changes {
+            change(&mut path);
+            check(&mut estimate, at(180), &path, Some((oldest, at(300))), label);
+        }
+        check(&mut estimate, at(185), &path, Some((oldest, at(300))), "time");
+        check(&mut estimate, at(185), &path, Some((oldest, at(170))), "overdue");
+        check(&mut estimate, at(185), &path, Some((Oldest { alone: true, ..oldest }, at(170))), "alone");
+        check(&mut estimate, at(185), &path, None, "no packet in flight");
+        estimate.acked(at(185), Some(at(150)), path.mss, true, &path);
+        check(&mut estimate, at(185), &path, None, "an acknowledgement");
+        assert!(differ > 10, "{differ} changes show");
     }
 }

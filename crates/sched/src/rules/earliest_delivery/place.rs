@@ -35,6 +35,7 @@ impl EarliestDelivery {
     }
 
     /// Where data go that were lost: the transport may want them off the paths that have carried them.
+    #[inline(never)]
     pub(super) fn again(&self, cx: &Context<'_>, flow: &Flow) -> Option<Decision> {
         let avoid = cx.packet?.avoid;
         let (first, _) = self.first_usable(cx, avoid)?;

@@ -29,15 +29,18 @@ pub(super) struct Packets {
 }
 
 impl Packets {
+    #[inline]
     pub fn get(&self, serial: u64) -> Option<&InFlightPacket> {
         Some(&self.ring.get(serial.wrapping_sub(self.skipped))?.as_ref()?.packet)
     }
 
+    #[inline]
     pub fn get_mut(&mut self, serial: u64) -> Option<&mut InFlightPacket> {
         Some(&mut self.ring.get_mut(serial.wrapping_sub(self.skipped))?.as_mut()?.packet)
     }
 
     /// The lowest number of those that are there.
+    #[inline]
     pub fn first(&self) -> u64 {
         self.ring.base().wrapping_add(self.skipped)
     }
@@ -89,6 +92,7 @@ impl Packets {
     }
 
     /// The oldest packets leave as long as they are over; `left` hears of each.
+    #[inline]
     pub fn forget(&mut self, is_over: impl Fn(&InFlightPacket) -> bool, mut left: impl FnMut(&InFlightPacket)) {
         while let Some(oldest) = self.ring.front() {
             if let Some(Entry { packet, .. }) = oldest {
@@ -106,4 +110,60 @@ impl Packets {
 /// Knuth, The Art of Computer Programming 3, 6.4).
 fn bucket(offset: Offset, buckets: usize) -> usize {
     (offset.get().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize & (buckets - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use weftway_path::{Bytes, Instant, PathId, PathSet};
+
+    use super::*;
+
+    fn packet(path: u8, offset: u64) -> InFlightPacket {
+        let path = PathId::new(path);
+        InFlightPacket {
+            path,
+            offset: Offset::new(offset),
+            end: Offset::new(offset + 100),
+            given: Bytes::ZERO,
+            carried: PathSet::of(path),
+            sent: Instant::ZERO,
+            eta: Instant::ZERO,
+            due: Instant::ZERO,
+            same_data: None,
+            lost: false,
+            settled: false,
+            closed: false,
+        }
+    }
+
+    /// Packets of few data and many numbers: with the same data are those that a search through all of them finds.
+    #[test]
+    fn packets_with_the_same_data_are_found_while_others_come_and_go() {
+        let (mut packets, mut all, mut state) = (Packets::default(), Vec::new(), 7u64);
+        let mut draw = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % below
+        };
+        let mut serial = 5;
+        for step in 0..3000 {
+            let offset = draw(if step < 1500 { 40 } else { 400 }) * 100;
+            packets.push(serial, packet((serial % 3) as u8, offset));
+            all.push((serial, offset));
+            serial += 1 + draw(2);
+            // Now and then most of the oldest leave, or all.
+            if draw(100) == 0 {
+                let left = [serial, serial.saturating_sub(200)][draw(2) as usize];
+                while packets.first() < left && !packets.is_empty() {
+                    let first = packets.first();
+                    packets.get_mut(first).expect("it is the first").given = Bytes::new(1);
+                    packets.forget(|packet| packet.given == Bytes::new(1), |_| {});
+                }
+                all.retain(|(serial, _)| packets.get(*serial).is_some());
+            }
+            let offset = draw(40) * 100;
+            let found: Vec<_> = packets.with_data(Offset::new(offset)).map(|(serial, _)| serial).collect();
+            let same = all.iter().rev().filter(|(_, other)| *other == offset).map(|(serial, _)| *serial);
+            assert_eq!(found, same.collect::<Vec<_>>(), "step {step}");
+        }
+    }
 }
