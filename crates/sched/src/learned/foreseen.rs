@@ -13,7 +13,7 @@ use crate::entry::{Entry, Learning, Provenance};
 use crate::learned::deployed;
 use crate::learned::nn::{Network, Scratch};
 use crate::learned::policy_file::PolicyFile;
-use crate::rules::earliest_delivery::sight::{Estimate, INPUTS, Inputs};
+use crate::rules::earliest_delivery::sight::{Foresight, INPUTS, Inputs};
 use crate::rules::earliest_delivery::{self, EarliestDelivery};
 use crate::{Needs, Report, Scheduler};
 
@@ -75,8 +75,8 @@ impl Foreseen {
     }
 
     /// What the network sees of a path now, and the rule's own estimate of when a packet arrives.
-    pub fn seen(&self, now: Instant, path: &Path) -> (Inputs, Span) {
-        self.0.inputs(now, path)
+    pub fn seen(&self, now: Instant, path: &Path) -> Option<(Inputs, Span)> {
+        self.0.seen(now, path)
     }
 }
 
@@ -129,8 +129,8 @@ impl Arrival {
     }
 }
 
-impl Estimate for Arrival {
-    fn factor(&mut self, inputs: &Inputs) -> Option<f32> {
+impl Foresight for Arrival {
+    fn correction(&mut self, inputs: &Inputs) -> Option<f32> {
         let (network, scratch) = self.network.as_mut()?;
         let ranges = self.low.iter().zip(&self.high);
         if !inputs.iter().zip(ranges).all(|(input, (low, high))| (low..=high).contains(&input)) {

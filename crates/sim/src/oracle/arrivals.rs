@@ -32,7 +32,7 @@ pub fn arrivals(job: &Job<'_>, policy: Option<PolicyFile>, every: u64) -> Result
                     sim.tell(0, &mut rule);
                     let cx = sim.context(0);
                     let holding = cx.paths.iter().filter(|path| path.unacked() > Bytes::ZERO);
-                    rows.extend(holding.flat_map(|path| row(&sim, &rule, path)));
+                    rows.extend(holding.filter_map(|path| row(&sim, &rule, path)).flatten());
                 }
                 sim.ask(0, &mut rule);
             }
@@ -44,11 +44,11 @@ pub fn arrivals(job: &Job<'_>, policy: Option<PolicyFile>, every: u64) -> Result
     }
 }
 
-fn row(sim: &Sim, rule: &Foreseen, path: &Path) -> Vec<f32> {
-    let (inputs, own) = rule.seen(sim.now(), path);
+fn row(sim: &Sim, rule: &Foreseen, path: &Path) -> Option<impl Iterator<Item = f32>> {
+    let (inputs, own) = rule.seen(sim.now(), path)?;
     let took = takes(sim, path).min(FAR);
-    let label = libm::log2(took.as_secs_f64() / own.as_secs_f64()) as f32;
-    inputs.into_iter().chain([label]).collect()
+    let label = libm::log2(took.as_secs_f64() / own.max(Span::from_micros(1)).as_secs_f64()) as f32;
+    Some(inputs.into_iter().chain([label]))
 }
 
 /// How long a packet takes that the path gets now, behind what the path has queued.

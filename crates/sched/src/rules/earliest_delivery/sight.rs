@@ -9,9 +9,9 @@
 
 use weftway_path::{BitRate, Bytes, Instant, Path, PathId, Span};
 
-use super::EarliestDelivery;
-use super::estimate::Forecast;
-use crate::shared::present::Present;
+use super::estimate::{Estimate, ONE, grows};
+use crate::shared::per_path::PerPath;
+use crate::shared::present::{Oldest, Present, Queue};
 use crate::shared::trail::Trail;
 
 /// The names of what it sees.
@@ -51,7 +51,7 @@ pub(crate) const INPUTS: [&str; 36] = [
     "missed_16",
     "missed_spread",
     "rtt_rises",
-    "expected_over_own",
+    "loss_costs",
 ];
 
 /// Values of [`INPUTS`].
@@ -60,47 +60,78 @@ pub(crate) type Inputs = [f32; INPUTS.len()];
 /// A factor is kept for a sixteenth of the predicted time, and for so many packets.
 const KEPT_PART: u64 = 16;
 const KEPT_PACKETS: u32 = 4;
-/// One, as a factor.
-const ONE: u64 = 4096;
 /// The largest factor, and the inverse of the least, as a binary logarithm.
 const MOST: f32 = 4.0;
 /// No ratio is seen as larger than two to this power.
 const FAR: f32 = 8.0;
 
-/// By how much the rule's own estimate is off, as a binary logarithm; none where nothing like the inputs was seen in training.
-pub(crate) trait Estimate: Send + dyn_clone::DynClone {
-    fn factor(&mut self, inputs: &Inputs) -> Option<f32>;
+/// What a learned estimate is.
+pub(crate) trait Foresight: Send + dyn_clone::DynClone {
+    /// By how much the rule's own estimate of an arrival is off, as a binary logarithm; none where nothing like the inputs was
+    /// seen in training: then the rule's own counts.
+    fn correction(&mut self, inputs: &Inputs) -> Option<f32>;
 }
 
-dyn_clone::clone_trait_object!(Estimate);
+dyn_clone::clone_trait_object!(Foresight);
+
+/// A learned estimate at work.
+#[derive(Clone)]
+pub(super) struct Sights {
+    foresight: Box<dyn Foresight>,
+    paths: PerPath<Sight>,
+}
 
 /// What is kept of each path for it.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Sight {
     trail: Trail,
     brief: Present<50>,
     long: Present<200>,
-    /// The factor, in parts of [`ONE`].
-    factor: u64,
-    /// Until when it is kept.
+    /// Until when the factor is kept, and the packets that were sent since.
     until: Instant,
-    /// The packets that were sent since.
     sent: u32,
 }
 
-impl Default for Sight {
-    fn default() -> Self {
-        let (brief, long) = (Present::default(), Present::default());
-        Self { trail: Trail::default(), brief, long, factor: ONE, until: Instant::ZERO, sent: 0 }
+/// The oldest packet in flight that nothing has been heard of, and how many packets were acknowledged late.
+type Flight = (Option<Oldest>, u64);
+
+impl Sights {
+    pub(super) fn new(foresight: Box<dyn Foresight>) -> Self {
+        Self { foresight, paths: PerPath::default() }
+    }
+
+    pub(super) fn at(&mut self, path: PathId) -> &mut Sight {
+        self.paths.at(path)
+    }
+
+    pub(super) fn forget(&mut self, path: PathId) {
+        self.paths.reset(path);
+    }
+
+    /// Asks for the factor of a path, whose forecast is `estimate`'s, if one is due: whether it was.
+    pub(super) fn correct(&mut self, now: Instant, path: &Path, estimate: &mut Estimate, flight: Flight) -> bool {
+        if path.unacked() == Bytes::ZERO {
+            return false;
+        }
+        let sight = self.paths.at(path.id);
+        if now < sight.until && sight.sent < KEPT_PACKETS {
+            return false;
+        }
+        let inputs = sight.inputs(now, path, estimate, flight);
+        let factor = self.foresight.correction(&inputs).map(|power| libm::exp2f(power.clamp(-MOST, MOST)));
+        estimate.factor = factor.map(|factor| (factor * ONE as f32) as u64);
+        let kept = estimate.predicted().own.mul_div(estimate.factor.unwrap_or(ONE), ONE) / KEPT_PART;
+        (sight.until, sight.sent) = (now + kept, 0);
+        true
+    }
+
+    /// What there is to see of a path, whose forecast is `estimate`'s.
+    pub(super) fn inputs(&self, now: Instant, path: &Path, estimate: &Estimate, flight: Flight) -> Inputs {
+        self.paths.get(path.id).copied().unwrap_or_default().inputs(now, path, estimate, flight)
     }
 }
 
 impl Sight {
-    /// The factor, if it is not one.
-    pub(super) fn apply(&self, own: Span) -> Span {
-        own.mul_div(self.factor, ONE)
-    }
-
     pub(super) fn sent(&mut self, now: Instant) {
         (self.trail.sent, self.sent) = (now, self.sent + 1);
     }
@@ -124,96 +155,65 @@ impl Sight {
         self.long.acked(now, sent, bytes, more, path);
         self.until = Instant::ZERO;
     }
-}
 
-impl EarliestDelivery {
-    /// Asks for the factors that are due.
-    pub(super) fn look(&mut self, now: Instant, paths: &[Path]) {
-        let Some(mut estimate) = self.estimate.take() else { return };
-        for path in paths.iter().filter(|path| path.unacked() > Bytes::ZERO) {
-            let kept = self.sights.at(path.id);
-            if now < kept.until && kept.sent < KEPT_PACKETS {
-                continue;
-            }
-            let (inputs, own) = self.inputs(now, path);
-            let Some(factor) = estimate.factor(&inputs) else { continue };
-            self.correct(path.id, factor);
-            let kept = self.sights.at(path.id);
-            (kept.until, kept.sent) = (now + kept.apply(own) / KEPT_PART, 0);
-        }
-        self.estimate = Some(estimate);
-    }
-
-    /// From now on the rule's own estimate is taken times two to the power of `factor`.
-    pub(crate) fn correct(&mut self, path: PathId, factor: f32) {
-        self.sights.at(path).factor = (libm::exp2f(factor.clamp(-MOST, MOST)) * ONE as f32) as u64;
-    }
-
-    /// What there is to see of a path, and the rule's own estimate, without what the pacer keeps.
-    pub(crate) fn inputs(&self, now: Instant, path: &Path) -> (Inputs, Span) {
-        let sight = self.sights.get(path.id).copied().unwrap_or_default();
-        let forecast = self.own_forecast(now, path);
+    fn inputs(&self, now: Instant, path: &Path, estimate: &Estimate, (oldest, late): Flight) -> Inputs {
+        let (forecast, trail) = (estimate.predicted(), &self.trail);
         let own = forecast.own.max(Span::from_micros(1));
-        (seen(now, path, &forecast, own, &sight, self), own)
+        let to = |span: Span| ratio(span, own);
+        let held = path.unacked() + path.mss;
+        let at = |rate: BitRate| to(rate.transmission_time(held));
+        let queue = Queue { bytes: held, oldest, min_rtt: path.min_rtt, rttvar: path.rttvar };
+        let rates = &forecast.rates;
+        let busy = |rate: Option<(BitRate, Span)>| rate.map_or(at(rates.brings), |(rate, _)| at(rate));
+        let (brief, long) = (self.brief.rate(now, &queue), self.long.rate(now, &queue));
+        let brought = |parts| {
+            let (bytes, time) = trail.brought(now, parts);
+            to(time.mul_div(held.get(), bytes.get().max(path.mss.get() / 2).max(1)))
+        };
+        let since = |then: Instant| to(now.since(then));
+        let flag = |is: bool| f32::from(u8::from(is));
+        let share = |count: u64| (count as f32 / path.sent.packets.max(1) as f32).min(1.0).sqrt();
+        let (waited, alone) = oldest.map_or((Span::ZERO, false), |oldest| (now.since(oldest.sent), oldest.alone));
+        let idle = oldest.map_or(Span::ZERO, |oldest| now.since(trail.heard.max(oldest.sent + path.min_rtt)));
+        [
+            ratio(own, Span::from_millis(32)),
+            to(path.min_rtt),
+            to(path.srtt),
+            to(path.latest_rtt),
+            to(path.rttvar),
+            log2(held.get()) - log2(path.mss.get()),
+            at(rates.brings),
+            at(rates.measured),
+            busy(brief),
+            busy(estimate.present.rate(now, &queue)),
+            busy(long),
+            flag(brief.is_some()),
+            flag(long.is_some()),
+            brought(1),
+            brought(2),
+            brought(4),
+            brought(8),
+            brought(15),
+            at(path.delivery_rate),
+            since(trail.heard),
+            to(waited),
+            to(idle),
+            to(forecast.overdue),
+            flag(alone),
+            since(trail.sent),
+            trail.lost.map_or(FAR, since),
+            share(path.lost.packets),
+            share(late),
+            (log2(path.cwnd.get()) - log2(held.get())).clamp(-FAR, FAR),
+            flag(grows(path)),
+            if path.pacing_rate == BitRate::ZERO { FAR } else { at(path.pacing_rate) },
+            trail.missed[0],
+            trail.missed[1],
+            trail.spread,
+            ratio(path.latest_rtt, path.srtt),
+            to(forecast.own_rtt.mul_div(3 * path.lost.packets, 2 * path.sent.packets.max(1))),
+        ]
     }
-}
-
-fn seen(now: Instant, path: &Path, forecast: &Forecast, own: Span, sight: &Sight, rule: &EarliestDelivery) -> Inputs {
-    let to = |span: Span| ratio(span, own);
-    let held = path.unacked() + path.mss;
-    let at = |rate: BitRate| to(rate.transmission_time(held));
-    let oldest = rule.flights.oldest(path.id);
-    let busy = |rate: Option<(BitRate, Span)>| rate.map_or(at(forecast.rate), |(rate, _)| at(rate));
-    let brief = sight.brief.rate(now, path, oldest);
-    let present = rule.presents.get(path.id).and_then(|present| present.rate(now, path, oldest));
-    let long = sight.long.rate(now, path, oldest);
-    let brought = |parts| {
-        let (bytes, time) = sight.trail.brought(now, parts);
-        to(time.mul_div(held.get(), bytes.get().max(path.mss.get() / 2).max(1)))
-    };
-    let since = |then: Instant| to(now.since(then));
-    let flag = |is: bool| f32::from(u8::from(is));
-    let share = |count: u64| (count as f32 / path.sent.packets.max(1) as f32).min(1.0).sqrt();
-    let (waited, alone) = oldest.map_or((Span::ZERO, false), |oldest| (now.since(oldest.sent), oldest.alone));
-    let idle = oldest.map_or(Span::ZERO, |oldest| now.since(sight.trail.heard.max(oldest.sent + path.min_rtt)));
-    [
-        ratio(own, Span::from_millis(32)),
-        to(path.min_rtt),
-        to(path.srtt),
-        to(path.latest_rtt),
-        to(path.rttvar),
-        log2(held.get()) - log2(path.mss.get()),
-        at(forecast.rate),
-        at(forecast.measured),
-        busy(brief),
-        busy(present),
-        busy(long),
-        flag(brief.is_some()),
-        flag(long.is_some()),
-        brought(1),
-        brought(2),
-        brought(4),
-        brought(8),
-        brought(15),
-        at(path.delivery_rate),
-        since(sight.trail.heard),
-        to(waited),
-        to(idle),
-        to(forecast.overdue),
-        flag(alone),
-        since(sight.trail.sent),
-        sight.trail.lost.map_or(FAR, since),
-        share(path.lost.packets),
-        share(rule.flights.late(path.id)),
-        (log2(path.cwnd.get()) - log2(held.get())).clamp(-FAR, FAR),
-        flag(forecast.grows),
-        if path.pacing_rate == BitRate::ZERO { FAR } else { at(path.pacing_rate) },
-        sight.trail.missed[0],
-        sight.trail.missed[1],
-        sight.trail.spread,
-        ratio(path.latest_rtt, path.srtt),
-        to(forecast.expected.saturating_sub(forecast.arrival)),
-    ]
 }
 
 /// The binary logarithm of one span over another, within [`FAR`].
