@@ -254,6 +254,12 @@ class Batch:
     def wait(self, seconds: float) -> list[Told]: ...
     def cancel(self) -> None: ...
 
+def arrivals(jobs: Sequence[Job], threads: int, every: int, policy: StrPath | None = None) -> list[bytes]:
+    """For each job, rows of float32: what the network of `foreseen` sees (`arrival_inputs`), and the label."""
+
+def arrival_inputs() -> list[str]:
+    """The names of what it sees."""
+
 def bounds(jobs: Sequence[Job], threads: int) -> list[str]:
     """What a run of each job can have done at most, whatever its scheduler and controller: as JSON, the columns
     `bound_fct_ms`, `bound_p50_ms`, `bound_p95_ms`, `bound_p99_ms` and `bound_bytes`, null where they are not known."""

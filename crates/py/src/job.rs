@@ -1,6 +1,8 @@
 //! One run, as Python asks for it and gets it back.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -12,12 +14,13 @@ use weftway_quic::virtual_time;
 use weftway_scenario::Variant;
 use weftway_scenario::config::SimConfig;
 use weftway_scenario::measurement;
-use weftway_sched::{Scheduler, TransportRules};
+use weftway_sched::learned::foreseen::Foreseen;
 use weftway_sched::learned::policy_file::PolicyFile;
+use weftway_sched::{Scheduler, TransportRules};
 use weftway_sim::measure::Singles;
 use weftway_sim::{Listener, clairvoyant, oracle, run};
 
-use crate::errors::Error;
+use crate::errors::{Error, ScenarioError};
 use crate::rule::{PythonScheduler, RuleOutcome};
 use crate::scenario::VariantView;
 
@@ -204,14 +207,6 @@ impl Job {
         Ok(serde_json::Value::Object(self.inner().row(&finished, &Singles::default())).to_string())
     }
 
-    /// Rows of inputs and labels, as bytes.
-    pub fn arrivals(&self, every: u64, policy: Option<&str>) -> Result<Vec<u8>, SpecError> {
-        let policy = policy.map(PolicyFile::read).transpose();
-        let policy = policy.map_err(|error| SpecError::Unknown { kind: "policy", name: error.to_string(), nearest: None })?;
-        let rows = oracle::arrivals(&self.inner(), policy, every)?;
-        Ok(rows.into_iter().flat_map(f32::to_le_bytes).collect())
-    }
-
     /// Why the scheduler cannot be run here, if it cannot.
     pub fn obstacle(&self) -> Option<String> {
         if self.engine == Engine::Quic {
@@ -282,10 +277,25 @@ pub fn clairvoyants(py: Python<'_>, jobs: Vec<Job>, threads: usize, tries: u64) 
     found.into_iter().map(|row| row.map_err(|error| Error::from(error).into())).collect()
 }
 
-/// For each job, what the network of `foreseen` sees and how wrong the rule's own estimate is: rows of float32, 36 inputs and a
+/// For each job, what the network of `foreseen` sees and how wrong the rule's own estimate is: rows of float32, the inputs and a
 /// label, at every `every`-th question of a run by the policy in the file `policy`, or by the rule.
 #[pyfunction]
-pub fn arrivals(py: Python<'_>, jobs: Vec<Job>, threads: usize, every: u64, policy: Option<String>) -> PyResult<Vec<Vec<u8>>> {
-    let found = each(py, &jobs, threads, |job| job.arrivals(every, policy.as_deref()));
-    found.into_iter().map(|rows| rows.map_err(|error| Error::from(error).into())).collect()
+#[pyo3(signature = (jobs, threads, every, policy=None))]
+pub fn arrivals(
+    py: Python<'_>,
+    jobs: Vec<Job>,
+    threads: usize,
+    every: u64,
+    policy: Option<PathBuf>,
+) -> PyResult<Vec<Cow<'static, [u8]>>> {
+    let policy = policy.map(PolicyFile::read).transpose().map_err(|error| ScenarioError::new_err(error.to_string()))?;
+    let found = each(py, &jobs, threads, |job| oracle::arrivals(&job.inner(), policy.clone(), every));
+    let bytes = |rows: Vec<f32>| Cow::Owned(rows.into_iter().flat_map(f32::to_le_bytes).collect());
+    found.into_iter().map(|rows| rows.map(bytes).map_err(|error| Error::from(error).into())).collect()
+}
+
+/// The names of those inputs.
+#[pyfunction]
+pub fn arrival_inputs() -> Vec<&'static str> {
+    Foreseen::inputs().to_vec()
 }

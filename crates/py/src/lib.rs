@@ -37,7 +37,7 @@ mod _native {
     #[pymodule_export]
     use super::errors::{EmulationError, ScenarioError, SimulationError, TraceError, TransferError};
     #[pymodule_export]
-    use super::job::{arrivals, bounds, clairvoyants};
+    use super::job::{arrival_inputs, arrivals, bounds, clairvoyants};
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use super::kernel::KernelBatch;

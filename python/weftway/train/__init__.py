@@ -15,6 +15,7 @@ JAX, Equinox and Optax are imported in the files of this folder only: `pip insta
 | `dqn.py` | deep Q-learning from start to end; with other settings and tasks `rlds`, `rosello`, `lee_yoo`, `falcon` |
 | `a3c.py` | advantage actor-critic from start to end, one worker or several: `pdaa3c`, `reles`, `gaps` |
 | `action_distributions.py` | what an actor-critic draws its actions from |
+| `foreseen.py` | when packets arrive, by regression; a program of its own: `python -m weftway.train.foreseen` |
 | `command.py` | `weft train` |
 """
 

@@ -40,8 +40,8 @@ CARD = (
 )
 """What every card says; `format` is added on writing."""
 
-HEADS = ("greedy", "sample", "shares")
-"""How outputs become an action: the largest, a draw from their softmax, or shares of the traffic."""
+HEADS = ("greedy", "sample", "shares", "values")
+"""How outputs become an action: the largest, a draw from their softmax, or shares of the traffic; or what they are."""
 
 Array = NDArray[Any]
 Tensors = dict[str, Array]

@@ -134,7 +134,12 @@ impl EarliestDelivery {
             let oldest = self.flights.oldest(path.id);
             let mut expected = estimate.forecast(cx.now, path, oldest, &self.terms).expected;
             if let Some(sights) = &mut self.sights
-                && sights.correct(cx.now, path, estimate, (oldest.map(|(oldest, _)| oldest), self.flights.late(path.id)))
+                && sights.correct(
+                    cx.now,
+                    path,
+                    estimate,
+                    (oldest.map(|(oldest, _)| oldest), self.flights.late(path.id)),
+                )
             {
                 expected = estimate.forecast(cx.now, path, oldest, &self.terms).expected;
             }

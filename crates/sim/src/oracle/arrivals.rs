@@ -18,7 +18,8 @@ const FAR: Span = Span::from_secs(60);
 /// path that holds data: what the network sees, and the binary logarithm of the time that a packet takes which is given to the
 /// path now over the rule's own estimate.
 pub fn arrivals(job: &Job<'_>, policy: Option<PolicyFile>, every: u64) -> Result<Vec<f32>, SpecError> {
-    let mut rule = Foreseen::new(policy).map_err(|why| SpecError::Unknown { kind: "policy", name: why, nearest: None })?;
+    let refused = |why| SpecError::Unknown { kind: "policy", name: why, nearest: None };
+    let mut rule = Foreseen::new(policy).map_err(refused)?;
     let mut sim = Sim::new(job.config, job.cc, job.seed)?;
     sim.host(0, Host::serving(&rule, transport_rules("earliest-delivery")?));
     let mut other = second(&mut sim, job.config)?;

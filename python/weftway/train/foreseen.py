@@ -1,0 +1,244 @@
+"""Foreseen: a network that learns from the simulator when a packet arrives, and corrects what `earliest-delivery` predicts.
+
+Supervised, so there is no reward and no exploration: in runs over drawn scenarios, at every few decisions, each path
+that holds data gives a row: what a sender sees of it, and by how much the rule's own estimate of a packet's arrival is
+off, which the links know. Round by round the network of the round before decides, so that it learns from where it
+leads itself. Of what may come the network learns a quantile: it is asked how long to count on, not for the mean.
+
+    python -m weftway.train.foreseen --out foreseen-1 --seed 1
+
+Reference: ours. Ancestors: Sprout (Winstein et al., NSDI 2013), which forecasts what a cellular link delivers by a
+model of how rates change; DAgger (Ross et al., AISTATS 2011), for the rounds.
+"""
+
+import argparse
+import itertools
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from numpy.typing import NDArray
+
+from weftway import _native, plan, specs
+from weftway.backends import SIM
+from weftway.job import Job
+from weftway.rank import cells
+from weftway.train.export import Policy, write_policy
+
+RULE = "earliest-delivery"
+MOST_ROWS = 3000
+"""Of one run: long runs do not outweigh the others."""
+LEAST_WEIGHT = 300
+"""A run weighs as one, whatever its rows, but for runs with fewer than these."""
+FARTHEST = 4.0
+"""No label is larger, as a binary logarithm."""
+MARGIN = 0.02
+"""By how much the ranges are wider than those of training, on either side."""
+VALIDATED = 8
+"""One run of so many is left out, and tells which epoch was the best."""
+
+Floats = NDArray[np.float32]
+Weights = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Args:
+    """Settings and their defaults."""
+
+    seed: int = 1
+    """Of the scenarios, the first weights and the order of the rows."""
+    on: str = "drives:250:2,world:200:1"
+    """Distributions, each with how many scenarios and runs of each; their training parts."""
+    rounds: int = 3
+    """Rounds: in the first the rule decides, in each later one the network of the round before."""
+    every: int = 8
+    """Decisions between two rows of a path."""
+    epochs: int = 20
+    batch: int = 1024
+    learning_rate: float = 0.003
+    quantile: float = 0.7
+    """Of arrivals like this one, what share comes no later than is said."""
+    width: int = 32
+    """Of both hidden layers."""
+    threads: int = 1
+    """The policy does not depend on it."""
+    out: Path = Path("foreseen")
+
+    def command(self) -> str:
+        """What trains the same policy."""
+        words = ["python", "-m", "weftway.train.foreseen"]
+        for field in fields(self):
+            if field.name not in ("out", "threads") and (value := getattr(self, field.name)) != field.default:
+                words += [f"--{field.name.replace('_', '-')}", str(value)]
+        return shlex.join(words)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What was seen, what would have been right, and in which run."""
+
+    seen: Floats
+    off: Floats
+    run: NDArray[np.int64]
+
+    def joined(self, more: "Rows") -> "Rows":
+        """Both, as different runs."""
+        runs = np.concatenate([self.run, more.run + self.run.max() + 1])
+        return Rows(np.concatenate([self.seen, more.seen]), np.concatenate([self.off, more.off]), runs)
+
+
+def jobs(args: Args, number: int) -> Iterator[Job]:
+    """The runs of a round: other scenarios in each."""
+    [rule] = specs.parse(RULE)
+    for part in args.on.split(","):
+        name, count, runs = part.split(":")
+        for cell in cells.read([name], int(count), args.seed * 1000 + number, "train"):
+            for seed in range(int(runs)):
+                command = plan.replay(cell.variant.scenario, cell.variant, rule, cell.cc[0], SIM.name, seed)
+                yield Job(cell.variant, rule, cell.cc, SIM.name, seed, command, SIM.code())
+
+
+def collect(args: Args, number: int, policy: Path | None) -> Rows:
+    """A round's rows, decided by the rule or by a policy."""
+    rng = np.random.default_rng([args.seed, number])
+    seen, runs = [], []
+    for run, text in enumerate(_native.arrivals(list(jobs(args, number)), args.threads, args.every, policy)):
+        rows = np.frombuffer(text, np.float32).reshape(-1, len(_native.arrival_inputs()) + 1)
+        if len(rows) > MOST_ROWS:
+            rows = rows[np.sort(rng.choice(len(rows), MOST_ROWS, replace=False))]
+        seen.append(rows)
+        runs.append(np.full(len(rows), run))
+    whole = np.concatenate(seen)
+    return Rows(whole[:, :-1], np.clip(whole[:, -1], -FARTHEST, FARTHEST), np.concatenate(runs))
+
+
+def forward(weights: Weights, x: Any) -> Any:
+    """What the network says, one number a row."""
+    hidden = jax.nn.relu(x @ weights["w1"] + weights["b1"])
+    hidden = jax.nn.relu(hidden @ weights["w2"] + weights["b2"])
+    return (hidden @ weights["w3"] + weights["b3"])[:, 0]
+
+
+def loss(weights: Weights, x: Any, y: Any, weight: Any, quantile: float) -> Any:
+    """The pinball loss, whose least value is the quantile."""
+    off = y - forward(weights, x)
+    return (weight * jnp.maximum(quantile * off, (quantile - 1) * off)).mean()
+
+
+def first_weights(inputs: int, width: int, seed: int) -> Weights:
+    """The last layer says nothing, so that training begins as the rule."""
+    one, two = jax.random.split(jax.random.PRNGKey(seed))
+    return {
+        "w1": jax.random.normal(one, (inputs, width)) * np.sqrt(2 / inputs),
+        "b1": jnp.zeros(width),
+        "w2": jax.random.normal(two, (width, width)) * np.sqrt(2 / width),
+        "b2": jnp.zeros(width),
+        "w3": jnp.zeros((width, 1)),
+        "b3": jnp.zeros(1),
+    }
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A network, and what it is worth on the runs that were left out: mean errors as binary logarithms."""
+
+    tensors: dict[str, Floats]
+    rule_error: float
+    error: float
+
+
+def fit(args: Args, rows: Rows) -> Fitted:
+    """Trains a network; the best epoch counts."""
+    rng = np.random.default_rng(args.seed)
+    runs = rng.permutation(np.unique(rows.run))
+    out = np.isin(rows.run, runs[: max(len(runs) // VALIDATED, 1)])
+    mean, spread = rows.seen.mean(0), rows.seen.std(0) + 1e-6
+    x = ((rows.seen - mean) / spread).astype(np.float32)
+    weight = 1 / np.maximum(np.bincount(rows.run)[rows.run], LEAST_WEIGHT)
+    weight = (weight / weight.mean()).astype(np.float32)
+    taught, left = (x[~out], rows.off[~out], weight[~out]), (x[out], rows.off[out], weight[out])
+    batch = min(args.batch, len(taught[0]))
+    steps = args.epochs * (len(taught[0]) // batch)
+    optimiser = optax.adamw(optax.cosine_decay_schedule(args.learning_rate, steps), weight_decay=1e-4)
+
+    @jax.jit
+    def step(weights: Weights, state: Any, x: Any, y: Any, weight: Any) -> tuple[Weights, Any]:
+        gradients = jax.grad(loss)(weights, x, y, weight, args.quantile)
+        updates, state = optimiser.update(gradients, state, weights)
+        return optax.apply_updates(weights, updates), state
+
+    measure = jax.jit(lambda weights: loss(weights, *left, args.quantile))
+    weights = first_weights(x.shape[1], args.width, args.seed)
+    state = optimiser.init(weights)
+    best = (float(measure(weights)), weights)
+    for _ in range(args.epochs):
+        order = rng.permutation(len(taught[0]))
+        for start in range(0, len(order) - batch + 1, batch):
+            at = order[start : start + batch]
+            weights, state = step(weights, state, *(part[at] for part in taught))
+        if (now := float(measure(weights))) < best[0]:
+            best = (now, weights)
+    found = {name: np.asarray(value, np.float64) for name, value in best[1].items()}
+    errors = [np.average(np.abs(left[1] - said), weights=left[2]) for said in (0, np.asarray(forward(best[1], left[0])))]
+    # The scales of the inputs go into the first layer: the scheduler gives what it sees as it is.
+    found["b1"] = found["b1"] - (mean / spread) @ found["w1"]
+    found["w1"] = found["w1"] / spread[:, None]
+    low, high = rows.seen.min(0), rows.seen.max(0)
+    found |= {"low": low - MARGIN * (high - low) - 1e-6, "high": high + MARGIN * (high - low) + 1e-6}
+    return Fitted({name: value.astype(np.float32) for name, value in found.items()}, *map(float, errors))
+
+
+def card(args: Args, fitted: Fitted, rows: int) -> dict[str, str]:
+    """What the policy's file says of itself."""
+    return {
+        "algorithm": "quantile regression",
+        "task": "arrival",
+        "network": "mlp",
+        "head": "values",
+        "inputs": ",".join(_native.arrival_inputs()),
+        "fallback": "off",
+        "trained_on": f"{args.on} (name:scenarios:runs, training parts), {args.rounds} rounds of seed {args.seed}",
+        "cc": "as drawn",
+        "seed": str(args.seed),
+        "steps": str(rows),
+        "code": _native.CODE,
+        "command": args.command(),
+        "evaluation": f"mean error of arrivals on runs left out, as a binary logarithm: {fitted.error:.3f}; "
+        f"the rule's own {fitted.rule_error:.3f}",
+    }
+
+
+def train(args: Args) -> Policy:
+    """All rounds; the policy of each is in the folder, the last one as `foreseen.safetensors`."""
+    args.out.mkdir(parents=True, exist_ok=True)
+    rows: Rows | None = None
+    policy: Path | None = None
+    for number in itertools.count():
+        more = collect(args, number, policy)
+        rows = more if rows is None else rows.joined(more)
+        fitted = fit(args, rows)
+        about = card(args, fitted, len(rows.run))
+        is_last = number + 1 >= args.rounds
+        policy = args.out / ("foreseen.safetensors" if is_last else f"round-{number}.safetensors")
+        write_policy(policy, about, fitted.tensors)
+        print(f"round {number + 1} of {args.rounds}: {len(rows.run)} rows; {about['evaluation']}", flush=True)
+        if is_last:
+            return Policy(about, dict(fitted.tensors))
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Trains as the options say."""
+    parser = argparse.ArgumentParser(prog="python -m weftway.train.foreseen", description=__doc__.splitlines()[0])
+    for field in fields(Args):
+        parser.add_argument(f"--{field.name.replace('_', '-')}", type=type(field.default), default=field.default)
+    train(Args(**vars(parser.parse_args(words))))
+
+
+if __name__ == "__main__":
+    main()
