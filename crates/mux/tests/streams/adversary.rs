@@ -1,0 +1,196 @@
+//! A peer that means ill: each bound holds, and what breaks the protocol is one error.
+
+use weftway_mux::frame::Frame;
+use weftway_mux::limits::{MOST_DATAGRAMS_WAITING, MOST_FRAMES};
+use weftway_mux::{Limits, Mux, ProtocolError, Ready, Side, StreamId};
+use weftway_path::{Bytes, Instant, Offset};
+
+const MAX: u64 = (1 << 62) - 1;
+const NOW: Instant = Instant::ZERO;
+
+/// A peer that sends whatever it likes to one end.
+struct Peer {
+    mux: Mux,
+    place: u64,
+}
+
+impl Peer {
+    fn new(limits: Limits) -> Self {
+        Self { mux: Mux::new(Side::Listening, limits, limits).unwrap(), place: 0 }
+    }
+
+    fn send(&mut self, frames: &[Frame<'_>]) -> Result<bool, ProtocolError> {
+        let mut payload = Vec::new();
+        frames.iter().for_each(|frame| frame.put(&mut payload));
+        let place = Offset::new(self.place);
+        self.place += payload.len() as u64;
+        self.mux.receive(NOW, place, &payload)
+    }
+
+    fn piece(&mut self, number: u64, at: u64, bytes: &[u8]) -> Result<bool, ProtocolError> {
+        self.send(&[Frame::Stream { id: theirs(number), at, fin: false, bytes }])
+    }
+}
+
+fn theirs(number: u64) -> StreamId {
+    StreamId::new(Side::Connecting, number)
+}
+
+fn ours(number: u64) -> StreamId {
+    StreamId::new(Side::Listening, number)
+}
+
+#[test]
+fn bytes_beyond_the_credit_are_refused_at_every_offset() {
+    let edge = Limits::default().first_credit.get();
+    for at in [edge, edge + 1, 1 << 32, MAX - 1] {
+        let error = ProtocolError::Credit { id: theirs(0), end: at + 1, edge };
+        assert_eq!(Peer::new(Limits::default()).piece(0, at, b"a"), Err(error));
+    }
+    assert_eq!(Peer::new(Limits::default()).piece(0, edge - 1, b"a"), Ok(true));
+}
+
+#[test]
+fn bytes_anywhere_below_the_credit_fit_into_the_memory() {
+    let limits = Limits { receive: Bytes::new(8 << 20), streams: 512, ..Limits::default() };
+    let mut peer = Peer::new(limits);
+    // A byte in each kilobyte of all that may be sent, highest first, on all streams that there may be.
+    for at in (0..limits.first_credit.get()).rev().step_by(1000) {
+        for number in 0..limits.streams {
+            assert_eq!(peer.piece(number, at, b"a"), Ok(true));
+        }
+    }
+    let memory = peer.mux.receive_memory() as u64;
+    assert!(memory > 0 && memory <= limits.receive.get(), "{memory}");
+}
+
+#[test]
+fn a_million_openings_are_refused_or_leave_nothing() {
+    let limits = Limits::default();
+    let mut peer = Peer::new(limits);
+    let open = |number| Frame::Open { id: theirs(number), class: 1, target: b"somewhere" };
+    for number in 0..1_000_000 {
+        let result = peer.send(&[open(number)]);
+        if number < limits.streams {
+            assert_eq!(result, Ok(true));
+        } else {
+            let error = ProtocolError::Streams { id: theirs(number), allowed: limits.streams };
+            assert_eq!(result, Err(error));
+        }
+    }
+    assert_eq!(peer.mux.open_streams() as u64, limits.streams);
+    assert_eq!([peer.mux.poll_ready(), peer.mux.poll_ready()], [Some(Ready::Accept), None]);
+
+    // Each is reset at once, and so may be followed by another, as soon as the peer was told.
+    let (mut peer, mut opened) = (Peer::new(limits), 0);
+    while opened < 1_000_000 {
+        let result = peer.send(&[open(opened), Frame::Reset { id: theirs(opened), code: 0 }]);
+        if result.is_err() {
+            assert!(matches!(result, Err(ProtocolError::Streams { .. })), "{result:?}");
+            peer = Peer::new(limits);
+            peer.mux.cut(NOW, 1200);
+            opened = 1_000_000;
+        } else {
+            opened += 1;
+            while let Some(record) = peer.mux.cut(NOW, 1200) {
+                peer.mux.acked(record.place);
+            }
+        }
+        assert_eq!(peer.mux.open_streams(), 0);
+    }
+    assert!(peer.mux.accept().is_none());
+    assert!(peer.mux.send_memory() == 0);
+}
+
+#[test]
+fn streams_that_are_not_open_are_told_from_those_that_are_over() {
+    let mut peer = Peer::new(Limits::default());
+    let code = 4;
+    assert_eq!(peer.send(&[Frame::Reset { id: ours(0), code }]), Err(ProtocolError::NotOpened(ours(0))));
+    assert_eq!(
+        peer.send(&[Frame::Open { id: ours(7), class: 0, target: b"" }]),
+        Err(ProtocolError::NotOpened(ours(7)))
+    );
+    let id = peer.mux.open(NOW, 0, b"", None).unwrap();
+    peer.mux.reset(id, code).unwrap();
+    // What was under way when it was reset.
+    let late = [Frame::Credit { id, edge: MAX }, Frame::Stream { id, at: MAX - 1, fin: true, bytes: b"a" }];
+    assert_eq!(peer.send(&late), Ok(true));
+    assert_eq!(peer.mux.receive_memory(), 0);
+}
+
+#[test]
+fn a_stream_is_opened_in_one_way() {
+    let open = |target| Frame::Open { id: theirs(3), class: 1, target };
+    let mut peer = Peer::new(Limits::default());
+    assert_eq!(peer.send(&[open(b"a"), open(b"a")]), Ok(true));
+    assert_eq!(peer.send(&[open(b"b")]), Err(ProtocolError::Reopened(theirs(3))));
+}
+
+#[test]
+fn gaps_have_an_end_in_the_sequence_and_over_all_streams() {
+    let mut peer = Peer::new(Limits::default());
+    let outcome = (0..).map(|number: u64| peer.mux.receive(NOW, Offset::new(2 * number + 1), &[7]));
+    let kept = outcome.take_while(|outcome| *outcome == Ok(true)).count();
+    assert_eq!(kept, MOST_FRAMES);
+
+    let mut peer = Peer::new(Limits::default());
+    let at = (1..Limits::default().first_credit.get()).step_by(2);
+    let places = at.flat_map(|at| (0..Limits::default().streams).map(move |number| (number, at)));
+    let mut kept = 0;
+    let mut refused = None;
+    for (number, at) in places {
+        match peer.piece(number, at, b"a") {
+            Ok(_) => kept += 1,
+            Err(error) => {
+                refused = Some(error);
+                break;
+            }
+        }
+    }
+    assert_eq!((kept, refused), (MOST_FRAMES, Some(ProtocolError::Gaps)));
+}
+
+#[test]
+fn places_end_where_numbers_do_and_nothing_is_acknowledged_that_was_not_sent() {
+    let mut peer = Peer::new(Limits::default());
+    for place in [MAX, u64::MAX] {
+        assert_eq!(peer.mux.receive(NOW, Offset::new(place), &[7]), Err(ProtocolError::Place(Offset::new(place))));
+    }
+    assert_eq!(peer.mux.receive(NOW, Offset::ZERO, &[]), Err(ProtocolError::Empty(Offset::ZERO)));
+    let (arrived, next) = (Offset::new(1), Offset::ZERO);
+    assert_eq!(peer.send(&[Frame::Limit { streams: MAX, arrived: 1 }]), Err(ProtocolError::Arrived { arrived, next }));
+    // All places are skipped: what comes at a lower one is not looked at.
+    assert_eq!(peer.send(&[Frame::Skip { to: MAX }]), Ok(true));
+    assert_eq!(peer.send(&[Frame::Open { id: ours(0), class: 0, target: b"" }]), Ok(false));
+    assert_eq!(peer.mux.arrived(), Offset::new(MAX));
+}
+
+#[test]
+fn credit_and_streams_without_end_are_used_as_far_as_memory_goes() {
+    let limits = Limits { send: Bytes::new(1 << 20), ..Limits::default() };
+    let mut peer = Peer::new(limits);
+    peer.send(&[Frame::Limit { streams: MAX, arrived: 0 }]).unwrap();
+    let mut written = 0;
+    while let Ok(id) = peer.mux.open(NOW, 0, b"", None) {
+        peer.send(&[Frame::Credit { id, edge: MAX }]).unwrap();
+        written += peer.mux.write(NOW, id, vec![0; 100_000].into()).unwrap();
+    }
+    assert_eq!(written as u64, limits.send.get());
+    // 32 MiB are 2048 slots of 16 KiB, of which the peer has 512.
+    assert_eq!((peer.mux.open_streams(), peer.mux.free_memory()), (1536, 0));
+}
+
+#[test]
+fn datagrams_that_nobody_takes_have_an_end() {
+    let mut peer = Peer::new(Limits::default());
+    for _ in 0..5000 {
+        peer.send(&[Frame::Datagram { flow: theirs(9), bytes: &[0; 1000] }]).unwrap();
+    }
+    let mut kept = 0;
+    while let Some((_, bytes)) = peer.mux.next_datagram() {
+        kept += bytes.len() as u64;
+    }
+    assert!(kept > 0 && kept <= MOST_DATAGRAMS_WAITING.get());
+    assert_eq!(kept / 1000 + peer.mux.counts().datagrams_dropped, 5000);
+}

@@ -1,0 +1,362 @@
+//! Any history of operations and of what a network may do: at its end, each stream has what was written to it, in order and
+//! once; nothing is left over; and what is promised is given back.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use proptest::sample::Index;
+use weftway_mux::{Limits, Mux, Read, Record, Side, StreamError, StreamId};
+use weftway_path::{Bytes as Count, Instant, Span};
+
+/// Something that happens at one end, or to a record that it has sent.
+#[derive(Clone, Debug)]
+enum Op {
+    Open { class: u8 },
+    Write { stream: Index, bytes: u16 },
+    Read { stream: Index, bytes: u16 },
+    Finish(Index),
+    Reset(Index),
+    Datagram { class: u8, ms: u8 },
+    Cut { most: u16 },
+    Deliver(Index),
+    Repeat(Index),
+    Lose(Index),
+    Ack(Index),
+    LoseAck(Index),
+    Abandon(Index),
+    Ask,
+    Advance { ms: u8 },
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let index = any::<Index>;
+    prop_oneof![
+        2 => (0..4u8).prop_map(|class| Op::Open { class }),
+        6 => (index(), 1..6000u16).prop_map(|(stream, bytes)| Op::Write { stream, bytes }),
+        6 => (index(), 0..6000u16).prop_map(|(stream, bytes)| Op::Read { stream, bytes }),
+        1 => index().prop_map(Op::Finish),
+        1 => index().prop_map(Op::Reset),
+        1 => (0..4u8, 0..50u8).prop_map(|(class, ms)| Op::Datagram { class, ms }),
+        8 => (20..3000u16).prop_map(|most| Op::Cut { most }),
+        8 => index().prop_map(Op::Deliver),
+        1 => index().prop_map(Op::Repeat),
+        2 => index().prop_map(Op::Lose),
+        6 => index().prop_map(Op::Ack),
+        1 => index().prop_map(Op::LoseAck),
+        1 => index().prop_map(Op::Abandon),
+        1 => Just(Op::Ask),
+        2 => (0..80u8).prop_map(|ms| Op::Advance { ms }),
+    ]
+}
+
+/// What one end knows of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Half {
+    id: StreamId,
+    written: u64,
+    finished: bool,
+    read: u64,
+    ended: bool,
+    reset: bool,
+}
+
+struct End {
+    mux: Mux,
+    streams: Vec<Half>,
+    /// What it has sent and is under way; and of what has arrived, what it has not heard.
+    records: Vec<Record>,
+    acks: Vec<Record>,
+    sent: BTreeSet<u64>,
+    received: BTreeSet<u64>,
+    datagrams: u64,
+}
+
+struct World {
+    now: Instant,
+    ends: [End; 2],
+    /// Both ends' streams that one of them has reset.
+    reset: BTreeSet<StreamId>,
+}
+
+const LIMITS: Limits =
+    Limits { receive: Count::new(200_000), send: Count::new(40_000), streams: 4, first_credit: Count::new(3_000) };
+
+fn byte(id: StreamId, end: usize, at: u64) -> u8 {
+    (at ^ (at >> 8) ^ (id.number() * 31) ^ (id.opener() as u64 * 5) ^ (end as u64 * 17)) as u8
+}
+
+fn pick<T>(index: Index, list: &[T]) -> Option<usize> {
+    (!list.is_empty()).then(|| index.index(list.len()))
+}
+
+impl World {
+    fn new() -> Self {
+        let end = |side| End {
+            mux: Mux::new(side, LIMITS, LIMITS).unwrap(),
+            streams: Vec::new(),
+            records: Vec::new(),
+            acks: Vec::new(),
+            sent: BTreeSet::new(),
+            received: BTreeSet::new(),
+            datagrams: 0,
+        };
+        Self { now: Instant::ZERO, ends: [end(Side::Connecting), end(Side::Listening)], reset: BTreeSet::new() }
+    }
+
+    fn apply(&mut self, at: usize, op: Op) {
+        let (now, end) = (self.now, &mut self.ends[at]);
+        match op {
+            Op::Open { class } => {
+                if let Ok(id) = end.mux.open(now, class, b"there", None) {
+                    end.begin(id);
+                }
+            }
+            Op::Write { stream, bytes } => {
+                if let Some(stream) = pick(stream, &end.streams) {
+                    self.write(at, stream, u64::from(bytes));
+                }
+            }
+            Op::Read { stream, bytes } => {
+                if let Some(stream) = pick(stream, &end.streams) {
+                    self.read(at, stream, usize::from(bytes));
+                }
+            }
+            Op::Finish(stream) => {
+                if let Some(stream) = pick(stream, &end.streams) {
+                    self.finish(at, stream);
+                }
+            }
+            Op::Reset(stream) => {
+                if let Some(stream) = pick(stream, &end.streams) {
+                    self.reset(at, stream);
+                }
+            }
+            Op::Datagram { class, ms } => end.send_datagram(now, at, class, ms),
+            Op::Cut { most } => {
+                end.cut(now, usize::from(most));
+            }
+            Op::Deliver(record) => {
+                if let Some(record) = pick(record, &end.records) {
+                    self.deliver(at, record);
+                }
+            }
+            Op::Repeat(record) => {
+                if let Some(record) = pick(record, &end.records) {
+                    end.records.push(end.records[record].clone());
+                }
+            }
+            Op::Lose(record) => {
+                if let Some(record) = pick(record, &end.records) {
+                    let record = end.records.swap_remove(record);
+                    end.lose(now, &record);
+                }
+            }
+            Op::Ack(record) => {
+                if let Some(record) = pick(record, &end.acks) {
+                    let record = end.acks.swap_remove(record);
+                    end.mux.acked(record.place);
+                }
+            }
+            Op::LoseAck(record) => {
+                if let Some(record) = pick(record, &end.acks) {
+                    let record = end.acks.swap_remove(record);
+                    end.lose(now, &record);
+                }
+            }
+            Op::Abandon(record) => {
+                if let Some(record) = pick(record, &end.records) {
+                    let place = end.records[record].place;
+                    end.mux.abandon(now, place);
+                }
+            }
+            Op::Ask => end.mux.ask(),
+            Op::Advance { ms } => self.now += Span::from_millis(u64::from(ms)),
+        }
+        let end = &self.ends[at];
+        assert!(end.mux.receive_memory() as u64 <= LIMITS.receive.get());
+        assert!(end.mux.una() <= end.mux.blocking() && end.mux.blocking() <= end.mux.next_place());
+    }
+
+    fn write(&mut self, at: usize, stream: usize, bytes: u64) {
+        let end = &mut self.ends[at];
+        let half = &mut end.streams[stream];
+        let bytes: Vec<u8> = (half.written..half.written + bytes).map(|n| byte(half.id, at, n)).collect();
+        match end.mux.write(self.now, half.id, Bytes::from(bytes)) {
+            Ok(count) => half.written += count as u64,
+            Err(StreamError::Finished) => assert!(half.finished),
+            Err(error) => half.refused(error, &self.reset),
+        }
+    }
+
+    fn read(&mut self, at: usize, stream: usize, most: usize) -> bool {
+        let end = &mut self.ends[at];
+        let half = &mut end.streams[stream];
+        match end.mux.read(half.id) {
+            Ok(Read::Bytes(bytes)) => {
+                let count = bytes.len().min(most);
+                let expected = (half.read..).map(|n| byte(half.id, 1 - at, n)).take(count);
+                assert!(bytes[..count].iter().copied().eq(expected), "{half:?}");
+                half.read += count as u64;
+                end.mux.took(self.now, half.id, count).unwrap();
+                return count > 0;
+            }
+            Ok(Read::Wait) => assert!(!half.ended),
+            Ok(Read::End) => half.ended = true,
+            Err(error) => half.refused(error, &self.reset),
+        }
+        false
+    }
+
+    fn finish(&mut self, at: usize, stream: usize) {
+        let end = &mut self.ends[at];
+        let half = &mut end.streams[stream];
+        match end.mux.finish(half.id) {
+            Ok(()) => half.finished = true,
+            Err(StreamError::Finished) => assert!(half.finished),
+            Err(error) => half.refused(error, &self.reset),
+        }
+    }
+
+    fn reset(&mut self, at: usize, stream: usize) {
+        let end = &mut self.ends[at];
+        let half = &mut end.streams[stream];
+        match end.mux.reset(half.id, 6) {
+            Ok(()) => {
+                self.reset.insert(half.id);
+                half.reset = true;
+            }
+            Err(error) => half.refused(error, &self.reset),
+        }
+    }
+
+    fn deliver(&mut self, from: usize, record: usize) {
+        let record = self.ends[from].records.swap_remove(record);
+        let end = &mut self.ends[1 - from];
+        end.mux.receive(self.now, record.place, &record.payload).unwrap();
+        while let Some(accepted) = end.mux.accept() {
+            assert_eq!(&accepted.target[..], b"there");
+            end.begin(accepted.id);
+        }
+        while let Some((_, bytes)) = end.mux.next_datagram() {
+            let number = u64::from_be_bytes(bytes[..8].try_into().unwrap());
+            assert!(end.received.insert(number), "a datagram came twice");
+        }
+        self.ends[from].acks.push(record);
+    }
+
+    /// Everything arrives and is read, until nothing is left to do.
+    fn settle(&mut self) {
+        for round in 0.. {
+            assert!(round < 10_000, "it comes to an end");
+            let mut busy = false;
+            for at in 0..2 {
+                busy |= self.ends[at].cut(self.now, 1200) || !self.ends[at].records.is_empty();
+                while !self.ends[at].records.is_empty() {
+                    self.deliver(at, 0);
+                }
+                let end = &mut self.ends[at];
+                for record in std::mem::take(&mut end.acks) {
+                    end.mux.acked(record.place);
+                }
+                for stream in 0..self.ends[at].streams.len() {
+                    while self.read(at, stream, usize::MAX) {
+                        busy = true;
+                    }
+                }
+            }
+            self.now += Span::from_millis(5);
+            if !busy {
+                return;
+            }
+        }
+    }
+
+    fn check(&self) {
+        for (at, end) in self.ends.iter().enumerate() {
+            assert_eq!(end.mux.una(), end.mux.next_place());
+            assert_eq!((end.mux.send_memory(), end.mux.receive_memory()), (0, 0));
+            let other = &self.ends[1 - at];
+            assert_eq!(end.mux.arrived(), other.mux.next_place());
+            assert!(end.received.is_subset(&other.sent));
+            for half in end.streams.iter().filter(|half| !self.reset.contains(&half.id)) {
+                let there = other.streams.iter().find(|there| there.id == half.id).unwrap();
+                assert_eq!((half.read, half.ended), (there.written, there.finished), "{half:?} {there:?}");
+            }
+        }
+    }
+}
+
+impl Half {
+    /// The stream is over at this end, or the other end has reset it.
+    fn refused(&mut self, error: StreamError, reset: &BTreeSet<StreamId>) {
+        match error {
+            StreamError::Reset(code) => {
+                assert!(code == 6 && reset.contains(&self.id) && !self.reset);
+                self.reset = true;
+            }
+            StreamError::NotOpen => assert!(self.reset || self.finished && self.ended, "{self:?}"),
+            StreamError::Finished => panic!("finished: {self:?}"),
+        }
+    }
+}
+
+impl End {
+    fn begin(&mut self, id: StreamId) {
+        self.streams.push(Half { id, written: 0, finished: false, read: 0, ended: false, reset: false });
+    }
+
+    fn send_datagram(&mut self, now: Instant, at: usize, class: u8, ms: u8) {
+        let flow = StreamId::new(Side::Connecting, at as u64);
+        let bytes = Bytes::copy_from_slice(&[&self.datagrams.to_be_bytes()[..], &[0; 50]].concat());
+        let deadline = (ms > 0).then_some(Span::from_millis(u64::from(ms)));
+        if self.mux.send_datagram(now, flow, class, deadline, bytes).is_ok() {
+            self.sent.insert(self.datagrams);
+            self.datagrams += 1;
+        }
+    }
+
+    fn cut(&mut self, now: Instant, most: usize) -> bool {
+        let next = self.mux.peek(now, most);
+        let record = self.mux.cut(now, most);
+        assert_eq!(next.map(|next| next.bytes), record.as_ref().map(|record| record.payload.len()));
+        assert!(record.as_ref().is_none_or(|record| record.payload.len() <= most));
+        let cut = record.is_some();
+        self.records.extend(record);
+        cut
+    }
+
+    /// The record is lost, or this end believes so.
+    fn lose(&mut self, now: Instant, record: &Record) {
+        if self.mux.lost(now, record.place) {
+            assert_eq!(self.mux.payload(record.place).as_ref(), Some(&record.payload));
+            self.records.push(record.clone());
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_history_ends_well(history in prop::collection::vec((0..2usize, op()), 1..250)) {
+        let mut world = World::new();
+        for (at, op) in history {
+            world.apply(at, op);
+        }
+        world.settle();
+        world.check();
+        // All streams are over: nothing of them is left at either end.
+        for at in 0..2 {
+            for stream in 0..world.ends[at].streams.len() {
+                if !world.ends[at].streams[stream].finished {
+                    world.finish(at, stream);
+                }
+            }
+        }
+        world.settle();
+        world.check();
+        let fresh = Mux::new(Side::Connecting, LIMITS, LIMITS).unwrap();
+        for end in &world.ends {
+            prop_assert_eq!((end.mux.open_streams(), end.mux.free_memory()), (0, fresh.free_memory()));
+        }
+    }
+}
