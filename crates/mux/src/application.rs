@@ -63,7 +63,8 @@ impl Mux {
         Ok(id)
     }
 
-    /// The next stream that the other end opened.
+    /// The next stream that the other end opened. It is to be read at once, for its first bytes may have arrived:
+    /// [`Ready::Read`] follows only a read that found nothing.
     pub fn accept(&mut self) -> Option<Accepted> {
         let id = self.offered.pop_front()?;
         let stream = self.streams.get_mut(&id)?;

@@ -33,11 +33,11 @@ pub enum ProtocolError {
         /// How long it is.
         bytes: Bytes,
     },
-    /// A frame about a stream that this end would open, and has not opened.
-    #[error("stream {0}, which has not opened it")]
+    /// The peer opens a stream of this end, or speaks of one that this end has not opened.
+    #[error("stream {0}: that end alone opens it, and has not")]
     NotOpened(StreamId),
     /// More streams than are allowed.
-    #[error("stream {id}, which may open {allowed} streams")]
+    #[error("stream {id}: that end may open {allowed}")]
     Streams {
         /// The first that is too many.
         id: StreamId,

@@ -33,7 +33,7 @@ pub(crate) const FIRST_RTT: Span = Span::from_millis(100);
 pub struct Limits {
     /// The memory for bytes of streams that have arrived and are not taken by the application.
     pub receive: Bytes,
-    /// The memory for bytes that are written and not acknowledged. Class 0 may use all of it, each further class an eighth
+    /// The memory for bytes that are written and not acknowledged, to which each write adds some 60 bytes until it is cut. Class 0 may use all of it, each further class an eighth
     /// less, so that bulk never keeps an urgent stream from writing.
     pub send: Bytes,
     /// How many streams the peer may have open at once.
@@ -91,10 +91,10 @@ impl Limits {
     }
 }
 
-/// The memory that is kept for each stream: its first credit, and a page, since what is unread need not begin where a page
-/// does.
+/// The memory that is kept for each stream: its first credit, and two pages, since what is unread need neither begin nor end
+/// where a page does.
 pub(crate) fn slot(first_credit: Bytes) -> Bytes {
-    first_credit + Bytes::new(PAGE as u64)
+    first_credit + Bytes::new(2 * PAGE as u64)
 }
 
 #[cfg(test)]
@@ -103,7 +103,8 @@ mod tests {
 
     #[test]
     fn slots_that_do_not_fit_are_refused() {
-        let limits = Limits { receive: Bytes::new(1 << 20), streams: 64, ..Limits::default() };
+        let first_credit = Bytes::new(8 << 10);
+        let limits = Limits { receive: Bytes::new(1 << 20), streams: 64, first_credit, ..Limits::default() };
         assert_eq!(limits.free(), Ok(Bytes::ZERO)); // 64 · 16 KiB
         for streams in [65, u64::MAX] {
             let error = Limits { streams, ..limits }.free().unwrap_err();

@@ -52,7 +52,7 @@ fn bytes_beyond_the_credit_are_refused_at_every_offset() {
 
 #[test]
 fn bytes_anywhere_below_the_credit_fit_into_the_memory() {
-    let limits = Limits { receive: Bytes::new(8 << 20), streams: 512, ..Limits::default() };
+    let limits = Limits { receive: Bytes::new(512 * (20 << 10)), streams: 512, ..Limits::default() };
     let mut peer = Peer::new(limits);
     // A byte in each kilobyte of all that may be sent, highest first, on all streams that there may be.
     for at in (0..limits.first_credit.get()).rev().step_by(1000) {
@@ -62,6 +62,27 @@ fn bytes_anywhere_below_the_credit_fit_into_the_memory() {
     }
     let memory = peer.mux.receive_memory() as u64;
     assert!(memory > 0 && memory <= limits.receive.get(), "{memory}");
+}
+
+#[test]
+fn bytes_that_begin_and_end_amid_pages_fit_into_the_memory() {
+    // Slots for these streams, and nothing else: 4098 bytes can lie in three pages, if the first of them is the last of a page.
+    let (first_credit, streams) = (Bytes::new(4098), 512);
+    let receive = Bytes::new(streams * (first_credit.get() + 8192));
+    let mut peer = Peer::new(Limits { receive, streams, first_credit, ..Limits::default() });
+    for number in 0..streams {
+        let id = theirs(number);
+        assert_eq!(peer.send(&[Frame::Open { id, class: 1, target: b"" }]), Ok(true));
+        assert_eq!(peer.piece(number, 0, &[0; 4095]), Ok(true));
+        assert!(peer.mux.accept().is_some());
+        peer.mux.took(NOW, id, 4095).unwrap();
+        while peer.mux.cut(NOW, 1200).is_some() {}
+        for at in [4095, 4096, 8192] {
+            assert_eq!(peer.piece(number, at, b"a"), Ok(true));
+        }
+    }
+    assert_eq!(peer.mux.receive_memory() as u64, streams * 3 * 4096);
+    assert!(peer.mux.receive_memory() as u64 <= receive.get());
 }
 
 #[test]
@@ -81,25 +102,17 @@ fn a_million_openings_are_refused_or_leave_nothing() {
     assert_eq!(peer.mux.open_streams() as u64, limits.streams);
     assert_eq!([peer.mux.poll_ready(), peer.mux.poll_ready()], [Some(Ready::Accept), None]);
 
-    // Each is reset at once, and so may be followed by another, as soon as the peer was told.
-    let (mut peer, mut opened) = (Peer::new(limits), 0);
-    while opened < 1_000_000 {
-        let result = peer.send(&[open(opened), Frame::Reset { id: theirs(opened), code: 0 }]);
-        if result.is_err() {
-            assert!(matches!(result, Err(ProtocolError::Streams { .. })), "{result:?}");
-            peer = Peer::new(limits);
-            peer.mux.cut(NOW, 1200);
-            opened = 1_000_000;
-        } else {
-            opened += 1;
-            while let Some(record) = peer.mux.cut(NOW, 1200) {
-                peer.mux.acked(record.place);
-            }
+    // Each is reset at once, and so may be followed by another as soon as the peer was told.
+    let mut peer = Peer::new(limits);
+    for number in 0..1_000_000 {
+        assert_eq!(peer.send(&[open(number), Frame::Reset { id: theirs(number), code: 0 }]), Ok(true));
+        while let Some(record) = peer.mux.cut(NOW, 1200) {
+            peer.mux.acked(record.place);
         }
-        assert_eq!(peer.mux.open_streams(), 0);
     }
-    assert!(peer.mux.accept().is_none());
-    assert!(peer.mux.send_memory() == 0);
+    assert_eq!((peer.mux.open_streams(), peer.mux.send_memory()), (0, 0));
+    assert_eq!(peer.mux.accept(), None);
+    assert_eq!([peer.mux.poll_ready(), peer.mux.poll_ready()], [Some(Ready::Accept), None]);
 }
 
 #[test]
@@ -177,8 +190,8 @@ fn credit_and_streams_without_end_are_used_as_far_as_memory_goes() {
         written += peer.mux.write(NOW, id, vec![0; 100_000].into()).unwrap();
     }
     assert_eq!(written as u64, limits.send.get());
-    // 32 MiB are 2048 slots of 16 KiB, of which the peer has 512.
-    assert_eq!((peer.mux.open_streams(), peer.mux.free_memory()), (1536, 0));
+    // 32 MiB are 1638 slots of 12 KiB and two pages, and 8 KiB; the peer has 512 of them.
+    assert_eq!((peer.mux.open_streams(), peer.mux.free_memory()), (1126, 8 << 10));
 }
 
 #[test]
