@@ -1,7 +1,7 @@
 //! How much an end takes, and what bounds what it does.
 //!
 //! What arrives needs memory only up to [`Limits::receive`], whatever the peer sends. A stream is promised room when it may
-//! be opened ([`slot`]), more is promised out of what is free, and a peer that sends beyond a promise breaks the protocol.
+//! be opened, more is promised out of what is free, and a peer that sends beyond a promise breaks the protocol.
 
 use thiserror::Error;
 use weftway_path::{Bytes, Span};
@@ -16,8 +16,9 @@ pub const LARGEST_RECORD: usize = 16 << 10;
 pub const LARGEST_DATAGRAM: usize = LARGEST_RECORD - 16;
 /// The most bytes that say where a stream leads: a name of 253 and a port, with room to spare.
 pub const LARGEST_TARGET: usize = 512;
-/// The most frames that an end has outstanding: sent and neither acknowledged nor given up, or taken back and not sent again.
-/// Each gap in what arrives is at least one such frame, so a receiver keeps no more gaps, 16 bytes each.
+/// The most frames that an end has outstanding: sent and not acknowledged, or taken back and not sent again; with them count
+/// records that were given up, until the peer knows. Each gap in what arrives is at least one of these, so a receiver keeps no
+/// more gaps, 16 bytes each.
 pub const MOST_FRAMES: usize = 1 << 17;
 /// Of those, the ones that only control frames use, so that data never shut them out.
 pub(crate) const CONTROL_FRAMES: usize = 1 << 10;

@@ -72,7 +72,7 @@ impl Mux {
     pub(crate) fn plan(&self, most: usize) -> Plan {
         let most = most.min(LARGEST_RECORD);
         let mut plan = Plan::default();
-        let outstanding = self.records.frames() + self.again;
+        let outstanding = self.records.gaps() + self.again;
         if outstanding < MOST_FRAMES - LARGEST_RECORD {
             self.plan_control(most, &mut plan);
         }
@@ -154,7 +154,7 @@ fn plan_stream(class: u8, id: StreamId, stream: &Stream, room: usize, plan: &mut
     if piece.is_none() && !open {
         return false;
     }
-    if let Some((run, _)) = piece {
+    if let Some((run, _)) = piece.filter(|&(_, bytes)| bytes > 0) {
         plan.first.get_or_insert(Message {
             class,
             written: run.written,

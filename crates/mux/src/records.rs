@@ -23,7 +23,7 @@ pub struct Record {
 pub struct Outstanding {
     /// Its frames.
     pub payload: Bytes,
-    /// How many.
+    /// How many, and how many runs of records that were given up it tells of.
     pub frames: usize,
     /// Until when the last of its datagrams is of use.
     pub datagrams_until: Instant,
@@ -58,9 +58,10 @@ impl Records {
         self.bytes
     }
 
-    /// The frames of all outstanding records.
-    pub fn frames(&self) -> usize {
-        self.frames
+    /// How many gaps there may be where the records arrive: no more than frames that are outstanding, and runs of records
+    /// that were given up, as long as the peer may not know.
+    pub fn gaps(&self) -> usize {
+        self.frames + self.given_up.iter().len()
     }
 
     /// The record that begins at `place`, if it is outstanding.
@@ -105,9 +106,11 @@ impl Records {
         self.given_up.first().filter(|&(_, end)| end <= una.get()).map(|_| una)
     }
 
-    /// The peer is told that what is missing before `to` does not come.
-    pub fn skipped(&mut self, to: Offset) {
+    /// The peer is told that what is missing before `to` does not come: how many runs of records those are.
+    pub fn skipped(&mut self, to: Offset) -> usize {
+        let before = self.given_up.iter().len();
         self.given_up.remove_below(to.get());
+        before - self.given_up.iter().len()
     }
 
     /// The lowest missing piece of stream `id` was at `before`, and is at `now`.
@@ -147,9 +150,10 @@ mod tests {
         assert_eq!(records.skip(), None);
         records.remove(Offset::ZERO);
         assert_eq!(records.skip(), Some(Offset::new(20)));
-        records.skipped(Offset::new(20));
+        assert_eq!(records.gaps(), 20 + 1);
+        assert_eq!(records.skipped(Offset::new(20)), 1);
         assert_eq!((records.skip(), records.una()), (None, Offset::new(20)));
-        assert_eq!((records.bytes(), records.frames()), (20, 20));
+        assert_eq!((records.bytes(), records.gaps()), (20, 20));
     }
 
     #[test]

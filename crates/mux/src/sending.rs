@@ -17,7 +17,7 @@ use crate::stream::{Opening, Stream};
 pub struct Next {
     /// How many bytes its payload would have.
     pub bytes: usize,
-    /// The message that it begins with; none if it holds only control frames.
+    /// The message that it begins with; none if it holds no bytes of the application's.
     pub message: Option<Message>,
 }
 
@@ -43,7 +43,7 @@ impl Mux {
         }
         let place = self.records.next();
         let mut payload = Vec::with_capacity(plan.bytes);
-        self.put_control(&plan, &mut payload);
+        let frames = plan.frames + self.put_control(&plan, &mut payload);
         let mut datagrams_until = Instant::ZERO;
         for part in &plan.parts {
             match *part {
@@ -55,11 +55,13 @@ impl Mux {
         }
         debug_assert_eq!(payload.len(), plan.bytes, "a record is cut as it was planned");
         let payload = Bytes::from(payload);
-        self.records.push(Outstanding { payload: payload.clone(), frames: plan.frames, datagrams_until });
+        self.records.push(Outstanding { payload: payload.clone(), frames, datagrams_until });
         Some(Record { place, payload })
     }
 
-    fn put_control(&mut self, plan: &Plan, payload: &mut Vec<u8>) {
+    /// Writes the control frames: of how many runs of records that were given up they tell.
+    fn put_control(&mut self, plan: &Plan, payload: &mut Vec<u8>) -> usize {
+        let mut skipped = 0;
         if plan.limit {
             let (streams, arrived) = self.limit();
             Frame::Limit { streams, arrived }.put(payload);
@@ -67,7 +69,7 @@ impl Mux {
         }
         if let Some(to) = self.records.skip().filter(|_| plan.skip) {
             Frame::Skip { to: to.get() }.put(payload);
-            self.records.skipped(to);
+            skipped = self.records.skipped(to);
         }
         if plan.question {
             Frame::Question.put(payload);
@@ -84,6 +86,7 @@ impl Mux {
                 Frame::Credit { id, edge: stream.incoming.credit() }.put(payload);
             }
         }
+        skipped
     }
 
     fn put_stream(
@@ -178,10 +181,10 @@ impl Mux {
         match frame {
             Frame::Stream { id, .. } | Frame::Open { id, .. } => self.live(id).is_some(),
             Frame::Datagram { .. } => until > now,
-            Frame::Reset { .. } => true,
+            Frame::Reset { .. } | Frame::Skip { .. } => true,
             Frame::Credit { id, edge } => self.live(id).is_some_and(|stream| stream.incoming.told() == edge),
             Frame::Limit { streams, arrived } => self.control.told == (streams, arrived),
-            Frame::Question | Frame::Skip { .. } => false,
+            Frame::Question => false,
         }
     }
 

@@ -254,6 +254,29 @@ fn no_more_frames_are_outstanding_than_a_peer_keeps_gaps_and_a_question_gets_thr
 }
 
 #[test]
+fn records_that_are_given_up_while_an_early_one_is_late_leave_no_more_gaps_than_a_peer_keeps() {
+    let [mut here, mut there] = pair(Limits::default());
+    let late = open(&mut here, 1);
+    here.cut(NOW, 1000).unwrap();
+    let deadline = Some(Span::from_nanos(1));
+    let mut count = 0;
+    loop {
+        here.send_datagram(NOW, late, 0, deadline, Payload::from_static(b"tick")).unwrap();
+        let Some(record) = here.cut(NOW, 1000) else { break };
+        count += 1;
+        if count % 2 == 0 {
+            assert!(!here.lost(Instant::from_millis(1), record.place));
+        } else {
+            receive(&mut there, &record);
+            here.acked(record.place);
+        }
+        while there.next_datagram().is_some() {}
+    }
+    // Every second record is a gap.
+    assert!(count > MOST_FRAMES && count <= 2 * MOST_FRAMES, "{count}");
+}
+
+#[test]
 fn bulk_does_not_keep_an_urgent_stream_from_writing() {
     let limits =
         Limits { send: Bytes::new(64_000), first_credit: Bytes::new(256 << 10), streams: 8, ..Limits::default() };
