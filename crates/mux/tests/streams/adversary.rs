@@ -1,8 +1,9 @@
 //! A peer that means ill: each bound holds, and what breaks the protocol is one error.
 
+use proptest::prelude::*;
 use weftway_mux::frame::Frame;
 use weftway_mux::limits::{MOST_DATAGRAMS_WAITING, MOST_FRAMES};
-use weftway_mux::{Limits, Mux, ProtocolError, Ready, Side, StreamId};
+use weftway_mux::{Limits, Mux, ProtocolError, Read, Ready, Side, StreamId};
 use weftway_path::{Bytes, Instant, Offset};
 
 const MAX: u64 = (1 << 62) - 1;
@@ -206,4 +207,77 @@ fn datagrams_that_nobody_takes_have_an_end() {
     }
     assert!(kept > 0 && kept <= MOST_DATAGRAMS_WAITING.get());
     assert_eq!(kept / 1000 + peer.mux.counts().datagrams_dropped, 5000);
+}
+
+/// One of the numbers at which something begins or ends, or a small one.
+fn number(draw: u64) -> u64 {
+    let edge = Limits::default().first_credit.get();
+    match draw % 8 {
+        0 => MAX,
+        1 => MAX - draw / 8 % 3000,
+        2 => edge,
+        3 => edge - 1,
+        4 => Limits::default().streams,
+        _ => draw / 8 % 3000,
+    }
+}
+
+/// A frame, out of whatever a peer may think of.
+fn frame(draw: u64) -> Frame<'static> {
+    static BYTES: [u8; 3000] = [7; 3000];
+    let (kind, small, large) = (draw % 10, (draw >> 8) % 5, number(draw >> 16));
+    let side = if draw & 1 << 60 == 0 { Side::Connecting } else { Side::Listening };
+    let id = StreamId::new(side, if small == 4 { large } else { small });
+    let bytes = &BYTES[..(draw >> 40) as usize % 3000];
+    match kind {
+        0..3 => {
+            let at = large.min(MAX - 3000);
+            Frame::Stream { id, at, fin: bytes.is_empty() || draw >> 61 == 0, bytes }
+        }
+        3 => Frame::Datagram { flow: id, bytes },
+        4 | 5 => Frame::Open { id, class: (draw >> 50) as u8 % 4, target: &bytes[..bytes.len().min(9)] },
+        6 => Frame::Reset { id, code: 1 },
+        7 => Frame::Credit { id, edge: large },
+        8 => Frame::Limit { streams: large, arrived: number(draw >> 20) },
+        _ if draw & 1 << 59 == 0 => Frame::Question,
+        _ => Frame::Skip { to: large },
+    }
+}
+
+/// What the application and the transport of this end do meanwhile, with one of the streams.
+fn go_on(mux: &mut Mux, draw: u64, ids: &mut Vec<StreamId>) {
+    ids.extend(std::iter::from_fn(|| mux.accept()).map(|accepted| accepted.id));
+    ids.extend(mux.open(NOW, 1, b"", None));
+    let id = ids[(draw >> 8) as usize % ids.len()];
+    match draw % 6 {
+        0 => drop(mux.write(NOW, id, vec![1; 5000].into())),
+        1 => drop(mux.finish(id)),
+        2 => drop(mux.reset(id, 2)),
+        3 => {
+            if let Ok(Read::Bytes(bytes)) = mux.read(id) {
+                let count = bytes.len();
+                mux.took(NOW, id, count).unwrap();
+            }
+        }
+        _ => {
+            if let Some(record) = mux.cut(NOW, 1200) {
+                mux.acked(record.place);
+            }
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_a_peer_sends_is_taken_in_or_refused_within_the_memory(draws in prop::collection::vec(any::<u64>(), 1..100)) {
+        let limits = Limits { streams: 8, receive: Bytes::new(400_000), ..Limits::default() };
+        let (mut peer, mut ids) = (Peer::new(limits), Vec::new());
+        for draw in draws {
+            go_on(&mut peer.mux, draw, &mut ids);
+            // A real peer's connection would end with the first error.
+            let _ = peer.send(&[frame(draw)]);
+            prop_assert!(peer.mux.receive_memory() as u64 <= limits.receive.get());
+            prop_assert!(peer.mux.open_streams() as u64 <= 2 * limits.receive.get() / 20_000);
+        }
+    }
 }
