@@ -75,6 +75,5 @@ pub use error::{DatagramError, OpenError, ProtocolError, StreamError};
 pub use id::{Side, StreamId};
 pub use limits::{Limits, LimitsError};
 pub use mux::{Counts, Mux, Ready};
-pub use plan::Message;
 pub use records::Record;
 pub use sending::Next;

@@ -3,7 +3,7 @@
 //! Control frames come first; they are few and short. Then each party in its order, as much as fits. Only the last has more
 //! than that.
 
-use weftway_path::{Bytes, Instant};
+use weftway_path::{Instant, Message};
 
 use crate::cutter::Party;
 use crate::frame::{Frame, LARGEST_PIECE, stream_head};
@@ -38,21 +38,8 @@ pub struct Plan {
     pub frames: usize,
     /// How many bytes.
     pub bytes: usize,
-    /// What the first of the streams and datagrams in it are.
-    pub first: Option<Message>,
-}
-
-/// The bytes that a record begins with, as schedulers see them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Message {
-    /// How urgent they are, 0 the most.
-    pub class: u8,
-    /// When the application wrote them.
-    pub written: Instant,
-    /// By when they should arrive.
-    pub deadline: Option<Instant>,
-    /// What is left of that write, the bytes in this record included.
-    pub left: Bytes,
+    /// What the first bytes of the application's in it belong to, at places as if it were sent alone from here on.
+    pub message: Option<Message>,
 }
 
 impl Plan {
@@ -114,17 +101,14 @@ impl Mux {
             let room = most - plan.bytes;
             let fits = match party {
                 Party::Stream(id) => {
-                    self.streams.get(&id).is_none_or(|stream| plan_stream(class, id, stream, room, plan))
+                    self.streams.get(&id).is_none_or(|stream| self.plan_stream(class, id, stream, room, plan))
                 }
                 Party::Datagrams => {
                     let (count, bytes, first) = self.outbox.fitting(class, room);
                     if let Some(first) = first {
-                        plan.first.get_or_insert(Message {
-                            class,
-                            written: first.written,
-                            deadline: Some(first.deadline).filter(|deadline| !deadline.is_never()),
-                            left: Bytes::new(first.bytes.len() as u64),
-                        });
+                        let deadline = Some(first.deadline).filter(|deadline| !deadline.is_never());
+                        let message = self.message(class, first.written, deadline, first.bytes.len());
+                        plan.message.get_or_insert(message);
                         plan.parts.push(Part::Datagrams { class, count });
                         plan.frames += count;
                         plan.bytes += bytes;
@@ -139,31 +123,32 @@ impl Mux {
             }
         }
     }
-}
 
-/// Plans what fits of a stream into `room`: whether anything does.
-fn plan_stream(class: u8, id: StreamId, stream: &Stream, room: usize, plan: &mut Plan) -> bool {
-    let open = stream.opening == Opening::Due;
-    let opening = if open { Frame::Open { id, class, target: &stream.target }.length() } else { 0 };
-    let Some(room) = room.checked_sub(opening) else { return false };
-    let run = stream.outgoing.front(room.min(LARGEST_PIECE));
-    let piece = run.and_then(|run| {
-        let room = room.checked_sub(stream_head(id, run.at))?;
-        (room >= run.bytes.min(LEAST_PIECE)).then_some((run, run.bytes.min(room)))
-    });
-    if piece.is_none() && !open {
-        return false;
-    }
-    if let Some((run, _)) = piece.filter(|&(_, bytes)| bytes > 0) {
-        plan.first.get_or_insert(Message {
-            class,
-            written: run.written,
-            deadline: stream.deadline.map(|span| run.written + span),
-            left: Bytes::new(run.left as u64),
+    /// Plans what fits of a stream into `room`: whether anything does.
+    fn plan_stream(&self, class: u8, id: StreamId, stream: &Stream, room: usize, plan: &mut Plan) -> bool {
+        let open = stream.opening == Opening::Due;
+        let opening = if open { Frame::Open { id, class, target: &stream.target }.length() } else { 0 };
+        let Some(room) = room.checked_sub(opening) else { return false };
+        let run = stream.outgoing.front(room.min(LARGEST_PIECE));
+        let piece = run.and_then(|run| {
+            let room = room.checked_sub(stream_head(id, run.at))?;
+            (room >= run.bytes.min(LEAST_PIECE)).then_some((run, run.bytes.min(room)))
         });
+        if piece.is_none() && !open {
+            return false;
+        }
+        if let Some((run, _)) = piece.filter(|&(_, bytes)| bytes > 0) {
+            let deadline = stream.deadline.map(|span| run.written + span);
+            plan.message.get_or_insert(self.message(class, run.written, deadline, run.left));
+        }
+        plan.bytes += opening + piece.map_or(0, |(run, bytes)| stream_head(id, run.at) + bytes);
+        plan.frames += usize::from(open) + usize::from(piece.is_some());
+        plan.parts.push(Part::Stream { class, id, open, piece: piece.map(|(_, bytes)| bytes) });
+        true
     }
-    plan.bytes += opening + piece.map_or(0, |(run, bytes)| stream_head(id, run.at) + bytes);
-    plan.frames += usize::from(open) + usize::from(piece.is_some());
-    plan.parts.push(Part::Stream { class, id, open, piece: piece.map(|(_, bytes)| bytes) });
-    true
+
+    fn message(&self, class: u8, written: Instant, deadline: Option<Instant>, left: usize) -> Message {
+        let start = self.records.next().get();
+        Message { start, end: start + left as u64, written, deadline, class }
+    }
 }

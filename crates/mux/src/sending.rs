@@ -2,13 +2,13 @@
 //! is outstanding, whatever path carries it and however often.
 
 use bytes::Bytes;
-use weftway_path::{Bytes as Count, Instant, Offset};
+use weftway_path::{Bytes as Count, Instant, Message, Offset};
 
 use crate::cutter::Party;
 use crate::frame::{Frame, Frames, put_stream_head};
 use crate::id::StreamId;
 use crate::mux::Mux;
-use crate::plan::{Message, Part, Plan};
+use crate::plan::{Part, Plan};
 use crate::records::{Outstanding, Record};
 use crate::stream::{Opening, Stream};
 
@@ -17,7 +17,8 @@ use crate::stream::{Opening, Stream};
 pub struct Next {
     /// How many bytes its payload would have.
     pub bytes: usize,
-    /// The message that it begins with; none if it holds no bytes of the application's.
+    /// The message that it begins with, which is what is left of one write, or a datagram: it begins where the record does, and
+    /// ends where it would if it were sent alone. None if the record holds no bytes of the application's.
     pub message: Option<Message>,
 }
 
@@ -26,7 +27,7 @@ impl Mux {
     pub fn peek(&mut self, now: Instant, most_bytes: usize) -> Option<Next> {
         self.expire(now);
         let plan = self.plan(most_bytes);
-        (plan.bytes > 0).then_some(Next { bytes: plan.bytes, message: plan.first })
+        (plan.bytes > 0).then_some(Next { bytes: plan.bytes, message: plan.message })
     }
 
     /// Cuts the next record, of `most_bytes` payload at most: its place in the sequence is behind all that were cut before.

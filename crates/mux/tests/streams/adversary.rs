@@ -67,10 +67,13 @@ fn bytes_anywhere_below_the_credit_fit_into_the_memory() {
 
 #[test]
 fn bytes_that_begin_and_end_amid_pages_fit_into_the_memory() {
-    // Slots for these streams, and nothing else: 4098 bytes can lie in three pages, if the first of them is the last of a page.
+    // The least memory for so many streams. 4098 bytes lie in three pages, if the first of them is the last of a page.
     let (first_credit, streams) = (Bytes::new(4098), 512);
     let receive = Bytes::new(streams * (first_credit.get() + 8192));
-    let mut peer = Peer::new(Limits { receive, streams, first_credit, ..Limits::default() });
+    let limits = Limits { receive, streams, first_credit, ..Limits::default() };
+    let less = Limits { receive: receive - Bytes::new(1), ..limits };
+    assert!(Mux::new(Side::Listening, less, less).is_err());
+    let mut peer = Peer::new(limits);
     for number in 0..streams {
         let id = theirs(number);
         assert_eq!(peer.send(&[Frame::Open { id, class: 1, target: b"" }]), Ok(true));
@@ -112,8 +115,9 @@ fn a_million_openings_are_refused_or_leave_nothing() {
         }
     }
     assert_eq!((peer.mux.open_streams(), peer.mux.send_memory()), (0, 0));
-    assert_eq!(peer.mux.accept(), None);
     assert_eq!([peer.mux.poll_ready(), peer.mux.poll_ready()], [Some(Ready::Accept), None]);
+    assert_eq!(peer.send(&[open(1_000_000)]), Ok(true));
+    assert_eq!(peer.mux.accept().map(|accepted| accepted.id), Some(theirs(1_000_000)));
 }
 
 #[test]

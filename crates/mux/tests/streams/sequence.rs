@@ -2,8 +2,8 @@
 
 use bytes::Bytes as Payload;
 use weftway_mux::limits::MOST_FRAMES;
-use weftway_mux::{Limits, Message, Mux, OpenError, Read, Ready, Record, Side, StreamError, StreamId};
-use weftway_path::{Bytes, Instant, Offset, Span};
+use weftway_mux::{Limits, Mux, OpenError, Read, Ready, Record, Side, StreamError, StreamId};
+use weftway_path::{Bytes, Instant, Message, Offset, Span};
 
 const NOW: Instant = Instant::ZERO;
 
@@ -88,15 +88,14 @@ fn a_scheduler_is_told_the_message_at_hand() {
     let written = Instant::from_millis(5);
     here.write(written, id, Payload::from_static(&[0; 1500])).unwrap();
     here.write(Instant::from_millis(9), id, Payload::from_static(&[0; 100])).unwrap();
-    let message =
-        |left| Message { class: 2, written, deadline: Some(Instant::from_millis(35)), left: Bytes::new(left) };
+    let message = |start, end| Message { start, end, class: 2, written, deadline: Some(Instant::from_millis(35)) };
     let now = Instant::from_millis(10);
     let next = here.peek(now, 1000).unwrap();
-    assert_eq!((next.bytes, next.message), (1000, Some(message(1500))));
+    assert_eq!((next.bytes, next.message), (1000, Some(message(0, 1500))));
     let record = here.cut(now, 1000).unwrap();
     // An opening of 5 bytes (kind, stream, class, count) and a head of 5 (kind, stream, offset, count).
     assert_eq!((record.payload.len(), here.unsent()), (1000, Bytes::new(1600 - 990)));
-    assert_eq!(here.peek(now, 1000).unwrap().message, Some(message(510)));
+    assert_eq!(here.peek(now, 1000).unwrap().message, Some(message(1000, 1510)));
     here.ask();
     while here.cut(now, 1000).is_some() {}
     here.ask();
