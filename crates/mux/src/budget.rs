@@ -3,7 +3,7 @@
 use crate::limits::MOST_FRAMES;
 
 /// What is left to promise.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Budget {
     free: u64,
     gaps: usize,

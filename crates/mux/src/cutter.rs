@@ -33,7 +33,7 @@ struct Turn {
 }
 
 /// Those that have something to cut.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Cutter {
     turns: [VecDeque<Turn>; CLASSES],
 }

@@ -26,7 +26,7 @@ pub struct Waiting {
 }
 
 /// Those that wait to be cut.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Outbox {
     classes: [VecDeque<Waiting>; CLASSES],
     bytes: u64,
@@ -111,7 +111,7 @@ impl Outbox {
 }
 
 /// Those that have arrived.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Inbox {
     queue: VecDeque<(StreamId, Bytes)>,
     bytes: u64,

@@ -14,7 +14,7 @@ use crate::id::{MAX, StreamId};
 use crate::pages::Pages;
 
 /// What arrives of a stream.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Incoming {
     pages: Pages,
     /// What has arrived beyond `next`.

@@ -43,7 +43,7 @@ pub struct Counts {
 }
 
 /// Frames that wait to be cut and belong to no stream's bytes.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Control {
     pub resets: VecDeque<(StreamId, u32)>,
     pub credits: VecDeque<StreamId>,
@@ -54,7 +54,7 @@ pub(crate) struct Control {
 }
 
 /// Many streams and datagrams over one connection: the end of one peer.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Mux {
     pub(crate) side: Side,
     pub(crate) own: Limits,
@@ -221,8 +221,11 @@ impl Mux {
 
     /// Drops the datagrams whose deadline has passed.
     pub(crate) fn expire(&mut self, now: Instant) {
-        let cutter = &mut self.cutter;
+        let (cutter, before) = (&mut self.cutter, self.outbox.expired());
         self.outbox.expire(now, |class| cutter.leave(class, Party::Datagrams));
+        if self.outbox.expired() > before {
+            self.wake_writers();
+        }
     }
 
     /// Stream `id` takes turns in cutting, if it has anything to cut.

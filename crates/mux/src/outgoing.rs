@@ -9,7 +9,7 @@ use bytes::Bytes;
 use weftway_path::{Instant, Offset};
 
 /// Bytes that wait to be cut.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Chunk {
     at: u64,
     bytes: Bytes,
@@ -40,7 +40,7 @@ enum End {
 }
 
 /// What leaves of a stream.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Outgoing {
     /// In the order of their offsets.
     waiting: VecDeque<Chunk>,

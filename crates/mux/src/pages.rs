@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 pub const PAGE: usize = 4 << 10;
 
 /// Bytes of a stream from where its reader is. Which of them have come is for its owner to know.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Pages {
     /// The number of the first page.
     first: u64,

@@ -25,7 +25,7 @@ pub enum Part {
 }
 
 /// What a record will hold.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Plan {
     pub resets: usize,
     /// How many entries of the queue of credits are dealt with; some may be of streams that are over.

@@ -30,7 +30,7 @@ pub struct Outstanding {
 }
 
 /// The records that are outstanding.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Records {
     by_place: BTreeMap<u64, Outstanding>,
     next: u64,

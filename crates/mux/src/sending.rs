@@ -203,6 +203,7 @@ impl Mux {
                 self.take_back(now, frame, &record.payload);
             }
         }
+        self.wake_writers();
     }
 
     fn take_back(&mut self, now: Instant, frame: Frame<'_>, payload: &Bytes) {

@@ -31,7 +31,7 @@ pub enum WriterWaits {
 }
 
 /// A stream.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Stream {
     /// How urgent it is, 0 the most.
     pub class: u8,

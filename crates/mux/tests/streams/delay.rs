@@ -20,6 +20,7 @@ fn run(scripts: Vec<Script>, live: std::ops::Range<usize>) -> (Vec<Instant>, Vec
         network.flush();
         network.step(load.next_tick());
         assert!(network.now < Instant::ZERO + Span::from_secs(100), "nobody waits for ever");
+        assert!(network.ends[1].mux.receive_memory() as u64 <= limits.receive.get());
     }
     let written = load.states[0].iter().map(|state| state.written).collect();
     (load.states[1][live.clone()].iter().map(|state| state.read_at).collect(), written)

@@ -33,7 +33,8 @@ fn script(draw: &mut Pcg32) -> Script {
 #[test]
 fn a_thousand_streams_arrive_whole_and_in_order_within_memory() {
     let mut draw = Pcg32::new(39, 1);
-    let limits = Limits { receive: Bytes::new(4 << 20), send: Bytes::new(2 << 20), streams: 100, ..Limits::default() };
+    let limits =
+        Limits { receive: Bytes::new(2_500_000), send: Bytes::new(2 << 20), streams: 100, ..Limits::default() };
     let mut network = Network::new(&paths(), limits, 7);
     network.every = 25;
     let mut load = Load::new((0..1000).map(|_| script(&mut draw)).collect());

@@ -291,3 +291,23 @@ fn bulk_does_not_keep_an_urgent_stream_from_writing() {
     }
     assert_eq!(here.poll_ready(), Some(Ready::Write(bulk)));
 }
+
+#[test]
+fn a_writer_goes_on_when_datagrams_that_are_too_late_leave_room() {
+    let limits = Limits { send: Bytes::new(64_000), ..Limits::default() };
+    // The first time before they are cut, the second after.
+    for cut in [false, true] {
+        let [mut here, _] = pair(limits);
+        let id = open(&mut here, 0);
+        here.cut(NOW, 1000).unwrap();
+        let deadline = Some(Span::from_millis(10));
+        while here.send_datagram(NOW, id, 1, deadline, Payload::from_static(&[0; 1000])).is_ok() {}
+        let records: Vec<_> = std::iter::from_fn(|| if cut { here.cut(NOW, 1200) } else { None }).collect();
+        let taken = here.write(NOW, id, Payload::from_static(&[0; 12_000])).unwrap();
+        assert!(taken < 12_000 && here.poll_ready().is_none());
+        let later = Instant::from_millis(10);
+        assert!(records.iter().all(|record| !here.lost(later, record.place)));
+        here.peek(later, 1200);
+        assert_eq!(here.poll_ready(), Some(Ready::Write(id)));
+    }
+}
