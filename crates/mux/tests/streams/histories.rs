@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use weftway_mux::{Limits, Mux, Read, Record, Side, StreamError, StreamId};
+use weftway_mux::{Limits, Mux, Read, Ready, Record, Side, StreamError, StreamId};
 use weftway_path::{Bytes as Count, Instant, Span};
 
 /// Something that happens at one end, or to a record that it has sent.
@@ -75,6 +75,9 @@ struct Half {
     read: u64,
     ended: bool,
     reset: bool,
+    /// What it could not do, and has not been told to go on with.
+    waits_to_write: bool,
+    waits_to_read: bool,
 }
 
 struct End {
@@ -86,6 +89,7 @@ struct End {
     sent: BTreeSet<u64>,
     received: BTreeSet<u64>,
     datagrams: u64,
+    waits_to_open: bool,
 }
 
 struct World {
@@ -116,6 +120,7 @@ impl World {
             sent: BTreeSet::new(),
             received: BTreeSet::new(),
             datagrams: 0,
+            waits_to_open: false,
         };
         Self { now: Instant::ZERO, ends: [end(Side::Connecting), end(Side::Listening)], reset: BTreeSet::new() }
     }
@@ -123,11 +128,10 @@ impl World {
     fn apply(&mut self, at: usize, op: Op) {
         let (now, end) = (self.now, &mut self.ends[at]);
         match op {
-            Op::Open { class } => {
-                if let Ok(id) = end.mux.open(now, class, b"there", None) {
-                    end.begin(id);
-                }
-            }
+            Op::Open { class } => match end.mux.open(now, class, b"there", None) {
+                Ok(id) => end.begin(id),
+                Err(_) => end.waits_to_open = true,
+            },
             Op::Write { stream, bytes } => {
                 if let Some(stream) = pick(stream, &end.streams) {
                     self.write(at, stream, u64::from(bytes));
@@ -198,8 +202,12 @@ impl World {
         let end = &mut self.ends[at];
         let half = &mut end.streams[stream];
         let bytes: Vec<u8> = (half.written..half.written + bytes).map(|n| byte(half.id, at, n)).collect();
+        let all = bytes.len();
         match end.mux.write(self.now, half.id, Bytes::from(bytes)) {
-            Ok(count) => half.written += count as u64,
+            Ok(count) => {
+                half.written += count as u64;
+                half.waits_to_write = count < all;
+            }
             Err(StreamError::Finished) => assert!(half.finished),
             Err(error) => half.refused(error, &self.reset),
         }
@@ -215,10 +223,14 @@ impl World {
                 assert!(bytes[..count].iter().copied().eq(expected), "{half:?}");
                 half.read += count as u64;
                 end.mux.took(self.now, half.id, count).unwrap();
+                half.waits_to_read = false;
                 return count > 0;
             }
-            Ok(Read::Wait) => assert!(!half.ended),
-            Ok(Read::End) => half.ended = true,
+            Ok(Read::Wait) => {
+                assert!(!half.ended);
+                half.waits_to_read = true;
+            }
+            Ok(Read::End) => (half.ended, half.waits_to_read) = (true, false),
             Err(error) => half.refused(error, &self.reset),
         }
         false
@@ -228,7 +240,7 @@ impl World {
         let end = &mut self.ends[at];
         let half = &mut end.streams[stream];
         match end.mux.finish(half.id) {
-            Ok(()) => half.finished = true,
+            Ok(()) => (half.finished, half.waits_to_write) = (true, false),
             Err(StreamError::Finished) => assert!(half.finished),
             Err(error) => half.refused(error, &self.reset),
         }
@@ -240,7 +252,7 @@ impl World {
         match end.mux.reset(half.id, 6) {
             Ok(()) => {
                 self.reset.insert(half.id);
-                half.reset = true;
+                (half.reset, half.waits_to_write, half.waits_to_read) = (true, false, false);
             }
             Err(error) => half.refused(error, &self.reset),
         }
@@ -257,6 +269,14 @@ impl World {
         while let Some((_, bytes)) = end.mux.next_datagram() {
             let number = u64::from_be_bytes(bytes[..8].try_into().unwrap());
             assert!(end.received.insert(number), "a datagram came twice");
+        }
+        end.hear();
+        // Whoever waits and was not told would find nothing.
+        for stream in 0..end.streams.len() {
+            if self.ends[1 - from].streams[stream].waits_to_read {
+                self.read(1 - from, stream, 1);
+                assert!(self.ends[1 - from].streams[stream].waits_to_read, "a reader is not told");
+            }
         }
         self.ends[from].acks.push(record);
     }
@@ -283,7 +303,9 @@ impl World {
                 }
             }
             self.now += Span::from_millis(5);
-            if !busy {
+            let now = self.now;
+            self.ends.iter_mut().for_each(End::hear);
+            if !busy && self.ends.iter_mut().all(|end| end.mux.peek(now, 1200).is_none()) {
                 return;
             }
         }
@@ -297,6 +319,7 @@ impl World {
             assert_eq!(end.mux.arrived(), other.mux.next_place());
             assert!(end.received.is_subset(&other.sent));
             for half in end.streams.iter().filter(|half| !self.reset.contains(&half.id)) {
+                assert!(half.finished || !half.waits_to_write, "a writer is not told: {half:?}");
                 let there = other.streams.iter().find(|there| there.id == half.id).unwrap();
                 assert_eq!((half.read, half.ended), (there.written, there.finished), "{half:?} {there:?}");
             }
@@ -307,6 +330,7 @@ impl World {
 impl Half {
     /// The stream is over at this end, or the other end has reset it.
     fn refused(&mut self, error: StreamError, reset: &BTreeSet<StreamId>) {
+        (self.waits_to_write, self.waits_to_read) = (false, false);
         match error {
             StreamError::Reset(code) => {
                 assert!(code == 6 && reset.contains(&self.id) && !self.reset);
@@ -320,7 +344,32 @@ impl Half {
 
 impl End {
     fn begin(&mut self, id: StreamId) {
-        self.streams.push(Half { id, written: 0, finished: false, read: 0, ended: false, reset: false });
+        self.streams.push(Half {
+            id,
+            written: 0,
+            finished: false,
+            read: 0,
+            ended: false,
+            reset: false,
+            waits_to_write: false,
+            waits_to_read: false,
+        });
+    }
+
+    /// Takes note of what it may go on with.
+    fn hear(&mut self) {
+        while let Some(ready) = self.mux.poll_ready() {
+            match ready {
+                Ready::Read(id) => self.halves(id).for_each(|half| half.waits_to_read = false),
+                Ready::Write(id) => self.halves(id).for_each(|half| half.waits_to_write = false),
+                Ready::Open => self.waits_to_open = false,
+                Ready::Accept | Ready::Datagram => {}
+            }
+        }
+    }
+
+    fn halves(&mut self, id: StreamId) -> impl Iterator<Item = &mut Half> {
+        self.streams.iter_mut().filter(move |half| half.id == id)
     }
 
     fn send_datagram(&mut self, now: Instant, at: usize, class: u8, ms: u8) {
@@ -373,6 +422,7 @@ proptest! {
         world.check();
         let fresh = Mux::new(Side::Connecting, LIMITS, LIMITS).unwrap();
         for end in &world.ends {
+            prop_assert!(!end.waits_to_open, "an opener is not told");
             prop_assert_eq!((end.mux.open_streams(), end.mux.free_memory()), (0, fresh.free_memory()));
         }
     }
