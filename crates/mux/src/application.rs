@@ -142,7 +142,8 @@ impl Mux {
     }
 
     /// Sends a datagram that belongs to stream `flow`, whether or not that is open any more. It is sent before the streams of
-    /// less urgent classes, and not sent, or not again, once `deadline` has passed since now.
+    /// less urgent classes, and not once `deadline` has passed since now. One that is lost is sent again only before its
+    /// deadline, or that of another one in the same record.
     pub fn send_datagram(
         &mut self,
         now: Instant,

@@ -165,12 +165,13 @@ impl Mux {
         }
     }
 
-    /// The record at `place` is lost, on every path that carried it: whether it is to be sent again. If not, because nothing
-    /// in it is of use any more (its streams are over, its datagrams too late), it is given up, as with [`Mux::abandon`].
+    /// The record at `place` is lost, on every path that carried it: whether it is to be sent again. If not, it is given up, as
+    /// with [`Mux::abandon`]: because nothing in it is of use any more (its streams are over), or its datagrams are too late.
     pub fn lost(&mut self, now: Instant, place: Offset) -> bool {
         let Some(record) = self.records.get(place) else { return false };
         let until = record.datagrams_until;
-        let matters = Frames::new(&record.payload).flatten().any(|frame| self.matters(now, frame, until));
+        let is_late = until > Instant::ZERO && until <= now;
+        let matters = !is_late && Frames::new(&record.payload).flatten().any(|frame| self.matters(now, frame, until));
         if !matters {
             self.abandon(now, place);
         }

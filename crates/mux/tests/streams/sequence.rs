@@ -128,6 +128,19 @@ fn a_datagram_is_not_sent_again_once_it_is_too_late() {
 }
 
 #[test]
+fn a_datagram_that_is_too_late_does_not_come_again_with_the_stream_beside_it() {
+    let [mut here, mut there] = pair(Limits::default());
+    let id = open(&mut here, 1);
+    write(&mut here, id, b"abc");
+    here.send_datagram(NOW, id, 1, Some(Span::from_millis(50)), Payload::from_static(b"tick")).unwrap();
+    let both = here.cut(NOW, 1000).unwrap();
+    assert!(!here.lost(Instant::from_millis(50), both.place));
+    let piece = here.cut(Instant::from_millis(50), 1000).unwrap();
+    receive(&mut there, &piece);
+    assert_eq!((take(&mut there, id), there.next_datagram()), (b"abc".to_vec(), None));
+}
+
+#[test]
 fn a_datagram_does_not_wait_behind_bulk_and_expires_before_it_is_cut() {
     let [mut here, mut there] = pair(Limits::default());
     let bulk = open(&mut here, 3);
