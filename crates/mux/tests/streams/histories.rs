@@ -156,6 +156,18 @@ impl World {
             Op::Cut { most } => {
                 end.cut(now, usize::from(most));
             }
+            Op::Ask => end.mux.ask(),
+            Op::Advance { ms } => self.now += Span::from_millis(u64::from(ms)),
+            of_a_record => self.apply_to_record(at, of_a_record),
+        }
+        let end = &self.ends[at];
+        assert!(end.mux.receive_memory() as u64 <= LIMITS.receive.get());
+        assert!(end.mux.una() <= end.mux.blocking() && end.mux.blocking() <= end.mux.next_place());
+    }
+
+    fn apply_to_record(&mut self, at: usize, op: Op) {
+        let (now, end) = (self.now, &mut self.ends[at]);
+        match op {
             Op::Deliver(record) => {
                 if let Some(record) = pick(record, &end.records) {
                     self.deliver(at, record);
@@ -190,12 +202,8 @@ impl World {
                     end.mux.abandon(now, place);
                 }
             }
-            Op::Ask => end.mux.ask(),
-            Op::Advance { ms } => self.now += Span::from_millis(u64::from(ms)),
+            other => panic!("{other:?} is of no record"),
         }
-        let end = &self.ends[at];
-        assert!(end.mux.receive_memory() as u64 <= LIMITS.receive.get());
-        assert!(end.mux.una() <= end.mux.blocking() && end.mux.blocking() <= end.mux.next_place());
     }
 
     fn write(&mut self, at: usize, stream: usize, bytes: u64) {
