@@ -362,6 +362,8 @@ mod tests {
     use crate::testing::path;
     use weftway_path::Recovery;
 
+    type Change = (&'static str, fn(&mut Path));
+
     fn at(ms: u64) -> Instant {
         Instant::from_millis(ms)
     }
@@ -388,9 +390,8 @@ mod tests {
             (0..2).for_each(|_| estimate.acked(at(60 + 3 * n), sent, path.mss, true, &path));
         }
         let oldest = Oldest { sent: at(150), bytes: path.mss, alone: false };
-        let none: fn(&mut Path) = |_| {};
-        let changes: [(&str, fn(&mut Path)); 13] = [
-            ("nothing", none),
+        let changes: [Change; 13] = [
+            ("nothing", |_| {}),
             ("mss", |path| path.mss = Bytes::new(700)),
             ("window", |path| path.cwnd = Bytes::new(3000)),
             ("pacing", |path| path.pacing_rate = BitRate::from_mbps(1)),
