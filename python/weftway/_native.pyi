@@ -254,7 +254,9 @@ class Batch:
     def wait(self, seconds: float) -> list[Told]: ...
     def cancel(self) -> None: ...
 
-def arrivals(jobs: Sequence[Job], threads: int, every: int, policy: StrPath | None = None) -> list[bytes]:
+def arrivals(
+    jobs: Sequence[Job], threads: int, every: int, policy: str | os.PathLike[str] | None = None
+) -> list[bytes]:
     """For each job, rows of float32: what the network of `foreseen` sees (`arrival_inputs`), and the label."""
 
 def arrival_inputs() -> list[str]:

@@ -33,6 +33,27 @@ fn the_queueing_delay_is_the_wait_for_transmission() {
     }
 }
 
+/// Three packets of 1 ms wait: a fourth has left at 4 ms, and arrives 20 ms later. When the link is empty, at 10 ms, one takes
+/// 21 ms. To ask changes nothing: what is sent then arrives when it was said.
+#[test]
+fn when_a_packet_would_arrive_is_when_it_does() {
+    for config in [ten_mbps(), LinkConfig { queue: codel(), ..ten_mbps() }] {
+        let mut link = loaded(&config, 3);
+        let said = link.arrival_of(Instant::ZERO, Bytes::new(1250));
+        assert_eq!(said, Instant::from_millis(24));
+        assert_eq!(link.arrival_of(Instant::from_millis(10), Bytes::new(1250)), Instant::from_millis(31));
+        let _ = link.push(Instant::ZERO, Bytes::new(1250), 3);
+        let mut last = Instant::ZERO;
+        while !link.next_event().is_never() {
+            last = link.next_event();
+            while link.pop(last).is_some() {}
+        }
+        assert_eq!(last, said);
+    }
+    let silent = LinkConfig { rate: BitRate::ZERO.into(), ..ten_mbps() };
+    assert!(loaded(&silent, 0).arrival_of(Instant::ZERO, Bytes::new(1250)).is_never());
+}
+
 #[test]
 fn on_a_silent_link_the_wait_is_for_ever() {
     let link = loaded(&LinkConfig { rate: BitRate::ZERO.into(), ..ten_mbps() }, 1);

@@ -185,7 +185,9 @@ def fit(args: Args, rows: Rows) -> Fitted:
         if (now := float(measure(weights))) < best[0]:
             best = (now, weights)
     found = {name: np.asarray(value, np.float64) for name, value in best[1].items()}
-    errors = [np.average(np.abs(left[1] - said), weights=left[2]) for said in (0, np.asarray(forward(best[1], left[0])))]
+    errors = [
+        np.average(np.abs(left[1] - said), weights=left[2]) for said in (0, np.asarray(forward(best[1], left[0])))
+    ]
     # The scales of the inputs go into the first layer: the scheduler gives what it sees as it is.
     found["b1"] = found["b1"] - (mean / spread) @ found["w1"]
     found["w1"] = found["w1"] / spread[:, None]

@@ -141,3 +141,66 @@ impl Foresight for Arrival {
         Some(out[0])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::learned::policy_file::tests::{CARD, file};
+    use crate::testing::{Bench, path};
+    use weftway_path::PathId;
+
+    /// A policy whose network says `says` whatever it sees, and which saw inputs from -8 to `high`.
+    fn policy(task: &str, inputs: usize, says: f32, high: f32) -> PolicyFile {
+        let card = CARD.map(|(key, value)| match key {
+            "task" => (key, task),
+            "head" => (key, "values"),
+            _ => (key, value),
+        });
+        let (low, high, w) = (vec![-8.0; inputs], vec![high; inputs], vec![0.0; inputs]);
+        let tensors: [(&str, &[usize], &[f32]); 4] =
+            [("low", &[inputs], &low), ("high", &[inputs], &high), ("w1", &[inputs, 1], &w), ("b1", &[1], &[says])];
+        PolicyFile::parse(&file(&card, &tensors)).unwrap()
+    }
+
+    /// What goes first with such a policy. F holds five packets of ten and has a round trip of 20 ms: a packet arrives in
+    /// 10 ms. S has 30 and holds nothing: 15 ms.
+    fn first(policy: Option<PolicyFile>) -> Decision {
+        let bench = Bench::new(vec![path(0, 20, 10, 5), path(1, 30, 10, 0)]);
+        Foreseen::new(policy).unwrap().select(&bench.context())
+    }
+
+    #[test]
+    fn an_arrival_is_corrected_where_the_path_holds_data_and_the_network_knows_the_like() {
+        let (f, s) = (Decision::Send(PathId::new(0)), Decision::Send(PathId::new(1)));
+        let with = |says, high| first(Some(policy(TASK, INPUTS.len(), says, high)));
+        assert_eq!([first(None), with(0.0, 100.0)], [f, f]);
+        // Half of F's is sooner still, twice is 20 ms; S holds nothing, so that its own 15 ms stand.
+        assert_eq!([with(-1.0, 100.0), with(1.0, 100.0)], [f, s]);
+        // The pacer and what was never lost are seen as 8: training went up to 7.
+        assert_eq!(with(1.0, 7.0), f);
+    }
+
+    #[test]
+    fn a_policy_for_something_else_is_refused() {
+        let said = |policy| Foreseen::new(Some(policy)).err().unwrap();
+        assert_eq!(
+            said(policy("wait-or-send", INPUTS.len(), 0.0, 1.0)),
+            "its task is `wait-or-send`; this scheduler's is `arrival`"
+        );
+        assert_eq!(said(policy(TASK, 3, 0.0, 1.0)), "its network has 3 inputs and 1 outputs; an estimate has 36 and 1");
+    }
+
+    /// Asked again in the same moment it sees the same, and what it sees of an idle path is told too.
+    #[test]
+    fn what_is_seen_does_not_depend_on_who_asks() {
+        let bench = Bench::new(vec![path(0, 20, 10, 5), path(1, 30, 10, 0)]);
+        let mut asked = Foreseen::new(Some(policy(TASK, INPUTS.len(), 1.0, 100.0))).unwrap();
+        let seen =
+            |rule: &Foreseen| bench.paths.iter().map(|path| rule.seen(bench.now, path).unwrap()).collect::<Vec<_>>();
+        let before = seen(&asked);
+        let _ = asked.select(&bench.context());
+        assert_eq!(seen(&asked), before);
+        assert_eq!(before[0].1, Span::from_millis(10));
+        assert_eq!(Foreseen::inputs().len(), before[0].0.len());
+    }
+}

@@ -189,7 +189,7 @@ pub(crate) mod tests {
         };
         assert_eq!(refused(&CARD[1..], &TENSORS), "its card has no `format`; `weft train` writes one");
         let found = refused(&with("head", "best"), &TENSORS);
-        assert_eq!(found, "its card says `head = best`; expected greedy, sample or shares");
+        assert_eq!(found, "its card says `head = best`; expected greedy, sample, shares or values");
         let found = refused(&with("network", "mpl"), &TENSORS);
         assert_eq!(found, "its card's network: unknown network `mpl`; did you mean `mlp`?");
         let named = |names| refused(&[CARD.as_slice(), &[("inputs", names)]].concat(), &TENSORS);

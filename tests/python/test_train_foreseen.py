@@ -1,0 +1,50 @@
+"""Training of the learned estimate: the same bytes each time, and a policy that the scheduler takes."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("jax", reason="training needs weftway[train]")
+
+import weftway
+from weftway import ScenarioError, _native
+from weftway.train import foreseen
+from weftway.train.export import read_policy
+
+TINY = foreseen.Args(on="drives:2:1", rounds=2, every=64, epochs=4, batch=64, width=8)
+
+
+def test_a_tiny_training_gives_the_same_bytes_and_its_policy_runs(tmp_path: Path) -> None:
+    files = []
+    for name, threads in (("one", 1), ("two", 2)):
+        args = foreseen.Args(**{**vars(TINY), "out": tmp_path / name, "threads": threads})
+        foreseen.train(args)
+        files.append(tmp_path / name / "foreseen.safetensors")
+    assert files[0].read_bytes() == files[1].read_bytes()
+    policy = read_policy(files[0])
+    assert policy.card["inputs"].split(",") == _native.arrival_inputs()
+    assert "--on drives:2:1" in policy.card["command"] and "--threads" not in policy.card["command"]
+    rows = weftway.compare("wifi-lte", scheduler=f"foreseen:policy={files[0]}", cc="cubic", seeds=1, quick=True)
+    assert rows.frame["verdict"].to_list() == ["finished"]
+
+
+def test_the_quantile_is_found_and_scales_go_into_the_first_layer() -> None:
+    """Of labels that are 0, 1, 2, …, 9 whatever is seen, seven of ten are at most 6.5 or so. The last input never varies."""
+    rng = np.random.default_rng(1)
+    seen = np.column_stack([rng.normal(50, 10, 4000), np.full(4000, 3.0)]).astype(np.float32)
+    off = np.tile(np.arange(10, dtype=np.float32) / 3, 400)
+    rows = foreseen.Rows(seen, off, np.repeat(np.arange(40), 100))
+    fitted = foreseen.fit(foreseen.Args(epochs=30, batch=256, width=8), rows)
+    t = fitted.tensors
+    hidden = np.maximum(seen @ t["w1"] + t["b1"], 0)
+    said = (np.maximum(hidden @ t["w2"] + t["b2"], 0) @ t["w3"] + t["b3"])[:, 0]
+    assert 6 / 3 - 0.1 < np.median(said) < 7 / 3 + 0.1
+    assert t["low"][0] < seen[:, 0].min() and t["high"][0] > seen[:, 0].max()
+
+
+def test_a_file_that_is_no_policy_is_named(tmp_path: Path) -> None:
+    nothing = tmp_path / "nothing.safetensors"
+    nothing.write_bytes(b"no")
+    with pytest.raises(ScenarioError, match="policy"):
+        foreseen.collect(TINY, 0, nothing)
