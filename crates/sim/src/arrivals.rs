@@ -333,10 +333,13 @@ impl Connection {
         let (sender, mut ctx) = self.send_context(net, now, id);
         if ctx.transport.rules.recovery == LossRecovery::Quic {
             sender.quic_timer(&mut ctx);
-            if timeout && !self.paths.joined {
+            let probes = sender.quic.probes > 0;
+            if probes && !self.paths.joined {
                 self.repeat_handshake(net, now, id);
             }
-            self.send_probes(net, now, id);
+            if timeout {
+                self.find_silent(net, now, id);
+            }
             return Repair::Nothing;
         }
         let waiting = !sender.queue.is_empty();
@@ -357,6 +360,19 @@ impl Connection {
         if let Some(assigned) = sender.next_queued(&mut ctx) {
             sender.send(&mut ctx, assigned);
             sender.sent_probe();
+        }
+    }
+
+    /// QUIC: path `id` is silent, or its probe timer fired. What it has may go on the others, if there are any.
+    fn find_silent(&mut self, net: &mut Net, now: Instant, id: PathId) {
+        let offers = self.transport.reinject_at_pto && self.dispatch.views.usable().len() > 1;
+        if offers {
+            let (sender, mut ctx) = self.send_context(net, now, id);
+            sender.offer_all(&mut ctx);
+        }
+        self.send_probes(net, now, id);
+        if offers {
+            self.send.senders[id.index()].note_offered();
         }
     }
 

@@ -98,7 +98,8 @@ impl<S: Source> Sender<S> {
             path
         };
         let views = Views::new(ids().zip(roles).map(view).collect());
-        let paths = ids().map(|id| Ok(SendingPath::new(controller(&setting, id, Instant::ZERO, None)?)));
+        let path = |id| Ok(SendingPath::new(controller(&setting, id, Instant::ZERO, None)?, transport));
+        let paths = ids().map(path);
         let paths = paths.collect::<Result<Vec<_>, SpecError>>()?;
         // Both ends know the first limit.
         let edge = Offset::ZERO + receive_window(transport);
@@ -242,6 +243,9 @@ impl<S: Source> Sender<S> {
             let id = PathId::new(at as u8);
             if self.paths[at].probe_at <= now {
                 self.probe(id);
+            } else if self.offer_at(id) <= now {
+                self.offer(id);
+                self.refresh(id);
             }
             self.check_silence(id);
         }
@@ -262,7 +266,7 @@ impl<S: Source> Sender<S> {
             next = next.min(match path.stage {
                 Stage::Absent => Instant::NEVER,
                 Stage::Down { ask_at } => ask_at,
-                Stage::Up => path.probe_at.min(self.silent_at(id)),
+                Stage::Up => path.probe_at.min(self.give_up_at(id)).min(self.offer_at(id)),
             });
             let release = path.pacer.release();
             if release > self.now && (self.wants_room || !path.queue.is_empty()) {
@@ -353,20 +357,6 @@ impl<S: Source> Sender<S> {
         }
     }
 
-    /// The probe timer of path `id` fired.
-    fn probe(&mut self, id: PathId) {
-        let count = self.paths[id.index()].on_probe_timeout(self.now, self.dispatch.views.get_mut(id));
-        for _ in 0..count {
-            if self.connection.is_early_spent() {
-                break;
-            }
-            let Some(packet) = self.paths[id.index()].oldest() else { break };
-            let assigned = self.dispatch.repeat(id, &packet);
-            self.transmit(id, &assigned);
-        }
-        self.refresh(id);
-    }
-
     fn take_reports(&mut self, from: Option<PathId>) {
         let mut reports = std::mem::take(&mut self.reports);
         self.connection.take_reports(&mut reports);
@@ -398,7 +388,11 @@ impl<S: Source> Sender<S> {
                 }
                 What::Lost { number, .. } => {
                     if let Some(packet) = path.on_lost(view, number, &mut outcome) {
-                        self.dispatch.outbox.lose(packet.chunk, id);
+                        if path.has_offered(number) {
+                            self.dispatch.outbox.lose_unless_elsewhere(packet.chunk, id);
+                        } else {
+                            self.dispatch.outbox.lose(packet.chunk, id);
+                        }
                         self.dispatch.host.events.push(Event::Lost(packet.receipt(id)));
                     }
                 }
