@@ -202,3 +202,29 @@ def test_two_others_are_not_compared(weft_here: Weft) -> None:
     done = weft_here("fidelity", "--backend", "quic,kernel")
     assert done.returncode != 0
     assert "`sim,kernel` or `sim,quic`" in done.stderr
+
+
+def test_cases_that_spread_over_seeds_get_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By their spread alone, and no others: what was run with few seeds is run again for none."""
+    file = tmp_path / "tiny.toml"
+    file.write_text(TINY.replace('delay = "40 ms"', 'delay = "8 ms"\nloss = "1 %"').replace("100 kB", "400 kB"))
+    wanted = settings.settings(Scenario.load(str(file)), drawn=False)
+    request = runs.Request(cells=1, seed=0, folder=tmp_path / "out")
+    monkeypatch.setattr(runs, "SEEDS", 7)
+    monkeypatch.setattr(runs, "MOST_SEEDS", 7)
+    few = {case.scheduler: case for case in quic.agreement(wanted, runs.run(request, wanted).rows).cases}
+    spread = {name for name, case in few.items() if case.unsure > 0.05}
+    assert spread and spread != few.keys(), "some spread, and some do not"
+    monkeypatch.setattr(runs, "MOST_SEEDS", 21)
+    found = {case.scheduler: case for case in quic.agreement(wanted, runs.run(request, wanted).rows).cases}
+    assert {name: case.seeds for name, case in found.items()} == {name: 21 if name in spread else 7 for name in few}
+    assert all(found[name] == few[name] for name in few.keys() - spread)
+
+
+def test_the_interval_of_the_wider_median_says_how_sure_a_case_is() -> None:
+    """Of 50, 100 and 150 ms on each stack the interval is their range: half of it is half the median."""
+    one = setting()
+    [case] = quic.agreement([one], rows(one, {"min-rtt": (100.0, 100.0)})).cases
+    assert case.unsure == 0.5
+    [alone] = quic.agreement([one], rows(one, {"min-rtt": (100.0, 100.0)}, seeds=1)).cases
+    assert alone.unsure == 0

@@ -6,7 +6,7 @@ from itertools import combinations
 from typing import Any
 
 from weftway.backends import QUIC, SIM, Row
-from weftway.stats import median, quantile
+from weftway.stats import median, middle, quantile
 
 from .settings import Setting
 
@@ -18,6 +18,8 @@ APART = 0.05
 """Two schedulers are ordered where their times on QUIC differ by more than this share of the shorter one."""
 NEAR, FAR = 0.10, 0.25
 """The shares of cases within these differences are counted."""
+SURE = 0.05
+"""A median is known well enough where half of its interval is at most this share of it."""
 FINISHED = "finished"
 
 
@@ -38,6 +40,8 @@ class Case:
     sim_halves: float | None
     """The simulator's time with one half of the seeds over that with the other, less one; none of a single seed."""
     quic_halves: float | None
+    unsure: float
+    """Half of the wider one of the two medians' intervals, as a share of the median; none of a single seed is 0."""
     sim_retransmissions: float | None
     quic_retransmissions: float | None
     command: str
@@ -212,6 +216,7 @@ def compared(setting: Setting, scheduler: str, rows: Sequence[Row]) -> tuple[Cas
     times = [[row[measure] for row in side] for side in done]
     sim_ms, quic_ms = map(median, times)
     sim_halves, quic_halves = map(between_halves, times)
+    unsure = max(share_of_interval(some) for some in times)
     resent = [[row["retransmissions"] for row in side if row.get("retransmissions") is not None] for side in done]
     theirs, repeated = (median(some) if some else None for some in resent)
     case = Case(
@@ -226,6 +231,7 @@ def compared(setting: Setting, scheduler: str, rows: Sequence[Row]) -> tuple[Cas
         len(seeds),
         sim_halves,
         quic_halves,
+        unsure,
         theirs,
         repeated,
         done[1][0]["command"],
@@ -236,6 +242,12 @@ def compared(setting: Setting, scheduler: str, rows: Sequence[Row]) -> tuple[Cas
 def between_halves(times: Sequence[float]) -> float | None:
     """The median of every other seed over that of the rest, less one."""
     return median(times[::2]) / median(times[1::2]) - 1 if len(times) > 1 else None
+
+
+def share_of_interval(times: Sequence[float]) -> float:
+    """Half of the interval of their median, as a share of it."""
+    found = middle(times)
+    return (found.half or 0.0) / found.mean if found else 0.0
 
 
 def ordered(cases: Sequence[Case]) -> list[Pair]:

@@ -6,14 +6,17 @@ from pathlib import Path
 
 from weftway import comparison, plan
 from weftway.backends import QUIC, SIM, Row
-from weftway.comparison import Progress
+from weftway.comparison import Comparison, Progress
 from weftway.job import Job
 from weftway.plan import Plan
 
+from .cases import SURE, agreement
 from .settings import SCHEDULERS, Setting, drawn, ours
 
 SEEDS = 15
 """Runs of a case on each stack. With five, a stack differs from itself by more than the two stacks should differ."""
+MOST_SEEDS = 60
+"""Runs of a case whose median is not known to `SURE` from `SEEDS`, on either stack, however far the two are apart."""
 
 
 @dataclass(frozen=True)
@@ -49,15 +52,27 @@ def measure(request: Request, progress: Progress = lambda done, total: None) -> 
 def run(request: Request, wanted: list[Setting], progress: Progress = lambda done, total: None) -> Measured:
     """Runs these settings. What one stack cannot run has a reason in place of rows."""
     start = time.monotonic()
-    planned = [(one, job) for one in wanted for job in jobs(one)]
-    todo = Plan(wanted[0].scenario, [job for _, job in planned])
-    found = comparison.execute(todo, request.jobs, request.folder, progress)
+    planned = [(one, job) for one in wanted for job in jobs(one, SEEDS)]
+    found = executed(request, planned, progress)
+    unsure = {(one.setting, one.cc, one.scheduler) for one in agreement(wanted, found.rows).cases if one.unsure > SURE}
+    if unsure:
+        every = ((one, job) for one in wanted for job in jobs(one, MOST_SEEDS))
+        planned = [
+            (one, job) for one, job in every if job.seed < SEEDS or (one.name, one.cc, job.scheduler.name) in unsure
+        ]
+        found = executed(request, planned, progress)
     reasons = {skipped.job.key: skipped.reason for skipped in found.skipped}
     refused = {one.name: reasons[job.key] for one, job in planned if job.key in reasons}
     return Measured(request, wanted, found.rows, refused, time.monotonic() - start, found.kept.sentence)
 
 
-def jobs(setting: Setting) -> list[Job]:
+def jobs(setting: Setting, seeds: int) -> list[Job]:
     """Those of one setting: every scheduler and seed, on both stacks."""
-    planned = plan.plan(setting.scenario, SCHEDULERS, setting.cc, range(SEEDS), (SIM.name, QUIC.name))
+    planned = plan.plan(setting.scenario, SCHEDULERS, setting.cc, range(seeds), (SIM.name, QUIC.name))
     return [job for job in planned.jobs if job.variant.hash == setting.variant.hash]
+
+
+def executed(request: Request, planned: list[tuple[Setting, Job]], progress: Progress) -> Comparison:
+    """The rows of these jobs; those that the folder keeps are not run again."""
+    todo = Plan(planned[0][0].scenario, [job for _, job in planned])
+    return comparison.execute(todo, request.jobs, request.folder, progress)
