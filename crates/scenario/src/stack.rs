@@ -69,7 +69,7 @@ pub struct StackRules {
     /// And so they are where the send buffer keeps the application waiting, not only where the window is shut
     /// (`__mptcp_next_segment`).
     pub relieves_buffer: bool,
-    /// The pacer of a controller that names a rate holds the whole path back, not only what waits on it.
+    /// A pacer holds the whole path back, not only what waits on it.
     pub pacer_blocks: bool,
     /// Lost data may take any path, those included that have carried them.
     pub repeats_anywhere: bool,

@@ -365,7 +365,7 @@ impl Connection {
 
     /// QUIC: path `id` is silent, or its probe timer fired. What it has may go on the others, if there are any.
     fn find_silent(&mut self, net: &mut Net, now: Instant, id: PathId) {
-        let offers = self.transport.reinject_at_pto && self.dispatch.views.usable().len() > 1;
+        let offers = self.transport.reinject_at_pto && self.may_offer(id);
         if offers {
             let (sender, mut ctx) = self.send_context(net, now, id);
             sender.offer_all(&mut ctx);
@@ -374,6 +374,17 @@ impl Connection {
         if offers {
             self.send.senders[id.index()].note_offered();
         }
+    }
+
+    /// Whether another path may carry what path `id` has: one that has brought something since the answer of this one was due,
+    /// or has nothing to answer. Where all are silent at once it is the other end that rests.
+    fn may_offer(&self, id: PathId) -> bool {
+        let senders = &self.send.senders;
+        let due = senders[id.index()].due_at();
+        self.dispatch.views.set().without(id).iter().any(|other| {
+            let idle = self.dispatch.views.get(other).bytes_in_flight == Bytes::ZERO;
+            idle || senders[other.index()].last_progress >= due
+        })
     }
 
     /// QUIC probes repeat the oldest data on the same path.

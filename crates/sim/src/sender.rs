@@ -522,9 +522,11 @@ impl PathSender {
         if taken.plus(view.mss) > view.cwnd || self.defers(now, view, taken, more, transport) {
             return BlockedReason::Congestion;
         }
-        // MPTCP's pacer delays what waits in the subflow; QUIC's blocks the path, unless it is the window that paces.
-        let blocks = transport.rules.pacer_blocks && self.paced_by == PacedBy::Controller;
-        if blocks && self.pacer.release() > now {
+        // MPTCP's pacer delays what waits in the subflow; QUIC's blocks the path.
+        if transport.rules.pacer_blocks
+            && self.pacer.release() > now
+            && self.paced_by.blocks(view, transport.initial_cwnd())
+        {
             return BlockedReason::Pacing;
         }
         BlockedReason::None

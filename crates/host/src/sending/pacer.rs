@@ -95,6 +95,17 @@ impl PacedBy {
         }
     }
 
+    /// Whether a pacer that has not let go blocks the path. Where the window paces, packets wait in the path's queue, up to an
+    /// initial window: the choice between paths stays that of the windows, and little is bound to a path before it leaves.
+    #[inline]
+    pub fn blocks(self, path: &Path, initial_window: Bytes) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Controller => true,
+            Self::Window => path.queued >= initial_window,
+        }
+    }
+
     /// How much of its window a path uses. What only the pacer holds back counts: a window that would be full without it is
     /// no reason not to grow (RFC 9002 §7.8).
     #[inline]

@@ -99,9 +99,15 @@ impl<S: Source> Sender<S> {
         self.refresh(id);
     }
 
-    /// Whether another path may carry what path `id` has.
+    /// Whether another path may carry what path `id` has: one that has brought something since the answer of this one was due,
+    /// or has nothing to answer. Where all are silent at once it is the other end that rests.
     fn may_offer(&self, id: PathId) -> bool {
-        self.setting.transport.reinject_at_pto && !self.dispatch.views.set().without(id).is_empty()
+        let due = self.paths[id.index()].due_at(self.dispatch.views.get(id));
+        let is_alive = |other: PathId| {
+            let idle = self.dispatch.views.get(other).bytes_in_flight == Bytes::ZERO;
+            idle || self.paths[other.index()].last_progress >= due
+        };
+        self.setting.transport.reinject_at_pto && self.dispatch.views.set().without(id).iter().any(is_alive)
     }
 
     /// When what path `id` has may go on the other paths. The probe timer runs from the newest packet, and fires late where a

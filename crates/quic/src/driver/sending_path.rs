@@ -373,12 +373,11 @@ impl SendingPath {
         !waits && self.blocked_reason(now, view) == BlockedReason::None
     }
 
-    /// Why the path cannot take a packet now. Where its window paces, what it takes waits in its queue: the choice between
-    /// paths is that of the windows.
+    /// Why the path cannot take a packet now.
     pub fn blocked_reason(&self, now: Instant, view: &Path) -> BlockedReason {
         if view.bytes_in_flight + view.queued + view.mss > view.cwnd {
             BlockedReason::Congestion
-        } else if self.paced_by == PacedBy::Controller && self.pacer.release() > now {
+        } else if self.pacer.release() > now && self.paced_by.blocks(view, self.initial_window) {
             BlockedReason::Pacing
         } else {
             BlockedReason::None
@@ -418,11 +417,17 @@ impl SendingPath {
     /// When the path is silent: the oldest packet that was not offered to the other paths should have been acknowledged, a
     /// probe timeout after it was sent, and nothing was heard for as long as acknowledgements may vary.
     pub fn silent_at(&self, view: &Path, ack_delay: Span) -> Instant {
-        let pto = Self::pto(view, ack_delay);
+        let due = self.due_at(view);
+        if due.is_never() {
+            return due;
+        }
+        due.max(self.last_progress) + Self::pto(view, ack_delay).saturating_sub(view.srtt)
+    }
+
+    /// When the oldest packet that was not offered to the other paths should be acknowledged: a round trip after it was sent.
+    pub fn due_at(&self, view: &Path) -> Instant {
         let oldest = self.unsettled().find(|(number, _)| !self.has_offered(*number));
-        oldest.map_or(Instant::NEVER, |(_, packet)| {
-            (packet.sent_at + pto).max(self.last_progress + pto.saturating_sub(view.srtt))
-        })
+        oldest.map_or(Instant::NEVER, |(_, packet)| packet.sent_at + view.srtt)
     }
 
     /// The path is silent: `offer` learns which chunks it has in flight, other than those that were offered before. It takes

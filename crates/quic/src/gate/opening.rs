@@ -67,7 +67,10 @@ mod tests {
             let ready = if clock.get() < ids_after { Err(PathError::RemoteCidsExhausted) } else { Ok(address) };
             std::future::ready(ready)
         };
-        let sleep = |span| std::future::ready(clock.set(clock.get() + span));
+        let sleep = |span| {
+            clock.set(clock.get() + span);
+            std::future::ready(())
+        };
         let opening = pin!(open_paths([7, 8], open, sleep));
         let Poll::Ready(result) = opening.poll(&mut Context::from_waker(Waker::noop())) else {
             panic!("nothing waits")

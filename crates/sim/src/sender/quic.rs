@@ -88,13 +88,20 @@ impl PathSender {
     /// probe timeout after it was sent, and nothing was heard for as long as acknowledgements may vary.
     #[inline]
     fn silent_at(&self) -> Instant {
+        let due = self.due_at();
+        if due.is_never() {
+            return due;
+        }
+        due.max(self.last_progress) + self.quic.pto.saturating_sub(self.quic.rtt.srtt())
+    }
+
+    /// When the oldest packet that was not offered to the other paths should be acknowledged: a round trip after it was sent.
+    #[inline]
+    pub fn due_at(&self) -> Instant {
         let oldest = self.flight.base().max(self.quic.offered_below);
         let oldest =
             (oldest..self.flight.next()).map(|number| self.flight.at(number)).find(|packet| !packet.is_settled());
-        oldest.map_or(Instant::NEVER, |packet| {
-            (packet.sent_at + self.quic.pto)
-                .max(self.last_progress + self.quic.pto.saturating_sub(self.quic.rtt.srtt()))
-        })
+        oldest.map_or(Instant::NEVER, |packet| packet.sent_at + self.quic.rtt.srtt())
     }
 
     /// Processes an acknowledgement.
