@@ -98,7 +98,7 @@ impl PathSender {
     /// When the oldest packet that was not offered to the other paths should be acknowledged: a round trip after it was sent.
     #[inline]
     pub fn due_at(&self) -> Instant {
-        let oldest = self.flight.base().max(self.quic.offered_below);
+        let oldest = self.flight.base().max(self.quic.settled_below()).max(self.quic.offered_below);
         let oldest =
             (oldest..self.flight.next()).map(|number| self.flight.at(number)).find(|packet| !packet.is_settled());
         oldest.map_or(Instant::NEVER, |packet| packet.sent_at + self.quic.rtt.srtt())
