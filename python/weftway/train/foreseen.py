@@ -1,4 +1,4 @@
-"""Foreseen: a network that learns from the simulator when a packet arrives, and corrects what `earliest-delivery` predicts.
+"""Foreseen: a network learns from the simulator when packets arrive, and corrects what `earliest-delivery` predicts.
 
 Supervised, so there is no reward and no exploration: in runs over drawn scenarios, at every few decisions, each path
 that holds data gives a row: what a sender sees of it, and by how much the rule's own estimate of a packet's arrival is
@@ -12,7 +12,6 @@ model of how rates change; DAgger (Ross et al., AISTATS 2011), for the rounds.
 """
 
 import argparse
-import itertools
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -219,19 +218,16 @@ def card(args: Args, fitted: Fitted, rows: int) -> dict[str, str]:
 def train(args: Args) -> Policy:
     """All rounds; the policy of each is in the folder, the last one as `foreseen.safetensors`."""
     args.out.mkdir(parents=True, exist_ok=True)
-    rows: Rows | None = None
-    policy: Path | None = None
-    for number in itertools.count():
-        more = collect(args, number, policy)
-        rows = more if rows is None else rows.joined(more)
+    rows = collect(args, 0, None)
+    for number in range(1, args.rounds + 1):
         fitted = fit(args, rows)
         about = card(args, fitted, len(rows.run))
-        is_last = number + 1 >= args.rounds
-        policy = args.out / ("foreseen.safetensors" if is_last else f"round-{number}.safetensors")
+        policy = args.out / (f"round-{number}.safetensors" if number < args.rounds else "foreseen.safetensors")
         write_policy(policy, about, fitted.tensors)
-        print(f"round {number + 1} of {args.rounds}: {len(rows.run)} rows; {about['evaluation']}", flush=True)
-        if is_last:
-            return Policy(about, dict(fitted.tensors))
+        print(f"round {number} of {args.rounds}: {len(rows.run)} rows; {about['evaluation']}", flush=True)
+        if number < args.rounds:
+            rows = rows.joined(collect(args, number, policy))
+    return Policy(about, dict(fitted.tensors))
 
 
 def main(words: Sequence[str] | None = None) -> None:
