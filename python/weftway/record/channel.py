@@ -1,6 +1,6 @@
 """One path at one end: packets in, packets out, and when to come back. No socket, and no clock of its own."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from . import probes
 from .arrivals import Arrivals
@@ -14,6 +14,12 @@ FEEDBACK_NS = 20_000_000
 
 ANSWERED_BYTES_PER_S = 25_000
 """Ten times what records take, for those that are lost; a peer that asks for more gets nothing."""
+
+MOST_NUMBER, MOST_WAIT_NS = 2**32 - 2, 3_600_000_000_000
+"""What no honest peer says: more packets than a number counts, and a wait of an hour."""
+
+REST = 0.02
+"""The share of the cap that is left for answers."""
 
 BURST = 64
 """No more packets of load leave before the other paths have their turn."""
@@ -51,25 +57,33 @@ class Channel:
         self._echo, self._echo_ns = 0, 0
         self._fastest_ns: int | None = None
         self._came = 0
-        self._newest = Feedback(0, 0, 0, 0, 0, False)
+        self._newest = Feedback(path, 0, 0, 0, 0, 0, False)
         self._feedback_ns: int | None = None
         self._answered_bytes = 0
+        self._is_over = False
+
+    def end_load(self) -> None:
+        """No more load leaves, and none is answered: so the other end has nothing that makes it go on."""
+        self._is_over, self._feedback_ns = True, None
 
     def receive(self, arrived_ns: int, packet: Packet, size: int) -> None:
         """A packet of `size` bytes came."""
         bytes_ = size + self._header
         if packet.kind == Kind.PROBE:
-            if probe := Probe.unpack(packet.body):
+            probe = Probe.unpack(packet.body)
+            if probe and probe.number < MOST_NUMBER:
                 self._on_probe(arrived_ns, probe, bytes_)
         elif packet.kind == Kind.LOAD:
             if len(packet.body) >= LOAD.size:
                 number, sent_ns = LOAD.unpack_from(packet.body)
-                self._on_load(arrived_ns, number, sent_ns, bytes_)
+                self._on_load(arrived_ns, min(number, MOST_NUMBER), sent_ns, bytes_)
         else:
             self.arrivals.add(arrived_ns, bytes_)
-            if packet.kind == Kind.FEEDBACK and (told := Feedback.unpack(packet.body)):
-                self.other_is_spent = told.is_spent
-                self._window.on_feedback(arrived_ns, told)
+
+    def on_feedback(self, arrived_ns: int, told: Feedback) -> None:
+        """The other end tells what it has got of the load on this path."""
+        self.other_is_spent = told.is_spent
+        self._window.on_feedback(arrived_ns, told, self._load)
 
     def _on_probe(self, arrived_ns: int, probe: Probe, size: int) -> None:
         self.arrivals.add_probe(arrived_ns, probe.number, size)
@@ -85,13 +99,13 @@ class Channel:
     def _on_load(self, arrived_ns: int, number: int, sent_ns: int, size: int) -> None:
         took = arrived_ns - sent_ns
         self._fastest_ns = took if self._fastest_ns is None else min(self._fastest_ns, took)
-        queue_ns = took - self._fastest_ns
+        queue_ns = min(took - self._fastest_ns, MOST_WAIT_NS)
         lost = max(number - self._newest.expected, 0)
         self.arrivals.add(arrived_ns, size, queue_ns // 1000, lost)
         self._came += 1
         if number + 1 > self._newest.expected:
-            self._newest = Feedback(0, 0, number + 1, sent_ns, queue_ns, False)
-        if self._feedback_ns is None:
+            self._newest = replace(self._newest, expected=number + 1, sent_ns=sent_ns, queue_ns=queue_ns)
+        if self._feedback_ns is None and not self._is_over:
             self._feedback_ns = arrived_ns
 
     def due(self, now_ns: int) -> list[bytes]:
@@ -100,9 +114,7 @@ class Channel:
         found = []
         while self.begin_ns + probes.due_ns(self._probes) <= now_ns and self._may_send(FULL_BYTES):
             found.append(self._probe(now_ns))
-        if self._feedback_ns is not None and now_ns >= self._feedback_ns:
-            found.append(self._feedback(now_ns))
-        if self._plan.load and now_ns >= self.begin_ns + QUIET_NS:
+        if self._plan.load and not self._is_over and now_ns >= self.begin_ns + QUIET_NS:
             room = min(self._window.room(now_ns, self._load, self._load_sent_ns), BURST)
             while room > 0 and self._may_send(FULL_BYTES):
                 found.append(self._next_load(now_ns))
@@ -114,7 +126,7 @@ class Channel:
         found = [] if self._feedback_ns is None else [self._feedback_ns]
         if not self.is_spent:
             found.append(self.begin_ns + probes.due_ns(self._probes))
-        if self._plan.load and not self.is_spent:
+        if self._plan.load and not self.is_spent and not self._is_over:
             begins = self.begin_ns + QUIET_NS
             free = self._window.in_flight(self._load) < self._window.limit
             found.append(max(begins, now_ns if free else self._load_sent_ns + KNOCK_NS))
@@ -122,7 +134,8 @@ class Channel:
 
     def _may_send(self, size: int) -> bool:
         """Whether the cap allows it."""
-        self.is_spent = self.is_spent or self.sent_bytes + size + self._header > self._plan.cap
+        most = self._plan.cap * (1 - REST)
+        self.is_spent = self.is_spent or self.sent_bytes + size + self._header > most
         return not self.is_spent
 
     def _packed(self, kind: Kind, body: bytes, size: int = 0) -> bytes:
@@ -145,11 +158,16 @@ class Channel:
         self._load_sent_ns = now_ns
         return self._packed(Kind.LOAD, body, FULL_BYTES)
 
-    def _feedback(self, now_ns: int) -> bytes:
-        last = self._newest
-        told = Feedback(now_ns, self._came, last.expected, last.sent_ns, last.queue_ns, self.is_spent)
+    def feedback(self, now_ns: int) -> Feedback | None:
+        """What this end has got of the load, if it is time to tell."""
+        if self._feedback_ns is None or now_ns < self._feedback_ns:
+            return None
         self._feedback_ns = now_ns + FEEDBACK_NS
-        return self._packed(Kind.FEEDBACK, told.pack())
+        return replace(self._newest, now_ns=now_ns, count=self._came, is_spent=self.is_spent)
+
+    def told(self, feedback: Feedback) -> bytes:
+        """Feedback about this path or another one, as it leaves here."""
+        return self._packed(Kind.FEEDBACK, feedback.pack())
 
     def ask(self, path: int, first: int) -> bytes:
         """Asks for the other end's records of a path, from `first` on."""

@@ -14,7 +14,7 @@ from weftway import transfer
 
 from . import arrivals, places
 from .channel import Channel
-from .wire import ASK, HEAD, HELLO_BYTES, READY, SESSION_BYTES, Cookies, Kind, Packet, Plan, other_version
+from .wire import ASK, HEAD, HELLO_BYTES, READY, SESSION_BYTES, Cookies, Feedback, Kind, Packet, Plan, other_version
 from .wire import packed as wire_packed
 from .wire import unpacked as wire_unpacked
 
@@ -128,12 +128,19 @@ class Host:
             self._end("finished")
             return []
         peer.channel.receive(arrived_ns, packet, size)
+        if packet.kind == Kind.FEEDBACK:
+            self._on_feedback(arrived_ns, packet)
         if packet.kind == Kind.ASK and len(packet.body) >= ASK.size:
             path, first = ASK.unpack_from(packet.body)
             if wanted := self.session.peers.get(path):
                 records = arrivals.packed(path, first, wanted.channel.arrivals.records)
                 return [(data, peer.address) for data in peer.channel.answer(records)]
         return []
+
+    def _on_feedback(self, arrived_ns: int, packet: Packet) -> None:
+        told = Feedback.unpack(packet.body)
+        if told and self.session and (about := self.session.peers.get(told.path)):
+            about.channel.on_feedback(arrived_ns, told)
 
     def due(self, now_ns: int) -> Out:
         """What leaves now without having been asked for in this moment."""
@@ -146,7 +153,10 @@ class Host:
         if now_ns - session.begin_ns > session.plan.seconds * 1_000_000_000 + GRACE_NS:
             self._end("over")
             return []
-        return [(data, peer.address) for peer in session.peers.values() for data in peer.channel.due(now_ns)]
+        peers = session.peers.values()
+        news = [told for peer in peers if (told := peer.channel.feedback(now_ns))]
+        found = [(peer.channel.told(told), peer.address) for told in news for peer in peers]
+        return found + [(data, peer.address) for peer in peers for data in peer.channel.due(now_ns)]
 
     def wake_ns(self, now_ns: int) -> int:
         """When something is due next, if nothing comes."""
@@ -167,6 +177,7 @@ def _text(address: places.Address) -> str:
 def serve(opened: socket.socket, cap: int, tell: Callable[[str], None]) -> None:
     """Answers one recording after another until it is interrupted."""
     host = Host(cap, places.header(opened.family), secrets.token_bytes(32), tell)
+    places.hurry()
     backs: dict[places.Address, list[tuple[int, int, bytes]]] = {}
     waiting: Out = []
     while True:

@@ -18,6 +18,7 @@ from .wire import (
     READY,
     RECORDS_PER_PACKET,
     SESSION_BYTES,
+    Feedback,
     Kind,
     Packet,
     Plan,
@@ -105,6 +106,7 @@ class Recorder:
 
     def run(self) -> Recorded:
         """Measures, until the time is over, a cap is spent, or Ctrl-C."""
+        places.hurry()
         try:
             self._greet()
             return self._measure()
@@ -161,6 +163,9 @@ class Recorder:
 
     def _drain(self, end_ns: int, patience_ns: int) -> None:
         """Waits for what is under way, and fetches all records; then says goodbye."""
+        for line in self._lines:
+            if line.channel:
+                line.channel.end_load()
         give_up_ns = time.monotonic_ns() + patience_ns
         while (now := time.monotonic_ns()) < give_up_ns and not all(line.is_complete for line in self._lines):
             self._turn()
@@ -174,6 +179,10 @@ class Recorder:
     def _turn(self) -> None:
         """Sends what is due, and takes what has come before something is due again."""
         now = time.monotonic_ns()
+        open_ = [(line, line.channel) for line in self._lines if line.channel]
+        news = [told for _, channel in open_ if (told := channel.feedback(now))]
+        for line, channel in open_:
+            self._send(line, [channel.told(told) for told in news])
         for at, line in enumerate(self._lines):
             self._greet_again(now, at, line)
             if line.channel:
@@ -223,6 +232,13 @@ class Recorder:
             line.channel.receive(one.arrived_ns, packet, len(one.data))
             if packet.kind == Kind.RECORDS:
                 self._take(packet)
+            elif packet.kind == Kind.FEEDBACK:
+                self._on_feedback(one.arrived_ns, packet)
+
+    def _on_feedback(self, arrived_ns: int, packet: Packet) -> None:
+        told = Feedback.unpack(packet.body)
+        if told and told.path < len(self._lines) and (about := self._lines[told.path].channel):
+            about.on_feedback(arrived_ns, told)
 
     def _take(self, packet: Packet) -> None:
         """Records of the other end; those that are here already are left out."""

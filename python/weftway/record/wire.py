@@ -6,7 +6,7 @@ The first six bytes, magic number, version and kind, are the same in every versi
 import hashlib
 import hmac
 import struct
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from enum import IntEnum
 
 from weftway._native import ScenarioError
@@ -28,7 +28,7 @@ PLAN = struct.Struct(f">{COOKIE_BYTES}sBBIQ")
 READY = struct.Struct(">Q")
 PROBE = struct.Struct(">IQIQ")
 LOAD = struct.Struct(">IQ")
-FEEDBACK = struct.Struct(">QIIQQ?")
+FEEDBACK = struct.Struct(">BQIIQQ?")
 ASK = struct.Struct(">BI")
 RECORD = struct.Struct(">BQIIH")
 RECORDS_PER_PACKET = (FULL_BYTES - HEAD.size - ASK.size) // RECORD.size
@@ -114,8 +114,9 @@ class Probe:
 
 @dataclass(frozen=True)
 class Feedback:
-    """What an end has got of the load on a path."""
+    """What an end has got of the load on a path. It comes over all paths: the way back on that one may fail."""
 
+    path: int
     now_ns: int
     """By its own clock."""
     count: int
@@ -131,7 +132,7 @@ class Feedback:
 
     def pack(self) -> bytes:
         """As bytes."""
-        return FEEDBACK.pack(self.now_ns, self.count, self.expected, self.sent_ns, self.queue_ns, self.is_spent)
+        return FEEDBACK.pack(*astuple(self))
 
     @staticmethod
     def unpack(body: bytes) -> "Feedback | None":
