@@ -275,7 +275,7 @@ def listening(start: Start, *words: str) -> str:
     return process.stderr.readline().removeprefix("listening at ").strip()
 
 
-@pytest.mark.parametrize("load", [(), ("--load", "--cap", "20 MB")], ids=["probes", "load"])
+@pytest.mark.parametrize("load", [(), ("--load",)], ids=["probes", "load"])
 def test_two_links_of_one_machine_are_recorded_and_compared(weft: Weft, start: Start, load: tuple[str, ...]) -> None:
     peer = listening(start)
     done = weft("record", *BOTH, "--peer", peer, "--for", "2s", "--json", *load)
@@ -288,7 +288,7 @@ def test_two_links_of_one_machine_are_recorded_and_compared(weft: Weft, start: S
     compared = weft("compare", "recorded.toml", "--scheduler", "min-rtt", "--seeds", "0..1", "--json")
     assert compared.returncode == 0, compared.stderr
     (row,) = json.loads(compared.stdout)
-    assert row["finished"]
+    assert row["fct_ms"] > 0
     # It never overwrites what it wrote.
     again = weft("record", *BOTH, "--peer", peer)
     assert (again.returncode, again.stderr.startswith("weft: recorded.toml exists already")) == (2, True)

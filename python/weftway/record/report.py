@@ -58,6 +58,8 @@ def write(recorded: Recorded, name: str, workload: str | None) -> Report:
     paths = estimate.paths(recorded)
     links = drive.link_names([path.name for path in paths])
     count = min(len(one.steps) for path in paths for one in path.directions.values())
+    if count == 0 and recorded.spent:
+        raise TransferError(f"{recorded.spent}: its cap was spent before the first half second; --cap allows more")
     if count == 0:
         raise TransferError("it was over before the first half second was measured; nothing is written")
     for path in paths:
