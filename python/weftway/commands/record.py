@@ -115,8 +115,11 @@ def measure(
         err.print(
             f"load: at most {transfer.amount(cap)} a path and direction, {whole} in all; it ends when one is spent"
         )
-    with Bar(err, "seconds", "recorded") as bar:
-        recorded = recording.Recorder(local, peer, plan, bar.tell).run()
+    try:
+        with Bar(err, "seconds", "recorded") as bar:
+            recorded = recording.Recorder(local, peer, plan, bar.tell).run()
+    except KeyboardInterrupt:
+        fail("interrupted before anything was measured", INTERRUPTED)
     made = report.write(recorded, name, workload)
     if as_json:
         print_json(report.record(made))
