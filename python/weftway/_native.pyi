@@ -324,6 +324,8 @@ def transfer(
     cc: str,
     watch: Callable[[str], list[str]],
     qlog: str | None = None,
+    checksum: bool = False,
+    sync: bool = True,
 ) -> str: ...
 def live_bytes(variant: Variant, scheduler: str, links: int) -> tuple[int | None, str | None]:
     """How many bytes a run between two machines sends over so many links, or in the second place why it cannot."""

@@ -101,7 +101,12 @@ def _run() -> None:
         app()
     except ScenarioError as error:
         fail(str(error), BAD_INPUT)
-    except (SimulationError, EmulationError, TransferError) as error:
+    except TransferError as error:
+        from weftway.transfer import printable
+
+        # The other end's words, and names of files, may be in it.
+        fail(printable(str(error)), RUN_FAILED)
+    except (SimulationError, EmulationError) as error:
         fail(str(error), RUN_FAILED)
     except BrokenPipeError:
         raise ClosedPipe from None

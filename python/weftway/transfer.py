@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 PORT = 4433
 """Where the end listens that was told no port."""
 
+PAIR_VARIABLE = "WEFT_PAIR"
+"""Where the pairing line may be that is not to stand on a command line, which other users of the machine can read."""
+
 SHOWN = 5
 """So many of the things that are never sent are named."""
 
@@ -53,12 +56,24 @@ def pair(file: Path, *, new: bool = False) -> str:
     _available()
     if new or not file.exists():
         _write_private(file, _native.new_identity())
-    return _native.pairing_line(_read(file))
+    return _native.pairing_line(_read_private(file))
 
 
-def connect(host: str, pairing: str) -> OtherEnd:
-    """The end at `host`, which may name a port; `pairing` is its line, or a file with it."""
-    line = pairing if pairing.startswith("weft1-") else _read(Path(pairing))
+def pairing(given: str | None) -> str | None:
+    """A pairing line: `given` itself, the first line of standard input if it is `-`, or the file of this name.
+
+    Without it, WEFT_PAIR in the environment is taken for it.
+    """
+    text = given or os.environ.get(PAIR_VARIABLE)
+    if not text:
+        return None
+    if text == "-":
+        return _first_line(sys.stdin)
+    return text if text.startswith("weft1-") else _read(Path(text))
+
+
+def connect(host: str, line: str) -> OtherEnd:
+    """The end at `host`, which may name a port, and its pairing line."""
     first, *others = resolve(*split(host), passive=False)
     return OtherEnd(first, pairing=line.strip(), others=tuple(others))
 
@@ -68,7 +83,7 @@ def listen(address: str, file: Path) -> OtherEnd:
     if not file.exists():
         raise ScenarioError(f"this machine has no identity yet: run `weft pair` here, and copy its line ({file})")
     host, port = (None, int(address)) if address.isdigit() else split(address)
-    return OtherEnd(resolve(host or "0.0.0.0", port, passive=True)[0], identity=_read(file))
+    return OtherEnd(resolve(host or "0.0.0.0", port, passive=True)[0], identity=_read_private(file))
 
 
 def run(
@@ -82,9 +97,12 @@ def run(
     watch: Callable[[Progress], None] = lambda _: None,
     switch: Callable[[], list[str]] = list,
     qlog: Path | None = None,
+    checksum: bool = False,
+    sync: bool = True,
 ) -> Report:
     """Sends `path`, or receives into it, until all of it is there. A sender writes what happens into the file `qlog`.
 
+    With `checksum` a sender has contents compared and not times. With `sync` all is on the receiver's disk at the end.
     `watch` is told ten times a second how far it is; then `switch` may name schedulers that take over.
     """
     _available()
@@ -104,6 +122,8 @@ def run(
         cc,
         tell,
         str(qlog) if qlog else None,
+        checksum,
+        sync,
     )
     report: Report = json.loads(told)
     return report
@@ -150,9 +170,28 @@ def _read(file: Path) -> str:
         raise ScenarioError(f"{file}: this is no text") from None
 
 
+def _first_line(stream: IO[str]) -> str:
+    """The next line of a stream. What follows it is left to whoever reads on."""
+    line = b""
+    while (byte := os.read(stream.fileno(), 1)) not in (b"", b"\n"):
+        line += byte
+    return line.decode(errors="replace")
+
+
+def _read_private(file: Path) -> str:
+    """Reads what nobody else may read, and refuses it if somebody else may."""
+    mode = file.stat().st_mode & 0o777
+    if mode & 0o077:
+        raise ScenarioError(
+            f"{file}: other users of this machine may read or change this identity (mode {mode:04o}): "
+            f"run `chmod 600 {file}`, and `weft pair --new` if somebody may have read it"
+        )
+    return _read(file)
+
+
 def _write_private(file: Path, text: str) -> None:
     """Writes what nobody else may read, all of it or nothing."""
-    file.parent.mkdir(parents=True, exist_ok=True)
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = file.with_name(f"{file.name}.{os.getpid()}")
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
         out.write(text)

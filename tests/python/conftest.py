@@ -1,17 +1,19 @@
 """What the tests of the package share: a small scenario, and the command as a person runs it."""
 
 import os
+import random
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
 
 import machine
+from ends import Start
 from weftway.cli import main
 
 # What is started by nohup, or by a shell in the background, ignores signals, and so would every command under test.
@@ -123,3 +125,37 @@ def weft_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
         return subprocess.CompletedProcess(command, int(end.value.code or 0), told.out, told.err)
 
     return run
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts the command, and ends it after the test."""
+    started: list[subprocess.Popen[str]] = []
+
+    def begin(*words: str | Path) -> subprocess.Popen[str]:
+        command = [*machine.WEFT, *map(str, words)]
+        pipe = subprocess.PIPE
+        started.append(subprocess.Popen(command, cwd=tmp_path, stdout=pipe, stderr=pipe, text=True))
+        return started[-1]
+
+    yield begin
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def line(weft: Weft) -> str:
+    """The pairing line of an identity in the file `me`."""
+    return weft("pair", "--identity", "me").stdout.strip()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with a few files."""
+    made = tmp_path / "photos"
+    (made / "2024").mkdir(parents=True)
+    (made / "2024" / "a").write_bytes(random.Random(1).randbytes(3_000_000))
+    (made / "ü").write_text("short")
+    (made / "empty").touch()
+    return made

@@ -4,15 +4,13 @@ import json
 import shutil
 import signal
 import socket
-import subprocess
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-import machine
 from conftest import Weft
+from ends import Start
 from weftway import ScenarioError, new_drive_scenario
 from weftway.record import arrivals, estimate, probes
 from weftway.record.arrivals import BIN, PROBE, Record
@@ -253,25 +251,6 @@ def test_a_drive_has_a_line_for_each_step_and_a_column_for_what_was_measured() -
     )
     with pytest.raises(ScenarioError, match="two paths are the link `192-0-2-1`"):
         link_names(["192.0.2.1", "192-0-2-1"])
-
-
-Start = Callable[..., subprocess.Popen[str]]
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts the command, and ends it after the test."""
-    started: list[subprocess.Popen[str]] = []
-
-    def begin(*words: str) -> subprocess.Popen[str]:
-        pipe = subprocess.PIPE
-        started.append(subprocess.Popen([*machine.WEFT, *words], cwd=tmp_path, stdout=pipe, stderr=pipe, text=True))
-        return started[-1]
-
-    yield begin
-    for process in started:
-        process.kill()
-        process.communicate()
 
 
 def listening(start: Start, *words: str) -> str:

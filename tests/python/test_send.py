@@ -10,87 +10,15 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import machine
 from conftest import Weft
+from ends import BOTH, PARTIAL, PATIENCE_S, Start, ended, partial, port, same, wait_until
 from weftway import doctor, transfer
-
-BOTH = ("--path", "127.0.0.1", "--path", "127.0.0.2")
-PARTIAL = ".weft-partial"
-PATIENCE_S = 60
-
-Start = Callable[..., subprocess.Popen[str]]
-
-
-@pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts the command, and ends it after the test."""
-    started: list[subprocess.Popen[str]] = []
-
-    def begin(*words: str | Path) -> subprocess.Popen[str]:
-        command = [*machine.WEFT, *map(str, words)]
-        pipe = subprocess.PIPE
-        started.append(subprocess.Popen(command, cwd=tmp_path, stdout=pipe, stderr=pipe, text=True))
-        return started[-1]
-
-    yield begin
-    for process in started:
-        process.kill()
-        process.communicate()
-
-
-@pytest.fixture
-def line(weft: Weft) -> str:
-    """The pairing line of an identity in the file `me`."""
-    return weft("pair", "--identity", "me").stdout.strip()
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A folder with a few files."""
-    made = tmp_path / "photos"
-    (made / "2024").mkdir(parents=True)
-    (made / "2024" / "a").write_bytes(random.Random(1).randbytes(3_000_000))
-    (made / "ü").write_text("short")
-    (made / "empty").touch()
-    return made
-
-
-def port() -> str:
-    """A free port."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
-        free.bind(("127.0.0.1", 0))
-        return str(free.getsockname()[1])
-
-
-def same(one: Path, other: Path) -> bool:
-    """Whether two trees hold the same files with the same bytes."""
-
-    def held(root: Path) -> dict[str, bytes | None]:
-        return {str(path.relative_to(root)): path.read_bytes() if path.is_file() else None for path in root.rglob("*")}
-
-    return held(one) == held(other)
-
-
-def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    told, complaints = process.communicate(timeout=PATIENCE_S)
-    return process.returncode, told, complaints
-
-
-def partial(target: Path) -> int:
-    """Bytes that are partly there."""
-    return sum(file.stat().st_size for file in (target / PARTIAL).glob("*.part"))
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
 
 
 def test_a_folder_arrives_and_both_ends_say_how(weft: Weft, start: Start, line: str, folder: Path) -> None:
@@ -127,36 +55,6 @@ def test_the_end_that_connects_may_receive_and_the_line_may_be_in_a_file(
     assert same(folder, folder.parent / "inbox" / "photos")
 
 
-@pytest.mark.parametrize("victim", ["sender", "receiver"])
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_a_process_that_was_ended_goes_on_where_it_was(
-    start: Start, line: str, tmp_path: Path, victim: str, how: signal.Signals
-) -> None:
-    size, file, inbox = 120_000_000, tmp_path / "big", tmp_path / "inbox"
-    file.write_bytes(random.Random(2).randbytes(size))
-    at = f"127.0.0.1:{port()}"
-    receive = ("recv", "inbox", "--listen", at, "--identity", "me", "--json")
-    send = ("send", file, "--to", at, "--pair", line, *BOTH, "--json")
-    receiver, sender = start(*receive), start(*send)
-    wait_until(lambda: partial(inbox) > 10_000_000)
-    (sender if victim == "sender" else receiver).send_signal(how)
-    if victim == "receiver":
-        status, _, complaints = ended(receiver)
-        assert status == (130 if how == signal.SIGINT else -how), complaints
-        # What the sender finds out by silence takes as long as a connection may be idle: the user ends it.
-        sender.kill()
-        receiver = start(*receive)
-    else:
-        assert ended(sender)[0] == (130 if how == signal.SIGINT else -how)
-    assert not (inbox / "big").exists()
-    kept = partial(inbox)
-    status, told, complaints = ended(start(*send))
-    assert (status, ended(receiver)[0]) == (0, 0), complaints
-    assert file.read_bytes() == (inbox / "big").read_bytes()
-    assert json.loads(told)[0]["sent_bytes"] <= size - kept + 1
-    assert not (inbox / PARTIAL).exists()
-
-
 @pytest.mark.parametrize(("victim", "pauses"), [("sender", [2.0]), ("receiver", [2.0]), ("receiver", [0.1] * 10)])
 def test_a_process_that_stands_still_for_a_while_goes_on(
     start: Start, line: str, tmp_path: Path, victim: str, pauses: list[float]
@@ -180,25 +78,6 @@ def test_a_process_that_stands_still_for_a_while_goes_on(
     assert json.loads(told)[0]["sent_bytes"] == size
 
 
-def test_a_stranger_gets_one_line(weft: Weft, start: Start, line: str, folder: Path) -> None:
-    at = f"127.0.0.1:{port()}"
-    start("recv", "inbox", "--listen", at, "--identity", "me")
-    other = weft("pair", "--identity", "other").stdout.strip()
-    wait_until((folder.parent / "inbox").exists)
-    strange = weft("send", folder, "--to", at, "--pair", other)
-    assert (strange.returncode, strange.stdout) == (1, "")
-    assert strange.stderr.startswith(f"weft: {at} is not the machine that made this pairing line")
-    assert strange.stderr.count("\n") == 1
-    assert list((folder.parent / "inbox").iterdir()) == [folder.parent / "inbox" / PARTIAL]
-
-
-def test_an_identity_is_private_and_a_new_one_ends_the_old_lines(weft: Weft, line: str, tmp_path: Path) -> None:
-    assert (tmp_path / "me").stat().st_mode & 0o777 == 0o600
-    assert weft("pair", "--identity", "me").stdout.strip() == line
-    new = weft("pair", "--identity", "me", "--new").stdout.strip()
-    assert new.startswith("weft1-") and new != line
-
-
 REFUSED = {
     "send x --to h": "--to needs --pair LINE",
     "send x": "either --to HOST:PORT or --listen ADDR",
@@ -219,6 +98,7 @@ REFUSED = {
 def test_what_makes_no_sense_is_refused_in_one_line(weft_here: Weft, tmp_path: Path, words: str) -> None:
     transfer.pair(tmp_path / "me")
     (tmp_path / "x.json").write_text("{}")
+    (tmp_path / "x.json").chmod(0o600)
     found = weft_here(*words.split())
     assert (found.returncode, found.stdout) == (2, "")
     assert found.stderr.startswith("weft: ") and found.stderr.count("\n") == 1
@@ -253,12 +133,13 @@ def test_files_that_do_not_fit_are_refused_before_data_flow(
 ) -> None:
     (tmp_path / "big").write_bytes(random.Random(6).randbytes(4_000_000))
     at = f"127.0.0.1:{port()}"
-    receiver = start("recv", "small", "--listen", at, "--identity", "me")
+    receiver = start("recv", small, "--listen", at, "--identity", "me")
     sent = weft("send", "big", "--to", at, "--pair", line)
     status, _, complaints = ended(receiver)
     assert (sent.returncode, status) == (1, 1)
-    for told in (complaints, sent.stderr):
-        assert "small: not enough room: 4000000 bytes are to be written" in told, told
+    assert f"weft: {small}: not enough room: 4000000 bytes are to be written" in complaints, complaints
+    # Where the inbox is, is nothing to the sender.
+    assert sent.stderr.startswith("weft: the other end: not enough room: 4000000 bytes"), sent.stderr
     assert list(small.iterdir()) == []
 
 
@@ -296,23 +177,6 @@ def test_one_receiver_at_a_time_has_an_inbox(weft: Weft, start: Start, line: str
     again = start("recv", "inbox", "--listen", at, "--identity", "me")
     assert weft("send", folder, "--to", at, "--pair", line).returncode == ended(again)[0] == 0
     assert same(folder, folder.parent / "inbox" / "photos")
-
-
-def test_what_arrives_is_private_until_it_is_complete(start: Start, line: str, tmp_path: Path) -> None:
-    secret = tmp_path / "secret"
-    secret.mkdir(mode=0o700)
-    (secret / "key").write_bytes(random.Random(7).randbytes(100_000_000))
-    (secret / "key").chmod(0o600)
-    inbox, at = tmp_path / "inbox", f"127.0.0.1:{port()}"
-    receiver = start("recv", "inbox", "--listen", at, "--identity", "me")
-    sender = start("send", "secret", "--to", at, "--pair", line)
-    wait_until(lambda: partial(inbox) > 1_000_000)
-    sender.kill()
-    receiver.kill()
-    receiver.wait()
-    (part,) = (inbox / PARTIAL).glob("*.part")
-    modes = [path.stat().st_mode & 0o777 for path in (inbox / PARTIAL, part, inbox / "secret")]
-    assert modes == [0o700, 0o600, 0o700]
 
 
 def test_a_file_without_a_place_is_named_at_both_ends_and_the_rest_arrives(
@@ -384,6 +248,13 @@ def test_names_do_not_command_the_terminal() -> None:
     lines = transfer.complaints({"failed": failed, "skipped": skipped})
     assert lines[0] == "skipped 7 symbolic links: l0, l1, l2, l3, l4 and 2 more"
     assert lines[1] == r"weft: a\x1b]0;owned\x07\nb: ü is \u202e no reason"
+
+
+def test_an_error_does_not_command_the_terminal(weft_here: Weft, tmp_path: Path) -> None:
+    transfer.pair(tmp_path / "me")
+    found = weft_here("send", "\x1b]0;owned\x07", "--listen", "127.0.0.1:0", "--identity", "me")
+    assert (found.returncode, found.stdout) == (1, "")
+    assert found.stderr.startswith(r"weft: \x1b]0;owned\x07: No such file"), found.stderr
 
 
 def test_another_scheduler_takes_over_while_data_are_under_way(start: Start, line: str, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 //! `weftway-bench` prints one JSON object of figures, `weftway-bench only decisions environments` some of its parts; what
 //! is being measured goes to standard error. `weftway-bench count A 20000` runs scenario A once, for a profiler to count, `weftway-bench bare 20000` the yardstick,
-//! `weftway-bench count wait-or-send 20000` an environment; `weftway-bench gate` fails where a budget is broken.
+//! `weftway-bench count B/ecf 20000` scenario B under ECF, `weftway-bench count wait-or-send 20000` an environment; `weftway-bench gate` fails where a budget is broken.
 
 use std::process::{Command, ExitCode};
 use std::sync::Mutex;
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cpu_time::ProcessTime;
 use serde_json::{Map, Value, json};
-use weftway_bench::scenarios::{self, Scenario};
+use weftway_bench::scenarios::{self, RULES, Scenario};
 use weftway_bench::{bare, decisions, environment, inference};
 
 /// The budget of calendar events a packet in the timed scenarios; that of instructions is the scenario's own
@@ -42,10 +42,14 @@ fn main() -> ExitCode {
 
 fn usage() -> ExitCode {
     eprintln!("usage: weftway-bench [only PART… | gate | environment | count WHAT PACKETS | bare PACKETS]");
-    eprintln!("WHAT: a scenario, {STEPPED}, {TAPE} or {REPLAY}");
+    eprintln!(
+        "WHAT: a scenario, B{UNDER}ecf for one under a scheduler other than min-RTT, {STEPPED}, {TAPE} or {REPLAY}"
+    );
     ExitCode::from(2)
 }
 
+/// Between a scenario and the scheduler in it.
+const UNDER: &str = "/";
 /// The environment that is counted: stepped.
 const STEPPED: &str = "wait-or-send";
 /// The same task answered inside, and its decisions noted.
@@ -61,8 +65,10 @@ fn count(name: &str, packets: u64) -> Option<u64> {
         TAPE => Some(environment::replayed(&setting, 0)),
         REPLAY => Some(environment::replayed(&setting, 1)),
         _ => {
-            let scenario = Scenario::ALL.into_iter().find(|scenario| scenario.name() == name)?;
-            Some(scenarios::run(scenario, "min-rtt", packets).packets)
+            let (scenario, scheduler) = name.split_once(UNDER).unwrap_or((name, "min-rtt"));
+            let scenario = Scenario::ALL.into_iter().find(|known| known.name() == scenario)?;
+            weftway_sched::parse(scheduler).ok()?;
+            Some(scenarios::run(scenario, scheduler, packets).packets)
         }
     }
 }
@@ -141,9 +147,9 @@ fn simulator(out: &mut Map<String, Value>) {
     out.insert("ratio_to_bare_loop".into(), ratio.into());
     out.insert("events_per_packet".into(), events.into());
     tell("simulator", "instructions per packet");
-    let named = Scenario::ALL.iter().map(|scenario| scenario.name().to_owned());
-    let counts = all_instructions().into_iter().map(|count| json!(count));
-    out.insert("instructions_per_packet".into(), Value::Object(named.zip(counts).collect()));
+    let counts = all_instructions().into_iter();
+    let counts = counts.map(|(case, count)| (case.name, json!(count)));
+    out.insert("instructions_per_packet".into(), Value::Object(counts.collect()));
     out.insert("peak_memory_mb".into(), peak_memory().map_or(Value::Null, |mb| json!(mb)));
 }
 
@@ -180,20 +186,42 @@ fn events_per_packet(scenario: Scenario) -> f64 {
     (count.events as f64 / count.packets as f64 * 1e4).round() / 1e4
 }
 
-/// The instructions of all scenarios. They are counted and not timed, so that those of several may be at once.
-fn all_instructions() -> Vec<Option<f64>> {
-    let next = AtomicUsize::new(0);
-    let counts = Mutex::new(vec![None; Scenario::ALL.len()]);
+/// What is counted: what to run, the packets of the shorter of two runs, the budget.
+struct Case {
+    name: String,
+    packets: u64,
+    most: f64,
+}
+
+/// The scenarios under min-RTT, and scenario B under other rules.
+fn cases() -> Vec<Case> {
+    let scenarios = Scenario::ALL.into_iter();
+    let scenarios =
+        scenarios.map(|it| Case { name: it.name().to_owned(), packets: it.counted(), most: it.most_instructions() });
+    let rules = RULES.into_iter().map(|(rule, most)| {
+        let name = format!("{}{UNDER}{rule}", Scenario::B.name());
+        Case { name, packets: Scenario::B.counted(), most }
+    });
+    scenarios.chain(rules).collect()
+}
+
+/// The instructions of all cases. They are counted and not timed, so that those of several may be at once.
+fn all_instructions() -> Vec<(Case, Option<f64>)> {
+    let (cases, next) = (cases(), AtomicUsize::new(0));
+    let counts = Mutex::new(vec![None; cases.len()]);
     let work = || {
-        while let Some(&scenario) = Scenario::ALL.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let count = instructions(scenario.name(), scenario.counted());
-            counts.lock().expect("no thread panics")[scenario as usize] = count;
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(case) = cases.get(at) else { return };
+            let count = instructions(&case.name, case.packets);
+            counts.lock().expect("no thread panics")[at] = count;
         }
     };
     std::thread::scope(|scope| {
         (0..std::thread::available_parallelism().map_or(1, usize::from)).for_each(|_| drop(scope.spawn(work)));
     });
-    counts.into_inner().expect("no thread panics")
+    let counts = counts.into_inner().expect("no thread panics");
+    cases.into_iter().zip(counts).collect()
 }
 
 /// Instructions per delivered packet, (I(2N) − I(N)) / N, by callgrind; none without valgrind.
@@ -234,15 +262,13 @@ fn peak_memory() -> Option<f64> {
 
 fn gate() -> ExitCode {
     let mut sound = true;
-    let counts = all_instructions();
-    for (at, scenario) in Scenario::ALL.into_iter().enumerate() {
-        let name = scenario.name();
-        if Scenario::TIMED.contains(&scenario) {
-            sound &= within(name, "calendar events", events_per_packet(scenario), MOST_EVENTS);
-        }
-        match counts[at] {
-            Some(count) => sound &= within(name, "instructions", count, scenario.most_instructions()),
-            None => println!("{name}: instructions per packet SKIPPED: valgrind does not run here"),
+    for scenario in Scenario::TIMED {
+        sound &= within(scenario.name(), "calendar events", events_per_packet(scenario), MOST_EVENTS);
+    }
+    for (case, count) in all_instructions() {
+        match count {
+            Some(count) => sound &= within(&case.name, "instructions", count, case.most),
+            None => println!("{}: instructions per packet SKIPPED: valgrind does not run here", case.name),
         }
     }
     match environment_instructions() {

@@ -29,7 +29,9 @@ pub fn pairing_line(identity: &str) -> Result<String, Error> {
 /// `identity` the file of this one, which listens at the first of them. `watch` is called with JSON ten times a second; the names that it
 /// returns are those of schedulers that take over.
 #[pyfunction]
-#[pyo3(signature = (role, path, addresses, pairing, identity, paths, scheduler, cc, watch, qlog = None))]
+#[pyo3(signature = (
+    role, path, addresses, pairing, identity, paths, scheduler, cc, watch, qlog = None, checksum = false, sync = true
+))]
 #[expect(clippy::too_many_arguments, reason = "keywords on the Python side")]
 pub fn transfer(
     py: Python<'_>,
@@ -43,6 +45,8 @@ pub fn transfer(
     cc: String,
     watch: Py<PyAny>,
     qlog: Option<PathBuf>,
+    checksum: bool,
+    sync: bool,
 ) -> PyResult<String> {
     let bad = |text: String| PyErr::from(Error::Vector(text));
     let parse = |address: &String| address.parse().map_err(|error| bad(format!("{address}: {error}")));
@@ -57,12 +61,13 @@ pub fn transfer(
         (None, None) => return Err(bad("neither pairing nor identity".to_owned())),
     };
     let paths = paths.iter().map(|path| Local::parse(path)).collect();
-    let (switch, switches) = channel();
-    let options = Options { paths, scheduler, cc, switch: Some(switches), qlog, ..Options::new(other) };
+    let (chosen, switches) = channel();
+    let switch = Some(switches);
+    let options = Options { paths, scheduler, cc, switch, qlog, checksum, sync, ..Options::new(other) };
     let mut stopped = Ok(());
     let result = py.detach(|| {
         let mut tell = |progress: &Progress| {
-            stopped = Python::attach(|py| told(py, &watch, progress, &switch));
+            stopped = Python::attach(|py| told(py, &watch, progress, &chosen));
             stopped.is_ok()
         };
         if role == "send" { send(&path, options, &mut tell) } else { receive(&path, options, &mut tell) }

@@ -19,12 +19,14 @@ pub(super) struct ControlStream {
     /// What the stream has not taken yet.
     outgoing: Vec<u8>,
     longest: usize,
+    /// Bytes that travelled so far, in both directions.
+    moved: u64,
 }
 
 impl ControlStream {
     /// To an end that may send messages of at most `longest` bytes.
     pub fn new(longest: usize) -> Self {
-        Self { incoming: Vec::new(), outgoing: Vec::new(), longest }
+        Self { incoming: Vec::new(), outgoing: Vec::new(), longest, moved: 0 }
     }
 
     /// The other end has shown its token: it may send long messages.
@@ -43,14 +45,27 @@ impl ControlStream {
         decode(&mut self.incoming, self.longest)
     }
 
+    /// Bytes that the stream has not taken yet.
+    pub fn queued(&self) -> usize {
+        self.outgoing.len()
+    }
+
+    /// Bytes that travelled so far, in both directions: the other end takes and says something as long as this rises.
+    pub fn moved(&self) -> u64 {
+        self.moved
+    }
+
     /// Gives the connection's stream what is to be sent, and takes what has arrived.
     pub fn exchange(&mut self, connection: &mut QuicConnection) -> Result<(), WireError> {
         if !self.outgoing.is_empty() {
             let taken = connection.write_control(&self.outgoing).map_err(|_| WireError::Ended)?;
             self.outgoing.drain(..taken);
+            self.moved += taken as u64;
         }
         if self.incoming.len() <= self.longest + LENGTH {
+            let before = self.incoming.len();
             connection.read_control(&mut self.incoming).map_err(|_| WireError::Ended)?;
+            self.moved += (self.incoming.len() - before) as u64;
         }
         Ok(())
     }

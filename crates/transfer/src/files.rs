@@ -133,6 +133,7 @@ fn entry(item: &walkdir::DirEntry, path: &str) -> io::Result<Entry> {
         dir: meta.is_dir(),
         // `st_blocks` counts in 512 bytes, whatever the file system's blocks are.
         allocated: if meta.is_dir() { 0 } else { meta.blocks().saturating_mul(512) },
+        hash: None,
     })
 }
 

@@ -23,10 +23,12 @@
 //!
 //! | module | what it decides |
 //! |---|---|
-//! | `files`, [`manifest`] | which files are sent, under which names, and where each lies in the stream of bytes |
+//! | `files`, [`manifest`], `incoming` | which files are sent, under which names, and where each lies in the stream of bytes |
 //! | `opening` | the end that connects: over which path and address the connection is made |
 //! | `listener` | the end that listens: which connection has the token and is accepted |
-//! | `session` | when a connection is given up, and when the user is told; sockets and other end are the same for both ends |
+//! | `rounds` | whether another connection follows one that ended |
+//! | `session` | when the user is told; sockets and other end are the same for both ends |
+//! | `pulse` | when an end is given up that says nothing |
 //! | `control_stream` | nothing: it brings messages whole |
 //! | `source` | what the next record holds, and the sender's hashes |
 //! | `disk`, `writer`, [`store`] | when a file is whole, and which name and permissions it gets; a thread of its own |
@@ -42,14 +44,17 @@ mod control_stream;
 mod disk;
 pub mod doctor;
 mod files;
+mod incoming;
 mod listener;
 pub mod live;
 pub mod manifest;
 mod opening;
 mod options;
 mod outcome;
+mod pulse;
 mod qlog;
 mod receiving;
+mod rounds;
 mod sending;
 mod session;
 mod setting;
@@ -60,7 +65,7 @@ mod writer;
 
 pub use files::{FailedFile, Skipped};
 pub use manifest::{Entry, Manifest};
-pub use options::{Failure, Options, OtherEnd, PathProgress, Progress, Report, Watch};
+pub use options::{Failure, Options, OtherEnd, PathProgress, Progress, Report, State, Watch};
 pub use receiving::receive;
 pub use sending::send;
 pub use setting::OFFERS;

@@ -1,12 +1,13 @@
 //! The end that listens: connections that come, and whether they show the token.
 
 use noq_proto::{ConnectionEvent, ConnectionHandle, FourTuple, Incoming};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
 use weftway_path::{Instant, PathId, Span};
 use weftway_quic::driver::connection::QuicConnection;
 use weftway_quic::driver::observer::ObserverState;
 use weftway_quic::udp::Net;
-use weftway_quic::udp::tls::{Identity, IdentityError, MAX_PATHS};
+use weftway_quic::udp::tls::{Identity, IdentityError, MAX_PATHS, Server};
 
 use super::control_stream::{AcceptedConnection, ControlStream};
 use super::options::code;
@@ -14,6 +15,11 @@ use super::wire::{MAX_HELLO, Message, Role, TransferId, VERSION};
 
 /// Connections that may be pending at a time: an end that connects opens one over each of its paths.
 const MAX_PENDING: usize = 4 * MAX_PATHS;
+/// So many of them may come from addresses that may be forged. Any other must first answer from its address (Retry, RFC 9000
+/// §8.1.2), and has no place here until it does.
+const MAX_UNCONFIRMED: usize = 8;
+/// So many of them may come from one network whose address is confirmed, and have not shown the token.
+const MAX_PER_NETWORK: usize = MAX_PATHS;
 /// How long one may take to show its token.
 const PATIENCE: Span = Span::from_secs(10);
 
@@ -36,6 +42,10 @@ struct PendingConnection {
     connection: QuicConnection,
     control: ControlStream,
     since: Instant,
+    /// Where it comes from.
+    network: IpAddr,
+    /// Whether it was heard again after an answer to its address: the address is not forged.
+    confirmed: bool,
     /// Whose transfer it is, and since when that is known: it has shown the token.
     known: Option<(TransferId, Instant)>,
     /// It was closed, and noq finishes.
@@ -43,41 +53,73 @@ struct PendingConnection {
 }
 
 /// The connections that come.
+///
+/// Who has no token must not keep out who has one. A place is therefore never refused while somebody without the token has
+/// one: the oldest of those loses it.
 pub(super) struct Listener {
     identity: Identity,
+    server: Server,
     /// What this end does.
     role: Role,
     pending: Vec<PendingConnection>,
+    /// How many connections have shown a wrong token.
+    wrong_tokens: u64,
 }
 
 impl Listener {
-    pub fn new(identity: Identity, role: Role) -> Self {
-        Self { identity, role, pending: Vec::new() }
+    pub fn new(identity: Identity, role: Role) -> Result<Self, IdentityError> {
+        let server = identity.server()?;
+        Ok(Self { identity, server, role, pending: Vec::new(), wrong_tokens: 0 })
     }
 
     /// The configuration with which the endpoint waits.
-    pub fn config(&self) -> Result<noq_proto::ServerConfig, IdentityError> {
-        self.identity.server(ObserverState::new())
+    pub fn config(&self) -> noq_proto::ServerConfig {
+        self.server.config(ObserverState::new())
+    }
+
+    /// How many connections have shown a wrong token.
+    pub fn wrong_tokens(&self) -> u64 {
+        self.wrong_tokens
     }
 
     /// A connection comes: it is pending until it shows the token.
     pub fn accept(&mut self, net: &mut Net, now: Instant, incoming: Incoming) {
         let mut buffer = Vec::new();
-        let observers = ObserverState::new();
-        let config = self.identity.server(observers.clone()).ok().filter(|_| self.pending.len() < MAX_PENDING);
-        let Some(config) = config else {
+        let confirmed = incoming.remote_address_validated();
+        let unconfirmed = self.pending.iter().filter(|pending| !pending.confirmed && !pending.refused).count();
+        let incoming = if !confirmed && unconfirmed >= MAX_UNCONFIRMED {
+            match net.endpoint.retry(incoming, &mut buffer) {
+                Ok(transmit) => return net.respond(&transmit, &buffer),
+                Err(error) => error.into_incoming(),
+            }
+        } else {
+            incoming
+        };
+        if self.pending.len() >= MAX_PENDING && !self.make_room(net, now) {
             let transmit = net.endpoint.refuse(incoming, &mut buffer);
             return net.respond(&transmit, &buffer);
-        };
-        let route = FourTuple::new(incoming.remote_address(), incoming.local_ip());
+        }
+        let observers = ObserverState::new();
+        let config = self.server.config(observers.clone());
+        let remote = incoming.remote_address();
+        let route = FourTuple::new(remote, incoming.local_ip());
         let at = net.clock().theirs(now);
         match net.endpoint.accept(incoming, at, &mut buffer, Some(Arc::new(config))) {
             Ok((handle, inner)) => {
                 let first = PathId::new(0);
                 let connection = QuicConnection::new(inner, handle, net.clock(), observers, vec![route], first);
-                let connection = connection.with_spare_paths(MAX_PATHS - 1);
-                let control = ControlStream::new(MAX_HELLO);
-                self.pending.push(PendingConnection { connection, control, since: now, known: None, refused: false });
+                self.pending.push(PendingConnection {
+                    connection: connection.with_spare_paths(MAX_PATHS - 1),
+                    control: ControlStream::new(MAX_HELLO),
+                    since: now,
+                    network: network_of(remote.ip()),
+                    confirmed,
+                    known: None,
+                    refused: false,
+                });
+                if confirmed {
+                    self.keep_share(net, now, network_of(remote.ip()));
+                }
             }
             Err(error) => {
                 if let Some(transmit) = error.response {
@@ -87,10 +129,49 @@ impl Listener {
         }
     }
 
-    /// A datagram for a pending connection.
+    /// Takes a place away from the oldest connection that has not shown the token. False if all have.
+    fn make_room(&mut self, net: &mut Net, now: Instant) -> bool {
+        let strangers = self.pending.iter().enumerate().filter(|(_, pending)| pending.known.is_none());
+        let oldest = strangers.min_by_key(|(_, pending)| (!pending.refused, pending.since));
+        let oldest = oldest.map(|(at, _)| at);
+        oldest.into_iter().for_each(|at| self.evict(net, now, at));
+        oldest.is_some()
+    }
+
+    /// A network that has more than its share loses its oldest connections that have not shown the token.
+    fn keep_share(&mut self, net: &mut Net, now: Instant, network: IpAddr) {
+        loop {
+            let of_it = self.pending.iter().enumerate().filter(|(_, pending)| {
+                pending.network == network && pending.confirmed && pending.known.is_none() && !pending.refused
+            });
+            let places: Vec<(Instant, usize)> = of_it.map(|(at, pending)| (pending.since, at)).collect();
+            match places.iter().min() {
+                Some(&(_, oldest)) if places.len() > MAX_PER_NETWORK => self.evict(net, now, oldest),
+                _ => return,
+            }
+        }
+    }
+
+    fn evict(&mut self, net: &mut Net, now: Instant, at: usize) {
+        let PendingConnection { mut connection, confirmed, .. } = self.pending.swap_remove(at);
+        // To an address that may be forged nothing is said.
+        if confirmed && !connection.is_closed() {
+            connection.close(now, &mut net.endpoint, code::FULL, "too many connections wait here");
+            net.send(&mut connection);
+        }
+        connection.forget(&mut net.endpoint);
+    }
+
+    /// A datagram for a pending connection. Records, which come before the token is shown, are not kept.
     pub fn handle(&mut self, net: &mut Net, now: Instant, whose: ConnectionHandle, event: ConnectionEvent) {
-        if let Some(pending) = self.pending.iter_mut().find(|pending| pending.connection.handle() == whose) {
-            pending.connection.handle_event(now, &mut net.endpoint, event);
+        let pending = self.pending.iter_mut().find(|pending| pending.connection.handle() == whose);
+        let Some(pending) = pending else { return };
+        pending.connection.handle_event(now, &mut net.endpoint, event);
+        while pending.connection.receive().is_some() {}
+        if pending.connection.is_established() && !pending.confirmed {
+            pending.confirmed = true;
+            let network = pending.network;
+            self.keep_share(net, now, network);
         }
     }
 
@@ -124,6 +205,7 @@ impl Listener {
                 Ok(_) => (pending.since + PATIENCE <= now).then_some((code::REFUSED, "no token was shown")),
             };
             if let Some((code, reason)) = refusal {
+                self.wrong_tokens += u64::from(reason == WRONG_TOKEN);
                 pending.refused = true;
                 pending.connection.close(now, &mut net.endpoint, code, reason);
             }
@@ -139,6 +221,16 @@ impl Listener {
         accepted
     }
 }
+
+/// The network that an address belongs to, as far as one host may have addresses of it: a /24, or a /56 of IPv6.
+fn network_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(ip) => Ipv4Addr::from_bits(ip.to_bits() & (!0 << 8)).into(),
+        IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() & (!0 << 72)).into(),
+    }
+}
+
+const WRONG_TOKEN: &str = "wrong token: run `weft pair` on this machine and copy its line again";
 
 /// Why a connection is refused.
 struct Refusal {
@@ -193,7 +285,7 @@ impl PendingConnection {
         };
         // Before the token is right, nothing else is told.
         if !identity.pairing().token.is(&token) {
-            return Err("wrong token: run `weft pair` on this machine and copy its line again".into());
+            return Err(WRONG_TOKEN.into());
         }
         if version != VERSION {
             return Err(format!("this end speaks version {VERSION} of the protocol, the other {version}").into());
@@ -205,3 +297,6 @@ impl PendingConnection {
         Ok(Some(transfer))
     }
 }
+
+#[cfg(test)]
+mod tests;

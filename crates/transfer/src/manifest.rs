@@ -21,12 +21,20 @@ pub struct Entry {
     pub dir: bool,
     /// What it takes on the sender's disk. A sparse file takes less than its size.
     pub allocated: u64,
+    /// The BLAKE3 hash of a file in hexadecimal digits, where the sender compares contents and not times.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hash: Option<String>,
 }
 
 impl Entry {
     /// The bytes of a file that are not in holes.
     pub fn stored(&self) -> u64 {
         self.allocated.min(self.size)
+    }
+
+    /// The bytes of its texts.
+    pub fn names(&self) -> usize {
+        self.path.len() + self.hash.as_ref().map_or(0, String::len)
     }
 }
 
@@ -55,6 +63,9 @@ pub enum ManifestError {
     /// More than can be numbered.
     #[error("{0} entries are more than {MAX_ENTRIES}")]
     Count(usize),
+    /// Names that are too long together.
+    #[error("all names together have more than {0} bytes")]
+    Names(usize),
     /// More bytes than a record can name.
     #[error("all files together are larger than {MAX_BYTES} bytes")]
     Size,
@@ -64,6 +75,8 @@ pub enum ManifestError {
 pub const HIDDEN: &str = ".weft-partial";
 /// Entries of a manifest at most.
 pub const MAX_ENTRIES: usize = 1 << 22;
+/// Bytes of all names at most: an end keeps them in memory.
+pub const MAX_NAMES: usize = 1 << 30;
 /// Bytes of all files at most: a record has 62 bits for where it begins.
 pub const MAX_BYTES: u64 = 1 << 61;
 /// What a file system takes: PATH_MAX and NAME_MAX of Linux.
@@ -102,6 +115,9 @@ impl Manifest {
         }
         if self.bytes() > MAX_BYTES {
             return Err(ManifestError::Size);
+        }
+        if self.entries.iter().map(Entry::names).sum::<usize>() > MAX_NAMES {
+            return Err(ManifestError::Names(MAX_NAMES));
         }
         let mut kinds: HashMap<&str, bool> = HashMap::new();
         for entry in &self.entries {
@@ -193,7 +209,7 @@ mod tests {
     use std::path::Path;
 
     fn file(path: &str, size: u64) -> Entry {
-        Entry { path: path.into(), size, mode: 0o644, mtime: 0, dir: false, allocated: size }
+        Entry { path: path.into(), size, mode: 0o644, mtime: 0, dir: false, allocated: size, hash: None }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use noq_proto::FourTuple;
+use noq_proto::{Endpoint, FourTuple};
 use weftway_path::{Instant, PathId, PathSet, Span};
 use weftway_quic::driver::connection::QuicConnection;
 use weftway_quic::driver::observer::ObserverState;
@@ -24,6 +24,8 @@ const AGAIN: Span = Span::from_secs(3);
 const PATIENCE: Span = Span::from_secs(10);
 /// When the next address is tried, too (RFC 8305 §5).
 const NEXT_ADDRESS: Span = Span::from_millis(250);
+/// The other end had no room: it is asked again after so long.
+const ROOM: Span = Span::from_secs(1);
 
 /// A handshake over one path.
 struct Attempt {
@@ -65,6 +67,14 @@ impl Plan {
         self.next.front().map_or(Instant::NEVER, |(at, _)| *at)
     }
 
+    /// The address is tried again soon: there was no room.
+    fn retry(&mut self, now: Instant, address: SocketAddr) {
+        for (at, _) in self.next.iter_mut().filter(|(_, known)| *known == address) {
+            *at = (*at).min(now + ROOM);
+        }
+        self.next.make_contiguous().sort_by_key(|(at, _)| *at);
+    }
+
     /// The addresses so far lead nowhere: another one is due now. False if there is none.
     fn hurry(&mut self, now: Instant) -> bool {
         if let Some((at, _)) = self.next.front_mut().filter(|_| self.untried > 0) {
@@ -74,11 +84,86 @@ impl Plan {
     }
 }
 
+/// The handshakes of one attempt to connect.
+struct Race<'a> {
+    target: &'a Target,
+    plan: Plan,
+    attempts: Vec<Attempt>,
+    /// Here somebody else answers.
+    stranger: Option<SocketAddr>,
+    /// Whether one of them found no room.
+    full: bool,
+    /// Why the handshake failed that ended last.
+    failed: Option<Failure>,
+}
+
+impl Race<'_> {
+    /// Takes out the attempts that are over, and keeps why.
+    fn settle(&mut self, now: Instant, endpoint: &mut Endpoint) {
+        while let Some(at) = self.attempts.iter().position(|attempt| attempt.connection.is_closed()) {
+            let mut attempt = self.attempts.swap_remove(at);
+            match lost(&mut attempt.connection) {
+                _ if attempt.mismatch.load(Ordering::Relaxed) => self.stranger = Some(attempt.address),
+                Failure::Full => {
+                    self.full = true;
+                    self.plan.retry(now, attempt.address);
+                }
+                failure => self.failed = Some(failure),
+            }
+            attempt.connection.forget(endpoint);
+        }
+    }
+
+    /// Why no handshake will be done, if it is so: one path may lead to a host that refuses; it is over when all do.
+    fn is_over(&mut self, now: Instant, deadline: Instant) -> Option<Failure> {
+        let is_late = now >= deadline;
+        let has_failed = self.failed.is_some() || self.stranger.is_some();
+        let waits = !self.attempts.is_empty() || self.full || !has_failed;
+        if !is_late && (waits || self.plan.hurry(now)) {
+            return None;
+        }
+        if let Some(stranger) = self.stranger {
+            return Some(Failure::OtherIdentity(stranger));
+        }
+        if self.full {
+            return Some(Failure::Full);
+        }
+        let addresses: Vec<String> = self.target.addresses.iter().map(ToString::to_string).collect();
+        let failed = self.failed.take().filter(|_| self.attempts.is_empty());
+        Some(failed.unwrap_or_else(|| Failure::NoAnswer(addresses.join(", "))))
+    }
+}
+
 impl Session<'_> {
-    /// Connects to the other end.
+    /// Connects to the other end. Where it has no room, it is asked again until the time is over.
     pub fn connect(&mut self, target: &Target, role: Role) -> Result<Box<AcceptedConnection>, Failure> {
-        let connection = self.race(target)?;
-        self.greet(connection, &target.pairing, role)
+        let deadline = self.net.now() + self.give_up_after;
+        loop {
+            let connection = self.race(target, deadline)?;
+            match self.greet(connection, &target.pairing, role) {
+                Err(Failure::Full) if self.net.now() + ROOM < deadline => self.wait_for_room()?,
+                result => return result,
+            }
+        }
+    }
+
+    /// The other end had no room: tells the user, and waits.
+    fn wait_for_room(&mut self) -> Result<(), Failure> {
+        self.tell_full()?;
+        let until = self.net.now() + ROOM;
+        while self.net.now() < until {
+            self.receive_for(|_| false, |_, _, _, _, _| {});
+            let now = self.net.now();
+            self.tick(now)?;
+            self.wait(until, None);
+        }
+        Ok(())
+    }
+
+    fn tell_full(&mut self) -> Result<(), Failure> {
+        let seconds = self.give_up_after.as_secs_f64();
+        self.say(format!("the other end has no room for one more connection; it is asked again for {seconds:.0} s"));
+        self.tell()
     }
 
     /// Begins a handshake with `address` over each path that is there.
@@ -108,49 +193,45 @@ impl Session<'_> {
     }
 
     /// Shakes hands over all paths; the connection whose handshake was done first.
-    fn race(&mut self, target: &Target) -> Result<QuicConnection, Failure> {
-        let begin = self.net.now();
-        let mut plan = Plan::new(begin, &target.addresses);
-        let mut attempts = Vec::new();
+    fn race(&mut self, target: &Target, deadline: Instant) -> Result<QuicConnection, Failure> {
+        let plan = Plan::new(self.net.now(), &target.addresses);
+        let mut race = Race { target, plan, attempts: Vec::new(), stranger: None, full: false, failed: None };
         let outcome = loop {
-            match self.step(target, &mut plan, &mut attempts, begin + self.give_up_after) {
+            match self.step(&mut race, deadline) {
                 Ok(None) => {}
-                Ok(Some(at)) => break Ok(attempts.swap_remove(at).connection),
+                Ok(Some(at)) => break Ok(race.attempts.swap_remove(at).connection),
                 Err(failure) => break Err(failure),
             }
         };
-        attempts.into_iter().for_each(|attempt| self.abandon(attempt));
+        race.attempts.into_iter().for_each(|attempt| self.abandon(attempt));
         outcome
     }
 
     /// One round: the number of a handshake that is done.
-    fn step(
-        &mut self,
-        target: &Target,
-        plan: &mut Plan,
-        attempts: &mut Vec<Attempt>,
-        deadline: Instant,
-    ) -> Result<Option<usize>, Failure> {
+    fn step(&mut self, race: &mut Race<'_>, deadline: Instant) -> Result<Option<usize>, Failure> {
         let now = self.net.now();
-        while let Some(address) = plan.take_due(now) {
-            self.begin_handshakes(address, &target.pairing, attempts)?;
+        while let Some(address) = race.plan.take_due(now) {
+            self.begin_handshakes(address, &race.target.pairing, &mut race.attempts)?;
         }
-        self.advance(attempts);
-        if let Some(at) = attempts.iter().position(|attempt| attempt.connection.is_established()) {
+        self.advance(&mut race.attempts);
+        if let Some(at) = race.attempts.iter().position(|attempt| attempt.connection.is_established()) {
             return Ok(Some(at));
         }
-        // One path may lead to a host that refuses; it is over when all do.
-        let all_closed = !attempts.is_empty() && attempts.iter().all(|attempt| attempt.connection.is_closed());
-        if (all_closed && !plan.hurry(now)) || now >= deadline {
-            return Err(why_none(attempts, target, all_closed));
+        let was_full = race.full;
+        race.settle(now, &mut self.net.endpoint);
+        if let Some(failure) = race.is_over(now, deadline) {
+            return Err(failure);
         }
-        while let Some(old) = attempts.iter().position(|attempt| attempt.since + PATIENCE <= now) {
-            let old = attempts.swap_remove(old);
+        if !was_full && race.full {
+            self.tell_full()?;
+        }
+        while let Some(old) = race.attempts.iter().position(|attempt| attempt.since + PATIENCE <= now) {
+            let old = race.attempts.swap_remove(old);
             self.abandon(old);
         }
         self.tick(now)?;
-        let due = attempts.iter().map(|attempt| attempt.connection.timeout());
-        self.wait(due.min().unwrap_or(deadline).min(deadline).min(plan.due()), None);
+        let due = race.attempts.iter().map(|attempt| attempt.connection.timeout());
+        self.wait(due.min().unwrap_or(deadline).min(deadline).min(race.plan.due()), None);
         Ok(None)
     }
 
@@ -194,45 +275,49 @@ impl Session<'_> {
         role: Role,
     ) -> Result<Box<AcceptedConnection>, Failure> {
         let mut control = ControlStream::new(MAX_MESSAGE);
+        match self.exchange_greetings(&mut connection, &mut control, pairing, role) {
+            Ok(()) => Ok(Box::new(AcceptedConnection { connection, control, id: self.id.clone() })),
+            Err(failure) => {
+                self.close_because_of(connection, &failure);
+                Err(failure)
+            }
+        }
+    }
+
+    fn exchange_greetings(
+        &mut self,
+        connection: &mut QuicConnection,
+        control: &mut ControlStream,
+        pairing: &Pairing,
+        role: Role,
+    ) -> Result<(), Failure> {
         let transfer = self.id.clone();
         control.send(&Message::Hello { version: VERSION, token: pairing.token.text(), role, transfer })?;
         connection.open_control();
+        let begin = self.net.now();
         loop {
             let now = self.net.now();
             if connection.timeout() <= now {
                 connection.handle_timeout(now, &mut self.net.endpoint);
             }
             if connection.is_closed() {
-                return Err(lost(&mut connection));
+                return Err(lost(connection));
             }
-            control.exchange(&mut connection)?;
+            if begin + self.stall_after <= now {
+                return Err(Failure::Stalled);
+            }
+            control.exchange(connection)?;
             match control.receive()? {
-                Some(Message::Welcome { version: VERSION }) => {
-                    return Ok(Box::new(AcceptedConnection { connection, control, id: self.id.clone() }));
-                }
+                Some(Message::Welcome { version: VERSION }) => return Ok(()),
                 Some(_) => return Err(Failure::Protocol("it does not greet".to_owned())),
                 None => {}
             }
             connection.flush(now);
-            self.net.send(&mut connection);
+            self.net.send(connection);
             self.tick(now)?;
             self.wait(connection.timeout(), None);
             let whose = connection.handle();
             self.receive(whose, |now, net, event, _| connection.handle_event(now, &mut net.endpoint, event));
-        }
-    }
-}
-
-/// Why no handshake was done.
-fn why_none(attempts: &mut [Attempt], target: &Target, all_closed: bool) -> Failure {
-    if let Some(other) = attempts.iter().find(|attempt| attempt.mismatch.load(Ordering::Relaxed)) {
-        return Failure::OtherIdentity(other.address);
-    }
-    match attempts.first_mut().filter(|_| all_closed) {
-        Some(attempt) => lost(&mut attempt.connection),
-        None => {
-            let addresses: Vec<String> = target.addresses.iter().map(ToString::to_string).collect();
-            Failure::NoAnswer(addresses.join(", "))
         }
     }
 }

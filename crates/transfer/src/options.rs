@@ -44,13 +44,17 @@ pub struct Options {
     pub cc: String,
     /// Schedulers that take over while the sender is at work.
     pub switch: Option<Receiver<String>>,
+    /// Whether the sender compares the contents of files that are there, and not their times.
+    pub checksum: bool,
+    /// Whether files are on the receiver's disk itself, and not only in memory, when the transfer is over.
+    pub sync: bool,
     /// Where the sender writes what happens, as qlog.
     pub qlog: Option<PathBuf>,
     /// How often the user is told what is going on, and asked whether to go on.
     pub tell_every: Span,
     /// How long the end that connects waits for an answer.
     pub give_up_after: Span,
-    /// How long a connection that is alive may bring nothing before another one takes its place.
+    /// How long the other end of a connection that is alive may bring and say nothing. Then another one takes its place.
     pub stall_after: Span,
 }
 
@@ -63,6 +67,8 @@ impl Options {
             scheduler: "earliest-delivery".to_owned(),
             cc: "cubic".to_owned(),
             switch: None,
+            checksum: false,
+            sync: true,
             qlog: None,
             tell_every: Span::from_millis(100),
             give_up_after: Span::from_secs(20),
@@ -79,9 +85,11 @@ pub enum State {
     /// Nobody has come yet.
     #[default]
     Listening,
+    /// The sender reads its files, to compare them.
+    Comparing,
     /// Nobody has answered yet.
     Connecting,
-    /// The ends tell each other what there is.
+    /// The ends tell each other what there is, and the receiver looks.
     Agreeing,
     /// Data travel.
     Transferring,
@@ -201,12 +209,20 @@ pub enum Failure {
     /// The other end is at work for somebody else.
     #[error("the other end is busy with another transfer: run the same command again when it is over")]
     Busy,
+    /// The other end has no room for one more connection.
+    #[error(
+        "the other end has no room for one more connection: too many others connect to it. Run the same command again"
+    )]
+    Full,
     /// Somebody else answers.
     #[error("{0} is not the machine that made this pairing line: run `weft pair` there and copy the line again")]
     OtherIdentity(SocketAddr),
     /// The other end ended it, and said why.
     #[error("the other end: {0}")]
     Refused(String),
+    /// The user of the other end stopped it.
+    #[error("the other end was interrupted; what has arrived is kept: run the same command again to go on")]
+    OtherInterrupted,
     /// The connection broke.
     #[error("the connection was lost ({0}); what has arrived is kept: run the same command again to go on")]
     Lost(String),
@@ -215,6 +231,9 @@ pub enum Failure {
         "the connection was alive and brought nothing; what has arrived is kept: run the same command again to go on"
     )]
     Stalled,
+    /// What was kept of some files had other bytes than the sender's: another connection fetches them again.
+    #[error("what was kept of {0} had other bytes than the sender's; it is fetched again")]
+    Again(String),
     /// The other end does not keep to the protocol.
     #[error("the other end does not speak our protocol: {0}")]
     Protocol(String),
@@ -230,9 +249,23 @@ impl From<WireError> for Failure {
 }
 
 impl Failure {
-    /// Whether the end that listens waits on: the other one may come again.
+    /// Whether the end that listens waits on, because the fault is not its own: the other one may come again.
     pub(super) fn is_passing(&self) -> bool {
-        matches!(self, Self::Lost(_) | Self::Stalled | Self::Refused(_) | Self::Protocol(_))
+        match self {
+            Self::Lost(_) | Self::Stalled | Self::OtherInterrupted | Self::Again(_) => true,
+            // The manifest is the other end's.
+            Self::Refused(_) | Self::Protocol(_) | Self::Manifest(_) => true,
+            _ => false,
+        }
+    }
+
+    /// What the other end is told. Where files are on this machine is not its business.
+    pub(super) fn told(&self) -> String {
+        match self {
+            Self::Store(error) => error.told(),
+            Self::Manifest(_) | Self::Protocol(_) | Self::Spec(_) | Self::Again(_) => self.to_string(),
+            _ => "it failed, for a reason of its own".to_owned(),
+        }
     }
 }
 
@@ -246,4 +279,6 @@ pub(super) mod code {
     pub const NOT_FIRST: u32 = 5;
     pub const BUSY: u32 = 6;
     pub const SUPERSEDED: u32 = 7;
+    pub const FULL: u32 = 8;
+    pub const AGAIN: u32 = 9;
 }

@@ -1,6 +1,6 @@
 //! The end that receives.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,63 +13,39 @@ use weftway_quic::udp::tls::MAX_PATHS;
 use super::control_stream::{AcceptedConnection, ControlStream};
 use super::disk::{Disk, DiskEvent, Task, keep};
 use super::files::FailedFile;
-use super::manifest::{Layout, MAX_ENTRIES, Manifest};
+use super::incoming::Incoming;
+use super::manifest::{Layout, Manifest};
 use super::options::{Failure, Options, Report, State, Watch, code};
 use super::outcome::{all_failed, arrived, goodput, peer, ratio_to_best_path};
+use super::pulse::Pulse;
+use super::rounds::Ended;
 use super::session::{Session, lost};
 use super::setting::{RECORD, WINDOW};
 use super::store::Store;
 use super::wire::{Message, Role};
-use super::writer::Writer;
 
 /// So much goes to the disk at a time, unless less is left.
 const PIECE: u64 = 256 << 10;
-/// Files in a message.
-const BATCH: usize = 4000;
-/// How long the sender may take to end the connection once it knows that all is well.
+/// How long the sender may take to end the connection once it is told that all is well, or this many round trips: it must be
+/// sure of every byte first.
 const CLOSE_TIMEOUT: Span = Span::from_secs(3);
+const CLOSE_TRIPS: u64 = 3;
 /// When nothing came on by then, something is stuck on a silent path.
 const PATIENCE: Span = Span::from_secs(3);
 
 /// Receives into the directory `target`.
 pub fn receive(target: &Path, options: Options, watch: Watch<'_>) -> Result<Report, Failure> {
     // What is wrong with the target shows before anybody is waited for.
-    let store = Arc::new(Store::open(target)?);
+    let store = Store::open(target)?;
+    let store = Arc::new(if options.sync { store } else { store.without_sync() });
     let (mut session, other) = Session::open(options, Role::Receive, target, watch)?;
-    while let Some(other) = &other {
-        let accepted = session.connect(other, Role::Receive)?;
-        match take(&mut session, &store, accepted) {
-            Ok(Ended::Report(report)) => return Ok(*report),
-            Ok(Ended::Superseded(_)) => return Err(Failure::Lost("another end came".to_owned())),
-            Err(failure) if session.may_go_on(&failure) => {}
-            Err(failure) => return Err(failure),
-        }
-    }
-    let mut next = None;
-    loop {
-        let accepted = match next.take() {
-            Some(accepted) => accepted,
-            None => session.admit()?,
-        };
-        match take(&mut session, &store, accepted) {
-            Ok(Ended::Report(report)) => return Ok(*report),
-            Ok(Ended::Superseded(accepted)) => next = Some(accepted),
-            Err(failure) if failure.is_passing() => session.wait_again(&failure),
-            Err(failure) => return Err(failure),
-        }
-    }
-}
-
-enum Ended {
-    Report(Box<Report>),
-    /// The other end came anew.
-    Superseded(Box<AcceptedConnection>),
+    session.transfer(other.as_ref(), Role::Receive, |session, accepted| take(session, &store, accepted))
 }
 
 /// Receives from an end that was let in. What has arrived in order is on the disk when this returns.
 fn take(session: &mut Session<'_>, store: &Arc<Store>, accepted: Box<AcceptedConnection>) -> Result<Ended, Failure> {
     session.begin(&accepted.id);
-    let mut receiving = Receiving::new(accepted);
+    let mut receiving = Receiving::new(accepted, session.net.now());
     let result = receiving.run(session, store);
     // What has arrived in order is kept, whatever happened.
     receiving.hand_over(0);
@@ -100,8 +76,13 @@ struct Receiving {
     connection: QuicConnection,
     control: ControlStream,
     receiver: Receiver,
-    manifest: Manifest,
-    layout: Layout,
+    pulse: Pulse,
+    /// The manifest, while it arrives.
+    incoming: Incoming,
+    manifest: Arc<Manifest>,
+    /// Its bytes and its files.
+    whole: (u64, u64),
+    layout: Arc<Layout>,
     disk: Option<Disk>,
     /// What has arrived and is not with the disk yet: byte `at` of the stream is at `at % WINDOW`.
     ring: Vec<u8>,
@@ -112,6 +93,7 @@ struct Receiving {
     /// The path that brought something last.
     last: PathId,
     limit_due: bool,
+    /// Since when data may flow: the sender was told what is missing.
     begun: Option<Instant>,
     ended: Option<Instant>,
     files: u64,
@@ -124,15 +106,18 @@ struct Receiving {
 }
 
 impl Receiving {
-    fn new(accepted: Box<AcceptedConnection>) -> Self {
+    fn new(accepted: Box<AcceptedConnection>, now: Instant) -> Self {
         let mut receiver = Receiver::new(Bytes::new(WINDOW), Bytes::new(RECORD), MAX_PATHS);
         receiver.took(weftway_path::Offset::ZERO);
         Self {
             connection: accepted.connection,
             control: accepted.control,
             receiver,
-            manifest: Manifest::default(),
-            layout: Layout::default(),
+            pulse: Pulse::new(now),
+            incoming: Incoming::new(),
+            manifest: Arc::default(),
+            whole: (0, 0),
+            layout: Arc::default(),
             disk: None,
             ring: Vec::new(),
             handed: 0,
@@ -169,8 +154,9 @@ impl Receiving {
             if let Some(result) = self.look_for_the_end(now) {
                 return result.map(|()| None);
             }
-            self.converse(now, store)?;
-            self.look_at_disk(now)?;
+            self.converse(store)?;
+            self.look_at_disk(now, session)?;
+            self.look_at_pulse(now, session)?;
             self.tell_limit(now);
             self.look_after_paths(now, session);
             self.connection.answer(now, self.last);
@@ -183,7 +169,7 @@ impl Receiving {
                 session.tick(now)?;
             }
             let waker = self.disk.as_ref().map(Disk::waker);
-            let until = self.ended.map_or(Instant::NEVER, |ended| ended + CLOSE_TIMEOUT);
+            let until = self.ended.map_or(Instant::NEVER, |ended| ended + self.close_timeout());
             session.wait(self.connection.timeout().min(until), waker);
         }
     }
@@ -220,7 +206,7 @@ impl Receiving {
     fn take_records(&mut self, now: Instant) {
         while let Some(record) = self.connection.receive() {
             match Record::parse(&record) {
-                Some(Record::Data(offset, data)) if self.disk.is_some() => {
+                Some(Record::Data(offset, data)) if self.begun.is_some() => {
                     let (from, edge) = (offset.get(), self.receiver.edge().get());
                     let end = from.saturating_add(data.len() as u64);
                     if end > self.layout.bytes() {
@@ -253,26 +239,49 @@ impl Receiving {
         }
     }
 
-    fn look_at_disk(&mut self, now: Instant) -> Result<(), Failure> {
+    fn look_at_disk(&mut self, now: Instant, session: &mut Session<'_>) -> Result<(), Failure> {
         while let Some(event) = self.disk.as_ref().and_then(Disk::next_event) {
             match event {
-                DiskEvent::Failed(entry, error) => {
-                    let reason = error.reason();
-                    self.control.send(&Message::Failed { files: vec![(entry, reason.clone())] })?;
-                    self.failed.entry(entry).or_insert(reason);
+                DiskEvent::Had(files) => self.control.send(&Message::Have { files })?,
+                DiskEvent::Failed(files) => {
+                    self.control.send(&Message::Failed { files: files.clone() })?;
+                    for (entry, reason) in files {
+                        self.failed.entry(entry).or_insert(reason);
+                    }
                 }
+                DiskEvent::Agreed(layout) => {
+                    self.layout = layout;
+                    self.ring = vec![0; WINDOW as usize];
+                    self.begun = Some(now);
+                    self.control.send(&Message::Ready)?;
+                }
+                DiskEvent::Note(text) => session.say(text),
                 DiskEvent::Done(files) => {
                     self.files = files;
                     self.ended = Some(now);
+                    self.limit_due = true;
                     self.control.send(&Message::Done { files })?;
                 }
-                DiskEvent::Broken(error) => return Err(error.into()),
+                DiskEvent::Again(1) => return Err(Failure::Again("1 file".to_owned())),
+                DiskEvent::Again(files) => return Err(Failure::Again(format!("{files} files"))),
+                DiskEvent::Broken(failure) => return Err(failure),
             }
             self.control.exchange(&mut self.connection)?;
         }
         let Some(disk) = &self.disk else { return Ok(()) };
         self.limit_due |= self.receiver.took(weftway_path::Offset::new(disk.written()));
         Ok(())
+    }
+
+    /// Looks whether the sender is at work, and tells it that this end is.
+    fn look_at_pulse(&mut self, now: Instant, session: &Session<'_>) -> Result<(), Failure> {
+        let is_busy = self.disk.as_ref().is_some_and(Disk::is_busy);
+        if self.pulse.is_due(now, is_busy) {
+            self.control.send(&Message::Working)?;
+            self.control.exchange(&mut self.connection)?;
+        }
+        let mark = self.receiver.tally.arrived + self.control.moved();
+        self.pulse.look(now, mark, is_busy || self.ended.is_some(), session.stall_after)
     }
 
     fn tell_limit(&mut self, now: Instant) {
@@ -289,10 +298,15 @@ impl Receiving {
         self.connection.answer(now, PathId::new(oldest as u8));
     }
 
+    fn close_timeout(&self) -> Span {
+        let trips = self.connection.paths().filter_map(|path| self.connection.srtt(path));
+        trips.max().map_or(CLOSE_TIMEOUT, |trip| CLOSE_TIMEOUT.max(trip * CLOSE_TRIPS))
+    }
+
     /// Whether the connection is over, and how.
     fn look_for_the_end(&mut self, now: Instant) -> Option<Result<(), Failure>> {
         let is_over = self.connection.is_closed();
-        if self.ended.is_some_and(|ended| is_over || ended + CLOSE_TIMEOUT <= now) {
+        if self.ended.is_some_and(|ended| is_over || ended + self.close_timeout() <= now) {
             // The sender knows, or it is gone: either way everything is here.
             return Some(Ok(()));
         }
@@ -308,65 +322,32 @@ impl Receiving {
     }
 
     /// What is said beside the data.
-    fn converse(&mut self, now: Instant, store: &Arc<Store>) -> Result<(), Failure> {
+    fn converse(&mut self, store: &Arc<Store>) -> Result<(), Failure> {
         self.control.exchange(&mut self.connection)?;
         while let Some(message) = self.control.receive()? {
             match message {
-                Message::Entries { entries } if self.begun.is_none() => {
-                    self.manifest.entries.extend(entries);
-                    if self.manifest.entries.len() > MAX_ENTRIES {
-                        self.manifest.check()?;
-                    }
-                }
-                Message::Manifest { entries } if self.begun.is_none() => {
-                    if entries != self.manifest.entries.len() as u64 {
-                        return Err(Failure::Protocol("its manifest has holes".to_owned()));
-                    }
-                    self.begin(now, store)?;
-                }
-                Message::LeftOut { files } if self.begun.is_none() => {
-                    self.left_out.extend(files);
-                    if self.left_out.len() > MAX_ENTRIES {
-                        return Err(Failure::Protocol("it leaves out more files than there can be".to_owned()));
-                    }
-                }
+                Message::Entries { entries } if self.disk.is_none() => self.incoming.add(entries)?,
+                Message::LeftOut { files } if self.disk.is_none() => self.incoming.leave_out(files)?,
+                Message::Manifest { entries } if self.disk.is_none() => self.begin(entries, store)?,
                 Message::Hashes { files } => self.expect(files)?,
                 Message::Failed { files } => self.give_up(files)?,
+                Message::Working => {}
                 other => return Err(Failure::Protocol(format!("a message comes out of turn: {}", other.name()))),
             }
         }
         Ok(())
     }
 
-    /// The manifest is complete: looks what is there, and says so.
-    fn begin(&mut self, now: Instant, store: &Arc<Store>) -> Result<(), Failure> {
-        self.manifest.check()?;
-        let mut had = Vec::with_capacity(self.manifest.entries.len());
-        for (at, (entry, found)) in self.manifest.entries.iter().zip(store.prepare(&self.manifest)?).enumerate() {
-            // What cannot be written need not be sent.
-            had.push(found.as_ref().map_or(entry.size, |had| *had));
-            if let Err(error) = found {
-                self.failed.insert(at as u32, error.reason());
-            }
+    /// The manifest is complete: the disk looks what is there.
+    fn begin(&mut self, entries: u64, store: &Arc<Store>) -> Result<(), Failure> {
+        let incoming = std::mem::replace(&mut self.incoming, Incoming::new());
+        if entries != incoming.len() as u64 {
+            return Err(Failure::Protocol("its manifest has holes".to_owned()));
         }
-        self.layout = Layout::new(&self.manifest, &had);
-        store.check_room(&self.manifest, &self.layout)?;
-        let files: Vec<(u32, u64)> = had.iter().enumerate().map(|(at, &had)| (at as u32, had)).collect();
-        let files: Vec<(u32, u64)> = files.into_iter().filter(|&(_, had)| had > 0).collect();
-        for files in files.chunks(BATCH) {
-            self.control.send(&Message::Have { files: files.to_vec() })?;
-        }
-        let failed: Vec<(u32, String)> = self.failed.iter().map(|(&at, reason)| (at, reason.clone())).collect();
-        for files in failed.chunks(BATCH) {
-            self.control.send(&Message::Failed { files: files.to_vec() })?;
-        }
-        self.control.send(&Message::Ready)?;
-        let left_out: HashSet<u32> = self.failed.keys().copied().collect();
-        let writer = Writer::new(store.clone(), self.manifest.clone(), self.layout.clone(), left_out)?;
-        self.ring = vec![0; WINDOW as usize];
-        self.disk = Some(Disk::start(writer).map_err(Failure::Socket)?);
-        self.begun = Some(now);
-        self.control.exchange(&mut self.connection)?;
+        let (manifest, left_out) = incoming.into_parts();
+        self.whole = (manifest.bytes(), manifest.files());
+        (self.manifest, self.left_out) = (Arc::new(manifest), left_out);
+        self.disk = Some(Disk::start(store.clone(), self.manifest.clone()).map_err(Failure::Socket)?);
         Ok(())
     }
 
@@ -421,7 +402,7 @@ impl Receiving {
             Some(_) if next < self.layout.bytes() => State::Transferring,
             Some(_) => State::Verifying,
         };
-        (progress.bytes, progress.files) = (self.manifest.bytes(), self.manifest.files());
+        (progress.bytes, progress.files) = self.whole;
         progress.had = if self.begun.is_some() { progress.bytes - self.layout.bytes() } else { 0 };
         (progress.done, progress.paths) = (next, paths);
     }

@@ -15,14 +15,19 @@ use super::files::{FailedFile, Found, Root, Skipped};
 use super::manifest::{Layout, Manifest};
 use super::options::{Failure, Options, PathProgress, Report, State, Watch, code};
 use super::outcome::{all_failed, arrived, goodput, peer, ratio_to_best_path};
+use super::pulse::Pulse;
 use super::qlog::Log;
+use super::rounds::Ended;
 use super::session::{Session, ended};
 use super::setting::{RECORD, build, transport};
-use super::source::{FileSource, Hashed, Hasher};
+use super::source::{FileSource, Hashed, Hasher, read_all};
 use super::wire::{Message, Role};
 
-/// Entries of the manifest in a message.
+/// Entries of the manifest in a message, and bytes of their names.
 const BATCH: usize = 1000;
+const BATCH_BYTES: usize = 256 << 10;
+/// The manifest is written down as far as the stream takes it soon.
+const QUEUE: usize = 256 << 10;
 /// When the end has not come by then, control data are stuck on a silent path.
 const PATIENCE: Span = Span::from_secs(3);
 
@@ -32,25 +37,17 @@ pub fn send(root: &Path, mut options: Options, watch: Watch<'_>) -> Result<Repor
     let switch = options.switch.take();
     build(&scheduler, None)?;
     weftway_cc::parse(&cc).map_err(|error| Failure::Spec(error.to_string()))?;
-    let Found { manifest, root: files, skipped, failed: unreadable } = Found::at(root)?;
+    let mut found = Found::at(root)?;
+    if options.checksum {
+        read_all(&mut found, options.tell_every, &mut *watch)?;
+    }
+    let Found { manifest, root: files, skipped, failed: unreadable } = found;
     let log = options.qlog.take().map(|file| Log::create(&file, root, &options, 1200 - RECORD)).transpose()?;
     let (mut session, target) = Session::open(options, Role::Send, root, watch)?;
     session.progress.bytes = manifest.bytes();
     session.progress.files = manifest.files();
     let job = Job { manifest: Arc::new(manifest), files, skipped, unreadable, scheduler, cc, switch, log };
-    match target {
-        Some(target) => loop {
-            let accepted = session.connect(&target, Role::Send)?;
-            match job.serve(&mut session, accepted) {
-                Ended::Finished(result) => match *result {
-                    Err(failure) if session.may_go_on(&failure) => {}
-                    result => return result,
-                },
-                Ended::Superseded(_) => return Err(Failure::Lost("another end came".to_owned())),
-            }
-        },
-        None => job.wait_for(&mut session),
-    }
+    session.transfer(target.as_ref(), Role::Send, |session, accepted| job.serve(session, accepted))
 }
 
 /// What is to be sent, and how.
@@ -66,42 +63,15 @@ struct Job {
     log: Option<Log>,
 }
 
-enum Ended {
-    Finished(Box<Result<Report, Failure>>),
-    /// The other end came anew.
-    Superseded(Box<AcceptedConnection>),
-}
-
 impl Job {
-    /// Listens until a receiver has everything.
-    fn wait_for(&self, session: &mut Session<'_>) -> Result<Report, Failure> {
-        let mut next = None;
-        loop {
-            let accepted = match next.take() {
-                Some(accepted) => accepted,
-                None => session.admit()?,
-            };
-            match self.serve(session, accepted) {
-                Ended::Superseded(accepted) => next = Some(accepted),
-                Ended::Finished(result) => match *result {
-                    Err(failure) if failure.is_passing() => session.wait_again(&failure),
-                    result => return result,
-                },
-            }
-        }
-    }
-
     /// Sends to an end that was let in.
-    fn serve(&self, session: &mut Session<'_>, accepted: Box<AcceptedConnection>) -> Ended {
+    fn serve(&self, session: &mut Session<'_>, accepted: Box<AcceptedConnection>) -> Result<Ended, Failure> {
         session.begin(&accepted.id);
-        let mut sending = match Sending::new(self, accepted) {
-            Ok(sending) => sending,
-            Err(failure) => return Ended::Finished(Box::new(Err(failure))),
-        };
-        let ended = match sending.run(session) {
+        let mut sending = Sending::new(self, accepted, session.net.now())?;
+        let outcome = match sending.run(session) {
             Ok(Some(accepted)) => {
                 session.supersede(sending.sender.connection);
-                Ended::Superseded(accepted)
+                Ok(Ended::Superseded(accepted))
             }
             Ok(None) => {
                 let report = sending.report(session);
@@ -109,19 +79,19 @@ impl Job {
                 session.progress.state = State::Done;
                 // The transfer is over: nothing is left to stop.
                 let _ = session.tell();
-                Ended::Finished(Box::new(Ok(report)))
+                Ok(Ended::Report(Box::new(report)))
             }
             Err(failure) => {
                 sending.note(session);
                 session.close_because_of(sending.sender.connection, &failure);
-                Ended::Finished(Box::new(Err(failure)))
+                Err(failure)
             }
         };
         if let Some(Err(error)) = self.log.as_ref().map(Log::finish) {
-            session.progress.note = Some(format!("the qlog is incomplete: {error}"));
+            session.say(format!("the qlog is incomplete: {error}"));
             let _ = session.tell();
         }
-        ended
+        outcome
     }
 }
 
@@ -132,11 +102,14 @@ struct Sending<'a> {
     scheduler: Box<dyn Scheduler>,
     scheduler_name: String,
     control: ControlStream,
+    pulse: Pulse,
+    /// How many entries of the manifest are told, and of those that it leaves out; and whether all of it is.
+    told: (usize, usize, bool),
     /// What the receiver has of each entry.
     had: Vec<u64>,
     layout: Layout,
-    /// How many files the receiver has at the end.
-    files: u64,
+    /// How many files the receiver says that it has, once it says that all is there.
+    done: Option<u64>,
     hasher: Option<Hasher>,
     hashes_missing: usize,
     /// Entries that one of the ends could not read or write, and why.
@@ -147,12 +120,10 @@ struct Sending<'a> {
     known: PathSet,
     /// When the transfer came on last.
     moved: (Instant, u64),
-    /// Since when it has been so far, with room for more at the receiver.
-    owing: (Instant, u64),
 }
 
 impl<'a> Sending<'a> {
-    fn new(job: &'a Job, accepted: Box<AcceptedConnection>) -> Result<Self, Failure> {
+    fn new(job: &'a Job, accepted: Box<AcceptedConnection>, now: Instant) -> Result<Self, Failure> {
         let paths = accepted.connection.paths().count();
         let (scheduler, host) = build(&job.scheduler, job.log.as_ref())?;
         let source = FileSource::new(job.manifest.clone(), job.files.clone());
@@ -162,23 +133,17 @@ impl<'a> Sending<'a> {
         let mut sender = Sender::new(accepted.connection, source, setting, &roles)
             .map_err(|error| Failure::Spec(error.to_string()))?;
         sender.set_host(host);
-        let mut control = accepted.control;
-        for entries in job.manifest.entries.chunks(BATCH) {
-            control.send(&Message::Entries { entries: entries.to_vec() })?;
-        }
-        for files in job.unreadable.chunks(BATCH / 2) {
-            control.send(&Message::LeftOut { files: files.to_vec() })?;
-        }
-        control.send(&Message::Manifest { entries: job.manifest.entries.len() as u64 })?;
         Ok(Self {
             job,
             sender,
             scheduler,
             scheduler_name: job.scheduler.clone(),
-            control,
+            control: accepted.control,
+            pulse: Pulse::new(now),
+            told: (0, 0, false),
             had: vec![0; job.manifest.entries.len()],
             layout: Layout::default(),
-            files: 0,
+            done: None,
             hasher: None,
             hashes_missing: 0,
             failed: BTreeMap::new(),
@@ -186,7 +151,6 @@ impl<'a> Sending<'a> {
             ended: None,
             known: PathSet::EMPTY,
             moved: (Instant::ZERO, 0),
-            owing: (Instant::ZERO, 0),
         })
     }
 
@@ -199,13 +163,17 @@ impl<'a> Sending<'a> {
             let now = session.net.now();
             self.fire_timers(now, session);
             self.converse(now)?;
+            self.look_for_the_end(now);
             self.look_after_paths(now, session);
-            self.look_for_a_stall(now, session)?;
+            let mark = self.sender.delivered().get() + self.control.moved();
+            self.pulse.look(now, mark, self.is_hashing(), session.stall_after)?;
             self.switch(session)?;
             self.sender.turn(now, self.scheduler.as_mut());
             if let Some(why) = self.sender.broken() {
-                let why = why.to_owned();
-                return Err(ended(&self.sender.connection, &why));
+                return Err(match self.done {
+                    Some(_) => Failure::Protocol("it says that all is there, and has not confirmed it".to_owned()),
+                    None => ended(&self.sender.connection, why),
+                });
             }
             session.net.send(&mut self.sender.connection);
             if let Some(accepted) = session.accept(now) {
@@ -259,7 +227,34 @@ impl<'a> Sending<'a> {
         while let Some(message) = self.control.receive()? {
             self.on_message(now, message)?;
         }
-        self.tell_hashes()
+        self.tell_manifest()?;
+        self.tell_hashes()?;
+        if self.pulse.is_due(now, self.is_hashing()) {
+            self.control.send(&Message::Working)?;
+        }
+        self.control.exchange(&mut self.sender.connection)?;
+        Ok(())
+    }
+
+    /// Tells the manifest, as far as the stream takes it.
+    fn tell_manifest(&mut self) -> Result<(), Failure> {
+        let (entries, left_out) = (&self.job.manifest.entries, &self.job.unreadable);
+        while !self.told.2 && self.control.queued() < QUEUE {
+            let message = if self.told.0 < entries.len() {
+                let batch = batch(&entries[self.told.0..], |entry| entry.path.len());
+                self.told.0 += batch.len();
+                Message::Entries { entries: batch.to_vec() }
+            } else if self.told.1 < left_out.len() {
+                let batch = batch(&left_out[self.told.1..], |file| file.path.len() + file.reason.len());
+                self.told.1 += batch.len();
+                Message::LeftOut { files: batch.to_vec() }
+            } else {
+                self.told.2 = true;
+                Message::Manifest { entries: entries.len() as u64 }
+            };
+            self.control.send(&message)?;
+        }
+        Ok(())
     }
 
     /// Tells the hashes that are known by now, and what could not be read.
@@ -293,7 +288,6 @@ impl<'a> Sending<'a> {
         // A file that failed and whose hash is told arrives all the same: the hash goes first.
         self.control.send(&Message::Hashes { files })?;
         self.control.send(&Message::Failed { files: failed })?;
-        self.control.exchange(&mut self.sender.connection)?;
         Ok(())
     }
 
@@ -305,7 +299,8 @@ impl<'a> Sending<'a> {
                     *known.ok_or_else(|| Failure::Protocol(format!("it has file {file}, which is none")))? = bytes;
                 }
             }
-            Message::Ready if self.begun.is_none() => self.begin(now),
+            Message::Ready if self.begun.is_none() && self.told.2 => self.begin(now),
+            Message::Working => {}
             Message::Failed { files } => {
                 for (file, reason) in files {
                     if file as usize >= self.job.manifest.entries.len() {
@@ -319,7 +314,7 @@ impl<'a> Sending<'a> {
                 if files > all || files + (self.failed.len() as u64) < all {
                     return Err(Failure::Protocol(format!("it has {files} files of {all}, and names no others")));
                 }
-                (self.files, self.ended) = (files, Some(now));
+                self.done = Some(files);
             }
             other => return Err(Failure::Protocol(format!("a message comes out of turn: {}", other.name()))),
         }
@@ -352,19 +347,22 @@ impl<'a> Sending<'a> {
         }
     }
 
-    /// A connection that is alive and brings nothing is given up, however that came about: another one goes on.
-    fn look_for_a_stall(&mut self, now: Instant, session: &Session<'_>) -> Result<(), Failure> {
-        let delivered = self.sender.delivered().get();
-        if self.begun.is_none() || delivered != self.owing.1 || !self.sender.is_owing() {
-            self.owing = (now, delivered);
+    /// Whether the receiver waits for nothing but hashes.
+    fn is_hashing(&self) -> bool {
+        self.hashes_missing > 0 && self.sender.delivered().get() == self.layout.bytes()
+    }
+
+    /// The receiver says that all is there. It is believed once it has confirmed every byte.
+    fn look_for_the_end(&mut self, now: Instant) {
+        if self.done.is_some() && self.sender.delivered().get() == self.layout.bytes() {
+            self.ended = Some(now);
         }
-        if self.owing.0 + session.stall_after < now { Err(Failure::Stalled) } else { Ok(()) }
     }
 
     /// Other schedulers take over, if the user said so.
     fn switch(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
         while let Some(name) = self.job.switch.as_ref().and_then(|switch| switch.try_recv().ok()) {
-            session.progress.note = Some(match build(&name, self.job.log.as_ref()) {
+            let text = match build(&name, self.job.log.as_ref()) {
                 Ok((scheduler, host)) => {
                     self.scheduler = scheduler;
                     self.sender.switch_host(host);
@@ -372,7 +370,8 @@ impl<'a> Sending<'a> {
                     format!("{} schedules from now on", self.scheduler_name)
                 }
                 Err(failure) => format!("{failure}; {} goes on", self.scheduler_name),
-            });
+            };
+            session.say(text);
             session.tell()?;
         }
         Ok(())
@@ -409,7 +408,7 @@ impl<'a> Sending<'a> {
         Report {
             role: Role::Send,
             peer: peer(&self.sender.connection),
-            files: self.files,
+            files: self.done.unwrap_or(0),
             bytes: arrived(&self.job.manifest, &self.layout, &self.failed),
             sent_bytes: self.layout.bytes(),
             elapsed_s: elapsed.as_secs_f64(),
@@ -422,4 +421,15 @@ impl<'a> Sending<'a> {
             paths: session.progress.paths.clone(),
         }
     }
+}
+
+/// The first items, as many as go into a message.
+fn batch<T>(items: &[T], bytes: impl Fn(&T) -> usize) -> &[T] {
+    let mut left = BATCH_BYTES;
+    let fits = |item: &&T| {
+        let fits = left > 0;
+        left = left.saturating_sub(bytes(item));
+        fits
+    };
+    &items[..items.iter().take(BATCH).take_while(fits).count()]
 }

@@ -24,6 +24,8 @@ const CLOSE_TIMEOUT: Span = Span::from_millis(500);
 pub(super) const REOPEN: Span = Span::from_secs(1);
 /// A path that brings nothing for so long, while another one does, is closed where something waits for it.
 const SILENCE: Span = Span::from_secs(3);
+/// Wrong tokens are told so often at most: who guesses must not fill the screen.
+const TELL_TOKENS: Span = Span::from_secs(60);
 
 /// The other end, where this one connects.
 pub(super) struct Target {
@@ -42,6 +44,10 @@ pub(super) struct Session<'a> {
     tell_every: Span,
     pub give_up_after: Span,
     pub stall_after: Span,
+    /// Since when connections have brought nothing.
+    pub fruitless_since: Option<Instant>,
+    /// How many wrong tokens the user knows of, and when the next may be told.
+    told_tokens: (u64, Instant),
     /// Whose transfer this end wants, if it connects.
     pub id: TransferId,
     /// Whose transfer is under way.
@@ -58,7 +64,6 @@ impl<'a> Session<'a> {
         path: &Path,
         watch: Watch<'a>,
     ) -> Result<(Self, Option<Target>), Failure> {
-        let mut endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), None, true);
         let mut locals = options.paths;
         locals.truncate(MAX_PATHS);
         let (net, listener, target, state) = match options.other {
@@ -66,13 +71,15 @@ impl<'a> Session<'a> {
                 if locals.is_empty() {
                     locals.push(Local::Any);
                 }
+                let endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), None, true);
                 let net = Net::client(endpoint, &locals, &addresses).map_err(Failure::Socket)?;
                 let reachable = addresses.into_iter().filter(|address| !net.routes(*address).is_empty()).collect();
                 (net, None, Some(Target { addresses: reachable, pairing }), State::Connecting)
             }
             OtherEnd::Listen { address, identity } => {
-                let listener = Listener::new(identity, role);
-                endpoint.set_server_config(Some(Arc::new(listener.config()?)));
+                let config = Arc::new(identity.endpoint(address.port()));
+                let listener = Listener::new(identity, role)?;
+                let endpoint = Endpoint::new(config, Some(Arc::new(listener.config())), true);
                 let net = Net::server(endpoint, &locals, address).map_err(Failure::Socket)?;
                 (net, Some(listener), None, State::Listening)
             }
@@ -93,11 +100,21 @@ impl<'a> Session<'a> {
             tell_every: options.tell_every,
             give_up_after: options.give_up_after,
             stall_after: options.stall_after,
+            fruitless_since: None,
+            told_tokens: (0, Instant::ZERO),
             id: identify(role, path),
             current: TransferId::default(),
             heard,
         };
         Ok((session, target))
+    }
+
+    /// Has the user told something, once.
+    pub fn say(&mut self, text: String) {
+        self.progress.note = Some(match self.progress.note.take() {
+            Some(before) => format!("{before}; {text}"),
+            None => text,
+        });
     }
 
     /// Tells the user, now and then.
@@ -111,9 +128,20 @@ impl<'a> Session<'a> {
 
     /// Tells the user now.
     pub fn tell(&mut self) -> Result<(), Failure> {
+        self.tell_wrong_tokens();
         let goes_on = (self.watch)(&self.progress);
         self.progress.note = None;
         if goes_on { Ok(()) } else { Err(Failure::Interrupted) }
+    }
+
+    fn tell_wrong_tokens(&mut self) {
+        let (known, due) = self.told_tokens;
+        let (now, count) = (self.net.now(), self.listener.as_ref().map_or(0, Listener::wrong_tokens));
+        if count > known && (due <= now || self.progress.state == State::Done) {
+            self.told_tokens = (count, now + TELL_TOKENS);
+            let times = if count == 1 { "once".to_owned() } else { format!("{count} times") };
+            self.say(format!("a wrong token was shown {times}, and refused"));
+        }
     }
 
     /// Whether the user is to be told.
@@ -212,24 +240,6 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// The other end went away: it is waited for.
-    pub fn wait_again(&mut self, failure: &Failure) {
-        self.progress.note = Some(format!("{failure}; still listening"));
-        self.progress.state = State::Listening;
-        self.tick_at = Instant::ZERO;
-    }
-
-    /// Whether another connection is to be tried after `failure`: this one brought something, and then no more.
-    pub fn may_go_on(&mut self, failure: &Failure) -> bool {
-        let goes_on = matches!(failure, Failure::Stalled) && self.progress.done > 0;
-        if goes_on {
-            self.progress.note = Some("the connection brought nothing any more; connecting again".to_owned());
-            self.progress.state = State::Connecting;
-            self.tick_at = Instant::ZERO;
-        }
-        goes_on
-    }
-
     /// Path `path` has brought something.
     pub fn on_received(&mut self, now: Instant, path: PathId) {
         if let Some(heard) = self.heard.get_mut(path.index()) {
@@ -269,10 +279,11 @@ impl<'a> Session<'a> {
     /// Closes the connection because of `failure`, if it was not the other end that closed it.
     pub fn close_because_of(&mut self, connection: QuicConnection, failure: &Failure) {
         match failure {
-            Failure::Lost(_) | Failure::Refused(_) | Failure::Busy => {}
+            _ if connection.is_closed() => connection.forget(&mut self.net.endpoint),
             Failure::Interrupted => self.close(connection, code::INTERRUPTED, "interrupted"),
             Failure::Stalled => self.close(connection, code::STALLED, "stalled"),
-            other => self.close(connection, code::FAILED, &other.to_string()),
+            Failure::Again(files) => self.close(connection, code::AGAIN, files),
+            other => self.close(connection, code::FAILED, &other.told()),
         }
     }
 
@@ -328,9 +339,10 @@ pub(super) fn lost(connection: &mut QuicConnection) -> Failure {
 /// The same, where the text is known.
 pub(super) fn ended(connection: &QuicConnection, why: &str) -> Failure {
     match connection.close_reason() {
-        Some(close) if close.code == u64::from(code::INTERRUPTED) => {
-            Failure::Lost("the other end was interrupted".to_owned())
-        }
+        None if connection.is_refused() => Failure::Full,
+        Some(close) if close.code == u64::from(code::INTERRUPTED) => Failure::OtherInterrupted,
+        Some(close) if close.code == u64::from(code::FULL) => Failure::Full,
+        Some(close) if close.code == u64::from(code::AGAIN) => Failure::Again(close.reason.clone()),
         Some(close) if close.code == u64::from(code::STALLED) => Failure::Stalled,
         Some(close) if close.code == u64::from(code::BUSY) => Failure::Busy,
         Some(close) if !close.reason.is_empty() => Failure::Refused(close.reason.clone()),

@@ -10,14 +10,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant as Clock};
 
 use bytes::BytesMut;
-use weftway_path::{Instant, Message, Offset};
+use weftway_path::{Instant, Message, Offset, Span};
 use weftway_quic::driver::Source;
 
-use super::files::{self, Root};
+use super::files::{self, FailedFile, Found, Root};
 use super::manifest::{Layout, Manifest};
+use super::options::{Failure, Progress, State, Watch};
 
 /// Files are read in blocks of this size.
 const BLOCK: u64 = 256 << 10;
@@ -211,6 +212,40 @@ pub struct Hashed {
     pub hash: blake3::Hash,
     /// Whether there are more by now.
     pub grew: bool,
+}
+
+/// Hashes all files before anything is sent, so that the receiver compares contents. One that cannot be read is left out.
+pub fn read_all(found: &mut Found, tell_every: Span, watch: Watch<'_>) -> Result<(), Failure> {
+    let Found { manifest, root, failed, .. } = found;
+    let (bytes, files) = (manifest.bytes(), manifest.files());
+    let mut progress = Progress { state: State::Comparing, bytes, files, ..Progress::default() };
+    let (every, mut told) = (Duration::from_nanos(tell_every.as_nanos()), None::<Clock>);
+    let mut goes_on = |done| {
+        if told.is_some_and(|told| told.elapsed() < every) {
+            return true;
+        }
+        (told, progress.done) = (Some(Clock::now()), done);
+        watch(&progress)
+    };
+    let (mut before, mut stopped) = (0, false);
+    manifest.entries.retain_mut(|entry| {
+        if stopped || entry.dir {
+            return true;
+        }
+        match hash_file(&root.file(&entry.path), entry.size, &mut |done| goes_on(before + done)) {
+            Ok(Some(hashed)) => {
+                entry.hash = Some(hashed.hash.to_hex().to_string());
+                before += entry.size;
+            }
+            Ok(None) => stopped = true,
+            Err(error) => {
+                failed.push(FailedFile { path: entry.path.clone(), reason: error.to_string() });
+                return false;
+            }
+        }
+        true
+    });
+    if stopped { Err(Failure::Interrupted) } else { Ok(()) }
 }
 
 /// Hashes the first `size` bytes; `None` if `pace` says to stop.

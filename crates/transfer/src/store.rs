@@ -4,6 +4,9 @@
 //! of it. The partial file's name is a hash of name, size and time: a file that changed begins anew. When all of it is
 //! there and its BLAKE3 hash is the sender's, it gets its permissions, its time and its name.
 //!
+//! A file's bytes are on the disk itself, and not only in memory, before it has its name. Of many small files they are so
+//! before the transfer is over: one by one that would take some milliseconds each. The user may do without.
+//!
 //! One receiver at a time writes below a target: it holds a lock, which the system releases when the process ends, however
 //! that comes about. Until a file has its name, only the receiver's user can read it; the same holds for a new folder until
 //! the transfer is over.
@@ -13,22 +16,29 @@
 
 use std::collections::HashSet;
 use std::fs::{File, FileTimes, Permissions};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, DirBuilder, DirBuilderExt, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
-use rustix::fs::{FlockOperation, flock, fstatvfs};
+use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, fstatvfs, fsync, openat, utimensat};
 
 use super::manifest::{Entry, HIDDEN, Layout, Manifest};
 
-/// The file below [`HIDDEN`] that is locked, with the number of the process that holds the lock.
-const LOCK: &str = "lock";
 /// What is not complete is private.
 const PRIVATE_FILE: u32 = 0o600;
 const PRIVATE_DIR: u32 = 0o700;
+/// Files of this size and more are written to the disk itself one by one, each before it gets its name.
+const LARGE: u64 = 1 << 20;
+/// So are this many smaller ones. If there are more, their file system is written at the end, with whatever else waits there.
+const FEW: u64 = 64;
+/// Partial files that nobody has gone on with for so long are removed.
+const OLD: Duration = Duration::from_secs(7 * 86_400);
+/// How a partial file's name ends.
+const PART: &str = ".part";
 /// `st_blocks` counts in this unit, whatever the file system's is.
 const BLOCK: u64 = 512;
 
@@ -72,6 +82,18 @@ impl StoreError {
         }
     }
 
+    /// What the other end is told. The target is this machine's.
+    pub(super) fn told(&self) -> String {
+        match self {
+            Self::Room { needed, free, .. } => {
+                format!("not enough room: {needed} bytes are to be written, {free} are free")
+            }
+            Self::Locked(..) => "its folder is locked".to_owned(),
+            Self::Disk(path, _) if path.starts_with('/') => self.reason(),
+            Self::Disk(..) | Self::Taken(..) | Self::Hash(_) => self.to_string(),
+        }
+    }
+
     /// The reason without the file's name.
     pub fn reason(&self) -> String {
         let text = self.to_string();
@@ -93,8 +115,12 @@ pub struct Store {
     dir: Dir,
     parts: Dir,
     name: String,
+    /// Whether files are written to the disk itself.
+    syncs: bool,
+    /// How many small files got their name.
+    small: AtomicU64,
     /// Its lock is released when it is closed.
-    _lock: File,
+    lock: File,
 }
 
 /// Which file on the disk a partial file is.
@@ -118,7 +144,7 @@ fn part_name(entry: &Entry) -> String {
     hasher.update(&entry.size.to_be_bytes());
     hasher.update(&entry.mtime.to_be_bytes());
     hasher.update(entry.path.as_bytes());
-    format!("{}.part", &hasher.finalize().to_hex()[..32])
+    format!("{}{PART}", &hasher.finalize().to_hex()[..32])
 }
 
 fn mtime(meta: &Metadata) -> i64 {
@@ -133,33 +159,6 @@ fn private_dirs() -> DirBuilder {
     let mut builder = DirBuilder::new();
     builder.recursive(true).mode(PRIVATE_DIR);
     builder
-}
-
-/// The lock of `parts`, or `None` if a receiver that ended has just removed it.
-fn lock(dir: &Dir, parts: &Dir, name: &str) -> Result<Option<File>, StoreError> {
-    let mut options = OpenOptions::new();
-    options.create(true).read(true).write(true).mode(PRIVATE_FILE);
-    let mut file = match parts.open_with(LOCK, &options) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        opened => opened.map_err(disk(HIDDEN))?.into_std(),
-    };
-    let ours = FileIdentity::of(&file).map_err(disk(HIDDEN))?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Err(rustix::io::Errno::WOULDBLOCK) => {
-            let mut holder = String::new();
-            let known = file.read_to_string(&mut holder).is_ok() && holder.trim().parse::<u32>().is_ok();
-            let holder = if known { format!("process {}", holder.trim()) } else { "its process is unknown".to_owned() };
-            return Err(StoreError::Locked(name.to_owned(), holder));
-        }
-        result => result.map_err(|error| StoreError::Disk(format!("{name}: it cannot be locked"), error.into()))?,
-    }
-    let path = Path::new(HIDDEN).join(LOCK);
-    let there = dir.symlink_metadata(path).ok();
-    if there.is_none_or(|meta| (meta.dev(), meta.ino()) != (ours.device, ours.number)) {
-        return Ok(None);
-    }
-    file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).map_err(disk(HIDDEN))?;
-    Ok(Some(file))
 }
 
 impl Store {
@@ -179,34 +178,45 @@ impl Store {
             if mode != PRIVATE_DIR {
                 dir.set_permissions(HIDDEN, permissions(PRIVATE_DIR)).map_err(disk(HIDDEN))?;
             }
-            if let Some(lock) = lock(&dir, &parts, &name)? {
-                return Ok(Self { dir, parts, name, _lock: lock });
+            if let Some(lock) = lock::lock(&dir, &parts, &name)? {
+                return Ok(Self { dir, parts, name, syncs: true, small: AtomicU64::new(0), lock });
             }
         }
     }
 
+    /// The same; files may be in memory only when the transfer is over.
+    pub fn without_sync(mut self) -> Self {
+        self.syncs = false;
+        self
+    }
+
     /// Makes the folders of `manifest`, and looks how much is there of each file: a file with its size and time is there
-    /// whole. An entry that cannot be written has the reason instead.
-    pub fn prepare(&self, manifest: &Manifest) -> Result<Vec<Result<u64, StoreError>>, StoreError> {
+    /// whole, or with its hash, where the manifest has that. `take` is given this for each entry in turn; an entry that cannot
+    /// be written has the reason instead. It ends early when `stop` is set.
+    pub fn prepare(
+        &self,
+        manifest: &Manifest,
+        stop: &AtomicBool,
+        mut take: impl FnMut(&Entry, Result<u64, StoreError>),
+    ) -> Result<(), StoreError> {
         let mut missing = HashSet::new();
-        let mut found = Vec::with_capacity(manifest.entries.len());
-        for entry in &manifest.entries {
+        for entry in manifest.entries.iter().take_while(|_| !stop.load(Ordering::Relaxed)) {
             let parent = entry.path.rsplit_once('/').map_or("", |(parent, _)| parent);
             let had = if missing.contains(parent) {
                 Err(StoreError::Taken(entry.path.clone(), "its folder could not be made"))
             } else if entry.dir {
                 self.make_dir(entry).map(|()| 0)
             } else {
-                self.has(entry)
+                self.has(entry, stop)
             };
             match had {
                 Err(error) if error.ends_transfer() => return Err(error),
                 Err(_) if entry.dir => drop(missing.insert(entry.path.as_str())),
                 _ => {}
             }
-            found.push(had);
+            take(entry, had);
         }
-        Ok(found)
+        Ok(())
     }
 
     /// Makes a folder that files can be written into, whatever its permissions will be.
@@ -227,12 +237,12 @@ impl Store {
         }
     }
 
-    fn has(&self, entry: &Entry) -> Result<u64, StoreError> {
+    fn has(&self, entry: &Entry, stop: &AtomicBool) -> Result<u64, StoreError> {
         match self.dir.symlink_metadata(&entry.path) {
             Ok(there) if there.is_dir() => {
                 return Err(StoreError::Taken(entry.path.clone(), "the target has a directory of this name"));
             }
-            Ok(there) if is_whole(&there, entry) => return Ok(entry.size),
+            Ok(there) if is_whole(&there, entry) && self.is_same(entry, stop) => return Ok(entry.size),
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(disk(&entry.path)(error)),
             _ => {}
         }
@@ -240,6 +250,38 @@ impl Store {
         let part = part.filter(|part| part.is_file() && part.len() <= entry.size).map_or(0, |part| part.len());
         // Even of a complete one the last byte is sent again: then its hash is compared, too.
         Ok(part.min(entry.size.saturating_sub(1)))
+    }
+
+    /// Whether a file of the right size has the bytes that the manifest says, if it says so. One that cannot be read has not.
+    fn is_same(&self, entry: &Entry, stop: &AtomicBool) -> bool {
+        let Some(hash) = &entry.hash else { return true };
+        let Ok(file) = self.dir.open(&entry.path) else { return false };
+        let mut hasher = blake3::Hasher::new();
+        let whole = read_into(&mut hasher, &mut file.into_std(), entry.size, stop);
+        whole.is_ok() && hasher.finalize().to_hex().as_str() == hash
+    }
+
+    /// Removes partial files that are not of `manifest` and that nobody has gone on with for a week: how many, and their
+    /// bytes.
+    pub(super) fn remove_old_parts(&self, manifest: &Manifest, now: SystemTime) -> io::Result<(u64, u64)> {
+        let (mut count, mut bytes) = (0, 0);
+        let mut wanted = None;
+        for found in self.parts.entries()? {
+            let found = found?;
+            let (name, meta) = (found.file_name(), found.metadata()?);
+            let age = now.duration_since(meta.modified()?.into_std()).unwrap_or_default();
+            let is_part = name.to_str().is_some_and(|name| name.ends_with(PART));
+            if !is_part || !meta.is_file() || age < OLD {
+                continue;
+            }
+            let wanted: &HashSet<String> =
+                wanted.get_or_insert_with(|| manifest.entries.iter().map(part_name).collect());
+            if !name.to_str().is_some_and(|name| wanted.contains(name)) {
+                self.parts.remove_file(&name)?;
+                (count, bytes) = (count + 1, bytes + meta.len());
+            }
+        }
+        Ok((count, bytes))
     }
 
     /// Refuses files that do not fit. Of a sparse one only what is no hole takes room, and what a partial file takes
@@ -262,9 +304,19 @@ impl Store {
         Ok(())
     }
 
-    /// Whether the whole file has its name already.
+    /// Whether the whole file has its name already, of which [`Store::prepare`] has said so. Where contents were compared, it
+    /// gets its time and permissions.
     pub(super) fn is_there(&self, entry: &Entry) -> bool {
-        self.dir.symlink_metadata(&entry.path).is_ok_and(|there| is_whole(&there, entry))
+        if !self.dir.symlink_metadata(&entry.path).is_ok_and(|there| is_whole(&there, entry)) {
+            return false;
+        }
+        if entry.hash.is_some()
+            && let Ok(file) = self.dir.open(&entry.path)
+        {
+            // One that belongs to somebody else keeps them.
+            let _ = give_attributes(&file.into_std(), entry);
+        }
+        true
     }
 
     /// The partial file of `entry`, for writing.
@@ -297,8 +349,11 @@ impl Store {
         if let Some((parent, _)) = entry.path.rsplit_once('/') {
             self.dir.create_dir_with(parent, &private_dirs()).map_err(disk(&entry.path))?;
         }
-        file.set_times(FileTimes::new().set_modified(time(entry.mtime))).map_err(disk(&entry.path))?;
-        file.set_permissions(Permissions::from_mode(entry.mode & 0o777)).map_err(disk(&entry.path))?;
+        let is_due = || entry.size >= LARGE || self.small.fetch_add(1, Ordering::Relaxed) < FEW;
+        if self.syncs && entry.size > 0 && is_due() {
+            file.sync_data().map_err(disk(&entry.path))?;
+        }
+        give_attributes(&file, entry).map_err(disk(&entry.path))?;
         self.parts.rename(&name, &self.dir, &entry.path).map_err(|error| {
             // It stays a partial file.
             let _ = file.set_permissions(Permissions::from_mode(PRIVATE_FILE));
@@ -306,23 +361,81 @@ impl Store {
         })
     }
 
-    /// Gives a folder its permissions: nothing is written into it any more.
+    /// Gives a folder its permissions and its time: nothing is written into it any more.
     pub(super) fn finish_dir(&self, entry: &Entry) -> Result<(), StoreError> {
+        let dir = self.dir.open_dir(&entry.path).map_err(disk(&entry.path))?;
+        let at = Timespec {
+            tv_sec: entry.mtime.div_euclid(1_000_000_000),
+            tv_nsec: entry.mtime.rem_euclid(1_000_000_000) as _,
+        };
+        let times = Timestamps { last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT }, last_modification: at };
+        utimensat(&dir, ".", &times, AtFlags::empty()).map_err(|error| disk(&entry.path)(error.into()))?;
         self.dir.set_permissions(&entry.path, permissions(entry.mode & 0o777)).map_err(disk(&entry.path))
     }
+
+    /// Writes what is not there yet to the disk itself: names, and the bytes of small files.
+    pub(super) fn sync(&self, manifest: &Manifest) -> Result<(), StoreError> {
+        if !self.syncs {
+            return Ok(());
+        }
+        let dirs = || manifest.entries.iter().filter(|entry| entry.dir);
+        let written = if self.small.load(Ordering::Relaxed) > FEW || dirs().count() as u64 > FEW {
+            sync_file_system(&self.lock)
+        } else {
+            let paths = dirs().map(|entry| entry.path.as_str()).chain(["."]);
+            // What is not there was told already.
+            let mut opened = paths.filter_map(|path| self.dir.open_dir(path).ok());
+            opened.try_for_each(|dir| fsync(openat(&dir, ".", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?))
+        };
+        written.map_err(|error| StoreError::Disk(self.name.clone(), error.into()))
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn sync_file_system(file: &File) -> rustix::io::Result<()> {
+    rustix::fs::syncfs(file)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn sync_file_system(_: &File) -> rustix::io::Result<()> {
+    rustix::fs::sync();
+    Ok(())
 }
 
 impl Drop for Store {
     fn drop(&mut self) {
         // Partial files stay for the next transfer; the directory goes if there are none. A lock that is left behind by a
         // process that was killed does no harm.
-        let _ = self.parts.remove_file(LOCK);
+        let _ = self.parts.remove_file(lock::LOCK);
         let _ = self.dir.remove_dir(HIDDEN);
     }
 }
 
+/// Whether a file has the right size, and the right time unless contents are compared.
 fn is_whole(there: &Metadata, entry: &Entry) -> bool {
-    there.is_file() && there.len() == entry.size && mtime(there) == entry.mtime
+    there.is_file() && there.len() == entry.size && (entry.hash.is_some() || mtime(there) == entry.mtime)
+}
+
+/// Hashes the next `bytes` of a file. It ends early, with an error, when `stop` is set.
+pub(super) fn read_into(hasher: &mut blake3::Hasher, file: &mut File, bytes: u64, stop: &AtomicBool) -> io::Result<()> {
+    let mut left = bytes;
+    let mut buffer = vec![0; usize::try_from(left).unwrap_or(usize::MAX).min(256 << 10)];
+    while left > 0 {
+        if stop.load(Ordering::Relaxed) {
+            return Err(io::Error::other("it is interrupted"));
+        }
+        let part = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        file.read_exact(&mut buffer[..part])?;
+        hasher.update(&buffer[..part]);
+        left -= part as u64;
+    }
+    Ok(())
+}
+
+/// Its time and its permissions.
+fn give_attributes(file: &File, entry: &Entry) -> io::Result<()> {
+    file.set_times(FileTimes::new().set_modified(time(entry.mtime)))?;
+    file.set_permissions(Permissions::from_mode(entry.mode & 0o777))
 }
 
 fn time(nanos: i64) -> SystemTime {
@@ -330,5 +443,6 @@ fn time(nanos: i64) -> SystemTime {
     if nanos < 0 { UNIX_EPOCH - span } else { UNIX_EPOCH + span }
 }
 
+mod lock;
 #[cfg(test)]
 mod tests;

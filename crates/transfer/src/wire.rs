@@ -8,6 +8,7 @@
 //! receiver           Have …, Failed …, Ready                 what it has of each file, and what it cannot write
 //! sender             Hashes …                                as they are known
 //! either             Failed …                                files that will not arrive
+//! either             Working                                 now and then, while there is nothing else to say
 //! receiver           Done                                    all others have their names
 //! ```
 
@@ -17,7 +18,7 @@ use super::files::FailedFile;
 use super::manifest::Entry;
 
 /// The version of all this.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// The longest message.
 pub const MAX_MESSAGE: usize = 4 << 20;
 /// The longest message from an end that has not shown its token.
@@ -98,6 +99,8 @@ pub enum Message {
         /// The entries.
         files: Vec<(u32, String)>,
     },
+    /// This end is at work: it reads or writes files, and has nothing else to say.
+    Working,
     /// All has come: every file that did not fail is there, with its hash.
     Done {
         /// How many files.
@@ -118,6 +121,7 @@ impl Message {
             Self::Ready => "ready",
             Self::Hashes { .. } => "hashes",
             Self::Failed { .. } => "failed",
+            Self::Working => "working",
             Self::Done { .. } => "done",
         }
     }
@@ -168,8 +172,10 @@ mod tests {
     use proptest::prelude::*;
 
     fn message() -> impl Strategy<Value = Message> {
-        let entry = (".*", any::<u64>(), any::<u32>(), any::<i64>(), any::<bool>(), any::<u64>())
-            .prop_map(|(path, size, mode, mtime, dir, allocated)| Entry { path, size, mode, mtime, dir, allocated });
+        let hash = prop::option::of(".*");
+        let entry = (".*", any::<u64>(), any::<u32>(), any::<i64>(), any::<bool>(), any::<u64>(), hash).prop_map(
+            |(path, size, mode, mtime, dir, allocated, hash)| Entry { path, size, mode, mtime, dir, allocated, hash },
+        );
         let failed = (".*", ".*").prop_map(|(path, reason)| FailedFile { path, reason });
         let transfer = (".*", ".*").prop_map(|(task, run)| TransferId { task, run });
         let role = prop_oneof![Just(Role::Send), Just(Role::Receive)];
@@ -187,6 +193,7 @@ mod tests {
             prop::collection::vec((any::<u32>(), ".*"), 0..4).prop_map(|files| Message::Hashes { files }),
             any::<u64>().prop_map(|files| Message::Done { files }),
             Just(Message::Ready),
+            Just(Message::Working),
         ]
     }
 

@@ -1,12 +1,13 @@
 //! Writes the stream into the receiver's files, and hashes them.
 
 use std::collections::{HashMap, HashSet};
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::manifest::{Entry, Layout, Manifest, Piece};
-use super::store::{FileIdentity, Store, StoreError, disk};
+use super::store::{FileIdentity, Store, StoreError, disk, read_into};
 
 /// In a file with holes, a block of this size that is all zeros becomes one: the least that file systems leave out.
 const HOLE: u64 = 4096;
@@ -14,8 +15,10 @@ const HOLE: u64 = 4096;
 /// Writes the stream into files.
 pub struct Writer {
     store: Arc<Store>,
-    manifest: Manifest,
-    layout: Layout,
+    manifest: Arc<Manifest>,
+    layout: Arc<Layout>,
+    /// It is to read nothing more.
+    stop: Arc<AtomicBool>,
     /// The number of the piece that is written.
     at: usize,
     open: Option<Open>,
@@ -26,6 +29,8 @@ pub struct Writer {
     /// Entries that do not arrive.
     given_up: HashSet<u32>,
     failures: Vec<(u32, StoreError)>,
+    /// Files whose partial file had other bytes than the sender's: it is removed, and they are to be fetched again.
+    again: u64,
     files: u64,
 }
 
@@ -45,33 +50,37 @@ struct Hashed {
 }
 
 impl Writer {
-    /// Writes the files of `layout`. Empty files are made at once. Nothing is made of the entries `left_out`.
+    /// Writes the files of `layout`. Nothing is made of the entries `left_out`. When `stop` is set, no file is read any more.
     pub fn new(
         store: Arc<Store>,
-        manifest: Manifest,
-        layout: Layout,
+        manifest: Arc<Manifest>,
+        layout: Arc<Layout>,
         left_out: HashSet<u32>,
-    ) -> Result<Self, StoreError> {
-        let mut writer = Self {
+        stop: Arc<AtomicBool>,
+    ) -> Self {
+        Self {
             store,
             manifest,
             layout,
+            stop,
             at: 0,
             open: None,
             waiting: HashMap::new(),
             expected: HashMap::new(),
             given_up: left_out,
             failures: Vec::new(),
+            again: 0,
             files: 0,
-        };
-        writer.settle_whole()?;
-        Ok(writer)
+        }
     }
 
-    /// Files of which nothing is sent: empty ones, and those that are there.
-    fn settle_whole(&mut self) -> Result<(), StoreError> {
+    /// Makes empty files, and counts those that are there: nothing is sent of either.
+    pub fn settle_whole(&mut self) -> Result<(), StoreError> {
         let sent: HashSet<u32> = self.layout.pieces.iter().map(|piece| piece.entry).collect();
         for at in (0..self.manifest.entries.len() as u32).filter(|at| !sent.contains(at)) {
+            if self.stop.load(Ordering::Relaxed) {
+                break;
+            }
             let entry = &self.manifest.entries[at as usize];
             if entry.dir || self.given_up.contains(&at) {
                 continue;
@@ -81,7 +90,7 @@ impl Writer {
             } else if entry.size > 0 {
                 Err(StoreError::Taken(entry.path.clone(), "it changed meanwhile"))
             } else {
-                Part::open(&self.store, entry, 0)
+                Part::open(&self.store, entry, 0, &self.stop)
                     .and_then(|part| part.finish(entry))
                     .and_then(|hashed| self.store.publish(entry, hashed.file))
             };
@@ -141,7 +150,7 @@ impl Writer {
         if self.given_up.contains(&piece.entry) {
             return Ok(None);
         }
-        match Part::open(&self.store, &self.manifest.entries[piece.entry as usize], piece.from) {
+        match Part::open(&self.store, &self.manifest.entries[piece.entry as usize], piece.from, &self.stop) {
             Ok(part) => Ok(Some(part)),
             Err(error) => self.fail(piece.entry, error).map(|()| None),
         }
@@ -195,6 +204,10 @@ impl Writer {
         let entry = &self.manifest.entries[at as usize];
         let settled = if hashed.hash == expected {
             self.store.publish(entry, hashed.file)
+        } else if self.is_resumed(at) {
+            let removed = self.store.remove_part(entry);
+            self.again += u64::from(removed.is_ok());
+            return removed.or_else(|error| self.fail(at, error));
         } else {
             self.store.remove_part(entry).and_then(|()| Err(StoreError::Hash(entry.path.clone())))
         };
@@ -203,6 +216,17 @@ impl Writer {
             Err(error) => self.fail(at, error)?,
         }
         Ok(())
+    }
+
+    /// Whether a part of the file was there before this transfer.
+    fn is_resumed(&self, at: u32) -> bool {
+        let piece = self.layout.pieces.binary_search_by_key(&at, |piece| piece.entry);
+        piece.is_ok_and(|piece| self.layout.pieces[piece].from > 0)
+    }
+
+    /// How many files are to be fetched again: what was kept of them was not the sender's.
+    pub fn again(&self) -> u64 {
+        self.again
     }
 
     /// How many files are there, each with its hash.
@@ -215,8 +239,9 @@ impl Writer {
         self.at == self.layout.pieces.len() && self.waiting.is_empty()
     }
 
-    /// All has come: folders get their permissions, those below others first.
+    /// All has come: everything is written to the disk itself, and folders get their permissions, those below others first.
     pub fn finish(&mut self) -> Result<(), StoreError> {
+        self.store.sync(&self.manifest)?;
         for at in (0..self.manifest.entries.len()).rev() {
             let entry = &self.manifest.entries[at];
             if entry.dir
@@ -242,18 +267,11 @@ struct Part {
 
 impl Part {
     /// Opens the partial file of `entry`; its first `from` bytes are hashed, what is behind them is dropped.
-    fn open(store: &Store, entry: &Entry, from: u64) -> Result<Self, StoreError> {
-        let error = || disk(&entry.path);
+    fn open(store: &Store, entry: &Entry, from: u64, stop: &AtomicBool) -> Result<Self, StoreError> {
         let mut file = store.open_part(entry)?;
-        file.set_len(from).map_err(error())?;
+        file.set_len(from).map_err(disk(&entry.path))?;
         let mut hasher = blake3::Hasher::new();
-        let (mut buffer, mut left) = (vec![0; usize::try_from(from).unwrap_or(usize::MAX).min(256 << 10)], from);
-        while left > 0 {
-            let part = buffer.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-            file.read_exact(&mut buffer[..part]).map_err(error())?;
-            hasher.update(&buffer[..part]);
-            left -= part as u64;
-        }
+        read_into(&mut hasher, &mut file, from, stop).map_err(disk(&entry.path))?;
         Ok(Self { file, hasher, at: from, sparse: entry.stored() < entry.size })
     }
 

@@ -110,7 +110,7 @@ fn a_receiver_that_is_stopped_goes_on_where_it_was() {
         }
         true
     });
-    assert!(matches!(failed, Err(Failure::Lost(_))), "{failed:?}");
+    assert!(matches!(failed, Err(Failure::OtherInterrupted)), "{failed:?}");
     assert!(matches!(receiver.end(), Err(Failure::Interrupted)));
     let receiver = Listening::at(target.path(), Identity::load(&stored).unwrap());
     let again = send(&root, connect(receiver.address, &pairing, &BOTH), &mut |_| true).unwrap();

@@ -8,7 +8,9 @@ PEER = Annotated[
     str | None,
     typer.Option(metavar="HOST[:PORT]", help="For backend live: the machine where weft recv --measure listens."),
 ]
-PAIR = Annotated[str | None, typer.Option(metavar="LINE|FILE", help="What weft pair printed there.")]
+PAIR = Annotated[
+    str | None, typer.Option(metavar="LINE|FILE|-", help="What weft pair printed there, or WEFT_PAIR has it.")
+]
 PATHS = Annotated[
     list[str] | None,
     typer.Option("--path", metavar="IFACE|ADDR", help="A link of this machine, one for each path of the scenario."),
@@ -26,6 +28,7 @@ def meet(peer: str | None, pair: str | None, paths: list[str] | None) -> None:
             raise ScenarioError("--pair and --path go with --peer HOST")
         backends.LIVE.peer = None
         return
-    if not pair:
+    line = transfer.pairing(pair)
+    if line is None:
         raise ScenarioError("--peer needs --pair LINE: `weft pair` prints it on the machine that listens")
-    backends.LIVE.peer = Peer(transfer.connect(peer, pair), tuple(paths or ()))
+    backends.LIVE.peer = Peer(transfer.connect(peer, line), tuple(paths or ()))

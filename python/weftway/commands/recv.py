@@ -21,7 +21,12 @@ LISTEN = Annotated[
     typer.Option(metavar="[ADDR:]PORT", help="Waits here for the other end, for example at 0.0.0.0:4433."),
 ]
 PAIR = Annotated[
-    str | None, typer.Option(metavar="LINE|FILE", help="What `weft pair` printed on the machine that listens.")
+    str | None,
+    typer.Option(
+        metavar="LINE|FILE|-",
+        help="What `weft pair` printed on the machine that listens: the line, a file with it, or - to read it from "
+        "standard input. Without it, WEFT_PAIR in the environment is taken.",
+    ),
 ]
 PATHS = Annotated[
     list[str] | None,
@@ -47,6 +52,12 @@ def command(
     pair: PAIR = None,
     local: PATHS = None,
     identity: IDENTITY = None,
+    sync: Annotated[
+        bool,
+        typer.Option(
+            "--sync/--no-sync", help="Ends when all files are on the disk itself, and not only in the system's memory."
+        ),
+    ] = True,
     measure: Annotated[
         bool, typer.Option("--measure", help="Keeps nothing and goes on listening: for weft compare --backend live.")
     ] = False,
@@ -71,7 +82,7 @@ def command(
         receive_and_forget(other, local or [])
     try:
         with transfer.Display(err) as display:
-            report = transfer.run("receive", target, other, paths=local or [], watch=display.tell)
+            report = transfer.run("receive", target, other, paths=local or [], watch=display.tell, sync=sync)
     except KeyboardInterrupt:
         fail(*RESUMABLE)
     finish(report, as_json)
@@ -89,12 +100,12 @@ def receive_and_forget(other: "OtherEnd", local: list[str]) -> NoReturn:
             other = replace(other, address=display.listening or other.address)
             with tempfile.TemporaryDirectory(prefix="weftway-") as folder, display:
                 try:
-                    report = transfer.run("receive", Path(folder), other, paths=local, watch=display.tell)
+                    report = transfer.run("receive", Path(folder), other, paths=local, watch=display.tell, sync=False)
                     err.print(f"{transfer.amount(report['bytes'])}, {report['goodput_mbps']:.1f} Mbit/s")
                 except TransferError as error:
                     if display.listening is None:
                         raise
-                    err.print(f"weft: {error}", markup=False)
+                    err.print(f"weft: {transfer.printable(str(error))}", markup=False)
     except KeyboardInterrupt:
         fail("stopped listening", INTERRUPTED)
 
@@ -107,9 +118,10 @@ def other_end(host: str | None, listen: str | None, pair: str | None, identity: 
         if pair:
             raise ScenarioError(f"--pair goes with {option}: the end that listens has the identity itself")
         return transfer.listen(listen or "", identity or transfer.identity_file())
-    if not pair:
+    line = transfer.pairing(pair)
+    if line is None:
         raise ScenarioError(f"{option} needs --pair LINE: `weft pair` prints it on the machine that listens")
-    return transfer.connect(host, pair)
+    return transfer.connect(host, line)
 
 
 def finish(report: dict[str, Any], as_json: bool) -> None:

@@ -26,6 +26,12 @@ def command(
         bool, typer.Option("--switch", help="Reads schedulers from standard input; each takes over at once.")
     ] = False,
     identity: IDENTITY = None,
+    checksum: Annotated[
+        bool,
+        typer.Option(
+            "--checksum", help="Compares the contents of files that are there, and not only their sizes and times."
+        ),
+    ] = False,
     qlog: Annotated[Path | None, typer.Option(metavar="FILE", help="Writes a qlog file (JSON-SEQ, .sqlog).")] = None,
     as_json: JSON = False,
 ) -> None:
@@ -50,6 +56,7 @@ def command(
                 watch=display.tell,
                 switch=transfer.Lines(sys.stdin) if switch else list,
                 qlog=qlog,
+                checksum=checksum,
             )
     except KeyboardInterrupt:
         fail(*RESUMABLE)

@@ -562,16 +562,21 @@ fn place<C: Carrier>(carrier: &mut C, id: PathId, number: u64, chunk: Chunk, kin
 
 /// The first unsent chunk at or after `offset`, cutting as far as window and data allow.
 fn find_ahead<C: Carrier>(carrier: &mut C, offset: Offset) -> Option<u64> {
+    let Dispatch { outbox, flow, .. } = carrier.dispatch();
+    if let Some(number) = outbox.unsent_from(offset) {
+        return (outbox.chunk(number).end() <= flow.edge).then_some(number);
+    }
     loop {
         let Dispatch { outbox, flow, .. } = carrier.dispatch();
-        if let Some(number) = outbox.unsent_from(offset) {
-            return (outbox.chunk(number).end() <= flow.edge).then_some(number);
-        }
         if outbox.cut_at() >= flow.edge {
             return None;
         }
         let bytes = next_bytes(carrier)?;
-        carrier.dispatch_mut().outbox.cut(bytes);
+        let Dispatch { outbox, flow, .. } = carrier.dispatch_mut();
+        let (number, chunk) = outbox.cut(bytes);
+        if chunk.offset >= offset {
+            return (chunk.end() <= flow.edge).then_some(number);
+        }
     }
 }
 

@@ -193,8 +193,20 @@ impl Outbox {
         self.next = if self.unsent < self.ring.end() { self.ring[self.unsent].offset } else { self.cut };
     }
 
-    /// The number of the first chunk that ends after `offset`.
+    /// The number of the first chunk that begins at or after `offset`.
     fn at_or_after(&self, offset: Offset) -> u64 {
+        let (base, end) = (self.ring.base(), self.ring.end());
+        let (Some(first), Some(last)) = (self.ring.front(), self.ring.back()) else { return end };
+        if offset > last.offset {
+            return end;
+        }
+        // Nearly all chunks are of one size: then this is the number.
+        let back = last.offset.since(offset).get() / u64::from(first.bytes.max(1));
+        let guess = (end - 1).saturating_sub(back).max(base);
+        let is_first = guess == base || self.ring[guess - 1].offset < offset;
+        if is_first && self.ring[guess].offset >= offset {
+            return guess;
+        }
         self.ring.partition_point(|chunk| chunk.offset < offset)
     }
 
@@ -336,6 +348,21 @@ mod tests {
         outbox.carry(0, p);
         outbox.carry(1, p);
         assert_eq!(outbox.next(), Offset::new(300)); // chunk 2 went ahead
+    }
+
+    #[test]
+    fn the_chunk_at_an_offset_is_found_whatever_the_sizes_of_the_others() {
+        for sizes in [&[100; 8][..], &[100, 100, 20, 100, 100, 7, 100], &[7, 100, 100, 100], &[100, 100, 1]] {
+            let mut outbox = Outbox::default();
+            sizes.iter().for_each(|bytes| _ = outbox.cut(*bytes));
+            outbox.acknowledge_below(Offset::new(u64::from(sizes[0])));
+            for offset in 0..=outbox.cut_at().get() {
+                let found = outbox.unsent_from(Offset::new(offset));
+                let first = outbox.chunks().find(|(_, chunk)| chunk.offset.get() >= offset);
+                assert_eq!(found, first.map(|(number, _)| number), "{offset} in {sizes:?}");
+            }
+        }
+        assert_eq!(Outbox::default().unsent_from(Offset::ZERO), None);
     }
 
     #[test]

@@ -126,6 +126,9 @@ pub struct QuicConnection {
     /// The stream on which both ends talk beside the data.
     control: Option<noq_proto::StreamId>,
     close_reason: Option<CloseReason>,
+    refused: bool,
+    /// Whether noq has told that the connection is over.
+    lost: bool,
 }
 
 impl QuicConnection {
@@ -161,6 +164,8 @@ impl QuicConnection {
             routes: routes.into_iter().map(Some).collect(),
             control: None,
             close_reason: None,
+            refused: false,
+            lost: false,
             outgoing: VecDeque::new(),
             news: VecDeque::new(),
             buffer: Vec::with_capacity(2048),
@@ -426,8 +431,11 @@ impl QuicConnection {
                 self.news.extend([News::Connected, News::PathUp(self.first)]);
             }
             Event::HandshakeConfirmed => self.confirmed = true,
-            Event::ConnectionLost { reason } => {
+            // noq tells it again when a stateless reset comes behind the peer's last word: the first reason is the cause.
+            Event::ConnectionLost { reason } if !self.lost => {
+                self.lost = true;
                 self.close_reason = CloseReason::of(&reason);
+                self.refused = control::is_refusal(&reason);
                 self.news.push_back(News::Lost(reason.to_string()));
             }
             Event::Path(PathEvent::Established { id, .. }) => {

@@ -10,7 +10,10 @@ use std::time::Duration;
 
 use data_encoding::BASE64URL_NOPAD;
 use noq_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
-use noq_proto::{ClientConfig, IdleTimeout, ServerConfig, TransportConfig, VarInt};
+use noq_proto::crypto::{CryptoError, HmacKey};
+use noq_proto::{
+    ClientConfig, EndpointConfig, HashedConnectionIdGenerator, IdleTimeout, ServerConfig, TransportConfig, VarInt,
+};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
@@ -137,8 +140,8 @@ impl Identity {
         Pairing { hash: blake3::hash(&self.certificate), token: self.token.clone() }
     }
 
-    /// The configuration of an end that listens.
-    pub fn server(&self, observers: Arc<ObserverState>) -> Result<ServerConfig, IdentityError> {
+    /// What an end that listens shows to those that connect. Certificate and key are parsed here, once.
+    pub fn server(&self) -> Result<Server, IdentityError> {
         let read = |error: &dyn std::fmt::Display| IdentityError::Read(error.to_string());
         let builder = rustls::ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_protocol_versions(&[&rustls::version::TLS13])
@@ -149,9 +152,55 @@ impl Identity {
             .map_err(|error| read(&error))?;
         tls.alpn_protocols = vec![ALPN.to_vec()];
         let tls = QuicServerConfig::try_from(tls).map_err(|error| read(&error))?;
-        let mut config = ServerConfig::with_crypto(Arc::new(tls));
+        Ok(Server(ServerConfig::with_crypto(Arc::new(tls))))
+    }
+
+    /// The configuration of the endpoint that listens at `port`. A process that is started again there knows the connections
+    /// of the process before it as lost, and says so at once (stateless reset, RFC 9000 §10.3). The key of another port is
+    /// another one: nobody can use one process to end the connections of another (§21.11).
+    pub fn endpoint(&self, port: u16) -> EndpointConfig {
+        if port == 0 {
+            return EndpointConfig::default();
+        }
+        let secret = [self.key.secret_pkcs8_der(), &port.to_be_bytes()].concat();
+        let reset = blake3::derive_key("weftway 2026-11 stateless reset", &secret);
+        let ids = blake3::derive_key("weftway 2026-11 connection IDs", &secret);
+        let ids = ids.first_chunk().copied().map_or(0, u64::from_be_bytes);
+        let mut config = EndpointConfig::new(Arc::new(ResetKey(reset)));
+        config.cid_generator(Arc::new(move || Box::new(HashedConnectionIdGenerator::from_key(ids))));
+        config
+    }
+}
+
+/// The key of stateless resets.
+struct ResetKey([u8; blake3::KEY_LEN]);
+
+impl HmacKey for ResetKey {
+    fn sign(&self, data: &[u8], out: &mut [u8]) {
+        out.copy_from_slice(blake3::keyed_hash(&self.0, data).as_bytes());
+    }
+
+    fn signature_len(&self) -> usize {
+        blake3::OUT_LEN
+    }
+
+    fn verify(&self, data: &[u8], signature: &[u8]) -> Result<(), CryptoError> {
+        let theirs = blake3::Hash::from_slice(signature).map_err(|_| CryptoError)?;
+        // This comparison takes the same time wherever they differ.
+        if blake3::keyed_hash(&self.0, data) == theirs { Ok(()) } else { Err(CryptoError) }
+    }
+}
+
+/// The configuration of an end that listens.
+#[derive(Clone)]
+pub struct Server(ServerConfig);
+
+impl Server {
+    /// For one connection, or for all that come.
+    pub fn config(&self, observers: Arc<ObserverState>) -> ServerConfig {
+        let mut config = self.0.clone();
         config.transport_config(transport(observers));
-        Ok(config)
+        config
     }
 }
 

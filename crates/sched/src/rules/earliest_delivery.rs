@@ -1,61 +1,24 @@
 //! Earliest delivery: a packet goes where it should be delivered in order first; what comes too late is repeated.
 //!
-//! Rule: path p has B bytes in flight and queued, the rate
-//! `r = max(peak, min(cwnd/srtt, pacing, max(4·peak, 10·mss/srtt), busy))` with the peak of its delivery rate over the last 2
-//! to 4 srtt, and the loss rate l = lost/sent. `busy` is the largest delivery rate of the last 64 srtt among samples that span
-//! no idle time, and whose round trip told of a queue, `rtt − min_rtt > max(¼·min_rtt, 4·mss/rate)`, if there are any. Where a
-//! queue stands, `srtt − min_rtt > max(¼·min_rtt, 4·mss/peak)`, r is the peak. Where it has held nothing for an srtt, though
-//! more than its window waited to be sent, that queue is gone: srtt counts as min_rtt until there are new samples. A packet
-//! given to it now should take
-//!   `rtt     = ½·srtt + ½·(max(min_rtt, B/r) + (srtt − min_rtt)/2)`
-//!   `arrival = rtt − min_rtt/2 + 4·overdue + hold`, `expected = arrival + 1.5·rtt·l`.
-//! Where the last 100 ms of busy time brought the rate b, with what is overdue now, so that a queue stands, `(B + mss)/b − w >
-//! min_rtt` (w: for how long the bottleneck has worked on the oldest packet), the arrival is the geometric mean of the one above
-//! and of `(B + mss)/b − w − min_rtt/2`, and the round trip follows it (`shared/present.rs`).
-//! `overdue` counts from 1.5·rtt + 10 ms after the oldest packet that nothing has been heard of since left, or after
-//! the path was last heard; `hold` is what the pacer still keeps it. s: the open path with the least `expected`.
-//! - Fresh: s is the open path with the least `expected`. x is what the full faster paths f let go in `expected_s −
-//!   expected_f`. A pacer: at `min(r_f, cwnd_f/min_rtt_f)`, doubling each rtt_f in slow start, until the first loss;
-//!   r_f ignores `busy`, and takes no queue for standing if f has held less than two packets since, and had a shorter
-//!   round trip. A window: the bytes whose acknowledgements should come (eta + ½·min_rtt_f) and are late by no more
-//!   than ⅛·rtt_f, twice that in slow start, less those in flight above the window; then as a pacer.
-//!   `x < mss`: send. `x ≥ unsent`: nothing, waiting is better. Else s sends ahead what has x unsent bytes before it, or the
-//!   last unsent packet below the peer's edge; nothing if `x − position + B_s > window`: that would shut the window.
-//!   Nothing goes beyond the edge that the peer has announced, though Linux v1 would: out of order it is dropped there.
-//! - Lost, handed back: the path with the least `expected`. While that one is full: s if x is less than what was lost and
-//!   waits to be sent again; else s sends fresh data ahead.
-//! - A packet in flight on q with F bytes up to its end arrives in `eta = max(predicted − now, F/peak_q − min_rtt_q/2)`.
-//! - Before fresh data go copies of what blocks the message at hand: with n packets on q that s would bring sooner,
-//!   `gain > n·airtime/(1 − ρ) + rest`, `airtime = mss/r_s`, ρ = what was sent in the last 250 ms over Σr, `rest` = what is
-//!   unsent of the message over r_s. If q is overdue by more than its rtt, n is all that q holds.
-//! - When nothing fresh goes, each open path s may copy from q what is overdue or lost there, else the first packet that
-//!   should come an airtime later than by s, else, and where all that is under way is one message, the newest. With
-//!   p = max((lost + late)/sent of q, 2 %), late: acknowledged more than 1.5·rtt + 10 ms after it left, so that what TCP has
-//!   repaired counts as lost and as late (overdue now: ½, and `eta = max(arrival, overdue)`),
-//!   `gain = (1 − p)·(eta − expected_s)⁺ + p·(eta + 2.5·rtt_q − expected_s)⁺ > airtime`;
-//!   if `eta − expected_s ≤ airtime + ¼·rtt_s` it is only insurance: `> 4·airtime·ρ/(1 − ρ)²`, s holds less than
-//!   r_s·min_rtt_s, and copies ≤ fresh + 30 kB (thrifty: 16, and fresh/8 + 30 kB). If nothing new fits into the send buffer,
-//!   though the peer has room: also what has arrived on an overdue q, and is not acknowledged.
-//!
-//! Where the host shows no data (`earliest-arrival`): the path of the packet before while `expected` exceeds the least by
-//!   no more than `min(16·airtime, rtt/8)` of that one, so that packets leave in batches; else the least.
-//!
-//! Reference: Weftway, docs/explanation/earliest-delivery.md: the model, what each term is worth, and where it loses.
-//! Ancestors: EDPF (`edpf`), which sends where a packet arrives first, and S-EDPF (`s-edpf`), where it is delivered in
-//!   order first.
+//! Rule: for each path, `expected` is when a packet given to it now should arrive, by its round trip, its rate, what it holds,
+//! its losses and its silence. Fresh data go to the open path s with the least `expected`, ahead of what the faster full paths let
+//! go until then; if that is all there is, s waits. Lost data go where they arrive first. Data that block the message at hand
+//! are copied before fresh ones, others when nothing fresh goes, where the expected gain exceeds the airtime of the copy.
+//! Reference: Weftway, docs/explanation/earliest-delivery.md: each formula, what each term is worth, and where it loses.
+//! Ancestors: EDPF (`edpf`), which sends where a packet arrives first; S-EDPF (`s-edpf`), where it is delivered in order first.
 //! State: per path what it showed in the last round trips and in its last busy time; the packets in flight with what was
 //!   predicted for them; what was sent ahead; the load.
+//! Departs from its ancestors: estimates follow acknowledgements and silence, a path may wait, and data are copied.
 
 use weftway_path::spec::{Params, SpecError};
 use weftway_path::{
-    BlockedReason, Bytes, Context, Decision, Event, Flow, Instant, Offset, Path, PathId, PathSet, SendKind,
+    BlockedReason, Bytes, Context, Decision, Event, Flow, Instant, Offset, Path, PathId, PathSet, SendKind, Span,
 };
 
 use crate::entry::{Entry, Input, Needs, Preset, Provenance};
 use crate::shared::choose;
 use crate::shared::in_flight::{InFlight, Prediction};
 use crate::shared::per_path::PerPath;
-use crate::shared::present::Present;
 use crate::shared::sent_ahead::SentAhead;
 use crate::{Report, Scheduler};
 
@@ -66,9 +29,10 @@ mod copies;
 mod estimate;
 mod insurance;
 mod place;
+mod rates;
 mod terms;
 
-use estimate::{Forecast, Load, Peak};
+use estimate::{Estimate, Forecast, Load};
 use terms::{EARLIEST_ARRIVAL, PARAMS, Terms};
 
 pub(crate) static ENTRY: Entry = Entry {
@@ -112,13 +76,14 @@ fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
 #[derive(Clone, Default)]
 struct EarliestDelivery {
     terms: Terms,
-    peaks: PerPath<Peak>,
-    presents: PerPath<Present>,
+    estimates: PerPath<Estimate>,
     flights: InFlight,
     ahead: SentAhead,
     load: Load,
-    /// What is predicted for each path at this question, in the order of the paths.
-    outlook: Vec<Forecast>,
+    /// The paths that new data may use, blocked or not, at this question.
+    serving: PathSet,
+    /// The open one of them that delivers first.
+    first: Option<PathId>,
     /// The first byte of the message that was sent last.
     message: Offset,
     /// The path of the packet before, where there is no view of the data.
@@ -138,25 +103,44 @@ fn sooner<'a, 'b>(best: Predicted<'a, 'b>, next: Predicted<'a, 'b>) -> Predicted
 }
 
 impl EarliestDelivery {
-    fn forecast(&self, now: Instant, path: &Path) -> Forecast {
-        let peak = self.peaks.get(path.id).copied().unwrap_or_default();
-        let waits = self.terms.stall && path.unacked() > Bytes::ZERO;
-        let due = if waits { self.flights.due(path.id) } else { None };
-        let present = if self.terms.present { self.presents.get(path.id) } else { None };
-        let present = present.and_then(|present| present.round_trip(now, path, self.flights.oldest(path.id)));
-        peak.forecast(now, path, due, self.flights.late(path.id), present, &self.terms)
+    /// Predicts for each path what a packet given to it now has to expect, and which open one delivers first.
+    fn look(&mut self, cx: &Context<'_>) {
+        let live = choose::live_tier(cx);
+        (self.serving, self.first) = (PathSet::EMPTY, None);
+        let mut least = Span::MAX;
+        for path in cx.paths {
+            let plenty = cx.packet.is_some() && cx.flow.is_none_or(|flow| flow.unsent > path.cwnd);
+            let unused = plenty && path.is_open() && path.unacked() == Bytes::ZERO;
+            let estimate = self.estimates.at(path.id);
+            estimate.asked(cx.now, path, unused);
+            let expected = estimate.forecast(cx.now, path, self.flights.oldest(path.id), &self.terms).expected;
+            if live.is_some() && choose::tier(path) == live {
+                self.serving = self.serving.with(path.id);
+                if path.is_open() && (self.first.is_none() || expected < least) {
+                    (self.first, least) = (Some(path.id), expected);
+                }
+            }
+        }
     }
 
-    /// Each path that new data may use, with what is predicted for it.
+    /// A path with what was predicted for it.
+    fn predicted<'a>(&self, cx: &Context<'a>, path: PathId) -> Option<Predicted<'a, '_>> {
+        Some((cx.path(path)?, self.estimates.get(path)?.predicted()))
+    }
+
+    /// Each path with what was predicted for it.
+    fn all<'a>(&self, cx: &Context<'a>) -> impl Iterator<Item = Predicted<'a, '_>> {
+        cx.paths.iter().filter_map(|path| Some((path, self.estimates.get(path.id)?.predicted())))
+    }
+
+    /// Each path that new data may use, with what was predicted for it.
     fn standing<'a>(&self, cx: &Context<'a>) -> impl Iterator<Item = Predicted<'a, '_>> {
-        let live = choose::live_tier(cx);
-        cx.paths.iter().zip(&self.outlook).filter(move |(path, _)| live.is_some() && choose::tier(path) == live)
+        self.serving.iter().filter_map(|path| self.predicted(cx, path))
     }
 
     /// The open path that delivers first.
     fn first_open<'a>(&self, cx: &Context<'a>) -> Option<Predicted<'a, '_>> {
-        let open = self.standing(cx).filter(|(path, _)| path.is_open());
-        open.reduce(sooner)
+        self.predicted(cx, self.first?)
     }
 
     /// The path that delivers first, full or not, and off those to avoid where there is another.
@@ -203,17 +187,11 @@ impl Scheduler for EarliestDelivery {
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         (self.asked, self.now) = (None, cx.now);
         self.flights.at_hand(cx.packet);
-        for path in cx.paths {
-            let plenty = cx.packet.is_some() && cx.flow.is_none_or(|flow| flow.unsent > path.cwnd);
-            let unused = plenty && path.is_open() && path.unacked() == Bytes::ZERO;
-            self.peaks.at(path.id).asked(cx.now, path, unused);
-        }
-        let mut outlook = core::mem::take(&mut self.outlook);
-        outlook.clear();
-        outlook.extend(cx.paths.iter().map(|path| self.forecast(cx.now, path)));
-        self.outlook = outlook;
+        self.look(cx);
         match cx.flow.filter(|_| self.terms.reads_flow()) {
-            Some(flow) if self.terms.announced => self.decide(cx, &Flow { edge: flow.announced_edge(), ..*flow }),
+            Some(flow) if self.terms.announced && flow.announced != Offset::ZERO => {
+                self.decide(cx, &Flow { edge: flow.announced_edge(), ..*flow })
+            }
             Some(flow) => self.decide(cx, flow),
             None => self.earliest_arrival(cx),
         }
@@ -232,28 +210,24 @@ impl Scheduler for EarliestDelivery {
                 }
                 self.load.note(cx.now, sent.bytes, kind == SendKind::Duplicate);
                 if let Some(path) = cx.path(sent.path) {
-                    let forecast = self.forecast(cx.now, path);
+                    let oldest = self.flights.oldest(path.id);
+                    let forecast = self.estimates.at(path.id).forecast(cx.now, path, oldest, &self.terms);
                     let predicted = Prediction { eta: cx.now + forecast.arrival, due: cx.now + forecast.patience() };
                     self.flights.sent(cx.now, &sent, kind, predicted, una);
                 }
             }
             Event::Acked(acked) => {
-                let sent = self.flights.sent_at(acked.serial);
-                self.flights.acked(cx.now, &acked, una);
-                if let (Some(sent), Some(path)) = (sent, cx.path(acked.path)) {
-                    let more = self.flights.oldest(acked.path).is_some();
-                    self.presents.at(acked.path).acked(cx.now, sent, acked.bytes, more, path);
-                }
+                let sent = self.flights.acked(cx.now, &acked, una);
+                let more = self.flights.oldest(acked.path).is_some();
                 if let Some(path) = cx.path(acked.path) {
-                    self.peaks.at(path.id).note(cx.now, path);
+                    self.estimates.at(path.id).acked(cx.now, sent, acked.bytes, more, path);
                 }
             }
             Event::Lost(lost) => {
                 self.flights.lost(&lost, una);
             }
             Event::PathUp(path) | Event::PathDown(path) => {
-                self.peaks.reset(path);
-                self.presents.reset(path);
+                self.estimates.reset(path);
                 self.flights.forget(path);
             }
             _ => {}
@@ -266,7 +240,9 @@ impl Scheduler for EarliestDelivery {
 
     fn explain(&self, cx: &Context<'_>) -> Option<String> {
         let predicted = cx.paths.iter().map(|path| {
-            let Forecast { expected, overdue, .. } = self.forecast(cx.now, path);
+            let mut estimate = self.estimates.get(path.id).cloned().unwrap_or_default();
+            let oldest = self.flights.oldest(path.id);
+            let Forecast { expected, overdue, .. } = estimate.forecast(cx.now, path, oldest, &self.terms);
             format!("{:?} in {expected}{}", path.id, if overdue.is_zero() { "" } else { " (overdue)" })
         });
         Some(format!("expected {}", predicted.collect::<Vec<_>>().join(", ")))

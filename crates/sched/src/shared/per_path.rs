@@ -27,9 +27,10 @@ impl<T: Clone + Default> PerPath<T> {
         self.0.resize(path.index() + 1, T::default());
     }
 
-    /// How many paths there is something of: those with lower numbers.
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
+    /// What is known of each path, by number.
+    #[inline]
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.0.iter()
     }
 
     /// Forgets `path`: it left, or comes back as new.

@@ -47,15 +47,27 @@ pub(crate) struct Present {
     at: usize,
     sum: Busy,
     train: Option<Train>,
+    /// What all of this amounts to, with its rate, if the path was ever busy ([`Present::add_up`]).
+    seen: Option<(Busy, BitRate)>,
 }
 
 /// The oldest packet that nothing has been heard of.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 pub(crate) struct Oldest {
     pub sent: Instant,
     pub bytes: Bytes,
     /// Whether it is the only one: then its acknowledgement may be delayed.
     pub alone: bool,
+}
+
+/// What a new packet would wait for.
+#[derive(Clone, Copy)]
+pub(crate) struct Queue {
+    /// What the path holds, and the packet itself.
+    pub bytes: Bytes,
+    pub oldest: Option<Oldest>,
+    pub min_rtt: Span,
+    pub rttvar: Span,
 }
 
 impl Present {
@@ -66,7 +78,7 @@ impl Present {
         if let Some(train) = self.train.as_mut().filter(|train| train.at == now) {
             let all = train.waited && waited(train.before);
             *train = Train { bytes: train.bytes + bytes, waited: all, prompt: true, ..*train };
-            return;
+            return self.add_up();
         }
         let ended = self.train.take().unwrap_or_default();
         if let Some(busy) = ended.busy() {
@@ -75,6 +87,15 @@ impl Present {
         let before = ended.prompt.then_some(ended.at);
         let prompt = more || before.is_some_and(|before| now.since(before) < DELAY);
         self.train = Some(Train { at: now, bytes, before, waited: waited(before), prompt });
+        self.add_up();
+    }
+
+    /// Adds up the parts and the last train, which change nowhere but where an acknowledgement comes.
+    fn add_up(&mut self) {
+        let last = self.train.and_then(|train| train.busy()).unwrap_or_default();
+        let seen = Busy { bytes: self.sum.bytes + last.bytes, time: self.sum.time + last.time };
+        let is_known = seen.bytes > Bytes::ZERO && !seen.time.is_zero();
+        self.seen = is_known.then(|| (seen, BitRate::of(seen.bytes, seen.time)));
     }
 
     fn add(&mut self, new: Busy) {
@@ -90,19 +111,13 @@ impl Present {
     }
 
     /// The rate now, if the path was ever busy, and for how long the bottleneck has worked on the oldest packet.
-    fn rate(&self, now: Instant, path: &Path, oldest: Option<Oldest>) -> Option<(BitRate, Span)> {
-        let train = self.train?;
-        let last = train.busy().unwrap_or_default();
-        let seen = Busy { bytes: self.sum.bytes + last.bytes, time: self.sum.time + last.time };
-        if seen.bytes == Bytes::ZERO || seen.time.is_zero() {
-            return None;
-        }
-        let rate = BitRate::of(seen.bytes, seen.time);
-        let Some(oldest) = oldest else { return Some((rate, Span::ZERO)) };
-        let waiting = now.since(train.at.max(oldest.sent + path.min_rtt));
+    fn rate(&self, now: Instant, queue: &Queue) -> Option<(BitRate, Span)> {
+        let (train, (seen, rate)) = (self.train?, self.seen?);
+        let Some(oldest) = queue.oldest else { return Some((rate, Span::ZERO)) };
+        let waiting = now.since(train.at.max(oldest.sent + queue.min_rtt));
         let share = rate.transmission_time(oldest.bytes);
         let grace = if oldest.alone { DELAY * 2 } else { GRACE };
-        if waiting <= share + grace + path.rttvar / 2 {
+        if waiting <= share + grace + queue.rttvar / 2 {
             return Some((rate, waiting.min(share)));
         }
         let rate = BitRate::of(seen.bytes, seen.time + waiting);
@@ -110,10 +125,10 @@ impl Present {
     }
 
     /// Until the acknowledgement of a packet that is given to the path now, if a queue stands in front of it.
-    pub(crate) fn round_trip(&self, now: Instant, path: &Path, oldest: Option<Oldest>) -> Option<Span> {
-        let (rate, worked) = self.rate(now, path, oldest)?;
-        let rtt = rate.transmission_time(path.unacked() + path.mss).saturating_sub(worked);
-        (rtt > path.min_rtt).then_some(rtt)
+    pub(crate) fn round_trip(&self, now: Instant, queue: &Queue) -> Option<Span> {
+        let (rate, worked) = self.rate(now, queue)?;
+        let rtt = rate.transmission_time(queue.bytes).saturating_sub(worked);
+        (rtt > queue.min_rtt).then_some(rtt)
     }
 }
 
@@ -144,8 +159,12 @@ mod tests {
         (0..2).for_each(|_| present.acked(at(ms), at(sent), Bytes::new(1000), true, path));
     }
 
+    fn queue(path: &Path, oldest: Option<Oldest>) -> Queue {
+        Queue { bytes: path.unacked() + path.mss, oldest, min_rtt: path.min_rtt, rttvar: path.rttvar }
+    }
+
     fn rate(present: &Present, ms: u64, path: &Path) -> Option<u64> {
-        present.rate(at(ms), path, None).map(|(rate, _)| rate.as_bps())
+        present.rate(at(ms), &queue(path, None)).map(|(rate, _)| rate.as_bps())
     }
 
     #[test]
@@ -196,8 +215,10 @@ mod tests {
         pair(&mut present, 20, 0, &path);
         pair(&mut present, 24, 0, &path);
         let next = |alone| Oldest { sent: at(0), bytes: Bytes::new(1000), alone };
-        let rate =
-            |ms, alone| present.rate(at(ms), &path, Some(next(alone))).map(|(rate, worked)| (rate.as_bps(), worked));
+        let rate = |ms, alone| {
+            let rate = present.rate(at(ms), &queue(&path, Some(next(alone))));
+            rate.map(|(rate, worked)| (rate.as_bps(), worked))
+        };
         // A packet takes 2 ms, and 4 are granted: until 30 ms the rate stands, and the bottleneck has done its part.
         assert_eq!(rate(25, false), Some((4_000_000, Span::from_millis(1))));
         assert_eq!(rate(30, false), Some((4_000_000, Span::from_millis(2))));
@@ -225,9 +246,9 @@ mod tests {
         // 29 ms of data in flight and the packet of 1400 bytes: 4 Mbit/s take 31.8 ms, less 1 that has passed.
         path.bytes_in_flight = Bytes::new(14_500);
         let next = Some(Oldest { sent: at(0), bytes: Bytes::new(1000), alone: false });
-        assert_eq!(present.round_trip(at(25), &path, next), Some(Span::from_micros(30_800)));
+        assert_eq!(present.round_trip(at(25), &queue(&path, next)), Some(Span::from_micros(30_800)));
         // With less than a least round trip in flight no queue stands.
         path.bytes_in_flight = Bytes::new(8_000);
-        assert_eq!(present.round_trip(at(25), &path, next), None);
+        assert_eq!(present.round_trip(at(25), &queue(&path, next)), None);
     }
 }

@@ -27,7 +27,8 @@ impl SentAhead {
         if start < flow.next {
             return;
         }
-        let at = self.0.partition_point(|run| run.start < start);
+        let is_last = self.0.back().is_none_or(|run| run.start < start);
+        let at = if is_last { self.0.len() } else { self.0.partition_point(|run| run.start < start) };
         let bytes = end.since(start);
         let joins_before = at > 0 && self.0[at - 1].end == start;
         let joins_after = self.0.get(at).is_some_and(|run| run.start == end);
@@ -46,25 +47,31 @@ impl SentAhead {
         }
         // Everything after has more before it now.
         let first = if joins_before { at } else { at + 1 };
-        self.0.iter_mut().skip(first).for_each(|run| run.before += bytes);
+        if first < self.0.len() {
+            self.0.range_mut(first..).for_each(|run| run.before += bytes);
+        }
     }
 
     /// How many bytes between the first unsent one and the right edge are not sent.
     pub(crate) fn credit(&self, flow: &Flow) -> Bytes {
-        let (start, end) = (self.start(flow), self.0.partition_point(|run| run.start < flow.edge));
-        flow.credit().saturating_sub(self.sum(start, end))
+        // Mostly all of them are below the edge.
+        let all = self.0.back().is_none_or(|run| run.start < flow.edge);
+        let end = if all { self.0.len() } else { self.0.partition_point(|run| run.start < flow.edge) };
+        flow.credit().saturating_sub(self.sum(self.start(flow), end))
     }
 
     /// Where the unsent byte lies that has `skipped` unsent ones before it.
     pub(crate) fn past(&self, flow: &Flow, skipped: Bytes) -> Offset {
         let start = self.start(flow);
-        let (mut low, mut high) = (start, self.0.len());
-        while low < high {
-            let middle = low + (high - low) / 2;
-            let unsent = self.0[middle].start.since(flow.next).saturating_sub(self.sum(start, middle));
-            if unsent <= skipped { low = middle + 1 } else { high = middle }
+        let Some(first) = self.0.get(start) else { return flow.next + skipped };
+        let is_passed =
+            |run: &Run| run.start.since(flow.next).saturating_sub(run.before.saturating_sub(first.before)) <= skipped;
+        let mut end = self.0.len();
+        // Mostly the byte lies after most of them.
+        while end > start && !is_passed(&self.0[end - 1]) {
+            end -= 1;
         }
-        flow.next + skipped + self.sum(start, low)
+        flow.next + skipped + self.sum(start, end)
     }
 
     /// The first run that is not passed yet.
@@ -120,5 +127,35 @@ mod tests {
         assert_eq!(ahead.credit(&flow), Bytes::new(105));
         ahead.add(&flow, at(160), at(170));
         assert_eq!((ahead.0.len(), past(&ahead, &flow, 15)), (2, 170));
+    }
+
+    /// Unsent bytes counted one by one.
+    #[test]
+    fn many_runs_are_passed_over_as_if_bytes_were_counted() {
+        let (mut ahead, mut sent, mut state) = (SentAhead::default(), vec![false; 4000], 11u64);
+        let mut draw = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % below
+        };
+        for _ in 0..600 {
+            let next = sent.iter().position(|sent| !sent).expect("unsent");
+            let start = if draw(3) == 0 { next } else { next + draw(300) as usize };
+            let end = start + (start..start + 5).take_while(|at| !sent[*at]).count();
+            if start == end {
+                continue;
+            }
+            sent[start..end].iter_mut().for_each(|sent| *sent = true);
+            let next = sent.iter().position(|sent| !sent).expect("unsent");
+            // No run lies across the edge.
+            let edge = (next + 100 + draw(400) as usize..).find(|at| !sent[*at]).expect("unsent");
+            let flow = Flow { next: Offset::new(next as u64), edge: Offset::new(edge as u64), ..Flow::default() };
+            ahead.add(&flow, Offset::new(start as u64), Offset::new(end as u64));
+            let unsent: Vec<_> = (0..sent.len()).filter(|at| !sent[*at]).collect();
+            assert_eq!(ahead.credit(&flow).get() as usize, unsent.iter().filter(|at| **at < edge).count());
+            for skipped in [0, 1, draw(50), draw(400)] {
+                let past = ahead.past(&flow, Bytes::new(skipped));
+                assert_eq!(past.get() as usize, unsent[skipped as usize]);
+            }
+        }
     }
 }

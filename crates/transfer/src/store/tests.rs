@@ -2,11 +2,12 @@
 
 use super::*;
 use crate::writer::Writer;
-use std::collections::HashSet;
+use std::io::Write as _;
 use std::sync::Arc;
 
 fn file(path: &str, size: u64) -> Entry {
-    Entry { path: path.into(), size, mode: 0o640, mtime: 1_700_000_000_123_456_789, dir: false, allocated: size }
+    let mtime = 1_700_000_000_123_456_789;
+    Entry { path: path.into(), size, mode: 0o640, mtime, dir: false, allocated: size, hash: None }
 }
 
 fn folder(path: &str, mode: u32) -> Entry {
@@ -18,22 +19,21 @@ fn of(entries: impl Into<Vec<Entry>>) -> Manifest {
 }
 
 /// A writer, what it is to be given, and what cannot be written.
-type Begun = (Writer, Layout, Vec<(u32, String)>);
+type Begun = (Writer, Arc<Layout>, Vec<(u32, String)>);
 
 /// A writer of `manifest` below `target`, and what cannot be written.
 fn begin(target: &Path, manifest: &Manifest) -> Result<Begun, StoreError> {
     let store = Arc::new(Store::open(target)?);
-    let found = store.prepare(manifest)?;
-    let had: Vec<u64> = found
-        .iter()
-        .zip(&manifest.entries)
-        .map(|(found, entry)| found.as_ref().map_or(entry.size, |had| *had))
-        .collect();
-    let failed = found.iter().enumerate().filter_map(|(at, found)| Some((at as u32, found.as_ref().err()?.reason())));
-    let failed: Vec<_> = failed.collect();
-    let layout = Layout::new(manifest, &had);
-    let left_out: HashSet<u32> = failed.iter().map(|(at, _)| *at).collect();
-    Ok((Writer::new(store, manifest.clone(), layout.clone(), left_out)?, layout, failed))
+    let (mut had, mut failed) = (Vec::new(), Vec::new());
+    store.prepare(manifest, &AtomicBool::new(false), |entry, found| {
+        failed.extend(found.as_ref().err().map(|error| (had.len() as u32, error.reason())));
+        had.push(found.unwrap_or(entry.size));
+    })?;
+    let layout = Arc::new(Layout::new(manifest, &had));
+    let left_out = failed.iter().map(|(at, _)| *at).collect();
+    let mut writer = Writer::new(store, Arc::new(manifest.clone()), layout.clone(), left_out, Arc::default());
+    writer.settle_whole()?;
+    Ok((writer, layout, failed))
 }
 
 /// Writes one file, whose hash at the sender is that of `hashed`.
@@ -69,8 +69,8 @@ fn a_file_has_its_name_when_its_hash_is_right() {
     assert!(!writer.is_done() && !target.path().join("a/b").exists());
     drop(writer);
     // The whole partial file is there, but nobody has said its hash: it is not taken for granted.
-    let writer = write(target.path(), &manifest, b"hello", Some(b"other")).unwrap();
-    assert!(matches!(failure(writer), StoreError::Hash(_)));
+    let mut writer = write(target.path(), &manifest, b"hello", Some(b"other")).unwrap();
+    assert_eq!((writer.files(), writer.again(), writer.take_failures().len()), (0, 1, 0));
     assert!(!target.path().join("a/b").exists());
 }
 
@@ -88,7 +88,7 @@ fn what_was_written_is_gone_on_with() {
     let target = tempfile::tempdir().unwrap();
     let manifest = of([file("f", 5)]);
     begin(target.path(), &manifest).unwrap().0.write(b"hel").unwrap();
-    let look = |manifest| Store::open(target.path()).unwrap().prepare(manifest).unwrap().remove(0).unwrap();
+    let look = |manifest: &Manifest| manifest.bytes() - begin(target.path(), manifest).unwrap().1.bytes();
     assert_eq!(look(&manifest), 3);
     let changed = of([Entry { mtime: 1, ..file("f", 5) }]);
     assert_eq!(look(&changed), 0, "another file of this name");
@@ -196,7 +196,7 @@ fn one_receiver_at_a_time_writes_into_a_target() {
     drop(first);
     // A lock file that a process left behind when it was killed is nobody's lock.
     std::fs::create_dir_all(target.path().join(HIDDEN)).unwrap();
-    std::fs::write(target.path().join(HIDDEN).join(LOCK), "1\n").unwrap();
+    std::fs::write(target.path().join(HIDDEN).join(lock::LOCK), "1\n").unwrap();
     drop(Store::open(target.path()).unwrap());
     assert_eq!(std::fs::read_dir(target.path()).unwrap().count(), 0);
 }
@@ -298,4 +298,98 @@ fn files_that_do_not_fit_are_refused() {
     };
     assert!(matches!(check(file("f", size)), Err(StoreError::Room { needed, .. }) if needed == size));
     check(Entry { allocated: 4096, ..file("sparse", size) }).unwrap();
+}
+
+#[test]
+fn what_was_kept_and_is_not_the_senders_is_fetched_again() {
+    let target = tempfile::tempdir().unwrap();
+    let manifest = of([file("f", 5), file("g", 2)]);
+    begin(target.path(), &manifest).unwrap().0.write(b"hel").unwrap();
+    // A disk errs.
+    std::fs::write(&parts(target.path())[0], b"hul").unwrap();
+    let (mut writer, layout, _) = begin(target.path(), &manifest).unwrap();
+    assert_eq!(layout.bytes(), 4);
+    writer.write(b"lome").unwrap();
+    writer.expect(0, blake3::hash(b"hello")).unwrap();
+    writer.expect(1, blake3::hash(b"me")).unwrap();
+    assert!(writer.is_done());
+    assert_eq!((writer.files(), writer.again(), writer.take_failures().len()), (1, 1, 0));
+    drop(writer);
+    let (mut writer, layout, _) = begin(target.path(), &manifest).unwrap();
+    assert_eq!(layout.bytes(), 5, "all of it, and nothing else");
+    writer.write(b"hello").unwrap();
+    writer.expect(0, blake3::hash(b"hello")).unwrap();
+    assert_eq!((writer.files(), writer.again()), (2, 0));
+    assert_eq!(std::fs::read(target.path().join("f")).unwrap(), b"hello");
+}
+
+#[test]
+fn old_partial_files_of_other_transfers_are_removed() {
+    let target = tempfile::tempdir().unwrap();
+    let manifest = of([file("f", 5)]);
+    begin(target.path(), &manifest).unwrap().0.write(b"hel").unwrap();
+    let now = SystemTime::now();
+    let age = |path: &Path, days: u64| {
+        let at = now - Duration::from_secs(days * 86_400);
+        File::options().write(true).open(path).unwrap().set_times(FileTimes::new().set_modified(at)).unwrap();
+    };
+    age(&parts(target.path())[0], 30);
+    let hidden = target.path().join(HIDDEN);
+    for (name, days) in [("old.part", 8), ("young.part", 6), ("old.other", 8)] {
+        std::fs::write(hidden.join(name), "1234").unwrap();
+        age(&hidden.join(name), days);
+    }
+    let store = Store::open(target.path()).unwrap();
+    assert_eq!(store.remove_old_parts(&manifest, now).unwrap(), (1, 4));
+    assert!(!hidden.join("old.part").exists());
+    assert_eq!(parts(target.path()).len(), 2, "that of this transfer, and the young one");
+    assert!(hidden.join("old.other").exists());
+}
+
+#[test]
+fn a_folder_gets_its_time() {
+    let target = tempfile::tempdir().unwrap();
+    let entries = [folder("d", 0o500), folder("d/e", 0o755), file("d/e/f", 2)];
+    let (mut writer, ..) = begin(target.path(), &of(entries.clone())).unwrap();
+    writer.write(b"ok").unwrap();
+    writer.expect(2, blake3::hash(b"ok")).unwrap();
+    writer.finish().unwrap();
+    assert_eq!(writer.take_failures().len(), 0);
+    for entry in &entries {
+        let there = std::fs::metadata(target.path().join(&entry.path)).unwrap();
+        assert_eq!(there.modified().unwrap(), time(entry.mtime), "{}", entry.path);
+    }
+    std::fs::set_permissions(target.path().join("d"), Permissions::from_mode(0o700)).unwrap();
+}
+
+#[test]
+fn contents_are_compared_where_the_manifest_has_a_hash() {
+    let target = tempfile::tempdir().unwrap();
+    write(target.path(), &of([file("f", 5)]), b"hello", Some(b"hello")).unwrap();
+    let hashed = |bytes: &[u8], mtime| {
+        let entry = file("f", 5);
+        of([Entry { hash: Some(blake3::hash(bytes).to_hex().to_string()), mtime, ..entry }])
+    };
+    // Size and time are the same, the contents are not.
+    let same_time = file("f", 5).mtime;
+    assert_eq!(begin(target.path(), &hashed(b"hullo", same_time)).unwrap().1.bytes(), 5);
+    // The contents are the same, and the time becomes so.
+    let (writer, layout, _) = begin(target.path(), &hashed(b"hello", 1_000_000_000)).unwrap();
+    assert_eq!((layout.bytes(), writer.files()), (0, 1));
+    assert_eq!(std::fs::metadata(target.path().join("f")).unwrap().modified().unwrap(), time(1_000_000_000));
+}
+
+#[test]
+fn where_the_target_is_stays_here() {
+    let path = "/home/somebody/inbox".to_owned();
+    let denied = || io::Error::from(ErrorKind::PermissionDenied);
+    for error in [
+        StoreError::Room { target: path.clone(), needed: 2, free: 1 },
+        StoreError::Disk(path.clone(), denied()),
+        StoreError::Locked(path.clone(), "process 1".to_owned()),
+    ] {
+        assert!(error.to_string().contains(&path), "{error}");
+        assert!(!error.told().contains(&path), "{}", error.told());
+    }
+    assert!(StoreError::Disk("photos/a".to_owned(), denied()).told().contains("photos/a"));
 }

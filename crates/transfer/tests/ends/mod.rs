@@ -1,25 +1,30 @@
 //! Both ends of a transfer over sockets of this machine, for the tests that need them. 127.0.0.1 and 127.0.0.2 are two paths.
 #![allow(dead_code, reason = "no test binary needs all of it")]
 
+pub mod peer;
+
 use std::fs;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
+use noq_proto::{DatagramEvent, Endpoint, EndpointConfig};
 use tempfile::TempDir;
 use weftway_path::Span;
-use weftway_quic::udp::Local;
+use weftway_quic::driver::observer::ObserverState;
 use weftway_quic::udp::tls::{Identity, Pairing};
+use weftway_quic::udp::{Local, Net};
 use weftway_transfer::{Failure, Options, OtherEnd, Progress, Report, receive};
 
 pub type Outcome = Result<Report, Failure>;
 
 pub fn options(other: OtherEnd, paths: &[&str]) -> Options {
     let paths = paths.iter().map(|path| Local::parse(path)).collect();
-    Options { paths, tell_every: Span::from_millis(2), ..Options::new(other) }
+    // Nothing of a test outlives it: it need not be on the disk itself.
+    Options { paths, sync: false, tell_every: Span::from_millis(2), ..Options::new(other) }
 }
 
 pub fn here() -> SocketAddr {
@@ -31,23 +36,30 @@ pub struct Listening {
     pub address: SocketAddr,
     pub stop: Arc<AtomicBool>,
     pub done: Arc<AtomicU64>,
+    /// What it has told its user.
+    pub notes: Arc<Mutex<Vec<String>>>,
     thread: JoinHandle<Outcome>,
 }
 
 impl Listening {
     pub fn at(target: &Path, identity: Identity) -> Self {
+        Self::with(target, options(OtherEnd::Listen { address: here(), identity }, &[]))
+    }
+
+    pub fn with(target: &Path, options: Options) -> Self {
         let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let notes: Arc<Mutex<Vec<String>>> = Arc::default();
         let (told, address) = channel();
-        let (target, halt, so_far) = (target.to_owned(), stop.clone(), done.clone());
+        let (target, halt, so_far, said) = (target.to_owned(), stop.clone(), done.clone(), Arc::clone(&notes));
         let thread = std::thread::spawn(move || {
-            let other = OtherEnd::Listen { address: here(), identity };
-            receive(&target, options(other, &[]), &mut |progress: &Progress| {
+            receive(&target, options, &mut |progress: &Progress| {
                 let _ = progress.listening.map(|address| told.send(address));
                 so_far.store(progress.done, Ordering::Relaxed);
+                said.lock().unwrap().extend(progress.note.clone());
                 !halt.load(Ordering::Relaxed)
             })
         });
-        Self { address: loopback(&address), stop, done, thread }
+        Self { address: loopback(&address), stop, done, notes, thread }
     }
 
     pub fn end(self) -> Outcome {
@@ -159,4 +171,46 @@ pub fn relay(
         }
     });
     (address, stop, thread)
+}
+
+/// An end that refuses every connection.
+pub struct Refusing {
+    pub address: SocketAddr,
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<u64>,
+}
+
+impl Refusing {
+    /// How many it has refused.
+    pub fn end(self) -> u64 {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap()
+    }
+}
+
+/// Begins to refuse connections.
+pub fn refusing() -> Refusing {
+    let server = Identity::generate().unwrap().server().unwrap().config(ObserverState::new());
+    let endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), Some(Arc::new(server)), true);
+    let mut net = Net::server(endpoint, &[], ([127, 0, 0, 1], 0).into()).unwrap();
+    let (address, stop) = (net.sockets()[0].address(), Arc::new(AtomicBool::new(false)));
+    let halt = stop.clone();
+    let thread = std::thread::spawn(move || {
+        let mut count = 0;
+        while !halt.load(Ordering::Relaxed) {
+            net.wait(net.now() + Span::from_millis(20), None);
+            net.receive();
+            while let Some(arrival) = net.next_arrival() {
+                if let Some(DatagramEvent::NewConnection(incoming)) = net.handle(net.now(), arrival) {
+                    let mut answer = Vec::new();
+                    let transmit = net.endpoint.refuse(incoming, &mut answer);
+                    net.respond(&transmit, &answer);
+                    count += 1;
+                }
+            }
+            net.flush();
+        }
+        count
+    });
+    Refusing { address, stop, thread }
 }

@@ -1,7 +1,9 @@
 //! The control stream: an ordinary bidirectional stream beside the data records, and how a connection is ended.
 
 use bytes::Bytes;
-use noq_proto::{ConnectionError, Dir, Endpoint, EndpointEvent, PathStatus, ReadError, ReadableError, WriteError};
+use noq_proto::{
+    ConnectionError, Dir, Endpoint, EndpointEvent, PathStatus, ReadError, ReadableError, TransportErrorCode, WriteError,
+};
 use weftway_path::{Instant, PathId};
 
 use super::QuicConnection;
@@ -21,6 +23,11 @@ impl CloseReason {
         let reason = String::from_utf8_lossy(&close.reason).into_owned();
         Some(Self { code: close.error_code.into_inner(), reason })
     }
+}
+
+/// Whether the peer has no room for a connection (RFC 9000 §20.1: CONNECTION_REFUSED).
+pub(super) fn is_refusal(error: &ConnectionError) -> bool {
+    matches!(error, ConnectionError::ConnectionClosed(close) if close.error_code == TransportErrorCode::CONNECTION_REFUSED)
 }
 
 /// The control stream is over, or was never opened.
@@ -77,12 +84,20 @@ impl QuicConnection {
 
     /// Lets the endpoint forget this connection before noq is done with it.
     pub fn forget(self, endpoint: &mut Endpoint) {
-        let _ = endpoint.handle_event(self.handle, EndpointEvent::drained());
+        // Of one that noq is done with the handle may be another connection's by now.
+        if !self.inner.is_drained() {
+            let _ = endpoint.handle_event(self.handle, EndpointEvent::drained());
+        }
     }
 
     /// What the peer said when it ended the connection.
     pub fn close_reason(&self) -> Option<&CloseReason> {
         self.close_reason.as_ref()
+    }
+
+    /// Whether the peer had no room for this connection. The next one may find some.
+    pub fn is_refused(&self) -> bool {
+        self.refused
     }
 
     /// Whether nothing is left to do for a connection that is over.

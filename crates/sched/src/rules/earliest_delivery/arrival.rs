@@ -31,8 +31,8 @@ impl EarliestDelivery {
 
     /// The path of the packet before, if it is open and hardly later than the first: what goes in a row leaves at once.
     fn in_a_row<'a, 's>(&'s self, cx: &Context<'a>, first: Predicted<'a, 's>) -> Predicted<'a, 's> {
-        let (path, f) = first;
-        let slack = (f.airtime(path) * BATCH).min(f.rtt / SLACK_PART);
+        let (_, f) = first;
+        let slack = (f.airtime() * BATCH).min(f.rtt / SLACK_PART);
         let last = self.standing(cx).find(|(path, _)| Some(path.id) == self.last && path.is_open());
         last.filter(|(_, last)| self.terms.batch && last.expected <= f.expected + slack).unwrap_or(first)
     }

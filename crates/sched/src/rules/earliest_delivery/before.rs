@@ -2,6 +2,7 @@
 
 use weftway_path::{BlockedReason, Bytes, Context, Instant, Path, Span};
 
+use super::estimate::grows;
 use super::{EarliestDelivery, Forecast};
 
 /// An acknowledgement that is late by more than this part of a round trip frees no window soon: a receiver keeps that of a
@@ -16,7 +17,7 @@ impl EarliestDelivery {
             let time = s.expected.saturating_sub(f.expected);
             match path.blocked {
                 BlockedReason::Congestion if self.terms.clock => sum + self.clocked(cx.now, path, f, time),
-                BlockedReason::Congestion | BlockedReason::Pacing => sum + f.delivers(time),
+                BlockedReason::Congestion | BlockedReason::Pacing => sum + f.delivers(path, time),
                 _ => sum,
             }
         })
@@ -26,12 +27,12 @@ impl EarliestDelivery {
     /// twice that in slow start, less what is in flight beyond the window; and what follows them.
     fn clocked(&self, now: Instant, path: &Path, f: &Forecast, time: Span) -> Bytes {
         let back = path.min_rtt / 2;
-        let Some(last) = self.flights.last_arrival(path.id) else { return f.delivers(time) };
+        let Some(last) = self.flights.last_arrival(path.id) else { return f.delivers(path, time) };
         let late = if self.terms.late { f.rtt / LATE } else { Span::MAX };
         let since = Instant::ZERO + now.since(Instant::ZERO).saturating_sub(late);
         let freed = self.flights.acked_by(path.id, since, now + time, back);
-        let freed = if f.grows { freed + freed } else { freed };
+        let freed = if grows(path) { freed + freed } else { freed };
         let after = time.saturating_sub((last + back).since(now));
-        (freed + f.delivers(after)).saturating_sub(path.unacked().saturating_sub(path.cwnd))
+        (freed + f.delivers(path, after)).saturating_sub(path.unacked().saturating_sub(path.cwnd))
     }
 }

@@ -1,6 +1,6 @@
 //! What a path brought while its bottleneck was busy.
 
-use weftway_path::{BitRate, Instant, Path, Span};
+use weftway_path::{BitRate, Bytes, Instant, Path, Span};
 
 /// It counts for so many smoothed round trips.
 const CAPACITY_SPAN: u64 = 64;
@@ -26,21 +26,21 @@ impl Capacity {
         let spans_idle = self.resumed.is_none_or(|resumed| now.since(resumed) < path.latest_rtt);
         self.resumed = if is_empty { None } else { self.resumed.or(Some(now)) };
         let rate = path.delivery_rate;
-        let counts = !spans_idle && is_queueing(path, path.latest_rtt, rate);
-        if counts && self.known(now, path).is_none_or(|known| rate >= known) {
+        let counts = !spans_idle && is_queueing(path.latest_rtt, path.min_rtt, path.mss, rate);
+        if counts && self.known(now, path.srtt).is_none_or(|known| rate >= known) {
             (self.rate, self.at) = (rate, now);
         }
     }
 
     /// The rate, if the path has been busy lately.
-    pub(super) fn known(&self, now: Instant, path: &Path) -> Option<BitRate> {
-        (self.rate > BitRate::ZERO && now.since(self.at) <= path.srtt * CAPACITY_SPAN).then_some(self.rate)
+    pub(super) fn known(&self, now: Instant, srtt: Span) -> Option<BitRate> {
+        (self.rate > BitRate::ZERO && now.since(self.at) <= srtt * CAPACITY_SPAN).then_some(self.rate)
     }
 }
 
-/// Whether a queue stands on the path, of which its round trip tells.
-pub(super) fn is_queueing(path: &Path, round_trip: Span, peak: BitRate) -> bool {
-    let standing = round_trip.saturating_sub(path.min_rtt);
-    let packets = path.mss.mul_div(STANDING_PACKETS, 1);
-    peak > BitRate::ZERO && standing > path.min_rtt / STANDING_PART && standing > peak.transmission_time(packets)
+/// Whether a queue stands on a path with this round trip, of which its least and its rate tell.
+pub(super) fn is_queueing(round_trip: Span, least: Span, mss: Bytes, peak: BitRate) -> bool {
+    let standing = round_trip.saturating_sub(least);
+    let packets = mss.mul_div(STANDING_PACKETS, 1);
+    peak > BitRate::ZERO && standing > least / STANDING_PART && standing > peak.transmission_time(packets)
 }

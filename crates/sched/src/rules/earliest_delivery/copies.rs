@@ -1,10 +1,11 @@
 //! What is sent twice, and when: what blocks the message at hand, what is overdue or lost, what comes sooner by another
 //! path, and what may be lost where nothing else is to be sent.
 
-use weftway_path::{Context, Flow, Offset, PathId, Span};
+use weftway_path::{Bytes, Context, Flow, Instant, Offset, PathId, Span};
 
+use super::estimate::loss_chance;
 use super::insurance::Insurance;
-use super::{EarliestDelivery, Forecast, Predicted};
+use super::{EarliestDelivery, Predicted};
 use crate::shared::in_flight::InFlightPacket;
 
 /// What should come sooner by an airtime and by this part of a round trip is sure to: predictions are not better than that.
@@ -22,46 +23,75 @@ impl EarliestDelivery {
     /// A copy of what keeps the message at hand from being delivered.
     pub(super) fn urgent(&self, cx: &Context<'_>, flow: &Flow) -> Option<Copy> {
         let (path, s) = self.first_open(cx).filter(|_| self.terms.urgent)?;
-        let airtime = s.airtime(path);
-        for (other, q) in cx.paths.iter().zip(&self.outlook).filter(|(other, _)| other.id != path.id) {
-            let (found, gain, count) = if self.terms.overdue && q.overdue > q.rtt {
-                let found = self.flights.first_single(other.id, flow.una);
-                (found, q.overdue_gain(s), self.flights.singles(other.id))
-            } else {
-                let beaten = cx.now + s.expected + airtime;
-                let Some((_, last)) = self.flights.last_single(other.id, flow.una) else { continue };
-                let gain = self.left(cx, q, last).saturating_sub(s.expected);
-                if gain <= airtime {
+        let rest = s.rate().transmission_time(flow.message_end.min(flow.end).since(flow.next));
+        for (other, q) in self.all(cx).filter(|(other, _)| other.id != path.id) {
+            if !(self.terms.overdue && q.overdue > q.rtt) {
+                // No packet gains more than this; mostly that is less than what is left of the message takes.
+                let Some((eta, front)) = self.flights.last_of_all(other.id) else { continue };
+                let most = self.left(cx, (other, q), eta, front).saturating_sub(s.expected);
+                if most <= s.airtime().max(rest) {
                     continue;
                 }
-                let found = self.flights.first_after(other.id, flow.una, beaten);
-                (found, gain, self.flights.count_after(other.id, beaten))
-            };
-            let blocks = |packet: &InFlightPacket| !packet.carried.contains(path.id) && packet.offset <= flow.next;
-            let Some((serial, packet)) = found.filter(|(_, packet)| blocks(packet)) else { continue };
-            let rest = s.rate.transmission_time(flow.message_end.min(flow.end).since(flow.next));
-            let busy = (airtime * count).mul_div(1000, 1000 - self.load.permille(cx.now, &self.outlook));
-            if gain > busy + rest {
-                return Some(Copy { path: path.id, serial, offset: packet.offset, gain });
+            }
+            if let Some(copy) = self.urgent_of(cx, flow, (path, s), (other, q), rest) {
+                return Some(copy);
             }
         }
         None
     }
 
+    /// The same of what is in flight on `other`, where `rest` is what is left of the message takes.
+    #[inline(never)]
+    fn urgent_of(
+        &self,
+        cx: &Context<'_>,
+        flow: &Flow,
+        (path, s): Predicted<'_, '_>,
+        (other, q): Predicted<'_, '_>,
+        rest: Span,
+    ) -> Option<Copy> {
+        let airtime = s.airtime();
+        let (found, gain, count) = if self.terms.overdue && q.overdue > q.rtt {
+            let found = self.flights.first_single(other.id, flow.una);
+            (found, q.overdue_gain(s), self.flights.singles(other.id))
+        } else {
+            let beaten = cx.now + s.expected + airtime;
+            let (_, last) = self.flights.last_single(other.id, flow.una)?;
+            let gain = self.left_of(cx, (other, q), last).saturating_sub(s.expected);
+            if gain <= airtime {
+                return None;
+            }
+            let found = self.flights.first_after(other.id, flow.una, beaten);
+            (found, gain, self.flights.count_after(other.id, beaten))
+        };
+        let blocks = |packet: &InFlightPacket| !packet.carried.contains(path.id) && packet.offset <= flow.next;
+        let (serial, packet) = found.filter(|(_, packet)| blocks(packet))?;
+        let busy = (airtime * count).mul_div(1000, 1000 - self.load_permille(cx));
+        (gain > busy + rest).then_some(Copy { path: path.id, serial, offset: packet.offset, gain })
+    }
+
+    /// What was sent lately of what all paths could have brought, in thousandths.
+    fn load_permille(&self, cx: &Context<'_>) -> u64 {
+        self.load.permille(cx.now, self.all(cx).map(|(_, forecast)| forecast))
+    }
+
     /// How long a packet in flight on the path with this forecast still takes.
-    fn left(&self, cx: &Context<'_>, q: &Forecast, packet: &InFlightPacket) -> Span {
-        if !self.terms.revise {
-            return packet.eta.since(cx.now);
-        }
-        q.left(cx.now, packet.eta, self.flights.front(packet))
+    fn left_of(&self, cx: &Context<'_>, predicted: Predicted<'_, '_>, packet: &InFlightPacket) -> Span {
+        self.left(cx, predicted, packet.eta, self.flights.front(packet))
+    }
+
+    /// The same for one that was to arrive at `eta`, with `front` bytes in flight up to its end.
+    fn left(&self, cx: &Context<'_>, (other, q): Predicted<'_, '_>, eta: Instant, front: Bytes) -> Span {
+        if self.terms.revise { q.left(cx.now, other, eta, front) } else { eta.since(cx.now) }
     }
 
     /// The copy that pays most when nothing fresh goes.
+    #[inline(never)]
     pub(super) fn copy(&self, cx: &Context<'_>, flow: &Flow) -> Option<Copy> {
-        let load = if self.terms.copies { self.load.permille(cx.now, &self.outlook) } else { return None };
+        let load = if self.terms.copies { self.load_permille(cx) } else { return None };
         let mut best: Option<Copy> = None;
         for (path, s) in self.standing(cx).filter(|(path, _)| path.is_open()) {
-            for (other, q) in cx.paths.iter().zip(&self.outlook).filter(|(other, _)| other.id != path.id) {
+            for (other, q) in self.all(cx).filter(|(other, _)| other.id != path.id) {
                 let Some(found) = self.worth(cx, flow, (path, s), (other, q), load) else { continue };
                 if best.as_ref().is_none_or(|best| found.gain > best.gain) {
                     best = Some(found);
@@ -80,7 +110,7 @@ impl EarliestDelivery {
         (other, q): Predicted<'_, '_>,
         load: u64,
     ) -> Option<Copy> {
-        let airtime = s.airtime(path);
+        let airtime = s.airtime();
         let late = self.terms.overdue && !q.overdue.is_zero();
         let first = self.flights.first_single(other.id, flow.una);
         // Nothing new can be sent though the peer has room: the send buffer is full of what is not acknowledged.
@@ -102,12 +132,16 @@ impl EarliestDelivery {
         if packet.carried.contains(path.id) {
             return None;
         }
-        let eta = if lost { q.arrival } else { self.left(cx, q, packet) };
-        let gain = if late { q.overdue_gain(s) } else { q.gain(s, eta, q.loss_chance) };
+        let eta = if lost { q.arrival } else { self.left_of(cx, (other, q), packet) };
+        let gain = if late {
+            q.overdue_gain(s)
+        } else {
+            q.gain(s, eta, loss_chance(other, self.flights.late(other.id), &self.terms))
+        };
         let pays = if late || eta.saturating_sub(s.expected) > airtime + s.rtt / SURE {
             gain > airtime
         } else {
-            let spare = path.unacked() < s.rate.bytes_in(path.min_rtt);
+            let spare = path.unacked() < s.rate().bytes_in(path.min_rtt);
             let may = |insurance: &Insurance| insurance.covers(self.load.insured, self.load.fresh);
             let insurance = self.terms.insure.filter(may);
             spare && insurance.is_some_and(|insurance| gain > insurance.price(airtime, load))

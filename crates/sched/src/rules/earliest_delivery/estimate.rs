@@ -2,18 +2,14 @@
 
 use weftway_path::{BitRate, BlockedReason, Bytes, Instant, Path, Span};
 
-use super::capacity::{Capacity, is_queueing};
+use super::capacity::Capacity;
+use super::rates::{Allowed, Measured, Rates};
 use super::terms::Terms;
+use crate::shared::present::{Oldest, Present, Queue};
 
 /// A peak counts in full for so many smoothed round trips, and for as long again: long enough to bridge what one round
 /// trip of an idle application hides, short enough to follow a cellular link.
 const PEAK_SPAN: u64 = 2;
-/// Until delivery was measured at a rate, window and pacer are believed up to so many times of what was: BBR's STARTUP
-/// paces at 2.8 times its estimate, for as long as the application does not fill the pipe.
-const OPTIMISM: u64 = 4;
-/// So many packets a round trip are believed whatever was measured: each path begins with them (RFC 6928, RFC 9002), and an
-/// application that sends a few bytes at a time shows nothing of what the path could bring.
-const INITIAL_PACKETS: u64 = 10;
 /// After so many samples nothing is left in `srtt` of what it was.
 const MOST_SAMPLES: u64 = 64;
 /// Rounds in which a window is taken to double.
@@ -44,7 +40,7 @@ struct Rounds {
 
 /// What a path showed in the last 2 smoothed round trips, and in those before.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Peak {
+struct Peak {
     began: Instant,
     last: Rounds,
     before: Rounds,
@@ -59,32 +55,54 @@ pub(super) struct Peak {
 }
 
 /// What is predicted for a path.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct Forecast {
-    pub rate: BitRate,
-    /// The part of `rate` that was measured; all of it before the first measurement.
-    measured: BitRate,
+    rates: Rates,
     pub rtt: Span,
-    least: Span,
     /// Until a packet given to it now arrives, if it is not lost.
     pub arrival: Span,
     /// The same with what a loss would cost.
     pub expected: Span,
     /// For how long an acknowledgement has been overdue.
     pub overdue: Span,
-    /// The chance that a packet in flight is lost or late, in thousandths.
-    pub loss_chance: u64,
-    /// At what rate the path lets more go when it is full.
-    drain_rate: BitRate,
-    /// What that is at most in each least round trip.
-    window: Option<Bytes>,
-    /// Whether its window doubles each round trip.
-    pub grows: bool,
+}
+
+/// What is known of a path, and what is predicted from that.
+#[derive(Clone, Default)]
+pub(super) struct Estimate {
+    peak: Peak,
+    present: Present,
+    /// The last forecast, its rates among it.
+    forecast: Forecast,
+    /// What it followed from beside what is known.
+    seen: Seen,
+    /// The same of the rates, beside `seen`.
+    capacity: Option<BitRate>,
+    /// Whether nothing has been learned since the forecast; and the rates.
+    is_current: bool,
+    has_rates: bool,
+}
+
+/// What a forecast follows from beside what is known of the path.
+#[derive(Clone, Copy, PartialEq, Default)]
+struct Seen {
+    now: Instant,
+    unacked: Bytes,
+    allowed: Allowed,
+    srtt: Span,
+    rttvar: Span,
+    /// The packets that were lost; of how many, if any were.
+    lost: (u64, u64),
+    /// How long the pacer keeps a packet.
+    hold: Span,
+    oldest: Option<Oldest>,
+    /// When the next acknowledgement is overdue.
+    due: Instant,
 }
 
 impl Peak {
     /// An acknowledgement came.
-    pub(super) fn note(&mut self, now: Instant, path: &Path) {
+    fn note(&mut self, now: Instant, path: &Path) {
         // As each sample takes an eighth of `srtt`.
         for _ in 0..path.rtt_samples.saturating_sub(self.samples).min(MOST_SAMPLES) {
             self.stale_queue = self.stale_queue * 7 / 8;
@@ -102,7 +120,7 @@ impl Peak {
     }
 
     /// A question. With `unused` the path is open and holds nothing, though there is more to send than its window.
-    pub(super) fn asked(&mut self, now: Instant, path: &Path, unused: bool) {
+    fn asked(&mut self, now: Instant, path: &Path, unused: bool) {
         let since = self.unused_since.unwrap_or(now);
         if unused && now.since(since) > path.srtt {
             self.stale_queue = path.srtt.saturating_sub(path.min_rtt);
@@ -115,95 +133,147 @@ impl Peak {
         if terms.drain { path.srtt.saturating_sub(self.stale_queue) } else { path.srtt }
     }
 
+    /// The largest delivery rate.
+    fn rate(&self) -> BitRate {
+        self.last.rate.max(self.before.rate)
+    }
+
     /// The smoothed round trip, without the queue of a burst that the path has got rid of: if it has run empty lately, the
     /// least round trip tells what stands there.
     fn standing(&self, srtt: Span) -> Span {
         let least = self.last.least.into_iter().chain(self.before.least).min();
         least.filter(|_| self.last.ran_empty || self.before.ran_empty).map_or(srtt, |least| least.min(srtt))
     }
+}
 
-    /// The rate that the path brings, and the rate at which it lets more go when it is full. A standing queue limits both; the
-    /// queue of a burst, and what the path brought while it was busy, limit only the first.
-    fn rates(&self, now: Instant, path: &Path, srtt: Span, peak: BitRate, terms: &Terms) -> (BitRate, BitRate) {
-        let has_queue = terms.queue && is_queueing(path, srtt, peak);
-        if has_queue && (!terms.burst || is_queueing(path, self.standing(srtt), peak)) {
-            return (peak, peak);
+impl Estimate {
+    /// A packet was acknowledged that left at `sent`, if that is known. `more`: others are under way behind it. Nothing else
+    /// changes what is known of the path, so that all that followed from it is forgotten here.
+    pub(super) fn acked(&mut self, now: Instant, sent: Option<Instant>, bytes: Bytes, more: bool, path: &Path) {
+        (self.is_current, self.has_rates) = (false, false);
+        if let Some(sent) = sent {
+            self.present.acked(now, sent, bytes, more, path);
         }
-        let believed = Self::believed(path, srtt, peak);
-        let capacity = self.capacity.known(now, path).filter(|_| terms.busy);
-        let most = capacity.map_or(believed, |capacity| believed.min(capacity.max(peak)));
-        (if has_queue { peak } else { most }, believed)
+        self.peak.note(now, path);
     }
 
-    /// The peak, or what window and pacer promise, as far as that is believed.
-    fn believed(path: &Path, srtt: Span, peak: BitRate) -> BitRate {
-        let window = BitRate::of(path.cwnd, srtt);
-        let window = if path.pacing_rate > BitRate::ZERO { window.min(path.pacing_rate) } else { window };
-        match peak {
-            BitRate::ZERO => window,
-            peak if window <= peak => peak,
-            peak => {
-                let initial = BitRate::of(path.mss.mul_div(INITIAL_PACKETS, 1), srtt);
-                window.min(peak.mul_div(OPTIMISM, 1).max(initial)).max(peak)
-            }
-        }
+    /// A question. With `unused` the path is open and holds nothing, though there is more to send than its window.
+    pub(super) fn asked(&mut self, now: Instant, path: &Path, unused: bool) {
+        // It moves nothing but the smoothed round trip, which forecasts are compared by.
+        self.peak.asked(now, path, unused);
     }
 
-    /// What a packet given to `path` now has to expect. `due`: when its next acknowledgement is overdue; `late`: how many of
-    /// its packets were acknowledged after theirs was; `present`: until it is acknowledged, by what the path brings now.
+    /// The last forecast.
+    pub(super) fn predicted(&self) -> &Forecast {
+        &self.forecast
+    }
+
+    /// What a packet given to `path` now has to expect. `oldest`: the oldest packet that nothing has been heard of, and when
+    /// its acknowledgement is overdue. Made anew where anything differs that it follows from.
     pub(super) fn forecast(
-        &self,
+        &mut self,
         now: Instant,
         path: &Path,
-        due: Option<Instant>,
-        late: u64,
-        present: Option<Span>,
+        oldest: Option<(Oldest, Instant)>,
         terms: &Terms,
-    ) -> Forecast {
-        let peak = self.last.rate.max(self.before.rate);
-        let srtt = self.smoothed(path, terms);
-        let (rate, drain_rate) = self.rates(now, path, srtt, peak, terms);
-        let least = path.min_rtt;
-        let rtt = if terms.backlog && rate > BitRate::ZERO {
+    ) -> &Forecast {
+        let unacked = path.unacked();
+        let waits = terms.stall && unacked > Bytes::ZERO;
+        let seen = Seen {
+            now,
+            unacked,
+            allowed: Allowed {
+                cwnd: path.cwnd,
+                pacing_rate: path.pacing_rate,
+                mss: path.mss,
+                min_rtt: path.min_rtt,
+                srtt: self.peak.smoothed(path, terms),
+            },
+            srtt: path.srtt,
+            rttvar: path.rttvar,
+            lost: if path.lost.packets == 0 { (0, 0) } else { (path.lost.packets, path.sent.packets) },
+            hold: if path.blocked == BlockedReason::Pacing { path.release.since(now) } else { Span::ZERO },
+            oldest: oldest.map(|(oldest, _)| oldest),
+            due: oldest.filter(|_| waits).map_or(Instant::NEVER, |(_, due)| due),
+        };
+        if !(self.is_current && self.seen == seen) {
+            self.predict(&seen, terms);
+        }
+        &self.forecast
+    }
+
+    #[inline]
+    fn predict(&mut self, seen: &Seen, terms: &Terms) {
+        let &Seen { now, unacked, allowed: Allowed { srtt, min_rtt: least, mss, .. }, rttvar, .. } = seen;
+        let capacity = if terms.busy { self.peak.capacity.known(now, seen.srtt) } else { None };
+        if !(self.has_rates && self.seen.allowed == seen.allowed && self.capacity == capacity) {
+            let measured = Measured { peak: self.peak.rate(), capacity, standing: self.peak.standing(srtt) };
+            self.forecast.rates = seen.allowed.rates(&measured, terms);
+            (self.capacity, self.has_rates) = (capacity, true);
+        }
+        let brings = self.forecast.rates.brings;
+        let rtt = if terms.backlog && brings > BitRate::ZERO {
             let noise = srtt.saturating_sub(least) / 2;
-            (srtt + least.max(rate.transmission_time(path.unacked())) + noise) / 2
+            (srtt + least.max(brings.transmission_time(unacked)) + noise) / 2
         } else {
             srtt
         };
-        let overdue = due.map_or(Span::ZERO, |due| now.since(due));
-        let hold = if path.blocked == BlockedReason::Pacing { path.release.since(now) } else { Span::ZERO };
+        let overdue = now.since(seen.due);
         let own = rtt.saturating_sub(least / 2) + overdue * SILENCE;
-        let seen = present.map(|round_trip| mean(own, round_trip.saturating_sub(least / 2)));
-        let (own, rtt) = seen.map_or((own, rtt), |seen| (seen, seen + least / 2));
-        let arrival = own + hold;
-        let share = |packets: u64| match packets {
-            0 => 0,
-            packets => packets.saturating_mul(1000).checked_div(path.sent.packets).unwrap_or(0).min(MOST_LOSS),
-        };
-        let loss = share(path.lost.packets);
-        let loss_chance = if terms.odds { share(path.lost.packets + late).max(LEAST_LOSS_CHANCE) } else { loss };
-        let expected = if loss == 0 || !terms.loss { arrival } else { arrival + (rtt * 3 / 2).mul_div(loss, 1000) };
-        let measured = if peak > BitRate::ZERO { peak } else { rate };
-        let (grows, window) = (Self::grows(path), terms.window.then_some(path.cwnd));
-        Forecast { rate, measured, rtt, least, arrival, expected, overdue, loss_chance, drain_rate, window, grows }
+        let queue = Queue { bytes: unacked + mss, oldest: seen.oldest, min_rtt: least, rttvar };
+        let present = if terms.present { self.present.round_trip(now, &queue) } else { None };
+        let present = present.map(|round_trip| mean(own, round_trip.saturating_sub(least / 2)));
+        let (own, rtt) = present.map_or((own, rtt), |present| (present, present + least / 2));
+        let arrival = own + seen.hold;
+        let loss = if terms.loss { share(seen.lost.0, seen.lost.1) } else { 0 };
+        let expected = if loss == 0 { arrival } else { arrival + (rtt * 3 / 2).mul_div(loss, 1000) };
+        let forecast = &mut self.forecast;
+        (forecast.rtt, forecast.arrival, forecast.expected, forecast.overdue) = (rtt, arrival, expected, overdue);
+        (self.seen, self.is_current) = (*seen, true);
     }
+}
 
-    /// Whether the window of `path` doubles each round trip. The slow-start threshold tells that until the first loss only,
-    /// since BBR does not obey it.
-    fn grows(path: &Path) -> bool {
-        path.cwnd < path.ssthresh && path.lost.packets == 0
+/// So many packets of so many, in thousandths.
+fn share(packets: u64, of: u64) -> u64 {
+    match packets {
+        0 => 0,
+        packets => packets.saturating_mul(1000).checked_div(of).unwrap_or(0).min(MOST_LOSS),
     }
+}
+
+/// The chance that a packet in flight on `path` is lost or late, in thousandths, where `late` of its packets were acknowledged
+/// after their acknowledgements were overdue.
+pub(super) fn loss_chance(path: &Path, late: u64, terms: &Terms) -> u64 {
+    let (lost, sent) = (path.lost.packets, path.sent.packets);
+    if terms.odds { share(lost + late, sent).max(LEAST_LOSS_CHANCE) } else { share(lost, sent) }
+}
+
+/// Whether the window of `path` doubles each round trip. The slow-start threshold tells that until the first loss only,
+/// since BBR does not obey it.
+pub(super) fn grows(path: &Path) -> bool {
+    path.cwnd < path.ssthresh && path.lost.packets == 0
 }
 
 /// The geometric mean, in microseconds: of two estimates neither of which is known to be the better one.
 fn mean(one: Span, other: Span) -> Span {
-    Span::from_micros(one.as_micros().saturating_mul(other.as_micros()).isqrt())
+    Span::from_micros(root(one.as_micros().saturating_mul(other.as_micros())))
+}
+
+/// The square root, rounded down. A processor has that of a float at hand, which is rounded to the nearest one (IEEE 754): up
+/// to 2^52 that is never the next integer.
+fn root(n: u64) -> u64 {
+    if n <= 1 << 52 { (n as f64).sqrt() as u64 } else { n.isqrt() }
 }
 
 impl Forecast {
+    /// The rate that the path brings.
+    pub(super) fn rate(&self) -> BitRate {
+        self.rates.brings
+    }
+
     /// How long a packet occupies the path.
-    pub(super) fn airtime(&self, path: &Path) -> Span {
-        self.rate.transmission_time(path.mss)
+    pub(super) fn airtime(&self) -> Span {
+        self.rates.airtime
     }
 
     /// After what time an acknowledgement is overdue.
@@ -211,17 +281,16 @@ impl Forecast {
         self.rtt + self.rtt / 2 + GRACE
     }
 
-    /// How long a packet still takes that was to arrive at `eta`, with `front` bytes in flight up to its end: no less than
-    /// the path takes for those. The acknowledgements that tell what is in flight are half a round trip old.
-    pub(super) fn left(&self, now: Instant, eta: Instant, front: Bytes) -> Span {
-        eta.since(now).max(self.measured.transmission_time(front).saturating_sub(self.least / 2))
+    /// How long a packet on `path` still takes that was to arrive at `eta`, with `front` bytes in flight up to its end: no less
+    /// than the path takes for those. The acknowledgements that tell what is in flight are half a round trip old.
+    pub(super) fn left(&self, now: Instant, path: &Path, eta: Instant, front: Bytes) -> Span {
+        eta.since(now).max(self.rates.measured.transmission_time(front).saturating_sub(path.min_rtt / 2))
     }
 
-    /// What the path lets go in `time`.
-    pub(super) fn delivers(&self, time: Span) -> Bytes {
-        let limit = self.window.map(|window| BitRate::of(window, self.least)).filter(|limit| *limit > BitRate::ZERO);
-        let rate = limit.map_or(self.drain_rate, |limit| limit.min(self.drain_rate));
-        if !self.grows || self.rtt.is_zero() {
+    /// What `path` lets go in `time`.
+    pub(super) fn delivers(&self, path: &Path, time: Span) -> Bytes {
+        let rate = self.rates.drains;
+        if !grows(path) || self.rtt.is_zero() {
             return rate.bytes_in(time);
         }
         let rounds = (time.as_nanos() / self.rtt.as_nanos()).min(MOST_ROUNDS);
@@ -267,9 +336,85 @@ impl Load {
     }
 
     /// What was sent lately of what all paths could have brought, in thousandths.
-    pub(super) fn permille(&self, now: Instant, paths: &[Forecast]) -> u64 {
-        let all = paths.iter().fold(0u64, |sum, path| sum.saturating_add(path.rate.as_bps()));
+    pub(super) fn permille<'a>(&self, now: Instant, paths: impl Iterator<Item = &'a Forecast>) -> u64 {
+        let all = paths.fold(0u64, |sum, path| sum.saturating_add(path.rate().as_bps()));
         let sent = BitRate::of(self.recent(now), MEMORY).as_bps();
         sent.saturating_mul(1000).checked_div(all).unwrap_or(0).min(MOST_LOAD)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::path;
+    use weftway_path::Recovery;
+
+    type Change = (&'static str, fn(&mut Path));
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_millis(ms)
+    }
+
+    #[test]
+    fn the_root_is_that_of_integers() {
+        assert_eq!([0, 1, 2, 3, 4, u64::MAX].map(root), [0, 1, 1, 1, 2, u64::from(u32::MAX)]);
+        for n in [2, 3, 1000, (1 << 26) - 1, 1 << 26, (1 << 26) + 1, u64::from(u32::MAX)] {
+            assert_eq!([n * n - 1, n * n, n * n + 1].map(root), [n - 1, n, n], "{n}");
+        }
+    }
+
+    /// Each change of the path, of what is in flight, or of the time gives the forecast that a copy makes which has forgotten
+    /// the last one.
+    #[test]
+    fn a_forecast_is_kept_only_while_nothing_differs_that_it_follows_from() {
+        let mut path =
+            Path { delivery_rate: BitRate::from_mbps(8), rttvar: Span::from_millis(1), ..path(0, 20, 100, 60) };
+        let mut estimate = Estimate::default();
+        // A queue stands: two packets take 2.8 ms, and the round trip is 60 ms.
+        (path.latest_rtt, path.srtt) = (Span::from_millis(60), Span::from_millis(60));
+        for n in 0..40 {
+            let sent = Some(at(2 * n));
+            (0..2).for_each(|_| estimate.acked(at(60 + 3 * n), sent, path.mss, true, &path));
+        }
+        let oldest = Oldest { sent: at(150), bytes: path.mss, alone: false };
+        let changes: [Change; 13] = [
+            ("nothing", |_| {}),
+            ("mss", |path| path.mss = Bytes::new(700)),
+            ("window", |path| path.cwnd = Bytes::new(3000)),
+            ("pacing", |path| path.pacing_rate = BitRate::from_mbps(1)),
+            ("flight", |path| path.bytes_in_flight = Bytes::new(9000)),
+            ("queue", |path| path.queued = Bytes::new(9000)),
+            ("least", |path| path.min_rtt = Span::from_millis(11)),
+            ("smoothed", |path| path.srtt = Span::from_millis(90)),
+            ("variation", |path| path.rttvar = Span::from_millis(30)),
+            ("lost", |path| (path.lost.packets, path.sent.packets) = (7, 100)),
+            ("sent", |path| path.sent.packets = 31),
+            ("held", |path| (path.blocked, path.release) = (BlockedReason::Pacing, at(400))),
+            ("recovery", |path| path.recovery = Recovery::Recovery),
+        ];
+        let mut differ = 0;
+        let mut check = |estimate: &mut Estimate, now, path: &Path, oldest, label: &str| {
+            let last = *estimate.predicted();
+            let mut anew = estimate.clone();
+            (anew.is_current, anew.has_rates) = (false, false);
+            let of = |forecast: &Forecast| {
+                let Rates { brings, measured, drains, airtime } = forecast.rates;
+                (brings, measured, drains, airtime, forecast.rtt, forecast.arrival, forecast.expected, forecast.overdue)
+            };
+            let kept = of(estimate.forecast(now, path, oldest, &Terms::ALL));
+            assert_eq!(kept, of(anew.forecast(now, path, oldest, &Terms::ALL)), "{label}");
+            differ += usize::from(kept != of(&last));
+        };
+        for (label, change) in changes {
+            change(&mut path);
+            check(&mut estimate, at(180), &path, Some((oldest, at(300))), label);
+        }
+        check(&mut estimate, at(185), &path, Some((oldest, at(300))), "time");
+        check(&mut estimate, at(185), &path, Some((oldest, at(170))), "overdue");
+        check(&mut estimate, at(185), &path, Some((Oldest { alone: true, ..oldest }, at(170))), "alone");
+        check(&mut estimate, at(185), &path, None, "no packet in flight");
+        estimate.acked(at(185), Some(at(150)), path.mss, true, &path);
+        check(&mut estimate, at(185), &path, None, "an acknowledgement");
+        assert!(differ > 10, "{differ} changes show");
     }
 }

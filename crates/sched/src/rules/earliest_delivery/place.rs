@@ -7,8 +7,7 @@ use super::{EarliestDelivery, sooner};
 impl EarliestDelivery {
     /// Where fresh data go. With data at hand that were lost, `ahead` of which they go.
     pub(super) fn fresh(&self, cx: &Context<'_>, flow: &Flow, ahead: bool) -> Option<Decision> {
-        let open = self.standing(cx).filter(|(path, _)| path.is_open());
-        let (path, s) = open.reduce(sooner)?;
+        let (path, s) = self.first_open(cx)?;
         if cx.packet.is_some_and(|packet| !packet.reinjection && packet.offset + packet.bytes > flow.edge) {
             return None;
         }
@@ -36,6 +35,7 @@ impl EarliestDelivery {
     }
 
     /// Where data go that were lost: the transport may want them off the paths that have carried them.
+    #[inline(never)]
     pub(super) fn again(&self, cx: &Context<'_>, flow: &Flow) -> Option<Decision> {
         let avoid = cx.packet?.avoid;
         let (first, _) = self.first_usable(cx, avoid)?;

@@ -1,0 +1,119 @@
+//! Whose bytes are cut next: strictly by class, and within a class by deficit round robin.
+//!
+//! Nothing that waits has a place in the sequence, so what is written to a more urgent stream is cut before all that waits in
+//! less urgent ones. Within a class each stream may cut [`QUANTUM`] bytes when its turn comes (Shreedhar and Varghese,
+//! 1995). A record is filled by as few streams as possible, since its loss holds up each of them: a stream may exceed
+//! its quantum to fill it, and then has as much less in its next turns.
+//!
+//! The datagrams of a class take turns with its streams as if they were one of them.
+
+use std::collections::VecDeque;
+
+use crate::id::StreamId;
+use crate::limits::CLASSES;
+
+/// The bytes that a stream may cut in a turn: a full packet of Ethernet, and some. The smaller, the fairer at short times; the
+/// larger, the fewer streams share a record.
+pub const QUANTUM: i64 = 2048;
+
+/// Who takes turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Party {
+    /// A stream.
+    Stream(StreamId),
+    /// The datagrams of the class.
+    Datagrams,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    party: Party,
+    /// What is left of this turn; zero or less only for a party that had more than its turn and is not first.
+    left: i64,
+}
+
+/// Those that have something to cut.
+#[derive(Clone, Debug, Default)]
+pub struct Cutter {
+    turns: [VecDeque<Turn>; CLASSES],
+}
+
+impl Cutter {
+    /// `party` has something to cut from now on; it has its turn after those that wait already.
+    pub fn join(&mut self, class: u8, party: Party) {
+        self.turns[usize::from(class)].push_back(Turn { party, left: QUANTUM });
+    }
+
+    /// `party` has nothing to cut any more.
+    pub fn leave(&mut self, class: u8, party: Party) {
+        let turns = &mut self.turns[usize::from(class)];
+        if let Some(at) = turns.iter().position(|turn| turn.party == party) {
+            turns.remove(at);
+            self.settle(class);
+        }
+    }
+
+    /// Those that are next, with their classes.
+    pub fn parties(&self) -> impl Iterator<Item = (u8, Party)> {
+        (0u8..).zip(&self.turns).flat_map(|(class, turns)| turns.iter().map(move |turn| (class, turn.party)))
+    }
+
+    /// `party` has cut so many bytes, and has more or not.
+    pub fn served(&mut self, class: u8, party: Party, bytes: usize, has_more: bool) {
+        if !has_more {
+            return self.leave(class, party);
+        }
+        if let Some(turn) = self.turns[usize::from(class)].iter_mut().find(|turn| turn.party == party) {
+            turn.left -= bytes as i64;
+        }
+        self.settle(class);
+    }
+
+    /// Whoever has used up its turn goes to the end, with its next turn.
+    fn settle(&mut self, class: u8) {
+        let turns = &mut self.turns[usize::from(class)];
+        while let Some(first) = turns.front_mut().filter(|first| first.left <= 0) {
+            first.left += QUANTUM;
+            turns.rotate_left(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stream(number: u64) -> Party {
+        Party::Stream(StreamId::from_wire(number))
+    }
+
+    #[test]
+    fn a_more_urgent_class_comes_first() {
+        let mut cutter = Cutter::default();
+        cutter.join(3, stream(0));
+        cutter.join(0, Party::Datagrams);
+        cutter.join(0, stream(4));
+        let order: Vec<_> = cutter.parties().collect();
+        assert_eq!(order, [(0, Party::Datagrams), (0, stream(4)), (3, stream(0))]);
+        cutter.leave(0, Party::Datagrams);
+        assert_eq!(cutter.parties().next(), Some((0, stream(4))));
+    }
+
+    #[test]
+    fn whoever_cuts_large_records_has_no_more_than_the_others() {
+        let mut cutter = Cutter::default();
+        // The third cuts in records of 9 kB, as on a path with a large MTU; each always has more.
+        let records = [1200usize, 1452, 9000];
+        (0..3).for_each(|number| cutter.join(2, stream(number)));
+        let mut bytes = [0usize; 3];
+        for _ in 0..10_000 {
+            let (class, party) = cutter.parties().next().unwrap();
+            let number = (0..3).position(|number| party == stream(number)).unwrap();
+            bytes[number] += records[number];
+            cutter.served(class, party, records[number], true);
+            // A debt is at most a record, what is left at most a quantum: two of each between any two.
+            let (least, most) = (bytes.iter().min().unwrap(), bytes.iter().max().unwrap());
+            assert!(most - least <= 2 * (9000 + QUANTUM as usize), "{bytes:?}");
+        }
+    }
+}

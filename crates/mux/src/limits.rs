@@ -1,0 +1,119 @@
+//! How much an end takes, and what bounds what it does.
+//!
+//! What arrives needs memory only up to [`Limits::receive`], whatever the peer sends. A stream is promised room when it may
+//! be opened, more is promised out of what is free, and a peer that sends beyond a promise breaks the protocol.
+
+use thiserror::Error;
+use weftway_path::{Bytes, Span};
+
+use crate::pages::PAGE;
+
+/// Classes of urgency: 0 is the most urgent.
+pub const CLASSES: usize = 4;
+/// The most bytes of a record.
+pub const LARGEST_RECORD: usize = 16 << 10;
+/// The most bytes of a datagram: a record holds it, with its head.
+pub const LARGEST_DATAGRAM: usize = LARGEST_RECORD - 16;
+/// The most bytes that say where a stream leads: a name of 253 and a port, with room to spare.
+pub const LARGEST_TARGET: usize = 512;
+/// The most frames that an end has outstanding: sent and not acknowledged, or taken back and not sent again; with them count
+/// records that were given up, until the peer knows. Each gap in what arrives is at least one of these, so a receiver keeps no
+/// more gaps, 16 bytes each.
+pub const MOST_FRAMES: usize = 1 << 17;
+/// Of those, the ones that only control frames use, so that data never shut them out.
+pub(crate) const CONTROL_FRAMES: usize = 1 << 10;
+/// The most bytes of datagrams that have arrived and wait for the application. Then the oldest are dropped.
+pub const MOST_DATAGRAMS_WAITING: Bytes = Bytes::new(1 << 20);
+/// Everything that has arrived is told again when it is so much more.
+pub(crate) const ARRIVED_EVERY: u64 = 1 << 20;
+/// The round-trip time until one is known.
+pub(crate) const FIRST_RTT: Span = Span::from_millis(100);
+
+/// How much one end takes. Both ends know the limits of both when the connection begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The memory for bytes of streams that have arrived and are not taken by the application.
+    pub receive: Bytes,
+    /// The memory for bytes that are written and not acknowledged, to which each write adds some 60 bytes until it is cut. Class 0 may use all of it, each further class an eighth
+    /// less, so that bulk never keeps an urgent stream from writing.
+    pub send: Bytes,
+    /// How many streams the peer may have open at once.
+    pub streams: u64,
+    /// How much may be sent on a stream before its reader has taken anything.
+    pub first_credit: Bytes,
+}
+
+impl Default for Limits {
+    /// 32 MiB each way; 512 streams, 12 KiB of first credit each, about what TCP sends in its first round trip.
+    fn default() -> Self {
+        Self {
+            receive: Bytes::new(32 << 20),
+            send: Bytes::new(32 << 20),
+            streams: 512,
+            first_credit: Bytes::new(12 << 10),
+        }
+    }
+}
+
+/// Why limits cannot be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum LimitsError {
+    /// The streams' first credits do not fit into the memory.
+    #[error("{streams} streams of {slot} each do not fit into {receive} to receive")]
+    Receive {
+        /// How many streams.
+        streams: u64,
+        /// What each needs at least.
+        slot: Bytes,
+        /// What there is.
+        receive: Bytes,
+    },
+    /// Nothing can be sent with so little.
+    #[error("{0} to send: at least {LARGEST_RECORD} B")]
+    Send(Bytes),
+}
+
+impl Limits {
+    /// What is free beside the slots of all streams that the peer may open.
+    pub(crate) fn free(&self) -> Result<Bytes, LimitsError> {
+        let Self { receive, send, streams, first_credit } = *self;
+        let slot = slot(first_credit);
+        let slots = slot.get().checked_mul(streams).filter(|&slots| slots <= receive.get());
+        let Some(slots) = slots else { return Err(LimitsError::Receive { streams, slot, receive }) };
+        if send.get() < LARGEST_RECORD as u64 {
+            return Err(LimitsError::Send(send));
+        }
+        Ok(receive - Bytes::new(slots))
+    }
+
+    /// How much of the memory to send streams and datagrams of `class` may use.
+    pub(crate) fn send_share(&self, class: u8) -> u64 {
+        self.send.mul_div(8 - u64::from(class), 8).get()
+    }
+}
+
+/// The memory that is kept for each stream: its first credit, and two pages, since what is unread need neither begin nor end
+/// where a page does.
+pub(crate) fn slot(first_credit: Bytes) -> Bytes {
+    first_credit + Bytes::new(2 * PAGE as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_that_do_not_fit_are_refused() {
+        let first_credit = Bytes::new(8 << 10);
+        let limits = Limits { receive: Bytes::new(1 << 20), streams: 64, first_credit, ..Limits::default() };
+        assert_eq!(limits.free(), Ok(Bytes::ZERO)); // 64 · 16 KiB
+        for streams in [65, u64::MAX] {
+            let error = Limits { streams, ..limits }.free().unwrap_err();
+            assert_eq!(
+                error,
+                LimitsError::Receive { streams, slot: Bytes::new(16 << 10), receive: Bytes::new(1 << 20) }
+            );
+        }
+        assert_eq!(Limits { send: Bytes::ZERO, ..limits }.free(), Err(LimitsError::Send(Bytes::ZERO)));
+    }
+}

@@ -1,0 +1,154 @@
+//! What the next record holds: a plan, which changes nothing, so that a scheduler can be told of a record before it is cut.
+//!
+//! Control frames come first; they are few and short. Then each party in its order, as much as fits. Only the last has more
+//! than that.
+
+use weftway_path::{Instant, Message};
+
+use crate::cutter::Party;
+use crate::frame::{Frame, LARGEST_PIECE, stream_head};
+use crate::id::StreamId;
+use crate::limits::{CONTROL_FRAMES, LARGEST_RECORD, MOST_FRAMES};
+use crate::mux::Mux;
+use crate::stream::{Opening, Stream};
+
+/// A piece of a stream is not cut shorter than this to fill a record.
+const LEAST_PIECE: usize = 64;
+
+/// A part of a record that comes from a stream, or from the datagrams of a class.
+#[derive(Clone, Copy, Debug)]
+pub enum Part {
+    /// A stream: whether it is opened first, and then how many bytes, if any frame of it follows.
+    Stream { class: u8, id: StreamId, open: bool, piece: Option<usize> },
+    /// So many datagrams.
+    Datagrams { class: u8, count: usize },
+}
+
+/// What a record will hold.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    pub resets: usize,
+    /// How many entries of the queue of credits are dealt with; some may be of streams that are over.
+    pub credits: usize,
+    pub limit: bool,
+    pub question: bool,
+    pub skip: bool,
+    pub parts: Vec<Part>,
+    /// How many frames.
+    pub frames: usize,
+    /// How many bytes.
+    pub bytes: usize,
+    /// What the first bytes of the application's in it belong to, at places as if it were sent alone from here on.
+    pub message: Option<Message>,
+}
+
+impl Plan {
+    /// Adds a frame of so many bytes if it fits into `most`.
+    fn fit(&mut self, bytes: usize, most: usize) -> bool {
+        let fits = self.bytes + bytes <= most;
+        if fits {
+            self.bytes += bytes;
+            self.frames += 1;
+        }
+        fits
+    }
+}
+
+impl Mux {
+    /// Plans a record of `most` bytes at most.
+    pub(crate) fn plan(&self, most: usize) -> Plan {
+        let most = most.min(LARGEST_RECORD);
+        let mut plan = Plan::default();
+        let outstanding = self.records.gaps() + self.again;
+        if outstanding < MOST_FRAMES - LARGEST_RECORD {
+            self.plan_control(most, &mut plan);
+        }
+        if outstanding < MOST_FRAMES - LARGEST_RECORD - CONTROL_FRAMES {
+            self.plan_parts(most, &mut plan);
+        }
+        plan
+    }
+
+    fn plan_control(&self, most: usize, plan: &mut Plan) {
+        let control = &self.control;
+        if control.limit {
+            let (streams, arrived) = self.limit();
+            plan.limit = plan.fit(Frame::Limit { streams, arrived }.length(), most);
+        }
+        if let Some(to) = self.records.skip() {
+            plan.skip = plan.fit(Frame::Skip { to: to.get() }.length(), most);
+        }
+        plan.question = control.question && plan.fit(Frame::Question.length(), most);
+        for &(id, code) in &control.resets {
+            if !plan.fit(Frame::Reset { id, code }.length(), most) {
+                return;
+            }
+            plan.resets += 1;
+        }
+        for id in &control.credits {
+            if let Some(stream) = self.streams.get(id).filter(|stream| stream.reset.is_none()) {
+                let edge = stream.incoming.next_edge();
+                if !plan.fit(Frame::Credit { id: *id, edge }.length(), most) {
+                    return;
+                }
+            }
+            plan.credits += 1;
+        }
+    }
+
+    fn plan_parts(&self, most: usize, plan: &mut Plan) {
+        for (class, party) in self.cutter.parties() {
+            let room = most - plan.bytes;
+            let fits = match party {
+                Party::Stream(id) => {
+                    self.streams.get(&id).is_none_or(|stream| self.plan_stream(class, id, stream, room, plan))
+                }
+                Party::Datagrams => {
+                    let (count, bytes, first) = self.outbox.fitting(class, room);
+                    if let Some(first) = first {
+                        let deadline = Some(first.deadline).filter(|deadline| !deadline.is_never());
+                        let message = self.message(class, first.written, deadline, first.bytes.len());
+                        plan.message.get_or_insert(message);
+                        plan.parts.push(Part::Datagrams { class, count });
+                        plan.frames += count;
+                        plan.bytes += bytes;
+                    }
+                    // One that is too long for this record is in nobody's way.
+                    true
+                }
+            };
+            // Whoever does not fit into an empty record is in nobody's way either.
+            if !fits && plan.bytes > 0 {
+                return;
+            }
+        }
+    }
+
+    /// Plans what fits of a stream into `room`: whether anything does.
+    fn plan_stream(&self, class: u8, id: StreamId, stream: &Stream, room: usize, plan: &mut Plan) -> bool {
+        let open = stream.opening == Opening::Due;
+        let opening = if open { Frame::Open { id, class, target: &stream.target }.length() } else { 0 };
+        let Some(room) = room.checked_sub(opening) else { return false };
+        let run = stream.outgoing.front(room.min(LARGEST_PIECE));
+        let piece = run.and_then(|run| {
+            let room = room.checked_sub(stream_head(id, run.at))?;
+            (room >= run.bytes.min(LEAST_PIECE)).then_some((run, run.bytes.min(room)))
+        });
+        if piece.is_none() && !open {
+            return false;
+        }
+        if let Some((run, _)) = piece.filter(|&(_, bytes)| bytes > 0) {
+            let deadline = stream.deadline.map(|span| run.written + span);
+            plan.message.get_or_insert(self.message(class, run.written, deadline, run.left));
+        }
+        plan.bytes += opening + piece.map_or(0, |(run, bytes)| stream_head(id, run.at) + bytes);
+        plan.frames += usize::from(open) + usize::from(piece.is_some());
+        plan.parts.push(Part::Stream { class, id, open, piece: piece.map(|(_, bytes)| bytes) });
+        true
+    }
+
+    fn message(&self, class: u8, written: Instant, deadline: Option<Instant>, left: usize) -> Message {
+        let start = self.records.next().get();
+        Message { start, end: start + left as u64, written, deadline, class }
+    }
+}

@@ -1,0 +1,93 @@
+//! A stream at one end: its two halves, and who waits for what.
+
+use bytes::Bytes;
+use weftway_path::{Instant, Span};
+
+use crate::incoming::Incoming;
+use crate::outgoing::Outgoing;
+
+/// How far the opening of a stream has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opening {
+    /// This end opens it; the frame that says so waits to be cut.
+    Due,
+    /// The other end opens it: pieces are here, and the frame that says so is not.
+    Awaited,
+    /// It waits for the application to accept it.
+    Offered,
+    /// The application has it.
+    Done,
+}
+
+/// What the writer of a stream waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriterWaits {
+    /// Nothing.
+    No,
+    /// Credit of the peer.
+    Credit,
+    /// Memory of this end.
+    Memory,
+}
+
+/// A stream.
+#[derive(Clone, Debug)]
+pub struct Stream {
+    /// How urgent it is, 0 the most.
+    pub class: u8,
+    /// How long after it was written a byte should arrive.
+    pub deadline: Option<Span>,
+    /// Where it leads.
+    pub target: Bytes,
+    /// How far its opening has come.
+    pub opening: Opening,
+    /// What leaves.
+    pub outgoing: Outgoing,
+    /// What arrives.
+    pub incoming: Incoming,
+    /// The peer has reset it, and the application does not know yet.
+    pub reset: Option<u32>,
+    /// The application knows that the peer's half has ended.
+    pub ended: bool,
+    /// It takes turns in cutting.
+    pub in_turn: bool,
+    /// It is among the streams whose credit is to be told.
+    pub credit_due: bool,
+    /// Its reader found nothing.
+    pub reader_waits: bool,
+    /// Its writer could not write everything.
+    pub writer_waits: WriterWaits,
+    /// It is in the queue of those that wait for memory.
+    pub in_writers: bool,
+}
+
+impl Stream {
+    /// A stream that begins, with the first credits of this end and of the peer.
+    pub fn new(now: Instant, opening: Opening, own_credit: u64, peer_credit: u64) -> Self {
+        Self {
+            class: 0,
+            deadline: None,
+            target: Bytes::new(),
+            opening,
+            outgoing: Outgoing::new(peer_credit),
+            incoming: Incoming::new(now, own_credit),
+            reset: None,
+            ended: false,
+            in_turn: false,
+            credit_due: false,
+            reader_waits: false,
+            writer_waits: WriterWaits::No,
+            in_writers: false,
+        }
+    }
+
+    /// Whether it has anything to cut.
+    pub fn has_more(&self) -> bool {
+        self.opening == Opening::Due || self.outgoing.has_more()
+    }
+
+    /// Whether nothing can happen on it any more.
+    pub fn is_over(&self) -> bool {
+        self.ended && self.outgoing.is_done()
+    }
+}

@@ -1,0 +1,86 @@
+//! What a path brings: the rates that window, pacer and what was measured allow.
+
+use weftway_path::{BitRate, Bytes, Span};
+
+use super::capacity::is_queueing;
+use super::terms::Terms;
+
+/// Until delivery was measured at a rate, window and pacer are believed up to so many times of what was: BBR's STARTUP
+/// paces at 2.8 times its estimate, for as long as the application does not fill the pipe.
+const OPTIMISM: u64 = 4;
+/// So many packets a round trip are believed whatever was measured: each path begins with them (RFC 6928, RFC 9002), and an
+/// application that sends a few bytes at a time shows nothing of what the path could bring.
+const INITIAL_PACKETS: u64 = 10;
+
+/// What window and pacer of a path allow.
+#[derive(Clone, Copy, PartialEq, Default)]
+pub(super) struct Allowed {
+    pub cwnd: Bytes,
+    pub pacing_rate: BitRate,
+    pub mss: Bytes,
+    pub min_rtt: Span,
+    /// The smoothed round-trip time, less what has drained since it was measured.
+    pub srtt: Span,
+}
+
+/// What was measured of it.
+#[derive(Clone, Copy)]
+pub(super) struct Measured {
+    /// The largest delivery rate of the last round trips.
+    pub peak: BitRate,
+    /// What it brought while a queue stood there.
+    pub capacity: Option<BitRate>,
+    /// The smoothed round trip without the queue of a burst.
+    pub standing: Span,
+}
+
+/// The rates.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Rates {
+    /// What the path brings.
+    pub brings: BitRate,
+    /// The part of it that was measured; all of it before the first measurement.
+    pub measured: BitRate,
+    /// At what rate it lets more go when it is full.
+    pub drains: BitRate,
+    /// How long a packet occupies it.
+    pub airtime: Span,
+}
+
+impl Allowed {
+    /// A standing queue limits both rates to the peak; the queue of a burst, and what the path brought while it was busy, limit
+    /// only the first. The window limits the second: no more than it in each least round trip.
+    pub fn rates(&self, known: &Measured, terms: &Terms) -> Rates {
+        let &Measured { peak, capacity, standing } = known;
+        let is_queueing = |srtt| terms.queue && is_queueing(srtt, self.min_rtt, self.mss, peak);
+        let has_queue = is_queueing(self.srtt);
+        let (brings, drains) = if has_queue && (!terms.burst || is_queueing(standing)) {
+            (peak, peak)
+        } else {
+            let believed = self.believed(peak);
+            let most = capacity.map_or(believed, |capacity| believed.min(capacity.max(peak)));
+            (if has_queue { peak } else { most }, believed)
+        };
+        let window = if terms.window { BitRate::of(self.cwnd, self.min_rtt) } else { BitRate::ZERO };
+        Rates {
+            brings,
+            measured: if peak > BitRate::ZERO { peak } else { brings },
+            drains: if window > BitRate::ZERO { drains.min(window) } else { drains },
+            airtime: brings.transmission_time(self.mss),
+        }
+    }
+
+    /// The peak, or what window and pacer promise, as far as that is believed.
+    fn believed(&self, peak: BitRate) -> BitRate {
+        let window = BitRate::of(self.cwnd, self.srtt);
+        let window = if self.pacing_rate > BitRate::ZERO { window.min(self.pacing_rate) } else { window };
+        match peak {
+            BitRate::ZERO => window,
+            peak if window <= peak => peak,
+            peak => {
+                let initial = BitRate::of(self.mss.mul_div(INITIAL_PACKETS, 1), self.srtt);
+                window.min(peak.mul_div(OPTIMISM, 1).max(initial)).max(peak)
+            }
+        }
+    }
+}

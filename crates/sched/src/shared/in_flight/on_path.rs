@@ -1,0 +1,120 @@
+//! What is under way on one path, in the order in which it left.
+
+use core::cell::Cell;
+use std::collections::VecDeque;
+
+use weftway_path::{Bytes, Instant};
+
+use crate::shared::present::Oldest;
+
+/// A packet in a list, with what the list is searched by.
+#[derive(Clone, Copy)]
+pub(super) struct Listed {
+    pub serial: u64,
+    pub eta: Instant,
+    pub given: Bytes,
+}
+
+/// What is under way on one path.
+#[derive(Clone, Default)]
+pub(super) struct PathFlight {
+    /// Sent after the newest packet that is acknowledged, oldest first.
+    pub unheard: VecDeque<Listed>,
+    /// How many of them should arrive before the one sent just before them.
+    pub falls: u64,
+    /// How many have left the list, and where in all of them the last search ended.
+    pub left: u64,
+    pub found: Cell<u64>,
+    /// The first of them, and when the next sign of life is overdue ([`super::InFlight`]).
+    pub oldest: Option<(Oldest, Instant)>,
+    /// Not known to have arrived, in one copy so far, oldest first.
+    pub single: VecDeque<Listed>,
+    /// Known to have arrived, in one copy, and not acknowledged: QUIC's send buffer keeps them.
+    pub arrived: VecDeque<u64>,
+    /// When something of it was last acknowledged.
+    pub heard: Instant,
+    /// The bytes that it was ever given.
+    pub given: Bytes,
+    /// The same up to the newest packet that is acknowledged.
+    pub settled: Bytes,
+    /// Packets that were acknowledged after they were overdue.
+    pub late: u64,
+    /// When the last of all that it was ever given should have arrived.
+    pub latest: Instant,
+}
+
+impl PathFlight {
+    /// It was given one more.
+    pub fn push(&mut self, packet: Listed, is_single: bool) {
+        self.falls += u64::from(self.unheard.back().is_some_and(|last| last.eta > packet.eta));
+        self.latest = self.latest.max(packet.eta);
+        self.unheard.push_back(packet);
+        if is_single {
+            self.single.push_back(packet);
+        }
+    }
+
+    /// The path was heard of: nothing up to this packet is waited for.
+    pub fn heard_of(&mut self, serial: u64) {
+        while let Some(first) = self.unheard.front().filter(|first| first.serial <= serial) {
+            let eta = first.eta;
+            self.unheard.pop_front();
+            self.falls -= u64::from(self.unheard.front().is_some_and(|next| eta > next.eta));
+            self.left += 1;
+        }
+    }
+
+    /// How many of `unheard`, from its front, are `back`. Mostly they should arrive in the order in which they left, and as
+    /// many as at the last question: then the search begins there.
+    pub fn count(&self, is_back: impl Fn(&Listed) -> bool) -> usize {
+        let unheard = &self.unheard;
+        let mut at = (self.found.get().saturating_sub(self.left) as usize).min(unheard.len());
+        let tries = if self.falls == 0 { 4 } else { 0 };
+        for _ in 0..tries {
+            if unheard.get(at).is_some_and(&is_back) {
+                at += 1;
+            } else if at > 0 && !is_back(&unheard[at - 1]) {
+                at -= 1;
+            } else {
+                self.found.set(self.left + at as u64);
+                return at;
+            }
+        }
+        let at = unheard.partition_point(is_back);
+        self.found.set(self.left + at as u64);
+        at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Instant {
+        Instant::from_millis(ms)
+    }
+
+    /// Whether etas rise or not, and wherever the last search ended.
+    #[test]
+    fn a_search_that_begins_where_the_last_one_ended_finds_what_another_does() {
+        let (mut flight, mut state, mut now) = (PathFlight::default(), 3u64, 1000);
+        let mut draw = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) % below
+        };
+        for serial in 0..4000 {
+            now += draw(5);
+            // For a while they arrive in the order in which they left.
+            let early = if serial % 1000 < 700 { 0 } else { draw(30) };
+            flight.push(Listed { serial, eta: at(now - early), given: Bytes::ZERO }, false);
+            if draw(2) == 0 {
+                flight.heard_of(serial.saturating_sub(20 + draw(20)));
+            }
+            let by = at(now - draw(60));
+            let is_back = |packet: &Listed| packet.eta <= by;
+            assert_eq!(flight.count(is_back), flight.unheard.partition_point(is_back), "{serial}");
+            let pairs = flight.unheard.iter().zip(flight.unheard.iter().skip(1));
+            assert_eq!(flight.falls, pairs.filter(|(one, next)| one.eta > next.eta).count() as u64);
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! What a listening end keeps of those who have not shown the token.
+
+use noq_proto::{DatagramEvent, Endpoint, EndpointConfig};
+use weftway_quic::udp::Local;
+use weftway_quic::udp::tls::client;
+
+use super::*;
+
+/// A connection to a listening end, both in this thread.
+struct Pair {
+    here: Net,
+    listener: Listener,
+    there: Net,
+    stranger: QuicConnection,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let identity = Identity::generate().unwrap();
+        let (config, _) = client(&identity.pairing(), ObserverState::new()).unwrap();
+        let listener = Listener::new(identity, Role::Receive).unwrap();
+        let endpoint = |server| Endpoint::new(Arc::new(EndpointConfig::default()), server, true);
+        let listening = endpoint(Some(Arc::new(listener.config())));
+        let here = Net::server(listening, &[], ([127, 0, 0, 1], 0).into()).unwrap();
+        let address = here.sockets()[0].address();
+        let mut there = Net::client(endpoint(None), &[Local::parse("127.0.0.1")], &[address]).unwrap();
+        let begin = there.clock().theirs(there.now());
+        let (handle, inner) = there.endpoint.connect(begin, config, address, "weftway").unwrap();
+        let routes = there.routes(address).into_iter().map(|(route, _)| route).collect();
+        let (observers, first) = (ObserverState::new(), PathId::new(0));
+        let stranger = QuicConnection::new(inner, handle, there.clock(), observers, routes, first);
+        Self { here, listener, there, stranger }
+    }
+
+    fn step(&mut self) {
+        let now = self.there.now();
+        self.stranger.flush(now);
+        self.there.send(&mut self.stranger);
+        self.here.wait(self.here.now() + Span::from_millis(5), None);
+        self.here.receive();
+        let now = self.here.now();
+        while let Some(arrival) = self.here.next_arrival() {
+            match self.here.handle(now, arrival) {
+                Some(DatagramEvent::NewConnection(incoming)) => self.listener.accept(&mut self.here, now, incoming),
+                Some(DatagramEvent::ConnectionEvent(whose, event)) => {
+                    self.listener.handle(&mut self.here, now, whose, event);
+                }
+                _ => {}
+            }
+        }
+        assert!(self.listener.turn(&mut self.here, now, None).is_none(), "no token was shown");
+        self.there.receive();
+        let now = self.there.now();
+        while let Some(arrival) = self.there.next_arrival() {
+            if let Some(DatagramEvent::ConnectionEvent(_, event)) = self.there.handle(now, arrival) {
+                self.stranger.handle_event(now, &mut self.there.endpoint, event);
+            }
+        }
+    }
+}
+
+#[test]
+fn records_of_who_has_no_token_are_not_kept() {
+    let mut pair = Pair::new();
+    while !pair.stranger.is_established() {
+        pair.step();
+    }
+    let mut left = 0;
+    for _ in 0..20 {
+        let now = pair.there.now();
+        let _ = pair.stranger.send(now, PathId::new(0), vec![7; 1000].into(), true);
+        left += pair.stranger.outgoing.iter().filter(|datagram| datagram.bytes.len() > 1000).count();
+        pair.step();
+        assert!(pair.listener.pending[0].connection.receive().is_none());
+    }
+    assert!(left > 10, "{left} records left");
+}
+
+#[test]
+fn a_network_is_what_one_host_may_have() {
+    let network = |text: &str| network_of(text.parse().unwrap()).to_string();
+    assert_eq!(network("192.0.2.77"), "192.0.2.0");
+    assert_eq!(network("::ffff:192.0.2.77"), "192.0.2.0");
+    assert_eq!(network("2001:db8:1:2ff:3:4:5:6"), "2001:db8:1:200::");
+}

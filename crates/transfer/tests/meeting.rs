@@ -1,0 +1,297 @@
+//! Ends that part and meet again, and ends that are alive and not at work.
+#![cfg(unix)]
+
+mod ends;
+
+use std::fs;
+use std::net::SocketAddr;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use ends::peer::Peer;
+use ends::{BOTH, Listening, assert_same, connect, here, listening, loopback, noise, options, tree};
+use weftway_path::{Offset, Span};
+use weftway_quic::driver::record::Record;
+use weftway_quic::udp::tls::{Identity, Pairing};
+use weftway_transfer::wire::{Message, Role};
+use weftway_transfer::{Entry, Failure, Options, OtherEnd, Progress, Report, State, receive, send};
+
+/// Options with little patience.
+fn hasty(options: Options) -> Options {
+    Options { stall_after: Span::from_millis(700), ..options }
+}
+
+/// Options as they are.
+const PATIENT: fn(Options) -> Options = |options| options;
+
+/// A sender that listens on a thread.
+struct SenderThatListens {
+    address: SocketAddr,
+    pairing: Pairing,
+    stop: Arc<AtomicBool>,
+    notes: Arc<Mutex<Vec<String>>>,
+    thread: std::thread::JoinHandle<Result<Report, Failure>>,
+}
+
+fn sender_that_listens(root: &Path, set: fn(Options) -> Options) -> SenderThatListens {
+    let identity = Identity::generate().unwrap();
+    let pairing = identity.pairing();
+    let (told, address) = channel();
+    let (stop, notes) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
+    let (root, halt, said) = (root.to_owned(), stop.clone(), notes.clone());
+    let thread = std::thread::spawn(move || {
+        let options = set(options(OtherEnd::Listen { address: here(), identity }, &[]));
+        send(&root, options, &mut |progress: &Progress| {
+            let _ = progress.listening.map(|address| told.send(address));
+            said.lock().unwrap().extend(progress.note.clone());
+            !halt.load(Ordering::Relaxed)
+        })
+    });
+    SenderThatListens { address: loopback(&address), pairing, stop, notes, thread }
+}
+
+/// The receiver's port, forwarded to whichever process has it: what a machine does where a service is started again.
+fn forwarder(server: Arc<Mutex<SocketAddr>>) -> (SocketAddr, Arc<AtomicBool>) {
+    let inside = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let outside = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (address, stop) = (inside.local_addr().unwrap(), Arc::new(AtomicBool::new(false)));
+    inside.set_nonblocking(true).unwrap();
+    outside.set_nonblocking(true).unwrap();
+    let halt = stop.clone();
+    std::thread::spawn(move || {
+        let (mut client, mut buffer) = (None, vec![0; 1 << 16]);
+        while !halt.load(Ordering::Relaxed) {
+            while let Ok((length, from)) = inside.recv_from(&mut buffer) {
+                client = Some(from);
+                let _ = outside.send_to(&buffer[..length], *server.lock().unwrap());
+            }
+            while let Ok((length, from)) = outside.recv_from(&mut buffer) {
+                // What the process before says now is not heard any more.
+                if from == *server.lock().unwrap() {
+                    let _ = client.map(|client| inside.send_to(&buffer[..length], client));
+                }
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    });
+    (address, stop)
+}
+
+#[test]
+fn a_listening_end_that_is_started_again_is_known_at_once_and_the_transfer_goes_on() {
+    let (_keep, root) = tree(48 << 20);
+    let target = tempfile::tempdir().unwrap();
+    let identity = Identity::generate().unwrap();
+    let (pairing, stored) = (identity.pairing(), identity.store());
+    // Both processes listen at this port, of different addresses: that of one that was killed is free again.
+    let port = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let at = |host: u8, identity| OtherEnd::Listen { address: ([127, 0, 0, host], port).into(), identity };
+    let first = Listening::with(target.path(), options(at(1, identity), &[]));
+    let server = Arc::new(Mutex::new(SocketAddr::from(([127, 0, 0, 1], port))));
+    let (address, stop) = forwarder(server.clone());
+    let (so_far, mut notes) = (first.done.clone(), Vec::new());
+    let mut first = Some(first);
+    let mut second = None;
+    let mut killed = None;
+    let sent = send(&root, connect(address, &pairing, &["127.0.0.1"]), &mut |progress| {
+        notes.extend(progress.note.clone());
+        if so_far.load(Ordering::Relaxed) > 4 << 20
+            && let Some(first) = first.take()
+        {
+            // Nothing that it says is heard, as if it had been killed; then its target is free.
+            *server.lock().unwrap() = ([127, 0, 0, 2], port).into();
+            first.stop.store(true, Ordering::Relaxed);
+            assert!(matches!(first.end(), Err(Failure::Interrupted)));
+            second = Some(Listening::with(target.path(), options(at(2, Identity::load(&stored).unwrap()), &[])));
+            killed = Some(Instant::now());
+        }
+        true
+    });
+    let sent = sent.unwrap();
+    second.unwrap().end().unwrap();
+    stop.store(true, Ordering::Relaxed);
+    assert_same(&root, target.path());
+    assert!(notes.iter().any(|note| note.contains("reset by peer")), "{notes:?}");
+    assert!(sent.sent_bytes <= sent.bytes - (4 << 20), "{} of {}", sent.sent_bytes, sent.bytes);
+    println!("all was there {:?} after the start", killed.unwrap().elapsed());
+}
+
+#[test]
+fn an_end_that_is_interrupted_is_not_awaited() {
+    let (_keep, root) = tree(48 << 20);
+    let (_target, pairing, receiver) = listening();
+    let (stop, done) = (receiver.stop.clone(), receiver.done.clone());
+    let failed = send(&root, connect(receiver.address, &pairing, &BOTH), &mut |_| {
+        stop.fetch_or(done.load(Ordering::Relaxed) > 1 << 20, Ordering::Relaxed);
+        true
+    });
+    assert!(matches!(failed, Err(Failure::OtherInterrupted)), "{failed:?}");
+    assert!(matches!(receiver.end(), Err(Failure::Interrupted)));
+}
+
+/// The manifest that a sender tells.
+fn manifest(peer: &mut Peer) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    loop {
+        match peer.hear() {
+            Message::Entries { entries: some } => entries.extend(some),
+            Message::Manifest { .. } => return entries,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_receiver_that_says_nothing_is_given_up() {
+    let (_keep, root) = tree(1000);
+    // It says nothing after the manifest, or takes no data.
+    for says_ready in [false, true] {
+        let sender = sender_that_listens(&root, hasty);
+        let mut peer = Peer::greeting(sender.address, &sender.pairing, Role::Receive);
+        manifest(&mut peer);
+        if says_ready {
+            peer.say(&Message::Ready);
+        }
+        peer.wait_for_the_end();
+        // The sender listens on.
+        let target = tempfile::tempdir().unwrap();
+        receive(target.path(), connect(sender.address, &sender.pairing, &[]), &mut |_| true).unwrap();
+        sender.thread.join().unwrap().unwrap();
+        assert_same(&root, target.path());
+        let notes = sender.notes.lock().unwrap();
+        assert!(notes.iter().any(|note| note.contains("still listening")), "{notes:?}");
+    }
+}
+
+fn entry(path: &str, size: u64) -> Entry {
+    Entry { path: path.to_owned(), size, mode: 0o644, mtime: 0, dir: false, allocated: size, hash: None }
+}
+
+#[test]
+fn a_receiver_that_was_told_nonsense_listens_on() {
+    let (target, pairing, receiver) = listening();
+    let nonsense: [&[Message]; 4] = [
+        &[Message::Entries { entries: vec![entry("../evil", 1)] }, Message::Manifest { entries: 1 }],
+        &[Message::Entries { entries: vec![entry("a", 1), entry("a", 1)] }, Message::Manifest { entries: 2 }],
+        &[Message::Entries { entries: vec![entry("a", 1)] }, Message::Manifest { entries: 2 }],
+        &[Message::Hashes { files: vec![(0, "no hash".to_owned())] }],
+    ];
+    for messages in nonsense {
+        let mut peer = Peer::greeting(receiver.address, &pairing, Role::Send);
+        messages.iter().for_each(|message| peer.say(message));
+        peer.wait_for_the_end();
+    }
+    let (_keep, root) = tree(1000);
+    send(&root, connect(receiver.address, &pairing, &[]), &mut |_| true).unwrap();
+    receiver.end().unwrap();
+    assert_same(&root, target.path());
+}
+
+#[test]
+fn a_sender_that_says_nothing_is_given_up() {
+    let bytes = noise(1000, 7);
+    // It says nothing at all, sends no data, or no hash.
+    for steps in 0..3 {
+        let (target, identity) = (tempfile::tempdir().unwrap(), Identity::generate().unwrap());
+        let pairing = identity.pairing();
+        let other = OtherEnd::Listen { address: here(), identity };
+        let receiver = Listening::with(target.path(), hasty(options(other, &[])));
+        let mut peer = Peer::greeting(receiver.address, &pairing, Role::Send);
+        if steps > 0 {
+            peer.say(&Message::Entries { entries: vec![entry("f", 1000)] });
+            peer.say(&Message::Manifest { entries: 1 });
+            while peer.hear() != Message::Ready {}
+        }
+        if steps > 1 {
+            let record = [&Record::data_head(Offset::ZERO)[..], &bytes].concat();
+            peer.send(&record);
+        }
+        peer.wait_for_the_end();
+        assert!(!target.path().join("f").exists());
+        receiver.stop.store(true, Ordering::Relaxed);
+        let notes = receiver.notes.clone();
+        assert!(matches!(receiver.end(), Err(Failure::Interrupted)), "it listens on");
+        assert!(notes.lock().unwrap().iter().any(|note| note.contains("still listening")), "{steps}");
+    }
+}
+
+#[test]
+fn who_says_that_all_is_there_is_believed_when_all_was_confirmed() {
+    let (_keep, root) = tree(100_000);
+    let sender = sender_that_listens(&root, PATIENT);
+    let mut peer = Peer::greeting(sender.address, &sender.pairing, Role::Receive);
+    let files = manifest(&mut peer).iter().filter(|entry| !entry.dir).count() as u64;
+    peer.say(&Message::Ready);
+    peer.say(&Message::Done { files });
+    // It takes no data, and ends the connection as one does that has all.
+    peer.flush();
+    std::thread::sleep(Duration::from_millis(200));
+    peer.close(0);
+    sender.stop.store(true, Ordering::Relaxed);
+    let outcome = sender.thread.join().unwrap();
+    assert!(matches!(outcome, Err(Failure::Interrupted)), "{outcome:?}");
+}
+
+#[test]
+fn what_was_kept_and_is_not_the_senders_is_fetched_again_by_itself() {
+    for connects in [Role::Send, Role::Receive] {
+        let (_keep, root) = tree(8 << 20);
+        let target = tempfile::tempdir().unwrap();
+        let identity = Identity::generate().unwrap();
+        let (pairing, stored) = (identity.pairing(), identity.store());
+        let receiver = Listening::at(target.path(), identity);
+        let stopped = send(&root, connect(receiver.address, &pairing, &BOTH), &mut |progress| progress.done < 2 << 20);
+        assert!(matches!(stopped, Err(Failure::Interrupted)));
+        receiver.stop.store(true, Ordering::Relaxed);
+        let _ = receiver.end();
+        // A disk errs.
+        let parts: Vec<_> = fs::read_dir(target.path().join(".weft-partial")).unwrap().map(Result::unwrap).collect();
+        let part = parts.iter().map(fs::DirEntry::path).find(|path| path.extension().is_some()).unwrap();
+        fs::File::options().write(true).open(part).unwrap().write_all_at(b"QQQQ", 5000).unwrap();
+
+        let (sent, received) = if connects == Role::Send {
+            let receiver = Listening::at(target.path(), Identity::load(&stored).unwrap());
+            let sent = send(&root, connect(receiver.address, &pairing, &BOTH), &mut |_| true);
+            (sent, receiver.end())
+        } else {
+            let sender = sender_that_listens(&root, PATIENT);
+            let options = connect(sender.address, &sender.pairing, &BOTH);
+            let received = receive(target.path(), options, &mut |_| true);
+            (sender.thread.join().unwrap(), received)
+        };
+        let (sent, received) = (sent.unwrap(), received.unwrap());
+        assert_same(&root, target.path());
+        assert_eq!((sent.failed.len(), received.failed.len(), sent.sent_bytes), (0, 0, 8 << 20));
+    }
+}
+
+#[test]
+fn a_receiver_hears_its_user_while_it_looks_at_many_files() {
+    const FILES: u64 = 4000;
+    let keep = tempfile::tempdir().unwrap();
+    let root = keep.path().join("photos");
+    for folder in 0..FILES / 1000 {
+        fs::create_dir_all(root.join(folder.to_string())).unwrap();
+        for file in 0..1000 {
+            fs::write(root.join(format!("{folder}/{file}")), "").unwrap();
+        }
+    }
+    let sender = sender_that_listens(&root, PATIENT);
+    let target = tempfile::tempdir().unwrap();
+    // It knows all names, and does not know yet what is there.
+    let mut looks = 0;
+    let failure = receive(target.path(), connect(sender.address, &sender.pairing, &BOTH), &mut |progress| {
+        looks += u32::from(progress.files == FILES && matches!(progress.state, State::Agreeing));
+        looks == 0
+    });
+    assert!(matches!(failure, Err(Failure::Interrupted)), "{failure:?}");
+    let made = fs::read_dir(target.path().join("photos/3")).map_or(0, Iterator::count);
+    assert!(made < 1000, "the last folder is not filled");
+    receive(target.path(), connect(sender.address, &sender.pairing, &BOTH), &mut |_| true).unwrap();
+    sender.thread.join().unwrap().unwrap();
+    assert_same(&root, target.path());
+}
