@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from conftest import Weft
-from ends import Start
+from ends import BOTH, Start
 from weftway import ScenarioError, new_drive_scenario
 from weftway.record import arrivals, estimate, probes
 from weftway.record.arrivals import BIN, PROBE, Record
@@ -37,7 +37,6 @@ MS = 1_000_000
 SESSION = b"session!"
 HERE, ELSEWHERE = ("192.0.2.1", 5000), ("192.0.2.9", 5000)
 PLAN = Plan(paths=2, seconds=10, load=False, cap=1_000_000)
-BOTH = ("--path", "127.0.0.1", "--path", "127.0.0.2")
 
 
 def test_a_packet_is_its_head_and_its_body() -> None:
