@@ -5,7 +5,7 @@ Times are by the clock of the end with the links, in ns from the begin of the re
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from statistics import median
 
 from . import probes
@@ -80,11 +80,11 @@ class Path:
     name: str
     up: Estimate
     down: Estimate
-    bytes_sent: int = 0
-    directions: dict[str, Estimate] = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.directions = {"down": self.down, "up": self.up}
+    @property
+    def directions(self) -> dict[str, Estimate]:
+        """Both, by name."""
+        return {"down": self.down, "up": self.up}
 
 
 def paths(recorded: Recorded) -> list[Path]:
@@ -110,7 +110,7 @@ def _path(recorded: Recorded, line: Line, offset_ns: int) -> Path:
     up = Direction(_shifted(line.records, shift_ns), channel.probes_sent_ns, channel.begin_ns - begin_ns, trips)
     known = count if line.is_complete else min(count, max((one.arrived_ns for one in up.records), default=0) // STEP_NS)
     load = recorded.plan.load
-    return Path(line.name, estimate(up, known, load), estimate(down, count, load), channel.sent_bytes)
+    return Path(line.name, estimate(up, known, load), estimate(down, count, load))
 
 
 def _shifted(records: Sequence[Record], by_ns: int) -> list[Record]:

@@ -55,9 +55,9 @@ class Session:
 class Host:
     """What the listening end says to what: no socket, and no clock of its own."""
 
-    def __init__(self, cap: int, header: int, secret: bytes, tell: Callable[[str], None]) -> None:
+    def __init__(self, cap: int, secret: bytes, tell: Callable[[str], None]) -> None:
         """It grants `cap` bytes a path and direction at most. `tell` is told what goes on."""
-        self._cap, self._header, self._tell = cap, header, tell
+        self._cap, self._tell = cap, tell
         self._cookies = Cookies(secret)
         self.session: Session | None = None
 
@@ -104,7 +104,7 @@ class Host:
             # Asked again: the answer was lost, or the path has another address since.
             peer.address = address
         else:
-            channel = Channel(packet.session, packet.path, session.plan, now_ns, self._header)
+            channel = Channel(packet.session, packet.path, session.plan, now_ns, places.header(address))
             peer = session.peers[packet.path] = Peer(channel, address)
         ready = READY.pack(peer.channel.begin_ns)
         return [(wire_packed(Kind.READY, packet.path, packet.session, ready), address)]
@@ -176,7 +176,7 @@ def _text(address: places.Address) -> str:
 
 def serve(opened: socket.socket, cap: int, tell: Callable[[str], None]) -> None:
     """Answers one recording after another until it is interrupted."""
-    host = Host(cap, places.header(opened.family), secrets.token_bytes(32), tell)
+    host = Host(cap, secrets.token_bytes(32), tell)
     places.hurry()
     backs: dict[places.Address, list[tuple[int, int, bytes]]] = {}
     waiting: Out = []

@@ -48,9 +48,13 @@ def hurry() -> None:
         os.setpriority(os.PRIO_PROCESS, 0, -10)
 
 
-def header(family: int) -> int:
-    """What IP and UDP add to a packet."""
-    return IPV6_HEADER if family == socket.AF_INET6 else IPV4_HEADER
+def header(peer: Address) -> int:
+    """What IP and UDP add to a packet to or from this peer; IPv4's may come to a socket of both families.
+
+    >>> header(("192.0.2.1", 1)), header(("::ffff:192.0.2.1", 1)), header(("2001:db8::1", 1))
+    (28, 28, 48)
+    """
+    return IPV6_HEADER if ":" in peer[0] and not peer[0].startswith("::ffff:") else IPV4_HEADER
 
 
 def addresses(text: str) -> list[Address]:

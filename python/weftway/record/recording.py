@@ -226,7 +226,7 @@ class Recorder:
         elif packet.kind == Kind.READY and len(packet.body) >= READY.size:
             if line.channel is None:
                 (line.other_begin_ns,) = READY.unpack_from(packet.body)
-                header = places.header(line.socket.family)
+                header = places.header(line.peer)
                 line.channel = Channel(self._session, at, self._plan, time.monotonic_ns(), header)
         elif line.channel:
             line.channel.receive(one.arrived_ns, packet, len(one.data))
