@@ -263,8 +263,8 @@ pub struct Path {
     pub next: Offset,
     /// The newest delivery-rate sample (draft-ietf-ccwg-bbr, `tcp_rate.c`).
     pub delivery_rate: BitRate,
-    /// What the pacer allows; without pacing, the window over the smoothed round-trip time,
-    /// doubled in slow start and times 1.2 after, as Linux keeps it for its own scheduler.
+    /// What the pacer allows: the controller's rate, or under QUIC the window over the smoothed round-trip time, doubled in
+    /// slow start and times 1.25 after (RFC 9002 §7.7). Without pacing 1.2 times, as Linux keeps it for its own scheduler.
     pub pacing_rate: BitRate,
     /// Everything sent, retransmissions included.
     pub sent: Counters,

@@ -3,12 +3,12 @@
 use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use noq::rustls::RootCertStore;
 use noq::rustls::pki_types::PrivatePkcs8KeyDer;
 use noq::{ClientConfig, Endpoint, FourTuple, PathStatus, ServerConfig, TransportConfig};
-use weftway_quic::gate::Gate;
+use weftway_quic::gate::{self, Gate};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -36,9 +36,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (connection, accepted) =
         tokio::join!(connecting, async { incoming.await.ok_or("no client")?.await.map_err(Box::<dyn Error>::from) });
     let (connection, accepted) = (connection?, accepted?);
-    tokio::time::sleep(Duration::from_millis(50)).await; // A path needs a connection ID of the server's.
-    let _second =
-        connection.open_path(FourTuple::new(address, Some([127, 0, 0, 2].into())), PathStatus::Available).await?;
+    let second = FourTuple::new(address, Some([127, 0, 0, 2].into()));
+    let open = |to| connection.open_path(to, PathStatus::Available);
+    let _second = gate::open_paths([second], open, tokio::time::sleep).await?;
 
     let begin = Instant::now();
     let (mut sender, data) = (connection.open_uni().await?, vec![0; 64 << 20]);

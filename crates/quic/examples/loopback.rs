@@ -4,13 +4,13 @@
 use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use noq::rustls::RootCertStore;
 use noq::rustls::pki_types::PrivatePkcs8KeyDer;
 use noq::{ClientConfig, Endpoint, FourTuple, PathStatus, ServerConfig, TransportConfig};
 use weftway_quic::controller::Controllers;
-use weftway_quic::gate::Gate;
+use weftway_quic::gate::{self, Gate};
 
 type Failure = Box<dyn Error + Send + Sync>;
 
@@ -62,10 +62,9 @@ async fn transfer(spec: Option<&str>, bytes: usize) -> Result<(f64, f64, String)
     let accepting = async { Ok::<_, Failure>(server.accept().await.ok_or("no client")?.await?) };
     let (connection, accepted) = tokio::join!(connecting, accepting);
     let (connection, accepted) = (connection?, accepted?);
-    // A path needs a connection ID of the server's, and the first of them are still on their way.
-    tokio::time::sleep(Duration::from_millis(50)).await;
     let second = FourTuple::new(address, Some([127, 0, 0, 2].into()));
-    let _second = connection.open_path(second, PathStatus::Available).await?;
+    let open = |to| connection.open_path(to, PathStatus::Available);
+    let _second = gate::open_paths([second], open, tokio::time::sleep).await?;
 
     let (begin, before) = (Instant::now(), cpu());
     let mut sender = connection.open_uni().await?;

@@ -601,14 +601,15 @@ impl NoqController for Adapter {
     fn on_packet_lost(&mut self, lost_bytes: u16, pn: u64, now: Clock) {
         self.now = self.connection.at(now).max(self.now);
         let size = Bytes::new(u64::from(lost_bytes));
-        // What only acknowledges has size 0 and was never counted.
+        // What only acknowledges has size 0 and was never counted. What was forgotten here was: a path that was dead for a
+        // while loses packets long after they were sent.
+        self.path.bytes_in_flight = self.path.bytes_in_flight.saturating_sub(size);
         let Some(index) = self.find(None, pn, size.get()).filter(|_| lost_bytes > 0) else { return };
         let Some(packet) = self.flight.get_mut(index) else { return };
         packet.lost = true;
         let packet = *packet;
         self.batch.lost += size;
         self.batch.episode += size;
-        self.path.bytes_in_flight = self.path.bytes_in_flight.saturating_sub(size);
         self.path.lost.add(size);
         if let Some(hook) = self.hook() {
             hook.lost(self.now, receipt(self.path.id, &packet));

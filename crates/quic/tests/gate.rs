@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use net::{Link, Net, clock, read_all, transport};
 use noq_proto::{Dir, StreamId};
+use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use weftway_host::testing::Duties;
 use weftway_path::{Context, Decision, Event, Span};
 use weftway_quic::gate::{Gate, OFFERS};
@@ -24,6 +26,16 @@ fn gated(gate: &Gate, links: &[Link]) -> (Net, Gate) {
 
 /// Sends `bytes` from the client (or the server); the time until the last has been read, if that is at most 60 s.
 fn transfer(net: &mut Net, from_server: bool, bytes: usize) -> Option<Duration> {
+    transfer_while(net, from_server, bytes, |_, _| {})
+}
+
+/// The same; `meanwhile` may change the network, and knows for how long it runs.
+fn transfer_while(
+    net: &mut Net,
+    from_server: bool,
+    bytes: usize,
+    mut meanwhile: impl FnMut(&mut Net, Duration),
+) -> Option<Duration> {
     let begin = net.now;
     let sender = |net: &mut Net, from_server: bool| -> StreamId {
         let side = if from_server { &mut net.server } else { &mut net.client };
@@ -33,6 +45,8 @@ fn transfer(net: &mut Net, from_server: bool, bytes: usize) -> Option<Duration> 
     let (mut left, mut got, mut streams) = (bytes, 0, Vec::new());
     let data = vec![7; 1 << 16];
     let done = net.run_until(begin + Duration::from_secs(60), |net| {
+        let elapsed = net.now - begin;
+        meanwhile(net, elapsed);
         let (from, to) = match from_server {
             true => (&mut net.server, &mut net.client),
             false => (&mut net.client, &mut net.server),
@@ -207,4 +221,125 @@ fn a_gate_meets_a_hosts_duties() {
             assert!(!needs.events || found.acked > 1000 && found.lost > 0 && found.ups == 2, "{found:?}");
         }
     }
+}
+
+/// min-RTT sends a few packets on the fast link; in turn each link gets every second one.
+#[test]
+fn another_scheduler_takes_over_while_data_are_under_way() {
+    let (mut net, gate) = gated(&Gate::new("min-rtt").unwrap(), &[link(20.0, 5), link(20.0, 60)]);
+    transfer(&mut net, false, 1_000_000).unwrap();
+    let shares = |net: &mut Net| {
+        net.run_for(Duration::from_secs(1));
+        let sent = || [0, 1].map(|at| gate.paths()[at].sent.packets);
+        let before = sent();
+        transfer(net, false, 7000).unwrap();
+        let after = sent();
+        [0, 1].map(|at| after[at] - before[at])
+    };
+    let [fast, slow] = shares(&mut net);
+    assert!(3 * slow < fast, "{slow} and {fast}");
+    let refused = gate.switch("ecf").unwrap_err().to_string();
+    assert!(refused.contains("a gate does not offer"), "{refused}");
+    gate.switch("no such rule").unwrap_err();
+    assert_eq!(gate.name(), "min-rtt");
+    let before = gate.counts();
+    gate.switch("round-robin").unwrap();
+    assert_eq!(gate.name(), "round-robin");
+    let [fast, slow] = shares(&mut net);
+    assert!(slow.abs_diff(fast) <= 1, "{slow} and {fast}");
+    let counts = gate.counts();
+    assert!(counts.decisions > before.decisions && counts.faults == 0, "counts go on: {counts:?}");
+    // In the middle of a transfer, again and again.
+    let mut switches = 0;
+    let time = transfer_while(&mut net, false, 2_000_000, |_, elapsed| {
+        if elapsed.as_millis() / 50 > switches {
+            switches += 1;
+            gate.switch(["min-rtt", "llhd", "round-robin:num_segments=10"][switches as usize % 3]).unwrap();
+        }
+    });
+    assert!(time.is_some() && switches > 5, "{time:?}, {switches} switches");
+}
+
+/// A link of a history: what it is, how many of a hundred datagrams it loses, and when it dies and returns, in milliseconds.
+#[derive(Clone, Debug)]
+struct Line {
+    mbps: u32,
+    ms: u64,
+    queue: u64,
+    loss: u8,
+    dead: Option<(u64, u64)>,
+}
+
+/// A transfer behind a gate, and what happens to its links.
+#[derive(Clone, Debug)]
+struct History {
+    lines: Vec<Line>,
+    scheduler: &'static str,
+    cc: &'static str,
+    bytes: usize,
+}
+
+fn history() -> impl Strategy<Value = History> {
+    let line = (1u32..40, 1u64..80, 10u64..200, 0u8..10, prop::option::of((0u64..2_000, 1u64..2_000)));
+    let line = line.prop_map(|(mbps, ms, queue, loss, dead)| Line { mbps, ms, queue, loss, dead });
+    let carried = weftway_sched::all().iter().map(|entry| entry.name).filter(|name| Gate::new(name).is_ok());
+    let controllers = weftway_cc::all().iter().map(|entry| entry.name).collect::<Vec<_>>();
+    let (scheduler, cc) = (prop::sample::select(carried.collect::<Vec<_>>()), prop::sample::select(controllers));
+    let rest = (prop::collection::vec(line, 1..4), scheduler, cc, 1usize..400_000);
+    rest.prop_map(|(lines, scheduler, cc, bytes)| History { lines, scheduler, cc, bytes })
+}
+
+/// Histories: the same 60 each time, or with `WEFTWAY_TESTS=full` 3000 others each time.
+fn histories() -> ProptestConfig {
+    let full = std::env::var_os("WEFTWAY_TESTS").is_some_and(|value| value == "full");
+    let (cases, rng_seed) = if full { (3_000, RngSeed::Random) } else { (60, RngSeed::Fixed(1)) };
+    ProptestConfig { cases, rng_seed, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+impl History {
+    /// Sends there and back: both transfers end.
+    fn check(&self) -> Result<(), TestCaseError> {
+        let milliseconds = Duration::from_millis;
+        let to_link = |line: &Line| Link {
+            mbps: f64::from(line.mbps),
+            delay: milliseconds(line.ms),
+            queue: milliseconds(line.queue),
+        };
+        let links: Vec<Link> = self.lines.iter().map(to_link).collect();
+        let gate = Gate::new(self.scheduler).unwrap().with_controller(self.cc).unwrap();
+        let (mut net, gate) = gated(&gate, &links);
+        net.loss = self.lines.iter().map(|line| f64::from(line.loss) / 100.0).collect();
+        for from_server in [false, true] {
+            let time = transfer_while(&mut net, from_server, self.bytes, |net, elapsed| {
+                for (at, line) in self.lines.iter().enumerate() {
+                    let is_dead = |(from, span)| (milliseconds(from)..milliseconds(from + span)).contains(&elapsed);
+                    net.dead[at] = line.dead.is_some_and(is_dead);
+                }
+            });
+            prop_assert!(time.is_some(), "from the server: {from_server}; {:?} {:?}", gate.counts(), gate.paths());
+            net.dead.fill(false);
+        }
+        prop_assert_eq!(gate.counts().faults, 0);
+        Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(histories())]
+
+    /// Losses and links that die and return: what is sent arrives, whatever the scheduler and the controller.
+    #[test]
+    fn what_is_sent_arrives(history in history()) {
+        history.check()?;
+    }
+}
+
+/// A link of 1 Mbit/s is dead for the first 0.2 s. What was sent then is declared lost 0.9 s later, when noq's third probe is
+/// answered: it must not take the window for ever.
+#[test]
+fn a_link_that_was_dead_goes_on() {
+    let slow = Link { queue: Duration::from_millis(10), ..link(1.0, 17) };
+    let (mut net, gate) = gated(&Gate::new("min-rtt").unwrap().with_controller("newreno").unwrap(), &[slow]);
+    let time = transfer_while(&mut net, false, 15_000, |net, elapsed| net.dead[0] = elapsed.as_millis() < 200);
+    assert!(time.is_some_and(|time| time < Duration::from_secs(2)), "{time:?} {:?}", gate.paths());
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use noq::rustls::RootCertStore;
 use noq::rustls::pki_types::PrivatePkcs8KeyDer;
-use noq::{ClientConfig, Connection, Endpoint, FourTuple, PathError, PathStatus, ServerConfig, TransportConfig};
-use weftway_quic::gate::Gate;
+use noq::{ClientConfig, Connection, Endpoint, FourTuple, PathStatus, ServerConfig, TransportConfig};
+use weftway_quic::gate::{self, Gate};
 
 type Failure = Box<dyn Error + Send + Sync>;
 
@@ -24,15 +24,8 @@ const IDLE: Duration = Duration::from_secs(3);
 async fn echo(client: &Endpoint, config: ClientConfig, address: SocketAddr, fill: u8) -> Result<Connection, Failure> {
     let connection = client.connect_with(config, address, "localhost")?.await?;
     let second = FourTuple::new(address, Some([127, 0, 0, 2].into()));
-    // The server's connection IDs may still be on their way.
-    let mut tries = 0;
-    while let Err(error) = connection.open_path(second, PathStatus::Available).await {
-        tries += 1;
-        if !matches!(error, PathError::RemoteCidsExhausted) || tries > 1000 {
-            return Err(error.into());
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    let open = |to| connection.open_path(to, PathStatus::Available);
+    gate::open_paths([second], open, tokio::time::sleep).await?;
     let (mut send, mut receive) = connection.open_bi().await?;
     let data = vec![fill; BYTES];
     send.write_all(&data).await?;

@@ -110,6 +110,10 @@ pub struct Transport {
     /// QUIC: whether a packet that is acknowledged after it was declared lost undoes the
     /// reduction that it caused, and counts as delivered.
     pub credit_late_acks: bool,
+    /// QUIC: whether what a path has that was silent for a probe timeout may go on the others.
+    pub reinject_at_pto: bool,
+    /// QUIC: whether a controller that says nothing of a rate is paced by its window (RFC 9002 §7.7).
+    pub pace_window: bool,
     /// QUIC: packets that may overtake before a packet counts as lost (kPacketThreshold).
     pub packet_threshold: u64,
     /// QUIC: the time threshold, as eighths of a round trip (9 for 9/8).
@@ -219,6 +223,8 @@ impl Transport {
             ack_delay: Span::from_millis(40),
             ack_path: AckPath::Same,
             credit_late_acks: true,
+            reinject_at_pto: false,
+            pace_window: false,
             packet_threshold: 3,
             time_threshold_eighths: 9,
             min_rto: Span::from_millis(200),
@@ -265,6 +271,8 @@ impl Transport {
             send_buffer: Buffer::Fixed(Bytes::new(4 << 20)),
             receive_buffer: Buffer::Fixed(Bytes::new(16 << 20)),
             ack_delay: Span::from_millis(25),
+            reinject_at_pto: true,
+            pace_window: true,
             path_timeout: Span::from_secs(3),
             tick: Span::ZERO,
             ..Self::mptcp_linux_v1()

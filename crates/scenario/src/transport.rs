@@ -58,6 +58,7 @@ impl Options {
     fn apply(&self, base: Transport, direction: DirectionName) -> Result<Transport, Fault> {
         self.check()?;
         let tcp = base.rules.recovery == LossRecovery::Tcp;
+        let quic = !tcp;
         let transport = Transport {
             packet: self.packet.map_or(base.packet, Size::get),
             mss: self.mss.map_or(base.mss, Size::get),
@@ -72,6 +73,8 @@ impl Options {
             ack_path: self.ack_path.map_or(base.ack_path, ack_path),
             app_limited: self.app_limited.map_or(base.app_limited, app_limited),
             credit_late_acks: self.credit_late_acks.unwrap_or(base.credit_late_acks),
+            reinject_at_pto: quic && self.reinject_at_pto.unwrap_or(base.reinject_at_pto),
+            pace_window: quic && self.pace_window.unwrap_or(base.pace_window),
             packet_threshold: self.packet_threshold.map_or(base.packet_threshold, Packets::get),
             time_threshold_eighths: self.time_threshold_eighths.map_or(base.time_threshold_eighths, |n| n.0),
             min_rto: self.min_rto.map_or(base.min_rto, Time::get),

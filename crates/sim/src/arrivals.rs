@@ -333,10 +333,13 @@ impl Connection {
         let (sender, mut ctx) = self.send_context(net, now, id);
         if ctx.transport.rules.recovery == LossRecovery::Quic {
             sender.quic_timer(&mut ctx);
-            if timeout && !self.paths.joined {
+            let probes = sender.quic.probes > 0;
+            if probes && !self.paths.joined {
                 self.repeat_handshake(net, now, id);
             }
-            self.send_probes(net, now, id);
+            if timeout {
+                self.find_silent(net, now, id);
+            }
             return Repair::Nothing;
         }
         let waiting = !sender.queue.is_empty();
@@ -358,6 +361,30 @@ impl Connection {
             sender.send(&mut ctx, assigned);
             sender.sent_probe();
         }
+    }
+
+    /// QUIC: path `id` is silent, or its probe timer fired. What it has may go on the others, if there are any.
+    fn find_silent(&mut self, net: &mut Net, now: Instant, id: PathId) {
+        let offers = self.transport.reinject_at_pto && self.may_offer(id);
+        if offers {
+            let (sender, mut ctx) = self.send_context(net, now, id);
+            sender.offer_all(&mut ctx);
+        }
+        self.send_probes(net, now, id);
+        if offers {
+            self.send.senders[id.index()].note_offered();
+        }
+    }
+
+    /// Whether another path may carry what path `id` has: one that has brought something since the answer of this one was due,
+    /// or has nothing to answer. Where all are silent at once it is the other end that rests.
+    fn may_offer(&self, id: PathId) -> bool {
+        let senders = &self.send.senders;
+        let due = senders[id.index()].due_at();
+        self.dispatch.views.set().without(id).iter().any(|other| {
+            let idle = self.dispatch.views.get(other).bytes_in_flight == Bytes::ZERO;
+            idle || senders[other.index()].last_progress >= due
+        })
     }
 
     /// QUIC probes repeat the oldest data on the same path.

@@ -14,7 +14,7 @@
 //! the others are opened.
 
 use weftway_cc::Setup;
-use weftway_host::sending::{Dispatch, RangeSet};
+use weftway_host::sending::{Dispatch, Outbox, RangeSet};
 use weftway_path::{BlockedReason, Bytes, Event, Health, Instant, PathId, Recovery, Span};
 use weftway_scenario::config::{Direction, PathManager};
 use weftway_scenario::stack::LossRecovery;
@@ -191,7 +191,7 @@ impl Connection {
         let (link, epoch) = (old.data_link, old.epoch);
         let setup = Setup { now, rtt: Some(rtt), ..self.setup(id) };
         let cc = weftway_cc::build(&self.cc.spec, &setup).expect("the controller was built before");
-        let mut sender = PathSender::new(id, link, cc, now);
+        let mut sender = PathSender::new(id, link, cc, self.transport.pace_window, now);
         sender.epoch = epoch;
         self.send.senders[id.index()] = sender;
         let mut view = weftway_path::Path::new(id, self.transport.mss, setup.initial_window);
@@ -231,22 +231,26 @@ impl Connection {
         let sender = &mut self.send.senders[id.index()];
         let Dispatch { outbox, host, views, .. } = &mut self.dispatch;
         let (view, events) = (views.get_mut(id), &mut host.events);
-        let mut give_back = |chunk| if quic { outbox.lose(chunk, id) } else { outbox.hand_back(chunk) };
+        let give_back =
+            |outbox: &mut Outbox, chunk| if quic { outbox.lose(chunk, id) } else { outbox.hand_back(chunk) };
         // What TCP acknowledged selectively waits behind a hole of its subflow, and goes with the subflow.
-        for packet in sender.flight.iter().filter(|packet| !(quic && packet.acked)) {
+        let packets = (sender.flight.base()..).zip(sender.flight.iter());
+        for (number, packet) in packets.filter(|(_, packet)| !(quic && packet.acked)) {
             if !packet.lost && !packet.acked {
                 let receipt = packet.receipt(id);
                 view.lost.add(receipt.bytes);
                 events.push(Event::Lost(receipt));
             }
             // QUIC handed it back when it declared it lost.
-            if !(quic && packet.lost) {
-                give_back(packet.chunk);
+            match packet.chunk {
+                _ if quic && packet.lost => {}
+                chunk if sender.quic.has_offered(number) => outbox.lose_unless_elsewhere(chunk, id),
+                chunk => give_back(outbox, chunk),
             }
         }
         for assigned in sender.queue.iter() {
             events.push(Event::Recalled(assigned.receipt(id)));
-            give_back(assigned.chunk);
+            give_back(outbox, assigned.chunk);
         }
         sender.flight.clear();
         sender.queue.clear();

@@ -7,7 +7,7 @@ mod tcp;
 use weftway_cc::{Acked, Congestion, Controller, Sent, Share, Signal};
 use weftway_host::Events;
 use weftway_host::sending::{
-    Assigned, Flight, Outbox, Pacer, Question, RangeSet, RateSampler, Sample, SentPacket, implied_rate,
+    Assigned, Flight, Outbox, Pace, PacedBy, Pacer, Question, RangeSet, RateSampler, Sample, SentPacket,
 };
 use weftway_path::{
     BlockedReason, Bytes, Event, Flow, Health, Instant, Offset, Path, PathId, PathSet, Ring, SendKind, Span,
@@ -117,8 +117,8 @@ pub struct PathSender {
     pub data_link: usize,
     /// Its controller.
     pub cc: Box<dyn Controller>,
-    /// Whether that says how fast packets may leave.
-    paces: bool,
+    /// What says how fast packets may leave.
+    paced_by: PacedBy,
     /// What it sent.
     pub flight: Flight,
     /// What of it arrived above the oldest.
@@ -193,12 +193,12 @@ struct WindowUsage {
 
 impl PathSender {
     /// A path that has just come up.
-    pub fn new(id: PathId, data_link: usize, cc: Box<dyn Controller>, now: Instant) -> Self {
+    pub fn new(id: PathId, data_link: usize, cc: Box<dyn Controller>, pace_window: bool, now: Instant) -> Self {
         Self {
             id,
             epoch: 0,
             data_link,
-            paces: cc.pacing_rate().is_some(),
+            paced_by: PacedBy::new(cc.pacing_rate().is_some(), pace_window),
             cc,
             flight: Flight::default(),
             sacked: RangeSet::default(),
@@ -433,11 +433,9 @@ impl PathSender {
     pub fn put_on_wire(&mut self, ctx: &mut SendContext<'_>, index: u64, offset: weftway_path::Offset, bytes: u32) {
         let payload = Bytes::new(u64::from(bytes));
         let wire = ctx.transport.data_packet(payload);
-        if self.paces
-            && let Some((rate, quantum)) = self.cc.pacing()
-        {
+        if let Some(pace) = self.pace(ctx.view, ctx.transport) {
             let paced = ctx.transport.paced(payload);
-            self.pacer.on_sent(ctx.now, paced, rate, quantum);
+            self.pacer.on_sent(ctx.now, paced, pace);
         }
         let (now, conn, path, epoch, settled) = (ctx.now, ctx.conn, self.id, self.epoch, self.flight.base());
         let verdict = ctx.net.send_inline(now, self.data_link, wire, || {
@@ -446,6 +444,18 @@ impl PathSender {
         });
         ctx.tally().on_wire(wire, verdict);
         ctx.tap.note(ctx.now, ctx.conn, || Note::Sent { path: self.id, index, offset, bytes, verdict });
+    }
+
+    /// How fast packets may leave.
+    #[inline(always)]
+    fn pace(&self, view: &Path, transport: &Transport) -> Option<Pace> {
+        match self.paced_by {
+            PacedBy::Nothing => None,
+            PacedBy::Controller => self.cc.pacing().map(|(rate, quantum)| Pace::even(rate, quantum)),
+            PacedBy::Window => {
+                PacedBy::window_pace(view, |rate| weftway_cc::send_quantum(rate, view.mss, 2), transport.initial_cwnd())
+            }
+        }
     }
 
     /// After a pause the window is restarted (RFC 9293 via RFC 5681 §4.1; Linux
@@ -483,8 +493,8 @@ impl PathSender {
     fn publish_to(&mut self, view: &mut Path, shares: Option<&mut [Share]>) {
         view.cwnd = self.cc.cwnd();
         view.ssthresh = self.cc.ssthresh();
-        let paced = if self.paces { self.cc.pacing_rate() } else { None };
-        view.pacing_rate = paced.unwrap_or_else(|| implied_rate(view));
+        let named = if self.paced_by == PacedBy::Controller { self.cc.pacing_rate() } else { None };
+        view.pacing_rate = named.unwrap_or_else(|| self.paced_by.rate(view));
         if let Some(shares) = shares {
             let (srtt, bottleneck) = (view.srtt, view.bottleneck);
             shares[self.id.index()] = Share { srtt, bottleneck, usable: true, ..self.cc.share() };
@@ -513,7 +523,10 @@ impl PathSender {
             return BlockedReason::Congestion;
         }
         // MPTCP's pacer delays what waits in the subflow; QUIC's blocks the path.
-        if transport.rules.pacer_blocks && self.pacer.release() > now {
+        if transport.rules.pacer_blocks
+            && self.pacer.release() > now
+            && self.paced_by.blocks(view, transport.initial_cwnd())
+        {
             return BlockedReason::Pacing;
         }
         BlockedReason::None
@@ -539,7 +552,7 @@ impl PathSender {
     fn validate_window(&mut self, now: Instant, view: &Path, transport: &Transport) -> bool {
         let out = match transport.rules.recovery {
             LossRecovery::Tcp => (self.flight.next() - self.flight.base()) * transport.mss.get(),
-            LossRecovery::Quic => view.bytes_in_flight.get(),
+            LossRecovery::Quic => self.paced_by.used(view).get(),
         };
         let limited = view.blocked == BlockedReason::Congestion || view.bytes_in_flight.plus(transport.mss) > view.cwnd;
         // QUIC keeps lost packets for a while, in case they turn up. They are settled all the same (RFC 9002 §A.7).

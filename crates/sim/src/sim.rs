@@ -588,7 +588,7 @@ fn build(parts: Parts) -> Result<Connection, weftway_path::spec::SpecError> {
         .map(|(at, route)| {
             let id = PathId::new(at as u8);
             let cc = weftway_cc::build(&parts.cc_spec, &controller_setup(&parts.transport, parts.seed, id))?;
-            Ok(PathSender::new(id, route.data, cc, Instant::ZERO))
+            Ok(PathSender::new(id, route.data, cc, parts.transport.pace_window, Instant::ZERO))
         })
         .collect::<Result<Vec<_>, _>>()?;
     Ok(Connection::new(parts, senders))

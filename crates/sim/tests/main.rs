@@ -20,5 +20,6 @@ mod property;
 mod recall;
 mod setup;
 mod silence;
+mod stalls;
 mod steady;
 mod transport;

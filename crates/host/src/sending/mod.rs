@@ -17,7 +17,7 @@ pub use bottleneck::Groups;
 pub use dispatch::{Carrier, Dispatch, PROBE_AFTER, assign, prepare};
 pub use flight::{Assigned, Flight, SentPacket};
 pub use outbox::{Chunk, Outbox};
-pub use pacer::{Pacer, implied_rate};
+pub use pacer::{Pace, PacedBy, Pacer};
 pub use question::Question;
 pub use ranges::RangeSet;
 pub use rate::{RateSampler, Sample};

@@ -35,6 +35,11 @@ impl Chunk {
     fn may_copy(&self, path: PathId) -> bool {
         !self.carried.contains(path) || self.lost_by.contains(path) && !self.waiting
     }
+
+    /// Whether every path that has carried it has lost it (QUIC).
+    fn is_lost_by_all(&self) -> bool {
+        self.carried.minus(self.lost_by).is_empty()
+    }
 }
 
 /// Chunks in the order of their data. Numbers count from the start of the connection.
@@ -169,9 +174,12 @@ impl Outbox {
         let Some(chunk) = self.ring.get_mut(number) else { return };
         if first {
             chunk.carried = chunk.carried.without(path);
+        } else if !reinjection {
+            // A copy of what the path had lost (QUIC).
+            chunk.lost_by = chunk.lost_by.with(path);
         }
         if !chunk.carried.is_empty() {
-            if reinjection {
+            if reinjection || chunk.is_lost_by_all() {
                 self.hand_back(number);
             }
         } else if chunk.sent && !chunk.acked && !chunk.waiting {
@@ -295,6 +303,16 @@ impl Outbox {
             chunk.lost_by = chunk.lost_by.with(path);
         }
         self.hand_back(number);
+    }
+
+    /// `path` has lost chunk `number`, or was silent for too long with it (QUIC): it is to be sent again, unless another
+    /// path carries it and has not lost it.
+    pub fn lose_unless_elsewhere(&mut self, number: u64, path: PathId) {
+        let Some(chunk) = self.ring.get_mut(number) else { return };
+        chunk.lost_by = chunk.lost_by.with(path);
+        if chunk.is_lost_by_all() {
+            self.hand_back(number);
+        }
     }
 
     /// The lowest chunk that waits to be sent again.
@@ -468,6 +486,44 @@ mod tests {
         outbox.took_reinjection();
         outbox.carry(0, q);
         assert_eq!(outbox.copy_from(Offset::ZERO, p), None);
+    }
+
+    #[test]
+    fn what_a_silent_path_has_waits_unless_another_path_carries_it() {
+        let mut outbox = outbox(2);
+        let [p, q] = [0, 1].map(PathId::new);
+        (0..2).for_each(|number| carry(&mut outbox, number, p));
+        outbox.carry(1, q);
+        (0..2).for_each(|number| outbox.lose_unless_elsewhere(number, p));
+        assert_eq!(outbox.first_reinjection(), Some(0));
+        outbox.took_reinjection();
+        outbox.carry(0, q);
+        assert_eq!(outbox.first_reinjection(), None, "the other path has it");
+        // The packet of the silent path is declared lost: the data are under way all the same, until the other path loses
+        // them, too.
+        outbox.lose_unless_elsewhere(0, p);
+        assert_eq!(outbox.first_reinjection(), None);
+        outbox.lose_unless_elsewhere(0, q);
+        assert_eq!(outbox.first_reinjection(), Some(0));
+    }
+
+    #[test]
+    fn a_copy_that_is_taken_back_leaves_its_data_to_be_sent_again_if_nobody_else_has_them() {
+        let mut outbox = outbox(1);
+        let [p, q] = [0, 1].map(PathId::new);
+        outbox.carry(0, p);
+        outbox.carry(0, q);
+        outbox.lose_unless_elsewhere(0, p);
+        assert_eq!(outbox.first_reinjection(), None, "a copy waits in the queue of the other path");
+        outbox.recall(0, q, true, false);
+        assert_eq!(outbox.first_reinjection(), Some(0));
+        // The same where the path of the copy had carried and lost the data before.
+        outbox.took_reinjection();
+        outbox.carry(0, q);
+        outbox.carry(0, p);
+        outbox.lose_unless_elsewhere(0, q);
+        outbox.recall(0, p, false, false);
+        assert_eq!(outbox.first_reinjection(), Some(0));
     }
 
     #[test]

@@ -2,9 +2,8 @@
 
 use weftway_path::{BitRate, Bytes, Instant, Path, Span};
 
-/// A credit that grows at the pacing rate up to one quantum; sending takes from it, and may
-/// overdraw it by one packet. When the credit is used up the next send waits until a whole
-/// quantum is due, as Linux releases one burst at a time.
+/// A credit that grows at the pacing rate up to [`Pace::credit`]; sending takes from it, and may overdraw it by one packet.
+/// When the credit is used up the next send waits until a whole quantum is due, as Linux releases one burst at a time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pacer {
     last: Paced,
@@ -14,21 +13,44 @@ pub struct Pacer {
     release: Instant,
 }
 
+/// How fast packets may leave.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pace {
+    /// In the long run.
+    pub rate: BitRate,
+    /// How much is due when a wait ends.
+    pub quantum: Bytes,
+    /// How much may leave at once after a pause: a quantum, or more.
+    pub credit: Bytes,
+}
+
+impl Pace {
+    /// No more than a quantum leaves at once.
+    #[inline]
+    pub fn even(rate: BitRate, quantum: Bytes) -> Self {
+        Self { rate, quantum, credit: quantum }
+    }
+}
+
 /// What one packet took: most are of one size, and the rate changes seldom.
 #[derive(Clone, Copy, Debug, Default)]
 struct Paced {
     bytes: Bytes,
-    rate: BitRate,
-    quantum: Bytes,
-    /// What the packet takes at that rate, and what the rest of the quantum takes.
+    pace: Pace,
+    /// What the packet takes at that rate, and what the rest of the quantum takes and of the credit.
     time: Span,
     rest: Span,
+    credit: Span,
 }
 
 impl Paced {
-    fn new(bytes: Bytes, rate: BitRate, quantum: Bytes) -> Self {
-        let rest = rate.transmission_time(quantum.saturating_sub(bytes));
-        Self { bytes, rate, quantum, time: rate.transmission_time(bytes), rest }
+    fn new(bytes: Bytes, pace: Pace) -> Self {
+        let Pace { rate, quantum, credit } = pace;
+        let (time, rest) = (rate.transmission_time(bytes), rate.transmission_time(quantum.saturating_sub(bytes)));
+        // In whole packets: the times of so many, each rounded up, must not exceed it.
+        let packets = credit.get() / bytes.get().max(1);
+        let credit = if credit == quantum { rest } else { time * packets.saturating_sub(1) };
+        Self { bytes, pace, time, rest, credit }
     }
 }
 
@@ -41,24 +63,87 @@ impl Pacer {
 
     /// A packet of `bytes` left.
     #[inline]
-    pub fn on_sent(&mut self, now: Instant, bytes: Bytes, rate: BitRate, quantum: Bytes) {
-        if (bytes, rate, quantum) != (self.last.bytes, self.last.rate, self.last.quantum) {
-            self.last = Paced::new(bytes, rate, quantum);
+    pub fn on_sent(&mut self, now: Instant, bytes: Bytes, pace: Pace) {
+        if (bytes, pace) != (self.last.bytes, self.last.pace) {
+            self.last = Paced::new(bytes, pace);
         }
-        let Paced { time, rest, .. } = self.last;
-        // Credit beyond one quantum is lost.
-        self.empty_at = self.empty_at.max(now - rest) + time;
+        let Paced { time, rest, credit, .. } = self.last;
+        // Credit beyond its limit is lost.
+        self.empty_at = self.empty_at.max(now - credit) + time;
         self.release = if self.empty_at > now { self.empty_at + rest } else { now };
     }
 }
 
-/// The pacing rate of a path whose controller names none. Linux keeps one for every connection, paced or not: twice the
-/// window per round trip in slow start, 1.2 times it after (`tcp_update_pacing_rate`).
-#[inline]
-pub fn implied_rate(path: &Path) -> BitRate {
-    if path.srtt.is_zero() {
-        return BitRate::ZERO;
+/// What says how fast the packets of a path may leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PacedBy {
+    /// Nothing.
+    Nothing,
+    /// The rate that its controller names.
+    Controller,
+    /// Its window: RFC 9002 §7.7.
+    Window,
+}
+
+impl PacedBy {
+    /// Of a path whose controller names a rate, or not, over a transport that paces windows, or not.
+    pub fn new(names_rate: bool, pace_window: bool) -> Self {
+        match (names_rate, pace_window) {
+            (true, _) => Self::Controller,
+            (false, true) => Self::Window,
+            (false, false) => Self::Nothing,
+        }
     }
+
+    /// Whether a pacer that has not let go blocks the path. Where the window paces, packets wait in the path's queue, up to an
+    /// initial window: the choice between paths stays that of the windows, and little is bound to a path before it leaves.
+    #[inline]
+    pub fn blocks(self, path: &Path, initial_window: Bytes) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Controller => true,
+            Self::Window => path.queued >= initial_window,
+        }
+    }
+
+    /// How much of its window a path uses. What only the pacer holds back counts: a window that would be full without it is
+    /// no reason not to grow (RFC 9002 §7.8).
+    #[inline]
+    pub fn used(self, path: &Path) -> Bytes {
+        if self == Self::Window { path.unacked() } else { path.bytes_in_flight }
+    }
+
+    /// What the window of a path says: at its rate, in quanta as `quantum` has them for controllers that name one. The initial
+    /// window may leave at once (RFC 9002 §7.7). None before the first round trip.
+    #[inline]
+    pub fn window_pace(path: &Path, quantum: impl Fn(BitRate) -> Bytes, initial_window: Bytes) -> Option<Pace> {
+        let rate = path.pacing_rate;
+        let quantum = quantum(rate);
+        (rate > BitRate::ZERO).then(|| Pace { rate, quantum, credit: initial_window.max(quantum) })
+    }
+
+    /// The rate of a path whose controller names none.
+    #[inline]
+    pub fn rate(self, path: &Path) -> BitRate {
+        match self {
+            _ if path.srtt.is_zero() => BitRate::ZERO,
+            Self::Window => window_rate(path),
+            Self::Nothing | Self::Controller => implied_rate(path),
+        }
+    }
+}
+
+/// A quarter more than a window per round trip, and in slow start, in which the window doubles, two windows (RFC 9002 §7.7).
+#[inline]
+fn window_rate(path: &Path) -> BitRate {
+    let percent = if path.cwnd < path.ssthresh { 200 } else { 125 };
+    BitRate::of(path.cwnd.mul_div(percent, 100), path.srtt)
+}
+
+/// Linux keeps a rate for every connection, paced or not: twice the window per round trip in slow start, 1.2 times it after
+/// (`tcp_update_pacing_rate`).
+#[inline]
+fn implied_rate(path: &Path) -> BitRate {
     let percent = if path.cwnd.get() < path.ssthresh.get() / 2 { 200 } else { 120 };
     // Linux counts all packets that are out, be they reported or lost (`packets_out`).
     let window = path.cwnd.max(path.bytes_in_flight.plus(path.retained));
@@ -69,6 +154,20 @@ pub fn implied_rate(path: &Path) -> BitRate {
 mod tests {
     use super::*;
 
+    /// 30 kB in 100 ms are 2.4 Mbit/s: twice that in slow start, a quarter more after.
+    #[test]
+    fn a_window_is_paced_over_its_round_trip() {
+        let mut path = Path::new(weftway_path::PathId::new(0), Bytes::new(1200), Bytes::new(30_000));
+        let paced = PacedBy::new(false, true);
+        assert_eq!(paced.rate(&path), BitRate::ZERO, "no round trip is known");
+        path.srtt = Span::from_millis(100);
+        assert_eq!(paced.rate(&path), BitRate::from_bps(4_800_000));
+        path.ssthresh = path.cwnd;
+        assert_eq!(paced.rate(&path), BitRate::from_bps(3_000_000));
+        // As Linux keeps it, whatever is paced.
+        assert_eq!(PacedBy::new(false, false).rate(&path), BitRate::from_bps(2_880_000));
+    }
+
     #[test]
     fn a_quantum_leaves_at_once_and_the_rate_holds_after() {
         let (rate, packet) = (BitRate::from_mbps(12), Bytes::new(1500)); // 1 ms a packet
@@ -76,9 +175,26 @@ mod tests {
         let now = Instant::from_millis(100);
         for _ in 0..2 {
             assert!(pacer.release() <= now);
-            pacer.on_sent(now, packet, rate, packet + packet);
+            pacer.on_sent(now, packet, Pace::even(rate, packet + packet));
         }
         // The next quantum of two packets leaves two packets' time after this one.
         assert_eq!(pacer.release(), now + Span::from_millis(2));
+    }
+
+    #[test]
+    fn a_credit_leaves_at_once_and_quanta_after() {
+        // 1 ms a packet, and a fraction of a nanosecond more, which is rounded up.
+        let (rate, packet) = (BitRate::from_bps(11_999_999), Bytes::new(1500));
+        let pace = Pace { rate, quantum: packet + packet, credit: packet.mul_div(10, 1) };
+        let (mut pacer, now) = (Pacer::default(), Instant::from_millis(100));
+        for _ in 0..10 {
+            assert!(pacer.release() <= now);
+            pacer.on_sent(now, packet, pace);
+        }
+        for (wait, packets) in [(2, 2), (4, 2)] {
+            let release = pacer.release();
+            assert_eq!(release.since(now).as_micros(), 1000 * wait);
+            (0..packets).for_each(|_| pacer.on_sent(release, packet, pace));
+        }
     }
 }

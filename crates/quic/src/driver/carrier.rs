@@ -42,7 +42,7 @@ impl<S: Source> Carrier for Sender<S> {
 
     fn place(&mut self, id: PathId, mut assigned: Assigned) {
         let path = &mut self.paths[id.index()];
-        if path.queue.is_empty() && path.blocked_reason(self.now, self.dispatch.views.get(id)) == BlockedReason::None {
+        if path.sends_at_once(self.now, self.dispatch.views.get(id)) {
             self.transmit(id, &assigned);
         } else {
             assigned.join_queue(self.dispatch.views.get_mut(id), Bytes::new(u64::from(assigned.bytes)));

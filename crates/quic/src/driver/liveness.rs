@@ -19,7 +19,7 @@ impl<S: Source> Sender<S> {
         let rtt = self.connection.take_validation_rtt(id).or(noq_srtt);
         let Ok(cc) = controller(&self.setting, id, self.now, rtt) else { return };
         let path = &mut self.paths[id.index()];
-        path.renew(self.now, self.connection.generation(id), cc);
+        path.renew(self.now, self.connection.generation(id), cc, &self.setting.transport);
         let mut view = Path::new(id, self.setting.transport.mss, self.setting.transport.initial_cwnd());
         view.role = self.dispatch.views.get(id).role;
         view.bottleneck = self.setting.groups.of(id);
@@ -44,15 +44,18 @@ impl<S: Source> Sender<S> {
         let Dispatch { outbox, host, views, .. } = &mut self.dispatch;
         let (view, events) = (views.get_mut(id), &mut host.events);
         path.outages.begin(self.now);
-        path.give_up_flight(id, view, |receipt, chunk| {
+        path.give_up_flight(id, view, |receipt, chunk, offered| {
             events.push(Event::Lost(receipt));
+            if offered {
+                outbox.lose_unless_elsewhere(chunk, id);
+            } else {
+                outbox.lose(chunk, id);
+            }
+        });
+        path.give_up_queue(id, view, |receipt, chunk| {
+            events.push(Event::Recalled(receipt));
             outbox.lose(chunk, id);
         });
-        for assigned in path.queue.drain(..) {
-            events.push(Event::Recalled(assigned.receipt(id)));
-            outbox.lose(assigned.chunk, id);
-        }
-        view.queued = Bytes::ZERO;
         (view.recovery, view.health) = (Recovery::Open, Health::Good);
         self.dispatch.views.set_usable(id, false);
         self.shares[id.index()].usable = false;
@@ -75,8 +78,60 @@ impl<S: Source> Sender<S> {
         }
     }
 
-    /// When a path has been silent for too long with data outstanding.
-    pub(super) fn silent_at(&self, id: PathId) -> Instant {
+    /// The probe timer of path `id` fired. Its probes repeat the oldest data.
+    pub(super) fn probe(&mut self, id: PathId) {
+        let count = self.paths[id.index()].on_probe_timeout(self.now, self.dispatch.views.get_mut(id));
+        let offers = self.may_offer(id);
+        if offers {
+            self.offer(id);
+        }
+        for _ in 0..count {
+            if self.connection.is_early_spent() {
+                break;
+            }
+            let Some(packet) = self.paths[id.index()].oldest() else { break };
+            let assigned = self.dispatch.repeat(id, &packet);
+            self.transmit(id, &assigned);
+        }
+        if offers {
+            self.paths[id.index()].note_offered();
+        }
+        self.refresh(id);
+    }
+
+    /// Whether another path may carry what path `id` has: one that has brought something since the answer of this one was due,
+    /// or has nothing to answer. Where all are silent at once it is the other end that rests.
+    fn may_offer(&self, id: PathId) -> bool {
+        let due = self.paths[id.index()].due_at(self.dispatch.views.get(id));
+        let is_alive = |other: PathId| {
+            let idle = self.dispatch.views.get(other).bytes_in_flight == Bytes::ZERO;
+            idle || self.paths[other.index()].last_progress >= due
+        };
+        self.setting.transport.reinject_at_pto && self.dispatch.views.set().without(id).iter().any(is_alive)
+    }
+
+    /// When what path `id` has may go on the other paths. The probe timer runs from the newest packet, and fires late where a
+    /// queue is long.
+    pub(super) fn offer_at(&self, id: PathId) -> Instant {
+        let (path, ack_delay) = (&self.paths[id.index()], self.setting.transport.ack_delay);
+        let waits = path.stage == Stage::Up && self.may_offer(id);
+        if waits { path.silent_at(self.dispatch.views.get(id), ack_delay) } else { Instant::NEVER }
+    }
+
+    /// What path `id` has, in flight or waiting, may go on the other paths. The path is kept, and no packet counts as lost
+    /// (RFC 9002 §6.2).
+    pub(super) fn offer(&mut self, id: PathId) {
+        let Dispatch { outbox, host, views, .. } = &mut self.dispatch;
+        let (path, view) = (&mut self.paths[id.index()], views.get_mut(id));
+        path.offer_flight(view, |chunk| outbox.lose_unless_elsewhere(chunk, id));
+        path.give_up_queue(id, view, |receipt, chunk| {
+            host.events.push(Event::Recalled(receipt));
+            outbox.lose(chunk, id);
+        });
+    }
+
+    /// When a path has been silent for so long with data outstanding that it is given up.
+    pub(super) fn give_up_at(&self, id: PathId) -> Instant {
         let (path, view) = (&self.paths[id.index()], self.dispatch.views.get(id));
         if view.bytes_in_flight == Bytes::ZERO {
             return Instant::NEVER;
@@ -110,7 +165,7 @@ impl<S: Source> Sender<S> {
     pub(super) fn check_silence(&mut self, id: PathId) {
         let again = self.now + self.setting.transport.probe_interval;
         match self.paths[id.index()].stage {
-            Stage::Up if self.silent_at(id) <= self.now => self.give_up(id, false),
+            Stage::Up if self.give_up_at(id) <= self.now => self.give_up(id, false),
             Stage::Down { ask_at } if ask_at <= self.now => {
                 self.connection.ping(id);
                 self.paths[id.index()].outages.ask();

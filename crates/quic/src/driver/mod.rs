@@ -25,6 +25,9 @@
 //!
 //! # Path health
 //!
+//! A path whose oldest packet is overdue, and of which nothing is heard, is silent: what it has may go on the other paths at
+//! once, and schedulers prefer these until it answers. It is kept, and nothing counts as lost.
+//!
 //! A path that is silent for the path timeout though data are outstanding is given up: its data go to the other paths at
 //! once. noq keeps it, and it is asked with a PING now and then; with the first answer it is as new. So a path that
 //! returns needs no new connection IDs, and the last path is treated as every other.

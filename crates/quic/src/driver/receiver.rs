@@ -20,6 +20,8 @@ pub struct Receiver {
     packet: u64,
     held_ns: u128,
     held_since: Instant,
+    /// When the data grew in order last.
+    grew_at: Option<Instant>,
     /// What was counted.
     pub tally: Tally,
     /// What each path brought first.
@@ -39,6 +41,8 @@ pub struct Tally {
     pub beyond: u64,
     /// The most bytes that were held out of order.
     pub held_max: u64,
+    /// The longest time without a byte in order, between the first and the last.
+    pub longest_stall: Span,
 }
 
 impl Receiver {
@@ -54,6 +58,7 @@ impl Receiver {
             packet,
             held_ns: 0,
             held_since: Instant::ZERO,
+            grew_at: None,
             tally: Tally::default(),
             delivered: vec![0; paths],
         }
@@ -89,6 +94,8 @@ impl Receiver {
         self.held.insert(lo.max(self.next), hi, |from, to| fresh += to - from);
         if let Some((_, end)) = self.held.take_from(self.next) {
             self.next = end;
+            let grew_at = self.grew_at.replace(now).unwrap_or(now);
+            self.tally.longest_stall = self.tally.longest_stall.max(now.since(grew_at));
         }
         self.tally.held_max = self.tally.held_max.max(self.held.total());
         self.tally.duplicates += u64::from(fresh == 0);
@@ -158,11 +165,23 @@ mod tests {
         }
         assert!(take(400, 10, 0), "500 of 1000 bytes are read");
         assert!(!take(1500, 10, 0), "beyond the limit");
-        assert_eq!(receiver.tally, Tally { arrived: 7, out_of_order: 1, duplicates: 1, beyond: 1, held_max: 100 });
+        // In order: 200 bytes at 10 ms, and the rest at once.
+        let tally = Tally { arrived: 7, out_of_order: 1, duplicates: 1, beyond: 1, ..Tally::default() };
+        assert_eq!(receiver.tally, Tally { held_max: 100, ..tally });
         assert_eq!((receiver.next(), receiver.edge()), (Offset::new(500), Offset::new(1500)));
         assert_eq!(receiver.delivered, [400, 100]);
         // 100 bytes were held for 10 ms: 2 ms for each of the 500.
         assert_eq!(receiver.mean_wait_ms(), 2.0);
+    }
+
+    /// In order at 5, 7 and 30 ms: 23 ms pass between the last two, in which a packet arrives that does not continue them.
+    #[test]
+    fn a_stall_lasts_until_what_is_missing_arrives() {
+        let mut receiver = Receiver::new(Bytes::new(1000), Bytes::new(100), 1);
+        for (ms, at) in [(5, 0), (7, 100), (20, 300), (30, 200)] {
+            receiver.arrive(Instant::from_millis(ms), P, Offset::new(at), 100);
+        }
+        assert_eq!((receiver.next(), receiver.tally.longest_stall), (Offset::new(400), Span::from_millis(23)));
     }
 
     #[test]

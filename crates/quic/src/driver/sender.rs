@@ -24,6 +24,10 @@ pub const OFFERS: Needs = weftway_host::EVERYTHING;
 /// Room for some fifty records: memory comes in pieces of this size.
 const POOL: usize = 64 << 10;
 
+/// How many packets leave in a turn. Then the front end sends them and looks for acknowledgements before the next turn: a
+/// wide window does not leave in one burst (RFC 9002 §7.7). Some three batches of GSO.
+const PACKETS_PER_TURN: u32 = 192;
+
 /// Where the data come from.
 pub trait Source {
     /// How much the application has written.
@@ -69,6 +73,10 @@ pub struct Sender<S> {
     pub(super) shares: Vec<Share>,
     /// Whether anything waits for a path with room.
     pub(super) wants_room: bool,
+    /// Whether the last turn ended because it had sent enough: the next one is due at once.
+    has_more: bool,
+    /// How many packets this turn may still send.
+    left: u32,
     pool: BytesMut,
     reports: Vec<Report>,
 }
@@ -90,7 +98,8 @@ impl<S: Source> Sender<S> {
             path
         };
         let views = Views::new(ids().zip(roles).map(view).collect());
-        let paths = ids().map(|id| Ok(SendingPath::new(controller(&setting, id, Instant::ZERO, None)?)));
+        let path = |id| Ok(SendingPath::new(controller(&setting, id, Instant::ZERO, None)?, transport));
+        let paths = ids().map(path);
         let paths = paths.collect::<Result<Vec<_>, SpecError>>()?;
         // Both ends know the first limit.
         let edge = Offset::ZERO + receive_window(transport);
@@ -104,6 +113,8 @@ impl<S: Source> Sender<S> {
             shares: paths.iter().map(|path| Share { usable: false, ..path.cc.share() }).collect(),
             paths,
             wants_room: false,
+            has_more: false,
+            left: 0,
             pool: BytesMut::with_capacity(POOL),
             reports: Vec::new(),
             setting,
@@ -232,6 +243,9 @@ impl<S: Source> Sender<S> {
             let id = PathId::new(at as u8);
             if self.paths[at].probe_at <= now {
                 self.probe(id);
+            } else if self.offer_at(id) <= now {
+                self.offer(id);
+                self.refresh(id);
             }
             self.check_silence(id);
         }
@@ -243,13 +257,16 @@ impl<S: Source> Sender<S> {
 
     /// When something is due.
     pub fn next_event(&self) -> Instant {
+        if self.has_more {
+            return self.now;
+        }
         let mut next = self.connection.timeout().min(self.dispatch.host.wake()).min(self.dispatch.probe_at);
         for id in (0..self.paths.len()).map(|at| PathId::new(at as u8)) {
             let path = &self.paths[id.index()];
             next = next.min(match path.stage {
                 Stage::Absent => Instant::NEVER,
                 Stage::Down { ask_at } => ask_at,
-                Stage::Up => path.probe_at.min(self.silent_at(id)),
+                Stage::Up => path.probe_at.min(self.give_up_at(id)).min(self.offer_at(id)),
             });
             let release = path.pacer.release();
             if release > self.now && (self.wants_room || !path.queue.is_empty()) {
@@ -259,21 +276,27 @@ impl<S: Source> Sender<S> {
         next
     }
 
-    /// Sends what may be sent. What leaves is in the connection's outgoing queue.
+    /// Sends what may be sent, or a part of it: then the next turn is due at once. What leaves is in the connection's
+    /// outgoing queue.
     pub fn turn(&mut self, now: Instant, scheduler: &mut dyn Scheduler) {
         self.now = now;
+        self.left = PACKETS_PER_TURN;
         self.connection.flush(now);
         for at in 0..self.paths.len() {
             self.serve(PathId::new(at as u8));
         }
-        while prepare(self) {
+        while self.left > 0 && prepare(self) {
             ask(self, scheduler);
         }
+        self.has_more = self.left == 0;
         if !self.dispatch.host.events.is_empty() {
             tell(self, scheduler);
         }
         self.wants_room = self.dispatch.wants_room();
         self.dispatch.question.synced = false;
+        if self.has_more {
+            return;
+        }
         for (at, path) in self.paths.iter_mut().enumerate() {
             let view = self.dispatch.views.get(PathId::new(at as u8));
             path.end_turn(view, self.setting.transport.app_limited.is_limited(self.dispatch.flow.unsent, view.mss));
@@ -282,7 +305,8 @@ impl<S: Source> Sender<S> {
 
     /// Sends what waits in the path's queue, as far as it may, and brings what is derived of the path up to date.
     fn serve(&mut self, id: PathId) {
-        while self.paths[id.index()].stage == Stage::Up
+        while self.left > 0
+            && self.paths[id.index()].stage == Stage::Up
             && !self.connection.is_early_spent()
             && self.paths[id.index()].may_send_queued(self.now, self.dispatch.views.get(id))
         {
@@ -310,6 +334,7 @@ impl<S: Source> Sender<S> {
 
     /// Sends a record on path `id`. If it cannot leave, its data wait to be sent again.
     pub(super) fn transmit(&mut self, id: PathId, assigned: &Assigned) {
+        self.left = self.left.saturating_sub(1);
         let bytes = assigned.bytes as usize;
         if self.pool.capacity() - self.pool.len() < HEAD + bytes {
             self.pool.reserve(POOL);
@@ -330,20 +355,6 @@ impl<S: Source> Sender<S> {
                 self.path_down(id, Stage::Down { ask_at: self.now + self.setting.transport.probe_interval });
             }
         }
-    }
-
-    /// The probe timer of path `id` fired.
-    fn probe(&mut self, id: PathId) {
-        let count = self.paths[id.index()].on_probe_timeout(self.now, self.dispatch.views.get_mut(id));
-        for _ in 0..count {
-            if self.connection.is_early_spent() {
-                break;
-            }
-            let Some(packet) = self.paths[id.index()].oldest() else { break };
-            let assigned = self.dispatch.repeat(id, &packet);
-            self.transmit(id, &assigned);
-        }
-        self.refresh(id);
     }
 
     fn take_reports(&mut self, from: Option<PathId>) {
@@ -377,7 +388,11 @@ impl<S: Source> Sender<S> {
                 }
                 What::Lost { number, .. } => {
                     if let Some(packet) = path.on_lost(view, number, &mut outcome) {
-                        self.dispatch.outbox.lose(packet.chunk, id);
+                        if path.has_offered(number) {
+                            self.dispatch.outbox.lose_unless_elsewhere(packet.chunk, id);
+                        } else {
+                            self.dispatch.outbox.lose(packet.chunk, id);
+                        }
                         self.dispatch.host.events.push(Event::Lost(packet.receipt(id)));
                     }
                 }

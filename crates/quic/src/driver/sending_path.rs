@@ -6,8 +6,9 @@
 use std::collections::VecDeque;
 
 use weftway_cc::{Acked, Congestion, Controller, Sent, Share, Signal};
-use weftway_host::sending::{Assigned, Flight, Pacer, RateSampler, Sample, SentPacket, implied_rate};
-use weftway_path::{BlockedReason, Bytes, Instant, Path, PathId, Recovery, SendKind, Span};
+use weftway_host::sending::{Assigned, Flight, Pace, PacedBy, Pacer, RateSampler, Sample, SentPacket};
+use weftway_path::{BlockedReason, Bytes, Health, Instant, Path, PathId, Receipt, Recovery, SendKind, Span};
+use weftway_scenario::config::Transport;
 
 use super::outage::Outages;
 
@@ -56,6 +57,8 @@ pub(super) struct SendingPath {
     pub flight: Flight,
     pub queue: VecDeque<Assigned>,
     pub pacer: Pacer,
+    paced_by: PacedBy,
+    initial_window: Bytes,
     pub stage: Stage,
     /// Which of noq's paths it is.
     pub generation: Option<usize>,
@@ -66,6 +69,8 @@ pub(super) struct SendingPath {
     pub probe_at: Instant,
     /// When it could not be used.
     pub outages: Outages,
+    /// What packets below this number carry was offered to the other paths when this one fell silent.
+    offered_below: u64,
     rate: RateSampler,
     last_sent: Instant,
     /// Packets sent before belong to the current episode.
@@ -100,8 +105,10 @@ pub(super) struct Outcome {
 }
 
 impl SendingPath {
-    pub fn new(cc: Box<dyn Controller>) -> Self {
+    pub fn new(cc: Box<dyn Controller>, transport: &Transport) -> Self {
         Self {
+            paced_by: PacedBy::new(cc.pacing_rate().is_some(), transport.pace_window),
+            initial_window: transport.initial_cwnd(),
             cc,
             flight: Flight::default(),
             queue: VecDeque::new(),
@@ -112,6 +119,7 @@ impl SendingPath {
             last_progress: Instant::ZERO,
             probe_at: Instant::NEVER,
             outages: Outages::default(),
+            offered_below: 0,
             rate: RateSampler::default(),
             last_sent: Instant::ZERO,
             recovery_start: None,
@@ -122,8 +130,8 @@ impl SendingPath {
     }
 
     /// As new, with this controller; counts go on, and packet numbers if it is the same path of noq's.
-    pub fn renew(&mut self, now: Instant, generation: Option<usize>, cc: Box<dyn Controller>) {
-        let old = std::mem::replace(self, Self::new(cc));
+    pub fn renew(&mut self, now: Instant, generation: Option<usize>, cc: Box<dyn Controller>, transport: &Transport) {
+        let old = std::mem::replace(self, Self::new(cc, transport));
         self.tally = old.tally;
         self.outages = old.outages;
         self.outages.end(now);
@@ -154,8 +162,8 @@ impl SendingPath {
         view.sent.add(payload);
         view.next = view.next.max(assigned.offset + payload);
         self.last_sent = now;
-        if let Some(rate) = self.cc.pacing_rate() {
-            self.pacer.on_sent(now, payload, rate, self.cc.send_quantum());
+        if let Some(pace) = self.pace(view) {
+            self.pacer.on_sent(now, payload, pace);
         }
         self.cc.on_sent(&Sent {
             now,
@@ -170,6 +178,17 @@ impl SendingPath {
             SendKind::Fresh | SendKind::Ahead => {}
             SendKind::Reinjection => self.tally.reinjections += 1,
             SendKind::Duplicate => self.tally.copies += 1,
+        }
+    }
+
+    /// How fast packets may leave.
+    fn pace(&self, view: &Path) -> Option<Pace> {
+        match self.paced_by {
+            PacedBy::Nothing => None,
+            PacedBy::Controller => self.cc.pacing().map(|(rate, quantum)| Pace::even(rate, quantum)),
+            PacedBy::Window => {
+                PacedBy::window_pace(view, |rate| weftway_cc::send_quantum(rate, view.mss, 2), self.initial_window)
+            }
         }
     }
 
@@ -328,11 +347,12 @@ impl SendingPath {
     /// The sender stops for now: notes how well the window was used, and whether the application limits a path that has
     /// room.
     pub fn end_turn(&mut self, view: &Path, app_limited: bool) {
-        let limited = view.bytes_in_flight + view.mss > view.cwnd;
+        let used = self.paced_by.used(view);
+        let limited = used + view.mss > view.cwnd;
         // A round in which the window was full once stays limited by it (`tcp_cwnd_validate`).
-        let more = !self.usage.limited && view.bytes_in_flight > self.usage.most;
+        let more = !self.usage.limited && used > self.usage.most;
         if self.flight.base() >= self.usage.until || limited || more {
-            self.usage = Usage { limited, most: view.bytes_in_flight, until: self.flight.next() };
+            self.usage = Usage { limited, most: used, until: self.flight.next() };
         }
         if app_limited && view.is_open() && self.queue.is_empty() {
             self.rate.on_app_limited(view.bytes_in_flight);
@@ -343,15 +363,21 @@ impl SendingPath {
     pub fn publish(&self, view: &mut Path, share: &mut Share) {
         view.cwnd = self.cc.cwnd();
         view.ssthresh = self.cc.ssthresh();
-        view.pacing_rate = self.cc.pacing_rate().unwrap_or_else(|| implied_rate(view));
+        view.pacing_rate = self.cc.pacing_rate().unwrap_or_else(|| self.paced_by.rate(view));
         *share = Share { srtt: view.srtt, bottleneck: view.bottleneck, usable: true, ..self.cc.share() };
+    }
+
+    /// Whether a packet that the path takes now leaves at once.
+    pub fn sends_at_once(&self, now: Instant, view: &Path) -> bool {
+        let waits = !self.queue.is_empty() || self.pacer.release() > now;
+        !waits && self.blocked_reason(now, view) == BlockedReason::None
     }
 
     /// Why the path cannot take a packet now.
     pub fn blocked_reason(&self, now: Instant, view: &Path) -> BlockedReason {
         if view.bytes_in_flight + view.queued + view.mss > view.cwnd {
             BlockedReason::Congestion
-        } else if self.pacer.release() > now {
+        } else if self.pacer.release() > now && self.paced_by.blocks(view, self.initial_window) {
             BlockedReason::Pacing
         } else {
             BlockedReason::None
@@ -382,23 +408,71 @@ impl SendingPath {
         self.tally.timeouts += 1;
         view.pto_count += 1;
         if view.pto_count >= 2 {
-            view.health = weftway_path::Health::Suspect;
+            view.health = Health::Suspect;
         }
         self.last_sent = now;
         1 + u32::from(view.pto_count > 1)
     }
 
-    /// The oldest packet of which nothing is known: what a probe repeats.
-    pub fn oldest(&self) -> Option<SentPacket> {
-        self.flight.iter().find(|packet| !packet.acked && !packet.lost).copied()
+    /// When the path is silent: the oldest packet that was not offered to the other paths should have been acknowledged, a
+    /// probe timeout after it was sent, and nothing was heard for as long as acknowledgements may vary.
+    pub fn silent_at(&self, view: &Path, ack_delay: Span) -> Instant {
+        let due = self.due_at(view);
+        if due.is_never() {
+            return due;
+        }
+        due.max(self.last_progress) + Self::pto(view, ack_delay).saturating_sub(view.srtt)
     }
 
-    /// Everything in flight, and everything that waits, is given up.
-    pub fn give_up_flight(&mut self, id: PathId, view: &mut Path, mut lost: impl FnMut(weftway_path::Receipt, u64)) {
-        for packet in self.flight.iter().filter(|packet| !packet.acked && !packet.lost) {
+    /// When the oldest packet that was not offered to the other paths should be acknowledged: a round trip after it was sent.
+    pub fn due_at(&self, view: &Path) -> Instant {
+        let oldest = self.unsettled().find(|(number, _)| !self.has_offered(*number));
+        oldest.map_or(Instant::NEVER, |(_, packet)| packet.sent_at + view.srtt)
+    }
+
+    /// The path is silent: `offer` learns which chunks it has in flight, other than those that were offered before. It takes
+    /// no new data while another path can, until something is heard of it.
+    pub fn offer_flight(&mut self, view: &mut Path, mut offer: impl FnMut(u64)) {
+        view.health = Health::Suspect;
+        for (_, packet) in self.unsettled().filter(|(number, _)| !self.has_offered(*number)) {
+            offer(packet.chunk);
+        }
+        self.note_offered();
+    }
+
+    /// Everything in flight was offered to the other paths.
+    pub fn note_offered(&mut self) {
+        self.offered_below = self.flight.next();
+    }
+
+    /// Whether what packet `number` carries was offered to the other paths.
+    pub fn has_offered(&self, number: u64) -> bool {
+        number < self.offered_below
+    }
+
+    /// The packets of which nothing is known, with their numbers.
+    fn unsettled(&self) -> impl Iterator<Item = (u64, &SentPacket)> {
+        (self.flight.base()..).zip(self.flight.iter()).filter(|(_, packet)| !packet.is_settled())
+    }
+
+    /// The oldest packet of which nothing is known: what a probe repeats.
+    pub fn oldest(&self) -> Option<SentPacket> {
+        self.unsettled().next().map(|(_, packet)| *packet)
+    }
+
+    /// Everything that waits is taken back: `back` learns of it, and of its chunk.
+    pub fn give_up_queue(&mut self, id: PathId, view: &mut Path, mut back: impl FnMut(Receipt, u64)) {
+        self.queue.drain(..).for_each(|assigned| back(assigned.receipt(id), assigned.chunk));
+        view.queued = Bytes::ZERO;
+    }
+
+    /// Everything in flight is given up: `lost` learns of each packet, of its chunk, and whether that was offered to the other
+    /// paths.
+    pub fn give_up_flight(&mut self, id: PathId, view: &mut Path, mut lost: impl FnMut(Receipt, u64, bool)) {
+        for (number, packet) in self.unsettled() {
             let receipt = packet.receipt(id);
             view.lost.add(receipt.bytes);
-            lost(receipt, packet.chunk);
+            lost(receipt, packet.chunk, self.has_offered(number));
         }
         self.flight.clear();
         self.probe_at = Instant::NEVER;
@@ -419,7 +493,8 @@ mod tests {
         let (id, mss, initial_window) = (PathId::new(0), Bytes::new(1200), Bytes::new(12_000));
         let setup =
             Setup { path: id, mss, initial_window, flavour: Flavour::Quic, seed: 1, now: Instant::ZERO, rtt: None };
-        (SendingPath::new(weftway_cc::build("newreno", &setup).unwrap()), Path::new(id, mss, initial_window))
+        let cc = weftway_cc::build("newreno", &setup).unwrap();
+        (SendingPath::new(cc, &Transport::mpquic()), Path::new(id, mss, initial_window))
     }
 
     fn send(path: &mut SendingPath, view: &mut Path, at_ms: u64, number: u64) {

@@ -48,6 +48,7 @@
 //!   If the path was the last in noq's round, the others get their turn when noq's next round begins.
 //! - **Probes** after a timeout leave without asking. So does everything that is not acknowledged.
 //! - A path that the application makes a backup must be made one here as well: [`Gate::set_role`].
+//! - Another scheduler can take over at any time: [`Gate::switch`].
 //!
 //! # What it costs
 //!
@@ -56,6 +57,7 @@
 //! that holds the connection: nobody ever waits for it, unless a snapshot is taken at that moment. A window that
 //! is read again before something happened takes no lock.
 
+mod opening;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -72,6 +74,7 @@ use weftway_path::{Bytes, Instant, Offset, Path, PathId, Receipt, Role};
 use weftway_sched::{Needs, Scheduler};
 
 use crate::controller::{Controllers, Hook};
+pub use opening::open_paths;
 use state::State;
 pub use state::{Counts, UNPROVEN};
 
@@ -124,22 +127,15 @@ impl fmt::Debug for Unasked {
 impl Gate {
     /// A gate for the scheduler that `spec` names, with CUBIC on every path.
     pub fn new(spec: &str) -> Result<Self, GateError> {
-        let (entry, parsed) = weftway_sched::parse(spec)?;
-        Self::with_scheduler(spec, entry.make(&parsed.given)?)
+        Self::with_scheduler(spec, build(spec)?)
     }
 
     /// A gate for a scheduler of your own, called `name`, or for the part of it that only sends.
     pub fn with_scheduler(name: &str, scheduler: Box<dyn Scheduler>) -> Result<Self, GateError> {
-        let (name, scheduler) = match mismatch(scheduler.needs(), OFFERS, "a gate") {
-            None => (name, scheduler),
-            Some(why) => {
-                let part = scheduler.report().sending_part.filter(|(_, part)| part.needs().union(OFFERS) == OFFERS);
-                part.ok_or_else(|| GateError::Refused { name: name.to_owned(), why })?
-            }
-        };
+        let (name, scheduler) = fitting(name, scheduler)?;
         let prototype = Arc::new(Unasked(Mutex::new(scheduler)));
         let controllers = Arc::new(Controllers::new("cubic")?);
-        Ok(Self::assemble(prototype, name.to_owned(), &controllers, Clock::now))
+        Ok(Self::assemble(prototype, name, &controllers, Clock::now))
     }
 
     /// The same with the congestion controller that `spec` names, for a new connection.
@@ -168,7 +164,7 @@ impl Gate {
             open: AtomicU64::new(UNDECIDED),
             waits: AtomicBool::new(false),
             step: AtomicU8::new(ELSEWHERE),
-            state: Mutex::new(State::new(prototype.scheduler())),
+            state: Mutex::new(State::new(name.clone(), prototype.scheduler())),
             time: fresh.clone(),
             clock,
         });
@@ -187,9 +183,23 @@ impl Gate {
         self.shared.state().counts()
     }
 
-    /// The scheduler's name, as it was given, or that of its part which runs.
-    pub fn name(&self) -> &str {
-        &self.name
+    /// The name of the scheduler that runs, as it was given, or that of its part which runs.
+    pub fn name(&self) -> String {
+        self.shared.state().name().to_owned()
+    }
+
+    /// From now on the scheduler that `spec` names decides, while data are under way. If it is refused the one before goes on.
+    /// Connections that are made from this gate later begin with the scheduler that the gate was made for.
+    pub fn switch(&self, spec: &str) -> Result<(), GateError> {
+        self.switch_to(spec, build(spec)?)
+    }
+
+    /// The same with a scheduler of your own, called `name`.
+    pub fn switch_to(&self, name: &str, scheduler: Box<dyn Scheduler>) -> Result<(), GateError> {
+        let (name, scheduler) = fitting(name, scheduler)?;
+        self.shared.state().switch(name, scheduler);
+        self.shared.forget();
+        Ok(())
     }
 
     /// Says what `path` is for. noq does not tell its controllers what `set_path_status` was given, and sends no data on a
@@ -198,6 +208,20 @@ impl Gate {
         self.shared.state().set_role(path, role);
         self.shared.forget();
     }
+}
+
+/// The scheduler that `spec` names.
+fn build(spec: &str) -> Result<Box<dyn Scheduler>, SpecError> {
+    let (entry, parsed) = weftway_sched::parse(spec)?;
+    entry.make(&parsed.given)
+}
+
+/// `scheduler`, or the part of it that only sends, if a gate can serve it; and its name.
+fn fitting(name: &str, scheduler: Box<dyn Scheduler>) -> Result<(String, Box<dyn Scheduler>), GateError> {
+    let Some(why) = mismatch(scheduler.needs(), OFFERS, "a gate") else { return Ok((name.to_owned(), scheduler)) };
+    let part = scheduler.report().sending_part.filter(|(_, part)| part.needs().union(OFFERS) == OFFERS);
+    let (name, part) = part.ok_or_else(|| GateError::Refused { name: name.to_owned(), why })?;
+    Ok((name.to_owned(), part))
 }
 
 impl ControllerFactory for Gate {

@@ -86,6 +86,7 @@ impl Transport for Gated {
 /// The whole.
 pub(super) struct State {
     gated: Gated,
+    name: String,
     scheduler: Box<dyn Scheduler>,
     /// Paths that have acknowledged nothing yet.
     unproven: Vec<Path>,
@@ -104,13 +105,14 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(scheduler: Box<dyn Scheduler>) -> Self {
+    pub(super) fn new(name: String, scheduler: Box<dyn Scheduler>) -> Self {
         let (carried, avoid) = (PathSet::EMPTY, PathSet::EMPTY);
         let packet = Packet { offset: Offset::ZERO, bytes: Bytes::ZERO, reinjection: false, carried, avoid };
         let host = Host::serving(scheduler.as_ref(), TransportRules::NONE);
         let gated = Gated { host, now: Instant::ZERO, packet, has_packet: false, paths: Vec::new(), turn: Turn::None };
         Self {
             gated,
+            name,
             scheduler,
             unproven: Vec::new(),
             early: Vec::new(),
@@ -121,6 +123,21 @@ impl State {
             total: Bytes::ZERO,
             counts: Counts::default(),
         }
+    }
+
+    /// Another scheduler takes over. It is told which paths it sees.
+    pub(super) fn switch(&mut self, name: String, scheduler: Box<dyn Scheduler>) {
+        let gated = &mut self.gated;
+        gated.host = Host::serving(scheduler.as_ref(), TransportRules::NONE).following(&gated.host);
+        for path in &gated.paths {
+            gated.host.events.push_rare(Event::PathUp(path.id));
+        }
+        (gated.turn, self.escape) = (Turn::None, None);
+        (self.name, self.scheduler) = (name, scheduler);
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
     }
 
     pub(super) fn paths(&self) -> &[Path] {

@@ -19,6 +19,8 @@ mod network;
 mod presence;
 mod race;
 mod source;
+#[cfg(test)]
+mod tests;
 
 use network::{Datagram, Network, WireTally};
 pub use source::ScenarioSource;

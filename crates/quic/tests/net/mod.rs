@@ -53,6 +53,10 @@ pub struct Net {
     pub links: Vec<Link>,
     /// Links on which everything is lost now.
     pub dead: Vec<bool>,
+    /// How much of what each link carries is lost, in both directions.
+    pub loss: Vec<f64>,
+    /// What decides which datagrams these are.
+    draw: u64,
     air: BinaryHeap<Arrival>,
     serial: u64,
 }
@@ -100,6 +104,8 @@ impl Net {
             server: Side::new(2, links.len(), now),
             links: links.to_vec(),
             dead: vec![false; links.len()],
+            loss: vec![0.0; links.len()],
+            draw: 1,
             air: BinaryHeap::new(),
             serial: 0,
         };
@@ -214,6 +220,13 @@ impl Net {
                     continue;
                 }
                 side.busy[link] = start + Duration::from_secs_f64(data.len() as f64 * 8.0 / (mbps * 1e6));
+                // xorshift64
+                self.draw ^= self.draw << 13;
+                self.draw ^= self.draw >> 7;
+                self.draw ^= self.draw << 17;
+                if ((self.draw >> 11) as f64) < self.loss[link] * (1_u64 << 53) as f64 {
+                    continue;
+                }
                 self.serial += 1;
                 let at = side.busy[link] + delay;
                 self.air.push(Reverse((at, self.serial, !from_server, link, data.to_vec())));

@@ -2,7 +2,8 @@
 //!
 //! A packet is lost when three later ones have arrived, or when one that left 9/8 of a round trip
 //! after it has. What it carried goes back to the connection and is scheduled again, on any path.
-//! Probe timeouts send a copy of the oldest data past the window.
+//! Probe timeouts send a copy of the oldest data past the window. With `reinject_at_pto` the other
+//! paths may carry what a silent path has.
 //! A packet that is acknowledged after it was declared lost is no delivery for the controller, and
 //! its data are sent again.
 //! Switch: `credit_late_acks`. With it an episode is taken back when all that was declared lost has
@@ -43,11 +44,16 @@ pub struct Quic {
     marked: bool,
     /// Probes that the connection must send now, whatever the window.
     pub probes: u32,
+    /// Whether what the path has is offered to the others when it falls silent.
+    offers: bool,
+    /// What packets below this number carry was offered to the other paths when this one fell silent.
+    offered_below: u64,
 }
 
 impl PathSender {
     /// The handshake's round trip is the first sample.
     pub fn quic_start(&mut self, ctx: &mut SendContext<'_>, rtt: Span) {
+        self.quic.offers = ctx.transport.reinject_at_pto;
         self.quic.sample(rtt, Span::ZERO, ctx.transport);
         publish(ctx.view, rtt, self.quic.rtt.srtt(), self.quic.rtt.rttvar());
         self.publish(ctx);
@@ -66,12 +72,36 @@ impl PathSender {
         if view.bytes_in_flight == Bytes::ZERO {
             return self.disarm();
         }
-        let pto = match view.pto_count {
-            0 => self.quic.pto,
-            count => self.quic.pto * (1 << count.min(10)),
-        };
+        let pto = self.quic.backed_off(view);
         // Never in the past: an acknowledgement that resets the back-off may come late.
-        self.arm(now, Timer::Timeout, (self.quic.last_sent + pto).max(now));
+        let mut at = (self.quic.last_sent + pto).max(now);
+        if self.quic.offers {
+            let silent = self.silent_at();
+            if silent > now {
+                at = at.min(silent);
+            }
+        }
+        self.arm(now, Timer::Timeout, at);
+    }
+
+    /// When the path is silent: the oldest packet that was not offered to the other paths should have been acknowledged, a
+    /// probe timeout after it was sent, and nothing was heard for as long as acknowledgements may vary.
+    #[inline]
+    fn silent_at(&self) -> Instant {
+        let due = self.due_at();
+        if due.is_never() {
+            return due;
+        }
+        due.max(self.last_progress) + self.quic.pto.saturating_sub(self.quic.rtt.srtt())
+    }
+
+    /// When the oldest packet that was not offered to the other paths should be acknowledged: a round trip after it was sent.
+    #[inline]
+    pub fn due_at(&self) -> Instant {
+        let oldest = self.flight.base().max(self.quic.settled_below()).max(self.quic.offered_below);
+        let oldest =
+            (oldest..self.flight.next()).map(|number| self.flight.at(number)).find(|packet| !packet.is_settled());
+        oldest.map_or(Instant::NEVER, |packet| packet.sent_at + self.quic.rtt.srtt())
     }
 
     /// Processes an acknowledgement.
@@ -256,11 +286,16 @@ impl PathSender {
     fn lose(&mut self, ctx: &mut SendContext<'_>, index: u64, outcome: &mut Outcome) {
         let packet = self.flight.at_mut(index);
         packet.lost = true;
+        let packet = *packet;
         let payload = Bytes::new(u64::from(packet.bytes));
         outcome.lost += payload;
         ctx.view.bytes_in_flight -= payload;
         ctx.view.lost.add(payload);
-        ctx.outbox.lose(packet.chunk, self.id);
+        if self.quic.has_offered(index) {
+            ctx.outbox.lose_unless_elsewhere(packet.chunk, self.id);
+        } else {
+            ctx.outbox.lose(packet.chunk, self.id);
+        }
         ctx.events.push(Event::Lost(packet.receipt(self.id)));
         ctx.tally().retransmissions += 1;
         self.quic.missing += 1;
@@ -305,6 +340,9 @@ impl PathSender {
             outcome.reducing = ctx.view.recovery != Recovery::Open;
             self.control(ctx.now, ctx.view, ctx.shares, &outcome);
             self.slide(ctx);
+        } else if timer == Timer::Timeout && ctx.now < self.quic.last_sent + self.quic.backed_off(ctx.view) {
+            // Only silent.
+            self.arm_probe(ctx.now, ctx.view);
         } else if timer == Timer::Timeout && ctx.view.bytes_in_flight > Bytes::ZERO {
             ctx.tally().timeouts += 1;
             ctx.view.pto_count += 1;
@@ -319,6 +357,28 @@ impl PathSender {
         self.publish(ctx);
     }
 
+    /// The path is silent: what it has in flight may go on the others, other than what was offered to them before, and what
+    /// waits. It takes no new data while another path can, until something is heard of it. No packet counts as lost (RFC 9002
+    /// §6.2).
+    pub fn offer_all(&mut self, ctx: &mut SendContext<'_>) {
+        ctx.view.health = Health::Suspect;
+        for (number, packet) in (self.flight.base()..).zip(self.flight.iter()) {
+            if !packet.is_settled() && !self.quic.has_offered(number) {
+                ctx.outbox.lose_unless_elsewhere(packet.chunk, self.id);
+            }
+        }
+        self.note_offered();
+        while let Some(assigned) = self.take_queued(ctx) {
+            ctx.events.push(Event::Recalled(assigned.receipt(self.id)));
+            ctx.outbox.lose(assigned.chunk, self.id);
+        }
+    }
+
+    /// Everything in flight was offered to the other paths.
+    pub fn note_offered(&mut self) {
+        self.quic.offered_below = self.flight.next();
+    }
+
     /// The oldest packet that is neither acknowledged nor lost: what a probe repeats.
     pub fn oldest_unsettled(&self) -> Option<&SentPacket> {
         self.flight.iter().find(|packet| !packet.acked && !packet.lost)
@@ -326,6 +386,15 @@ impl PathSender {
 }
 
 impl Quic {
+    /// The probe timeout, doubled for each in a row.
+    #[inline]
+    fn backed_off(&self, view: &Path) -> Span {
+        match view.pto_count {
+            0 => self.pto,
+            count => self.pto * (1 << count.min(10)),
+        }
+    }
+
     /// All packets below this number are acknowledged or lost.
     #[inline]
     pub fn settled_below(&self) -> u64 {
@@ -333,6 +402,11 @@ impl Quic {
             Some(largest) if self.judged >= largest => largest + 1,
             _ => self.judged,
         }
+    }
+
+    /// Whether what packet `number` carries was offered to the other paths.
+    pub fn has_offered(&self, number: u64) -> bool {
+        number < self.offered_below
     }
 
     /// Takes a round-trip sample.
