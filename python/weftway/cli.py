@@ -22,6 +22,7 @@ from weftway.commands import (
     new,
     pair,
     rank,
+    record,
     recv,
     reproduce,
     run,
@@ -78,6 +79,7 @@ app.command("steer")(steer.command)
 app.command("pair")(pair.command)
 app.command("send")(send.command)
 app.command("recv")(recv.command)
+app.command("record")(record.command)
 app.command("doctor")(doctor.command)
 app.command("schema")(schema.command)
 app.command("bench")(bench.command)

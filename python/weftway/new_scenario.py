@@ -85,7 +85,7 @@ def from_measurements(name: str, arguments: Sequence[str], workload: str | None,
 
     What no file tells, such as which address is the user's, is asked if there is somebody to ask.
     """
-    target = _target(name, workload or "bulk")
+    target = target_of(name, workload or "bulk")
     links = _links(arguments, ask)
     return _write(
         target, links, workload or "bulk", "as asked for" if workload else "assumed: --workload gives another"
@@ -94,7 +94,7 @@ def from_measurements(name: str, arguments: Sequence[str], workload: str | None,
 
 def from_answers(name: str, workload: str | None, ask: Ask) -> Written:
     """A scenario from answers to questions."""
-    target = _target(name, workload or "bulk")
+    target = target_of(name, workload or "bulk")
     links: list[Link] = []
     while len(links) < 2 or ask("Another link? (y/n)", "n").lower().startswith("y"):
         default = ("wifi", "lte", "dsl")[len(links)] if len(links) < 3 else f"link{len(links) + 1}"
@@ -116,7 +116,8 @@ def _half(text: str) -> str:
     return f"{float(match[1]) / 2:g} {match[2]}"
 
 
-def _target(name: str, workload: str) -> Path:
+def target_of(name: str, workload: str) -> Path:
+    """The file of a scenario with this name, if it can be written."""
     if workload not in WORKLOADS:
         raise ScenarioError(f"--workload {workload}: there is {', '.join(WORKLOADS)}")
     target = Path(name if name.endswith(".toml") else f"{name}.toml")
@@ -207,6 +208,12 @@ def _write(target: Path, links: list[Link], workload: str, why: str) -> Written:
     if workload not in WORKLOADS:
         raise ScenarioError(f"workload `{workload}`: there is {', '.join(WORKLOADS)}")
     text, assumed = _compose(target, links, workload, why)
+    write(text, target)
+    return Written(target, [link.name for link in links], assumed)
+
+
+def write(text: str, target: Path) -> None:
+    """Writes a scenario, if it is one and nothing is there."""
     _validate(text, target)
     try:
         # "x": what another program has put there since is not overwritten.
@@ -217,7 +224,6 @@ def _write(target: Path, links: list[Link], workload: str, why: str) -> Written:
     except OSError:
         target.unlink(missing_ok=True)
         raise
-    return Written(target, [link.name for link in links], assumed)
 
 
 def _validate(text: str, target: Path) -> None:
@@ -310,18 +316,18 @@ def _rates(link: Link, target: Path, put: Callable[[str, str, str], None], leave
         elif side in traces:
             reading, mean = traces[side]
             place = os.path.relpath(reading.file, target.parent)
-            why = f"{reading.kind}, {_mbps(mean)} on the mean"
+            why = f"{reading.kind}, {mbps_text(mean)} on the mean"
             if not says_direction(reading.file):
                 why = f"assumed, as the name says no direction (.down, .up): {why}"
             put(f"trace.{side}", f'"{place}"', why)
         elif side in known:
-            put(f"rate.{side}", f'"{_mbps(known[side].value)}"', known[side].why)
-            leave(f"rate.{side}", _mbps(known[side].low), _mbps(known[side].high))
+            put(f"rate.{side}", f'"{mbps_text(known[side].value)}"', known[side].why)
+            leave(f"rate.{side}", mbps_text(known[side].low), mbps_text(known[side].high))
         elif other in traces or other in known:
             mean = traces[other][1] if other in traces else known[other].value
             share = UP_SHARE if side == "up" else 1.0
             why = "assumed: a quarter of the rate down" if side == "up" else "assumed: as the rate up"
-            put(f"rate.{side}", f'"{_mbps(mean * share)}"', why)
+            put(f"rate.{side}", f'"{mbps_text(mean * share)}"', why)
         else:
             unknown = "".join(f" ({one.file.name}: {one.rate_unknown})" for one in link.readings if one.rate_unknown)
             raise ScenarioError(
@@ -372,10 +378,10 @@ def _queue(link: Link, put: Callable[[str, str, str], None]) -> None:
     put("queue", f'"{QUEUE}"', "assumed: no measurement tells how much waits")
 
 
-def _mbps(value: float) -> str:
+def mbps_text(value: float) -> str:
     """A rate, in a unit in which it is easy to read.
 
-    >>> _mbps(1234.5), _mbps(29.99), _mbps(0.5078), _mbps(0.000046)
+    >>> mbps_text(1234.5), mbps_text(29.99), mbps_text(0.5078), mbps_text(0.000046)
     ('1234 Mbit/s', '30 Mbit/s', '0.508 Mbit/s', '46 bit/s')
     """
     for unit, size in (("Mbit/s", 0.1), ("kbit/s", 1e-3)):

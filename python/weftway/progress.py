@@ -1,4 +1,4 @@
-"""How far a comparison is, if it takes longer than a glance: a bar on a terminal, and elsewhere a line now and then."""
+"""How far a comparison or a recording is, if that takes a while: a bar on a terminal, elsewhere a line now and then."""
 
 import threading
 import time
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 PATIENCE_S = 2.0
-"""Shorter comparisons show nothing."""
+"""What is shorter shows nothing."""
 
 LINE_S = 10.0
 """From one line to the next where there is no terminal: in a log, or a file."""
@@ -20,7 +20,9 @@ LINE_S = 10.0
 class Bar:
     """Appears after `PATIENCE_S` and goes away at the end; lines stay."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, unit: str = "runs", done: str = "finished") -> None:
+        """What is counted, and what happens to it."""
+        self._unit, self._verb = unit, done
         self._start = time.monotonic()
         self._console = console
         self._shown: Progress | None = None
@@ -30,12 +32,12 @@ class Bar:
         self._lines = None if console.is_terminal else threading.Thread(target=self._write_lines, daemon=True)
 
     def tell(self, done: int, total: int) -> None:
-        """`done` of `total` runs are finished."""
+        """`done` of `total` are finished."""
         self._done, self._total = done, total
         if not self._console.is_terminal:
             return
         if self._shown is None and time.monotonic() - self._start > PATIENCE_S:
-            self._shown = _bar(self._console)
+            self._shown = _bar(self._console, self._unit)
             self._shown.start()
         if self._shown:
             self._shown.update(self._shown.task_ids[0], completed=done, total=total)
@@ -46,7 +48,8 @@ class Bar:
             wait = LINE_S
             seconds = time.monotonic() - self._start
             try:
-                self._console.print(f"{self._done} of {self._total} runs finished after {seconds:.0f} s", markup=False)
+                how_far = f"{self._done} of {self._total} {self._unit} {self._verb}"
+                self._console.print(f"{how_far} after {seconds:.0f} s", markup=False)
             except Exception:  # nobody reads them: that is no reason to stop the runs
                 return
 
@@ -65,10 +68,10 @@ class Bar:
             self._shown.stop()
 
 
-def _bar(console: Console) -> "Progress":
+def _bar(console: Console, unit: str) -> "Progress":
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("runs"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    columns = (TextColumn(unit), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     made = Progress(*columns, console=console, transient=True)
-    made.add_task("runs")
+    made.add_task(unit)
     return made

@@ -74,7 +74,7 @@ def pairing(given: str | None) -> str | None:
 
 def connect(host: str, line: str) -> OtherEnd:
     """The end at `host`, which may name a port, and its pairing line."""
-    first, *others = _resolve(*_split(host), passive=False)
+    first, *others = resolve(*split(host), passive=False)
     return OtherEnd(first, pairing=line.strip(), others=tuple(others))
 
 
@@ -82,8 +82,8 @@ def listen(address: str, file: Path) -> OtherEnd:
     """Waits at `address`, which may be a port alone, with the identity in `file`."""
     if not file.exists():
         raise ScenarioError(f"this machine has no identity yet: run `weft pair` here, and copy its line ({file})")
-    host, port = (None, int(address)) if address.isdigit() else _split(address)
-    return OtherEnd(_resolve(host or "0.0.0.0", port, passive=True)[0], identity=_read_private(file))
+    host, port = (None, int(address)) if address.isdigit() else split(address)
+    return OtherEnd(resolve(host or "0.0.0.0", port, passive=True)[0], identity=_read_private(file))
 
 
 def run(
@@ -134,21 +134,21 @@ def _available() -> None:
         raise TransferError(f"files are sent on Unix only; this is {sys.platform}")
 
 
-def _split(text: str) -> tuple[str | None, int]:
-    """HOST, HOST:PORT, :PORT or [HOST]:PORT."""
+def split(text: str, default: int = PORT) -> tuple[str | None, int]:
+    """HOST, HOST:PORT, :PORT or [HOST]:PORT; the port is the `default` where it is not named."""
     host, colon, port = text.rpartition(":")
     if not colon or (":" in host and not host.startswith("[")):
         host, port = text, ""
     try:
-        number = int(port) if port else PORT
+        number = int(port) if port else default
     except ValueError:
         number = -1
     if not 0 <= number < 1 << 16:
-        raise ScenarioError(f"{text}: a port is a number up to 65535, for example 192.0.2.1:{PORT}")
+        raise ScenarioError(f"{text}: a port is a number up to 65535, for example 192.0.2.1:{default}")
     return host.strip("[]") or None, number
 
 
-def _resolve(host: str | None, port: int, *, passive: bool) -> list[str]:
+def resolve(host: str | None, port: int, *, passive: bool) -> list[str]:
     """All addresses of a name, in the order in which they are best tried."""
     flags = socket.AI_PASSIVE if passive else 0
     try:

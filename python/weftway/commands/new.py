@@ -1,13 +1,17 @@
 """`weft new`."""
 
 import sys
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from weftway._native import ScenarioError
 
 from .output import out
+
+if TYPE_CHECKING:
+    from weftway.new_scenario import Written
 
 
 def command(
@@ -20,6 +24,15 @@ def command(
             help="With scenario: outputs of ping and iperf3 --json, pcap files, Mahimahi traces.",
         ),
     ] = None,
+    drive: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE", help="With scenario: a drive, such as commute.down.csv. Repeatable, one a direction."
+        ),
+    ] = None,
+    run: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="With --drive: which run, if the file has several.")
+    ] = None,
     workload: Annotated[
         str | None,
         typer.Option(metavar="bulk|web|stream|voip|call", help="With scenario: the workload. Default: bulk."),
@@ -29,11 +42,15 @@ def command(
     from weftway import new
     from weftway.scenario import source_tree
 
+    if run is not None and not drive:
+        raise ScenarioError("--run is the run of a drive: it goes with --drive FILE")
+    if kind == "scenario" and drive:
+        return scenario_of_drive(name, measurements or [], workload, drive, run)
     if kind == "scenario":
         return scenario(name, measurements or [], workload)
     if kind != "scheduler":
         raise ScenarioError(f"`weft new {kind}`: there is `weft new scheduler NAME` and `weft new scenario NAME`")
-    if measurements or workload:
+    if measurements or workload or drive:
         raise ScenarioError(f"`weft new scheduler {name}` takes nothing after the name")
     try:
         home = source_tree("`weft new scheduler`")
@@ -62,7 +79,19 @@ def scenario(name: str, measurements: list[str], workload: str | None) -> None:
             f"  weft new scenario {name} wifi-ping.txt wifi-iperf3.json lte-ping.txt lte-iperf3.json\n"
             "or a terminal, where it asks"
         )
+    tell(made, "advise")
+
+
+def scenario_of_drive(name: str, said: list[str], workload: str | None, drive: list[Path], run: int | None) -> None:
+    """Writes a scenario file of links that were measured on one clock."""
+    from weftway import new_drive_scenario
+
+    tell(new_drive_scenario.from_drive(name, drive, run, workload, said), "compare")
+
+
+def tell(made: "Written", verb: str) -> None:
+    """What was written, and what to do with it."""
     out.print(f"wrote    {made.file}: {', '.join(made.links)}", markup=False)
     assumed = "; ".join(made.assumed)
     out.print(f"assumed  {assumed}: the comments in the file say why", markup=False, soft_wrap=True)
-    out.print(f"next     weft advise {made.file}", markup=False)
+    out.print(f"next     weft {verb} {made.file}", markup=False)
