@@ -67,7 +67,8 @@ def test_a_listening_end_that_is_killed_and_started_again_is_found_again(
     again = start(*listens, "--json")
     status, told, complaints = ended(other)
     assert (status, ended(again)[0]) == (0, 0), complaints
-    assert "the connection was lost (reset by peer); connecting again" in complaints
+    # By a reset, mostly; on a busy machine by silence.
+    assert "the connection was lost (" in complaints and "); connecting again" in complaints
     assert file.read_bytes() == (inbox / "big").read_bytes()
     assert json.loads(told)[0]["sent_bytes"] < size - 10_000_000
 
