@@ -30,7 +30,7 @@ def test_a_tiny_training_gives_the_same_bytes_and_its_policy_runs(tmp_path: Path
 
 
 def test_the_quantile_is_found_and_scales_go_into_the_first_layer() -> None:
-    """Of labels that are 0 to 9 thirds, whatever is seen, seven of ten are at most 6.5 thirds. One input never varies."""
+    """Of labels of 0 to 9 thirds, whatever is seen, seven of ten are at most 6.5 thirds. One input never varies."""
     rng = np.random.default_rng(1)
     seen = np.column_stack([rng.normal(50, 10, 4000), np.full(4000, 3.0)]).astype(np.float32)
     off = np.tile(np.arange(10, dtype=np.float32) / 3, 400)
