@@ -211,14 +211,17 @@ impl Sight {
             trail.missed[1],
             trail.spread,
             ratio(path.latest_rtt, path.srtt),
-            to(forecast.own_rtt.mul_div(3 * path.lost.packets, 2 * path.sent.packets.max(1))),
+            to(forecast
+                .own_rtt
+                .mul_div(path.lost.packets.saturating_mul(3), path.sent.packets.saturating_mul(2).max(1))),
         ]
     }
 }
 
-/// The binary logarithm of one span over another, within [`FAR`].
+/// The binary logarithm of one span over another, within [`FAR`]. [`Span::MAX`], a time that nobody knows, counts as none.
 fn ratio(one: Span, other: Span) -> f32 {
-    (log2(one.as_nanos() + 1) - log2(other.as_nanos() + 1)).clamp(-FAR, FAR)
+    let log2_of = |span: Span| log2(span.as_nanos().wrapping_add(1));
+    (log2_of(one) - log2_of(other)).clamp(-FAR, FAR)
 }
 
 /// The binary logarithm of `x`, zero of zero, to some 0.01: the same on every machine, and without a table.
