@@ -61,12 +61,24 @@ impl Pacer {
         self.release
     }
 
+    /// Whether the last packet took `bytes` at this rate.
+    #[inline]
+    pub fn is_set_for(&self, bytes: Bytes, rate: BitRate) -> bool {
+        (bytes, rate) == (self.last.bytes, self.last.pace.rate)
+    }
+
     /// A packet of `bytes` left.
     #[inline]
     pub fn on_sent(&mut self, now: Instant, bytes: Bytes, pace: Pace) {
         if (bytes, pace) != (self.last.bytes, self.last.pace) {
             self.last = Paced::new(bytes, pace);
         }
+        self.on_sent_alike(now);
+    }
+
+    /// A packet left that took what the last one did.
+    #[inline]
+    pub fn on_sent_alike(&mut self, now: Instant) {
         let Paced { time, rest, credit, .. } = self.last;
         // Credit beyond its limit is lost.
         self.empty_at = self.empty_at.max(now - credit) + time;
