@@ -72,7 +72,12 @@ impl PathSender {
         if self.timer == Timer::Timeout && self.timer_at == silent && silent > now {
             return;
         }
-        if silent.is_never() && self.quic.offers {
+        self.arm_after_send(now, view);
+    }
+
+    #[inline(never)]
+    fn arm_after_send(&mut self, now: Instant, view: &Path) {
+        if self.quic.silent_at.is_never() && self.quic.offers {
             self.quic.silent_at = now + self.quic.pto;
         }
         if self.timer != Timer::Reorder {
@@ -251,6 +256,7 @@ impl PathSender {
     }
 
     /// RFC 9002 §6.1.
+    #[inline]
     fn quic_losses(&mut self, ctx: &mut SendContext<'_>, outcome: &mut Outcome) {
         let Some(largest) = self.quic.largest_acked else { return };
         let mut index = self.quic.judged.max(self.flight.base());
@@ -262,6 +268,12 @@ impl PathSender {
             self.timer = Timer::Idle;
             return self.arm_probe_anew(ctx.now, ctx.view);
         }
+        self.find_lost(ctx, index, largest, outcome);
+    }
+
+    /// The same, of the packets from `index` up to `largest`, the first of which is not settled.
+    #[inline(never)]
+    fn find_lost(&mut self, ctx: &mut SendContext<'_>, mut index: u64, largest: u64, outcome: &mut Outcome) {
         let longest = ctx.view.srtt.max(ctx.view.latest_rtt);
         let delay = (longest * ctx.transport.time_threshold_eighths / 8).max(GRANULARITY);
         let mut due = Instant::NEVER;
