@@ -98,11 +98,13 @@ impl QuicRtt {
     }
 
     /// The smoothed round-trip time; 333 ms before the first sample (kInitialRtt).
+    #[inline]
     pub fn srtt(&self) -> Span {
         if self.srtt.is_zero() { Span::from_millis(333) } else { self.srtt }
     }
 
     /// The deviation.
+    #[inline]
     pub fn rttvar(&self) -> Span {
         if self.srtt.is_zero() { Span::from_millis(166) } else { self.rttvar }
     }

@@ -433,9 +433,8 @@ impl PathSender {
     pub fn put_on_wire(&mut self, ctx: &mut SendContext<'_>, index: u64, offset: weftway_path::Offset, bytes: u32) {
         let payload = Bytes::new(u64::from(bytes));
         let wire = ctx.transport.data_packet(payload);
-        if let Some(pace) = self.pace(ctx.view, ctx.transport) {
-            let paced = ctx.transport.paced(payload);
-            self.pacer.on_sent(ctx.now, paced, pace);
+        if self.paced_by != PacedBy::Nothing {
+            self.pace(ctx.now, ctx.view, ctx.transport, payload);
         }
         let (now, conn, path, epoch, settled) = (ctx.now, ctx.conn, self.id, self.epoch, self.flight.base());
         let verdict = ctx.net.send_inline(now, self.data_link, wire, || {
@@ -446,15 +445,27 @@ impl PathSender {
         ctx.tap.note(ctx.now, ctx.conn, || Note::Sent { path: self.id, index, offset, bytes, verdict });
     }
 
-    /// How fast packets may leave.
+    /// A packet with so much payload leaves: when the next one may.
     #[inline(always)]
-    fn pace(&self, view: &Path, transport: &Transport) -> Option<Pace> {
-        match self.paced_by {
-            PacedBy::Nothing => None,
-            PacedBy::Controller => self.cc.pacing().map(|(rate, quantum)| Pace::even(rate, quantum)),
-            PacedBy::Window => {
-                PacedBy::window_pace(view, |rate| weftway_cc::send_quantum(rate, view.mss, 2), transport.initial_cwnd())
+    fn pace(&mut self, now: Instant, view: &Path, transport: &Transport, payload: Bytes) {
+        let bytes = transport.paced(payload);
+        if self.paced_by == PacedBy::Controller {
+            if let Some((rate, quantum)) = self.cc.pacing() {
+                self.pacer.on_sent(now, bytes, Pace::even(rate, quantum));
             }
+        } else if self.pacer.is_set_for(bytes, view.pacing_rate) {
+            self.pacer.on_sent_alike(now);
+        } else {
+            self.pace_anew(now, view, transport, bytes);
+        }
+    }
+
+    /// The same, where the window paces and says another rate than before.
+    #[inline(never)]
+    fn pace_anew(&mut self, now: Instant, view: &Path, transport: &Transport, bytes: Bytes) {
+        let quantum = |rate| weftway_cc::send_quantum(rate, view.mss, 2);
+        if let Some(pace) = PacedBy::window_pace(view, quantum, transport.initial_cwnd()) {
+            self.pacer.on_sent(now, bytes, pace);
         }
     }
 
@@ -523,13 +534,17 @@ impl PathSender {
             return BlockedReason::Congestion;
         }
         // MPTCP's pacer delays what waits in the subflow; QUIC's blocks the path.
-        if transport.rules.pacer_blocks
-            && self.pacer.release() > now
-            && self.paced_by.blocks(view, transport.initial_cwnd())
-        {
-            return BlockedReason::Pacing;
+        if transport.rules.pacer_blocks && self.pacer.release() > now {
+            return self.blocked_by_pacer(view, transport);
         }
         BlockedReason::None
+    }
+
+    /// The same, of a path with room whose pacer has not let go.
+    #[inline(never)]
+    fn blocked_by_pacer(&self, view: &Path, transport: &Transport) -> BlockedReason {
+        let blocks = self.paced_by.blocks(view, transport.initial_cwnd());
+        if blocks { BlockedReason::Pacing } else { BlockedReason::None }
     }
 
     /// The sender stops sending, for now.

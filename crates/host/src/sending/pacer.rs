@@ -61,12 +61,25 @@ impl Pacer {
         self.release
     }
 
-    /// A packet of `bytes` left.
+    /// Whether the last packet took `bytes` at this rate.
+    #[inline]
+    pub fn is_set_for(&self, bytes: Bytes, rate: BitRate) -> bool {
+        (bytes, rate) == (self.last.bytes, self.last.pace.rate)
+    }
+
+    /// A packet of `bytes` left. The credit of `pace` is that of the last one if the rest of it is.
     #[inline]
     pub fn on_sent(&mut self, now: Instant, bytes: Bytes, pace: Pace) {
-        if (bytes, pace) != (self.last.bytes, self.last.pace) {
+        let last = &self.last;
+        if (bytes, pace.rate, pace.quantum) != (last.bytes, last.pace.rate, last.pace.quantum) {
             self.last = Paced::new(bytes, pace);
         }
+        self.on_sent_alike(now);
+    }
+
+    /// A packet left that took what the last one did.
+    #[inline]
+    pub fn on_sent_alike(&mut self, now: Instant) {
         let Paced { time, rest, credit, .. } = self.last;
         // Credit beyond its limit is lost.
         self.empty_at = self.empty_at.max(now - credit) + time;
@@ -125,17 +138,16 @@ impl PacedBy {
     /// The rate of a path whose controller names none.
     #[inline]
     pub fn rate(self, path: &Path) -> BitRate {
-        match self {
-            _ if path.srtt.is_zero() => BitRate::ZERO,
-            Self::Window => window_rate(path),
-            Self::Nothing | Self::Controller => implied_rate(path),
-        }
+        if self == Self::Window { window_rate(path) } else { implied_rate(path) }
     }
 }
 
 /// A quarter more than a window per round trip, and in slow start, in which the window doubles, two windows (RFC 9002 §7.7).
-#[inline]
+#[inline(never)]
 fn window_rate(path: &Path) -> BitRate {
+    if path.srtt.is_zero() {
+        return BitRate::ZERO;
+    }
     let percent = if path.cwnd < path.ssthresh { 200 } else { 125 };
     BitRate::of(path.cwnd.mul_div(percent, 100), path.srtt)
 }
@@ -144,6 +156,9 @@ fn window_rate(path: &Path) -> BitRate {
 /// (`tcp_update_pacing_rate`).
 #[inline]
 fn implied_rate(path: &Path) -> BitRate {
+    if path.srtt.is_zero() {
+        return BitRate::ZERO;
+    }
     let percent = if path.cwnd.get() < path.ssthresh.get() / 2 { 200 } else { 120 };
     // Linux counts all packets that are out, be they reported or lost (`packets_out`).
     let window = path.cwnd.max(path.bytes_in_flight.plus(path.retained));

@@ -48,40 +48,60 @@ pub struct Quic {
     offers: bool,
     /// What packets below this number carry was offered to the other paths when this one fell silent.
     offered_below: u64,
+    /// When the path is silent, as of the last acknowledgement ([`PathSender::silent_at`]): never while all is settled or
+    /// offered.
+    silent_at: Instant,
 }
 
 impl PathSender {
     /// The handshake's round trip is the first sample.
     pub fn quic_start(&mut self, ctx: &mut SendContext<'_>, rtt: Span) {
-        self.quic.offers = ctx.transport.reinject_at_pto;
+        (self.quic.offers, self.quic.silent_at) = (ctx.transport.reinject_at_pto, Instant::NEVER);
         self.quic.sample(rtt, Span::ZERO, ctx.transport);
         publish(ctx.view, rtt, self.quic.rtt.srtt(), self.quic.rtt.rttvar());
         self.publish(ctx);
     }
 
-    /// After a new packet: the probe timeout counts from it.
+    /// After a new packet: the probe timeout counts from it. The silence counts from the oldest one, which it is if there was
+    /// none.
     #[inline]
     pub fn quic_sent(&mut self, now: Instant, view: &Path) {
         self.quic.last_sent = now;
+        let silent = self.quic.silent_at;
+        // A silent path is seen before its probe is due: the timer waits for that already.
+        if self.timer == Timer::Timeout && self.timer_at == silent && silent > now {
+            return;
+        }
+        self.arm_after_send(now, view);
+    }
+
+    #[inline(never)]
+    fn arm_after_send(&mut self, now: Instant, view: &Path) {
+        if self.quic.silent_at.is_never() && self.quic.offers {
+            self.quic.silent_at = now + self.quic.pto;
+        }
         if self.timer != Timer::Reorder {
             self.arm_probe(now, view);
         }
     }
 
+    /// What is in flight or known of the round trip has changed: when the path is silent, and the probe timeout.
+    fn arm_probe_anew(&mut self, now: Instant, view: &Path) {
+        if self.quic.offers {
+            self.quic.silent_at = self.silent_at();
+        }
+        self.arm_probe(now, view);
+    }
+
+    #[inline]
     fn arm_probe(&mut self, now: Instant, view: &Path) {
         if view.bytes_in_flight == Bytes::ZERO {
             return self.disarm();
         }
-        let pto = self.quic.backed_off(view);
         // Never in the past: an acknowledgement that resets the back-off may come late.
-        let mut at = (self.quic.last_sent + pto).max(now);
-        if self.quic.offers {
-            let silent = self.silent_at();
-            if silent > now {
-                at = at.min(silent);
-            }
-        }
-        self.arm(now, Timer::Timeout, at);
+        let probe = (self.quic.last_sent + self.quic.backed_off(view)).max(now);
+        let silent = self.quic.silent_at;
+        self.arm(now, Timer::Timeout, if silent > now { probe.min(silent) } else { probe });
     }
 
     /// When the path is silent: the oldest packet that was not offered to the other paths should have been acknowledged, a
@@ -98,10 +118,15 @@ impl PathSender {
     /// When the oldest packet that was not offered to the other paths should be acknowledged: a round trip after it was sent.
     #[inline]
     pub fn due_at(&self) -> Instant {
-        let oldest = self.flight.base().max(self.quic.settled_below()).max(self.quic.offered_below);
-        let oldest =
-            (oldest..self.flight.next()).map(|number| self.flight.at(number)).find(|packet| !packet.is_settled());
-        oldest.map_or(Instant::NEVER, |packet| packet.sent_at + self.quic.rtt.srtt())
+        let mut number = self.quic.settled_below().max(self.flight.base()).max(self.quic.offered_below);
+        while number < self.flight.next() {
+            let packet = self.flight.at(number);
+            if !packet.is_settled() {
+                return packet.sent_at + self.quic.rtt.srtt();
+            }
+            number += 1;
+        }
+        Instant::NEVER
     }
 
     /// Processes an acknowledgement.
@@ -231,6 +256,7 @@ impl PathSender {
     }
 
     /// RFC 9002 §6.1.
+    #[inline]
     fn quic_losses(&mut self, ctx: &mut SendContext<'_>, outcome: &mut Outcome) {
         let Some(largest) = self.quic.largest_acked else { return };
         let mut index = self.quic.judged.max(self.flight.base());
@@ -240,8 +266,14 @@ impl PathSender {
         self.quic.judged = index;
         if index >= largest {
             self.timer = Timer::Idle;
-            return self.arm_probe(ctx.now, ctx.view);
+            return self.arm_probe_anew(ctx.now, ctx.view);
         }
+        self.find_lost(ctx, index, largest, outcome);
+    }
+
+    /// The same, of the packets from `index` up to `largest`, the first of which is not settled.
+    #[inline(never)]
+    fn find_lost(&mut self, ctx: &mut SendContext<'_>, mut index: u64, largest: u64, outcome: &mut Outcome) {
         let longest = ctx.view.srtt.max(ctx.view.latest_rtt);
         let delay = (longest * ctx.transport.time_threshold_eighths / 8).max(GRANULARITY);
         let mut due = Instant::NEVER;
@@ -277,7 +309,7 @@ impl PathSender {
         }
         if due.is_never() {
             self.timer = Timer::Idle;
-            self.arm_probe(ctx.now, ctx.view);
+            self.arm_probe_anew(ctx.now, ctx.view);
         } else {
             self.arm(ctx.now, Timer::Reorder, due);
         }
@@ -376,7 +408,7 @@ impl PathSender {
 
     /// Everything in flight was offered to the other paths.
     pub fn note_offered(&mut self) {
-        self.quic.offered_below = self.flight.next();
+        (self.quic.offered_below, self.quic.silent_at) = (self.flight.next(), Instant::NEVER);
     }
 
     /// The oldest packet that is neither acknowledged nor lost: what a probe repeats.
