@@ -9,7 +9,7 @@ from weftway._native import ScenarioError
 
 REGISTRY = Path("crates/sched/src/lib.rs")
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
-LIST = re.compile(r"^    rules \{\n(?: {8}\w+\n)+(?=    \}\n    learned \{\}\n\}$)", re.MULTILINE)
+LIST = re.compile(r"^    rules \{\n(?: {8}\w+\n)*(?=    \}\n    learned \{\}\n\}$)", re.MULTILINE)
 """The last rules of the list `schedulers!`, after which nothing follows."""
 
 RULE = Template("""\

@@ -110,6 +110,9 @@ schedulers! {
     learned {
         foreseen
     }
+    rules {
+    }
+    learned {}
 }
 
 mod entry;
