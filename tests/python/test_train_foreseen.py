@@ -25,7 +25,7 @@ def test_a_tiny_training_gives_the_same_bytes_and_its_policy_runs(tmp_path: Path
     policy = read_policy(files[0])
     assert policy.card["inputs"].split(",") == _native.arrival_inputs()
     assert "--on drives:2:1" in policy.card["command"] and "--threads" not in policy.card["command"]
-    rows = weftway.compare("wifi-lte", scheduler=f"foreseen:policy={files[0]}", cc="cubic", seeds=1)
+    rows = weftway.compare("wifi-lte", scheduler=f"foreseen:policy={files[0]}", cc="cubic", seeds="0..1")
     assert rows["verdict"].to_list() == ["finished"]
 
 
@@ -33,7 +33,7 @@ def test_the_quantile_is_found_and_scales_go_into_the_first_layer() -> None:
     """Of labels of 0 to 9 thirds, whatever is seen, seven of ten are at most 6.5 thirds. One input never varies."""
     rng = np.random.default_rng(1)
     seen = np.column_stack([rng.normal(50, 10, 4000), np.full(4000, 3.0)]).astype(np.float32)
-    off = np.tile(np.arange(10, dtype=np.float32) / 3, 400)
+    off = (np.tile(np.arange(10), 400) / 3).astype(np.float32)
     rows = foreseen.Rows(seen, off, np.repeat(np.arange(40), 100))
     fitted = foreseen.fit(foreseen.Args(epochs=30, batch=256, width=8), rows)
     t = fitted.tensors
