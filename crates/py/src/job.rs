@@ -288,8 +288,10 @@ pub fn arrivals(
     every: u64,
     policy: Option<PathBuf>,
 ) -> PyResult<Vec<Cow<'static, [u8]>>> {
-    let policy = policy.map(PolicyFile::read).transpose().map_err(|error| ScenarioError::new_err(error.to_string()))?;
-    let found = each(py, &jobs, threads, |job| oracle::arrivals(&job.inner(), policy.clone(), every));
+    let refused = |why: String| ScenarioError::new_err(format!("policy: {why}"));
+    let policy = policy.map(PolicyFile::read).transpose().map_err(|error| refused(error.to_string()))?;
+    let rule = Foreseen::new(policy).map_err(refused)?;
+    let found = each(py, &jobs, threads, |job| oracle::arrivals(&job.inner(), &rule, every));
     let bytes = |rows: Vec<f32>| Cow::Owned(rows.into_iter().flat_map(f32::to_le_bytes).collect());
     found.into_iter().map(|rows| rows.map(bytes).map_err(|error| Error::from(error).into())).collect()
 }

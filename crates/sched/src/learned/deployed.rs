@@ -49,19 +49,24 @@ pub(crate) fn build(
     Ok(Box::new(Deployed::new(file, task, fallback, rng).map_err(|why| params.wrong("policy", why))?))
 }
 
+/// The policy that the switches name: one of `shipped`, or a file.
+pub(crate) fn policy_file(params: &Params, shipped: &[ShippedPolicy]) -> Result<PolicyFile, SpecError> {
+    let name = params.text("policy");
+    let file = match shipped.iter().find(|shipped| shipped.name == name) {
+        Some(shipped) => PolicyFile::parse(shipped.bytes),
+        None => PolicyFile::read(name),
+    };
+    file.map_err(|error| params.wrong("policy", error.to_string()))
+}
+
 /// The policy that the switches name, and its task, which has to be `task`.
 pub(crate) fn open(
     params: &Params,
     shipped: &[ShippedPolicy],
     task: &TaskEntry,
 ) -> Result<(PolicyFile, Box<dyn Task>), SpecError> {
+    let file = policy_file(params, shipped)?;
     let wrong = |why: String| params.wrong("policy", why);
-    let name = params.text("policy");
-    let file = match shipped.iter().find(|shipped| shipped.name == name) {
-        Some(shipped) => PolicyFile::parse(shipped.bytes),
-        None => PolicyFile::read(name),
-    };
-    let file = file.map_err(|error| wrong(error.to_string()))?;
     let unclear = |error: SpecError| wrong(format!("its card's task: {error}"));
     let spec: Spec = spec(params, &file).parse().map_err(unclear)?;
     if spec.name != task.name {

@@ -13,7 +13,7 @@ use crate::entry::{Entry, Learning, Provenance};
 use crate::learned::deployed;
 use crate::learned::nn::{Network, Scratch};
 use crate::learned::policy_file::PolicyFile;
-use crate::rules::earliest_delivery::sight::{Foresight, INPUTS, Inputs};
+use crate::rules::earliest_delivery::correction::{ArrivalEstimator, INPUTS, Inputs};
 use crate::rules::earliest_delivery::{self, EarliestDelivery};
 use crate::{Needs, Report, Scheduler};
 
@@ -45,14 +45,8 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
-    let name = params.text("policy");
-    let file = match ENTRY.shipped.iter().find(|shipped| shipped.name == name) {
-        Some(shipped) => PolicyFile::parse(shipped.bytes),
-        None => PolicyFile::read(name),
-    };
-    let wrong = |why: String| params.wrong("policy", why);
-    let file = file.map_err(|error| wrong(error.to_string()))?;
-    Ok(Box::new(Foreseen::new(Some(file)).map_err(wrong)?))
+    let file = deployed::policy_file(params, ENTRY.shipped)?;
+    Ok(Box::new(Foreseen::new(Some(file)).map_err(|why| params.wrong("policy", why))?))
 }
 
 /// The scheduler, which also tells what its network sees.
@@ -129,7 +123,7 @@ impl Arrival {
     }
 }
 
-impl Foresight for Arrival {
+impl ArrivalEstimator for Arrival {
     fn correction(&mut self, inputs: &Inputs) -> Option<f32> {
         let (network, scratch) = self.network.as_mut()?;
         let ranges = self.low.iter().zip(&self.high);

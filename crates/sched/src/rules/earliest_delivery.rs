@@ -26,15 +26,15 @@ mod arrival;
 mod before;
 mod capacity;
 mod copies;
+pub(crate) mod correction;
 mod estimate;
 mod insurance;
 mod place;
 mod rates;
-pub(crate) mod sight;
 mod terms;
 
+use correction::{ArrivalEstimator, Corrections};
 use estimate::{Estimate, Forecast, Load};
-use sight::{Foresight, Sights};
 use terms::{EARLIEST_ARRIVAL, PARAMS, Terms};
 
 pub(crate) static ENTRY: Entry = Entry {
@@ -80,7 +80,7 @@ pub(crate) struct EarliestDelivery {
     terms: Terms,
     estimates: PerPath<Estimate>,
     /// What corrects the predicted arrivals, if anything.
-    sights: Option<Box<Sights>>,
+    corrections: Option<Box<Corrections>>,
     flights: InFlight,
     ahead: SentAhead,
     load: Load,
@@ -108,17 +108,17 @@ fn sooner<'a, 'b>(best: Predicted<'a, 'b>, next: Predicted<'a, 'b>) -> Predicted
 
 impl EarliestDelivery {
     /// The rule with all its terms, and an estimate that corrects predicted arrivals.
-    pub(crate) fn corrected(by: Box<dyn Foresight>) -> Self {
-        Self { terms: Terms::ALL, sights: Some(Box::new(Sights::new(by))), ..Self::default() }
+    pub(crate) fn corrected(by: Box<dyn ArrivalEstimator>) -> Self {
+        Self { terms: Terms::ALL, corrections: Some(Box::new(Corrections::new(by))), ..Self::default() }
     }
 
     /// What a learned estimate sees of a path now, and the rule's own of when a packet arrives.
-    pub(crate) fn seen(&self, now: Instant, path: &Path) -> Option<(sight::Inputs, Span)> {
+    pub(crate) fn seen(&self, now: Instant, path: &Path) -> Option<(correction::Inputs, Span)> {
         let mut estimate = self.estimates.get(path.id).cloned().unwrap_or_default();
         let oldest = self.flights.oldest(path.id);
         estimate.forecast(now, path, oldest, &self.terms);
         let flight = (oldest.map(|(oldest, _)| oldest), self.flights.late(path.id));
-        Some((self.sights.as_ref()?.inputs(now, path, &estimate, flight), estimate.predicted().own))
+        Some((self.corrections.as_ref()?.inputs(now, path, &estimate, flight), estimate.predicted().own))
     }
 
     /// Predicts for each path what a packet given to it now has to expect, and which open one delivers first.
@@ -133,8 +133,8 @@ impl EarliestDelivery {
             estimate.asked(cx.now, path, unused);
             let oldest = self.flights.oldest(path.id);
             let mut expected = estimate.forecast(cx.now, path, oldest, &self.terms).expected;
-            if let Some(sights) = &mut self.sights
-                && sights.correct(
+            if let Some(corrections) = &mut self.corrections
+                && corrections.correct(
                     cx.now,
                     path,
                     estimate,
@@ -238,8 +238,8 @@ impl Scheduler for EarliestDelivery {
                     self.ahead.add(flow, sent.offset, sent.offset + sent.bytes);
                 }
                 self.load.note(cx.now, sent.bytes, kind == SendKind::Duplicate);
-                if let Some(sights) = &mut self.sights {
-                    sights.at(sent.path).sent(cx.now);
+                if let Some(corrections) = &mut self.corrections {
+                    corrections.at(sent.path).sent(cx.now);
                 }
                 if let Some(path) = cx.path(sent.path) {
                     let oldest = self.flights.oldest(path.id);
@@ -253,21 +253,21 @@ impl Scheduler for EarliestDelivery {
                 let more = self.flights.oldest(acked.path).is_some();
                 if let Some(path) = cx.path(acked.path) {
                     self.estimates.at(path.id).acked(cx.now, times.map(|(sent, _)| sent), acked.bytes, more, path);
-                    if let (Some(sights), Some(times)) = (&mut self.sights, times) {
-                        sights.at(path.id).acked(cx.now, times, acked.bytes, more, path);
+                    if let (Some(corrections), Some(times)) = (&mut self.corrections, times) {
+                        corrections.at(path.id).acked(cx.now, times, acked.bytes, more, path);
                     }
                 }
             }
             Event::Lost(lost) => {
                 self.flights.lost(&lost, una);
-                if let Some(sights) = &mut self.sights {
-                    sights.at(lost.path).lost(cx.now);
+                if let Some(corrections) = &mut self.corrections {
+                    corrections.at(lost.path).lost(cx.now);
                 }
             }
             Event::PathUp(path) | Event::PathDown(path) => {
                 self.estimates.reset(path);
-                if let Some(sights) = &mut self.sights {
-                    sights.forget(path);
+                if let Some(corrections) = &mut self.corrections {
+                    corrections.forget(path);
                 }
                 self.flights.forget(path);
             }

@@ -12,6 +12,7 @@
 //!
 //! Nothing here knows a scheduler.
 
+pub(crate) mod ack_history;
 pub(crate) mod choose;
 pub(crate) mod copies;
 pub(crate) mod delivery_clock;
@@ -28,5 +29,4 @@ pub(crate) mod probes;
 pub(crate) mod quality;
 pub(crate) mod rng;
 pub(crate) mod sent_ahead;
-pub(crate) mod trail;
 pub(crate) mod urgent;

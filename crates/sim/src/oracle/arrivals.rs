@@ -3,7 +3,6 @@
 use weftway_path::spec::SpecError;
 use weftway_path::{Bytes, Path, Span};
 use weftway_sched::learned::foreseen::Foreseen;
-use weftway_sched::learned::policy_file::PolicyFile;
 
 use super::truth::{crossing, links};
 use crate::run::{Job, second, transport_rules};
@@ -14,14 +13,13 @@ const HEADS: Bytes = Bytes::new(60);
 /// No packet takes longer.
 const FAR: Span = Span::from_secs(60);
 
-/// Runs `job` with earliest delivery, whose arrivals `policy` corrects, if there is one. At every `every`-th question, for each
+/// Runs `job` with a copy of `rule`. At every `every`-th question, for each
 /// path that holds data: what the network sees, and the binary logarithm of the time that a packet takes which is given to the
 /// path now over the rule's own estimate.
-pub fn arrivals(job: &Job<'_>, policy: Option<PolicyFile>, every: u64) -> Result<Vec<f32>, SpecError> {
-    let refused = |why| SpecError::Unknown { kind: "policy", name: why, nearest: None };
-    let mut rule = Foreseen::new(policy).map_err(refused)?;
+pub fn arrivals(job: &Job<'_>, rule: &Foreseen, every: u64) -> Result<Vec<f32>, SpecError> {
+    let mut rule = rule.clone();
     let mut sim = Sim::new(job.config, job.cc, job.seed)?;
-    sim.host(0, Host::serving(&rule, transport_rules("earliest-delivery")?));
+    sim.host(0, Host::serving(&rule, transport_rules("foreseen")?));
     let mut other = second(&mut sim, job.config)?;
     let (mut rows, mut asked) = (Vec::new(), 0u64);
     loop {

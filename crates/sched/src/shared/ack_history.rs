@@ -9,7 +9,7 @@ const PART: Span = Span::from_millis(25);
 
 /// What is remembered of one path.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Trail {
+pub(crate) struct AckHistory {
     parts: [Bytes; PARTS],
     /// The number of the newest part since time zero.
     part: u64,
@@ -26,7 +26,7 @@ pub(crate) struct Trail {
     pub spread: f32,
 }
 
-impl Trail {
+impl AckHistory {
     /// A packet was acknowledged that took `took` times what was predicted for it, as a binary logarithm.
     pub(crate) fn acked(&mut self, now: Instant, bytes: Bytes, took: f32) {
         self.turn(now);
@@ -67,30 +67,30 @@ mod tests {
 
     #[test]
     fn bytes_count_in_the_part_in_which_they_were_acknowledged_and_are_forgotten() {
-        let mut trail = Trail::default();
-        trail.acked(at(30), Bytes::new(100), 0.0);
-        trail.acked(at(49), Bytes::new(10), 0.0);
-        trail.acked(at(51), Bytes::new(1), 0.0);
+        let mut history = AckHistory::default();
+        history.acked(at(30), Bytes::new(100), 0.0);
+        history.acked(at(49), Bytes::new(10), 0.0);
+        history.acked(at(51), Bytes::new(1), 0.0);
         // The part from 50 ms on, and the one from 25: 35 ms at 60 ms.
-        assert_eq!(trail.brought(at(60), 0), (Bytes::new(1), Span::from_millis(10)));
-        assert_eq!(trail.brought(at(60), 1), (Bytes::new(111), Span::from_millis(35)));
+        assert_eq!(history.brought(at(60), 0), (Bytes::new(1), Span::from_millis(10)));
+        assert_eq!(history.brought(at(60), 1), (Bytes::new(111), Span::from_millis(35)));
         // At 110 ms those from 100 and 75 ms are empty, the next two hold it all.
-        assert_eq!(trail.brought(at(110), 1), (Bytes::ZERO, Span::from_millis(35)));
-        assert_eq!(trail.brought(at(110), 3), (Bytes::new(111), Span::from_millis(85)));
+        assert_eq!(history.brought(at(110), 1), (Bytes::ZERO, Span::from_millis(35)));
+        assert_eq!(history.brought(at(110), 3), (Bytes::new(111), Span::from_millis(85)));
         // After 400 ms a part holds something else.
-        trail.acked(at(430), Bytes::new(7), 0.0);
-        assert_eq!(trail.brought(at(430), 15).0, Bytes::new(8));
-        trail.acked(at(2000), Bytes::new(5), 0.0);
-        assert_eq!(trail.brought(at(2000), 15).0, Bytes::new(5));
+        history.acked(at(430), Bytes::new(7), 0.0);
+        assert_eq!(history.brought(at(430), 15).0, Bytes::new(8));
+        history.acked(at(2000), Bytes::new(5), 0.0);
+        assert_eq!(history.brought(at(2000), 15).0, Bytes::new(5));
     }
 
     #[test]
     fn what_was_missed_is_smoothed() {
-        let mut trail = Trail::default();
-        trail.acked(at(1), Bytes::new(1), 1.0);
-        trail.acked(at(2), Bytes::new(1), -1.0);
+        let mut history = AckHistory::default();
+        history.acked(at(1), Bytes::new(1), 1.0);
+        history.acked(at(2), Bytes::new(1), -1.0);
         // 1/4, and 1/4 + (−1 − 1/4)/4; 1/16, and 1/16 + (−1 − 1/16)/16; 1/8, and 1/8 + (1 − 1/8)/8.
-        assert_eq!(trail.missed, [-0.0625, 1.0 / 16.0 - 17.0 / 256.0]);
-        assert_eq!(trail.spread, 15.0 / 64.0);
+        assert_eq!(history.missed, [-0.0625, 1.0 / 16.0 - 17.0 / 256.0]);
+        assert_eq!(history.spread, 15.0 / 64.0);
     }
 }

@@ -1,8 +1,8 @@
-//! What a learned estimate of a path's arrival may see, and how it enters the rule.
+//! The features of a path that a learned estimator of arrivals sees, and how its answer enters the rule.
 //!
-//! The rule's own estimate of the time until a packet arrives is taken times a factor that the estimate names, on paths that
-//! hold data: where nothing is under way, nothing is known that the rule does not use. The factor is asked for again when the
-//! path was heard of, after four packets, and when a sixteenth of the predicted time has passed.
+//! The rule's own estimate of the time until a packet arrives is multiplied by a factor from the estimator, on paths that hold
+//! data: where nothing is in flight, nothing is known that the rule does not use. The factor is computed anew after an
+//! acknowledgement or a loss on the path, after four packets, and when a sixteenth of the predicted time has passed.
 //!
 //! Times and rates are seen as binary logarithms of their ratio to the rule's own estimate, so that a path with a tenth of the
 //! delay and ten times the rate is the same path.
@@ -10,11 +10,15 @@
 use weftway_path::{BitRate, Bytes, Instant, Path, PathId, Span};
 
 use super::estimate::{Estimate, ONE, grows};
+use crate::shared::ack_history::AckHistory;
 use crate::shared::per_path::PerPath;
 use crate::shared::present::{Oldest, Present, Queue};
-use crate::shared::trail::Trail;
 
-/// The names of what it sees.
+/// The names of the features. `held`, the data in flight and the next packet, is counted in packets; `held_at_RATE` is the time that
+/// a rate takes for it: the rule's rate and its peak, back-to-back acknowledgements over so many milliseconds of busy time
+/// (`busy_…`), what was acknowledged in so many milliseconds, the last delivery rate, the pacer's. `heard`, `oldest`, `sent` and
+/// `lost`: the time since the last acknowledgement, since the oldest unheard packet left, since the last packet and the last
+/// loss. `missed_…`: the time that packets took over the time predicted for them, smoothed. Shares of lost and late packets are square roots.
 pub(crate) const INPUTS: [&str; 36] = [
     "own",
     "min_rtt",
@@ -65,26 +69,26 @@ const MOST: f32 = 4.0;
 /// No ratio is seen as larger than two to this power.
 const FAR: f32 = 8.0;
 
-/// What a learned estimate is.
-pub(crate) trait Foresight: Send + dyn_clone::DynClone {
+/// A learned estimator of arrivals.
+pub(crate) trait ArrivalEstimator: Send + dyn_clone::DynClone {
     /// By how much the rule's own estimate of an arrival is off, as a binary logarithm; none where nothing like the inputs was
     /// seen in training: then the rule's own counts.
     fn correction(&mut self, inputs: &Inputs) -> Option<f32>;
 }
 
-dyn_clone::clone_trait_object!(Foresight);
+dyn_clone::clone_trait_object!(ArrivalEstimator);
 
-/// A learned estimate at work.
+/// What corrects the arrivals that the rule predicts.
 #[derive(Clone)]
-pub(super) struct Sights {
-    foresight: Box<dyn Foresight>,
-    paths: PerPath<Sight>,
+pub(super) struct Corrections {
+    estimator: Box<dyn ArrivalEstimator>,
+    paths: PerPath<PathHistory>,
 }
 
 /// What is kept of each path for it.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Sight {
-    trail: Trail,
+pub(super) struct PathHistory {
+    history: AckHistory,
     brief: Present<50>,
     long: Present<200>,
     /// Until when the factor is kept, and the packets that were sent since.
@@ -95,12 +99,12 @@ pub(super) struct Sight {
 /// The oldest packet in flight that nothing has been heard of, and how many packets were acknowledged late.
 type Flight = (Option<Oldest>, u64);
 
-impl Sights {
-    pub(super) fn new(foresight: Box<dyn Foresight>) -> Self {
-        Self { foresight, paths: PerPath::default() }
+impl Corrections {
+    pub(super) fn new(estimator: Box<dyn ArrivalEstimator>) -> Self {
+        Self { estimator, paths: PerPath::default() }
     }
 
-    pub(super) fn at(&mut self, path: PathId) -> &mut Sight {
+    pub(super) fn at(&mut self, path: PathId) -> &mut PathHistory {
         self.paths.at(path)
     }
 
@@ -113,15 +117,15 @@ impl Sights {
         if path.unacked() == Bytes::ZERO {
             return false;
         }
-        let sight = self.paths.at(path.id);
-        if now < sight.until && sight.sent < KEPT_PACKETS {
+        let kept = self.paths.at(path.id);
+        if now < kept.until && kept.sent < KEPT_PACKETS {
             return false;
         }
-        let inputs = sight.inputs(now, path, estimate, flight);
-        let factor = self.foresight.correction(&inputs).map(|power| libm::exp2f(power.clamp(-MOST, MOST)));
+        let inputs = kept.inputs(now, path, estimate, flight);
+        let factor = self.estimator.correction(&inputs).map(|power| libm::exp2f(power.clamp(-MOST, MOST)));
         estimate.factor = factor.map(|factor| (factor * ONE as f32) as u64);
-        let kept = estimate.predicted().own.mul_div(estimate.factor.unwrap_or(ONE), ONE) / KEPT_PART;
-        (sight.until, sight.sent) = (now + kept, 0);
+        let hold = estimate.predicted().own.mul_div(estimate.factor.unwrap_or(ONE), ONE) / KEPT_PART;
+        (kept.until, kept.sent) = (now + hold, 0);
         true
     }
 
@@ -131,13 +135,13 @@ impl Sights {
     }
 }
 
-impl Sight {
+impl PathHistory {
     pub(super) fn sent(&mut self, now: Instant) {
-        (self.trail.sent, self.sent) = (now, self.sent + 1);
+        (self.history.sent, self.sent) = (now, self.sent + 1);
     }
 
     pub(super) fn lost(&mut self, now: Instant) {
-        (self.trail.lost, self.until) = (Some(now), Instant::ZERO);
+        (self.history.lost, self.until) = (Some(now), Instant::ZERO);
     }
 
     /// A packet that left at `sent` was acknowledged, which was to arrive at `eta`.
@@ -150,14 +154,14 @@ impl Sight {
         path: &Path,
     ) {
         let took = now.since(sent).saturating_sub(path.min_rtt / 2);
-        self.trail.acked(now, bytes, ratio(took, eta.since(sent)));
+        self.history.acked(now, bytes, ratio(took, eta.since(sent)));
         self.brief.acked(now, sent, bytes, more, path);
         self.long.acked(now, sent, bytes, more, path);
         self.until = Instant::ZERO;
     }
 
     fn inputs(&self, now: Instant, path: &Path, estimate: &Estimate, (oldest, late): Flight) -> Inputs {
-        let (forecast, trail) = (estimate.predicted(), &self.trail);
+        let (forecast, history) = (estimate.predicted(), &self.history);
         let own = forecast.own.max(Span::from_micros(1));
         let to = |span: Span| ratio(span, own);
         let held = path.unacked() + path.mss;
@@ -167,14 +171,14 @@ impl Sight {
         let busy = |rate: Option<(BitRate, Span)>| rate.map_or(at(rates.brings), |(rate, _)| at(rate));
         let (brief, long) = (self.brief.rate(now, &queue), self.long.rate(now, &queue));
         let brought = |parts| {
-            let (bytes, time) = trail.brought(now, parts);
+            let (bytes, time) = history.brought(now, parts);
             to(time.mul_div(held.get(), bytes.get().max(path.mss.get() / 2).max(1)))
         };
         let since = |then: Instant| to(now.since(then));
         let flag = |is: bool| f32::from(u8::from(is));
         let share = |count: u64| (count as f32 / path.sent.packets.max(1) as f32).min(1.0).sqrt();
         let (waited, alone) = oldest.map_or((Span::ZERO, false), |oldest| (now.since(oldest.sent), oldest.alone));
-        let idle = oldest.map_or(Span::ZERO, |oldest| now.since(trail.heard.max(oldest.sent + path.min_rtt)));
+        let idle = oldest.map_or(Span::ZERO, |oldest| now.since(history.heard.max(oldest.sent + path.min_rtt)));
         [
             ratio(own, Span::from_millis(32)),
             to(path.min_rtt),
@@ -195,21 +199,21 @@ impl Sight {
             brought(8),
             brought(15),
             at(path.delivery_rate),
-            since(trail.heard),
+            since(history.heard),
             to(waited),
             to(idle),
             to(forecast.overdue),
             flag(alone),
-            since(trail.sent),
-            trail.lost.map_or(FAR, since),
+            since(history.sent),
+            history.lost.map_or(FAR, since),
             share(path.lost.packets),
             share(late),
             (log2(path.cwnd.get()) - log2(held.get())).clamp(-FAR, FAR),
             flag(grows(path)),
             if path.pacing_rate == BitRate::ZERO { FAR } else { at(path.pacing_rate) },
-            trail.missed[0],
-            trail.missed[1],
-            trail.spread,
+            history.missed[0],
+            history.missed[1],
+            history.spread,
             ratio(path.latest_rtt, path.srtt),
             to(forecast
                 .own_rtt
