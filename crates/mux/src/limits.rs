@@ -34,8 +34,9 @@ pub(crate) const FIRST_RTT: Span = Span::from_millis(100);
 pub struct Limits {
     /// The memory for bytes of streams that have arrived and are not taken by the application.
     pub receive: Bytes,
-    /// The memory for bytes that are written and not acknowledged, to which each write adds some 60 bytes until it is cut. Class 0 may use all of it, each further class an eighth
-    /// less, so that bulk never keeps an urgent stream from writing.
+    /// How many bytes may be written and not acknowledged. Until it is cut, each write takes some 60 bytes of memory beside
+    /// these. Class 0 may use all of it, each further class an eighth less, so that bulk never keeps an urgent stream from
+    /// writing.
     pub send: Bytes,
     /// How many streams the peer may have open at once.
     pub streams: u64,

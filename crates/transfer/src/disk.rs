@@ -75,6 +75,13 @@ impl Voice {
         self.wake();
     }
 
+    /// Files that cannot be written: as many at a time as go into a message.
+    fn tell_failed(&self, files: &[(u32, String)]) {
+        for files in files.chunks(BATCH) {
+            self.tell(DiskEvent::Failed(files.to_vec()));
+        }
+    }
+
     fn wake(&self) {
         let _ = (&self.waker).write(&[0]);
     }
@@ -112,9 +119,7 @@ fn agree(
     let layout = Arc::new(Layout::new(manifest, &had));
     store.check_room(manifest, &layout)?;
     voice.tell(DiskEvent::Had(told));
-    for files in failed.chunks(BATCH) {
-        voice.tell(DiskEvent::Failed(files.to_vec()));
-    }
+    voice.tell_failed(&failed);
     voice.tell(DiskEvent::Agreed(layout.clone()));
     Ok(Writer::new(store.clone(), manifest.clone(), layout, left_out, stop.clone()))
 }
@@ -134,10 +139,8 @@ fn remove_old_parts(store: &Store, manifest: &Manifest) -> Option<String> {
 fn settle(writer: &mut Writer, result: Result<(), StoreError>, is_over: &mut bool, voice: &Voice) -> bool {
     let is_done = !*is_over && result.is_ok() && writer.is_done();
     let result = if is_done && writer.again() == 0 { writer.finish() } else { result };
-    let failed = writer.take_failures();
-    if !failed.is_empty() {
-        voice.tell(DiskEvent::Failed(failed.iter().map(|(at, error)| (*at, error.reason())).collect()));
-    }
+    let failed: Vec<_> = writer.take_failures().iter().map(|(at, error)| (*at, error.reason())).collect();
+    voice.tell_failed(&failed);
     match result {
         Ok(()) if is_done => {
             *is_over = true;
@@ -202,9 +205,10 @@ impl Disk {
         let _ = self.tasks.as_ref().map(|tasks| tasks.send(task));
     }
 
-    /// Whether it has something to do.
+    /// Whether it has something to do, and does it: a thread that panicked does nothing.
     pub fn is_busy(&self) -> bool {
-        self.done.load(Ordering::Acquire) < self.ordered.get()
+        let is_alive = self.thread.as_ref().is_some_and(|thread| !thread.is_finished());
+        is_alive && self.done.load(Ordering::Acquire) < self.ordered.get()
     }
 
     /// Bytes of the stream that are written.
@@ -246,4 +250,27 @@ pub(super) fn keep(ring: &mut [u8], mut from: u64, mut data: &[u8], next: u64) {
     let (first, rest) = data.split_at(data.len().min(ring.len() - at));
     ring[at..at + first.len()].copy_from_slice(first);
     ring[..rest.len()].copy_from_slice(rest);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_fail_are_told_in_parts_that_fit_into_a_message() {
+        let (events, told) = channel();
+        let (waker, _wakes) = UnixStream::pair().unwrap();
+        let voice = Voice { events, waker };
+        let failed: Vec<_> = (0..2 * BATCH as u32 + 1).map(|at| (at, "no permission".to_owned())).collect();
+        voice.tell_failed(&failed);
+        let parts: Vec<Vec<_>> = told
+            .try_iter()
+            .filter_map(|event| match event {
+                DiskEvent::Failed(files) => Some(files),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(parts.iter().map(Vec::len).collect::<Vec<_>>(), [BATCH, BATCH, 1]);
+        assert_eq!(parts.concat(), failed);
+    }
 }

@@ -177,11 +177,7 @@ impl Listener {
 
     /// When something is due.
     pub fn next_event(&self) -> Instant {
-        let due = |pending: &PendingConnection| {
-            let until = pending.known.as_ref().map_or(pending.since + PATIENCE, |(_, since)| *since + SILENCE);
-            pending.connection.timeout().min(until)
-        };
-        self.pending.iter().map(due).min().unwrap_or(Instant::NEVER)
+        self.pending.iter().map(PendingConnection::next_event).min().unwrap_or(Instant::NEVER)
     }
 
     /// Looks at all pending connections: one that has shown the token is accepted, unless a transfer is under way.
@@ -245,6 +241,16 @@ impl<T: Into<String>> From<T> for Refusal {
 }
 
 impl PendingConnection {
+    /// When something is due: of one that is closed, only what noq still has to do.
+    fn next_event(&self) -> Instant {
+        let until = match &self.known {
+            _ if self.refused || self.connection.is_closed() => Instant::NEVER,
+            Some((_, since)) => *since + SILENCE,
+            None => self.since + PATIENCE,
+        };
+        self.connection.timeout().min(until)
+    }
+
     /// Whose transfer it is, once it may be accepted.
     fn check(
         &mut self,

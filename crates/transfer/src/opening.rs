@@ -2,6 +2,7 @@
 //! Where the other end's name has several addresses, they are tried one shortly after the other (RFC 8305).
 
 use std::collections::VecDeque;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -183,7 +184,7 @@ impl Session<'_> {
             let (config, mismatch) = tls::client(pairing, observers.clone())?;
             let theirs = self.net.clock().theirs(now);
             let opened = self.net.endpoint.connect(theirs, config, address, "weftway");
-            let (handle, inner) = opened.map_err(|error| Failure::Lost(error.to_string()))?;
+            let (handle, inner) = opened.map_err(|error| Failure::Socket(io::Error::other(error)))?;
             let (clock, first) = (self.net.clock(), PathId::new(at as u8));
             let mut connection = QuicConnection::new(inner, handle, clock, observers, routes.clone(), first);
             connection.keep(now, paths, REOPEN);

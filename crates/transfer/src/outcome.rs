@@ -1,13 +1,43 @@
 //! What came of a transfer, in the numbers and names that both ends report.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use weftway_path::Span;
 use weftway_quic::driver::connection::QuicConnection;
 
 use super::files::FailedFile;
-use super::manifest::{Layout, Manifest};
-use super::options::PathProgress;
+use super::manifest::{Layout, MAX_NAMES, Manifest};
+use super::options::{Failure, PathProgress};
+
+/// Entries of the manifest that one of the ends could not read or write, and why.
+#[derive(Default)]
+pub(super) struct FailedEntries {
+    reasons: BTreeMap<u32, String>,
+    /// Bytes of all reasons.
+    bytes: usize,
+}
+
+impl FailedEntries {
+    /// Adds one, unless it is known: whether it is new. Most reasons are the other end's, which cannot fill this one's memory.
+    pub fn add(&mut self, entry: u32, reason: String) -> Result<bool, Failure> {
+        let Entry::Vacant(place) = self.reasons.entry(entry) else { return Ok(false) };
+        self.bytes += reason.len();
+        if self.bytes > MAX_NAMES {
+            return Err(Failure::Protocol(format!("the reasons for what failed have more than {MAX_NAMES} bytes")));
+        }
+        place.insert(reason);
+        Ok(true)
+    }
+
+    pub fn contains(&self, entry: u32) -> bool {
+        self.reasons.contains_key(&entry)
+    }
+
+    pub fn len(&self) -> usize {
+        self.reasons.len()
+    }
+}
 
 /// The address of the other end.
 pub(super) fn peer(connection: &QuicConnection) -> String {
@@ -16,12 +46,8 @@ pub(super) fn peer(connection: &QuicConnection) -> String {
 }
 
 /// Everything that did not arrive, by name: what the sender left out, and entries of the manifest.
-pub(super) fn all_failed(
-    left_out: &[FailedFile],
-    failed: &BTreeMap<u32, String>,
-    manifest: &Manifest,
-) -> Vec<FailedFile> {
-    let entries = failed.iter().filter_map(|(&at, reason)| Some((manifest.entries.get(at as usize)?, reason)));
+pub(super) fn all_failed(left_out: &[FailedFile], failed: &FailedEntries, manifest: &Manifest) -> Vec<FailedFile> {
+    let entries = failed.reasons.iter().filter_map(|(&at, reason)| Some((manifest.entries.get(at as usize)?, reason)));
     let entries = entries.map(|(entry, reason)| FailedFile { path: entry.path.clone(), reason: reason.clone() });
     let mut all: Vec<FailedFile> = left_out.iter().cloned().chain(entries).collect();
     all.sort_by(|one, other| one.path.cmp(&other.path));
@@ -29,9 +55,9 @@ pub(super) fn all_failed(
 }
 
 /// The bytes of all files but those that the receiver could not take at all.
-pub(super) fn arrived(manifest: &Manifest, layout: &Layout, failed: &BTreeMap<u32, String>) -> u64 {
+pub(super) fn arrived(manifest: &Manifest, layout: &Layout, failed: &FailedEntries) -> u64 {
     let is_sent = |at: u32| layout.pieces.binary_search_by_key(&at, |piece| piece.entry).is_ok();
-    let refused = failed.keys().filter(|&&at| !is_sent(at));
+    let refused = failed.reasons.keys().filter(|&&at| !is_sent(at));
     manifest.bytes() - refused.filter_map(|&at| manifest.entries.get(at as usize)).map(|entry| entry.size).sum::<u64>()
 }
 
@@ -44,4 +70,18 @@ pub(super) fn goodput(bytes: u64, elapsed: Span) -> f64 {
 pub(super) fn ratio_to_best_path(bytes: u64, paths: &[PathProgress]) -> Option<f64> {
     let most = paths.iter().map(|path| path.bytes).max().filter(|&most| most > 0)?;
     Some(bytes as f64 / most as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_reason_counts_and_reasons_cannot_fill_the_memory() {
+        let mut failed = FailedEntries { bytes: MAX_NAMES - 5, ..FailedEntries::default() };
+        assert!(failed.add(7, "first".to_owned()).unwrap());
+        assert!(!failed.add(7, "a later one".to_owned()).unwrap());
+        assert!(matches!(failed.add(8, "x".to_owned()), Err(Failure::Protocol(_))));
+        assert_eq!(failed.reasons.into_iter().collect::<Vec<_>>(), [(7, "first".to_owned())]);
+    }
 }

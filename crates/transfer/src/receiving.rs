@@ -1,6 +1,6 @@
 //! The end that receives.
 
-use std::collections::BTreeMap;
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::files::FailedFile;
 use super::incoming::Incoming;
 use super::manifest::{Layout, Manifest};
 use super::options::{Failure, Options, Report, State, Watch, code};
-use super::outcome::{all_failed, arrived, goodput, peer, ratio_to_best_path};
+use super::outcome::{FailedEntries, all_failed, arrived, goodput, peer, ratio_to_best_path};
 use super::pulse::Pulse;
 use super::rounds::Ended;
 use super::session::{Session, lost};
@@ -99,8 +99,9 @@ struct Receiving {
     files: u64,
     /// What the sender could not read before it made the manifest.
     left_out: Vec<FailedFile>,
-    /// Entries that one of the ends could not read or write, and why.
-    failed: BTreeMap<u32, String>,
+    failed: FailedEntries,
+    /// Files whose hash the sender has told.
+    hashed: HashSet<u32>,
     packets: [u64; MAX_PATHS],
     moved: (Instant, u64),
 }
@@ -128,7 +129,8 @@ impl Receiving {
             ended: None,
             files: 0,
             left_out: Vec::new(),
-            failed: BTreeMap::new(),
+            failed: FailedEntries::default(),
+            hashed: HashSet::new(),
             packets: [0; MAX_PATHS],
             moved: (Instant::ZERO, 0),
         }
@@ -246,7 +248,7 @@ impl Receiving {
                 DiskEvent::Failed(files) => {
                     self.control.send(&Message::Failed { files: files.clone() })?;
                     for (entry, reason) in files {
-                        self.failed.entry(entry).or_insert(reason);
+                        self.failed.add(entry, reason)?;
                     }
                 }
                 DiskEvent::Agreed(layout) => {
@@ -351,11 +353,15 @@ impl Receiving {
         Ok(())
     }
 
-    fn expect(&self, files: Vec<(u32, String)>) -> Result<(), Failure> {
+    /// Each hash is taken once: a sender cannot fill the queue of a disk that is busy.
+    fn expect(&mut self, files: Vec<(u32, String)>) -> Result<(), Failure> {
         for (file, hash) in files {
             let hash = blake3::Hash::from_hex(&hash)
-                .map_err(|error| Failure::Protocol(format!("{hash:?} is no hash: {error}")))?;
+                .map_err(|_| Failure::Protocol(format!("the hash of file {file} is not 64 hexadecimal digits")))?;
             self.check_sent(file)?;
+            if !self.hashed.insert(file) {
+                return Err(Failure::Protocol(format!("it tells the hash of file {file} twice")));
+            }
             if let Some(disk) = &self.disk {
                 disk.order(Task::Expect(file, hash));
             }
@@ -367,8 +373,9 @@ impl Receiving {
     fn give_up(&mut self, files: Vec<(u32, String)>) -> Result<(), Failure> {
         for (file, reason) in files {
             self.check_sent(file)?;
-            self.failed.entry(file).or_insert(reason);
-            if let Some(disk) = &self.disk {
+            if self.failed.add(file, reason)?
+                && let Some(disk) = &self.disk
+            {
                 disk.order(Task::GiveUp(file));
             }
         }

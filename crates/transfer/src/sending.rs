@@ -1,6 +1,5 @@
 //! The end that sends.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -14,7 +13,7 @@ use super::control_stream::{AcceptedConnection, ControlStream};
 use super::files::{FailedFile, Found, Root, Skipped};
 use super::manifest::{Layout, Manifest};
 use super::options::{Failure, Options, PathProgress, Report, State, Watch, code};
-use super::outcome::{all_failed, arrived, goodput, peer, ratio_to_best_path};
+use super::outcome::{FailedEntries, all_failed, arrived, goodput, peer, ratio_to_best_path};
 use super::pulse::Pulse;
 use super::qlog::Log;
 use super::rounds::Ended;
@@ -112,8 +111,7 @@ struct Sending<'a> {
     done: Option<u64>,
     hasher: Option<Hasher>,
     hashes_missing: usize,
-    /// Entries that one of the ends could not read or write, and why.
-    failed: BTreeMap<u32, String>,
+    failed: FailedEntries,
     begun: Option<Instant>,
     ended: Option<Instant>,
     /// Paths that were usable once.
@@ -146,7 +144,7 @@ impl<'a> Sending<'a> {
             done: None,
             hasher: None,
             hashes_missing: 0,
-            failed: BTreeMap::new(),
+            failed: FailedEntries::default(),
             begun: None,
             ended: None,
             known: PathSet::EMPTY,
@@ -269,7 +267,7 @@ impl<'a> Sending<'a> {
             self.hashes_missing -= 1;
             match result {
                 // The receiver has given it up.
-                Ok(_) if self.failed.contains_key(&file) => {}
+                Ok(_) if self.failed.contains(file) => {}
                 Ok(Hashed { hash, grew }) => {
                     files.push((file, hash.to_hex().to_string()));
                     if grew {
@@ -280,14 +278,17 @@ impl<'a> Sending<'a> {
                 Err(why) => failed.push((file, why)),
             }
         }
-        failed.retain(|(file, _)| !self.failed.contains_key(file));
-        if files.is_empty() && failed.is_empty() {
-            return Ok(());
+        failed.retain(|(file, _)| !self.failed.contains(*file));
+        for (file, why) in &failed {
+            self.failed.add(*file, why.clone())?;
         }
-        self.failed.extend(failed.iter().cloned());
         // A file that failed and whose hash is told arrives all the same: the hash goes first.
-        self.control.send(&Message::Hashes { files })?;
-        self.control.send(&Message::Failed { files: failed })?;
+        if !files.is_empty() {
+            self.control.send(&Message::Hashes { files })?;
+        }
+        if !failed.is_empty() {
+            self.control.send(&Message::Failed { files: failed })?;
+        }
         Ok(())
     }
 
@@ -306,7 +307,7 @@ impl<'a> Sending<'a> {
                     if file as usize >= self.job.manifest.entries.len() {
                         return Err(Failure::Protocol(format!("it speaks of file {file}, which is none")));
                     }
-                    self.failed.entry(file).or_insert(reason);
+                    self.failed.add(file, reason)?;
                 }
             }
             Message::Done { files } if self.begun.is_some() => {
@@ -349,7 +350,7 @@ impl<'a> Sending<'a> {
 
     /// Whether the receiver waits for nothing but hashes.
     fn is_hashing(&self) -> bool {
-        self.hashes_missing > 0 && self.sender.delivered().get() == self.layout.bytes()
+        self.hasher.as_ref().is_some_and(Hasher::is_at_work) && self.sender.delivered().get() == self.layout.bytes()
     }
 
     /// The receiver says that all is there. It is believed once it has confirmed every byte.

@@ -1,6 +1,7 @@
 //! Sockets, the other end, and the user: what both sides of a transfer share.
 
 use std::hash::{BuildHasher, RandomState};
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -68,6 +69,7 @@ impl<'a> Session<'a> {
         locals.truncate(MAX_PATHS);
         let (net, listener, target, state) = match options.other {
             OtherEnd::Connect { addresses, pairing } => {
+                addresses.iter().try_for_each(check_reachable).map_err(Failure::Socket)?;
                 if locals.is_empty() {
                     locals.push(Local::Any);
                 }
@@ -310,6 +312,18 @@ impl<'a> Session<'a> {
         }
         paths
     }
+}
+
+/// Refuses an address that can only be listened at.
+fn check_reachable(address: &SocketAddr) -> io::Result<()> {
+    let why = if address.ip().is_unspecified() {
+        "no machine has this address: name the one where the other end listens"
+    } else if address.port() == 0 {
+        "port 0 is none: name the one where the other end listens"
+    } else {
+        return Ok(());
+    };
+    Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{address}: {why}")))
 }
 
 /// Whose transfer this is: see [`TransferId`].

@@ -190,6 +190,11 @@ impl Hasher {
         self.sent.store(offset, Ordering::Relaxed);
     }
 
+    /// Whether more hashes may come than there are by now.
+    pub fn is_at_work(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
     /// The next hash.
     pub fn next(&self) -> Option<(u32, Result<Hashed, String>)> {
         self.results.try_recv().ok()
@@ -200,7 +205,7 @@ impl Drop for Hasher {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A hash that panicked is one that never came: the transfer says so.
+            // A hash that panicked is one that never came: the other end gives up waiting for it.
             let _ = thread.join();
         }
     }

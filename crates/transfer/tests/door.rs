@@ -10,7 +10,7 @@ use ends::peer::Peer;
 use ends::{BOTH, assert_same, connect, listening, tree};
 use weftway_path::Span;
 use weftway_quic::udp::tls::Identity;
-use weftway_transfer::{Failure, Options, Progress, send};
+use weftway_transfer::{Failure, Progress, send};
 
 #[test]
 fn handshakes_that_nobody_goes_on_with_keep_nobody_out() {
@@ -114,7 +114,7 @@ fn wrong_tokens_are_counted_and_told() {
         assert!(matches!(refused, Err(Failure::Refused(_))), "{refused:?}");
     }
     let notes = receiver.notes.clone();
-    send(&root, Options { ..connect(receiver.address, &pairing, &[]) }, &mut |_| true).unwrap();
+    send(&root, connect(receiver.address, &pairing, &[]), &mut |_| true).unwrap();
     receiver.end().unwrap();
     let notes = notes.lock().unwrap().clone();
     assert_eq!(notes, ["a wrong token was shown once, and refused", "a wrong token was shown 3 times, and refused"]);

@@ -239,6 +239,18 @@ fn all_addresses_of_a_name_are_tried() {
 }
 
 #[test]
+fn an_address_that_can_only_be_listened_at_is_refused_at_once() {
+    let (_keep, root) = files(&[1000]);
+    let pairing = Identity::generate().unwrap().pairing();
+    let cases =
+        [(([0, 0, 0, 0], 9), "0.0.0.0:9: no machine has this address"), (([127, 0, 0, 1], 0), "port 0 is none")];
+    for (address, why) in cases {
+        let refused = send(&root, connect(address.into(), &pairing, &[]), &mut |_| true).unwrap_err();
+        assert!(refused.to_string().contains(why), "{refused}");
+    }
+}
+
+#[test]
 fn a_link_that_is_not_there_yet_is_told_and_the_others_are_used() {
     let (_keep, root) = files(&[1 << 20]);
     let (target, pairing, receiver) = listening();
@@ -289,9 +301,9 @@ fn a_round_trip_of_more_than_three_seconds_connects() {
     let (target, pairing, receiver) = listening();
     let (address, stop) = far(receiver.address, Duration::from_millis(3300));
     let options = Options { give_up_after: Span::from_secs(20), ..connect(address, &pairing, &["127.0.0.1"]) };
-    let sent = send(&root, options, &mut |_| true);
-    stop.store(true, Ordering::Relaxed);
-    sent.unwrap();
+    send(&root, options, &mut |_| true).unwrap();
+    // What the sender says last is still on its way: without it the receiver would wait for three round trips.
     receiver.end().unwrap();
+    stop.store(true, Ordering::Relaxed);
     assert_eq!(arrived(&root, target.path()), ["0"]);
 }

@@ -192,6 +192,22 @@ fn a_receiver_that_was_told_nonsense_listens_on() {
 }
 
 #[test]
+fn a_hash_that_is_told_twice_is_refused() {
+    let (_target, pairing, receiver) = listening();
+    let mut peer = Peer::greeting(receiver.address, &pairing, Role::Send);
+    peer.say(&Message::Entries { entries: vec![entry("f", 1000)] });
+    peer.say(&Message::Manifest { entries: 1 });
+    while peer.hear() != Message::Ready {}
+    let hash = (0, blake3::hash(b"").to_string());
+    peer.say(&Message::Hashes { files: vec![hash.clone(), hash] });
+    peer.wait_for_the_end();
+    receiver.stop.store(true, Ordering::Relaxed);
+    let notes = receiver.notes.clone();
+    assert!(matches!(receiver.end(), Err(Failure::Interrupted)), "it listens on");
+    assert!(notes.lock().unwrap().iter().any(|note| note.contains("the hash of file 0 twice")));
+}
+
+#[test]
 fn a_sender_that_says_nothing_is_given_up() {
     let bytes = noise(1000, 7);
     // It says nothing at all, sends no data, or no hash.

@@ -77,6 +77,19 @@ fn records_of_who_has_no_token_are_not_kept() {
 }
 
 #[test]
+fn one_that_is_refused_has_nothing_due_but_what_noq_still_has_to_do() {
+    let mut pair = Pair::new();
+    while !pair.stranger.is_established() {
+        pair.step();
+    }
+    // Its time is up.
+    let now = pair.here.now() + PATIENCE;
+    assert!(pair.listener.turn(&mut pair.here, now, None).is_none());
+    assert!(pair.listener.pending[0].refused);
+    assert!(pair.listener.next_event() > now, "a loop that waits for what is due would not wait");
+}
+
+#[test]
 fn a_network_is_what_one_host_may_have() {
     let network = |text: &str| network_of(text.parse().unwrap()).to_string();
     assert_eq!(network("192.0.2.77"), "192.0.2.0");
