@@ -259,7 +259,7 @@ impl Scheduler for EarliestDelivery {
                 }
             }
             Event::Lost(lost) => {
-                self.flights.lost(&lost, una);
+                self.flights.lost(&lost, cx.flow.map(|flow| flow.una));
                 if let Some(sights) = &mut self.sights {
                     sights.at(lost.path).lost(cx.now);
                 }
