@@ -62,14 +62,17 @@ impl Packets {
         from_fn(move || packets.find(|(_, packet)| packet.offset == offset))
     }
 
-    /// The packet with this number was sent: none has a higher one.
+    /// The packet with this number was sent. It is told of late where another has a higher one, as what a gate has sent on a
+    /// path before its first acknowledgement: then it is not kept.
     pub fn push(&mut self, serial: u64, packet: InFlightPacket) {
         if self.ring.is_empty() {
             self.skipped = serial.wrapping_sub(self.ring.end());
         }
-        while self.ring.end().wrapping_add(self.skipped) < serial {
-            self.ring.push(None);
+        let next = self.ring.end().wrapping_add(self.skipped);
+        if serial < next {
+            return;
         }
+        (next..serial).for_each(|_| self.ring.push(None));
         if self.ring.len() >= self.newest.len() {
             self.grow();
         }
@@ -134,6 +137,15 @@ mod tests {
             settled: false,
             closed: false,
         }
+    }
+
+    /// Of a packet that is told of late nothing is known, and the others keep their numbers.
+    #[test]
+    fn a_number_that_comes_late_moves_no_other() {
+        let mut packets = Packets::default();
+        [5, 8, 6, 9].into_iter().for_each(|serial| packets.push(serial, packet(0, serial * 100)));
+        let found = |serial| packets.get(serial).map(|packet| packet.offset.get());
+        assert_eq!([5, 6, 8, 9, 10].map(found), [Some(500), None, Some(800), Some(900), None]);
     }
 
     /// Packets of few data and many numbers: with the same data are those that a search through all of them finds.
