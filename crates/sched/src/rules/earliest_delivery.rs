@@ -133,15 +133,11 @@ impl EarliestDelivery {
             estimate.asked(cx.now, path, unused);
             let oldest = self.flights.oldest(path.id);
             let mut expected = estimate.forecast(cx.now, path, oldest, &self.terms).expected;
-            if let Some(sights) = &mut self.sights
-                && sights.correct(
-                    cx.now,
-                    path,
-                    estimate,
-                    (oldest.map(|(oldest, _)| oldest), self.flights.late(path.id)),
-                )
-            {
-                expected = estimate.forecast(cx.now, path, oldest, &self.terms).expected;
+            if let Some(sights) = &mut self.sights {
+                let flight = (oldest.map(|(oldest, _)| oldest), self.flights.late(path.id));
+                if sights.correct(cx.now, path, estimate, flight) {
+                    expected = estimate.forecast(cx.now, path, oldest, &self.terms).expected;
+                }
             }
             if live.is_some() && choose::tier(path) == live {
                 self.serving = self.serving.with(path.id);
