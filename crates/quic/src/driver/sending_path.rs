@@ -6,7 +6,9 @@
 use std::collections::VecDeque;
 
 use weftway_cc::{Acked, Congestion, Controller, Sent, Share, Signal};
-use weftway_host::sending::{Assigned, Flight, Pace, PacedBy, Pacer, RateSampler, Sample, SentPacket};
+use weftway_host::sending::{
+    Assigned, Flight, Offered, Outbox, Pace, PacedBy, Pacer, RateSampler, Sample, SentPacket, silent_at,
+};
 use weftway_path::{BlockedReason, Bytes, Health, Instant, Path, PathId, Receipt, Recovery, SendKind, Span};
 use weftway_scenario::config::Transport;
 
@@ -69,8 +71,8 @@ pub(super) struct SendingPath {
     pub probe_at: Instant,
     /// When it could not be used.
     pub outages: Outages,
-    /// What packets below this number carry was offered to the other paths when this one fell silent.
-    offered_below: u64,
+    /// What was offered to the other paths when this one fell silent.
+    pub offered: Offered,
     rate: RateSampler,
     last_sent: Instant,
     /// Packets sent before belong to the current episode.
@@ -119,7 +121,7 @@ impl SendingPath {
             last_progress: Instant::ZERO,
             probe_at: Instant::NEVER,
             outages: Outages::default(),
-            offered_below: 0,
+            offered: Offered::default(),
             rate: RateSampler::default(),
             last_sent: Instant::ZERO,
             recovery_start: None,
@@ -414,50 +416,21 @@ impl SendingPath {
         1 + u32::from(view.pto_count > 1)
     }
 
-    /// When the path is silent: the oldest packet that was not offered to the other paths should have been acknowledged, a
-    /// probe timeout after it was sent, and nothing was heard for as long as acknowledgements may vary.
-    pub fn silent_at(&self, view: &Path, ack_delay: Span) -> Instant {
-        let due = self.due_at(view);
-        if due.is_never() {
-            return due;
-        }
-        due.max(self.last_progress) + Self::pto(view, ack_delay).saturating_sub(view.srtt)
+    /// When the path is silent, of which an acknowledgement is expected at `due`.
+    pub fn silent_at(&self, view: &Path, due: Instant, ack_delay: Span) -> Instant {
+        silent_at(due, self.last_progress, Self::pto(view, ack_delay), view.srtt)
     }
 
-    /// When the oldest packet that was not offered to the other paths should be acknowledged: a round trip after it was sent.
+    /// When the oldest packet that was not offered to the other paths should be acknowledged.
     pub fn due_at(&self, view: &Path) -> Instant {
-        let oldest = self.unsettled().find(|(number, _)| !self.has_offered(*number));
-        oldest.map_or(Instant::NEVER, |(_, packet)| packet.sent_at + view.srtt)
+        self.offered.due_at(&self.flight, self.flight.base(), view.srtt)
     }
 
-    /// The path is silent: `offer` learns which chunks it has in flight, other than those that were offered before. It takes
+    /// The path is silent: what it has in flight may go on the others, other than what was offered to them before. It takes
     /// no new data while another path can, until something is heard of it.
-    pub fn offer_flight(&mut self, view: &mut Path, mut offer: impl FnMut(u64)) {
+    pub fn offer_flight(&mut self, id: PathId, view: &mut Path, outbox: &mut Outbox) {
         view.health = Health::Suspect;
-        for (_, packet) in self.unsettled().filter(|(number, _)| !self.has_offered(*number)) {
-            offer(packet.chunk);
-        }
-        self.note_offered();
-    }
-
-    /// Everything in flight was offered to the other paths.
-    pub fn note_offered(&mut self) {
-        self.offered_below = self.flight.next();
-    }
-
-    /// Whether what packet `number` carries was offered to the other paths.
-    pub fn has_offered(&self, number: u64) -> bool {
-        number < self.offered_below
-    }
-
-    /// The packets of which nothing is known, with their numbers.
-    fn unsettled(&self) -> impl Iterator<Item = (u64, &SentPacket)> {
-        (self.flight.base()..).zip(self.flight.iter()).filter(|(_, packet)| !packet.is_settled())
-    }
-
-    /// The oldest packet of which nothing is known: what a probe repeats.
-    pub fn oldest(&self) -> Option<SentPacket> {
-        self.unsettled().next().map(|(_, packet)| *packet)
+        self.offered.offer(&self.flight, id, outbox);
     }
 
     /// Everything that waits is taken back: `back` learns of it, and of its chunk.
@@ -466,13 +439,14 @@ impl SendingPath {
         view.queued = Bytes::ZERO;
     }
 
-    /// Everything in flight is given up: `lost` learns of each packet, of its chunk, and whether that was offered to the other
-    /// paths.
-    pub fn give_up_flight(&mut self, id: PathId, view: &mut Path, mut lost: impl FnMut(Receipt, u64, bool)) {
-        for (number, packet) in self.unsettled() {
+    /// Everything in flight is given up, to be sent again: `lost` learns of each packet.
+    pub fn give_up_flight(&mut self, id: PathId, view: &mut Path, outbox: &mut Outbox, mut lost: impl FnMut(Receipt)) {
+        let packets = (self.flight.base()..).zip(self.flight.iter());
+        for (number, packet) in packets.filter(|(_, packet)| !packet.is_settled()) {
             let receipt = packet.receipt(id);
             view.lost.add(receipt.bytes);
-            lost(receipt, packet.chunk, self.has_offered(number));
+            lost(receipt);
+            self.offered.lose(number, packet.chunk, id, outbox);
         }
         self.flight.clear();
         self.probe_at = Instant::NEVER;
