@@ -181,10 +181,12 @@ impl InFlight {
         if matches!(kind, SendKind::Duplicate | SendKind::Reinjection) {
             self.carried_again(&mut packet, sent, kind, una);
         }
+        if !self.packets.push(sent.serial, packet) {
+            return;
+        }
         let flight = self.paths.at(sent.path);
         let listed = Listed { serial: sent.serial, eta: packet.eta, given: packet.given };
         flight.push(listed, !packet.closed);
-        self.packets.push(sent.serial, packet);
         if flight.unheard.len() <= 2 {
             self.note_oldest(sent.path);
         }
@@ -248,6 +250,8 @@ impl InFlight {
             }
             if una.is_none() {
                 (packet.settled, packet.closed) = (true, true);
+                self.paths.at(lost.path).heard_of(lost.serial);
+                self.note_oldest(lost.path);
             }
         }
         self.tidy(lost.path, una.unwrap_or_default());

@@ -164,6 +164,9 @@ fn what_is_lost_without_a_view_of_the_data_is_over() {
     flights.acked(at(20), &receipt(F, 1, 100), Offset::ZERO);
     flights.lost(&receipt(F, 0, 0), None);
     assert_eq!((flights.packets.first(), flights.singles(F)), (2, 1));
+    flights.lost(&receipt(F, 2, 200), None);
+    assert!(flights.packets.is_empty());
+    assert_eq!((due(&flights, F), flights.singles(F)), (None, 0));
 }
 
 #[test]
