@@ -1,6 +1,7 @@
 //! `weftway-bench` prints one JSON object of figures, `weftway-bench only decisions environments` some of its parts; what
-//! is being measured goes to standard error. `weftway-bench count A 20000` runs scenario A once, for a profiler to count, `weftway-bench bare 20000` the yardstick,
-//! `weftway-bench count B/ecf 20000` scenario B under ECF, `weftway-bench count wait-or-send 20000` an environment; `weftway-bench gate` fails where a budget is broken.
+//! is being measured goes to standard error. `weftway-bench count A 20000` runs scenario A once, for a profiler to count,
+//! `weftway-bench bare 20000` the yardstick, `weftway-bench count B/ecf 20000` scenario B under ECF, `weftway-bench count
+//! wait-or-send 20000` an environment; `weftway-bench gate` fails where a budget is broken.
 
 use std::process::{Command, ExitCode};
 use std::sync::Mutex;

@@ -110,9 +110,9 @@ pub struct Transport {
     /// QUIC: whether a packet that is acknowledged after it was declared lost undoes the
     /// reduction that it caused, and counts as delivered.
     pub credit_late_acks: bool,
-    /// QUIC: whether what a path has that was silent for a probe timeout may go on the others.
+    /// QUIC: whether the other paths may carry the data of a path that was silent for a probe timeout.
     pub reinject_at_pto: bool,
-    /// QUIC: whether a controller that says nothing of a rate is paced by its window (RFC 9002 §7.7).
+    /// QUIC: whether a controller that names no pacing rate is paced by its window (RFC 9002 §7.7).
     pub pace_window: bool,
     /// QUIC: packets that may overtake before a packet counts as lost (kPacketThreshold).
     pub packet_threshold: u64,

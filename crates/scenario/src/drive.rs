@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use weftway_link::{Change, Loss, Rate, Set};
 use weftway_path::{BitRate, Instant, Span};
 
-/// Samples of a run are so far apart at least: what is finer is a trace, and a run of nothing would begin anew for ever.
+/// Samples of a run are at least so far apart. A run that took no time would begin anew for ever; for finer detail there are
+/// traces.
 const LEAST_STEP: Span = Span::from_millis(10);
 /// How long the only sample of a run counts.
 const LONE_SAMPLE: Span = Span::from_secs(1);

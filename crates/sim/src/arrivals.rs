@@ -1,5 +1,6 @@
 //! What a connection does when a packet arrives or a timer fires.
 
+use weftway_host::sending::may_offer;
 use weftway_path::{Bytes, Instant, PathId, Span};
 use weftway_scenario::config::{AckPath, Direction};
 use weftway_scenario::stack::LossRecovery;
@@ -365,7 +366,9 @@ impl Connection {
 
     /// QUIC: path `id` is silent, or its probe timer fired. What it has may go on the others, if there are any.
     fn find_silent(&mut self, net: &mut Net, now: Instant, id: PathId) {
-        let offers = self.transport.reinject_at_pto && self.may_offer(id);
+        let senders = &self.send.senders;
+        let (due, last_progress) = (senders[id.index()].due_at(), |other: PathId| senders[other.index()].last_progress);
+        let offers = self.transport.reinject_at_pto && may_offer(&self.dispatch.views, id, due, last_progress);
         if offers {
             let (sender, mut ctx) = self.send_context(net, now, id);
             sender.offer_all(&mut ctx);
@@ -376,22 +379,12 @@ impl Connection {
         }
     }
 
-    /// Whether another path may carry what path `id` has: one that has brought something since the answer of this one was due,
-    /// or has nothing to answer. Where all are silent at once it is the other end that rests.
-    fn may_offer(&self, id: PathId) -> bool {
-        let senders = &self.send.senders;
-        let due = senders[id.index()].due_at();
-        self.dispatch.views.set().without(id).iter().any(|other| {
-            let idle = self.dispatch.views.get(other).bytes_in_flight == Bytes::ZERO;
-            idle || senders[other.index()].last_progress >= due
-        })
-    }
-
     /// QUIC probes repeat the oldest data on the same path.
     fn send_probes(&mut self, net: &mut Net, now: Instant, id: PathId) {
         let count = core::mem::take(&mut self.send.senders[id.index()].quic.probes);
         for _ in 0..count {
-            let Some(packet) = self.send.senders[id.index()].oldest_unsettled().copied() else { return };
+            // What is neither acknowledged nor lost.
+            let Some(packet) = self.send.senders[id.index()].flight.oldest_unsettled(0).copied() else { return };
             let assigned = self.dispatch.repeat(id, &packet);
             let (sender, mut ctx) = self.send_context(net, now, id);
             sender.send(&mut ctx, assigned);

@@ -14,7 +14,7 @@
 //! the others are opened.
 
 use weftway_cc::Setup;
-use weftway_host::sending::{Dispatch, Outbox, RangeSet};
+use weftway_host::sending::{Dispatch, RangeSet};
 use weftway_path::{BlockedReason, Bytes, Event, Health, Instant, PathId, Recovery, Span};
 use weftway_scenario::config::{Direction, PathManager};
 use weftway_scenario::stack::LossRecovery;
@@ -231,8 +231,6 @@ impl Connection {
         let sender = &mut self.send.senders[id.index()];
         let Dispatch { outbox, host, views, .. } = &mut self.dispatch;
         let (view, events) = (views.get_mut(id), &mut host.events);
-        let give_back =
-            |outbox: &mut Outbox, chunk| if quic { outbox.lose(chunk, id) } else { outbox.hand_back(chunk) };
         // What TCP acknowledged selectively waits behind a hole of its subflow, and goes with the subflow.
         let packets = (sender.flight.base()..).zip(sender.flight.iter());
         for (number, packet) in packets.filter(|(_, packet)| !(quic && packet.acked)) {
@@ -241,16 +239,16 @@ impl Connection {
                 view.lost.add(receipt.bytes);
                 events.push(Event::Lost(receipt));
             }
-            // QUIC handed it back when it declared it lost.
-            match packet.chunk {
-                _ if quic && packet.lost => {}
-                chunk if sender.quic.has_offered(number) => outbox.lose_unless_elsewhere(chunk, id),
-                chunk => give_back(outbox, chunk),
+            if !quic {
+                outbox.hand_back(packet.chunk);
+            } else if !packet.lost {
+                // Else it was handed back when it was declared lost.
+                sender.quic.offered.lose(number, packet.chunk, id, outbox);
             }
         }
         for assigned in sender.queue.iter() {
             events.push(Event::Recalled(assigned.receipt(id)));
-            give_back(outbox, assigned.chunk);
+            if quic { outbox.lose(assigned.chunk, id) } else { outbox.hand_back(assigned.chunk) }
         }
         sender.flight.clear();
         sender.queue.clear();

@@ -356,10 +356,10 @@ pub(super) fn ended(connection: &QuicConnection, why: &str) -> Failure {
         None if connection.is_refused() => Failure::Full,
         Some(close) if close.code == u64::from(code::INTERRUPTED) => Failure::OtherInterrupted,
         Some(close) if close.code == u64::from(code::FULL) => Failure::Full,
-        Some(close) if close.code == u64::from(code::AGAIN) => Failure::Again(close.reason.clone()),
+        Some(close) if close.code == u64::from(code::AGAIN) => Failure::Again(close.reason),
         Some(close) if close.code == u64::from(code::STALLED) => Failure::Stalled,
         Some(close) if close.code == u64::from(code::BUSY) => Failure::Busy,
-        Some(close) if !close.reason.is_empty() => Failure::Refused(close.reason.clone()),
+        Some(close) if !close.reason.is_empty() => Failure::Refused(close.reason),
         _ => Failure::Lost(why.to_owned()),
     }
 }

@@ -176,6 +176,20 @@ impl Flight {
         self.ring.front()
     }
 
+    /// The oldest packet that has neither arrived nor counts as lost, of those with number `from` and above.
+    #[inline]
+    pub fn oldest_unsettled(&self, from: u64) -> Option<&SentPacket> {
+        let mut number = from.max(self.base());
+        while number < self.next() {
+            let packet = self.at(number);
+            if !packet.is_settled() {
+                return Some(packet);
+            }
+            number += 1;
+        }
+        None
+    }
+
     /// Settles the oldest packet.
     #[inline]
     pub fn pop(&mut self) -> Option<&SentPacket> {

@@ -1,7 +1,7 @@
 //! What a sender of data keeps and does, whatever carries its packets. Read `dispatch` first: it is where a scheduler's
 //! decisions become packets. Around it: the data and which of them are acknowledged (`outbox`), the question to the
 //! scheduler, the paths as schedulers see them (`views`), the packets in flight on each path (`flight`), delivery rates,
-//! pacing, and which paths share a bottleneck.
+//! pacing, silent paths (`silence`), and which paths share a bottleneck.
 
 mod bottleneck;
 mod dispatch;
@@ -11,6 +11,7 @@ mod pacer;
 mod question;
 mod ranges;
 mod rate;
+mod silence;
 mod views;
 
 pub use bottleneck::Groups;
@@ -21,4 +22,5 @@ pub use pacer::{Pace, PacedBy, Pacer};
 pub use question::Question;
 pub use ranges::RangeSet;
 pub use rate::{RateSampler, Sample};
+pub use silence::{Offered, may_offer, silent_at};
 pub use views::Views;

@@ -67,7 +67,8 @@ impl Pacer {
         (bytes, rate) == (self.last.bytes, self.last.pace.rate)
     }
 
-    /// A packet of `bytes` left. The credit of `pace` is that of the last one if the rest of it is.
+    /// A packet of `bytes` left. Where bytes, rate and quantum are those of the packet before, so is the credit: it is not looked
+    /// at.
     #[inline]
     pub fn on_sent(&mut self, now: Instant, bytes: Bytes, pace: Pace) {
         let last = &self.last;

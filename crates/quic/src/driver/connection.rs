@@ -13,7 +13,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant as StdInstant};
 
 use bytes::{Bytes, BytesMut};
-use noq_proto::{ConnectionEvent, ConnectionHandle, EcnCodepoint, Endpoint, Event, FourTuple, PathEvent, PathStatus};
+use noq_proto::{
+    ConnectionError, ConnectionEvent, ConnectionHandle, EcnCodepoint, Endpoint, Event, FourTuple, PathEvent, PathStatus,
+};
 use weftway_path::{Instant, PathId, PathSet, Span};
 
 use super::observer::{ALL, ObserverState, Report};
@@ -125,10 +127,8 @@ pub struct QuicConnection {
     last_call: Instant,
     /// The stream on which both ends talk beside the data.
     control: Option<noq_proto::StreamId>,
-    close_reason: Option<CloseReason>,
-    refused: bool,
-    /// Whether noq has told that the connection is over.
-    lost: bool,
+    /// Why the connection is over, as noq told first.
+    over: Option<ConnectionError>,
 }
 
 impl QuicConnection {
@@ -163,9 +163,7 @@ impl QuicConnection {
             watched: vec![Some(first)],
             routes: routes.into_iter().map(Some).collect(),
             control: None,
-            close_reason: None,
-            refused: false,
-            lost: false,
+            over: None,
             outgoing: VecDeque::new(),
             news: VecDeque::new(),
             buffer: Vec::with_capacity(2048),
@@ -432,11 +430,9 @@ impl QuicConnection {
             }
             Event::HandshakeConfirmed => self.confirmed = true,
             // noq tells it again when a stateless reset comes behind the peer's last word: the first reason is the cause.
-            Event::ConnectionLost { reason } if !self.lost => {
-                self.lost = true;
-                self.close_reason = CloseReason::of(&reason);
-                self.refused = control::is_refusal(&reason);
+            Event::ConnectionLost { reason } if self.over.is_none() => {
                 self.news.push_back(News::Lost(reason.to_string()));
+                self.over = Some(reason);
             }
             Event::Path(PathEvent::Established { id, .. }) => {
                 if let Some(path) = self.path_of(id) {

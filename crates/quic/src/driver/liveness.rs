@@ -3,7 +3,7 @@
 //! A path that brings nothing for too long with data outstanding, or loses most of what it is given, is given up: its data
 //! go to the others. It is asked now and then whether it is alive.
 
-use weftway_host::sending::{Carrier, Dispatch};
+use weftway_host::sending::{Carrier, Dispatch, may_offer};
 use weftway_path::{Bytes, Event, Health, Instant, Path, PathId, Recovery, Span};
 
 use super::sender::{Sender, Source, controller};
@@ -44,14 +44,7 @@ impl<S: Source> Sender<S> {
         let Dispatch { outbox, host, views, .. } = &mut self.dispatch;
         let (view, events) = (views.get_mut(id), &mut host.events);
         path.outages.begin(self.now);
-        path.give_up_flight(id, view, |receipt, chunk, offered| {
-            events.push(Event::Lost(receipt));
-            if offered {
-                outbox.lose_unless_elsewhere(chunk, id);
-            } else {
-                outbox.lose(chunk, id);
-            }
-        });
+        path.give_up_flight(id, view, outbox, |receipt| events.push(Event::Lost(receipt)));
         path.give_up_queue(id, view, |receipt, chunk| {
             events.push(Event::Recalled(receipt));
             outbox.lose(chunk, id);
@@ -81,7 +74,7 @@ impl<S: Source> Sender<S> {
     /// The probe timer of path `id` fired. Its probes repeat the oldest data.
     pub(super) fn probe(&mut self, id: PathId) {
         let count = self.paths[id.index()].on_probe_timeout(self.now, self.dispatch.views.get_mut(id));
-        let offers = self.may_offer(id);
+        let offers = self.may_offer(id, self.paths[id.index()].due_at(self.dispatch.views.get(id)));
         if offers {
             self.offer(id);
         }
@@ -89,33 +82,34 @@ impl<S: Source> Sender<S> {
             if self.connection.is_early_spent() {
                 break;
             }
-            let Some(packet) = self.paths[id.index()].oldest() else { break };
+            // Of which nothing is known.
+            let Some(packet) = self.paths[id.index()].flight.oldest_unsettled(0).copied() else { break };
             let assigned = self.dispatch.repeat(id, &packet);
             self.transmit(id, &assigned);
         }
         if offers {
-            self.paths[id.index()].note_offered();
+            let path = &mut self.paths[id.index()];
+            path.offered.add_all(&path.flight);
         }
         self.refresh(id);
     }
 
-    /// Whether another path may carry what path `id` has: one that has brought something since the answer of this one was due,
-    /// or has nothing to answer. Where all are silent at once it is the other end that rests.
-    fn may_offer(&self, id: PathId) -> bool {
-        let due = self.paths[id.index()].due_at(self.dispatch.views.get(id));
-        let is_alive = |other: PathId| {
-            let idle = self.dispatch.views.get(other).bytes_in_flight == Bytes::ZERO;
-            idle || self.paths[other.index()].last_progress >= due
-        };
-        self.setting.transport.reinject_at_pto && self.dispatch.views.set().without(id).iter().any(is_alive)
+    /// Whether another path may carry what path `id` has, of which an acknowledgement was expected at `due`.
+    fn may_offer(&self, id: PathId, due: Instant) -> bool {
+        let last_progress = |other: PathId| self.paths[other.index()].last_progress;
+        self.setting.transport.reinject_at_pto && may_offer(&self.dispatch.views, id, due, last_progress)
     }
 
     /// When what path `id` has may go on the other paths. The probe timer runs from the newest packet, and fires late where a
     /// queue is long.
     pub(super) fn offer_at(&self, id: PathId) -> Instant {
-        let (path, ack_delay) = (&self.paths[id.index()], self.setting.transport.ack_delay);
-        let waits = path.stage == Stage::Up && self.may_offer(id);
-        if waits { path.silent_at(self.dispatch.views.get(id), ack_delay) } else { Instant::NEVER }
+        let (path, view) = (&self.paths[id.index()], self.dispatch.views.get(id));
+        let due = path.due_at(view);
+        if path.stage == Stage::Up && self.may_offer(id, due) {
+            path.silent_at(view, due, self.setting.transport.ack_delay)
+        } else {
+            Instant::NEVER
+        }
     }
 
     /// What path `id` has, in flight or waiting, may go on the other paths. The path is kept, and no packet counts as lost
@@ -123,7 +117,7 @@ impl<S: Source> Sender<S> {
     pub(super) fn offer(&mut self, id: PathId) {
         let Dispatch { outbox, host, views, .. } = &mut self.dispatch;
         let (path, view) = (&mut self.paths[id.index()], views.get_mut(id));
-        path.offer_flight(view, |chunk| outbox.lose_unless_elsewhere(chunk, id));
+        path.offer_flight(id, view, outbox);
         path.give_up_queue(id, view, |receipt, chunk| {
             host.events.push(Event::Recalled(receipt));
             outbox.lose(chunk, id);

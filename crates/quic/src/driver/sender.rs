@@ -388,11 +388,7 @@ impl<S: Source> Sender<S> {
                 }
                 What::Lost { number, .. } => {
                     if let Some(packet) = path.on_lost(view, number, &mut outcome) {
-                        if path.has_offered(number) {
-                            self.dispatch.outbox.lose_unless_elsewhere(packet.chunk, id);
-                        } else {
-                            self.dispatch.outbox.lose(packet.chunk, id);
-                        }
+                        path.offered.lose(number, packet.chunk, id, &mut self.dispatch.outbox);
                         self.dispatch.host.events.push(Event::Lost(packet.receipt(id)));
                     }
                 }

@@ -6,14 +6,15 @@
 use std::collections::VecDeque;
 
 use weftway_cc::{Acked, Congestion, Controller, Sent, Share, Signal};
-use weftway_host::sending::{Assigned, Flight, Pace, PacedBy, Pacer, RateSampler, Sample, SentPacket};
-use weftway_path::{BlockedReason, Bytes, Health, Instant, Path, PathId, Receipt, Recovery, SendKind, Span};
+use weftway_host::sending::{Assigned, Flight, Offered, Pace, PacedBy, Pacer, RateSampler, Sample, SentPacket};
+use weftway_path::{BlockedReason, Bytes, Instant, Path, Recovery, SendKind, Span};
 use weftway_scenario::config::Transport;
 
 use super::outage::Outages;
 
-/// kGranularity (RFC 9002 §6.1.2).
-const GRANULARITY: Span = Span::from_millis(1);
+mod silence;
+#[cfg(test)]
+mod tests;
 
 /// How far a path is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,8 +70,8 @@ pub(super) struct SendingPath {
     pub probe_at: Instant,
     /// When it could not be used.
     pub outages: Outages,
-    /// What packets below this number carry was offered to the other paths when this one fell silent.
-    offered_below: u64,
+    /// What was offered to the other paths when this one fell silent.
+    pub offered: Offered,
     rate: RateSampler,
     last_sent: Instant,
     /// Packets sent before belong to the current episode.
@@ -119,7 +120,7 @@ impl SendingPath {
             last_progress: Instant::ZERO,
             probe_at: Instant::NEVER,
             outages: Outages::default(),
-            offered_below: 0,
+            offered: Offered::default(),
             rate: RateSampler::default(),
             last_sent: Instant::ZERO,
             recovery_start: None,
@@ -387,186 +388,5 @@ impl SendingPath {
     /// Whether the next packet of the queue may leave.
     pub fn may_send_queued(&self, now: Instant, view: &Path) -> bool {
         !self.queue.is_empty() && view.bytes_in_flight + view.mss <= view.cwnd && self.pacer.release() <= now
-    }
-
-    /// The probe timeout without its back-off.
-    pub fn pto(view: &Path, ack_delay: Span) -> Span {
-        view.srtt + (view.rttvar * 4).max(GRANULARITY) + ack_delay
-    }
-
-    /// When a probe is due.
-    pub fn arm(&mut self, now: Instant, view: &Path, ack_delay: Span) {
-        self.probe_at = if self.stage != Stage::Up || view.bytes_in_flight == Bytes::ZERO {
-            Instant::NEVER
-        } else {
-            (self.last_sent + Self::pto(view, ack_delay) * (1 << view.pto_count.min(10))).max(now)
-        };
-    }
-
-    /// The probe timer fired: how many packets may pass the window.
-    pub fn on_probe_timeout(&mut self, now: Instant, view: &mut Path) -> u32 {
-        self.tally.timeouts += 1;
-        view.pto_count += 1;
-        if view.pto_count >= 2 {
-            view.health = Health::Suspect;
-        }
-        self.last_sent = now;
-        1 + u32::from(view.pto_count > 1)
-    }
-
-    /// When the path is silent: the oldest packet that was not offered to the other paths should have been acknowledged, a
-    /// probe timeout after it was sent, and nothing was heard for as long as acknowledgements may vary.
-    pub fn silent_at(&self, view: &Path, ack_delay: Span) -> Instant {
-        let due = self.due_at(view);
-        if due.is_never() {
-            return due;
-        }
-        due.max(self.last_progress) + Self::pto(view, ack_delay).saturating_sub(view.srtt)
-    }
-
-    /// When the oldest packet that was not offered to the other paths should be acknowledged: a round trip after it was sent.
-    pub fn due_at(&self, view: &Path) -> Instant {
-        let oldest = self.unsettled().find(|(number, _)| !self.has_offered(*number));
-        oldest.map_or(Instant::NEVER, |(_, packet)| packet.sent_at + view.srtt)
-    }
-
-    /// The path is silent: `offer` learns which chunks it has in flight, other than those that were offered before. It takes
-    /// no new data while another path can, until something is heard of it.
-    pub fn offer_flight(&mut self, view: &mut Path, mut offer: impl FnMut(u64)) {
-        view.health = Health::Suspect;
-        for (_, packet) in self.unsettled().filter(|(number, _)| !self.has_offered(*number)) {
-            offer(packet.chunk);
-        }
-        self.note_offered();
-    }
-
-    /// Everything in flight was offered to the other paths.
-    pub fn note_offered(&mut self) {
-        self.offered_below = self.flight.next();
-    }
-
-    /// Whether what packet `number` carries was offered to the other paths.
-    pub fn has_offered(&self, number: u64) -> bool {
-        number < self.offered_below
-    }
-
-    /// The packets of which nothing is known, with their numbers.
-    fn unsettled(&self) -> impl Iterator<Item = (u64, &SentPacket)> {
-        (self.flight.base()..).zip(self.flight.iter()).filter(|(_, packet)| !packet.is_settled())
-    }
-
-    /// The oldest packet of which nothing is known: what a probe repeats.
-    pub fn oldest(&self) -> Option<SentPacket> {
-        self.unsettled().next().map(|(_, packet)| *packet)
-    }
-
-    /// Everything that waits is taken back: `back` learns of it, and of its chunk.
-    pub fn give_up_queue(&mut self, id: PathId, view: &mut Path, mut back: impl FnMut(Receipt, u64)) {
-        self.queue.drain(..).for_each(|assigned| back(assigned.receipt(id), assigned.chunk));
-        view.queued = Bytes::ZERO;
-    }
-
-    /// Everything in flight is given up: `lost` learns of each packet, of its chunk, and whether that was offered to the other
-    /// paths.
-    pub fn give_up_flight(&mut self, id: PathId, view: &mut Path, mut lost: impl FnMut(Receipt, u64, bool)) {
-        for (number, packet) in self.unsettled() {
-            let receipt = packet.receipt(id);
-            view.lost.add(receipt.bytes);
-            lost(receipt, packet.chunk, self.has_offered(number));
-        }
-        self.flight.clear();
-        self.probe_at = Instant::NEVER;
-        self.tally.given_up += 1;
-        view.bytes_in_flight = Bytes::ZERO;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use weftway_cc::{Flavour, Setup};
-    use weftway_path::Offset;
-
-    use super::*;
-
-    /// A path under New Reno with a window of ten packets.
-    fn path() -> (SendingPath, Path) {
-        let (id, mss, initial_window) = (PathId::new(0), Bytes::new(1200), Bytes::new(12_000));
-        let setup =
-            Setup { path: id, mss, initial_window, flavour: Flavour::Quic, seed: 1, now: Instant::ZERO, rtt: None };
-        let cc = weftway_cc::build("newreno", &setup).unwrap();
-        (SendingPath::new(cc, &Transport::mpquic()), Path::new(id, mss, initial_window))
-    }
-
-    fn send(path: &mut SendingPath, view: &mut Path, at_ms: u64, number: u64) {
-        let (offset, kind) = (Offset::new(1200 * number), SendKind::Fresh);
-        let assigned =
-            Assigned { chunk: number, serial: number, kind, offset, bytes: 1200, first: true, after: view.next };
-        path.on_sent(Instant::from_millis(at_ms), view, number, &assigned);
-    }
-
-    /// An acknowledgement of packet `acked`, which shows that packet `lost` is lost.
-    fn lose(path: &mut SendingPath, view: &mut Path, at_ms: u64, acked: u64, lost: u64) -> Share {
-        let now = Instant::from_millis(at_ms);
-        let mut outcome = Outcome { prior_in_flight: view.bytes_in_flight, ..Outcome::default() };
-        let mut share = Share { usable: true, ..path.cc.share() };
-        path.on_acked(now, view, acked, &mut outcome);
-        path.on_lost(view, lost, &mut outcome);
-        path.on_congestion(now, view, Signal::Loss, &outcome, &[share]);
-        path.finish(now, view, &outcome, &[share]);
-        path.publish(view, &mut share);
-        share
-    }
-
-    /// The path was validated in 40 ms. noq's first sample of 34 ms is its estimate, of which 8·34 − 7·40 would be below zero:
-    /// srtt = 40 − 6/8, rttvar = (3·20 + 6)/4. Then it is 38, smoothed by noq to 34.5: 39.25 − 1.25/8.
-    #[test]
-    fn noqs_first_sample_is_no_average() {
-        let (mut path, mut view) = path();
-        path.begin_rtt(&mut view, Span::from_millis(40), Span::from_millis(40));
-        path.on_rtt(&mut view, Some(Span::from_millis(34)), Span::from_millis(34));
-        assert_eq!((view.srtt, view.rttvar), (Span::from_micros(39_250), Span::from_micros(16_500)));
-        path.on_rtt(&mut view, Some(Span::from_millis(40)), Span::from_micros(34_500));
-        assert_eq!(view.srtt, Span::from_nanos(39_093_750), "the acknowledgement was delayed by 2 ms");
-    }
-
-    /// Ten packets fill the window. It grows to 25 within their round, of which an eleventh packet fills less than half:
-    /// the round was limited by the window all the same.
-    #[test]
-    fn a_round_that_filled_the_window_stays_limited_by_it() {
-        let (mut path, mut view) = path();
-        (0..10).for_each(|number| send(&mut path, &mut view, 0, number));
-        path.end_turn(&view, false);
-        assert!(path.is_limited(&view));
-        view.cwnd = Bytes::new(30_000);
-        send(&mut path, &mut view, 0, 10);
-        path.end_turn(&view, false);
-        assert!(path.is_limited(&view));
-    }
-
-    /// Packet 0 is lost at 20 ms: an episode begins, which the acknowledgement of packet 10, sent after that, ends at 40 ms
-    /// (RFC 9002 §7.3.2). Packet 1, which it shows to be lost, was sent before the episode and prolongs nothing.
-    #[test]
-    fn an_old_loss_does_not_prolong_a_recovery() {
-        let (mut path, mut view) = path();
-        (0..10).for_each(|number| send(&mut path, &mut view, 0, number));
-        lose(&mut path, &mut view, 20, 3, 0);
-        assert_eq!((view.recovery, view.cwnd), (Recovery::Recovery, Bytes::new(6000)));
-        send(&mut path, &mut view, 21, 10);
-        lose(&mut path, &mut view, 40, 10, 1);
-        assert_eq!(view.recovery, Recovery::Open);
-        assert!(view.cwnd >= Bytes::new(6000), "one episode, one reduction: {:?}", view.cwnd);
-    }
-
-    /// The window halves with the loss of packet 0. When that turns out to have arrived nothing else need be new: the
-    /// window is what it was, for schedulers and for what may be sent, at once.
-    #[test]
-    fn a_reduction_that_was_not_needed_is_taken_back_at_once() {
-        let (mut path, mut view) = path();
-        (0..10).for_each(|number| send(&mut path, &mut view, 0, number));
-        let mut share = lose(&mut path, &mut view, 20, 3, 0);
-        assert_eq!((view.cwnd, share.cwnd), (Bytes::new(6000), Bytes::new(6000)));
-        path.on_spurious(Instant::from_millis(22), &mut view, &mut share);
-        assert!(view.cwnd >= Bytes::new(12_000) && share.cwnd == view.cwnd, "{:?}", view.cwnd);
-        assert_eq!(view.recovery, Recovery::Open);
     }
 }

@@ -14,6 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 ///
 /// A path needs a connection ID of the peer's ([`PathError::RemoteCidsExhausted`]). The first of them are still on their way
 /// when the handshake is done, so `open` is called again every 10 ms, for ten seconds at most; any other error ends it at once.
+/// The paths that were opened before an error stay open.
 /// `sleep` waits, as the application's runtime does:
 ///
 /// ```no_run

@@ -39,7 +39,7 @@ pub(crate) struct Options {
     pub app_limited: Option<AppLimitedName>,
     /// QUIC: whether an acknowledgement for a packet given up undoes the reduction it caused.
     pub credit_late_acks: Option<bool>,
-    /// QUIC: whether what a path has that was silent for a probe timeout may go on the others.
+    /// QUIC: whether the other paths may carry the data of a path that was silent for a probe timeout.
     pub reinject_at_pto: Option<bool>,
     /// QUIC: whether a controller that names no pacing rate is paced by its window (RFC 9002 §7.7).
     pub pace_window: Option<bool>,

@@ -133,15 +133,11 @@ impl EarliestDelivery {
             estimate.asked(cx.now, path, unused);
             let oldest = self.flights.oldest(path.id);
             let mut expected = estimate.forecast(cx.now, path, oldest, &self.terms).expected;
-            if let Some(corrections) = &mut self.corrections
-                && corrections.correct(
-                    cx.now,
-                    path,
-                    estimate,
-                    (oldest.map(|(oldest, _)| oldest), self.flights.late(path.id)),
-                )
-            {
-                expected = estimate.forecast(cx.now, path, oldest, &self.terms).expected;
+            if let Some(corrections) = &mut self.corrections {
+                let flight = (oldest.map(|(oldest, _)| oldest), self.flights.late(path.id));
+                if corrections.correct(cx.now, path, estimate, flight) {
+                    expected = estimate.forecast(cx.now, path, oldest, &self.terms).expected;
+                }
             }
             if live.is_some() && choose::tier(path) == live {
                 self.serving = self.serving.with(path.id);
@@ -259,7 +255,7 @@ impl Scheduler for EarliestDelivery {
                 }
             }
             Event::Lost(lost) => {
-                self.flights.lost(&lost, una);
+                self.flights.lost(&lost, cx.flow.map(|flow| flow.una));
                 if let Some(corrections) = &mut self.corrections {
                     corrections.at(lost.path).lost(cx.now);
                 }

@@ -181,10 +181,12 @@ impl InFlight {
         if matches!(kind, SendKind::Duplicate | SendKind::Reinjection) {
             self.carried_again(&mut packet, sent, kind, una);
         }
+        if !self.packets.push(sent.serial, packet) {
+            return;
+        }
         let flight = self.paths.at(sent.path);
         let listed = Listed { serial: sent.serial, eta: packet.eta, given: packet.given };
         flight.push(listed, !packet.closed);
-        self.packets.push(sent.serial, packet);
         if flight.unheard.len() <= 2 {
             self.note_oldest(sent.path);
         }
@@ -237,16 +239,22 @@ impl InFlight {
     }
 
     /// The packet was declared lost on its path, which repairs it (TCP) or has handed it back (QUIC). If that was said by a
-    /// timer, nothing has been heard of the path since.
-    pub(crate) fn lost(&mut self, lost: &Receipt, una: Offset) {
+    /// timer, nothing has been heard of the path since. Without a view of the data, `una` among them, nothing tells when they
+    /// have arrived after all: then the packet is over.
+    pub(crate) fn lost(&mut self, lost: &Receipt, una: Option<Offset>) {
         if let Some(packet) = self.packets.get_mut(lost.serial) {
             let is_news = !packet.lost && !packet.closed;
             packet.lost = true;
             if is_news {
                 self.lost_bytes += lost.bytes;
             }
+            if una.is_none() {
+                (packet.settled, packet.closed) = (true, true);
+                self.paths.at(lost.path).heard_of(lost.serial);
+                self.note_oldest(lost.path);
+            }
         }
-        self.tidy(lost.path, una);
+        self.tidy(lost.path, una.unwrap_or_default());
     }
 
     /// The bytes in flight on the packet's path up to its end.
@@ -279,29 +287,22 @@ impl InFlight {
     fn tidy(&mut self, path: PathId, una: Offset) {
         let Self { packets, paths, repeats_anywhere, .. } = self;
         let PathFlight { single, arrived, .. } = paths.at(path);
-        let is_done = |packet: Option<&InFlightPacket>| !packet.is_some_and(|packet| packet.is_single(una));
-        let is_open = |packet: Option<&InFlightPacket>| packet.is_some_and(|packet| !packet.closed);
-        while let Some(Listed { serial, .. }) = single.front() {
-            let packet = packets.get(*serial);
-            if !is_done(packet) {
-                break;
+        let is_open = |serial| packets.get(serial).is_some_and(|packet| !packet.closed);
+        // Whether a packet leaves the list: if its data have arrived in one copy, it is kept in the other.
+        let mut leaves = |listed: &Listed| {
+            let is_single = packets.get(listed.serial).is_some_and(|packet| packet.is_single(una));
+            if !is_single && is_open(listed.serial) {
+                arrived.push_back(listed.serial);
             }
-            if is_open(packet) {
-                arrived.push_back(*serial);
-            }
+            !is_single
+        };
+        while single.front().is_some_and(&mut leaves) {
             single.pop_front();
         }
-        while let Some(Listed { serial, .. }) = single.back() {
-            let packet = packets.get(*serial);
-            if !is_done(packet) {
-                break;
-            }
-            if is_open(packet) {
-                arrived.push_back(*serial);
-            }
+        while single.back().is_some_and(&mut leaves) {
             single.pop_back();
         }
-        while arrived.front().is_some_and(|serial| !is_open(packets.get(*serial))) {
+        while arrived.front().is_some_and(|serial| !is_open(*serial)) {
             arrived.pop_front();
         }
         // What was lost and may go anywhere has come on another path, or again.

@@ -11,7 +11,7 @@
 //! State: the start of the recovery period, the loss time, the probe count.
 
 use weftway_cc::Signal;
-use weftway_host::sending::SentPacket;
+use weftway_host::sending::{Offered, silent_at};
 use weftway_path::{Bytes, Event, Health, Instant, Path, Recovery, Span};
 use weftway_scenario::config::Transport;
 
@@ -46,10 +46,9 @@ pub struct Quic {
     pub probes: u32,
     /// Whether what the path has is offered to the others when it falls silent.
     offers: bool,
-    /// What packets below this number carry was offered to the other paths when this one fell silent.
-    offered_below: u64,
-    /// When the path is silent, as of the last acknowledgement ([`PathSender::silent_at`]): never while all is settled or
-    /// offered.
+    /// What was offered to the other paths when this one fell silent.
+    pub offered: Offered,
+    /// When the path is silent, as of the last acknowledgement ([`silent_at`]): never while all is settled or offered.
     silent_at: Instant,
 }
 
@@ -88,7 +87,8 @@ impl PathSender {
     /// What is in flight or known of the round trip has changed: when the path is silent, and the probe timeout.
     fn arm_probe_anew(&mut self, now: Instant, view: &Path) {
         if self.quic.offers {
-            self.quic.silent_at = self.silent_at();
+            let (pto, srtt) = (self.quic.pto, self.quic.rtt.srtt());
+            self.quic.silent_at = silent_at(self.due_at(), self.last_progress, pto, srtt);
         }
         self.arm_probe(now, view);
     }
@@ -104,29 +104,10 @@ impl PathSender {
         self.arm(now, Timer::Timeout, if silent > now { probe.min(silent) } else { probe });
     }
 
-    /// When the path is silent: the oldest packet that was not offered to the other paths should have been acknowledged, a
-    /// probe timeout after it was sent, and nothing was heard for as long as acknowledgements may vary.
-    #[inline]
-    fn silent_at(&self) -> Instant {
-        let due = self.due_at();
-        if due.is_never() {
-            return due;
-        }
-        due.max(self.last_progress) + self.quic.pto.saturating_sub(self.quic.rtt.srtt())
-    }
-
-    /// When the oldest packet that was not offered to the other paths should be acknowledged: a round trip after it was sent.
+    /// When the oldest packet that was not offered to the other paths should be acknowledged.
     #[inline]
     pub fn due_at(&self) -> Instant {
-        let mut number = self.quic.settled_below().max(self.flight.base()).max(self.quic.offered_below);
-        while number < self.flight.next() {
-            let packet = self.flight.at(number);
-            if !packet.is_settled() {
-                return packet.sent_at + self.quic.rtt.srtt();
-            }
-            number += 1;
-        }
-        Instant::NEVER
+        self.quic.offered.due_at(&self.flight, self.quic.settled_below(), self.quic.rtt.srtt())
     }
 
     /// Processes an acknowledgement.
@@ -323,11 +304,7 @@ impl PathSender {
         outcome.lost += payload;
         ctx.view.bytes_in_flight -= payload;
         ctx.view.lost.add(payload);
-        if self.quic.has_offered(index) {
-            ctx.outbox.lose_unless_elsewhere(packet.chunk, self.id);
-        } else {
-            ctx.outbox.lose(packet.chunk, self.id);
-        }
+        self.quic.offered.lose(index, packet.chunk, self.id, ctx.outbox);
         ctx.events.push(Event::Lost(packet.receipt(self.id)));
         ctx.tally().retransmissions += 1;
         self.quic.missing += 1;
@@ -394,12 +371,8 @@ impl PathSender {
     /// §6.2).
     pub fn offer_all(&mut self, ctx: &mut SendContext<'_>) {
         ctx.view.health = Health::Suspect;
-        for (number, packet) in (self.flight.base()..).zip(self.flight.iter()) {
-            if !packet.is_settled() && !self.quic.has_offered(number) {
-                ctx.outbox.lose_unless_elsewhere(packet.chunk, self.id);
-            }
-        }
-        self.note_offered();
+        self.quic.offered.offer(&self.flight, self.id, ctx.outbox);
+        self.quic.silent_at = Instant::NEVER;
         while let Some(assigned) = self.take_queued(ctx) {
             ctx.events.push(Event::Recalled(assigned.receipt(self.id)));
             ctx.outbox.lose(assigned.chunk, self.id);
@@ -408,12 +381,8 @@ impl PathSender {
 
     /// Everything in flight was offered to the other paths.
     pub fn note_offered(&mut self) {
-        (self.quic.offered_below, self.quic.silent_at) = (self.flight.next(), Instant::NEVER);
-    }
-
-    /// The oldest packet that is neither acknowledged nor lost: what a probe repeats.
-    pub fn oldest_unsettled(&self) -> Option<&SentPacket> {
-        self.flight.iter().find(|packet| !packet.acked && !packet.lost)
+        self.quic.offered.add_all(&self.flight);
+        self.quic.silent_at = Instant::NEVER;
     }
 }
 
@@ -434,11 +403,6 @@ impl Quic {
             Some(largest) if self.judged >= largest => largest + 1,
             _ => self.judged,
         }
-    }
-
-    /// Whether what packet `number` carries was offered to the other paths.
-    pub fn has_offered(&self, number: u64) -> bool {
-        number < self.offered_below
     }
 
     /// Takes a round-trip sample.

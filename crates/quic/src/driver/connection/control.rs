@@ -18,7 +18,7 @@ pub struct CloseReason {
 }
 
 impl CloseReason {
-    pub(super) fn of(error: &ConnectionError) -> Option<Self> {
+    fn of(error: &ConnectionError) -> Option<Self> {
         let ConnectionError::ApplicationClosed(close) = error else { return None };
         let reason = String::from_utf8_lossy(&close.reason).into_owned();
         Some(Self { code: close.error_code.into_inner(), reason })
@@ -26,7 +26,7 @@ impl CloseReason {
 }
 
 /// Whether the peer has no room for a connection (RFC 9000 §20.1: CONNECTION_REFUSED).
-pub(super) fn is_refusal(error: &ConnectionError) -> bool {
+fn is_refusal(error: &ConnectionError) -> bool {
     matches!(error, ConnectionError::ConnectionClosed(close) if close.error_code == TransportErrorCode::CONNECTION_REFUSED)
 }
 
@@ -91,13 +91,13 @@ impl QuicConnection {
     }
 
     /// What the peer said when it ended the connection.
-    pub fn close_reason(&self) -> Option<&CloseReason> {
-        self.close_reason.as_ref()
+    pub fn close_reason(&self) -> Option<CloseReason> {
+        CloseReason::of(self.over.as_ref()?)
     }
 
     /// Whether the peer had no room for this connection. The next one may find some.
     pub fn is_refused(&self) -> bool {
-        self.refused
+        self.over.as_ref().is_some_and(is_refusal)
     }
 
     /// Whether nothing is left to do for a connection that is over.

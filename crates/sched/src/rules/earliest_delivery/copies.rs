@@ -5,11 +5,14 @@ use weftway_path::{Bytes, Context, Flow, Instant, Offset, PathId, Span};
 
 use super::estimate::loss_chance;
 use super::insurance::Insurance;
-use super::{EarliestDelivery, Predicted};
+use super::{EarliestDelivery, Forecast, Predicted};
 use crate::shared::in_flight::InFlightPacket;
 
 /// What should come sooner by an airtime and by this part of a round trip is sure to: predictions are not better than that.
 const SURE: u64 = 4;
+
+/// An open path, and another of whose packets it may carry copies.
+type Pair<'a, 'b> = (Predicted<'a, 'b>, Predicted<'a, 'b>);
 
 /// A copy that may go.
 pub(super) struct Copy {
@@ -25,7 +28,7 @@ impl EarliestDelivery {
         let (path, s) = self.first_open(cx).filter(|_| self.terms.urgent)?;
         let rest = s.rate().transmission_time(flow.message_end.min(flow.end).since(flow.next));
         for (other, q) in self.all(cx).filter(|(other, _)| other.id != path.id) {
-            if !(self.terms.overdue && q.overdue > q.rtt) {
+            if !self.is_silent(q) {
                 // No packet gains more than this; mostly that is less than what is left of the message takes.
                 let Some((eta, front)) = self.flights.last_of_all(other.id) else { continue };
                 let most = self.left(cx, (other, q), eta, front).saturating_sub(s.expected);
@@ -33,25 +36,19 @@ impl EarliestDelivery {
                     continue;
                 }
             }
-            if let Some(copy) = self.urgent_of(cx, flow, (path, s), (other, q), rest) {
+            if let Some(copy) = self.urgent_of(cx, flow, ((path, s), (other, q)), rest) {
                 return Some(copy);
             }
         }
         None
     }
 
-    /// The same of what is in flight on `other`, where `rest` is what is left of the message takes.
+    /// The same for one pair, where what is left of the message takes the time `rest`.
     #[inline(never)]
-    fn urgent_of(
-        &self,
-        cx: &Context<'_>,
-        flow: &Flow,
-        (path, s): Predicted<'_, '_>,
-        (other, q): Predicted<'_, '_>,
-        rest: Span,
-    ) -> Option<Copy> {
+    fn urgent_of(&self, cx: &Context<'_>, flow: &Flow, pair: Pair<'_, '_>, rest: Span) -> Option<Copy> {
+        let ((path, s), (other, q)) = pair;
         let airtime = s.airtime();
-        let (found, gain, count) = if self.terms.overdue && q.overdue > q.rtt {
+        let (found, gain, count) = if self.is_silent(q) {
             let found = self.flights.first_single(other.id, flow.una);
             (found, q.overdue_gain(s), self.flights.singles(other.id))
         } else {
@@ -68,6 +65,11 @@ impl EarliestDelivery {
         let (serial, packet) = found.filter(|(_, packet)| blocks(packet))?;
         let busy = (airtime * count).mul_div(1000, 1000 - self.load_permille(cx));
         (gain > busy + rest).then_some(Copy { path: path.id, serial, offset: packet.offset, gain })
+    }
+
+    /// Whether an acknowledgement from the path with this forecast has been overdue for more than a round trip.
+    fn is_silent(&self, q: &Forecast) -> bool {
+        self.terms.overdue && q.overdue > q.rtt
     }
 
     /// What was sent lately of what all paths could have brought, in thousandths.
@@ -92,7 +94,7 @@ impl EarliestDelivery {
         let mut best: Option<Copy> = None;
         for (path, s) in self.standing(cx).filter(|(path, _)| path.is_open()) {
             for (other, q) in self.all(cx).filter(|(other, _)| other.id != path.id) {
-                let Some(found) = self.worth(cx, flow, (path, s), (other, q), load) else { continue };
+                let Some(found) = self.worth(cx, flow, ((path, s), (other, q)), load) else { continue };
                 if best.as_ref().is_none_or(|best| found.gain > best.gain) {
                     best = Some(found);
                 }
@@ -101,15 +103,9 @@ impl EarliestDelivery {
         best
     }
 
-    /// What `path` may copy of what is under way on `other`, if that pays.
-    fn worth(
-        &self,
-        cx: &Context<'_>,
-        flow: &Flow,
-        (path, s): Predicted<'_, '_>,
-        (other, q): Predicted<'_, '_>,
-        load: u64,
-    ) -> Option<Copy> {
+    /// The copy for one pair, if it pays.
+    fn worth(&self, cx: &Context<'_>, flow: &Flow, pair: Pair<'_, '_>, load: u64) -> Option<Copy> {
+        let ((path, s), (other, q)) = pair;
         let airtime = s.airtime();
         let late = self.terms.overdue && !q.overdue.is_zero();
         let first = self.flights.first_single(other.id, flow.una);

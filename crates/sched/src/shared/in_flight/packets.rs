@@ -62,20 +62,24 @@ impl Packets {
         from_fn(move || packets.find(|(_, packet)| packet.offset == offset))
     }
 
-    /// The packet with this number was sent: none has a higher one.
-    pub fn push(&mut self, serial: u64, packet: InFlightPacket) {
+    /// The packet with this number was sent. If it is told of late, when another has a higher one, it is not kept: a gate tells
+    /// so of what a path carried before its first acknowledgement. Whether it is kept.
+    pub fn push(&mut self, serial: u64, packet: InFlightPacket) -> bool {
         if self.ring.is_empty() {
             self.skipped = serial.wrapping_sub(self.ring.end());
         }
-        while self.ring.end().wrapping_add(self.skipped) < serial {
-            self.ring.push(None);
+        let next = self.ring.end().wrapping_add(self.skipped);
+        if serial < next {
+            return false;
         }
+        (next..serial).for_each(|_| self.ring.push(None));
         if self.ring.len() >= self.newest.len() {
             self.grow();
         }
         let buckets = self.newest.len();
         let before = core::mem::replace(&mut self.newest[bucket(packet.offset, buckets)], self.ring.end());
         self.ring.push(Some(Entry { packet, before }));
+        true
     }
 
     /// More buckets: a chain stays short.
@@ -136,6 +140,15 @@ mod tests {
         }
     }
 
+    /// Of a packet that is told of late nothing is known, and the others keep their numbers.
+    #[test]
+    fn a_number_that_comes_late_moves_no_other() {
+        let mut packets = Packets::default();
+        assert_eq!([5, 8, 6, 9].map(|serial| packets.push(serial, packet(0, serial * 100))), [true, true, false, true]);
+        let found = |serial| packets.get(serial).map(|packet| packet.offset.get());
+        assert_eq!([5, 6, 8, 9, 10].map(found), [Some(500), None, Some(800), Some(900), None]);
+    }
+
     /// Packets of few data and many numbers: with the same data are those that a search through all of them finds.
     #[test]
     fn packets_with_the_same_data_are_found_while_others_come_and_go() {
@@ -147,7 +160,7 @@ mod tests {
         let mut serial = 5;
         for step in 0..3000 {
             let offset = draw(if step < 1500 { 40 } else { 400 }) * 100;
-            packets.push(serial, packet((serial % 3) as u8, offset));
+            assert!(packets.push(serial, packet((serial % 3) as u8, offset)));
             all.push((serial, offset));
             serial += 1 + draw(2);
             // Now and then most of the oldest leave, or all.

@@ -61,7 +61,7 @@ fn a_copy_closes_what_it_copies_and_its_loss_leaves_it_closed() {
 fn data_that_were_handed_back_are_a_new_packet_that_two_paths_have_carried() {
     let mut flights = InFlight::default();
     send(&mut flights, F, 0, 0, 0, SendKind::Fresh);
-    flights.lost(&receipt(F, 0, 0), Offset::ZERO);
+    flights.lost(&receipt(F, 0, 0), Some(Offset::ZERO));
     assert!(flights.first_single(F, Offset::ZERO).is_some_and(|(_, packet)| packet.lost));
     send(&mut flights, S, 1, 0, 40, SendKind::Reinjection);
     assert_eq!((first(&flights, F), first(&flights, S)), (None, Some(1)));
@@ -74,7 +74,7 @@ fn what_quic_has_handed_back_may_be_copied_where_it_was_lost() {
     let mut flights = InFlight::default();
     send(&mut flights, F, 0, 0, 0, SendKind::Fresh);
     send(&mut flights, S, 1, 0, 5, SendKind::Duplicate);
-    flights.lost(&receipt(F, 0, 0), Offset::ZERO);
+    flights.lost(&receipt(F, 0, 0), Some(Offset::ZERO));
     let at_hand = |avoid| Packet {
         offset: Offset::ZERO,
         bytes: Bytes::new(100),
@@ -90,7 +90,7 @@ fn what_quic_has_handed_back_may_be_copied_where_it_was_lost() {
     assert_eq!(carried, Some(PathSet::of(S).with(third)));
     // What was lost is forgotten when the data have arrived.
     flights.acked(at(60), &receipt(third, 2, 0), Offset::new(100));
-    flights.lost(&receipt(S, 1, 0), Offset::new(100));
+    flights.lost(&receipt(S, 1, 0), Some(Offset::new(100)));
     assert!(flights.packets.is_empty());
 }
 
@@ -146,14 +146,27 @@ fn lost_data_wait_until_they_are_sent_again() {
     (0..3).for_each(|n| send(&mut flights, F, n, n * 100, n, SendKind::Fresh));
     // What a copy brings does not wait.
     send(&mut flights, S, 3, 200, 5, SendKind::Duplicate);
-    (0..3).for_each(|n| flights.lost(&receipt(F, n, n * 100), Offset::ZERO));
+    (0..3).for_each(|n| flights.lost(&receipt(F, n, n * 100), Some(Offset::ZERO)));
     // A timer says again what was said.
-    flights.lost(&receipt(F, 0, 0), Offset::ZERO);
+    flights.lost(&receipt(F, 0, 0), Some(Offset::ZERO));
     assert_eq!(flights.lost_bytes(), Bytes::new(200));
     send(&mut flights, S, 4, 0, 40, SendKind::Reinjection);
     assert_eq!(flights.lost_bytes(), Bytes::new(100));
     flights.at_hand(None);
     assert_eq!(flights.lost_bytes(), Bytes::ZERO);
+}
+
+/// Nobody copies them, and nothing tells when they have arrived: else what was lost first would keep all that follows.
+#[test]
+fn what_is_lost_without_a_view_of_the_data_is_over() {
+    let mut flights = InFlight::default();
+    (0..3).for_each(|n| send(&mut flights, F, n, n * 100, n, SendKind::Fresh));
+    flights.acked(at(20), &receipt(F, 1, 100), Offset::ZERO);
+    flights.lost(&receipt(F, 0, 0), None);
+    assert_eq!((flights.packets.first(), flights.singles(F)), (2, 1));
+    flights.lost(&receipt(F, 2, 200), None);
+    assert!(flights.packets.is_empty());
+    assert_eq!((due(&flights, F), flights.singles(F)), (None, 0));
 }
 
 #[test]

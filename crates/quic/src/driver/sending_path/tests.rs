@@ -1,0 +1,86 @@
+//! Losses, round trips and the use of the window of one path.
+
+use weftway_cc::{Flavour, Setup};
+use weftway_path::Offset;
+
+use super::*;
+
+/// A path under New Reno with a window of ten packets.
+fn path() -> (SendingPath, Path) {
+    let (id, mss, initial_window) = (PathId::new(0), Bytes::new(1200), Bytes::new(12_000));
+    let setup = Setup { path: id, mss, initial_window, flavour: Flavour::Quic, seed: 1, now: Instant::ZERO, rtt: None };
+    let cc = weftway_cc::build("newreno", &setup).unwrap();
+    (SendingPath::new(cc, &Transport::mpquic()), Path::new(id, mss, initial_window))
+}
+
+fn send(path: &mut SendingPath, view: &mut Path, at_ms: u64, number: u64) {
+    let (offset, kind) = (Offset::new(1200 * number), SendKind::Fresh);
+    let assigned = Assigned { chunk: number, serial: number, kind, offset, bytes: 1200, first: true, after: view.next };
+    path.on_sent(Instant::from_millis(at_ms), view, number, &assigned);
+}
+
+/// An acknowledgement of packet `acked`, which shows that packet `lost` is lost.
+fn lose(path: &mut SendingPath, view: &mut Path, at_ms: u64, acked: u64, lost: u64) -> Share {
+    let now = Instant::from_millis(at_ms);
+    let mut outcome = Outcome { prior_in_flight: view.bytes_in_flight, ..Outcome::default() };
+    let mut share = Share { usable: true, ..path.cc.share() };
+    path.on_acked(now, view, acked, &mut outcome);
+    path.on_lost(view, lost, &mut outcome);
+    path.on_congestion(now, view, Signal::Loss, &outcome, &[share]);
+    path.finish(now, view, &outcome, &[share]);
+    path.publish(view, &mut share);
+    share
+}
+
+/// The path was validated in 40 ms. noq's first sample of 34 ms is its estimate, of which 8·34 − 7·40 would be below zero:
+/// srtt = 40 − 6/8, rttvar = (3·20 + 6)/4. Then it is 38, smoothed by noq to 34.5: 39.25 − 1.25/8.
+#[test]
+fn noqs_first_sample_is_no_average() {
+    let (mut path, mut view) = path();
+    path.begin_rtt(&mut view, Span::from_millis(40), Span::from_millis(40));
+    path.on_rtt(&mut view, Some(Span::from_millis(34)), Span::from_millis(34));
+    assert_eq!((view.srtt, view.rttvar), (Span::from_micros(39_250), Span::from_micros(16_500)));
+    path.on_rtt(&mut view, Some(Span::from_millis(40)), Span::from_micros(34_500));
+    assert_eq!(view.srtt, Span::from_nanos(39_093_750), "the acknowledgement was delayed by 2 ms");
+}
+
+/// Ten packets fill the window. It grows to 25 within their round, of which an eleventh packet fills less than half:
+/// the round was limited by the window all the same.
+#[test]
+fn a_round_that_filled_the_window_stays_limited_by_it() {
+    let (mut path, mut view) = path();
+    (0..10).for_each(|number| send(&mut path, &mut view, 0, number));
+    path.end_turn(&view, false);
+    assert!(path.is_limited(&view));
+    view.cwnd = Bytes::new(30_000);
+    send(&mut path, &mut view, 0, 10);
+    path.end_turn(&view, false);
+    assert!(path.is_limited(&view));
+}
+
+/// Packet 0 is lost at 20 ms: an episode begins, which the acknowledgement of packet 10, sent after that, ends at 40 ms
+/// (RFC 9002 §7.3.2). Packet 1, which it shows to be lost, was sent before the episode and prolongs nothing.
+#[test]
+fn an_old_loss_does_not_prolong_a_recovery() {
+    let (mut path, mut view) = path();
+    (0..10).for_each(|number| send(&mut path, &mut view, 0, number));
+    lose(&mut path, &mut view, 20, 3, 0);
+    assert_eq!((view.recovery, view.cwnd), (Recovery::Recovery, Bytes::new(6000)));
+    send(&mut path, &mut view, 21, 10);
+    lose(&mut path, &mut view, 40, 10, 1);
+    assert_eq!(view.recovery, Recovery::Open);
+    assert!(view.cwnd >= Bytes::new(6000), "one episode, one reduction: {:?}", view.cwnd);
+}
+
+/// The window halves with the loss of packet 0. When that turns out to have arrived nothing else need be new: the
+/// window is what it was, for schedulers and for what may be sent, at once.
+#[test]
+fn a_reduction_that_was_not_needed_is_taken_back_at_once() {
+    let (mut path, mut view) = path();
+    (0..10).for_each(|number| send(&mut path, &mut view, 0, number));
+    let mut share = lose(&mut path, &mut view, 20, 3, 0);
+    assert_eq!((view.cwnd, share.cwnd), (Bytes::new(6000), Bytes::new(6000)));
+    path.on_spurious(Instant::from_millis(22), &mut view, &mut share);
+    assert!(view.cwnd >= Bytes::new(12_000) && share.cwnd == view.cwnd, "{:?}", view.cwnd);
+    assert_eq!(view.recovery, Recovery::Open);
+}
