@@ -15,9 +15,9 @@ from weftway import ScenarioError, new_drive_scenario
 from weftway.record import arrivals, estimate, probes
 from weftway.record.arrivals import BIN, PROBE, Record
 from weftway.record.channel import Channel, RoundTrip
-from weftway.record.drive import link_names, text
 from weftway.record.estimate import Direction, Step
 from weftway.record.listening import Host
+from weftway.record.report import drive_text, link_names
 from weftway.record.window import LEAST_PACKETS, Window
 from weftway.record.wire import (
     FULL_BYTES,
@@ -245,7 +245,7 @@ def test_a_link_that_was_idle_under_load_is_told() -> None:
 def test_a_drive_has_a_line_for_each_step_and_a_column_for_what_was_measured() -> None:
     one = [Step(1.0, 20.0, 0.5), Step(0.0, None, None)]
     other = [Step(2.5, None, None), Step(3.0, None, None), Step(4.0, None, None)]
-    assert text(["a", "b"], [one, other]) == (
+    assert drive_text(["a", "b"], [one, other]) == (
         "at_s,a_mbps,a_delay_ms,a_loss_percent,b_mbps\n0.0,1.000,20.00,0.50,2.500\n0.5,0.000,,,3.000\n"
     )
     with pytest.raises(ScenarioError, match="two paths are the link `192-0-2-1`"):

@@ -98,11 +98,11 @@ def measure(
     """Records, writes, and says what it found."""
     from weftway import transfer
     from weftway.progress import Bar
-    from weftway.record import drive, places, recording, report
+    from weftway.record import places, recording, report
     from weftway.record.wire import Plan
 
     report.free(name, workload)
-    drive.link_names(local)
+    report.link_names(local)
     probes = report.probe_bytes(seconds, places.IPV6_HEADER)
     if cap is not None and cap < 2 * probes:
         raise ScenarioError(f"--cap: {transfer.amount(cap)} are not enough for {seconds} s: probes take half of it")
