@@ -122,6 +122,13 @@ def test_who_has_not_shown_its_address_gets_no_more_than_it_sent(host: Host) -> 
     assert {address for _, address in host.due(10**9)} == {HERE}
 
 
+def test_two_ends_of_different_versions_do_not_answer_each_other_for_ever(host: Host) -> None:
+    theirs = b"weft\x09" + packed(Kind.HELLO, 0, SESSION, size=HELLO_BYTES)[5:]
+    ((answer, _),) = host.receive(0, 0, theirs, HERE)
+    assert kind(answer) == Kind.OTHER_VERSION
+    assert host.receive(0, 0, b"weft\x09" + answer[5:], HERE) == []
+
+
 def test_what_is_asked_for_beyond_the_limits_is_refused(host: Host) -> None:
     assert kind(greeted(host, Plan(1, 10, True, 1_000_001))) == Kind.REFUSED
     assert kind(greeted(host, Plan(1, 3601, False, 1000))) == Kind.REFUSED

@@ -64,6 +64,9 @@ class Host:
     def receive(self, now_ns: int, arrived_ns: int, data: bytes, address: places.Address) -> Out:
         """A packet came: what to answer."""
         if other_version(data) is not None:
+            if len(data) < HELLO_BYTES:
+                # As short as such an answer is itself: two ends would answer each other for ever.
+                return []
             name = data[HEAD.size - SESSION_BYTES : HEAD.size]
             return [(wire_packed(Kind.OTHER_VERSION, 0, name), address)]
         packet = wire_unpacked(data)
