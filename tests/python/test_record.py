@@ -20,8 +20,10 @@ from weftway.record.listening import Host
 from weftway.record.report import drive_text, link_names
 from weftway.record.window import LEAST_PACKETS, Window
 from weftway.record.wire import (
+    ASK,
     FULL_BYTES,
     HELLO_BYTES,
+    LOAD,
     Cookies,
     Feedback,
     Kind,
@@ -150,6 +152,31 @@ def test_no_more_is_sent_than_the_cap_allows_however_much_is_asked_for(host: Hos
         )
         sent += sum(len(data) + 28 for data, _ in host.due(now))
     assert 90_000 < sent <= 100_000
+
+
+def test_feedback_is_within_the_cap_and_leaves_room_for_answers(host: Host) -> None:
+    """Load comes for a minute: its feedback would take 230 kB, in a megabyte that this end's own load uses up."""
+    greeted(host, Plan(1, 60, True, 1_000_000))
+    sent = 0
+    for number in range(3000):
+        now = number * 20 * MS
+        host.receive(now, now, packed(Kind.LOAD, 0, SESSION, LOAD.pack(number, now), FULL_BYTES), HERE)
+        sent += sum(len(data) + 28 for data, _ in host.due(now))
+    ((answer, _),) = host.receive(now, now, packed(Kind.ASK, 0, SESSION, ASK.pack(0, 0)), HERE)
+    assert kind(answer) == Kind.RECORDS
+    assert 980_000 < sent + len(answer) + 28 <= 1_000_000
+
+
+def test_what_is_kept_of_a_peer_is_bounded(host: Host) -> None:
+    """16 probes a second can come of 10 s, and of a minute besides; those of other numbers, or twice, are not kept."""
+    greeted(host)
+    assert host.session
+    channel = host.session.peers[0].channel
+    for number in [*range(2000), *range(2000), 2**32 - 3]:
+        host.receive(0, 0, packed(Kind.PROBE, 0, SESSION, Probe(number, 0, 1, 0).pack()), HERE)
+    assert len(channel.arrivals.records) == 16 * 70
+    assert len(channel.trains) == 8 * 70
+    assert (host.is_peer(HERE), host.is_peer(ELSEWHERE)) == (True, False)
 
 
 def test_a_recording_ends_by_itself_when_nothing_is_heard(host: Host) -> None:

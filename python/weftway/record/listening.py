@@ -158,7 +158,7 @@ class Host:
             return []
         peers = session.peers.values()
         news = [told for peer in peers if (told := peer.channel.feedback(now_ns))]
-        found = [(peer.channel.told(told), peer.address) for told in news for peer in peers]
+        found = [(data, peer.address) for told in news for peer in peers for data in peer.channel.told(told)]
         return found + [(data, peer.address) for peer in peers for data in peer.channel.due(now_ns)]
 
     def wake_ns(self, now_ns: int) -> int:
@@ -167,6 +167,10 @@ class Host:
         if self.session:
             waits += [peer.channel.wake_ns(now_ns) for peer in self.session.peers.values()]
         return min(waits)
+
+    def is_peer(self, address: places.Address) -> bool:
+        """Whether something is sent there without having been asked for."""
+        return self.session is not None and any(peer.address == address for peer in self.session.peers.values())
 
     def _end(self, why: str) -> None:
         self._tell(why)
@@ -197,7 +201,7 @@ def serve(opened: socket.socket, cap: int, tell: Callable[[str], None]) -> None:
         select.select([opened], [opened] if waiting else [], [], 1.0 if waiting else wait_s)
         for one in places.received(opened):
             answers = host.receive(time.monotonic_ns(), one.arrived_ns, one.data, one.address)
-            if answers:
+            if answers and host.is_peer(one.address):
                 backs[one.address] = one.back
             for data, address in answers:
                 places.send(opened, data, address, one.back)
