@@ -126,7 +126,11 @@ def _direction(file: Path) -> str | None:
 
     >>> _direction(Path("us-2023.down.csv")), _direction(Path("commute_up.csv")), _direction(Path("commute.csv"))
     ('down', 'up', None)
+    >>> _direction(Path("up-town.down.csv"))  # as `weft record --out up-town` calls it
+    'down'
     """
+    if (end := file.with_suffix("").suffix.removeprefix(".").lower()) in SIDES:
+        return end
     words = re.split(r"[^A-Za-z0-9]+", file.stem.lower())
     found = [side for side in SIDES if side in words]
     return found[0] if len(found) == 1 else None

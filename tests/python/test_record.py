@@ -341,6 +341,8 @@ def test_an_interrupted_recording_keeps_what_was_measured(start: Start, tmp_path
         (("--peer", "127.0.0.1", *BOTH, "--load", "--cap", "1 MB"), "are not enough for 60 s"),
         (("--peer", "127.0.0.1", *BOTH, "--workload", "none"), "--workload none: there is bulk"),
         (("--listen", "4434", "--load"), "takes --cap alone"),
+        (("--listen", "4434", "--json"), "takes --cap alone"),
+        (("--listen", "99999"), "a port is a number up to 65535"),
     ],
 )
 def test_what_makes_no_sense_is_refused(weft_here: Weft, words: tuple[str, ...], told: str) -> None:

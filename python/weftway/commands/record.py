@@ -35,7 +35,7 @@ def command(
     ] = None,
     name: Annotated[
         str, typer.Option("--out", metavar="NAME", help="Writes NAME.toml, NAME.down.csv, NAME.up.csv.")
-    ] = ("recorded"),
+    ] = "recorded",
     workload: Annotated[
         str | None, typer.Option(metavar="bulk|web|stream|voip|call", help="The scenario's workload. Default: bulk.")
     ] = None,
@@ -49,7 +49,7 @@ def command(
     if (peer is None) == (listen is None):
         raise ScenarioError("weft record needs either --peer HOST, with --path for each link, or --listen PORT")
     if listen is not None:
-        if local or load or workload:
+        if local or load or workload or as_json:
             raise ScenarioError("weft record --listen takes --cap alone: the other end says what is measured")
         return host(listen, size(cap or CAP))
     if not local:
