@@ -11,6 +11,7 @@ from pathlib import Path
 
 from weftway import reading
 from weftway._native import ScenarioError, drive_runs
+from weftway.measured.mahimahi import direction
 from weftway.new_scenario import DELAY, UP_SHARE, WORKLOADS, Written, mbps_text, target_of, write
 
 SIDES = ("down", "up")
@@ -85,7 +86,7 @@ def _drives(files: Sequence[Path], run: int | None) -> Drives:
     assumed = []
     for file in files:
         drive = _read(file, run)
-        side = _direction(file)
+        side = direction(file)
         if side is None and len(files) > 1:
             raise ScenarioError(f"{file}: of two drives, each has its direction in its name, as in commute.down.csv")
         if side is None:
@@ -119,21 +120,6 @@ def _read(file: Path, run: int | None) -> Drive:
     # As the file has them: the first one opens the connection.
     links = [name.removesuffix("_mbps") for name in names if name.endswith("_mbps")]
     return Drive(file, number, len(runs), {link: runs[number][link] for link in links}, frozenset(names))
-
-
-def _direction(file: Path) -> str | None:
-    """The direction that a file's name says.
-
-    >>> _direction(Path("us-2023.down.csv")), _direction(Path("commute_up.csv")), _direction(Path("commute.csv"))
-    ('down', 'up', None)
-    >>> _direction(Path("up-town.down.csv"))  # as `weft record --out up-town` calls it
-    'down'
-    """
-    if (end := file.with_suffix("").suffix.removeprefix(".").lower()) in SIDES:
-        return end
-    words = re.split(r"[^A-Za-z0-9]+", file.stem.lower())
-    found = [side for side in SIDES if side in words]
-    return found[0] if len(found) == 1 else None
 
 
 def _given(said: Sequence[str], links: Sequence[str]) -> dict[tuple[str, str], str]:
