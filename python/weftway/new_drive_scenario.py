@@ -25,6 +25,9 @@ SCHEDULERS = ("min-rtt", "round-robin", "blest", "earliest-delivery")
 KEYS = ("rate", "rate.down", "rate.up", "delay", "delay.down", "delay.up", "loss", "loss.down", "loss.up", "queue")
 """What can be said outright of a link."""
 
+COLUMNS = {"rate": "mbps", "delay": "delay_ms", "loss": "loss_percent"}
+"""In which column of a link a drive has it."""
+
 LOSS = "0 %"
 
 
@@ -75,7 +78,7 @@ def from_drive(
     target = target_of(name, workload or "bulk")
     drives = _drives(files, run)
     links = list(next(iter(drives.of.values())).mean_bps)
-    given = _given(said, links)
+    given = _given(said, links, drives)
     text, assumed = _compose(target, drives, links, workload, given, notes or Notes())
     write(text, target)
     return Written(target, links, [*drives.assumed, *assumed])
@@ -122,7 +125,7 @@ def _read(file: Path, run: int | None) -> Drive:
     return Drive(file, number, len(runs), {link: runs[number][link] for link in links}, frozenset(names))
 
 
-def _given(said: Sequence[str], links: Sequence[str]) -> dict[tuple[str, str], str]:
+def _given(said: Sequence[str], links: Sequence[str], drives: Drives) -> dict[tuple[str, str], str]:
     given: dict[tuple[str, str], str] = {}
     for text in said:
         match = re.fullmatch(r"([\w-]+)\.([a-z.]+)=(.+)", text)
@@ -133,6 +136,9 @@ def _given(said: Sequence[str], links: Sequence[str]) -> dict[tuple[str, str], s
             )
         if match[1] not in links:
             raise ScenarioError(f"`{text}`: the drive has no link `{match[1]}`; it has {', '.join(links)}")
+        key, _, side = match[2].partition(".")
+        if key in COLUMNS and all(drives.has(one, match[1], COLUMNS[key]) for one in ([side] if side else SIDES)):
+            raise ScenarioError(f"`{text}`: the drive has measured it; leave it out")
         given[match[1], match[2]] = match[3]
     return given
 
@@ -193,8 +199,8 @@ def _path(
     own = {key: value for (one, key), value in given.items() if one == link}
     missing = [side for side in SIDES if side not in drives.of]
     _side_by_side("rate", own, missing, put, {side: _rate(link, side, drives) for side in missing})
-    for key, column, value in (("delay", "delay_ms", DELAY), ("loss", "loss_percent", LOSS)):
-        open_ = [side for side in SIDES if not drives.has(side, link, column)]
+    for key, value in (("delay", DELAY), ("loss", LOSS)):
+        open_ = [side for side in SIDES if not drives.has(side, link, COLUMNS[key])]
         _side_by_side(key, own, open_, put, dict.fromkeys(SIDES, (value, "assumed: not measured")))
     put("queue", own.get("queue", QUEUE), "given on the command line" if "queue" in own else "assumed: not measured")
     return lines
@@ -209,10 +215,6 @@ def _side_by_side(
 ) -> None:
     """Says a value for each direction that was not measured: one for both, or one each."""
     said = "given on the command line"
-    for name in (key, *(f"{key}.{side}" for side in SIDES)):
-        sides = SIDES if name == key else (name.removeprefix(f"{key}."),)
-        if name in own and not set(sides) & set(open_):
-            raise ScenarioError(f"`{name}={own[name]}`: the drive has measured it; leave it out")
     values = {side: own.get(f"{key}.{side}", own.get(key)) for side in open_}
     found = {side: (value, said) if value else otherwise[side] for side, value in values.items()}
     if len(found) == 2 and found["down"] == found["up"]:

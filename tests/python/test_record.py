@@ -389,7 +389,7 @@ def test_a_scenario_of_a_run_of_a_drive(weft: Weft, tmp_path: Path) -> None:
     [
         ("a.csv", "at_s,lte_mbps\n0,1\n", ("lte.speed=3",), "the keys are rate"),
         ("a.csv", "at_s,lte_mbps\n0,1\n", ("dsl.delay=3 ms",), "the drive has no link `dsl`; it has lte"),
-        ("a.csv", "at_s,lte_mbps\n0,1\n", ("lte.rate=3 Mbit/s",), "the drive has measured it"),
+        ("a.csv", "at_s,lte_mbps\n0,1\n", ("lte.rate=3 Mbit/s",), "`lte.rate=3 Mbit/s`: the drive has measured it"),
         ("a.csv", "at_s,lte_mbps\n0,1\n", ("--run", "3"), "no run 3; it has 1 runs"),
         ("a.csv", "run,at_s,lte_mbps\n1,0,1\n2,0,1\n", (), "it has 2 runs, from 1 to 2; --run says which"),
         ("a.csv", "at_s,lte\n0,1\n", (), "a.csv: line 1: `lte` is no column of a drive"),
