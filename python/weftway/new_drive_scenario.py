@@ -48,7 +48,6 @@ class Drives:
     """What was measured in each direction; one file may be both."""
 
     of: Mapping[str, Drive]
-    run: int | None
     assumed: Sequence[str] = ()
 
     def has(self, side: str, link: str, column: str) -> bool:
@@ -103,7 +102,7 @@ def _drives(files: Sequence[Path], run: int | None) -> Drives:
         raise ScenarioError(f"the two drives are of different links: {sides}")
     if not found:
         raise ScenarioError("--drive names no file")
-    return Drives(found, run, assumed)
+    return Drives(found, assumed)
 
 
 def _read(file: Path, run: int | None) -> Drive:
