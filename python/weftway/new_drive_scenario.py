@@ -112,7 +112,7 @@ def _read(file: Path, run: int | None) -> Drive:
     except ScenarioError as error:
         raise ScenarioError(f"{file}: {error}") from None
     numbers = sorted(runs)
-    there = f"it has {len(runs)} runs, from {numbers[0]} to {numbers[-1]}"
+    there = f"it has {len(runs)} runs, from {numbers[0]} to {numbers[-1]}" if len(runs) > 1 else "it has one run alone"
     if run is None and len(runs) > 1:
         raise ScenarioError(f"{file}: {there}; --run says which, for example --run {numbers[0]}")
     number = numbers[0] if run is None else run

@@ -132,6 +132,7 @@ def test_two_ends_of_different_versions_do_not_answer_each_other_for_ever(host: 
 
 
 def test_what_is_asked_for_beyond_the_limits_is_refused(host: Host) -> None:
+    assert b"at most 1.0 MB a path and direction, and 2.0 MB are asked for" in greeted(host, Plan(1, 10, True, 2_000_000))
     assert kind(greeted(host, Plan(1, 10, True, 1_000_001))) == Kind.REFUSED
     assert kind(greeted(host, Plan(1, 3601, False, 1000))) == Kind.REFUSED
     assert kind(greeted(host, Plan(17, 10, False, 1000))) == Kind.REFUSED
@@ -390,7 +391,7 @@ def test_a_scenario_of_a_run_of_a_drive(weft: Weft, tmp_path: Path) -> None:
         ("a.csv", "at_s,lte_mbps\n0,1\n", ("lte.speed=3",), "the keys are rate"),
         ("a.csv", "at_s,lte_mbps\n0,1\n", ("dsl.delay=3 ms",), "the drive has no link `dsl`; it has lte"),
         ("a.csv", "at_s,lte_mbps\n0,1\n", ("lte.rate=3 Mbit/s",), "`lte.rate=3 Mbit/s`: the drive has measured it"),
-        ("a.csv", "at_s,lte_mbps\n0,1\n", ("--run", "3"), "no run 3; it has 1 runs"),
+        ("a.csv", "at_s,lte_mbps\n0,1\n", ("--run", "3"), "a.csv: no run 3; it has one run alone"),
         ("a.csv", "run,at_s,lte_mbps\n1,0,1\n2,0,1\n", (), "it has 2 runs, from 1 to 2; --run says which"),
         ("a.csv", "at_s,lte\n0,1\n", (), "a.csv: line 1: `lte` is no column of a drive"),
         ("a.down.csv", "at_s,lte_mbps\n0,1\n", ("--drive", "a.down.csv"), "has the direction down already"),

@@ -122,7 +122,8 @@ class Host:
         if plan.paths > MOST_PATHS or packet.path >= plan.paths:
             return f"a recording has at most {MOST_PATHS} paths there"
         if plan.cap > self._cap:
-            return f"it grants at most {transfer.amount(self._cap)} a path and direction: `--cap` at both ends"
+            asked, granted = transfer.amount(plan.cap), transfer.amount(self._cap)
+            return f"it grants at most {granted} a path and direction, and {asked} are asked for; its --cap allows more"
         return None
 
     def _heard(self, arrived_ns: int, packet: Packet, size: int, peer: Peer) -> Out:
