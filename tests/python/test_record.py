@@ -132,7 +132,7 @@ def test_two_ends_of_different_versions_do_not_answer_each_other_for_ever(host: 
 
 
 def test_what_is_asked_for_beyond_the_limits_is_refused(host: Host) -> None:
-    assert b"at most 1.0 MB a path and direction, and 2.0 MB are asked for" in greeted(host, Plan(1, 10, True, 2_000_000))
+    assert b"1.0 MB a path and direction, and 2.0 MB are asked for" in greeted(host, Plan(1, 10, True, 2_000_000))
     assert kind(greeted(host, Plan(1, 10, True, 1_000_001))) == Kind.REFUSED
     assert kind(greeted(host, Plan(1, 3601, False, 1000))) == Kind.REFUSED
     assert kind(greeted(host, Plan(17, 10, False, 1000))) == Kind.REFUSED
