@@ -17,7 +17,6 @@ import polars as pl
 
 from weftway import _native, comparison, distribution, plan, specs
 from weftway._native import ScenarioError, SimulationError
-from weftway.backends import SIM
 from weftway.baselines import AGAINST, REFERENCE
 from weftway.comparison import Progress
 from weftway.distribution import Distribution, Drawn
@@ -149,8 +148,7 @@ def planned(request: Request, out: Path | None = None) -> tuple[Plan, dict[str, 
         shared = {"on": there.name, "instance": drawn.id, **described(there, drawn, variant.scenario.sets)}
         for cc in controllers:
             for one in field:
-                again = plan.replay(variant.scenario, variant, one, cc[0], SIM.name, drawn.seed)
-                jobs.append(Job(variant, one, cc, SIM.name, drawn.seed, again, SIM.code()))
+                jobs.append(plan.simulated(variant, one, cc, drawn.seed))
                 about[jobs[-1].key] = {**shared, "is_policy": one in policies}
     return Plan(jobs[0].variant.scenario, jobs), about
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from weftway import reading
 from weftway._native import ScenarioError, drive_runs
+from weftway.measured.mahimahi import direction
 from weftway.new_scenario import DELAY, UP_SHARE, WORKLOADS, Written, mbps_text, target_of, write
 
 SIDES = ("down", "up")
@@ -23,6 +24,9 @@ SCHEDULERS = ("min-rtt", "round-robin", "blest", "earliest-delivery")
 
 KEYS = ("rate", "rate.down", "rate.up", "delay", "delay.down", "delay.up", "loss", "loss.down", "loss.up", "queue")
 """What can be said outright of a link."""
+
+COLUMNS = {"rate": "mbps", "delay": "delay_ms", "loss": "loss_percent"}
+"""In which column of a link a drive has it."""
 
 LOSS = "0 %"
 
@@ -44,7 +48,6 @@ class Drives:
     """What was measured in each direction; one file may be both."""
 
     of: Mapping[str, Drive]
-    run: int | None
     assumed: Sequence[str] = ()
 
     def has(self, side: str, link: str, column: str) -> bool:
@@ -74,7 +77,7 @@ def from_drive(
     target = target_of(name, workload or "bulk")
     drives = _drives(files, run)
     links = list(next(iter(drives.of.values())).mean_bps)
-    given = _given(said, links)
+    given = _given(said, links, drives)
     text, assumed = _compose(target, drives, links, workload, given, notes or Notes())
     write(text, target)
     return Written(target, links, [*drives.assumed, *assumed])
@@ -85,7 +88,7 @@ def _drives(files: Sequence[Path], run: int | None) -> Drives:
     assumed = []
     for file in files:
         drive = _read(file, run)
-        side = _direction(file)
+        side = direction(file)
         if side is None and len(files) > 1:
             raise ScenarioError(f"{file}: of two drives, each has its direction in its name, as in commute.down.csv")
         if side is None:
@@ -99,7 +102,7 @@ def _drives(files: Sequence[Path], run: int | None) -> Drives:
         raise ScenarioError(f"the two drives are of different links: {sides}")
     if not found:
         raise ScenarioError("--drive names no file")
-    return Drives(found, run, assumed)
+    return Drives(found, assumed)
 
 
 def _read(file: Path, run: int | None) -> Drive:
@@ -109,7 +112,7 @@ def _read(file: Path, run: int | None) -> Drive:
     except ScenarioError as error:
         raise ScenarioError(f"{file}: {error}") from None
     numbers = sorted(runs)
-    there = f"it has {len(runs)} runs, from {numbers[0]} to {numbers[-1]}"
+    there = f"it has {len(runs)} runs, from {numbers[0]} to {numbers[-1]}" if len(runs) > 1 else "it has one run alone"
     if run is None and len(runs) > 1:
         raise ScenarioError(f"{file}: {there}; --run says which, for example --run {numbers[0]}")
     number = numbers[0] if run is None else run
@@ -121,18 +124,7 @@ def _read(file: Path, run: int | None) -> Drive:
     return Drive(file, number, len(runs), {link: runs[number][link] for link in links}, frozenset(names))
 
 
-def _direction(file: Path) -> str | None:
-    """The direction that a file's name says.
-
-    >>> _direction(Path("us-2023.down.csv")), _direction(Path("commute_up.csv")), _direction(Path("commute.csv"))
-    ('down', 'up', None)
-    """
-    words = re.split(r"[^A-Za-z0-9]+", file.stem.lower())
-    found = [side for side in SIDES if side in words]
-    return found[0] if len(found) == 1 else None
-
-
-def _given(said: Sequence[str], links: Sequence[str]) -> dict[tuple[str, str], str]:
+def _given(said: Sequence[str], links: Sequence[str], drives: Drives) -> dict[tuple[str, str], str]:
     given: dict[tuple[str, str], str] = {}
     for text in said:
         match = re.fullmatch(r"([\w-]+)\.([a-z.]+)=(.+)", text)
@@ -143,6 +135,9 @@ def _given(said: Sequence[str], links: Sequence[str]) -> dict[tuple[str, str], s
             )
         if match[1] not in links:
             raise ScenarioError(f"`{text}`: the drive has no link `{match[1]}`; it has {', '.join(links)}")
+        key, _, side = match[2].partition(".")
+        if key in COLUMNS and all(drives.has(one, match[1], COLUMNS[key]) for one in ([side] if side else SIDES)):
+            raise ScenarioError(f"`{text}`: the drive has measured it; leave it out")
         given[match[1], match[2]] = match[3]
     return given
 
@@ -203,8 +198,8 @@ def _path(
     own = {key: value for (one, key), value in given.items() if one == link}
     missing = [side for side in SIDES if side not in drives.of]
     _side_by_side("rate", own, missing, put, {side: _rate(link, side, drives) for side in missing})
-    for key, column, value in (("delay", "delay_ms", DELAY), ("loss", "loss_percent", LOSS)):
-        open_ = [side for side in SIDES if not drives.has(side, link, column)]
+    for key, value in (("delay", DELAY), ("loss", LOSS)):
+        open_ = [side for side in SIDES if not drives.has(side, link, COLUMNS[key])]
         _side_by_side(key, own, open_, put, dict.fromkeys(SIDES, (value, "assumed: not measured")))
     put("queue", own.get("queue", QUEUE), "given on the command line" if "queue" in own else "assumed: not measured")
     return lines
@@ -219,10 +214,6 @@ def _side_by_side(
 ) -> None:
     """Says a value for each direction that was not measured: one for both, or one each."""
     said = "given on the command line"
-    for name in (key, *(f"{key}.{side}" for side in SIDES)):
-        sides = SIDES if name == key else (name.removeprefix(f"{key}."),)
-        if name in own and not set(sides) & set(open_):
-            raise ScenarioError(f"`{name}={own[name]}`: the drive has measured it; leave it out")
     values = {side: own.get(f"{key}.{side}", own.get(key)) for side in open_}
     found = {side: (value, said) if value else otherwise[side] for side, value in values.items()}
     if len(found) == 2 and found["down"] == found["up"]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from weftway import measured
 from weftway._native import Scenario, ScenarioError
 from weftway.measured import Range, Reading, Undecided
-from weftway.measured.mahimahi import says_direction
+from weftway.measured.mahimahi import direction
 
 KIND_WORDS = {"ping", "iperf", "iperf3", "pcap", "capture", "trace", "mahimahi", "down", "downlink", "download"}
 KIND_WORDS |= {"up", "uplink", "upload", "tcp", "udp"}
@@ -317,7 +317,7 @@ def _rates(link: Link, target: Path, put: Callable[[str, str, str], None], leave
             reading, mean = traces[side]
             place = os.path.relpath(reading.file, target.parent)
             why = f"{reading.kind}, {mbps_text(mean)} on the mean"
-            if not says_direction(reading.file):
+            if direction(reading.file) is None:
                 why = f"assumed, as the name says no direction (.down, .up): {why}"
             put(f"trace.{side}", f'"{place}"', why)
         elif side in known:

@@ -6,6 +6,7 @@ from typing import Any
 
 from weftway import _native, backends, seeds, specs
 from weftway._native import Scenario, ScenarioError, Variant
+from weftway.backends import SIM
 from weftway.job import Job
 from weftway.scenario import document, told
 from weftway.specs import SchedulerSpec
@@ -63,6 +64,12 @@ def replay(scenario: Scenario, variant: Variant, scheduler: SchedulerSpec, cc: s
     place = backends.options(backend)
     parts = ["weft run", quoted(told(scenario.path)), f"--scheduler {quoted(scheduler.name)}", f"--cc {cc}"]
     return " ".join([*parts, *place, f"--seed {seed}", *sets])
+
+
+def simulated(variant: Variant, scheduler: SchedulerSpec, cc: tuple[str, str], seed: int) -> Job:
+    """One run in the simulator."""
+    command = replay(variant.scenario, variant, scheduler, cc[0], SIM.name, seed)
+    return Job(variant, scheduler, cc, SIM.name, seed, command, SIM.code())
 
 
 def quoted(text: str) -> str:

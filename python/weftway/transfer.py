@@ -82,7 +82,7 @@ def listen(address: str, file: Path) -> OtherEnd:
     """Waits at `address`, which may be a port alone, with the identity in `file`."""
     if not file.exists():
         raise ScenarioError(f"this machine has no identity yet: run `weft pair` here, and copy its line ({file})")
-    host, port = (None, int(address)) if address.isdigit() else split(address)
+    host, port = split_listening(address)
     return OtherEnd(resolve(host or "0.0.0.0", port, passive=True)[0], identity=_read_private(file))
 
 
@@ -146,6 +146,11 @@ def split(text: str, default: int = PORT) -> tuple[str | None, int]:
     if not 0 <= number < 1 << 16:
         raise ScenarioError(f"{text}: a port is a number up to 65535, for example 192.0.2.1:{default}")
     return host.strip("[]") or None, number
+
+
+def split_listening(text: str, default: int = PORT) -> tuple[str | None, int]:
+    """[ADDR:]PORT, or ADDR alone."""
+    return split(f":{text}" if text.isdigit() else text, default)
 
 
 def resolve(host: str | None, port: int, *, passive: bool) -> list[str]:

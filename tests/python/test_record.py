@@ -15,13 +15,15 @@ from weftway import ScenarioError, new_drive_scenario
 from weftway.record import arrivals, estimate, probes
 from weftway.record.arrivals import BIN, PROBE, Record
 from weftway.record.channel import Channel, RoundTrip
-from weftway.record.drive import link_names, text
 from weftway.record.estimate import Direction, Step
 from weftway.record.listening import Host
+from weftway.record.report import drive_text, link_names
 from weftway.record.window import LEAST_PACKETS, Window
 from weftway.record.wire import (
+    ASK,
     FULL_BYTES,
     HELLO_BYTES,
+    LOAD,
     Cookies,
     Feedback,
     Kind,
@@ -122,7 +124,15 @@ def test_who_has_not_shown_its_address_gets_no_more_than_it_sent(host: Host) -> 
     assert {address for _, address in host.due(10**9)} == {HERE}
 
 
+def test_two_ends_of_different_versions_do_not_answer_each_other_for_ever(host: Host) -> None:
+    theirs = b"weft\x09" + packed(Kind.HELLO, 0, SESSION, size=HELLO_BYTES)[5:]
+    ((answer, _),) = host.receive(0, 0, theirs, HERE)
+    assert kind(answer) == Kind.OTHER_VERSION
+    assert host.receive(0, 0, b"weft\x09" + answer[5:], HERE) == []
+
+
 def test_what_is_asked_for_beyond_the_limits_is_refused(host: Host) -> None:
+    assert b"1.0 MB a path and direction, and 2.0 MB are asked for" in greeted(host, Plan(1, 10, True, 2_000_000))
     assert kind(greeted(host, Plan(1, 10, True, 1_000_001))) == Kind.REFUSED
     assert kind(greeted(host, Plan(1, 3601, False, 1000))) == Kind.REFUSED
     assert kind(greeted(host, Plan(17, 10, False, 1000))) == Kind.REFUSED
@@ -143,6 +153,31 @@ def test_no_more_is_sent_than_the_cap_allows_however_much_is_asked_for(host: Hos
         )
         sent += sum(len(data) + 28 for data, _ in host.due(now))
     assert 90_000 < sent <= 100_000
+
+
+def test_feedback_is_within_the_cap_and_leaves_room_for_answers(host: Host) -> None:
+    """Load comes for a minute: its feedback would take 230 kB, in a megabyte that this end's own load uses up."""
+    greeted(host, Plan(1, 60, True, 1_000_000))
+    sent = 0
+    for number in range(3000):
+        now = number * 20 * MS
+        host.receive(now, now, packed(Kind.LOAD, 0, SESSION, LOAD.pack(number, now), FULL_BYTES), HERE)
+        sent += sum(len(data) + 28 for data, _ in host.due(now))
+    ((answer, _),) = host.receive(now, now, packed(Kind.ASK, 0, SESSION, ASK.pack(0, 0)), HERE)
+    assert kind(answer) == Kind.RECORDS
+    assert 980_000 < sent + len(answer) + 28 <= 1_000_000
+
+
+def test_what_is_kept_of_a_peer_is_bounded(host: Host) -> None:
+    """16 probes a second can come of 10 s, and of a minute besides; those of other numbers, or twice, are not kept."""
+    greeted(host)
+    assert host.session
+    channel = host.session.peers[0].channel
+    for number in [*range(2000), *range(2000), 2**32 - 3]:
+        host.receive(0, 0, packed(Kind.PROBE, 0, SESSION, Probe(number, 0, 1, 0).pack()), HERE)
+    assert len(channel.arrivals.records) == 16 * 70
+    assert len(channel.trains) == 8 * 70
+    assert (host.is_peer(HERE), host.is_peer(ELSEWHERE)) == (True, False)
 
 
 def test_a_recording_ends_by_itself_when_nothing_is_heard(host: Host) -> None:
@@ -245,7 +280,7 @@ def test_a_link_that_was_idle_under_load_is_told() -> None:
 def test_a_drive_has_a_line_for_each_step_and_a_column_for_what_was_measured() -> None:
     one = [Step(1.0, 20.0, 0.5), Step(0.0, None, None)]
     other = [Step(2.5, None, None), Step(3.0, None, None), Step(4.0, None, None)]
-    assert text(["a", "b"], [one, other]) == (
+    assert drive_text(["a", "b"], [one, other]) == (
         "at_s,a_mbps,a_delay_ms,a_loss_percent,b_mbps\n0.0,1.000,20.00,0.50,2.500\n0.5,0.000,,,3.000\n"
     )
     with pytest.raises(ScenarioError, match="two paths are the link `192-0-2-1`"):
@@ -307,6 +342,8 @@ def test_an_interrupted_recording_keeps_what_was_measured(start: Start, tmp_path
         (("--peer", "127.0.0.1", *BOTH, "--load", "--cap", "1 MB"), "are not enough for 60 s"),
         (("--peer", "127.0.0.1", *BOTH, "--workload", "none"), "--workload none: there is bulk"),
         (("--listen", "4434", "--load"), "takes --cap alone"),
+        (("--listen", "4434", "--json"), "takes --cap alone"),
+        (("--listen", "99999"), "a port is a number up to 65535"),
     ],
 )
 def test_what_makes_no_sense_is_refused(weft_here: Weft, words: tuple[str, ...], told: str) -> None:
@@ -353,8 +390,8 @@ def test_a_scenario_of_a_run_of_a_drive(weft: Weft, tmp_path: Path) -> None:
     [
         ("a.csv", "at_s,lte_mbps\n0,1\n", ("lte.speed=3",), "the keys are rate"),
         ("a.csv", "at_s,lte_mbps\n0,1\n", ("dsl.delay=3 ms",), "the drive has no link `dsl`; it has lte"),
-        ("a.csv", "at_s,lte_mbps\n0,1\n", ("lte.rate=3 Mbit/s",), "the drive has measured it"),
-        ("a.csv", "at_s,lte_mbps\n0,1\n", ("--run", "3"), "no run 3; it has 1 runs"),
+        ("a.csv", "at_s,lte_mbps\n0,1\n", ("lte.rate=3 Mbit/s",), "`lte.rate=3 Mbit/s`: the drive has measured it"),
+        ("a.csv", "at_s,lte_mbps\n0,1\n", ("--run", "3"), "a.csv: no run 3; it has one run alone"),
         ("a.csv", "run,at_s,lte_mbps\n1,0,1\n2,0,1\n", (), "it has 2 runs, from 1 to 2; --run says which"),
         ("a.csv", "at_s,lte\n0,1\n", (), "a.csv: line 1: `lte` is no column of a drive"),
         ("a.down.csv", "at_s,lte_mbps\n0,1\n", ("--drive", "a.down.csv"), "has the direction down already"),

@@ -1,5 +1,6 @@
 """Training of the learned estimate: the same bytes each time, and a policy that the scheduler takes."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +19,7 @@ TINY = foreseen.Args(on="drives:2:1", rounds=2, every=64, epochs=4, batch=64, wi
 def test_a_tiny_training_gives_the_same_bytes_and_its_policy_runs(tmp_path: Path) -> None:
     files = []
     for name, threads in (("one", 1), ("two", 2)):
-        args = foreseen.Args(**{**vars(TINY), "out": tmp_path / name, "threads": threads})
-        foreseen.train(args)
+        foreseen.train(replace(TINY, out=tmp_path / name, threads=threads))
         files.append(tmp_path / name / "foreseen.safetensors")
     assert files[0].read_bytes() == files[1].read_bytes()
     policy = read_policy(files[0])
@@ -27,6 +27,40 @@ def test_a_tiny_training_gives_the_same_bytes_and_its_policy_runs(tmp_path: Path
     assert "--on drives:2:1" in policy.card["command"] and "--threads" not in policy.card["command"]
     rows = weftway.compare("wifi-lte", scheduler=f"foreseen:policy={files[0]}", cc="cubic", seeds="0..1")
     assert rows["verdict"].to_list() == ["finished"]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--on", "drives"), "--on drives: expected NAME:SCENARIOS:RUNS"),
+        (("--on", "drives:2:0"), "--on drives:2:0: expected NAME:SCENARIOS:RUNS"),
+        (("--on", "drive:2:1"), "no distribution `drive`; did you mean `drives`?"),
+        (("--rounds", "0"), "--rounds 0: expected a whole number, 1 or more"),
+        (("--seed", "many"), "--seed many: expected a whole number"),
+        (("--quantil", "0.5"), "unrecognized arguments: --quantil 0.5; --help lists what there is"),
+        (("--on", "drives:1:1"), "expected at least two runs with rows"),
+    ],
+)
+def test_a_mistake_is_one_line_and_the_status_of_a_usage_error(
+    words: tuple[str, ...], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        foreseen.main([*words, "--out", str(tmp_path)])
+    assert ended.value.code == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert told in said.err and said.err.count("\n") == 1
+
+
+def test_how_far_a_round_is_is_told_while_it_goes_on() -> None:
+    runs: list[tuple[int, int]] = []
+    args = replace(TINY, on="drives:9:1")
+    rows = foreseen.collect(args, 0, None, lambda done, total: runs.append((done, total)))
+    assert runs == [(foreseen.AT_ONCE, 9), (9, 9)]
+    batches: list[tuple[int, int]] = []
+    foreseen.fit(args, rows, lambda done, total: batches.append((done, total)))
+    (total,) = {total for _, total in batches}
+    assert [done for done, _ in batches] == list(range(1, total + 1))
 
 
 def test_the_quantile_is_found_and_scales_go_into_the_first_layer() -> None:

@@ -35,7 +35,7 @@ def command(
     ] = None,
     name: Annotated[
         str, typer.Option("--out", metavar="NAME", help="Writes NAME.toml, NAME.down.csv, NAME.up.csv.")
-    ] = ("recorded"),
+    ] = "recorded",
     workload: Annotated[
         str | None, typer.Option(metavar="bulk|web|stream|voip|call", help="The scenario's workload. Default: bulk.")
     ] = None,
@@ -49,7 +49,7 @@ def command(
     if (peer is None) == (listen is None):
         raise ScenarioError("weft record needs either --peer HOST, with --path for each link, or --listen PORT")
     if listen is not None:
-        if local or load or workload:
+        if local or load or workload or as_json:
             raise ScenarioError("weft record --listen takes --cap alone: the other end says what is measured")
         return host(listen, size(cap or CAP))
     if not local:
@@ -98,11 +98,11 @@ def measure(
     """Records, writes, and says what it found."""
     from weftway import transfer
     from weftway.progress import Bar
-    from weftway.record import drive, places, recording, report
+    from weftway.record import places, recording, report
     from weftway.record.wire import Plan
 
     report.free(name, workload)
-    drive.link_names(local)
+    report.link_names(local)
     probes = report.probe_bytes(seconds, places.IPV6_HEADER)
     if cap is not None and cap < 2 * probes:
         raise ScenarioError(f"--cap: {transfer.amount(cap)} are not enough for {seconds} s: probes take half of it")

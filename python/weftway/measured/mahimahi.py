@@ -1,5 +1,6 @@
 """Mahimahi traces: each line a time in ms at which 1500 bytes may leave."""
 
+import re
 from pathlib import Path
 
 from weftway._native import ScenarioError
@@ -42,7 +43,7 @@ def reads(file: Path, text: str) -> Reading:
             f"{file}: nothing may leave in the first {_long(first)} of this trace: times since boot? A Mahimahi trace "
             f"counts from its own beginning: awk 'NR == 1 {{ first = $1 }} {{ print $1 - first }}' {file.name}"
         )
-    return Reading(file, "Mahimahi trace", traces={direction(file): len(lines) * BITS / last / 1e3})
+    return Reading(file, "Mahimahi trace", traces={direction(file) or "down": len(lines) * BITS / last / 1e3})
 
 
 def _mistake(line: str, before: int) -> str:
@@ -68,19 +69,20 @@ def _long(ms: int) -> str:
     return f"{ms // 1000} s"
 
 
-def says_direction(file: Path) -> bool:
-    """Whether a part of its name says it."""
-    return bool({"up", "uplink", "upload", "down", "downlink", "download"} & _parts(file))
+DIRECTIONS = {"up": "up", "uplink": "up", "upload": "up", "down": "down", "downlink": "down", "download": "down"}
 
 
-def direction(file: Path) -> str:
-    """`up` where a part of the name says so.
+def direction(file: Path) -> str | None:
+    """The direction that a file's name says: as a part between dots, or else as a word.
 
     >>> direction(Path("Verizon-LTE.up")), direction(Path("lte-uplink.txt")), direction(Path("upper.down"))
     ('up', 'up', 'down')
+    >>> direction(Path("up-town.down.csv")), direction(Path("commute.csv")), direction(Path("up-and-down.csv"))
+    ('down', None, None)
     """
-    return "up" if {"up", "uplink", "upload"} & _parts(file) else "down"
-
-
-def _parts(file: Path) -> set[str]:
-    return set(file.name.lower().replace("-", ".").replace("_", ".").split("."))
+    name = file.name.lower()
+    for parts in (name.split("."), re.split(r"[^a-z0-9]+", name)):
+        said = {DIRECTIONS[part] for part in parts if part in DIRECTIONS}
+        if len(said) == 1:
+            return said.pop()
+    return None

@@ -99,14 +99,12 @@ def run(
     if len(numbers) < LEAST_SEEDS:
         raise ScenarioError(f"seeds `{request.seeds}`: a ranking picks on one half of them and judges on the other")
     named = _field(request)
-    every = cells.read(request.on, request.cells, request.seed, request.split, request.set, out)
-    if request.clairvoyant and named.candidate is None:
-        raise ScenarioError("a clairvoyant starts from the candidate, and none is named")
-    if request.clairvoyant and named.candidate is not None and named.candidate.rule:
-        raise ScenarioError(
-            f"candidate `{named.candidate.name}`: a clairvoyant cannot start from a scheduler in Python"
-        )
     base = named.candidate if request.clairvoyant else None
+    if request.clairvoyant and base is None:
+        raise ScenarioError("a clairvoyant starts from the candidate, and none is named")
+    if base and base.rule:
+        raise ScenarioError(f"candidate `{base.name}`: a clairvoyant cannot start from a scheduler in Python")
+    every = cells.read(request.on, request.cells, request.seed, request.split, request.set, out)
     runner = _Runner(every, named.every, numbers, out, progress or (lambda done, total: None), base)
     rows = runner.run(jobs or os.cpu_count() or 1)
     found = _judged(every, named, rows)
@@ -211,9 +209,9 @@ class _Runner:
 
         def least(row: Row) -> float | None:
             """What a run costs at least; of runs on one path nothing is said."""
-            return (
-                bound(row, bounded[row["cell"], row["seed"]], workloads[row["cell"]]) if row["path"] is None else None
-            )
+            if row["path"] is not None:
+                return None
+            return bound(row, bounded[row["cell"], row["seed"]], workloads[row["cell"]])
 
         return [{**row, "bound_ms": least(row)} for row in rows]
 
@@ -222,7 +220,7 @@ class _Runner:
 
         It takes the scheduler's own run where that costs no more. There is none of a call, in which two decide.
         """
-        jobs = [self._job(cell, cell.variant, base, seed) for seed in self._numbers]
+        jobs = [plan.simulated(cell.variant, base, cell.cc, seed) for seed in self._numbers]
         if cell.workload == "call" or not all(job.key in ran for job in jobs):
             self._finished(len(jobs))
             return []
@@ -251,15 +249,12 @@ class _Runner:
         """Each job, and what its row says of it."""
         for spec in self._field:
             for seed in self._numbers:
-                yield self._job(cell, cell.variant, spec, seed), {"cell": cell, "scheduler": spec.name, "path": None}
+                about = {"cell": cell, "scheduler": spec.name, "path": None}
+                yield plan.simulated(cell.variant, spec, cell.cc, seed), about
         for path, variant in cell.singles().items():
             for seed in self._numbers:
                 about = {"cell": cell, "scheduler": SINGLE + path, "path": path}
-                yield self._job(cell, variant, self._single, seed), about
-
-    def _job(self, cell: Cell, variant: Any, spec: SchedulerSpec, seed: int) -> Job:
-        command = plan.replay(variant.scenario, variant, spec, cell.cc[0], SIM.name, seed)
-        return Job(variant, spec, cell.cc, SIM.name, seed, command, SIM.code())
+                yield plan.simulated(variant, self._single, cell.cc, seed), about
 
 
 def _singles(cell: Cell) -> int:

@@ -10,5 +10,5 @@
 | `places` | sockets at interfaces and addresses |
 | `listening`, `recording` | the two ends |
 | `estimate` | from what was sent and what came to a line for each moment |
-| `drive`, `report` | the files, and what is told |
+| `report` | what is told, and the files |
 """

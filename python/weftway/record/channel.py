@@ -18,8 +18,11 @@ ANSWERED_BYTES_PER_S = 25_000
 MOST_NUMBER, MOST_WAIT_NS = 2**32 - 2, 3_600_000_000_000
 """What no honest peer says: more packets than a number counts, and a wait of an hour."""
 
+PROBED_BESIDE_NS = 60_000_000_000
+"""No honest peer sends probes for longer than this before and after what is recorded."""
+
 REST = 0.02
-"""The share of the cap that is left for answers."""
+"""The share of the cap that load and probes leave: half of it for feedback, the other half for answers alone."""
 
 BURST = 64
 """No more packets of load leave before the other paths have their turn."""
@@ -51,6 +54,8 @@ class Channel:
         """Whether the cap allows no more."""
         self.other_is_spent = False
         self.arrivals = Arrivals()
+        self._most_probes = probes.between(0, plan.seconds * 1_000_000_000 + PROBED_BESIDE_NS).stop
+        self._came_probes: set[int] = set()
         self.trains: dict[int, int] = {}
         """When probes of trains left, by their number and the other end's clock."""
         self.round_trips: list[RoundTrip] = []
@@ -71,7 +76,9 @@ class Channel:
         bytes_ = size + self._header
         if packet.kind == Kind.PROBE:
             probe = Probe.unpack(packet.body)
-            if probe and probe.number < MOST_NUMBER:
+            # Each once, and no more than there can be: what is kept of a peer does not grow as it likes.
+            if probe and probe.number < self._most_probes and probe.number not in self._came_probes:
+                self._came_probes.add(probe.number)
                 self._on_probe(arrived_ns, probe, bytes_)
         elif packet.kind == Kind.LOAD:
             if len(packet.body) >= LOAD.size:
@@ -112,11 +119,11 @@ class Channel:
         """What leaves now."""
         self.arrivals.close(now_ns)
         found = []
-        while self.begin_ns + probes.due_ns(self._probes) <= now_ns and self._may_send(FULL_BYTES):
+        while self.begin_ns + probes.due_ns(self._probes) <= now_ns and self._may_send():
             found.append(self._probe(now_ns))
         if self._plan.load and not self._is_over and now_ns >= self.begin_ns + QUIET_NS:
             room = min(self._window.room(now_ns, self._load, self._load_sent_ns), BURST)
-            while room > 0 and self._may_send(FULL_BYTES):
+            while room > 0 and self._may_send():
                 found.append(self._next_load(now_ns))
                 room -= 1
         return found
@@ -132,11 +139,14 @@ class Channel:
             found.append(max(begins, now_ns if free else self._load_sent_ns + KNOCK_NS))
         return min(found, default=now_ns + 1_000_000_000)
 
-    def _may_send(self, size: int) -> bool:
-        """Whether the cap allows it."""
-        most = self._plan.cap * (1 - REST)
-        self.is_spent = self.is_spent or self.sent_bytes + size + self._header > most
+    def _may_send(self) -> bool:
+        """Whether the cap allows another probe, or packet of load."""
+        self.is_spent = self.is_spent or not self._has_left(REST)
         return not self.is_spent
+
+    def _has_left(self, share: float) -> bool:
+        """Whether this share of the cap is left after another packet."""
+        return self.sent_bytes + FULL_BYTES + self._header <= self._plan.cap * (1 - share)
 
     def _packed(self, kind: Kind, body: bytes, size: int = 0) -> bytes:
         data = packed(kind, self._path, self._session, body, size)
@@ -165,17 +175,17 @@ class Channel:
         self._feedback_ns = now_ns + FEEDBACK_NS
         return replace(self._newest, now_ns=now_ns, count=self._came, is_spent=self.is_spent)
 
-    def told(self, feedback: Feedback) -> bytes:
-        """Feedback about this path or another one, as it leaves here."""
-        return self._packed(Kind.FEEDBACK, feedback.pack())
+    def told(self, feedback: Feedback) -> list[bytes]:
+        """Feedback about this path or another one, as it leaves here, if the cap allows it."""
+        return [self._packed(Kind.FEEDBACK, feedback.pack())] if self._has_left(REST / 2) else []
 
     def ask(self, path: int, first: int) -> bytes:
         """Asks for the other end's records of a path, from `first` on."""
         return self._packed(Kind.ASK, ASK.pack(path, first))
 
     def answer(self, records: bytes) -> list[bytes]:
-        """The answer to that, unless more was asked for than there can be."""
-        if self._answered_bytes > ANSWERED_BYTES_PER_S * self._plan.seconds:
+        """The answer to that, unless more was asked for than there can be, or than the cap allows."""
+        if self._answered_bytes > ANSWERED_BYTES_PER_S * self._plan.seconds or not self._has_left(0):
             return []
         data = self._packed(Kind.RECORDS, records)
         self._answered_bytes += len(data) + self._header

@@ -64,6 +64,9 @@ class Host:
     def receive(self, now_ns: int, arrived_ns: int, data: bytes, address: places.Address) -> Out:
         """A packet came: what to answer."""
         if other_version(data) is not None:
+            if len(data) < HELLO_BYTES:
+                # As short as such an answer is itself: two ends would answer each other for ever.
+                return []
             name = data[HEAD.size - SESSION_BYTES : HEAD.size]
             return [(wire_packed(Kind.OTHER_VERSION, 0, name), address)]
         packet = wire_unpacked(data)
@@ -119,7 +122,8 @@ class Host:
         if plan.paths > MOST_PATHS or packet.path >= plan.paths:
             return f"a recording has at most {MOST_PATHS} paths there"
         if plan.cap > self._cap:
-            return f"it grants at most {transfer.amount(self._cap)} a path and direction: `--cap` at both ends"
+            asked, granted = transfer.amount(plan.cap), transfer.amount(self._cap)
+            return f"it grants at most {granted} a path and direction, and {asked} are asked for; its --cap allows more"
         return None
 
     def _heard(self, arrived_ns: int, packet: Packet, size: int, peer: Peer) -> Out:
@@ -155,7 +159,7 @@ class Host:
             return []
         peers = session.peers.values()
         news = [told for peer in peers if (told := peer.channel.feedback(now_ns))]
-        found = [(peer.channel.told(told), peer.address) for told in news for peer in peers]
+        found = [(data, peer.address) for told in news for peer in peers for data in peer.channel.told(told)]
         return found + [(data, peer.address) for peer in peers for data in peer.channel.due(now_ns)]
 
     def wake_ns(self, now_ns: int) -> int:
@@ -164,6 +168,10 @@ class Host:
         if self.session:
             waits += [peer.channel.wake_ns(now_ns) for peer in self.session.peers.values()]
         return min(waits)
+
+    def is_peer(self, address: places.Address) -> bool:
+        """Whether something is sent there without having been asked for."""
+        return self.session is not None and any(peer.address == address for peer in self.session.peers.values())
 
     def _end(self, why: str) -> None:
         self._tell(why)
@@ -194,7 +202,7 @@ def serve(opened: socket.socket, cap: int, tell: Callable[[str], None]) -> None:
         select.select([opened], [opened] if waiting else [], [], 1.0 if waiting else wait_s)
         for one in places.received(opened):
             answers = host.receive(time.monotonic_ns(), one.arrived_ns, one.data, one.address)
-            if answers:
+            if answers and host.is_peer(one.address):
                 backs[one.address] = one.back
             for data, address in answers:
                 places.send(opened, data, address, one.back)

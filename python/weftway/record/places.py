@@ -107,7 +107,7 @@ def _bind_device(opened: socket.socket, name: str) -> None:
 
 def listening(text: str) -> socket.socket:
     """A socket at [ADDR:]PORT."""
-    host, port = (None, int(text)) if text.isdigit() else transfer.split(text, PORT)
+    host, port = transfer.split_listening(text, PORT)
     (first, *_) = transfer.resolve(host or "0.0.0.0", port, passive=True)
     address = _address(first)
     opened = _opened(_family(address))

@@ -107,6 +107,7 @@ class Recorder:
     def run(self) -> Recorded:
         """Measures, until the time is over, a cap is spent, or Ctrl-C."""
         places.hurry()
+        self._tell(0, self._plan.seconds)
         try:
             self._greet()
             return self._measure()
@@ -182,7 +183,7 @@ class Recorder:
         open_ = [(line, line.channel) for line in self._lines if line.channel]
         news = [told for _, channel in open_ if (told := channel.feedback(now))]
         for line, channel in open_:
-            self._send(line, [channel.told(told) for told in news])
+            self._send(line, [data for told in news for data in channel.told(told)])
         for at, line in enumerate(self._lines):
             self._greet_again(now, at, line)
             if line.channel:

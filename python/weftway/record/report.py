@@ -1,6 +1,10 @@
-"""What is told of a recording, and the files that it becomes."""
+"""What is told of a recording, and the files that it becomes: a drive for each direction, and their scenario.
 
-from collections.abc import Sequence
+`[drive]` in docs/reference/scenario.md says what a drive is.
+"""
+
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,16 +14,21 @@ from rich.table import Table
 from weftway import new_drive_scenario, new_scenario
 from weftway._native import ScenarioError, TransferError
 from weftway.listing import NOTHING, plain_table
+from weftway.new_drive_scenario import SIDES
 
-from . import drive, estimate
-from .estimate import Estimate
+from . import estimate
+from .estimate import Estimate, Step
 from .probes import SINGLE_BYTES, SINGLES_NS, STEP_NS, TRAIN
 from .recording import Recorded
 from .wire import FULL_BYTES
 
-SIDES = drive.SIDES
-
 UPPER = "upper bounds: what a few packets back to back reached; --load measures"
+
+COLUMNS: tuple[tuple[str, Callable[[Step], float | None], str], ...] = (
+    ("mbps", lambda step: step.mbps, ".3f"),
+    ("delay_ms", lambda step: step.delay_ms, ".2f"),
+    ("loss_percent", lambda step: step.loss_percent, ".2f"),
+)
 
 
 @dataclass(frozen=True)
@@ -35,6 +44,40 @@ class Report:
     caveats: list[str]
 
 
+def link_names(paths: Sequence[str]) -> list[str]:
+    """What the links are called that are measured over these interfaces and addresses: as a scenario may call a path.
+
+    >>> link_names(["wlan0", "192.0.2.7"])
+    ['wlan0', '192-0-2-7']
+    """
+    names = [re.sub(r"[^A-Za-z0-9_-]", "-", path) for path in paths]
+    for at, name in enumerate(names):
+        if name in names[:at]:
+            raise ScenarioError(f"--path {paths[at]}: two paths are the link `{name}`; a link is measured once")
+    return names
+
+
+def drive_files(name: str) -> dict[str, Path]:
+    """Where the drive of each direction goes."""
+    return {side: Path(f"{name}.{side}.csv") for side in SIDES}
+
+
+def drive_text(links: Sequence[str], steps: Sequence[Sequence[Step]]) -> str:
+    """The drive of links with these steps, as many as are known of each."""
+    count = min(map(len, steps))
+    columns = [
+        (f"{link}_{name}", [of(step) for step in own[:count]], form)
+        for link, own in zip(links, steps, strict=True)
+        for name, of, form in COLUMNS
+        if any(of(step) is not None for step in own[:count])
+    ]
+    lines = [",".join(["at_s", *(name for name, _, _ in columns)])]
+    for at in range(count):
+        values = ("" if column[at] is None else format(column[at], form) for _, column, form in columns)
+        lines.append(",".join([f"{at * STEP_NS / 1e9:.1f}", *values]))
+    return "\n".join([*lines, ""])
+
+
 def probe_bytes(seconds: int, header: int) -> int:
     """What probes take in this time on a path and direction, in bytes of IP packets.
 
@@ -48,7 +91,7 @@ def probe_bytes(seconds: int, header: int) -> int:
 def free(name: str, workload: str | None) -> None:
     """Refuses a name whose files are there, before anything is measured."""
     new_scenario.target_of(name, workload or "bulk")
-    for file in drive.files(name).values():
+    for file in drive_files(name).values():
         if file.exists() or file.is_symlink():
             raise ScenarioError(f"{file} exists already; give another name with --out, or move it away")
 
@@ -56,7 +99,7 @@ def free(name: str, workload: str | None) -> None:
 def write(recorded: Recorded, name: str, workload: str | None) -> Report:
     """Writes the drives and their scenario."""
     paths = estimate.paths(recorded)
-    links = drive.link_names([path.name for path in paths])
+    links = link_names([path.name for path in paths])
     count = min(len(one.steps) for path in paths for one in path.directions.values())
     if count == 0 and recorded.spent:
         raise TransferError(f"{recorded.spent}: its cap was spent before the first half second; --cap allows more")
@@ -69,10 +112,10 @@ def write(recorded: Recorded, name: str, workload: str | None) -> Report:
                     f"{path.name}: nothing tells of its rate {side}: no train arrived whole. Nothing is written; "
                     "record for longer, or with --load"
                 )
-    files = drive.files(name)
+    files = drive_files(name)
     for side, file in files.items():
         with file.open("x") as out:
-            out.write(drive.text(links, [path.directions[side].steps for path in paths]))
+            out.write(drive_text(links, [path.directions[side].steps for path in paths]))
     load, seconds = recorded.plan.load, count * STEP_NS / 1e9
     told = caveats(recorded, paths, seconds)
     how = "with load: the rate is what arrived" if load else "with probes"

@@ -33,6 +33,9 @@ PEAK_NS = 5_000_000_000
 """So much of what was under way of late stays so through an outage; the memory halves in this time. A link that is back
 is full again at once."""
 
+MOST_KEPT = 100
+"""Answers come 20 ms apart: more of them than `BEST_NS` holds, and no peer makes it more."""
+
 KNOCK_NS = 50_000_000
 """If nothing is known to arrive, one packet leaves so often."""
 
@@ -45,8 +48,8 @@ class Window:
         self._queue_ns = float(QUEUE_NS)
         self._heeded_ns = 0
         self._peak = 0.0
-        self._rates: deque[tuple[int, float]] = deque()
-        self._told: deque[Feedback] = deque()
+        self._rates: deque[tuple[int, float]] = deque(maxlen=MOST_KEPT)
+        self._told: deque[Feedback] = deque(maxlen=MOST_KEPT)
         self._expected = 0
 
     def in_flight(self, sent: int) -> int:

@@ -61,9 +61,9 @@ def documented(args: type) -> dict[str, str]:
     return found
 
 
-def parser(algorithm: str, args: type) -> argparse.ArgumentParser:
-    """The options of an algorithm."""
-    made = _Parser(prog=f"weft train {algorithm}", allow_abbrev=False, description=inspect.getdoc(args))
+def parser(program: str, args: type) -> argparse.ArgumentParser:
+    """The options of a program that trains, from the dataclass of its settings."""
+    made = _Parser(prog=program, allow_abbrev=False, description=inspect.getdoc(args))
     help_, hints, stated_limits = documented(args), get_type_hints(args), limits.limits(args)
     for field in fields(args):
         option, said = f"--{field.name.replace('_', '-')}", help_.get(field.name, "").replace("%", "%%")
@@ -89,7 +89,7 @@ def _read(kind: type, text: str) -> Any:
 
 def settings(algorithm: str, args: type, options: Sequence[str]) -> Any:
     """What the options say; the folder has a name in any case."""
-    given = args(**vars(parser(algorithm, args).parse_args(list(options))))
+    given = args(**vars(parser(f"weft train {algorithm}", args).parse_args(list(options))))
     return given if given.out is not None else replace(given, out=Path(f"{algorithm}-{given.seed}"))
 
 

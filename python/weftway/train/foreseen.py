@@ -11,25 +11,31 @@ Reference: ours. Ancestors: Sprout (Winstein et al., NSDI 2013), which forecasts
 model of how rates change; DAgger (Ross et al., AISTATS 2011), for the rounds.
 """
 
-import argparse
 import shlex
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 from numpy.typing import NDArray
+from rich.console import Console
 
 from weftway import _native, plan, specs
-from weftway.backends import SIM
+from weftway._native import ScenarioError
 from weftway.job import Job
+from weftway.progress import Bar
 from weftway.rank import cells
+from weftway.train import command, limits
 from weftway.train.export import Policy, write_policy
+from weftway.train.limits import Count, Form, Rate, Seed, SettingError, Share
+from weftway.train.session import UNRELATED, Progress, quiet
 
+PROGRAM = "python -m weftway.train.foreseen"
 RULE = "earliest-delivery"
 MOST_ROWS = 3000
 """Of one run: long runs do not outweigh the others."""
@@ -41,6 +47,9 @@ MARGIN = 0.02
 """By how much the ranges are wider than those of training, on either side."""
 VALIDATED = 8
 """One run of so many is left out, and tells which epoch was the best."""
+AT_ONCE = 8
+"""So many runs for each thread between two reports of how far it is."""
+PART = r"[^:,]+:[1-9]\d*:[1-9]\d*"
 
 Floats = NDArray[np.float32]
 Weights = dict[str, Any]
@@ -50,31 +59,42 @@ Weights = dict[str, Any]
 class Args:
     """Settings and their defaults."""
 
-    seed: int = 1
+    seed: Seed = 1
     """Of the scenarios, the first weights and the order of the rows."""
-    on: str = "drives:250:2,world:200:1"
+    on: Annotated[
+        str,
+        Form(rf"{PART}(,{PART})*", "NAME:SCENARIOS:RUNS, several joined by commas, such as drives:250:2,world:200:1"),
+    ] = "drives:250:2,world:200:1"
     """Distributions, each with how many scenarios and runs of each; their training parts."""
-    rounds: int = 3
+    rounds: Count = 3
     """Rounds: in the first the rule decides, in each later one the network of the round before."""
-    every: int = 8
+    every: Count = 8
     """Decisions between two rows of a path."""
-    epochs: int = 20
-    batch: int = 1024
-    learning_rate: float = 0.003
-    quantile: float = 0.7
+    epochs: Count = 20
+    """Passes over all rows in each round."""
+    batch: Count = 1024
+    """Rows in a step of the optimiser."""
+    learning_rate: Rate = 0.003
+    """Learning rate of AdamW at its start; it falls to 0 (cosine)."""
+    quantile: Share = 0.7
     """Of arrivals like this one, what share comes no later than is said."""
-    width: int = 32
+    width: Count = 32
     """Of both hidden layers."""
-    threads: int = 1
-    """The policy does not depend on it."""
+    threads: Count = 1
+    """Threads that run the simulations; the policy does not depend on it."""
     out: Path = Path("foreseen")
+    """Folder for the policy of each round; the last one is `foreseen.safetensors`."""
+
+    def __post_init__(self) -> None:
+        """Checks all."""
+        limits.check(self)
 
     def command(self) -> str:
         """What trains the same policy."""
-        words = ["python", "-m", "weftway.train.foreseen"]
+        words = PROGRAM.split()
         for field in fields(self):
-            if field.name not in ("out", "threads") and (value := getattr(self, field.name)) != field.default:
-                words += [f"--{field.name.replace('_', '-')}", str(value)]
+            if field.name not in UNRELATED and (value := getattr(self, field.name)) != field.default:
+                words += [limits.option(field.name), str(value)]
         return shlex.join(words)
 
 
@@ -99,20 +119,23 @@ def jobs(args: Args, number: int) -> Iterator[Job]:
         name, count, runs = part.split(":")
         for cell in cells.read([name], int(count), args.seed * 1000 + number, "train"):
             for seed in range(int(runs)):
-                command = plan.replay(cell.variant.scenario, cell.variant, rule, cell.cc[0], SIM.name, seed)
-                yield Job(cell.variant, rule, cell.cc, SIM.name, seed, command, SIM.code())
+                yield plan.simulated(cell.variant, rule, cell.cc, seed)
 
 
-def collect(args: Args, number: int, policy: Path | None) -> Rows:
-    """A round's rows, decided by the rule or by a policy."""
+def collect(args: Args, number: int, policy: Path | None, progress: Progress = quiet) -> Rows:
+    """A round's rows, decided by the rule or by a policy. `progress` is told how many runs of how many are finished."""
     rng = np.random.default_rng([args.seed, number])
-    seen, runs = [], []
-    for run, text in enumerate(_native.arrivals(list(jobs(args, number)), args.threads, args.every, policy)):
-        rows = np.frombuffer(text, np.float32).reshape(-1, len(_native.arrival_inputs()) + 1)
-        if len(rows) > MOST_ROWS:
-            rows = rows[np.sort(rng.choice(len(rows), MOST_ROWS, replace=False))]
-        seen.append(rows)
-        runs.append(np.full(len(rows), run))
+    seen: list[Floats] = []
+    runs: list[NDArray[np.int64]] = []
+    todo, at_once = list(jobs(args, number)), AT_ONCE * args.threads
+    for begin in range(0, len(todo), at_once):
+        for text in _native.arrivals(todo[begin : begin + at_once], args.threads, args.every, policy):
+            rows = np.frombuffer(text, np.float32).reshape(-1, len(_native.arrival_inputs()) + 1)
+            if len(rows) > MOST_ROWS:
+                rows = rows[np.sort(rng.choice(len(rows), MOST_ROWS, replace=False))]
+            runs.append(np.full(len(rows), len(seen)))
+            seen.append(rows)
+        progress(len(seen), len(todo))
     whole = np.concatenate(seen)
     return Rows(whole[:, :-1], np.clip(whole[:, -1], -FARTHEST, FARTHEST), np.concatenate(runs))
 
@@ -152,10 +175,15 @@ class Fitted:
     error: float
 
 
-def fit(args: Args, rows: Rows) -> Fitted:
-    """Trains a network; the best epoch counts."""
+def fit(args: Args, rows: Rows, progress: Progress = quiet) -> Fitted:
+    """Trains a network; the best epoch counts. `progress` is told how many batches of how many it has learned from."""
     rng = np.random.default_rng(args.seed)
     runs = rng.permutation(np.unique(rows.run))
+    if len(runs) < 2:
+        raise SettingError(
+            f"--on {args.on}, --every {args.every}: expected at least two runs with rows, one to learn from and one to "
+            f"be left out; there {'is one' if len(runs) else 'are none'}"
+        )
     out = np.isin(rows.run, runs[: max(len(runs) // VALIDATED, 1)])
     mean, spread = rows.seen.mean(0), rows.seen.std(0) + 1e-6
     x = ((rows.seen - mean) / spread).astype(np.float32)
@@ -176,11 +204,14 @@ def fit(args: Args, rows: Rows) -> Fitted:
     weights = first_weights(x.shape[1], args.width, args.seed)
     state = optimiser.init(weights)
     best = (float(measure(weights)), weights)
+    done = 0
     for _ in range(args.epochs):
         order = rng.permutation(len(taught[0]))
         for start in range(0, len(order) - batch + 1, batch):
             at = order[start : start + batch]
             weights, state = step(weights, state, *(part[at] for part in taught))
+            done += 1
+            progress(done, steps)
         if (now := float(measure(weights))) < best[0]:
             best = (now, weights)
     found = {name: np.asarray(value, np.float64) for name, value in best[1].items()}
@@ -218,24 +249,32 @@ def card(args: Args, fitted: Fitted, rows: int) -> dict[str, str]:
 def train(args: Args) -> Policy:
     """All rounds; the policy of each is in the folder, the last one as `foreseen.safetensors`."""
     args.out.mkdir(parents=True, exist_ok=True)
-    rows = collect(args, 0, None)
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    rows: Rows | None = None
+    policy: Path | None = None
     for number in range(1, args.rounds + 1):
-        fitted = fit(args, rows)
+        with Bar(console, "runs", f"of round {number} finished") as bar:
+            more = collect(args, number - 1, policy, bar.tell)
+        rows = rows.joined(more) if rows else more
+        with Bar(console, "batches", f"of round {number} learned from") as bar:
+            fitted = fit(args, rows, bar.tell)
         about = card(args, fitted, len(rows.run))
         policy = args.out / (f"round-{number}.safetensors" if number < args.rounds else "foreseen.safetensors")
         write_policy(policy, about, fitted.tensors)
         print(f"round {number} of {args.rounds}: {len(rows.run)} rows; {about['evaluation']}", flush=True)
-        if number < args.rounds:
-            rows = rows.joined(collect(args, number, policy))
     return Policy(about, dict(fitted.tensors))
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """Trains as the options say."""
-    parser = argparse.ArgumentParser(prog="python -m weftway.train.foreseen", description=__doc__.splitlines()[0])
-    for field in fields(Args):
-        parser.add_argument(f"--{field.name.replace('_', '-')}", type=type(field.default), default=field.default)
-    train(Args(**vars(parser.parse_args(words))))
+    """Trains as the options say. A mistake is one line and the status that `weft` has for it."""
+    try:
+        train(Args(**vars(command.parser(PROGRAM, Args).parse_args(words))))
+    except KeyboardInterrupt:
+        print("foreseen: interrupted; the policies of finished rounds are in the folder", file=sys.stderr)
+        sys.exit(130)
+    except (ScenarioError, SettingError, OSError) as error:
+        print(f"foreseen: {error}", file=sys.stderr)
+        sys.exit(2)
 
 
 if __name__ == "__main__":
