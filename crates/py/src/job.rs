@@ -290,8 +290,12 @@ pub fn arrivals(
 ) -> PyResult<Vec<Cow<'static, [u8]>>> {
     let refused = |why: String| ScenarioError::new_err(format!("policy: {why}"));
     let policy = policy.map(PolicyFile::read).transpose().map_err(|error| refused(error.to_string()))?;
-    let rule = Foreseen::new(policy).map_err(refused)?;
-    let found = each(py, &jobs, threads, |job| oracle::arrivals(&job.inner(), &rule, every));
+    // A scheduler may be sent to another thread, but not be shared: each job takes its own.
+    let rule = Mutex::new(Foreseen::new(policy).map_err(refused)?);
+    let found = each(py, &jobs, threads, |job| {
+        let own = rule.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        oracle::arrivals(&job.inner(), own, every)
+    });
     let bytes = |rows: Vec<f32>| Cow::Owned(rows.into_iter().flat_map(f32::to_le_bytes).collect());
     found.into_iter().map(|rows| rows.map(bytes).map_err(|error| Error::from(error).into())).collect()
 }

@@ -13,7 +13,7 @@ fn a_packet_takes_the_delay_the_queue_and_its_own_time() {
     for (_, transport) in stacks() {
         let config = bulk(&transport, vec![path("a", 8_000, 10), path("b", 8_000, 40)], 600_000);
         let job = Job { config: &config, cc: "cubic", seed: 1, timing: None };
-        let rows = arrivals(&job, &rule, 4).expect("it runs");
+        let rows = arrivals(&job, rule.clone(), 4).expect("it runs");
         let width = Foreseen::inputs().len() + 1;
         assert!(rows.len().is_multiple_of(width) && rows.len() > 50 * width);
         let took = rows.chunks_exact(width).map(|row| 32.0 * (row[0] + row[width - 1]).exp2());
@@ -23,6 +23,6 @@ fn a_packet_takes_the_delay_the_queue_and_its_own_time() {
         assert!(took.iter().any(|ms| *ms < 15.0) && took.iter().any(|ms| *ms > 40.8));
         let near = rows.chunks_exact(width).filter(|row| row[width - 1].abs() < 1.0).count();
         assert!(near * width * 10 > rows.len() * 8, "{near} of {}", rows.len() / width);
-        assert_eq!(rows, arrivals(&job, &rule, 4).expect("it runs"), "the same each time");
+        assert_eq!(rows, arrivals(&job, rule.clone(), 4).expect("it runs"), "the same each time");
     }
 }

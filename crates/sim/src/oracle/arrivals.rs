@@ -16,8 +16,7 @@ const FAR: Span = Span::from_secs(60);
 /// Runs `job` with a copy of `rule`. At every `every`-th question, for each
 /// path that holds data: what the network sees, and the binary logarithm of the time that a packet takes which is given to the
 /// path now over the rule's own estimate.
-pub fn arrivals(job: &Job<'_>, rule: &Foreseen, every: u64) -> Result<Vec<f32>, SpecError> {
-    let mut rule = rule.clone();
+pub fn arrivals(job: &Job<'_>, mut rule: Foreseen, every: u64) -> Result<Vec<f32>, SpecError> {
     let mut sim = Sim::new(job.config, job.cc, job.seed)?;
     sim.host(0, Host::serving(&rule, transport_rules("foreseen")?));
     let mut other = second(&mut sim, job.config)?;
