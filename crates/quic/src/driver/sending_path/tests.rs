@@ -1,7 +1,7 @@
 //! Losses, round trips and the use of the window of one path.
 
 use weftway_cc::{Flavour, Setup};
-use weftway_path::Offset;
+use weftway_path::{Offset, PathId};
 
 use super::*;
 
