@@ -80,8 +80,18 @@ impl Duplex {
     }
 
     /// The connection.
-    pub fn connection(&mut self) -> &mut QuicConnection {
+    pub fn connection(&self) -> &QuicConnection {
+        &self.sender.connection
+    }
+
+    /// The same, to send what it has, or to close it.
+    pub fn connection_mut(&mut self) -> &mut QuicConnection {
         &mut self.sender.connection
+    }
+
+    /// The connection, which is to be closed.
+    pub fn into_connection(self) -> QuicConnection {
+        self.sender.connection
     }
 
     /// Takes a datagram that came by `route`.

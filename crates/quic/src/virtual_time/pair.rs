@@ -142,7 +142,7 @@ impl Pair {
         let end = &mut self.ends[at(side)];
         let Some(duplex) = &mut end.duplex else { return };
         duplex.turn(self.now, end.scheduler.as_mut());
-        while let Some(out) = duplex.connection().outgoing.pop_front() {
+        while let Some(out) = duplex.connection_mut().outgoing.pop_front() {
             self.network.send(self.now, out, side == weftway_mux::Side::Connecting);
         }
         end.next = duplex.next_event().max(self.now);
