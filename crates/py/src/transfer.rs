@@ -7,8 +7,8 @@ use std::sync::mpsc::{Sender, channel};
 use pyo3::prelude::*;
 use weftway_quic::udp::Local;
 use weftway_quic::udp::tls::{Identity, IdentityError, Pairing};
-use weftway_transfer::manifest::ManifestError;
 use weftway_relay::Policy;
+use weftway_transfer::manifest::ManifestError;
 use weftway_transfer::{Failure, Options, OtherEnd, Progress, Report, doctor, live, proxy, receive, relay, send};
 
 use crate::errors::Error;
@@ -89,7 +89,7 @@ pub fn relay_connections(
 ) -> PyResult<()> {
     let other = other_end(addresses, pairing, identity)?;
     let ports = socket_addresses(&ports)?;
-    let policy = Policy::allowing(&allow).map_err(|error| PyErr::from(Error::Vector(error.to_string())))?;
+    let policy = Policy::parse(&allow).map_err(|error| PyErr::from(Error::Vector(error.to_string())))?;
     let connects = matches!(other, OtherEnd::Connect { .. });
     let paths = paths.iter().map(|path| Local::parse(path)).collect();
     let options = Options { paths, scheduler, cc, ..Options::new(other) };
@@ -121,9 +121,7 @@ fn other_end(addresses: Vec<String>, pairing: Option<&str>, identity: Option<&st
 }
 
 fn socket_addresses(texts: &[String]) -> PyResult<Vec<SocketAddr>> {
-    let parse = |text: &String| {
-        text.parse().map_err(|error| PyErr::from(Error::Vector(format!("{text}: {error}"))))
-    };
+    let parse = |text: &String| text.parse().map_err(|error| PyErr::from(Error::Vector(format!("{text}: {error}"))));
     texts.iter().map(parse).collect()
 }
 

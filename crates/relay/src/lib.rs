@@ -67,7 +67,7 @@ mod wakes;
 
 pub use client::ClientId;
 pub use limits::{ProxyLimits, RelayLimits};
-pub use policy::Policy;
+pub use policy::{NoNetwork, Policy};
 pub use proxy::{FlowView, Proxy};
 pub use refusal::{Failure, Refusal};
 pub use relay::Relay;

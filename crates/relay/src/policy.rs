@@ -64,10 +64,25 @@ pub struct Policy {
     allowed: Vec<IpNet>,
 }
 
+/// A text is no network.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0} is no network: 192.168.1.0/24 is one, and fd00::/8, and a single address")]
+pub struct NoNetwork(String);
+
 impl Policy {
     /// To public addresses, and to those in `allowed`.
     pub fn new(allowed: Vec<IpNet>) -> Self {
         Self { allowed }
+    }
+
+    /// The same, from texts: networks such as 192.168.1.0/24, or single addresses.
+    pub fn parse<T: AsRef<str>>(allowed: &[T]) -> Result<Self, NoNetwork> {
+        let parse = |text: &T| {
+            let text = text.as_ref();
+            let network = text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+            network.map_err(|_| NoNetwork(text.to_owned()))
+        };
+        allowed.iter().map(parse).collect::<Result<_, _>>().map(Self::new)
     }
 
     /// Whether it connects to `address`.

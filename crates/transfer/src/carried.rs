@@ -37,8 +37,8 @@ impl Carried {
         let setting = Setting { transport: transport(), cc: cc.clone(), seed: 0, groups: Groups::detected(paths) };
         let limits = (Limits::default(), Limits::default());
         let roles = vec![PathRole::default(); paths];
-        let mut duplex = Duplex::new(connection, side, limits, setting, &roles)
-            .map_err(|error| Failure::Spec(error.to_string()))?;
+        let mut duplex =
+            Duplex::new(connection, side, limits, setting, &roles).map_err(|error| Failure::Spec(error.to_string()))?;
         duplex.set_host(host);
         Ok(Self { duplex, scheduler, _control: control })
     }

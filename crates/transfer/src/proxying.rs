@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use weftway_path::{Instant, Span};
+use weftway_path::Span;
 use weftway_relay::{Proxy, ProxyLimits};
 
 use super::carried::Carried;
@@ -45,7 +45,7 @@ impl Proxying {
         loop {
             session.progress.state = State::Connecting;
             let outcome = session.connect(&self.target, Role::Proxy).and_then(|accepted| self.serve(session, accepted));
-            self.proxy.lost();
+            self.proxy.lost(session.net.now());
             session.progress.flows = 0;
             match outcome {
                 Ok(()) => {}
@@ -115,5 +115,6 @@ fn why(failure: &Failure) -> String {
 
 /// Whether another connection may do better.
 fn may_pass(failure: &Failure) -> bool {
-    failure.is_passing() && !matches!(failure, Failure::Refused(_)) || matches!(failure, Failure::NoAnswer(_) | Failure::Full)
+    failure.is_passing() && !matches!(failure, Failure::Refused(_))
+        || matches!(failure, Failure::NoAnswer(_) | Failure::Full)
 }

@@ -59,8 +59,7 @@ impl Relaying {
             session.net.flush();
             if session.is_tick(now) {
                 session.progress.clients = self.clients.len() as u64;
-                session.progress.flows =
-                    self.clients.values().map(|client| self.relay.streams(client.id) as u64).sum();
+                session.progress.flows = self.clients.values().map(|client| self.relay.streams(client.id) as u64).sum();
                 session.tick(now)?;
             }
             let due = self.clients.values().map(|client| client.carried.next_event());
