@@ -97,12 +97,17 @@ impl Incoming {
         self.pages.front(self.taken, self.next)
     }
 
+    /// All bytes for the reader, in parts that each lie together.
+    pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
+        self.pages.parts(self.taken, self.next)
+    }
+
     /// Whether the reader has taken everything that there will ever be.
     pub fn has_ended(&self) -> bool {
         self.size == Some(self.taken)
     }
 
-    /// The reader takes so many bytes, of those that [`Incoming::front`] shows: whether the peer is to get credit.
+    /// The reader takes so many bytes, of those that [`Incoming::parts`] shows: whether the peer is to get credit.
     pub fn take(&mut self, now: Instant, rtt: Span, bytes: usize, budget: &mut Budget) -> bool {
         let (since, before) = self.measured;
         let span = now.since(since);
@@ -111,7 +116,7 @@ impl Incoming {
             self.window = in_rtt.saturating_mul(2).max(self.window / 2);
             self.measured = (now, self.taken);
         }
-        self.taken += (bytes as u64).min(self.front().len() as u64);
+        self.taken += (bytes as u64).min(self.next - self.taken);
         self.pages.forget_below(self.taken, self.taken == self.next && self.held.is_empty());
         self.set_window(budget);
         self.is_credit_due()
