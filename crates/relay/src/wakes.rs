@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn each_is_in_the_queue_once_and_gone_when_it_is_removed() {
         let mut queue = RunQueue::default();
-        [3, 1, 3, 2].map(|key| queue.push(key));
+        [3, 1, 3, 2].into_iter().for_each(|key| queue.push(key));
         queue.remove(1);
         assert_eq!(queue.len(), 2);
         assert_eq!([queue.pop(), queue.pop(), queue.pop()], [Some(3), Some(2), None]);

@@ -94,7 +94,8 @@ impl Wire {
             Event::Record { to, place, payload } => {
                 self.muxes[to].receive(now, place, &payload).unwrap();
                 if !self.draws() {
-                    self.at(now + self.lateness(), Event::Ack { to: 1 - to, place });
+                    let at = now + self.lateness();
+                    self.at(at, Event::Ack { to: 1 - to, place });
                 }
             }
             Event::Ack { to, place } => {
