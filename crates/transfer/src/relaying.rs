@@ -26,6 +26,9 @@ pub fn relay(policy: Policy, options: Options, watch: Watch<'_>) -> Result<(), F
     outcome
 }
 
+/// How many clients there are at once. Each may fill the memory of [`weftway_mux::Limits`].
+const MOST_CLIENTS: usize = 64;
+
 /// A client.
 struct Client {
     id: ClientId,
@@ -49,6 +52,12 @@ impl Relaying {
             self.receive(session);
             let now = session.net.now();
             while let Some(accepted) = session.accept_any(now) {
+                if self.clients.len() >= MOST_CLIENTS {
+                    session
+                        .say(format!("{} has no place: {MOST_CLIENTS} clients are here", peer(&accepted.connection)));
+                    session.drop_because_of(accepted.connection, &Failure::Full);
+                    continue;
+                }
                 let carried = Carried::new(accepted, weftway_mux::Side::Listening, &self.how)?;
                 let id = ClientId(self.next);
                 self.next += 1;

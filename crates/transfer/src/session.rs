@@ -345,6 +345,7 @@ fn reason(failure: &Failure) -> (u32, String) {
         Failure::Interrupted => (code::INTERRUPTED, "interrupted".to_owned()),
         Failure::Stalled => (code::STALLED, "stalled".to_owned()),
         Failure::Again(files) => (code::AGAIN, files.clone()),
+        Failure::Full => (code::FULL, "too many are here".to_owned()),
         other => (code::FAILED, other.told()),
     }
 }

@@ -11,7 +11,7 @@ use noq_proto::{ConnectionEvent, Endpoint, FourTuple};
 use weftway_host::Host;
 use weftway_mux::{Limits, LimitsError, Mux, Side};
 use weftway_path::spec::SpecError;
-use weftway_path::{Instant, PathId, Role, Span};
+use weftway_path::{Instant, PathId, PathSet, Role, Span};
 use weftway_scenario::config::Buffer;
 use weftway_sched::Scheduler;
 
@@ -37,6 +37,9 @@ pub struct Duplex {
     answers: Answers,
     /// The path that brought something last, and has not answered.
     heard: Option<PathId>,
+    /// Paths that were usable once, and those that were in the last turn.
+    known: PathSet,
+    usable: PathSet,
 }
 
 impl Duplex {
@@ -55,7 +58,13 @@ impl Duplex {
         setting.transport.stream_window = None;
         let streams = Streams::new(Mux::new(side, own, peer)?, setting.transport.mss.get());
         let sender = Sender::new(connection, streams, setting, roles)?;
-        Ok(Self { sender, answers: Answers::new(roles.len()), heard: None })
+        Ok(Self {
+            sender,
+            answers: Answers::new(roles.len()),
+            heard: None,
+            known: PathSet::EMPTY,
+            usable: PathSet::EMPTY,
+        })
     }
 
     /// Decisions come from the scheduler that `host` was made for.
@@ -142,7 +151,21 @@ impl Duplex {
             self.mux().set_rtt(rtt);
         }
         self.answer(now);
+        self.look_after_paths();
         self.sender.turn(now, scheduler);
+    }
+
+    /// What is no record stays off paths that were given up.
+    fn look_after_paths(&mut self) {
+        let usable = self.sender.usable();
+        if usable == self.usable {
+            return;
+        }
+        self.usable = usable;
+        self.known = usable.iter().fold(self.known, PathSet::with);
+        for path in self.known.iter() {
+            self.sender.connection.set_backup(path, !usable.is_empty() && !usable.contains(path));
+        }
     }
 
     /// The longest smoothed round trip of the paths in use.
