@@ -88,9 +88,11 @@ mod tests {
 
     use super::*;
 
-    /// What becomes of `bytes` that come in these parts: the answers, then the target and what is left, or nothing if the
-    /// connection is closed or more is awaited.
-    fn outcome<'a>(parts: impl Iterator<Item = &'a [u8]>) -> (Vec<u8>, Option<(Target, Vec<u8>)>, bool) {
+    /// The answers; the target and what is left, if it came to a request; whether it was refused.
+    type Outcome = (Vec<u8>, Option<(Target, Vec<u8>)>, bool);
+
+    /// What becomes of bytes that come in these parts.
+    fn outcome<'a>(parts: impl Iterator<Item = &'a [u8]>) -> Outcome {
         let (mut handshake, mut input, mut output) = (Handshake::default(), Vec::new(), Vec::new());
         let (mut connect, mut refused) = (None::<(Target, Vec<u8>)>, false);
         for part in parts {
@@ -117,7 +119,7 @@ mod tests {
     }
 
     /// All in one, and byte by byte.
-    fn both(bytes: &[u8]) -> [(Vec<u8>, Option<(Target, Vec<u8>)>, bool); 2] {
+    fn both(bytes: &[u8]) -> [Outcome; 2] {
         [outcome(std::iter::once(bytes)), outcome(bytes.chunks(1))]
     }
 

@@ -4,11 +4,14 @@ use std::io::Read;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 
-use weftway_path::Span;
-use weftway_relay::{Lookup, ProxyLimits, RelayLimits};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use weftway_mux::Limits;
+use weftway_path::{Instant, Span};
+use weftway_relay::{ClientId, Lookup, Policy, ProxyLimits, Relay, RelayLimits};
 
 use crate::programs::{connect, exchange, http, socks, through};
 use crate::servers::echo;
+use crate::wire::{Faults, Wire};
 use crate::world::{Running, Setting};
 
 #[test]
@@ -62,6 +65,32 @@ fn a_name_that_is_not_found_in_time_times_out_and_the_next_one_is_looked_up() {
         let (code, socket) = next.join().unwrap();
         assert_eq!((code, exchange(&socket, b"hello")), (0, b"hello".to_vec()));
     });
+}
+
+#[test]
+fn a_name_that_may_be_looked_up_at_last_is_due_whosever_turn_it_is() {
+    let (release, held) = channel::<()>();
+    let held = Mutex::new(held);
+    let lookup: Lookup = Arc::new(move |_, _| {
+        let _ = held.lock().unwrap().recv();
+        Ok(vec![])
+    });
+    let limits = RelayLimits { names: 1, ..RelayLimits::default() };
+    let mut relay = Relay::with_lookup(Policy::default(), limits, &lookup).unwrap();
+    let mut wires = [0, 1].map(|_| Wire::new(Limits::default(), Faults::NONE));
+    for now in [Instant::ZERO, Instant::ZERO + Span::from_secs(5)] {
+        wires[0].muxes[0].open(now, 1, b"some.example:80", None).unwrap();
+        wires[0].turn(now);
+        relay.turn(now, ClientId(0), &mut wires[0].muxes[1]);
+    }
+    // The first has had its time; its answer is for nobody. The second may be looked up.
+    let now = Instant::ZERO + Span::from_secs(10);
+    relay.turn(now, ClientId(0), &mut wires[0].muxes[1]);
+    assert_eq!((relay.streams(ClientId(0)), relay.next_event()), (1, now + Span::from_secs(5)));
+    release.send(()).unwrap();
+    poll(&mut [PollFd::new(&relay.fd(), PollFlags::IN)], Some(&Timespec { tv_sec: 60, tv_nsec: 0 })).unwrap();
+    relay.turn(now, ClientId(1), &mut wires[1].muxes[1]);
+    assert_eq!(relay.next_event(), Instant::ZERO);
 }
 
 #[test]

@@ -131,7 +131,7 @@ impl Wire {
     }
 
     fn lateness(&mut self) -> Span {
-        Span::from_nanos(u64::from(self.draw.next_u32()) * self.faults.late.as_nanos() >> 32)
+        Span::from_nanos((u64::from(self.draw.next_u32()) * self.faults.late.as_nanos()) >> 32)
     }
 
     fn at(&mut self, at: Instant, event: Event) {

@@ -79,7 +79,7 @@ impl World {
 
     /// Time passes.
     pub fn skip(&mut self, span: Span) {
-        self.skipped = self.skipped + span;
+        self.skipped += span;
     }
 
     /// The connection is gone.
