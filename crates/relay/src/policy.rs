@@ -4,7 +4,7 @@
 //! What is judged is the address that is dialled, after a name was resolved. An address of IPv6 that stands for one of IPv4 is
 //! judged by that.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
@@ -69,6 +69,17 @@ pub struct Policy {
 #[error("{0} is no network: 192.168.1.0/24 is one, and fd00::/8, and a single address")]
 pub struct NoNetwork(String);
 
+/// Whether this machine has `address`: the kernel would answer from it. Nothing is sent.
+fn is_own(address: IpAddr) -> bool {
+    let any: IpAddr = if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    // A port that is never reached: UDP only looks for a route.
+    let route = UdpSocket::bind((any, 0)).and_then(|socket| {
+        socket.connect((address, 9))?;
+        socket.local_addr()
+    });
+    route.is_ok_and(|local| local.ip() == address)
+}
+
 impl Policy {
     /// To public addresses, and to those in `allowed`.
     pub fn new(allowed: Vec<IpNet>) -> Self {
@@ -99,6 +110,12 @@ impl Policy {
         }
     }
 
+    /// The same, and `address` is none of this machine's own, or is named: what listens here behind a firewall is not for
+    /// clients either.
+    pub fn may_dial(&self, address: IpAddr) -> bool {
+        self.allows(address) && (self.exempts(address) || !is_own(address))
+    }
+
     fn exempts(&self, address: IpAddr) -> bool {
         self.allowed.iter().any(|net| net.contains(&address))
     }
@@ -127,6 +144,17 @@ mod tests {
 
     fn allows(policy: &Policy, address: &str) -> bool {
         policy.allows(address.parse().unwrap())
+    }
+
+    #[test]
+    fn this_machine_s_own_addresses_are_known() {
+        for own in ["127.0.0.1", "127.1.2.3"] {
+            assert!(is_own(own.parse().unwrap()), "{own}");
+        }
+        for other in ["192.0.2.1", "8.8.8.8"] {
+            assert!(!is_own(other.parse().unwrap()), "{other}");
+        }
+        assert!(Policy::parse(&["127.0.0.0/8"]).unwrap().may_dial("127.0.0.1".parse().unwrap()), "named");
     }
 
     #[test]

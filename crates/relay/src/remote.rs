@@ -163,6 +163,6 @@ fn to(addresses: Vec<SocketAddr>, policy: &Policy) -> Stage {
         ip if ip == address.ip() => address,
         ip => SocketAddr::new(ip, address.port()),
     });
-    let allowed: Vec<SocketAddr> = canonical.filter(|address| policy.allows(address.ip())).collect();
+    let allowed: Vec<SocketAddr> = canonical.filter(|address| policy.may_dial(address.ip())).collect();
     if allowed.is_empty() { Stage::Refused(Refusal::NotAllowed) } else { Stage::Dial(Dial::new(allowed)) }
 }
