@@ -46,30 +46,38 @@
 #![cfg(unix)]
 
 mod client;
+mod datagram;
 mod dial;
 mod flow;
 mod handshake;
 mod http;
 mod limits;
 mod local;
+mod local_udp;
 mod policy;
 mod ports;
 mod proxy;
+mod recent;
 mod refusal;
 mod relay;
 mod remote;
+mod remote_udp;
 mod resolver;
 mod socket;
 mod socks;
 mod step;
 mod target;
+mod udp;
+mod view;
 mod wakes;
 
 pub use client::ClientId;
+pub use datagram::DatagramCounts;
 pub use limits::{ProxyLimits, RelayLimits};
 pub use policy::{NoNetwork, Policy};
-pub use proxy::{FlowView, Proxy};
+pub use proxy::Proxy;
 pub use refusal::{Failure, Refusal};
 pub use relay::Relay;
 pub use resolver::Lookup;
-pub use target::{Host, Target, TargetError};
+pub use target::{Host, Purpose, Target, TargetError};
+pub use view::FlowView;
