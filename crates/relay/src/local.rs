@@ -13,32 +13,9 @@ use crate::local_udp::{self, LocalUdp};
 use crate::refusal::{ABORTED, CONNECTED, Failure, Refusal};
 use crate::socket::Socket;
 use crate::socks;
+use crate::stage::{Request, Stage};
 use crate::step::Step;
 use crate::target::Purpose;
-use crate::view::FlowView;
-
-/// What a program asked for.
-#[derive(Clone, Debug)]
-struct Request {
-    protocol: Protocol,
-    purpose: Purpose,
-}
-
-/// How far it has come.
-enum Stage {
-    /// It says where it wants to.
-    Hello(Handshake),
-    /// It waits for a stream.
-    Waiting(Request),
-    /// It waits for the relay's word on its stream.
-    Opening(Request, StreamId),
-    /// Its bytes are carried.
-    Joined(Purpose, StreamId, Flow),
-    /// Its datagrams are carried.
-    Associated(Purpose, LocalUdp),
-    /// It has its refusal, and time to read it.
-    Closing,
-}
 
 /// A connection of a local program.
 pub struct Local {
@@ -96,38 +73,9 @@ impl Local {
         self.deadline
     }
 
-    /// Whether it has not said yet where it wants to.
-    pub fn is_new(&self) -> bool {
-        matches!(self.stage, Stage::Hello(_))
-    }
-
-    /// What it wants a stream for, if it waits for one.
-    pub fn wants(&self) -> Option<&Purpose> {
-        match &self.stage {
-            Stage::Waiting(request) => Some(&request.purpose),
-            _ => None,
-        }
-    }
-
-    /// Its stream.
-    pub fn stream(&self) -> Option<StreamId> {
-        match &self.stage {
-            Stage::Opening(_, id) | Stage::Joined(_, id, _) => Some(*id),
-            Stage::Associated(_, udp) => Some(udp.id()),
-            Stage::Hello(_) | Stage::Waiting(_) | Stage::Closing => None,
-        }
-    }
-
-    /// What it is, if it is carried.
-    pub fn flow(&self) -> Option<FlowView<'_>> {
-        match &self.stage {
-            Stage::Joined(purpose, id, flow) => Some(FlowView::new(*id, purpose, flow.carried())),
-            Stage::Associated(purpose, udp) => {
-                let view = FlowView::new(udp.id(), purpose, udp.carried());
-                Some(FlowView { datagrams: udp.counts(), ..view })
-            }
-            _ => None,
-        }
+    /// How far it has come.
+    pub fn stage(&self) -> &Stage {
+        &self.stage
     }
 
     /// It has a stream now.
@@ -143,7 +91,7 @@ impl Local {
         if let Stage::Opening(request, _) = &self.stage {
             self.refuse(now, &request.clone(), Failure::Lost);
         }
-        !matches!(self.stage, Stage::Joined(..) | Stage::Associated(..))
+        !self.stage.is_carried()
     }
 
     /// Ends it, and tells the program that this is no orderly end.
@@ -201,7 +149,7 @@ impl Local {
 
     /// The program is gone, or has had its time.
     fn abandon(&mut self, mux: Option<&mut Mux>) -> Turn {
-        if let (Some(id), Some(mux)) = (self.stream(), mux) {
+        if let (Some(id), Some(mux)) = (self.stage.stream(), mux) {
             let _ = mux.reset(id, ABORTED);
         }
         self.stage = Stage::Closing;

@@ -80,7 +80,7 @@ impl Proxy {
 
     /// The connections that are carried.
     pub fn flows(&self) -> impl Iterator<Item = FlowView<'_>> {
-        self.by_stream.values().filter_map(|&key| self.locals.get(key)?.flow())
+        self.by_stream.values().filter_map(|&key| self.locals.get(key)?.stage().flow())
     }
 
     /// How many local connections there are.
@@ -224,13 +224,14 @@ impl Proxy {
     /// Has `key` do what it can.
     fn step(&mut self, now: Instant, key: usize, mux: Option<&mut Mux>) {
         let Some(local) = self.locals.get_mut(key) else { return };
-        let (was_new, wanted, stream) = (local.is_new(), local.wants().is_some(), local.stream());
+        let (was_new, wanted, stream) =
+            (local.stage().is_new(), local.stage().wants().is_some(), local.stage().stream());
         let turn = local.turn(now, key, self.poller.registry(), mux, &mut self.buffer);
-        if let Some(id) = stream.filter(|_| local.stream() != stream) {
+        if let Some(id) = stream.filter(|_| local.stage().stream() != stream) {
             self.by_stream.remove(&id);
         }
-        self.handshakes -= usize::from(was_new && !local.is_new());
-        match (wanted, local.wants().is_some()) {
+        self.handshakes -= usize::from(was_new && !local.stage().is_new());
+        match (wanted, local.stage().wants().is_some()) {
             (false, true) => self.waiting.push_back(key),
             (true, false) => self.waiting.retain(|&other| other != key),
             _ => {}
@@ -250,11 +251,11 @@ impl Proxy {
 
     fn remove(&mut self, key: usize) -> Option<Local> {
         let local = self.locals.try_remove(key)?;
-        self.handshakes -= usize::from(local.is_new());
-        if local.wants().is_some() {
+        self.handshakes -= usize::from(local.stage().is_new());
+        if local.stage().wants().is_some() {
             self.waiting.retain(|&other| other != key);
         }
-        if let Some(id) = local.stream() {
+        if let Some(id) = local.stage().stream() {
             self.by_stream.remove(&id);
         }
         self.run.remove(key);
@@ -268,7 +269,7 @@ impl Proxy {
             && let Some(&key) = self.waiting.front()
         {
             let Some(local) = self.locals.get_mut(key) else { return };
-            let Some(purpose) = local.wants() else { return };
+            let Some(purpose) = local.stage().wants() else { return };
             match mux.open(now, purpose.class(), purpose.to_string().as_bytes(), None) {
                 Ok(id) => {
                     self.waiting.pop_front();
