@@ -61,7 +61,8 @@ pub struct RelayLimits {
     pub names: usize,
     /// How many threads look up names, for all clients.
     pub resolvers: usize,
-    /// How many programs have datagrams carried. Further ones are refused.
+    /// For how many connections of programs datagrams are carried. Further ones are refused. Some programs ask for each
+    /// destination anew.
     pub associations: usize,
     /// The bytes of a full record of the connection to a client: a datagram has to fit into one.
     pub record: usize,
@@ -69,6 +70,6 @@ pub struct RelayLimits {
 
 impl Default for RelayLimits {
     fn default() -> Self {
-        Self { dials: 64, names: 8, resolvers: 8, associations: 64, record: RECORD }
+        Self { dials: 64, names: 8, resolvers: 8, associations: 256, record: RECORD }
     }
 }
