@@ -335,6 +335,19 @@ def transfer(
     checksum: bool = False,
     sync: bool = True,
 ) -> str: ...
+def relay_connections(
+    addresses: Sequence[str],
+    pairing: str | None,
+    identity: str | None,
+    paths: Sequence[str],
+    scheduler: str,
+    cc: str,
+    watch: Callable[[str], list[str]],
+    ports: Sequence[str] = (),
+    allow: Sequence[str] = (),
+) -> None:
+    """Carries connections of programs at `ports` to a relay; with an `identity` it is the relay. Until it is stopped."""
+
 def live_bytes(variant: Variant, scheduler: str, links: int) -> tuple[int | None, str | None]:
     """How many bytes a run between two machines sends over so many links, or in the second place why it cannot."""
 

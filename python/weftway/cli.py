@@ -21,9 +21,11 @@ from weftway.commands import (
     fidelity,
     new,
     pair,
+    proxy,
     rank,
     record,
     recv,
+    relay,
     reproduce,
     run,
     schema,
@@ -79,6 +81,8 @@ app.command("steer")(steer.command)
 app.command("pair")(pair.command)
 app.command("send")(send.command)
 app.command("recv")(recv.command)
+app.command("relay")(relay.command)
+app.command("proxy")(proxy.command)
 app.command("record")(record.command)
 app.command("doctor")(doctor.command)
 app.command("schema")(schema.command)

@@ -46,6 +46,8 @@ class Bar:
         wait = PATIENCE_S
         while not self._over.wait(wait):
             wait = LINE_S
+            if not self._total:  # how much there is to do is not known yet
+                continue
             seconds = time.monotonic() - self._start
             try:
                 how_far = f"{self._done} of {self._total} {self._unit} {self._verb}"

@@ -129,6 +129,32 @@ def run(
     return report
 
 
+def relay_connections(
+    other: OtherEnd,
+    *,
+    ports: Sequence[str] = (),
+    allow: Sequence[str] = (),
+    paths: Sequence[str] = (),
+    scheduler: str = "earliest-delivery",
+    cc: str = "cubic",
+    watch: Callable[[Progress], None] = lambda _: None,
+) -> None:
+    """Carries connections of programs, which come to `ports`, to a relay; or is the relay, if the other end comes here.
+
+    A relay connects to public addresses, and to those in the networks `allow`. It ends when it is interrupted.
+    """
+    _available()
+
+    def tell(text: str) -> list[str]:
+        watch(json.loads(text))
+        return []
+
+    addresses = [other.address, *other.others]
+    _native.relay_connections(
+        addresses, other.pairing, other.identity, list(paths), scheduler, cc, tell, list(ports), list(allow)
+    )
+
+
 def _available() -> None:
     if not hasattr(_native, "transfer"):
         raise TransferError(f"files are sent on Unix only; this is {sys.platform}")
@@ -151,6 +177,12 @@ def split(text: str, default: int = PORT) -> tuple[str | None, int]:
 def split_listening(text: str, default: int = PORT) -> tuple[str | None, int]:
     """[ADDR:]PORT, or ADDR alone."""
     return split(f":{text}" if text.isdigit() else text, default)
+
+
+def local_port(text: str) -> str:
+    """[ADDR:]PORT for programs of this machine; ADDR is 127.0.0.1 where it is not named."""
+    host, port = split_listening(text, default=1080)
+    return resolve(host or "127.0.0.1", port, passive=True)[0]
 
 
 def resolve(host: str | None, port: int, *, passive: bool) -> list[str]:
@@ -229,6 +261,8 @@ class Display:
         self._live: Live | None = None
         self.listening: str | None = None
         """Where this end has listened, if it has."""
+        self.ports: list[str] = []
+        """Where a proxy listens for programs, once it does."""
         self._before: Progress | None = None
         self._at = 0.0
         self._rates: list[float] = []
@@ -238,6 +272,9 @@ class Display:
         if progress["listening"] and self.listening is None:
             self.listening = progress["listening"]
             self._console.print(f"listening at {self.listening}", markup=False)
+        if progress["ports"] and not self.ports:
+            self.ports = progress["ports"]
+            self._console.print(f"programs connect to {', '.join(self.ports)} (SOCKS5 or HTTP CONNECT)", markup=False)
         if progress["note"]:
             self._console.print(printable(progress["note"]), markup=False)
         if self._console.is_terminal:
@@ -256,10 +293,8 @@ class Display:
         self._live.update(self._table(progress))
 
     def _table(self, progress: Progress) -> Table:
-        whole, there = progress["bytes"], progress["had"] + progress["done"]
-        share = f"{100 * there / whole:.0f} %" if whole else ""
         table = _columns("path", "Mbit/s", "data", "round trip", "")
-        table.caption = f"{progress['state']}  {amount(there)} of {amount(whole)}  {share}"
+        table.caption = _caption(progress)
         for at, path in enumerate(progress["paths"]):
             rate = self._rates[at] if at < len(self._rates) else 0.0
             table.add_row(path["path"], f"{rate:.1f}", amount(path["bytes"]), _rtt(path), "" if path["up"] else "down")
@@ -272,6 +307,16 @@ class Display:
         if self._live:
             self._live.stop()
             self._live = None
+
+
+def _caption(progress: Progress) -> str:
+    state = str(progress["state"])
+    if state == "relaying":
+        clients = f"{progress['clients']} clients, " if progress["listening"] else ""
+        return f"{state}  {clients}{progress['flows']} connections"
+    whole, there = progress["bytes"], progress["had"] + progress["done"]
+    share = f"{100 * there / whole:.0f} %" if whole else ""
+    return f"{state}  {amount(there)} of {amount(whole)}  {share}"
 
 
 def rates(before: Progress | None, after: Progress, seconds: float) -> list[float]:

@@ -49,7 +49,9 @@ def test_a_mistake_is_one_line_and_the_status_of_a_usage_error(
     assert ended.value.code == 2
     said = capsys.readouterr()
     assert said.out == ""
-    assert told in said.err and said.err.count("\n") == 1
+    # On a busy machine a line or two before it tell how far the training is.
+    lines = [line for line in said.err.splitlines() if " finished after " not in line]
+    assert len(lines) == 1 and told in lines[0]
 
 
 def test_how_far_a_round_is_is_told_while_it_goes_on() -> None:

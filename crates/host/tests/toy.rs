@@ -39,7 +39,7 @@ impl Carrier for Toy {
         self.now
     }
 
-    fn written(&self) -> u64 {
+    fn written(&mut self) -> u64 {
         self.written
     }
 

@@ -121,8 +121,13 @@ impl Mux {
         Ok(if stream.reader_waits { Read::Wait } else { Read::Bytes(stream.incoming.front()) })
     }
 
-    /// The application has taken so many of the bytes that [`Mux::read`] showed; no more than those count. The peer may
-    /// send as many more.
+    /// All bytes of which [`Mux::read`] shows the first, in parts as they lie in memory; none if the stream is not open.
+    pub fn parts(&self, id: StreamId) -> impl Iterator<Item = &[u8]> {
+        self.streams.get(&id).into_iter().flat_map(|stream| stream.incoming.parts())
+    }
+
+    /// The application has taken so many of the bytes that [`Mux::read`] and [`Mux::parts`] show; no more than those count.
+    /// The peer may send as many more.
     pub fn took(&mut self, now: Instant, id: StreamId, bytes: usize) -> Result<(), StreamError> {
         self.usable(id)?;
         let Some(stream) = self.streams.get_mut(&id) else { return Err(StreamError::NotOpen) };

@@ -1,9 +1,10 @@
 //! The half of a stream that arrives: puts pieces in order, and decides how far the peer may send.
 //!
 //! Credit follows what the reader takes, not what arrives: a reader that stops holds up its own stream and nothing else. The
-//! window, which is how far the credit is ahead of the reader, is twice what the reader takes in a round trip. So a stream
-//! that is limited by its window sees it double in each round trip. A window shrinks by no more than a half in each, never
-//! below the first credit, and no stream has more than half of what the others leave.
+//! window, which is how far the credit is ahead of the reader, is four times what the reader takes in a round trip: one is on
+//! the way, one more while a lost piece is sent again on the slowest path, and credit is told when half of the window is
+//! used. A window shrinks by no more than an eighth in each round trip, for a reader that waits for a lost piece takes
+//! nothing either; never below the first credit; and no stream has more than half of what the others leave.
 
 use weftway_host::sending::RangeSet;
 use weftway_path::{Bytes, Instant, Span};
@@ -12,6 +13,9 @@ use crate::budget::Budget;
 use crate::error::ProtocolError;
 use crate::id::{MAX, StreamId};
 use crate::pages::Pages;
+
+/// How many times what the reader takes in a round trip the credit is ahead of it.
+const AHEAD: u64 = 4;
 
 /// What arrives of a stream.
 #[derive(Clone, Debug)]
@@ -97,30 +101,35 @@ impl Incoming {
         self.pages.front(self.taken, self.next)
     }
 
+    /// All bytes for the reader, in parts that each lie together.
+    pub fn parts(&self) -> impl Iterator<Item = &[u8]> {
+        self.pages.parts(self.taken, self.next)
+    }
+
     /// Whether the reader has taken everything that there will ever be.
     pub fn has_ended(&self) -> bool {
         self.size == Some(self.taken)
     }
 
-    /// The reader takes so many bytes, of those that [`Incoming::front`] shows: whether the peer is to get credit.
+    /// The reader takes so many bytes, of those that [`Incoming::parts`] shows: whether the peer is to get credit.
     pub fn take(&mut self, now: Instant, rtt: Span, bytes: usize, budget: &mut Budget) -> bool {
         let (since, before) = self.measured;
         let span = now.since(since);
         if span >= rtt && !span.is_zero() {
             let in_rtt = Bytes::new(self.taken - before).mul_div(rtt.as_nanos(), span.as_nanos()).get();
-            self.window = in_rtt.saturating_mul(2).max(self.window / 2);
+            self.window = in_rtt.saturating_mul(AHEAD).max(self.window - self.window / 8);
             self.measured = (now, self.taken);
         }
-        self.taken += (bytes as u64).min(self.front().len() as u64);
+        self.taken += (bytes as u64).min(self.next - self.taken);
         self.pages.forget_below(self.taken, self.taken == self.next && self.held.is_empty());
         self.set_window(budget);
         self.is_credit_due()
     }
 
-    /// The window is at least twice what was taken in this round trip so far, and as much of that as memory allows.
+    /// The window is at least [`AHEAD`] times what was taken in this round trip so far, and as much of that as memory allows.
     fn set_window(&mut self, budget: &mut Budget) {
         let most = self.first + budget.offer(self.promised - self.first);
-        self.window = self.window.max(2 * (self.taken - self.measured.1)).min(most).max(self.first);
+        self.window = self.window.max(AHEAD * (self.taken - self.measured.1)).min(most).max(self.first);
         // What was promised stays so until the reader is past it.
         let needed = self.window.max(self.edge - self.taken);
         if needed < self.promised {
@@ -228,14 +237,14 @@ mod tests {
     }
 
     #[test]
-    fn the_window_doubles_while_it_is_what_limits_and_half_of_the_memory_is_its_end() {
+    fn the_window_grows_while_it_is_what_limits_and_half_of_the_memory_is_its_end() {
         let (mut stream, mut budget) = stream();
         let rounds: Vec<u64> = (0..12).map(|n| round(&mut stream, &mut budget, Instant::ZERO + RTT * n)).collect();
-        assert_eq!(rounds[..4], [1000, 2000, 4000, 8000]);
+        assert_eq!(rounds[..3], [1000, 4000, 16_000]);
         // Half of the 100 000 beside the first 1000.
         assert_eq!((stream.window, budget.free()), (51_000, 50_000));
         // A reader that takes little gives it back.
-        for n in 12..40 {
+        for n in 12..60 {
             let bytes = 100.min(stream.edge - stream.next);
             stream.arrive(ID(), stream.next, &vec![0; bytes as usize], false, &mut budget).unwrap();
             let _ = stream.take(Instant::ZERO + RTT * n, RTT, stream.front().len(), &mut budget);
@@ -252,6 +261,7 @@ mod tests {
         assert!(!stream.take(Instant::from_millis(500), RTT, 0, &mut budget));
         assert_eq!(stream.credit(), FIRST);
         assert!(stream.take(Instant::from_millis(500), RTT, 500, &mut budget), "half of the window");
-        assert_eq!(stream.credit(), FIRST + 500);
+        // Four times 500 ahead of the 500 that are taken.
+        assert_eq!(stream.credit(), 500 + 4 * 500);
     }
 }

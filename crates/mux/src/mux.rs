@@ -23,7 +23,8 @@ pub enum Ready {
     Accept,
     /// [`Mux::open`] was refused, and need not be any more.
     Open,
-    /// [`Mux::read`] found nothing, and now finds bytes, the end, or a reset.
+    /// [`Mux::read`] found nothing, and now finds bytes, the end, or a reset. Of a reset it tells in any case, if
+    /// [`Ready::Write`] does not.
     Read(StreamId),
     /// [`Mux::write`] did not take everything, and now takes more, or tells of a reset.
     Write(StreamId),

@@ -29,14 +29,20 @@ impl Pages {
         }
     }
 
-    /// The bytes from `from`, which lies in the first page, up to `to` or the end of that page. They have been written.
+    /// The first of [`Pages::parts`], or nothing.
     pub fn front(&self, from: u64, to: u64) -> &[u8] {
-        let within = from as usize % PAGE;
-        let count = to.saturating_sub(from).min((PAGE - within) as u64) as usize;
-        match self.pages.front() {
-            Some(Some(page)) => &page[within..within + count],
-            _ => &[],
-        }
+        self.parts(from, to).next().unwrap_or_default()
+    }
+
+    /// All bytes from `from`, which lies in the first page, up to `to`, page by page. They have been written.
+    pub fn parts(&self, from: u64, to: u64) -> impl Iterator<Item = &[u8]> {
+        let begins = (self.first..).map(move |page| (page * PAGE as u64).max(from));
+        let parts = begins.zip(&self.pages).map_while(move |(at, page)| {
+            let within = at as usize % PAGE;
+            let count = to.saturating_sub(at).min((PAGE - within) as u64) as usize;
+            page.as_ref().map(|page| &page[within..within + count])
+        });
+        parts.take_while(|part| !part.is_empty())
     }
 
     /// Gives up everything before `at`; and all pages, if nothing is kept (`empty`).
@@ -67,6 +73,9 @@ mod tests {
         let mut pages = Pages::default();
         for (from, to) in [(5000, 9000), (0, 10), (9000, data.len()), (10, 5000)] {
             pages.write(from as u64, &data[from..to]);
+        }
+        for (from, to) in [(0, 0), (0, 1), (4095, 4097), (100, 9000), (0, data.len())] {
+            assert!(pages.parts(from as u64, to as u64).collect::<Vec<_>>().concat() == data[from..to]);
         }
         let (mut read, end) = (Vec::new(), data.len() as u64);
         while read.len() < data.len() {

@@ -114,7 +114,8 @@ impl Mux {
         }
         stream.reset = Some(code);
         let waits = std::mem::replace(&mut stream.writer_waits, WriterWaits::No) != WriterWaits::No;
-        if std::mem::take(&mut stream.reader_waits) {
+        // A reader learns it even if it did not wait: one that takes nothing any more would never look.
+        if std::mem::take(&mut stream.reader_waits) || !waits {
             self.ready.push_back(Ready::Read(id));
         }
         if waits {

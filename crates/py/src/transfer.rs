@@ -7,8 +7,9 @@ use std::sync::mpsc::{Sender, channel};
 use pyo3::prelude::*;
 use weftway_quic::udp::Local;
 use weftway_quic::udp::tls::{Identity, IdentityError, Pairing};
+use weftway_relay::Policy;
 use weftway_transfer::manifest::ManifestError;
-use weftway_transfer::{Failure, Options, OtherEnd, Progress, Report, doctor, live, receive, send};
+use weftway_transfer::{Failure, Options, OtherEnd, Progress, Report, doctor, live, proxy, receive, relay, send};
 
 use crate::errors::Error;
 use crate::scenario::VariantView;
@@ -48,18 +49,7 @@ pub fn transfer(
     checksum: bool,
     sync: bool,
 ) -> PyResult<String> {
-    let bad = |text: String| PyErr::from(Error::Vector(text));
-    let parse = |address: &String| address.parse().map_err(|error| bad(format!("{address}: {error}")));
-    let addresses: Vec<SocketAddr> = addresses.iter().map(parse).collect::<PyResult<_>>()?;
-    let first = *addresses.first().ok_or_else(|| bad("no address".to_owned()))?;
-    let other = match (pairing, identity) {
-        (Some(line), _) => {
-            let pairing = Pairing::parse(line).map_err(|error| bad(error.to_string()))?;
-            OtherEnd::Connect { addresses, pairing }
-        }
-        (None, Some(text)) => OtherEnd::Listen { address: first, identity: load(text)? },
-        (None, None) => return Err(bad("neither pairing nor identity".to_owned())),
-    };
+    let other = other_end(addresses, pairing, identity)?;
     let paths = paths.iter().map(|path| Local::parse(path)).collect();
     let (chosen, switches) = channel();
     let switch = Some(switches);
@@ -77,6 +67,62 @@ pub fn transfer(
         (Err(error), Err(_)) => Err(error),
         (Ok(()), Err(failure)) => Err(Error::from(failure).into()),
     }
+}
+
+/// Carries the connections of local programs to a relay at one of `addresses`, until it is stopped: `ports` are where they
+/// connect to. Or relays, with the identity of `identity`: `allow` are networks that clients may reach though they are
+/// private. `watch` is called with JSON ten times a second.
+#[pyfunction]
+#[pyo3(signature = (addresses, pairing, identity, paths, scheduler, cc, watch, ports = vec![], allow = vec![]))]
+#[expect(clippy::too_many_arguments, reason = "keywords on the Python side")]
+pub fn relay_connections(
+    py: Python<'_>,
+    addresses: Vec<String>,
+    pairing: Option<&str>,
+    identity: Option<&str>,
+    paths: Vec<String>,
+    scheduler: String,
+    cc: String,
+    watch: Py<PyAny>,
+    ports: Vec<String>,
+    allow: Vec<String>,
+) -> PyResult<()> {
+    let other = other_end(addresses, pairing, identity)?;
+    let ports = socket_addresses(&ports)?;
+    let policy = Policy::parse(&allow).map_err(|error| PyErr::from(Error::Vector(error.to_string())))?;
+    let connects = matches!(other, OtherEnd::Connect { .. });
+    let paths = paths.iter().map(|path| Local::parse(path)).collect();
+    let options = Options { paths, scheduler, cc, ..Options::new(other) };
+    let (chosen, _) = channel();
+    let mut stopped = Ok(());
+    let result = py.detach(|| {
+        let mut tell = |progress: &Progress| {
+            stopped = Python::attach(|py| told(py, &watch, progress, &chosen));
+            stopped.is_ok()
+        };
+        if connects { proxy(&ports, options, &mut tell) } else { relay(policy, options, &mut tell) }
+    });
+    stopped.and(result.map_err(|failure| Error::from(failure).into()))
+}
+
+/// Who the other end is: at one of `addresses`, known by `pairing`; or it comes to the first of them, with `identity` here.
+fn other_end(addresses: Vec<String>, pairing: Option<&str>, identity: Option<&str>) -> PyResult<OtherEnd> {
+    let bad = |text: String| PyErr::from(Error::Vector(text));
+    let addresses = socket_addresses(&addresses)?;
+    let address = *addresses.first().ok_or_else(|| bad("no address".to_owned()))?;
+    match (pairing, identity) {
+        (Some(line), _) => {
+            let pairing = Pairing::parse(line).map_err(|error| bad(error.to_string()))?;
+            Ok(OtherEnd::Connect { addresses, pairing })
+        }
+        (None, Some(text)) => Ok(OtherEnd::Listen { address, identity: load(text)? }),
+        (None, None) => Err(bad("neither pairing nor identity".to_owned())),
+    }
+}
+
+fn socket_addresses(texts: &[String]) -> PyResult<Vec<SocketAddr>> {
+    let parse = |text: &String| text.parse().map_err(|error| PyErr::from(Error::Vector(format!("{text}: {error}"))));
+    texts.iter().map(parse).collect()
 }
 
 /// How many bytes a run of `variant` sends over so many links, or why it cannot: that is a refusal in the second place.

@@ -6,9 +6,11 @@
 
 mod measure;
 mod obstacle;
+mod pair;
 mod setup;
 mod world;
 
 pub use measure::{Job, row};
 pub use obstacle::obstacle;
+pub use pair::Pair;
 pub use world::{Finished, RunError, World};

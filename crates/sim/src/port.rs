@@ -42,7 +42,7 @@ impl Carrier for Port<'_> {
         self.now
     }
 
-    fn written(&self) -> u64 {
+    fn written(&mut self) -> u64 {
         self.conn.app.written()
     }
 

@@ -40,6 +40,7 @@
 
 #![cfg(unix)]
 
+mod carried;
 mod control_stream;
 mod disk;
 pub mod doctor;
@@ -51,9 +52,11 @@ pub mod manifest;
 mod opening;
 mod options;
 mod outcome;
+mod proxying;
 mod pulse;
 mod qlog;
 mod receiving;
+mod relaying;
 mod rounds;
 mod sending;
 mod session;
@@ -66,6 +69,8 @@ mod writer;
 pub use files::{FailedFile, Skipped};
 pub use manifest::{Entry, Manifest};
 pub use options::{Failure, Options, OtherEnd, PathProgress, Progress, Report, State, Watch};
+pub use proxying::proxy;
 pub use receiving::receive;
+pub use relaying::relay;
 pub use sending::send;
 pub use setting::OFFERS;

@@ -296,9 +296,9 @@ impl PendingConnection {
         if version != VERSION {
             return Err(format!("this end speaks version {VERSION} of the protocol, the other {version}").into());
         }
-        if role == theirs {
-            let what = if role == Role::Send { "send" } else { "receive" };
-            return Err(format!("both ends want to {what}").into());
+        if theirs != role.other() {
+            let (own, theirs, other) = (role.command(), theirs.command(), role.other().command());
+            return Err(format!("this end is `{own}`, the other `{theirs}`: it would have to be `{other}`").into());
         }
         Ok(Some(transfer))
     }

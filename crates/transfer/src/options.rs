@@ -93,6 +93,8 @@ pub enum State {
     Agreeing,
     /// Data travel.
     Transferring,
+    /// Connections of other programs are carried.
+    Relaying,
     /// All data have arrived; hashes and names are missing.
     Verifying,
     /// Everything is there.
@@ -140,6 +142,12 @@ pub struct Progress {
     pub done: u64,
     /// Files.
     pub files: u64,
+    /// Where a proxy listens for local programs.
+    pub ports: Vec<SocketAddr>,
+    /// Clients of a relay.
+    pub clients: u64,
+    /// Connections of programs that a proxy or a relay carries.
+    pub flows: u64,
     /// Each path.
     pub paths: Vec<PathProgress>,
 }

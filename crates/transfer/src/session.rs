@@ -209,6 +209,11 @@ impl<'a> Session<'a> {
         self.listener.as_mut()?.turn(&mut self.net, now, Some(current))
     }
 
+    /// A new connection of any end that has shown the token.
+    pub fn accept_any(&mut self, now: Instant) -> Option<Box<AcceptedConnection>> {
+        self.listener.as_mut()?.turn(&mut self.net, now, None)
+    }
+
     /// From now on this is the transfer that is under way.
     pub fn begin(&mut self, id: &TransferId) {
         self.current = id.clone();
@@ -280,13 +285,21 @@ impl<'a> Session<'a> {
 
     /// Closes the connection because of `failure`, if it was not the other end that closed it.
     pub fn close_because_of(&mut self, connection: QuicConnection, failure: &Failure) {
-        match failure {
-            _ if connection.is_closed() => connection.forget(&mut self.net.endpoint),
-            Failure::Interrupted => self.close(connection, code::INTERRUPTED, "interrupted"),
-            Failure::Stalled => self.close(connection, code::STALLED, "stalled"),
-            Failure::Again(files) => self.close(connection, code::AGAIN, files),
-            other => self.close(connection, code::FAILED, &other.told()),
+        if connection.is_closed() {
+            return connection.forget(&mut self.net.endpoint);
         }
+        let (code, reason) = reason(failure);
+        self.close(connection, code, &reason);
+    }
+
+    /// The same, where others must not wait until the other end knows.
+    pub fn drop_because_of(&mut self, mut connection: QuicConnection, failure: &Failure) {
+        if !connection.is_closed() {
+            let (now, (code, reason)) = (self.net.now(), reason(failure));
+            connection.close(now, &mut self.net.endpoint, code, &reason);
+            self.net.send(&mut connection);
+        }
+        connection.forget(&mut self.net.endpoint);
     }
 
     /// How a path is called.
@@ -324,6 +337,17 @@ fn check_reachable(address: &SocketAddr) -> io::Result<()> {
         return Ok(());
     };
     Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{address}: {why}")))
+}
+
+/// What the other end is told of `failure`.
+fn reason(failure: &Failure) -> (u32, String) {
+    match failure {
+        Failure::Interrupted => (code::INTERRUPTED, "interrupted".to_owned()),
+        Failure::Stalled => (code::STALLED, "stalled".to_owned()),
+        Failure::Again(files) => (code::AGAIN, files.clone()),
+        Failure::Full => (code::FULL, "too many are here".to_owned()),
+        other => (code::FAILED, other.told()),
+    }
 }
 
 /// Whose transfer this is: see [`TransferId`].

@@ -125,7 +125,7 @@ impl Cache {
 }
 
 impl Source for FileSource {
-    fn written(&self) -> u64 {
+    fn written(&mut self) -> u64 {
         self.layout.bytes()
     }
 

@@ -34,6 +34,32 @@ pub enum Role {
     Send,
     /// To receive.
     Receive,
+    /// To have streams relayed.
+    Proxy,
+    /// To relay the streams of others.
+    Relay,
+}
+
+impl Role {
+    /// What the other end has to want.
+    pub fn other(self) -> Self {
+        match self {
+            Self::Send => Self::Receive,
+            Self::Receive => Self::Send,
+            Self::Proxy => Self::Relay,
+            Self::Relay => Self::Proxy,
+        }
+    }
+
+    /// The command of an end that wants this.
+    pub fn command(self) -> &'static str {
+        match self {
+            Self::Send => "weft send",
+            Self::Receive => "weft recv",
+            Self::Proxy => "weft proxy",
+            Self::Relay => "weft relay",
+        }
+    }
 }
 
 /// Whose transfer it is.
@@ -178,7 +204,7 @@ mod tests {
         );
         let failed = (".*", ".*").prop_map(|(path, reason)| FailedFile { path, reason });
         let transfer = (".*", ".*").prop_map(|(task, run)| TransferId { task, run });
-        let role = prop_oneof![Just(Role::Send), Just(Role::Receive)];
+        let role = prop_oneof![Just(Role::Send), Just(Role::Receive), Just(Role::Proxy), Just(Role::Relay)];
         prop_oneof![
             (any::<u32>(), ".*", role, transfer).prop_map(|(version, token, role, transfer)| Message::Hello {
                 version,

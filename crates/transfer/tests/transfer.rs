@@ -182,7 +182,7 @@ fn two_ends_that_want_the_same_are_told() {
     let (_target, pairing, receiver) = listening();
     let other = tempfile::tempdir().unwrap();
     let same = receive(other.path(), connect(receiver.address, &pairing, &[]), &mut |_| true).unwrap_err();
-    assert!(same.to_string().contains("both ends want to receive"), "{same}");
+    assert!(same.to_string().contains("this end is `weft recv`, the other `weft recv`"), "{same}");
     receiver.stop.store(true, Ordering::Relaxed);
     assert!(matches!(receiver.end(), Err(Failure::Interrupted)));
 }

@@ -145,6 +145,12 @@ impl Dispatch {
         self.flow.unsent = Bytes::new(end.saturating_sub(self.outbox.cut_at().get()) + self.outbox.skipped());
     }
 
+    /// The send buffer takes the data up to `end`, for [`Carrier::write_more`].
+    pub fn write(&mut self, end: u64) {
+        self.flow.end = Offset::new(end);
+        self.sync_sent();
+    }
+
     /// The message that the next byte lies in.
     fn set_message(&mut self, now: Instant, message: Option<Message>) {
         let flow = &mut self.flow;
@@ -207,7 +213,7 @@ pub trait Carrier {
     }
 
     /// How much the application has written, whether or not the send buffer takes it.
-    fn written(&self) -> u64;
+    fn written(&mut self) -> u64;
 
     /// How far the send buffer takes what the application has written.
     fn buffered(&mut self) -> u64;
@@ -235,6 +241,26 @@ pub trait Carrier {
     #[inline]
     fn cuts_at_once(&self) -> bool {
         false
+    }
+
+    /// How many bytes the next packet has, where the data have no order until they are cut: what is written now may then
+    /// come before what was written earlier. 0 if there is none. None where the data are one row of bytes.
+    #[inline]
+    fn next_record(&mut self) -> Option<u64> {
+        None
+    }
+
+    /// The data from `at` on are cut: they are the same from now on. For transports with a [`Carrier::next_record`].
+    #[inline]
+    fn cut(&mut self, at: Offset, bytes: u64) {
+        let _ = (at, bytes);
+    }
+
+    /// Whether the packet at `at`, which is lost, is of use to anybody. If not, it is not sent again, and counts as arrived.
+    #[inline]
+    fn is_wanted(&mut self, at: Offset) -> bool {
+        let _ = at;
+        true
     }
 
     /// Of the paths that have `carried` data which wait to be sent again, those that should not carry them once more.
@@ -409,9 +435,8 @@ fn take_up<C: Carrier>(carrier: &mut C) {
         sync(carrier);
         carrier.dispatch_mut().question.synced = true;
     }
-    let outbox = &mut carrier.dispatch_mut().outbox;
-    let found = match outbox.first_reinjection() {
-        Some(number) => Some((number, *outbox.chunk(number), SendKind::Reinjection)),
+    let found = match next_reinjection(carrier) {
+        Some((number, chunk)) => Some((number, chunk, SendKind::Reinjection)),
         None => next_fresh(carrier).map(|(number, chunk)| (number, chunk, SendKind::Fresh)),
     };
     carrier.dispatch_mut().question.next = found.map(|(number, _, kind)| (number, kind));
@@ -424,6 +449,20 @@ fn take_up<C: Carrier>(carrier: &mut C) {
             carried: chunk.carried,
             avoid,
         };
+    }
+}
+
+/// What was handed back and is still of use.
+#[inline(always)]
+fn next_reinjection<C: Carrier>(carrier: &mut C) -> Option<(u64, Chunk)> {
+    loop {
+        let outbox = &mut carrier.dispatch_mut().outbox;
+        let number = outbox.first_reinjection()?;
+        let chunk = *outbox.chunk(number);
+        if carrier.is_wanted(chunk.offset) {
+            return Some((number, chunk));
+        }
+        carrier.dispatch_mut().outbox.acknowledge(number);
     }
 }
 
@@ -441,6 +480,7 @@ fn next_fresh<C: Carrier>(carrier: &mut C) -> Option<(u64, Chunk)> {
     // A chunk is cut when a path takes it: until then nothing changes what it will be.
     if !fits || carrier.cuts_at_once() {
         carrier.dispatch_mut().outbox.cut(bytes);
+        carrier.cut(chunk.offset, bytes.into());
     }
     fits.then_some((number, chunk))
 }
@@ -455,6 +495,9 @@ fn next_bytes<C: Carrier>(carrier: &mut C) -> Option<u32> {
     let end = carrier.dispatch().flow.end.get();
     if at >= end {
         return None;
+    }
+    if let Some(bytes) = carrier.next_record() {
+        return (bytes > 0 && at + bytes <= end).then_some(bytes as u32);
     }
     if at >= carrier.dispatch().question.message_end {
         let message_end = carrier.message_at(at).map_or(end, |message| message.end);
@@ -509,7 +552,9 @@ fn carry<C: Carrier>(carrier: &mut C, decision: Decision) -> Result<Carried, Ref
         dispatch.outbox.took_reinjection();
     }
     let chunk = if number == dispatch.outbox.end() {
-        dispatch.outbox.cut_for(dispatch.question.packet.bytes.get() as u32, id)
+        let chunk = dispatch.outbox.cut_for(dispatch.question.packet.bytes.get() as u32, id);
+        carrier.cut(chunk.offset, chunk.bytes.into());
+        chunk
     } else {
         dispatch.outbox.carry(number, id)
     };
@@ -574,8 +619,10 @@ fn find_ahead<C: Carrier>(carrier: &mut C, offset: Offset) -> Option<u64> {
         let bytes = next_bytes(carrier)?;
         let Dispatch { outbox, flow, .. } = carrier.dispatch_mut();
         let (number, chunk) = outbox.cut(bytes);
+        let fits = chunk.end() <= flow.edge;
+        carrier.cut(chunk.offset, bytes.into());
         if chunk.offset >= offset {
-            return (chunk.end() <= flow.edge).then_some(number);
+            return fits.then_some(number);
         }
     }
 }

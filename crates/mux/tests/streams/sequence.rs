@@ -220,6 +220,23 @@ fn a_stream_is_half_closed_until_both_ends_have_finished() {
 }
 
 #[test]
+fn a_reset_is_told_also_to_whoever_neither_reads_nor_writes() {
+    let [mut here, mut there] = pair(Limits::default());
+    let id = open(&mut here, 1);
+    write(&mut here, id, b"abc");
+    let record = here.cut(NOW, 1000).unwrap();
+    receive(&mut there, &record);
+    // Its reader found something, and does not take it.
+    assert_eq!(there.read(id), Ok(Read::Bytes(b"abc")));
+    while there.poll_ready().is_some() {}
+    here.reset(id, 9).unwrap();
+    let reset = here.cut(NOW, 1000).unwrap();
+    receive(&mut there, &reset);
+    assert_eq!([there.poll_ready(), there.poll_ready()], [Some(Ready::Read(id)), None]);
+    assert_eq!(there.read(id), Err(StreamError::Reset(9)));
+}
+
+#[test]
 fn a_peer_that_has_as_many_streams_as_it_may_opens_another_when_one_is_over() {
     let [mut here, mut there] = pair(Limits { streams: 2, ..Limits::default() });
     let [a, _] = [0, 1].map(|_| open(&mut here, 1));

@@ -1,7 +1,7 @@
 //! What the sender supplies to [`Dispatch`]: how its packets are cut, placed on paths, and what waits in their queues.
 
 use weftway_host::sending::{Assigned, Carrier, Dispatch};
-use weftway_path::{BlockedReason, Bytes, Instant, Message, PathId, Starved};
+use weftway_path::{BlockedReason, Bytes, Instant, Message, Offset, PathId, Starved};
 
 use super::sender::{Sender, Source, send_buffer};
 use super::sending_path::Stage;
@@ -23,7 +23,7 @@ impl<S: Source> Carrier for Sender<S> {
         self.established && self.broken.is_none() && !self.connection.is_early_spent()
     }
 
-    fn written(&self) -> u64 {
+    fn written(&mut self) -> u64 {
         self.source.written()
     }
 
@@ -38,6 +38,29 @@ impl<S: Source> Carrier for Sender<S> {
 
     fn has_messages(&self) -> bool {
         self.source.has_messages()
+    }
+
+    fn write_more(&mut self) -> bool {
+        S::CUTS && {
+            let end = Carrier::buffered(self);
+            let is_more = end > self.dispatch.flow.end.get();
+            if is_more {
+                self.dispatch.write(end);
+            }
+            is_more
+        }
+    }
+
+    fn next_record(&mut self) -> Option<u64> {
+        S::CUTS.then(|| self.source.next_record())
+    }
+
+    fn cut(&mut self, at: Offset, bytes: u64) {
+        self.source.cut(at, bytes);
+    }
+
+    fn is_wanted(&mut self, at: Offset) -> bool {
+        self.source.is_wanted(at)
     }
 
     fn place(&mut self, id: PathId, mut assigned: Assigned) {

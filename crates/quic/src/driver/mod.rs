@@ -36,8 +36,10 @@
 //! is given up too, if there is another. It has to answer twice in a row to come back. One that comes back and is of no use
 //! again is asked after a longer pause, up to eight times as long, and has to answer up to five times.
 
+pub mod answers;
 mod carrier;
 pub mod connection;
+pub mod duplex;
 mod liveness;
 pub mod observer;
 mod outage;
@@ -45,6 +47,7 @@ pub mod receiver;
 pub mod record;
 pub mod sender;
 mod sending_path;
+pub mod streams;
 
 pub use sender::{OFFERS, Sender, Setting, Source};
 pub use sending_path::PathTally;

@@ -28,10 +28,17 @@ const POOL: usize = 64 << 10;
 /// wide window does not leave in one burst (RFC 9002 §7.7). Some three batches of GSO.
 const PACKETS_PER_TURN: u32 = 192;
 
-/// Where the data come from.
+/// Where the data come from, and where those of the other direction go.
+///
+/// Most have one row of bytes. Where `CUTS` is true the data have no order until they are cut into records: what is written
+/// late may leave first. A record then is what was cut at one time, and travels whole.
 pub trait Source {
-    /// How much the application has written.
-    fn written(&self) -> u64;
+    /// Whether the data have no order until they are cut.
+    const CUTS: bool = false;
+
+    /// How much the application has written. Where it is not known before they are cut how long the data are: at least as
+    /// much as the next record has, and nothing beyond what was cut if there is none.
+    fn written(&mut self) -> u64;
 
     /// The message that byte `at` belongs to.
     fn message_at(&mut self, at: u64) -> Option<Message>;
@@ -43,6 +50,33 @@ pub trait Source {
 
     /// Appends so many bytes of the data from `offset` on.
     fn append(&self, offset: Offset, bytes: usize, to: &mut BytesMut);
+
+    /// How many bytes the next record has, of the path's most; 0 if there is none. Only where `CUTS`, as those that follow.
+    fn next_record(&mut self) -> u64 {
+        0
+    }
+
+    /// The next record is cut: it begins at `at`, and has as many bytes as was told.
+    fn cut(&mut self, at: Offset, bytes: u64) {
+        let _ = (at, bytes);
+    }
+
+    /// The record at `at` has arrived. May be told more than once.
+    fn acked(&mut self, at: Offset) {
+        let _ = at;
+    }
+
+    /// Whether the record at `at`, which is lost, is of use to anybody. If not, it is sent no more.
+    fn is_wanted(&mut self, at: Offset) -> bool {
+        let _ = at;
+        true
+    }
+
+    /// A record of the other direction arrives. Everything of this one before what is returned has arrived, as it says.
+    fn receive(&mut self, at: Offset, bytes: &[u8]) -> Option<Offset> {
+        let _ = (at, bytes);
+        None
+    }
 }
 
 /// How a sender is set.
@@ -161,12 +195,6 @@ impl<S: Source> Sender<S> {
         self.dispatch.outbox.una()
     }
 
-    /// Whether the receiver has room for the first record that has not arrived.
-    pub fn is_owing(&self) -> bool {
-        let (una, written) = (self.dispatch.outbox.una().get(), self.source.written());
-        una < written && written.min(una + self.setting.transport.mss.get()) <= self.dispatch.flow.edge.get()
-    }
-
     /// The paths that can be used.
     pub fn usable(&self) -> PathSet {
         self.dispatch.views.set()
@@ -222,17 +250,33 @@ impl<S: Source> Sender<S> {
             }
         }
         while let Some(record) = self.connection.receive() {
-            if let Some(Record::Limit { edge, arrived }) = Record::parse(&record) {
-                self.dispatch.flow.edge = self.dispatch.flow.edge.max(edge);
-                if arrived <= self.dispatch.outbox.next() {
-                    self.dispatch.outbox.acknowledge_below(arrived);
+            match Record::parse(&record) {
+                Some(Record::Limit { edge, arrived }) if !S::CUTS => {
+                    self.dispatch.flow.edge = self.dispatch.flow.edge.max(edge);
+                    self.acknowledge_below(arrived);
                 }
+                Some(Record::Data(at, bytes)) => {
+                    if let Some(arrived) = self.source.receive(at, bytes) {
+                        self.acknowledge_below(arrived);
+                    }
+                }
+                _ => {}
             }
+        }
+        if S::CUTS {
+            let una = self.dispatch.outbox.una();
+            self.dispatch.flow.edge = self.dispatch.flow.edge.max(una + receive_window(&self.setting.transport));
         }
         if self.setting.groups.is_due(now) {
             self.setting.groups.look(now, &mut self.dispatch.views);
         }
         self.dispatch.question.ready = true;
+    }
+
+    fn acknowledge_below(&mut self, arrived: Offset) {
+        if arrived <= self.dispatch.outbox.next() {
+            self.dispatch.outbox.acknowledge_below(arrived);
+        }
     }
 
     /// Whatever is due now: probes, paths that are silent, questions, the scheduler's own wake-up.
@@ -383,6 +427,7 @@ impl<S: Source> Sender<S> {
                     outcome.heard = true;
                     if let Some(packet) = path.on_acked(now, view, number, &mut outcome) {
                         self.dispatch.outbox.acknowledge(packet.chunk);
+                        self.source.acked(packet.offset);
                         self.dispatch.host.events.push(Event::Acked(packet.receipt(id)));
                     }
                 }

@@ -9,13 +9,14 @@ use weftway_scenario::{App, Verdict, mix};
 use weftway_sched::Scheduler;
 
 use super::setup::{self, Side};
+use crate::driver::answers::Answers;
 use crate::driver::connection::{Clock, News, QuicConnection};
 use crate::driver::observer::ObserverState;
 use crate::driver::receiver::Receiver;
 use crate::driver::record::Record;
 use crate::driver::sender::{self, Sender, Setting};
 
-mod network;
+pub(super) mod network;
 mod presence;
 mod race;
 mod source;
@@ -65,8 +66,7 @@ struct ReceivingEnd {
     connection: Option<QuicConnection>,
     receiver: Receiver,
     next: Instant,
-    /// Since when each path owes an acknowledgement.
-    owes: Vec<Instant>,
+    answers: Answers,
 }
 
 /// A run.
@@ -112,7 +112,7 @@ impl World {
                 connection: None,
                 receiver: Receiver::new(sender::receive_window(transport), transport.mss, count),
                 next: Instant::NEVER,
-                owes: vec![Instant::NEVER; count],
+                answers: Answers::new(count),
             },
             attempts: Vec::new(),
             source: Some(source),
@@ -443,26 +443,13 @@ impl World {
                 self.error.get_or_insert(RunError::Lost(why));
             }
         }
-        let path = match from {
-            Some(path) => {
-                end.owes[path.index()] = end.owes[path.index()].min(now);
-                path
-            }
-            // A timer: of delayed acknowledgements the oldest is due.
-            None => {
-                let oldest = (0..end.owes.len()).min_by_key(|&at| end.owes[at]).unwrap_or(0);
-                end.owes[oldest] = Instant::NEVER;
-                PathId::new(oldest as u8)
-            }
-        };
+        let path = from.unwrap_or_else(|| end.answers.oldest());
+        from.into_iter().for_each(|path| end.answers.heard(now, path));
         if limit_due {
             let limit = Record::limit(end.receiver.edge(), end.receiver.next());
             let _ = connection.send(now, path, bytes::Bytes::copy_from_slice(&limit), false);
         }
-        connection.answer(now, path);
-        if connection.outgoing.iter().any(|out| out.path == path) {
-            end.owes[path.index()] = Instant::NEVER;
-        }
+        end.answers.answer(now, connection, path);
         end.next = connection.timeout().max(now);
         self.put_out(false);
     }

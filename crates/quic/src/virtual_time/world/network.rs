@@ -20,7 +20,7 @@ pub struct WireTally {
 }
 
 /// The links of a run and the datagrams on them.
-pub(super) struct Network {
+pub(in crate::virtual_time) struct Network {
     pub links: Vec<Link<u32>>,
     pub routes: Vec<Route>,
     /// The paths that exist now.
@@ -36,7 +36,7 @@ pub(super) struct Network {
 
 /// A datagram on a link.
 #[derive(Debug)]
-pub(super) struct Datagram {
+pub(in crate::virtual_time) struct Datagram {
     pub bytes: BytesMut,
     pub path: PathId,
     /// Whether it is ECN-capable.
@@ -50,7 +50,7 @@ pub(super) struct Datagram {
 
 /// How often the network copies a datagram: a fault that tests inject. No scenario has it.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Copies {
+pub(in crate::virtual_time) struct Copies {
     /// In units of 2⁻³².
     share: u64,
     draws: u64,

@@ -36,7 +36,7 @@ impl ScenarioSource {
 }
 
 impl Source for ScenarioSource {
-    fn written(&self) -> u64 {
+    fn written(&mut self) -> u64 {
         self.app.written()
     }
 

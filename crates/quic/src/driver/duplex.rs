@@ -1,0 +1,182 @@
+//! A connection whose both ends send: many streams and datagrams each way ([`weftway_mux`]), over all paths.
+//!
+//! It is a [`Sender`] whose data are the records of a [`Mux`], and which gives the mux the records that arrive. So each end
+//! has schedulers, controllers, windows and losses of its own, for what it sends. What an end says of what has arrived
+//! travels in records as everything else: there is no control stream, and nothing leaves without a congestion window.
+//!
+//! A front end calls [`Duplex::handle`] for each datagram, [`Duplex::on_timer`] when [`Duplex::next_event`] is due,
+//! reads and writes with [`Duplex::mux`], and then has one [`Duplex::turn`].
+
+use noq_proto::{ConnectionEvent, Endpoint, FourTuple};
+use weftway_host::Host;
+use weftway_mux::{Limits, LimitsError, Mux, Side};
+use weftway_path::spec::SpecError;
+use weftway_path::{Instant, PathId, PathSet, Role, Span};
+use weftway_scenario::config::Buffer;
+use weftway_sched::Scheduler;
+
+use super::answers::Answers;
+use super::connection::QuicConnection;
+use super::sender::{Sender, Setting};
+use super::streams::Streams;
+
+/// Why there can be no such connection.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DuplexError {
+    /// No such controller.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// Too little memory.
+    #[error(transparent)]
+    Limits(#[from] LimitsError),
+}
+
+/// One end.
+pub struct Duplex {
+    sender: Sender<Streams>,
+    answers: Answers,
+    /// The path that brought something last, and has not answered.
+    heard: Option<PathId>,
+    /// Paths that were usable once, and those that were in the last turn.
+    known: PathSet,
+    usable: PathSet,
+}
+
+impl Duplex {
+    /// The end `side` of `connection`, over `roles.len()` paths. It takes as much as `own` says, the other end as much as
+    /// `peer` says: these are its buffers, whatever `setting` has. The controller must exist.
+    pub fn new(
+        connection: QuicConnection,
+        side: Side,
+        (own, peer): (Limits, Limits),
+        mut setting: Setting,
+        roles: &[Role],
+    ) -> Result<Self, DuplexError> {
+        // The mux bounds what is written. What is sent ahead of the first missing record is bounded as its receiver's memory is.
+        setting.transport.send_buffer = Buffer::Fixed(own.send + own.send);
+        setting.transport.receive_buffer = Buffer::Fixed(peer.receive);
+        setting.transport.stream_window = None;
+        let streams = Streams::new(Mux::new(side, own, peer)?, setting.transport.mss.get());
+        let sender = Sender::new(connection, streams, setting, roles)?;
+        Ok(Self {
+            sender,
+            answers: Answers::new(roles.len()),
+            heard: None,
+            known: PathSet::EMPTY,
+            usable: PathSet::EMPTY,
+        })
+    }
+
+    /// Decisions come from the scheduler that `host` was made for.
+    pub fn set_host(&mut self, host: Host) {
+        self.sender.set_host(host);
+    }
+
+    /// The streams, to write, read and change. What is written leaves with the next [`Duplex::turn`].
+    pub fn mux(&mut self) -> &mut Mux {
+        self.sender.wake();
+        self.sender.source.mux_mut()
+    }
+
+    /// The same, to look at.
+    pub fn streams(&self) -> &Streams {
+        &self.sender.source
+    }
+
+    /// The sending half, to look at.
+    pub fn sender(&self) -> &Sender<Streams> {
+        &self.sender
+    }
+
+    /// The connection.
+    pub fn connection(&self) -> &QuicConnection {
+        &self.sender.connection
+    }
+
+    /// The same, to send what it has, or to close it.
+    pub fn connection_mut(&mut self) -> &mut QuicConnection {
+        &mut self.sender.connection
+    }
+
+    /// The connection, which is to be closed.
+    pub fn into_connection(self) -> QuicConnection {
+        self.sender.connection
+    }
+
+    /// Takes a datagram that came by `route`.
+    pub fn handle(&mut self, now: Instant, endpoint: &mut Endpoint, event: ConnectionEvent, route: FourTuple) {
+        let known = self.sender.connection.path_at(route);
+        if known != self.heard {
+            self.answer(now);
+        }
+        self.sender.source.set_now(now);
+        self.sender.connection.handle_event(now, endpoint, event);
+        if known.is_none() {
+            self.sender.connection.follow_migration();
+        }
+        let path = self.sender.connection.path_at(route);
+        path.into_iter().for_each(|path| self.answers.heard(now, path));
+        self.heard = path;
+        self.sender.take_in(now, path);
+    }
+
+    /// What the path that was heard last owes leaves on it.
+    fn answer(&mut self, now: Instant) {
+        if let Some(path) = self.heard.take() {
+            self.answers.answer(now, &mut self.sender.connection, path);
+        }
+    }
+
+    /// Whatever is due.
+    pub fn on_timer(&mut self, now: Instant, endpoint: &mut Endpoint) {
+        self.sender.source.set_now(now);
+        self.sender.on_timer(now);
+        if self.sender.connection.timeout() <= now {
+            self.sender.connection.handle_timeout(now, endpoint);
+            let oldest = self.answers.oldest();
+            self.answers.answer(now, &mut self.sender.connection, oldest);
+            self.sender.take_in(now, None);
+        }
+    }
+
+    /// When something is due.
+    pub fn next_event(&self) -> Instant {
+        self.sender.next_event()
+    }
+
+    /// Sends what may be sent: it is in the connection's outgoing queue.
+    pub fn turn(&mut self, now: Instant, scheduler: &mut dyn Scheduler) {
+        self.sender.source.set_now(now);
+        if let Some(rtt) = self.longest_rtt() {
+            self.mux().set_rtt(rtt);
+        }
+        self.answer(now);
+        self.look_after_paths();
+        self.sender.turn(now, scheduler);
+    }
+
+    /// What is no record stays off paths that were given up.
+    fn look_after_paths(&mut self) {
+        let usable = self.sender.usable();
+        if usable == self.usable {
+            return;
+        }
+        self.usable = usable;
+        self.known = usable.iter().fold(self.known, PathSet::with);
+        for path in self.known.iter() {
+            self.sender.connection.set_backup(path, !usable.is_empty() && !usable.contains(path));
+        }
+    }
+
+    /// The longest smoothed round trip of the paths in use.
+    fn longest_rtt(&self) -> Option<Span> {
+        let trips = self.sender.usable().iter().map(|path| self.sender.view(path).srtt);
+        trips.max().filter(|trip| !trip.is_zero())
+    }
+
+    /// Why the connection is over, or has to be closed.
+    pub fn broken(&self) -> Option<String> {
+        let error = self.sender.source.error().map(ToString::to_string);
+        error.or_else(|| self.sender.broken().map(str::to_owned))
+    }
+}

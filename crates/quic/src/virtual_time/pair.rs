@@ -1,0 +1,237 @@
+//! Two ends that both send, over the links of a scenario: a [`Duplex`] each, and whatever their applications do.
+//!
+//! The scenario gives paths, transport and time limit; its workload does not count. Its paths are there all the time, though
+//! their links may be down. The caller is both applications: it takes a step ([`Pair::step`]), looks at the streams of
+//! each end ([`Pair::mux`]), and has them sent ([`Pair::turn`]).
+
+use noq_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, EcnCodepoint, Endpoint};
+use weftway_host::Host;
+use weftway_mux::{Limits, Mux};
+use weftway_path::spec::SpecError;
+use weftway_path::{Instant, PathId, PathSet, Role};
+use weftway_scenario::config::SimConfig;
+use weftway_scenario::mix;
+use weftway_sched::Scheduler;
+
+use super::setup::{self, Side};
+use super::world::RunError;
+use super::world::network::{Datagram, Network};
+use crate::driver::connection::{Clock, QuicConnection};
+use crate::driver::duplex::{Duplex, DuplexError};
+use crate::driver::observer::ObserverState;
+use crate::driver::sender::Setting;
+
+impl From<DuplexError> for RunError {
+    fn from(error: DuplexError) -> Self {
+        match error {
+            DuplexError::Spec(error) => Self::Spec(error),
+            DuplexError::Limits(error) => Self::Connect(error.to_string()),
+        }
+    }
+}
+
+/// One end.
+struct End {
+    endpoint: Endpoint,
+    duplex: Option<Duplex>,
+    scheduler: Box<dyn Scheduler>,
+    host: Host,
+    next: Instant,
+}
+
+/// Both ends, and the network between them.
+pub struct Pair {
+    config: SimConfig,
+    cc: String,
+    seed: u64,
+    limits: Limits,
+    now: Instant,
+    clock: Clock,
+    network: Network,
+    /// The one that connects, and the one that listens.
+    ends: [End; 2],
+    error: Option<RunError>,
+    buffer: Vec<u8>,
+}
+
+fn at(side: weftway_mux::Side) -> usize {
+    usize::from(side == weftway_mux::Side::Listening)
+}
+
+impl Pair {
+    /// The two ends, with the same scheduler, controller and limits each. The connection is being opened.
+    pub fn new(config: &SimConfig, (scheduler, cc): (&str, &str), seed: u64, limits: Limits) -> Result<Self, RunError> {
+        weftway_cc::parse(cc)?;
+        let end = |side| -> Result<End, RunError> {
+            let (scheduler, host) = build(scheduler)?;
+            let endpoint = setup::endpoint(side, &config.transport, seed);
+            Ok(End { endpoint, duplex: None, scheduler, host, next: Instant::NEVER })
+        };
+        let ends = [end(Side::Client)?, end(Side::Server)?];
+        let mut network = Network::new(config, seed);
+        network.present = (0..config.paths.len() as u8).map(PathId::new).fold(PathSet::EMPTY, PathSet::with);
+        let mut pair = Self {
+            config: config.clone(),
+            cc: cc.to_owned(),
+            seed,
+            limits,
+            now: Instant::ZERO,
+            clock: setup::clock(),
+            network,
+            ends,
+            error: None,
+            buffer: Vec::new(),
+        };
+        pair.start()?;
+        Ok(pair)
+    }
+
+    fn start(&mut self) -> Result<(), RunError> {
+        let (transport, paths) = (&self.config.transport, self.config.paths.len());
+        let observers = ObserverState::new();
+        let server = setup::server_config(setup::transport_config(transport, paths, ObserverState::new()));
+        self.ends[1].endpoint.set_server_config(Some(server));
+        let first = PathId::new(0);
+        let client =
+            setup::client_config(setup::transport_config(transport, paths, observers.clone()), self.seed, first);
+        let remote = setup::route(Side::Client, 0).remote();
+        let opened = self.ends[0].endpoint.connect(self.clock.theirs(self.now), client, remote, "weftway");
+        let (handle, inner) = opened.map_err(|error| RunError::Connect(error.to_string()))?;
+        let routes = (0..paths).map(|at| setup::route(Side::Client, at)).collect();
+        let mut connection = QuicConnection::new(inner, handle, self.clock, observers, routes, first);
+        connection.keep(self.now, self.network.present, transport.probe_interval);
+        self.adopt(Side::Client, connection)
+    }
+
+    fn adopt(&mut self, side: Side, connection: QuicConnection) -> Result<(), RunError> {
+        let (transport, paths) = (&self.config.transport, &self.config.paths);
+        let ids = (0..paths.len() as u8).map(PathId::new);
+        let roles: Vec<Role> = ids.map(|id| weftway_net::role(transport, paths, id)).collect();
+        let setting = Setting {
+            transport: transport.clone(),
+            cc: self.cc.clone(),
+            seed: mix(self.seed, 0xc0 + side as u64),
+            groups: weftway_net::groups(transport.bottlenecks, &self.network.routes),
+        };
+        let mux_side = if side == Side::Client { weftway_mux::Side::Connecting } else { weftway_mux::Side::Listening };
+        let mut duplex = Duplex::new(connection, mux_side, (self.limits, self.limits), setting, &roles)?;
+        let end = &mut self.ends[side as usize];
+        duplex.set_host(std::mem::take(&mut end.host));
+        end.duplex = Some(duplex);
+        self.turn(mux_side);
+        Ok(())
+    }
+
+    /// The time.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// The streams of one end, once its handshake is done.
+    pub fn mux(&mut self, side: weftway_mux::Side) -> Option<&mut Mux> {
+        Some(self.duplex(side)?.mux())
+    }
+
+    /// One end, once its handshake is done.
+    pub fn duplex(&mut self, side: weftway_mux::Side) -> Option<&mut Duplex> {
+        self.ends[at(side)].duplex.as_mut().filter(|duplex| duplex.sender().is_established())
+    }
+
+    /// Lets one end send what was written.
+    pub fn turn(&mut self, side: weftway_mux::Side) {
+        let end = &mut self.ends[at(side)];
+        let Some(duplex) = &mut end.duplex else { return };
+        duplex.turn(self.now, end.scheduler.as_mut());
+        while let Some(out) = duplex.connection_mut().outgoing.pop_front() {
+            self.network.send(self.now, out, side == weftway_mux::Side::Connecting);
+        }
+        end.next = duplex.next_event().max(self.now);
+        if let Some(why) = duplex.broken() {
+            self.error.get_or_insert(RunError::Lost(why));
+        }
+    }
+
+    /// Lets the time pass until something happens, `until` at the latest: whether something happened. Both ends have taken
+    /// it in; neither has sent in answer to it.
+    pub fn step(&mut self, until: Instant) -> Result<bool, RunError> {
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
+        let links = self.network.links.iter().map(weftway_link::Link::next_event).enumerate();
+        let link = links.map(|(at, due)| (due, at)).min().unwrap_or((Instant::NEVER, 0));
+        let timer = (0..2).map(|at| (self.ends[at].next, at)).min().unwrap_or((Instant::NEVER, 0));
+        let due = link.0.min(timer.0);
+        if due > until || due.is_never() {
+            self.now = self.now.max(until);
+            return Ok(false);
+        }
+        self.now = due;
+        if link.0 <= timer.0 {
+            if let Some(delivery) = self.network.links[link.1].pop(self.now) {
+                self.deliver(link.1, delivery.item, delivery.ce)?;
+            }
+        } else {
+            let End { endpoint, duplex, next, .. } = &mut self.ends[timer.1];
+            *next = Instant::NEVER;
+            if let Some(duplex) = duplex {
+                duplex.on_timer(self.now, endpoint);
+                *next = self.now;
+            }
+        }
+        Ok(true)
+    }
+
+    fn deliver(&mut self, link: usize, number: u32, marked: bool) -> Result<(), RunError> {
+        let Some(arrived) = self.network.deliver(self.now, link, number) else { return Ok(()) };
+        let Datagram { bytes, path, ecn, forward, .. } = arrived;
+        let ecn =
+            (self.config.transport.ecn && ecn).then_some(if marked { EcnCodepoint::Ce } else { EcnCodepoint::Ect0 });
+        let side = if forward { Side::Server } else { Side::Client };
+        let endpoint = &mut self.ends[side as usize].endpoint;
+        self.buffer.clear();
+        let route = setup::route(side, path.index());
+        let event = endpoint.handle(self.clock.theirs(self.now), route, ecn, bytes, &mut self.buffer);
+        match event {
+            Some(DatagramEvent::NewConnection(incoming)) => self.accept(incoming, path),
+            Some(DatagramEvent::ConnectionEvent(whose, event)) => {
+                self.hear(side, whose, event, path);
+                Ok(())
+            }
+            Some(DatagramEvent::Response(_)) | None => Ok(()),
+        }
+    }
+
+    fn hear(&mut self, side: Side, whose: ConnectionHandle, event: ConnectionEvent, path: PathId) {
+        let End { endpoint, duplex, next, .. } = &mut self.ends[side as usize];
+        let Some(duplex) = duplex.as_mut() else { return };
+        if duplex.connection().handle() == whose {
+            duplex.handle(self.now, endpoint, event, setup::route(side, path.index()));
+            *next = self.now;
+        }
+    }
+
+    fn accept(&mut self, incoming: noq_proto::Incoming, path: PathId) -> Result<(), RunError> {
+        let (transport, paths) = (&self.config.transport, self.config.paths.len());
+        let end = &mut self.ends[Side::Server as usize];
+        if end.duplex.is_some() {
+            end.endpoint.ignore(incoming);
+            return Ok(());
+        }
+        let observers = ObserverState::new();
+        let config = setup::server_config(setup::transport_config(transport, paths, observers.clone()));
+        self.buffer.clear();
+        let accepted = end.endpoint.accept(incoming, self.clock.theirs(self.now), &mut self.buffer, Some(config));
+        let (handle, inner) = accepted.map_err(|error| RunError::Connect(error.cause.to_string()))?;
+        let routes = (0..paths).map(|at| setup::route(Side::Server, at)).collect();
+        let connection = QuicConnection::new(inner, handle, self.clock, observers, routes, path);
+        self.adopt(Side::Server, connection)
+    }
+}
+
+/// A scheduler, and what is kept for it.
+fn build(name: &str) -> Result<(Box<dyn Scheduler>, Host), SpecError> {
+    let (entry, given) = weftway_sched::parse(name)?;
+    let scheduler = entry.make(&given.given)?;
+    let host = Host::serving(scheduler.as_ref(), entry.transport);
+    Ok((scheduler, host))
+}

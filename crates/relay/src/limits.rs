@@ -1,0 +1,54 @@
+//! How much is done at once, and how long something may take.
+
+use weftway_path::Span;
+
+/// How long a local program may take to say where it wants to.
+pub const HANDSHAKE: Span = Span::from_secs(10);
+/// How long it waits for a connection to the relay, and for one more stream.
+pub const WAIT_FOR_STREAM: Span = Span::from_secs(10);
+/// How long the relay may take to find an address and to connect.
+pub const DIAL: Span = Span::from_secs(10);
+/// How long the proxy waits for the relay's word: what that takes, and the time that a connection of long paths, or one that
+/// has just lost a path, takes to carry it.
+pub const WAIT_FOR_ANSWER: Span = Span::from_secs(30);
+/// How long after an attempt to connect the next address is tried beside it (RFC 8305, section 8).
+pub const ATTEMPT: Span = Span::from_millis(250);
+/// How many addresses of a name are tried.
+pub const MOST_ADDRESSES: usize = 8;
+/// How long a program that was refused has to read why.
+pub const LINGER: Span = Span::from_secs(2);
+/// How long after the process had no file descriptor left another connection is accepted.
+pub const NO_DESCRIPTORS: Span = Span::from_millis(100);
+
+/// How much a proxy takes from local programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProxyLimits {
+    /// How many local connections there are at once. Further ones wait in the kernel's queue.
+    pub connections: usize,
+    /// How many of them have not said where they want to.
+    pub handshakes: usize,
+}
+
+impl Default for ProxyLimits {
+    /// Twice the streams that a relay allows by default; 256 handshakes.
+    fn default() -> Self {
+        Self { connections: 1024, handshakes: 256 }
+    }
+}
+
+/// How much a relay does for one client at once. How many streams it may open is the mux's matter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RelayLimits {
+    /// How many streams are being connected. Further ones wait to be accepted.
+    pub dials: usize,
+    /// How many of these have their names looked up. Further ones wait.
+    pub names: usize,
+    /// How many threads look up names, for all clients.
+    pub resolvers: usize,
+}
+
+impl Default for RelayLimits {
+    fn default() -> Self {
+        Self { dials: 64, names: 8, resolvers: 8 }
+    }
+}

@@ -1,0 +1,277 @@
+//! The client's end: local ports that speak SOCKS5 and HTTP CONNECT, and a stream for each connection to them.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use slab::Slab;
+use weftway_mux::{Mux, OpenError, Ready, StreamId};
+use weftway_path::Instant;
+
+use crate::flow::{READ, Turn};
+use crate::limits::ProxyLimits;
+use crate::local::Local;
+use crate::ports::Ports;
+use crate::refusal::ABORTED;
+use crate::socket::{Poller, Socket, parts, token};
+use crate::target::Target;
+use crate::wakes::{RunQueue, Timers};
+
+/// A connection that is carried.
+#[derive(Clone, Copy, Debug)]
+pub struct FlowView<'a> {
+    /// Its stream.
+    pub id: StreamId,
+    /// Where it leads.
+    pub target: &'a Target,
+    /// How urgent it is, 0 the most.
+    pub class: u8,
+    /// Bytes of the program that its stream has taken.
+    pub up: u64,
+    /// Bytes of its stream that the program has taken.
+    pub down: u64,
+}
+
+/// The local ports of a client, and the connections to them.
+pub struct Proxy {
+    poller: Poller,
+    ports: Ports,
+    limits: ProxyLimits,
+    locals: Slab<Local>,
+    by_stream: BTreeMap<StreamId, usize>,
+    /// Those that wait for a stream, the longest first.
+    waiting: VecDeque<usize>,
+    /// Whether the mux may have a stream for them.
+    may_open: bool,
+    /// How many have not said where they want to.
+    handshakes: usize,
+    run: RunQueue,
+    timers: Timers,
+    buffer: Vec<u8>,
+}
+
+impl Proxy {
+    /// Listens at `addresses`; a port of 0 is one that is free.
+    pub fn listen(addresses: &[SocketAddr], limits: ProxyLimits) -> io::Result<Self> {
+        let poller = Poller::new()?;
+        let ports = Ports::listen(addresses, poller.registry())?;
+        Ok(Self {
+            poller,
+            ports,
+            limits,
+            locals: Slab::new(),
+            by_stream: BTreeMap::new(),
+            waiting: VecDeque::new(),
+            may_open: true,
+            handshakes: 0,
+            run: RunQueue::default(),
+            timers: Timers::default(),
+            buffer: Vec::with_capacity(READ),
+        })
+    }
+
+    /// Where it listens.
+    pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
+        self.ports.addresses()
+    }
+
+    /// Becomes readable when a socket has something to do, for [`Proxy::turn`].
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.poller.registry().as_fd()
+    }
+
+    /// When the next turn is due, whatever the sockets do: the past, if it is due now.
+    pub fn next_event(&self) -> Instant {
+        if self.run.len() > 0 {
+            return Instant::ZERO;
+        }
+        let accept = if self.has_room() { self.ports.next_event() } else { Instant::NEVER };
+        self.timers.next().min(accept)
+    }
+
+    /// The connections that are carried.
+    pub fn flows(&self) -> impl Iterator<Item = FlowView<'_>> {
+        self.by_stream.iter().filter_map(|(&id, &key)| {
+            let (target, [up, down]) = self.locals.get(key)?.flow()?;
+            Some(FlowView { id, target, class: target.class(), up, down })
+        })
+    }
+
+    /// How many local connections there are.
+    pub fn connections(&self) -> usize {
+        self.locals.len()
+    }
+
+    /// How many of them wait for a stream, or for a connection to the relay.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Does what can be done without waiting. It is due when [`Proxy::fd`] is readable, [`Proxy::next_event`] has come, or the
+    /// mux has taken in anything: records, or what became of records.
+    ///
+    /// Without a mux, which is without a connection to the relay, programs wait for one. A connection that ends is to be told
+    /// by [`Proxy::lost`] before there is another mux.
+    pub fn turn(&mut self, now: Instant, mut mux: Option<&mut Mux>) {
+        self.collect();
+        match mux.as_deref_mut() {
+            Some(mux) => self.take_ready(mux),
+            None => self.lost(now),
+        }
+        while let Some(key) = self.timers.pop(now) {
+            self.run.push(key);
+        }
+        self.accept(now);
+        for _ in 0..self.run.len() {
+            if let Some(key) = self.run.pop() {
+                self.step(now, key, mux.as_deref_mut());
+            }
+        }
+        if let Some(mux) = mux {
+            self.open(now, mux);
+        }
+    }
+
+    /// The connection to the relay is gone. All streams end: programs get a reset, or a refusal if they waited for the relay's
+    /// word.
+    pub fn lost(&mut self, now: Instant) {
+        self.may_open = true;
+        while let Some((_, key)) = self.by_stream.pop_first() {
+            if self.locals.get_mut(key).is_some_and(|local| local.lose(now)) {
+                self.run.push(key);
+            } else if let Some(local) = self.remove(key) {
+                local.reset();
+            }
+        }
+    }
+
+    /// Takes note of what sockets have to do.
+    fn collect(&mut self) {
+        let Self { poller, ports, locals, run, .. } = self;
+        poller.collect(|event| {
+            if ports.note(event.token()) {
+                return;
+            }
+            let (key, _) = parts(event.token());
+            if let Some(local) = locals.get_mut(key) {
+                local.note(event);
+                run.push(key);
+            }
+        });
+    }
+
+    /// Takes note of what streams have to do.
+    fn take_ready(&mut self, mux: &mut Mux) {
+        while let Some(ready) = mux.poll_ready() {
+            let (id, note): (_, fn(&mut Local)) = match ready {
+                Ready::Read(id) => (id, Local::note_readable),
+                Ready::Write(id) => (id, Local::note_writable),
+                Ready::Open => {
+                    self.may_open = true;
+                    continue;
+                }
+                Ready::Accept => {
+                    // A relay opens no streams.
+                    while let Some(accepted) = mux.accept() {
+                        let _ = mux.reset(accepted.id, ABORTED);
+                    }
+                    continue;
+                }
+                Ready::Datagram => continue,
+            };
+            if let Some(&key) = self.by_stream.get(&id)
+                && let Some(local) = self.locals.get_mut(key)
+            {
+                note(local);
+                self.run.push(key);
+            }
+        }
+    }
+
+    fn has_room(&self) -> bool {
+        self.locals.len() < self.limits.connections && self.handshakes < self.limits.handshakes
+    }
+
+    fn accept(&mut self, now: Instant) {
+        while self.has_room()
+            && let Some(stream) = self.ports.accept(now)
+        {
+            self.add(now, stream);
+        }
+    }
+
+    fn add(&mut self, now: Instant, stream: mio::net::TcpStream) {
+        let entry = self.locals.vacant_entry();
+        let key = entry.key();
+        // One that cannot be watched is closed.
+        if let Ok(socket) = Socket::connected(stream, self.poller.registry(), token(key, 0)) {
+            entry.insert(Local::new(now, socket));
+            self.handshakes += 1;
+            self.run.push(key);
+        }
+    }
+
+    /// Has `key` do what it can.
+    fn step(&mut self, now: Instant, key: usize, mux: Option<&mut Mux>) {
+        let Some(local) = self.locals.get_mut(key) else { return };
+        let (was_new, wanted, stream) = (local.is_new(), local.wants().is_some(), local.stream());
+        let turn = local.turn(now, mux, &mut self.buffer);
+        if let Some(id) = stream.filter(|_| local.stream() != stream) {
+            self.by_stream.remove(&id);
+        }
+        self.handshakes -= usize::from(was_new && !local.is_new());
+        match (wanted, local.wants().is_some()) {
+            (false, true) => self.waiting.push_back(key),
+            (true, false) => self.waiting.retain(|&other| other != key),
+            _ => {}
+        }
+        self.timers.set(key, local.deadline());
+        match turn {
+            Turn::Idle => {}
+            Turn::More => self.run.push(key),
+            Turn::Over => drop(self.remove(key)),
+            Turn::Broken => {
+                if let Some(local) = self.remove(key) {
+                    local.reset();
+                }
+            }
+        }
+    }
+
+    fn remove(&mut self, key: usize) -> Option<Local> {
+        let local = self.locals.try_remove(key)?;
+        self.handshakes -= usize::from(local.is_new());
+        if local.wants().is_some() {
+            self.waiting.retain(|&other| other != key);
+        }
+        if let Some(id) = local.stream() {
+            self.by_stream.remove(&id);
+        }
+        self.run.remove(key);
+        self.timers.set(key, Instant::NEVER);
+        Some(local)
+    }
+
+    /// Opens streams for those that wait for one.
+    fn open(&mut self, now: Instant, mux: &mut Mux) {
+        while self.may_open
+            && let Some(&key) = self.waiting.front()
+        {
+            let Some(local) = self.locals.get_mut(key) else { return };
+            let Some(target) = local.wants() else { return };
+            match mux.open(now, target.class(), target.to_string().as_bytes(), None) {
+                Ok(id) => {
+                    self.waiting.pop_front();
+                    local.open(now, id);
+                    self.by_stream.insert(id, key);
+                    // It looks for the relay's word once, to be told when that comes.
+                    self.step(now, key, Some(mux));
+                }
+                Err(OpenError::TooMany) => self.may_open = false,
+                // No target is of that kind; its time will be over.
+                Err(OpenError::Class(_) | OpenError::Target(_)) => return,
+            }
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! What the relay says of a stream, and how a local program is told of a failure.
+//!
+//! If the stream leads where it should, the relay says so with one byte. If not, it resets the stream, with a code of SOCKS5
+//! (RFC 1928, section 6): that is one frame and final at once, so nothing is left to be read or acknowledged.
+
+use std::fmt;
+use std::io;
+
+/// The first byte that the relay sends on a stream: it leads where it should. What follows is from there.
+pub const CONNECTED: u8 = 0;
+/// The code of a reset that follows that of a socket, or its error.
+pub const ABORTED: u32 = 0;
+
+/// Why a stream leads nowhere, in the codes of SOCKS5.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// For another reason.
+    General = 1,
+    /// The relay's policy has nobody connect there.
+    NotAllowed = 2,
+    /// No route to that network.
+    NetworkUnreachable = 3,
+    /// No such name, or no route to that host.
+    HostUnreachable = 4,
+    /// Nothing listens on that port.
+    Refused = 5,
+    /// Nothing answered in time.
+    TimedOut = 6,
+    /// The command is none of those that are known.
+    Command = 7,
+    /// The address is of a kind that is not known.
+    AddressType = 8,
+}
+
+impl Refusal {
+    /// As SOCKS5 and a reset tell it.
+    pub fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// What a reset with this code means before the stream is connected.
+    pub fn from_code(code: u32) -> Self {
+        match code {
+            2 => Self::NotAllowed,
+            3 => Self::NetworkUnreachable,
+            4 => Self::HostUnreachable,
+            5 => Self::Refused,
+            6 => Self::TimedOut,
+            _ => Self::General,
+        }
+    }
+
+    /// Why a connection could not be made.
+    pub fn of(error: &io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::ConnectionRefused => Self::Refused,
+            io::ErrorKind::NetworkUnreachable => Self::NetworkUnreachable,
+            io::ErrorKind::HostUnreachable | io::ErrorKind::AddrNotAvailable => Self::HostUnreachable,
+            io::ErrorKind::TimedOut => Self::TimedOut,
+            _ => Self::General,
+        }
+    }
+}
+
+/// Why the proxy cannot do what a local program asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// The relay refused.
+    Refused(Refusal),
+    /// There was no connection to the relay for as long as a program waits.
+    NoConnection,
+    /// The relay took no more streams for as long as a program waits.
+    NoStream,
+    /// The connection to the relay was lost.
+    Lost,
+    /// The relay did not say in time whether it connected.
+    NoAnswer,
+}
+
+impl Failure {
+    /// What a SOCKS client is told.
+    pub fn refusal(self) -> Refusal {
+        match self {
+            Self::Refused(refusal) => refusal,
+            Self::NoAnswer => Refusal::TimedOut,
+            Self::NoConnection | Self::NoStream | Self::Lost => Refusal::General,
+        }
+    }
+
+    /// What an HTTP client is told.
+    pub fn status(self) -> (u16, &'static str) {
+        match self {
+            Self::Refused(Refusal::NotAllowed) => (403, "Forbidden"),
+            Self::Refused(Refusal::TimedOut) | Self::NoAnswer | Self::NoConnection | Self::NoStream => {
+                (504, "Gateway Timeout")
+            }
+            Self::Refused(_) | Self::Lost => (502, "Bad Gateway"),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoConnection => "there is no connection to the relay",
+            Self::NoStream => "as many streams are open as the relay allows",
+            Self::Lost => "the connection to the relay was lost",
+            Self::NoAnswer => "the relay did not say in time whether it connected",
+            Self::Refused(refusal) => match refusal {
+                Refusal::NotAllowed => "the relay's policy allows no connection to that address",
+                Refusal::NetworkUnreachable => "the relay has no route to that network",
+                Refusal::HostUnreachable => "the relay knows no such name, or has no route to that host",
+                Refusal::Refused => "nothing listens on that port",
+                Refusal::TimedOut => "nothing answered the relay in time",
+                Refusal::General | Refusal::Command | Refusal::AddressType => "the relay could not connect",
+            },
+        })
+    }
+}

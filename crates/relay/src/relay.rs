@@ -1,0 +1,240 @@
+//! The server's end: connects the streams of its clients to where they lead.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use mio::{Token, Waker};
+use slab::Slab;
+use weftway_mux::{Accepted, Mux, Ready};
+use weftway_path::Instant;
+
+use crate::client::{Client, ClientId};
+use crate::flow::{READ, Turn};
+use crate::limits::RelayLimits;
+use crate::policy::Policy;
+use crate::refusal::Refusal;
+use crate::remote::Remote;
+use crate::resolver::{Lookup, Resolver, system};
+use crate::socket::{Poller, parts};
+use crate::target::Target;
+use crate::wakes::Timers;
+
+/// The token of the resolver's waker: that of no socket, for there are never so many entries.
+const ANSWERS: Token = Token(usize::MAX);
+
+/// Whose name was looked up. Keys are used again, numbers are not.
+struct Asked {
+    client: ClientId,
+    key: usize,
+    number: u64,
+}
+
+/// The streams of all clients, and their sockets.
+pub struct Relay {
+    poller: Poller,
+    resolver: Resolver<Asked>,
+    policy: Policy,
+    limits: RelayLimits,
+    /// Each with its number.
+    remotes: Slab<(u64, Remote)>,
+    next_number: u64,
+    clients: BTreeMap<ClientId, Client>,
+    timers: Timers,
+    buffer: Vec<u8>,
+}
+
+impl Relay {
+    /// Connects where `policy` allows it, with the system's resolver.
+    pub fn new(policy: Policy, limits: RelayLimits) -> io::Result<Self> {
+        Self::with_lookup(policy, limits, &system())
+    }
+
+    /// The same with another resolver.
+    pub fn with_lookup(policy: Policy, limits: RelayLimits, lookup: &Lookup) -> io::Result<Self> {
+        let poller = Poller::new()?;
+        let waker = Waker::new(poller.registry(), ANSWERS)?;
+        Ok(Self {
+            poller,
+            resolver: Resolver::new(limits.resolvers.max(1), lookup, waker)?,
+            policy,
+            limits,
+            remotes: Slab::new(),
+            next_number: 0,
+            clients: BTreeMap::new(),
+            timers: Timers::default(),
+            buffer: Vec::with_capacity(READ),
+        })
+    }
+
+    /// Becomes readable when a socket of any client has something to do, or a name was looked up: for [`Relay::turn`].
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.poller.registry().as_fd()
+    }
+
+    /// When the next turn of some client is due, whatever the sockets do: the past, if it is due now.
+    pub fn next_event(&self) -> Instant {
+        let is_due = self.clients.values().any(|client| client.run.len() > 0);
+        if is_due { Instant::ZERO } else { self.timers.next() }
+    }
+
+    /// How many streams a client has.
+    pub fn streams(&self, client: ClientId) -> usize {
+        self.clients.get(&client).map_or(0, |client| client.by_stream.len())
+    }
+
+    /// Does what can be done for a client without waiting. For all clients it is due when [`Relay::fd`] is readable or
+    /// [`Relay::next_event`] has come; for one, also when its mux has taken in anything: records, or what became of records.
+    pub fn turn(&mut self, now: Instant, client: ClientId, mux: &mut Mux) {
+        self.clients.entry(client).or_default();
+        self.collect();
+        while let Some(key) = self.timers.pop(now) {
+            self.wake(key);
+        }
+        self.take_ready(client, mux);
+        for _ in 0..self.clients.get(&client).map_or(0, |client| client.run.len()) {
+            if let Some(key) = self.clients.get_mut(&client).and_then(|client| client.run.pop()) {
+                self.step(now, key, mux);
+            }
+        }
+        self.accept(now, client, mux);
+        self.look_up(client);
+    }
+
+    /// The connection to a client is gone: its streams end, and whoever is at their other ends gets a reset.
+    pub fn gone(&mut self, client: ClientId) {
+        let keys: Vec<usize> =
+            self.clients.get(&client).map_or(vec![], |client| client.by_stream.values().copied().collect());
+        for remote in keys.into_iter().filter_map(|key| self.remove(key)) {
+            remote.reset();
+        }
+        self.clients.remove(&client);
+    }
+
+    fn wake(&mut self, key: usize) {
+        if let Some((_, remote)) = self.remotes.get(key)
+            && let Some(client) = self.clients.get_mut(&remote.client())
+        {
+            client.run.push(key);
+        }
+    }
+
+    /// Takes note of what sockets have to do, and of names that were looked up.
+    fn collect(&mut self) {
+        let Self { poller, remotes, clients, .. } = self;
+        poller.collect(|event| {
+            let (key, number) = parts(event.token());
+            if let Some((_, remote)) = remotes.get_mut(key)
+                && let Some(client) = clients.get_mut(&remote.client())
+            {
+                remote.note(number, event);
+                client.run.push(key);
+            }
+        });
+        while let Some(answer) = self.resolver.next_answer() {
+            let Asked { client, key, number } = answer.tag;
+            if let Some(client) = self.clients.get_mut(&client) {
+                client.end_lookup();
+            }
+            if let Some((_, remote)) = self.remotes.get_mut(key).filter(|(other, _)| *other == number) {
+                remote.found(answer.addresses, &self.policy);
+                self.wake(key);
+            }
+        }
+    }
+
+    /// Takes note of what streams have to do.
+    fn take_ready(&mut self, client: ClientId, mux: &mut Mux) {
+        while let Some(ready) = mux.poll_ready() {
+            let (id, note): (_, fn(&mut Remote)) = match ready {
+                Ready::Read(id) => (id, Remote::note_readable),
+                Ready::Write(id) => (id, Remote::note_writable),
+                // Accepting is tried in each turn, and a relay opens nothing.
+                Ready::Accept | Ready::Open | Ready::Datagram => continue,
+            };
+            let key = self.clients.get(&client).and_then(|client| client.by_stream.get(&id)).copied();
+            if let Some(key) = key
+                && let Some((_, remote)) = self.remotes.get_mut(key)
+            {
+                note(remote);
+                self.wake(key);
+            }
+        }
+    }
+
+    /// Has `key` do what it can.
+    fn step(&mut self, now: Instant, key: usize, mux: &mut Mux) {
+        let Some((_, remote)) = self.remotes.get_mut(key) else { return };
+        let was_joined = remote.is_joined();
+        let turn = remote.turn(now, key, mux, self.poller.registry(), &mut self.buffer);
+        self.timers.set(key, remote.deadline());
+        if !was_joined
+            && remote.is_joined()
+            && let Some(client) = self.clients.get_mut(&remote.client())
+        {
+            client.dials -= 1;
+        }
+        match turn {
+            Turn::Idle => {}
+            Turn::More => self.wake(key),
+            Turn::Over => drop(self.remove(key)),
+            Turn::Broken => {
+                if let Some(remote) = self.remove(key) {
+                    remote.reset();
+                }
+            }
+        }
+    }
+
+    fn remove(&mut self, key: usize) -> Option<Remote> {
+        let (_, remote) = self.remotes.try_remove(key)?;
+        self.timers.set(key, Instant::NEVER);
+        if let Some(client) = self.clients.get_mut(&remote.client()) {
+            client.by_stream.remove(&remote.id());
+            client.run.remove(key);
+            client.names.retain(|&other| other != key);
+            client.dials -= usize::from(!remote.is_joined());
+        }
+        Some(remote)
+    }
+
+    /// Takes as many streams as may be dialled at once. The others wait in the mux.
+    fn accept(&mut self, now: Instant, client: ClientId, mux: &mut Mux) {
+        while self.clients.get(&client).is_some_and(|client| client.dials < self.limits.dials)
+            && let Some(Accepted { id, target, .. }) = mux.accept()
+        {
+            let Some(target) = str::from_utf8(&target).ok().and_then(|text| text.parse::<Target>().ok()) else {
+                let _ = mux.reset(id, Refusal::General.code().into());
+                continue;
+            };
+            let remote = Remote::new(now, client, id, target, &self.policy);
+            let has_name = remote.name().is_some();
+            let key = self.remotes.insert((self.next_number, remote));
+            self.next_number += 1;
+            if let Some(client) = self.clients.get_mut(&client) {
+                client.by_stream.insert(id, key);
+                client.dials += 1;
+                client.names.extend(has_name.then_some(key));
+            }
+            self.step(now, key, mux);
+        }
+    }
+
+    /// Has names looked up, as many at once as a client may.
+    fn look_up(&mut self, client: ClientId) {
+        let Some(client) = self.clients.get_mut(&client) else { return };
+        while client.lookups < self.limits.names
+            && let Some(key) = client.names.pop_front()
+        {
+            let Some((number, remote)) = self.remotes.get_mut(key) else { continue };
+            let Some((name, port)) = remote.name() else { continue };
+            let tag = Asked { client: remote.client(), key, number: *number };
+            if self.resolver.ask(tag, name, port) {
+                client.lookups += 1;
+            } else {
+                remote.refuse(Refusal::General);
+                client.run.push(key);
+            }
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! A stream of a client at the relay: its host is looked up and dialled, and then its bytes are carried.
+
+use std::io;
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use mio::Registry;
+use mio::event::Event;
+use weftway_mux::{Mux, StreamId};
+use weftway_path::Instant;
+
+use crate::client::ClientId;
+use crate::dial::{Dial, Dialled};
+use crate::flow::{Flow, Turn};
+use crate::limits::DIAL;
+use crate::policy::Policy;
+use crate::refusal::{CONNECTED, Refusal};
+use crate::socket::Socket;
+use crate::target::{Host, Target};
+
+/// How far it has come.
+enum Stage {
+    /// This name is looked up, or waits for that.
+    Name(String),
+    /// It is dialled.
+    Dial(Dial),
+    /// It leads nowhere.
+    Refused(Refusal),
+    /// Its bytes are carried.
+    Joined(Socket, Flow),
+}
+
+/// A stream at the relay.
+pub struct Remote {
+    client: ClientId,
+    id: StreamId,
+    port: u16,
+    stage: Stage,
+    /// When it must be connected.
+    by: Instant,
+}
+
+impl Remote {
+    /// A stream of `client` that was just accepted, to `target`.
+    pub fn new(now: Instant, client: ClientId, id: StreamId, target: Target, policy: &Policy) -> Self {
+        let stage = match target.host {
+            Host::Name(name) => Stage::Name(name),
+            Host::Address(address) => to(vec![SocketAddr::new(address, target.port)], policy),
+        };
+        Self { client, id, port: target.port, stage, by: now + DIAL }
+    }
+
+    /// Whose it is.
+    pub fn client(&self) -> ClientId {
+        self.client
+    }
+
+    /// The stream.
+    pub fn id(&self) -> StreamId {
+        self.id
+    }
+
+    /// The name and port that are to be looked up.
+    pub fn name(&self) -> Option<(&str, u16)> {
+        match &self.stage {
+            Stage::Name(name) => Some((name, self.port)),
+            _ => None,
+        }
+    }
+
+    /// Whether its bytes are carried.
+    pub fn is_joined(&self) -> bool {
+        matches!(self.stage, Stage::Joined(..))
+    }
+
+    /// When it is to have its turn, whatever comes before.
+    pub fn deadline(&self) -> Instant {
+        match &self.stage {
+            Stage::Dial(dial) => self.by.min(dial.next_event()),
+            Stage::Joined(..) => Instant::NEVER,
+            Stage::Name(_) | Stage::Refused(_) => self.by,
+        }
+    }
+
+    /// Its name was looked up. Whatever the name is, it is the addresses that the policy judges, and these are dialled.
+    pub fn found(&mut self, addresses: io::Result<Vec<SocketAddr>>, policy: &Policy) {
+        if self.name().is_some() {
+            self.stage = addresses.map_or(Stage::Refused(Refusal::HostUnreachable), |addresses| to(addresses, policy));
+        }
+    }
+
+    /// It leads nowhere.
+    pub fn refuse(&mut self, refusal: Refusal) {
+        self.stage = Stage::Refused(refusal);
+    }
+
+    /// Takes note of what its socket `number` tells.
+    pub fn note(&mut self, number: usize, event: &Event) {
+        match &mut self.stage {
+            Stage::Dial(dial) => dial.note(number, event),
+            Stage::Joined(socket, _) => socket.note(event),
+            Stage::Name(_) | Stage::Refused(_) => {}
+        }
+    }
+
+    /// The stream has something to read, as the mux tells.
+    pub fn note_readable(&mut self) {
+        if let Stage::Joined(_, flow) = &mut self.stage {
+            flow.note_readable();
+        }
+    }
+
+    /// The stream takes more, as the mux tells.
+    pub fn note_writable(&mut self) {
+        if let Stage::Joined(_, flow) = &mut self.stage {
+            flow.note_writable();
+        }
+    }
+
+    /// Ends it, and tells the other end of the socket that this is no orderly end.
+    pub fn reset(self) {
+        if let Stage::Joined(socket, _) = self.stage {
+            socket.reset();
+        }
+    }
+
+    /// Does what can be done without waiting, as entry `key`.
+    pub fn turn(&mut self, now: Instant, key: usize, mux: &mut Mux, registry: &Registry, buffer: &mut Vec<u8>) -> Turn {
+        if let Stage::Joined(socket, flow) = &mut self.stage {
+            return flow.turn(now, socket, mux, buffer);
+        }
+        // Whoever has looked at a stream is told when the client resets it.
+        if mux.read(self.id).is_err() {
+            return Turn::Over;
+        }
+        let refusal = match &mut self.stage {
+            Stage::Refused(refusal) => *refusal,
+            Stage::Name(_) | Stage::Dial(_) if now >= self.by => Refusal::TimedOut,
+            Stage::Name(_) | Stage::Joined(..) => return Turn::Idle,
+            Stage::Dial(dial) => match dial.turn(now, registry, key) {
+                Dialled::Pending => return Turn::Idle,
+                Dialled::Failed(refusal) => refusal,
+                Dialled::Connected(socket) => {
+                    let flow = Flow::new(self.id, Bytes::from_static(&[CONNECTED]), Bytes::new());
+                    self.stage = Stage::Joined(socket, flow);
+                    return Turn::More;
+                }
+            },
+        };
+        // It is not open any more if the client has reset it.
+        let _ = mux.reset(self.id, refusal.code().into());
+        Turn::Over
+    }
+}
+
+/// To those of `addresses` that the policy allows.
+fn to(addresses: Vec<SocketAddr>, policy: &Policy) -> Stage {
+    if addresses.is_empty() {
+        return Stage::Refused(Refusal::HostUnreachable);
+    }
+    // One that is only written as an address of IPv6 is dialled as what it is.
+    let canonical = addresses.into_iter().map(|address| match address.ip().to_canonical() {
+        ip if ip == address.ip() => address,
+        ip => SocketAddr::new(ip, address.port()),
+    });
+    let allowed: Vec<SocketAddr> = canonical.filter(|address| policy.may_dial(address.ip())).collect();
+    if allowed.is_empty() { Stage::Refused(Refusal::NotAllowed) } else { Stage::Dial(Dial::new(allowed)) }
+}

@@ -1,0 +1,169 @@
+//! A TCP socket that never waits, and whether it is ready: `mio` tells each change once, so it is remembered here until the
+//! kernel says otherwise.
+
+use std::io::{self, IoSlice, Write};
+use std::net::{Shutdown, SocketAddr};
+use std::time::Duration;
+
+use mio::event::Event;
+use mio::net::TcpStream;
+use mio::{Events, Interest, Poll, Registry, Token};
+use rustix::buffer::spare_capacity;
+use rustix::net::sockopt::{set_socket_keepalive, set_socket_linger};
+
+/// How many events one call brings.
+const EVENTS: usize = 256;
+/// How many sockets an entry may have at once, so that a token tells both.
+pub const SOCKETS: usize = 8;
+
+/// The token of socket `number` of entry `key`.
+pub fn token(key: usize, number: usize) -> Token {
+    Token(key * SOCKETS + number)
+}
+
+/// The entry and the number of the socket that a token tells.
+pub fn parts(token: Token) -> (usize, usize) {
+    (token.0 / SOCKETS, token.0 % SOCKETS)
+}
+
+/// What tells of sockets.
+pub struct Poller {
+    poll: Poll,
+    events: Events,
+}
+
+impl Poller {
+    /// One of its own.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self { poll: Poll::new()?, events: Events::with_capacity(EVENTS) })
+    }
+
+    /// Where sockets are registered.
+    pub fn registry(&self) -> &Registry {
+        self.poll.registry()
+    }
+
+    /// Calls `tell` with each event since the last time.
+    pub fn collect(&mut self, mut tell: impl FnMut(&Event)) {
+        loop {
+            match self.poll.poll(&mut self.events, Some(Duration::ZERO)) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(_) => return,
+                Ok(()) => {}
+            }
+            if self.events.iter().inspect(|event| tell(event)).count() < EVENTS {
+                return;
+            }
+        }
+    }
+}
+
+/// A TCP socket.
+#[derive(Debug)]
+pub struct Socket {
+    stream: TcpStream,
+    readable: bool,
+    writable: bool,
+    /// An error waits, which ends both directions.
+    failed: bool,
+}
+
+impl Socket {
+    /// One that is connected.
+    pub fn connected(mut stream: TcpStream, registry: &Registry, token: Token) -> io::Result<Self> {
+        registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
+        let mut socket = Self { stream, readable: false, writable: false, failed: false };
+        socket.begin();
+        Ok(socket)
+    }
+
+    /// Begins to connect to `address`.
+    pub fn connect(address: SocketAddr, registry: &Registry, token: Token) -> io::Result<Self> {
+        let mut stream = TcpStream::connect(address)?;
+        registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
+        Ok(Self { stream, readable: false, writable: false, failed: false })
+    }
+
+    /// Whether that has come to its end, or why it cannot.
+    pub fn is_connected(&mut self) -> io::Result<bool> {
+        if !self.writable && !self.failed {
+            return Ok(false);
+        }
+        if let Some(error) = self.stream.take_error()? {
+            return Err(error);
+        }
+        match self.stream.peer_addr() {
+            Ok(_) => {
+                self.begin();
+                Ok(true)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => {
+                self.writable = false;
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Both directions are tried before anything is told of them.
+    fn begin(&mut self) {
+        (self.readable, self.writable, self.failed) = (true, true, false);
+        // What cannot be set makes the connection slower, no more.
+        let _ = self.stream.set_nodelay(true);
+        let _ = set_socket_keepalive(&self.stream, true);
+    }
+
+    /// Takes note of an event.
+    pub fn note(&mut self, event: &Event) {
+        self.readable |= event.is_readable() || event.is_read_closed();
+        self.writable |= event.is_writable() || event.is_write_closed();
+        self.failed |= event.is_error();
+    }
+
+    /// Whether the other end has reset the connection, or it is broken otherwise. What came before may be read still.
+    pub fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// Reads into what is spare of `buffer`, which is not nothing: how many bytes, 0 at the end. None if it has to wait.
+    pub fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<Option<usize>> {
+        while self.readable {
+            match rustix::io::read(&self.stream, spare_capacity(buffer)).map_err(io::Error::from) {
+                Ok(count) => return Ok(Some(count)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readable = false,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Writes the first of `bytes`, which are some: how many. None if it has to wait.
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<Option<usize>> {
+        self.write_parts(&[IoSlice::new(bytes)])
+    }
+
+    /// The same with bytes that do not lie together.
+    pub fn write_parts(&mut self, parts: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
+        while self.writable {
+            match (&self.stream).write_vectored(parts) {
+                Ok(count) => return Ok(Some(count)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable = false,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    /// No more is written.
+    pub fn finish(&mut self) {
+        // It fails if the other end has closed the connection, which reading tells.
+        let _ = self.stream.shutdown(Shutdown::Write);
+    }
+
+    /// Ends both directions, and tells the other end that this is no orderly end.
+    pub fn reset(self) {
+        let _ = set_socket_linger(&self.stream, Some(Duration::ZERO));
+    }
+}

@@ -1,0 +1,146 @@
+//! Where a stream leads: a host and a port, as `example.org:443`, `192.0.2.1:443` or `[2001:db8::1]:443`.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv6Addr};
+use std::str::FromStr;
+
+use thiserror::Error;
+
+/// Ports of protocols whose users wait for each answer: SSH and DNS. Their streams are of class 0.
+const INTERACTIVE: [u16; 2] = [22, 53];
+/// The longest name of the DNS (RFC 1035), and the longest of its labels.
+const LONGEST_NAME: usize = 253;
+const LONGEST_LABEL: usize = 63;
+
+/// The host of a target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Host {
+    /// A name, which the relay resolves.
+    Name(String),
+    /// An address.
+    Address(IpAddr),
+}
+
+/// Where a stream leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The host.
+    pub host: Host,
+    /// Its port.
+    pub port: u16,
+}
+
+/// Why a text is no target.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum TargetError {
+    /// Not a host and a port.
+    #[error("a target is a host and a port, as in example.org:443 or [2001:db8::1]:443")]
+    Form,
+    /// The port is none.
+    #[error("a port is a number from 1 to 65535")]
+    Port,
+    /// The host is none.
+    #[error("a host is an address, or a name of letters, digits, '-', '_' and '.', {LONGEST_NAME} at most")]
+    Host,
+}
+
+impl Target {
+    /// `host` is an address without brackets, or a name.
+    pub fn new(host: &str, port: u16) -> Result<Self, TargetError> {
+        if port == 0 {
+            return Err(TargetError::Port);
+        }
+        if let Ok(address) = host.parse() {
+            return Ok(Self { host: Host::Address(address), port });
+        }
+        let labels = host.strip_suffix('.').unwrap_or(host);
+        let is_known = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+        let is_label = |label: &str| (1..=LONGEST_LABEL).contains(&label.len()) && label.bytes().all(is_known);
+        if labels.len() > LONGEST_NAME || !labels.split('.').all(is_label) {
+            return Err(TargetError::Host);
+        }
+        Ok(Self { host: Host::Name(host.to_owned()), port })
+    }
+
+    /// How urgent its stream is, 0 the most.
+    pub fn class(&self) -> u8 {
+        u8::from(!INTERACTIVE.contains(&self.port))
+    }
+}
+
+impl FromStr for Target {
+    type Err = TargetError;
+
+    fn from_str(text: &str) -> Result<Self, TargetError> {
+        let (host, port) = text.rsplit_once(':').ok_or(TargetError::Form)?;
+        let digits = (1..=5).contains(&port.len()) && port.bytes().all(|byte| byte.is_ascii_digit());
+        let port = port.parse().ok().filter(|_| digits).ok_or(TargetError::Port)?;
+        match host.strip_prefix('[') {
+            Some(rest) => {
+                let inner = rest.strip_suffix(']').ok_or(TargetError::Form)?;
+                let address: Ipv6Addr = inner.parse().map_err(|_| TargetError::Host)?;
+                Self::new(&address.to_string(), port)
+            }
+            None if host.contains(':') => Err(TargetError::Form),
+            None => Self::new(host, port),
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.host {
+            Host::Name(name) => write!(f, "{name}:{}", self.port),
+            Host::Address(IpAddr::V4(address)) => write!(f, "{address}:{}", self.port),
+            Host::Address(IpAddr::V6(address)) => write!(f, "[{address}]:{}", self.port),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_addresses_come_back_as_they_were_written() {
+        for text in
+            ["example.org:443", "a-b_c.example.:1", "192.0.2.1:65535", "[2001:db8::1]:22", "[::ffff:1.2.3.4]:53"]
+        {
+            assert_eq!(text.parse::<Target>().unwrap().to_string(), text);
+        }
+        let long = format!("{}:80", ["a".repeat(63), "b".repeat(63), "c".repeat(63), "d".repeat(61)].join("."));
+        assert_eq!(long.parse::<Target>().unwrap().to_string(), long);
+    }
+
+    #[test]
+    fn what_is_no_target_is_refused() {
+        use TargetError::{Form, Host, Port};
+        for (text, error) in [
+            ("", Form),
+            ("example.org", Form),
+            ("2001:db8::1:80", Form),
+            ("[2001:db8::1:80", Form),
+            ("example.org:", Port),
+            ("example.org:0", Port),
+            ("example.org:65536", Port),
+            ("example.org:+80", Port),
+            (":80", Host),
+            ("a..b:80", Host),
+            ("user@example.org:80", Host),
+            ("example.org/:80", Host),
+            ("[fe80::1%lo]:80", Host),
+            ("[127.0.0.1]:80", Host),
+            ("bücher.example:80", Host),
+        ] {
+            assert_eq!(text.parse::<Target>(), Err(error), "{text}");
+        }
+        assert_eq!(Target::new(&"a".repeat(64), 80), Err(Host));
+        assert_eq!(Target::new(&["a"; 128].join("."), 80), Err(Host));
+    }
+
+    #[test]
+    fn users_of_ssh_and_dns_wait_for_each_answer() {
+        let class = |port| Target::new("example.org", port).unwrap().class();
+        assert_eq!([22, 53, 80, 443].map(class), [0, 0, 1, 1]);
+    }
+}

@@ -1,0 +1,13 @@
+//! A proxy and a relay on loopback, with a mux at each end and, instead of paths, a table of records that come late, twice or
+//! never. The programs and the servers are ordinary sockets.
+
+#![cfg(unix)]
+
+mod carried;
+mod ended;
+mod programs;
+mod refused;
+mod servers;
+mod waited;
+mod wire;
+mod world;

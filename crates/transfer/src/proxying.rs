@@ -1,0 +1,120 @@
+//! `weft proxy`: connections of local programs over several links, to an end that relays them.
+
+use std::net::SocketAddr;
+
+use weftway_path::Span;
+use weftway_relay::{Proxy, ProxyLimits};
+
+use super::carried::Carried;
+use super::control_stream::AcceptedConnection;
+use super::options::{Failure, Options, State, Watch};
+use super::outcome::peer;
+use super::session::{Session, Target};
+use super::setting::build;
+use super::wire::Role;
+
+/// After a connection that failed the next one is tried so much later.
+const PAUSE: Span = Span::from_secs(1);
+
+/// Listens at `ports` for local programs, and has their connections relayed, until the user stops it. A connection to the
+/// relay that is lost is made again, for ever; the first one has to succeed.
+pub fn proxy(ports: &[SocketAddr], options: Options, watch: Watch<'_>) -> Result<(), Failure> {
+    build(&options.scheduler, None)?;
+    weftway_cc::parse(&options.cc).map_err(|error| Failure::Spec(error.to_string()))?;
+    let how = (options.scheduler.clone(), options.cc.clone());
+    let proxy = Proxy::listen(ports, ProxyLimits::default()).map_err(Failure::Socket)?;
+    let (mut session, target) = Session::open(options, Role::Proxy, std::path::Path::new("."), watch)?;
+    let Some(target) = target else {
+        return Err(Failure::Spec("a proxy connects to a relay, it does not listen for one".to_owned()));
+    };
+    session.progress.ports = proxy.addresses().collect();
+    Proxying { proxy, target, how, met: false }.run(&mut session)
+}
+
+struct Proxying {
+    proxy: Proxy,
+    target: Target,
+    /// Scheduler and controller.
+    how: (String, String),
+    /// Whether the relay was there once.
+    met: bool,
+}
+
+impl Proxying {
+    fn run(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
+        loop {
+            session.progress.state = State::Connecting;
+            let outcome = session.connect(&self.target, Role::Proxy).and_then(|accepted| self.serve(session, accepted));
+            self.proxy.lost(session.net.now());
+            session.progress.flows = 0;
+            match outcome {
+                Ok(()) => {}
+                Err(failure) if !self.met || !may_pass(&failure) => return Err(failure),
+                Err(failure) => {
+                    session.say(format!("{}; connecting again", why(&failure)));
+                    self.pause(session)?;
+                }
+            }
+        }
+    }
+
+    /// As long as the connection lives.
+    fn serve(&mut self, session: &mut Session<'_>, accepted: Box<AcceptedConnection>) -> Result<(), Failure> {
+        self.met = true;
+        session.progress.state = State::Relaying;
+        session.say(format!("connected to the relay at {}", peer(&accepted.connection)));
+        session.tell()?;
+        let mut carried = Carried::new(accepted, weftway_mux::Side::Connecting, &self.how)?;
+        let outcome = self.carry(session, &mut carried);
+        session.progress.paths = carried.paths(session);
+        if let Err(failure) = &outcome {
+            session.close_because_of(carried.into_connection(), failure);
+        }
+        outcome
+    }
+
+    fn carry(&mut self, session: &mut Session<'_>, carried: &mut Carried) -> Result<(), Failure> {
+        loop {
+            carried.receive(session);
+            let now = session.net.now();
+            carried.on_timer(now, &mut session.net);
+            self.proxy.turn(now, Some(carried.mux()));
+            carried.turn(now, &mut session.net)?;
+            if session.is_tick(now) {
+                session.progress.flows = self.proxy.flows().count() as u64;
+                session.progress.paths = carried.paths(session);
+                session.tick(now)?;
+            }
+            session.wait(carried.next_event().min(self.proxy.next_event()), Some(self.proxy.fd()));
+        }
+    }
+
+    /// Waits a little before the next connection. Local programs are served all the same: they are told that there is none.
+    fn pause(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
+        let until = session.net.now() + PAUSE;
+        loop {
+            let now = session.net.now();
+            if now >= until {
+                return Ok(());
+            }
+            self.proxy.turn(now, None);
+            session.tick(now)?;
+            session.wait(until.min(self.proxy.next_event()), Some(self.proxy.fd()));
+        }
+    }
+}
+
+/// What is told of a connection that failed. Nothing of a transfer is kept here.
+fn why(failure: &Failure) -> String {
+    match failure {
+        Failure::Lost(why) => format!("the connection was lost ({why})"),
+        Failure::OtherInterrupted => "the relay was stopped".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// Whether another connection may do better.
+fn may_pass(failure: &Failure) -> bool {
+    failure.is_passing() && !matches!(failure, Failure::Refused(_))
+        || matches!(failure, Failure::NoAnswer(_) | Failure::Full)
+}

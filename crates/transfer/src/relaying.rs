@@ -1,0 +1,123 @@
+//! `weft relay`: the end with one good link, which dials for the programs of its clients.
+
+use std::collections::BTreeMap;
+
+use noq_proto::ConnectionHandle;
+use weftway_path::Instant;
+use weftway_relay::{ClientId, Policy, Relay, RelayLimits};
+
+use super::carried::Carried;
+use super::options::{Failure, Options, State, Watch};
+use super::outcome::peer;
+use super::session::Session;
+use super::setting::build;
+use super::wire::Role;
+
+/// Relays for all clients that show the token, until the user stops it. `policy` says which addresses they may reach.
+pub fn relay(policy: Policy, options: Options, watch: Watch<'_>) -> Result<(), Failure> {
+    build(&options.scheduler, None)?;
+    weftway_cc::parse(&options.cc).map_err(|error| Failure::Spec(error.to_string()))?;
+    let how = (options.scheduler.clone(), options.cc.clone());
+    let relay = Relay::new(policy, RelayLimits::default()).map_err(Failure::Socket)?;
+    let (mut session, _) = Session::open(options, Role::Relay, std::path::Path::new("."), watch)?;
+    let mut relaying = Relaying { relay, clients: BTreeMap::new(), how, next: 0 };
+    let outcome = relaying.run(&mut session);
+    relaying.close(&mut session);
+    outcome
+}
+
+/// How many clients there are at once. Each may fill the memory of [`weftway_mux::Limits`].
+const MOST_CLIENTS: usize = 64;
+
+/// A client.
+struct Client {
+    id: ClientId,
+    carried: Carried,
+}
+
+struct Relaying {
+    relay: Relay,
+    clients: BTreeMap<ConnectionHandle, Client>,
+    /// Scheduler and controller.
+    how: (String, String),
+    /// The number of the next client.
+    next: u64,
+}
+
+impl Relaying {
+    fn run(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
+        session.progress.state = State::Relaying;
+        session.tell()?;
+        loop {
+            self.receive(session);
+            let now = session.net.now();
+            while let Some(accepted) = session.accept_any(now) {
+                if self.clients.len() >= MOST_CLIENTS {
+                    session
+                        .say(format!("{} has no place: {MOST_CLIENTS} clients are here", peer(&accepted.connection)));
+                    session.drop_because_of(accepted.connection, &Failure::Full);
+                    continue;
+                }
+                let carried = Carried::new(accepted, weftway_mux::Side::Listening, &self.how)?;
+                let id = ClientId(self.next);
+                self.next += 1;
+                session.say(format!("{} is here", peer(carried.connection())));
+                self.clients.insert(carried.handle(), Client { id, carried });
+            }
+            self.serve(now, session);
+            session.net.flush();
+            if session.is_tick(now) {
+                session.progress.clients = self.clients.len() as u64;
+                session.progress.flows = self.clients.values().map(|client| self.relay.streams(client.id) as u64).sum();
+                session.tick(now)?;
+            }
+            let due = self.clients.values().map(|client| client.carried.next_event());
+            let due = due.min().unwrap_or(Instant::NEVER).min(self.relay.next_event());
+            session.wait(due, Some(self.relay.fd()));
+        }
+    }
+
+    fn receive(&mut self, session: &mut Session<'_>) {
+        let handles: Vec<ConnectionHandle> = self.clients.keys().copied().collect();
+        let clients = &mut self.clients;
+        session.receive_for(
+            |handle| handles.binary_search(&handle).is_ok(),
+            |now, net, handle, event, route| {
+                if let Some(client) = clients.get_mut(&handle) {
+                    client.carried.take(now, net, event, route);
+                }
+            },
+        );
+    }
+
+    /// Each client's turn. One whose connection is over goes.
+    fn serve(&mut self, now: Instant, session: &mut Session<'_>) {
+        let mut over = Vec::new();
+        for (&handle, client) in &mut self.clients {
+            client.carried.on_timer(now, &mut session.net);
+            self.relay.turn(now, client.id, client.carried.mux());
+            if let Err(failure) = client.carried.turn(now, &mut session.net) {
+                over.push((handle, failure));
+            }
+        }
+        for (handle, failure) in over {
+            let Some(Client { id, carried, .. }) = self.clients.remove(&handle) else { continue };
+            self.relay.gone(id);
+            let who = peer(carried.connection());
+            session.say(match &failure {
+                Failure::Lost(why) => format!("{who} is gone ({why})"),
+                Failure::OtherInterrupted => format!("{who} has left"),
+                other => format!("{who}: {other}"),
+            });
+            session.drop_because_of(carried.into_connection(), &failure);
+        }
+    }
+
+    /// Every client learns that the relay stops.
+    fn close(&mut self, session: &mut Session<'_>) {
+        for (_, client) in std::mem::take(&mut self.clients) {
+            self.relay.gone(client.id);
+            session.drop_because_of(client.carried.into_connection(), &Failure::Interrupted);
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Programs, a proxy, a relay and a server on this machine: 127.0.0.1 and 127.0.0.2 are two paths.
+#![cfg(unix)]
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use weftway_path::Span;
+use weftway_quic::udp::Local;
+use weftway_quic::udp::tls::Identity;
+use weftway_relay::Policy;
+use weftway_transfer::{Failure, Options, OtherEnd, Progress, proxy, relay};
+
+/// Nothing here takes as long.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A proxy or a relay on a thread, until it is stopped.
+struct Running {
+    stop: Arc<AtomicBool>,
+    told: Receiver<Progress>,
+    thread: Option<JoinHandle<Result<(), Failure>>>,
+}
+
+impl Running {
+    fn start(run: impl FnOnce(&mut dyn FnMut(&Progress) -> bool) -> Result<(), Failure> + Send + 'static) -> Self {
+        let (stop, (tell, told)) = (Arc::new(AtomicBool::new(false)), channel());
+        let stopped = stop.clone();
+        let thread = thread::spawn(move || {
+            run(&mut |progress: &Progress| {
+                let _ = tell.send(progress.clone());
+                !stopped.load(Ordering::Relaxed)
+            })
+        });
+        Self { stop, told, thread: Some(thread) }
+    }
+
+    /// The first state of which `is` is true.
+    fn until(&self, what: &str, is: impl Fn(&Progress) -> bool) -> Progress {
+        loop {
+            let progress = self.told.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("waited for {what}"));
+            if is(&progress) {
+                return progress;
+            }
+        }
+    }
+
+    fn end(&mut self) -> Result<(), Failure> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+fn local(last: u8) -> IpAddr {
+    Ipv4Addr::new(127, 0, 0, last).into()
+}
+
+/// A relay that may connect to this machine, and where it listens.
+fn start_relay(identity: Identity, port: u16) -> (Running, SocketAddr) {
+    let policy = Policy::parse(&["127.0.0.0/8"]).unwrap();
+    let other = OtherEnd::Listen { address: SocketAddr::new(local(1), port), identity };
+    let options = Options { tell_every: Span::from_millis(20), ..Options::new(other) };
+    let running = Running::start(move |watch| relay(policy, options, watch));
+    let address = running.until("the relay to listen", |progress| progress.listening.is_some()).listening.unwrap();
+    (running, address)
+}
+
+/// A proxy over two paths, and where programs connect to it.
+fn start_proxy(identity: &Identity, address: SocketAddr) -> (Running, SocketAddr) {
+    let other = OtherEnd::Connect { addresses: vec![address], pairing: identity.pairing() };
+    let paths = vec![Local::Address(local(1)), Local::Address(local(2))];
+    let options = Options { paths, tell_every: Span::from_millis(20), ..Options::new(other) };
+    let port = SocketAddr::new(local(1), 0);
+    let running = Running::start(move |watch| proxy(&[port], options, watch));
+    let progress = running.until("the proxy to listen", |progress| !progress.ports.is_empty());
+    (running, progress.ports[0])
+}
+
+/// A server that sends back what it gets, until the other end has ended its half.
+fn echo() -> SocketAddr {
+    let listener = TcpListener::bind((local(1), 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            thread::spawn(move || {
+                let (mut from, mut to) = (&stream, &stream);
+                let _ = std::io::copy(&mut from, &mut to);
+                let _ = stream.shutdown(Shutdown::Write);
+            });
+        }
+    });
+    address
+}
+
+/// A connection to `target` through the proxy, by SOCKS5: or the code of the refusal.
+fn connect(port: SocketAddr, target: SocketAddr) -> Result<TcpStream, u8> {
+    let mut stream = TcpStream::connect(port).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(&[5, 1, 0]).unwrap();
+    let mut method = [0; 2];
+    stream.read_exact(&mut method).unwrap();
+    assert_eq!(method, [5, 0]);
+    let SocketAddr::V4(target) = target else { panic!("an IPv4 address") };
+    let mut request = vec![5, 1, 0, 1];
+    request.extend(target.ip().octets());
+    request.extend(target.port().to_be_bytes());
+    stream.write_all(&request).unwrap();
+    let mut reply = [0; 10];
+    stream.read_exact(&mut reply).unwrap();
+    if reply[1] == 0 { Ok(stream) } else { Err(reply[1]) }
+}
+
+fn bytes(count: usize, seed: usize) -> Vec<u8> {
+    (0..count).map(|at| (at ^ (at >> 8) ^ (at >> 16) ^ (seed * 37)) as u8).collect()
+}
+
+/// Sends `count` bytes through, and gets all of them back.
+fn there_and_back(port: SocketAddr, target: SocketAddr, count: usize, seed: usize) {
+    let stream = connect(port, target).unwrap();
+    let sent = bytes(count, seed);
+    let mut got = Vec::new();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            (&stream).write_all(&sent).unwrap();
+            stream.shutdown(Shutdown::Write).unwrap();
+        });
+        (&stream).read_to_end(&mut got).unwrap();
+    });
+    assert!(got == sent, "{} of {count} bytes", got.len());
+}
+
+#[test]
+fn programs_are_carried_over_two_paths_and_back() {
+    let identity = Identity::generate().unwrap();
+    let again = Identity::load(&identity.store()).unwrap();
+    let (mut relay, address) = start_relay(again, 0);
+    let (mut proxy, port) = start_proxy(&identity, address);
+    let server = echo();
+    there_and_back(port, server, 20_000_000, 1);
+    let carried = proxy.until("both paths to carry", |progress| {
+        progress.paths.len() == 2 && progress.paths.iter().all(|path| path.bytes > 1_000_000)
+    });
+    assert!(carried.paths.iter().all(|path| path.up), "{:?}", carried.paths);
+    thread::scope(|scope| {
+        for seed in 0..40 {
+            scope.spawn(move || there_and_back(port, server, 1000 * seed, seed));
+        }
+    });
+    // A port at which nobody listens, and an address that nobody may reach through a relay.
+    let nobody = TcpListener::bind((local(1), 0)).unwrap().local_addr().unwrap();
+    assert_eq!(connect(port, nobody).err(), Some(5));
+    assert_eq!(connect(port, "10.1.2.3:80".parse().unwrap()).err(), Some(2));
+    assert!(matches!(proxy.end(), Err(Failure::Interrupted)));
+    assert!(matches!(relay.end(), Err(Failure::Interrupted)));
+}
+
+#[test]
+fn a_relay_that_comes_back_is_found_again() {
+    let identity = Identity::generate().unwrap();
+    let again = || Identity::load(&identity.store()).unwrap();
+    let (mut relay, address) = start_relay(again(), 0);
+    let (mut proxy, port) = start_proxy(&identity, address);
+    let server = echo();
+    there_and_back(port, server, 100_000, 1);
+    // One that is open when the relay goes ends at once.
+    let mut open = connect(port, server).unwrap();
+    assert!(matches!(relay.end(), Err(Failure::Interrupted)));
+    let mut rest = Vec::new();
+    assert!(open.read_to_end(&mut rest).is_err() || rest.is_empty());
+    let (mut relay, _) = start_relay(again(), address.port());
+    there_and_back(port, server, 100_000, 2);
+    assert!(matches!(proxy.end(), Err(Failure::Interrupted)));
+    assert!(matches!(relay.end(), Err(Failure::Interrupted)));
+}
+
+#[test]
+fn who_has_another_pairing_line_gets_no_relay() {
+    let (_relay, address) = start_relay(Identity::generate().unwrap(), 0);
+    let other = Identity::generate().unwrap();
+    let end = OtherEnd::Connect { addresses: vec![address], pairing: other.pairing() };
+    let failure = proxy(&[SocketAddr::new(local(1), 0)], Options::new(end), &mut |_| true).unwrap_err();
+    assert!(matches!(failure, Failure::OtherIdentity(_)), "{failure}");
+}

@@ -1,0 +1,42 @@
+"""`weft proxy`."""
+
+from typing import Annotated
+
+import typer
+
+from .output import INTERRUPTED, err, fail
+from .recv import PAIR, PATHS, other_end
+
+SCHEDULER = Annotated[str, typer.Option(metavar="S", help="The scheduler of what this end sends: `weft list`.")]
+CC = Annotated[str, typer.Option(metavar="C", help="The congestion controller of what this end sends: `weft list`.")]
+
+PORT = "127.0.0.1:1080"
+"""Where programs connect to: the port of SOCKS."""
+
+
+def command(
+    to: Annotated[str, typer.Option(metavar="HOST[:PORT]", help="Where `weft relay` listens.")],
+    pair: PAIR = None,
+    local: PATHS = None,
+    listen: Annotated[
+        list[str] | None,
+        typer.Option(metavar="[ADDR:]PORT", help=f"Where programs connect to. Default: {PORT}. Repeatable."),
+    ] = None,
+    scheduler: SCHEDULER = "earliest-delivery",
+    cc: CC = "cubic",
+) -> None:
+    """Carries the connections of programs on this machine over several links at once, to a machine with `weft relay`.
+
+    The port speaks SOCKS5 and HTTP CONNECT. A program is told of it, for example: curl -x socks5h://127.0.0.1:1080
+    """
+    from weftway import transfer
+
+    other = other_end(to, None, pair, None, "--to")
+    ports = [transfer.local_port(port) for port in listen or [PORT]]
+    try:
+        with transfer.Display(err) as display:
+            transfer.relay_connections(
+                other, ports=ports, paths=local or [], scheduler=scheduler, cc=cc, watch=display.tell
+            )
+    except KeyboardInterrupt:
+        fail("stopped carrying connections", INTERRUPTED)

@@ -1,0 +1,40 @@
+"""`weft relay`."""
+
+from typing import Annotated
+
+import typer
+
+from .output import INTERRUPTED, err, fail
+from .pair import IDENTITY
+from .proxy import CC, SCHEDULER
+from .recv import LISTEN, PATHS, other_end
+
+
+def command(
+    listen: LISTEN = None,
+    local: PATHS = None,
+    allow: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NET",
+            help="A network that clients may reach though it is not public, for example 192.168.1.0/24. Repeatable.",
+        ),
+    ] = None,
+    scheduler: SCHEDULER = "earliest-delivery",
+    cc: CC = "cubic",
+    identity: IDENTITY = None,
+) -> None:
+    """Connects the programs of `weft proxy` on other machines to where they want to. Run it where the good link is.
+
+    It needs no root. Whoever has this machine's pairing line may use it; by default it reaches public addresses only.
+    """
+    from weftway import transfer
+
+    other = other_end(None, listen or str(transfer.PORT), None, identity, "--to")
+    try:
+        with transfer.Display(err) as display:
+            transfer.relay_connections(
+                other, allow=allow or [], paths=local or [], scheduler=scheduler, cc=cc, watch=display.tell
+            )
+    except KeyboardInterrupt:
+        fail("stopped relaying", INTERRUPTED)

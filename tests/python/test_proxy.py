@@ -1,0 +1,121 @@
+"""`weft proxy` and `weft relay`, as programs use them: over loopback, and over emulated links."""
+
+import http.client
+import http.server
+import signal
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import machine
+from conftest import Weft
+from ends import BOTH, Start, ended, port
+from weftway.scenario import HOME
+
+BODY = bytes(range(256)) * 4000
+
+
+class _Page(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:  # noqa: N802
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(BODY)))
+        self.end_headers()
+        self.wfile.write(BODY)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def website() -> Iterator[int]:
+    """The port of a web server on this machine."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Page) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_port
+        server.shutdown()
+        thread.join()
+
+
+def free_tcp_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
+
+
+def until_told(process: subprocess.Popen[str], words: str) -> None:
+    """Reads what a process says until it says `words`."""
+    assert process.stderr
+    for line in process.stderr:
+        if words in line:
+            return
+    raise AssertionError(f"it ended before it said: {words}")
+
+
+def get(proxy: int, host: str, number: int) -> tuple[int, bytes]:
+    """A page through the proxy: the proxy's status if it does not connect."""
+    connection = http.client.HTTPConnection("127.0.0.1", proxy, timeout=60)
+    connection.set_tunnel(host, number)
+    try:
+        connection.request("GET", "/")
+        return 200, connection.getresponse().read()
+    except OSError as error:
+        return int(str(error).split()[3]), b""
+    finally:
+        connection.close()
+
+
+def test_a_program_gets_a_page_over_two_paths(start: Start, line: str, website: int) -> None:
+    at, local = f"127.0.0.1:{port()}", free_tcp_port()
+    relay = start("relay", "--listen", at, "--identity", "me", "--allow", "127.0.0.0/8")
+    proxy = start("proxy", "--to", at, "--pair", line, *BOTH, "--listen", str(local))
+    until_told(proxy, "connected to the relay")
+    assert get(local, "127.0.0.1", website) == (200, BODY)
+    assert get(local, "localhost", website) == (200, BODY), "the relay finds the address"
+    assert get(local, "127.0.0.1", free_tcp_port())[0] == 502, "nobody listens"
+    assert get(local, "10.0.0.1", 80)[0] == 403, "no public address"
+    proxy.send_signal(signal.SIGINT)
+    status, _, said = ended(proxy)
+    assert (status, said) == (130, "weft: stopped carrying connections\n")
+    relay.send_signal(signal.SIGINT)
+    status, _, said = ended(relay)
+    assert status == 130
+    came, left, stopped = machine.told(said)[1:]
+    assert came.endswith(" is here") and left.endswith(" has left") and stopped == "weft: stopped relaying"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("relay", "--allow", "home"), "home is no network: 192.168.1.0/24 is one"),
+        (("relay", "--scheduler", "minrt"), "minrt"),
+        (("proxy", "--to", "192.0.2.1"), "--to needs --pair LINE"),
+        (("proxy", "--to", "192.0.2.1", "--pair", "LINE", "--listen", "70000"), "a port is a number up to 65535"),
+        (("proxy", "--to", "192.0.2.1", "--pair", "LINE", "--cc", "cubc"), "cubc"),
+    ],
+)
+def test_a_mistake_is_one_line(weft: Weft, line: str, words: tuple[str, ...], told: str) -> None:
+    given = [line if word == "LINE" else word for word in words]
+    refused = weft(*given, *(["--identity", "me", "--listen", "127.0.0.1:0"] if words[0] == "relay" else []))
+    (said,) = machine.told(refused.stderr)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert told in said
+
+
+def test_a_port_that_is_taken_is_told(weft: Weft, line: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        number = taken.getsockname()[1]
+        refused = weft("proxy", "--to", "127.0.0.1", "--pair", line, "--listen", str(number))
+    assert refused.returncode == 1
+    assert f"cannot listen at 127.0.0.1:{number}" in refused.stderr
+
+
+@pytest.mark.realtime
+@machine.emulation
+def test_the_how_to_works_over_emulated_links(tmp_path: Path) -> None:
+    (printed,) = machine.follow(HOME / "docs/how-to/proxy.md", tmp_path)
+    assert "connected to the relay at 10.0.1.2:4433" in printed
+    assert "200 " in printed
