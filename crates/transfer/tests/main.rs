@@ -6,4 +6,5 @@ mod door;
 mod ends;
 mod failures;
 mod meeting;
+mod proxy;
 mod transfer;
