@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use weftway_mux::frame::datagram_head;
 use weftway_mux::{Mux, StreamId};
-use weftway_path::{Instant, Span};
+use weftway_path::{Bytes as Count, Instant, Span};
 
 use crate::socks::{Address, address};
 use crate::target::Target;
@@ -15,6 +15,9 @@ pub const WHOLE: [u8; 3] = [0; 3];
 pub const CLASS: u8 = 0;
 /// How long a datagram is of use.
 const DEADLINE: Span = Span::from_millis(500);
+
+/// The most bytes of datagrams that wait to be sent to the other end.
+const MOST_UNSENT: Count = Count::new(1 << 20);
 
 /// What became of datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,6 +63,10 @@ pub fn send(now: Instant, mux: &mut Mux, flow: StreamId, record: usize, bytes: &
     // One that no record holds would keep those behind it waiting.
     if datagram_head(flow) + bytes.len() > record {
         return Sent::TooLong;
+    }
+    // So that they leave room for what streams have to send.
+    if mux.unsent_datagrams() + Count::new(bytes.len() as u64) > MOST_UNSENT {
+        return Sent::Full;
     }
     match mux.send_datagram(now, flow, CLASS, Some(DEADLINE), Bytes::copy_from_slice(bytes)) {
         Ok(()) => Sent::Yes,
@@ -147,5 +154,19 @@ mod tests {
         };
         assert_eq!(try_to_send(1150), (Sent::Yes, Some(1154)));
         assert_eq!(try_to_send(1151), (Sent::TooLong, None));
+    }
+
+    #[test]
+    fn no_more_wait_than_may() {
+        let mut mux = Mux::new(Side::Connecting, Limits::default(), Limits::default()).unwrap();
+        let flow = mux.open(Instant::ZERO, CLASS, b"udp:", None).unwrap();
+        let mut now = Instant::ZERO;
+        for _ in 0..2 {
+            let taken = (0..2000).filter(|_| send(now, &mut mux, flow, 1154, &[0; 1000]) == Sent::Yes).count();
+            assert_eq!(taken, (1 << 20) / 1000);
+            // Then they are of no use any more.
+            now += DEADLINE;
+            assert!(mux.peek(now, 1154).is_some(), "the stream is opened");
+        }
     }
 }
