@@ -320,7 +320,14 @@ def steering_obstacle(spec: str) -> str | None: ...
 def probe() -> str: ...
 def links() -> str: ...
 def new_identity() -> str: ...
-def pairing_line(identity: str) -> str: ...
+def pairing_line(identity: str, name: str | None = None) -> str: ...
+def pairing_names(identity: str) -> list[str]: ...
+def with_name(identity: str, name: str) -> str:
+    """An identity with a line for the client of this name."""
+
+def without_name(identity: str, name: str) -> str:
+    """An identity without the line of this client."""
+
 def transfer(
     role: str,
     path: str,
@@ -342,7 +349,7 @@ def relay_connections(
     paths: Sequence[str],
     scheduler: str,
     cc: str,
-    watch: Callable[[str], list[str]],
+    watch: Callable[[str], str | None],
     ports: Sequence[str] = (),
     allow: Sequence[str] = (),
 ) -> None:
