@@ -63,8 +63,8 @@ def test_a_cautious_training_finds_its_margin(tmp_path: Path, monkeypatch: pytes
     assert "--cautious" in card["command"]
 
 
-def test_a_curve_begins_with_chance(tmp_path: Path) -> None:
-    args = dqn.Args(steps=640, pool=4, envs=4, trials=3, held_out=2, out=tmp_path)
+def test_a_curve_begins_with_chance(tmp_path: Path, short: str) -> None:
+    args = dqn.Args(distribution=short, steps=640, pool=4, envs=4, trials=3, held_out=2, out=tmp_path)
     first = dqn.train(args).curve[0]
     validation = session.ValidationSet(args, dqn.task(args), 3)
     assert first == {"step": 0, "kind": "chance", "trial": validation.speed(session.uniform_random(args.seed))}

@@ -67,6 +67,7 @@ duration = "1 s"
 
 
 def small(extra: str = "") -> Distribution:
+    """Read once for many draws: the ends of every range are checked, which takes longer than to draw."""
     return parse(SMALL + extra, "small")
 
 
@@ -94,9 +95,9 @@ def test_a_draw_is_a_hash_of_its_key() -> None:
 
 
 def test_another_knob_moves_no_other_draw() -> None:
-    more = small('[options]\nreceive_buffer = { from = "64 KiB", to = "1024 KiB" }\n')
+    plain, more = small(), small('[options]\nreceive_buffer = { from = "64 KiB", to = "1024 KiB" }\n')
     for index in range(20):
-        before, after = small().sample(1, index), more.sample(1, index)
+        before, after = plain.sample(1, index), more.sample(1, index)
         assert "options.receive_buffer" in after.values
         assert before.values.items() <= after.values.items()
         assert before.seed == after.seed
@@ -104,13 +105,14 @@ def test_another_knob_moves_no_other_draw() -> None:
 
 def test_held_out_instances_are_never_trained_on() -> None:
     """The last of four digits is even in training and odd otherwise; so is the seed of the run."""
+    there = small()
     for split, parity in (("train", 0), ("held-out", 1)):
         for index in range(200):
-            drawn = small().sample(1, index, split)
+            drawn = there.sample(1, index, split)
             assert drawn.seed % 2 == parity
             digits = re.sub(r"\D", "", f"{number(drawn.values['path.a.rate']):.3e}".split("e")[0])
             assert int(digits) % 2 == parity, drawn.values["path.a.rate"]
-    pools = [{one.hash for one in small().pool(1, 200, split)} for split in distribution.SPLITS]
+    pools = [{one.hash for one in there.pool(1, 200, split)} for split in distribution.SPLITS]
     assert [len(pool) for pool in pools] == [200, 200]
     assert not pools[0] & pools[1]
 
@@ -126,7 +128,8 @@ def test_where_nothing_is_drawn_only_the_seeds_differ() -> None:
 def test_ranges_weights_and_chances_are_as_written() -> None:
     """Of 2000: half below the geometric middle 10 of 1 to 100, half below the middle 27.5 of 5 to 50, three quarters
     CUBIC, a quarter with losses. Five standard deviations: 5·√(2000·¼) = 112, and 5·√(2000·3/16) = 97."""
-    drawn = [small().sample(9, index).values for index in range(2000)]
+    there = small()
+    drawn = [there.sample(9, index).values for index in range(2000)]
     rates = [number(one["path.a.rate"]) for one in drawn]
     delays = [number(one["path.a.delay"]) for one in drawn]
     assert min(rates) >= 1 and max(rates) <= 100
@@ -142,19 +145,19 @@ def test_some_of_the_paths_and_what_belongs_to_them() -> None:
     """Two to four of four, equally often: 300 of 900 each, within 5·√(900·2/9) = 71. A path is in 3/4 of all: 675,
     within 5·√(900·3/16) = 65."""
     many = parse(MANY, "many")
-    counts, first = [], 0
+    counts, kinds, first = [], [], 0
     for index in range(900):
         values = many.sample(2, index).values
         paths = list(dict.fromkeys(key.split(".")[1] for key in values if key.startswith("path.")))
         assert paths == sorted(paths)
         counts.append(len(paths))
+        kinds.append(values["workload.kind"])
         first += "p1" in paths
         crossed = any(key.endswith(".via") for key in values)
         assert ("link.shared.rate" in values) == crossed == ("cross.core.rate" in values)
         assert ("cross.first.rate" in values) == ("p1" in paths)
     assert all(abs(counts.count(count) - 300) < 71 for count in (2, 3, 4))
     assert abs(first - 675) < 65
-    kinds = [many.sample(2, index).values["workload.kind"] for index in range(900)]
     assert abs(kinds.count("bulk") - 675) < 65
 
 
@@ -248,7 +251,8 @@ failure = { at = "100 ms" }
 kind = "duration"
 duration = "9 s"
 """
-    drawn = [world("", rest).sample(1, index).values for index in range(40)]
+    there = world("", rest)
+    drawn = [there.sample(1, index).values for index in range(40)]
     steps = [(one, value) for one in drawn for key, value in one.items() if "schedule" in key]
     begins = {(one["workload.kind"], value[0]["at"]) for one, value in steps}
     assert begins == {("bulk", "100 ms"), ("duration", "2 s")}
@@ -486,8 +490,9 @@ def test_the_four_paths_lie_around_the_published_ones() -> None:
 
 
 def test_equal_delays_go_with_losses_in_streaming() -> None:
+    streaming = distribution.load("streaming")
     for index in range(50):
-        values = distribution.load("streaming").sample(1, index).values
+        values = streaming.sample(1, index).values
         lossy = "path.first.loss" in values
         assert lossy == ("path.second.loss" in values)
         assert lossy == math.isclose(number(values["path.first.delay"]), number(values["path.second.delay"]))

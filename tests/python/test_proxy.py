@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -95,9 +94,11 @@ def test_a_running_relay_takes_new_names_and_revocations(weft: Weft, start: Star
     # The relay runs before there is a name.
     laptop = weft("pair", "--identity", "me", "--name", "laptop").stdout.strip()
     other, local = free_tcp_port(), free_tcp_port()
-    proxy = _connected(start, at, laptop, other)
+    until_told(relay, "the pairing lines have changed")
+    proxy = start("proxy", "--to", at, "--pair", laptop, "--listen", str(other))
     came = until_told(relay, "is here")
     assert came.startswith("laptop is here (127.0.0.1:"), came
+    until_told(proxy, "connected to the relay")
     assert get(other, "127.0.0.1", website) == (200, BODY)
     plain = start("proxy", "--to", at, "--pair", line, "--listen", str(local))
     until_told(plain, "connected to the relay")
@@ -109,18 +110,6 @@ def test_a_running_relay_takes_new_names_and_revocations(weft: Weft, start: Star
     refused = weft("proxy", "--to", at, "--pair", laptop, "--listen", str(other))
     assert refused.returncode == 1 and "wrong token" in refused.stderr
     assert get(local, "127.0.0.1", website) == (200, BODY), "the others stay"
-
-
-def _connected(start: Start, at: str, line: str, local: int) -> subprocess.Popen[str]:
-    """A proxy whose line the relay knows within a second or two."""
-    for _ in range(20):
-        proxy = start("proxy", "--to", at, "--pair", line, "--listen", str(local))
-        assert proxy.stderr
-        for said in proxy.stderr:
-            if "connected to the relay" in said:
-                return proxy
-        time.sleep(0.2)
-    raise AssertionError("the relay did not take the name")
 
 
 def test_a_relay_whose_identity_cannot_be_read_says_so_and_keeps_it(

@@ -206,8 +206,8 @@ def test_exploration_goes_down_in_a_line() -> None:
     assert np.bincount(boltzmann, minlength=3) / 4000 == pytest.approx([0.269, 0.731, 0.0], abs=0.03)
 
 
-def test_a_resumed_training_gives_the_bytes_of_an_uninterrupted_one(tmp_path: Path) -> None:
-    args = dqn.Args(**{**TINY, "trials": 1}, out=tmp_path / "whole")
+def test_a_resumed_training_gives_the_bytes_of_an_uninterrupted_one(tmp_path: Path, short: str) -> None:
+    args = dqn.Args(**{**TINY, "trials": 1}, distribution=short, out=tmp_path / "whole")
     whole = dqn.train(args)
     assert whole.file is not None
     again = dqn.train(replace(args, out=tmp_path / "threads", threads=2))
@@ -265,8 +265,8 @@ def test_validation_scenarios_are_neither_of_the_training_nor_held_out() -> None
     assert not texts["validation"] & (texts["train"] | texts["held-out"])
 
 
-def test_a_policy_says_what_it_is(tmp_path: Path) -> None:
-    trained = dqn.train(dqn.Args(**TINY, out=tmp_path, w0_kb=500))
+def test_a_policy_says_what_it_is(tmp_path: Path, short: str) -> None:
+    trained = dqn.train(dqn.Args(**TINY, distribution=short, out=tmp_path, w0_kb=500))
     assert trained.file is not None
     card, tensors = export.read_policy(trained.file)
     assert (card["algorithm"], card["head"], card["fallback"]) == ("dqn", "greedy", "min-rtt")
@@ -286,16 +286,17 @@ def test_a_policy_says_what_it_is(tmp_path: Path) -> None:
     assert set(trained.held_out) == {"dqn", "random", "min-rtt", "wait"}
 
 
-def test_falcon_has_a_model_for_each_group(tmp_path: Path) -> None:
-    args = falcon.Args(
-        steps=12 * 64 * 4, visit=64, pool=24, kinds=1, trials=12, held_out=1, out=tmp_path, checkpoint_every=1536
-    )
+def test_falcon_has_a_model_for_each_group(tmp_path: Path, short: str) -> None:
+    sizes: dict[str, Any] = {"steps": 12 * 64 * 4, "visit": 64, "pool": 24, "kinds": 1, "trials": 12, "held_out": 1}
+    args = falcon.Args(**sizes, distribution=short, out=tmp_path, checkpoint_every=1536)
     whole = falcon.train(args)
     groups = [name.split("=")[0] for name in whole.policy.card["groups"].split(",")]
     assert len(groups) > 3
     # 7·64+64 + 64·64+64 + 64·2+2 weights each.
-    sizes = [sum(one.size for name, one in whole.policy.tensors.items() if name.startswith(f"{at}.")) for at in groups]
-    assert sizes == [4802] * len(groups)
+    weights = [
+        sum(one.size for name, one in whole.policy.tensors.items() if name.startswith(f"{at}.")) for at in groups
+    ]
+    assert weights == [4802] * len(groups)
     assert sum(name.endswith(".w1") for name in whole.policy.tensors) == falcon.GROUPS
     # Every group's model is the fastest of its checkpoints, and the curve begins with chance.
     assert whole.curve[0]["kind"] == "chance" and whole.curve[-2]["trial"] > 0

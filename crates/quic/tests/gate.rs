@@ -1,11 +1,9 @@
 //! A gate in whole connections, in virtual time.
 
-mod net;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use net::{Link, Net, clock, read_all, transport};
+use crate::net::{Link, Net, clock, read_all, transport};
 use noq_proto::{Dir, StreamId};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;

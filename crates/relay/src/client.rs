@@ -19,6 +19,10 @@ pub struct Client {
     pub run: RunQueue,
     /// How many are not connected yet.
     pub dials: usize,
+    /// How many are for datagrams.
+    pub associations: usize,
+    /// Whether its mux may have datagrams.
+    pub has_datagrams: bool,
     /// Those whose names wait to be looked up, the longest first.
     pub names: VecDeque<usize>,
     /// How many names are looked up.

@@ -4,7 +4,7 @@ use crate::http;
 use crate::refusal::{Failure, Refusal};
 use crate::socks;
 use crate::step::Step;
-use crate::target::Target;
+use crate::target::Purpose;
 
 /// The most bytes that a program may send before it has said where it wants to.
 pub const MOST_BYTES: usize = 8 << 10;
@@ -37,10 +37,10 @@ impl Protocol {
     }
 
     /// The answer to a request that is not.
-    pub fn refused(self, failure: Failure, target: &Target) -> Vec<u8> {
+    pub fn refused(self, failure: Failure, purpose: &Purpose) -> Vec<u8> {
         match self {
             Self::Socks => socks::refused(failure.refusal()),
-            Self::Http => http::refused(failure, target),
+            Self::Http => http::refused(failure, purpose),
         }
     }
 }
@@ -87,6 +87,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::target::Target;
 
     /// The answers; the target and what is left, if it came to a request; whether it was refused.
     type Outcome = (Vec<u8>, Option<(Target, Vec<u8>)>, bool);
@@ -108,6 +109,7 @@ mod tests {
                         output.extend_from_slice(answer);
                     }
                     Step::Connect(count, target) => connect = Some((target, input.split_off(count))),
+                    Step::Associate(_) => panic!("asks for a connection"),
                     Step::Refuse(answer) => {
                         output.extend(answer);
                         refused = true;

@@ -2,7 +2,7 @@
 
 use crate::refusal::Failure;
 use crate::step::Step;
-use crate::target::Target;
+use crate::target::{Purpose, Target};
 
 const MOST_HEADERS: usize = 64;
 
@@ -32,9 +32,9 @@ pub fn connected() -> Vec<u8> {
 }
 
 /// The answer to a request that is not.
-pub fn refused(failure: Failure, target: &Target) -> Vec<u8> {
+pub fn refused(failure: Failure, purpose: &Purpose) -> Vec<u8> {
     let (status, reason) = failure.status();
-    answer(status, reason, "", &format!("{target}: {failure}"))
+    answer(status, reason, "", &format!("{purpose}: {failure}"))
 }
 
 /// The answer to a head without end.

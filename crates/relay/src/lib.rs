@@ -1,4 +1,4 @@
-//! TCP connections of other programs over one connection: the local sockets of `weft proxy` and `weft relay`.
+//! TCP connections and datagrams of other programs over one connection: the local sockets of `weft proxy` and `weft relay`.
 //!
 //! A [`Proxy`] listens where the programs are. It speaks SOCKS5 and HTTP CONNECT, and opens a stream of a
 //! [`Mux`](weftway_mux::Mux) for each connection. A [`Relay`] is at the other end of that mux, and of those of other clients:
@@ -16,6 +16,20 @@
 //! and all that follows comes from there. If it could not connect, it resets the stream, with the code of SOCKS5's reply. An
 //! end of one direction is passed on as such, and so is a reset.
 //!
+//! # Datagrams
+//!
+//! A program asks for them by UDP ASSOCIATE of SOCKS5 (RFC 1928, section 7), and they live as long as the connection on which it
+//! asks. Their stream has the target `udp:`, and carries nothing but the relay's first byte. Each datagram of the program is a
+//! datagram of that stream, of class 0 and of use for half a second: the kind of an address, the address and the port, as
+//! SOCKS5 has them, and the data. One that comes back is the same. It arrives or it does not, as with UDP.
+//!
+//! A datagram has to fit into a record. In the 1154 bytes of those of `weft` there is room for 1140 bytes of data to or from
+//! an address of IPv4, 1128 for IPv6, and 1143 less its length for a name; a few more on the first streams of a connection.
+//!
+//! Nobody else gets in. The proxy takes datagrams from the address of the program's connection alone, and only from the port
+//! that the first of them came from. The relay judges each destination as for connections, and takes datagrams from
+//! destinations alone, by address and port.
+//!
 //! # What bounds what
 //!
 //! | what | bound |
@@ -25,51 +39,67 @@
 //! | what a connection carries before others have their turn | 256 KiB each way |
 //! | local connections, and those that have not said where they want to | [`ProxyLimits`] |
 //! | streams that are being connected, names that are looked up, for each client | [`RelayLimits`] |
-//! | streams, and what they hold in memory | [`weftway_mux::Limits`] |
+//! | programs with datagrams at the relay, for each client | [`RelayLimits`] |
+//! | datagrams that a socket brings before others have their turn | 64 |
+//! | destinations and names that the relay knows of a program's datagrams | 1024 and 64, those used last |
+//! | datagrams of a program that wait for a name | 32 |
+//! | streams, and what they hold in memory; datagrams that wait | [`weftway_mux::Limits`] |
 //!
 //! # Where to begin
 //!
-//! `flow` joins a socket and a stream, the same at both ends. The rest is what comes before:
+//! `flow` joins a socket and a stream, the same at both ends; `local_udp` and `remote_udp` do so for datagrams. The rest is what
+//! comes before:
 //!
 //! | module | what it decides |
 //! |---|---|
-//! | `proxy`, `ports`, `local` | which connections are accepted; how far each has come |
+//! | `proxy`, `ports`, `local`, `stage` | which connections are accepted; how far each has come |
 //! | `handshake`, `step`, `socks`, `http` | where a program wants to, from its bytes alone |
 //! | `relay`, `client`, `remote` | which streams are accepted; how far each has come |
 //! | `policy` | which addresses may be dialled |
 //! | `resolver`, `dial` | which addresses a name has, and which of them is used |
+//! | `datagram` | what a datagram says, and whether a record holds it |
 //! | `target` | what a target is, and how urgent its stream |
 //! | `refusal` | what the relay's word means, and what a program is told |
-//! | `socket`, `wakes` | nothing: which sockets are ready, and who is to have its turn |
-//! | `limits` | how much at once, and how long |
+//! | `socket`, `udp`, `wakes` | nothing: which sockets are ready, and who is to have its turn |
+//! | `limits`, `recent` | how much at once, and how long |
+//! | `view` | nothing: what is told of a connection |
 
 #![cfg(unix)]
 
 mod client;
+mod datagram;
 mod dial;
 mod flow;
 mod handshake;
 mod http;
 mod limits;
 mod local;
+mod local_udp;
 mod policy;
 mod ports;
 mod proxy;
+mod recent;
 mod refusal;
 mod relay;
 mod remote;
+mod remote_udp;
 mod resolver;
 mod socket;
 mod socks;
+mod stage;
 mod step;
 mod target;
+mod udp;
+mod view;
 mod wakes;
 
 pub use client::ClientId;
+pub use datagram::DatagramCounts;
 pub use limits::{ProxyLimits, RelayLimits};
 pub use policy::{NoNetwork, Policy};
-pub use proxy::{FlowView, Proxy};
+pub use proxy::Proxy;
 pub use refusal::{Failure, Refusal};
 pub use relay::Relay;
 pub use resolver::Lookup;
-pub use target::{Host, Target, TargetError};
+pub use target::{Host, Purpose, Target, TargetError};
+pub use view::FlowView;

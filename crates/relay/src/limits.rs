@@ -19,6 +19,20 @@ pub const MOST_ADDRESSES: usize = 8;
 pub const LINGER: Span = Span::from_secs(2);
 /// How long after the process had no file descriptor left another connection is accepted.
 pub const NO_DESCRIPTORS: Span = Span::from_millis(100);
+/// How many datagrams a socket brings before others have their turn.
+pub const BURST: usize = 64;
+/// How many datagrams of a connection are passed on before others have their turn.
+pub const MOST_DATAGRAMS: usize = 512;
+/// How many destinations of a program's datagrams are known. The one used longest ago is forgotten.
+pub const MOST_DESTINATIONS: usize = 1024;
+/// How many names of a program's datagrams are known. The one used longest ago is forgotten.
+pub const MOST_NAMES: usize = 64;
+/// How many datagrams of a program wait for their names.
+pub const MOST_WAITING: usize = 32;
+/// How long after a name was not found it is looked up again.
+pub const NOT_FOUND: Span = Span::from_secs(5);
+/// What a record holds, as `weft` sends them.
+const RECORD: usize = 1154;
 
 /// How much a proxy takes from local programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,12 +41,14 @@ pub struct ProxyLimits {
     pub connections: usize,
     /// How many of them have not said where they want to.
     pub handshakes: usize,
+    /// The bytes of a full record of the connection to the relay: a datagram has to fit into one.
+    pub record: usize,
 }
 
 impl Default for ProxyLimits {
-    /// Twice the streams that a relay allows by default; 256 handshakes.
+    /// Twice the streams that a relay allows by default; 256 handshakes; the records of `weft`.
     fn default() -> Self {
-        Self { connections: 1024, handshakes: 256 }
+        Self { connections: 1024, handshakes: 256, record: RECORD }
     }
 }
 
@@ -45,10 +61,15 @@ pub struct RelayLimits {
     pub names: usize,
     /// How many threads look up names, for all clients.
     pub resolvers: usize,
+    /// For how many connections of programs datagrams are carried. Further ones are refused. Some programs ask for each
+    /// destination anew.
+    pub associations: usize,
+    /// The bytes of a full record of the connection to a client: a datagram has to fit into one.
+    pub record: usize,
 }
 
 impl Default for RelayLimits {
     fn default() -> Self {
-        Self { dials: 64, names: 8, resolvers: 8 }
+        Self { dials: 64, names: 8, resolvers: 8, associations: 256, record: RECORD }
     }
 }

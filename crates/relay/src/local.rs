@@ -1,6 +1,7 @@
 //! A connection of a local program: says where it wants to, waits for a stream and for the relay's word, and is carried.
 
 use bytes::Bytes;
+use mio::Registry;
 use mio::event::Event;
 use weftway_mux::{Mux, Read, StreamError, StreamId};
 use weftway_path::Instant;
@@ -8,31 +9,13 @@ use weftway_path::Instant;
 use crate::flow::{Flow, Turn};
 use crate::handshake::{Handshake, MOST_BYTES, Protocol};
 use crate::limits::{HANDSHAKE, LINGER, WAIT_FOR_ANSWER, WAIT_FOR_STREAM};
+use crate::local_udp::{self, LocalUdp};
 use crate::refusal::{ABORTED, CONNECTED, Failure, Refusal};
 use crate::socket::Socket;
+use crate::socks;
+use crate::stage::{Request, Stage};
 use crate::step::Step;
-use crate::target::Target;
-
-/// What a program asked for.
-#[derive(Clone, Debug)]
-struct Request {
-    protocol: Protocol,
-    target: Target,
-}
-
-/// How far it has come.
-enum Stage {
-    /// It says where it wants to.
-    Hello(Handshake),
-    /// It waits for a stream.
-    Waiting(Request),
-    /// It waits for the relay's word on its stream.
-    Opening(Request, StreamId),
-    /// Its bytes are carried.
-    Joined(Target, StreamId, Flow),
-    /// It has its refusal, and time to read it.
-    Closing,
-}
+use crate::target::Purpose;
 
 /// A connection of a local program.
 pub struct Local {
@@ -43,19 +26,32 @@ pub struct Local {
     output: Vec<u8>,
     stage: Stage,
     deadline: Instant,
+    /// How long a record is.
+    record: usize,
 }
 
 impl Local {
     /// One that has just been accepted.
-    pub fn new(now: Instant, socket: Socket) -> Self {
+    pub fn new(now: Instant, socket: Socket, record: usize) -> Self {
         let stage = Stage::Hello(Handshake::default());
         let input = Vec::with_capacity(MOST_BYTES);
-        Self { socket, input, output: Vec::new(), stage, deadline: now + HANDSHAKE }
+        Self { socket, input, output: Vec::new(), stage, deadline: now + HANDSHAKE, record }
     }
 
-    /// Takes note of what its socket tells.
-    pub fn note(&mut self, event: &Event) {
-        self.socket.note(event);
+    /// Takes note of what its socket `number` tells.
+    pub fn note(&mut self, number: usize, event: &Event) {
+        match &mut self.stage {
+            Stage::Associated(_, udp) if number == local_udp::NUMBER => udp.note(),
+            _ if number == local_udp::NUMBER => {}
+            _ => self.socket.note(event),
+        }
+    }
+
+    /// A datagram came on its stream.
+    pub fn take_datagram(&mut self, bytes: &[u8]) {
+        if let Stage::Associated(_, udp) = &mut self.stage {
+            udp.down(bytes);
+        }
     }
 
     /// Its stream has something to read, as the mux tells.
@@ -77,33 +73,9 @@ impl Local {
         self.deadline
     }
 
-    /// Whether it has not said yet where it wants to.
-    pub fn is_new(&self) -> bool {
-        matches!(self.stage, Stage::Hello(_))
-    }
-
-    /// Where it wants to, if it waits for a stream.
-    pub fn wants(&self) -> Option<&Target> {
-        match &self.stage {
-            Stage::Waiting(request) => Some(&request.target),
-            _ => None,
-        }
-    }
-
-    /// Its stream.
-    pub fn stream(&self) -> Option<StreamId> {
-        match self.stage {
-            Stage::Opening(_, id) | Stage::Joined(_, id, _) => Some(id),
-            Stage::Hello(_) | Stage::Waiting(_) | Stage::Closing => None,
-        }
-    }
-
-    /// Where its bytes are carried to, and how many were, to the stream and from it.
-    pub fn flow(&self) -> Option<(&Target, [u64; 2])> {
-        match &self.stage {
-            Stage::Joined(target, _, flow) => Some((target, flow.carried())),
-            _ => None,
-        }
+    /// How far it has come.
+    pub fn stage(&self) -> &Stage {
+        &self.stage
     }
 
     /// It has a stream now.
@@ -119,7 +91,7 @@ impl Local {
         if let Stage::Opening(request, _) = &self.stage {
             self.refuse(now, &request.clone(), Failure::Lost);
         }
-        !matches!(self.stage, Stage::Joined(..))
+        !self.stage.is_carried()
     }
 
     /// Ends it, and tells the program that this is no orderly end.
@@ -127,20 +99,28 @@ impl Local {
         self.socket.reset();
     }
 
-    /// Does what can be done without waiting. What becomes of its stream needs the mux that this belongs to.
-    pub fn turn(&mut self, now: Instant, mux: Option<&mut Mux>, buffer: &mut Vec<u8>) -> Turn {
+    /// Does what can be done without waiting, as entry `key`. What becomes of its stream needs the mux that this belongs to.
+    pub fn turn(
+        &mut self,
+        now: Instant,
+        key: usize,
+        registry: &Registry,
+        mux: Option<&mut Mux>,
+        buffer: &mut Vec<u8>,
+    ) -> Turn {
         match (&mut self.stage, mux) {
             (Stage::Joined(_, _, flow), Some(mux)) => flow.turn(now, &mut self.socket, mux, buffer),
-            (Stage::Joined(..), None) => Turn::Idle,
+            (Stage::Joined(..) | Stage::Associated(..), None) => Turn::Idle,
             (_, mut mux) => {
                 let goes_on =
                     self.keep_time(now, mux.as_deref_mut()) && !self.socket.has_failed() && self.flush().is_ok();
-                match &self.stage {
-                    _ if !goes_on => self.abandon(mux),
-                    Stage::Hello(_) => self.hear(now),
-                    Stage::Opening(_, id) => self.learn(now, *id, mux),
-                    Stage::Closing => self.drain(buffer),
-                    Stage::Waiting(_) | Stage::Joined(..) => Turn::Idle,
+                match (&mut self.stage, mux) {
+                    (_, mux) if !goes_on => self.abandon(mux),
+                    (Stage::Hello(_), _) => self.hear(now),
+                    (&mut Stage::Opening(_, id), Some(mux)) => self.learn(now, id, mux, key, registry),
+                    (Stage::Associated(_, udp), Some(mux)) => udp.turn(now, &mut self.socket, mux, buffer),
+                    (Stage::Closing, _) => self.drain(buffer),
+                    _ => Turn::Idle,
                 }
             }
         }
@@ -153,7 +133,7 @@ impl Local {
         }
         let (request, failure) = match &self.stage {
             Stage::Hello(_) | Stage::Closing => return false,
-            Stage::Joined(..) => return true,
+            Stage::Joined(..) | Stage::Associated(..) => return true,
             Stage::Waiting(request) if mux.is_some() => (request.clone(), Failure::NoStream),
             Stage::Waiting(request) => (request.clone(), Failure::NoConnection),
             Stage::Opening(request, id) => {
@@ -169,8 +149,8 @@ impl Local {
 
     /// The program is gone, or has had its time.
     fn abandon(&mut self, mux: Option<&mut Mux>) -> Turn {
-        if let (Stage::Opening(_, id), Some(mux)) = (&self.stage, mux) {
-            let _ = mux.reset(*id, ABORTED);
+        if let (Some(id), Some(mux)) = (self.stage.stream(), mux) {
+            let _ = mux.reset(id, ABORTED);
         }
         self.stage = Stage::Closing;
         Turn::Over
@@ -185,7 +165,7 @@ impl Local {
     }
 
     fn refuse(&mut self, now: Instant, request: &Request, failure: Failure) {
-        self.close(now, request.protocol.refused(failure, &request.target));
+        self.close(now, request.protocol.refused(failure, &request.purpose));
     }
 
     fn close(&mut self, now: Instant, words: Vec<u8>) {
@@ -210,12 +190,8 @@ impl Local {
                         return Turn::Over;
                     }
                 }
-                Step::Connect(count, target) => {
-                    self.input.drain(..count);
-                    let protocol = handshake.protocol().unwrap_or(Protocol::Socks);
-                    self.stage = Stage::Waiting(Request { protocol, target });
-                    self.deadline = now + WAIT_FOR_STREAM;
-                }
+                Step::Connect(count, target) => self.ask(now, count, Purpose::Connection(target)),
+                Step::Associate(count) => self.ask(now, count, Purpose::Datagrams),
                 Step::Refuse(words) if words.is_empty() => return Turn::Over,
                 Step::Refuse(words) => {
                     self.close(now, words);
@@ -226,10 +202,20 @@ impl Local {
         Turn::Idle
     }
 
+    /// The first bytes of what it has sent say what it wants.
+    fn ask(&mut self, now: Instant, count: usize, purpose: Purpose) {
+        self.input.drain(..count);
+        if let Stage::Hello(handshake) = &self.stage {
+            let protocol = handshake.protocol().unwrap_or(Protocol::Socks);
+            self.stage = Stage::Waiting(Request { protocol, purpose });
+            self.deadline = now + WAIT_FOR_STREAM;
+        }
+    }
+
     /// Learns what the relay says.
-    fn learn(&mut self, now: Instant, id: StreamId, mux: Option<&mut Mux>) -> Turn {
+    fn learn(&mut self, now: Instant, id: StreamId, mux: &mut Mux, key: usize, registry: &Registry) -> Turn {
         let Stage::Opening(request, _) = &self.stage else { return Turn::Idle };
-        let (request, Some(mux)) = (request.clone(), mux) else { return Turn::Idle };
+        let request = request.clone();
         let word = match mux.read(id) {
             Ok(Read::Wait) => return Turn::Idle,
             Ok(Read::Bytes(bytes)) => bytes.first().copied(),
@@ -246,11 +232,25 @@ impl Local {
             self.refuse(now, &request, Failure::Refused(Refusal::General));
             return Turn::More;
         }
-        let mut words = std::mem::take(&mut self.output);
-        words.extend(request.protocol.connected());
-        let early = Bytes::copy_from_slice(&self.input);
-        self.input = Vec::new();
-        self.stage = Stage::Joined(request.target, id, Flow::new(id, early, words.into()));
+        let early = std::mem::take(&mut self.input);
+        self.stage = match request.purpose {
+            Purpose::Connection(_) => {
+                let mut words = std::mem::take(&mut self.output);
+                words.extend(request.protocol.connected());
+                Stage::Joined(request.purpose, id, Flow::new(id, Bytes::copy_from_slice(&early), words.into()))
+            }
+            Purpose::Datagrams => {
+                let udp = LocalUdp::new(&self.socket, id, self.record, registry, key);
+                let Ok((udp, at)) = udp.and_then(|udp| udp.address().map(|at| (udp, at))) else {
+                    // No descriptor is left, or the program is gone.
+                    let _ = mux.reset(id, ABORTED);
+                    self.refuse(now, &request, Failure::Refused(Refusal::General));
+                    return Turn::More;
+                };
+                self.output.extend(socks::associated(at));
+                Stage::Associated(request.purpose, udp)
+            }
+        };
         self.deadline = Instant::NEVER;
         Turn::More
     }

@@ -71,6 +71,10 @@ pub struct NoNetwork(String);
 
 /// Whether this machine has `address`: the kernel would answer from it. Nothing is sent.
 fn is_own(address: IpAddr) -> bool {
+    // It answers from one of these for all.
+    if address.is_loopback() {
+        return true;
+    }
     let any: IpAddr = if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     // A port that is never reached: UDP only looks for a route.
     let route = UdpSocket::bind((any, 0)).and_then(|socket| {
@@ -148,7 +152,7 @@ mod tests {
 
     #[test]
     fn this_machine_s_own_addresses_are_known() {
-        for own in ["127.0.0.1", "127.1.2.3"] {
+        for own in ["127.0.0.1", "127.1.2.3", "::1"] {
             assert!(is_own(own.parse().unwrap()), "{own}");
         }
         for other in ["192.0.2.1", "8.8.8.8"] {

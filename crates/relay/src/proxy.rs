@@ -10,28 +10,13 @@ use weftway_mux::{Mux, OpenError, Ready, StreamId};
 use weftway_path::Instant;
 
 use crate::flow::{READ, Turn};
-use crate::limits::ProxyLimits;
+use crate::limits::{MOST_DATAGRAMS, ProxyLimits};
 use crate::local::Local;
 use crate::ports::Ports;
 use crate::refusal::ABORTED;
 use crate::socket::{Poller, Socket, parts, token};
-use crate::target::Target;
+use crate::view::FlowView;
 use crate::wakes::{RunQueue, Timers};
-
-/// A connection that is carried.
-#[derive(Clone, Copy, Debug)]
-pub struct FlowView<'a> {
-    /// Its stream.
-    pub id: StreamId,
-    /// Where it leads.
-    pub target: &'a Target,
-    /// How urgent it is, 0 the most.
-    pub class: u8,
-    /// Bytes of the program that its stream has taken.
-    pub up: u64,
-    /// Bytes of its stream that the program has taken.
-    pub down: u64,
-}
 
 /// The local ports of a client, and the connections to them.
 pub struct Proxy {
@@ -44,6 +29,8 @@ pub struct Proxy {
     waiting: VecDeque<usize>,
     /// Whether the mux may have a stream for them.
     may_open: bool,
+    /// Whether the mux may have datagrams.
+    has_datagrams: bool,
     /// How many have not said where they want to.
     handshakes: usize,
     run: RunQueue,
@@ -64,6 +51,7 @@ impl Proxy {
             by_stream: BTreeMap::new(),
             waiting: VecDeque::new(),
             may_open: true,
+            has_datagrams: false,
             handshakes: 0,
             run: RunQueue::default(),
             timers: Timers::default(),
@@ -83,7 +71,7 @@ impl Proxy {
 
     /// When the next turn is due, whatever the sockets do: the past, if it is due now.
     pub fn next_event(&self) -> Instant {
-        if self.run.len() > 0 {
+        if self.run.len() > 0 || self.has_datagrams {
             return Instant::ZERO;
         }
         let accept = if self.has_room() { self.ports.next_event() } else { Instant::NEVER };
@@ -92,10 +80,7 @@ impl Proxy {
 
     /// The connections that are carried.
     pub fn flows(&self) -> impl Iterator<Item = FlowView<'_>> {
-        self.by_stream.iter().filter_map(|(&id, &key)| {
-            let (target, [up, down]) = self.locals.get(key)?.flow()?;
-            Some(FlowView { id, target, class: target.class(), up, down })
-        })
+        self.by_stream.values().filter_map(|&key| self.locals.get(key)?.stage().flow())
     }
 
     /// How many local connections there are.
@@ -116,7 +101,10 @@ impl Proxy {
     pub fn turn(&mut self, now: Instant, mut mux: Option<&mut Mux>) {
         self.collect();
         match mux.as_deref_mut() {
-            Some(mux) => self.take_ready(mux),
+            Some(mux) => {
+                self.take_ready(mux);
+                self.take_datagrams(mux);
+            }
             None => self.lost(now),
         }
         while let Some(key) = self.timers.pop(now) {
@@ -136,7 +124,7 @@ impl Proxy {
     /// The connection to the relay is gone. All streams end: programs get a reset, or a refusal if they waited for the relay's
     /// word.
     pub fn lost(&mut self, now: Instant) {
-        self.may_open = true;
+        (self.may_open, self.has_datagrams) = (true, false);
         while let Some((_, key)) = self.by_stream.pop_first() {
             if self.locals.get_mut(key).is_some_and(|local| local.lose(now)) {
                 self.run.push(key);
@@ -153,9 +141,9 @@ impl Proxy {
             if ports.note(event.token()) {
                 return;
             }
-            let (key, _) = parts(event.token());
+            let (key, number) = parts(event.token());
             if let Some(local) = locals.get_mut(key) {
-                local.note(event);
+                local.note(number, event);
                 run.push(key);
             }
         });
@@ -178,13 +166,34 @@ impl Proxy {
                     }
                     continue;
                 }
-                Ready::Datagram => continue,
+                Ready::Datagram => {
+                    self.has_datagrams = true;
+                    continue;
+                }
             };
             if let Some(&key) = self.by_stream.get(&id)
                 && let Some(local) = self.locals.get_mut(key)
             {
                 note(local);
                 self.run.push(key);
+            }
+        }
+    }
+
+    /// Passes datagrams on to programs. One of a stream that is over is for nobody.
+    fn take_datagrams(&mut self, mux: &mut Mux) {
+        for _ in 0..MOST_DATAGRAMS {
+            if !self.has_datagrams {
+                return;
+            }
+            match mux.next_datagram() {
+                None => self.has_datagrams = false,
+                Some((id, bytes)) => {
+                    let key = self.by_stream.get(&id);
+                    if let Some(local) = key.and_then(|&key| self.locals.get_mut(key)) {
+                        local.take_datagram(&bytes);
+                    }
+                }
             }
         }
     }
@@ -206,7 +215,7 @@ impl Proxy {
         let key = entry.key();
         // One that cannot be watched is closed.
         if let Ok(socket) = Socket::connected(stream, self.poller.registry(), token(key, 0)) {
-            entry.insert(Local::new(now, socket));
+            entry.insert(Local::new(now, socket, self.limits.record));
             self.handshakes += 1;
             self.run.push(key);
         }
@@ -215,13 +224,14 @@ impl Proxy {
     /// Has `key` do what it can.
     fn step(&mut self, now: Instant, key: usize, mux: Option<&mut Mux>) {
         let Some(local) = self.locals.get_mut(key) else { return };
-        let (was_new, wanted, stream) = (local.is_new(), local.wants().is_some(), local.stream());
-        let turn = local.turn(now, mux, &mut self.buffer);
-        if let Some(id) = stream.filter(|_| local.stream() != stream) {
+        let (was_new, wanted, stream) =
+            (local.stage().is_new(), local.stage().wants().is_some(), local.stage().stream());
+        let turn = local.turn(now, key, self.poller.registry(), mux, &mut self.buffer);
+        if let Some(id) = stream.filter(|_| local.stage().stream() != stream) {
             self.by_stream.remove(&id);
         }
-        self.handshakes -= usize::from(was_new && !local.is_new());
-        match (wanted, local.wants().is_some()) {
+        self.handshakes -= usize::from(was_new && !local.stage().is_new());
+        match (wanted, local.stage().wants().is_some()) {
             (false, true) => self.waiting.push_back(key),
             (true, false) => self.waiting.retain(|&other| other != key),
             _ => {}
@@ -241,11 +251,11 @@ impl Proxy {
 
     fn remove(&mut self, key: usize) -> Option<Local> {
         let local = self.locals.try_remove(key)?;
-        self.handshakes -= usize::from(local.is_new());
-        if local.wants().is_some() {
+        self.handshakes -= usize::from(local.stage().is_new());
+        if local.stage().wants().is_some() {
             self.waiting.retain(|&other| other != key);
         }
-        if let Some(id) = local.stream() {
+        if let Some(id) = local.stage().stream() {
             self.by_stream.remove(&id);
         }
         self.run.remove(key);
@@ -259,8 +269,8 @@ impl Proxy {
             && let Some(&key) = self.waiting.front()
         {
             let Some(local) = self.locals.get_mut(key) else { return };
-            let Some(target) = local.wants() else { return };
-            match mux.open(now, target.class(), target.to_string().as_bytes(), None) {
+            let Some(purpose) = local.stage().wants() else { return };
+            match mux.open(now, purpose.class(), purpose.to_string().as_bytes(), None) {
                 Ok(id) => {
                     self.waiting.pop_front();
                     local.open(now, id);

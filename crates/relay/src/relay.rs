@@ -10,14 +10,16 @@ use weftway_mux::{Accepted, Mux, Ready};
 use weftway_path::Instant;
 
 use crate::client::{Client, ClientId};
+use crate::datagram::DatagramCounts;
 use crate::flow::{READ, Turn};
-use crate::limits::RelayLimits;
+use crate::limits::{MOST_DATAGRAMS, RelayLimits};
 use crate::policy::Policy;
 use crate::refusal::Refusal;
 use crate::remote::Remote;
+use crate::remote_udp::Outside;
 use crate::resolver::{Lookup, Resolver, system};
 use crate::socket::{Poller, parts};
-use crate::target::Target;
+use crate::target::Purpose;
 use crate::wakes::Timers;
 
 /// The token of the resolver's waker: that of no socket, for there are never so many entries.
@@ -74,7 +76,7 @@ impl Relay {
 
     /// When the next turn of some client is due, whatever the sockets do: the past, if it is due now.
     pub fn next_event(&self) -> Instant {
-        let is_due = self.clients.values().any(|client| client.run.len() > 0);
+        let is_due = self.clients.values().any(|client| client.run.len() > 0 || client.has_datagrams);
         if is_due { Instant::ZERO } else { self.timers.next() }
     }
 
@@ -83,11 +85,19 @@ impl Relay {
         self.clients.get(&client).map_or(0, |client| client.by_stream.len())
     }
 
+    /// What became of the datagrams of a client's programs that are there.
+    pub fn datagrams(&self, client: ClientId) -> DatagramCounts {
+        let mut counts = DatagramCounts::default();
+        let keys = self.clients.get(&client).into_iter().flat_map(|client| client.by_stream.values());
+        keys.filter_map(|&key| self.remotes.get(key)?.1.counts()).for_each(|more| counts += more);
+        counts
+    }
+
     /// Does what can be done for a client without waiting. For all clients it is due when [`Relay::fd`] is readable or
     /// [`Relay::next_event`] has come; for one, also when its mux has taken in anything: records, or what became of records.
     pub fn turn(&mut self, now: Instant, client: ClientId, mux: &mut Mux) {
         self.clients.entry(client).or_default();
-        self.collect();
+        self.collect(now);
         while let Some(key) = self.timers.pop(now) {
             self.wake(key);
         }
@@ -98,7 +108,8 @@ impl Relay {
             }
         }
         self.accept(now, client, mux);
-        self.look_up(client);
+        self.take_datagrams(now, client, mux);
+        self.look_up(now, client);
     }
 
     /// The connection to a client is gone: its streams end, and whoever is at their other ends gets a reset.
@@ -120,7 +131,7 @@ impl Relay {
     }
 
     /// Takes note of what sockets have to do, and of names that were looked up.
-    fn collect(&mut self) {
+    fn collect(&mut self, now: Instant) {
         let Self { poller, remotes, clients, .. } = self;
         poller.collect(|event| {
             let (key, number) = parts(event.token());
@@ -137,7 +148,8 @@ impl Relay {
                 client.end_lookup();
             }
             if let Some((_, remote)) = self.remotes.get_mut(key).filter(|(other, _)| *other == number) {
-                remote.found(answer.addresses, &self.policy);
+                let outside = Outside { policy: &self.policy, registry: self.poller.registry(), key };
+                remote.found(now, &answer.name, answer.addresses, outside);
                 self.wake(key);
             }
         }
@@ -149,8 +161,12 @@ impl Relay {
             let (id, note): (_, fn(&mut Remote)) = match ready {
                 Ready::Read(id) => (id, Remote::note_readable),
                 Ready::Write(id) => (id, Remote::note_writable),
+                Ready::Datagram => {
+                    self.clients.entry(client).or_default().has_datagrams = true;
+                    continue;
+                }
                 // Accepting is tried in each turn, and a relay opens nothing.
-                Ready::Accept | Ready::Open | Ready::Datagram => continue,
+                Ready::Accept | Ready::Open => continue,
             };
             let key = self.clients.get(&client).and_then(|client| client.by_stream.get(&id)).copied();
             if let Some(key) = key
@@ -194,6 +210,7 @@ impl Relay {
             client.run.remove(key);
             client.names.retain(|&other| other != key);
             client.dials -= usize::from(!remote.is_joined());
+            client.associations -= usize::from(remote.counts().is_some());
         }
         Some(remote)
     }
@@ -203,34 +220,63 @@ impl Relay {
         while self.clients.get(&client).is_some_and(|client| client.dials < self.limits.dials)
             && let Some(Accepted { id, target, .. }) = mux.accept()
         {
-            let Some(target) = str::from_utf8(&target).ok().and_then(|text| text.parse::<Target>().ok()) else {
-                let _ = mux.reset(id, Refusal::General.code().into());
-                continue;
+            let purpose = str::from_utf8(&target).ok().and_then(|text| text.parse::<Purpose>().ok());
+            let Some(current) = self.clients.get_mut(&client) else { return };
+            let remote = match purpose {
+                Some(Purpose::Connection(target)) => Remote::new(now, client, id, target, &self.policy),
+                Some(Purpose::Datagrams) if current.associations < self.limits.associations => {
+                    Remote::for_datagrams(client, id, self.limits.record)
+                }
+                Some(Purpose::Datagrams) | None => {
+                    let _ = mux.reset(id, Refusal::General.code().into());
+                    continue;
+                }
             };
-            let remote = Remote::new(now, client, id, target, &self.policy);
-            let has_name = remote.name().is_some();
+            current.dials += usize::from(!remote.is_joined());
+            current.associations += usize::from(remote.counts().is_some());
+            let wants_name = remote.wants_name();
             let key = self.remotes.insert((self.next_number, remote));
             self.next_number += 1;
-            if let Some(client) = self.clients.get_mut(&client) {
-                client.by_stream.insert(id, key);
-                client.dials += 1;
-                client.names.extend(has_name.then_some(key));
-            }
+            current.by_stream.insert(id, key);
+            current.names.extend(wants_name.then_some(key));
             self.step(now, key, mux);
         }
     }
 
+    /// Passes datagrams of a client on. One of a stream that is over is for nobody.
+    fn take_datagrams(&mut self, now: Instant, client: ClientId, mux: &mut Mux) {
+        let Some(client) = self.clients.get_mut(&client) else { return };
+        for _ in 0..MOST_DATAGRAMS {
+            if !client.has_datagrams {
+                return;
+            }
+            let Some((id, bytes)) = mux.next_datagram() else {
+                client.has_datagrams = false;
+                return;
+            };
+            let Some(&key) = client.by_stream.get(&id) else { continue };
+            let outside = Outside { policy: &self.policy, registry: self.poller.registry(), key };
+            let udp = self.remotes.get_mut(key).and_then(|(_, remote)| remote.datagrams());
+            if udp.is_some_and(|udp| udp.up(now, &bytes, outside)) {
+                client.names.push_back(key);
+            }
+        }
+    }
+
     /// Has names looked up, as many at once as a client may.
-    fn look_up(&mut self, client: ClientId) {
+    fn look_up(&mut self, now: Instant, client: ClientId) {
         let Some(client) = self.clients.get_mut(&client) else { return };
         while client.lookups < self.limits.names
             && let Some(key) = client.names.pop_front()
         {
             let Some((number, remote)) = self.remotes.get_mut(key) else { continue };
-            let Some((name, port)) = remote.name() else { continue };
+            let Some((name, port)) = remote.next_name() else { continue };
             let tag = Asked { client: remote.client(), key, number: *number };
-            if self.resolver.ask(tag, name, port) {
+            if self.resolver.ask(tag, &name, port) {
                 client.lookups += 1;
+            } else if let Some(udp) = remote.datagrams() {
+                let outside = Outside { policy: &self.policy, registry: self.poller.registry(), key };
+                udp.found(now, &name, Ok(vec![]), outside);
             } else {
                 remote.refuse(Refusal::General);
                 client.run.push(key);

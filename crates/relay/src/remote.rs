@@ -10,11 +10,13 @@ use weftway_mux::{Mux, StreamId};
 use weftway_path::Instant;
 
 use crate::client::ClientId;
+use crate::datagram::DatagramCounts;
 use crate::dial::{Dial, Dialled};
 use crate::flow::{Flow, Turn};
 use crate::limits::DIAL;
 use crate::policy::Policy;
 use crate::refusal::{CONNECTED, Refusal};
+use crate::remote_udp::{Outside, RemoteUdp};
 use crate::socket::Socket;
 use crate::target::{Host, Target};
 
@@ -28,6 +30,8 @@ enum Stage {
     Refused(Refusal),
     /// Its bytes are carried.
     Joined(Socket, Flow),
+    /// Its datagrams are carried.
+    Associated(Box<RemoteUdp>),
 }
 
 /// A stream at the relay.
@@ -50,6 +54,12 @@ impl Remote {
         Self { client, id, port: target.port, stage, by: now + DIAL }
     }
 
+    /// The same for datagrams, in records of `record` bytes.
+    pub fn for_datagrams(client: ClientId, id: StreamId, record: usize) -> Self {
+        let stage = Stage::Associated(Box::new(RemoteUdp::new(id, record)));
+        Self { client, id, port: 0, stage, by: Instant::NEVER }
+    }
+
     /// Whose it is.
     pub fn client(&self) -> ClientId {
         self.client
@@ -60,32 +70,59 @@ impl Remote {
         self.id
     }
 
-    /// The name and port that are to be looked up.
-    pub fn name(&self) -> Option<(&str, u16)> {
-        match &self.stage {
-            Stage::Name(name) => Some((name, self.port)),
+    /// The name and port that are to be looked up next.
+    pub fn next_name(&mut self) -> Option<(String, u16)> {
+        match &mut self.stage {
+            Stage::Name(name) => Some((name.clone(), self.port)),
+            Stage::Associated(udp) => Some((udp.next_name()?, self.port)),
             _ => None,
         }
     }
 
-    /// Whether its bytes are carried.
+    /// Whether it waits for a name.
+    pub fn wants_name(&self) -> bool {
+        matches!(self.stage, Stage::Name(_))
+    }
+
+    /// Whether its bytes are carried, or its datagrams.
     pub fn is_joined(&self) -> bool {
-        matches!(self.stage, Stage::Joined(..))
+        matches!(self.stage, Stage::Joined(..) | Stage::Associated(_))
+    }
+
+    /// Its datagrams, if it is for these.
+    pub fn datagrams(&mut self) -> Option<&mut RemoteUdp> {
+        match &mut self.stage {
+            Stage::Associated(udp) => Some(udp),
+            _ => None,
+        }
+    }
+
+    /// What became of its datagrams, if it is for these.
+    pub fn counts(&self) -> Option<DatagramCounts> {
+        match &self.stage {
+            Stage::Associated(udp) => Some(udp.counts()),
+            _ => None,
+        }
     }
 
     /// When it is to have its turn, whatever comes before.
     pub fn deadline(&self) -> Instant {
         match &self.stage {
             Stage::Dial(dial) => self.by.min(dial.next_event()),
-            Stage::Joined(..) => Instant::NEVER,
+            Stage::Joined(..) | Stage::Associated(_) => Instant::NEVER,
             Stage::Name(_) | Stage::Refused(_) => self.by,
         }
     }
 
-    /// Its name was looked up. Whatever the name is, it is the addresses that the policy judges, and these are dialled.
-    pub fn found(&mut self, addresses: io::Result<Vec<SocketAddr>>, policy: &Policy) {
-        if self.name().is_some() {
-            self.stage = addresses.map_or(Stage::Refused(Refusal::HostUnreachable), |addresses| to(addresses, policy));
+    /// A name of its was looked up. Whatever the name is, it is the addresses that the policy judges, and these are dialled.
+    pub fn found(&mut self, now: Instant, name: &str, addresses: io::Result<Vec<SocketAddr>>, outside: Outside<'_>) {
+        match &mut self.stage {
+            Stage::Associated(udp) => udp.found(now, name, addresses, outside),
+            Stage::Name(_) => {
+                let to = |addresses| to(addresses, outside.policy);
+                self.stage = addresses.map_or(Stage::Refused(Refusal::HostUnreachable), to);
+            }
+            Stage::Dial(_) | Stage::Refused(_) | Stage::Joined(..) => {}
         }
     }
 
@@ -99,6 +136,7 @@ impl Remote {
         match &mut self.stage {
             Stage::Dial(dial) => dial.note(number, event),
             Stage::Joined(socket, _) => socket.note(event),
+            Stage::Associated(udp) => udp.note(number),
             Stage::Name(_) | Stage::Refused(_) => {}
         }
     }
@@ -129,6 +167,9 @@ impl Remote {
         if let Stage::Joined(socket, flow) = &mut self.stage {
             return flow.turn(now, socket, mux, buffer);
         }
+        if let Stage::Associated(udp) = &mut self.stage {
+            return udp.turn(now, mux, buffer);
+        }
         // Whoever has looked at a stream is told when the client resets it.
         if mux.read(self.id).is_err() {
             return Turn::Over;
@@ -136,7 +177,7 @@ impl Remote {
         let refusal = match &mut self.stage {
             Stage::Refused(refusal) => *refusal,
             Stage::Name(_) | Stage::Dial(_) if now >= self.by => Refusal::TimedOut,
-            Stage::Name(_) | Stage::Joined(..) => return Turn::Idle,
+            Stage::Name(_) | Stage::Joined(..) | Stage::Associated(_) => return Turn::Idle,
             Stage::Dial(dial) => match dial.turn(now, registry, key) {
                 Dialled::Pending => return Turn::Idle,
                 Dialled::Failed(refusal) => refusal,

@@ -30,6 +30,8 @@ struct Question<T> {
 pub struct Answer<T> {
     /// What came with the name.
     pub tag: T,
+    /// The name.
+    pub name: String,
     /// Its addresses.
     pub addresses: io::Result<Vec<SocketAddr>>,
 }
@@ -71,7 +73,8 @@ fn serve<T>(asked: &Mutex<Receiver<Question<T>>>, answer: &Sender<Answer<T>>, lo
         // Held while this thread waits: the others wait for the lock instead, which is the same.
         let question = asked.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(Question { tag, name, port }) = question else { return };
-        if answer.send(Answer { tag, addresses: lookup(&name, port) }).is_err() {
+        let addresses = lookup(&name, port);
+        if answer.send(Answer { tag, name, addresses }).is_err() {
             return;
         }
         // A relay that is gone has nobody to wake.

@@ -77,6 +77,11 @@ impl Socket {
         Ok(socket)
     }
 
+    /// Where it is, and where its other end is.
+    pub fn ends(&self) -> io::Result<(SocketAddr, SocketAddr)> {
+        Ok((self.stream.local_addr()?, self.stream.peer_addr()?))
+    }
+
     /// Begins to connect to `address`.
     pub fn connect(address: SocketAddr, registry: &Registry, token: Token) -> io::Result<Self> {
         let mut stream = TcpStream::connect(address)?;

@@ -1,21 +1,24 @@
-//! SOCKS5 (RFC 1928), as far as a program needs it that connects: no authentication, CONNECT. A reader without sockets.
+//! SOCKS5 (RFC 1928), as far as a program needs it that connects or sends datagrams: no authentication, CONNECT, UDP ASSOCIATE. A
+//! reader without sockets.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use crate::refusal::Refusal;
 use crate::step::Step;
-use crate::target::Target;
+use crate::target::{Host, Target};
 
 /// The first byte of everything.
 pub const VERSION: u8 = 5;
 const NO_AUTHENTICATION: u8 = 0;
 const NO_METHOD: u8 = 0xff;
 const CONNECT: u8 = 1;
-const LAST_COMMAND: u8 = 3;
+const BIND: u8 = 2;
+const ASSOCIATE: u8 = 3;
 const SUCCEEDED: u8 = 0;
 const IPV4: u8 = 1;
 const NAME: u8 = 3;
 const IPV6: u8 = 4;
+const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
 /// The first message: which ways of authentication the program knows.
 pub fn greeting(bytes: &[u8]) -> Step {
@@ -28,60 +31,130 @@ pub fn greeting(bytes: &[u8]) -> Step {
     }
 }
 
-/// The second message: what the program wants.
-pub fn request(bytes: &[u8]) -> Step {
-    let &[version, command, reserved, kind, ref rest @ ..] = bytes else { return Step::More };
-    if version != VERSION || reserved != 0 {
-        return Step::Refuse(refused(Refusal::General));
-    }
-    let (before, length) = match kind {
-        IPV4 => (0, 4),
-        IPV6 => (0, 16),
-        NAME => match rest.first() {
-            Some(&length) => (1, usize::from(length)),
-            None => return Step::More,
-        },
-        _ => return Step::Refuse(refused(Refusal::AddressType)),
-    };
-    let Some((host, behind)) = rest[before..].split_at_checked(length) else { return Step::More };
-    let &[high, low, ..] = behind else { return Step::More };
-    if command != CONNECT {
-        let known = (CONNECT..=LAST_COMMAND).contains(&command);
-        return Step::Refuse(refused(if known { Refusal::Command } else { Refusal::General }));
-    }
-    match target(host, kind, u16::from_be_bytes([high, low])) {
-        Some(target) => Step::Connect(4 + before + length + 2, target),
-        None => Step::Refuse(refused(Refusal::General)),
+/// A host, as a message names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostBytes<'a> {
+    /// An address of IPv4.
+    V4([u8; 4]),
+    /// An address of IPv6.
+    V6([u8; 16]),
+    /// A name, or an address as text.
+    Name(&'a [u8]),
+}
+
+impl HostBytes<'_> {
+    /// The target at a port of it, if it is one.
+    pub fn target(self, port: u16) -> Option<Target> {
+        let address = |ip| (port != 0).then_some(Target { host: Host::Address(ip), port });
+        match self {
+            Self::V4(ip) => address(IpAddr::from(ip)),
+            Self::V6(ip) => address(IpAddr::from(ip)),
+            Self::Name(name) => Target::new(str::from_utf8(name).ok()?, port).ok(),
+        }
     }
 }
 
-fn target(host: &[u8], kind: u8, port: u16) -> Option<Target> {
-    let text = match kind {
-        IPV4 => Ipv4Addr::from(<[u8; 4]>::try_from(host).ok()?).to_string(),
-        IPV6 => Ipv6Addr::from(<[u8; 16]>::try_from(host).ok()?).to_string(),
-        _ => str::from_utf8(host).ok()?.to_owned(),
+/// What bytes say that begin with the kind of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Address<'a> {
+    /// They end too early.
+    More,
+    /// No such kind is known.
+    Unknown,
+    /// A host and a port, and what follows.
+    Known {
+        /// The host.
+        host: HostBytes<'a>,
+        /// The port.
+        port: u16,
+        /// What follows.
+        rest: &'a [u8],
+    },
+}
+
+/// Reads the kind of an address, the address and the port.
+pub fn address(bytes: &[u8]) -> Address<'_> {
+    let Some((&kind, rest)) = bytes.split_first() else { return Address::More };
+    let read = match kind {
+        IPV4 => rest.split_first_chunk().map(|(&host, rest)| (HostBytes::V4(host), rest)),
+        IPV6 => rest.split_first_chunk().map(|(&host, rest)| (HostBytes::V6(host), rest)),
+        NAME => rest.split_first().and_then(|(&length, rest)| {
+            let (host, rest) = rest.split_at_checked(length.into())?;
+            Some((HostBytes::Name(host), rest))
+        }),
+        _ => return Address::Unknown,
     };
-    Target::new(&text, port).ok()
+    let Some((host, &[high, low, ref rest @ ..])) = read else { return Address::More };
+    Address::Known { host, port: u16::from_be_bytes([high, low]), rest }
+}
+
+/// Writes the same.
+pub fn put_address(to: &mut Vec<u8>, address: SocketAddr) {
+    match address.ip() {
+        IpAddr::V4(ip) => {
+            to.push(IPV4);
+            to.extend(ip.octets());
+        }
+        IpAddr::V6(ip) => {
+            to.push(IPV6);
+            to.extend(ip.octets());
+        }
+    }
+    to.extend(address.port().to_be_bytes());
+}
+
+/// The second message: what the program wants.
+pub fn request(bytes: &[u8]) -> Step {
+    let &[version, command, reserved, ref rest @ ..] = bytes else { return Step::More };
+    if rest.is_empty() {
+        return Step::More;
+    }
+    if version != VERSION || reserved != 0 {
+        return Step::Refuse(refused(Refusal::General));
+    }
+    let (host, port, behind) = match address(rest) {
+        Address::More => return Step::More,
+        Address::Unknown => return Step::Refuse(refused(Refusal::AddressType)),
+        Address::Known { host, port, rest } => (host, port, rest),
+    };
+    let count = bytes.len() - behind.len();
+    match command {
+        CONNECT => match host.target(port) {
+            Some(target) => Step::Connect(count, target),
+            None => Step::Refuse(refused(Refusal::General)),
+        },
+        // The address is where the program thinks that its datagrams will come from. Many say nothing or something else there.
+        ASSOCIATE => Step::Associate(count),
+        BIND => Step::Refuse(refused(Refusal::Command)),
+        _ => Step::Refuse(refused(Refusal::General)),
+    }
 }
 
 /// The answer to a request that is fulfilled. The address at the relay is not told: no program needs it to connect.
 pub fn connected() -> Vec<u8> {
-    reply(SUCCEEDED)
+    reply(SUCCEEDED, NOWHERE)
+}
+
+/// The same for datagrams, which the program is to send to this address.
+pub fn associated(at: SocketAddr) -> Vec<u8> {
+    reply(SUCCEEDED, at)
 }
 
 /// The answer to a request that is not.
 pub fn refused(refusal: Refusal) -> Vec<u8> {
-    reply(refusal.code())
+    reply(refusal.code(), NOWHERE)
 }
 
-fn reply(code: u8) -> Vec<u8> {
-    let mut reply = vec![VERSION, code, 0, IPV4];
-    reply.extend([0; 6]);
+fn reply(code: u8, address: SocketAddr) -> Vec<u8> {
+    let mut reply = vec![VERSION, code, 0];
+    put_address(&mut reply, address);
     reply
 }
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv6Addr;
+
     use super::*;
 
     fn asks(command: u8, kind: u8, host: &[u8], port: u16) -> Vec<u8> {
@@ -112,13 +185,27 @@ mod tests {
     }
 
     #[test]
+    fn a_request_for_datagrams_may_name_any_address() {
+        for (kind, host, port) in [(IPV4, &[0; 4][..], 0), (IPV6, &[0; 16], 0), (NAME, b"\x03a b", 5), (NAME, b"\0", 0)]
+        {
+            let bytes = [asks(3, kind, host, port), vec![1, 2, 3]].concat();
+            assert_eq!(request(&bytes), Step::Associate(bytes.len() - 3));
+            assert_eq!(request(&bytes[..bytes.len() - 4]), Step::More);
+        }
+        let at = SocketAddr::from(([127, 0, 0, 1], 0x102));
+        assert_eq!(associated(at), [5, 0, 0, IPV4, 127, 0, 0, 1, 1, 2]);
+        let at = SocketAddr::from((Ipv6Addr::LOCALHOST, 0x102));
+        assert_eq!(associated(at), [&[5, 0, 0, IPV6][..], &Ipv6Addr::LOCALHOST.octets(), &[1, 2]].concat());
+    }
+
+    #[test]
     fn what_is_not_known_is_refused_with_its_code() {
         let code = |bytes: &[u8]| match request(bytes) {
             Step::Refuse(reply) => reply[1],
             other => panic!("{other:?}"),
         };
         let address = [192, 0, 2, 1];
-        assert_eq!([2, 3, 4].map(|command| code(&asks(command, IPV4, &address, 80))), [7, 7, 1]);
+        assert_eq!([2, 4].map(|command| code(&asks(command, IPV4, &address, 80))), [7, 1]);
         assert_eq!(code(&asks(1, 2, &address, 80)), 8);
         assert_eq!(code(&asks(1, IPV4, &address, 0)), 1);
         assert_eq!(code(&asks(1, NAME, b"\0", 80)), 1);

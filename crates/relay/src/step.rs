@@ -11,6 +11,8 @@ pub enum Step {
     Answer(usize, &'static [u8]),
     /// So many bytes ask for a connection.
     Connect(usize, Target),
+    /// So many bytes ask for a way for datagrams.
+    Associate(usize),
     /// The program gets these bytes, if any, and its connection is closed.
     Refuse(Vec<u8>),
 }

@@ -1,4 +1,5 @@
-//! Where a stream leads: a host and a port, as `example.org:443`, `192.0.2.1:443` or `[2001:db8::1]:443`.
+//! Where a stream leads: a host and a port, as `example.org:443`, `192.0.2.1:443` or `[2001:db8::1]:443`; or `udp:`, for
+//! datagrams that lead where each says.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
@@ -6,8 +7,12 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
+use crate::datagram;
+
 /// Ports of protocols whose users wait for each answer: SSH and DNS. Their streams are of class 0.
 const INTERACTIVE: [u16; 2] = [22, 53];
+/// What a stream says that is for datagrams. It is no target: it has no port.
+const DATAGRAMS: &str = "udp:";
 /// The longest name of the DNS (RFC 1035), and the longest of its labels.
 const LONGEST_NAME: usize = 253;
 const LONGEST_LABEL: usize = 63;
@@ -97,6 +102,42 @@ impl fmt::Display for Target {
     }
 }
 
+/// What a stream is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A connection to this target.
+    Connection(Target),
+    /// The datagrams of a program. The stream itself carries nothing; they come and go as long as it lives.
+    Datagrams,
+}
+
+impl Purpose {
+    /// How urgent its stream is, 0 the most.
+    pub fn class(&self) -> u8 {
+        match self {
+            Self::Connection(target) => target.class(),
+            Self::Datagrams => datagram::CLASS,
+        }
+    }
+}
+
+impl FromStr for Purpose {
+    type Err = TargetError;
+
+    fn from_str(text: &str) -> Result<Self, TargetError> {
+        if text == DATAGRAMS { Ok(Self::Datagrams) } else { text.parse().map(Self::Connection) }
+    }
+}
+
+impl fmt::Display for Purpose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connection(target) => target.fmt(f),
+            Self::Datagrams => f.write_str(DATAGRAMS),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,6 +177,15 @@ mod tests {
         }
         assert_eq!(Target::new(&"a".repeat(64), 80), Err(Host));
         assert_eq!(Target::new(&["a"; 128].join("."), 80), Err(Host));
+    }
+
+    #[test]
+    fn a_stream_for_datagrams_is_taken_for_no_target() {
+        for purpose in [Purpose::Datagrams, Purpose::Connection(Target::new("udp", 80).unwrap())] {
+            assert_eq!(purpose.to_string().parse(), Ok(purpose));
+        }
+        assert_eq!(DATAGRAMS.parse::<Target>(), Err(TargetError::Port));
+        assert_eq!(Purpose::Datagrams.class(), 0);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::control_stream::AcceptedConnection;
 use super::options::{Failure, Options, State, Watch};
 use super::outcome::peer;
 use super::session::{Session, Target};
-use super::setting::build;
+use super::setting::{RECORD, build};
 use super::wire::Role;
 
 /// After a connection that failed the next one is tried so much later.
@@ -22,7 +22,8 @@ pub fn proxy(ports: &[SocketAddr], options: Options, watch: Watch<'_>) -> Result
     build(&options.scheduler, None)?;
     weftway_cc::parse(&options.cc).map_err(|error| Failure::Spec(error.to_string()))?;
     let how = (options.scheduler.clone(), options.cc.clone());
-    let proxy = Proxy::listen(ports, ProxyLimits::default()).map_err(Failure::Socket)?;
+    let limits = ProxyLimits { record: RECORD as usize, ..ProxyLimits::default() };
+    let proxy = Proxy::listen(ports, limits).map_err(Failure::Socket)?;
     let (mut session, target) = Session::open(options, Role::Proxy, std::path::Path::new("."), watch)?;
     let Some(target) = target else {
         return Err(Failure::Spec("a proxy connects to a relay, it does not listen for one".to_owned()));

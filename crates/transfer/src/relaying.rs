@@ -14,7 +14,7 @@ use super::carried::Carried;
 use super::options::{Failure, Options, State, Watch};
 use super::outcome::peer;
 use super::session::Session;
-use super::setting::build;
+use super::setting::{RECORD, build};
 use super::wire::Role;
 
 /// Relays for all clients that show the token, until the user stops it. `policy` says which addresses they may reach.
@@ -22,7 +22,8 @@ pub fn relay(policy: Policy, mut options: Options, watch: Watch<'_>) -> Result<(
     build(&options.scheduler, None)?;
     weftway_cc::parse(&options.cc).map_err(|error| Failure::Spec(error.to_string()))?;
     let how = (options.scheduler.clone(), options.cc.clone());
-    let relay = Relay::new(policy, RelayLimits::default()).map_err(Failure::Socket)?;
+    let limits = RelayLimits { record: RECORD as usize, ..RelayLimits::default() };
+    let relay = Relay::new(policy, limits).map_err(Failure::Socket)?;
     let identities = options.identities.take();
     let (mut session, _) = Session::open(options, Role::Relay, std::path::Path::new("."), watch)?;
     let mut relaying = Relaying { relay, clients: BTreeMap::new(), how, next: 0, identities };

@@ -245,10 +245,10 @@ impl<'a> Session<'a> {
     pub fn take_identity(&mut self, identities: &Receiver<Identity>) -> bool {
         let (Some(identity), Some(listener)) = (identities.try_iter().last(), &mut self.listener) else { return false };
         let taken = listener.set_identity(&identity);
-        if let Err(error) = &taken {
-            let error = error.to_string();
-            self.say(format!("{error}; the identity before is kept"));
-        }
+        self.say(match &taken {
+            Ok(()) => "the pairing lines have changed".to_owned(),
+            Err(error) => format!("{error}; the identity before is kept"),
+        });
         taken.is_ok()
     }
 

@@ -1,13 +1,10 @@
 //! Who has no token does not keep out who has one.
-#![cfg(unix)]
-
-mod ends;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use ends::peer::Peer;
-use ends::{BOTH, assert_same, connect, listening, tree};
+use crate::ends::peer::Peer;
+use crate::ends::{BOTH, assert_same, connect, listening, refusing, tree};
 use weftway_path::Span;
 use weftway_quic::udp::tls::Identity;
 use weftway_transfer::{Failure, Progress, send};
@@ -90,7 +87,7 @@ fn an_end_without_room_is_asked_again() {
     let (_keep, root) = tree(1000);
     let pairing = Identity::generate().unwrap().pairing();
     // An end that refuses every connection, as one does that has no room.
-    let refusing = ends::refusing();
+    let refusing = refusing();
     let mut notes = Vec::new();
     let mut options = connect(refusing.address, &pairing, &["127.0.0.1"]);
     options.give_up_after = Span::from_millis(2500);

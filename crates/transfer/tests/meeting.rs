@@ -1,7 +1,4 @@
 //! Ends that part and meet again, and ends that are alive and not at work.
-#![cfg(unix)]
-
-mod ends;
 
 use std::fs;
 use std::net::SocketAddr;
@@ -12,8 +9,8 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use ends::peer::Peer;
-use ends::{BOTH, Listening, assert_same, connect, here, listening, loopback, noise, options, tree};
+use crate::ends::peer::Peer;
+use crate::ends::{BOTH, Listening, assert_same, connect, here, listening, loopback, noise, options, tree};
 use weftway_path::{Offset, Span};
 use weftway_quic::driver::record::Record;
 use weftway_quic::udp::tls::{Identity, Pairing};

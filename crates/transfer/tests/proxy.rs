@@ -1,5 +1,4 @@
 //! Programs, a proxy, a relay and a server on this machine: 127.0.0.1 and 127.0.0.2 are two paths.
-#![cfg(unix)]
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -7,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weftway_path::Span;
 use weftway_quic::udp::Local;
@@ -40,8 +39,10 @@ impl Running {
 
     /// The first state of which `is` is true.
     fn until(&self, what: &str, is: impl Fn(&Progress) -> bool) -> Progress {
+        let deadline = Instant::now() + PATIENCE;
         loop {
-            let progress = self.told.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("waited for {what}"));
+            let left = deadline.saturating_duration_since(Instant::now());
+            let progress = self.told.recv_timeout(left).unwrap_or_else(|_| panic!("waited for {what}"));
             if is(&progress) {
                 return progress;
             }
@@ -216,6 +217,7 @@ fn a_client_has_its_name_until_it_is_revoked() {
     // A new name is taken while the relay runs.
     identity.add("phone").unwrap();
     tell.send(again(&identity)).unwrap();
+    until_told(&relay, "the pairing lines have changed");
     let (mut phone, _) = start_proxy_as(identity.pairing_of("phone").unwrap(), address);
     until_told(&relay, "phone is here");
 

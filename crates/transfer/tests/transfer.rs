@@ -1,10 +1,7 @@
 //! Files over sockets of this machine: 127.0.0.1 and 127.0.0.2 are two paths.
-#![cfg(unix)]
 
 #[path = "../../sim/tests/logs/cddl.rs"]
 mod cddl;
-
-mod ends;
 
 use std::fs;
 use std::net::{SocketAddr, UdpSocket};
@@ -14,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
-use ends::{BOTH, Listening, assert_same, connect, here, listening, loopback, noise, options, relay, tree};
+use crate::ends::{BOTH, Listening, assert_same, connect, here, listening, loopback, noise, options, relay, tree};
 use serde_json::Value;
 use weftway_path::Span;
 use weftway_quic::udp::tls::Identity;

@@ -120,7 +120,7 @@ fn flows_tell_what_was_carried() {
     socket.read_exact(&mut [0; 1000]).unwrap();
     let flows = world.with(|world| {
         let flows = world.proxy.flows();
-        flows.map(|flow| (flow.target.to_string(), flow.class, flow.up, flow.down)).collect::<Vec<_>>()
+        flows.map(|flow| (flow.purpose.to_string(), flow.class, flow.up, flow.down)).collect::<Vec<_>>()
     });
     assert_eq!(flows, [(server.to_string(), 1, 1000, 1000)]);
 }

@@ -3,7 +3,9 @@
 
 #![cfg(unix)]
 
+mod associated;
 mod carried;
+mod datagrams;
 mod ended;
 mod programs;
 mod refused;

@@ -95,7 +95,7 @@ fn a_name_that_may_be_looked_up_at_last_is_due_whosever_turn_it_is() {
 
 #[test]
 fn more_programs_than_may_be_wait_in_the_kernels_queue() {
-    let (server, limits) = (echo(), ProxyLimits { connections: 4, handshakes: 2 });
+    let (server, limits) = (echo(), ProxyLimits { connections: 4, handshakes: 2, ..ProxyLimits::default() });
     let world = Running::new(Setting { proxy: limits, ..Setting::default() });
     let silent: Vec<_> = (0..2).map(|_| connect(world.address)).collect();
     world.until("both are accepted", |world| world.proxy.connections() == 2);
@@ -114,7 +114,7 @@ fn more_programs_than_may_be_wait_in_the_kernels_queue() {
 #[test]
 fn more_streams_than_may_be_dialled_at_once_wait() {
     let server = echo();
-    let relay = RelayLimits { dials: 2, names: 1, resolvers: 2 };
+    let relay = RelayLimits { dials: 2, names: 1, resolvers: 2, ..RelayLimits::default() };
     let lookup: Lookup = Arc::new(|_, port| Ok(vec![([127, 0, 0, 1], port).into()]));
     let world = Running::new(Setting { lookup: Some(lookup), relay, ..Setting::default() });
     std::thread::scope(|scope| {

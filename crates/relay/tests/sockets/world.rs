@@ -14,7 +14,7 @@ use weftway_relay::{ClientId, Lookup, Policy, Proxy, ProxyLimits, Relay, RelayLi
 
 use crate::wire::{Faults, Wire};
 
-const CLIENT: ClientId = ClientId(7);
+pub const CLIENT: ClientId = ClientId(7);
 /// How long anything may take in these tests, however busy the machine is.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -1,0 +1,10 @@
+//! The driver and the gate in virtual time, in one program, which is linked once. `cargo test FILE::` runs the tests of one
+//! file. `many.rs`, which runs on sockets, has a program of its own.
+
+mod duplex;
+mod duties;
+mod gate;
+mod net;
+mod stalls;
+mod starved;
+mod virtual_time;

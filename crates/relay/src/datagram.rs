@@ -1,0 +1,151 @@
+//! A datagram of a program on its way. Programs put SOCKS5's header before it (RFC 1928, section 7). Both ends of the connection
+//! leave out what is always zero in that: the kind of address, the address and the port are left.
+
+use bytes::Bytes;
+use weftway_mux::frame::datagram_head;
+use weftway_mux::{Mux, StreamId};
+use weftway_path::{Instant, Span};
+
+use crate::socks::{Address, address};
+use crate::target::Target;
+
+/// What a program's header begins with: two reserved bytes, and the number of the fragment. Fragments are not put together.
+pub const WHOLE: [u8; 3] = [0; 3];
+/// How urgent datagrams are.
+pub const CLASS: u8 = 0;
+/// How long a datagram is of use.
+const DEADLINE: Span = Span::from_millis(500);
+
+/// What became of datagrams.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DatagramCounts {
+    /// From the program towards the network.
+    pub up: u64,
+    /// From the network towards the program.
+    pub down: u64,
+    /// Dropped, because no record holds them.
+    pub too_long: u64,
+    /// Dropped for any other reason: they came from elsewhere, lead where nothing may, are fragments, or found no room.
+    pub dropped: u64,
+}
+
+impl std::ops::AddAssign for DatagramCounts {
+    fn add_assign(&mut self, other: Self) {
+        self.up += other.up;
+        self.down += other.down;
+        self.too_long += other.too_long;
+        self.dropped += other.dropped;
+    }
+}
+
+/// Where a datagram leads or comes from, and its data.
+pub fn read(bytes: &[u8]) -> Option<(Target, &[u8])> {
+    let Address::Known { host, port, rest } = address(bytes) else { return None };
+    Some((host.target(port)?, rest))
+}
+
+/// What became of a datagram that was to be sent to the other end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// It is on its way.
+    Yes,
+    /// No record holds it.
+    TooLong,
+    /// There is no room for it now.
+    Full,
+}
+
+/// Sends a datagram to the other end, in records of `record` bytes.
+pub fn send(now: Instant, mux: &mut Mux, flow: StreamId, record: usize, bytes: &[u8]) -> Sent {
+    // One that no record holds would keep those behind it waiting.
+    if datagram_head(flow) + bytes.len() > record {
+        return Sent::TooLong;
+    }
+    match mux.send_datagram(now, flow, CLASS, Some(DEADLINE), Bytes::copy_from_slice(bytes)) {
+        Ok(()) => Sent::Yes,
+        Err(_) => Sent::Full,
+    }
+}
+
+impl DatagramCounts {
+    /// Counts one that was to be sent, in `direction` if it was.
+    pub fn count(&mut self, sent: Sent, direction: fn(&mut Self) -> &mut u64) {
+        *match sent {
+            Sent::Yes => direction(self),
+            Sent::TooLong => &mut self.too_long,
+            Sent::Full => &mut self.dropped,
+        } += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, SocketAddr};
+
+    use proptest::prelude::*;
+    use weftway_mux::{Limits, Side};
+
+    use super::*;
+    use crate::socks::put_address;
+    use crate::target::Host;
+
+    /// A datagram for `target`, as a program writes it.
+    fn written(target: &Target, data: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        match &target.host {
+            Host::Address(ip) => put_address(&mut bytes, SocketAddr::new(*ip, target.port)),
+            Host::Name(name) => {
+                bytes.extend([3, name.len() as u8]);
+                bytes.extend(name.bytes().chain(target.port.to_be_bytes()));
+            }
+        }
+        bytes.extend(data);
+        bytes
+    }
+
+    fn target() -> impl Strategy<Value = Target> {
+        let name = "[a-z]{1,20}(\\.[a-z]{1,9}){0,3}".prop_map(Host::Name);
+        let host = prop_oneof![any::<IpAddr>().prop_map(Host::Address), name];
+        (host, 1u16..).prop_map(|(host, port)| Target { host, port })
+    }
+
+    proptest! {
+        #[test]
+        fn a_header_is_read_as_it_was_written_and_no_part_of_it_is(
+            target in target(), data in prop::collection::vec(any::<u8>(), 0..50)
+        ) {
+            let bytes = written(&target, &data);
+            prop_assert_eq!(read(&bytes), Some((target, &data[..])));
+            for end in 0..bytes.len() - data.len() {
+                prop_assert_eq!(read(&bytes[..end]), None);
+            }
+        }
+
+        #[test]
+        fn whatever_comes_is_read_as_what_it_says_or_not_at_all(
+            kind in prop_oneof![Just(1u8), Just(3), Just(4), any::<u8>()], rest in prop::collection::vec(any::<u8>(), 0..300)
+        ) {
+            let bytes = [vec![kind], rest].concat();
+            if let Some((target, data)) = read(&bytes) {
+                let text = matches!(&target.host, Host::Address(_)) && kind == 3;
+                // An address that is written as a name is one, too; anything else says what it was read from.
+                prop_assert!(text || written(&target, data) == bytes);
+                prop_assert!(bytes.ends_with(data) && target.port != 0);
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_record_holds_is_sent_and_not_a_byte_more() {
+        let mut mux = Mux::new(Side::Connecting, Limits::default(), Limits::default()).unwrap();
+        let flow = mux.open(Instant::ZERO, CLASS, b"udp:", None).unwrap();
+        let opened = mux.cut(Instant::ZERO, 1154).unwrap();
+        mux.acked(opened.place);
+        let mut try_to_send = |bytes: usize| {
+            let sent = send(Instant::ZERO, &mut mux, flow, 1154, &vec![0; bytes]);
+            (sent, mux.cut(Instant::ZERO, 1154).map(|record| record.payload.len()))
+        };
+        assert_eq!(try_to_send(1150), (Sent::Yes, Some(1154)));
+        assert_eq!(try_to_send(1151), (Sent::TooLong, None));
+    }
+}

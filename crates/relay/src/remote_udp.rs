@@ -1,0 +1,224 @@
+//! The datagrams of a client's program at the relay: each is sent to where it says, if that may be. What comes from somewhere
+//! that the program has sent to goes back to it, and nothing else does.
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use bytes::Bytes;
+use mio::Registry;
+use weftway_mux::{Mux, Read, StreamId};
+use weftway_path::Instant;
+
+use crate::datagram::{DatagramCounts, read, send};
+use crate::flow::Turn;
+use crate::limits::{BURST, MOST_ADDRESSES, MOST_DESTINATIONS, MOST_NAMES, MOST_WAITING, NOT_FOUND};
+use crate::policy::Policy;
+use crate::recent::Recent;
+use crate::refusal::{ABORTED, CONNECTED};
+use crate::socket::token;
+use crate::socks::put_address;
+use crate::target::{Host, Target};
+use crate::udp::Udp;
+
+/// What is known of a name.
+#[derive(Clone, Debug)]
+enum Name {
+    /// It is looked up, or waits for that.
+    Asked,
+    /// Those of its addresses that are tried.
+    Known(Vec<IpAddr>),
+    /// It was not found, and is not looked up until then.
+    NotFound(Instant),
+}
+
+/// A datagram whose name is not known yet.
+#[derive(Debug)]
+struct Waiting {
+    name: String,
+    port: u16,
+    data: Bytes,
+}
+
+/// Where datagrams go: what they need beside themselves.
+#[derive(Clone, Copy)]
+pub struct Outside<'a> {
+    /// Where they may lead.
+    pub policy: &'a Policy,
+    /// Where sockets are registered.
+    pub registry: &'a Registry,
+    /// The entry.
+    pub key: usize,
+}
+
+/// The datagrams of a client's program.
+#[derive(Debug)]
+pub struct RemoteUdp {
+    id: StreamId,
+    /// Whether the client knows that it may send.
+    is_told: bool,
+    /// Of IPv4 and of IPv6, once something leads there.
+    sockets: [Option<Udp>; 2],
+    /// Where the program has sent to, and may: the policy judges each when it comes in here.
+    destinations: Recent<SocketAddr, ()>,
+    names: Recent<String, Name>,
+    /// Those that are to be looked up, the longest first.
+    wanted: VecDeque<String>,
+    waiting: VecDeque<Waiting>,
+    /// How long a record is.
+    record: usize,
+    counts: DatagramCounts,
+}
+
+impl RemoteUdp {
+    /// Those of stream `id`.
+    pub fn new(id: StreamId, record: usize) -> Self {
+        Self {
+            id,
+            is_told: false,
+            sockets: [None, None],
+            destinations: Recent::new(MOST_DESTINATIONS),
+            names: Recent::new(MOST_NAMES),
+            wanted: VecDeque::new(),
+            waiting: VecDeque::new(),
+            record,
+            counts: DatagramCounts::default(),
+        }
+    }
+
+    /// What became of datagrams.
+    pub fn counts(&self) -> DatagramCounts {
+        self.counts
+    }
+
+    /// Socket `number` has datagrams.
+    pub fn note(&mut self, number: usize) {
+        if let Some(Some(udp)) = self.sockets.get_mut(number) {
+            udp.note();
+        }
+    }
+
+    /// The next name that is to be looked up.
+    pub fn next_name(&mut self) -> Option<String> {
+        self.wanted.pop_front()
+    }
+
+    /// The client has sent a datagram. Whether one more name is to be looked up.
+    pub fn up(&mut self, now: Instant, bytes: &Bytes, outside: Outside<'_>) -> bool {
+        let Some((Target { host, port }, data)) = read(bytes) else {
+            self.counts.dropped += 1;
+            return false;
+        };
+        let name = match host {
+            Host::Address(ip) => {
+                self.send(&[ip], port, data, outside);
+                return false;
+            }
+            Host::Name(name) => name,
+        };
+        let is_asked = match self.names.get(&name).cloned() {
+            Some(Name::Known(addresses)) => {
+                self.send(&addresses, port, data, outside);
+                return false;
+            }
+            Some(Name::NotFound(until)) if now < until => {
+                self.counts.dropped += 1;
+                return false;
+            }
+            Some(Name::Asked) => true,
+            Some(Name::NotFound(_)) | None => false,
+        };
+        if self.waiting.len() >= MOST_WAITING || !is_asked && self.wanted.len() >= MOST_NAMES {
+            self.counts.dropped += 1;
+            return false;
+        }
+        self.waiting.push_back(Waiting { name: name.clone(), port, data: bytes.slice_ref(data) });
+        if !is_asked {
+            self.names.insert(name.clone(), Name::Asked);
+            self.wanted.push_back(name);
+        }
+        !is_asked
+    }
+
+    /// A name was looked up: those that waited for it go.
+    pub fn found(&mut self, now: Instant, name: &str, found: io::Result<Vec<SocketAddr>>, outside: Outside<'_>) {
+        let addresses: Vec<IpAddr> =
+            found.unwrap_or_default().iter().map(SocketAddr::ip).take(MOST_ADDRESSES).collect();
+        let mut left = VecDeque::new();
+        for waiting in std::mem::take(&mut self.waiting) {
+            if waiting.name == name {
+                self.send(&addresses, waiting.port, &waiting.data, outside);
+            } else {
+                left.push_back(waiting);
+            }
+        }
+        self.waiting = left;
+        let known = if addresses.is_empty() { Name::NotFound(now + NOT_FOUND) } else { Name::Known(addresses) };
+        self.names.insert(name.to_owned(), known);
+    }
+
+    /// Sends a datagram to the first of `addresses` that may be, and that there is a route to.
+    fn send(&mut self, addresses: &[IpAddr], port: u16, data: &[u8], outside: Outside<'_>) {
+        for ip in addresses.iter().map(IpAddr::to_canonical) {
+            let to = SocketAddr::new(ip, port);
+            if self.destinations.get(&to).is_none() && !outside.policy.may_dial(ip) {
+                continue;
+            }
+            if self.socket(ip, outside).is_some_and(|udp| udp.send(data, to)) {
+                self.destinations.insert(to, ());
+                self.counts.up += 1;
+                return;
+            }
+        }
+        self.counts.dropped += 1;
+    }
+
+    /// The socket of the family of `ip`. None if no descriptor is left, or the machine does not know that family.
+    fn socket(&mut self, ip: IpAddr, outside: Outside<'_>) -> Option<&Udp> {
+        let (number, any): (usize, IpAddr) =
+            if ip.is_ipv4() { (0, Ipv4Addr::UNSPECIFIED.into()) } else { (1, Ipv6Addr::UNSPECIFIED.into()) };
+        let socket = &mut self.sockets[number];
+        if socket.is_none() {
+            *socket = Udp::bind((any, 0).into(), outside.registry, token(outside.key, number)).ok();
+        }
+        socket.as_ref()
+    }
+
+    /// Takes what has come for the program, some of it.
+    pub fn turn(&mut self, now: Instant, mux: &mut Mux, buffer: &mut Vec<u8>) -> Turn {
+        match mux.read(self.id) {
+            Ok(Read::Wait) => {}
+            // The client ends it, or says what no client says.
+            Ok(Read::Bytes(_) | Read::End) | Err(_) => {
+                let _ = mux.reset(self.id, ABORTED);
+                return Turn::Over;
+            }
+        }
+        if !self.is_told {
+            self.is_told = mux.write(now, self.id, Bytes::from_static(&[CONNECTED])) == Ok(1);
+        }
+        let mut more = false;
+        for number in 0..self.sockets.len() {
+            more |= (0..BURST).all(|_| self.down(now, number, mux, buffer));
+        }
+        buffer.clear();
+        if more { Turn::More } else { Turn::Idle }
+    }
+
+    /// Passes the next datagram of a socket on: false if there is none.
+    fn down(&mut self, now: Instant, number: usize, mux: &mut Mux, buffer: &mut Vec<u8>) -> bool {
+        let Some(received) = self.sockets[number].as_mut().and_then(|udp| udp.receive(buffer)) else { return false };
+        // What tells of a datagram that did not arrive is in nobody's interest.
+        let Ok(source) = received else { return true };
+        if !self.destinations.contains(&source) {
+            self.counts.dropped += 1;
+            return true;
+        }
+        let mut bytes = Vec::with_capacity(32 + buffer.len());
+        put_address(&mut bytes, source);
+        bytes.extend_from_slice(buffer);
+        let sent = send(now, mux, self.id, self.record, &bytes);
+        self.counts.count(sent, |counts| &mut counts.down);
+        true
+    }
+}

@@ -1,0 +1,75 @@
+//! How far a connection of a local program has come, and what is told of it.
+
+use weftway_mux::StreamId;
+
+use crate::flow::Flow;
+use crate::handshake::{Handshake, Protocol};
+use crate::local_udp::LocalUdp;
+use crate::target::Purpose;
+use crate::view::FlowView;
+
+/// What a program asked for.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// What it speaks.
+    pub protocol: Protocol,
+    /// What a stream is to be for.
+    pub purpose: Purpose,
+}
+
+/// How far it has come.
+pub enum Stage {
+    /// It says where it wants to.
+    Hello(Handshake),
+    /// It waits for a stream.
+    Waiting(Request),
+    /// It waits for the relay's word on its stream.
+    Opening(Request, StreamId),
+    /// Its bytes are carried.
+    Joined(Purpose, StreamId, Flow),
+    /// Its datagrams are carried.
+    Associated(Purpose, LocalUdp),
+    /// It has its refusal, and time to read it.
+    Closing,
+}
+
+impl Stage {
+    /// Whether it has not said yet where it wants to.
+    pub fn is_new(&self) -> bool {
+        matches!(self, Self::Hello(_))
+    }
+
+    /// What it wants a stream for, if it waits for one.
+    pub fn wants(&self) -> Option<&Purpose> {
+        match self {
+            Self::Waiting(request) => Some(&request.purpose),
+            _ => None,
+        }
+    }
+
+    /// Its stream.
+    pub fn stream(&self) -> Option<StreamId> {
+        match self {
+            Self::Opening(_, id) | Self::Joined(_, id, _) => Some(*id),
+            Self::Associated(_, udp) => Some(udp.id()),
+            Self::Hello(_) | Self::Waiting(_) | Self::Closing => None,
+        }
+    }
+
+    /// What it is, if it is carried.
+    pub fn flow(&self) -> Option<FlowView<'_>> {
+        match self {
+            Self::Joined(purpose, id, flow) => Some(FlowView::new(*id, purpose, flow.carried())),
+            Self::Associated(purpose, udp) => {
+                let view = FlowView::new(udp.id(), purpose, udp.carried());
+                Some(FlowView { datagrams: udp.counts(), ..view })
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether its bytes are carried, or its datagrams.
+    pub fn is_carried(&self) -> bool {
+        matches!(self, Self::Joined(..) | Self::Associated(..))
+    }
+}

@@ -1,0 +1,60 @@
+//! A UDP socket that never waits. `mio` tells once that datagrams came, so it is remembered here until none is left.
+
+use std::io;
+use std::net::SocketAddr;
+
+use mio::net::UdpSocket;
+use mio::{Interest, Registry, Token};
+use rustix::buffer::spare_capacity;
+use rustix::net::{RecvFlags, recvfrom};
+
+/// A UDP socket.
+#[derive(Debug)]
+pub struct Udp {
+    socket: UdpSocket,
+    readable: bool,
+}
+
+impl Udp {
+    /// One at `address`; a port of 0 is one that is free.
+    pub fn bind(address: SocketAddr, registry: &Registry, token: Token) -> io::Result<Self> {
+        let mut socket = UdpSocket::bind(address)?;
+        registry.register(&mut socket, token, Interest::READABLE)?;
+        Ok(Self { socket, readable: true })
+    }
+
+    /// Where it is.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// Datagrams came.
+    pub fn note(&mut self) {
+        self.readable = true;
+    }
+
+    /// Puts the next datagram into `buffer`, which has room for each, instead of what it holds: where it came from. None if
+    /// there is none. An error is one of an earlier datagram's, and says nothing of the next one.
+    pub fn receive(&mut self, buffer: &mut Vec<u8>) -> Option<io::Result<SocketAddr>> {
+        buffer.clear();
+        if !self.readable {
+            return None;
+        }
+        match recvfrom(&self.socket, spare_capacity(buffer), RecvFlags::empty()) {
+            Ok((_, _, source)) => {
+                let source = source.and_then(|source| SocketAddr::try_from(source).ok());
+                Some(source.ok_or_else(|| io::ErrorKind::InvalidData.into()))
+            }
+            Err(error) if error == rustix::io::Errno::WOULDBLOCK => {
+                self.readable = false;
+                None
+            }
+            Err(error) => Some(Err(error.into())),
+        }
+    }
+
+    /// Sends a datagram, or drops it: whether the kernel took it.
+    pub fn send(&self, bytes: &[u8], to: SocketAddr) -> bool {
+        self.socket.send_to(bytes, to).is_ok()
+    }
+}
