@@ -353,7 +353,10 @@ def relay_connections(
     ports: Sequence[str] = (),
     allow: Sequence[str] = (),
 ) -> None:
-    """Carries connections of programs at `ports` to a relay; with an `identity` it is the relay. Until it is stopped."""
+    """Carries connections of programs at `ports` to a relay, or is the relay, with an `identity`. Until it is stopped.
+
+    What `watch` returns is what has become of the identity, if it has changed.
+    """
 
 def live_bytes(variant: Variant, scheduler: str, links: int) -> tuple[int | None, str | None]:
     """How many bytes a run between two machines sends over so many links, or in the second place why it cannot."""
