@@ -9,7 +9,6 @@ from pathlib import Path
 
 from weftway import _native
 from weftway._native import ScenarioError, TransferError
-from weftway.locks import lock
 
 EVERY_S = 1.0
 """How often it is looked whether a file has changed."""
@@ -137,6 +136,9 @@ def _change(file: Path, change: Callable[[str | None], str], *, read: bool = Tru
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
+    # Windows has no such locks, and this module is imported there, too.
+    from weftway.locks import lock
+
     opened = lock(folder)
     try:
         yield

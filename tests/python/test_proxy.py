@@ -107,6 +107,12 @@ def test_a_running_relay_takes_new_names_and_revocations(weft: Weft, start: Star
     until_told(relay, "laptop has no valid token any more (127.0.0.1:")
     status, _, said = ended(proxy)
     assert status == 1 and "wrong token" in said, said
+    again = weft("pair", "--identity", "me", "--name", "laptop").stdout.strip()
+    until_told(relay, "the pairing lines have changed")
+    proxy = start("proxy", "--to", at, "--pair", again, "--listen", str(other))
+    until_told(relay, "laptop is here (127.0.0.1:")
+    proxy.send_signal(signal.SIGINT)
+    until_told(relay, "laptop has left (127.0.0.1:")
     refused = weft("proxy", "--to", at, "--pair", laptop, "--listen", str(other))
     assert refused.returncode == 1 and "wrong token" in refused.stderr
     assert get(local, "127.0.0.1", website) == (200, BODY), "the others stay"

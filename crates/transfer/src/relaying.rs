@@ -5,12 +5,12 @@ use std::sync::mpsc::Receiver;
 
 use noq_proto::ConnectionHandle;
 use weftway_path::Instant;
-use weftway_quic::driver::connection::QuicConnection;
 use weftway_quic::udp::tls::Identity;
 use weftway_quic::udp::token::KnownToken;
 use weftway_relay::{ClientId, Policy, Relay, RelayLimits};
 
 use super::carried::Carried;
+use super::control_stream::AcceptedConnection;
 use super::options::{Failure, Options, State, Watch};
 use super::outcome::peer;
 use super::session::Session;
@@ -39,22 +39,26 @@ const MOST_CLIENTS: usize = 64;
 struct Client {
     id: ClientId,
     carried: Carried,
-    shown: KnownToken,
+    who: Who,
 }
 
-impl Client {
+/// The token that a client has shown, and the address from which it came.
+struct Who {
+    shown: KnownToken,
+    address: String,
+}
+
+impl Who {
+    fn of(accepted: &AcceptedConnection) -> Self {
+        Self { shown: accepted.shown.clone(), address: peer(&accepted.connection) }
+    }
+
     /// What happened to it, for the user.
     fn tell(&self, what: &str) -> String {
-        tell(&self.shown, self.carried.connection(), what)
-    }
-}
-
-/// What happened to the client that has shown a token.
-fn tell(shown: &KnownToken, connection: &QuicConnection, what: &str) -> String {
-    let address = peer(connection);
-    match &shown.name {
-        Some(name) => format!("{name} {what} ({address})"),
-        None => format!("{address} {what}"),
+        match &self.shown.name {
+            Some(name) => format!("{name} {what} ({})", self.address),
+            None => format!("{} {what}", self.address),
+        }
     }
 }
 
@@ -77,17 +81,16 @@ impl Relaying {
             self.receive(session);
             let now = session.net.now();
             while let Some(accepted) = session.accept_any(now) {
+                let who = Who::of(&accepted);
                 if self.clients.len() >= MOST_CLIENTS {
-                    let what = format!("has no place: {MOST_CLIENTS} clients are here");
-                    session.say(tell(&accepted.shown, &accepted.connection, &what));
+                    session.say(who.tell(&format!("has no place: {MOST_CLIENTS} clients are here")));
                     session.drop_because_of(accepted.connection, &Failure::Full);
                     continue;
                 }
-                let shown = accepted.shown.clone();
                 let carried = Carried::new(accepted, weftway_mux::Side::Listening, &self.how)?;
-                let client = Client { id: ClientId(self.next), carried, shown };
+                let client = Client { id: ClientId(self.next), carried, who };
                 self.next += 1;
-                session.say(client.tell("is here"));
+                session.say(client.who.tell("is here"));
                 self.clients.insert(client.carried.handle(), client);
             }
             self.serve(now, session);
@@ -131,9 +134,9 @@ impl Relaying {
             let Some(client) = self.clients.remove(&handle) else { continue };
             self.relay.gone(client.id);
             session.say(match &failure {
-                Failure::Lost(why) => format!("{}: {why}", client.tell("is gone")),
-                Failure::OtherInterrupted => client.tell("has left"),
-                other => format!("{}: {other}", client.tell("has failed")),
+                Failure::Lost(why) => format!("{}: {why}", client.who.tell("is gone")),
+                Failure::OtherInterrupted => client.who.tell("has left"),
+                other => format!("{}: {other}", client.who.tell("has failed")),
             });
             session.drop_because_of(client.carried.into_connection(), &failure);
         }
@@ -144,12 +147,12 @@ impl Relaying {
         if !self.identities.as_ref().is_some_and(|identities| session.take_identity(identities)) {
             return;
         }
-        let is_revoked = |client: &Client| !session.is_valid(&client.shown.token);
+        let is_revoked = |client: &Client| !session.is_valid(&client.who.shown.token);
         let revoked = self.clients.iter().filter(|(_, client)| is_revoked(client)).map(|(&handle, _)| handle);
         for handle in revoked.collect::<Vec<_>>() {
             let Some(client) = self.clients.remove(&handle) else { continue };
             self.relay.gone(client.id);
-            session.say(client.tell("has no valid token any more"));
+            session.say(client.who.tell("has no valid token any more"));
             session.revoke(client.carried.into_connection());
         }
     }

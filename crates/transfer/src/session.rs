@@ -224,16 +224,16 @@ impl<'a> Session<'a> {
 
     /// The other end came anew: its connection before is of no use any more.
     pub fn supersede(&mut self, connection: QuicConnection) {
-        self.drop(connection, code::SUPERSEDED, "it connected again");
+        self.close_at_once(connection, code::SUPERSEDED, "it connected again");
     }
 
     /// The token of the other end is no longer valid.
     pub fn revoke(&mut self, connection: QuicConnection) {
-        self.drop(connection, code::REFUSED, WRONG_TOKEN);
+        self.close_at_once(connection, code::REFUSED, WRONG_TOKEN);
     }
 
     /// Closes a connection without waiting until the other end knows.
-    fn drop(&mut self, mut connection: QuicConnection, code: u32, reason: &str) {
+    fn close_at_once(&mut self, mut connection: QuicConnection, code: u32, reason: &str) {
         if !connection.is_closed() {
             connection.close(self.net.now(), &mut self.net.endpoint, code, reason);
             self.net.send(&mut connection);
@@ -324,7 +324,7 @@ impl<'a> Session<'a> {
     /// The same, where others must not wait until the other end knows.
     pub fn drop_because_of(&mut self, connection: QuicConnection, failure: &Failure) {
         let (code, reason) = reason(failure);
-        self.drop(connection, code, &reason);
+        self.close_at_once(connection, code, &reason);
     }
 
     /// How a path is called.

@@ -131,7 +131,7 @@ fn a_token_that_is_revoked_before_or_after_it_is_shown_is_refused() {
     for shown_first in [false, true] {
         let mut pair = Pair::new();
         let token = pair.identity.pairing_of("laptop").unwrap().token;
-        // It waits for its place: the run before it was heard a moment ago.
+        // It waits until the run before it has been silent for a while.
         let id = TransferId { task: "task".to_owned(), run: "first".to_owned() };
         let current = Current { id: &id, heard: Instant::ZERO };
         if shown_first {
