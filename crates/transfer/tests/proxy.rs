@@ -49,6 +49,16 @@ impl Running {
         }
     }
 
+    /// What came of it, once it has ended by itself.
+    fn ended(&mut self) -> Result<(), Failure> {
+        let (thread, deadline) = (self.thread.take().unwrap(), Instant::now() + PATIENCE);
+        while !thread.is_finished() {
+            assert!(Instant::now() < deadline, "it goes on");
+            thread::sleep(Duration::from_millis(5));
+        }
+        thread.join().unwrap()
+    }
+
     fn end(&mut self) -> Result<(), Failure> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().unwrap().join().unwrap()
@@ -229,7 +239,7 @@ fn a_client_has_its_name_until_it_is_revoked() {
     until_told(&relay, "laptop has no valid token any more (127.0.0.");
     let mut rest = Vec::new();
     assert!(open.read_to_end(&mut rest).is_err() || rest.is_empty());
-    let failure = laptop.thread.take().unwrap().join().unwrap().unwrap_err();
+    let failure = laptop.ended().unwrap_err();
     assert!(matches!(&failure, Failure::Refused(why) if why.contains("wrong token")), "{failure}");
     // The others stay.
     there_and_back(port, server, 100_000, 2);
@@ -246,7 +256,7 @@ fn an_identity_that_is_made_anew_ends_all_lines() {
     let (mut before, _) = start_proxy(&old, address);
     until_told(&relay, "is here");
     tell.send(Identity::load(&new.store()).unwrap()).unwrap();
-    let failure = before.thread.take().unwrap().join().unwrap().unwrap_err();
+    let failure = before.ended().unwrap_err();
     assert!(matches!(failure, Failure::Refused(_)), "{failure}");
     let (mut after, port) = start_proxy(&new, address);
     there_and_back(port, echo(), 100_000, 1);
