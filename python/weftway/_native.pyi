@@ -320,7 +320,14 @@ def steering_obstacle(spec: str) -> str | None: ...
 def probe() -> str: ...
 def links() -> str: ...
 def new_identity() -> str: ...
-def pairing_line(identity: str) -> str: ...
+def pairing_line(identity: str, name: str | None = None) -> str: ...
+def pairing_names(identity: str) -> list[str]: ...
+def with_name(identity: str, name: str) -> str:
+    """An identity with a line for the client of this name."""
+
+def without_name(identity: str, name: str) -> str:
+    """An identity without the line of this client."""
+
 def transfer(
     role: str,
     path: str,
@@ -342,11 +349,14 @@ def relay_connections(
     paths: Sequence[str],
     scheduler: str,
     cc: str,
-    watch: Callable[[str], list[str]],
+    watch: Callable[[str], str | None],
     ports: Sequence[str] = (),
     allow: Sequence[str] = (),
 ) -> None:
-    """Carries connections of programs at `ports` to a relay, or, with an `identity`, is it, until it is stopped."""
+    """Carries connections of programs at `ports` to a relay, or is the relay, with an `identity`. Until it is stopped.
+
+    What `watch` returns is what has become of the identity, if it has changed.
+    """
 
 def live_bytes(variant: Variant, scheduler: str, links: int) -> tuple[int | None, str | None]:
     """How many bytes a run between two machines sends over so many links, or in the second place why it cannot."""

@@ -7,7 +7,6 @@ processes may use one folder: they read and write it in turns.
 """
 
 import errno
-import fcntl
 import gzip
 import io
 import json
@@ -28,6 +27,7 @@ from weftway import backends
 from weftway._native import ScenarioError
 from weftway.backends import Row
 from weftway.columns import table, whole_table
+from weftway.locks import lock
 
 if TYPE_CHECKING:
     import polars as pl
@@ -232,7 +232,7 @@ class Store:
         """No other process reads or writes the rows meanwhile. The lock is the system's: it ends with its process."""
         self._folder.mkdir(parents=True, exist_ok=True)
         with _put_off():
-            opened = _lock(self._folder)
+            opened = lock(self._folder)
             try:
                 yield
             finally:
@@ -254,19 +254,6 @@ def _put_off() -> Iterator[None]:
         signal.signal(signal.SIGINT, handler)
         if came:
             handler(signal.SIGINT, came[0])
-
-
-def _lock(folder: Path) -> int:
-    """Waits until nobody else has the lock. It is had until what is returned is closed."""
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(opened, fcntl.LOCK_EX)
-    except OSError:
-        os.close(opened)
-        # Network file systems lock only files that are open for writing.
-        opened = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o666)
-        fcntl.flock(opened, fcntl.LOCK_EX)
-    return opened
 
 
 def _merged(old: Row, new: Row) -> Row:

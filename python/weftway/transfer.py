@@ -15,7 +15,8 @@ from rich.console import Console
 from rich.table import Table
 
 from weftway import _native
-from weftway._native import ScenarioError, TransferError
+from weftway._native import ScenarioError
+from weftway.identity import Changes, check_available, read_private, read_text
 from weftway.listing import plain_table
 
 if TYPE_CHECKING:
@@ -43,20 +44,8 @@ class OtherEnd:
     identity: str | None = None
     others: tuple[str, ...] = ()
     """More addresses of the same end: its name has several."""
-
-
-def identity_file() -> Path:
-    """Where this machine's identity is kept."""
-    home = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
-    return Path(home) / "weftway" / "identity.json"
-
-
-def pair(file: Path, *, new: bool = False) -> str:
-    """The line that the other end needs. Makes an identity if there is none, or a new one."""
-    _available()
-    if new or not file.exists():
-        _write_private(file, _native.new_identity())
-    return _native.pairing_line(_read_private(file))
+    file: Path | None = None
+    """Where `identity` was read."""
 
 
 def pairing(given: str | None) -> str | None:
@@ -69,7 +58,7 @@ def pairing(given: str | None) -> str | None:
         return None
     if text == "-":
         return _first_line(sys.stdin)
-    return text if text.startswith("weft1-") else _read(Path(text))
+    return text if text.startswith("weft1-") else read_text(Path(text))
 
 
 def connect(host: str, line: str) -> OtherEnd:
@@ -83,7 +72,7 @@ def listen(address: str, file: Path) -> OtherEnd:
     if not file.exists():
         raise ScenarioError(f"this machine has no identity yet: run `weft pair` here, and copy its line ({file})")
     host, port = split_listening(address)
-    return OtherEnd(resolve(host or "0.0.0.0", port, passive=True)[0], identity=_read_private(file))
+    return OtherEnd(resolve(host or "0.0.0.0", port, passive=True)[0], identity=read_private(file), file=file)
 
 
 def run(
@@ -105,7 +94,7 @@ def run(
     With `checksum` a sender has contents compared and not times. With `sync` all is on the receiver's disk at the end.
     `watch` is told ten times a second how far it is; then `switch` may name schedulers that take over.
     """
-    _available()
+    check_available()
 
     def tell(text: str) -> list[str]:
         watch(json.loads(text))
@@ -141,23 +130,25 @@ def relay_connections(
 ) -> None:
     """Carries connections of programs, which come to `ports`, to a relay; or is the relay, if the other end comes here.
 
-    A relay connects to public addresses, and to those in the networks `allow`. It ends when it is interrupted.
+    A relay connects to public addresses, and to those in the networks `allow`. It ends when it is interrupted. When the
+    file of its identity changes, names that are new and those that were revoked count at once.
     """
-    _available()
+    check_available()
+    changes = Changes(other.file, other.identity) if other.file and other.identity else None
 
-    def tell(text: str) -> list[str]:
-        watch(json.loads(text))
-        return []
+    def tell(text: str) -> str | None:
+        progress, became = json.loads(text), None
+        try:
+            became = changes() if changes else None
+        except ScenarioError as error:
+            progress["note"] = "; ".join(filter(None, [progress["note"], f"{error}; the identity before is kept"]))
+        watch(progress)
+        return became
 
     addresses = [other.address, *other.others]
     _native.relay_connections(
         addresses, other.pairing, other.identity, list(paths), scheduler, cc, tell, list(ports), list(allow)
     )
-
-
-def _available() -> None:
-    if not hasattr(_native, "transfer"):
-        raise TransferError(f"files are sent on Unix only; this is {sys.platform}")
 
 
 def split(text: str, default: int = PORT) -> tuple[str | None, int]:
@@ -200,39 +191,12 @@ def resolve(host: str | None, port: int, *, passive: bool) -> list[str]:
     return list(dict.fromkeys(addresses))
 
 
-def _read(file: Path) -> str:
-    try:
-        return file.read_text()
-    except UnicodeDecodeError:
-        raise ScenarioError(f"{file}: this is no text") from None
-
-
 def _first_line(stream: IO[str]) -> str:
     """The next line of a stream. What follows it is left to whoever reads on."""
     line = b""
     while (byte := os.read(stream.fileno(), 1)) not in (b"", b"\n"):
         line += byte
     return line.decode(errors="replace")
-
-
-def _read_private(file: Path) -> str:
-    """Reads what nobody else may read, and refuses it if somebody else may."""
-    mode = file.stat().st_mode & 0o777
-    if mode & 0o077:
-        raise ScenarioError(
-            f"{file}: other users of this machine may read or change this identity (mode {mode:04o}): "
-            f"run `chmod 600 {file}`, and `weft pair --new` if somebody may have read it"
-        )
-    return _read(file)
-
-
-def _write_private(file: Path, text: str) -> None:
-    """Writes what nobody else may read, all of it or nothing."""
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = file.with_name(f"{file.name}.{os.getpid()}")
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
-        out.write(text)
-    draft.replace(file)
 
 
 class Lines:

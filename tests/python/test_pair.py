@@ -1,7 +1,9 @@
 """Identities and pairing lines: who may connect."""
 
+import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,8 @@ import pytest
 import machine
 from conftest import Weft
 from ends import PARTIAL, Start, ended, port, same, wait_until
-from weftway import transfer
+from weftway import identity
+from weftway._native import ScenarioError
 
 
 def test_an_identity_is_private_and_a_new_one_ends_the_old_lines(weft: Weft, line: str, tmp_path: Path) -> None:
@@ -22,7 +25,7 @@ def test_an_identity_is_private_and_a_new_one_ends_the_old_lines(weft: Weft, lin
 def test_an_identity_that_others_can_read_is_refused(weft_here: Weft, tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        transfer.pair(tmp_path / "config" / "me")
+        identity.pair(tmp_path / "config" / "me")
     finally:
         os.umask(before)
     assert (tmp_path / "config").stat().st_mode & 0o777 == 0o700
@@ -34,6 +37,132 @@ def test_an_identity_that_others_can_read_is_refused(weft_here: Weft, tmp_path: 
         assert found.stderr.count("\n") == 1
     assert weft_here("pair", "--identity", "config/me", "--new").returncode == 0
     assert (tmp_path / "config" / "me").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_client_has_a_line_of_its_own(weft_here: Weft, tmp_path: Path) -> None:
+    def pair(*words: str) -> str:
+        done = weft_here("pair", "--identity", "me", *words)
+        assert (done.returncode, done.stderr) == (0, ""), done.stderr
+        return done.stdout.strip()
+
+    laptop = pair("--name", "laptop")
+    assert laptop.startswith("weft1-")
+    assert (tmp_path / "me").stat().st_mode & 0o777 == 0o600
+    plain, phone = pair(), pair("--name", "phone")
+    assert len({laptop, plain, phone}) == 3
+    assert pair("--name", "laptop") == laptop
+    assert pair() == plain
+    shown = json.loads(pair("--name", "phone", "--json"))
+    assert shown == [{"pairing": phone, "name": "phone", "identity": "me"}]
+
+
+def test_the_names_are_listed_without_their_lines(weft_here: Weft) -> None:
+    listed = weft_here("pair", "--identity", "me", "--list")
+    assert (listed.returncode, listed.stdout) == (0, "")
+    assert "there are no names" in listed.stderr
+    assert json.loads(weft_here("pair", "--identity", "me", "--list", "--json").stdout) == []
+    for name in ("phone", "laptop"):
+        weft_here("pair", "--identity", "me", "--name", name)
+    listed = weft_here("pair", "--identity", "me", "--list")
+    assert [line.strip() for line in listed.stdout.splitlines()] == ["name", "laptop", "phone"]
+    named = weft_here("pair", "--identity", "me", "--list", "--json").stdout
+    assert json.loads(named) == [{"name": "laptop"}, {"name": "phone"}]
+
+
+def test_a_line_that_was_revoked_never_comes_back(weft_here: Weft) -> None:
+    before = [weft_here("pair", "--identity", "me", "--name", name).stdout for name in ("laptop", "phone")]
+    revoked = weft_here("pair", "--identity", "me", "--revoke", "laptop")
+    assert (revoked.returncode, revoked.stdout) == (0, "")
+    assert revoked.stderr == "the line of laptop is no longer valid\n"
+    again = [weft_here("pair", "--identity", "me", "--name", name).stdout for name in ("laptop", "phone")]
+    assert again[0] != before[0] and again[1] == before[1]
+
+
+def test_a_new_identity_ends_the_lines_with_names_too(weft_here: Weft) -> None:
+    before = weft_here("pair", "--identity", "me", "--name", "laptop").stdout
+    new = weft_here("pair", "--identity", "me", "--new")
+    assert new.stdout.startswith("weft1-")
+    assert new.stderr == "the lines with names are no longer valid either: laptop\n"
+    assert weft_here("pair", "--identity", "me", "--list").stdout == ""
+    assert weft_here("pair", "--identity", "me", "--name", "laptop").stdout != before
+    quiet = weft_here("pair", "--identity", "other", "--new")
+    assert quiet.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--name", "lap top"), '"lap top" cannot be a name: a name has 1 to 64 characters'),
+        (("--name", ""), "cannot be a name"),
+        (("--name", "x" * 65), "cannot be a name"),
+        (("--revoke", "tv"), "no pairing line has the name tv: the names are laptop, phone"),
+        (("--revoke", "tv", "--identity", "none"), "this machine has no identity yet, and so no names (none)"),
+        (("--name", "tv", "--new"), "--name and --new do not go together"),
+        (("--name", "tv", "--revoke", "tv"), "--name and --revoke do not go together"),
+        (("--list", "--new"), "--list and --new do not go together"),
+    ],
+)
+def test_a_mistake_is_told_and_changes_nothing(
+    weft_here: Weft, tmp_path: Path, words: tuple[str, ...], told: str
+) -> None:
+    for name in ("laptop", "phone"):
+        weft_here("pair", "--identity", "me", "--name", name)
+    before = (tmp_path / "me").read_text()
+    refused = weft_here("pair", *(words if "--identity" in words else ("--identity", "me", *words)))
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert told in refused.stderr and refused.stderr.count("\n") == 1, refused.stderr
+    assert (tmp_path / "me").read_text() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["me"]
+
+
+def test_an_identity_without_names_is_read(weft_here: Weft, tmp_path: Path) -> None:
+    line = weft_here("pair", "--identity", "me").stdout
+    file = tmp_path / "me"
+    assert sorted(json.loads(file.read_text())) == ["certificate", "key", "token"], "as it was before there were names"
+    named = weft_here("pair", "--identity", "me", "--name", "laptop")
+    assert named.returncode == 0
+    assert weft_here("pair", "--identity", "me").stdout == line
+
+
+def test_commands_at_the_same_time_lose_no_name(tmp_path: Path) -> None:
+    given = [f"client-{at}" for at in range(8)]
+    code = (
+        "import sys; from pathlib import Path; from weftway import identity; sys.stdin.read();"
+        "[identity.pair(Path('me'), f'{sys.argv[1]}-{at}') for at in range(20)]"
+    )
+    started = [
+        subprocess.Popen([sys.executable, "-c", code, name], cwd=tmp_path, stdin=subprocess.PIPE) for name in given
+    ]
+    for process in started:
+        assert process.stdin
+        process.stdin.close()
+    assert [process.wait(timeout=60) for process in started] == [0] * len(given)
+    assert identity.names(tmp_path / "me") == sorted(f"{name}-{at}" for name in given for at in range(20))
+
+
+def test_a_change_of_the_file_is_seen_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(identity, "EVERY_S", 0.0)
+    file = tmp_path / "me"
+    identity.pair(file)
+    changes = identity.Changes(file, file.read_text())
+    assert [changes(), changes()] == [None, None]
+    identity.pair(file, "laptop")
+    assert [changes(), changes()] == [file.read_text(), None]
+    file.chmod(0o644)
+    with pytest.raises(ScenarioError, match="other users of this machine may read"):
+        changes()
+    assert changes() is None, "it was told"
+    file.chmod(0o600)
+    assert changes() is None, "the text is the one before"
+    for text in ("", "{}"):
+        file.write_text(text)
+        with pytest.raises(ScenarioError, match="holds no identity"):
+            changes()
+    file.unlink()
+    with pytest.raises(ScenarioError, match="No such file"):
+        changes()
+    identity.pair(file)
+    assert changes() == file.read_text()
 
 
 @pytest.mark.parametrize("where", ["environment", "standard input"])

@@ -46,12 +46,12 @@ def free_tcp_port() -> int:
         return int(free.getsockname()[1])
 
 
-def until_told(process: subprocess.Popen[str], words: str) -> None:
-    """Reads what a process says until it says `words`."""
+def until_told(process: subprocess.Popen[str], words: str) -> str:
+    """Reads what a process says until it says `words`: that line."""
     assert process.stderr
     for line in process.stderr:
         if words in line:
-            return
+            return line
     raise AssertionError(f"it ended before it said: {words}")
 
 
@@ -85,6 +85,50 @@ def test_a_program_gets_a_page_over_two_paths(start: Start, line: str, website: 
     relay.send_signal(signal.SIGINT)
     status, _, said = ended(relay)
     assert (status, said) == (130, "weft: stopped relaying\n")
+
+
+def test_a_running_relay_takes_new_names_and_revocations(weft: Weft, start: Start, line: str, website: int) -> None:
+    at = f"127.0.0.1:{port()}"
+    relay = start("relay", "--listen", at, "--identity", "me", "--allow", "127.0.0.0/8")
+    until_told(relay, "listening at")
+    # The relay runs before there is a name.
+    laptop = weft("pair", "--identity", "me", "--name", "laptop").stdout.strip()
+    other, local = free_tcp_port(), free_tcp_port()
+    until_told(relay, "the pairing lines have changed")
+    proxy = start("proxy", "--to", at, "--pair", laptop, "--listen", str(other))
+    came = until_told(relay, "is here")
+    assert came.startswith("laptop is here (127.0.0.1:"), came
+    until_told(proxy, "connected to the relay")
+    assert get(other, "127.0.0.1", website) == (200, BODY)
+    plain = start("proxy", "--to", at, "--pair", line, "--listen", str(local))
+    until_told(plain, "connected to the relay")
+
+    assert weft("pair", "--identity", "me", "--revoke", "laptop").returncode == 0
+    until_told(relay, "laptop has no valid token any more (127.0.0.1:")
+    status, _, said = ended(proxy)
+    assert status == 1 and "wrong token" in said, said
+    again = weft("pair", "--identity", "me", "--name", "laptop").stdout.strip()
+    until_told(relay, "the pairing lines have changed")
+    proxy = start("proxy", "--to", at, "--pair", again, "--listen", str(other))
+    until_told(relay, "laptop is here (127.0.0.1:")
+    proxy.send_signal(signal.SIGINT)
+    until_told(relay, "laptop has left (127.0.0.1:")
+    refused = weft("proxy", "--to", at, "--pair", laptop, "--listen", str(other))
+    assert refused.returncode == 1 and "wrong token" in refused.stderr
+    assert get(local, "127.0.0.1", website) == (200, BODY), "the others stay"
+
+
+def test_a_relay_whose_identity_cannot_be_read_says_so_and_keeps_it(
+    start: Start, line: str, website: int, tmp_path: Path
+) -> None:
+    at, local = f"127.0.0.1:{port()}", free_tcp_port()
+    relay = start("relay", "--listen", at, "--identity", "me", "--allow", "127.0.0.0/8")
+    until_told(relay, "listening at")
+    (tmp_path / "me").chmod(0o644)
+    told = until_told(relay, "the identity before is kept")
+    assert "other users of this machine may read or change this identity (mode 0644)" in told
+    until_told(start("proxy", "--to", at, "--pair", line, "--listen", str(local)), "connected to the relay")
+    assert get(local, "127.0.0.1", website) == (200, BODY)
 
 
 @pytest.mark.parametrize(

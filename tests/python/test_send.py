@@ -18,7 +18,7 @@ import pytest
 import machine
 from conftest import Weft
 from ends import BOTH, PARTIAL, PATIENCE_S, Start, ended, partial, port, same, wait_until
-from weftway import doctor, transfer
+from weftway import doctor, identity, transfer
 
 
 def test_a_folder_arrives_and_both_ends_say_how(weft: Weft, start: Start, line: str, folder: Path) -> None:
@@ -96,7 +96,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("words", REFUSED)
 def test_what_makes_no_sense_is_refused_in_one_line(weft_here: Weft, tmp_path: Path, words: str) -> None:
-    transfer.pair(tmp_path / "me")
+    identity.pair(tmp_path / "me")
     (tmp_path / "x.json").write_text("{}")
     (tmp_path / "x.json").chmod(0o600)
     found = weft_here(*words.split())
@@ -106,7 +106,7 @@ def test_what_makes_no_sense_is_refused_in_one_line(weft_here: Weft, tmp_path: P
 
 
 def test_what_cannot_be_read_or_written_is_told_in_one_line(weft_here: Weft, tmp_path: Path) -> None:
-    transfer.pair(tmp_path / "me")
+    identity.pair(tmp_path / "me")
     (tmp_path / "file").touch()
     missing = weft_here("send", "missing", "--listen", "127.0.0.1:0", "--identity", "me")
     taken = weft_here("recv", "file", "--listen", "127.0.0.1:0", "--identity", "me")
@@ -251,7 +251,7 @@ def test_names_do_not_command_the_terminal() -> None:
 
 
 def test_an_error_does_not_command_the_terminal(weft_here: Weft, tmp_path: Path) -> None:
-    transfer.pair(tmp_path / "me")
+    identity.pair(tmp_path / "me")
     found = weft_here("send", "\x1b]0;owned\x07", "--listen", "127.0.0.1:0", "--identity", "me")
     assert (found.returncode, found.stdout) == (1, "")
     assert found.stderr.startswith(r"weft: \x1b]0;owned\x07: No such file"), found.stderr

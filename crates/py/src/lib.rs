@@ -58,7 +58,10 @@ mod _native {
     use super::steer::{LiveSteering, SteeredRun, steering_obstacle};
     #[cfg(unix)]
     #[pymodule_export]
-    use super::transfer::{links, live_bytes, live_row, new_identity, pairing_line, relay_connections, transfer};
+    use super::transfer::{
+        links, live_bytes, live_row, new_identity, pairing_line, pairing_names, relay_connections, transfer, with_name,
+        without_name,
+    };
     #[pymodule_export]
     use super::vector_env::VectorEnv;
     #[pymodule_export]

@@ -20,10 +20,35 @@ pub fn new_identity() -> Result<String, Error> {
     Ok(Identity::generate().map_err(Failure::from)?.store())
 }
 
-/// The line that the other end needs to know of an identity, given by the text of its file.
+/// The line that the other end needs to know of an identity, given by the text of its file; or the client of a `name`.
 #[pyfunction]
-pub fn pairing_line(identity: &str) -> Result<String, Error> {
-    Ok(Identity::load(identity).map_err(Failure::from)?.pairing().line())
+#[pyo3(signature = (identity, name = None))]
+pub fn pairing_line(identity: &str, name: Option<&str>) -> Result<String, Error> {
+    let identity = load(identity)?;
+    let pairing = name.map_or_else(|| Ok(identity.pairing()), |name| identity.pairing_of(name));
+    Ok(pairing.map_err(Failure::from)?.line())
+}
+
+/// The names of the clients that have lines of their own.
+#[pyfunction]
+pub fn pairing_names(identity: &str) -> Result<Vec<String>, Error> {
+    Ok(load(identity)?.names().map(str::to_owned).collect())
+}
+
+/// An identity with a line for the client of this name.
+#[pyfunction]
+pub fn with_name(identity: &str, name: &str) -> Result<String, Error> {
+    let mut identity = load(identity)?;
+    identity.add(name).map_err(Failure::from)?;
+    Ok(identity.store())
+}
+
+/// An identity without the line of this client.
+#[pyfunction]
+pub fn without_name(identity: &str, name: &str) -> Result<String, Error> {
+    let mut identity = load(identity)?;
+    identity.revoke(name).map_err(Failure::from)?;
+    Ok(identity.store())
 }
 
 /// Sends `path`, or receives into it: what came of it, as JSON. `pairing` is the line of the end at one of `addresses`, or
@@ -71,7 +96,7 @@ pub fn transfer(
 
 /// Carries the connections of local programs to a relay at one of `addresses`, until it is stopped: `ports` are where they
 /// connect to. Or relays, with the identity of `identity`: `allow` are networks that clients may reach though they are
-/// private. `watch` is called with JSON ten times a second.
+/// private. `watch` is called with JSON ten times a second. Where it returns a text, the identity has become that.
 #[pyfunction]
 #[pyo3(signature = (addresses, pairing, identity, paths, scheduler, cc, watch, ports = vec![], allow = vec![]))]
 #[expect(clippy::too_many_arguments, reason = "keywords on the Python side")]
@@ -92,12 +117,12 @@ pub fn relay_connections(
     let policy = Policy::parse(&allow).map_err(|error| PyErr::from(Error::Vector(error.to_string())))?;
     let connects = matches!(other, OtherEnd::Connect { .. });
     let paths = paths.iter().map(|path| Local::parse(path)).collect();
-    let options = Options { paths, scheduler, cc, ..Options::new(other) };
-    let (chosen, _) = channel();
+    let (became, identities) = channel();
+    let options = Options { paths, scheduler, cc, identities: Some(identities), ..Options::new(other) };
     let mut stopped = Ok(());
     let result = py.detach(|| {
         let mut tell = |progress: &Progress| {
-            stopped = Python::attach(|py| told(py, &watch, progress, &chosen));
+            stopped = Python::attach(|py| relaying(py, &watch, progress, &became));
             stopped.is_ok()
         };
         if connects { proxy(&ports, options, &mut tell) } else { relay(policy, options, &mut tell) }
@@ -157,13 +182,26 @@ fn json(report: &Report) -> String {
 }
 
 fn told(py: Python<'_>, watch: &Py<PyAny>, progress: &Progress, switch: &Sender<String>) -> PyResult<()> {
-    py.check_signals()?;
-    let names: Vec<String> = watch.call1(py, (serde_json::json!(progress).to_string(),))?.extract(py)?;
-    for name in names {
+    for name in answer::<Vec<String>>(py, watch, progress)? {
         // A receiver schedules nothing.
         let _ = switch.send(name);
     }
     Ok(())
+}
+
+fn relaying(py: Python<'_>, watch: &Py<PyAny>, progress: &Progress, became: &Sender<Identity>) -> PyResult<()> {
+    if let Some(text) = answer::<Option<String>>(py, watch, progress)? {
+        // An end that connects has none.
+        let _ = became.send(load(&text)?);
+    }
+    Ok(())
+}
+
+/// What the user says to how far it is.
+fn answer<A: for<'py> FromPyObjectOwned<'py>>(py: Python<'_>, watch: &Py<PyAny>, progress: &Progress) -> PyResult<A> {
+    py.check_signals()?;
+    let answer = watch.call1(py, (serde_json::json!(progress).to_string(),))?;
+    answer.extract(py).map_err(Into::into)
 }
 
 impl From<Failure> for Error {
@@ -171,7 +209,7 @@ impl From<Failure> for Error {
         let text = failure.to_string();
         match failure {
             Failure::Spec(_)
-            | Failure::Identity(IdentityError::Read(_))
+            | Failure::Identity(IdentityError::Read(_) | IdentityError::Name(_) | IdentityError::UnknownName { .. })
             | Failure::Manifest(ManifestError::Kind(..)) => Self::Vector(text),
             _ => Self::Transfer(text),
         }

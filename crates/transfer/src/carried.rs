@@ -100,11 +100,6 @@ impl Carried {
         })
     }
 
-    /// The connection.
-    pub fn connection(&self) -> &QuicConnection {
-        self.duplex.connection()
-    }
-
     /// The connection, to be closed.
     pub fn into_connection(self) -> QuicConnection {
         self.duplex.into_connection()

@@ -1,6 +1,7 @@
 //! The control stream, and a connection whose ends have found each other on it.
 
 use weftway_quic::driver::connection::QuicConnection;
+use weftway_quic::udp::token::KnownToken;
 
 use super::wire::{LENGTH, MAX_MESSAGE, Message, TransferId, WireError, decode, encode};
 
@@ -9,6 +10,8 @@ pub(super) struct AcceptedConnection {
     pub connection: QuicConnection,
     pub control: ControlStream,
     pub id: TransferId,
+    /// What the end that connects has shown. It knows no name for it.
+    pub shown: KnownToken,
 }
 
 /// One end of the control stream.

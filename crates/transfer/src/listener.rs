@@ -1,4 +1,4 @@
-//! The end that listens: connections that come, and whether they show the token.
+//! The end that listens: connections that come, and whether they show a token.
 
 use noq_proto::{ConnectionEvent, ConnectionHandle, FourTuple, Incoming};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -8,6 +8,7 @@ use weftway_quic::driver::connection::QuicConnection;
 use weftway_quic::driver::observer::ObserverState;
 use weftway_quic::udp::Net;
 use weftway_quic::udp::tls::{Identity, IdentityError, MAX_PATHS, Server};
+use weftway_quic::udp::token::{KnownToken, Token, Tokens};
 
 use super::control_stream::{AcceptedConnection, ControlStream};
 use super::options::code;
@@ -46,10 +47,17 @@ struct PendingConnection {
     network: IpAddr,
     /// Whether it was heard again after an answer to its address: the address is not forged.
     confirmed: bool,
-    /// Whose transfer it is, and since when that is known: it has shown the token.
-    known: Option<(TransferId, Instant)>,
+    /// Whose transfer it is, since it has shown a token.
+    known: Option<Known>,
     /// It was closed, and noq finishes.
     refused: bool,
+}
+
+/// What is known of a connection that has shown a token.
+struct Known {
+    id: TransferId,
+    shown: KnownToken,
+    since: Instant,
 }
 
 /// The connections that come.
@@ -57,7 +65,7 @@ struct PendingConnection {
 /// Who has no token must not keep out who has one. A place is therefore never refused while somebody without the token has
 /// one: the oldest of those loses it.
 pub(super) struct Listener {
-    identity: Identity,
+    tokens: Tokens,
     server: Server,
     /// What this end does.
     role: Role,
@@ -67,9 +75,21 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    pub fn new(identity: Identity, role: Role) -> Result<Self, IdentityError> {
-        let server = identity.server()?;
-        Ok(Self { identity, server, role, pending: Vec::new(), wrong_tokens: 0 })
+    pub fn new(identity: &Identity, role: Role) -> Result<Self, IdentityError> {
+        let (tokens, server) = (identity.tokens(), identity.server()?);
+        Ok(Self { tokens, server, role, pending: Vec::new(), wrong_tokens: 0 })
+    }
+
+    /// From now on connections are accepted as `identity` says.
+    pub fn set_identity(&mut self, identity: &Identity) -> Result<(), IdentityError> {
+        self.server = identity.server()?;
+        self.tokens = identity.tokens();
+        Ok(())
+    }
+
+    /// Whether one that shows `token` is accepted.
+    pub fn is_valid(&self, token: &Token) -> bool {
+        self.tokens.has(token)
     }
 
     /// The configuration with which the endpoint waits.
@@ -194,7 +214,7 @@ impl Listener {
                 pending.connection.handle_timeout(now, &mut net.endpoint);
             }
             let is_waiting = pending.refused || accepted.is_some();
-            let checked = if is_waiting { Ok(None) } else { pending.check(now, self.role, &self.identity, current) };
+            let checked = if is_waiting { Ok(None) } else { pending.check(now, self.role, &self.tokens, current) };
             let refusal = match &checked {
                 Err(refusal) => Some((refusal.code, refusal.reason.as_str())),
                 Ok(_) if is_waiting || pending.known.is_some() => None,
@@ -207,9 +227,9 @@ impl Listener {
             }
             pending.connection.flush(now);
             net.send(&mut pending.connection);
-            if let Ok(Some(id)) = checked {
+            if let Ok(Some((id, shown))) = checked {
                 let PendingConnection { connection, control, .. } = self.pending.swap_remove(at);
-                accepted = Some(Box::new(AcceptedConnection { connection, control, id }));
+                accepted = Some(Box::new(AcceptedConnection { connection, control, id, shown }));
             } else if pending.connection.is_drained() {
                 self.pending.swap_remove(at);
             }
@@ -226,7 +246,8 @@ fn network_of(address: IpAddr) -> IpAddr {
     }
 }
 
-const WRONG_TOKEN: &str = "wrong token: run `weft pair` on this machine and copy its line again";
+/// What an end is told whose token is not valid, or not valid any more.
+pub(super) const WRONG_TOKEN: &str = "wrong token: run `weft pair` on this machine and copy its line again";
 
 /// Why a connection is refused.
 struct Refusal {
@@ -245,27 +266,31 @@ impl PendingConnection {
     fn next_event(&self) -> Instant {
         let until = match &self.known {
             _ if self.refused || self.connection.is_closed() => Instant::NEVER,
-            Some((_, since)) => *since + SILENCE,
+            Some(known) => known.since + SILENCE,
             None => self.since + PATIENCE,
         };
         self.connection.timeout().min(until)
     }
 
-    /// Whose transfer it is, once it may be accepted.
+    /// Whose transfer it is, and the token that was shown, once it may be accepted.
     fn check(
         &mut self,
         now: Instant,
         role: Role,
-        identity: &Identity,
+        tokens: &Tokens,
         current: Option<Current<'_>>,
-    ) -> Result<Option<TransferId>, Refusal> {
+    ) -> Result<Option<(TransferId, KnownToken)>, Refusal> {
         if !self.connection.is_established() || self.connection.is_closed() {
             return Ok(None);
         }
         if self.known.is_none() {
-            self.known = self.read_hello(role, identity)?.map(|id| (id, now));
+            self.known = self.read_hello(role, tokens)?.map(|(id, shown)| Known { id, shown, since: now });
         }
-        let Some((id, since)) = &self.known else { return Ok(None) };
+        let Some(Known { id, shown, since }) = &self.known else { return Ok(None) };
+        // While it waited the token may have been revoked.
+        if !tokens.has(&shown.token) {
+            return Err(WRONG_TOKEN.into());
+        }
         // A run that connects again takes its own place at once.
         if let Some(current) = current.filter(|current| current.id.run != id.run) {
             let was_before = current.id.task == id.task;
@@ -279,20 +304,18 @@ impl PendingConnection {
         self.control.trust();
         self.control.send(&Message::Welcome { version: VERSION }).map_err(|error| error.to_string())?;
         self.control.exchange(&mut self.connection).map_err(|error| error.to_string())?;
-        Ok(Some(id.clone()))
+        Ok(Some((id.clone(), shown.clone())))
     }
 
     /// Its first message, if it came and is as it should be.
-    fn read_hello(&mut self, role: Role, identity: &Identity) -> Result<Option<TransferId>, Refusal> {
+    fn read_hello(&mut self, role: Role, tokens: &Tokens) -> Result<Option<(TransferId, KnownToken)>, Refusal> {
         self.control.exchange(&mut self.connection).map_err(|error| error.to_string())?;
         let Some(message) = self.control.receive().map_err(|error| error.to_string())? else { return Ok(None) };
         let Message::Hello { version, token, role: theirs, transfer } = message else {
             return Err("the first message is no greeting".into());
         };
         // Before the token is right, nothing else is told.
-        if !identity.pairing().token.is(&token) {
-            return Err(WRONG_TOKEN.into());
-        }
+        let Some(shown) = tokens.find(&token) else { return Err(WRONG_TOKEN.into()) };
         if version != VERSION {
             return Err(format!("this end speaks version {VERSION} of the protocol, the other {version}").into());
         }
@@ -300,7 +323,7 @@ impl PendingConnection {
             let (own, theirs, other) = (role.command(), theirs.command(), role.other().command());
             return Err(format!("this end is `{own}`, the other `{theirs}`: it would have to be `{other}`").into());
         }
-        Ok(Some(transfer))
+        Ok(Some((transfer, shown.clone())))
     }
 }
 

@@ -12,6 +12,7 @@ use weftway_path::{Instant, PathId, PathSet, Span};
 use weftway_quic::driver::connection::QuicConnection;
 use weftway_quic::driver::observer::ObserverState;
 use weftway_quic::udp::tls::{self, Pairing};
+use weftway_quic::udp::token::KnownToken;
 
 use super::control_stream::{AcceptedConnection, ControlStream};
 use super::options::{Failure, code};
@@ -277,7 +278,10 @@ impl Session<'_> {
     ) -> Result<Box<AcceptedConnection>, Failure> {
         let mut control = ControlStream::new(MAX_MESSAGE);
         match self.exchange_greetings(&mut connection, &mut control, pairing, role) {
-            Ok(()) => Ok(Box::new(AcceptedConnection { connection, control, id: self.id.clone() })),
+            Ok(()) => {
+                let shown = KnownToken { name: None, token: pairing.token.clone() };
+                Ok(Box::new(AcceptedConnection { connection, control, id: self.id.clone(), shown }))
+            }
             Err(failure) => {
                 self.close_because_of(connection, &failure);
                 Err(failure)

@@ -44,6 +44,8 @@ pub struct Options {
     pub cc: String,
     /// Schedulers that take over while the sender is at work.
     pub switch: Option<Receiver<String>>,
+    /// What becomes of the identity while this end listens. A relay takes it over, and leaves clients whose tokens are gone.
+    pub identities: Option<Receiver<Identity>>,
     /// Whether the sender compares the contents of files that are there, and not their times.
     pub checksum: bool,
     /// Whether files are on the receiver's disk itself, and not only in memory, when the transfer is over.
@@ -67,6 +69,7 @@ impl Options {
             scheduler: "earliest-delivery".to_owned(),
             cc: "cubic".to_owned(),
             switch: None,
+            identities: None,
             checksum: false,
             sync: true,
             qlog: None,

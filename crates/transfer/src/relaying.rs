@@ -1,12 +1,16 @@
 //! `weft relay`: the end with one good link, which dials for the programs of its clients.
 
 use std::collections::BTreeMap;
+use std::sync::mpsc::Receiver;
 
 use noq_proto::ConnectionHandle;
 use weftway_path::Instant;
+use weftway_quic::udp::tls::Identity;
+use weftway_quic::udp::token::KnownToken;
 use weftway_relay::{ClientId, Policy, Relay, RelayLimits};
 
 use super::carried::Carried;
+use super::control_stream::AcceptedConnection;
 use super::options::{Failure, Options, State, Watch};
 use super::outcome::peer;
 use super::session::Session;
@@ -14,14 +18,15 @@ use super::setting::{RECORD, build};
 use super::wire::Role;
 
 /// Relays for all clients that show the token, until the user stops it. `policy` says which addresses they may reach.
-pub fn relay(policy: Policy, options: Options, watch: Watch<'_>) -> Result<(), Failure> {
+pub fn relay(policy: Policy, mut options: Options, watch: Watch<'_>) -> Result<(), Failure> {
     build(&options.scheduler, None)?;
     weftway_cc::parse(&options.cc).map_err(|error| Failure::Spec(error.to_string()))?;
     let how = (options.scheduler.clone(), options.cc.clone());
     let limits = RelayLimits { record: RECORD as usize, ..RelayLimits::default() };
     let relay = Relay::new(policy, limits).map_err(Failure::Socket)?;
+    let identities = options.identities.take();
     let (mut session, _) = Session::open(options, Role::Relay, std::path::Path::new("."), watch)?;
-    let mut relaying = Relaying { relay, clients: BTreeMap::new(), how, next: 0 };
+    let mut relaying = Relaying { relay, clients: BTreeMap::new(), how, next: 0, identities };
     let outcome = relaying.run(&mut session);
     relaying.close(&mut session);
     outcome
@@ -34,6 +39,27 @@ const MOST_CLIENTS: usize = 64;
 struct Client {
     id: ClientId,
     carried: Carried,
+    who: Who,
+}
+
+/// The token that a client has shown, and the address from which it came.
+struct Who {
+    shown: KnownToken,
+    address: String,
+}
+
+impl Who {
+    fn of(accepted: &AcceptedConnection) -> Self {
+        Self { shown: accepted.shown.clone(), address: peer(&accepted.connection) }
+    }
+
+    /// What happened to it, for the user.
+    fn tell(&self, what: &str) -> String {
+        match &self.shown.name {
+            Some(name) => format!("{name} {what} ({})", self.address),
+            None => format!("{} {what}", self.address),
+        }
+    }
 }
 
 struct Relaying {
@@ -43,6 +69,8 @@ struct Relaying {
     how: (String, String),
     /// The number of the next client.
     next: u64,
+    /// What becomes of the identity.
+    identities: Option<Receiver<Identity>>,
 }
 
 impl Relaying {
@@ -53,17 +81,17 @@ impl Relaying {
             self.receive(session);
             let now = session.net.now();
             while let Some(accepted) = session.accept_any(now) {
+                let who = Who::of(&accepted);
                 if self.clients.len() >= MOST_CLIENTS {
-                    session
-                        .say(format!("{} has no place: {MOST_CLIENTS} clients are here", peer(&accepted.connection)));
+                    session.say(who.tell(&format!("has no place: {MOST_CLIENTS} clients are here")));
                     session.drop_because_of(accepted.connection, &Failure::Full);
                     continue;
                 }
                 let carried = Carried::new(accepted, weftway_mux::Side::Listening, &self.how)?;
-                let id = ClientId(self.next);
+                let client = Client { id: ClientId(self.next), carried, who };
                 self.next += 1;
-                session.say(format!("{} is here", peer(carried.connection())));
-                self.clients.insert(carried.handle(), Client { id, carried });
+                session.say(client.who.tell("is here"));
+                self.clients.insert(client.carried.handle(), client);
             }
             self.serve(now, session);
             session.net.flush();
@@ -71,6 +99,7 @@ impl Relaying {
                 session.progress.clients = self.clients.len() as u64;
                 session.progress.flows = self.clients.values().map(|client| self.relay.streams(client.id) as u64).sum();
                 session.tick(now)?;
+                self.revoke(session);
             }
             let due = self.clients.values().map(|client| client.carried.next_event());
             let due = due.min().unwrap_or(Instant::NEVER).min(self.relay.next_event());
@@ -102,15 +131,29 @@ impl Relaying {
             }
         }
         for (handle, failure) in over {
-            let Some(Client { id, carried, .. }) = self.clients.remove(&handle) else { continue };
-            self.relay.gone(id);
-            let who = peer(carried.connection());
+            let Some(client) = self.clients.remove(&handle) else { continue };
+            self.relay.gone(client.id);
             session.say(match &failure {
-                Failure::Lost(why) => format!("{who} is gone ({why})"),
-                Failure::OtherInterrupted => format!("{who} has left"),
-                other => format!("{who}: {other}"),
+                Failure::Lost(why) => format!("{}: {why}", client.who.tell("is gone")),
+                Failure::OtherInterrupted => client.who.tell("has left"),
+                other => format!("{}: {other}", client.who.tell("has failed")),
             });
-            session.drop_because_of(carried.into_connection(), &failure);
+            session.drop_because_of(client.carried.into_connection(), &failure);
+        }
+    }
+
+    /// Takes over what has become of the identity, and leaves the clients whose tokens are no longer valid.
+    fn revoke(&mut self, session: &mut Session<'_>) {
+        if !self.identities.as_ref().is_some_and(|identities| session.take_identity(identities)) {
+            return;
+        }
+        let is_revoked = |client: &Client| !session.is_valid(&client.who.shown.token);
+        let revoked = self.clients.iter().filter(|(_, client)| is_revoked(client)).map(|(&handle, _)| handle);
+        for handle in revoked.collect::<Vec<_>>() {
+            let Some(client) = self.clients.remove(&handle) else { continue };
+            self.relay.gone(client.id);
+            session.say(client.who.tell("has no valid token any more"));
+            session.revoke(client.carried.into_connection());
         }
     }
 

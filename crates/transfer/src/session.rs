@@ -7,15 +7,17 @@ use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 
 use noq_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, Endpoint, EndpointConfig, FourTuple};
 use weftway_path::{Instant, PathId, Span};
 use weftway_quic::driver::connection::{News, QuicConnection};
-use weftway_quic::udp::tls::{MAX_PATHS, Pairing};
+use weftway_quic::udp::tls::{Identity, MAX_PATHS, Pairing};
+use weftway_quic::udp::token::Token;
 use weftway_quic::udp::{Local, Net};
 
 use super::control_stream::AcceptedConnection;
-use super::listener::{Current, Listener};
+use super::listener::{Current, Listener, WRONG_TOKEN};
 use super::options::{Failure, Options, OtherEnd, PathProgress, Progress, State, Watch, code};
 use super::wire::{Role, TransferId};
 
@@ -80,7 +82,7 @@ impl<'a> Session<'a> {
             }
             OtherEnd::Listen { address, identity } => {
                 let config = Arc::new(identity.endpoint(address.port()));
-                let listener = Listener::new(identity, role)?;
+                let listener = Listener::new(&identity, role)?;
                 let endpoint = Endpoint::new(config, Some(Arc::new(listener.config())), true);
                 let net = Net::server(endpoint, &locals, address).map_err(Failure::Socket)?;
                 (net, Some(listener), None, State::Listening)
@@ -221,11 +223,38 @@ impl<'a> Session<'a> {
     }
 
     /// The other end came anew: its connection before is of no use any more.
-    pub fn supersede(&mut self, mut connection: QuicConnection) {
-        let now = self.net.now();
-        connection.close(now, &mut self.net.endpoint, code::SUPERSEDED, "it connected again");
-        self.net.send(&mut connection);
+    pub fn supersede(&mut self, connection: QuicConnection) {
+        self.close_at_once(connection, code::SUPERSEDED, "it connected again");
+    }
+
+    /// The token of the other end is no longer valid.
+    pub fn revoke(&mut self, connection: QuicConnection) {
+        self.close_at_once(connection, code::REFUSED, WRONG_TOKEN);
+    }
+
+    /// Closes a connection without waiting until the other end knows.
+    fn close_at_once(&mut self, mut connection: QuicConnection, code: u32, reason: &str) {
+        if !connection.is_closed() {
+            connection.close(self.net.now(), &mut self.net.endpoint, code, reason);
+            self.net.send(&mut connection);
+        }
         connection.forget(&mut self.net.endpoint);
+    }
+
+    /// Takes over what has become of the identity: whether tokens may be gone.
+    pub fn take_identity(&mut self, identities: &Receiver<Identity>) -> bool {
+        let (Some(identity), Some(listener)) = (identities.try_iter().last(), &mut self.listener) else { return false };
+        let taken = listener.set_identity(&identity);
+        self.say(match &taken {
+            Ok(()) => "the pairing lines have changed".to_owned(),
+            Err(error) => format!("{error}; the identity before is kept"),
+        });
+        taken.is_ok()
+    }
+
+    /// Whether this end takes connections that show `token`.
+    pub fn is_valid(&self, token: &Token) -> bool {
+        self.listener.as_ref().is_some_and(|listener| listener.is_valid(token))
     }
 
     /// Waits until a connection shows the token.
@@ -293,13 +322,9 @@ impl<'a> Session<'a> {
     }
 
     /// The same, where others must not wait until the other end knows.
-    pub fn drop_because_of(&mut self, mut connection: QuicConnection, failure: &Failure) {
-        if !connection.is_closed() {
-            let (now, (code, reason)) = (self.net.now(), reason(failure));
-            connection.close(now, &mut self.net.endpoint, code, &reason);
-            self.net.send(&mut connection);
-        }
-        connection.forget(&mut self.net.endpoint);
+    pub fn drop_because_of(&mut self, connection: QuicConnection, failure: &Failure) {
+        let (code, reason) = reason(failure);
+        self.close_at_once(connection, code, &reason);
     }
 
     /// How a path is called.

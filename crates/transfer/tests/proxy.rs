@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weftway_path::Span;
 use weftway_quic::udp::Local;
-use weftway_quic::udp::tls::Identity;
+use weftway_quic::udp::tls::{Identity, Pairing};
 use weftway_relay::Policy;
 use weftway_transfer::{Failure, Options, OtherEnd, Progress, proxy, relay};
 
@@ -39,12 +39,24 @@ impl Running {
 
     /// The first state of which `is` is true.
     fn until(&self, what: &str, is: impl Fn(&Progress) -> bool) -> Progress {
+        let deadline = Instant::now() + PATIENCE;
         loop {
-            let progress = self.told.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("waited for {what}"));
+            let left = deadline.saturating_duration_since(Instant::now());
+            let progress = self.told.recv_timeout(left).unwrap_or_else(|_| panic!("waited for {what}"));
             if is(&progress) {
                 return progress;
             }
         }
+    }
+
+    /// What came of it, once it has ended by itself.
+    fn ended(&mut self) -> Result<(), Failure> {
+        let (thread, deadline) = (self.thread.take().unwrap(), Instant::now() + PATIENCE);
+        while !thread.is_finished() {
+            assert!(Instant::now() < deadline, "it goes on");
+            thread::sleep(Duration::from_millis(5));
+        }
+        thread.join().unwrap()
     }
 
     fn end(&mut self) -> Result<(), Failure> {
@@ -65,9 +77,14 @@ fn local(last: u8) -> IpAddr {
 
 /// A relay that may connect to this machine, and where it listens.
 fn start_relay(identity: Identity, port: u16) -> (Running, SocketAddr) {
+    start_relay_with(identity, port, None)
+}
+
+/// One that is told what becomes of its identity.
+fn start_relay_with(identity: Identity, port: u16, identities: Option<Receiver<Identity>>) -> (Running, SocketAddr) {
     let policy = Policy::parse(&["127.0.0.0/8"]).unwrap();
     let other = OtherEnd::Listen { address: SocketAddr::new(local(1), port), identity };
-    let options = Options { tell_every: Span::from_millis(20), ..Options::new(other) };
+    let options = Options { tell_every: Span::from_millis(20), identities, ..Options::new(other) };
     let running = Running::start(move |watch| relay(policy, options, watch));
     let address = running.until("the relay to listen", |progress| progress.listening.is_some()).listening.unwrap();
     (running, address)
@@ -75,7 +92,11 @@ fn start_relay(identity: Identity, port: u16) -> (Running, SocketAddr) {
 
 /// A proxy over two paths, and where programs connect to it.
 fn start_proxy(identity: &Identity, address: SocketAddr) -> (Running, SocketAddr) {
-    let other = OtherEnd::Connect { addresses: vec![address], pairing: identity.pairing() };
+    start_proxy_as(identity.pairing(), address)
+}
+
+fn start_proxy_as(pairing: Pairing, address: SocketAddr) -> (Running, SocketAddr) {
+    let other = OtherEnd::Connect { addresses: vec![address], pairing };
     let paths = vec![Local::Address(local(1)), Local::Address(local(2))];
     let options = Options { paths, tell_every: Span::from_millis(20), ..Options::new(other) };
     let port = SocketAddr::new(local(1), 0);
@@ -179,6 +200,69 @@ fn a_relay_that_comes_back_is_found_again() {
     there_and_back(port, server, 100_000, 2);
     assert!(matches!(proxy.end(), Err(Failure::Interrupted)));
     assert!(matches!(relay.end(), Err(Failure::Interrupted)));
+}
+
+/// Waits until one of the notes says `words`.
+fn until_told(running: &Running, words: &str) -> String {
+    let told = |progress: &Progress| progress.note.clone().filter(|note| note.contains(words));
+    told(&running.until(words, |progress| told(progress).is_some())).unwrap()
+}
+
+#[test]
+fn a_client_has_its_name_until_it_is_revoked() {
+    let mut identity = Identity::generate().unwrap();
+    let again = |identity: &Identity| Identity::load(&identity.store()).unwrap();
+    identity.add("laptop").unwrap();
+    let (tell, identities) = channel();
+    let (mut relay, address) = start_relay_with(again(&identity), 0, Some(identities));
+    let (mut laptop, laptop_port) = start_proxy_as(identity.pairing_of("laptop").unwrap(), address);
+    let told = until_told(&relay, "is here");
+    assert!(told.starts_with("laptop is here (127.0.0."), "{told}");
+    let (mut plain, port) = start_proxy(&identity, address);
+    let told = until_told(&relay, "is here");
+    assert!(told.starts_with("127.0.0."), "{told}");
+    let server = echo();
+    there_and_back(laptop_port, server, 100_000, 1);
+
+    // A new name is taken while the relay runs.
+    identity.add("phone").unwrap();
+    tell.send(again(&identity)).unwrap();
+    until_told(&relay, "the pairing lines have changed");
+    let (mut phone, _) = start_proxy_as(identity.pairing_of("phone").unwrap(), address);
+    until_told(&relay, "phone is here");
+
+    // So is a revocation: the client's connections end, and it is told why. It does not come again.
+    let mut open = connect(laptop_port, server).unwrap();
+    identity.revoke("laptop").unwrap();
+    identity.add("laptop").unwrap();
+    tell.send(again(&identity)).unwrap();
+    until_told(&relay, "laptop has no valid token any more (127.0.0.");
+    let mut rest = Vec::new();
+    assert!(open.read_to_end(&mut rest).is_err() || rest.is_empty());
+    let failure = laptop.ended().unwrap_err();
+    assert!(matches!(&failure, Failure::Refused(why) if why.contains("wrong token")), "{failure}");
+    // The others stay.
+    there_and_back(port, server, 100_000, 2);
+    for running in [&mut plain, &mut phone, &mut relay] {
+        assert!(matches!(running.end(), Err(Failure::Interrupted)));
+    }
+}
+
+#[test]
+fn an_identity_that_is_made_anew_ends_all_lines() {
+    let (old, new) = (Identity::generate().unwrap(), Identity::generate().unwrap());
+    let (tell, identities) = channel();
+    let (mut relay, address) = start_relay_with(Identity::load(&old.store()).unwrap(), 0, Some(identities));
+    let (mut before, _) = start_proxy(&old, address);
+    until_told(&relay, "is here");
+    tell.send(Identity::load(&new.store()).unwrap()).unwrap();
+    let failure = before.ended().unwrap_err();
+    assert!(matches!(failure, Failure::Refused(_)), "{failure}");
+    let (mut after, port) = start_proxy(&new, address);
+    there_and_back(port, echo(), 100_000, 1);
+    for running in [&mut after, &mut relay] {
+        assert!(matches!(running.end(), Err(Failure::Interrupted)));
+    }
 }
 
 #[test]

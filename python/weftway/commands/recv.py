@@ -113,11 +113,12 @@ def receive_and_forget(other: "OtherEnd", local: list[str]) -> NoReturn:
 def other_end(host: str | None, listen: str | None, pair: str | None, identity: Path | None, option: str) -> "OtherEnd":
     """Who the other end is, as the options say."""
     from weftway import transfer
+    from weftway.identity import identity_file
 
     if host is None:
         if pair:
             raise ScenarioError(f"--pair goes with {option}: the end that listens has the identity itself")
-        return transfer.listen(listen or "", identity or transfer.identity_file())
+        return transfer.listen(listen or "", identity or identity_file())
     line = transfer.pairing(pair)
     if line is None:
         raise ScenarioError(f"{option} needs --pair LINE: `weft pair` prints it on the machine that listens")

@@ -12,6 +12,7 @@
 pub mod net;
 pub mod socket;
 pub mod tls;
+pub mod token;
 
 pub use net::{Arrival, Net};
 pub use socket::Local;

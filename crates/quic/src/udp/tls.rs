@@ -1,9 +1,10 @@
 //! Who is at the other end: a certificate of one's own, known by its fingerprint, and a token.
 //!
-//! The end that listens has an [`Identity`]: a self-signed certificate with its key, and a token. The end that connects
-//! has the [`Pairing`] of it: the certificate's BLAKE3 hash and the token, in one line. TLS 1.3 proves that the peer has
+//! The end that listens has an [`Identity`]: a self-signed certificate with its key, a token, and more tokens with the names
+//! of clients. The end that connects has the [`Pairing`] of it: the certificate's BLAKE3 hash and one token, in one line. TLS 1.3 proves that the peer has
 //! the key of that certificate; no certificate authority is asked, and no name.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -19,31 +20,13 @@ use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, SignatureScheme};
 
+use super::token::{BadName, Token, Tokens, check_name};
 use crate::driver::observer::{ObserverState, Observers};
 
 /// The protocol's name in TLS (ALPN).
 const ALPN: &[u8] = b"weftway/1";
 const PREFIX: &str = "weft1-";
 const HASH: usize = 32;
-/// 128 bits cannot be guessed.
-const TOKEN: usize = 16;
-
-/// A token. It has no `Debug`: it must not come into a log.
-#[derive(Clone)]
-pub struct Token([u8; TOKEN]);
-
-impl Token {
-    /// Whether `text` is this token. The time that takes does not depend on where they differ: hashes of BLAKE3 are
-    /// compared in constant time.
-    pub fn is(&self, text: &str) -> bool {
-        blake3::hash(self.text().as_bytes()) == blake3::hash(text.as_bytes())
-    }
-
-    /// As it travels.
-    pub fn text(&self) -> String {
-        BASE64URL_NOPAD.encode(&self.0)
-    }
-}
 
 /// What the end that connects must know.
 #[derive(Clone)]
@@ -64,8 +47,8 @@ impl Pairing {
         let coded = text.trim().strip_prefix(PREFIX).ok_or(NoPairing)?;
         let bytes = BASE64URL_NOPAD.decode(coded.as_bytes()).map_err(|_| NoPairing)?;
         let (hash, token) = bytes.split_first_chunk::<HASH>().ok_or(NoPairing)?;
-        let token = token.try_into().map_err(|_| NoPairing)?;
-        Ok(Self { hash: blake3::Hash::from_bytes(*hash), token: Token(token) })
+        let token = token.try_into().map(Token).map_err(|_| NoPairing)?;
+        Ok(Self { hash: blake3::Hash::from_bytes(*hash), token })
     }
 
     /// One line.
@@ -80,6 +63,8 @@ pub struct Identity {
     certificate: CertificateDer<'static>,
     key: PrivatePkcs8KeyDer<'static>,
     token: Token,
+    /// More tokens, each for the client of that name.
+    named: BTreeMap<String, Token>,
 }
 
 /// An identity cannot be made or read.
@@ -91,6 +76,21 @@ pub enum IdentityError {
     /// It is none of ours.
     #[error("this file holds no identity of `weft pair`: {0}")]
     Read(String),
+    /// No client can have that name.
+    #[error(transparent)]
+    Name(#[from] BadName),
+    /// No client has that name.
+    #[error("no pairing line has the name {name}: {}", listed(names))]
+    UnknownName {
+        /// Which name.
+        name: String,
+        /// Those that there are.
+        names: Vec<String>,
+    },
+}
+
+fn listed(names: &[String]) -> String {
+    if names.is_empty() { "there are no names".to_owned() } else { format!("the names are {}", names.join(", ")) }
 }
 
 #[derive(serde::Serialize, serde::Deserialize)]
@@ -98,6 +98,9 @@ struct Stored {
     certificate: String,
     key: String,
     token: String,
+    /// The tokens of clients with names. Older files have none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    named: BTreeMap<String, String>,
 }
 
 impl Identity {
@@ -105,11 +108,8 @@ impl Identity {
     pub fn generate() -> Result<Self, IdentityError> {
         let make = |error: &dyn std::fmt::Display| IdentityError::Make(error.to_string());
         let made = rcgen::generate_simple_self_signed(vec!["weftway".into()]).map_err(|error| make(&error))?;
-        let mut token = [0; TOKEN];
-        let random = ring::default_provider().secure_random;
-        random.fill(&mut token).map_err(|_| make(&"the system gives no random numbers"))?;
         let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
-        Ok(Self { certificate: made.cert.der().clone(), key, token: Token(token) })
+        Ok(Self { certificate: made.cert.der().clone(), key, token: new_token()?, named: BTreeMap::new() })
     }
 
     /// The text of a file with it. The file must be private.
@@ -118,6 +118,7 @@ impl Identity {
             certificate: BASE64URL_NOPAD.encode(&self.certificate),
             key: BASE64URL_NOPAD.encode(self.key.secret_pkcs8_der()),
             token: self.token.text(),
+            named: self.named.iter().map(|(name, token)| (name.clone(), token.text())).collect(),
         };
         serde_json::json!(stored).to_string()
     }
@@ -127,17 +128,62 @@ impl Identity {
         let read = |error: &dyn std::fmt::Display| IdentityError::Read(error.to_string());
         let stored: Stored = serde_json::from_str(text).map_err(|error| read(&error))?;
         let decode = |text: &str| BASE64URL_NOPAD.decode(text.as_bytes()).map_err(|error| read(&error));
-        let token = decode(&stored.token)?.try_into().map_err(|_| read(&"its token has another length"))?;
+        let token = |text: &str| Token::parse(text).map_err(|error| read(&error));
+        let named = stored.named.iter().map(|(name, text)| {
+            check_name(name).map_err(|error| read(&error))?;
+            Ok((name.clone(), token(text)?))
+        });
         Ok(Self {
             certificate: decode(&stored.certificate)?.into(),
             key: decode(&stored.key)?.into(),
-            token: Token(token),
+            token: token(&stored.token)?,
+            named: named.collect::<Result<_, IdentityError>>()?,
         })
     }
 
     /// What the other end must know.
     pub fn pairing(&self) -> Pairing {
-        Pairing { hash: blake3::hash(&self.certificate), token: self.token.clone() }
+        self.pairing_with(&self.token)
+    }
+
+    /// What the client of this name must know.
+    pub fn pairing_of(&self, name: &str) -> Result<Pairing, IdentityError> {
+        let token = self.named.get(name).ok_or_else(|| self.unknown(name))?;
+        Ok(self.pairing_with(token))
+    }
+
+    fn pairing_with(&self, token: &Token) -> Pairing {
+        Pairing { hash: blake3::hash(&self.certificate), token: token.clone() }
+    }
+
+    /// Makes a token for a client. One that has this name already keeps its own.
+    pub fn add(&mut self, name: &str) -> Result<(), IdentityError> {
+        check_name(name)?;
+        if !self.named.contains_key(name) {
+            self.named.insert(name.to_owned(), new_token()?);
+        }
+        Ok(())
+    }
+
+    /// Takes a client's token away.
+    pub fn revoke(&mut self, name: &str) -> Result<(), IdentityError> {
+        self.named.remove(name).map(drop).ok_or_else(|| self.unknown(name))
+    }
+
+    fn unknown(&self, name: &str) -> IdentityError {
+        let names = self.names().map(str::to_owned).collect();
+        check_name(name)
+            .map_or_else(IdentityError::from, |()| IdentityError::UnknownName { name: name.to_owned(), names })
+    }
+
+    /// The names of clients that have tokens of their own.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.named.keys().map(String::as_str)
+    }
+
+    /// The tokens that are valid.
+    pub fn tokens(&self) -> Tokens {
+        Tokens::new(&self.token, &self.named)
     }
 
     /// What an end that listens shows to those that connect. Certificate and key are parsed here, once.
@@ -170,6 +216,10 @@ impl Identity {
         config.cid_generator(Arc::new(move || Box::new(HashedConnectionIdGenerator::from_key(ids))));
         config
     }
+}
+
+fn new_token() -> Result<Token, IdentityError> {
+    Token::generate().ok_or_else(|| IdentityError::Make("the system gives no random numbers".to_owned()))
 }
 
 /// The key of stateless resets.
@@ -326,5 +376,50 @@ mod tests {
         for text in ["", "weft1-", "weft1-!!", &line[1..], &line[..line.len() - 1], &format!("{line}AA")] {
             assert!(Pairing::parse(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_client_with_a_name_has_a_token_of_its_own_until_it_is_revoked() {
+        let mut identity = Identity::generate().unwrap();
+        let plain = identity.pairing().line();
+        identity.add("phone").unwrap();
+        identity.add("laptop").unwrap();
+        let line = identity.pairing_of("laptop").unwrap().line();
+        identity.add("laptop").unwrap();
+        let mut again = Identity::load(&identity.store()).unwrap();
+        assert_eq!(again.pairing_of("laptop").unwrap().line(), line, "the second time it is the same");
+        assert_eq!(again.pairing().line(), plain);
+        assert_eq!(again.names().collect::<Vec<_>>(), ["laptop", "phone"]);
+        let shown = Pairing::parse(&line).unwrap().token;
+        assert_eq!(again.tokens().find(&shown.text()).unwrap().name.as_deref(), Some("laptop"));
+        again.revoke("laptop").unwrap();
+        assert!(!again.tokens().has(&shown) && again.tokens().has(&identity.pairing().token));
+        again.add("laptop").unwrap();
+        assert_ne!(again.pairing_of("laptop").unwrap().line(), line, "a revoked line never comes back");
+    }
+
+    #[test]
+    fn a_name_that_is_unknown_or_none_is_told() {
+        let mut identity = Identity::generate().unwrap();
+        let told = |error: Result<(), IdentityError>| error.unwrap_err().to_string();
+        assert_eq!(told(identity.revoke("laptop")), "no pairing line has the name laptop: there are no names");
+        identity.add("tv").unwrap();
+        identity.add("phone").unwrap();
+        assert_eq!(told(identity.revoke("laptop")), "no pairing line has the name laptop: the names are phone, tv");
+        assert!(matches!(identity.add("lap top"), Err(IdentityError::Name(_))));
+        assert!(matches!(identity.revoke("lap top"), Err(IdentityError::Name(_))));
+    }
+
+    #[test]
+    fn an_identity_without_names_is_stored_as_before() {
+        let identity = Identity::generate().unwrap();
+        let stored: serde_json::Value = serde_json::from_str(&identity.store()).unwrap();
+        let keys: Vec<&String> = stored.as_object().unwrap().keys().collect();
+        assert_eq!(keys, ["certificate", "key", "token"]);
+        let mut bad = stored.clone();
+        bad["named"] = serde_json::json!({ "a b": identity.token.text() });
+        assert!(matches!(Identity::load(&bad.to_string()), Err(IdentityError::Read(_))));
+        bad["named"] = serde_json::json!({ "laptop": "AAAA" });
+        assert!(matches!(Identity::load(&bad.to_string()), Err(IdentityError::Read(_))));
     }
 }

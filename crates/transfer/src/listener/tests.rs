@@ -4,10 +4,12 @@ use noq_proto::{DatagramEvent, Endpoint, EndpointConfig};
 use weftway_quic::udp::Local;
 use weftway_quic::udp::tls::client;
 
+use super::super::wire::encode;
 use super::*;
 
 /// A connection to a listening end, both in this thread.
 struct Pair {
+    identity: Identity,
     here: Net,
     listener: Listener,
     there: Net,
@@ -16,9 +18,10 @@ struct Pair {
 
 impl Pair {
     fn new() -> Self {
-        let identity = Identity::generate().unwrap();
+        let mut identity = Identity::generate().unwrap();
+        identity.add("laptop").unwrap();
         let (config, _) = client(&identity.pairing(), ObserverState::new()).unwrap();
-        let listener = Listener::new(identity, Role::Receive).unwrap();
+        let listener = Listener::new(&identity, Role::Receive).unwrap();
         let endpoint = |server| Endpoint::new(Arc::new(EndpointConfig::default()), server, true);
         let listening = endpoint(Some(Arc::new(listener.config())));
         let here = Net::server(listening, &[], ([127, 0, 0, 1], 0).into()).unwrap();
@@ -29,10 +32,27 @@ impl Pair {
         let routes = there.routes(address).into_iter().map(|(route, _)| route).collect();
         let (observers, first) = (ObserverState::new(), PathId::new(0));
         let stranger = QuicConnection::new(inner, handle, there.clock(), observers, routes, first);
-        Self { here, listener, there, stranger }
+        Self { identity, here, listener, there, stranger }
     }
 
     fn step(&mut self) {
+        assert!(self.step_beside(None).is_none(), "no token was shown");
+    }
+
+    /// The stranger shows the token of a pairing line.
+    fn greet(&mut self, token: &Token) {
+        while !self.stranger.is_established() {
+            self.step();
+        }
+        let transfer = TransferId { task: "task".to_owned(), run: "second".to_owned() };
+        let hello = Message::Hello { version: VERSION, token: token.text(), role: Role::Send, transfer };
+        let hello = encode(&hello).unwrap();
+        self.stranger.open_control();
+        assert_eq!(self.stranger.write_control(&hello).unwrap(), hello.len());
+    }
+
+    /// A step while the transfer `current` is under way.
+    fn step_beside(&mut self, current: Option<Current<'_>>) -> Option<Box<AcceptedConnection>> {
         let now = self.there.now();
         self.stranger.flush(now);
         self.there.send(&mut self.stranger);
@@ -48,7 +68,7 @@ impl Pair {
                 _ => {}
             }
         }
-        assert!(self.listener.turn(&mut self.here, now, None).is_none(), "no token was shown");
+        let accepted = self.listener.turn(&mut self.here, now, current);
         self.there.receive();
         let now = self.there.now();
         while let Some(arrival) = self.there.next_arrival() {
@@ -56,6 +76,7 @@ impl Pair {
                 self.stranger.handle_event(now, &mut self.there.endpoint, event);
             }
         }
+        accepted
     }
 }
 
@@ -87,6 +108,49 @@ fn one_that_is_refused_has_nothing_due_but_what_noq_still_has_to_do() {
     assert!(pair.listener.turn(&mut pair.here, now, None).is_none());
     assert!(pair.listener.pending[0].refused);
     assert!(pair.listener.next_event() > now, "a loop that waits for what is due would not wait");
+}
+
+#[test]
+fn the_name_of_the_token_that_was_shown_is_known() {
+    for name in [None, Some("laptop")] {
+        let mut pair = Pair::new();
+        let pairing = name.map_or_else(|| Ok(pair.identity.pairing()), |name| pair.identity.pairing_of(name)).unwrap();
+        pair.greet(&pairing.token);
+        let accepted = loop {
+            if let Some(accepted) = pair.step_beside(None) {
+                break accepted;
+            }
+        };
+        assert_eq!(accepted.shown.name.as_deref(), name);
+        assert!(pair.listener.is_valid(&accepted.shown.token));
+    }
+}
+
+#[test]
+fn a_token_that_is_revoked_before_or_after_it_is_shown_is_refused() {
+    for shown_first in [false, true] {
+        let mut pair = Pair::new();
+        let token = pair.identity.pairing_of("laptop").unwrap().token;
+        // It waits until the run before it has been silent for a while.
+        let id = TransferId { task: "task".to_owned(), run: "first".to_owned() };
+        let current = Current { id: &id, heard: Instant::ZERO };
+        if shown_first {
+            pair.greet(&token);
+            while pair.listener.pending[0].known.is_none() {
+                assert!(pair.step_beside(Some(current)).is_none());
+            }
+        }
+        pair.identity.revoke("laptop").unwrap();
+        pair.listener.set_identity(&pair.identity).unwrap();
+        if !shown_first {
+            pair.greet(&token);
+        }
+        while !pair.stranger.is_closed() {
+            assert!(pair.step_beside(Some(current)).is_none());
+        }
+        assert_eq!(pair.stranger.close_reason().unwrap().reason, WRONG_TOKEN);
+        assert_eq!(pair.listener.wrong_tokens(), 1);
+    }
 }
 
 #[test]
