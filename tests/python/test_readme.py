@@ -18,7 +18,7 @@ SMALLER = (
     (r"(weft rank .*--seeds) 0\.\.1", r"\1 0..2"),
     (r"(weft evaluate .*--cc )\S+", r"\1cubic --instances 1"),
     (r"(weft advise \S+)", r"\1 --cells 1 --seeds 0..2"),
-    (r"(weft train .*--quick)", r"\1 --steps 2000 --held-out 2"),
+    (r"(weft train .*--quick)", r"\1 --steps 2000 --held-out 2 --trials 4"),
     (r"(weft sweep \S+)", r"\1 --seeds 0..1"),
     (r"(iperf3 -c [^']+)", r"\1 -t 2"),
     (r"(weft compare .* --backend sim,kernel)", r"\1 --set workload.bytes=2MB"),

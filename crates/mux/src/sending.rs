@@ -254,6 +254,11 @@ impl Mux {
         Offset::new(self.peer_arrived)
     }
 
+    /// The bytes of datagrams that wait to be cut, without heads.
+    pub fn unsent_datagrams(&self) -> Count {
+        Count::new(self.outbox.bytes())
+    }
+
     /// The bytes that wait to be cut, of streams and of datagrams, without heads.
     pub fn unsent(&self) -> Count {
         Count::new(self.waiting + self.outbox.bytes())

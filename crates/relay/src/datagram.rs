@@ -4,17 +4,18 @@
 use bytes::Bytes;
 use weftway_mux::frame::datagram_head;
 use weftway_mux::{Mux, StreamId};
-use weftway_path::{Instant, Span};
+use weftway_path::{Bytes as Count, Instant, Span};
 
 use crate::socks::{Address, address};
-use crate::target::Target;
+use crate::target::{DATAGRAM_CLASS, Target};
 
 /// What a program's header begins with: two reserved bytes, and the number of the fragment. Fragments are not put together.
 pub const WHOLE: [u8; 3] = [0; 3];
-/// How urgent datagrams are.
-pub const CLASS: u8 = 0;
 /// How long a datagram is of use.
 const DEADLINE: Span = Span::from_millis(500);
+
+/// The most bytes of datagrams that wait to be sent to the other end.
+const MOST_UNSENT: Count = Count::new(1 << 20);
 
 /// What became of datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,7 +62,11 @@ pub fn send(now: Instant, mux: &mut Mux, flow: StreamId, record: usize, bytes: &
     if datagram_head(flow) + bytes.len() > record {
         return Sent::TooLong;
     }
-    match mux.send_datagram(now, flow, CLASS, Some(DEADLINE), Bytes::copy_from_slice(bytes)) {
+    // So that they leave room for what streams have to send.
+    if mux.unsent_datagrams() + Count::new(bytes.len() as u64) > MOST_UNSENT {
+        return Sent::Full;
+    }
+    match mux.send_datagram(now, flow, DATAGRAM_CLASS, Some(DEADLINE), Bytes::copy_from_slice(bytes)) {
         Ok(()) => Sent::Yes,
         Err(_) => Sent::Full,
     }
@@ -138,7 +143,7 @@ mod tests {
     #[test]
     fn what_a_record_holds_is_sent_and_not_a_byte_more() {
         let mut mux = Mux::new(Side::Connecting, Limits::default(), Limits::default()).unwrap();
-        let flow = mux.open(Instant::ZERO, CLASS, b"udp:", None).unwrap();
+        let flow = mux.open(Instant::ZERO, DATAGRAM_CLASS, b"udp:", None).unwrap();
         let opened = mux.cut(Instant::ZERO, 1154).unwrap();
         mux.acked(opened.place);
         let mut try_to_send = |bytes: usize| {
@@ -147,5 +152,19 @@ mod tests {
         };
         assert_eq!(try_to_send(1150), (Sent::Yes, Some(1154)));
         assert_eq!(try_to_send(1151), (Sent::TooLong, None));
+    }
+
+    #[test]
+    fn no_more_wait_than_may() {
+        let mut mux = Mux::new(Side::Connecting, Limits::default(), Limits::default()).unwrap();
+        let flow = mux.open(Instant::ZERO, DATAGRAM_CLASS, b"udp:", None).unwrap();
+        let mut now = Instant::ZERO;
+        for _ in 0..2 {
+            let taken = (0..2000).filter(|_| send(now, &mut mux, flow, 1154, &[0; 1000]) == Sent::Yes).count();
+            assert_eq!(taken, (1 << 20) / 1000);
+            // Then they are of no use any more.
+            now += DEADLINE;
+            assert!(mux.peek(now, 1154).is_some(), "the stream is opened");
+        }
     }
 }

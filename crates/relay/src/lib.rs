@@ -43,7 +43,8 @@
 //! | datagrams that a socket brings before others have their turn | 64 |
 //! | destinations and names that the relay knows of a program's datagrams | 1024 and 64, those used last |
 //! | datagrams of a program that wait for a name | 32 |
-//! | streams, and what they hold in memory; datagrams that wait | [`weftway_mux::Limits`] |
+//! | datagrams that wait to be sent to the other end | 1 MiB of data |
+//! | streams, and what they hold in memory; datagrams that have arrived | [`weftway_mux::Limits`] |
 //!
 //! # Where to begin
 //!

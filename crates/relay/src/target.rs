@@ -7,10 +7,10 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-use crate::datagram;
-
 /// Ports of protocols whose users wait for each answer: SSH and DNS. Their streams are of class 0.
 const INTERACTIVE: [u16; 2] = [22, 53];
+/// How urgent datagrams are.
+pub const DATAGRAM_CLASS: u8 = 0;
 /// What a stream says that is for datagrams. It is no target: it has no port.
 const DATAGRAMS: &str = "udp:";
 /// The longest name of the DNS (RFC 1035), and the longest of its labels.
@@ -116,7 +116,7 @@ impl Purpose {
     pub fn class(&self) -> u8 {
         match self {
             Self::Connection(target) => target.class(),
-            Self::Datagrams => datagram::CLASS,
+            Self::Datagrams => DATAGRAM_CLASS,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Programs, a proxy, a relay and a server on this machine: 127.0.0.1 and 127.0.0.2 are two paths.
 
 use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
@@ -272,4 +272,43 @@ fn who_has_another_pairing_line_gets_no_relay() {
     let end = OtherEnd::Connect { addresses: vec![address], pairing: other.pairing() };
     let failure = proxy(&[SocketAddr::new(local(1), 0)], Options::new(end), &mut |_| true).unwrap_err();
     assert!(matches!(failure, Failure::OtherIdentity(_)), "{failure}");
+}
+
+#[test]
+fn the_longest_datagram_that_fits_goes_there_and_back() {
+    let identity = Identity::generate().unwrap();
+    let again = Identity::load(&identity.store()).unwrap();
+    let (mut relay, address) = start_relay(again, 0);
+    let (mut proxy, port) = start_proxy(&identity, address);
+    let server = UdpSocket::bind((local(1), 0)).unwrap();
+    let at = server.local_addr().unwrap();
+    thread::spawn(move || {
+        let mut buffer = [0; 2000];
+        while let Ok((count, source)) = server.recv_from(&mut buffer) {
+            let _ = server.send_to(&buffer[..count], source);
+        }
+    });
+    // A request for a way for datagrams: where they are to be sent to.
+    let mut stream = TcpStream::connect(port).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(&[5, 1, 0, 5, 3, 0, 1, 0, 0, 0, 0, 0, 0]).unwrap();
+    let mut reply = [0; 12];
+    stream.read_exact(&mut reply).unwrap();
+    assert_eq!(reply[..6], [5, 0, 5, 0, 0, 1]);
+    let way = SocketAddr::new(local(1), u16::from_be_bytes([reply[10], reply[11]]));
+
+    let program = UdpSocket::bind((local(1), 0)).unwrap();
+    program.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+    let [high, low] = at.port().to_be_bytes();
+    // The longest on any stream, as the documentation says.
+    let sent = [&[0, 0, 0, 1, 127, 0, 0, 1, high, low][..], &bytes(1140, 1)].concat();
+    let mut buffer = [0; 2000];
+    let came = (0..20).find_map(|_| {
+        program.send_to(&sent, way).unwrap();
+        program.recv_from(&mut buffer).ok()
+    });
+    let (count, source) = came.expect("an echo");
+    assert_eq!((&buffer[..count], source), (&sent[..], way));
+    assert!(matches!(proxy.end(), Err(Failure::Interrupted)));
+    assert!(matches!(relay.end(), Err(Failure::Interrupted)));
 }

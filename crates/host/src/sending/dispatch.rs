@@ -243,21 +243,21 @@ pub trait Carrier {
         false
     }
 
-    /// How many bytes the next packet has, where the data have no order until they are cut: what is written now may then
-    /// come before what was written earlier. 0 if there is none. None where the data are one row of bytes.
-    #[inline]
-    fn next_record(&mut self) -> Option<u64> {
-        None
+    /// Whether the data have no order until they are cut: what is written now may then come before what was written earlier.
+    /// If not, they are one row of bytes, and the next three methods are not called.
+    const CUTS: bool = false;
+
+    /// How many bytes the next packet has, 0 if there is none.
+    fn next_record(&mut self) -> u64 {
+        0
     }
 
-    /// The data from `at` on are cut: they are the same from now on. For transports with a [`Carrier::next_record`].
-    #[inline]
+    /// The data from `at` on are cut: they are the same from now on.
     fn cut(&mut self, at: Offset, bytes: u64) {
         let _ = (at, bytes);
     }
 
     /// Whether the packet at `at`, which is lost, is of use to anybody. If not, it is not sent again, and counts as arrived.
-    #[inline]
     fn is_wanted(&mut self, at: Offset) -> bool {
         let _ = at;
         true
@@ -435,8 +435,12 @@ fn take_up<C: Carrier>(carrier: &mut C) {
         sync(carrier);
         carrier.dispatch_mut().question.synced = true;
     }
-    let found = match next_reinjection(carrier) {
-        Some((number, chunk)) => Some((number, chunk, SendKind::Reinjection)),
+    if C::CUTS {
+        drop_unwanted(carrier);
+    }
+    let outbox = &mut carrier.dispatch_mut().outbox;
+    let found = match outbox.first_reinjection() {
+        Some(number) => Some((number, *outbox.chunk(number), SendKind::Reinjection)),
         None => next_fresh(carrier).map(|(number, chunk)| (number, chunk, SendKind::Fresh)),
     };
     carrier.dispatch_mut().question.next = found.map(|(number, _, kind)| (number, kind));
@@ -452,15 +456,12 @@ fn take_up<C: Carrier>(carrier: &mut C) {
     }
 }
 
-/// What was handed back and is still of use.
-#[inline(always)]
-fn next_reinjection<C: Carrier>(carrier: &mut C) -> Option<(u64, Chunk)> {
-    loop {
-        let outbox = &mut carrier.dispatch_mut().outbox;
-        let number = outbox.first_reinjection()?;
-        let chunk = *outbox.chunk(number);
-        if carrier.is_wanted(chunk.offset) {
-            return Some((number, chunk));
+/// Of what was handed back, the first is of use then.
+fn drop_unwanted<C: Carrier>(carrier: &mut C) {
+    while let Some(number) = carrier.dispatch_mut().outbox.first_reinjection() {
+        let at = carrier.dispatch().outbox.chunk(number).offset;
+        if carrier.is_wanted(at) {
+            return;
         }
         carrier.dispatch_mut().outbox.acknowledge(number);
     }
@@ -480,7 +481,9 @@ fn next_fresh<C: Carrier>(carrier: &mut C) -> Option<(u64, Chunk)> {
     // A chunk is cut when a path takes it: until then nothing changes what it will be.
     if !fits || carrier.cuts_at_once() {
         carrier.dispatch_mut().outbox.cut(bytes);
-        carrier.cut(chunk.offset, bytes.into());
+        if C::CUTS {
+            carrier.cut(chunk.offset, bytes.into());
+        }
     }
     fits.then_some((number, chunk))
 }
@@ -496,7 +499,8 @@ fn next_bytes<C: Carrier>(carrier: &mut C) -> Option<u32> {
     if at >= end {
         return None;
     }
-    if let Some(bytes) = carrier.next_record() {
+    if C::CUTS {
+        let bytes = carrier.next_record();
         return (bytes > 0 && at + bytes <= end).then_some(bytes as u32);
     }
     if at >= carrier.dispatch().question.message_end {
@@ -553,7 +557,9 @@ fn carry<C: Carrier>(carrier: &mut C, decision: Decision) -> Result<Carried, Ref
     }
     let chunk = if number == dispatch.outbox.end() {
         let chunk = dispatch.outbox.cut_for(dispatch.question.packet.bytes.get() as u32, id);
-        carrier.cut(chunk.offset, chunk.bytes.into());
+        if C::CUTS {
+            carrier.cut(chunk.offset, chunk.bytes.into());
+        }
         chunk
     } else {
         dispatch.outbox.carry(number, id)
@@ -620,7 +626,9 @@ fn find_ahead<C: Carrier>(carrier: &mut C, offset: Offset) -> Option<u64> {
         let Dispatch { outbox, flow, .. } = carrier.dispatch_mut();
         let (number, chunk) = outbox.cut(bytes);
         let fits = chunk.end() <= flow.edge;
-        carrier.cut(chunk.offset, bytes.into());
+        if C::CUTS {
+            carrier.cut(chunk.offset, bytes.into());
+        }
         if chunk.offset >= offset {
             return fits.then_some(number);
         }

@@ -51,8 +51,10 @@ impl<S: Source> Carrier for Sender<S> {
         }
     }
 
-    fn next_record(&mut self) -> Option<u64> {
-        S::CUTS.then(|| self.source.next_record())
+    const CUTS: bool = S::CUTS;
+
+    fn next_record(&mut self) -> u64 {
+        self.source.next_record()
     }
 
     fn cut(&mut self, at: Offset, bytes: u64) {

@@ -16,14 +16,14 @@ use crate::wire::Faults;
 use crate::world::{CLIENT, Running, Setting, World};
 
 /// What the proxy counts, of all programs.
-fn here(world: &World) -> DatagramCounts {
+pub fn here(world: &World) -> DatagramCounts {
     let mut counts = DatagramCounts::default();
     world.proxy.flows().for_each(|flow| counts += flow.datagrams);
     counts
 }
 
 /// What the relay counts.
-fn there(world: &World) -> DatagramCounts {
+pub fn there(world: &World) -> DatagramCounts {
     world.relay.datagrams(CLIENT)
 }
 
@@ -273,20 +273,4 @@ fn a_name_that_takes_long_holds_up_no_other_and_what_waits_for_it_is_bounded() {
     for number in 0..32 {
         assert_eq!(await_next(&server).0, [number]);
     }
-}
-
-#[test]
-fn datagrams_that_came_at_once_are_all_carried() {
-    let (server, world) = (socket("127.0.0.1:0"), Running::new(Setting::default()));
-    let port = server.local_addr().unwrap().port();
-    let programs = [(); 10].map(|()| Program::new(world.address));
-    // More than one turn takes from a socket, and more than one passes on; as many as fit into the kernel's memory.
-    world.with(|_| {
-        for program in &programs {
-            (0..150).for_each(|number| program.send_to("127.0.0.1", port, &[number]));
-        }
-    });
-    world.until("all are sent", |world| there(world).up == 1500 && here(world).up == 1500);
-    let sent = bytes(1_000_000, 1);
-    assert!(exchange(&through(world.address, echo()), &sent) == sent);
 }

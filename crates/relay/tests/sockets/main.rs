@@ -4,6 +4,7 @@
 #![cfg(unix)]
 
 mod associated;
+mod bursts;
 mod carried;
 mod datagrams;
 mod ended;

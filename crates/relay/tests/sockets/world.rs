@@ -95,7 +95,7 @@ impl World {
     }
 
     /// Everybody has a turn: until when all may wait.
-    fn turn(&mut self) -> Span {
+    pub fn turn(&mut self) -> Span {
         let now = self.now();
         let mut due = Instant::NEVER;
         match &mut self.wire {
