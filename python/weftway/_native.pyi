@@ -353,11 +353,7 @@ def relay_connections(
     ports: Sequence[str] = (),
     allow: Sequence[str] = (),
 ) -> None:
-<<<<<<< HEAD
-    """Carries connections of programs at `ports` to a relay, or is the relay, with an `identity`. Until it is stopped.
-=======
     """Carries connections of programs at `ports` to a relay, or, with an `identity`, is it, until it is stopped.
->>>>>>> token
 
     What `watch` returns is what has become of the identity, if it has changed.
     """
