@@ -124,7 +124,7 @@ def relay_connections(
     ports: Sequence[str] = (),
     allow: Sequence[str] = (),
     paths: Sequence[str] = (),
-    scheduler: str = "earliest-delivery",
+    scheduler: str = "min-rtt",
     cc: str = "cubic",
     watch: Callable[[Progress], None] = lambda _: None,
 ) -> None:

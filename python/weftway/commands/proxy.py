@@ -22,7 +22,7 @@ def command(
         list[str] | None,
         typer.Option(metavar="[ADDR:]PORT", help=f"Where programs connect to. Default: {PORT}. Repeatable."),
     ] = None,
-    scheduler: SCHEDULER = "earliest-delivery",
+    scheduler: SCHEDULER = "min-rtt",
     cc: CC = "cubic",
 ) -> None:
     """Carries the connections of programs on this machine over several links at once, to a machine with `weft relay`.

@@ -20,7 +20,7 @@ def command(
             help="A network that clients may reach though it is not public, for example 192.168.1.0/24. Repeatable.",
         ),
     ] = None,
-    scheduler: SCHEDULER = "earliest-delivery",
+    scheduler: SCHEDULER = "min-rtt",
     cc: CC = "cubic",
     identity: IDENTITY = None,
 ) -> None:
