@@ -4,7 +4,7 @@
 use noq_proto::{ConnectionEvent, ConnectionHandle, FourTuple};
 use weftway_host::sending::Groups;
 use weftway_mux::{Limits, Mux, Side};
-use weftway_path::{Instant, PathId, Role as PathRole};
+use weftway_path::{Instant, Role as PathRole};
 use weftway_quic::driver::Setting;
 use weftway_quic::driver::connection::QuicConnection;
 use weftway_quic::driver::duplex::Duplex;
@@ -89,15 +89,7 @@ impl Carried {
 
     /// Each path, for the user.
     pub fn paths(&self, session: &Session<'_>) -> Vec<PathProgress> {
-        let sender = self.duplex.sender();
-        let usable = sender.usable();
-        session.paths(self.duplex.connection(), |path: PathId, progress| {
-            let tally = sender.tally(path);
-            progress.up = usable.contains(path);
-            (progress.bytes, progress.packets, progress.lost) = (tally.bytes, tally.packets, tally.retransmissions);
-            (progress.retransmissions, progress.given_up) = (tally.reinjections, tally.given_up);
-            progress.away_ms = sender.away(path).as_millis_f64();
-        })
+        session.sent(self.duplex.sender())
     }
 
     /// The connection, to be closed.

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use weftway_path::{Bytes, Instant, PathId, Span};
+use weftway_quic::driver::answers::Answers;
 use weftway_quic::driver::connection::{News, QuicConnection};
 use weftway_quic::driver::receiver::Receiver;
 use weftway_quic::driver::record::Record;
@@ -88,8 +89,7 @@ struct Receiving {
     ring: Vec<u8>,
     /// Everything before it is with the disk.
     handed: u64,
-    /// Since when an acknowledgement of each path is due.
-    ack_due_since: [Instant; MAX_PATHS],
+    answers: Answers,
     /// The path that brought something last.
     last: PathId,
     limit_due: bool,
@@ -122,7 +122,7 @@ impl Receiving {
             disk: None,
             ring: Vec::new(),
             handed: 0,
-            ack_due_since: [Instant::NEVER; MAX_PATHS],
+            answers: Answers::new(MAX_PATHS),
             last: PathId::new(0),
             limit_due: false,
             begun: None,
@@ -148,7 +148,8 @@ impl Receiving {
             let now = session.net.now();
             if self.connection.timeout() <= now {
                 self.connection.handle_timeout(now, &mut session.net.endpoint);
-                self.answer_oldest(now);
+                let oldest = self.answers.oldest();
+                self.answers.answer(now, &mut self.connection, oldest);
             }
             if !busy || self.receiver.next().get() >= self.handed + PIECE {
                 self.hand_over(if busy { PIECE } else { 1 });
@@ -161,7 +162,7 @@ impl Receiving {
             self.look_at_pulse(now, session)?;
             self.tell_limit(now);
             self.look_after_paths(now, session);
-            self.connection.answer(now, self.last);
+            self.answers.answer(now, &mut self.connection, self.last);
             session.net.send(&mut self.connection);
             if let Some(accepted) = session.accept(now) {
                 return Ok(Some(accepted));
@@ -183,14 +184,14 @@ impl Receiving {
         let busy = session.receive(whose, |now, net, event, route| {
             let path = self.path_of(route);
             if path != self.last {
-                self.connection.answer(now, self.last);
+                self.answers.answer(now, &mut self.connection, self.last);
             }
             self.connection.handle_event(now, &mut net.endpoint, event);
             if self.connection.path_at(route).is_none() {
                 self.connection.follow_migration();
             }
             self.last = self.path_of(route);
-            self.ack_due_since[self.last.index()] = self.ack_due_since[self.last.index()].min(now);
+            self.answers.heard(now, self.last);
             heard[self.last.index()] = true;
             self.take_records(now);
         });
@@ -291,13 +292,6 @@ impl Receiving {
             let limit = Record::limit(self.receiver.edge(), self.receiver.next());
             let _ = self.connection.send(now, self.last, bytes::Bytes::copy_from_slice(&limit), false);
         }
-    }
-
-    /// A timer of noq's: of delayed acknowledgements the oldest is due.
-    fn answer_oldest(&mut self, now: Instant) {
-        let oldest = (0..MAX_PATHS).min_by_key(|&at| self.ack_due_since[at]).unwrap_or(0);
-        self.ack_due_since[oldest] = Instant::NEVER;
-        self.connection.answer(now, PathId::new(oldest as u8));
     }
 
     fn close_timeout(&self) -> Span {

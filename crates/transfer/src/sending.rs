@@ -379,14 +379,7 @@ impl<'a> Sending<'a> {
     }
 
     fn paths(&self, session: &Session<'_>) -> Vec<PathProgress> {
-        let usable = self.sender.usable();
-        session.paths(&self.sender.connection, |path, progress| {
-            let tally = self.sender.tally(path);
-            progress.up = usable.contains(path);
-            (progress.bytes, progress.packets, progress.lost) = (tally.bytes, tally.packets, tally.retransmissions);
-            (progress.retransmissions, progress.given_up) = (tally.reinjections, tally.given_up);
-            progress.away_ms = self.sender.away(path).as_millis_f64();
-        })
+        session.sent(&self.sender)
     }
 
     fn note(&self, session: &mut Session<'_>) {

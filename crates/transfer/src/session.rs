@@ -12,6 +12,7 @@ use std::sync::mpsc::Receiver;
 use noq_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, Endpoint, EndpointConfig, FourTuple};
 use weftway_path::{Instant, PathId, Span};
 use weftway_quic::driver::connection::{News, QuicConnection};
+use weftway_quic::driver::{Sender, Source};
 use weftway_quic::udp::tls::{Identity, MAX_PATHS, Pairing};
 use weftway_quic::udp::token::Token;
 use weftway_quic::udp::{Local, Net};
@@ -332,6 +333,18 @@ impl<'a> Session<'a> {
         let route = connection.route(path)?;
         let own = self.net.local(route).filter(|_| self.listener.is_none());
         Some(own.map_or_else(|| route.remote().to_string(), Local::to_string))
+    }
+
+    /// What a sender has sent on each path.
+    pub fn sent<S: Source>(&self, sender: &Sender<S>) -> Vec<PathProgress> {
+        let usable = sender.usable();
+        self.paths(&sender.connection, |path, progress| {
+            let tally = sender.tally(path);
+            progress.up = usable.contains(path);
+            (progress.bytes, progress.packets, progress.lost) = (tally.bytes, tally.packets, tally.retransmissions);
+            (progress.retransmissions, progress.given_up) = (tally.reinjections, tally.given_up);
+            progress.away_ms = sender.away(path).as_millis_f64();
+        })
     }
 
     /// What is known of every path of a connection, beside what the driver counts.
