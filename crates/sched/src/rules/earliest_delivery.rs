@@ -117,7 +117,7 @@ impl EarliestDelivery {
         let mut estimate = self.estimates.get(path.id).cloned().unwrap_or_default();
         let oldest = self.flights.oldest(path.id);
         estimate.forecast(now, path, oldest, &self.terms);
-        let flight = (oldest.map(|(oldest, _)| oldest), self.flights.late(path.id));
+        let flight = (oldest, self.flights.late(path.id));
         Some((self.corrections.as_ref()?.inputs(now, path, &estimate, flight), estimate.predicted().own))
     }
 
@@ -127,14 +127,14 @@ impl EarliestDelivery {
         (self.serving, self.first) = (PathSet::EMPTY, None);
         let mut least = Span::MAX;
         for path in cx.paths {
-            let plenty = cx.packet.is_some() && cx.flow.is_none_or(|flow| flow.unsent > path.cwnd);
-            let unused = plenty && path.is_open() && path.unacked() == Bytes::ZERO;
+            let plenty = || cx.packet.is_some() && cx.flow.is_none_or(|flow| flow.unsent > path.cwnd);
+            let unused = path.unacked() == Bytes::ZERO && path.is_open() && plenty();
             let estimate = self.estimates.at(path.id);
             estimate.asked(cx.now, path, unused);
             let oldest = self.flights.oldest(path.id);
             let mut expected = estimate.forecast(cx.now, path, oldest, &self.terms).expected;
             if let Some(corrections) = &mut self.corrections {
-                let flight = (oldest.map(|(oldest, _)| oldest), self.flights.late(path.id));
+                let flight = (oldest, self.flights.late(path.id));
                 if corrections.correct(cx.now, path, estimate, flight) {
                     expected = estimate.forecast(cx.now, path, oldest, &self.terms).expected;
                 }
@@ -160,7 +160,7 @@ impl EarliestDelivery {
 
     /// Each path that new data may use, with what was predicted for it.
     fn standing<'a>(&self, cx: &Context<'a>) -> impl Iterator<Item = Predicted<'a, '_>> {
-        self.serving.iter().filter_map(|path| self.predicted(cx, path))
+        self.all(cx).filter(|(path, _)| self.serving.contains(path.id))
     }
 
     /// The open path that delivers first.
@@ -213,13 +213,15 @@ impl Scheduler for EarliestDelivery {
         (self.asked, self.now) = (None, cx.now);
         self.flights.at_hand(cx.packet);
         self.look(cx);
-        match cx.flow.filter(|_| self.terms.reads_flow()) {
-            Some(flow) if self.terms.announced && flow.announced != Offset::ZERO => {
-                self.decide(cx, &Flow { edge: flow.announced_edge(), ..*flow })
-            }
-            Some(flow) => self.decide(cx, flow),
-            None => self.earliest_arrival(cx),
-        }
+        let Some(flow) = cx.flow.filter(|_| self.terms.reads_flow()) else { return self.earliest_arrival(cx) };
+        let announced;
+        let flow = if self.terms.announced && flow.announced != Offset::ZERO {
+            announced = Flow { edge: flow.announced_edge(), ..*flow };
+            &announced
+        } else {
+            flow
+        };
+        self.decide(cx, flow)
     }
 
     fn observe(&mut self, cx: &Context<'_>, event: &Event) {

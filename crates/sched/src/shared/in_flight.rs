@@ -73,11 +73,10 @@ impl InFlight {
         Some((serial, self.packets.get(serial).filter(|packet| packet.is_single(una))?))
     }
 
-    /// The oldest packet of `path` that nothing has been heard of since it left, and when the next sign of life is overdue:
-    /// it has its time from when it left, or from when the path was last heard of.
+    /// The oldest packet of `path` that nothing has been heard of since it left.
     #[inline]
-    pub(crate) fn oldest(&self, path: PathId) -> Option<(Oldest, Instant)> {
-        self.paths.get(path)?.oldest
+    pub(crate) fn oldest(&self, path: PathId) -> Option<&Oldest> {
+        self.paths.get(path)?.oldest.as_ref()
     }
 
     /// How many packets of `path` were acknowledged after they were overdue.
@@ -106,8 +105,8 @@ impl InFlight {
     /// The next time after `now` at which a sign of life is overdue.
     #[inline]
     pub(crate) fn next_due(&self, now: Instant) -> Option<Instant> {
-        let after = self.dues.iter().filter(|due| **due > now);
-        let next = after.fold(Instant::NEVER, |next, due| next.min(*due));
+        let earlier = |next: Instant, &due: &Instant| if due > now { next.min(due) } else { next };
+        let next = self.dues.iter().fold(Instant::NEVER, earlier);
         (!next.is_never()).then_some(next)
     }
 
@@ -287,14 +286,14 @@ impl InFlight {
     fn tidy(&mut self, path: PathId, una: Offset) {
         let Self { packets, paths, repeats_anywhere, .. } = self;
         let PathFlight { single, arrived, .. } = paths.at(path);
-        let is_open = |serial| packets.get(serial).is_some_and(|packet| !packet.closed);
         // Whether a packet leaves the list: if its data have arrived in one copy, it is kept in the other.
-        let mut leaves = |listed: &Listed| {
-            let is_single = packets.get(listed.serial).is_some_and(|packet| packet.is_single(una));
-            if !is_single && is_open(listed.serial) {
+        let mut leaves = |listed: &Listed| match packets.get(listed.serial).filter(|packet| !packet.closed) {
+            Some(packet) if packet.end > una => false,
+            Some(_) => {
                 arrived.push_back(listed.serial);
+                true
             }
-            !is_single
+            None => true,
         };
         while single.front().is_some_and(&mut leaves) {
             single.pop_front();
@@ -302,6 +301,7 @@ impl InFlight {
         while single.back().is_some_and(&mut leaves) {
             single.pop_back();
         }
+        let is_open = |serial| packets.get(serial).is_some_and(|packet| !packet.closed);
         while arrived.front().is_some_and(|serial| !is_open(*serial)) {
             arrived.pop_front();
         }
@@ -325,10 +325,10 @@ impl InFlight {
         let packet = flight.unheard.front().and_then(|first| self.packets.get(first.serial));
         flight.oldest = packet.map(|packet| {
             let bytes = packet.end.since(packet.offset);
-            let oldest = Oldest { sent: packet.sent, bytes, alone: flight.unheard.len() == 1 };
-            (oldest, packet.due.max(flight.heard + packet.due.since(packet.sent)))
+            let due = packet.due.max(flight.heard + packet.due.since(packet.sent));
+            Oldest { sent: packet.sent, bytes, alone: flight.unheard.len() == 1, due }
         });
-        *self.dues.at(path) = flight.oldest.map_or(Instant::ZERO, |(_, due)| due);
+        *self.dues.at(path) = flight.oldest.map_or(Instant::ZERO, |oldest| oldest.due);
     }
 
     /// Nothing comes of a copy of this packet.

@@ -56,14 +56,16 @@ pub(crate) struct Oldest {
     pub bytes: Bytes,
     /// Whether it is the only one: then its acknowledgement may be delayed.
     pub alone: bool,
+    /// When that is overdue: it has its time from when it left, or from when the path was last heard of.
+    pub due: Instant,
 }
 
 /// What a new packet would wait for.
 #[derive(Clone, Copy)]
-pub(crate) struct Queue {
+pub(crate) struct Queue<'a> {
     /// What the path holds, and the packet itself.
     pub bytes: Bytes,
-    pub oldest: Option<Oldest>,
+    pub oldest: Option<&'a Oldest>,
     pub min_rtt: Span,
     pub rttvar: Span,
 }
@@ -111,7 +113,8 @@ impl<const MS: u64> Present<MS> {
     }
 
     /// The rate now, if the path was ever busy, and for how long the bottleneck has worked on the oldest packet.
-    pub(crate) fn rate(&self, now: Instant, queue: &Queue) -> Option<(BitRate, Span)> {
+    #[inline]
+    pub(crate) fn rate(&self, now: Instant, queue: &Queue<'_>) -> Option<(BitRate, Span)> {
         let (train, (seen, rate)) = (self.train?, self.seen?);
         let Some(oldest) = queue.oldest else { return Some((rate, Span::ZERO)) };
         let waiting = now.since(train.at.max(oldest.sent + queue.min_rtt));
@@ -125,7 +128,8 @@ impl<const MS: u64> Present<MS> {
     }
 
     /// Until the acknowledgement of a packet that is given to the path now, if a queue stands in front of it.
-    pub(crate) fn round_trip(&self, now: Instant, queue: &Queue) -> Option<Span> {
+    #[inline]
+    pub(crate) fn round_trip(&self, now: Instant, queue: &Queue<'_>) -> Option<Span> {
         let (rate, worked) = self.rate(now, queue)?;
         let rtt = rate.transmission_time(queue.bytes).saturating_sub(worked);
         (rtt > queue.min_rtt).then_some(rtt)
@@ -159,7 +163,7 @@ mod tests {
         (0..2).for_each(|_| present.acked(at(ms), at(sent), Bytes::new(1000), true, path));
     }
 
-    fn queue(path: &Path, oldest: Option<Oldest>) -> Queue {
+    fn queue<'a>(path: &Path, oldest: Option<&'a Oldest>) -> Queue<'a> {
         Queue { bytes: path.unacked() + path.mss, oldest, min_rtt: path.min_rtt, rttvar: path.rttvar }
     }
 
@@ -214,9 +218,9 @@ mod tests {
         let (mut present, path) = (Present::<100>::default(), steady());
         pair(&mut present, 20, 0, &path);
         pair(&mut present, 24, 0, &path);
-        let next = |alone| Oldest { sent: at(0), bytes: Bytes::new(1000), alone };
+        let next = |alone| Oldest { sent: at(0), bytes: Bytes::new(1000), alone, due: Instant::NEVER };
         let rate = |ms, alone| {
-            let rate = present.rate(at(ms), &queue(&path, Some(next(alone))));
+            let rate = present.rate(at(ms), &queue(&path, Some(&next(alone))));
             rate.map(|(rate, worked)| (rate.as_bps(), worked))
         };
         // A packet takes 2 ms, and 4 are granted: until 30 ms the rate stands, and the bottleneck has done its part.
@@ -245,7 +249,8 @@ mod tests {
         pair(&mut present, 24, 0, &path);
         // 29 ms of data in flight and the packet of 1400 bytes: 4 Mbit/s take 31.8 ms, less 1 that has passed.
         path.bytes_in_flight = Bytes::new(14_500);
-        let next = Some(Oldest { sent: at(0), bytes: Bytes::new(1000), alone: false });
+        let oldest = Oldest { sent: at(0), bytes: Bytes::new(1000), alone: false, due: Instant::NEVER };
+        let next = Some(&oldest);
         assert_eq!(present.round_trip(at(25), &queue(&path, next)), Some(Span::from_micros(30_800)));
         // With less than a least round trip in flight no queue stands.
         path.bytes_in_flight = Bytes::new(8_000);

@@ -27,6 +27,11 @@ impl SentAhead {
         if start < flow.next {
             return;
         }
+        // Mostly they continue the last run.
+        if let Some(last) = self.0.back_mut().filter(|last| last.end == start) {
+            last.end = end;
+            return;
+        }
         let is_last = self.0.back().is_none_or(|run| run.start < start);
         let at = if is_last { self.0.len() } else { self.0.partition_point(|run| run.start < start) };
         let bytes = end.since(start);
@@ -75,6 +80,7 @@ impl SentAhead {
     }
 
     /// The first run that is not passed yet.
+    #[inline]
     fn start(&self, flow: &Flow) -> usize {
         self.0.iter().take_while(|run| run.start < flow.next).count()
     }

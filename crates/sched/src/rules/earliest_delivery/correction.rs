@@ -97,7 +97,7 @@ pub(super) struct PathHistory {
 }
 
 /// The oldest packet in flight that nothing has been heard of, and how many packets were acknowledged late.
-type Flight = (Option<Oldest>, u64);
+type Flight<'a> = (Option<&'a Oldest>, u64);
 
 impl Corrections {
     pub(super) fn new(estimator: Box<dyn ArrivalEstimator>) -> Self {
@@ -113,7 +113,7 @@ impl Corrections {
     }
 
     /// Asks for the factor of a path, whose forecast is `estimate`'s, if one is due: whether it was.
-    pub(super) fn correct(&mut self, now: Instant, path: &Path, estimate: &mut Estimate, flight: Flight) -> bool {
+    pub(super) fn correct(&mut self, now: Instant, path: &Path, estimate: &mut Estimate, flight: Flight<'_>) -> bool {
         if path.unacked() == Bytes::ZERO {
             return false;
         }
@@ -123,14 +123,15 @@ impl Corrections {
         }
         let inputs = kept.inputs(now, path, estimate, flight);
         let factor = self.estimator.correction(&inputs).map(|power| libm::exp2f(power.clamp(-MOST, MOST)));
-        estimate.factor = factor.map(|factor| (factor * ONE as f32) as u64);
-        let hold = estimate.predicted().own.mul_div(estimate.factor.unwrap_or(ONE), ONE) / KEPT_PART;
+        let factor = factor.map(|factor| (factor * ONE as f32) as u64);
+        estimate.correct(factor);
+        let hold = estimate.predicted().own.mul_div(factor.unwrap_or(ONE), ONE) / KEPT_PART;
         (kept.until, kept.sent) = (now + hold, 0);
         true
     }
 
     /// What there is to see of a path, whose forecast is `estimate`'s.
-    pub(super) fn inputs(&self, now: Instant, path: &Path, estimate: &Estimate, flight: Flight) -> Inputs {
+    pub(super) fn inputs(&self, now: Instant, path: &Path, estimate: &Estimate, flight: Flight<'_>) -> Inputs {
         self.paths.get(path.id).copied().unwrap_or_default().inputs(now, path, estimate, flight)
     }
 }
@@ -160,7 +161,7 @@ impl PathHistory {
         self.until = Instant::ZERO;
     }
 
-    fn inputs(&self, now: Instant, path: &Path, estimate: &Estimate, (oldest, late): Flight) -> Inputs {
+    fn inputs(&self, now: Instant, path: &Path, estimate: &Estimate, (oldest, late): Flight<'_>) -> Inputs {
         let (forecast, history) = (estimate.predicted(), &self.history);
         let own = forecast.own.max(Span::from_micros(1));
         let to = |span: Span| ratio(span, own);

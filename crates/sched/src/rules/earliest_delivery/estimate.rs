@@ -78,13 +78,14 @@ pub(super) struct Forecast {
 pub(super) struct Estimate {
     peak: Peak,
     pub present: Present,
-    /// What a learned estimate says, if there is one: by how much, in parts of [`ONE`], the rule's own is to be taken.
-    pub factor: Option<u64>,
+    /// What a learned estimate says, if there is one ([`Estimate::correct`]).
+    factor: Option<u64>,
     /// The last forecast, its rates among it.
     forecast: Forecast,
     /// What it followed from beside what is known.
     seen: Seen,
-    /// The same of the rates, beside `seen`.
+    /// The same of the rates.
+    allowed: Allowed,
     capacity: Option<BitRate>,
     /// Whether nothing has been learned since the forecast; and the rates.
     is_current: bool,
@@ -96,17 +97,36 @@ pub(super) struct Estimate {
 struct Seen {
     now: Instant,
     unacked: Bytes,
-    allowed: Allowed,
+    cwnd: Bytes,
+    pacing_rate: BitRate,
+    mss: Bytes,
+    min_rtt: Span,
     srtt: Span,
     rttvar: Span,
     /// The packets that were lost; of how many, if any were.
     lost: (u64, u64),
-    /// How long the pacer keeps a packet.
-    hold: Span,
+    /// Until when the pacer keeps a packet.
+    release: Instant,
     oldest: Option<Oldest>,
-    /// When the next acknowledgement is overdue.
-    due: Instant,
-    factor: Option<u64>,
+}
+
+impl Seen {
+    #[inline(always)]
+    fn of(now: Instant, path: &Path, oldest: Option<&Oldest>) -> Self {
+        Self {
+            now,
+            unacked: path.unacked(),
+            cwnd: path.cwnd,
+            pacing_rate: path.pacing_rate,
+            mss: path.mss,
+            min_rtt: path.min_rtt,
+            srtt: path.srtt,
+            rttvar: path.rttvar,
+            lost: if path.lost.packets == 0 { (0, 0) } else { (path.lost.packets, path.sent.packets) },
+            release: if path.blocked == BlockedReason::Pacing { path.release } else { Instant::ZERO },
+            oldest: oldest.copied(),
+        }
+    }
 }
 
 impl Peak {
@@ -128,13 +148,20 @@ impl Peak {
         self.last.least = Some(self.last.least.map_or(path.latest_rtt, |least| least.min(path.latest_rtt)));
     }
 
-    /// A question. With `unused` the path is open and holds nothing, though there is more to send than its window.
-    fn asked(&mut self, now: Instant, path: &Path, unused: bool) {
-        let since = self.unused_since.unwrap_or(now);
-        if unused && now.since(since) > path.srtt {
+    /// A question. With `unused` the path is open and holds nothing, though there is more to send than its window. Whether
+    /// that tells that a queue has drained.
+    #[inline]
+    fn asked(&mut self, now: Instant, path: &Path, unused: bool) -> bool {
+        if !unused {
+            self.unused_since = None;
+            return false;
+        }
+        let since = *self.unused_since.get_or_insert(now);
+        let has_drained = now.since(since) > path.srtt;
+        if has_drained {
             self.stale_queue = path.srtt.saturating_sub(path.min_rtt);
         }
-        self.unused_since = unused.then_some(since);
+        has_drained
     }
 
     /// The smoothed round-trip time, less what has drained since it was measured.
@@ -156,8 +183,8 @@ impl Peak {
 }
 
 impl Estimate {
-    /// A packet was acknowledged that left at `sent`, if that is known. `more`: others are under way behind it. Nothing else
-    /// changes what is known of the path, so that all that followed from it is forgotten here.
+    /// A packet was acknowledged that left at `sent`, if that is known. `more`: others are under way behind it. Here, and where
+    /// a queue has drained or a learned estimate speaks, all is forgotten that followed from what was known of the path.
     pub(super) fn acked(&mut self, now: Instant, sent: Option<Instant>, bytes: Bytes, more: bool, path: &Path) {
         (self.is_current, self.has_rates) = (false, false);
         if let Some(sent) = sent {
@@ -167,59 +194,44 @@ impl Estimate {
     }
 
     /// A question. With `unused` the path is open and holds nothing, though there is more to send than its window.
+    #[inline]
     pub(super) fn asked(&mut self, now: Instant, path: &Path, unused: bool) {
-        // It moves nothing but the smoothed round trip, which forecasts are compared by.
-        self.peak.asked(now, path, unused);
+        // It moves nothing but the smoothed round trip.
+        self.is_current &= !self.peak.asked(now, path, unused);
+    }
+
+    /// What a learned estimate says: by how much, in parts of [`ONE`], the rule's own is to be taken.
+    pub(super) fn correct(&mut self, factor: Option<u64>) {
+        (self.factor, self.is_current) = (factor, false);
     }
 
     /// The last forecast.
+    #[inline]
     pub(super) fn predicted(&self) -> &Forecast {
         &self.forecast
     }
 
-    /// What a packet given to `path` now has to expect. `oldest`: the oldest packet that nothing has been heard of, and when
-    /// its acknowledgement is overdue. Made anew where anything differs that it follows from.
-    pub(super) fn forecast(
-        &mut self,
-        now: Instant,
-        path: &Path,
-        oldest: Option<(Oldest, Instant)>,
-        terms: &Terms,
-    ) -> &Forecast {
-        let unacked = path.unacked();
-        let waits = terms.stall && unacked > Bytes::ZERO;
-        let seen = Seen {
-            now,
-            unacked,
-            allowed: Allowed {
-                cwnd: path.cwnd,
-                pacing_rate: path.pacing_rate,
-                mss: path.mss,
-                min_rtt: path.min_rtt,
-                srtt: self.peak.smoothed(path, terms),
-            },
-            srtt: path.srtt,
-            rttvar: path.rttvar,
-            lost: if path.lost.packets == 0 { (0, 0) } else { (path.lost.packets, path.sent.packets) },
-            hold: if path.blocked == BlockedReason::Pacing { path.release.since(now) } else { Span::ZERO },
-            oldest: oldest.map(|(oldest, _)| oldest),
-            due: oldest.filter(|_| waits).map_or(Instant::NEVER, |(_, due)| due),
-            factor: self.factor.filter(|_| unacked > Bytes::ZERO),
-        };
-        if !(self.is_current && self.seen == seen) {
-            self.predict(&seen, terms);
+    /// What a packet given to `path` now has to expect. `oldest`: the oldest packet that nothing has been heard of. Made anew
+    /// where anything differs that it follows from.
+    #[inline]
+    pub(super) fn forecast(&mut self, now: Instant, path: &Path, oldest: Option<&Oldest>, terms: &Terms) -> &Forecast {
+        if !(self.is_current && self.seen == Seen::of(now, path, oldest)) {
+            self.predict(now, path, oldest, terms);
         }
         &self.forecast
     }
 
-    #[inline]
-    fn predict(&mut self, seen: &Seen, terms: &Terms) {
-        let &Seen { now, unacked, allowed: Allowed { srtt, min_rtt: least, mss, .. }, rttvar, .. } = seen;
-        let capacity = if terms.busy { self.peak.capacity.known(now, seen.srtt) } else { None };
-        if !(self.has_rates && self.seen.allowed == seen.allowed && self.capacity == capacity) {
+    #[inline(never)]
+    fn predict(&mut self, now: Instant, path: &Path, oldest: Option<&Oldest>, terms: &Terms) {
+        (self.seen, self.is_current) = (Seen::of(now, path, oldest), true);
+        let (unacked, least, mss) = (path.unacked(), path.min_rtt, path.mss);
+        let srtt = self.peak.smoothed(path, terms);
+        let allowed = Allowed { cwnd: path.cwnd, pacing_rate: path.pacing_rate, mss, min_rtt: least, srtt };
+        let capacity = if terms.busy { self.peak.capacity.known(now, path.srtt) } else { None };
+        if !(self.has_rates && self.allowed == allowed && self.capacity == capacity) {
             let measured = Measured { peak: self.peak.rate(), capacity, standing: self.peak.standing(srtt) };
-            self.forecast.rates = seen.allowed.rates(&measured, terms);
-            (self.capacity, self.has_rates) = (capacity, true);
+            self.forecast.rates = allowed.rates(&measured, terms);
+            (self.allowed, self.capacity, self.has_rates) = (allowed, capacity, true);
         }
         let brings = self.forecast.rates.brings;
         let rtt = if terms.backlog && brings > BitRate::ZERO {
@@ -228,21 +240,21 @@ impl Estimate {
         } else {
             srtt
         };
-        let overdue = now.since(seen.due);
+        let waits = terms.stall && unacked > Bytes::ZERO;
+        let overdue = oldest.filter(|_| waits).map_or(Span::ZERO, |oldest| now.since(oldest.due));
         let own = rtt.saturating_sub(least / 2) + overdue * SILENCE;
-        let queue = Queue { bytes: unacked + mss, oldest: seen.oldest, min_rtt: least, rttvar };
+        let queue = Queue { bytes: unacked + mss, oldest, min_rtt: least, rttvar: path.rttvar };
         let present = if terms.present { self.present.round_trip(now, &queue) } else { None };
         let present = present.map(|round_trip| mean(own, round_trip.saturating_sub(least / 2)));
         let (own, rtt) = present.map_or((own, rtt), |present| (present, present + least / 2));
         (self.forecast.own, self.forecast.own_rtt) = (own, rtt);
-        let corrected = seen.factor.map(|factor| own.mul_div(factor, ONE));
+        let corrected = self.factor.filter(|_| unacked > Bytes::ZERO).map(|factor| own.mul_div(factor, ONE));
         let (own, rtt) = corrected.map_or((own, rtt), |corrected| (corrected, corrected + least / 2));
-        let arrival = own + seen.hold;
-        let loss = if terms.loss { share(seen.lost.0, seen.lost.1) } else { 0 };
+        let arrival = own + self.seen.release.since(now);
+        let loss = if terms.loss { share(path.lost.packets, path.sent.packets) } else { 0 };
         let expected = if loss == 0 { arrival } else { arrival + (rtt * 3 / 2).mul_div(loss, 1000) };
         let forecast = &mut self.forecast;
         (forecast.rtt, forecast.arrival, forecast.expected, forecast.overdue) = (rtt, arrival, expected, overdue);
-        (self.seen, self.is_current) = (*seen, true);
     }
 }
 
@@ -389,7 +401,7 @@ mod tests {
             let sent = Some(at(2 * n));
             (0..2).for_each(|_| estimate.acked(at(60 + 3 * n), sent, path.mss, true, &path));
         }
-        let oldest = Oldest { sent: at(150), bytes: path.mss, alone: false };
+        let oldest = Oldest { sent: at(150), bytes: path.mss, alone: false, due: at(300) };
         let changes: [Change; 13] = [
             ("nothing", |_| {}),
             ("mss", |path| path.mss = Bytes::new(700)),
@@ -406,7 +418,7 @@ mod tests {
             ("recovery", |path| path.recovery = Recovery::Recovery),
         ];
         let mut differ = 0;
-        let mut check = |estimate: &mut Estimate, now, path: &Path, oldest, label: &str| {
+        let mut check = |estimate: &mut Estimate, now, path: &Path, oldest: Option<Oldest>, label: &str| {
             let last = *estimate.predicted();
             let mut anew = estimate.clone();
             (anew.is_current, anew.has_rates) = (false, false);
@@ -414,17 +426,17 @@ mod tests {
                 let Rates { brings, measured, drains, airtime } = forecast.rates;
                 (brings, measured, drains, airtime, forecast.rtt, forecast.arrival, forecast.expected, forecast.overdue)
             };
-            let kept = of(estimate.forecast(now, path, oldest, &Terms::ALL));
-            assert_eq!(kept, of(anew.forecast(now, path, oldest, &Terms::ALL)), "{label}");
+            let kept = of(estimate.forecast(now, path, oldest.as_ref(), &Terms::ALL));
+            assert_eq!(kept, of(anew.forecast(now, path, oldest.as_ref(), &Terms::ALL)), "{label}");
             differ += usize::from(kept != of(&last));
         };
         for (label, change) in changes {
             change(&mut path);
-            check(&mut estimate, at(180), &path, Some((oldest, at(300))), label);
+            check(&mut estimate, at(180), &path, Some(oldest), label);
         }
-        check(&mut estimate, at(185), &path, Some((oldest, at(300))), "time");
-        check(&mut estimate, at(185), &path, Some((oldest, at(170))), "overdue");
-        check(&mut estimate, at(185), &path, Some((Oldest { alone: true, ..oldest }, at(170))), "alone");
+        check(&mut estimate, at(185), &path, Some(oldest), "time");
+        check(&mut estimate, at(185), &path, Some(Oldest { due: at(170), ..oldest }), "overdue");
+        check(&mut estimate, at(185), &path, Some(Oldest { alone: true, due: at(170), ..oldest }), "alone");
         check(&mut estimate, at(185), &path, None, "no packet in flight");
         estimate.acked(at(185), Some(at(150)), path.mss, true, &path);
         check(&mut estimate, at(185), &path, None, "an acknowledgement");

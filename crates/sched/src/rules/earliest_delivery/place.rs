@@ -6,6 +6,7 @@ use super::{EarliestDelivery, sooner};
 
 impl EarliestDelivery {
     /// Where fresh data go. With data at hand that were lost, `ahead` of which they go.
+    #[inline(always)]
     pub(super) fn fresh(&self, cx: &Context<'_>, flow: &Flow, ahead: bool) -> Option<Decision> {
         let (path, s) = self.first_open(cx)?;
         if cx.packet.is_some_and(|packet| !packet.reinjection && packet.offset + packet.bytes > flow.edge) {

@@ -25,8 +25,8 @@ pub(super) struct PathFlight {
     /// How many have left the list, and where in all of them the last search ended.
     pub left: u64,
     pub found: Cell<u64>,
-    /// The first of them, and when the next sign of life is overdue ([`super::InFlight`]).
-    pub oldest: Option<(Oldest, Instant)>,
+    /// The first of them ([`super::InFlight::note_oldest`]).
+    pub oldest: Option<Oldest>,
     /// Not known to have arrived, in one copy so far, oldest first.
     pub single: VecDeque<Listed>,
     /// Known to have arrived, in one copy, and not acknowledged: QUIC's send buffer keeps them.

@@ -21,7 +21,7 @@ fn send(flights: &mut InFlight, path: PathId, serial: u64, offset: u64, ms: u64,
 }
 
 fn due(flights: &InFlight, path: PathId) -> Option<Instant> {
-    flights.oldest(path).map(|(_, due)| due)
+    flights.oldest(path).map(|oldest| oldest.due)
 }
 
 fn first(flights: &InFlight, path: PathId) -> Option<u64> {
