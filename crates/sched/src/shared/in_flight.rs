@@ -228,10 +228,6 @@ impl InFlight {
             }
         }
         flight.heard_of(acked.serial);
-        // Mostly it is the oldest of them: no copy of it is of use.
-        if flight.single.front().is_some_and(|first| first.serial == acked.serial) {
-            flight.single.pop_front();
-        }
         self.tidy(acked.path, una);
         self.note_oldest(acked.path);
         left
@@ -323,12 +319,13 @@ impl InFlight {
     fn note_oldest(&mut self, path: PathId) {
         let flight = self.paths.at(path);
         let packet = flight.unheard.front().and_then(|first| self.packets.get(first.serial));
+        flight.noted += 1;
         flight.oldest = packet.map(|packet| {
             let bytes = packet.end.since(packet.offset);
             let due = packet.due.max(flight.heard + packet.due.since(packet.sent));
-            Oldest { sent: packet.sent, bytes, alone: flight.unheard.len() == 1, due }
+            Oldest { sent: packet.sent, bytes, alone: flight.unheard.len() == 1, due, number: flight.noted }
         });
-        *self.dues.at(path) = flight.oldest.map_or(Instant::ZERO, |oldest| oldest.due);
+        *self.dues.at(path) = flight.oldest.as_ref().map_or(Instant::ZERO, |oldest| oldest.due);
     }
 
     /// Nothing comes of a copy of this packet.
@@ -341,8 +338,8 @@ impl InFlight {
     /// The path is gone, or comes up anew.
     pub(crate) fn forget(&mut self, path: PathId) {
         let flight = core::mem::take(self.paths.at(path));
-        *self.paths.at(path) =
-            PathFlight { given: flight.given, settled: flight.given, late: flight.late, ..PathFlight::default() };
+        let PathFlight { given, late, noted, .. } = flight;
+        *self.paths.at(path) = PathFlight { given, settled: given, late, noted, ..PathFlight::default() };
         self.dues.reset(path);
         for listed in flight.unheard.iter().chain(&flight.single) {
             if let Some(packet) = self.packets.get_mut(listed.serial) {

@@ -50,7 +50,7 @@ pub(crate) struct Present<const MS: u64 = 100> {
 }
 
 /// The oldest packet that nothing has been heard of.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy)]
 pub(crate) struct Oldest {
     pub sent: Instant,
     pub bytes: Bytes,
@@ -58,6 +58,8 @@ pub(crate) struct Oldest {
     pub alone: bool,
     /// When that is overdue: it has its time from when it left, or from when the path was last heard of.
     pub due: Instant,
+    /// Counts the packets of its path that were the oldest, from 1. With what is kept of one, such as `alone`, its number changes.
+    pub number: u64,
 }
 
 /// What a new packet would wait for.
@@ -218,7 +220,7 @@ mod tests {
         let (mut present, path) = (Present::<100>::default(), steady());
         pair(&mut present, 20, 0, &path);
         pair(&mut present, 24, 0, &path);
-        let next = |alone| Oldest { sent: at(0), bytes: Bytes::new(1000), alone, due: Instant::NEVER };
+        let next = |alone| Oldest { sent: at(0), bytes: Bytes::new(1000), alone, due: Instant::NEVER, number: 1 };
         let rate = |ms, alone| {
             let rate = present.rate(at(ms), &queue(&path, Some(&next(alone))));
             rate.map(|(rate, worked)| (rate.as_bps(), worked))
@@ -249,7 +251,7 @@ mod tests {
         pair(&mut present, 24, 0, &path);
         // 29 ms of data in flight and the packet of 1400 bytes: 4 Mbit/s take 31.8 ms, less 1 that has passed.
         path.bytes_in_flight = Bytes::new(14_500);
-        let oldest = Oldest { sent: at(0), bytes: Bytes::new(1000), alone: false, due: Instant::NEVER };
+        let oldest = Oldest { sent: at(0), bytes: Bytes::new(1000), alone: false, due: Instant::NEVER, number: 1 };
         let next = Some(&oldest);
         assert_eq!(present.round_trip(at(25), &queue(&path, next)), Some(Span::from_micros(30_800)));
         // With less than a least round trip in flight no queue stands.

@@ -107,7 +107,8 @@ struct Seen {
     lost: (u64, u64),
     /// Until when the pacer keeps a packet.
     release: Instant,
-    oldest: Option<Oldest>,
+    /// Which packet was the oldest that nothing has been heard of; zero without one.
+    oldest: u64,
 }
 
 impl Seen {
@@ -124,7 +125,7 @@ impl Seen {
             rttvar: path.rttvar,
             lost: if path.lost.packets == 0 { (0, 0) } else { (path.lost.packets, path.sent.packets) },
             release: if path.blocked == BlockedReason::Pacing { path.release } else { Instant::ZERO },
-            oldest: oldest.copied(),
+            oldest: oldest.map_or(0, |oldest| oldest.number),
         }
     }
 }
@@ -401,7 +402,7 @@ mod tests {
             let sent = Some(at(2 * n));
             (0..2).for_each(|_| estimate.acked(at(60 + 3 * n), sent, path.mss, true, &path));
         }
-        let oldest = Oldest { sent: at(150), bytes: path.mss, alone: false, due: at(300) };
+        let oldest = Oldest { sent: at(150), bytes: path.mss, alone: false, due: at(300), number: 1 };
         let changes: [Change; 13] = [
             ("nothing", |_| {}),
             ("mss", |path| path.mss = Bytes::new(700)),
@@ -435,8 +436,8 @@ mod tests {
             check(&mut estimate, at(180), &path, Some(oldest), label);
         }
         check(&mut estimate, at(185), &path, Some(oldest), "time");
-        check(&mut estimate, at(185), &path, Some(Oldest { due: at(170), ..oldest }), "overdue");
-        check(&mut estimate, at(185), &path, Some(Oldest { alone: true, due: at(170), ..oldest }), "alone");
+        check(&mut estimate, at(185), &path, Some(Oldest { due: at(170), number: 2, ..oldest }), "overdue");
+        check(&mut estimate, at(185), &path, Some(Oldest { alone: true, due: at(170), number: 3, ..oldest }), "alone");
         check(&mut estimate, at(185), &path, None, "no packet in flight");
         estimate.acked(at(185), Some(at(150)), path.mss, true, &path);
         check(&mut estimate, at(185), &path, None, "an acknowledgement");

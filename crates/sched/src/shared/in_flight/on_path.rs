@@ -27,6 +27,8 @@ pub(super) struct PathFlight {
     pub found: Cell<u64>,
     /// The first of them ([`super::InFlight::note_oldest`]).
     pub oldest: Option<Oldest>,
+    /// How often that was noted.
+    pub noted: u64,
     /// Not known to have arrived, in one copy so far, oldest first.
     pub single: VecDeque<Listed>,
     /// Known to have arrived, in one copy, and not acknowledged: QUIC's send buffer keeps them.
