@@ -10,20 +10,26 @@ use crate::transport::{Carried, Decided, Refusal, Transport};
 /// Tells `scheduler` what happened, and asks when it wants to be woken.
 #[inline]
 pub fn tell<T: Transport + ?Sized>(transport: &mut T, scheduler: &mut dyn Scheduler) {
+    tell_events(transport, scheduler);
+    note_wake(transport, scheduler);
+}
+
+#[inline]
+fn tell_events<T: Transport + ?Sized>(transport: &mut T, scheduler: &mut dyn Scheduler) {
     let events = transport.host_mut().events.take();
     let cx = transport.context();
     for event in &events {
         scheduler.observe(&cx, event);
     }
     transport.host_mut().events.give_back(events);
-    note_wake(transport, scheduler);
 }
 
-/// The answer of `scheduler` to the question as it stands. What happened is told first.
+/// The answer of `scheduler` to the question as it stands. What happened is told first; when it wants to be woken, it is
+/// asked once, after its answer.
 #[inline(always)]
 pub fn answer<T: Transport + ?Sized>(transport: &mut T, scheduler: &mut dyn Scheduler) -> Decision {
     if !transport.host().events.is_empty() {
-        tell(transport, scheduler);
+        tell_events(transport, scheduler);
     }
     let decision = scheduler.select(&transport.context());
     let Host { explains, compares, .. } = *transport.host();

@@ -274,11 +274,10 @@ impl Outbox {
     /// The lowest chunk was `chunk`, and has arrived.
     #[inline]
     fn settle(&mut self, chunk: &Chunk) {
+        self.una = chunk.end();
         if !chunk.sent {
             self.skipped -= u64::from(chunk.bytes);
-        }
-        self.una = chunk.end();
-        if self.unsent < self.ring.base() {
+            // Nothing below it was unsent.
             self.skip_sent();
         }
     }
