@@ -80,7 +80,7 @@ impl PathSet {
     /// The set with `path` if `on`, else without it.
     #[inline]
     pub const fn put(self, path: PathId, on: bool) -> Self {
-        Self(self.0 & !(1 << path.0) | (on as u64) << path.0)
+        if on { self.with(path) } else { self.without(path) }
     }
 
     /// The paths that are in both sets.

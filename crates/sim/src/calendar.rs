@@ -33,7 +33,9 @@ pub struct Calendar {
 #[derive(Clone, Copy, Debug)]
 struct Group {
     times: [u64; GROUP],
-    /// The least of them, but for a group that is alone.
+    /// The least of each pair of them.
+    pairs: [u64; GROUP / 2],
+    /// The least of all, but for a group that is alone.
     least: u64,
 }
 
@@ -46,12 +48,21 @@ impl Group {
             times[place] += place as u64;
             place += 1;
         }
-        Self { times, least: times[0] }
+        Self { times, pairs: [times[0], times[2], times[4], times[6]], least: times[0] }
     };
 
     #[inline]
     fn find_least(&self) -> u64 {
-        self.times.iter().fold(u64::MAX, |least, &time| least.min(time))
+        self.pairs.iter().fold(u64::MAX, |least, &time| least.min(time))
+    }
+
+    /// The time at `place` becomes `at`; what it was, and what it is, place and all.
+    #[inline]
+    fn replace(&mut self, place: usize, at: u64) -> (u64, u64) {
+        let time = at << PLACE_BITS | place as u64;
+        let before = core::mem::replace(&mut self.times[place], time);
+        self.pairs[place / 2] = time.min(self.times[place ^ 1]);
+        (before, time)
     }
 }
 
@@ -73,8 +84,7 @@ impl Calendar {
         let at = at.as_nanos().min(NEVER);
         if self.below.is_empty() {
             debug_assert!(source < GROUP, "source {source} of one group");
-            let place = source % GROUP;
-            self.top.times[place] = at << PLACE_BITS | place as u64;
+            self.top.replace(source % GROUP, at);
         } else {
             self.change(source, at);
         }
@@ -101,8 +111,7 @@ impl Calendar {
         let (mut number, mut place, mut at) = (self.first + source / GROUP, source % GROUP, at);
         loop {
             let group = self.group_mut(number);
-            let time = at << PLACE_BITS | place as u64;
-            let before = core::mem::replace(&mut group.times[place], time);
+            let (before, time) = group.replace(place, at);
             // Only where the least grows another may be the least.
             let grows = before == group.least && time > before;
             let least = if grows { group.find_least() } else { group.least.min(time) };
