@@ -100,7 +100,7 @@ pub(crate) fn pick<'a>(cx: &Context<'a>, mut better: impl FnMut(&Path, &Path) ->
 }
 
 /// The path with the smallest key for the packet at hand, by the same rule.
-#[inline]
+#[inline(always)]
 pub(crate) fn pick_least<'a, K: PartialOrd>(cx: &Context<'a>, key: impl Fn(&Path) -> K) -> Option<&'a Path> {
     // Nearly always the packet may take any path and an active one is open: then no other tier serves.
     if cx.packet.is_none_or(|packet| packet.avoid.is_empty()) {
