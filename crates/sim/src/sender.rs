@@ -60,8 +60,8 @@ pub struct SendContext<'a> {
     pub flow: &'a Flow,
     /// Which paths may send.
     pub question: &'a mut Question,
-    /// Which paths are usable.
-    pub usable: &'a PathSet,
+    /// Which paths the scheduler is offered.
+    pub offered: &'a PathSet,
     /// What all controllers publish.
     pub shares: &'a mut Vec<Share>,
     /// The transport's settings.
@@ -518,7 +518,7 @@ impl PathSender {
         let more = ctx.flow.unsent > ctx.view.mss;
         ctx.view.blocked = self.blocked_reason(ctx.now, ctx.view, more, ctx.transport);
         ctx.view.release = self.pacer.release();
-        ctx.question.note(self.id, ctx.usable.contains(self.id), ctx.view.blocked);
+        ctx.question.note(self.id, ctx.offered.contains(self.id), ctx.view.blocked);
     }
 
     /// Why the path cannot take a packet now.

@@ -95,8 +95,8 @@ impl<S: Source> Carrier for Sender<S> {
         };
         path.arm(self.now, view, self.setting.transport.ack_delay);
         let blocked = view.blocked;
-        let usable = self.dispatch.views.set().contains(id);
-        self.dispatch.question.note(id, usable, blocked);
+        let offered = self.dispatch.views.offered().contains(id);
+        self.dispatch.question.note(id, offered, blocked);
         if self.dispatch.host.needs.queueing {
             let held = self.dispatch.views.get(id).send_queue();
             self.dispatch.set_queue_room(id, send_buffer(&self.setting.transport).saturating_sub(held));
