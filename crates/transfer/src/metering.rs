@@ -90,10 +90,7 @@ impl Credit {
 
 impl Metering {
     /// The policy of `links`, with what they have carried in `usage`.
-    pub fn new(links: Vec<(Local, LinkTerms)>, usage: Option<Usage>, both_ways: bool) -> Result<Option<Self>, Failure> {
-        if links.is_empty() {
-            return Ok(None);
-        }
+    pub fn new(links: Vec<(Local, LinkTerms)>, usage: Option<Usage>, both_ways: bool) -> Result<Self, Failure> {
         if usage.is_none() && links.iter().any(|(_, terms)| !terms.caps.is_empty()) {
             return Err(Failure::Spec("a cap needs a file in which it is counted".to_owned()));
         }
@@ -107,7 +104,7 @@ impl Metering {
             ask_at: Instant::ZERO,
             credit: Credit::default(),
         };
-        Ok(Some(Self { links: links.into_iter().map(link).collect(), usage, both_ways }))
+        Ok(Self { links: links.into_iter().map(link).collect(), usage, both_ways })
     }
 
     /// Before anything is sent: a link whose caps are used up sends nothing. What the user is to be told.
@@ -234,7 +231,8 @@ impl Metered {
 
     /// Takes more of the caps when half of a part is left.
     fn take_more(&mut self, now: Instant, usage: &Usage) -> std::io::Result<()> {
-        let (part, left) = (self.at_once(), self.taken.saturating_sub(self.used + self.credit.outstanding()));
+        let spoken_for = self.used + self.credit.outstanding() + self.reserve();
+        let (part, left) = (self.at_once(), self.taken.saturating_sub(spoken_for));
         if self.last.is_some() && left * 2 >= part || self.ask_at > now {
             return Ok(());
         }
@@ -259,7 +257,8 @@ impl Metered {
             };
             if percent > self.told[at] {
                 let what = if percent == 100 { "is closed: it has used up" } else { "has used 80 % of" };
-                notes.push(format!("{} {what} its {} per {} (UTC)", self.local, cap.bytes, cap.period.name()));
+                let cap = format!("{} per {} (UTC)", amount(cap.bytes), cap.period.name());
+                notes.push(format!("{} {what} its {cap}", self.local));
             }
             // A new day begins anew.
             self.told[at] = if percent == 0 { 0 } else { percent.max(self.told[at]) };
@@ -275,6 +274,14 @@ impl Metered {
             self.credit.given += more;
         }
     }
+}
+
+/// A number of bytes, as people say it.
+fn amount(bytes: Bytes) -> String {
+    let units = [("GB", 1e9), ("MB", 1e6), ("kB", 1e3)];
+    let fits = units.into_iter().find(|(_, size)| bytes.get() as f64 >= *size);
+    let (unit, size) = fits.unwrap_or(("B", 1.0));
+    format!("{} {unit}", (bytes.get() as f64 / size * 100.0).round() / 100.0)
 }
 
 /// Whether path `id` begins at `local`.

@@ -84,7 +84,13 @@ impl<'a> Session<'a> {
             return Err(Failure::Spec("every --path has tier=never: there is nothing to send over".to_owned()));
         }
         locals.retain(|local| !unused(local));
-        let mut metering = Metering::new(options.terms, options.usage.map(Usage::at), role == Role::Proxy)?;
+        let mut metering = None;
+        if !options.terms.is_empty() {
+            // The other end is told of all links: one of which nothing is said is primary.
+            let said = |local: &Local| options.terms.iter().find(|(at, _)| at == local).map(|(_, terms)| terms.clone());
+            let links = locals.iter().map(|local| (local.clone(), said(local).unwrap_or_default())).collect();
+            metering = Some(Metering::new(links, options.usage.map(Usage::at), role == Role::Proxy)?);
+        }
         let (mut net, listener, target, state) = match options.other {
             OtherEnd::Connect { addresses, pairing } => {
                 addresses.iter().try_for_each(check_reachable).map_err(Failure::Socket)?;

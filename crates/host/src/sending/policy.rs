@@ -22,8 +22,10 @@ use super::Views;
 const MOST_DOUBLINGS: u64 = 32;
 /// For so long paths above that were never up are waited for: they are still shaking hands.
 const JOINING: Span = Span::from_secs(1);
-/// A path with so many probe timeouts in a row does not answer.
+/// A path with so many probe timeouts in a row does not answer …
 const SILENT: u32 = 2;
+/// … if this lasts so long: where round trips are short a busy machine is silent, too.
+const SILENT_FOR: Span = Span::from_millis(100);
 
 /// What a path is for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,6 +48,8 @@ pub struct Policy {
     backup: Standby,
     /// Since when data have waited that no offered path takes.
     waiting_since: Option<Instant>,
+    /// Since when each path has not answered; never: it does, or is down.
+    silent_since: Vec<Instant>,
     /// Paths that were up once.
     met: PathSet,
     /// Until when the others are waited for; none before the first look.
@@ -108,6 +112,7 @@ impl Policy {
             secondary: shut,
             backup: shut,
             waiting_since: None,
+            silent_since: vec![Instant::NEVER; terms.len()],
             met: PathSet::EMPTY,
             joining_until: None,
             due: Instant::NEVER,
@@ -186,6 +191,11 @@ impl Policy {
     /// Looks which tiers are needed. `waiting` is what the offered paths do not take, none where they take all there is.
     pub fn look(&mut self, now: Instant, waiting: Option<Bytes>, views: &Views) {
         self.met = self.met.or(views.set());
+        for id in self.ids() {
+            let is_silent = views.set().contains(id) && views.get(id).pto_count >= SILENT;
+            let since = &mut self.silent_since[id.index()];
+            *since = if is_silent { now.min(*since) } else { Instant::NEVER };
+        }
         self.joining_until.get_or_insert(now + JOINING);
         let since = self.waiting_since.unwrap_or(now);
         self.waiting_since = waiting.map(|_| since);
@@ -198,14 +208,16 @@ impl Policy {
         let below_secondary = !self.works_above(now, Tier::Backup, views);
         self.backup.look(now, below_secondary, close_after);
         let joining = self.joining_until.filter(|&until| until > now).unwrap_or(Instant::NEVER);
-        self.due = joining.min(self.secondary.closes_at()).min(self.backup.closes_at());
+        let silent = self.silent_since.iter().map(|&since| since + SILENT_FOR).filter(|&at| at > now).min();
+        let closes = self.secondary.closes_at().min(self.backup.closes_at());
+        self.due = joining.min(closes).min(silent.unwrap_or(Instant::NEVER));
     }
 
     /// Whether a path above `tier` works, or may come up yet.
     fn works_above(&self, now: Instant, tier: Tier, views: &Views) -> bool {
         let joins = self.joining_until.is_some_and(|until| now < until);
         self.ids().filter(|&id| self.paths[id.index()].tier < tier && self.may_carry(id)).any(|id| {
-            let answers = views.set().contains(id) && views.get(id).pto_count < SILENT;
+            let answers = views.set().contains(id) && now < self.silent_since[id.index()] + SILENT_FOR;
             answers || joins && !self.met.contains(id)
         })
     }
@@ -319,7 +331,9 @@ mod tests {
         views.get_mut(PathId::new(0)).pto_count = 1;
         assert_eq!(open(&mut policy, at(0), true, &views), [0]);
         views.get_mut(PathId::new(0)).pto_count = 2;
-        assert_eq!(open(&mut policy, at(1), true, &views), [0, 1]);
+        assert_eq!(open(&mut policy, at(1), true, &views), [0]);
+        assert_eq!(policy.due(), at(101));
+        assert_eq!(open(&mut policy, at(101), true, &views), [0, 1]);
     }
 
     /// At the beginning the others may still come.
