@@ -81,7 +81,7 @@ impl Carrier for Toy {
         let full = view.bytes_in_flight + view.queued + view.mss > view.cwnd;
         view.blocked = if full { BlockedReason::Congestion } else { BlockedReason::None };
         let (blocked, held) = (view.blocked, view.send_queue());
-        self.dispatch.question.note(id, true, blocked);
+        self.dispatch.question.note(id, blocked);
         self.dispatch.set_queue_room(id, Bytes::new(20 * MSS).saturating_sub(held));
     }
 

@@ -516,9 +516,13 @@ impl PathSender {
     #[inline(always)]
     pub fn look_at_room(&self, ctx: &mut SendContext<'_>) {
         let more = ctx.flow.unsent > ctx.view.mss;
-        ctx.view.blocked = self.blocked_reason(ctx.now, ctx.view, more, ctx.transport);
+        ctx.view.blocked = if ctx.offered.contains(self.id) {
+            self.blocked_reason(ctx.now, ctx.view, more, ctx.transport)
+        } else {
+            BlockedReason::Transport
+        };
         ctx.view.release = self.pacer.release();
-        ctx.question.note(self.id, ctx.offered.contains(self.id), ctx.view.blocked);
+        ctx.question.note(self.id, ctx.view.blocked);
     }
 
     /// Why the path cannot take a packet now.

@@ -1,7 +1,7 @@
-//! What a [`Policy`] does to a connection: paths that it closes are not offered, and what waits in their queues goes to
-//! others.
+//! What a [`Policy`] does to a connection. A path that it closes takes nothing new, and what waits in its queue goes to others.
+//! The scheduler sees it as one that the transport blocks until what is under way is settled, and then as one that is down.
 
-use weftway_path::{Bytes, Event, Instant, PathId, PathSet};
+use weftway_path::{BlockedReason, Bytes, Event, Instant, PathId, PathSet};
 
 use super::dispatch::empty_queue;
 use super::{Carrier, Dispatch, Policy};
@@ -11,10 +11,11 @@ impl Dispatch {
     pub fn set_policy(&mut self, policy: Option<Policy>) {
         let closed = policy.as_ref().map_or(PathSet::EMPTY, Policy::closed);
         self.policy = policy.map(Box::new);
-        for id in closed.minus(self.views.closed()).iter() {
+        let before = self.views.closed().or(self.views.closing());
+        for id in closed.minus(before).iter() {
             self.close(id);
         }
-        for id in self.views.closed().minus(closed).iter() {
+        for id in before.minus(closed).iter() {
             self.open(id);
         }
     }
@@ -57,7 +58,7 @@ impl Dispatch {
     pub(super) fn charge(&mut self, id: PathId, bytes: u32) {
         let Some(policy) = &mut self.policy else { return };
         let repeated = self.views.get(id).retransmitted;
-        if !policy.charge(id, Bytes::new(bytes.into()), repeated) && !self.views.closed().contains(id) {
+        if !policy.charge(id, Bytes::new(bytes.into()), repeated) && self.views.offered().contains(id) {
             self.close(id);
         }
     }
@@ -69,21 +70,46 @@ impl Dispatch {
         }
     }
 
+    /// Path `id` takes nothing new. It is gone for the scheduler when what it has under way is settled.
     fn close(&mut self, id: PathId) {
-        let was_offered = self.views.offered().contains(id);
-        self.views.set_closed(id, true);
+        self.views.set_closing(id);
+        self.views.get_mut(id).blocked = BlockedReason::Transport;
         self.question.open = self.question.open.without(id);
         self.question.queue_open = self.question.queue_open.without(id);
-        if was_offered {
-            self.host.events.push_rare(Event::PathDown(id));
+        self.finish_closing(id);
+    }
+
+    fn finish_closing(&mut self, id: PathId) {
+        if self.views.get(id).send_queue() == Bytes::ZERO {
+            let was_seen = self.views.set().contains(id);
+            self.views.set_closed(id, true);
+            if was_seen {
+                self.host.events.push_rare(Event::PathDown(id));
+            }
         }
     }
 
     fn open(&mut self, id: PathId) {
+        let was_closed = self.views.closed().contains(id);
         self.views.set_closed(id, false);
-        if self.views.offered().contains(id) {
+        if was_closed && self.views.set().contains(id) {
+            // For the scheduler it comes up anew.
+            let view = self.views.get_mut(id);
+            (view.sent, view.acked, view.lost, view.retransmitted) = Default::default();
             self.host.events.push_rare(Event::PathUp(id));
         }
+    }
+}
+
+/// The scheduler waits, though a path has room: it is asked again if one that it may wait for has gone, or another one is there.
+#[inline(never)]
+pub(super) fn look_while_waiting<C: Carrier>(carrier: &mut C) {
+    let Dispatch { policy, views, flow, .. } = carrier.dispatch();
+    let (before, unsent) = (views.closed(), flow.unsent);
+    let waiting = policy.as_ref().is_some_and(|policy| policy.is_waiting());
+    look_at_policy(carrier, waiting.then_some(unsent));
+    if carrier.dispatch().views.closed() != before {
+        carrier.dispatch_mut().question.ready = true;
     }
 }
 
@@ -94,9 +120,12 @@ pub(super) fn look_at_policy<C: Carrier>(carrier: &mut C, waiting: Option<Bytes>
     let Dispatch { policy, views, .. } = carrier.dispatch_mut();
     let Some(policy) = policy else { return false };
     policy.look(now, waiting, views);
-    let (closed, due, before) = (policy.closed(), policy.due(), views.closed());
+    let (closed, due, before) = (policy.closed(), policy.due(), views.closed().or(views.closing()));
     if !due.is_never() {
         carrier.wake_at(due);
+    }
+    for id in carrier.dispatch().views.closing().iter() {
+        carrier.dispatch_mut().finish_closing(id);
     }
     if closed == before {
         return false;

@@ -16,7 +16,7 @@ use weftway_path::{
     Span, Starved,
 };
 
-use super::closing::look_at_policy;
+use super::closing::{look_at_policy, look_while_waiting};
 use super::{Assigned, Chunk, Outbox, Policy, Question, SentPacket, Views};
 use crate::{Carried, Decided, Host, Refusal, Transport};
 
@@ -327,6 +327,9 @@ impl<C: Carrier> Transport for C {
     #[inline]
     fn pause(&mut self) {
         self.dispatch_mut().question.ready = false;
+        if self.dispatch().policy.is_some() {
+            look_while_waiting(self);
+        }
     }
 
     #[inline]

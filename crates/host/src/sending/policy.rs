@@ -169,6 +169,11 @@ impl Policy {
         }
     }
 
+    /// Whether data wait that no offered path takes.
+    pub fn is_waiting(&self) -> bool {
+        self.waiting_since.is_some()
+    }
+
     /// Whether path `id` may carry another full packet.
     pub fn may_carry(&self, id: PathId) -> bool {
         self.paths[id.index()].left.is_none_or(|left| left >= self.full)

@@ -11,6 +11,7 @@ pub struct Views {
     slot: [u8; PathId::MAX_PATHS],
     up: PathSet,
     closed: PathSet,
+    closing: PathSet,
     offered: PathSet,
     count: usize,
 }
@@ -20,7 +21,7 @@ impl Views {
     pub fn new(paths: Vec<Path>) -> Self {
         let slot = core::array::from_fn(|at| at as u8);
         let none = PathSet::EMPTY;
-        Self { paths, slot, up: none, closed: none, offered: none, count: 0 }
+        Self { paths, slot, up: none, closed: none, closing: none, offered: none, count: 0 }
     }
 
     /// How many paths there are, usable or not.
@@ -33,13 +34,13 @@ impl Views {
         self.paths.is_empty()
     }
 
-    /// The paths that a scheduler is offered, by number: those that are up and not closed.
+    /// The paths that a scheduler sees, by number: those that are up and not closed.
     #[inline]
     pub fn usable(&self) -> &[Path] {
         &self.paths[..self.count]
     }
 
-    /// The set of them.
+    /// Those of them that take data where nothing blocks them: they are not about to be closed.
     #[inline]
     pub fn offered(&self) -> PathSet {
         self.offered
@@ -55,6 +56,12 @@ impl Views {
     #[inline]
     pub fn closed(&self) -> PathSet {
         self.closed
+    }
+
+    /// The paths that a policy is about to close: what they have under way is not settled.
+    #[inline]
+    pub fn closing(&self) -> PathSet {
+        self.closing
     }
 
     /// Any path.
@@ -92,12 +99,19 @@ impl Views {
     /// A policy closes a path, or opens it.
     pub fn set_closed(&mut self, id: PathId, closed: bool) {
         self.closed = self.closed.put(id, closed);
+        self.closing = self.closing.without(id);
+        self.sort();
+    }
+
+    /// A policy is about to close a path.
+    pub fn set_closing(&mut self, id: PathId) {
+        self.closing = self.closing.with(id);
         self.sort();
     }
 
     fn sort(&mut self) {
-        self.offered = self.up.minus(self.closed);
-        let set = self.offered;
+        let set = self.up.minus(self.closed);
+        self.offered = set.minus(self.closing);
         self.count = set.len() as usize;
         self.paths.sort_by_key(|path| (!set.contains(path.id), path.id));
         for (at, path) in self.paths.iter().enumerate() {
@@ -132,6 +146,8 @@ mod tests {
         assert_eq!(views.usable().iter().map(|path| path.id.get()).collect::<Vec<_>>(), [1]);
         assert!(views.set().contains(PathId::new(0)) && !views.offered().contains(PathId::new(0)));
         assert_eq!(views.get(PathId::new(0)).id, PathId::new(0));
+        views.set_closing(PathId::new(1));
+        assert!(views.usable().len() == 1 && views.offered().is_empty(), "it is seen until it is closed");
         views.set_closed(PathId::new(0), false);
         assert_eq!(views.usable()[0].id, PathId::new(0));
     }
