@@ -100,6 +100,9 @@ impl Carried {
 
     /// Both ends tell each other what links may carry, and keep to it.
     pub fn keep_policy(&mut self, now: Instant, session: &mut Session<'_>) -> Result<(), Failure> {
+        if session.listener.is_none() && session.metering.is_none() {
+            return Ok(());
+        }
         self.exchange()?;
         while let Some(message) = self.control.receive()? {
             match (message, &mut session.metering) {
@@ -124,7 +127,7 @@ impl Carried {
         if !spent.is_empty() {
             self.control.send(&Message::Spent { paths: spent })?;
         }
-        self.exchange()
+        if self.control.queued() > 0 { self.exchange() } else { Ok(()) }
     }
 
     /// Where the stream is over, so is the connection, which says why.

@@ -174,10 +174,10 @@ impl Metering {
         self.links.iter().filter_map(told).collect()
     }
 
-    /// The other end says how much it has sent on a path.
+    /// The other end says how much it has sent on a path: it cannot be more than it might.
     pub fn spent(&mut self, number: u32, bytes: u64) {
         for link in self.links.iter_mut().filter(|link| link.credit.number == Some(number)) {
-            link.credit.spent = link.credit.spent.max(bytes);
+            link.credit.spent = link.credit.spent.max(bytes.min(link.credit.given));
         }
     }
 
