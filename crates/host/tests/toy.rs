@@ -105,7 +105,7 @@ impl Toy {
         let dispatch = Dispatch::new(Bytes::new(MSS), views, Offset::new(WINDOW));
         let (flight, queues, now, alarm) = (Vec::new(), Default::default(), Instant::ZERO, Instant::NEVER);
         let mut toy = Self { dispatch, now, written: bytes, flight, queues, sent: 0, alarm };
-        toy.dispatch.host = host;
+        toy.dispatch.set_host(host);
         for id in [0, 1].map(PathId::new) {
             toy.dispatch.views.set_usable(id, true);
             toy.dispatch.host.events.push_rare(Event::PathUp(id));

@@ -243,9 +243,9 @@ impl Connection {
         if progress {
             self.dispatch.outbox.acknowledge_below(ack.una);
         }
-        let is_up = self.dispatch.views.set().contains(id);
         let (sender, mut ctx) = self.send_context(net, now, id);
-        if epoch != sender.epoch || !is_up {
+        // What left before a path went down belongs to the past.
+        if epoch != sender.epoch {
             if progress {
                 self.meta_progress(now);
             }

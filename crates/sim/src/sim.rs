@@ -284,7 +284,7 @@ impl Sim {
     /// Connection `conn` is to ask the scheduler that `host` was made for.
     pub fn host(&mut self, conn: usize, host: Host) {
         let conn = &mut self.conns[conn];
-        conn.dispatch.host = host;
+        conn.dispatch.set_host(host);
         conn.dispatch.host.explains = conn.tap.is_on();
     }
 

@@ -11,6 +11,7 @@ impl Dispatch {
     pub fn set_policy(&mut self, policy: Option<Policy>) {
         let closed = policy.as_ref().map_or(PathSet::EMPTY, Policy::closed);
         self.policy = policy.map(Box::new);
+        self.note_policy();
         let before = self.views.closed().or(self.views.closing());
         for id in closed.minus(before).iter() {
             self.close(id);
@@ -59,7 +60,8 @@ impl Dispatch {
         let Some(policy) = &mut self.policy else { return };
         let repeated = self.views.get(id).retransmitted;
         if !policy.charge(id, Bytes::new(bytes.into()), repeated) && self.views.offered().contains(id) {
-            self.close(id);
+            // The packet is still to leave.
+            self.begin_closing(id);
         }
     }
 
@@ -70,13 +72,17 @@ impl Dispatch {
         }
     }
 
-    /// Path `id` takes nothing new. It is gone for the scheduler when what it has under way is settled.
     fn close(&mut self, id: PathId) {
+        self.begin_closing(id);
+        self.finish_closing(id);
+    }
+
+    /// Path `id` takes nothing new. It is gone for the scheduler when what it has under way is settled.
+    fn begin_closing(&mut self, id: PathId) {
         self.views.set_closing(id);
         self.views.get_mut(id).blocked = BlockedReason::Transport;
         self.question.open = self.question.open.without(id);
         self.question.queue_open = self.question.queue_open.without(id);
-        self.finish_closing(id);
     }
 
     fn finish_closing(&mut self, id: PathId) {

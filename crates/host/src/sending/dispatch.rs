@@ -64,6 +64,19 @@ impl Dispatch {
         }
     }
 
+    /// Decisions come from the scheduler that `host` was made for.
+    pub fn set_host(&mut self, host: Host) {
+        self.host = host;
+        self.note_policy();
+    }
+
+    /// What is asked for each packet is whether a policy is there or the scheduler wants the like, in one.
+    pub(super) fn note_policy(&mut self) {
+        let (host, has_policy) = (&mut self.host, self.policy.is_some());
+        host.events.count_sent(has_policy);
+        host.acts_without_room = host.needs.recall || has_policy;
+    }
+
     /// The question as it stands.
     #[inline]
     pub fn context(&self, now: Instant) -> Context<'_> {
@@ -382,11 +395,7 @@ fn look_at_pacers<C: Carrier>(carrier: &mut C) {
 #[inline(always)]
 fn prepare_without_room<C: Carrier>(carrier: &mut C) -> bool {
     carrier.dispatch_mut().question.next = None;
-    if carrier.dispatch().policy.is_some() && opens_when_full(carrier) {
-        return prepare_again(carrier);
-    }
-    if may_recall(carrier) {
-        sync(carrier);
+    if carrier.dispatch().host.acts_without_room && acts_without_room(carrier) {
         return true;
     }
     // With nothing more to send a pacer's release is not waited for; the application may have more since.
@@ -398,20 +407,22 @@ fn prepare_without_room<C: Carrier>(carrier: &mut C) -> bool {
     false
 }
 
-/// A policy has opened a path.
+/// Whether the policy opens a path now that those which are offered take nothing, or the scheduler may take something back.
 #[inline(never)]
-fn prepare_again<C: Carrier>(carrier: &mut C) -> bool {
-    prepare(carrier)
-}
-
-/// Whether the policy opens a path, now that those which are offered take nothing.
-#[inline(never)]
-fn opens_when_full<C: Carrier>(carrier: &mut C) -> bool {
-    sync(carrier);
-    let Dispatch { outbox, flow, .. } = carrier.dispatch_mut();
-    let waits = flow.unsent > Bytes::ZERO || outbox.first_reinjection().is_some();
-    let unsent = flow.unsent;
-    look_at_policy(carrier, waits.then_some(unsent))
+fn acts_without_room<C: Carrier>(carrier: &mut C) -> bool {
+    if carrier.dispatch().policy.is_some() {
+        sync(carrier);
+        let Dispatch { outbox, flow, .. } = carrier.dispatch_mut();
+        let waits = flow.unsent > Bytes::ZERO || outbox.first_reinjection().is_some();
+        let unsent = flow.unsent;
+        if look_at_policy(carrier, waits.then_some(unsent)) {
+            return prepare(carrier);
+        }
+    }
+    may_recall(carrier) && {
+        sync(carrier);
+        true
+    }
 }
 
 /// Nothing may go though there is room: whether the scheduler must be asked all the same, for a duplicate, or to take
@@ -637,11 +648,13 @@ fn place<C: Carrier>(carrier: &mut C, id: PathId, number: u64, chunk: Chunk, kin
     let (first, after) = (!carried.contains(id), Offset::ZERO);
     let assigned = Assigned { chunk: number, serial, kind, offset, bytes, first, after };
     // Carried out when the path has the packet, be it in its queue: the next question may come at once.
-    dispatch.host.events.push(Event::Sent(assigned.receipt(id), kind));
-    carrier.place(id, assigned);
-    if carrier.dispatch().policy.is_some() {
-        carrier.dispatch_mut().charge(id, bytes);
+    if dispatch.host.events.hears_sent() {
+        dispatch.host.events.push(Event::Sent(assigned.receipt(id), kind));
+        if dispatch.policy.is_some() {
+            dispatch.charge(id, bytes);
+        }
     }
+    carrier.place(id, assigned);
 }
 
 /// The first unsent chunk at or after `offset`, cutting as far as window and data allow.

@@ -157,12 +157,12 @@ impl<S: Source> Sender<S> {
 
     /// Decisions come from the scheduler that `host` was made for.
     pub fn set_host(&mut self, host: Host) {
-        self.dispatch.host = host;
+        self.dispatch.set_host(host);
     }
 
     /// Another scheduler takes over, for which `host` was made, while data are under way. It is told which paths are up.
     pub fn switch_host(&mut self, host: Host) {
-        self.dispatch.host = host.following(&self.dispatch.host);
+        self.dispatch.set_host(host.following(&self.dispatch.host));
         for id in self.dispatch.views.offered().iter() {
             self.dispatch.host.events.push_rare(Event::PathUp(id));
             self.refresh(id);
