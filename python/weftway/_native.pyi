@@ -341,6 +341,7 @@ def transfer(
     qlog: str | None = None,
     checksum: bool = False,
     sync: bool = True,
+    usage: str | None = None,
 ) -> str: ...
 def relay_connections(
     addresses: Sequence[str],
@@ -352,6 +353,7 @@ def relay_connections(
     watch: Callable[[str], str | None],
     ports: Sequence[str] = (),
     allow: Sequence[str] = (),
+    usage: str | None = None,
 ) -> None:
     """Carries connections of programs at `ports` to a relay, or, with an `identity`, is it, until it is stopped.
 

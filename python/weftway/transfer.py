@@ -91,6 +91,8 @@ def run(
 ) -> Report:
     """Sends `path`, or receives into it, until all of it is there. A sender writes what happens into the file `qlog`.
 
+    Each of `paths` is an interface or address, and may say what the link is for: "wwan0,tier=backup,cap=10GB/month".
+
     With `checksum` a sender has contents compared and not times. With `sync` all is on the receiver's disk at the end.
     `watch` is told ten times a second how far it is; then `switch` may name schedulers that take over.
     """
@@ -113,6 +115,7 @@ def run(
         str(qlog) if qlog else None,
         checksum,
         sync,
+        str(usage_file()),
     )
     report: Report = json.loads(told)
     return report
@@ -129,6 +132,8 @@ def relay_connections(
     watch: Callable[[Progress], None] = lambda _: None,
 ) -> None:
     """Carries connections of programs, which come to `ports`, to a relay; or is the relay, if the other end comes here.
+
+    Each of `paths` is an interface or address, and may say what the link is for: "wwan0,tier=backup,cap=10GB/month".
 
     A relay connects to public addresses, and to those in the networks `allow`. It ends when it is interrupted. When the
     file of its identity changes, names that are new and those that were revoked count at once.
@@ -147,8 +152,23 @@ def relay_connections(
 
     addresses = [other.address, *other.others]
     _native.relay_connections(
-        addresses, other.pairing, other.identity, list(paths), scheduler, cc, tell, list(ports), list(allow)
+        addresses,
+        other.pairing,
+        other.identity,
+        list(paths),
+        scheduler,
+        cc,
+        tell,
+        list(ports),
+        list(allow),
+        str(usage_file()),
     )
+
+
+def usage_file() -> Path:
+    """Where it is counted what links with a cap carry."""
+    home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(home) / "weftway" / "usage.json"
 
 
 def split(text: str, default: int = PORT) -> tuple[str | None, int]:
@@ -261,7 +281,7 @@ class Display:
         table.caption = _caption(progress)
         for at, path in enumerate(progress["paths"]):
             rate = self._rates[at] if at < len(self._rates) else 0.0
-            table.add_row(path["path"], f"{rate:.1f}", amount(path["bytes"]), _rtt(path), "" if path["up"] else "down")
+            table.add_row(path["path"], f"{rate:.1f}", amount(path["bytes"]), _rtt(path), _state(path))
         return table
 
     def __enter__(self) -> "Display":
@@ -308,7 +328,8 @@ def summary(report: Report) -> list[str | Table]:
         lost, times = str(path["lost"]), str(path["given_up"])
         row = [path["path"], amount(path["bytes"]), share, _rtt(path)]
         table.add_row(*row, *([lost, times] if report["role"] == "send" else ["", ""]))
-    return [*lines, table]
+    costs = [f"{path['path']}: {_cost(path['policy'])}" for path in report["paths"] if _cost(path.get("policy"))]
+    return [*lines, table, *costs]
 
 
 def complaints(report: Report) -> list[str]:
@@ -346,6 +367,21 @@ def _columns(*names: str) -> Table:
     for at, name in enumerate(names):
         table.add_column(name, justify="right" if at else "left")
     return table
+
+
+def _state(path: dict[str, Any]) -> str:
+    """Whether data can take a path; of one with a cap what is left of it."""
+    policy = path.get("policy") or {}
+    state = "down" if not path["up"] else "" if policy.get("open", True) else f"closed ({policy['tier']})"
+    left = policy.get("left")
+    return state if left is None else f"{state} {amount(left)} left".strip()
+
+
+def _cost(policy: dict[str, Any] | None) -> str:
+    """What a link carried and what that costs, where it has a price."""
+    if not policy or policy["cost"] is None:
+        return ""
+    return f"{amount(policy['carried'])} both ways, headers included, cost {policy['cost']:.2f}"
 
 
 def _rtt(path: dict[str, Any]) -> str:

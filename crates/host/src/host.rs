@@ -21,6 +21,8 @@ pub struct Host {
     pub events: Events,
     /// What was counted.
     pub counts: Counts,
+    /// Whether something is to be done where no path has room: what waits may be taken back, or a policy open a path.
+    pub(crate) acts_without_room: bool,
     serial: u64,
     pub(crate) wake: Instant,
 }
@@ -52,6 +54,7 @@ impl Host {
             compares: false,
             events: Events::new(needs),
             counts: Counts::default(),
+            acts_without_room: needs.recall,
             serial: 0,
             wake: Instant::NEVER,
         }

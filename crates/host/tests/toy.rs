@@ -81,7 +81,7 @@ impl Carrier for Toy {
         let full = view.bytes_in_flight + view.queued + view.mss > view.cwnd;
         view.blocked = if full { BlockedReason::Congestion } else { BlockedReason::None };
         let (blocked, held) = (view.blocked, view.send_queue());
-        self.dispatch.question.note(id, true, blocked);
+        self.dispatch.question.note(id, blocked);
         self.dispatch.set_queue_room(id, Bytes::new(20 * MSS).saturating_sub(held));
     }
 
@@ -105,7 +105,7 @@ impl Toy {
         let dispatch = Dispatch::new(Bytes::new(MSS), views, Offset::new(WINDOW));
         let (flight, queues, now, alarm) = (Vec::new(), Default::default(), Instant::ZERO, Instant::NEVER);
         let mut toy = Self { dispatch, now, written: bytes, flight, queues, sent: 0, alarm };
-        toy.dispatch.host = host;
+        toy.dispatch.set_host(host);
         for id in [0, 1].map(PathId::new) {
             toy.dispatch.views.set_usable(id, true);
             toy.dispatch.host.events.push_rare(Event::PathUp(id));

@@ -4,7 +4,7 @@
 //! Nothing here knows a transport: links carry items of any type.
 
 use weftway_cc::{Flavour, Setup};
-use weftway_host::sending::Groups;
+use weftway_host::sending::{Groups, Policy, Terms};
 use weftway_link::{Link, LinkConfig};
 use weftway_path::{Bytes, Instant, PathId, Role};
 use weftway_scenario::config::{Bottlenecks, PathConfig, PathManager, SimConfig, Transport};
@@ -100,6 +100,14 @@ pub fn role(transport: &Transport, paths: &[PathConfig], id: PathId) -> Role {
         PathManager::Backup if id.get() > 0 => Role::Backup,
         _ => paths[id.index()].role,
     }
+}
+
+/// Which of its paths the connection is offered, if the scenario says so.
+pub fn policy(config: &SimConfig) -> Option<Policy> {
+    let policy = config.policy.as_ref()?;
+    let terms: Vec<Terms> = policy.paths.iter().map(|path| Terms { tier: path.tier, left: path.cap }).collect();
+    let overhead = config.transport.packet - config.transport.mss;
+    Some(Policy::new(&terms, policy.thresholds, config.transport.mss, overhead))
 }
 
 /// What a controller of path `id` is made from when nothing is known of the path.

@@ -9,7 +9,9 @@ use weftway_quic::udp::Local;
 use weftway_quic::udp::tls::{Identity, IdentityError, Pairing};
 use weftway_relay::Policy;
 use weftway_transfer::manifest::ManifestError;
-use weftway_transfer::{Failure, Options, OtherEnd, Progress, Report, doctor, live, proxy, receive, relay, send};
+use weftway_transfer::{
+    Failure, Link, LinkTerms, Options, OtherEnd, Progress, Report, doctor, live, proxy, receive, relay, send,
+};
 
 use crate::errors::Error;
 use crate::scenario::VariantView;
@@ -53,10 +55,11 @@ pub fn without_name(identity: &str, name: &str) -> Result<String, Error> {
 
 /// Sends `path`, or receives into it: what came of it, as JSON. `pairing` is the line of the end at one of `addresses`, or
 /// `identity` the file of this one, which listens at the first of them. `watch` is called with JSON ten times a second; the names that it
-/// returns are those of schedulers that take over.
+/// returns are those of schedulers that take over. In the file `usage` it is counted what links with a cap carry.
 #[pyfunction]
 #[pyo3(signature = (
-    role, path, addresses, pairing, identity, paths, scheduler, cc, watch, qlog = None, checksum = false, sync = true
+    role, path, addresses, pairing, identity, paths, scheduler, cc, watch, qlog = None, checksum = false, sync = true,
+    usage = None
 ))]
 #[expect(clippy::too_many_arguments, reason = "keywords on the Python side")]
 pub fn transfer(
@@ -73,12 +76,13 @@ pub fn transfer(
     qlog: Option<PathBuf>,
     checksum: bool,
     sync: bool,
+    usage: Option<PathBuf>,
 ) -> PyResult<String> {
     let other = other_end(addresses, pairing, identity)?;
-    let paths = paths.iter().map(|path| Local::parse(path)).collect();
+    let (paths, terms) = read_links(&paths)?;
     let (chosen, switches) = channel();
     let switch = Some(switches);
-    let options = Options { paths, scheduler, cc, switch, qlog, checksum, sync, ..Options::new(other) };
+    let options = Options { paths, terms, usage, scheduler, cc, switch, qlog, checksum, sync, ..Options::new(other) };
     let mut stopped = Ok(());
     let result = py.detach(|| {
         let mut tell = |progress: &Progress| {
@@ -97,8 +101,11 @@ pub fn transfer(
 /// Carries the connections of local programs to a relay at one of `addresses`, until it is stopped: `ports` are where they
 /// connect to. Or relays, with the identity of `identity`: `allow` are networks that clients may reach though they are
 /// private. `watch` is called with JSON ten times a second. Where it returns a text, the identity has become that.
+/// In the file `usage` it is counted what links with a cap carry.
 #[pyfunction]
-#[pyo3(signature = (addresses, pairing, identity, paths, scheduler, cc, watch, ports = vec![], allow = vec![]))]
+#[pyo3(signature = (
+    addresses, pairing, identity, paths, scheduler, cc, watch, ports = vec![], allow = vec![], usage = None
+))]
 #[expect(clippy::too_many_arguments, reason = "keywords on the Python side")]
 pub fn relay_connections(
     py: Python<'_>,
@@ -111,14 +118,15 @@ pub fn relay_connections(
     watch: Py<PyAny>,
     ports: Vec<String>,
     allow: Vec<String>,
+    usage: Option<PathBuf>,
 ) -> PyResult<()> {
     let other = other_end(addresses, pairing, identity)?;
     let ports = socket_addresses(&ports)?;
     let policy = Policy::parse(&allow).map_err(|error| PyErr::from(Error::Vector(error.to_string())))?;
     let connects = matches!(other, OtherEnd::Connect { .. });
-    let paths = paths.iter().map(|path| Local::parse(path)).collect();
+    let (paths, terms) = read_links(&paths)?;
     let (became, identities) = channel();
-    let options = Options { paths, scheduler, cc, identities: Some(identities), ..Options::new(other) };
+    let options = Options { paths, terms, usage, scheduler, cc, identities: Some(identities), ..Options::new(other) };
     let mut stopped = Ok(());
     let result = py.detach(|| {
         let mut tell = |progress: &Progress| {
@@ -143,6 +151,14 @@ fn other_end(addresses: Vec<String>, pairing: Option<&str>, identity: Option<&st
         (None, Some(text)) => Ok(OtherEnd::Listen { address, identity: load(text)? }),
         (None, None) => Err(bad("neither pairing nor identity".to_owned())),
     }
+}
+
+/// Where paths begin, and what some of them are for.
+fn read_links(texts: &[String]) -> PyResult<(Vec<Local>, Vec<(Local, LinkTerms)>)> {
+    let links = texts.iter().map(|text| Link::parse(text)).collect::<Result<Vec<_>, _>>();
+    let links = links.map_err(|why| PyErr::from(Error::Vector(why)))?;
+    let terms = links.iter().filter_map(|link| Some((link.local.clone(), link.terms.clone()?))).collect();
+    Ok((links.into_iter().map(|link| link.local).collect(), terms))
 }
 
 fn socket_addresses(texts: &[String]) -> PyResult<Vec<SocketAddr>> {

@@ -3,11 +3,11 @@
 use weftway_host::Host;
 use weftway_host::testing::{Duties, Found, declarations};
 use weftway_link::{Change, Limit, LinkConfig, Loss, Queue, Rate, Set};
-use weftway_path::{BitRate, Bytes, Instant, Role, Span};
+use weftway_path::{BitRate, Bytes, Instant, Role, Span, Thresholds, Tier};
 use weftway_quic::driver::OFFERS;
 use weftway_quic::virtual_time::Job;
 use weftway_scenario::Verdict;
-use weftway_scenario::config::{Buffer, MessageSize, PathConfig, SimConfig, Transport, Workload};
+use weftway_scenario::config::{Buffer, MessageSize, PathConfig, PathPolicy, Policy, SimConfig, Transport, Workload};
 use weftway_sched::TransportRules;
 
 fn path(name: &str, mbps: u64, ms: u64, loss: f64) -> PathConfig {
@@ -40,7 +40,16 @@ fn worlds() -> Vec<(&'static str, SimConfig)> {
         count: 30,
         deadline: None,
     };
+    let mut tiers = config(Transport::mpquic(), pair(), 1_000_000);
+    let secondary = PathPolicy { tier: Tier::Secondary, cap: Some(Bytes::new(300_000)), price: None };
+    let thresholds =
+        Thresholds { open_after: Span::from_millis(30), close_after: Span::from_millis(60), ..Thresholds::default() };
+    tiers.policy = Some(Policy { paths: vec![PathPolicy::default(), secondary], thresholds });
+    let mut closes = messages.clone();
+    closes.policy.clone_from(&tiers.policy);
     vec![
+        ("tiers and caps", tiers),
+        ("tiers that close", closes),
         ("small buffer", config(with_buffer(40_000), pair(), 1_000_000)),
         ("fails", config(Transport::mpquic(), vec![path("lasts", 4, 20, 0.0), fails], 2_000_000)),
         ("comes and goes", config(Transport::mpquic(), vec![path("stays", 4, 20, 0.0), comes], 1_000_000)),

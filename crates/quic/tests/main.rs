@@ -5,6 +5,7 @@ mod duplex;
 mod duties;
 mod gate;
 mod net;
+mod policy;
 mod stalls;
 mod starved;
 mod virtual_time;

@@ -4,6 +4,7 @@
 use weftway_link::LinkConfig;
 use weftway_path::{BitRate, Bytes, Instant, Role, Span};
 
+pub use crate::policy::{PathPolicy, Policy};
 use crate::stack::{Stack, StackRules};
 
 /// What an application writes at once unless it says otherwise: as iperf3 and many others, rounded to a power of two.
@@ -27,6 +28,8 @@ pub struct SimConfig {
     pub rival: Option<Rival>,
     /// Sources without feedback.
     pub cross: Vec<CrossTraffic>,
+    /// Which of its paths the connection's scheduler is offered, and what they cost; none: all are offered.
+    pub policy: Option<Policy>,
     /// The run is cut off here, finished or not.
     pub time_limit: Span,
 }
@@ -47,6 +50,7 @@ impl SimConfig {
             write: WRITE,
             rival: None,
             cross: Vec::new(),
+            policy: None,
             time_limit: Span::from_secs(600),
         }
     }

@@ -39,6 +39,7 @@ mod hash;
 mod links;
 pub mod measurement;
 mod names;
+pub mod policy;
 pub mod qlog;
 mod reading;
 mod resolve;

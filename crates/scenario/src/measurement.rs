@@ -10,13 +10,13 @@ mod tests;
 
 use serde_json::{Map, Value};
 use weftway_link::LinkConfig;
-use weftway_path::{Bytes, Role, Span};
+use weftway_path::{Bytes, Role, Span, Thresholds};
 use weftway_sched::FallbackTally;
 
 pub use self::columns::ColumnType;
 use self::columns::Columns;
 use crate::bound::Bound;
-use crate::config::{PathConfig, SimConfig, Transport, Workload};
+use crate::config::{PathConfig, PathPolicy, Policy, SimConfig, Transport, Workload};
 
 /// A row: names and values, in the order of the columns.
 pub type Row = Map<String, Value>;
@@ -142,6 +142,8 @@ pub struct PathFigures {
     pub timeouts: Option<u64>,
     /// Smoothed round-trip time at the end.
     pub srtt: Span,
+    /// What packets with data took on the path's own link, retransmissions included.
+    pub wire: Option<Bytes>,
 }
 
 /// How a run over links in real time went.
@@ -187,7 +189,9 @@ pub fn schema() -> Vec<(String, ColumnType)> {
     let path = PathConfig { name, role: Role::Active, data, acks, via: None, presence: Vec::new() };
     let (bytes, span) = (Bytes::ZERO, Span::ZERO);
     let workload = Workload::Voip { bytes, period: span, deadline: span, span };
-    let config = SimConfig { workload, ..SimConfig::new(Transport::mptcp_linux_v1(), vec![path], bytes) };
+    let policy = Policy { paths: vec![PathPolicy::default()], thresholds: Thresholds::default() };
+    let config = SimConfig::new(Transport::mptcp_linux_v1(), vec![path], bytes);
+    let config = SimConfig { workload, policy: Some(policy), ..config };
     let punctual = RealTime { late: false, mean: Span::ZERO, over_1ms: 0, became_tcp: false };
     let everything = Measurement { back: Some(Messages::default()), real_time: Some(punctual), ..nothing(&config) };
     everything.columns(&config).types()
@@ -314,6 +318,23 @@ impl Measurement {
             row.put(&name("timeouts"), figures.timeouts);
             row.put(&name("srtt_ms"), figures.srtt.as_millis_f64());
         }
+        if let Some(policy) = &config.policy {
+            self.policy(row, config, policy);
+        }
+    }
+}
+
+impl Measurement {
+    /// What each path carried under a policy, and what that costs.
+    fn policy(&self, row: &mut Columns, config: &SimConfig, policy: &Policy) {
+        let costs =
+            self.paths.iter().zip(&policy.paths).map(|(figures, path)| figures.wire.map(|wire| path.cost(wire)));
+        let costs: Vec<Option<f64>> = costs.collect();
+        for (at, path) in config.paths.iter().enumerate() {
+            row.put(&format!("path.{}.wire_bytes", path.name), self.paths[at].wire.map(Bytes::get));
+            row.put(&format!("path.{}.cost", path.name), costs[at]);
+        }
+        row.put("cost", costs.into_iter().sum::<Option<f64>>());
     }
 }
 

@@ -1,15 +1,16 @@
 //! From the keys of a file to what the simulator is told.
 
 use weftway_link::LinkConfig;
-use weftway_path::{Instant, PathId, Role, Span};
+use weftway_path::{Instant, PathId, Span};
 use weftway_sched::Mode;
 
 use super::drive::{Drive, Drives, Measured};
 use super::error::{Fault, Mistake};
 use super::links::{Around, ends};
 use super::names;
+use super::policy;
 use super::schema::{
-    ConnectionName, DecisionTable, DirectionName, DriveTable, File, ModeName, PathTable, RoleName, TransportName,
+    ConnectionName, DecisionTable, DirectionName, DriveTable, File, ModeName, PathTable, TransportName,
 };
 use super::text::Window;
 use super::traces::Traces;
@@ -61,6 +62,7 @@ pub(super) fn config(file: &File, traces: &mut Traces) -> Result<SimConfig, Faul
         shared: shared(file, traces)?,
         rival: rival(file, traces)?,
         time_limit: time_limit(file.time_limit, &workload)?,
+        policy: policy::policy(file, &workload)?,
         transport,
         paths,
         workload,
@@ -180,11 +182,14 @@ fn path(file: &File, (name, table): (&str, &PathTable), end: Span, traces: &mut 
     let mut side = |side| way(file.drive.as_ref(), (name, table), (side, side == data, end), traces);
     Ok(PathConfig {
         name: name.to_owned(),
-        role: if table.role == RoleName::Backup { Role::Backup } else { Role::Active },
+        role: policy::role(table),
         data: side(data)?,
         acks: side(acks)?,
         via: table.via.as_ref().map(|via| link(file, name, via)).transpose()?,
-        presence: table.present.as_deref().map_or(Ok(Vec::new()), |windows| presence(windows, name))?,
+        presence: policy::presence(
+            table,
+            table.present.as_deref().map_or(Ok(Vec::new()), |windows| presence(windows, name))?,
+        ),
     })
 }
 

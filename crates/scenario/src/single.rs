@@ -23,6 +23,7 @@ pub fn single(config: &SimConfig, path: usize) -> SimConfig {
     let mut alone = config.clone();
     alone.paths = vec![config.paths[path].clone()];
     alone.paths[0].role = Role::Active;
+    alone.policy = None;
     alone.cross.retain_mut(|traffic| match &mut traffic.on {
         CrossLink::Path(on) => {
             let here = *on == path;
@@ -38,6 +39,7 @@ pub fn single(config: &SimConfig, path: usize) -> SimConfig {
 /// joining, but those others are backups. Data go on them until `path` is up, and while it is down.
 pub fn fair(config: &SimConfig, path: usize) -> SimConfig {
     let mut held = config.clone();
+    held.policy = None;
     for (at, other) in held.paths.iter_mut().enumerate() {
         other.role = if at == path { Role::Active } else { Role::Backup };
     }

@@ -121,6 +121,12 @@ dimension! {
     "a queue in bandwidth-delay products", "1 BDP", "1 BDP..2 BDP", &[("BDP", 1000)]
 }
 
+dimension! {
+    /// What a number of bytes costs, in millionths for a GB.
+    InPrice(u64) = core::convert::identity;
+    "a price", "4 /GB", "2 /GB..5 /GB", &[("/GB", 1_000_000), ("/MB", 1_000_000_000)]
+}
+
 /// A length of time.
 pub(super) type Time = Quantity<InTime>;
 /// A rate.
@@ -131,6 +137,8 @@ pub(super) type Size = Quantity<InBytes>;
 pub(super) type Packets = Quantity<InPackets>;
 /// A share of a whole, from 0 to 1.
 pub(super) type Share = Quantity<InShare>;
+/// What a number of bytes costs.
+pub(super) type Price = Quantity<InPrice>;
 
 /// A number in the smallest unit of its dimension.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]

@@ -15,6 +15,7 @@ const VARIABLE: &[&str] = &[
     "rival",
     "cross",
     "decision",
+    "policy",
     "transport",
     "stack",
     "direction",

@@ -244,7 +244,8 @@ impl Connection {
             self.dispatch.outbox.acknowledge_below(ack.una);
         }
         let (sender, mut ctx) = self.send_context(net, now, id);
-        if epoch != sender.epoch || !ctx.usable.contains(id) {
+        // What left before a path went down belongs to the past.
+        if epoch != sender.epoch {
             if progress {
                 self.meta_progress(now);
             }
@@ -385,6 +386,9 @@ impl Connection {
         for _ in 0..count {
             // What is neither acknowledged nor lost.
             let Some(packet) = self.send.senders[id.index()].flight.oldest_unsettled(0).copied() else { return };
+            if !self.dispatch.may_repeat(id) {
+                return;
+            }
             let assigned = self.dispatch.repeat(id, &packet);
             let (sender, mut ctx) = self.send_context(net, now, id);
             sender.send(&mut ctx, assigned);
@@ -415,6 +419,7 @@ impl Connection {
             self.finish(now);
         }
         self.dispatch.host.woken(now);
+        self.dispatch.fire_policy(now);
         loop {
             let (due, id) = self.receive.receiver.due();
             if due > now {

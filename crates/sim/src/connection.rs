@@ -132,12 +132,12 @@ impl Connection {
     ) -> (&'a mut PathSender, SendContext<'a>) {
         let Dispatch { host, outbox, flow, views, question, .. } = &mut self.dispatch;
         let SendEnd { senders, shares, .. } = &mut self.send;
-        let (view, usable) = views.get_mut_with_set(id);
+        let (view, offered) = views.get_mut_with_offered(id);
         let ctx = SendContext {
             now,
             net,
             conn: self.number,
-            usable,
+            offered,
             view,
             events: &mut host.events,
             outbox,
@@ -314,6 +314,7 @@ impl Connection {
             .min(self.dispatch.host.wake())
             .min(self.send.meta.at)
             .min(self.dispatch.probe_at)
+            .min(self.dispatch.policy_due())
             .min(self.receive.receiver.due().0)
             .min(stages)
             .min(self.app.cut_off())

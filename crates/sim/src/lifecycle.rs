@@ -170,7 +170,7 @@ impl Connection {
         } else {
             sender.tcp_start(&mut ctx, rtt);
         }
-        self.dispatch.host.events.push_rare(Event::PathUp(id));
+        self.dispatch.announce(id, Event::PathUp(id));
         self.tap.note(now, self.number, || Note::Up(id));
         if self.paths.established.is_none() {
             self.paths.established = Some(now);
@@ -217,9 +217,9 @@ impl Connection {
         self.dispatch.views.set_usable(id, false);
         self.send.shares[id.index()].usable = false;
         self.refresh(net, now, id);
-        self.dispatch.host.events.push_rare(Event::PathDown(id));
+        self.dispatch.announce(id, Event::PathDown(id));
         self.tap.note(now, self.number, || Note::Down(id));
-        if !self.paths.joined && self.dispatch.views.usable().is_empty() {
+        if !self.paths.joined && self.dispatch.views.set().is_empty() {
             self.open_next(net, now);
         }
         self.wake();

@@ -91,5 +91,6 @@ fn figures(conn: &Connection, path: usize) -> PathFigures {
         lost_or_dropped: Some(tally.wire_lost + tally.queue_dropped),
         timeouts: Some(tally.timeouts),
         srtt: conn.srtt(path),
+        wire: Some(Bytes::new(tally.wire_bytes)),
     }
 }

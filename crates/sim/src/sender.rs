@@ -62,8 +62,8 @@ pub struct SendContext<'a> {
     pub flow: &'a Flow,
     /// Which paths may send.
     pub question: &'a mut Question,
-    /// Which paths are usable.
-    pub usable: &'a PathSet,
+    /// Which paths the scheduler is offered.
+    pub offered: &'a PathSet,
     /// What all controllers publish.
     pub shares: &'a mut Vec<Share>,
     /// The transport's settings.
@@ -543,9 +543,13 @@ impl PathSender {
     #[inline(always)]
     pub fn look_at_room(&self, ctx: &mut SendContext<'_>) {
         let more = ctx.flow.unsent > ctx.view.mss;
-        ctx.view.blocked = self.blocked_reason(ctx.now, ctx.view, more, ctx.transport);
+        ctx.view.blocked = if ctx.offered.contains(self.id) {
+            self.blocked_reason(ctx.now, ctx.view, more, ctx.transport)
+        } else {
+            BlockedReason::Transport
+        };
         ctx.view.release = if self.pacer.lets_go(ctx.now) { ctx.now } else { self.pacer.release() };
-        ctx.question.note(self.id, ctx.usable.contains(self.id), ctx.view.blocked);
+        ctx.question.note(self.id, ctx.view.blocked);
     }
 
     /// Why the path cannot take a packet now.

@@ -229,7 +229,10 @@ impl Sim {
             source += 1 + part.configs.len();
         }
         let (cross_source, second_source) = (source, source + config.cross.len());
-        let conns = parts.into_iter().map(build).collect::<Result<Vec<_>, _>>()?;
+        let mut conns = parts.into_iter().map(build).collect::<Result<Vec<_>, _>>()?;
+        // A rival has no policy.
+        let offers = if config.is_call() { 2 } else { 1 };
+        conns.iter_mut().take(offers).for_each(|conn| conn.dispatch.set_policy(weftway_net::policy(config)));
         let timers = second_source + 1 - layout.net.links.len();
         let cross = config.cross.iter().enumerate();
         let base = config.shared.len();
@@ -281,7 +284,7 @@ impl Sim {
     /// Connection `conn` is to ask the scheduler that `host` was made for.
     pub fn host(&mut self, conn: usize, host: Host) {
         let conn = &mut self.conns[conn];
-        conn.dispatch.host = host;
+        conn.dispatch.set_host(host);
         conn.dispatch.host.explains = conn.tap.is_on();
     }
 
@@ -480,7 +483,7 @@ impl Sim {
             return Step::Later;
         }
         self.now = self.limit.min(at);
-        let usable = !self.conns[0].dispatch.views.usable().is_empty();
+        let usable = !self.conns[0].dispatch.views.offered().is_empty();
         Step::Over(if usable { Verdict::TimeLimit } else { Verdict::NoPath })
     }
 

@@ -1,15 +1,15 @@
 //! What a host owes its scheduler ([`weftway_host::testing`]), in each stack, with what the scheduler may declare.
 
 use weftway_host::testing::{Duties, Found, declarations};
-use weftway_path::{Bytes, Instant, Span};
-use weftway_scenario::config::{Buffer, MessageSize, PathConfig, SimConfig, Transport, Workload};
+use weftway_path::{Bytes, Instant, Span, Thresholds, Tier};
+use weftway_scenario::config::{Buffer, MessageSize, PathConfig, PathPolicy, Policy, SimConfig, Transport, Workload};
 use weftway_sched::{Needs, TransportRules};
 use weftway_sim::{Host, Sim, Verdict};
 
 use crate::setup::{bulk, down, drive, lossy, path, stacks};
 
 /// A slow and a fast path with losses and a small receive buffer; one that fails for a second and a half; one that comes and
-/// goes by the scenario; messages with pauses.
+/// goes by the scenario; messages with pauses; a policy that opens and closes a path.
 fn worlds(transport: &Transport) -> Vec<(&'static str, SimConfig)> {
     let pair = || vec![lossy(path("fast", 20_000, 10), 0.01), lossy(path("slow", 4_000, 50), 0.01)];
     let with_buffer = |bytes: u64| {
@@ -29,7 +29,21 @@ fn worlds(transport: &Transport) -> Vec<(&'static str, SimConfig)> {
         count: 30,
         deadline: None,
     };
-    vec![("small buffer", small), ("fails", fails), ("comes and goes", comes), ("messages", messages)]
+    let mut tiers = bulk(transport, pair(), 1_000_000);
+    let secondary = PathPolicy { tier: Tier::Secondary, cap: Some(Bytes::new(300_000)), price: None };
+    let thresholds =
+        Thresholds { open_after: Span::from_millis(30), close_after: Span::from_millis(60), ..Thresholds::default() };
+    tiers.policy = Some(Policy { paths: vec![PathPolicy::default(), secondary], thresholds });
+    let mut closes = messages.clone();
+    closes.policy.clone_from(&tiers.policy);
+    vec![
+        ("small buffer", small),
+        ("fails", fails),
+        ("comes and goes", comes),
+        ("messages", messages),
+        ("tiers and caps", tiers),
+        ("tiers that close", closes),
+    ]
 }
 
 fn audit(config: &SimConfig, cc: &str, needs: Needs, seed: u64, what: &str) -> Found {

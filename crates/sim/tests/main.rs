@@ -17,6 +17,7 @@ mod lifecycle;
 mod limited;
 mod memory;
 mod oracle;
+mod policy;
 mod property;
 mod recall;
 mod setup;

@@ -13,15 +13,21 @@ use weftway_sched::Scheduler;
 
 use super::control_stream::{AcceptedConnection, ControlStream};
 use super::options::{Failure, PathProgress};
+use super::peer_policy::PeerPolicy;
 use super::session::{Session, ended};
 use super::setting::{build, transport};
+use super::wire::{Message, PathTerms, WireError};
 
 /// A connection.
 pub(super) struct Carried {
     duplex: Duplex,
     scheduler: Box<dyn Scheduler>,
-    /// It has nothing to say any more, and stays open.
-    _control: ControlStream,
+    /// What it says of links and their caps.
+    control: ControlStream,
+    /// What this end has said of its links.
+    told: Vec<PathTerms>,
+    /// What the other end has said of its own.
+    peer: PeerPolicy,
 }
 
 impl Carried {
@@ -40,7 +46,7 @@ impl Carried {
         let mut duplex =
             Duplex::new(connection, side, limits, setting, &roles).map_err(|error| Failure::Spec(error.to_string()))?;
         duplex.set_host(host);
-        Ok(Self { duplex, scheduler, _control: control })
+        Ok(Self { duplex, scheduler, control, told: Vec::new(), peer: PeerPolicy::default() })
     }
 
     /// noq's name for the connection.
@@ -84,6 +90,51 @@ impl Carried {
             Some(why) if self.duplex.streams().error().is_some() => Err(Failure::Protocol(why)),
             Some(why) => Err(ended(self.duplex.connection(), &why)),
             None => Ok(()),
+        }
+    }
+
+    /// The links of this end carry what their policy says, from the beginning of the connection.
+    pub fn begin_policy(&mut self, session: &mut Session<'_>) {
+        session.begin_metering(self.duplex.sender_mut());
+    }
+
+    /// Both ends tell each other what links may carry, and keep to it.
+    pub fn keep_policy(&mut self, now: Instant, session: &mut Session<'_>) -> Result<(), Failure> {
+        if session.listener.is_none() && session.metering.is_none() {
+            return Ok(());
+        }
+        self.exchange()?;
+        while let Some(message) = self.control.receive()? {
+            match (message, &mut session.metering) {
+                (Message::Paths { paths }, None) => self.peer.set(paths),
+                (Message::Spent { paths }, Some(metering)) => {
+                    paths.into_iter().for_each(|(number, bytes)| metering.spent(number, bytes));
+                }
+                (other, _) => {
+                    return Err(Failure::Protocol(format!("a message comes out of turn: {}", other.name())));
+                }
+            }
+        }
+        session.meter(now, self.duplex.sender_mut())?;
+        if let Some(metering) = &session.metering {
+            let terms = metering.terms(self.duplex.connection());
+            if terms != self.told {
+                self.control.send(&Message::Paths { paths: terms.clone() })?;
+                self.told = terms;
+            }
+        }
+        let spent = self.peer.attend(self.duplex.sender_mut());
+        if !spent.is_empty() {
+            self.control.send(&Message::Spent { paths: spent })?;
+        }
+        if self.control.queued() > 0 { self.exchange() } else { Ok(()) }
+    }
+
+    /// Where the stream is over, so is the connection, which says why.
+    fn exchange(&mut self) -> Result<(), Failure> {
+        match self.control.exchange(self.duplex.connection_mut()) {
+            Ok(()) | Err(WireError::Ended) => Ok(()),
+            Err(error) => Err(error.into()),
         }
     }
 

@@ -32,6 +32,8 @@
 //! | `control_stream` | nothing: it brings messages whole |
 //! | `source` | what the next record holds, and the sender's hashes |
 //! | `disk`, `writer`, [`store`] | when a file is whole, and which name and permissions it gets; a thread of its own |
+//! | `links`, `metering`, `usage` | which links are open to data, and how much each may still carry |
+//! | `peer_policy` | the same of the other end's links |
 //! | `setting`, `options` | the driver's settings over sockets; what the user may set |
 //! | `outcome`, `qlog`, [`live`] | nothing: reports, the log, and a transfer as a row of a comparison |
 //! | [`doctor`] | nothing: what this machine's interfaces and sockets allow |
@@ -46,12 +48,15 @@ mod disk;
 pub mod doctor;
 mod files;
 mod incoming;
+mod links;
 mod listener;
 pub mod live;
 pub mod manifest;
+mod metering;
 mod opening;
 mod options;
 mod outcome;
+mod peer_policy;
 mod proxying;
 mod pulse;
 mod qlog;
@@ -63,11 +68,14 @@ mod session;
 mod setting;
 mod source;
 pub mod store;
+mod usage;
 pub mod wire;
 mod writer;
 
 pub use files::{FailedFile, Skipped};
+pub use links::{Cap, Link, LinkTerms, Period};
 pub use manifest::{Entry, Manifest};
+pub use metering::LinkProgress;
 pub use options::{Failure, Options, OtherEnd, PathProgress, Progress, Report, State, Watch};
 pub use proxying::proxy;
 pub use receiving::receive;

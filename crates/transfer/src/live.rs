@@ -16,7 +16,7 @@ use super::setting::OFFERS;
 
 /// What is sent, or why this variant cannot be run over so many links with this scheduler: one line.
 pub fn bytes(variant: &Variant, scheduler: &str, links: usize) -> Result<Bytes, String> {
-    let SimConfig { transport, paths, workload, rival, cross, .. } = &variant.config;
+    let SimConfig { transport, paths, workload, rival, cross, policy, .. } = &variant.config;
     let Workload::Bulk { bytes } = *workload else {
         return Err("between two machines only workload.kind = \"bulk\" runs".to_owned());
     };
@@ -30,6 +30,9 @@ pub fn bytes(variant: &Variant, scheduler: &str, links: usize) -> Result<Bytes, 
         return Err(
             "between two machines nothing else is sent: leave out the second connection or cross traffic".into()
         );
+    }
+    if policy.is_some() {
+        return Err("between two machines links have no policy: leave out tiers, caps and prices".to_owned());
     }
     if paths.len() != links {
         return Err(format!("the scenario has {} paths: give --path once for each, in its order", paths.len()));

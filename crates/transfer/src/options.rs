@@ -10,7 +10,9 @@ use weftway_quic::udp::Local;
 use weftway_quic::udp::tls::{Identity, IdentityError, Pairing};
 
 use super::files::{FailedFile, Skipped};
+use super::links::LinkTerms;
 use super::manifest::ManifestError;
+use super::metering::LinkProgress;
 use super::store::StoreError;
 use super::wire::{Role, WireError};
 
@@ -38,6 +40,10 @@ pub struct Options {
     pub other: OtherEnd,
     /// Where paths begin on this machine. None: the kernel decides, and there is one.
     pub paths: Vec<Local>,
+    /// What some of them are for: of use to an end that connects and sends.
+    pub terms: Vec<(Local, LinkTerms)>,
+    /// Where it is counted what links with a cap carry.
+    pub usage: Option<PathBuf>,
     /// The scheduler and its switches; of use to the sender.
     pub scheduler: String,
     /// The congestion controller and its switches; of use to the sender.
@@ -66,6 +72,8 @@ impl Options {
         Self {
             other,
             paths: Vec::new(),
+            terms: Vec::new(),
+            usage: None,
             scheduler: "earliest-delivery".to_owned(),
             cc: "cubic".to_owned(),
             switch: None,
@@ -126,6 +134,9 @@ pub struct PathProgress {
     /// How long it could not be used, each time from when it was given up or closed until it was back.
     #[serde(default)]
     pub away_ms: f64,
+    /// What its link has carried, where that has a policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<LinkProgress>,
 }
 
 /// How far a transfer is.

@@ -66,6 +66,7 @@ impl Proxying {
         session.say(format!("connected to the relay at {}", peer(&accepted.connection)));
         session.tell()?;
         let mut carried = Carried::new(accepted, weftway_mux::Side::Connecting, &self.how)?;
+        carried.begin_policy(session);
         let outcome = self.carry(session, &mut carried);
         session.progress.paths = carried.paths(session);
         if let Err(failure) = &outcome {
@@ -79,6 +80,7 @@ impl Proxying {
             carried.receive(session);
             let now = session.net.now();
             carried.on_timer(now, &mut session.net);
+            carried.keep_policy(now, session)?;
             self.proxy.turn(now, Some(carried.mux()));
             carried.turn(now, &mut session.net)?;
             if session.is_tick(now) {

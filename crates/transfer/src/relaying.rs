@@ -125,8 +125,9 @@ impl Relaying {
         let mut over = Vec::new();
         for (&handle, client) in &mut self.clients {
             client.carried.on_timer(now, &mut session.net);
+            let kept = client.carried.keep_policy(now, session);
             self.relay.turn(now, client.id, client.carried.mux());
-            if let Err(failure) = client.carried.turn(now, &mut session.net) {
+            if let Err(failure) = kept.and_then(|()| client.carried.turn(now, &mut session.net)) {
                 over.push((handle, failure));
             }
         }

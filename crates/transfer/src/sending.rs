@@ -67,6 +67,7 @@ impl Job {
     fn serve(&self, session: &mut Session<'_>, accepted: Box<AcceptedConnection>) -> Result<Ended, Failure> {
         session.begin(&accepted.id);
         let mut sending = Sending::new(self, accepted, session.net.now())?;
+        session.begin_metering(&mut sending.sender);
         let outcome = match sending.run(session) {
             Ok(Some(accepted)) => {
                 session.supersede(sending.sender.connection);
@@ -166,6 +167,7 @@ impl<'a> Sending<'a> {
             let mark = self.sender.delivered().get() + self.control.moved();
             self.pulse.look(now, mark, self.is_hashing(), session.stall_after)?;
             self.switch(session)?;
+            session.meter(now, &mut self.sender)?;
             self.sender.turn(now, self.scheduler.as_mut());
             if let Some(why) = self.sender.broken() {
                 return Err(match self.done {

@@ -19,7 +19,9 @@ use weftway_quic::udp::{Local, Net};
 
 use super::control_stream::AcceptedConnection;
 use super::listener::{Current, Listener, WRONG_TOKEN};
+use super::metering::{Metering, is_opened};
 use super::options::{Failure, Options, OtherEnd, PathProgress, Progress, State, Watch, code};
+use super::usage::Usage;
 use super::wire::{Role, TransferId};
 
 /// How long an end waits for the other one to confirm that the connection is closed.
@@ -58,6 +60,8 @@ pub(super) struct Session<'a> {
     current: TransferId,
     /// When each path brought something last.
     heard: [Instant; MAX_PATHS],
+    /// What the links may carry, where a policy says so.
+    pub metering: Option<Metering>,
 }
 
 impl<'a> Session<'a> {
@@ -70,7 +74,24 @@ impl<'a> Session<'a> {
     ) -> Result<(Self, Option<Target>), Failure> {
         let mut locals = options.paths;
         locals.truncate(MAX_PATHS);
-        let (net, listener, target, state) = match options.other {
+        let sends = matches!(role, Role::Send | Role::Proxy);
+        if !options.terms.is_empty() && !(sends && matches!(options.other, OtherEnd::Connect { .. })) {
+            let why = "tiers, caps and prices of paths are for the end that connects: weft send --to, weft proxy";
+            return Err(Failure::Spec(why.to_owned()));
+        }
+        let unused = |local: &Local| options.terms.iter().any(|(at, terms)| at == local && !is_opened(terms));
+        if !locals.is_empty() && locals.iter().all(unused) {
+            return Err(Failure::Spec("every --path has tier=never: there is nothing to send over".to_owned()));
+        }
+        locals.retain(|local| !unused(local));
+        let mut metering = None;
+        if !options.terms.is_empty() {
+            // The other end is told of all links: one of which nothing is said is primary.
+            let said = |local: &Local| options.terms.iter().find(|(at, _)| at == local).map(|(_, terms)| terms.clone());
+            let links = locals.iter().map(|local| (local.clone(), said(local).unwrap_or_default())).collect();
+            metering = Some(Metering::new(links, options.usage.map(Usage::at), role == Role::Proxy)?);
+        }
+        let (mut net, listener, target, state) = match options.other {
             OtherEnd::Connect { addresses, pairing } => {
                 addresses.iter().try_for_each(check_reachable).map_err(Failure::Socket)?;
                 if locals.is_empty() {
@@ -93,7 +114,11 @@ impl<'a> Session<'a> {
             (Some(_), Some(socket)) => Some(socket.address()),
             _ => None,
         };
-        let note = net.missing();
+        let mut notes: Vec<String> = net.missing().into_iter().collect();
+        if let Some(metering) = &mut metering {
+            notes.extend(metering.open(&mut net)?);
+        }
+        let note = (!notes.is_empty()).then(|| notes.join("; "));
         let progress = Progress { state, listening, note, ..Progress::default() };
         let heard = [Instant::ZERO; MAX_PATHS];
         let session = Self {
@@ -110,6 +135,7 @@ impl<'a> Session<'a> {
             id: identify(role, path),
             current: TransferId::default(),
             heard,
+            metering,
         };
         Ok((session, target))
     }
@@ -328,6 +354,21 @@ impl<'a> Session<'a> {
         self.close_at_once(connection, code, &reason);
     }
 
+    /// The links of a connection that begins carry what their policy says.
+    pub fn begin_metering<S: Source>(&mut self, sender: &mut Sender<S>) {
+        if let Some(metering) = &mut self.metering {
+            metering.begin(&self.net, sender);
+        }
+    }
+
+    /// Brings up to date what they may carry.
+    pub fn meter<S: Source>(&mut self, now: Instant, sender: &mut Sender<S>) -> Result<(), Failure> {
+        let Some(metering) = &mut self.metering else { return Ok(()) };
+        let notes = metering.attend(now, &mut self.net, sender)?;
+        notes.into_iter().for_each(|note| self.say(note));
+        Ok(())
+    }
+
     /// How a path is called.
     pub fn label(&self, connection: &QuicConnection, path: PathId) -> Option<String> {
         let route = connection.route(path)?;
@@ -337,10 +378,11 @@ impl<'a> Session<'a> {
 
     /// What a sender has sent on each path.
     pub fn sent<S: Source>(&self, sender: &Sender<S>) -> Vec<PathProgress> {
-        let usable = sender.usable();
+        let (up, usable) = (sender.up(), sender.usable());
         self.paths(&sender.connection, |path, progress| {
             let tally = sender.tally(path);
-            progress.up = usable.contains(path);
+            progress.up = up.contains(path);
+            progress.policy.iter_mut().for_each(|policy| policy.open = usable.contains(path));
             (progress.bytes, progress.packets, progress.lost) = (tally.bytes, tally.packets, tally.retransmissions);
             (progress.retransmissions, progress.given_up) = (tally.reinjections, tally.given_up);
             progress.away_ms = sender.away(path).as_millis_f64();
@@ -358,6 +400,8 @@ impl<'a> Session<'a> {
             let Some(label) = self.label(connection, path) else { continue };
             let srtt_ms = connection.srtt(path).map(|srtt| srtt.as_millis_f64());
             let mut progress = PathProgress { path: label, srtt_ms, ..PathProgress::default() };
+            let local = connection.route(path).and_then(|route| self.net.local(route));
+            progress.policy = self.metering.as_ref().zip(local).and_then(|(metering, local)| metering.progress(local));
             count(path, &mut progress);
             paths.push(progress);
         }

@@ -10,9 +10,12 @@
 //! either             Failed …                                files that will not arrive
 //! either             Working                                 now and then, while there is nothing else to say
 //! receiver           Done                                    all others have their names
+//! proxy              Paths …                                 what its links are for, and how much the relay may send on them
+//! relay              Spent …                                 how much of that it has sent
 //! ```
 
 use serde::{Deserialize, Serialize};
+use weftway_path::Tier;
 
 use super::files::FailedFile;
 use super::manifest::Entry;
@@ -71,6 +74,65 @@ pub struct TransferId {
     pub run: String,
 }
 
+/// What a path is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathTerms {
+    /// Its number, which both ends know.
+    pub number: u32,
+    /// When it carries data.
+    pub tier: TierName,
+    /// How much may be sent on it since it was opened, in IP bytes of packets with data; none: as much as it can carry.
+    pub credit: Option<u64>,
+}
+
+/// When a path carries data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TierName {
+    /// Always.
+    Primary,
+    /// While the paths above do not suffice, or none of them works.
+    Secondary,
+    /// While no path above works.
+    Backup,
+    /// Never.
+    Never,
+}
+
+impl TierName {
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Primary => "primary",
+            Self::Secondary => "secondary",
+            Self::Backup => "backup",
+            Self::Never => "never",
+        }
+    }
+}
+
+impl From<Tier> for TierName {
+    fn from(tier: Tier) -> Self {
+        match tier {
+            Tier::Primary => Self::Primary,
+            Tier::Secondary => Self::Secondary,
+            Tier::Backup => Self::Backup,
+            Tier::Never => Self::Never,
+        }
+    }
+}
+
+impl From<TierName> for Tier {
+    fn from(name: TierName) -> Self {
+        match name {
+            TierName::Primary => Self::Primary,
+            TierName::Secondary => Self::Secondary,
+            TierName::Backup => Self::Backup,
+            TierName::Never => Self::Never,
+        }
+    }
+}
+
 /// A message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "kebab-case")]
@@ -127,6 +189,16 @@ pub enum Message {
     },
     /// This end is at work: it reads or writes files, and has nothing else to say.
     Working,
+    /// What the paths of the connection are for, and how much may be sent on each. Each such message replaces the last one.
+    Paths {
+        /// Those that have a policy.
+        paths: Vec<PathTerms>,
+    },
+    /// How much was sent on paths with a credit: number of the path, bytes since it was opened.
+    Spent {
+        /// The paths.
+        paths: Vec<(u32, u64)>,
+    },
     /// All has come: every file that did not fail is there, with its hash.
     Done {
         /// How many files.
@@ -148,6 +220,8 @@ impl Message {
             Self::Hashes { .. } => "hashes",
             Self::Failed { .. } => "failed",
             Self::Working => "working",
+            Self::Paths { .. } => "paths",
+            Self::Spent { .. } => "spent",
             Self::Done { .. } => "done",
         }
     }
@@ -218,6 +292,10 @@ mod tests {
             prop::collection::vec(any::<(u32, u64)>(), 0..4).prop_map(|files| Message::Have { files }),
             prop::collection::vec((any::<u32>(), ".*"), 0..4).prop_map(|files| Message::Hashes { files }),
             any::<u64>().prop_map(|files| Message::Done { files }),
+            (any::<u32>(), any::<Option<u64>>()).prop_map(|(number, credit)| Message::Paths {
+                paths: vec![PathTerms { number, tier: TierName::Secondary, credit }]
+            }),
+            prop::collection::vec(any::<(u32, u64)>(), 0..4).prop_map(|paths| Message::Spent { paths }),
             Just(Message::Ready),
             Just(Message::Working),
         ]

@@ -6,5 +6,6 @@ mod door;
 mod ends;
 mod failures;
 mod meeting;
+mod policy;
 mod proxy;
 mod transfer;

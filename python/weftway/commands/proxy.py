@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from .output import INTERRUPTED, err, fail
-from .recv import PAIR, PATHS, other_end
+from .recv import LINKS, PAIR, other_end
 
 SCHEDULER = Annotated[str, typer.Option(metavar="S", help="The scheduler of what this end sends: `weft list`.")]
 CC = Annotated[str, typer.Option(metavar="C", help="The congestion controller of what this end sends: `weft list`.")]
@@ -17,7 +17,7 @@ PORT = "127.0.0.1:1080"
 def command(
     to: Annotated[str, typer.Option(metavar="HOST[:PORT]", help="Where `weft relay` listens.")],
     pair: PAIR = None,
-    local: PATHS = None,
+    local: LINKS = None,
     listen: Annotated[
         list[str] | None,
         typer.Option(metavar="[ADDR:]PORT", help=f"Where programs connect to. Default: {PORT}. Repeatable."),

@@ -35,6 +35,16 @@ PATHS = Annotated[
     ),
 ]
 
+LINKS = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--path",
+        metavar="IFACE|ADDR[,KEY=VALUE]",
+        help="A link of this machine: an interface or its address. What it is for may follow, as in "
+        "wwan0,tier=backup,cap=10GB/month,price=4/GB (docs/how-to/policy.md). Repeatable.",
+    ),
+]
+
 PARTLY = 23
 """The status where some files did not arrive, and all others did: rsync's."""
 

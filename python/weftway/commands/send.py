@@ -11,7 +11,7 @@ from weftway._native import ScenarioError
 from .options import JSON
 from .output import err, fail
 from .pair import IDENTITY
-from .recv import LISTEN, PAIR, PATHS, RESUMABLE, finish, other_end
+from .recv import LINKS, LISTEN, PAIR, RESUMABLE, finish, other_end
 
 
 def command(
@@ -19,7 +19,7 @@ def command(
     to: Annotated[str | None, typer.Option(metavar="HOST[:PORT]", help="Where `weft recv` listens.")] = None,
     listen: LISTEN = None,
     pair: PAIR = None,
-    local: PATHS = None,
+    local: LINKS = None,
     scheduler: Annotated[str, typer.Option(metavar="S", help="The scheduler: `weft list`.")] = "earliest-delivery",
     cc: Annotated[str, typer.Option(metavar="C", help="The congestion controller: `weft list`.")] = "cubic",
     switch: Annotated[

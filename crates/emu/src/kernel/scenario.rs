@@ -2,9 +2,9 @@
 
 use std::net::Ipv4Addr;
 
-use weftway_path::{Bytes, Role, Span};
+use weftway_path::{Bytes, Role, Span, Tier};
 use weftway_scenario::Variant;
-use weftway_scenario::config::{Buffer, Direction, Opening, PathManager, SimConfig, Workload};
+use weftway_scenario::config::{Buffer, Direction, Opening, PathManager, PathPolicy, SimConfig, Workload};
 
 use crate::kernel::{Opener, Setup, Transfer, Work};
 
@@ -43,6 +43,12 @@ pub fn obstacle(variant: &Variant, cc: &str) -> Option<String> {
     }
     if variant.timing.is_some() {
         return Some("the kernel decides for each packet, and at once".to_owned());
+    }
+    let is_beyond = |path: &PathPolicy| matches!(path.tier, Tier::Secondary | Tier::Never) || path.cap.is_some();
+    if config.policy.as_ref().is_some_and(|policy| policy.paths.iter().any(is_beyond)) {
+        return Some(
+            "the kernel knows primary and backup paths; secondary ones, caps and never are not its own".to_owned(),
+        );
     }
     if paths.len() > 1 && transport.open == Opening::Race {
         return Some("the kernel opens a connection on the first path".to_owned());
@@ -180,6 +186,14 @@ mod tests {
         assert_eq!(backups(&[]), [false, false]);
         assert_eq!(backups(&["path.wifi.role=backup"]), [true, false]);
         assert_eq!(backups(&["options.path_manager=backup"]), [false, true]);
+        assert_eq!(backups(&["path.wifi.tier=backup"]), [true, false]);
+    }
+
+    #[test]
+    fn a_policy_that_the_kernel_does_not_have_is_an_obstacle() {
+        let refused = |set: &str| obstacle(&variant(&[set]), "cubic").is_some_and(|why| why.contains("caps"));
+        let sets = ["tier=secondary", "tier=never", "cap=5 MB", "tier=backup", "price=4/GB"];
+        assert_eq!(sets.map(|set| refused(&format!("path.wifi.{set}"))), [true, true, true, false, false]);
     }
 
     #[test]

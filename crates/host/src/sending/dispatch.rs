@@ -16,7 +16,8 @@ use weftway_path::{
     Span, Starved,
 };
 
-use super::{Assigned, Chunk, Outbox, Question, SentPacket, Views};
+use super::closing::{look_at_policy, look_while_waiting};
+use super::{Assigned, Chunk, Outbox, Policy, Question, SentPacket, Views};
 use crate::{Carried, Decided, Host, Refusal, Transport};
 
 /// How long a shut window may stay silent before the sender asks.
@@ -33,6 +34,8 @@ pub struct Dispatch {
     pub flow: Flow,
     /// The paths, as schedulers see them.
     pub views: Views,
+    /// Which of them it is offered, where a policy says so.
+    pub(super) policy: Option<Box<Policy>>,
     /// What the scheduler is asked.
     pub question: Question,
     /// When to ask about a shut window.
@@ -54,10 +57,24 @@ impl Dispatch {
             flow: Flow { edge, ..Flow::default() },
             question: Question::new(views.len()),
             views,
+            policy: None,
             probe_at: Instant::NEVER,
             largest_window: None,
             mss: mss.get(),
         }
+    }
+
+    /// Decisions come from the scheduler that `host` was made for.
+    pub fn set_host(&mut self, host: Host) {
+        self.host = host;
+        self.note_policy();
+    }
+
+    /// What is asked for each packet is whether a policy is there or the scheduler wants the like, in one.
+    pub(super) fn note_policy(&mut self) {
+        let (host, has_policy) = (&mut self.host, self.policy.is_some());
+        host.events.count_sent(has_policy);
+        host.acts_without_room = host.needs.recall || has_policy;
     }
 
     /// The question as it stands.
@@ -90,7 +107,7 @@ impl Dispatch {
 
     /// Whether the queue of path `id` has room for the next packet, be it no full one.
     fn fits(&self, id: PathId) -> bool {
-        self.views.set().contains(id) && {
+        self.views.offered().contains(id) && {
             let view = self.views.get(id);
             view.blocked != BlockedReason::Transport && view.queue_room >= self.question.packet.bytes
         }
@@ -99,10 +116,10 @@ impl Dispatch {
     /// Notes how much the queue of path `id` still takes.
     #[inline]
     pub fn set_queue_room(&mut self, id: PathId, room: Bytes) {
-        let usable = self.views.set().contains(id);
+        let offered = self.views.offered().contains(id);
         let view = self.views.get_mut(id);
         view.queue_room = room;
-        let open = usable && view.blocked != BlockedReason::Transport && room >= view.mss;
+        let open = offered && view.blocked != BlockedReason::Transport && room >= view.mss;
         self.question.queue_open = self.question.queue_open.put(id, open);
     }
 
@@ -163,7 +180,7 @@ impl Dispatch {
 
     /// Whether nothing is under way.
     pub fn is_quiet(&self) -> bool {
-        self.views.usable().iter().all(|path| path.unacked() == Bytes::ZERO)
+        self.views.set().iter().all(|id| self.views.get(id).unacked() == Bytes::ZERO)
     }
 
     /// The time of [`Dispatch::probe_at`] has come: whether to ask about the window, which is shut, because the message that
@@ -185,6 +202,7 @@ impl Dispatch {
             after: Offset::ZERO,
         };
         self.host.events.push(Event::Sent(assigned.receipt(id), assigned.kind));
+        self.charge(id, assigned.bytes);
         assigned
     }
 
@@ -322,6 +340,9 @@ impl<C: Carrier> Transport for C {
     #[inline]
     fn pause(&mut self) {
         self.dispatch_mut().question.ready = false;
+        if self.dispatch().policy.is_some() {
+            look_while_waiting(self);
+        }
     }
 
     #[inline]
@@ -374,8 +395,7 @@ fn look_at_pacers<C: Carrier>(carrier: &mut C) {
 #[inline(always)]
 fn prepare_without_room<C: Carrier>(carrier: &mut C) -> bool {
     carrier.dispatch_mut().question.next = None;
-    if may_recall(carrier) {
-        sync(carrier);
+    if carrier.dispatch().host.acts_without_room && acts_without_room(carrier) {
         return true;
     }
     // With nothing more to send a pacer's release is not waited for; the application may have more since.
@@ -387,10 +407,31 @@ fn prepare_without_room<C: Carrier>(carrier: &mut C) -> bool {
     false
 }
 
+/// Whether the policy opens a path now that those which are offered take nothing, or the scheduler may take something back.
+#[inline(never)]
+fn acts_without_room<C: Carrier>(carrier: &mut C) -> bool {
+    if carrier.dispatch().policy.is_some() {
+        sync(carrier);
+        let Dispatch { outbox, flow, .. } = carrier.dispatch_mut();
+        let waits = flow.unsent > Bytes::ZERO || outbox.first_reinjection().is_some();
+        let unsent = flow.unsent;
+        if look_at_policy(carrier, waits.then_some(unsent)) {
+            return prepare(carrier);
+        }
+    }
+    may_recall(carrier) && {
+        sync(carrier);
+        true
+    }
+}
+
 /// Nothing may go though there is room: whether the scheduler must be asked all the same, for a duplicate, or to take
 /// something back.
 #[inline(never)]
 fn prepare_without_packet<C: Carrier>(carrier: &mut C) -> bool {
+    if carrier.dispatch().policy.is_some() {
+        look_at_policy(carrier, None);
+    }
     let written = carrier.written();
     let now = carrier.now();
     let dispatch = carrier.dispatch_mut();
@@ -607,7 +648,12 @@ fn place<C: Carrier>(carrier: &mut C, id: PathId, number: u64, chunk: Chunk, kin
     let (first, after) = (!carried.contains(id), Offset::ZERO);
     let assigned = Assigned { chunk: number, serial, kind, offset, bytes, first, after };
     // Carried out when the path has the packet, be it in its queue: the next question may come at once.
-    dispatch.host.events.push(Event::Sent(assigned.receipt(id), kind));
+    if dispatch.host.events.hears_sent() {
+        dispatch.host.events.push(Event::Sent(assigned.receipt(id), kind));
+        if dispatch.policy.is_some() {
+            dispatch.charge(id, bytes);
+        }
+    }
     carrier.place(id, assigned);
 }
 
@@ -648,16 +694,22 @@ fn recall<C: Carrier>(carrier: &mut C, id: PathId) -> Result<Carried, Refusal> {
     }
     let now = carrier.now();
     carrier.dispatch_mut().question.recalled[id.index()] = now;
+    empty_queue(carrier, id);
+    sync(carrier);
+    carrier.refresh(id);
+    Ok(Carried::Queue)
+}
+
+/// What waits in the queue of path `id` is to be sent again.
+pub(super) fn empty_queue<C: Carrier>(carrier: &mut C, id: PathId) {
     let mut next = None;
     while let Some(assigned) = carrier.take_queued(id) {
         next = next.or(Some(assigned.after));
         let dispatch = carrier.dispatch_mut();
         dispatch.outbox.recall(assigned.chunk, id, assigned.first, assigned.kind == SendKind::Reinjection);
+        dispatch.refund(id, assigned.bytes);
         dispatch.host.events.push(Event::Recalled(assigned.receipt(id)));
     }
     let view = carrier.dispatch_mut().views.get_mut(id);
     view.next = next.unwrap_or(view.next);
-    sync(carrier);
-    carrier.refresh(id);
-    Ok(Carried::Queue)
 }

@@ -1,13 +1,15 @@
 //! What a sender of data keeps and does, whatever carries its packets. Read `dispatch` first: it is where a scheduler's
 //! decisions become packets. Around it: the data and which of them are acknowledged (`outbox`), the question to the
 //! scheduler, the paths as schedulers see them (`views`), the packets in flight on each path (`flight`), delivery rates,
-//! pacing, silent paths (`silence`), and which paths share a bottleneck.
+//! pacing, silent paths (`silence`), which paths share a bottleneck, and which paths a policy offers (`policy`, `closing`).
 
 mod bottleneck;
+mod closing;
 mod dispatch;
 mod flight;
 mod outbox;
 mod pacer;
+mod policy;
 mod question;
 mod ranges;
 mod rate;
@@ -19,6 +21,7 @@ pub use dispatch::{Carrier, Dispatch, PROBE_AFTER, assign, prepare};
 pub use flight::{Assigned, Flight, SentPacket};
 pub use outbox::{Chunk, Outbox};
 pub use pacer::{Pace, PacedBy, Pacer};
+pub use policy::{Policy, Terms};
 pub use question::Question;
 pub use ranges::RangeSet;
 pub use rate::{RateSampler, Sample};

@@ -51,10 +51,10 @@ impl Question {
         }
     }
 
-    /// Path `id`, if it is usable, is held back for this reason.
+    /// Path `id` is held back for this reason. One that is not offered is by the transport.
     #[inline(always)]
-    pub fn note(&mut self, id: PathId, usable: bool, blocked: BlockedReason) {
-        self.open = self.open.put(id, usable && blocked == BlockedReason::None);
+    pub fn note(&mut self, id: PathId, blocked: BlockedReason) {
+        self.open = self.open.put(id, blocked == BlockedReason::None);
         if blocked == BlockedReason::Pacing || !self.paced.is_empty() {
             self.paced = self.paced.put(id, blocked == BlockedReason::Pacing);
         }

@@ -60,7 +60,7 @@ pub fn silent_at(due: Instant, last_progress: Instant, pto: Span, srtt: Span) ->
 /// something since then (`last_progress`), or has nothing to answer. Where all are silent at once it is the other end that rests.
 pub fn may_offer(views: &Views, id: PathId, due: Instant, last_progress: impl Fn(PathId) -> Instant) -> bool {
     let is_alive = |other| views.get(other).bytes_in_flight == Bytes::ZERO || last_progress(other) >= due;
-    views.set().without(id).iter().any(is_alive)
+    views.offered().without(id).iter().any(is_alive)
 }
 
 #[cfg(test)]

@@ -1,14 +1,18 @@
-//! The paths as schedulers see them, in place: the usable ones first, by number.
+//! The paths as schedulers see them, in place: the offered ones first, by number.
 
 use weftway_path::{Path, PathId, PathSet};
 
-/// Every path of a connection; the first [`Views::usable`] ones are what a scheduler sees.
+/// Every path of a connection; the first [`Views::usable`] ones are what a scheduler sees. Where no policy closes one, they
+/// are all that are up.
 #[derive(Clone, Debug)]
 pub struct Views {
     paths: Vec<Path>,
     /// Where each path is.
     slot: [u8; PathId::MAX_PATHS],
-    usable: PathSet,
+    up: PathSet,
+    closed: PathSet,
+    closing: PathSet,
+    offered: PathSet,
     count: usize,
 }
 
@@ -16,7 +20,8 @@ impl Views {
     /// None of `paths` is usable yet.
     pub fn new(paths: Vec<Path>) -> Self {
         let slot = core::array::from_fn(|at| at as u8);
-        Self { paths, slot, usable: PathSet::EMPTY, count: 0 }
+        let none = PathSet::EMPTY;
+        Self { paths, slot, up: none, closed: none, closing: none, offered: none, count: 0 }
     }
 
     /// How many paths there are, usable or not.
@@ -29,16 +34,34 @@ impl Views {
         self.paths.is_empty()
     }
 
-    /// The usable paths, by number.
+    /// The paths that a scheduler sees, by number: those that are up and not closed.
     #[inline]
     pub fn usable(&self) -> &[Path] {
         &self.paths[..self.count]
     }
 
-    /// The set of them.
+    /// Those of them that take data where nothing blocks them: they are not about to be closed.
+    #[inline]
+    pub fn offered(&self) -> PathSet {
+        self.offered
+    }
+
+    /// The paths that are up, closed or not.
     #[inline]
     pub fn set(&self) -> PathSet {
-        self.usable
+        self.up
+    }
+
+    /// The paths that a policy closes, up or not.
+    #[inline]
+    pub fn closed(&self) -> PathSet {
+        self.closed
+    }
+
+    /// The paths that a policy is about to close: what they have under way is not settled.
+    #[inline]
+    pub fn closing(&self) -> PathSet {
+        self.closing
     }
 
     /// Any path.
@@ -54,11 +77,11 @@ impl Views {
         &mut self.paths[place]
     }
 
-    /// Any path, and which ones are usable.
+    /// Any path, and which ones are offered.
     #[inline]
-    pub fn get_mut_with_set(&mut self, id: PathId) -> (&mut Path, &PathSet) {
+    pub fn get_mut_with_offered(&mut self, id: PathId) -> (&mut Path, &PathSet) {
         let place = self.place(id);
-        (&mut self.paths[place], &self.usable)
+        (&mut self.paths[place], &self.offered)
     }
 
     #[inline]
@@ -67,10 +90,28 @@ impl Views {
         usize::from(self.slot[id.index() % PathId::MAX_PATHS])
     }
 
-    /// Makes a path usable or not.
+    /// A path is up from now on, or down.
     pub fn set_usable(&mut self, id: PathId, usable: bool) {
-        self.usable = if usable { self.usable.with(id) } else { self.usable.without(id) };
-        let set = self.usable;
+        self.up = self.up.put(id, usable);
+        self.sort();
+    }
+
+    /// A policy closes a path, or opens it.
+    pub fn set_closed(&mut self, id: PathId, closed: bool) {
+        self.closed = self.closed.put(id, closed);
+        self.closing = self.closing.without(id);
+        self.sort();
+    }
+
+    /// A policy is about to close a path.
+    pub fn set_closing(&mut self, id: PathId) {
+        self.closing = self.closing.with(id);
+        self.sort();
+    }
+
+    fn sort(&mut self) {
+        let set = self.up.minus(self.closed);
+        self.offered = set.minus(self.closing);
         self.count = set.len() as usize;
         self.paths.sort_by_key(|path| (!set.contains(path.id), path.id));
         for (at, path) in self.paths.iter().enumerate() {
@@ -94,5 +135,20 @@ mod tests {
         assert_eq!(views.get(PathId::new(1)).id, PathId::new(1));
         views.set_usable(PathId::new(0), false);
         assert_eq!(views.usable()[0].id, PathId::new(2));
+    }
+
+    #[test]
+    fn a_closed_path_is_up_and_not_offered() {
+        let path = |n| Path::new(PathId::new(n), Bytes::new(1), Bytes::new(1));
+        let mut views = Views::new((0..2).map(path).collect());
+        views.set_closed(PathId::new(0), true);
+        (0..2).for_each(|n| views.set_usable(PathId::new(n), true));
+        assert_eq!(views.usable().iter().map(|path| path.id.get()).collect::<Vec<_>>(), [1]);
+        assert!(views.set().contains(PathId::new(0)) && !views.offered().contains(PathId::new(0)));
+        assert_eq!(views.get(PathId::new(0)).id, PathId::new(0));
+        views.set_closing(PathId::new(1));
+        assert!(views.usable().len() == 1 && views.offered().is_empty(), "it is seen until it is closed");
+        views.set_closed(PathId::new(0), false);
+        assert_eq!(views.usable()[0].id, PathId::new(0));
     }
 }

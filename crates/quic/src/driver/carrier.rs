@@ -87,16 +87,17 @@ impl<S: Source> Carrier for Sender<S> {
     }
 
     fn refresh(&mut self, id: PathId) {
+        let offered = self.dispatch.views.offered().contains(id);
         let (path, view) = (&mut self.paths[id.index()], self.dispatch.views.get_mut(id));
         view.release = path.pacer.release();
         view.blocked = match path.stage {
+            Stage::Up if !offered => BlockedReason::Transport,
             Stage::Up => path.blocked_reason(self.now, view),
             Stage::Absent | Stage::Down { .. } => BlockedReason::Validation,
         };
         path.arm(self.now, view, self.setting.transport.ack_delay);
         let blocked = view.blocked;
-        let usable = self.dispatch.views.set().contains(id);
-        self.dispatch.question.note(id, usable, blocked);
+        self.dispatch.question.note(id, blocked);
         if self.dispatch.host.needs.queueing {
             let held = self.dispatch.views.get(id).send_queue();
             self.dispatch.set_queue_room(id, send_buffer(&self.setting.transport).saturating_sub(held));

@@ -267,6 +267,12 @@ impl QuicConnection {
         self.inner.datagrams().max_size().unwrap_or(0)
     }
 
+    /// The number of a path that both ends know; another one each time it is opened.
+    pub fn number(&self, path: PathId) -> Option<u32> {
+        // noq shows its numbers in no other way.
+        self.numbers[path.index()]?.to_string().parse().ok()
+    }
+
     /// Whether noq knows this path now.
     pub fn has_path(&self, path: PathId) -> bool {
         self.numbers[path.index()].is_some()

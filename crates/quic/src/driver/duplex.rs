@@ -88,6 +88,11 @@ impl Duplex {
         &self.sender
     }
 
+    /// The same, to set its policy.
+    pub fn sender_mut(&mut self) -> &mut Sender<Streams> {
+        &mut self.sender
+    }
+
     /// The connection.
     pub fn connection(&self) -> &QuicConnection {
         &self.sender.connection

@@ -29,7 +29,7 @@ impl<S: Source> Sender<S> {
         path.publish(&mut view, &mut self.shares[id.index()]);
         *self.dispatch.views.get_mut(id) = view;
         self.dispatch.views.set_usable(id, true);
-        self.dispatch.host.events.push_rare(Event::PathUp(id));
+        self.dispatch.announce(id, Event::PathUp(id));
         self.refresh(id);
         self.dispatch.question.ready = true;
     }
@@ -53,7 +53,7 @@ impl<S: Source> Sender<S> {
         self.dispatch.views.set_usable(id, false);
         self.shares[id.index()].usable = false;
         self.refresh(id);
-        self.dispatch.host.events.push_rare(Event::PathDown(id));
+        self.dispatch.announce(id, Event::PathDown(id));
         self.dispatch.question.ready = true;
     }
 
@@ -79,7 +79,7 @@ impl<S: Source> Sender<S> {
             self.offer(id);
         }
         for _ in 0..count {
-            if self.connection.is_early_spent() {
+            if self.connection.is_early_spent() || !self.dispatch.may_repeat(id) {
                 break;
             }
             // Of which nothing is known.

@@ -32,7 +32,9 @@ impl Outages {
     /// up before, and has been of no use since, is judged by half as many packets, as soon as they are settled.
     pub fn loses_most(&mut self, now: Instant, view: &Path, period: Span) -> bool {
         let (begin, acked_before, lost_before) = self.judged;
-        let (acked, lost) = (view.acked.packets - acked_before, view.lost.packets - lost_before);
+        // A path that a policy opens again counts from the beginning.
+        let acked = view.acked.packets.saturating_sub(acked_before);
+        let lost = view.lost.packets.saturating_sub(lost_before);
         let on_trial = self.relapses > 0 && view.acked.packets < USEFUL;
         let (period, least) = if on_trial { (Span::ZERO, LEAST_JUDGED / 2) } else { (period, LEAST_JUDGED) };
         if now.since(begin) < period || acked + lost < least {

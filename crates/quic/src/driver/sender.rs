@@ -6,7 +6,7 @@
 
 use bytes::BytesMut;
 use weftway_cc::{Controller, Setup, Share, Signal};
-use weftway_host::sending::{Assigned, Carrier, Dispatch, Groups, Views, prepare};
+use weftway_host::sending::{Assigned, Carrier, Dispatch, Groups, Policy, Views, prepare};
 use weftway_host::{Host, ask, tell};
 use weftway_path::spec::SpecError;
 use weftway_path::{BlockedReason, Bytes, Event, Health, Instant, Message, Offset, Path, PathId, PathSet, Span};
@@ -157,17 +157,39 @@ impl<S: Source> Sender<S> {
 
     /// Decisions come from the scheduler that `host` was made for.
     pub fn set_host(&mut self, host: Host) {
-        self.dispatch.host = host;
+        self.dispatch.set_host(host);
     }
 
     /// Another scheduler takes over, for which `host` was made, while data are under way. It is told which paths are up.
     pub fn switch_host(&mut self, host: Host) {
-        self.dispatch.host = host.following(&self.dispatch.host);
-        for id in self.dispatch.views.set().iter() {
+        self.dispatch.set_host(host.following(&self.dispatch.host));
+        for id in self.dispatch.views.offered().iter() {
             self.dispatch.host.events.push_rare(Event::PathUp(id));
             self.refresh(id);
         }
         self.dispatch.question.ready = true;
+    }
+
+    /// From now on the scheduler is offered paths as `policy` says.
+    pub fn set_policy(&mut self, policy: Option<Policy>) {
+        self.dispatch.set_policy(policy);
+        self.paths().for_each(|id| self.refresh(id));
+        self.dispatch.question.ready = true;
+    }
+
+    /// The policy, if there is one.
+    pub fn policy(&self) -> Option<&Policy> {
+        self.dispatch.policy()
+    }
+
+    /// The same, to change. What follows from it does so in the next turn.
+    pub fn policy_mut(&mut self) -> Option<&mut Policy> {
+        self.dispatch.question.ready = true;
+        self.dispatch.policy_mut()
+    }
+
+    fn paths(&self) -> impl Iterator<Item = PathId> + use<S> {
+        (0..self.paths.len() as u8).map(PathId::new)
     }
 
     /// What is kept for the scheduler.
@@ -195,14 +217,19 @@ impl<S: Source> Sender<S> {
         self.dispatch.outbox.una()
     }
 
-    /// The paths that can be used.
+    /// The paths that data can take: they are up, and no policy closes them.
     pub fn usable(&self) -> PathSet {
+        self.dispatch.views.offered()
+    }
+
+    /// The paths that are up, also those that a policy closes.
+    pub fn up(&self) -> PathSet {
         self.dispatch.views.set()
     }
 
     /// Whether any path can be used.
     pub fn has_path(&self) -> bool {
-        !self.dispatch.views.set().is_empty()
+        !self.dispatch.views.offered().is_empty()
     }
 
     /// Whether the handshake is done.
@@ -283,6 +310,7 @@ impl<S: Source> Sender<S> {
     pub fn on_timer(&mut self, now: Instant) {
         self.now = now;
         self.dispatch.host.woken(now);
+        self.dispatch.fire_policy(now);
         for at in 0..self.paths.len() {
             let id = PathId::new(at as u8);
             if self.paths[at].probe_at <= now {
@@ -305,6 +333,7 @@ impl<S: Source> Sender<S> {
             return self.now;
         }
         let mut next = self.connection.timeout().min(self.dispatch.host.wake()).min(self.dispatch.probe_at);
+        next = next.min(self.dispatch.policy_due());
         for id in (0..self.paths.len()).map(|at| PathId::new(at as u8)) {
             let path = &self.paths[id.index()];
             next = next.min(match path.stage {
@@ -371,7 +400,7 @@ impl<S: Source> Sender<S> {
             return;
         }
         let question = Record::question(self.dispatch.outbox.next());
-        for id in self.dispatch.views.set().iter() {
+        for id in self.dispatch.views.offered().iter() {
             let _ = self.connection.send(self.now, id, bytes::Bytes::copy_from_slice(&question), false);
         }
     }

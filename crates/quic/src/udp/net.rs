@@ -50,6 +50,23 @@ pub struct Net {
     response: Vec<u8>,
     /// When interfaces that were gone are looked for.
     revive_at: Instant,
+    meters: Vec<Meter>,
+}
+
+/// What a socket has carried, in both directions, with IP and UDP headers.
+#[derive(Clone, Copy, Debug)]
+struct Meter {
+    carried: u64,
+    /// Beyond it nothing is sent.
+    limit: u64,
+    /// IP and UDP.
+    headers: u64,
+}
+
+impl Meter {
+    fn of(socket: &Socket) -> Self {
+        Self { carried: 0, limit: u64::MAX, headers: if socket.address().is_ipv4() { 28 } else { 48 } }
+    }
 }
 
 /// How often they are looked for.
@@ -104,6 +121,7 @@ impl Net {
         }
         Ok(Self {
             endpoint,
+            meters: sockets.iter().map(Meter::of).collect(),
             sockets,
             clock: Clock::new(StdInstant::now()),
             named,
@@ -185,10 +203,12 @@ impl Net {
         }
         for (at, socket) in self.sockets.iter().enumerate() {
             let (pending, origins, named) = (&mut self.pending, &mut self.origins, self.named);
+            let meter = &mut self.meters[at];
             self.inbox.receive(socket, |Received { from, at: own, ecn, stride, bytes }| {
                 if bytes.is_empty() {
                     return;
                 }
+                meter.carried += bytes.len() as u64 + bytes.len().div_ceil(stride) as u64 * meter.headers;
                 let local = if named { Some(Self::name(at, from)) } else { own };
                 if let Some(local) = local.filter(|local| !named && !origins.contains(&(*local, at))) {
                     origins.push((local, at));
@@ -228,8 +248,29 @@ impl Net {
             None => None,
         };
         let from = own.filter(|_| !self.named);
-        if let Some(socket) = self.sockets.get_mut(socket.unwrap_or(0)) {
-            socket.push(to, from, ecn, datagram);
+        let at = socket.unwrap_or(0);
+        if let (Some(socket), Some(meter)) = (self.sockets.get_mut(at), self.meters.get_mut(at)) {
+            let bytes = datagram.len() as u64 + meter.headers;
+            if meter.carried + bytes <= meter.limit {
+                meter.carried += bytes;
+                socket.push(to, from, ecn, datagram);
+            }
+        }
+    }
+
+    /// What the sockets at `local` have sent and received so far, with IP and UDP headers.
+    pub fn carried(&self, local: &Local) -> u64 {
+        let own = self.sockets.iter().zip(&self.meters).filter(|(socket, _)| socket.local() == local);
+        own.map(|(_, meter)| meter.carried).sum()
+    }
+
+    /// The sockets at `local` send nothing beyond `limit` of what they carry.
+    pub fn set_limit(&mut self, local: &Local, limit: u64) {
+        let all = self.carried(local);
+        for (socket, meter) in self.sockets.iter().zip(&mut self.meters) {
+            if socket.local() == local {
+                meter.limit = meter.carried + limit.saturating_sub(all);
+            }
         }
     }
 

@@ -102,6 +102,7 @@ fn figures(world: &World, id: PathId) -> PathFigures {
         queue_drops: Some(wire.dropped),
         lost_or_dropped: Some(wire.lost + wire.dropped),
         timeouts: Some(0),
+        wire: Some(Bytes::new(wire.bytes)),
         ..PathFigures::default()
     };
     let Some(sender) = world.sender() else { return known };

@@ -195,6 +195,7 @@ impl World {
         };
         let mut sender = Sender::new(connection, source, setting, &roles)?;
         sender.set_host(std::mem::take(&mut self.host));
+        sender.set_policy(weftway_net::policy(&self.config));
         self.sending.sender = Some(sender);
         Ok(())
     }

@@ -32,6 +32,7 @@ fn measurement() -> Measurement {
         packets,
         retransmissions,
         srtt: Span::from_millis(srtt),
+        wire: Some(Bytes::new(bytes + 80 * packets)),
         ..PathFigures::default()
     };
     Measurement {
@@ -268,7 +269,8 @@ fn the_schema_has_every_column_of_every_run_and_the_type_of_its_values() {
     let mut told = BTreeSet::new();
     for workload in [for_a_second(), messages(Some(span)), speech, call, Workload::Bulk { bytes: Bytes::new(900_000) }]
     {
-        for (column, value) in whole.row(&config(workload)) {
+        let policy = Policy { paths: vec![PathPolicy::default(); 2], thresholds: Thresholds::default() };
+        for (column, value) in whole.row(&SimConfig { policy: Some(policy), ..config(workload) }) {
             let name = column.replace("path.wifi.", "path.*.").replace("path.lte.", "path.*.");
             let declared = schema.get(&name).unwrap_or_else(|| panic!("{column} is in no schema"));
             assert!(

@@ -8,7 +8,7 @@ use serde::de::IgnoredAny;
 
 use super::transport::{StackName, TransportName};
 use super::{
-    Claim, CrossTable, Directed, Figure, LinkTable, Options, PathTable, Published, RivalTable, Uncertain, WorkloadTable,
+    Claim, CrossTable, Directed, Figure, LinkTable, Options, PathTable, PolicyTable, Published, RivalTable, Uncertain, WorkloadTable,
 };
 use crate::forms::{Named, OneOrMany};
 use crate::text::{Count, Seeds};
@@ -69,6 +69,8 @@ pub(crate) struct File {
     pub cross: Named<CrossTable>,
     /// Decide once per interval, not once per packet.
     pub decision: Option<DecisionTable>,
+    /// When tiers of paths open and close.
+    pub policy: Option<PolicyTable>,
     /// What to compare: each key is the path of a key of this file, each value a list of its
     /// values; all combinations run. Keys joined by ", " vary together.
     #[serde(default)]

@@ -4,6 +4,7 @@
 mod file;
 mod options;
 mod path;
+mod policy;
 mod report;
 mod traffic;
 mod transport;
@@ -15,6 +16,7 @@ pub(super) use options::{
 pub(super) use path::{
     Aqm, Arq, ConnectionName, Directed, LinkTable, Loss, PathTable, Redraw, RoleName, StateName, Step,
 };
+pub(super) use policy::{PolicyTable, TierName};
 pub(crate) use report::Uncertain;
 pub use report::{At, Claim, Figure, Identity, Printed, Published, Status, Unit, Way};
 pub(super) use traffic::{CrossTable, RivalTable, SizeShare, WebObjects, WorkloadTable};

@@ -5,9 +5,10 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer};
 
+use super::policy::TierName;
 use crate::forms::TextOrTable;
 use crate::text::{Count, Ecn, Jitter, Queue, Spread, Window};
-use crate::units::{InRate, InShare, InTime, Rate, Share, Time};
+use crate::units::{InRate, InShare, InTime, Price, Rate, Share, Size, Time};
 
 /// A value for both directions, or one for each.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -61,9 +62,14 @@ pub(crate) struct PathTable {
     pub schedule: Option<Directed<Vec<Step>>>,
     /// Changes at random.
     pub redraw: Option<Directed<Redraw>>,
-    /// Active, or only for when no active path works.
-    #[serde(default)]
-    pub role: RoleName,
+    /// Active, or only for when no active path works: what the scheduler and the other end see. Active, if not given.
+    pub role: Option<RoleName>,
+    /// When the path is offered to the scheduler, whatever that would do; always, if not given.
+    pub tier: Option<TierName>,
+    /// How much the path may carry in a run, counted in IP bytes of packets with data.
+    pub cap: Option<Size>,
+    /// What the path costs, in whatever money.
+    pub price: Option<Price>,
     /// The shared link that data cross after this path's own.
     pub via: Option<String>,
     /// When the path exists; always, if not given.
@@ -104,11 +110,10 @@ pub(crate) struct LinkTable {
 }
 
 /// Whether a path is used at once.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum RoleName {
     /// At once.
-    #[default]
     Active,
     /// Only while no active path works.
     Backup,

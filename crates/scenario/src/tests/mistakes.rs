@@ -31,6 +31,27 @@ help: did you mean `loss`?";
 }
 
 #[test]
+fn a_policy_that_makes_no_sense() {
+    let here = |keys: &str| error(&plain("loss = \"0.5 %\"", keys)).reason;
+    for (keys, reason) in [
+        ("tier = \"bakcup\"", "unknown value `bakcup`"),
+        ("tier = \"backup\"\nrole = \"active\"", "`role` and `tier` say the same of a path: give one of them"),
+        ("cap = \"0 B\"", "a path that may carry nothing"),
+        ("price = \"4\"", "\"4\" has no unit; a price is written like \"4 /GB\""),
+        ("price = \"4 /TB\"", "`/TB` is no unit of a price"),
+    ] {
+        assert!(here(keys).contains(reason), "{keys}: {}", here(keys));
+    }
+    let policy =
+        |keys: &str| error(&format!("{}[policy]\n{keys}\n", plain("loss = \"0.5 %\"", "tier = \"backup\""))).reason;
+    assert_eq!(policy("close_after = \"0 s\""), "`close_after` must be more than zero");
+    let alone = error(&format!("{PLAIN}[policy]\nopen_after = \"1 s\"\n")).reason;
+    assert_eq!(alone, "no path has a tier, a cap or a price, and these thresholds decide nothing");
+    let never = plain("loss = \"0.5 %\"", "tier = \"never\"").replacen("delay = \"35 ms\"", "tier = \"never\"", 1);
+    assert_eq!(error(&never).reason, "every path has tier = \"never\": there is nothing to send over");
+}
+
+#[test]
 fn keys_and_values() {
     let cases = [
         // A unit of another kind, none at all, and one that people type.

@@ -1,11 +1,11 @@
 //! What scenarios become.
 
 use weftway_link::{Distribution, Limit, Loss, Rate, Set};
-use weftway_path::{BitRate, Bytes, Instant, Role, Span};
+use weftway_path::{BitRate, Bytes, Instant, Role, Span, Thresholds, Tier};
 use weftway_sched::Mode;
 
 use super::{PLAIN, parse, plain, with_sets};
-use crate::config::{Buffer, CrossLink, Direction, MessageSize, SimConfig, Transport, WebObject, Workload};
+use crate::config::{Buffer, CrossLink, Direction, MessageSize, PathPolicy, SimConfig, Transport, WebObject, Workload};
 use crate::stack::Stack;
 
 fn config(text: &str) -> SimConfig {
@@ -94,6 +94,32 @@ present = ["0 s..20 s", "30 s.."]
     assert_eq!((path.role, path.via), (Role::Backup, Some(0)));
     assert_eq!(path.presence, [0, 20_000, 30_000].map(Instant::from_millis));
     assert_eq!(config.shared[0].queue.limit, Limit::Bytes(Bytes::new(30_000)));
+}
+
+#[test]
+fn a_policy_has_tiers_caps_prices_and_thresholds() {
+    let keys = "[path.lte]\ntier = \"secondary\"\ncap = \"2 GB\"\nprice = \"4 /GB\"\n";
+    let text = plain("[path.lte]\n", keys) + "[policy]\nopen_after = \"100 ms\"\nopen_delay = \"1 s\"\n";
+    let policy = config(&text).policy.unwrap();
+    let lte = PathPolicy { tier: Tier::Secondary, cap: Some(Bytes::new(2_000_000_000)), price: Some(4_000_000) };
+    assert_eq!(policy.paths, [PathPolicy::default(), lte]);
+    let thresholds = Thresholds {
+        open_after: Span::from_millis(100),
+        open_delay: Some(Span::from_secs(1)),
+        close_after: Span::from_secs(2),
+    };
+    assert_eq!(policy.thresholds, thresholds);
+    // 3 GB at 4 a GB.
+    assert!((lte.cost(Bytes::new(3_000_000_000)) - 12.0).abs() < 1e-9);
+    assert_eq!(config(&plain("", "")).policy, None);
+    assert_eq!(config(&plain("loss = \"0.5 %\"", "role = \"backup\"")).policy, None);
+}
+
+#[test]
+fn a_tier_of_backup_is_a_role_and_one_of_never_is_no_path() {
+    let path = |tier: &str| config(&plain("loss = \"0.5 %\"", &format!("tier = \"{tier}\""))).paths[0].clone();
+    assert_eq!((path("backup").role, path("secondary").role), (Role::Backup, Role::Active));
+    assert_eq!(path("never").presence, [Instant::NEVER]);
 }
 
 #[test]

@@ -17,6 +17,8 @@ pub struct WireTally {
     pub lost: u64,
     /// Dropped by a full queue.
     pub dropped: u64,
+    /// What they took on the path's own link.
+    pub bytes: u64,
 }
 
 /// The links of a run and the datagrams on them.
@@ -139,6 +141,9 @@ impl Network {
         let (path, is_data) = (datagram.path, datagram.is_data);
         let verdict = self.links[link].push(now, bytes, number);
         let tally = &mut self.wire[path.index()];
+        if is_data && link == self.routes[path.index()].data {
+            tally.bytes += bytes.get();
+        }
         match verdict {
             Verdict::Queued => return,
             Verdict::Lost | Verdict::Dropped(Reason::Down) => tally.lost += u64::from(is_data),

@@ -1,0 +1,217 @@
+//! How much each link has carried on this day and in this month, of UTC: a small file that outlives programs.
+//!
+//! A program takes bytes out of the file before they travel, some at a time, and gives back at its end what it did not need.
+//! So several programs keep one cap together, and a program that is killed has counted too much, never too little. The file
+//! is replaced as a whole, under a lock.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+
+use super::links::{Cap, Period};
+
+/// What every link has carried.
+#[derive(Clone, Debug)]
+pub(super) struct Usage {
+    file: PathBuf,
+}
+
+/// What one link has carried.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Count {
+    /// The day of `day_bytes`: 2026-11-26.
+    day: String,
+    day_bytes: u64,
+    /// The month of `month_bytes`: 2026-11.
+    month: String,
+    month_bytes: u64,
+}
+
+/// Some bytes of a link that were taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Taken {
+    /// How many.
+    pub bytes: u64,
+    /// When.
+    pub on: Today,
+    /// What was taken in the period of each cap, these included.
+    pub used: Vec<u64>,
+}
+
+/// A day of UTC.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Today {
+    day: String,
+    month: String,
+}
+
+impl Today {
+    /// The day of `now`.
+    pub fn of(now: SystemTime) -> Self {
+        let date = OffsetDateTime::from(now).date();
+        let month = format!("{:04}-{:02}", date.year(), u8::from(date.month()));
+        Self { day: format!("{month}-{:02}", date.day()), month }
+    }
+}
+
+impl Count {
+    /// Begins anew where a day or a month has passed.
+    fn turn_to(&mut self, today: &Today) {
+        if self.day != today.day {
+            (self.day, self.day_bytes) = (today.day.clone(), 0);
+        }
+        if self.month != today.month {
+            (self.month, self.month_bytes) = (today.month.clone(), 0);
+        }
+    }
+
+    fn of(&self, period: Period) -> u64 {
+        match period {
+            Period::Day => self.day_bytes,
+            Period::Month => self.month_bytes,
+        }
+    }
+}
+
+impl Usage {
+    /// What `file` says; none yet, if there is no such file.
+    pub fn at(file: PathBuf) -> Self {
+        Self { file }
+    }
+
+    /// Takes bytes of `link`: `want(left)` of the `left` that its caps leave.
+    pub fn take(&self, link: &str, caps: &[Cap], today: Today, want: impl FnOnce(u64) -> u64) -> io::Result<Taken> {
+        self.change(|counts| {
+            let count = counts.entry(link.to_owned()).or_default();
+            count.turn_to(&today);
+            let left = caps.iter().map(|cap| cap.bytes.get().saturating_sub(count.of(cap.period))).min();
+            let left = left.unwrap_or(u64::MAX);
+            let bytes = want(left).min(left);
+            count.day_bytes += bytes;
+            count.month_bytes += bytes;
+            Taken { bytes, used: caps.iter().map(|cap| count.of(cap.period)).collect(), on: today }
+        })
+    }
+
+    /// Gives back `bytes` of `link` that were taken on `day` and did not travel.
+    pub fn give_back(&self, link: &str, day: &Today, bytes: u64) -> io::Result<()> {
+        self.change(|counts| {
+            let Some(count) = counts.get_mut(link) else { return };
+            if count.day == day.day {
+                count.day_bytes = count.day_bytes.saturating_sub(bytes);
+            }
+            if count.month == day.month {
+                count.month_bytes = count.month_bytes.saturating_sub(bytes);
+            }
+        })
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut BTreeMap<String, Count>) -> T) -> io::Result<T> {
+        let told = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", self.file.display()));
+        if let Some(folder) = self.file.parent() {
+            fs::create_dir_all(folder).map_err(told)?;
+        }
+        let _lock = self.lock().map_err(told)?;
+        let mut counts = self.read().map_err(told)?;
+        let result = change(&mut counts);
+        self.write(&counts).map_err(told)?;
+        Ok(result)
+    }
+
+    /// Holds others off until it is dropped.
+    fn lock(&self) -> io::Result<File> {
+        let lock = open(&self.file.with_extension("lock"))?;
+        flock(&lock, FlockOperation::LockExclusive)?;
+        Ok(lock)
+    }
+
+    fn read(&self) -> io::Result<BTreeMap<String, Count>> {
+        match fs::read(&self.file) {
+            Ok(text) => serde_json::from_slice(&text).map_err(|error| {
+                io::Error::new(ErrorKind::InvalidData, format!("{error}; remove the file to count from the beginning"))
+            }),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(BTreeMap::new()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn write(&self, counts: &BTreeMap<String, Count>) -> io::Result<()> {
+        let new = self.file.with_extension("new");
+        let mut file = open(&new)?;
+        file.set_len(0)?;
+        serde_json::to_writer_pretty(&mut file, counts)?;
+        writeln!(file)?;
+        file.sync_data()?;
+        fs::rename(&new, &self.file)
+    }
+}
+
+/// Only its user may read it.
+fn open(path: &Path) -> io::Result<File> {
+    fs::OpenOptions::new().create(true).truncate(false).read(true).write(true).mode(0o600).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use weftway_path::Bytes;
+
+    fn caps() -> [Cap; 2] {
+        let cap = |bytes, period| Cap { bytes: Bytes::new(bytes), period };
+        [cap(100, Period::Day), cap(250, Period::Month)]
+    }
+
+    /// Days after 1970-01-01.
+    fn day(days: u64) -> Today {
+        Today::of(SystemTime::UNIX_EPOCH + Duration::from_secs(days * 86_400 + 86_399))
+    }
+
+    #[test]
+    fn a_day_is_one_of_utc() {
+        assert_eq!((day(0).day.as_str(), day(0).month.as_str()), ("1970-01-01", "1970-01"));
+        // Thirty years with seven leap days, January, and 28 days of February.
+        assert_eq!(day(30 * 365 + 7 + 31 + 28).day, "2000-02-29");
+    }
+
+    /// 100 a day and 250 a month: 100 on the 29th and on the 30th, 50 on the 31st of January, and 100 on the 1st of February.
+    #[test]
+    fn caps_outlive_programs_and_begin_anew_with_the_day_and_the_month() {
+        let folder = tempfile::tempdir().unwrap();
+        let take =
+            |day| Usage::at(folder.path().join("state/usage.json")).take("wwan0", &caps(), day, |_| 1_000).unwrap();
+        assert_eq!([28, 28, 29, 30, 30, 31].map(|at| take(day(at)).bytes), [100, 0, 100, 50, 0, 100]);
+    }
+
+    #[test]
+    fn what_did_not_travel_is_given_back_to_its_own_day() {
+        let folder = tempfile::tempdir().unwrap();
+        let usage = Usage::at(folder.path().join("usage.json"));
+        let taken = usage.take("wwan0", &caps(), day(0), |left| left).unwrap();
+        assert_eq!((taken.bytes, taken.used), (100, vec![100, 100]));
+        usage.give_back("wwan0", &day(0), 40).unwrap();
+        assert_eq!(usage.take("wwan0", &caps(), day(0), |left| left).unwrap().bytes, 40);
+        usage.take("wwan0", &caps(), day(1), |_| 10).unwrap();
+        usage.give_back("wwan0", &day(0), 40).unwrap();
+        assert_eq!(usage.take("wwan0", &caps(), day(1), |_| 0).unwrap().used, [10, 70]);
+    }
+
+    #[test]
+    fn a_file_that_makes_no_sense_is_told_and_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("usage.json");
+        fs::write(&file, "{").unwrap();
+        let error = Usage::at(file.clone()).take("wwan0", &caps(), day(0), |_| 1).unwrap_err().to_string();
+        assert!(error.contains("usage.json") && error.contains("remove the file"), "{error}");
+        assert_eq!(fs::read_to_string(file).unwrap(), "{");
+    }
+}

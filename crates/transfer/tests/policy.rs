@@ -1,0 +1,208 @@
+//! Links with tiers and caps, over sockets of this machine: 127.0.0.1 and 127.0.0.2 are two links.
+
+use std::io::{Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use weftway_path::Span;
+use weftway_quic::udp::tls::Identity;
+use weftway_relay::Policy;
+use weftway_transfer::{Failure, Link, LinkProgress, Options, OtherEnd, Progress, Report, proxy, relay, send};
+
+use crate::ends::{self, Listening, noise};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The options of an end that connects over these links, and counts in `usage`.
+fn over(other: OtherEnd, links: &[&str], usage: &Path) -> Options {
+    let links: Vec<Link> = links.iter().map(|text| Link::parse(text).unwrap()).collect();
+    let terms = links.iter().filter_map(|link| Some((link.local.clone(), link.terms.clone()?))).collect();
+    let paths = links.into_iter().map(|link| link.local).collect();
+    let tell_every = Span::from_millis(5);
+    Options { paths, terms, usage: Some(usage.to_owned()), sync: false, tell_every, ..Options::new(other) }
+}
+
+/// What the second link carried.
+fn second(paths: &[weftway_transfer::PathProgress]) -> LinkProgress {
+    paths.iter().find(|path| path.path == "127.0.0.2").and_then(|path| path.policy.clone()).unwrap()
+}
+
+struct Sent {
+    report: Report,
+    notes: Vec<String>,
+}
+
+/// Sends so many bytes to an end that listens.
+fn send_over(bytes: usize, links: &[&str], scheduler: &str, usage: &Path) -> Sent {
+    let (target, source) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let file = source.path().join("file");
+    std::fs::write(&file, noise(bytes, 1)).unwrap();
+    let identity = Identity::generate().unwrap();
+    let pairing = identity.pairing();
+    let receiver = Listening::at(target.path(), identity);
+    let options = over(OtherEnd::Connect { addresses: vec![receiver.address], pairing }, links, usage);
+    let mut notes = Vec::new();
+    let options = Options { scheduler: scheduler.to_owned(), ..options };
+    let report = send(&file, options, &mut |progress: &Progress| {
+        notes.extend(progress.note.clone());
+        true
+    });
+    let report = report.unwrap();
+    receiver.end().unwrap();
+    assert_eq!(std::fs::read(target.path().join("file")).unwrap().len(), bytes);
+    Sent { report, notes }
+}
+
+/// 16 MB in turn over both links, of which the second may carry 2 MB a day. The next program finds nothing left.
+#[test]
+fn a_cap_stops_at_its_byte_and_outlives_the_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let usage = folder.path().join("usage.json");
+    let links = ["127.0.0.1", "127.0.0.2,cap=2MB/day,price=4/GB"];
+    let Sent { report, notes } = send_over(16_000_000, &links, "round-robin", &usage);
+    let carried = second(&report.paths);
+    assert!((1_700_000..=2_000_000).contains(&carried.carried), "{carried:?}");
+    assert!((carried.cost.unwrap() - carried.carried as f64 * 4e-9).abs() < 1e-9, "{carried:?}");
+    let told = notes.join("; ");
+    assert!(told.contains("127.0.0.2 has used 80 % of its 2 MB per day (UTC)"), "{told}");
+    assert!(told.contains("127.0.0.2 is closed: it has used up its 2 MB per day (UTC)"), "{told}");
+    let counted: serde_json::Value = serde_json::from_slice(&std::fs::read(&usage).unwrap()).unwrap();
+    let counted = counted["127.0.0.2"]["day_bytes"].as_u64().unwrap();
+    assert!((carried.carried..=2_000_000).contains(&counted), "{counted} of {carried:?}");
+
+    let again = send_over(4_000_000, &links, "round-robin", &usage);
+    assert!(counted + second(&again.report.paths).carried <= 2_000_000, "{:?}", again.report.paths);
+}
+
+#[test]
+fn a_link_that_is_never_to_be_used_is_not_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    let usage = folder.path().join("usage.json");
+    let sent = send_over(1_000_000, &["127.0.0.1", "127.0.0.2,tier=never"], "round-robin", &usage);
+    assert_eq!(sent.report.paths.iter().map(|path| path.path.as_str()).collect::<Vec<_>>(), ["127.0.0.1"]);
+}
+
+#[test]
+fn a_backup_carries_no_data_while_the_primary_works() {
+    let folder = tempfile::tempdir().unwrap();
+    let links = ["127.0.0.1", "127.0.0.2,tier=backup"];
+    let sent = send_over(8_000_000, &links, "round-robin", &folder.path().join("usage.json"));
+    let data = sent.report.paths.iter().find(|path| path.path == "127.0.0.2").unwrap().bytes;
+    assert!(data * 50 <= 8_000_000, "{:?}", sent.report.paths);
+}
+
+#[test]
+fn an_end_that_listens_has_no_policy_of_its_own() {
+    let other = OtherEnd::Listen { address: ends::here(), identity: Identity::generate().unwrap() };
+    let folder = tempfile::tempdir().unwrap();
+    let options = over(other, &["127.0.0.1,tier=backup"], &folder.path().join("usage.json"));
+    let failed = relay(Policy::parse::<&str>(&[]).unwrap(), options, &mut |_| true).unwrap_err().to_string();
+    assert!(failed.contains("for the end that connects"), "{failed}");
+}
+
+/// A proxy or a relay on a thread.
+struct Running {
+    stop: Arc<AtomicBool>,
+    told: Receiver<Progress>,
+    thread: Option<JoinHandle<Result<(), Failure>>>,
+}
+
+impl Running {
+    fn start(run: impl FnOnce(&mut dyn FnMut(&Progress) -> bool) -> Result<(), Failure> + Send + 'static) -> Self {
+        let (stop, (tell, told)) = (Arc::new(AtomicBool::new(false)), channel());
+        let stopped = stop.clone();
+        let thread = thread::spawn(move || {
+            run(&mut |progress: &Progress| {
+                let _ = tell.send(progress.clone());
+                !stopped.load(Ordering::Relaxed)
+            })
+        });
+        Self { stop, told, thread: Some(thread) }
+    }
+
+    fn until(&self, what: &str, is: impl Fn(&Progress) -> bool) -> Progress {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let progress = self.told.recv_timeout(left).unwrap_or_else(|_| panic!("waited for {what}"));
+            if is(&progress) {
+                return progress;
+            }
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// A server that sends so many bytes to whoever comes.
+fn source(bytes: usize) -> SocketAddr {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let _ = stream.write_all(&vec![7; bytes]);
+        }
+    });
+    address
+}
+
+/// A download through a proxy over these links, scheduled by the relay; what the second link carried.
+fn download(bytes: usize, links: &'static [&'static str], usage: &Path) -> LinkProgress {
+    let identity = Identity::generate().unwrap();
+    let pairing = identity.pairing();
+    let local: IpAddr = Ipv4Addr::LOCALHOST.into();
+    let listens = OtherEnd::Listen { address: SocketAddr::new(local, 0), identity };
+    let options =
+        Options { scheduler: "round-robin".to_owned(), tell_every: Span::from_millis(5), ..Options::new(listens) };
+    let allowed = Policy::parse(&["127.0.0.0/8"]).unwrap();
+    let relay = Running::start(move |watch| relay(allowed, options, watch));
+    let address = relay.until("the relay", |progress| progress.listening.is_some()).listening.unwrap();
+    let options = over(OtherEnd::Connect { addresses: vec![address], pairing }, links, usage);
+    let proxy = Running::start(move |watch| proxy(&[SocketAddr::new(local, 0)], options, watch));
+    let port = proxy.until("the proxy", |progress| !progress.ports.is_empty()).ports[0];
+    proxy.until("both paths", |progress| progress.paths.iter().filter(|path| path.up).count() == 2);
+
+    let SocketAddr::V4(target) = source(bytes) else { unreachable!("an IPv4 address") };
+    let mut stream = TcpStream::connect(port).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut request = vec![5, 1, 0, 5, 1, 0, 1];
+    request.extend(target.ip().octets());
+    request.extend(target.port().to_be_bytes());
+    stream.write_all(&request).unwrap();
+    let mut answer = vec![0; 12];
+    stream.read_exact(&mut answer).unwrap();
+    let mut data = Vec::new();
+    stream.read_to_end(&mut data).unwrap();
+    assert_eq!(data.len(), bytes);
+    let deadline = Instant::now() + Duration::from_millis(300);
+    let mut last = None;
+    while let Ok(progress) = proxy.told.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        last = Some(progress);
+    }
+    second(&last.unwrap().paths)
+}
+
+/// It is the relay that sends, and the proxy whose link has the cap.
+#[test]
+fn a_cap_counts_both_directions_through_a_proxy() {
+    let folder = tempfile::tempdir().unwrap();
+    let carried = download(96_000_000, &["127.0.0.1", "127.0.0.2,cap=3MB/month"], &folder.path().join("usage.json"));
+    assert!((2_000_000..=3_000_000).contains(&carried.carried), "{carried:?}");
+}
+
+#[test]
+fn the_relay_keeps_to_the_tiers_of_its_clients_links() {
+    let folder = tempfile::tempdir().unwrap();
+    let carried = download(24_000_000, &["127.0.0.1", "127.0.0.2,tier=backup"], &folder.path().join("usage.json"));
+    assert!(carried.carried * 50 <= 24_000_000, "{carried:?}");
+}

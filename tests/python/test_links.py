@@ -1,0 +1,75 @@
+"""Links with tiers, caps and prices, as a person gives them to `weft send` and `weft proxy`."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from conftest import Weft
+from ends import Start, ended, port
+from weftway import identity, transfer
+
+REFUSED = {
+    "tier=bakcup": "did you mean `backup`?",
+    "teir=backup": "`teir` says nothing of a link; what does is tier, cap, price; did you mean `tier`?",
+    "cap=10GB": "in which time? For example cap=10GB/month",
+    "cap=10GB/week": "`cap` is one of day, month, not `week`",
+    "price=4": "has no unit",
+    "tier=never": "every --path has tier=never",
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+@pytest.mark.parametrize("verb", ["send", "proxy"])
+def test_what_makes_no_sense_is_refused_in_one_line(weft_here: Weft, tmp_path: Path, verb: str, words: str) -> None:
+    (tmp_path / "file").write_text("x")
+    line = identity.pair(tmp_path / "me")
+    verb_and_what = ["send", "file"] if verb == "send" else ["proxy", "--listen", "0"]
+    found = weft_here(*verb_and_what, "--to", f"127.0.0.1:{port()}", "--pair", line, "--path", f"127.0.0.1,{words}")
+    assert (found.returncode, found.stdout) == (2, "")
+    assert found.stderr.startswith("weft: ") and found.stderr.count("\n") == 1
+    assert REFUSED[words] in found.stderr, found.stderr
+
+
+def test_an_end_that_listens_has_no_policy(weft_here: Weft, tmp_path: Path) -> None:
+    identity.pair(tmp_path / "me")
+    found = weft_here("recv", "inbox", "--identity", "me", "--listen", "127.0.0.1:0", "--path", "127.0.0.1,tier=backup")
+    assert found.returncode == 2
+    assert "for the end that connects" in found.stderr
+
+
+def test_a_cap_is_counted_in_a_file_that_the_next_program_reads(
+    weft: Weft, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    line = identity.pair(tmp_path / "me")
+    (tmp_path / "file").write_bytes(bytes(range(256)) * 30_000)
+    links = ("--path", "127.0.0.1", "--path", "127.0.0.2,cap=1MB/month,price=4/GB")
+
+    def send() -> tuple[str, dict[str, float]]:
+        at = f"127.0.0.1:{port()}"
+        receiver = start("recv", "inbox", "--listen", at, "--identity", "me", "--no-sync")
+        (tmp_path / "inbox" / "file").unlink(missing_ok=True)
+        sent = weft("send", "file", "--to", at, "--pair", line, *links, "--scheduler", "round-robin", "--json")
+        assert (sent.returncode, ended(receiver)[0]) == (0, 0), sent.stderr
+        paths = json.loads(sent.stdout)[0]["paths"]
+        return sent.stderr, next((path["policy"] for path in paths if path["path"] == "127.0.0.2"), {"carried": 0})
+
+    told, first = send()
+    assert 800_000 < first["carried"] <= 1_000_000
+    assert first["cost"] == pytest.approx(first["carried"] * 4e-9)
+    assert "127.0.0.2 is closed: it has used up its 1 MB per month (UTC)" in told
+    _, second = send()
+    assert first["carried"] + second["carried"] <= 1_000_000
+    counted = json.loads(transfer.usage_file().read_text())["127.0.0.2"]
+    assert counted["month_bytes"] <= 1_000_000
+
+
+def test_a_link_says_whether_it_is_closed_and_what_is_left() -> None:
+    def state(*, up: bool, **policy: object) -> str:
+        return transfer._state({"up": up, "policy": {"tier": "backup", "left": None, **policy}})
+
+    assert state(up=True, open=True) == ""
+    assert state(up=True, open=False) == "closed (backup)"
+    assert state(up=False, open=False) == "down"
+    assert state(up=True, open=True, left=2_000_000_000) == "2.0 GB left"
