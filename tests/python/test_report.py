@@ -190,9 +190,9 @@ def test_worse_than_the_best_link_is_said_in_words() -> None:
 @pytest.mark.parametrize(
     ("alone", "fair", "told"),
     [
-        (-0.4, -0.2, ["worse than the best link alone, and than one opened alike"]),
-        (-0.4, 0.2, ["worse than the best link alone, but not than one opened alike"]),
-        (0.1, -0.2, ["worse than the best link opened alike"]),
+        (-0.4, -0.2, ["worse than the best link alone, also with the same handshake"]),
+        (-0.4, 0.2, ["worse than the best link alone, but not with the same handshake"]),
+        (0.1, -0.2, ["worse than the best link with the same handshake"]),
         (0.1, 0.2, []),
     ],
 )

@@ -132,24 +132,25 @@ def findings(ranked: Ranked) -> list[str]:
 
 def against_best(one: Standing | SinglePath) -> str:
     """How it compares with the best other scheduler per scenario, in words."""
-    said = f"is {speed(one.ratio)} the best other scheduler per scenario"
+    word = speed(one.ratio)
+    joined = f"{word} than" if word.endswith(("faster", "slower")) else f"{word} as"
+    said = f"is {joined} the best other scheduler per scenario"
     if one.ratio_low is None or one.ratio_high is None or one.ratio_low == one.ratio_high:
         return said
-    low, high = (speed(end).removesuffix(" than") for end in (one.ratio_low, one.ratio_high))
-    return f"{said} ({low} to {high})"
+    return f"{said} ({speed(one.ratio_low)} to {speed(one.ratio_high)})"
 
 
 def speed(ratio: float) -> str:
     """What a ratio of costs is, which are times: 0.98 is 2 % faster.
 
     >>> speed(0.984), speed(1.0), speed(1.5), speed(3.0)
-    ('1.6 % faster than', 'as fast as', '50 % slower than', '3.00 times as slow as')
+    ('1.6 % faster', 'as fast', '50 % slower', '3.00 times as slow')
     """
     if abs(ratio - 1) < LEAST:
-        return "as fast as"
+        return "as fast"
     if ratio >= 2:
-        return f"{FACTOR.value(ratio)} times as slow as"
-    return f"{percent(abs(ratio - 1))} {'faster' if ratio < 1 else 'slower'} than"
+        return f"{FACTOR.value(ratio)} times as slow"
+    return f"{percent(abs(ratio - 1))} {'faster' if ratio < 1 else 'slower'}"
 
 
 def records(ranked: Ranked) -> list[dict[str, Any]]:
