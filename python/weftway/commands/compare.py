@@ -10,7 +10,7 @@ import typer
 
 from . import live
 from .options import BACKENDS, JSON, SCENARIO, SETS
-from .output import RUN_FAILED, err, interruptible, out, print_json
+from .output import BAD_INPUT, RUN_FAILED, err, fail, interruptible, out, print_json
 
 if TYPE_CHECKING:
     from weftway.comparison import Comparison
@@ -37,6 +37,9 @@ def command(
     against: Annotated[
         Path | None, typer.Option("--against", metavar="DIR", help="Shows the changes since an earlier --out DIR.")
     ] = None,
+    at: Annotated[
+        str | None, typer.Option("--at", metavar="REV", help="Shows the changes since an earlier commit of Weftway.")
+    ] = None,
     bound: Annotated[
         bool, typer.Option("--bound", help="Adds what the links allow at best to simulated rows.")
     ] = False,
@@ -50,9 +53,15 @@ def command(
     from weftway import scenario as scenarios
 
     formats = figure_formats(figures, folder, width)
+    if at is not None and (against or peer):
+        fail("--at REV runs the comparison by an earlier commit: leave out --against and --peer", BAD_INPUT)
     before = earlier_rows(against)
     live.meet(peer, pair, paths)
-    loaded = scenarios.load(scenarios.locate(scenario), sets or [])
+    file = scenarios.locate(scenario)
+    loaded = scenarios.load(file, sets or [])
+    if at is not None:
+        named = {"--scheduler": scheduler, "--cc": cc, "--backend": backend, "--seeds": seeds}
+        before = by_commit(at, file, {option: value for option, value in named.items() if value}, sets or [])
     with redirect_stdout(sys.stderr):  # what a scheduler in Python prints is no result
         wanted = plan.plan(loaded, scheduler, cc, seeds, backend)
         found = executed(wanted, jobs, folder, bound, report.MOST_TIMELINES if folder else 0)
@@ -108,6 +117,19 @@ def earlier_rows(folder: Path | None) -> "Earlier | None":
         return Earlier(str(folder), shown(pl.read_parquet(file)))
     except (pl.exceptions.PolarsError, OSError) as error:
         raise ScenarioError(f"--against {folder}: rows.parquet cannot be read: {error}") from error
+
+
+def by_commit(name: str, file: str, named: dict[str, str], sets: list[str]) -> "Earlier":
+    """The rows of the same comparison by an earlier commit."""
+    from dataclasses import replace
+
+    from weftway import revision
+
+    options = [word for option, value in named.items() for word in (option, value)]
+    rows = revision.compared(revision.tree(name), [file, *options, *(w for one in sets for w in ("--set", one))])
+    found = earlier_rows(rows)
+    assert found is not None, "a folder is named"
+    return replace(found, name=name)
 
 
 def executed(
