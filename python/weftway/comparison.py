@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from weftway import backends, bounds, caveats, columns, plan
 from weftway._native import Scenario, ScenarioError
 from weftway.backends import BACKENDS, Result, Row, Skipped, failures_last, result, sim
+from weftway.interrupts import put_off
 from weftway.job import Job
 from weftway.plan import Plan
 from weftway.rows import FrameRows, column
@@ -120,13 +121,14 @@ def execute(
     try:
         watch, threads = worth_watching(todo, watched_runs), jobs or os.cpu_count() or 1
         for job, found in results(todo, threads, timelines, watch=watch):
-            if isinstance(found, Skipped):
-                skipped.append(found)
-            else:
-                rows[job.key] = found
-                if store:
-                    store.keep(job.key, found, None if _repeats(job) else timelines.get(job.key))
-            tell(len(rows) + len(skipped), len(wanted.jobs))
+            with put_off():
+                if isinstance(found, Skipped):
+                    skipped.append(found)
+                else:
+                    rows[job.key] = found
+                    if store:
+                        store.keep(job.key, found, None if _repeats(job) else timelines.get(job.key))
+                tell(len(rows) + len(skipped), len(wanted.jobs))
         bounded = [job for job in wanted.jobs if bound and job.backend == sim.Sim.name]
         limits = bounds.of(bounded, jobs or os.cpu_count() or 1)
     except KeyboardInterrupt:
