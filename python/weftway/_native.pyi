@@ -2,7 +2,7 @@
 
 import os
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Any, final
 
 from weftway.backends.base import Told
@@ -246,10 +246,13 @@ class Batch:
     """Jobs on native threads, in the simulator or on Multipath QUIC as each says. Those with a class in Python run on
     the thread that waits, one with each call; what the class raises is raised, and that job counts as finished.
 
-    Without `singles`, the columns that need runs over single paths are null.
+    Without `singles`, the columns that need runs over single paths are null. Of simulated jobs with an index in
+    `watched`, the timeline is told with the row.
     """
 
-    def __init__(self, jobs: Sequence[Job], threads: int, singles: bool = True) -> None: ...
+    def __init__(
+        self, jobs: Sequence[Job], threads: int, singles: bool = True, watched: Set[int] = frozenset()
+    ) -> None: ...
     remaining: int
     def wait(self, seconds: float) -> list[Told]: ...
     def cancel(self) -> None: ...

@@ -1,22 +1,32 @@
 """What a reader of rows must know before the numbers. Pure functions."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weftway.backends import Row
+from weftway.rows import Columns
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
-def faults(rows: Iterable[Row]) -> list[str]:
+def faults(rows: "pl.DataFrame | Sequence[Row]") -> list[str]:
     """A line for each scheduler that broke a rule, with how often: the engine then decided in its place."""
-    by_scheduler: dict[str, list[Row]] = {}
-    for row in rows:
-        by_scheduler.setdefault(row["scheduler"], []).append(row)
-    return [_faulty(name, runs) for name, runs in by_scheduler.items() if any(run.get("faults") for run in runs)]
+    table = Columns(rows)
+    return counted(zip(table["scheduler"], table["faults"], table["decisions"], strict=True))
 
 
-def _faulty(name: str, runs: Sequence[Row]) -> str:
-    counts = [run["faults"] for run in runs if run.get("faults")]
-    decisions = sum(run.get("decisions") or 0 for run in runs)
+def counted(runs_of_all: Iterable[tuple[str, int | None, int | None]]) -> list[str]:
+    """The same from each run's scheduler, its faults and its decisions."""
+    by_scheduler: dict[str, list[tuple[int, int]]] = {}
+    for name, broken, decisions in runs_of_all:
+        by_scheduler.setdefault(name, []).append((broken or 0, decisions or 0))
+    return [_faulty(name, runs) for name, runs in by_scheduler.items() if any(faults for faults, _ in runs)]
+
+
+def _faulty(name: str, runs: Sequence[tuple[int, int]]) -> str:
+    counts = [faults for faults, _ in runs if faults]
+    decisions = sum(decided for _, decided in runs)
     return (
         f"{name}: {sum(counts)} faults in {len(counts)} of {len(runs)} runs ({decisions} decisions). A fault is an "
         "answer that cannot be carried out: a path that is not there or full, waiting for nothing, or a wake-up in the "

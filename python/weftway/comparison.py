@@ -1,21 +1,26 @@
 """Runs a comparison: all its jobs, on all cores, into one table."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weftway import backends, bounds, caveats, columns, plan, watch
+from weftway import backends, bounds, caveats, columns, plan
 from weftway._native import Scenario, ScenarioError
 from weftway.backends import BACKENDS, Result, Row, Skipped, failures_last, result, sim
 from weftway.interrupts import put_off
 from weftway.job import Job
 from weftway.plan import Plan
+from weftway.rows import FrameRows, column
 from weftway.store import Finished, Store, table
+from weftway.watch import watched
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from weftway.report.study import Study
 
 POLL_S = 0.1
 """How long the main thread waits for rows at a time: it answers an interrupt within this."""
@@ -29,10 +34,10 @@ class Comparison:
     """What came of a plan."""
 
     plan: Plan
-    rows: list[Row]
+    rows: Sequence[Row]
     skipped: list[Skipped[Job]] = field(default_factory=list)
     watched: dict[str, str] = field(default_factory=dict)
-    """The timelines of runs that cannot be had again, by key, as JSON."""
+    """Timelines, by key, as JSON: of runs that cannot be had again, and of those that were wanted with their rows."""
     kept: Finished = field(default_factory=Finished)
     """What the folder has that keeps the rows, and how many it holds besides."""
 
@@ -44,7 +49,19 @@ class Comparison:
     @property
     def frame(self) -> "pl.DataFrame":
         """The rows as a table, in the order of the plan."""
-        return table(self.rows)
+        return self.rows.frame if isinstance(self.rows, FrameRows) else table(self.rows)
+
+    @cached_property
+    def about(self) -> dict[str, Any]:
+        """What a reader of the rows needs: the scenario's keys, what was named, and which rows are not shown."""
+        return {**self.plan.document, "others": self.kept.sentence}
+
+    @cached_property
+    def study(self) -> "Study":
+        """The rows as tables and figures ask for them."""
+        from weftway.report.study import Study
+
+        return Study(self.rows, self.about)
 
 
 class Interrupted(KeyboardInterrupt):
@@ -85,26 +102,32 @@ def execute(
     out: Path | None = None,
     progress: Progress | None = None,
     bound: bool = False,
+    watched_runs: int = 0,
 ) -> Comparison:
     """Runs what is not kept in `out` already, on `jobs` threads. With `bound`, rows of simulated runs also say what
-    their links allow at best."""
+    their links allow at best. Of up to `watched_runs` runs their timelines come with the rows."""
     store = Store(out) if out else None
+    if store and not bound and (nothing_new := _kept_whole(store, wanted)):
+        if progress:
+            progress(len(wanted.jobs), len(wanted.jobs))
+        return nothing_new
     kept = store.recall() if store else {}
     rows = {job.key: _renewed(job, kept[job.key]) for job in wanted.jobs if is_kept(job, kept)}
     skipped: list[Skipped[Job]] = []
     todo = [job for job in wanted.jobs if job.key not in rows]
-    watched = _recalled(store, [job for job in wanted.jobs if job.key in rows])
+    timelines = _recalled(store, [job for job in wanted.jobs if job.key in rows])
     tell = progress or (lambda done, total: None)
     tell(len(rows), len(wanted.jobs))
     try:
-        for job, found in results(todo, jobs or os.cpu_count() or 1, watched):
+        watch, threads = worth_watching(todo, watched_runs), jobs or os.cpu_count() or 1
+        for job, found in results(todo, threads, timelines, watch=watch):
             with put_off():
                 if isinstance(found, Skipped):
                     skipped.append(found)
                 else:
                     rows[job.key] = found
                     if store:
-                        store.keep(job.key, found, watched.get(job.key))
+                        store.keep(job.key, found, None if _repeats(job) else timelines.get(job.key))
                 tell(len(rows) + len(skipped), len(wanted.jobs))
         bounded = [job for job in wanted.jobs if bound and job.backend == sim.Sim.name]
         limits = bounds.of(bounded, jobs or os.cpu_count() or 1)
@@ -115,30 +138,72 @@ def execute(
             store.flush()
     ordered = [{**rows[job.key], **limits.get(job.key, {})} for job in wanted.jobs if job.key in rows]
     finished = store.finish(ordered) if store and ordered else Finished(ordered)
-    return Comparison(wanted, finished.rows, skipped, watched, finished)
+    return Comparison(wanted, finished.rows, skipped, timelines, finished)
+
+
+def _kept_whole(store: Store, wanted: Plan) -> Comparison | None:
+    """The comparison, where the folder's table is already what it would become."""
+    jobs = wanted.jobs
+    if any(job.scheduler.source == "unknown" for job in jobs):
+        return None
+    found = store.finished([job.key for job in jobs])
+    if found is None or None in column(found.frame, columns.OF_A_COMPARISON):
+        return None
+    if column(found.frame, "command") != [job.command for job in jobs]:
+        return None  # the same runs by another path
+
+    def row(at: int, kept: Row) -> Row:
+        return _renewed(jobs[at], kept)
+
+    variants = {id(job.variant): job.variant for job in jobs}.values()
+    own = {"key", *jobs[0].head, *(name for one in variants for name in (*one.values, *one.columns))}
+    told = [name for name in found.frame.columns if name in own or found.frame[name].null_count() < len(jobs)]
+    rows = FrameRows(found.frame.select(told), row)
+    return Comparison(wanted, rows, [], _recalled(store, jobs), Finished(rows, found.others, found.older))
+
+
+def worth_watching(todo: Sequence[Job], most: int) -> set[str]:
+    """The keys of runs that a report is most likely to show over time: the first seed of every line, and the others
+    where there are no more than `most` in all."""
+    lines: dict[tuple[Any, ...], list[str]] = {}
+    for job in todo if most else ():
+        line = (job.variant.hash, *job.variant.values.values(), job.backend, job.cc, job.scheduler)
+        lines.setdefault(line, []).append(job.key)
+    first = [keys[0] for keys in lines.values()]
+    rest = [key for keys in lines.values() for key in keys[1:]]
+    return set([*first, *(rest if len(first) + len(rest) <= most else ())][:most])
+
+
+def _repeats(job: Job) -> bool:
+    return backends.is_repeatable(job.backend)
 
 
 def _recalled(store: Store | None, kept: list[Job]) -> dict[str, str]:
     """The timelines that are kept, of runs that cannot be had again."""
-    told = {job.key: store.timeline(job.key) for job in kept if store and not backends.is_repeatable(job.backend)}
+    told = {job.key: store.timeline(job.key) for job in kept if store and not _repeats(job)}
     return {key: text for key, text in told.items() if text is not None}
 
 
 def results(
-    todo: Sequence[Job], threads: int, timelines: dict[str, str] | None = None, singles: bool = True
+    todo: Sequence[Job],
+    threads: int,
+    timelines: dict[str, str] | None = None,
+    singles: bool = True,
+    watch: Collection[str] = (),
 ) -> Iterator[tuple[Job, Result]]:
     """Each job with its row, as they finish, one backend after the other. A failure stops the rest and is raised.
 
-    What runs looked like that cannot be had again is put into `timelines`, by key. Without `singles`, columns that need
-    runs over single paths may be null.
+    What runs looked like that cannot be had again is put into `timelines`, by key, and that of the runs with a key in
+    `watch` where their backend can tell it. Without `singles`, columns that need runs over single paths may be null.
     """
     for backend in BACKENDS.values():
         jobs = [job for job in todo if job.backend == backend.name]
         if not jobs:
             continue
-        batch = backend.start(jobs, threads, singles)
+        of_interest = {at for at, job in enumerate(jobs) if job.key in watch} if watch else set()
+        batch = backend.start(jobs, threads, singles, of_interest)
         try:
-            with watch.watched(job.scheduler for job in jobs):
+            with watched(job.scheduler for job in jobs):
                 while batch.remaining:
                     for at, kind, text, timeline in failures_last(batch.wait(POLL_S)):
                         if timeline is not None and timelines is not None:

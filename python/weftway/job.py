@@ -3,7 +3,7 @@
 import hashlib
 import json
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from weftway._native import Variant
@@ -26,31 +26,40 @@ class Job:
     @cached_property
     def head(self) -> dict[str, Any]:
         """What a row says before its results: which run it was, and of what."""
-        scenario = self.variant.scenario
-        cc, cc_version = self.cc
-        return {
-            "scenario": scenario.name,
-            "scenario_hash": self.variant.hash,
-            **self.variant.values,
-            "backend": self.backend,
-            "transport": self.variant.transport,
-            "scheduler": self.scheduler.name,
-            "scheduler_version": self.scheduler.version,
-            "scheduler_source": self.scheduler.source,
-            "cc": cc,
-            "cc_version": cc_version,
-            "seed": self.seed,
-            "code": self.code,
-            "command": self.command,
-        }
+        line, _ = _line(self.variant, self.scheduler, self.cc, self.backend)
+        return {**line, "seed": self.seed, "code": self.code, "command": self.command}
 
     @cached_property
     def key(self) -> str:
         """The same for the same run of the same code, and for nothing else."""
-        deciding = {name: value for name, value in self.head.items() if name != "command"}
-        return hashlib.sha256(json.dumps(deciding).encode()).hexdigest()[:32]
+        # The JSON of all that the head says but the command.
+        _, begun = _line(self.variant, self.scheduler, self.cc, self.backend)
+        whole = begun.copy()
+        whole.update(f'"seed": {self.seed}, "code": {json.dumps(self.code)}}}'.encode())
+        return whole.hexdigest()[:32]
 
     @property
     def identity(self) -> dict[str, Any]:
         """The key, and what a row says before its results."""
         return {"key": self.key, **self.head}
+
+
+@lru_cache(maxsize=16)
+def _line(
+    variant: Variant, scheduler: SchedulerSpec, cc: tuple[str, str], backend: str
+) -> tuple[dict[str, Any], "hashlib._Hash"]:
+    """What jobs say that differ in their seed alone, and the hash of its JSON as far as it is the same."""
+    named, version = cc
+    told = {
+        "scenario": variant.scenario.name,
+        "scenario_hash": variant.hash,
+        **variant.values,
+        "backend": backend,
+        "transport": variant.transport,
+        "scheduler": scheduler.name,
+        "scheduler_version": scheduler.version,
+        "scheduler_source": scheduler.source,
+        "cc": named,
+        "cc_version": version,
+    }
+    return told, hashlib.sha256(f"{json.dumps(told)[:-1]}, ".encode())

@@ -10,7 +10,7 @@ import json
 import math
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -167,7 +167,7 @@ def jobs(places: Iterable[Place], schedulers: Any, controllers: list[tuple[str, 
     return found
 
 
-def cells(places: Iterable[Place], rows: list[dict[str, Any]]) -> list[Cell]:
+def cells(places: Iterable[Place], rows: Sequence[dict[str, Any]]) -> list[Cell]:
     """The rows by cell, in the order of the matrix."""
     by: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     files = {place.scenario().variants()[0].hash: place for place in places}

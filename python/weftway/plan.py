@@ -47,11 +47,12 @@ def plan(
     codes = {place: backends.code(place) for place in where}
     numbers = scenario.seeds if seed is None else seeds.parse(seed)
     jobs = [
-        Job(variant, one, controller, place, number, replay(scenario, variant, one, controller[0], place, number), code)
+        Job(variant, one, controller, place, number, f"{before}{number}{after}", code)
         for variant in scenario.variants()
         for place, code in codes.items()
         for controller in controllers
         for one in backends.schedulers(place, schedulers)
+        for before, after in [_around_seed(scenario, variant, one, controller[0], place)]
         for number in numbers
     ]
     named = [one.name for one in schedulers if one.is_named]
@@ -60,10 +61,17 @@ def plan(
 
 def replay(scenario: Scenario, variant: Variant, scheduler: SchedulerSpec, cc: str, backend: str, seed: int) -> str:
     """The command that runs one job again."""
-    sets = [f"--set {quoted(setting)}" for setting in [*scenario.sets, *variant.sets]]
-    place = backends.options(backend)
+    before, after = _around_seed(scenario, variant, scheduler, cc, backend)
+    return f"{before}{seed}{after}"
+
+
+def _around_seed(
+    scenario: Scenario, variant: Variant, scheduler: SchedulerSpec, cc: str, backend: str
+) -> tuple[str, str]:
+    """That command, before and after the number of the seed."""
+    sets = [f" --set {quoted(setting)}" for setting in [*scenario.sets, *variant.sets]]
     parts = ["weft run", quoted(told(scenario.path)), f"--scheduler {quoted(scheduler.name)}", f"--cc {cc}"]
-    return " ".join([*parts, *place, f"--seed {seed}", *sets])
+    return " ".join([*parts, *backends.options(backend), "--seed "]), "".join(sets)
 
 
 def simulated(variant: Variant, scheduler: SchedulerSpec, cc: tuple[str, str], seed: int) -> Job:

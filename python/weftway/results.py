@@ -2,6 +2,7 @@
 
 import html
 import io
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ from weftway.comparison import Comparison
 
 WIDTH = 160
 """Characters of a table in a notebook, which scrolls."""
+
+PRE = '<pre style="font-family:monospace;white-space:pre;overflow-x:auto">{code}</pre>'
+"""Notebooks set other text in a face whose letters differ in width, and break its lines."""
 
 
 class Results(pl.DataFrame):
@@ -30,10 +34,26 @@ class Results(pl.DataFrame):
         if found is None or not found.rows:
             return super()._repr_html_(**kwargs)
         screen = Console(record=True, width=WIDTH, file=io.StringIO(), force_jupyter=False)
-        for part in tables.comparison(found.rows, found.plan.document):
+        for part in tables.of(found.study):
             screen.print(part, "")
         notes = "".join(f"<p><b>Warning:</b> {html.escape(line)}</p>" for line in found.warnings)
-        return notes + screen.export_html(inline_styles=True, code_format="<pre>{code}</pre>")
+        return notes + screen.export_html(inline_styles=True, code_format=PRE)
+
+    def __str__(self) -> str:
+        """What `print` and a prompt show: the tables and sentences of `weft compare`, and how to get at the rows."""
+        found = self.__dict__.get("comparison")
+        if found is None or not found.rows:
+            return super().__str__()
+        screen = Console(width=min(shutil.get_terminal_size((WIDTH, 0)).columns, WIDTH), file=io.StringIO())
+        with screen.capture() as shown:
+            for part in tables.of(found.study):
+                screen.print(tables.fitted(part, screen), "")
+            for line in [*tables.told(found.study), *(f"warning: {line}" for line in found.warnings)]:
+                screen.print(line, markup=False)
+            screen.print(f"{self.height} rows of {self.width} columns: a Polars frame; .head() shows the first")
+        return "\n".join(line.rstrip() for line in shown.get().splitlines())
+
+    __repr__ = __str__
 
     def report(self, height: int = 800) -> "Report":
         """The report of `weft compare --out`, shown inline by a notebook; `height` is in pixels."""

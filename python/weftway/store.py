@@ -14,7 +14,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -112,7 +112,7 @@ def _read(file: Path, columns: list[str]) -> "pl.DataFrame":
 class Finished:
     """What a command asked for, as its folder has it, and how many rows the folder holds besides."""
 
-    rows: list[Row] = field(default_factory=list)
+    rows: Sequence[Row] = field(default_factory=list)
     others: int = 0
     """Rows that were not asked for."""
     older: int = 0
@@ -126,6 +126,16 @@ class Finished:
         shown = "1 row is shown" if len(self.rows) == 1 else f"{len(self.rows)} rows are shown"
         older = f", {self.older} of them by other versions of the code" if self.older else ""
         return f"{shown}, as asked for; the folder holds {self.others} more{older}."
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A table that has all that was asked for, and first."""
+
+    frame: "pl.DataFrame"
+    """What was asked for."""
+    others: int
+    older: int
 
 
 class Store:
@@ -147,6 +157,24 @@ class Store:
             return {}
         with self._alone():
             return self._rows(self._files())
+
+    def finished(self, keys: list[str]) -> Whole | None:
+        """The table, if `finish` with rows of these keys, and nothing new in them, would leave it as it is."""
+        if not self._table.exists():
+            return None
+        with self._alone():
+            if self._waiting or self._files():
+                return None
+            frame = _read(self._table, ["key"])
+        if SELECTED not in frame.columns or not RENAMED.keys().isdisjoint(frame.columns):
+            return None
+        asked = frame.filter(frame[SELECTED])
+        if asked["key"].to_list() != keys or frame["key"][: len(keys)].to_list() != keys:
+            return None
+        others = frame[len(keys) :]
+        told = others.select(name for name in ("backend", "code") if name in others.columns).to_dicts()
+        older = sum(not backends.is_of_this_code(row) for row in told)
+        return Whole(asked.drop(SELECTED), others.height, older)
 
     def keep(self, key: str, row: Row, timeline: str | None = None) -> None:
         """Takes one finished row, and what the run looked like. It lasts from the next `flush` on, which is soon."""

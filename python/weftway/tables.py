@@ -72,7 +72,11 @@ def comparison(rows: Sequence[Row], scenario: dict[str, Any], top: int = TOP) ->
     Where the scenario has published numbers, they follow beside ours. Of more than `top` schedulers the rest is
     left to the report; 0 shows all.
     """
-    study = Study(rows, scenario)
+    return of(Study(rows, scenario), top)
+
+
+def of(study: Study, top: int = TOP) -> list[Table]:
+    """The same of a comparison's study."""
     found = [claim for claim in claims(study) if claim.measure]
     groups = [(setting, cc) for setting in study.settings for cc in study.controllers if study.cells(setting, cc)]
     drawn = [_group(study, setting, cc, top) for setting, cc in groups]
@@ -81,7 +85,11 @@ def comparison(rows: Sequence[Row], scenario: dict[str, Any], top: int = TOP) ->
 
 def sentences(rows: Sequence[Row], scenario: dict[str, Any], before: Earlier | None = None) -> list[str]:
     """What came of the comparison, and what changed since an earlier one, each in the sentence of the report."""
-    study = Study(rows, scenario)
+    return told(Study(rows, scenario), before)
+
+
+def told(study: Study, before: Earlier | None = None) -> list[str]:
+    """The same of a comparison's study."""
     return [verdict(study), *([summary(study, before)] if before else [])]
 
 
@@ -142,7 +150,7 @@ def _number_column(table: Table, measure: Measure, unit: Unit) -> None:
 
 
 def _title(study: Study, setting: str, cc: str) -> str:
-    runs = {len(study.runs(cell)) for cell in study.cells(setting, cc)}
+    runs = {study.size(cell) for cell in study.cells(setting, cc)}
     count = f"{runs.pop()} runs each" if len(runs) == 1 else f"{min(runs)} to {max(runs)} runs each"
     repeatable = all(study.is_repeatable(cell) for cell in study.cells(setting, cc))
     summary = "mean ± 95 % interval" if repeatable else f"median ± {study.interval_of_medians(setting, cc)}"

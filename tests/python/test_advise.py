@@ -104,15 +104,15 @@ def test_the_advice_gains_what_its_evidence_shows(lossy: Path) -> None:
         assert f"--cc {one.cc}" in told["evidence"] or f",{one.cc}" in told["evidence"]
 
 
-def test_five_lines_for_people_and_records_for_programs(weft_here: Weft, lossy: Path) -> None:
+def test_six_lines_for_people_and_records_for_programs(weft_here: Weft, lossy: Path) -> None:
     done = weft_here("advise", "lossy.toml", "--cells", "1", "--seeds", "0..2")
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
-    assert [line.split()[0] for line in lines] == ["set", "gain", "risk", "basis", "evidence"]
+    assert [line.split()[0] for line in lines] == ["set", "gain", "alone", "risk", "basis", "evidence"]
     assert lines[0].startswith("set       on the server: sysctl -w net.ipv4.tcp_congestion_control=")
     records = json.loads(weft_here("advise", "lossy.toml", "--cells", "1", "--seeds", "0..2", "--json").stdout)
     assert {record["kind"] for record in records} == {"advice", "candidate", "cell"}
-    assert records[0]["evidence"] in lines[4]
+    assert records[0]["evidence"] in lines[5]
 
 
 def test_who_uploads_sets_the_controller_here(weft_here: Weft, lossy: Path) -> None:
@@ -129,9 +129,9 @@ def test_where_nothing_is_to_be_gained_nothing_is_to_be_set(weft_here: Weft, los
         + '[workload]\nkind = "messages"\nsize = "100 B"\nperiod = "100 ms"\ncount = 20\n'
     )
     done = weft_here("advise", "lossy.toml", "--cells", "0", "--seeds", "0..2")
-    assert done.returncode == 2 or "nothing: Linux as it comes" in done.stdout
+    assert done.returncode == 2 or "nothing: default Linux" in done.stdout
     done = weft_here("advise", "lossy.toml", "--cells", "1", "--seeds", "0..2")
-    assert "set       nothing: Linux as it comes (cubic, all paths active) is within 2 % of the best" in done.stdout
+    assert "set       nothing: default Linux (cubic, all paths active) is within 2 % of the best" in done.stdout
     assert "risk      none: nothing changes" in done.stdout
 
 

@@ -374,9 +374,10 @@ def test_the_command_tells_shows_and_keeps(weft: Weft, world: Path, tmp_path: Pa
     words += ["--candidate", "round-robin", "--report", "out"]
     told = weft(*words)
     assert told.returncode == 0, told.stderr
-    assert told.stdout.startswith("round-robin costs ")
+    assert told.stdout.startswith("round-robin is ")
+    assert "the best other scheduler per scenario" in told.stdout.splitlines()[0]
     assert "runs" not in told.stderr.replace("rows", ""), "no progress where there is no terminal"
-    for word in ("of the chooser", "round-robin / best fixed", "short bulk", "small-world-held-out-1-2"):
+    for word in ("of best per scenario", "round-robin / best fixed", "short bulk", "small-world-held-out-1-2"):
         assert word in told.stdout
     page = (tmp_path / "out/report.html").read_text()
     check(page)

@@ -190,9 +190,9 @@ def test_worse_than_the_best_link_is_said_in_words() -> None:
 @pytest.mark.parametrize(
     ("alone", "fair", "told"),
     [
-        (-0.4, -0.2, ["worse than the best link alone, and than one opened alike"]),
-        (-0.4, 0.2, ["worse than the best link alone, but not than one opened alike"]),
-        (0.1, -0.2, ["worse than the best link opened alike"]),
+        (-0.4, -0.2, ["worse than the best link alone, also with the same handshake"]),
+        (-0.4, 0.2, ["worse than the best link alone, but not with the same handshake"]),
+        (0.1, -0.2, ["worse than the best link with the same handshake"]),
         (0.1, 0.2, []),
     ],
 )
@@ -404,16 +404,18 @@ def test_axes_start_at_zero_when_values_spread() -> None:
 def test_figures_are_written_in_each_format(tmp_path: Path) -> None:
     rows = data.rows(3, 2, 3).select("scheduler", "cc", "seed", "fct_ms", "path.wifi.share", "path.lte.share")
     files = report.figures(rows, data.timelines(rows, steps=40), data.scenario(), tmp_path)
+    figures = ("fct_ms", "fct_ms_cdf", "difference", "share", "rate")
     assert {file.name for file in files} == {
-        f"{name}.{kind}" for name in ("fct_ms", "difference", "share", "rate") for kind in ("svg", "pdf", "csv")
+        *(f"{name}.{kind}" for name in figures for kind in ("svg", "pdf", "csv")),
+        *("methods.txt", "methods.tex", "tables.tex"),
     }
     for file in files:
-        start = {".svg": b"<svg", ".pdf": b"%PDF-", ".csv": b"setting,"}[file.suffix]
+        start = {".svg": b"<svg", ".pdf": b"%PDF-", ".csv": b"setting,", ".tex": b"", ".txt": b""}[file.suffix]
         assert file.read_bytes().startswith(start)
     drawn = (tmp_path / "fct_ms.svg").read_text()
     assert all(f">{name}<" in drawn for name in ("prs", "linux-v1", "min-rtt", "cubic", "bbr1"))
 
 
 def test_unknown_figure_format_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="'png', one of svg, pdf, csv"):
+    with pytest.raises(ValueError, match="'png', one of svg, pdf, csv, tex"):
         report.figures(data.rows(), {}, {}, tmp_path, formats=("png",))

@@ -319,7 +319,10 @@ def test_the_command_prints_results_first_and_writes_pages(weft: Weft, tmp_path:
     table = weft(*args, *book).stdout
     assert table.index("published numbers and claims") < table.index("khajekini-2024/fig8")
     assert weft("reproduce", "lubna-2202").returncode == 2
-    assert "khajekini-2024" in (tmp_path / "book/README.md").read_text()
+    first = (tmp_path / "book/README.md").read_text()
+    assert "khajekini-2024" in first
+    assert "\n./weft reproduce khajekini-2024/fig8 --quick --book book\n" in first, "the command that made it"
+    assert "1 figure or table of 1 paper," in first
     assert "fig8" in (tmp_path / "book/khajekini-2024/README.md").read_text()
     assert "the paths take turns" in (tmp_path / "book/khajekini-2024/fig8.md").read_text()
     assert results.KINDS["rank"] == "ranking"

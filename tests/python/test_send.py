@@ -78,6 +78,21 @@ def test_a_process_that_stands_still_for_a_while_goes_on(
     assert json.loads(told)[0]["sent_bytes"] == size
 
 
+def test_a_receiver_that_stays_takes_one_transfer_after_another(start: Start, line: str, tmp_path: Path) -> None:
+    at = f"127.0.0.1:{port()}"
+    receiver = start("recv", "inbox", "--listen", at, "--identity", "me", "--stay", "--json")
+    for number in range(3):
+        (tmp_path / f"{number}.bin").write_bytes(random.Random(number).randbytes(200_000))
+        status, _, complaints = ended(start("send", f"{number}.bin", "--to", at, "--pair", line, *BOTH))
+        assert status == 0, complaints
+        assert (tmp_path / f"inbox/{number}.bin").read_bytes() == (tmp_path / f"{number}.bin").read_bytes()
+    assert receiver.poll() is None, "it is still there"
+    receiver.send_signal(signal.SIGINT)
+    status, told, complaints = ended(receiver)
+    assert (status, told.count("sent_bytes")) == (130, 3)
+    assert "stopped listening" in complaints
+
+
 REFUSED = {
     "send x --to h": "--to needs --pair LINE",
     "send x": "either --to HOST:PORT or --listen ADDR",
@@ -91,6 +106,7 @@ REFUSED = {
     "send me --listen 1 --identity me --cc cubik": "cubic",
     "send me --listen 1 --identity x.json": "no identity",
     "recv d --from h --listen 1": "either listens or connects",
+    "recv d --from h --stay": "--stay listens: leave out --from",
 }
 
 

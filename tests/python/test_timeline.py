@@ -53,6 +53,6 @@ def stepwise(told: dict[str, Any]) -> list[tuple[Decision, int]]:
 
 def timeline(scenario: Path, scheduler: str, sets: str) -> dict[str, Any]:
     found = comparison.execute(plan.plan(load(scenario, [sets]), scheduler, "newreno", "1..2", None), 1)
-    ((whose, record),) = compared.timelines(found, {}).items()
+    ((whose, record),) = compared.timelines(found, found.study).items()
     assert whose == (scheduler, "newreno", "", "1")
     return record

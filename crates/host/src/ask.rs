@@ -34,8 +34,10 @@ pub fn answer<T: Transport + ?Sized>(transport: &mut T, scheduler: &mut dyn Sche
     let decision = scheduler.select(&transport.context());
     let Host { explains, compares, .. } = *transport.host();
     if explains {
+        let asks_why = transport.asks_why(decision);
         let cx = transport.context();
-        let decided = Decided { offset: cx.packet.map(|packet| packet.offset), decision, why: scheduler.explain(&cx) };
+        let why = if asks_why { scheduler.explain(&cx) } else { None };
+        let decided = Decided { offset: cx.packet.map(|packet| packet.offset), decision, why };
         transport.log(decided);
     }
     if compares {

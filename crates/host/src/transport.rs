@@ -27,6 +27,12 @@ pub trait Transport {
         let _ = at;
     }
 
+    /// Whether the log takes the reason of this decision: the scheduler writes it out only then.
+    fn asks_why(&mut self, decision: Decision) -> bool {
+        let _ = decision;
+        true
+    }
+
     /// Writes a decision and its reason to the log, if there is one. Told only if [`Host::explains`].
     fn log(&mut self, decided: Decided) {
         let _ = decided;

@@ -1,6 +1,7 @@
 //! Many runs at once: schedulers of the registry on threads that hold no interpreter, classes in Python on the thread
 //! that waits.
 
+use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -9,21 +10,28 @@ use std::thread;
 use std::time::Duration;
 
 use pyo3::prelude::*;
+use weftway_sim::Listener;
 
 use crate::job::{Alone, Finished, Job};
+use crate::log::Watch;
 
 /// Jobs that are being run, in the order given.
 #[pyclass(frozen, module = "weftway._native")]
 pub struct Batch {
     queue: Arc<Queue>,
-    finished: Mutex<Receiver<(usize, Finished)>>,
+    finished: Mutex<Receiver<Ended>>,
     remaining: AtomicUsize,
 }
+
+/// The index of a job, what came of it, and its timeline as JSON where that was wanted.
+type Ended = (usize, Finished, Option<String>);
 
 /// What the threads share.
 #[derive(Default)]
 struct Queue {
     jobs: Vec<Job>,
+    /// The indices of the jobs whose timelines are wanted.
+    watched: HashSet<usize>,
     native: Turns,
     in_python: Turns,
     cancelled: AtomicBool,
@@ -37,19 +45,21 @@ struct Turns {
     taken: AtomicUsize,
 }
 
-/// The index of a job, what came of it (`row`, `skipped` or `failed`), the row or the reason, and its timeline where the run
-/// cannot be had again.
+/// The index of a job, what came of it (`row`, `skipped` or `failed`), the row or the reason, and its timeline where that was
+/// wanted.
 pub type Told = (usize, &'static str, String, Option<String>);
 
 #[pymethods]
 impl Batch {
     /// Starts jobs on so many threads, in the simulator or on Multipath QUIC as each says; without `singles`, the columns
-    /// that need runs over single paths are null.
+    /// that need runs over single paths are null. Of the jobs in the simulator with an index in `watched`, the timeline is
+    /// told with the row.
     #[new]
-    #[pyo3(signature = (jobs, threads, singles = true))]
-    fn new(jobs: Vec<Job>, threads: usize, singles: bool) -> Self {
+    #[pyo3(signature = (jobs, threads, singles = true, watched = HashSet::new()))]
+    fn new(jobs: Vec<Job>, threads: usize, singles: bool, watched: HashSet<usize>) -> Self {
         let remaining = AtomicUsize::new(jobs.len());
-        let queue = Arc::new(Queue::new(jobs, if singles { Alone::default() } else { Alone::unwanted() }));
+        let alone = if singles { Alone::default() } else { Alone::unwanted() };
+        let queue = Arc::new(Queue { watched, ..Queue::new(jobs, alone) });
         let (sender, receiver) = channel();
         for _ in 0..threads.min(queue.native.jobs.len()) {
             let (queue, sender) = (queue.clone(), sender.clone());
@@ -70,16 +80,17 @@ impl Batch {
         let mut told = Vec::new();
         if let Some(index) = self.queue.in_python.take() {
             self.remaining.fetch_sub(1, Ordering::Relaxed);
-            let row = self.queue.jobs[index].run_here(py, Vec::new(), &self.queue.alone)?;
-            told.push((index, Finished::Row(row)));
+            let watch = self.queue.watch(index);
+            let row = self.queue.jobs[index].run_here(py, listeners(watch.as_ref()), &self.queue.alone)?;
+            told.push((index, Finished::Row(row), watch.as_ref().map(Watch::told)));
         }
         let patience = Duration::try_from_secs_f64(seconds).unwrap_or_default();
         let finished = py.detach(|| self.receive(if told.is_empty() { patience } else { Duration::ZERO }));
         self.remaining.fetch_sub(finished.len(), Ordering::Relaxed);
         told.extend(finished);
-        let of = |(index, finished): (usize, Finished)| {
+        let of = |(index, finished, timeline): Ended| {
             let (kind, text) = finished.told();
-            (index, kind, text, None)
+            (index, kind, text, timeline)
         };
         Ok(told.into_iter().map(of).collect())
     }
@@ -91,7 +102,7 @@ impl Batch {
 }
 
 impl Batch {
-    fn receive(&self, patience: Duration) -> Vec<(usize, Finished)> {
+    fn receive(&self, patience: Duration) -> Vec<Ended> {
         let receiver = self.finished.lock().unwrap_or_else(PoisonError::into_inner);
         match receiver.recv_timeout(patience) {
             Ok(first) => std::iter::once(first).chain(receiver.try_iter()).collect(),
@@ -107,18 +118,32 @@ impl Queue {
         Self { jobs, native: turns(native), in_python: turns(in_python), alone, ..Self::default() }
     }
 
-    fn work(&self, sender: &Sender<(usize, Finished)>) {
+    /// What takes down the timeline of a job, where that is wanted.
+    fn watch(&self, index: usize) -> Option<Watch> {
+        (self.watched.contains(&index) && self.jobs[index].has_timeline()).then(|| Watch::new(&self.jobs[index]))
+    }
+
+    fn work(&self, sender: &Sender<Ended>) {
         while !self.cancelled.load(Ordering::Relaxed) {
             let Some(index) = self.native.take() else { return };
             let job = &self.jobs[index];
             // A broken invariant costs its run, not the process; the hook has told where it was.
-            let finished =
-                catch_unwind(AssertUnwindSafe(|| job.run(&self.alone))).unwrap_or_else(|_| Finished::broken());
-            if sender.send((index, finished)).is_err() {
+            let run = || {
+                let watch = self.watch(index);
+                let finished = job.run(listeners(watch.as_ref()), &self.alone);
+                let timeline = matches!(finished, Finished::Row(_)).then(|| watch.as_ref().map(Watch::told)).flatten();
+                (index, finished, timeline)
+            };
+            let ended = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| (index, Finished::broken(), None));
+            if sender.send(ended).is_err() {
                 return;
             }
         }
     }
+}
+
+fn listeners(watch: Option<&Watch>) -> Vec<Box<dyn Listener>> {
+    watch.map(Watch::listener).into_iter().collect()
 }
 
 impl Turns {

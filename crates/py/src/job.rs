@@ -120,16 +120,26 @@ impl Job {
         self.class.is_some() && self.engine == Engine::Sim
     }
 
-    /// Runs it with the scheduler of its name, which is none in Python.
-    pub fn run(&self, alone: &Alone) -> Finished {
+    /// Whether a timeline of it can be taken down while it runs.
+    pub fn has_timeline(&self) -> bool {
+        self.engine == Engine::Sim
+    }
+
+    /// Runs it with the scheduler of its name, which is none in Python. The simulator's runs are told to the listeners.
+    pub fn run(&self, listeners: Vec<Box<dyn Listener>>, alone: &Alone) -> Finished {
         if let Some(why) = self.obstacle() {
             return Finished::Skipped(why);
         }
         if self.engine == Engine::Quic {
             return self.run_on_quic(alone);
         }
-        let row = self.inner().run_named(&self.scheduler).and_then(|finished| self.row(&finished, alone));
+        let row = self.run_named(listeners).and_then(|finished| self.row(&finished, alone));
         row.map_or_else(|error| Finished::Failed(error.to_string()), Finished::Row)
+    }
+
+    fn run_named(&self, listeners: Vec<Box<dyn Listener>>) -> Result<run::Finished, SpecError> {
+        let mut scheduler = self.inner().scheduler(&self.scheduler)?;
+        self.inner().run(scheduler.as_mut(), run::transport_rules(&self.scheduler)?, listeners)
     }
 
     fn run_on_quic(&self, alone: &Alone) -> Finished {

@@ -37,13 +37,32 @@ pub fn record(
     Ok(Finished::Row(row).told())
 }
 
-/// Runs a job on this thread: what it looked like over time, as JSON.
+/// Runs a job on this thread: what it looked like over time, as JSON. No path runs alone for it.
 #[pyfunction]
 pub fn timeline(py: Python<'_>, job: Job) -> PyResult<String> {
-    let timeline = Arc::new(Mutex::new(Timeline::new(job.path_names())));
-    job.run_here(py, vec![Box::new(timeline.clone())], &Alone::default())?;
-    let timeline = timeline.lock().unwrap_or_else(PoisonError::into_inner);
-    Ok(timeline.to_json().to_string())
+    let watch = Watch::new(&job);
+    job.run_here(py, vec![watch.listener()], &Alone::unwanted())?;
+    Ok(watch.told())
+}
+
+/// Takes down what a run looks like over time.
+pub struct Watch(Arc<Mutex<Timeline>>);
+
+impl Watch {
+    /// For a run of this job.
+    pub fn new(job: &Job) -> Self {
+        Self(Arc::new(Mutex::new(Timeline::new(job.path_names()))))
+    }
+
+    /// What the run is to be told to.
+    pub fn listener(&self) -> Box<dyn Listener> {
+        Box::new(self.0.clone())
+    }
+
+    /// What it looked like, as JSON.
+    pub fn told(&self) -> String {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).to_json().to_string()
+    }
 }
 
 /// A file that is written beside its place, and put into it when it is whole.

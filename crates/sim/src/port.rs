@@ -2,7 +2,7 @@
 
 use weftway_host::Decided;
 use weftway_host::sending::{Assigned, Carrier, Dispatch, prepare};
-use weftway_path::{Instant, Message, PathId, PathSet, Starved};
+use weftway_path::{Decision, Instant, Message, PathId, PathSet, Starved};
 use weftway_scenario::stack::MetaTimer;
 
 use crate::connection::Connection;
@@ -145,6 +145,10 @@ impl Carrier for Port<'_> {
     #[inline]
     fn wake_at(&mut self, at: Instant) {
         self.net.calendar.lower(self.conn.source, at);
+    }
+
+    fn asks_why(&mut self, decision: Decision) -> bool {
+        self.conn.tap.asks_why(self.now, self.conn.number, decision)
     }
 
     fn log(&mut self, decided: Decided) {

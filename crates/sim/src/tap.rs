@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use weftway_cc::Signal;
 use weftway_host::Decided;
 use weftway_link::Verdict;
-use weftway_path::{Instant, Offset, PathId};
+use weftway_path::{Decision, Instant, Offset, PathId};
 
 /// Something worth a line in a log.
 #[derive(Clone, Debug)]
@@ -87,6 +87,13 @@ pub enum Note {
 pub trait Listener: Send {
     /// One note; `conn` 0 is the connection under test.
     fn note(&mut self, now: Instant, conn: u8, note: &Note);
+
+    /// Whether the note of this decision is to have the scheduler's reason, which takes a while to write out. If any
+    /// listener asks for it, all get it.
+    fn asks_why(&mut self, now: Instant, conn: u8, decision: Decision) -> bool {
+        let _ = (now, conn, decision);
+        true
+    }
 }
 
 /// A listener that its owner can look at afterwards.
@@ -96,6 +103,10 @@ impl<T: Listener> Listener for Arc<Mutex<T>> {
         if let Ok(mut listener) = self.lock() {
             listener.note(now, conn, note);
         }
+    }
+
+    fn asks_why(&mut self, now: Instant, conn: u8, decision: Decision) -> bool {
+        self.lock().is_ok_and(|mut listener| listener.asks_why(now, conn, decision))
     }
 }
 
@@ -121,6 +132,11 @@ impl Tap {
         if self.is_on() {
             self.spread(now, conn, &note());
         }
+    }
+
+    /// Whether anybody asks for the reason of a decision.
+    pub fn asks_why(&mut self, now: Instant, conn: u8, decision: Decision) -> bool {
+        self.0.iter_mut().any(|listener| listener.asks_why(now, conn, decision))
     }
 
     #[cold]

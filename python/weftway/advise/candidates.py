@@ -43,6 +43,10 @@ class Candidate:
     """Keys of the scenario, with which it is simulated."""
     commands: tuple[str, ...] = ()
     """What sets it; nothing where everything stays as it comes."""
+    backups: tuple[str, ...] = ()
+    """Links that are used only while no other is."""
+    alone: str = ""
+    """The only link in use, where all others are backups."""
 
     @property
     def is_steered(self) -> bool:
@@ -113,7 +117,9 @@ def _linux(keys: Mapping[str, Any]) -> list[Candidate]:
             sets = [f"path.{name}.role=backup" for name in backups]
             commands = [f"ip mptcp endpoint change <address of {name}> backup" for name in backups]
             kept_back = f"{' and '.join(backups)} as backup"
-            found.append(replace(own, words=theirs).with_change(kept_back, sets, commands))
+            others = [name for name in names if name not in backups]
+            named = replace(own, words=theirs, backups=backups, alone=others[0] if len(others) == 1 else "")
+            found.append(named.with_change(kept_back, sets, commands))
     return found
 
 

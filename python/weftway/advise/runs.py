@@ -85,7 +85,7 @@ class Advice:
     @property
     def is_upload(self) -> bool:
         """Whether the user's side sends the data."""
-        return bool(_keys(self.scenario).get("direction") == "upload")
+        return bool(keys_of(self.scenario).get("direction") == "upload")
 
     def ratio(self, cell: Cell) -> float:
         """What the chosen one costs over the baseline in a cell, on the half that it was not picked on."""
@@ -170,7 +170,7 @@ def check(found: Advice, jobs: int | None = None, progress: Progress | None = No
         if isinstance(result, Skipped):
             raise SimulationError(f"--check: {result.reason}")
         rows.setdefault(planned[job.key][0].candidate.words, []).append(result)
-    kind = _keys(found.scenario)["workload.kind"]
+    kind = keys_of(found.scenario)["workload.kind"]
     records: list[Row] = [
         {
             "kind": "check",
@@ -210,7 +210,7 @@ def _chosen(trials: Sequence[Trial], base: Trial, runner: "_Runner") -> Trial:
     return min(alike, key=lambda one: len(one.candidate.commands))
 
 
-def _keys(scenario: Scenario) -> dict[str, Any]:
+def keys_of(scenario: Scenario) -> dict[str, Any]:
     """Dotted keys of the scenario, with what is set."""
     keys = distribution.flat(tomllib.loads(scenario.text))
     given = (one.partition("=") for one in scenario.sets)
@@ -231,7 +231,7 @@ class _Runner:
     def __init__(self, request: Request, numbers: list[int], threads: int, tell: Progress) -> None:
         self._request, self._numbers, self._threads, self._tell = request, numbers, threads, tell
         self.scenario = load(locate(request.scenario), request.set)
-        self.keys = _keys(self.scenario)
+        self.keys = keys_of(self.scenario)
         self.kind = str(self.keys.get("workload.kind"))
         self.ranges: dict[str, str] = tomllib.loads(self.scenario.text).get("range", {})
         self.cells = neighbours.cells(self.keys, self.ranges, request.cells)

@@ -1,4 +1,4 @@
-"""Advice in words: five lines for people, records for programs."""
+"""Advice in words: six lines for people, records for programs."""
 
 import math
 from typing import Any
@@ -7,11 +7,11 @@ from weftway import plan
 from weftway.rank.costs import WORDS
 from weftway.stats import interval_of
 
-from .candidates import LINUX, Candidate
-from .runs import WORTH, Advice, Trial, judging
+from .candidates import LINUX, Candidate, paths
+from .runs import WORTH, Advice, Trial, judging, keys_of
 
 MUCH_COPIED = 0.02
-"""From this share on, copies are worth a word: they cost what others could send, and perhaps money."""
+"""From this share on, duplicates are worth a word: they cost what others could send, and perhaps money."""
 
 
 def lines(found: Advice) -> list[str]:
@@ -19,11 +19,12 @@ def lines(found: Advice) -> list[str]:
     parts = {
         "set": _set(found),
         "gain": _gain(found),
+        "alone": alone(found),
         "risk": _risk(found),
         "basis": _basis(found),
         "evidence": evidence(found),
     }
-    return [f"{name:<9} {text}" for name, text in parts.items()]
+    return [f"{name:<9} {text}" for name, text in parts.items() if text]
 
 
 def records(found: Advice) -> list[dict[str, Any]]:
@@ -45,6 +46,7 @@ def records(found: Advice) -> list[dict[str, Any]]:
         "unfinished": found.chosen.unfinished,
         "baseline_unfinished": found.baseline.unfinished,
         "evidence": evidence(found),
+        "alone": alone(found),
         "skipped": found.skipped,
     }
     tried = [
@@ -115,11 +117,11 @@ def _set(found: Advice) -> str:
     is_upload = found.is_upload
     by_end: dict[str, list[str]] = {}
     for command in chosen.commands:
-        by_end.setdefault(_end(command, is_upload), []).append(command)
+        by_end.setdefault(end_of(command, is_upload), []).append(command)
     return "; ".join(f"{end}: {'; '.join(commands)}" for end, commands in by_end.items())
 
 
-def _end(command: str, is_upload: bool) -> str:
+def end_of(command: str, is_upload: bool) -> str:
     """Where a command belongs: what decides about sending, at the sender; buffers for receiving, at the receiver."""
     if "endpoint" in command:
         return "here"
@@ -129,7 +131,7 @@ def _end(command: str, is_upload: bool) -> str:
 
 def _as_it_comes(found: Advice) -> str:
     words = found.baseline.candidate.words
-    return f"Linux as it comes ({words})" if found.request.place == LINUX else words
+    return f"default Linux ({words})" if found.request.place == LINUX else words
 
 
 def _gain(found: Advice) -> str:
@@ -147,19 +149,44 @@ def _gain(found: Advice) -> str:
     )
 
 
+def alone(found: Advice) -> str:
+    """What the best link does by itself, and whether bonding is worth it; nothing where that was not tried."""
+    singles = [one for one in found.trials if one.candidate.alone]
+    together = [one for one in found.trials if not one.candidate.backups]
+    if not singles or not together:
+        return ""
+    order = paths(keys_of(found.scenario))
+
+    def place(one: Trial) -> tuple[float, int]:
+        name = one.candidate.alone  # of equal links the first
+        return round(_ratio(found, one), 3), order.index(name) if name else 0
+
+    best, bonded = (min(some, key=place) for some in (singles, together))
+    chosen = found.chosen
+    if chosen.candidate.alone:
+        return (
+            f"do not bond: {chosen.candidate.alone} alone is best, {_told(found, chosen)}, with the others as backup; "
+            f"all links together take {_told(found, bonded)}"
+        )
+    return (
+        f"best link alone, {best.candidate.alone}, the others as backup: {_told(found, best)}; what is advised takes "
+        f"{_signed(_ratio(found, chosen) / _ratio(found, best) - 1)} over all cells"
+    )
+
+
 def _risk(found: Advice) -> str:
     if found.chosen is found.baseline:
         return "none: nothing changes" if not found.baseline.unfinished else f"nothing changes: {_unfinished(found)}"
     ratios = {cell: found.ratio(cell) for cell in found.cells}
     worse = {cell: ratio for cell, ratio in ratios.items() if ratio > 1 + WORTH}
-    told = f"slower in none of {len(ratios)} cells"
+    told = f"never slower ({len(ratios)} cells)"
     if worse:
         worst = max(worse, key=lambda cell: worse[cell])
         told = (
             f"slower in {len(worse)} of {len(ratios)} cells, by up to {(worse[worst] - 1) * 100:.0f} % ({worst.words})"
         )
     if found.chosen.copies > MUCH_COPIED:
-        told += f"; {found.chosen.copies * 100:.0f} % of its packets are copies"
+        told += f"; {found.chosen.copies * 100:.0f} % of its packets are duplicates"
     if found.chosen.unfinished or found.baseline.unfinished:
         told += f"; {_unfinished(found)}"
     return told

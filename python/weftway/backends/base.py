@@ -1,7 +1,7 @@
 """What every backend offers, and what becomes of a job there."""
 
 import json
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -44,7 +44,7 @@ Result = Row | Skipped["Job"]
 
 Told = tuple[int, str, str, str | None]
 """What came of a run: its index, `row` and the results as JSON, or `skipped` or `failed` and why; and what it looked
-like over time, as JSON, where that cannot be had again."""
+like over time, as JSON, where that cannot be had again or was wanted."""
 
 
 class Batch(Protocol):
@@ -89,8 +89,9 @@ class Backend(Protocol):
         ...
 
     @property
-    def start(self) -> Callable[[Sequence["Job"], int, bool], Batch]:
-        """Starts jobs on so many threads. If the last is false, columns about single paths may be null."""
+    def start(self) -> Callable[[Sequence["Job"], int, bool, Set[int]], Batch]:
+        """Starts jobs on so many threads. If the third is false, columns about single paths may be null. The indices
+        are of jobs whose timeline is wanted with the row, where the backend can tell it."""
         ...
 
     def timeline(self, job: "Job", kept: str | None) -> str | None:

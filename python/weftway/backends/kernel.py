@@ -2,7 +2,7 @@
 
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import TYPE_CHECKING
 
 from weftway import _native, probe, specs
@@ -37,7 +37,9 @@ class Kernel:
     def schedulers(self, named: list[SchedulerSpec]) -> list[SchedulerSpec]:
         return specs.parse(OWN_SCHEDULER)
 
-    def start(self, jobs: Sequence["Job"], threads: int, singles: bool = True) -> Batch:
+    def start(
+        self, jobs: Sequence["Job"], threads: int, singles: bool = True, watched: Set[int] = frozenset()
+    ) -> Batch:
         if hasattr(_native, "KernelBatch"):
             return _native.KernelBatch(jobs, threads)
         reason = f"there is no Linux kernel here; this is {sys.platform}"

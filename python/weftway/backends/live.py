@@ -9,7 +9,7 @@ import json
 import os
 import random
 import tempfile
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence, Set
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -69,7 +69,9 @@ class Live:
     def schedulers(self, named: list[SchedulerSpec]) -> list[SchedulerSpec]:
         return named
 
-    def start(self, jobs: Sequence["Job"], threads: int, singles: bool = True) -> Batch:
+    def start(
+        self, jobs: Sequence["Job"], threads: int, singles: bool = True, watched: Set[int] = frozenset()
+    ) -> Batch:
         if self.peer is None:
             raise ScenarioError(f"backend live: {self.obstacle()}")
         return Generated(_told(jobs, self.peer), len(jobs))

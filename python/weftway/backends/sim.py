@@ -35,7 +35,7 @@ class Sim:
         return named
 
     def timeline(self, job: "Job", kept: str | None) -> str | None:
-        return _native.timeline(job)
+        return _native.timeline(job) if kept is None else kept
 
 
 def record(job: "Job", events: Path | None, qlog: Path | None) -> Result:

@@ -1,5 +1,6 @@
 """`weft advise`."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -24,16 +25,21 @@ def command(
     check: Annotated[
         bool, typer.Option("--check", help="Also runs the candidates on this machine's kernel, in real time.")
     ] = False,
+    folder: Annotated[
+        Path | None, typer.Option("--write", metavar="DIR", help="Writes set-up that lasts: MPTCP, sysctl.d, systemd.")
+    ] = None,
     as_json: JSON = False,
 ) -> None:
     """Advises settings for your links. Simulates what you can deploy, in this scenario and similar ones."""
     from weftway import advise
+    from weftway.advise import setup
     from weftway.progress import Bar
 
     request = advise.Request(scenario, deployable, cells, seeds, sets or [])
     with interruptible(), Bar(err) as bar:
         found = advise.advise(request, jobs, bar.tell)
     told = advise.records(found)
+    written = setup.write(found, folder) if folder else []
     if not as_json:
         for line in advise.lines(found):
             out.print(line, markup=False, soft_wrap=True)
@@ -46,3 +52,5 @@ def command(
                 out.print(line, markup=False, soft_wrap=True)
     if as_json:
         print_json(told)
+    if written:
+        err.print(f"files in {folder}: begin with {folder}/README", markup=False)

@@ -10,7 +10,7 @@ import typer
 
 from . import live
 from .options import BACKENDS, JSON, SCENARIO, SETS
-from .output import RUN_FAILED, err, interruptible, out, print_json
+from .output import BAD_INPUT, RUN_FAILED, err, fail, interruptible, out, print_json
 
 if TYPE_CHECKING:
     from weftway.comparison import Comparison
@@ -30,11 +30,15 @@ def command(
         Path | None, typer.Option("--out", metavar="DIR", help="Folder for rows.parquet and report.html; resumes.")
     ] = None,
     figures: Annotated[
-        str | None, typer.Option(metavar="svg,pdf,csv", help="Writes every figure into DIR/figures.")
+        str | None, typer.Option(metavar="svg,pdf,csv,tex", help="Writes figures, tables, methods into DIR/figures.")
     ] = None,
+    width: Annotated[str | None, typer.Option(metavar="3.3in", help="Width of the figures: that of a column.")] = None,
     top: Annotated[int, typer.Option(min=0, metavar="N", help="Schedulers per controller in the table; 0: all.")] = 10,
     against: Annotated[
         Path | None, typer.Option("--against", metavar="DIR", help="Shows the changes since an earlier --out DIR.")
+    ] = None,
+    at: Annotated[
+        str | None, typer.Option("--at", metavar="REV", help="Shows the changes since an earlier commit of Weftway.")
     ] = None,
     bound: Annotated[
         bool, typer.Option("--bound", help="Adds what the links allow at best to simulated rows.")
@@ -48,17 +52,23 @@ def command(
     from weftway import plan, report
     from weftway import scenario as scenarios
 
-    formats = figure_formats(figures, folder)
+    formats = figure_formats(figures, folder, width)
+    if at is not None and (against or peer):
+        fail("--at REV runs the comparison by an earlier commit: leave out --against and --peer", BAD_INPUT)
     before = earlier_rows(against)
     live.meet(peer, pair, paths)
-    loaded = scenarios.load(scenarios.locate(scenario), sets or [])
+    file = scenarios.locate(scenario)
+    loaded = scenarios.load(file, sets or [])
+    if at is not None:
+        named = {"--scheduler": scheduler, "--cc": cc, "--backend": backend, "--seeds": seeds}
+        before = by_commit(at, file, {option: value for option, value in named.items() if value}, sets or [])
     with redirect_stdout(sys.stderr):  # what a scheduler in Python prints is no result
         wanted = plan.plan(loaded, scheduler, cc, seeds, backend)
-        found = executed(wanted, jobs, folder, bound)
+        found = executed(wanted, jobs, folder, bound, report.MOST_TIMELINES if folder else 0)
         # Files first: whoever reads what is printed may stop at any line.
         page = None
         if folder and found.rows:
-            page = report.write(found, folder, formats, shlex.join(["weft", *sys.argv[1:]]), before)
+            page = report.write(found, folder, formats, shlex.join(["weft", *sys.argv[1:]]), before, width)
     warn(found)
     if as_json:
         print_json(found.rows)
@@ -70,8 +80,8 @@ def command(
         raise typer.Exit(RUN_FAILED)  # all was skipped, and that is told
 
 
-def figure_formats(figures: str | None, folder: Path | None) -> list[str]:
-    """What `--figures` names."""
+def figure_formats(figures: str | None, folder: Path | None, width: str | None = None) -> list[str]:
+    """What `--figures` names. A width that is none is refused before anything runs."""
     from weftway import plan, report
     from weftway._native import ScenarioError
 
@@ -81,6 +91,12 @@ def figure_formats(figures: str | None, folder: Path | None) -> list[str]:
     for name in formats:
         if name not in report.FORMATS:
             raise ScenarioError(f"--figures {name}: there is {', '.join(report.FORMATS)}")
+    if width is not None:
+        if not formats:
+            raise ScenarioError("--width goes with --figures, which are drawn so wide")
+        from weftway.report.lettering import points
+
+        points(width)
     return formats
 
 
@@ -103,13 +119,28 @@ def earlier_rows(folder: Path | None) -> "Earlier | None":
         raise ScenarioError(f"--against {folder}: rows.parquet cannot be read: {error}") from error
 
 
-def executed(wanted: "Plan", jobs: int | None, folder: Path | None, bound: bool = False) -> "Comparison":
-    """Runs a plan; an interrupt ends the command."""
+def by_commit(name: str, file: str, named: dict[str, str], sets: list[str]) -> "Earlier":
+    """The rows of the same comparison by an earlier commit."""
+    from dataclasses import replace
+
+    from weftway import revision
+
+    options = [word for option, value in named.items() for word in (option, value)]
+    rows = revision.compared(revision.tree(name), [file, *options, *(w for one in sets for w in ("--set", one))])
+    found = earlier_rows(rows)
+    assert found is not None, "a folder is named"
+    return replace(found, name=name)
+
+
+def executed(
+    wanted: "Plan", jobs: int | None, folder: Path | None, bound: bool = False, watched_runs: int = 0
+) -> "Comparison":
+    """Runs a plan; an interrupt ends the command. Of so many runs a page will show what they look like over time."""
     from weftway import comparison
     from weftway.progress import Bar
 
     with interruptible(), Bar(err) as bar:
-        return comparison.execute(wanted, jobs, folder, bar.tell, bound)
+        return comparison.execute(wanted, jobs, folder, bar.tell, bound, watched_runs)
 
 
 def skipped(found: "Comparison") -> list[str]:
@@ -131,8 +162,7 @@ def print_tables(found: "Comparison", top: int = 10, before: "Earlier | None" = 
 
     if not found.rows:
         return
-    about = found.plan.document
-    for part in tables.comparison(found.rows, about, top):
+    for part in tables.of(found.study, top):
         out.print(tables.fitted(part, out), "")
-    for sentence in [*tables.sentences(found.rows, about, before), *filter(None, [found.kept.sentence])]:
+    for sentence in [*tables.told(found.study, before), *filter(None, [found.kept.sentence])]:
         out.print(sentence, markup=False)

@@ -49,7 +49,7 @@ def command(
     written = evaluate.write_report(shown, found, folder) if folder else None
     for line in missing:
         err.print(f"skipped: {line}", markup=False)
-    for line in caveats.faults(found.iter_rows(named=True)):
+    for line in caveats.faults(found):
         err.print(f"warning: {line}", markup=False)
     if as_json:
         print_json(

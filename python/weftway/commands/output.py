@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
@@ -63,7 +63,7 @@ def _is_unicode(stream: Any) -> bool:
     return (stream.encoding or "").lower().startswith("utf")
 
 
-def print_json(rows: list[dict[str, Any]]) -> None:
+def print_json(rows: Sequence[dict[str, Any]]) -> None:
     """One array, a line per element."""
     lines = ",\n".join(map(json_text, rows))
     write(f"[\n{lines}\n]\n" if rows else "[]\n")

@@ -23,7 +23,7 @@ def command(
     seed: Annotated[int, typer.Option(min=0, metavar="S", help="Seed of the cells: equal seeds draw equal ones.")] = 1,
     schedulers: Annotated[str, typer.Option(metavar="S,…|all", help="Schedulers to rank.")] = "all",
     candidate: Annotated[
-        str | None, typer.Option(metavar="S", help="Compared with the others; the chooser never picks it.")
+        str | None, typer.Option(metavar="S", help="Held against the best of the others per scenario.")
     ] = None,
     clairvoyant: Annotated[
         bool,
@@ -38,7 +38,7 @@ def command(
     ] = None,
     as_json: JSON = False,
 ) -> None:
-    """Ranks schedulers over many cells, against picking the best one for each cell."""
+    """Ranks schedulers over many cells, against the best other scheduler per scenario."""
     from weftway import rank, tables
     from weftway.progress import Bar
     from weftway.rank import page, ranking

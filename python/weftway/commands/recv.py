@@ -1,6 +1,7 @@
 """`weft recv`, and what `weft send` has of it."""
 
 import tempfile
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -71,6 +72,10 @@ def command(
     measure: Annotated[
         bool, typer.Option("--measure", help="Keeps nothing and goes on listening: for weft compare --backend live.")
     ] = False,
+    stay: Annotated[
+        bool,
+        typer.Option("--stay/--once", help="Goes on listening after a transfer, or ends after one (the default)."),
+    ] = False,
     as_json: JSON = False,
 ) -> None:
     """Receives files over several links from a machine with `weft send`. It listens, or it connects with --from.
@@ -87,9 +92,13 @@ def command(
         raise ScenarioError("weft recv either listens or connects: --listen or --from")
     if not source and not listen:
         listen = str(transfer.PORT)
+    if stay and source:
+        raise ScenarioError("weft recv --stay listens: leave out --from")
     other = other_end(source, listen, pair, identity, "--from")
     if target is None:
         receive_and_forget(other, local or [])
+    if stay:
+        receive_again_and_again(target, other, local or [], sync, as_json)
     try:
         with transfer.Display(err) as display:
             report = transfer.run("receive", target, other, paths=local or [], watch=display.tell, sync=sync)
@@ -118,6 +127,31 @@ def receive_and_forget(other: "OtherEnd", local: list[str]) -> NoReturn:
                     err.print(f"weft: {transfer.printable(str(error))}", markup=False)
     except KeyboardInterrupt:
         fail("stopped listening", INTERRUPTED)
+
+
+def receive_again_and_again(target: Path, other: "OtherEnd", local: list[str], sync: bool, as_json: bool) -> NoReturn:
+    """Receives one transfer after another into the folder, until it is interrupted. What fails is told; its sender
+    tries again."""
+    from weftway import transfer
+    from weftway._native import TransferError
+
+    display = transfer.Display(err)
+    try:
+        while True:
+            # A port that was free stays the same one.
+            other = replace(other, address=display.listening or other.address)
+            with display:
+                try:
+                    report = transfer.run("receive", target, other, paths=local, watch=display.tell, sync=sync)
+                except TransferError as error:
+                    if display.listening is None:
+                        raise
+                    err.print(f"weft: {transfer.printable(str(error))}", markup=False)
+                    continue
+            with suppress(SystemExit):  # it said what did not arrive
+                finish(report, as_json)
+    except KeyboardInterrupt:
+        fail("stopped listening; what has arrived is kept", INTERRUPTED)
 
 
 def other_end(host: str | None, listen: str | None, pair: str | None, identity: Path | None, option: str) -> "OtherEnd":

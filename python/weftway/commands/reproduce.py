@@ -1,5 +1,6 @@
 """`weft reproduce`."""
 
+import shlex
 import sys
 from contextlib import redirect_stdout
 from dataclasses import replace
@@ -74,7 +75,8 @@ def command(
         reproduce.execute(measured, jobs, folder / "stacks" if folder else None, bar.tell)
         levels = stacks.levels(measured)
         results = reproduce.evaluate(found, runs, power=power.value, levels=levels)
-    pages = books.pages(results, runs, books.options(effort, full, backend), levels) if book or web else {}
+    own = shlex.join(["./weft", *sys.argv[1:]])
+    pages = books.pages(results, runs, books.options(effort, full, backend), levels, own) if book or web else {}
     begins = []
     for place, write in ((book, books.write), (web, sites.write)):
         if place:

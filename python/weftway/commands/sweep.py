@@ -25,7 +25,7 @@ def command(
     as_json: JSON = False,
 ) -> None:
     """Runs many scenarios, on this machine or on a Ray cluster, with the rows of weft compare."""
-    from weftway import caveats, report, sweep
+    from weftway import report, sweep
     from weftway.progress import Bar
 
     wanted = sweep.read(grid, seeds)
@@ -36,7 +36,7 @@ def command(
         pages = [report.write(one, wanted.folder(run, folder)) for run, one in runs]
     for line in dict.fromkeys(line for one in found for line in skipped(one)):
         err.print(f"skipped: {line}", markup=False)
-    for line in caveats.faults(sweep.rows(found)):
+    for line in sweep.warnings(found):
         err.print(f"warning: {line}", markup=False)
     if as_json:
         print_json(sweep.rows(found))

@@ -15,9 +15,10 @@ from rich.text import Text
 
 from weftway.listing import NOTHING, plain_table
 from weftway.report import page
-from weftway.report.axis import axis
+from weftway.report.axis import axis, most
 from weftway.report.charts import Dot, dots, mark, named, panel, symbols, tagged
 from weftway.report.held_out import RATIO
+from weftway.report.numbers import LEAST, percent
 from weftway.report.palette import look
 from weftway.report.sections import Section
 from weftway.report.study import LEGEND, NAMED, YOURS
@@ -41,20 +42,22 @@ BY = {
 }
 """What groups are called."""
 
+OF_BEST = "of best per scenario"
+
 HEADS = (
-    "of the chooser",
+    OF_BEST,
     "median",
     "of the bound",
     "≤ 5 %",
     "≤ 15 %",
     "< one path",
-    "copies",
+    "duplicates",
     "unfinished",
     "worst",
 )
-"""Columns of the standings: the ratio to the chooser, and its median; that to the capacity bound; the shares of cells
-that are close to the chooser; the share of cells that are worse than the fair single path; the share of packets that
-are copies; runs; the largest ratio."""
+"""Columns of the standings: the ratio to the best other scheduler per scenario, and its median; that to the capacity
+bound; the shares of cells that are close to the first; the share of cells that are worse than one path with the same
+handshake; the share of packets that are duplicates; runs; the largest ratio."""
 
 
 @dataclass(frozen=True)
@@ -118,13 +121,36 @@ def findings(ranked: Ranked) -> list[str]:
     own = [one for one in ranked.lines if ranked.tag(one.scheduler) == YOURS and not one.is_candidate]
     lines += [(one.scheduler, one) for one in own]
     lines += [(f"the best fixed scheduler, {one.scheduler},", one) for one in [ranked.best] if one]
-    told = [f"{name} costs {_ratio(one)} times what the chooser does" for name, one in lines]
-    told += [f"the fair single path costs {_ratio(one)} times what it does" for one in [ranked.single] if one]
+    told = [f"{name} {against_best(one)}" for name, one in lines]
+    told += [f"one path, same handshake, {against_best(one)}" for one in [ranked.single] if one]
     bounded = [(one.scheduler, one.of_bound) for one in [ranked.candidate, ranked.best] if one and one.of_bound]
     if bounded:
         each = " and ".join(f"{name} costs {FACTOR.value(value)} times" for name, value in bounded)
         told.append(f"{each} what the links allow at best, whatever the controller (medians)")
     return told
+
+
+def against_best(one: Standing | SinglePath) -> str:
+    """How it compares with the best other scheduler per scenario, in words."""
+    word = speed(one.ratio)
+    joined = f"{word} than" if word.endswith(("faster", "slower")) else f"{word} as"
+    said = f"is {joined} the best other scheduler per scenario"
+    if one.ratio_low is None or one.ratio_high is None or one.ratio_low == one.ratio_high:
+        return said
+    return f"{said} ({speed(one.ratio_low)} to {speed(one.ratio_high)})"
+
+
+def speed(ratio: float) -> str:
+    """What a ratio of costs is, which are times: 0.98 is 2 % faster.
+
+    >>> speed(0.984), speed(1.0), speed(1.5), speed(3.0)
+    ('1.6 % faster', 'as fast', '50 % slower', '3.00 times as slow')
+    """
+    if abs(ratio - 1) < LEAST:
+        return "as fast"
+    if ratio >= 2:
+        return f"{FACTOR.value(ratio)} times as slow"
+    return f"{percent(abs(ratio - 1))} {'faster' if ratio < 1 else 'slower'}"
 
 
 def records(ranked: Ranked) -> list[dict[str, Any]]:
@@ -146,7 +172,8 @@ def terminal(ranked: Ranked) -> list[Table]:
 
 
 def _standings(ranked: Ranked) -> Table:
-    made = plain_table(f"{ranked.title}: {ranked.facts}; 1 is the chooser, less is better{_bracketed(ranked)}")
+    one_is = "1 is the best other scheduler per scenario, less is better"
+    made = plain_table(f"{ranked.title}: {ranked.facts}; {one_is}{_bracketed(ranked)}")
     made.add_column("scheduler", no_wrap=True)
     for head in HEADS:
         made.add_column(head, justify="right", no_wrap=True)
@@ -186,6 +213,17 @@ def _figures(one: Standing) -> list[str]:
     ]
 
 
+def _values(one: Standing) -> list[float | None]:
+    """The same as numbers, by which a page sorts."""
+    single = one.worse_than_single_share
+    shares = (one.close_share, one.near_share, single, one.copies_share)
+    return [one.ratio, one.median, one.of_bound, *shares, one.unfinished, one.worst]
+
+
+def _sortable(value: float | None) -> Estimate | None:
+    return None if value is None else Estimate(value, None, 1)
+
+
 def _multiple(value: float | None) -> str:
     return NOTHING if value is None else FACTOR.value(value)
 
@@ -203,7 +241,7 @@ def _interval(value: float | None, low: float | None, high: float | None) -> str
 
 
 def _group_heads(ranked: Ranked) -> list[str]:
-    heads = ["cells", "best fixed", "of the chooser", "of the bound"]
+    heads = ["cells", "best fixed", OF_BEST, "of the bound"]
     if not ranked.candidate:
         return heads
     heads += [ranked.subject, "of the bound"]
@@ -237,8 +275,8 @@ def _groups(ranked: Ranked) -> Table:
 
 
 def _worst(ranked: Ranked) -> Table:
-    made = plain_table(f"where {ranked.subject} is farthest behind the chooser")
-    for head in ("of the chooser", "of one path"):
+    made = plain_table(f"where {ranked.subject} is farthest behind the best other scheduler")
+    for head in ("of the best", "of one path"):
         made.add_column(head, justify="right", no_wrap=True)
     made.add_column("cell", no_wrap=True)
     made.add_column("", no_wrap=True)
@@ -260,7 +298,7 @@ def render(ranked: Ranked, costs: pl.DataFrame) -> str:
     """The page as text."""
     sections = [
         Section("standings", "Standings", standings_lede(ranked), _standings_table(ranked), _frame(ranked.standings)),
-        Section("ratios", "Against the chooser", ratios_lede(ranked), _chart(ranked)),
+        Section("ratios", "Against the best other scheduler per scenario", ratios_lede(ranked), _chart(ranked)),
         Section("kinds", "By kind of cell", _groups_lede(ranked), _groups_table(ranked), _frame(ranked.groups)),
         Section("worst", f"Worst cells of {ranked.subject}", WORST_LEDE, _worst_table(ranked), _frame(ranked.worst)),
         Section("provenance", "Provenance", "", _provenance(ranked)),
@@ -273,7 +311,7 @@ def render(ranked: Ranked, costs: pl.DataFrame) -> str:
         "symbols": symbols(),
         "verdict": escape("; ".join(findings(ranked)) + "."),
         "facts": escape(" · ".join(filter(None, [ranked.facts, ranked.others]))),
-        "filters": "",
+        "filters": '<div class="filters"></div>',
         "contents": "".join(f'<a href="#{one.id}">{escape(one.title)}</a>' for one in kept),
         "sections": "".join(map(page.section, kept)),
         "downloads": page.downloads(kept, costs),
@@ -284,11 +322,11 @@ def render(ranked: Ranked, costs: pl.DataFrame) -> str:
 def standings_lede(ranked: Ranked) -> str:
     """What the numbers are."""
     return (
-        "A scheduler&#x27;s cost over the chooser&#x27;s, cell by cell, on the geometric mean"
-        f"{_bracketed(ranked)}. The chooser picks the best fixed scheduler of each cell on one half of the seeds; "
-        "everybody is judged on the other, and the halves change places. Of the bound: its cost over the least that "
-        "the links allow, whatever the scheduler and the controller, on the median. One path: the fair single path, "
-        "opened as the connection is and then used alone."
+        "A scheduler&#x27;s cost over that of the best other scheduler of each scenario, cell by cell, on the "
+        f"geometric mean{_bracketed(ranked)}. The best of a cell is picked on one half of the seeds; everybody is "
+        "judged on the other, and the halves change places. Of the bound: its cost over the least that the links "
+        "allow, whatever the scheduler and the controller, on the median. One path: the best single path with the same "
+        "handshake, which opens as the connection does and is then used alone."
     )
 
 
@@ -296,11 +334,14 @@ def ratios_lede(ranked: Ranked) -> str:
     """What the bars are."""
     within = _within(ranked)
     how = " over cells (percentile bootstrap)" if within.startswith("95") else ", too few for an interval"
-    return "1 is the chooser; left is better." + (f" A bar is the {within}{how}." if within else "")
+    return "1 is the best other scheduler per scenario; left is better. ▸ marks what lies beyond the axis." + (
+        f" A bar is the {within}{how}." if within else ""
+    )
 
 
 WORST_LEDE = (
-    "Its cost over the chooser&#x27;s and over the fair single path&#x27;s; the files of drawn cells lie in "
+    "Its cost over that of the best other scheduler, and over one path with the same handshake; the files of drawn "
+    "cells lie in "
     "<code>cells/</code>."
 )
 SHOWN = 30
@@ -320,8 +361,8 @@ def _standings_table(ranked: Ranked) -> str:
     heads = ["Scheduler", *HEADS, "in cell"]
     rows = ""
     for one in ranked.lines:
-        texts = zip(heads[1:-1], _figures(one), strict=True)
-        cells = "".join(cell(label, escape(text)) for label, text in texts)
+        texts = zip(heads[1:-1], _figures(one), _values(one), strict=True)
+        cells = "".join(cell(label, escape(text), "num", _sortable(value)) for label, text, value in texts)
         told = escape(ranked.labels[one.worst_cell], quote=True)
         where = cell("in cell", f'<span title="{told}">{escape(one.worst_cell)}</span>')
         tag = ranked.tag(one.scheduler)
@@ -337,7 +378,7 @@ def _chart(ranked: Ranked) -> str:
     shown = [one for one in ranked.lines if one not in hidden]
     ends = [end for one in shown for end in (one.ratio, one.ratio_low, one.ratio_high) if end is not None]
     rows = [_dot(one, ranked) for one in shown]
-    drawn = dots(rows, axis(ends, include=(1.0,)), RATIO, [(1.0, "chooser")])
+    drawn = dots(rows, axis(most(ends), include=(1.0,)), RATIO, [(1.0, "best other")])
     return f'<div class="panels">{panel("", drawn, {})}</div>'
 
 
@@ -366,7 +407,7 @@ def _groups_table(ranked: Ranked) -> str:
 
 
 def _worst_table(ranked: Ranked) -> str:
-    heads = ["Cell", "of the chooser", "of one path", "what it is"]
+    heads = ["Cell", "of the best", "of one path", "what it is"]
     rows = ""
     for one in ranked.worst:
         figures = cell(heads[1], FACTOR.value(one.ratio)) + cell(heads[2], _single(one))

@@ -19,21 +19,29 @@ if TYPE_CHECKING:
 
     from .earlier import Earlier
 
-__all__ = ["FORMATS", "figures", "render", "write"]
+__all__ = ["FORMATS", "MOST_TIMELINES", "figures", "render", "write"]
 
-FORMATS = ("svg", "pdf", "csv")
+FORMATS = ("svg", "pdf", "csv", "tex")
+
+MOST_TIMELINES = 240
+"""Runs that a page shows over time: each takes some 5 kB of it."""
 
 
 def write(
-    found: Comparison, folder: Path, formats: Sequence[str] = (), command: str = "", earlier: Earlier | None = None
+    found: Comparison,
+    folder: Path,
+    formats: Sequence[str] = (),
+    command: str = "",
+    earlier: Earlier | None = None,
+    width: str | None = None,
 ) -> Path:
-    """Writes `report.html`, and every figure into `figures/` in each of `formats`; returns the page.
+    """Writes `report.html`, and every figure into `figures/` in each of `formats`, in this `width`; returns the page.
 
     `command` is what made the comparison; `earlier` is what the report compares the rows with.
     """
     from .compared import write as written
 
-    return written(found, folder, formats, command, earlier)
+    return written(found, folder, formats, command, earlier, width)
 
 
 def render(
@@ -52,12 +60,16 @@ def figures(
     scenario: dict[str, Any],
     out_dir: str | Path,
     formats: Sequence[str] = FORMATS,
+    width: str | None = None,
 ) -> list[Path]:
-    """Writes every figure that has data to `out_dir`, in each of `formats`; returns the files."""
+    """Writes every figure that has data to `out_dir`, in each of `formats`; returns the files.
+
+    With a `width`, such as `"3.3in"`, figures are so wide, with letters of 7 points. `tex` has the tables for LaTeX."""
     unknown = set(formats) - set(FORMATS)
     if unknown:
         raise ValueError(f"unknown figure format {sorted(unknown)[0]!r}, one of {', '.join(FORMATS)}")
     # The drawing library takes most of a second to load; only who draws waits for it.
     from .drawings import write_all
+    from .lettering import points
 
-    return write_all(rows, timelines, scenario, Path(out_dir), formats)
+    return write_all(rows, timelines, scenario, Path(out_dir), formats, None if width is None else points(width))

@@ -45,11 +45,11 @@ def _is_sure(found: Estimate) -> bool:
 
 
 def _in_numbers(study: Study, cell: Cell) -> str:
-    """A negative benefit, and the one against links that open alike."""
+    """A negative benefit, and the one against links with the same handshake."""
     benefit, fair = (study.estimate(cell, name) for name in ("aggregation_benefit", "benefit_fair"))
     if benefit is None or benefit.mean >= 0:
         return ""
-    also = "" if fair is None else f", against one opened alike {_signed(fair.mean)}"
+    also = "" if fair is None else f", with the same handshake {_signed(fair.mean)}"
     return f"(aggregation benefit {_signed(benefit.mean)}{also})"
 
 
@@ -58,17 +58,17 @@ def _signed(value: float) -> str:
 
 
 def against_best_link(study: Study, cell: Cell) -> str:
-    """The remark of a line that one link would have beaten: alone, or in a connection that opens alike."""
+    """The remark of a line that one link would have beaten: alone, or with the same handshake."""
     if len(study.paths) < 2:
         return ""
     alone = _behind(study.over_best_link(cell) or study.estimate(cell, "aggregation_benefit"))
     fair = _behind(study.estimate(cell, "benefit_fair"))
     if not alone:
-        return f"{fair} than the best link opened alike" if fair else ""
+        return f"{fair} than the best link with the same handshake" if fair else ""
     told = f"{alone} than the best link alone"
     if study.estimate(cell, "benefit_fair") is None:
         return told
-    return f"{told}, and than one opened alike" if fair else f"{told}, but not than one opened alike"
+    return f"{told}, {'also' if fair else 'but not'} with the same handshake"
 
 
 def _behind(gain: Estimate | None) -> str:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weftway.backends import BACKENDS
 from weftway.store import whole
 
-from . import figures, render
+from . import MOST_TIMELINES, figures
+from .page import page
 from .study import Cell, Study
 
 if TYPE_CHECKING:
@@ -20,27 +24,65 @@ if TYPE_CHECKING:
 
     from .earlier import Earlier
 
-MOST_TIMELINES = 240
-"""Runs to look at over time: each has to be simulated again, and takes some 5 kB of the page."""
+CODE = (".py", ".js", ".css", ".html")
 
 
-def write(found: Comparison, folder: Path, formats: Sequence[str], command: str, earlier: Earlier | None) -> Path:
+def write(
+    found: Comparison, folder: Path, formats: Sequence[str], command: str, earlier: Earlier | None, width: str | None
+) -> Path:
     """See `report.write`."""
-    about = {**found.plan.document, "others": found.kept.sentence, **({"command": command} if command else {})}
-    runs = timelines(found, about)
-    with whole(folder / "report.html") as half:
-        half.write_text(render(found.frame, runs, about, earlier), encoding="utf-8")
+    place = folder / "report.html"
+    origin = origin_of(found, folder, command) if earlier is None else ""
+    if origin and not formats and _is_of(place, origin):
+        return place
+    study = found.study.also(command=command) if command else found.study
+    runs = timelines(found, study)
+    with whole(place) as half:
+        half.write_text(page(study, found.frame, runs, earlier) + _mark(origin), encoding="utf-8")
     if formats:
-        figures(found.frame, runs, about, folder / "figures", formats)
-    return folder / "report.html"
+        figures(found.frame, runs, study.scenario, folder / "figures", formats, width)
+    return place
 
 
-def timelines(found: Comparison, about: dict[str, Any]) -> dict[tuple[str, str, str, str], dict[str, Any]]:
+def origin_of(found: Comparison, folder: Path, command: str) -> str:
+    """The same for the same page: a hash of the folder's rows, of what is said about them and of the code that draws
+    them. Nothing where the folder has no table."""
+    table = folder / "rows.parquet"
+    if not table.is_file():
+        return ""
+    about = json.dumps([found.about, command, found.plan.named], default=str)
+    return hashlib.sha256(b"".join([_drawn_by(), about.encode(), table.read_bytes()])).hexdigest()[:32]
+
+
+@cache
+def _drawn_by() -> bytes:
+    """The hash of the code of pages."""
+    own = Path(__file__).parent
+    files = sorted(
+        file for place in (own, own / "vendor", own.parent) for file in place.iterdir() if file.suffix in CODE
+    )
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).digest()
+
+
+def _is_of(file: Path, origin: str) -> bool:
+    """Whether a page was made from this."""
+    mark = _mark(origin).encode()
+    if not file.is_file() or file.stat().st_size < len(mark):
+        return False
+    with file.open("rb") as text:
+        text.seek(-len(mark), os.SEEK_END)
+        return text.read() == mark
+
+
+def _mark(origin: str) -> str:
+    """How a page ends that says what it was made from."""
+    return f"<!-- {origin} -->\n" if origin else ""
+
+
+def timelines(found: Comparison, study: Study) -> dict[tuple[str, str, str, str], dict[str, Any]]:
     """What runs looked like over time, as many as a page holds: those that `Study.watched` names first."""
-    study = Study(found.rows, about)
-    keys = {(study.cell_of(row), row["seed"]): row["key"] for row in found.rows}
     jobs = {job.key: job for job in found.plan.jobs}
-    wanted = [(cell, jobs[keys[cell, seed]]) for cell, seed in study.watched()[:MOST_TIMELINES]]
+    wanted = [(cell, jobs[study.key(cell, seed)]) for cell, seed in study.watched()[:MOST_TIMELINES]]
     # The simulator does not hold Python's lock; a class in Python runs on this thread.
     with ThreadPoolExecutor() as pool:
         native = [(job, pool.submit(_told, job, found.watched)) for _, job in wanted if job.scheduler.rule is None]

@@ -1,8 +1,9 @@
-"""The figures one by one, for papers: SVG and PDF through Vega-Lite, and the CSV behind each."""
+"""The figures one by one, for papers: SVG and PDF through Vega-Lite, the CSV behind each, and tables for LaTeX."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -10,17 +11,53 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from . import frames
+from weftway.store import whole
+
+from . import frames, latex, lettering
+from .methods import methods
 from .palette import PATH_LIGHT, SCHEDULER_LIGHT, SHAPES
 from .series import Timeline, read_timelines
-from .study import Study
+from .study import NAMED, YOURS, Study
 from .units import Measure, unit_for
 
 FIGURE_BINS = 240
 LEVEL = alt.Header(labelAngle=0, labelAlign="left")
+DASHES: list[list[int]] = [[1, 0], [4, 2], [1, 2], [6, 2, 1, 2], [8, 3], [3, 1, 1, 1, 1, 1]]
 LINES = {"aggregation_benefit": (0.0, 1.0), "benefit_fair": (0.0, 1.0), "efficiency": (1.0,)}
 
-Draw = Callable[[], alt.FacetChart]
+
+@dataclass(frozen=True)
+class Shape:
+    """How large a figure is drawn."""
+
+    cell: float = 240.0
+    """The width of one of its plots, in points."""
+    columns: int | None = None
+    """Plots beside one another; `None` for as many as there are controllers, a row to each setting."""
+    text: int = 10
+    """The height of its letters, in points."""
+
+    @property
+    def dot(self) -> int:
+        """The area of a marker."""
+        return 60 if self.columns is None else 24
+
+    @property
+    def step(self) -> int:
+        """From one line to the next."""
+        return 2 * self.text if self.columns is None else round(1.6 * self.text)
+
+
+FULL = Shape()
+LEAST_CELL = 84.0
+"""A narrower plot has no room for its numbers."""
+NAMES = 72.0
+"""About what the names of the schedulers take beside the plots."""
+
+ENTRY = 76.0
+"""What a name takes in a legend above a figure."""
+
+Draw = Callable[[Shape], alt.FacetChart]
 Drawing = tuple[pl.DataFrame, Draw]
 
 
@@ -30,29 +67,58 @@ def write_all(
     scenario: dict[str, Any],
     folder: Path,
     formats: Sequence[str],
+    width: float | None = None,
 ) -> list[Path]:
-    """Writes every figure that has data to `folder`, in each of `formats`; returns the files."""
+    """Writes every figure that has data to `folder`, in each of `formats`; returns the files. `width` is in points."""
     folder.mkdir(parents=True, exist_ok=True)
     study = Study(rows, scenario)
-    files = []
+    files = [written(folder / "methods.txt", methods(study))]
+    if "tex" in formats:
+        files.append(written(folder / "methods.tex", latex.escaped(methods(study))))
+        files.append(written(folder / "tables.tex", latex.tables(study)))
+    plots = len(study.controllers) * len(study.settings)
+    svgs: dict[str, str] = {}
     for name, (frame, draw) in drawings(study, read_timelines(timelines)).items():
-        if frame.height:
-            files += save(folder / name, frame, draw, formats)
+        if frame.height and "csv" in formats:
+            files.append(written(folder / f"{name}.csv", frame.write_csv()))
+        if frame.height and {"svg", "pdf"} & set(formats):
+            svgs[name] = drawn(draw, width, plots)
+    if "pdf" in formats:
+        files += [_written(folder / f"{name}.pdf", lettering.pdf(svg)) for name, svg in svgs.items()]
+    if "svg" in formats:
+        texts = lettering.lettered(list(svgs.values()))
+        files += [written(folder / f"{name}.svg", text) for name, text in zip(svgs, texts, strict=True)]
     return files
 
 
-def save(stem: Path, frame: pl.DataFrame, draw: Draw, formats: Sequence[str]) -> list[Path]:
-    """One figure in its formats; the chart is built only where it is drawn."""
-    files = [stem.with_name(f"{stem.name}.{kind}") for kind in formats]
-    drawn = [file for file in files if file.suffix != ".csv"]
-    if len(drawn) < len(files):
-        frame.write_csv(stem.with_name(f"{stem.name}.csv"))
-    if drawn:
-        with alt.data_transformers.enable("default", max_rows=None):
-            chart = draw()
-            for file in drawn:
-                chart.save(str(file))
-    return files
+def written(file: Path, text: str) -> Path:
+    """Writes a text, whole or not at all."""
+    return _written(file, text.encode())
+
+
+def _written(file: Path, content: bytes) -> Path:
+    with whole(file) as half:
+        half.write_bytes(content)
+    return file
+
+
+def drawn(draw: Draw, width: float | None, plots: int) -> str:
+    """A figure as SVG, as wide as it comes or so many points."""
+    with alt.data_transformers.enable("default", max_rows=None):
+        return lettering.drawn(draw(FULL)) if width is None else fitted(draw, width, plots)
+
+
+def fitted(draw: Draw, width: float, plots: int) -> str:
+    """A figure that is so many points wide, as SVG. What its names take beside the plots is known when it is drawn."""
+    columns = max(min(plots, int((width - NAMES) / LEAST_CELL)), 1)
+    shape = Shape(max((width - NAMES) / columns, LEAST_CELL), columns, text=7)
+    for _ in range(3):
+        svg = lettering.drawn(draw(shape))
+        beyond = lettering.width(svg) - width
+        if abs(beyond) < 1:
+            break
+        shape = replace(shape, cell=max(shape.cell - beyond / columns, 20.0))
+    return svg
 
 
 def drawings(study: Study, timelines: list[Timeline]) -> dict[str, Drawing]:
@@ -61,7 +127,9 @@ def drawings(study: Study, timelines: list[Timeline]) -> dict[str, Drawing]:
     wanted = dict.fromkeys([*frames.completion_measures(study), *study.measures((*frames.MEMORY, *frames.LIMITS))])
     for m in wanted:
         table = frames.estimates(study, [m])
-        found[m.column] = table, partial(intervals, study, m, table, LINES.get(m.column, ()))
+        found[m.column] = table, partial(intervals, study, m, table, LINES.get(m.column, ()), "")
+    runs = frames.distribution(study, study.primary)
+    found[f"{study.primary.column}_cdf"] = runs, partial(distributions, study, study.primary, runs)
     gaps = frames.differences(study)
     title = f" minus {study.reference}'s"
     found["difference"] = gaps, partial(intervals, study, study.primary, gaps, (0.0,), title)
@@ -74,82 +142,155 @@ def drawings(study: Study, timelines: list[Timeline]) -> dict[str, Drawing]:
 
 
 def intervals(
-    study: Study, m: Measure, table: pl.DataFrame, lines: Iterable[float] = (), of: str = ""
+    study: Study, m: Measure, table: pl.DataFrame, lines: Iterable[float], of: str, shape: Shape
 ) -> alt.FacetChart:
-    """Mean or median and its interval per scheduler, a column per controller and a row per setting."""
-    drawn = table.with_columns(value=pl.coalesce("mean", "median"))
-    unit = unit_for(m.kind, drawn["value"])
-    scaled = drawn.with_columns(pl.col("value", "low", "high") * unit.factor)
+    """Mean or median and its interval per scheduler, a plot per controller and setting."""
+    told = marked(study, table.with_columns(value=pl.coalesce("mean", "median")))
+    unit = unit_for(m.kind, told["value"])
+    scaled = told.with_columns(pl.col("value", "low", "high") * unit.factor)
     title = f"{m.title}{of} ({unit.symbol})" if unit.symbol else f"{m.title}{of}"
     base = alt.Chart().encode(
-        y=alt.Y("scheduler:N", sort=study.schedulers, title=None),
+        y=alt.Y("scheduler:N", sort=names(study), title=None),
         color=alt.Color("scheduler:N", scale=scheduler_scale(study, hues(study)), legend=None),
     )
-    axis = alt.X("value:Q", title=title, scale=alt.Scale(zero=False))
+    axis = alt.X("value:Q", title=None, scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=5))
     layers = [
         alt.Chart().mark_rule(color="#8a9299").encode(x=alt.datum(line * unit.factor, type="quantitative"))
         for line in lines
     ]
-    layers.append(base.mark_rule(strokeWidth=3, opacity=0.55).encode(x=alt.X("low:Q"), x2="high:Q"))
-    shape = alt.Shape("scheduler:N", scale=scheduler_scale(study, shapes(study)), legend=None)
-    layers.append(base.mark_point(filled=True, size=60, opacity=1).encode(x=axis, shape=shape))
-    chart = alt.LayerChart(layer=layers, data=scaled, width=240)
-    return faceted(study, chart, scaled)
+    layers.append(base.mark_rule(strokeWidth=shape.dot / 20, opacity=0.55).encode(x=alt.X("low:Q"), x2="high:Q"))
+    signs = alt.Shape("scheduler:N", scale=scheduler_scale(study, shapes(study)), legend=None)
+    layers.append(base.mark_point(filled=True, size=shape.dot, opacity=1).encode(x=axis, shape=signs))
+    chart = alt.LayerChart(layer=layers, data=scaled, width=shape.cell, height=alt.Step(shape.step))
+    return faceted(study, chart, scaled, title, shape)
 
 
-def stacked_shares(study: Study, table: pl.DataFrame) -> alt.FacetChart:
+def distributions(study: Study, m: Measure, table: pl.DataFrame, shape: Shape) -> alt.FacetChart:
+    """The part of the runs that came to a value or less, a line per scheduler."""
+    unit = unit_for(m.kind, table["value"])
+    scaled = marked(study, table).with_columns(pl.col("value") * unit.factor)
+    present = [at for at, one in enumerate(names(study)) if one in set(scaled["scheduler"])]
+    hue, dash = (
+        alt.Scale(domain=pick(names(study), present), range=pick(of, present)) for of in (hues(study), dashes(study))
+    )
+    lines = (
+        alt.Chart(scaled)
+        .mark_line(interpolate="step-after", strokeWidth=shape.text / 7)
+        .encode(
+            x=alt.X("value:Q", title=None, scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=5)),
+            y=alt.Y("share:Q", title="Part of the runs", axis=alt.Axis(format="%", tickCount=4)),
+            color=alt.Color("scheduler:N", scale=hue, title=None),
+            strokeDash=alt.StrokeDash("scheduler:N", scale=dash, title=None),
+        )
+    )
+    title = f"{m.title} ({unit.symbol})" if unit.symbol else m.title
+    return faceted(study, lines.properties(width=shape.cell, height=10 * shape.text), scaled, title, shape)
+
+
+def stacked_shares(study: Study, table: pl.DataFrame, shape: Shape) -> alt.FacetChart:
     """The paths' parts of all bytes, a bar per scheduler."""
-    ranked = table.with_columns(order=pl.col("path").replace_strict(study.paths, range(len(study.paths))))
+    ranked = marked(
+        study, table.with_columns(order=pl.col("path").replace_strict(study.paths, range(len(study.paths))))
+    )
     bars = (
         alt.Chart(ranked)
         .mark_bar()
         .encode(
-            x=alt.X("share:Q", title="Share of the bytes", axis=alt.Axis(format="%")),
-            y=alt.Y("scheduler:N", sort=study.schedulers, title=None),
+            x=alt.X("share:Q", title=None, axis=alt.Axis(format="%", tickCount=5)),
+            y=alt.Y("scheduler:N", sort=names(study), title=None),
             color=alt.Color("path:N", scale=path_scale(study), title=None),
             order="order:Q",
         )
     )
-    return faceted(study, bars.properties(width=240), ranked)
+    sized = bars.properties(width=shape.cell, height=alt.Step(shape.step))
+    return faceted(study, sized, ranked, "Share of the bytes", shape)
 
 
-def stacked_rates(study: Study, table: pl.DataFrame) -> alt.FacetChart:
+def stacked_rates(study: Study, table: pl.DataFrame, shape: Shape) -> alt.FacetChart:
     """Rate of each path over time, a row per scheduler and a column per controller."""
+    told = marked(study, table)
     areas = (
-        alt.Chart(table)
+        alt.Chart(told)
         .mark_area()
         .encode(
-            x=alt.X("t_s:Q", title="Time (s)"),
-            y=alt.Y("to_mbps:Q", title="Mbit/s"),
+            x=alt.X("t_s:Q", title=None, axis=alt.Axis(tickCount=5)),
+            y=alt.Y("to_mbps:Q", title="Mbit/s", axis=alt.Axis(tickCount=3)),
             y2="from_mbps:Q",
             color=alt.Color("path:N", scale=path_scale(study), title=None),
         )
     )
+    sized = areas.properties(width=shape.cell, height=7 * shape.text)
+    if shape.columns is not None:
+        each = told.with_columns(plot=pl.concat_str("scheduler", pl.lit(" under "), "cc"))
+        order = each["plot"].unique(maintain_order=True).to_list()
+        sized.data = each
+        facet = alt.Facet("plot:N", sort=order, title=None)
+        return finished(sized.facet(facet=facet, columns=shape.columns), "Time (s)", shape)
     column = alt.Column("cc:N", sort=study.controllers, title=None)
-    row = alt.Row("scheduler:N", sort=study.schedulers, title=None, header=LEVEL)
-    return finished(areas.properties(width=240, height=70).facet(column=column, row=row))
+    row = alt.Row("scheduler:N", sort=names(study), title=None, header=LEVEL)
+    return finished(sized.facet(column=column, row=row), "Time (s)", shape)
 
 
-def faceted(study: Study, chart: alt.Chart | alt.LayerChart, table: pl.DataFrame) -> alt.FacetChart:
-    """The chart once per controller and setting, on shared axes."""
+def faceted(
+    study: Study, chart: alt.Chart | alt.LayerChart, table: pl.DataFrame, title: str, shape: Shape
+) -> alt.FacetChart:
+    """The chart once per controller and setting, on shared axes, which are named once."""
+    settings = table["setting"].n_unique()
+    if shape.columns is not None and settings > 1:
+        chart.data = table.with_columns(plot=pl.concat_str("cc", pl.lit(", "), "setting"))
+        order = chart.data["plot"].unique(maintain_order=True).to_list()
+        return finished(
+            chart.facet(facet=alt.Facet("plot:N", sort=order, title=None), columns=shape.columns), title, shape
+        )
+    if shape.columns is not None:
+        facet = alt.Facet("cc:N", sort=study.controllers, title=None)
+        return finished(chart.facet(facet=facet, columns=shape.columns), title, shape)
     column = alt.Column("cc:N", sort=study.controllers, title=None)
-    if table["setting"].n_unique() == 1:
-        return finished(chart.facet(column=column))
-    return finished(chart.facet(column=column, row=alt.Row("setting:N", sort=study.settings, title=None, header=LEVEL)))
+    if settings == 1:
+        return finished(chart.facet(column=column), title, shape)
+    row = alt.Row("setting:N", sort=study.settings, title=None, header=LEVEL)
+    return finished(chart.facet(column=column, row=row), title, shape)
 
 
-def finished(chart: alt.FacetChart) -> alt.FacetChart:
-    """The same quiet look for every figure."""
+def finished(chart: alt.FacetChart, title: str, shape: Shape) -> alt.FacetChart:
+    """The same quiet look for every figure, with the name of the axis below it."""
+    chart.title = alt.TitleParams(
+        title, orient="bottom", anchor="middle", fontSize=shape.text + 1, fontWeight="bold", offset=4
+    )
     chart.config = alt.Config(
         view=alt.ViewConfig(stroke=None),
-        axis=alt.AxisConfig(gridColor="#e9ebe9", domainColor="#8a9299"),
-        header=alt.HeaderConfig(labelFontWeight="bold", labelFontSize=11),
+        axis=alt.AxisConfig(
+            gridColor="#e9ebe9", domainColor="#8a9299", labelFontSize=shape.text, titleFontSize=shape.text + 1
+        ),
+        header=alt.HeaderConfig(labelFontWeight="bold", labelFontSize=shape.text + 1),
+        legend=alt.LegendConfig(
+            labelFontSize=shape.text,
+            orient="right" if shape.columns is None else "top",
+            columns=1 if shape.columns is None else max(int(shape.columns * shape.cell / ENTRY), 1),
+            symbolSize=shape.dot,
+        ),
     )
     return chart
 
 
+def name(study: Study, scheduler: str) -> str:
+    """A scheduler as figures call it: with the mark of what is yours, or what you named."""
+    tag = study.tag(scheduler)
+    return scheduler + {YOURS: f" ({YOURS})", NAMED: f" {NAMED}"}.get(tag, "")
+
+
+def names(study: Study) -> list[str]:
+    """All of them, in the order of the figures."""
+    return [name(study, one) for one in study.schedulers]
+
+
+def marked(study: Study, table: pl.DataFrame) -> pl.DataFrame:
+    """A table with these names."""
+    return table.with_columns(pl.col("scheduler").replace_strict(study.schedulers, names(study)))
+
+
 def scheduler_scale(study: Study, range_: list[str]) -> alt.Scale:
-    return alt.Scale(domain=study.schedulers, range=range_)
+    return alt.Scale(domain=names(study), range=range_)
 
 
 def hues(study: Study) -> list[str]:
@@ -158,6 +299,16 @@ def hues(study: Study) -> list[str]:
 
 def shapes(study: Study) -> list[str]:
     return [SHAPES[study.look(name).shape] for name in study.schedulers]
+
+
+def pick(values: Sequence[Any], places: Iterable[int]) -> list[Any]:
+    """The values at some places."""
+    return [values[at] for at in places]
+
+
+def dashes(study: Study) -> list[Any]:
+    """A dash for each scheduler: colour never stands alone."""
+    return [DASHES[at % len(DASHES)] for at in range(len(study.schedulers))]
 
 
 def path_scale(study: Study) -> alt.Scale:

@@ -27,6 +27,14 @@ ESTIMATES = {
     "coverage": pl.Float64,
     "seeds": pl.Int64,
 }
+DISTRIBUTION = {
+    "setting": pl.String,
+    "cc": pl.String,
+    "scheduler": pl.String,
+    "measure": pl.String,
+    "value": pl.Float64,
+    "share": pl.Float64,
+}
 SHARES = {"setting": pl.String, "cc": pl.String, "scheduler": pl.String, "path": pl.String, "share": pl.Float64}
 
 
@@ -41,6 +49,21 @@ def estimates(study: Study, measures: Iterable[Measure]) -> pl.DataFrame:
     """Mean or median of every measure in every cell, its interval, and how surely that holds it."""
     rows = [record(c, m, study.estimate(c, m.column)) for m in measures for c in study.cells()]
     return pl.DataFrame([row for row in rows if row], schema=ESTIMATES, orient="row")
+
+
+MOST_LINES = 8
+"""Of a distribution: more are not told apart."""
+
+
+def distribution(study: Study, m: Measure) -> pl.DataFrame:
+    """Each run's value, and which part of the cell's runs came to it or less; of the first schedulers of each group."""
+    rows: list[tuple[object, ...]] = []
+    for setting in study.settings:
+        for cc in study.controllers:
+            for c in study.shown(setting, cc)[:MOST_LINES]:
+                found = sorted(study.values(c, m.column).values())
+                rows += [(*c, m.column, value, at / len(found)) for at, value in enumerate(found, 1)]
+    return pl.DataFrame(rows, schema=DISTRIBUTION, orient="row")
 
 
 def differences(study: Study) -> pl.DataFrame:
@@ -71,11 +94,10 @@ def shares(study: Study) -> pl.DataFrame:
 def path_shares(study: Study, c: Cell) -> dict[str, float]:
     """Each path's part of what all carried, over the cell's runs; empty where no row says."""
     sums = dict.fromkeys(study.paths, 0.0)
-    for run in study.runs(c):
-        parts = {p: run.get(f"path.{p}.share") for p in study.paths}
-        if not any(is_number(part) for part in parts.values()):
-            parts = {p: run.get(f"path.{p}.bytes") for p in study.paths}
-        numbers = {p: float(part) for p, part in parts.items() if is_number(part)}
+    told = {kind: [study.of(c, f"path.{p}.{kind}") for p in study.paths] for kind in ("share", "bytes")}
+    for run in zip(zip(*told["share"], strict=True), zip(*told["bytes"], strict=True), strict=True):
+        parts = next((parts for parts in run if any(map(is_number, parts))), ())
+        numbers = {p: float(part) for p, part in zip(study.paths, parts, strict=False) if is_number(part)}
         total = sum(numbers.values())
         for path, part in numbers.items():
             sums[path] += part / total if total else 0.0

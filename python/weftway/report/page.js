@@ -107,7 +107,7 @@ const page = (() => {
     return outer;
   };
 
-  const tables = all("table.results");
+  const tables = all("table.results").filter((table) => table.querySelector("tbody > [data-name]"));
   const heads = tables.length ? all("thead th", tables[0]).map((head) => head.textContent) : [];
   const keyOf = (row, column) => {
     if (column === 0) return row.dataset.name;

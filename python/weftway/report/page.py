@@ -29,9 +29,14 @@ def render(
     rows: pl.DataFrame, timelines: dict[Any, Any], scenario: dict[str, Any], earlier: Earlier | None = None
 ) -> str:
     """The report as text."""
-    study = Study(rows, scenario)
+    return page(Study(rows, scenario), rows, timelines, earlier)
+
+
+def page(study: Study, rows: pl.DataFrame, timelines: dict[Any, Any], earlier: Earlier | None = None) -> str:
+    """The same of a study of these rows."""
     if study.count == 0:
         raise ValueError("a report needs at least one row")
+    scenario = study.scenario
     sections = all_sections(study, read_timelines(timelines), earlier)
     fills = {
         "title": escape(str(scenario.get("title") or scenario.get("name") or "Comparison")),
@@ -103,14 +108,19 @@ def section(s: Section) -> str:
 
 def downloads(sections: Sequence[Section], rows: pl.DataFrame) -> str:
     """Links that hold the CSV of each figure, and of all rows where they are not too many."""
-    flat = rows.select(name for name, kind in rows.schema.items() if not kind.is_nested())
-    sets = [(s.id, s.title, csv_of(s)) for s in sections] + [("rows", "All rows", flat.write_csv())]
+    sets = [(s.id, s.title, csv_of(s)) for s in sections] + [("rows", "All rows", csv_of_rows(rows))]
     return "".join(
         f'<li><a id="csv-{name}" download="{name}.csv" href="data:text/csv;base64,{encoded(text)}">{escape(title)}</a>'
         f" <small>{name}.csv, {len(text) / 1000:.0f} kB</small></li>"
         for name, title, text in sets
         if text and len(text) <= CSV_LIMIT
     )
+
+
+def csv_of_rows(rows: pl.DataFrame) -> str:
+    """All rows, unless they are surely too many: each value takes a character at least, its comma."""
+    flat = rows.select(name for name, kind in rows.schema.items() if not kind.is_nested())
+    return flat.write_csv() if flat.height * flat.width <= CSV_LIMIT else ""
 
 
 def csv_of(s: Section) -> str:

@@ -34,7 +34,9 @@ def first_of(study: Study, columns: tuple[str, ...]) -> str:
 
 def versions(study: Study, column: str) -> str:
     """Names with their versions, where the rows carry them."""
-    pairs = ((run.get(column), run.get(f"{column}_version")) for c in study.cells() for run in study.runs(c))
+    pairs = (
+        pair for c in study.cells() for pair in zip(study.of(c, column), study.of(c, f"{column}_version"), strict=True)
+    )
     return ", ".join(str(version or name) for name, version in distinct(pairs) if name)
 
 

@@ -39,8 +39,9 @@ RULES_LEDE = (
 )
 KEPT = "Your own classes (<em>yours</em>) and what you named beside <em>all</em> (*) come first and stay in sight."
 LIMITS_LEDE = (
-    "Aggregation benefit: 0 is the best single link under the same controller and seed, 1 the sum of all links. Opened "
-    "alike: the same against links in a connection that opens as this one does, and then has its data on one of them. "
+    "Aggregation benefit: 0 is the best single link under the same controller and seed, 1 the sum of all links. "
+    "Same handshake: the same against links in a connection that opens as this one does, and then has its data on one "
+    "of them. "
     "Neither is told where all links but the best carry less than a tenth of the whole. "
     "Efficiency: goodput as part of what the links could carry."
 )

@@ -45,10 +45,10 @@ class Timeline:
         """The same run in at most `bins` steps: rates are averaged, the rest keep their peak."""
         stride = max(1, math.ceil(self.steps / bins))
         thin = {
-            name: {key: reduce(values, stride, mean if key == "mbps" else peak) for key, values in path.items()}
+            name: {key: reduce(values, stride, mean if key == "mbps" else max) for key, values in path.items()}
             for name, path in self.paths.items()
         }
-        connection = {key: reduce(values, stride, peak) for key, values in self.connection.items()}
+        connection = {key: reduce(values, stride, max) for key, values in self.connection.items()}
         counts = {kind: [reduce(s, stride, math.fsum) for s in series] for kind, series in self.decisions.items()}
         firsts: dict[tuple[int, str, int | None], Reason] = {}
         for step, kind, path, text in self.reasons:
@@ -92,22 +92,29 @@ def path_series(record: dict[str, Any], name: str, index: int, key: str) -> Valu
     return clean(series[index] if index < len(series) else [])
 
 
-def clean(values: Iterable[Any]) -> Values:
+def clean(values: Sequence[Any]) -> Values:
+    kinds = set(map(type, values))
+    if kinds <= {float, type(None)} and all(map(math.isfinite, filter(None, values))):
+        return list(values)
+    if kinds <= {int}:
+        return list(map(float, values))
     return [float(value) if is_number(value) else None for value in values]
 
 
 def reduce(values: Values, stride: int, how: Callable[[Sequence[float]], float]) -> Values:
     """One value per `stride` of them; absent where all are."""
+    if stride == 1:
+        return values
+    if stride == 2:  # as most are; one value alone stands for itself
+        pairs = zip(values[::2], values[1::2], strict=False)
+        reduced = [b if a is None else a if b is None else how((a, b)) for a, b in pairs]
+        return [*reduced, *values[len(values) - len(values) % 2 :]]
     groups = ([v for v in values[i : i + stride] if v is not None] for i in range(0, len(values), stride))
     return [how(group) if group else None for group in groups]
 
 
 def mean(values: Sequence[float]) -> float:
     return math.fsum(values) / len(values)
-
-
-def peak(values: Sequence[float]) -> float:
-    return max(values)
 
 
 def top(series: Iterable[Values]) -> float:

@@ -10,11 +10,14 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from copy import copy
+from functools import cached_property
 from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from weftway import backends
 from weftway.baselines import REFERENCE
+from weftway.rows import Columns
 from weftway.stats import Estimate, estimate, interval_of_median, middle, paired
 
 from .palette import Look, look, looks
@@ -53,38 +56,74 @@ class Study:
     """All runs of one comparison, with the names, order and reference every figure shares."""
 
     def __init__(self, rows: pl.DataFrame | Sequence[Row], scenario: dict[str, Any]) -> None:
-        runs = records(rows)
+        self._table = Columns(rows)
+        self._of_paths = path_columns(self._table)
         self.scenario = scenario
-        self.columns = list(runs[0]) if runs else []
-        self.count = len(runs)
-        self._labels = setting_columns(runs, scenario)
-        self._runs: dict[Cell, list[Row]] = defaultdict(list)
+        self.columns = self._table.names
+        self.count = self._table.count
+        self._labels = setting_columns(self._table, scenario)
         self._others: dict[tuple[str, str], float | None] = {}
         self._values: dict[tuple[Cell, str], dict[Any, float]] = {}
+        self._estimates: dict[tuple[Cell, str], Estimate | None] = {}
         self._groups: dict[tuple[str, str], list[Cell]] = {}
         self._equals: dict[tuple[str, str], dict[Cell, list[Cell]]] = {}
-        for run in runs:
-            self._runs[self.cell_of(run)].append(with_path_columns(run))
+        self._orders: dict[Cell, list[int]] = {}
+        self._runs = self._by_cell()
+        self._repeatable = {
+            cell: all(map(backends.is_repeatable, set(self.of(cell, "backend")))) for cell in self._runs
+        }
         self.settings = distinct(cell.setting for cell in self._runs)
         self.controllers = distinct(cell.cc for cell in self._runs)
-        self.paths = path_names(scenario, self._runs)
+        self.paths = path_names(scenario, [*self.columns, *self._of_paths])
         self.primary = self._primary()
         names = distinct(cell.scheduler for cell in self._runs)
         self.registry = list(scenario.get("registry") or sorted(name.split("@")[0] for name in names))
         self.reference = self._reference(names)
-        self.own = {str(run["scheduler"]) for run in runs if is_own(run)}
+        self.own = own_classes(self._table)
         self.kept = self.own | set(scenario.get("named") or ())
         self.schedulers = self._ranked(names)
         self._looks = looks(self.schedulers, self.registry)
+
+    def also(self, **about: Any) -> Study:
+        """The same rows, with more said about them."""
+        found = copy(self)
+        found.scenario = {**self.scenario, **about}
+        return found
 
     def look(self, scheduler: str) -> Look:
         """Colour and shape of a scheduler, the same in every figure of this comparison."""
         return self._looks.get(scheduler) or look(scheduler, self.registry)
 
-    def cell_of(self, run: Row) -> Cell:
-        """Where a row belongs."""
-        parts = [f"{name} = {run[name]}" for name in self._labels if run[name] is not None]
-        return Cell(", ".join(parts), str(run.get("cc") or "default"), str(run["scheduler"]))
+    def _by_cell(self) -> dict[Cell, list[int]]:
+        """The places of each cell's runs among the rows."""
+        labels = [self._table[name] for name in self._labels]
+        ccs, names = (self._table[name] for name in ("cc", "scheduler"))
+        groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+        for at, key in enumerate(zip(names, ccs, *labels, strict=True)):
+            groups[key].append(at)
+        found: dict[Cell, list[int]] = defaultdict(list)
+        for (name, cc, *values), places in groups.items():
+            told = zip(self._labels, values, strict=True)
+            setting = ", ".join(f"{label} = {value}" for label, value in told if value is not None)
+            found[Cell(setting, str(cc or "default"), str(name))] += places
+        return dict(sorted(found.items(), key=lambda one: one[1][0]))
+
+    def of(self, cell: Cell, column: str) -> list[Any]:
+        """A column of the cell's runs, whatever its values are."""
+        places = self._runs.get(cell, [])
+        if (own := self._of_paths.get(column)) is not None:
+            return [own.get(at) for at in places]
+        values = self._table[column]
+        return [values[at] for at in places]
+
+    def size(self, cell: Cell) -> int:
+        """How many runs it has."""
+        return len(self._runs.get(cell, ()))
+
+    def key(self, cell: Cell, seed: Any) -> str:
+        """The key of the cell's run with this seed."""
+        seeds = self._table["seed"]
+        return str(self._table["key"][next(at for at in self._runs[cell] if seeds[at] == seed)])
 
     def _reference(self, names: list[str]) -> str:
         asked = self.scenario.get("reference", REFERENCE)
@@ -130,15 +169,17 @@ class Study:
     def lacks(self, cell: Cell, column: str = "") -> bool:
         """Whether a run of the cell has no value of a measure, the primary one if none is named: the others do not
         speak for it."""
-        return len(self.values(cell, column or self.primary.column)) < len({run.get("seed") for run in self.runs(cell)})
+        return len(self.values(cell, column or self.primary.column)) < len(set(self.of(cell, "seed")))
 
-    @property
+    @cached_property
     def seeds(self) -> list[Any]:
-        return sorted({run.get("seed") for runs in self._runs.values() for run in runs}, key=str)
+        """The different seeds of all runs."""
+        return sorted(set(self._table["seed"]), key=str)
 
     def has(self, column: str) -> bool:
         """Whether any run has a value there."""
-        return any(is_number(run.get(column)) for runs in self._runs.values() for run in runs)
+        own = self._of_paths.get(column)
+        return any(map(is_number, self._table[column] if own is None else own.values()))
 
     def cells(self, setting: str | None = None, cc: str | None = None) -> list[Cell]:
         """The cells that were run, settings and controllers as they came, schedulers best first in each."""
@@ -162,12 +203,23 @@ class Study:
         That is the user's own if it is among them, or what was named; else the reference, else the best placed.
         """
         if (setting, cc) not in self._equals:
-            alike: dict[tuple[Any, ...], list[Cell]] = defaultdict(list)
-            for cell in self._group(setting, cc):
-                alike[self._results(cell)].append(cell)
-            ordered = (sorted(cells, key=self._speaks) for cells in alike.values())
+            alike: list[list[Cell]] = []
+            for cells in self._of_one_end(setting, cc):
+                groups: list[list[Cell]] = []
+                for cell in cells:
+                    same = next((group for group in groups if self._is_same(group[0], cell)), None)
+                    groups.append([cell]) if same is None else same.append(cell)
+                alike += groups
+            ordered = (sorted(cells, key=self._speaks) for cells in alike)
             self._equals[setting, cc] = {first: others for first, *others in ordered if others}
         return self._equals[setting, cc]
+
+    def _of_one_end(self, setting: str, cc: str) -> Iterable[list[Cell]]:
+        """Cells that have the same primary measures: only these can have the same results."""
+        found: dict[Any, list[Cell]] = defaultdict(list)
+        for cell in self._group(setting, cc):
+            found[frozenset(self.values(cell, self.primary.column).items())].append(cell)
+        return found.values()
 
     def _speaks(self, cell: Cell) -> tuple[bool, bool, bool]:
         name = cell.scheduler
@@ -185,13 +237,22 @@ class Study:
         """The schedulers that a shown cell speaks for besides its own."""
         return [other.scheduler for other in self.equals(cell.setting, cell.cc).get(cell, [])]
 
-    def _results(self, cell: Cell) -> tuple[Any, ...]:
-        """What came of each seed: outcome and measures, without what only counts how it was decided."""
-        if self.lacks(cell):
-            return (cell,)
-        names = [name for name in self.columns if name in MEASURES and name not in INTERNAL]
-        wanted = ["seed", "verdict", *names, *(f"path.{path}.bytes" for path in self.paths)]
-        return tuple(sorted((tuple(run.get(name) for name in wanted) for run in self.runs(cell)), key=repr))
+    def _is_same(self, one: Cell, other: Cell) -> bool:
+        """Whether two cells have the same outcomes and measures, seed by seed, but for those that only count how it was
+        decided."""
+        if self.lacks(one) or self.lacks(other):
+            return False
+        measures = [name for name in self.columns if name in MEASURES and name not in INTERNAL]
+        wanted = ["seed", "verdict", *measures, *(f"path.{path}.bytes" for path in self.paths)]
+        return all(self._by_seed(one, name) == self._by_seed(other, name) for name in wanted)
+
+    def _by_seed(self, cell: Cell, column: str) -> list[Any]:
+        """A column of the cell's runs in the order of their seeds."""
+        values = self.of(cell, column)
+        if cell not in self._orders:
+            seeds = self.of(cell, "seed")
+            self._orders[cell] = sorted(range(len(seeds)), key=lambda at: (str(type(seeds[at])), seeds[at]))
+        return [values[at] for at in self._orders[cell]]
 
     def shown(self, setting: str, cc: str) -> list[Cell]:
         """The cells that have a line of their own: all but those that equal another. Kept ones first, then by rank."""
@@ -199,37 +260,42 @@ class Study:
         lines = [cell for cell in self._group(setting, cc) if cell not in twins]
         return sorted(lines, key=lambda cell: (cell.scheduler not in self.own, cell.scheduler not in self.kept))
 
-    def runs(self, cell: Cell) -> list[Row]:
-        return self._runs.get(cell, [])
-
     def values(self, cell: Cell, column: str) -> dict[Any, float]:
         """Value by seed; runs without one are left out, and benefits over next to nothing."""
         if column in BENEFITS and self.adds_little(cell.setting, cell.cc):
             return {}
         if (cell, column) not in self._values:
-            runs = ((run.get("seed"), run.get(column)) for run in self.runs(cell))
+            runs = zip(self.of(cell, "seed"), self.of(cell, column), strict=True)
             self._values[cell, column] = {seed: float(value) for seed, value in runs if is_number(value)}
         return self._values[cell, column]
 
     def adds_little(self, setting: str, cc: str) -> bool:
         """Whether the other links carry less than a tenth of what all do: no scheduler can gain much."""
         if (setting, cc) not in self._others:
-            runs = [run for cell in self._group(setting, cc) for run in self.runs(cell)]
-            known = [part for run in runs if (part := _others_of(run)) is not None]
+            told = (
+                zip(*self._gain(cell), self.of(cell, BENEFITS[0]), strict=True) for cell in self._group(setting, cc)
+            )
+            known = [part for runs in told for run in runs if (part := _others_of(*run)) is not None]
             self._others[setting, cc] = min(known, default=None)
         least = self._others[setting, cc]
         return least is not None and least < LITTLE
 
     def over_best_link(self, cell: Cell) -> Estimate | None:
         """By how much, as a share, the goodput exceeds that of the best link alone under the same draws."""
-        pairs = ((run.get("goodput_mbps"), run.get("best_single_mbps")) for run in self.runs(cell))
+        pairs = zip(*self._gain(cell), strict=True)
         shares = [ours / alone - 1 for ours, alone in pairs if is_number(ours) and is_number(alone) and alone > 0]
         return (estimate if self.is_repeatable(cell) else middle)(shares)
 
     def estimate(self, cell: Cell, column: str) -> Estimate | None:
         """The mean of runs that can be repeated, the median of the others, which have modes and strays."""
-        summary = estimate if self.is_repeatable(cell) else middle
-        return summary(self.values(cell, column).values())
+        if (cell, column) not in self._estimates:
+            summary = estimate if self.is_repeatable(cell) else middle
+            self._estimates[cell, column] = summary(self.values(cell, column).values())
+        return self._estimates[cell, column]
+
+    def _gain(self, cell: Cell) -> tuple[list[Any], list[Any]]:
+        """The goodput of each run, and that of the best link alone."""
+        return self.of(cell, "goodput_mbps"), self.of(cell, "best_single_mbps")
 
     def interval_of_medians(self, setting: str | None = None, cc: str | None = None) -> str:
         """What the ± of medians is called, of the runs that cannot be repeated."""
@@ -238,7 +304,7 @@ class Study:
 
     def is_repeatable(self, cell: Cell) -> bool:
         """Whether each run would give the same row again."""
-        return all(backends.is_repeatable(run.get("backend")) for run in self.runs(cell))
+        return self._repeatable.get(cell, True)
 
     def difference(self, cell: Cell, column: str) -> Estimate | None:
         """Seed by seed against the reference scheduler in the same setting and controller."""
@@ -247,12 +313,11 @@ class Study:
 
     def unfinished(self, cell: Cell) -> list[str]:
         """The verdicts of the runs that did not end as they should."""
-        verdicts = (run.get("verdict") for run in self.runs(cell))
-        return [str(v) for v in verdicts if (v.lower() if isinstance(v, str) else v) not in FINISHED]
+        return [str(v) for v in self.of(cell, "verdict") if (v.lower() if isinstance(v, str) else v) not in FINISHED]
 
     def first(self, column: str) -> list[Any]:
         """The different values of a provenance column, as they came."""
-        return distinct(run[column] for runs in self._runs.values() for run in runs if run.get(column) is not None)
+        return distinct(value for cell in self._runs for value in self.of(cell, column) if value is not None)
 
     def measures(self, columns: Iterable[str]) -> list[Measure]:
         """Those of `columns` that any run has."""
@@ -274,16 +339,15 @@ class Study:
         front = next((ranked[0][0] for setting in self.settings if (ranked := self.winners(setting))), None)
         groups.sort(key=lambda group: front is None or group != (front.setting, front.cc))
         lines = [self.shown(*group) for group in groups]
-        seeds = {cell: distinct(run.get("seed") for run in self.runs(cell)) for group in lines for cell in group}
+        seeds = {cell: distinct(self.of(cell, "seed")) for group in lines for cell in group}
         first = [(cell, seeds[cell][0]) for group in lines for cell in group]
         front_lines = [[c for at, c in enumerate(g) if at < TOP or self.is_kept(c)] for g in lines]
         return first + [(cell, seed) for group in front_lines for cell in group for seed in seeds[cell][1:]]
 
 
-def _others_of(run: Row) -> float | None:
+def _others_of(ours: Any, alone: Any, benefit: Any) -> float | None:
     """The share of the links but the best in what all carry, each of them alone. A run's benefit tells: it is the gain
     over the best link, over what the others carry."""
-    ours, alone, benefit = (run.get(name) for name in ("goodput_mbps", "best_single_mbps", BENEFITS[0]))
     if not (is_number(ours) and is_number(alone) and is_number(benefit)):
         return None
     if alone <= 0 or abs(benefit) < LEAST_BENEFIT:
@@ -292,9 +356,10 @@ def _others_of(run: Row) -> float | None:
     return others / (1 + others)
 
 
-def is_own(run: Row) -> bool:
-    """Whether a run's scheduler is a class of the user's: it has a source, and that is no policy file."""
-    return bool(run.get("scheduler_source")) and "policy=" not in str(run["scheduler"])
+def own_classes(table: Columns) -> set[str]:
+    """The schedulers that are classes of the user's: they have a source, and that is no policy file."""
+    sources = set(zip(table["scheduler"], table["scheduler_source"], strict=True))
+    return {str(name) for name, source in sources if source and "policy=" not in str(name)}
 
 
 def distinct(values: Iterable[Any]) -> list[Any]:
@@ -307,35 +372,18 @@ def is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def records(rows: pl.DataFrame | Sequence[Row]) -> list[Row]:
-    """Rows as a frame has them: each with every column, a column's numbers all of one type.
-
-    A frame is not made for it: loading Polars takes longer than a small comparison.
-    """
-    given = rows if isinstance(rows, Sequence) else rows.to_dicts()
-    columns = distinct(name for row in given for name in row)
-    found = [{name: row.get(name) for name in columns} for row in given]
-    for name in columns:
-        if {int, float} <= {type(row[name]) for row in found}:
-            for row in found:
-                if isinstance(value := row[name], int):
-                    row[name] = float(value)
-    return found
-
-
-def setting_columns(rows: list[Row], scenario: dict[str, Any]) -> list[str]:
+def setting_columns(table: Columns, scenario: dict[str, Any]) -> list[str]:
     """The columns that name a variant, and backend and transport when more than one was run.
 
     The scenario's `[vary]` names them. Rows without a scenario must tell by themselves: a variant
     takes each of its values with every scheduler, controller and seed, and a dotted measure such as
     `path.lte.bytes` differs from run to run.
     """
-    columns = list(rows[0]) if rows else []
+    columns = table.names
 
     def different(names: Iterable[str]) -> int:
         """How many combinations of values these columns have."""
-        wanted = list(names)
-        return len({tuple(repr(row[name]) for name in wanted) for row in rows})
+        return len(set(zip(*(map(repr, table[name]) for name in names), strict=True)) or [()])
 
     if "vary" in scenario:
         keys = {key.strip() for joined in scenario["vary"] for key in joined.split(",")}
@@ -343,26 +391,26 @@ def setting_columns(rows: list[Row], scenario: dict[str, Any]) -> list[str]:
         named = [name for name in columns if name in known and different([name]) > 1]
     else:
         run = [name for name in ("scheduler", "cc", "seed") if name in columns]
-        variants = len(rows) // max(different(run), 1)
+        variants = table.count // max(different(run), 1)
         dotted = [name for name in columns if "." in name and not PER_PATH.fullmatch(name)]
         named = [name for name in dotted if 1 < different([name]) <= variants]
     # A backend may lack some of the runs; its others are no repetitions of another's.
     return [*named, *(name for name in ("backend", "transport") if name in columns and different([name]) > 1)]
 
 
-def with_path_columns(run: Row) -> Row:
-    """The run with `path.<name>.<measure>` columns, also where `paths` is a list of records."""
-    records = run.get("paths")
-    if isinstance(records, list):
-        for record in (r for r in records if isinstance(r, dict) and "name" in r):
-            run |= {f"path.{record['name']}.{key}": value for key, value in record.items()}
-    return run
+def path_columns(table: Columns) -> dict[str, dict[int, Any]]:
+    """The `path.<name>.<measure>` of rows whose `paths` is a list of records: values by the row's place."""
+    found: dict[str, dict[int, Any]] = defaultdict(dict)
+    for at, paths in enumerate(table["paths"]) if "paths" in table.names else ():
+        for record in (r for r in paths if isinstance(r, dict) and "name" in r) if isinstance(paths, list) else ():
+            for key, value in record.items():
+                found[f"path.{record['name']}.{key}"][at] = value
+    return found
 
 
-def path_names(scenario: dict[str, Any], runs: dict[Cell, list[Row]]) -> list[str]:
-    """The scenario's paths in its order, else those that the rows mention."""
+def path_names(scenario: dict[str, Any], columns: Iterable[str]) -> list[str]:
+    """The scenario's paths in its order, else those that the columns mention."""
     declared = scenario.get("path")
     if isinstance(declared, dict) and declared:
         return list(declared)
-    columns = distinct(column for group in runs.values() for run in group for column in run)
     return distinct(match[1] for column in columns if (match := PER_PATH.fullmatch(column)))

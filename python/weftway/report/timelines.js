@@ -41,7 +41,7 @@
     const rate = (counts) => counts.map((count) => count * 1000 / data.step); // the steps of two runs differ
     const sent = perPath(data, data.send?.map(rate), { fill: "b0" });
     const copied = perPath(data, data.copy?.map(rate), { fill: "60" }).filter(({ raw }) => raw.some(Boolean));
-    copied.forEach((one) => { one.name = `copy on ${one.name}`; });
+    copied.forEach((one) => { one.name = `duplicate on ${one.name}`; });
     const waits = data.wait ? [{ name: "wait", raw: rate(data.wait), colour: "--neutral", fill: "b0" }] : [];
     return stacked([...sent, ...copied, ...waits]);
   };

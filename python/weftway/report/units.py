@@ -57,7 +57,7 @@ MEASURES = {
         Measure("r_factor", "Transmission rating", "ratio", False),
         Measure("mos", "Mean opinion score", "ratio", False),
         Measure("aggregation_benefit", "Aggregation benefit", "ratio", False),
-        Measure("benefit_fair", "Benefit, opened alike", "ratio", False),
+        Measure("benefit_fair", "Benefit, same handshake", "ratio", False),
         Measure("efficiency", "Efficiency", "share", False),
         Measure("receive_buffer_max_kb", "Receive buffer, peak", "size", True),
         Measure("receive_buffer_mean_kb", "Receive buffer, mean", "size", True),

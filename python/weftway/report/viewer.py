@@ -96,8 +96,10 @@ def numbers(values: Values) -> list[float | int | None]:
 
 
 def short(value: float) -> float | int:
+    if not value:
+        return 0
     rounded = float(f"{value:.3g}")
-    return int(rounded) if rounded == int(rounded) else rounded
+    return int(rounded) if rounded.is_integer() else rounded
 
 
 def strokes(t: Timeline, paths: Sequence[str]) -> list[tuple[float, int, str]]:

@@ -181,7 +181,7 @@ def remarks(study: Study, cell: Cell) -> list[str]:
     failed = study.unfinished(cell)
     if failed:
         reasons = ", ".join(dict.fromkeys(failed))
-        found.append(f"{len(failed)} of {len(study.runs(cell))} runs: {reasons}")
+        found.append(f"{len(failed)} of {study.size(cell)} runs: {reasons}")
     faults = sum(study.values(cell, "faults").values())
     if faults:
         found.append(f"{faults:.0f} faults")

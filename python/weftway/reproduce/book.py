@@ -30,12 +30,16 @@ def write(pages: Mapping[str, str], folder: Path) -> Path:
     return folder / "README.md"
 
 
-def pages(results: Sequence[Result], runs: Sequence[Run], options: str, levels: Sequence[Level] = ()) -> dict[str, str]:
-    """Every file of the book by its name. `options` make the same book again."""
+def pages(
+    results: Sequence[Result], runs: Sequence[Run], options: str, levels: Sequence[Level] = (), command: str = ""
+) -> dict[str, str]:
+    """Every file of the book by its name. `options` make the same verdicts again, `command` the same book."""
     stated = [run for run in runs if run.choice is None]
     gains = [gain for run in stated for gain in of_run(run)]
     papers = list(dict.fromkeys(one.experiment.paper for one in results))
-    found = {"README.md": _summary(results, gains, papers, options)}
+    found = {
+        "README.md": _summary(results, gains, papers, command or " ".join(filter(None, ["./weft reproduce", options])))
+    }
     for paper in papers:
         of_paper = [one for one in results if one.experiment.paper == paper]
         figures = list(dict.fromkeys(one.experiment.figure for one in of_paper))
@@ -54,15 +58,16 @@ def pages(results: Sequence[Result], runs: Sequence[Run], options: str, levels: 
     return found
 
 
-def _summary(results: Sequence[Result], gains: Sequence[Gain], papers: Sequence[str], options: str) -> str:
+def _summary(results: Sequence[Result], gains: Sequence[Gain], papers: Sequence[str], command: str) -> str:
     number = len({(one.experiment.paper, one.experiment.figure) for one in results})
     text = ["# Published experiments, and what comes out here", ""]
     text += [
-        f"{number} figures and tables of {len(papers)} papers, with every number that they print and every claim that "
+        f"{_counted(number, 'figure or table', 'figures and tables')} of "
+        f"{_counted(len(papers), 'paper', 'papers')}, with every number that they print and every claim that "
         "they make about them. How verdicts are found: [Reproduce published experiments]"
         "(https://github.com/weftway/weftway/blob/main/docs/how-to/reproduce.md).",
         "",
-        *_command("", options),
+        *_shell(command),
     ]
     if gains:
         text += _who(distinct(gains))
@@ -78,6 +83,10 @@ def _summary(results: Sequence[Result], gains: Sequence[Gain], papers: Sequence[
     return "\n".join(
         [*text, "", "Counted is what the papers state; other readings of their texts stand on the pages.", ""]
     )
+
+
+def _counted(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
 
 
 def _counts(results: Sequence[Result]) -> list[str]:
@@ -316,7 +325,10 @@ def _sensitivity(result: Result) -> str:
 
 
 def _command(name: str, options: str) -> list[str]:
-    words = " ".join(word for word in ("./weft reproduce", name, options) if word)
+    return _shell(" ".join(word for word in ("./weft reproduce", name, options) if word))
+
+
+def _shell(words: str) -> list[str]:
     return ["```sh", words, "```", ""]
 
 

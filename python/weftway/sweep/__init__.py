@@ -8,6 +8,6 @@ what is missing and keeps it. The rows are those of `weft compare`, byte for byt
 """
 
 from .grid import Grid, Run, read
-from .runs import Request, execute, rows
+from .runs import Request, execute, rows, warnings
 
-__all__ = ["Grid", "Request", "Run", "execute", "read", "rows"]
+__all__ = ["Grid", "Request", "Run", "execute", "read", "rows", "warnings"]

@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
-from weftway import backends, comparison
+from weftway import backends, caveats, comparison, report
 from weftway._native import SimulationError
 from weftway.backends import BACKENDS, Row, Skipped
 from weftway.comparison import Comparison, Interrupted, Progress, is_kept
 from weftway.interrupts import put_off
 from weftway.job import Job
 from weftway.parallel import RayPool
+from weftway.rows import Columns, FrameRows
 from weftway.store import Store
 
 from .grid import Grid, Run
@@ -48,14 +49,33 @@ def execute(grid: Grid, request: Request, progress: Progress | None = None) -> l
     found: list[Comparison] = []
     for run in grid.runs:
         found.append(_compared(grid, run, request, _Shift(grid, found, tell)))
-    if (all_rows := rows(found)) and not grid.is_scenario:
-        Store(request.out).finish(all_rows)
+    if not grid.is_scenario and any(one.rows for one in found) and not _stands(found, Store(request.out)):
+        Store(request.out).finish(rows(found))
     return found
+
+
+def _stands(found: list[Comparison], store: Store) -> bool:
+    """Whether the table of the whole sweep has these rows already: nothing was run, and all their columns are there."""
+    frames = [one.rows.frame for one in found if isinstance(one.rows, FrameRows)]
+    if len(frames) < len(found):
+        return False
+    keys = dict.fromkeys(key for frame in frames for key in frame["key"])
+    whole = store.finished(list(keys))
+    return whole is not None and {name for frame in frames for name in frame.columns} <= set(whole.frame.columns)
 
 
 def rows(found: list[Comparison]) -> list[Row]:
     """All rows, in the order of the grid; a job that two of its runs ask for has one."""
     return list({row["key"]: row for one in found for row in one.rows}.values())
+
+
+def warnings(found: list[Comparison]) -> list[str]:
+    """What a reader must know before the numbers of a sweep: a line per scheduler whose decisions broke a rule."""
+    told: dict[str, tuple[str, int | None, int | None]] = {}
+    for table in (Columns(one.rows) for one in found):
+        runs = zip(table["scheduler"], table["faults"], table["decisions"], strict=True)
+        told.update(zip(table["key"], runs, strict=True))
+    return caveats.counted(told.values())
 
 
 @dataclass(frozen=True)
@@ -84,7 +104,8 @@ def _compared(grid: Grid, run: Run, request: Request, progress: _Shift) -> Compa
     skipped = {one.job.key for one in left_out}
     wanted = replace(run.plan, jobs=[job for job in run.plan.jobs if job.key not in skipped])
     try:
-        found = comparison.execute(wanted, request.jobs, folder, progress)
+        share = report.MOST_TIMELINES // len(grid.runs)  # they are all held until the pages are written
+        found = comparison.execute(wanted, request.jobs, folder, progress, watched_runs=share)
     except Interrupted as error:
         raise Interrupted(progress.done + error.done, _jobs(grid), request.out) from None
     return Comparison(run.plan, found.rows, [*found.skipped, *left_out], found.watched, found.kept)

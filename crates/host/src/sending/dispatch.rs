@@ -310,6 +310,12 @@ pub trait Carrier {
         let _ = at;
     }
 
+    /// Whether the log takes a reason ([`Transport::asks_why`]).
+    fn asks_why(&mut self, decision: Decision) -> bool {
+        let _ = decision;
+        true
+    }
+
     /// Writes a decision to the log ([`Transport::log`]).
     fn log(&mut self, decided: Decided) {
         let _ = decided;
@@ -348,6 +354,10 @@ impl<C: Carrier> Transport for C {
     #[inline]
     fn wake_at(&mut self, at: Instant) {
         Carrier::wake_at(self, at);
+    }
+
+    fn asks_why(&mut self, decision: Decision) -> bool {
+        Carrier::asks_why(self, decision)
     }
 
     fn log(&mut self, decided: Decided) {

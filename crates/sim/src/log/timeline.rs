@@ -65,6 +65,8 @@ struct Happening {
 pub struct Timeline {
     names: Vec<String>,
     step: Span,
+    /// When the last step ends.
+    end: Instant,
     paths: Vec<PathSteps>,
     receiver: ReceiverSteps,
     /// Decisions to wait.
@@ -87,6 +89,7 @@ impl Timeline {
             paths: names.iter().map(|_| PathSteps::default()).collect(),
             names,
             step: FIRST_STEP,
+            end: Instant::ZERO,
             receiver: ReceiverSteps::default(),
             waits: Vec::new(),
             reasons: Vec::new(),
@@ -142,6 +145,9 @@ impl Timeline {
 
     /// Makes the step of `now` the last one; what is skipped is as things stand.
     fn go_to(&mut self, now: Instant) {
+        if now < self.end {
+            return;
+        }
         let place = |step: Span| (now.as_nanos() / step.as_nanos()) as usize;
         while place(self.step) >= MAX_STEPS {
             self.double();
@@ -155,6 +161,7 @@ impl Timeline {
             path.copied.resize(steps, 0);
         }
         self.waits.resize(steps, 0);
+        self.end = Instant::from_nanos(self.step.as_nanos() * steps as u64);
         self.receiver.held.resize(steps, self.held);
         self.receiver.reach.resize(steps, reach);
     }
@@ -187,12 +194,7 @@ impl Timeline {
 
     /// Counts a decision, and keeps the first reason of its kind in this step.
     fn decided(&mut self, decided: &Decided) {
-        let (kind, path) = match decided.decision {
-            Decision::Send(path) | Decision::Ahead(path, _) => ("send", Some(path)),
-            Decision::Repeat(path, _) => ("copy", Some(path)),
-            Decision::Recall(path) => ("recall", Some(path)),
-            Decision::Wait => ("wait", None),
-        };
+        let (kind, path) = kind_of(decided.decision);
         // A scheduler may name a path that there is not: that is a fault, and counted elsewhere.
         let steps = path.and_then(|path| self.paths.get_mut(path.index()));
         match (kind, steps) {
@@ -207,10 +209,15 @@ impl Timeline {
     }
 
     fn reason(&mut self, step: usize, kind: &'static str, path: Option<PathId>, text: String) {
-        let mut here = self.reasons.iter().rev().take_while(|reason| reason.step == step);
-        if !here.any(|reason| (reason.kind, reason.path) == (kind, path)) {
+        if !self.has_reason(step, kind, path) {
             self.reasons.push(Reason { step, kind, path, text });
         }
+    }
+
+    /// Whether the step has a reason for this kind of decision already.
+    fn has_reason(&self, step: usize, kind: &'static str, path: Option<PathId>) -> bool {
+        let mut here = self.reasons.iter().rev().take_while(|reason| reason.step == step);
+        here.any(|reason| (reason.kind, reason.path) == (kind, path))
     }
 
     fn happened(&mut self, at: Instant, path: PathId, kind: &'static str) {
@@ -246,6 +253,21 @@ impl Listener for Timeline {
                 self.happened(now, path, "down");
             }
         }
+    }
+
+    fn asks_why(&mut self, now: Instant, conn: u8, decision: Decision) -> bool {
+        let (kind, path) = kind_of(decision);
+        conn == 0 && !self.has_reason((now.as_nanos() / self.step.as_nanos()) as usize, kind, path)
+    }
+}
+
+/// What a decision is called, and the path that it names.
+fn kind_of(decision: Decision) -> (&'static str, Option<PathId>) {
+    match decision {
+        Decision::Send(path) | Decision::Ahead(path, _) => ("send", Some(path)),
+        Decision::Repeat(path, _) => ("copy", Some(path)),
+        Decision::Recall(path) => ("recall", Some(path)),
+        Decision::Wait => ("wait", None),
     }
 }
 

@@ -1,6 +1,7 @@
 """Runs every setting on both stacks with the same seeds, and keeps the rows."""
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,7 +36,7 @@ class Measured:
 
     request: Request
     settings: list[Setting]
-    rows: list[Row]
+    rows: Sequence[Row]
     skipped: dict[str, str]
     """Reasons, by the name of the setting."""
     seconds: float

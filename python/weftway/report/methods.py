@@ -1,0 +1,73 @@
+"""What a paper says of how its numbers were made: a paragraph to quote."""
+
+from __future__ import annotations
+
+from .numbers import listed
+from .provenance import seeds
+from .study import Study
+
+WHERE = {
+    "sim": "in the simulator of Weftway",
+    "quic": "on Multipath QUIC (noq) in virtual time by Weftway",
+    "kernel": "on the MPTCP of the Linux kernel, over links that Weftway emulates in real time",
+    "live": "on links of this machine by Weftway",
+}
+
+
+def methods(study: Study) -> str:
+    """Who ran where with which seeds, what the intervals are, and which test says that two differ."""
+    parts = [_what(study), _draws(study), *_numbers(study), _test(study), _code(study)]
+    return " ".join(part for part in parts if part) + "\n"
+
+
+def _what(study: Study) -> str:
+    title = str(study.scenario.get("title") or study.scenario.get("name") or "the scenario")
+    count = len(study.schedulers)
+    who = f"{count} packet schedulers" if count > 1 else f"The packet scheduler {study.schedulers[0]}"
+    under = "" if study.controllers == ["default"] else f" under {listed(study.controllers)}"
+    where = listed([WHERE.get(str(place), str(place)) for place in study.first("backend")] or [WHERE["sim"]])
+    settings = f" and {len(study.settings)} settings" if len(study.settings) > 1 else ""
+    return f"{who} ran {where}{under}, in the scenario “{title}”{settings}."
+
+
+def _draws(study: Study) -> str:
+    if len(study.seeds) == 1:
+        return f"There is one run of each, with seed {seeds(study.seeds)}, and so no interval."
+    many = f"{len(study.seeds)} runs of each, with the seeds {seeds(study.seeds)} (half-open)"
+    if any(not study.is_repeatable(cell) for cell in study.cells()):
+        return f"There are {many}."
+    return f"There are {many}; runs with the same seed have the same random losses and link rates."
+
+
+def _numbers(study: Study) -> list[str]:
+    if len(study.seeds) == 1:
+        return []
+    cells = study.cells()
+    repeatable = [study.is_repeatable(cell) for cell in cells]
+    told = []
+    if any(repeatable):
+        told.append("Numbers are means ± half of a 95 % confidence interval (Student's t over the runs).")
+    if not all(repeatable):
+        told.append(
+            f"Numbers of the kernel and of live links are medians ± {study.interval_of_medians()}, between order "
+            "statistics."
+        )
+    return told
+
+
+def _test(study: Study) -> str:
+    if len(study.schedulers) < 2 or len(study.seeds) == 1:
+        return ""
+    return (
+        f"Differences from {study.reference} are paired by seed. A difference is called significant where the 95 % "
+        "interval of its mean (Student's t) excludes zero: a two-sided paired t-test at the 5 % level, without "
+        "correction for the number of comparisons."
+    )
+
+
+def _code(study: Study) -> str:
+    code = ", ".join(str(one) for one in study.first("code"))
+    hashes = ", ".join(str(one)[:12] for one in study.first("scenario_hash"))
+    scenario = f"; scenario hash {hashes}" if hashes and len(study.first("scenario_hash")) <= 3 else ""
+    again = study.scenario.get("command")
+    return f"Code {code}{scenario}." + (f" Command: {again}" if again else "")

@@ -1,0 +1,43 @@
+"""The same comparison by an earlier commit: built in a working tree of its own, and kept there."""
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from weftway import scenario
+from weftway._native import ScenarioError
+
+TREES = ".weft/at"
+"""Where earlier commits are checked out, below the source tree; git ignores it."""
+
+
+def tree(name: str) -> Path:
+    """The working tree of a commit, a branch or a tag. It is made when it is asked for the first time."""
+    root = scenario.source_tree("weft compare --at")
+    found = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    if found is None:
+        raise ScenarioError(f"--at {name}: git knows no such commit in {root}")
+    place = root / TREES / found[:12]
+    if not place.exists() and _git(root, "worktree", "add", "--detach", "--quiet", str(place), found) is None:
+        raise ScenarioError(f"--at {name}: git cannot check it out in {place}")
+    return place
+
+
+def compared(place: Path, words: Sequence[str]) -> Path:
+    """Runs `weft compare` with these words by that tree; the folder of its rows, which later comparisons go on from."""
+    rows = place.with_name(f"{place.name}.rows")
+    print(f"weft compare by {place.name}: it is built the first time, which takes minutes", file=sys.stderr)
+    done = subprocess.run([str(place / "weft"), "compare", *words, "--out", str(rows)], stdout=subprocess.DEVNULL)
+    if done.returncode:
+        raise ScenarioError(f"--at: `{place / 'weft'} compare` ended with status {done.returncode}; see above")
+    return rows
+
+
+def _git(root: Path, *words: str) -> str | None:
+    """What git says; nothing if it refuses."""
+    try:
+        done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True)
+    except FileNotFoundError:
+        raise ScenarioError("weft compare --at needs git") from None
+    return done.stdout.strip() if done.returncode == 0 else None
