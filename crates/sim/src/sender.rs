@@ -451,7 +451,9 @@ impl PathSender {
         let bytes = transport.paced(payload);
         if self.paced_by == PacedBy::Controller {
             if let Some((rate, quantum)) = self.cc.pacing() {
-                self.pacer.on_sent(now, bytes, Pace::even(rate, quantum));
+                // Of TCP a short packet takes its quantum's place, as its model was measured beside Linux.
+                let full = if transport.rules.pacer_blocks { view.mss } else { bytes };
+                self.pacer.on_sent(now, bytes, Pace::even(rate, quantum, full));
             }
         } else if self.pacer.is_set_for(bytes, view.pacing_rate) {
             self.pacer.on_sent_alike(now);
