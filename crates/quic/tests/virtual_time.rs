@@ -69,6 +69,23 @@ fn a_packet_takes_on_a_link_what_the_scenario_says() {
     }
 }
 
+/// `options.ack_packet` says what a packet without data takes: 1000 B take 8 ms of a return link of 1 Mbit/s, and the round trip is
+/// 20 ms without.
+#[test]
+fn an_acknowledgement_takes_on_a_link_what_the_scenario_says() {
+    let transport = Transport { ack_packet: Bytes::new(1000), ..Transport::mpquic() };
+    let mut config = SimConfig::new(transport, vec![path("only", 100, 10, 0.0)], Bytes::new(0));
+    config.paths[0].acks.rate = Rate::Constant(BitRate::from_mbps(1));
+    config.workload = Workload::Messages {
+        sizes: vec![MessageSize::of(Bytes::new(300))],
+        period: Span::from_millis(100),
+        count: 50,
+        deadline: None,
+    };
+    let srtt = run(&config, "min-rtt", 1)["path.only.srtt_ms"].as_f64().unwrap();
+    assert!((28.0..30.0).contains(&srtt), "{srtt} ms");
+}
+
 fn changes(times: &[(u64, bool)]) -> Vec<Change> {
     let change = |&(ms, up)| Change { at: Instant::from_millis(ms), set: if up { Set::Up } else { Set::Down } };
     times.iter().map(change).collect()

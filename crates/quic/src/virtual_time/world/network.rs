@@ -30,8 +30,9 @@ pub(in crate::virtual_time) struct Network {
     /// How many datagrams were put on links.
     pub count: u64,
     pub copies: Copies,
-    /// What a packet takes beside its data, as the scenario has it.
+    /// What a packet takes beside its data, and what one without data takes, as the scenario has it.
     headers: Bytes,
+    bare: Bytes,
     seed: u64,
     datagrams: Datagrams,
 }
@@ -104,6 +105,7 @@ impl Network {
             count: 0,
             copies: Copies::default(),
             headers: config.transport.packet - config.transport.mss,
+            bare: config.transport.ack_packet,
             seed,
             datagrams: Datagrams::default(),
         }
@@ -125,11 +127,11 @@ impl Network {
         }
     }
 
-    /// What a datagram takes on a link: with data, what the scenario says of a packet with so many (`options.packet`), if it
-    /// is no larger.
+    /// What a datagram takes on a link: what the scenario says of a packet with so much data (`options.packet`) or with none
+    /// (`options.ack_packet`), unless it is larger.
     fn size(&self, out: &Outgoing) -> Bytes {
-        let own = Bytes::new(out.bytes.len() as u64 + HEADERS);
-        if out.payload == 0 { own } else { own.max(self.headers + Bytes::new(u64::from(out.payload))) }
+        let asked = if out.payload == 0 { self.bare } else { self.headers + Bytes::new(u64::from(out.payload)) };
+        asked.max(Bytes::new(out.bytes.len() as u64 + HEADERS))
     }
 
     /// A copy goes the way of what it copies. No tally counts it.
