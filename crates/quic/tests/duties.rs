@@ -1,14 +1,17 @@
-//! What a host owes its scheduler ([`weftway_host::testing`]), on QUIC in virtual time.
+//! What a host owes its scheduler ([`weftway_host::testing`]), on QUIC in virtual time: where one end sends, and where both do.
 
 use weftway_host::Host;
 use weftway_host::testing::{Duties, Found, declarations};
 use weftway_link::{Change, Limit, LinkConfig, Loss, Queue, Rate, Set};
+use weftway_mux::Limits;
 use weftway_path::{BitRate, Bytes, Instant, Role, Span, Thresholds, Tier};
 use weftway_quic::driver::OFFERS;
-use weftway_quic::virtual_time::Job;
+use weftway_quic::virtual_time::{Job, Pair};
 use weftway_scenario::Verdict;
 use weftway_scenario::config::{Buffer, MessageSize, PathConfig, PathPolicy, Policy, SimConfig, Transport, Workload};
 use weftway_sched::TransportRules;
+
+use crate::duplex::{SIDES, Script, finish};
 
 fn path(name: &str, mbps: u64, ms: u64, loss: f64) -> PathConfig {
     let acks = LinkConfig {
@@ -75,4 +78,50 @@ fn the_driver_meets_a_hosts_duties() {
         }
     }
     assert!(all.least() >= 10 && all.ups > all.downs, "too little was checked: {all:?}");
+}
+
+/// Where both ends send: a small receive buffer and losses, and a path that fails. A path of a [`Pair`] is there all the time.
+fn duplex_worlds() -> Vec<(&'static str, SimConfig, Limits)> {
+    let small = Limits { receive: Bytes::new(64 << 10), streams: 2, ..Limits::default() };
+    let impatient = |config: &SimConfig| {
+        let transport = Transport { path_timeout: Span::from_millis(500), ..config.transport.clone() };
+        SimConfig { transport, ..config.clone() }
+    };
+    let limits = [("small buffer", small), ("fails", Limits::default())];
+    let worlds = worlds();
+    let found = limits.map(|(name, limits)| {
+        let (_, config) = worlds.iter().find(|(world, _)| *world == name).unwrap();
+        (name, impatient(config), limits)
+    });
+    found.into()
+}
+
+#[test]
+fn both_ends_of_a_duplex_meet_a_hosts_duties() {
+    let mut all = Found::default();
+    let both = |opener: usize| Script { opener, class: 2, sizes: [600_000, 600_000] };
+    for (world, config, limits) in duplex_worlds() {
+        for (at, needs) in declarations(OFFERS).into_iter().enumerate() {
+            for (seed, cc) in [(1, "cubic"), (2, "bbr1")] {
+                let what = format!("{world}, {cc}, needs {at}");
+                let duties = [0, 1].map(|end| Duties::new(needs, 2 * seed + end, Span::ZERO));
+                let hosted = |duties: &Duties| -> (Box<dyn weftway_sched::Scheduler>, Host) {
+                    (Box::new(duties.clone()), Host::new(needs, TransportRules::NONE))
+                };
+                let schedulers = [hosted(&duties[0]), hosted(&duties[1])];
+                let mut pair = Pair::with(schedulers, &config, cc, seed, limits).unwrap();
+                finish(&mut pair, vec![both(0), both(1)], &what);
+                for (side, duties) in SIDES.into_iter().zip(&duties) {
+                    let counts = pair.duplex(side).unwrap().sender().counts();
+                    let breaches = duties.breaches(counts.faults);
+                    assert!(breaches.is_empty(), "{what}, {side:?}:\n{}", breaches.join("\n"));
+                    all.add(&duties.found());
+                }
+            }
+        }
+    }
+    // The credit of the streams ends before the window of their connection, which is hardly ever shut.
+    let Found { starved, woken, ups, downs, acked, lost, recalled, provoked, .. } = all;
+    let checked = [woken, downs, acked, lost, recalled, provoked].into_iter().all(|count| count >= 10);
+    assert!(starved > 0 && checked && ups > downs, "too little was checked: {all:?}");
 }

@@ -49,6 +49,43 @@ fn a_bulk_transfer_arrives_over_both_paths() {
     assert_eq!(job.row("min-rtt", &Singles::default()).unwrap(), row, "the same again");
 }
 
+/// `options.packet` and `options.mss` say what a packet takes on a link beside its data: here 300 B, of which QUIC fills 65. Short
+/// packets take as much.
+#[test]
+fn a_packet_takes_on_a_link_what_the_scenario_says() {
+    let transport = Transport { packet: Bytes::new(1500), ..Transport::mpquic() };
+    let bulk = SimConfig::new(transport, vec![path("only", 12, 10, 0.0)], Bytes::new(3_000_000));
+    let messages = Workload::Messages {
+        sizes: vec![MessageSize::of(Bytes::new(300))],
+        period: Span::from_micros(300),
+        count: 10_000,
+        deadline: None,
+    };
+    let messages = SimConfig { workload: messages, ..bulk.clone() };
+    // 12 Mbit/s bear 1000 packets of 1500 B in a second, and 2500 of 600 B.
+    for (config, least) in [(bulk, 2_500.0), (messages, 4_000.0)] {
+        let took = run(&config, "min-rtt", 1)["fct_ms"].as_f64().unwrap();
+        assert!((least..1.15 * least).contains(&took), "{took} ms");
+    }
+}
+
+/// `options.ack_packet` says what a packet without data takes: 1000 B take 8 ms of a return link of 1 Mbit/s, and the round trip is
+/// 20 ms without.
+#[test]
+fn an_acknowledgement_takes_on_a_link_what_the_scenario_says() {
+    let transport = Transport { ack_packet: Bytes::new(1000), ..Transport::mpquic() };
+    let mut config = SimConfig::new(transport, vec![path("only", 100, 10, 0.0)], Bytes::new(0));
+    config.paths[0].acks.rate = Rate::Constant(BitRate::from_mbps(1));
+    config.workload = Workload::Messages {
+        sizes: vec![MessageSize::of(Bytes::new(300))],
+        period: Span::from_millis(100),
+        count: 50,
+        deadline: None,
+    };
+    let srtt = run(&config, "min-rtt", 1)["path.only.srtt_ms"].as_f64().unwrap();
+    assert!((28.0..30.0).contains(&srtt), "{srtt} ms");
+}
+
 fn changes(times: &[(u64, bool)]) -> Vec<Change> {
     let change = |&(ms, up)| Change { at: Instant::from_millis(ms), set: if up { Set::Up } else { Set::Down } };
     times.iter().map(change).collect()

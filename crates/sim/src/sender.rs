@@ -456,7 +456,7 @@ impl PathSender {
                 if transport.rules.recovery == LossRecovery::Tcp {
                     self.pace_burst(now, view, transport, bytes, (rate, quantum));
                 } else {
-                    self.pacer.on_sent(now, bytes, Pace::even(rate, quantum));
+                    self.pacer.on_sent(now, bytes, Pace::even(rate, quantum, view.mss));
                 }
             }
         } else if self.pacer.is_set_for(bytes, view.pacing_rate) {

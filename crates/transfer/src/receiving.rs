@@ -290,7 +290,7 @@ impl Receiving {
     fn tell_limit(&mut self, now: Instant) {
         if std::mem::take(&mut self.limit_due) {
             let limit = Record::limit(self.receiver.edge(), self.receiver.next());
-            let _ = self.connection.send(now, self.last, bytes::Bytes::copy_from_slice(&limit), false);
+            let _ = self.connection.send(now, self.last, bytes::Bytes::copy_from_slice(&limit), 0);
         }
     }
 

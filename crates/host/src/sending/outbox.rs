@@ -240,11 +240,12 @@ impl Outbox {
         self.ring.front().is_some_and(|chunk| chunk.sent) || self.unsent > self.ring.base()
     }
 
-    /// Everything below `una` has arrived (DATA_ACK).
+    /// Everything below `una` has arrived (DATA_ACK; QUIC: what the receiver tells with its limit), and what follows it and was
+    /// acknowledged before.
     #[inline]
     pub fn acknowledge_below(&mut self, una: Offset) {
         while let Some(&chunk) = self.ring.front()
-            && chunk.end() <= una
+            && (chunk.end() <= una || chunk.acked)
         {
             self.ring.pop();
             self.settle(&chunk);
@@ -414,6 +415,19 @@ mod tests {
         assert_eq!(outbox.una(), Offset::ZERO);
         outbox.acknowledge(0);
         assert_eq!(outbox.una(), Offset::new(200));
+    }
+
+    /// The receiver's limit tells of the lowest chunk, whose own acknowledgement is lost or late; the one after it was
+    /// acknowledged before.
+    #[test]
+    fn what_was_acknowledged_before_is_settled_when_everything_below_is() {
+        let mut outbox = outbox(3);
+        (0..3).for_each(|number| carry(&mut outbox, number, PathId::new(0)));
+        outbox.acknowledge(1);
+        outbox.acknowledge_below(Offset::new(100));
+        assert_eq!(outbox.una(), Offset::new(200));
+        outbox.acknowledge(2);
+        assert_eq!(outbox.una(), Offset::new(300));
     }
 
     #[test]

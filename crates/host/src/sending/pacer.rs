@@ -36,15 +36,17 @@ pub struct Pace {
     pub rate: BitRate,
     /// How much is due when a wait ends.
     pub quantum: Bytes,
+    /// A full packet. A wait ends when all of a quantum but this is due: the last packet of a quantum overdraws the credit.
+    pub packet: Bytes,
     /// How much may leave at once after a pause: a quantum, or more.
     pub credit: Bytes,
 }
 
 impl Pace {
-    /// No more than a quantum leaves at once.
+    /// No more than a quantum leaves at once, in packets of at most `packet`.
     #[inline]
-    pub fn even(rate: BitRate, quantum: Bytes) -> Self {
-        Self { rate, quantum, credit: quantum }
+    pub fn even(rate: BitRate, quantum: Bytes, packet: Bytes) -> Self {
+        Self { rate, quantum, packet, credit: quantum }
     }
 }
 
@@ -53,7 +55,7 @@ impl Pace {
 struct Paced {
     bytes: Bytes,
     pace: Pace,
-    /// What the packet takes at that rate, and what the rest of the quantum takes and of the credit.
+    /// What the packet takes at that rate, and what a quantum but for a full packet takes, and the credit but for one.
     time: Span,
     rest: Span,
     credit: Span,
@@ -61,8 +63,8 @@ struct Paced {
 
 impl Paced {
     fn new(bytes: Bytes, pace: Pace) -> Self {
-        let Pace { rate, quantum, credit } = pace;
-        let (time, rest) = (rate.transmission_time(bytes), rate.transmission_time(quantum.saturating_sub(bytes)));
+        let Pace { rate, quantum, packet, credit } = pace;
+        let (time, rest) = (rate.transmission_time(bytes), rate.transmission_time(quantum.saturating_sub(packet)));
         // In whole packets: the times of so many, each rounded up, must not exceed it.
         let packets = credit.get() / bytes.get().max(1);
         let credit = if credit == quantum { rest } else { time * packets.saturating_sub(1) };
@@ -178,7 +180,8 @@ impl PacedBy {
     pub fn window_pace(path: &Path, quantum: impl Fn(BitRate) -> Bytes, initial_window: Bytes) -> Option<Pace> {
         let rate = path.pacing_rate;
         let quantum = quantum(rate);
-        (rate > BitRate::ZERO).then(|| Pace { rate, quantum, credit: initial_window.max(quantum) })
+        let (packet, credit) = (path.mss, initial_window.max(quantum));
+        (rate > BitRate::ZERO).then_some(Pace { rate, quantum, packet, credit })
     }
 
     /// The rate of a path whose controller names none.
@@ -236,10 +239,28 @@ mod tests {
         let now = Instant::from_millis(100);
         for _ in 0..2 {
             assert!(pacer.release() <= now);
-            pacer.on_sent(now, packet, Pace::even(rate, packet + packet));
+            pacer.on_sent(now, packet, Pace::even(rate, packet + packet, packet));
         }
         // The next quantum of two packets leaves two packets' time after this one.
         assert_eq!(pacer.release(), now + Span::from_millis(2));
+    }
+
+    /// Messages of three full packets and a short one: each byte takes its time at the rate, whatever size its packet has
+    /// (draft-ietf-ccwg-bbr: the next departure is a packet's size over the rate later).
+    #[test]
+    fn the_rate_holds_for_packets_of_any_sizes() {
+        let (rate, full, short) = (BitRate::from_mbps(12), Bytes::new(1500), Bytes::new(375));
+        let mut pacer = Pacer::default();
+        let mut now = Instant::from_millis(100);
+        for _ in 0..100 {
+            for bytes in [full, full, full, short] {
+                now = now.max(pacer.release());
+                pacer.on_sent(now, bytes, Pace::even(rate, full + full, full));
+            }
+        }
+        // 325 packets' worth; two of them may leave at the start.
+        let took = now.since(Instant::from_millis(100));
+        assert!((323..=325).contains(&took.as_millis()), "{took}");
     }
 
     /// 1 ms a packet. Each figure is by hand from `tcp_update_skb_after_send`.
@@ -274,7 +295,7 @@ mod tests {
     fn a_credit_leaves_at_once_and_quanta_after() {
         // 1 ms a packet, and a fraction of a nanosecond more, which is rounded up.
         let (rate, packet) = (BitRate::from_bps(11_999_999), Bytes::new(1500));
-        let pace = Pace { rate, quantum: packet + packet, credit: packet.mul_div(10, 1) };
+        let pace = Pace { rate, quantum: packet + packet, packet, credit: packet.mul_div(10, 1) };
         let (mut pacer, now) = (Pacer::default(), Instant::from_millis(100));
         for _ in 0..10 {
             assert!(pacer.release() <= now);

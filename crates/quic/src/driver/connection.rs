@@ -60,8 +60,8 @@ pub struct Outgoing {
     pub bytes: BytesMut,
     /// Whether it is ECN-capable.
     pub ecn: bool,
-    /// Whether it carries a record of data.
-    pub is_data: bool,
+    /// How many bytes of the data it carries.
+    pub payload: u32,
 }
 
 /// A record that has not left after so many datagrams stays with noq.
@@ -487,8 +487,9 @@ impl QuicConnection {
         self.watched.iter().position(|&watched| watched == Some(path))
     }
 
-    /// Sends a record on `path`, at once. The path that it took and its packet number; `None` if it could not leave.
-    pub fn send(&mut self, now: Instant, path: PathId, record: Bytes, is_data: bool) -> Option<(PathId, u64)> {
+    /// Sends a record with `payload` bytes of the data on `path`, at once. The path that it took and its packet number; `None`
+    /// if it could not leave.
+    pub fn send(&mut self, now: Instant, path: PathId, record: Bytes, payload: u32) -> Option<(PathId, u64)> {
         let only = self.observer_of(path)?;
         let empty = self.inner.datagrams().send_buffer_space();
         self.inner.datagrams().send(record, true).ok()?;
@@ -497,15 +498,18 @@ impl QuicConnection {
         self.observer_state.quiet(0);
         let mut took = None;
         for _ in 0..TRIES {
-            took = self.poll(now, is_data);
+            took = self.poll(now, payload);
             if took.is_none() {
                 // What keeps it from this path is not the window. It must not wait for a later packet's turn.
                 self.observer_state.open(ALL);
-                took = self.poll(now, is_data);
+                took = self.poll(now, payload);
             }
-            // A probe of noq's is smaller than a record, and leaves alone.
             if self.inner.datagrams().send_buffer_space() >= empty {
                 break;
+            }
+            // A probe of noq's is smaller than a record, and leaves alone.
+            if let Some(probe) = self.outgoing.back_mut().filter(|_| took.is_some()) {
+                probe.payload = 0;
             }
         }
         self.observer_state.open(ALL);
@@ -518,11 +522,11 @@ impl QuicConnection {
     /// All datagrams that are no data; one, if the connection is over. While a client's handshake is not done, noq 1.4
     /// answers each call with one more CONNECTION_CLOSE, until its keys are worn out and it panics.
     fn poll_all(&mut self, now: Instant) {
-        while self.poll(now, false).is_some() && !self.inner.is_closed() {}
+        while self.poll(now, 0).is_some() && !self.inner.is_closed() {}
     }
 
     /// One datagram, and the path that it takes.
-    fn poll(&mut self, now: Instant, is_data: bool) -> Option<PathId> {
+    fn poll(&mut self, now: Instant, payload: u32) -> Option<PathId> {
         self.buffer.clear();
         let transmit = self.inner.poll_transmit(self.clock.theirs(now), NonZeroUsize::MIN, &mut self.buffer)?;
         self.early += u32::from(self.connected && !self.confirmed);
@@ -530,7 +534,7 @@ impl QuicConnection {
         self.validations[path.index()].begin(now);
         let bytes = BytesMut::from(&self.buffer[..transmit.size]);
         let ecn = transmit.ecn == Some(EcnCodepoint::Ect0);
-        self.outgoing.push_back(Outgoing { path, bytes, ecn, is_data });
+        self.outgoing.push_back(Outgoing { path, bytes, ecn, payload });
         Some(path)
     }
 

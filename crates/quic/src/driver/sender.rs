@@ -401,7 +401,7 @@ impl<S: Source> Sender<S> {
         }
         let question = Record::question(self.dispatch.outbox.next());
         for id in self.dispatch.views.offered().iter() {
-            let _ = self.connection.send(self.now, id, bytes::Bytes::copy_from_slice(&question), false);
+            let _ = self.connection.send(self.now, id, bytes::Bytes::copy_from_slice(&question), 0);
         }
     }
 
@@ -415,7 +415,7 @@ impl<S: Source> Sender<S> {
         self.pool.extend_from_slice(&Record::data_head(assigned.offset));
         self.source.append(assigned.offset, bytes, &mut self.pool);
         let record = self.pool.split().freeze();
-        match self.connection.send(self.now, id, record, true) {
+        match self.connection.send(self.now, id, record, assigned.bytes) {
             Some((took, number)) if took == id => {
                 self.paths[id.index()].on_sent(self.now, self.dispatch.views.get_mut(id), number, assigned);
             }

@@ -186,7 +186,7 @@ impl SendingPath {
     fn pace(&self, view: &Path) -> Option<Pace> {
         match self.paced_by {
             PacedBy::Nothing => None,
-            PacedBy::Controller => self.cc.pacing().map(|(rate, quantum)| Pace::even(rate, quantum)),
+            PacedBy::Controller => self.cc.pacing().map(|(rate, quantum)| Pace::even(rate, quantum, view.mss)),
             PacedBy::Window => {
                 PacedBy::window_pace(view, |rate| weftway_cc::send_quantum(rate, view.mss, 2), self.initial_window)
             }

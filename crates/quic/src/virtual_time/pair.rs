@@ -61,13 +61,24 @@ fn at(side: weftway_mux::Side) -> usize {
 impl Pair {
     /// The two ends, with the same scheduler, controller and limits each. The connection is being opened.
     pub fn new(config: &SimConfig, (scheduler, cc): (&str, &str), seed: u64, limits: Limits) -> Result<Self, RunError> {
+        Self::with([build(scheduler)?, build(scheduler)?], config, cc, seed, limits)
+    }
+
+    /// The same, with these schedulers and what is kept for each: that of the end that connects, and of the one that listens.
+    pub fn with(
+        schedulers: [(Box<dyn Scheduler>, Host); 2],
+        config: &SimConfig,
+        cc: &str,
+        seed: u64,
+        limits: Limits,
+    ) -> Result<Self, RunError> {
         weftway_cc::parse(cc)?;
-        let end = |side| -> Result<End, RunError> {
-            let (scheduler, host) = build(scheduler)?;
+        let end = |side, (scheduler, host)| {
             let endpoint = setup::endpoint(side, &config.transport, seed);
-            Ok(End { endpoint, duplex: None, scheduler, host, next: Instant::NEVER })
+            End { endpoint, duplex: None, scheduler, host, next: Instant::NEVER }
         };
-        let ends = [end(Side::Client)?, end(Side::Server)?];
+        let [connects, listens] = schedulers;
+        let ends = [end(Side::Client, connects), end(Side::Server, listens)];
         let mut network = Network::new(config, seed);
         network.present = (0..config.paths.len() as u8).map(PathId::new).fold(PathSet::EMPTY, PathSet::with);
         let mut pair = Self {

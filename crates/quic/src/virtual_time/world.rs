@@ -448,7 +448,7 @@ impl World {
         from.into_iter().for_each(|path| end.answers.heard(now, path));
         if limit_due {
             let limit = Record::limit(end.receiver.edge(), end.receiver.next());
-            let _ = connection.send(now, path, bytes::Bytes::copy_from_slice(&limit), false);
+            let _ = connection.send(now, path, bytes::Bytes::copy_from_slice(&limit), 0);
         }
         end.answers.answer(now, connection, path);
         end.next = connection.timeout().max(now);

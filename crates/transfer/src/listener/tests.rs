@@ -89,7 +89,7 @@ fn records_of_who_has_no_token_are_not_kept() {
     let mut left = 0;
     for _ in 0..20 {
         let now = pair.there.now();
-        let _ = pair.stranger.send(now, PathId::new(0), vec![7; 1000].into(), true);
+        let _ = pair.stranger.send(now, PathId::new(0), vec![7; 1000].into(), 1000);
         left += pair.stranger.outgoing.iter().filter(|datagram| datagram.bytes.len() > 1000).count();
         pair.step();
         assert!(pair.listener.pending[0].connection.receive().is_none());

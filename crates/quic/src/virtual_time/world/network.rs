@@ -32,6 +32,9 @@ pub(in crate::virtual_time) struct Network {
     /// How many datagrams were put on links.
     pub count: u64,
     pub copies: Copies,
+    /// What a packet takes beside its data, and what one without data takes, as the scenario has it.
+    headers: Bytes,
+    bare: Bytes,
     seed: u64,
     datagrams: Datagrams,
 }
@@ -45,6 +48,8 @@ pub(in crate::virtual_time) struct Datagram {
     pub ecn: bool,
     /// Whether it goes from the sender of the data to the receiver.
     pub forward: bool,
+    /// What it takes on a link.
+    size: Bytes,
     is_data: bool,
     /// Whether the network brings it once more, after it has arrived.
     again: bool,
@@ -101,6 +106,8 @@ impl Network {
             present: PathSet::EMPTY,
             count: 0,
             copies: Copies::default(),
+            headers: config.transport.packet - config.transport.mss,
+            bare: config.transport.ack_packet,
             seed,
             datagrams: Datagrams::default(),
         }
@@ -113,13 +120,20 @@ impl Network {
         }
         self.count += 1;
         let copy = self.copies.draw(self.seed);
-        let (path, ecn) = (out.path, out.ecn);
+        let (path, ecn, is_data, size) = (out.path, out.ecn, out.payload > 0, self.size(&out));
         let second = (copy == Copy::Now).then(|| out.bytes.clone());
         let again = copy == Copy::Late;
-        self.put(now, Datagram { bytes: out.bytes, path, ecn, is_data: out.is_data, again, forward });
+        self.put(now, Datagram { bytes: out.bytes, path, ecn, size, is_data, again, forward });
         if let Some(bytes) = second {
-            self.send_copy(now, Datagram { bytes, path, ecn, is_data: false, again: false, forward });
+            self.send_copy(now, Datagram { bytes, path, ecn, size, is_data: false, again: false, forward });
         }
+    }
+
+    /// What a datagram takes on a link: what the scenario says of a packet with so much data (`options.packet`) or with none
+    /// (`options.ack_packet`), unless it is larger.
+    fn size(&self, out: &Outgoing) -> Bytes {
+        let asked = if out.payload == 0 { self.bare } else { self.headers + Bytes::new(u64::from(out.payload)) };
+        asked.max(Bytes::new(out.bytes.len() as u64 + HEADERS))
     }
 
     /// A copy goes the way of what it copies. No tally counts it.
@@ -137,9 +151,8 @@ impl Network {
 
     fn push(&mut self, now: Instant, link: usize, number: u32) {
         let Some(datagram) = self.datagrams.get(number) else { return };
-        let bytes = Bytes::new(datagram.bytes.len() as u64 + HEADERS);
-        let (path, is_data) = (datagram.path, datagram.is_data);
-        let verdict = self.links[link].push(now, bytes, number);
+        let (path, is_data, size) = (datagram.path, datagram.is_data, datagram.size);
+        let verdict = self.links[link].push(now, size, number);
         let tally = &mut self.wire[path.index()];
         if is_data && link == self.routes[path.index()].data {
             tally.bytes += bytes.get();
@@ -165,8 +178,9 @@ impl Network {
         }
         let datagram = self.datagrams.take(number)?;
         if datagram.again {
-            let Datagram { ref bytes, path, ecn, forward, .. } = datagram;
-            self.send_copy(now, Datagram { bytes: bytes.clone(), path, ecn, is_data: false, again: false, forward });
+            let Datagram { ref bytes, path, ecn, size, forward, .. } = datagram;
+            let bytes = bytes.clone();
+            self.send_copy(now, Datagram { bytes, path, ecn, size, is_data: false, again: false, forward });
         }
         Some(datagram)
     }
