@@ -40,7 +40,8 @@ impl Carried {
         let AcceptedConnection { connection, control, .. } = *accepted;
         let paths = connection.paths().count();
         let (scheduler, host) = build(scheduler, None)?;
-        let setting = Setting { transport: transport(), cc: cc.clone(), seed: 0, groups: Groups::detected(paths) };
+        let groups = Groups::detected(paths);
+        let setting = Setting { transport: transport(), cc: cc.clone(), seed: 0, groups, fills_packets: true };
         let limits = (Limits::default(), Limits::default());
         let roles = vec![PathRole::default(); paths];
         let mut duplex =

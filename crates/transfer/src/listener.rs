@@ -7,7 +7,8 @@ use weftway_path::{Instant, PathId, Span};
 use weftway_quic::driver::connection::QuicConnection;
 use weftway_quic::driver::observer::ObserverState;
 use weftway_quic::udp::Net;
-use weftway_quic::udp::tls::{Identity, IdentityError, MAX_PATHS, Server};
+use weftway_quic::udp::settings::{ETHERNET_PAYLOAD, MAX_PATHS};
+use weftway_quic::udp::tls::{Identity, IdentityError, Server};
 use weftway_quic::udp::token::{KnownToken, Token, Tokens};
 
 use super::control_stream::{AcceptedConnection, ControlStream};
@@ -94,7 +95,7 @@ impl Listener {
 
     /// The configuration with which the endpoint waits.
     pub fn config(&self) -> noq_proto::ServerConfig {
-        self.server.config(ObserverState::new())
+        self.server.config(ObserverState::new(), ETHERNET_PAYLOAD)
     }
 
     /// How many connections have shown a wrong token.
@@ -120,8 +121,8 @@ impl Listener {
             return net.respond(&transmit, &buffer);
         }
         let observers = ObserverState::new();
-        let config = self.server.config(observers.clone());
         let remote = incoming.remote_address();
+        let config = self.server.config(observers.clone(), net.largest_payload(remote));
         let route = FourTuple::new(remote, incoming.local_ip());
         let at = net.clock().theirs(now);
         match net.endpoint.accept(incoming, at, &mut buffer, Some(Arc::new(config))) {

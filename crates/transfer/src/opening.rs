@@ -175,14 +175,14 @@ impl Session<'_> {
         pairing: &Pairing,
         attempts: &mut Vec<Attempt>,
     ) -> Result<(), Failure> {
-        let routes = self.net.routes(address);
+        let (routes, largest_payload) = (self.net.routes(address), self.net.largest_payload(address));
         let usable: Vec<usize> = (0..routes.len()).filter(|&at| routes[at].1).collect();
         let routes: Vec<FourTuple> = routes.into_iter().map(|(route, _)| route).collect();
         let paths = (0..routes.len()).fold(PathSet::EMPTY, |set, at| set.with(PathId::new(at as u8)));
         for at in usable {
             let now = self.net.now();
             let observers = ObserverState::new();
-            let (config, mismatch) = tls::client(pairing, observers.clone())?;
+            let (config, mismatch) = tls::client(pairing, observers.clone(), largest_payload)?;
             let theirs = self.net.clock().theirs(now);
             let opened = self.net.endpoint.connect(theirs, config, address, "weftway");
             let (handle, inner) = opened.map_err(|error| Failure::Socket(io::Error::other(error)))?;

@@ -9,7 +9,7 @@ use weftway_quic::driver::answers::Answers;
 use weftway_quic::driver::connection::{News, QuicConnection};
 use weftway_quic::driver::receiver::Receiver;
 use weftway_quic::driver::record::Record;
-use weftway_quic::udp::tls::MAX_PATHS;
+use weftway_quic::udp::settings::MAX_PATHS;
 
 use super::control_stream::{AcceptedConnection, ControlStream};
 use super::disk::{Disk, DiskEvent, Task, keep};
@@ -21,7 +21,7 @@ use super::outcome::{FailedEntries, all_failed, arrived, goodput, peer, ratio_to
 use super::pulse::Pulse;
 use super::rounds::Ended;
 use super::session::{Session, lost};
-use super::setting::{RECORD, WINDOW};
+use super::setting::{LARGEST_RECORD, WINDOW};
 use super::store::Store;
 use super::wire::{Message, Role};
 
@@ -108,7 +108,7 @@ struct Receiving {
 
 impl Receiving {
     fn new(accepted: Box<AcceptedConnection>, now: Instant) -> Self {
-        let mut receiver = Receiver::new(Bytes::new(WINDOW), Bytes::new(RECORD), MAX_PATHS);
+        let mut receiver = Receiver::new(Bytes::new(WINDOW), Bytes::new(LARGEST_RECORD), MAX_PATHS);
         receiver.took(weftway_path::Offset::ZERO);
         Self {
             connection: accepted.connection,

@@ -127,7 +127,7 @@ impl<'a> Sending<'a> {
         let (scheduler, host) = build(&job.scheduler, job.log.as_ref())?;
         let source = FileSource::new(job.manifest.clone(), job.files.clone());
         let groups = Groups::detected(paths);
-        let setting = Setting { transport: transport(), cc: job.cc.clone(), seed: 0, groups };
+        let setting = Setting { transport: transport(), cc: job.cc.clone(), seed: 0, groups, fills_packets: true };
         let roles = vec![PathRole::default(); paths];
         let mut sender = Sender::new(accepted.connection, source, setting, &roles)
             .map_err(|error| Failure::Spec(error.to_string()))?;

@@ -3,6 +3,7 @@
 use weftway_host::{EVERYTHING, Host, mismatch};
 use weftway_path::{Bytes, Span};
 use weftway_quic::driver::record::OVERHEAD;
+use weftway_quic::udp::settings::LARGEST_PAYLOAD;
 use weftway_scenario::config::{Buffer, Transport};
 use weftway_sched::{Needs, Scheduler};
 
@@ -14,8 +15,11 @@ pub const OFFERS: Needs = Needs { device: false, ..EVERYTHING };
 
 /// How far the sender may be ahead of what the receiver has written: 100 Mbit/s for two seconds. Both ends know it.
 pub(super) const WINDOW: u64 = 32 << 20;
-/// The payload of a record: what is left of QUIC's least packet, so that it fits on every path.
+/// The payload of the least record that is called full: what is left of QUIC's least packet, so that it fits on every path. It
+/// grows as noq finds that every path takes more.
 pub(super) const RECORD: u64 = 1200 - OVERHEAD;
+/// The payload of the longest record.
+pub(super) const LARGEST_RECORD: u64 = LARGEST_PAYLOAD as u64 - OVERHEAD;
 /// A path is given up when it is silent for so long, or for three probe timeouts.
 const PATH_TIMEOUT: Span = Span::from_millis(500);
 /// How often it is then asked.

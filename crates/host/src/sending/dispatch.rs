@@ -77,6 +77,11 @@ impl Dispatch {
         host.acts_without_room = host.needs.recall || has_policy;
     }
 
+    /// From now on a full packet has `mss` bytes of payload. What is cut stays as it is.
+    pub fn set_mss(&mut self, mss: Bytes) {
+        self.mss = mss.get();
+    }
+
     /// The question as it stands.
     #[inline]
     pub fn context(&self, now: Instant) -> Context<'_> {

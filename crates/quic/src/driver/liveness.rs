@@ -3,7 +3,7 @@
 //! A path that brings nothing for too long with data outstanding, or loses most of what it is given, is given up: its data
 //! go to the others. It is asked now and then whether it is alive.
 
-use weftway_host::sending::{Carrier, Dispatch, may_offer};
+use weftway_host::sending::{Carrier, Dispatch, SentPacket, may_offer};
 use weftway_path::{Bytes, Event, Health, Instant, Path, PathId, Recovery, Span};
 
 use super::sender::{Sender, Source, controller};
@@ -20,7 +20,7 @@ impl<S: Source> Sender<S> {
         let Ok(cc) = controller(&self.setting, id, self.now, rtt) else { return };
         let path = &mut self.paths[id.index()];
         path.renew(self.now, self.connection.generation(id), cc, &self.setting.transport);
-        let mut view = Path::new(id, self.setting.transport.mss, self.setting.transport.initial_cwnd());
+        let mut view = Path::new(id, self.record, self.setting.transport.initial_cwnd());
         view.role = self.dispatch.views.get(id).role;
         view.bottleneck = self.setting.groups.of(id);
         if let Some((rtt, noq_srtt)) = rtt.zip(noq_srtt) {
@@ -84,7 +84,10 @@ impl<S: Source> Sender<S> {
             }
             // Of which nothing is known.
             let Some(packet) = self.paths[id.index()].flight.oldest_unsettled(0).copied() else { break };
-            let assigned = self.dispatch.repeat(id, &packet);
+            // It may have left in parts.
+            let whole = self.dispatch.outbox.get(packet.chunk).copied();
+            let (offset, bytes) = whole.map_or((packet.offset, packet.bytes), |chunk| (chunk.offset, chunk.bytes));
+            let assigned = self.dispatch.repeat(id, &SentPacket { offset, bytes, ..packet });
             self.transmit(id, &assigned);
         }
         if offers {

@@ -48,6 +48,7 @@ pub mod record;
 pub mod sender;
 mod sending_path;
 pub mod streams;
+mod transmit;
 
 pub use sender::{OFFERS, Sender, Setting, Source};
 pub use sending_path::PathTally;

@@ -6,7 +6,7 @@
 
 use bytes::BytesMut;
 use weftway_cc::{Controller, Setup, Share, Signal};
-use weftway_host::sending::{Assigned, Carrier, Dispatch, Groups, Policy, Views, prepare};
+use weftway_host::sending::{Carrier, Dispatch, Groups, Policy, Views, prepare};
 use weftway_host::{Host, ask, tell};
 use weftway_path::spec::SpecError;
 use weftway_path::{BlockedReason, Bytes, Event, Health, Instant, Message, Offset, Path, PathId, PathSet, Span};
@@ -15,14 +15,11 @@ use weftway_sched::{Needs, Scheduler};
 
 use super::connection::{News, QuicConnection};
 use super::observer::{Report, What};
-use super::record::{HEAD, Record};
+use super::record::Record;
 use super::sending_path::{Outcome, PathTally, SendingPath, Stage};
 
 /// What the driver offers to a scheduler: everything, where its front end sees what the sender's devices hold.
 pub const OFFERS: Needs = weftway_host::EVERYTHING;
-
-/// Room for some fifty records: memory comes in pieces of this size.
-const POOL: usize = 64 << 10;
 
 /// How many packets leave in a turn. Then the front end sends them and looks for acknowledgements before the next turn: a
 /// wide window does not leave in one burst (RFC 9002 §7.7). Some three batches of GSO.
@@ -51,7 +48,12 @@ pub trait Source {
     /// Appends so many bytes of the data from `offset` on.
     fn append(&self, offset: Offset, bytes: usize, to: &mut BytesMut);
 
-    /// How many bytes the next record has, of the path's most; 0 if there is none. Only where `CUTS`, as those that follow.
+    /// A full record has so many bytes from now on. Only where `CUTS`, as those that follow.
+    fn set_record(&mut self, most: Bytes) {
+        let _ = most;
+    }
+
+    /// How many bytes the next record has; 0 if there is none.
     fn next_record(&mut self) -> u64 {
         0
     }
@@ -90,6 +92,9 @@ pub struct Setting {
     pub seed: u64,
     /// Which paths share a bottleneck, as far as it is known.
     pub groups: Groups,
+    /// Whether a full record is as long as every path of noq's takes by now, which is no less than the transport's `mss`. If
+    /// not, it has the `mss`.
+    pub fills_packets: bool,
 }
 
 /// The sender.
@@ -110,8 +115,10 @@ pub struct Sender<S> {
     /// Whether the last turn ended because it had sent enough: the next one is due at once.
     has_more: bool,
     /// How many packets this turn may still send.
-    left: u32,
-    pool: BytesMut,
+    pub(super) left: u32,
+    pub(super) pool: BytesMut,
+    /// The payload of a full record.
+    pub(super) record: Bytes,
     reports: Vec<Report>,
 }
 
@@ -149,7 +156,8 @@ impl<S: Source> Sender<S> {
             wants_room: false,
             has_more: false,
             left: 0,
-            pool: BytesMut::with_capacity(POOL),
+            pool: BytesMut::new(),
+            record: setting.transport.mss,
             reports: Vec::new(),
             setting,
         })
@@ -261,6 +269,7 @@ impl<S: Source> Sender<S> {
     /// end calls it after each.
     pub fn take_in(&mut self, now: Instant, from: Option<PathId>) {
         self.now = now;
+        self.fit_records();
         self.take_reports(from);
         // The peer opened a path anew that we took for alive: its packets are counted from the beginning.
         for id in self.dispatch.views.set().iter() {
@@ -309,6 +318,7 @@ impl<S: Source> Sender<S> {
     /// Whatever is due now: probes, paths that are silent, questions, the scheduler's own wake-up.
     pub fn on_timer(&mut self, now: Instant) {
         self.now = now;
+        self.fit_records();
         self.dispatch.host.woken(now);
         self.dispatch.fire_policy(now);
         for at in 0..self.paths.len() {
@@ -355,6 +365,7 @@ impl<S: Source> Sender<S> {
         self.now = now;
         self.left = PACKETS_PER_TURN;
         self.connection.flush(now);
+        self.fit_records();
         for at in 0..self.paths.len() {
             self.serve(PathId::new(at as u8));
         }
@@ -405,31 +416,6 @@ impl<S: Source> Sender<S> {
         }
     }
 
-    /// Sends a record on path `id`. If it cannot leave, its data wait to be sent again.
-    pub(super) fn transmit(&mut self, id: PathId, assigned: &Assigned) {
-        self.left = self.left.saturating_sub(1);
-        let bytes = assigned.bytes as usize;
-        if self.pool.capacity() - self.pool.len() < HEAD + bytes {
-            self.pool.reserve(POOL);
-        }
-        self.pool.extend_from_slice(&Record::data_head(assigned.offset));
-        self.source.append(assigned.offset, bytes, &mut self.pool);
-        let record = self.pool.split().freeze();
-        match self.connection.send(self.now, id, record, assigned.bytes) {
-            Some((took, number)) if took == id => {
-                self.paths[id.index()].on_sent(self.now, self.dispatch.views.get_mut(id), number, assigned);
-            }
-            // noq does not let data onto this path any more. What left on another one may arrive; nobody waits for it.
-            _ => {
-                self.dispatch.give_up(id, assigned);
-                if self.connection.is_closed() {
-                    self.broken.get_or_insert_with(|| "the connection is closed".to_owned());
-                }
-                self.path_down(id, Stage::Down { ask_at: self.now + self.setting.transport.probe_interval });
-            }
-        }
-    }
-
     fn take_reports(&mut self, from: Option<PathId>) {
         let mut reports = std::mem::take(&mut self.reports);
         self.connection.take_reports(&mut reports);
@@ -454,14 +440,16 @@ impl<S: Source> Sender<S> {
             match report.what {
                 What::Acked { number, .. } => {
                     outcome.heard = true;
-                    if let Some(packet) = path.on_acked(now, view, number, &mut outcome) {
+                    let packet = path.on_acked(now, view, number, &mut outcome);
+                    if let Some(packet) = packet.and_then(|packet| path.parts.acked(number, packet)) {
                         self.dispatch.outbox.acknowledge(packet.chunk);
                         self.source.acked(packet.offset);
                         self.dispatch.host.events.push(Event::Acked(packet.receipt(id)));
                     }
                 }
                 What::Lost { number, .. } => {
-                    if let Some(packet) = path.on_lost(view, number, &mut outcome) {
+                    let packet = path.on_lost(view, number, &mut outcome);
+                    if let Some(packet) = packet.and_then(|packet| path.parts.lost(number, packet)) {
                         path.offered.lose(number, packet.chunk, id, &mut self.dispatch.outbox);
                         self.dispatch.host.events.push(Event::Lost(packet.receipt(id)));
                     }

@@ -11,7 +11,9 @@ use weftway_path::{BlockedReason, Bytes, Instant, Path, Recovery, SendKind, Span
 use weftway_scenario::config::Transport;
 
 use super::outage::Outages;
+use parts::Parts;
 
+mod parts;
 mod silence;
 #[cfg(test)]
 mod tests;
@@ -72,6 +74,8 @@ pub(super) struct SendingPath {
     pub outages: Outages,
     /// What was offered to the other paths when this one fell silent.
     pub offered: Offered,
+    /// What left in several packets.
+    pub parts: Parts,
     rate: RateSampler,
     last_sent: Instant,
     /// Packets sent before belong to the current episode.
@@ -121,6 +125,7 @@ impl SendingPath {
             probe_at: Instant::NEVER,
             outages: Outages::default(),
             offered: Offered::default(),
+            parts: Parts::default(),
             rate: RateSampler::default(),
             last_sent: Instant::ZERO,
             recovery_start: None,
@@ -376,7 +381,7 @@ impl SendingPath {
 
     /// Why the path cannot take a packet now.
     pub fn blocked_reason(&self, now: Instant, view: &Path) -> BlockedReason {
-        if view.bytes_in_flight + view.queued + view.mss > view.cwnd {
+        if !has_window(view, view.bytes_in_flight + view.queued) {
             BlockedReason::Congestion
         } else if self.pacer.release() > now && self.paced_by.blocks(view, self.initial_window) {
             BlockedReason::Pacing
@@ -387,6 +392,12 @@ impl SendingPath {
 
     /// Whether the next packet of the queue may leave.
     pub fn may_send_queued(&self, now: Instant, view: &Path) -> bool {
-        !self.queue.is_empty() && view.bytes_in_flight + view.mss <= view.cwnd && self.pacer.release() <= now
+        !self.queue.is_empty() && has_window(view, view.bytes_in_flight) && self.pacer.release() <= now
     }
+}
+
+/// Whether the window of which `used` is used has room for a packet. One may leave in any case: packets may be longer than
+/// those that the controller reckons with, which are QUIC's least.
+fn has_window(view: &Path, used: Bytes) -> bool {
+    used == Bytes::ZERO || used + view.mss <= view.cwnd
 }

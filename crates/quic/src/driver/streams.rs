@@ -2,7 +2,7 @@
 
 use bytes::BytesMut;
 use weftway_mux::{Mux, Next, ProtocolError};
-use weftway_path::{Instant, Message, Offset};
+use weftway_path::{Bytes, Instant, Message, Offset};
 
 use super::sender::Source;
 
@@ -73,6 +73,10 @@ impl Source for Streams {
         }
     }
 
+    fn set_record(&mut self, most: Bytes) {
+        (self.most, self.next) = (most.get() as usize, None);
+    }
+
     fn next_record(&mut self) -> u64 {
         self.peek().map_or(0, |next| next.bytes as u64)
     }
@@ -89,7 +93,12 @@ impl Source for Streams {
     }
 
     fn is_wanted(&mut self, at: Offset) -> bool {
-        let now = self.now;
+        let (now, most) = (self.now, self.most);
+        if self.mux.payload(at).is_some_and(|payload| payload.len() > most) {
+            // No path has room for it any more.
+            self.mux_mut().abandon(now, at);
+            return false;
+        }
         self.mux_mut().lost(now, at)
     }
 

@@ -10,6 +10,7 @@
 //! end that listens names paths by the address at which a datagram arrived.
 
 pub mod net;
+pub mod settings;
 pub mod socket;
 pub mod tls;
 pub mod token;

@@ -12,6 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use weftway_path::{Instant, Span};
 
+use super::settings::ETHERNET_PAYLOAD;
 use super::socket::{Inbox, Local, Received, Socket};
 use crate::driver::connection::{Clock, QuicConnection};
 
@@ -163,6 +164,14 @@ impl Net {
         let sockets = self.sockets.iter().enumerate();
         let same = sockets.filter(|(_, socket)| socket.address().is_ipv4() == remote.is_ipv4());
         same.map(|(at, socket)| (FourTuple::new(remote, Some(Self::name(at, remote))), socket.is_bound())).collect()
+    }
+
+    /// The most bytes that a packet to `remote` may have for every path to carry it, as far as the interfaces of this machine
+    /// tell.
+    pub fn largest_payload(&self, remote: SocketAddr) -> u16 {
+        let same = |socket: &&Socket| socket.is_bound() && socket.address().is_ipv4() == remote.is_ipv4();
+        let sockets = self.sockets.iter().filter(same);
+        sockets.map(|socket| socket.largest_payload(remote).unwrap_or(ETHERNET_PAYLOAD)).min().unwrap_or(ETHERNET_PAYLOAD)
     }
 
     /// Where a path begins, where sockets are named.

@@ -11,6 +11,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use bytes::BytesMut;
 use noq_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
+#[cfg(target_os = "linux")]
+use rustix::net::sockopt;
 use serde::Serialize;
 use socket2::{Domain, Protocol, Type};
 
@@ -185,6 +187,17 @@ impl Socket {
         self.bound.as_ref().map(|bound| bound.socket.as_fd())
     }
 
+    /// The most bytes that a datagram to `remote` may have for this machine's interfaces to send it in one piece.
+    pub fn largest_payload(&self, remote: SocketAddr) -> io::Result<u16> {
+        let socket = socket2::Socket::new(Domain::for_address(self.address), Type::DGRAM, Some(Protocol::UDP))?;
+        if let Local::Device(name) = &self.local {
+            bind_device(&socket, name)?;
+        }
+        socket.bind(&SocketAddr::new(self.address.ip(), 0).into())?;
+        socket.connect(&remote.into())?;
+        mtu(&socket, remote.is_ipv4())
+    }
+
     /// Whether anything waits for room in the kernel.
     pub fn is_blocked(&self) -> bool {
         !self.backlog.is_empty()
@@ -328,6 +341,18 @@ impl Inbox {
         }
         count == BATCH_SIZE
     }
+}
+
+/// What the way of a socket that is connected carries, without headers.
+#[cfg(target_os = "linux")]
+fn mtu(socket: &socket2::Socket, is_ipv4: bool) -> io::Result<u16> {
+    let (mtu, headers) = if is_ipv4 { (sockopt::ip_mtu(socket)?, 28) } else { (sockopt::ipv6_mtu(socket)?, 48) };
+    Ok(u16::try_from(mtu.saturating_sub(headers)).unwrap_or(u16::MAX))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn mtu(_: &socket2::Socket, _: bool) -> io::Result<u16> {
+    Err(io::ErrorKind::Unsupported.into())
 }
 
 #[cfg(target_os = "linux")]

@@ -7,21 +7,19 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use data_encoding::BASE64URL_NOPAD;
 use noq_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use noq_proto::crypto::{CryptoError, HmacKey};
-use noq_proto::{
-    ClientConfig, EndpointConfig, HashedConnectionIdGenerator, IdleTimeout, ServerConfig, TransportConfig, VarInt,
-};
+use noq_proto::{ClientConfig, EndpointConfig, HashedConnectionIdGenerator, ServerConfig};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, SignatureScheme};
 
+use super::settings::{endpoint, transport};
 use super::token::{BadName, Token, Tokens, check_name};
-use crate::driver::observer::{ObserverState, Observers};
+use crate::driver::observer::ObserverState;
 
 /// The protocol's name in TLS (ALPN).
 const ALPN: &[u8] = b"weftway/1";
@@ -206,7 +204,7 @@ impl Identity {
     /// another one: nobody can use one process to end the connections of another (§21.11).
     pub fn endpoint(&self, port: u16) -> EndpointConfig {
         if port == 0 {
-            return EndpointConfig::default();
+            return endpoint(EndpointConfig::default());
         }
         let secret = [self.key.secret_pkcs8_der(), &port.to_be_bytes()].concat();
         let reset = blake3::derive_key("weftway 2026-11 stateless reset", &secret);
@@ -214,7 +212,7 @@ impl Identity {
         let ids = ids.first_chunk().copied().map_or(0, u64::from_be_bytes);
         let mut config = EndpointConfig::new(Arc::new(ResetKey(reset)));
         config.cid_generator(Arc::new(move || Box::new(HashedConnectionIdGenerator::from_key(ids))));
-        config
+        endpoint(config)
     }
 }
 
@@ -246,18 +244,20 @@ impl HmacKey for ResetKey {
 pub struct Server(ServerConfig);
 
 impl Server {
-    /// For one connection, or for all that come.
-    pub fn config(&self, observers: Arc<ObserverState>) -> ServerConfig {
+    /// For one connection whose packets may have `largest_payload` bytes, or for all that come.
+    pub fn config(&self, observers: Arc<ObserverState>, largest_payload: u16) -> ServerConfig {
         let mut config = self.0.clone();
-        config.transport_config(transport(observers));
+        config.transport_config(transport(observers, largest_payload));
         config
     }
 }
 
-/// The configuration of an end that connects, and a flag that says whether another certificate came.
+/// The configuration of an end that connects, whose packets may have `largest_payload` bytes, and a flag that says whether
+/// another certificate came.
 pub fn client(
     pairing: &Pairing,
     observers: Arc<ObserverState>,
+    largest_payload: u16,
 ) -> Result<(ClientConfig, Arc<AtomicBool>), IdentityError> {
     let make = |error: &dyn std::fmt::Display| IdentityError::Make(error.to_string());
     let provider = Arc::new(ring::default_provider());
@@ -272,7 +272,7 @@ pub fn client(
     tls.alpn_protocols = vec![ALPN.to_vec()];
     let tls = QuicClientConfig::try_from(tls).map_err(|error| make(&error))?;
     let mut config = ClientConfig::new(Arc::new(tls));
-    config.transport_config(transport(observers));
+    config.transport_config(transport(observers, largest_payload));
     Ok((config, mismatch))
 }
 
@@ -323,36 +323,6 @@ impl ServerCertVerifier for Pinned {
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
     }
-}
-
-/// Paths that may be open at a time.
-pub const MAX_PATHS: usize = 8;
-/// Some more, for paths that are closed and opened again.
-const SPARE_PATHS: u32 = 8;
-/// A connection without any sign of life for so long is over.
-const IDLE: Duration = Duration::from_secs(30);
-/// An idle path says that it is alive, which also keeps bindings of NATs: the shortest known are of some 20 s.
-const KEEP_ALIVE: Duration = Duration::from_secs(2);
-/// What the control stream may have in flight: it has no congestion control of its own.
-const CONTROL_WINDOW: u32 = 256 << 10;
-/// Room for the records of what arrives in one call.
-const RECORDS: usize = 4 << 20;
-
-fn transport(observers: Arc<ObserverState>) -> Arc<TransportConfig> {
-    let mut config = TransportConfig::default();
-    let idle = IdleTimeout::from(VarInt::from_u32(IDLE.as_millis() as u32));
-    config
-        .congestion_controller_factory(Arc::new(Observers(observers)))
-        .max_concurrent_multipath_paths(MAX_PATHS as u32 + SPARE_PATHS)
-        .max_concurrent_bidi_streams(1u32.into())
-        .max_concurrent_uni_streams(0u32.into())
-        .max_idle_timeout(Some(idle))
-        .default_path_keep_alive_interval(Some(KEEP_ALIVE))
-        .stream_receive_window(CONTROL_WINDOW.into())
-        .datagram_receive_buffer_size(Some(RECORDS))
-        .datagram_send_buffer_size(4096)
-        .enable_segmentation_offload(false);
-    Arc::new(config)
 }
 
 #[cfg(test)]

@@ -123,6 +123,7 @@ impl Pair {
             cc: self.cc.clone(),
             seed: mix(self.seed, 0xc0 + side as u64),
             groups: weftway_net::groups(transport.bottlenecks, &self.network.routes),
+            fills_packets: false,
         };
         let mux_side = if side == Side::Client { weftway_mux::Side::Connecting } else { weftway_mux::Side::Listening };
         let mut duplex = Duplex::new(connection, mux_side, (self.limits, self.limits), setting, &roles)?;

@@ -192,6 +192,7 @@ impl World {
             cc: self.cc.clone(),
             seed: mix(self.seed, 0xc0),
             groups: weftway_net::groups(self.config.transport.bottlenecks, &self.network.routes),
+            fills_packets: false,
         };
         let mut sender = Sender::new(connection, source, setting, &roles)?;
         sender.set_host(std::mem::take(&mut self.host));

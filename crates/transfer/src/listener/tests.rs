@@ -20,7 +20,7 @@ impl Pair {
     fn new() -> Self {
         let mut identity = Identity::generate().unwrap();
         identity.add("laptop").unwrap();
-        let (config, _) = client(&identity.pairing(), ObserverState::new()).unwrap();
+        let (config, _) = client(&identity.pairing(), ObserverState::new(), ETHERNET_PAYLOAD).unwrap();
         let listener = Listener::new(&identity, Role::Receive).unwrap();
         let endpoint = |server| Endpoint::new(Arc::new(EndpointConfig::default()), server, true);
         let listening = endpoint(Some(Arc::new(listener.config())));

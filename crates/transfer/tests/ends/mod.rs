@@ -15,6 +15,7 @@ use noq_proto::{DatagramEvent, Endpoint, EndpointConfig};
 use tempfile::TempDir;
 use weftway_path::Span;
 use weftway_quic::driver::observer::ObserverState;
+use weftway_quic::udp::settings::ETHERNET_PAYLOAD;
 use weftway_quic::udp::tls::{Identity, Pairing};
 use weftway_quic::udp::{Local, Net};
 use weftway_transfer::{Failure, Options, OtherEnd, Progress, Report, receive};
@@ -190,7 +191,7 @@ impl Refusing {
 
 /// Begins to refuse connections.
 pub fn refusing() -> Refusing {
-    let server = Identity::generate().unwrap().server().unwrap().config(ObserverState::new());
+    let server = Identity::generate().unwrap().server().unwrap().config(ObserverState::new(), ETHERNET_PAYLOAD);
     let endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), Some(Arc::new(server)), true);
     let mut net = Net::server(endpoint, &[], ([127, 0, 0, 1], 0).into()).unwrap();
     let (address, stop) = (net.sockets()[0].address(), Arc::new(AtomicBool::new(false)));

@@ -8,6 +8,7 @@ use noq_proto::{DatagramEvent, Endpoint, EndpointConfig, FourTuple};
 use weftway_path::{PathId, Span};
 use weftway_quic::driver::connection::QuicConnection;
 use weftway_quic::driver::observer::ObserverState;
+use weftway_quic::udp::settings::ETHERNET_PAYLOAD;
 use weftway_quic::udp::tls::{self, Pairing};
 use weftway_quic::udp::{Local, Net};
 use weftway_transfer::wire::{MAX_MESSAGE, Message, Role, TransferId, VERSION, decode, encode};
@@ -34,7 +35,7 @@ impl Peer {
     /// Begins a handshake; its first datagram leaves.
     pub fn begin(&mut self, address: SocketAddr, pairing: &Pairing) {
         let (now, observers) = (self.net.now(), ObserverState::new());
-        let (config, _) = tls::client(pairing, observers.clone()).unwrap();
+        let (config, _) = tls::client(pairing, observers.clone(), ETHERNET_PAYLOAD).unwrap();
         let at = self.net.clock().theirs(now);
         let (handle, inner) = self.net.endpoint.connect(at, config, address, "weftway").unwrap();
         let routes: Vec<FourTuple> = self.net.routes(address).into_iter().map(|(route, _)| route).collect();

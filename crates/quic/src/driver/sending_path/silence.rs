@@ -61,12 +61,14 @@ impl SendingPath {
     pub fn give_up_flight(&mut self, id: PathId, view: &mut Path, outbox: &mut Outbox, mut lost: impl FnMut(Receipt)) {
         let packets = (self.flight.base()..).zip(self.flight.iter());
         for (number, packet) in packets.filter(|(_, packet)| !packet.is_settled()) {
-            let receipt = packet.receipt(id);
-            view.lost.add(receipt.bytes);
-            lost(receipt);
-            self.offered.lose(number, packet.chunk, id, outbox);
+            view.lost.add(Bytes::new(packet.bytes.into()));
+            if let Some(packet) = self.parts.lost(number, *packet) {
+                lost(packet.receipt(id));
+                self.offered.lose(number, packet.chunk, id, outbox);
+            }
         }
         self.flight.clear();
+        self.parts.clear();
         self.probe_at = Instant::NEVER;
         self.tally.given_up += 1;
         view.bytes_in_flight = Bytes::ZERO;

@@ -1,0 +1,88 @@
+//! How what a path took leaves: one record to a packet.
+//!
+//! Records fill the packets of the path with the least MTU: noq takes none that is longer than that, whichever path carries
+//! it. The MTU grows while noq looks for it, and falls when a path is opened or turns out to lose what is long. What was cut
+//! before may then be too long. A piece of a row of bytes leaves in parts; a record that can only travel whole is cut anew.
+
+use weftway_host::sending::{Assigned, Carrier};
+use weftway_path::{Bytes, PathId};
+
+use super::record::{HEAD, Record};
+use super::sender::{Sender, Source};
+use super::sending_path::Stage;
+
+/// Room for some fifty records: memory comes in pieces of this size.
+const POOL: usize = 64 << 10;
+
+impl<S: Source> Sender<S> {
+    /// Brings the length of a full record up to date.
+    pub(super) fn fit_records(&mut self) {
+        if !self.setting.fills_packets {
+            return;
+        }
+        let largest = Bytes::new(self.connection.largest_record().saturating_sub(HEAD) as u64);
+        let record = largest.max(self.setting.transport.mss);
+        if record == self.record {
+            return;
+        }
+        self.record = record;
+        self.dispatch.set_mss(record);
+        if S::CUTS {
+            self.source.set_record(record);
+        }
+        for id in (0..self.paths.len()).map(|at| PathId::new(at as u8)) {
+            self.dispatch.views.get_mut(id).mss = record;
+            Carrier::refresh(self, id);
+        }
+    }
+
+    /// Sends a record on path `id`. If it cannot leave, its data wait to be sent again.
+    pub(super) fn transmit(&mut self, id: PathId, assigned: &Assigned) {
+        self.left = self.left.saturating_sub(1);
+        let most = self.record.get() as u32;
+        let leaves = match assigned.bytes {
+            bytes if bytes <= most => self.transmit_record(id, assigned),
+            // It is found too long when it is about to be sent again.
+            _ if S::CUTS => return self.dispatch.give_up(id, assigned),
+            _ => self.transmit_parts(id, assigned, most),
+        };
+        if leaves.is_none() {
+            self.dispatch.give_up(id, assigned);
+            if self.connection.is_closed() {
+                self.broken.get_or_insert_with(|| "the connection is closed".to_owned());
+            }
+            self.path_down(id, Stage::Down { ask_at: self.now + self.setting.transport.probe_interval });
+        }
+    }
+
+    /// The number of the packet that carries it. None if noq does not let data onto this path any more: what left on another
+    /// one may arrive; nobody waits for it.
+    fn transmit_record(&mut self, id: PathId, assigned: &Assigned) -> Option<u64> {
+        let bytes = assigned.bytes as usize;
+        if self.pool.capacity() - self.pool.len() < HEAD + bytes {
+            self.pool.reserve(POOL.max(HEAD + bytes));
+        }
+        self.pool.extend_from_slice(&Record::data_head(assigned.offset));
+        self.source.append(assigned.offset, bytes, &mut self.pool);
+        let record = self.pool.split().freeze();
+        let (_, number) = self.connection.send(self.now, id, record, assigned.bytes).filter(|&(took, _)| took == id)?;
+        self.paths[id.index()].on_sent(self.now, self.dispatch.views.get_mut(id), number, assigned);
+        Some(number)
+    }
+
+    /// The same in several packets, none longer than `most`.
+    fn transmit_parts(&mut self, id: PathId, whole: &Assigned, most: u32) -> Option<u64> {
+        let mut number = None;
+        for from in (0..whole.bytes).step_by(most as usize) {
+            let offset = whole.offset + Bytes::new(from.into());
+            let part = Assigned { offset, bytes: most.min(whole.bytes - from), ..*whole };
+            let Some(sent) = self.transmit_record(id, &part) else {
+                self.paths[id.index()].parts.forget(whole.serial);
+                return None;
+            };
+            self.paths[id.index()].parts.add(sent, whole);
+            number = Some(sent);
+        }
+        number
+    }
+}
