@@ -6,6 +6,7 @@ mod door;
 mod ends;
 mod failures;
 mod meeting;
+mod packets;
 mod policy;
 mod proxy;
 mod transfer;

@@ -329,6 +329,15 @@ impl QuicConnection {
     pub fn ping(&mut self, path: PathId) {
         if let Some(number) = self.numbers[path.index()].filter(|_| !self.is_early_spent()) {
             let _ = self.inner.ping_path(number);
+            // What was sent there may never be acknowledged.
+            self.observer_of(path).into_iter().for_each(|bit| self.observer_state.exempt(bit));
+        }
+    }
+
+    /// What is no record may have so many bytes in flight on a path, together with all records; noq counts headers, too.
+    pub fn set_window(&self, path: PathId, bytes: u64) {
+        if let Some(observer) = self.generation(path) {
+            self.observer_state.set_window(observer, bytes);
         }
     }
 
@@ -459,8 +468,8 @@ impl QuicConnection {
         }
     }
 
-    /// Lets everything leave that is no data: acknowledgements, handshakes, probes, and what keeps the paths. No record
-    /// waits while this is called.
+    /// Lets everything leave that is no data: acknowledgements, handshakes, probes, what keeps the paths, and the control
+    /// stream as far as its window allows. No record waits while this is called.
     pub fn flush(&mut self, now: Instant) {
         self.observer_state.open(ALL);
         self.observer_state.quiet(0);
@@ -496,6 +505,7 @@ impl QuicConnection {
         let _ = self.observer_state.take_sent();
         self.observer_state.open(only);
         self.observer_state.quiet(0);
+        self.observer_state.set_record(true);
         let mut took = None;
         for _ in 0..TRIES {
             took = self.poll(now, payload);
@@ -513,6 +523,7 @@ impl QuicConnection {
             }
         }
         self.observer_state.open(ALL);
+        self.observer_state.set_record(false);
         self.next_timeout = self.inner.poll_timeout();
         let path = took?;
         let (_, number) = self.observer_state.take_sent()?;

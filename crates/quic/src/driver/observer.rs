@@ -4,14 +4,18 @@
 //! it is told, for the driver to read after each call into noq, and it opens or closes its path. The window is checked
 //! before a datagram that elicits an acknowledgement, so a closed path sends at most acknowledgements; a quiet path does
 //! not even send those, because its pacer lets a byte a second through.
+//!
+//! What is no record, such as the control stream, leaves when noq likes, as far as a window allows: that of the path's
+//! controller, which the driver tells, or of a New Reno that sees everything noq sends, whichever is larger. The latter is all
+//! there is at an end that sends no data, and grows before the first data do.
 
 use std::any::Any;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use noq_proto::RttEstimator;
-use noq_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
+use noq_proto::congestion::{Controller, ControllerFactory, ControllerMetrics, NewRenoConfig};
 
 /// Something that noq told of a path. `observer` counts the connection's paths in the order of their creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,13 +57,22 @@ pub enum What {
 }
 
 /// What all observers of a connection share.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct ObserverState {
     /// noq wants controllers that can be shared between threads. Here one thread uses them, and the lock is free.
     log: Mutex<Log>,
     open: AtomicU64,
     quiet: AtomicU64,
+    /// Whether a record is being sent, whose window the driver has checked.
+    record: AtomicBool,
+    /// Paths on which one packet may leave whatever their window is, a bit each.
+    exempt: AtomicU64,
+    /// The window that the driver told of each path.
+    windows: [AtomicU64; BITS],
 }
+
+/// Paths that are told apart: a bit each.
+const BITS: usize = 64;
 
 #[derive(Debug, Default)]
 struct Log {
@@ -75,7 +88,29 @@ pub const ALL: u64 = u64::MAX;
 impl ObserverState {
     /// No observers yet; everything may send.
     pub fn new() -> Arc<Self> {
-        Arc::new(Self { open: AtomicU64::new(ALL), ..Self::default() })
+        Arc::new(Self {
+            log: Mutex::default(),
+            open: AtomicU64::new(ALL),
+            quiet: AtomicU64::new(0),
+            record: AtomicBool::new(false),
+            exempt: AtomicU64::new(0),
+            windows: [const { AtomicU64::new(0) }; BITS],
+        })
+    }
+
+    /// Whether a record is being sent.
+    pub fn set_record(&self, is_sent: bool) {
+        self.record.store(is_sent, Ordering::Relaxed);
+    }
+
+    /// Lets one packet leave on these paths, a bit each, whatever their windows are.
+    pub fn exempt(&self, paths: u64) {
+        self.exempt.fetch_or(paths, Ordering::Relaxed);
+    }
+
+    /// What is no record may have so many bytes in flight on a path, together with all records.
+    pub fn set_window(&self, observer: usize, bytes: u64) {
+        self.windows[observer % BITS].store(bytes, Ordering::Relaxed);
     }
 
     fn log(&self) -> MutexGuard<'_, Log> {
@@ -114,21 +149,29 @@ impl ObserverState {
 
 /// Builds the observers of a connection.
 #[derive(Debug)]
-pub struct Observers(pub Arc<ObserverState>);
+pub struct Observers {
+    /// What they share.
+    pub state: Arc<ObserverState>,
+    /// Whether what is no record is held to a window.
+    pub has_window: bool,
+}
 
 impl ControllerFactory for Observers {
-    fn build(self: Arc<Self>, _now: Instant, _current_mtu: u16) -> Box<dyn Controller> {
-        let mut log = self.0.log();
+    fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
+        let mut log = self.state.log();
         log.observers = log.observers.saturating_add(1);
-        Box::new(Observer { state: self.0.clone(), number: log.observers - 1 })
+        let window = self.has_window.then(|| Arc::new(NewRenoConfig::default()).build(now, current_mtu));
+        Box::new(Observer { state: self.state.clone(), number: log.observers - 1, window })
     }
 }
 
 /// The observer of one path.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Observer {
     state: Arc<ObserverState>,
     number: u32,
+    /// For what is no record.
+    window: Option<Box<dyn Controller>>,
 }
 
 impl Observer {
@@ -140,17 +183,21 @@ impl Observer {
 impl Controller for Observer {
     fn on_packet_sent(&mut self, _now: Instant, _bytes: u16, number: u64) {
         self.state.log().sent = Some((self.number, number));
+        self.state.exempt.fetch_and(!(1 << (self.number & 63)), Ordering::Relaxed);
     }
 
     fn on_ack(
         &mut self,
-        _now: Instant,
-        _sent: Instant,
+        now: Instant,
+        sent: Instant,
         bytes: u64,
         number: u64,
-        _app_limited: bool,
-        _rtt: &RttEstimator,
+        app_limited: bool,
+        rtt: &RttEstimator,
     ) {
+        if let Some(window) = &mut self.window {
+            window.on_ack(now, sent, bytes, number, app_limited, rtt);
+        }
         self.tell(What::Acked { number, bytes });
     }
 
@@ -160,13 +207,16 @@ impl Controller for Observer {
 
     fn on_congestion_event(
         &mut self,
-        _now: Instant,
-        _sent: Instant,
+        now: Instant,
+        sent: Instant,
         persistent: bool,
         marked: bool,
-        _lost_bytes: u64,
-        _largest_lost: u64,
+        lost_bytes: u64,
+        largest_lost: u64,
     ) {
+        if let Some(window) = &mut self.window {
+            window.on_congestion_event(now, sent, persistent, marked, lost_bytes, largest_lost);
+        }
         self.tell(What::Congestion { marked, persistent });
     }
 
@@ -178,10 +228,20 @@ impl Controller for Observer {
         self.tell(What::Spurious);
     }
 
-    fn on_mtu_update(&mut self, _new_mtu: u16) {}
+    fn on_mtu_update(&mut self, new_mtu: u16) {
+        if let Some(window) = &mut self.window {
+            window.on_mtu_update(new_mtu);
+        }
+    }
 
     fn window(&self) -> u64 {
-        if ObserverState::has(&self.state.open, self.number) { u64::MAX } else { 0 }
+        let state = &*self.state;
+        match &self.window {
+            _ if !ObserverState::has(&state.open, self.number) => 0,
+            Some(_) if state.record.load(Ordering::Relaxed) || ObserverState::has(&state.exempt, self.number) => u64::MAX,
+            Some(own) => own.window().max(state.windows[self.number as usize % BITS].load(Ordering::Relaxed)),
+            None => u64::MAX,
+        }
     }
 
     /// noq's pacer is off while the window is larger than 32 bits can say. A rate of one byte a second holds everything
@@ -194,7 +254,8 @@ impl Controller for Observer {
     }
 
     fn clone_box(&self) -> Box<dyn Controller> {
-        Box::new(self.clone())
+        let window = self.window.as_ref().map(|window| window.clone_box());
+        Box::new(Self { state: self.state.clone(), number: self.number, window })
     }
 
     /// The pacer begins with one packet.

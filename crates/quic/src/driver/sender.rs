@@ -364,6 +364,7 @@ impl<S: Source> Sender<S> {
     pub fn turn(&mut self, now: Instant, scheduler: &mut dyn Scheduler) {
         self.now = now;
         self.left = PACKETS_PER_TURN;
+        self.tell_windows();
         self.connection.flush(now);
         self.fit_records();
         for at in 0..self.paths.len() {

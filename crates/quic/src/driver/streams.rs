@@ -110,3 +110,49 @@ impl Source for Streams {
         Some(self.mux.peer_arrived())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use weftway_mux::{Limits, Read, Side};
+
+    use super::*;
+
+    /// 5000 bytes are cut for paths that carry 1400 a packet. The second of four records is lost, and a path has opened that
+    /// carries 1154.
+    #[test]
+    fn a_record_that_no_path_carries_any_more_is_cut_anew() {
+        let mux = |side| Mux::new(side, Limits::default(), Limits::default()).unwrap();
+        let (mut here, mut there) = (Streams::new(mux(Side::Connecting), 1154), mux(Side::Listening));
+        here.set_record(Bytes::new(1400));
+        let data: Vec<u8> = (0..5000).map(|at| (at % 251) as u8).collect();
+        let id = here.mux_mut().open(Instant::ZERO, 1, b"", None).unwrap();
+        assert_eq!(here.mux_mut().write(Instant::ZERO, id, data.clone().into()), Ok(5000));
+        let mut records = Vec::new();
+        let mut cut = |here: &mut Streams| {
+            let (at, bytes) = (here.mux().next_place(), here.next_record());
+            here.cut(at, bytes);
+            records.push((at, here.mux().payload(at).unwrap()));
+            bytes
+        };
+        assert_eq!([0; 3].map(|_| cut(&mut here)), [1400; 3]);
+        cut(&mut here);
+        here.set_record(Bytes::new(1154));
+        let lost = Offset::new(1400);
+        assert!(!here.is_wanted(lost), "it is not sent as it is");
+        assert_eq!(here.next_record(), 1154);
+        while here.next_record() > 0 {
+            assert!(cut(&mut here) <= 1154);
+        }
+        for (at, payload) in records.into_iter().filter(|(at, _)| *at != lost) {
+            there.receive(Instant::ZERO, at, &payload).unwrap();
+        }
+        let accepted = there.accept().unwrap().id;
+        let mut read = Vec::new();
+        while let Read::Bytes(bytes) = there.read(accepted).unwrap() {
+            read.extend_from_slice(bytes);
+            let count = bytes.len();
+            there.took(Instant::ZERO, accepted, count).unwrap();
+        }
+        assert!(read == data);
+    }
+}

@@ -20,7 +20,7 @@ const SPARE_PATHS: u32 = 8;
 const IDLE: Duration = Duration::from_secs(30);
 /// An idle path says that it is alive, which also keeps bindings of NATs: the shortest known are of some 20 s.
 const KEEP_ALIVE: Duration = Duration::from_secs(2);
-/// What the control stream may have in flight: it has no congestion control of its own.
+/// How far the control stream may be ahead of what the other end has read.
 const CONTROL_WINDOW: u32 = 256 << 10;
 /// Room for the records of what arrives in one call.
 const RECORDS: usize = 4 << 20;
@@ -32,7 +32,7 @@ pub(super) fn transport(observers: Arc<ObserverState>, largest_payload: u16) -> 
     mtu.upper_bound(largest_payload.min(LARGEST_PAYLOAD));
     let idle = IdleTimeout::from(VarInt::from_u32(IDLE.as_millis() as u32));
     config
-        .congestion_controller_factory(Arc::new(Observers(observers)))
+        .congestion_controller_factory(Arc::new(Observers { state: observers, has_window: true }))
         .max_concurrent_multipath_paths(MAX_PATHS as u32 + SPARE_PATHS)
         .max_concurrent_bidi_streams(1u32.into())
         .max_concurrent_uni_streams(0u32.into())

@@ -90,7 +90,7 @@ fn payload(transport: &Transport) -> u16 {
 pub fn transport_config(transport: &Transport, paths: usize, observers: Arc<ObserverState>) -> Arc<TransportConfig> {
     let mut config = TransportConfig::default();
     config
-        .congestion_controller_factory(Arc::new(Observers(observers)))
+        .congestion_controller_factory(Arc::new(Observers { state: observers, has_window: false }))
         .max_concurrent_multipath_paths(paths as u32 + SPARE_PATHS)
         .initial_mtu(payload(transport))
         .min_mtu(payload(transport))

@@ -81,6 +81,10 @@ impl Peer {
         }
     }
 
+    pub fn now(&self) -> weftway_path::Instant {
+        self.net.now()
+    }
+
     /// How many handshakes are done.
     pub fn established(&self) -> usize {
         self.connections.iter().filter(|connection| connection.is_established()).count()
