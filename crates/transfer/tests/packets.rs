@@ -61,11 +61,17 @@ fn a_path_that_carries_less_from_some_time_on_goes_on() {
         missed.fetch_add(u64::from(!fits), Ordering::Relaxed);
         fits
     });
-    send(&root, connect(address, &pairing, &["127.0.0.1"]), &mut |_| true).unwrap();
+    let mut notes = Vec::new();
+    let sent = send(&root, connect(address, &pairing, &["127.0.0.1"]), &mut |progress| {
+        notes.extend(progress.note.clone());
+        true
+    });
+    sent.unwrap();
     receiver.end().unwrap();
     stop.store(true, Ordering::Relaxed);
     thread.join().unwrap();
     assert_same(&root, target.path());
+    assert!(notes.is_empty(), "it did not take another connection: {notes:?}");
     assert!(lost.load(Ordering::Relaxed) > 10, "long packets were under way");
 }
 
