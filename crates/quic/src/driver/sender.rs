@@ -21,10 +21,6 @@ use super::sending_path::{Outcome, PathTally, SendingPath, Stage};
 /// What the driver offers to a scheduler: everything, where its front end sees what the sender's devices hold.
 pub const OFFERS: Needs = weftway_host::EVERYTHING;
 
-/// How many packets leave in a turn. Then the front end sends them and looks for acknowledgements before the next turn: a
-/// wide window does not leave in one burst (RFC 9002 §7.7). Some three batches of GSO.
-const PACKETS_PER_TURN: u32 = 192;
-
 /// Where the data come from, and where those of the other direction go.
 ///
 /// Most have one row of bytes. Where `CUTS` is true the data have no order until they are cut into records: what is written
@@ -363,7 +359,7 @@ impl<S: Source> Sender<S> {
     /// outgoing queue.
     pub fn turn(&mut self, now: Instant, scheduler: &mut dyn Scheduler) {
         self.now = now;
-        self.left = PACKETS_PER_TURN;
+        self.left = self.packets_per_turn();
         self.tell_windows();
         self.connection.flush(now);
         self.fit_records();

@@ -14,7 +14,15 @@ use super::sending_path::Stage;
 /// Room for some fifty records: memory comes in pieces of this size.
 const POOL: usize = 64 << 10;
 
+/// How many packets leave in a turn. Then the front end sends them and looks for acknowledgements before the next turn: a
+/// wide window does not leave in one burst (RFC 9002 §7.7). Some three batches of GSO; of long packets so many fewer.
+const PACKETS_PER_TURN: u64 = 192;
+
 impl<S: Source> Sender<S> {
+    pub(super) fn packets_per_turn(&self) -> u32 {
+        (PACKETS_PER_TURN * self.setting.transport.mss.get() / self.record.get()).max(1) as u32
+    }
+
     /// Brings the length of a full record up to date.
     pub(super) fn fit_records(&mut self) {
         if !self.setting.fills_packets {
