@@ -76,7 +76,8 @@ impl<'a> Session<'a> {
         let mut locals = options.paths;
         locals.truncate(MAX_PATHS);
         let sends = matches!(role, Role::Send | Role::Proxy);
-        if !options.terms.is_empty() && !(sends && matches!(options.other, OtherEnd::Connect { .. })) {
+        let connects = matches!(options.other, OtherEnd::Connect { .. });
+        if !(options.terms.is_empty() || sends && connects) {
             let why = "tiers, caps and prices of paths are for the end that connects: weft send --to, weft proxy";
             return Err(Failure::Spec(why.to_owned()));
         }

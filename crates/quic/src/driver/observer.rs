@@ -186,15 +186,7 @@ impl Controller for Observer {
         self.state.exempt.fetch_and(!(1 << (self.number & 63)), Ordering::Relaxed);
     }
 
-    fn on_ack(
-        &mut self,
-        now: Instant,
-        sent: Instant,
-        bytes: u64,
-        number: u64,
-        app_limited: bool,
-        rtt: &RttEstimator,
-    ) {
+    fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, number: u64, app_limited: bool, rtt: &RttEstimator) {
         if let Some(window) = &mut self.window {
             window.on_ack(now, sent, bytes, number, app_limited, rtt);
         }
@@ -238,7 +230,9 @@ impl Controller for Observer {
         let state = &*self.state;
         match &self.window {
             _ if !ObserverState::has(&state.open, self.number) => 0,
-            Some(_) if state.record.load(Ordering::Relaxed) || ObserverState::has(&state.exempt, self.number) => u64::MAX,
+            Some(_) if state.record.load(Ordering::Relaxed) || ObserverState::has(&state.exempt, self.number) => {
+                u64::MAX
+            }
             Some(own) => own.window().max(state.windows[self.number as usize % BITS].load(Ordering::Relaxed)),
             None => u64::MAX,
         }

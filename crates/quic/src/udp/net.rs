@@ -171,7 +171,10 @@ impl Net {
     pub fn largest_payload(&self, remote: SocketAddr) -> u16 {
         let same = |socket: &&Socket| socket.is_bound() && socket.address().is_ipv4() == remote.is_ipv4();
         let sockets = self.sockets.iter().filter(same);
-        sockets.map(|socket| socket.largest_payload(remote).unwrap_or(ETHERNET_PAYLOAD)).min().unwrap_or(ETHERNET_PAYLOAD)
+        sockets
+            .map(|socket| socket.largest_payload(remote).unwrap_or(ETHERNET_PAYLOAD))
+            .min()
+            .unwrap_or(ETHERNET_PAYLOAD)
     }
 
     /// Where a path begins, where sockets are named.

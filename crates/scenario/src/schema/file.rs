@@ -8,7 +8,8 @@ use serde::de::IgnoredAny;
 
 use super::transport::{StackName, TransportName};
 use super::{
-    Claim, CrossTable, Directed, Figure, LinkTable, Options, PathTable, PolicyTable, Published, RivalTable, Uncertain, WorkloadTable,
+    Claim, CrossTable, Directed, Figure, LinkTable, Options, PathTable, PolicyTable, Published, RivalTable, Uncertain,
+    WorkloadTable,
 };
 use crate::forms::{Named, OneOrMany};
 use crate::text::{Count, Seeds};

@@ -155,7 +155,7 @@ impl Network {
         let verdict = self.links[link].push(now, size, number);
         let tally = &mut self.wire[path.index()];
         if is_data && link == self.routes[path.index()].data {
-            tally.bytes += bytes.get();
+            tally.bytes += size.get();
         }
         match verdict {
             Verdict::Queued => return,
