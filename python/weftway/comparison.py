@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from weftway import backends, bounds, caveats, columns, plan, watch
 from weftway._native import Scenario, ScenarioError
 from weftway.backends import BACKENDS, Result, Row, Skipped, failures_last, result, sim
+from weftway.interrupts import put_off
 from weftway.job import Job
 from weftway.plan import Plan
 from weftway.store import Finished, Store, table
@@ -97,13 +98,14 @@ def execute(
     tell(len(rows), len(wanted.jobs))
     try:
         for job, found in results(todo, jobs or os.cpu_count() or 1, watched):
-            if isinstance(found, Skipped):
-                skipped.append(found)
-            else:
-                rows[job.key] = found
-                if store:
-                    store.keep(job.key, found, watched.get(job.key))
-            tell(len(rows) + len(skipped), len(wanted.jobs))
+            with put_off():
+                if isinstance(found, Skipped):
+                    skipped.append(found)
+                else:
+                    rows[job.key] = found
+                    if store:
+                        store.keep(job.key, found, watched.get(job.key))
+                tell(len(rows) + len(skipped), len(wanted.jobs))
         bounded = [job for job in wanted.jobs if bound and job.backend == sim.Sim.name]
         limits = bounds.of(bounded, jobs or os.cpu_count() or 1)
     except KeyboardInterrupt:

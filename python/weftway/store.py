@@ -13,20 +13,18 @@ import json
 import os
 import re
 import secrets
-import signal
-import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
 from weftway import backends
 from weftway._native import ScenarioError
 from weftway.backends import Row
 from weftway.columns import table, whole_table
+from weftway.interrupts import put_off
 from weftway.locks import lock
 
 if TYPE_CHECKING:
@@ -231,29 +229,12 @@ class Store:
     def _alone(self) -> Iterator[None]:
         """No other process reads or writes the rows meanwhile. The lock is the system's: it ends with its process."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        with _put_off():
+        with put_off():
             opened = lock(self._folder)
             try:
                 yield
             finally:
                 os.close(opened)
-
-
-@contextmanager
-def _put_off() -> Iterator[None]:
-    """An interrupt is obeyed afterwards: what is being written is written, and a lock is given back."""
-    handler = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(handler):
-        yield
-        return
-    came: list[FrameType | None] = []
-    signal.signal(signal.SIGINT, lambda _, frame: came.append(frame))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, handler)
-        if came:
-            handler(signal.SIGINT, came[0])
 
 
 def _merged(old: Row, new: Row) -> Row:

@@ -16,7 +16,7 @@ import pytest
 
 from conftest import RANDOM_PATHS, SMALL, Weft
 from test_report import check
-from weftway import bounds, comparison, rank
+from weftway import bounds, comparison, rank, store
 from weftway._native import ScenarioError
 from weftway.rank import cells, costs, standing
 from weftway.rank.standing import Judged, halves, judged, picked
@@ -406,6 +406,23 @@ def test_an_interrupted_ranking_goes_on(weft: Weft, tmp_path: Path) -> None:
     resumed = weft(*words, "--out", "out", "--seeds", "0..2", "--json")
     assert resumed.returncode == 0, resumed.stderr
     assert json.loads(resumed.stdout) == json.loads(weft(*words, "--seeds", "0..2", "--json").stdout)
+
+
+def test_a_run_that_is_written_when_the_interrupt_comes_is_counted(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = store.write_parquet
+
+    def interrupted(frame: pl.DataFrame, file: Path) -> None:
+        write(frame, file)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(store, "write_parquet", interrupted)
+    monkeypatch.setattr(store, "FLUSH_S", 0)
+    with pytest.raises(comparison.Interrupted) as told:
+        rank.run(small_request(world), 2, tmp_path / "out")
+    kept = sum(pl.read_parquet(part).height for part in (tmp_path / "out/parts").glob("*.parquet"))
+    assert (told.value.done, kept) == (1, 1)
 
 
 @pytest.mark.parametrize(

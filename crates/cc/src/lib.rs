@@ -275,13 +275,27 @@ pub trait Controller: Send + dyn_clone::DynClone {
 
 dyn_clone::clone_trait_object!(Controller);
 
+/// The largest burst that a device of Linux takes at once (`GSO_MAX_SIZE - 1 - MAX_TCP_HEADER`).
+const LARGEST_BURST: u64 = 65_536 - 1 - 320;
+
 /// The burst that Linux hands to its pacer at once (`tcp_tso_autosize`): what `rate` carries in
-/// 1/1024 s, in whole packets, at least `least` of them and at most 64 kB less headers. What newer
-/// kernels add for round trips of a few ms is left out.
+/// 1/1024 s, in whole packets, at least `least` of them and at most 64 kB less headers. What
+/// newer kernels add where the round trip is short is [`lengthened_quantum`].
 pub fn send_quantum(rate: BitRate, mss: Bytes, least: u64) -> Bytes {
-    /// `GSO_MAX_SIZE - 1 - MAX_TCP_HEADER` of Linux.
-    const MOST: u64 = 65_536 - 1 - 320;
+    burst(rate, mss, least, 0)
+}
+
+/// The same with what Linux adds since 5.18: the largest burst, halved once for each 512 µs of the shortest round trip
+/// (`tcp_tso_rtt_log`). From 8.2 ms on that is nothing, and before a round trip is known.
+#[inline]
+pub fn lengthened_quantum(rate: BitRate, mss: Bytes, least: u64, min_rtt: Span) -> Bytes {
+    let halvings = if min_rtt.is_zero() { 64 } else { min_rtt.as_micros() >> 9 };
+    burst(rate, mss, least, LARGEST_BURST.checked_shr(halvings as u32).unwrap_or(0))
+}
+
+#[inline]
+fn burst(rate: BitRate, mss: Bytes, least: u64, more: u64) -> Bytes {
     let mss = mss.get().max(1);
-    let packets = (rate.as_bps() / 8 / 1024).min(MOST) / mss;
+    let packets = (rate.as_bps() / 8 / 1024 + more).min(LARGEST_BURST) / mss;
     Bytes::new(packets.max(least).saturating_mul(mss))
 }

@@ -381,3 +381,16 @@ fn bbr2_and_bbr3_probe_when_reno_would_be_back() {
         }
     }
 }
+
+/// By hand from `tcp_tso_autosize`: 40 Mbit/s carry 4 882 bytes in 1/1024 s; the largest burst of 65 215 bytes, halved three
+/// times for 2 ms, is 8 151. Together nine packets of 1448 bytes, where the rate alone is three.
+#[test]
+fn bursts_are_longer_where_the_round_trip_is_short() {
+    let (rate, mss) = (BitRate::from_mbps(40), Bytes::new(1448));
+    let packets = |min_rtt| weftway_cc::lengthened_quantum(rate, mss, 2, min_rtt).get() / 1448;
+    assert_eq!(weftway_cc::send_quantum(rate, mss, 2), Bytes::new(3 * 1448));
+    assert_eq!(
+        [0, 400, 2_000, 2_047, 2_048, 20_000].map(|micros| packets(Span::from_micros(micros))),
+        [3, 45, 9, 9, 6, 3]
+    );
+}

@@ -10,7 +10,7 @@ use crate::frame::{Frame, LARGEST_PIECE, stream_head};
 use crate::id::StreamId;
 use crate::limits::{CONTROL_FRAMES, LARGEST_RECORD, MOST_FRAMES};
 use crate::mux::Mux;
-use crate::stream::{Opening, Stream};
+use crate::stream::{Opening, Stream, WriterWaits};
 
 /// A piece of a stream is not cut shorter than this to fill a record.
 const LEAST_PIECE: usize = 64;
@@ -38,8 +38,9 @@ pub struct Plan {
     pub frames: usize,
     /// How many bytes.
     pub bytes: usize,
-    /// What the first bytes of the application's in it belong to, at places as if it were sent alone from here on.
-    pub message: Option<Message>,
+    /// What the first bytes of the application's in it belong to, at places as if it were sent alone from here on; none of
+    /// a stream whose writer waits to write more, for nobody knows where that ends.
+    pub message: Option<Option<Message>>,
 }
 
 impl Plan {
@@ -108,7 +109,7 @@ impl Mux {
                     if let Some(first) = first {
                         let deadline = Some(first.deadline).filter(|deadline| !deadline.is_never());
                         let message = self.message(class, first.written, deadline, first.bytes.len());
-                        plan.message.get_or_insert(message);
+                        plan.message.get_or_insert(Some(message));
                         plan.parts.push(Part::Datagrams { class, count });
                         plan.frames += count;
                         plan.bytes += bytes;
@@ -138,8 +139,10 @@ impl Mux {
             return false;
         }
         if let Some((run, _)) = piece.filter(|&(_, bytes)| bytes > 0) {
-            let deadline = stream.deadline.map(|span| run.written + span);
-            plan.message.get_or_insert(self.message(class, run.written, deadline, run.left));
+            plan.message.get_or_insert_with(|| {
+                let deadline = stream.deadline.map(|span| run.written + span);
+                (stream.writer_waits == WriterWaits::No).then(|| self.message(class, run.written, deadline, run.left))
+            });
         }
         plan.bytes += opening + piece.map_or(0, |(run, bytes)| stream_head(id, run.at) + bytes);
         plan.frames += usize::from(open) + usize::from(piece.is_some());

@@ -18,7 +18,8 @@ pub struct Next {
     /// How many bytes its payload would have.
     pub bytes: usize,
     /// The message that it begins with, which is what is left of one write, or a datagram: it begins where the record does, and
-    /// ends where it would if it were sent alone. None if the record holds no bytes of the application's.
+    /// ends where it would if it were sent alone. None if the record holds no bytes of the application's, or begins with those
+    /// of a stream whose writer waits to write more: nobody knows where that ends.
     pub message: Option<Message>,
 }
 
@@ -27,7 +28,7 @@ impl Mux {
     pub fn peek(&mut self, now: Instant, most_bytes: usize) -> Option<Next> {
         self.expire(now);
         let plan = self.plan(most_bytes);
-        (plan.bytes > 0).then_some(Next { bytes: plan.bytes, message: plan.message })
+        (plan.bytes > 0).then_some(Next { bytes: plan.bytes, message: plan.message.flatten() })
     }
 
     /// Cuts the next record, of `most_bytes` payload at most: its place in the sequence is behind all that were cut before.

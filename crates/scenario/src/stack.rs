@@ -57,6 +57,8 @@ pub struct StackRules {
     /// A sender fills bursts for its device: it waits for a third of the window (`tcp_tso_should_defer`), and packets of
     /// a burst share a buffer (`tcp_tso_autosize`).
     pub fills_bursts: bool,
+    /// Bursts are longer where the round trip is a few milliseconds (`tcp_tso_rtt_log`, since Linux 5.18).
+    pub lengthens_bursts: bool,
     /// Data are pushed in fragments and writes, within which the choice of a path and its memory are not looked at again
     /// (`mptcp_sendmsg`, `mptcp_send_limit`).
     pub pushes_fragments: bool,
@@ -95,6 +97,7 @@ const LINUX_V1: StackRules = StackRules {
     meta_timer: MetaTimer::PendingTimers,
     receive_window: ReceiveWindow::Measured,
     fills_bursts: true,
+    lengthens_bursts: true,
     pushes_fragments: true,
     spares_failing: false,
     reinjects_at_timeout: false,
@@ -114,6 +117,7 @@ const V09X: StackRules = StackRules {
     meta_timer: MetaTimer::LongestTimeout,
     receive_window: ReceiveWindow::Assumed,
     fills_bursts: false,
+    lengthens_bursts: false,
     pushes_fragments: false,
     spares_failing: true,
     reinjects_at_timeout: true,
@@ -130,6 +134,7 @@ const MPQUIC: StackRules = StackRules {
     meta_timer: MetaTimer::None,
     receive_window: ReceiveWindow::Credit,
     fills_bursts: false,
+    lengthens_bursts: false,
     pushes_fragments: false,
     pacer_blocks: true,
     repeats_anywhere: true,

@@ -103,7 +103,7 @@ impl Carrier for Port<'_> {
             // `mptcp_check_allowed_size`: the subflow may use what the connection may.
             sender.send_window = sender.send_window.max(ctx.flow.edge.since(offset));
         }
-        let goes = PathSender::has_room(ctx.view) && sender.pacer.release() <= now;
+        let goes = PathSender::has_room(ctx.view) && sender.pacer.lets_go(now);
         if goes && sender.queue.is_empty() && !sender.holds(bytes, ctx.transport) {
             sender.send_inline(&mut ctx, assigned);
         } else {

@@ -10,7 +10,7 @@ use weftway_host::sending::{
     Assigned, Flight, Outbox, Pace, PacedBy, Pacer, Question, RangeSet, RateSampler, Sample, SentPacket,
 };
 use weftway_path::{
-    BlockedReason, Bytes, Event, Flow, Health, Instant, Offset, Path, PathId, PathSet, Ring, SendKind, Span,
+    BitRate, BlockedReason, Bytes, Event, Flow, Health, Instant, Offset, Path, PathId, PathSet, Ring, SendKind, Span,
 };
 use weftway_scenario::config::Transport;
 use weftway_scenario::stack::LossRecovery;
@@ -27,6 +27,8 @@ pub use tcp::Repair;
 
 /// `sysctl_tcp_tso_win_divisor`.
 const DEFER_DIVISOR: u64 = 3;
+/// A controller that names a rate paces a connection from its tenth packet on (`tcp_update_skb_after_send`).
+const UNPACED_PACKETS: u64 = 10;
 /// A write this long ago is no burst.
 const DEFER_AFTER: Span = Span::from_millis(1);
 
@@ -268,7 +270,7 @@ impl PathSender {
     /// Whether something waits that window and pacer let go.
     #[inline(always)]
     pub fn may_flush(&self, now: Instant, view: &Path, transport: &Transport) -> bool {
-        !self.queue.is_empty() && self.pacer.release() <= now && Self::has_room(view) && !self.holds_head(transport)
+        !self.queue.is_empty() && self.pacer.lets_go(now) && Self::has_room(view) && !self.holds_head(transport)
     }
 
     /// Whether a packet of `bytes` waits as the last one (Nagle's rule, RFC 896, as Minshall has it: `tcp_nagle_check`): it
@@ -423,8 +425,8 @@ impl PathSender {
             *left -= 1;
             return false;
         }
-        let most = (view.pacing_rate.as_bps() / 8 / 1024 / view.mss.get()).clamp(2, 44);
-        self.buffer = (now, most - 1);
+        let most = weftway_cc::lengthened_quantum(view.pacing_rate, view.mss, 2, view.min_rtt);
+        self.buffer = (now, (most.get() / view.mss.get()).max(1) - 1);
         true
     }
 
@@ -451,13 +453,38 @@ impl PathSender {
         let bytes = transport.paced(payload);
         if self.paced_by == PacedBy::Controller {
             if let Some((rate, quantum)) = self.cc.pacing() {
-                self.pacer.on_sent(now, bytes, Pace::even(rate, quantum));
+                if transport.rules.recovery == LossRecovery::Tcp {
+                    self.pace_burst(now, view, transport, bytes, (rate, quantum));
+                } else {
+                    self.pacer.on_sent(now, bytes, Pace::even(rate, quantum));
+                }
             }
         } else if self.pacer.is_set_for(bytes, view.pacing_rate) {
             self.pacer.on_sent_alike(now);
         } else {
             self.pace_anew(now, view, transport, bytes);
         }
+    }
+
+    /// The same, as Linux does it where a controller names a rate. The first packets leave at once.
+    #[inline]
+    fn pace_burst(
+        &mut self,
+        now: Instant,
+        view: &Path,
+        transport: &Transport,
+        bytes: Bytes,
+        (rate, quantum): (BitRate, Bytes),
+    ) {
+        if self.flight.next() < UNPACED_PACKETS {
+            return self.pacer.on_sent_unpaced(now);
+        }
+        let longer = if transport.rules.lengthens_bursts {
+            weftway_cc::lengthened_quantum(rate, view.mss, 1, view.min_rtt)
+        } else {
+            Bytes::ZERO
+        };
+        self.pacer.on_sent_in_burst(now, bytes, rate, quantum.max(longer));
     }
 
     /// The same, where the window paces and says another rate than before.
@@ -521,7 +548,7 @@ impl PathSender {
         } else {
             BlockedReason::Transport
         };
-        ctx.view.release = self.pacer.release();
+        ctx.view.release = if self.pacer.lets_go(ctx.now) { ctx.now } else { self.pacer.release() };
         ctx.question.note(self.id, ctx.view.blocked);
     }
 

@@ -11,6 +11,7 @@ from weftway._native import ScenarioError, SimulationError
 from weftway.backends import SIM, Skipped
 from weftway.baselines import REFERENCE
 from weftway.comparison import Interrupted, Progress
+from weftway.interrupts import put_off
 from weftway.job import Job
 from weftway.specs import SchedulerSpec
 from weftway.store import Finished, Store, table
@@ -193,13 +194,14 @@ class _Runner:
         self._finished(len(results))
         todo = {job.key: (job, about) for job, about in planned if job.key not in results}
         for job, result in comparison.results([job for job, _ in todo.values()], threads, singles=False):
-            if isinstance(result, Skipped):
-                self.skipped.append(f"{job.scheduler.name}: {result.reason}")
-            else:
-                results[job.key] = needed(result)
-                if self._store:
-                    self._store.keep(job.key, _row(*todo[job.key], results[job.key]))
-            self._finished(1)
+            with put_off():
+                if isinstance(result, Skipped):
+                    self.skipped.append(f"{job.scheduler.name}: {result.reason}")
+                else:
+                    results[job.key] = needed(result)
+                    if self._store:
+                        self._store.keep(job.key, _row(*todo[job.key], results[job.key]))
+                self._finished(1)
         rows = [_row(job, about, results[job.key]) for job, about in planned if job.key in results]
         if self._clairvoyant:
             rows += [row for cell in some for row in self._clairvoyants(cell, self._clairvoyant, results, threads)]
@@ -235,10 +237,11 @@ class _Runner:
 
         for some in _batched([job for job in jobs if job.seed not in results], threads):
             for job, result in zip(some, bounds.clairvoyants(some, threads), strict=True):
-                results[job.seed] = needed(result)
-                if self._store:
-                    self._store.keep(keys[job.seed], row(job))
-            self._finished(len(some))
+                with put_off():
+                    results[job.seed] = needed(result)
+                    if self._store:
+                        self._store.keep(keys[job.seed], row(job))
+                    self._finished(1)
         return [row(job) for job in jobs]
 
     def _finished(self, count: int) -> None:

@@ -14,6 +14,7 @@ from weftway import backends, comparison, plan
 from weftway._native import SimulationError
 from weftway.backends import SIM, Row, Skipped
 from weftway.comparison import Interrupted, Progress
+from weftway.interrupts import put_off
 from weftway.job import Job
 from weftway.store import Finished, Store
 
@@ -85,13 +86,14 @@ def execute(runs: Sequence[Run], threads: int | None, out: Path | None, tell: Pr
     tell(len(rows), len(jobs))
     try:
         for job, result in _results(todo, threads or os.cpu_count() or 1):
-            if isinstance(result, Skipped):
-                skipped[run_key(job)] = result.reason
-            else:
-                rows[run_key(job)] = result
-                if store:
-                    store.keep(run_key(job), _figures(job, result))
-            tell(len(rows) + len(skipped), len(jobs))
+            with put_off():
+                if isinstance(result, Skipped):
+                    skipped[run_key(job)] = result.reason
+                else:
+                    rows[run_key(job)] = result
+                    if store:
+                        store.keep(run_key(job), _figures(job, result))
+                tell(len(rows) + len(skipped), len(jobs))
     except KeyboardInterrupt:
         raise Interrupted(len(rows), len(jobs), out) from None
     finally:

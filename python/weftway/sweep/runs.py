@@ -14,6 +14,7 @@ from weftway import backends, comparison
 from weftway._native import SimulationError
 from weftway.backends import BACKENDS, Row, Skipped
 from weftway.comparison import Comparison, Interrupted, Progress, is_kept
+from weftway.interrupts import put_off
 from weftway.job import Job
 from weftway.parallel import RayPool
 from weftway.store import Store
@@ -159,9 +160,9 @@ class _Dispatcher:
         for job, (kind, text) in sorted(zip(jobs, answer.told, strict=True), key=lambda done: done[1][0] == "failed"):
             result = backends.result(job, kind, text)
             if not isinstance(result, Skipped):
-                # Counted first: an interrupt while it is written does not lose it.
-                self.kept += 1
-                store.keep(job.key, result)
+                with put_off():
+                    store.keep(job.key, result)
+                    self.kept += 1
         self._pace(len(groups(jobs)), answer.seconds)
 
     def _pace(self, count: int, seconds: float) -> None:

@@ -11,6 +11,22 @@ pub struct Pacer {
     empty_at: Instant,
     /// When the next packet may leave.
     release: Instant,
+    burst: Burst,
+}
+
+/// What left at one instant, where the pacer is Linux's.
+#[derive(Clone, Copy, Debug)]
+struct Burst {
+    at: Instant,
+    bytes: Bytes,
+    /// How late it left.
+    late: Span,
+}
+
+impl Default for Burst {
+    fn default() -> Self {
+        Self { at: Instant::NEVER, bytes: Bytes::ZERO, late: Span::ZERO }
+    }
 }
 
 /// How fast packets may leave.
@@ -55,10 +71,16 @@ impl Paced {
 }
 
 impl Pacer {
-    /// When the next packet may leave.
+    /// When the next packet may leave, unless it leaves with those that leave now ([`Pacer::lets_go`]).
     #[inline]
     pub fn release(&self) -> Instant {
         self.release
+    }
+
+    /// Whether a packet may leave `now`.
+    #[inline]
+    pub fn lets_go(&self, now: Instant) -> bool {
+        self.release <= now || self.burst.at == now
     }
 
     /// Whether the last packet took `bytes` at this rate.
@@ -76,6 +98,29 @@ impl Pacer {
             self.last = Paced::new(bytes, pace);
         }
         self.on_sent_alike(now);
+    }
+
+    /// A packet of `bytes` left, as Linux counts it: what leaves at one instant is one burst, up to a quantum, and the next
+    /// leaves when all of this one is due. A burst that left late makes up for it, by half of its own time at most
+    /// (`tcp_update_skb_after_send`). So what a window cuts short leaves no credit.
+    #[inline]
+    pub fn on_sent_in_burst(&mut self, now: Instant, bytes: Bytes, rate: BitRate, quantum: Bytes) {
+        if self.burst.at != now {
+            self.burst = Burst { at: now, bytes: Bytes::ZERO, late: now.since(self.release) };
+        }
+        let burst = &mut self.burst;
+        burst.bytes += bytes;
+        let time = rate.transmission_time(burst.bytes);
+        self.release = now + time - burst.late.min(time / 2);
+        if burst.bytes.plus(bytes) > quantum {
+            burst.at = Instant::NEVER;
+        }
+    }
+
+    /// A packet left that is not paced.
+    #[inline]
+    pub fn on_sent_unpaced(&mut self, now: Instant) {
+        self.release = now;
     }
 
     /// A packet left that took what the last one did.
@@ -195,6 +240,34 @@ mod tests {
         }
         // The next quantum of two packets leaves two packets' time after this one.
         assert_eq!(pacer.release(), now + Span::from_millis(2));
+    }
+
+    /// 1 ms a packet. Each figure is by hand from `tcp_update_skb_after_send`.
+    #[test]
+    fn a_burst_of_linux_takes_all_its_time_and_makes_up_for_half_of_it() {
+        let (rate, packet) = (BitRate::from_mbps(12), Bytes::new(1500));
+        let at = |micros: u64| Instant::ZERO + Span::from_micros(micros);
+        let mut pacer = Pacer::default();
+        let send = |pacer: &mut Pacer, now, packets| {
+            for _ in 0..packets {
+                assert!(pacer.lets_go(now));
+                pacer.on_sent_in_burst(now, packet, rate, packet.mul_div(4, 1));
+            }
+        };
+        pacer.on_sent_unpaced(at(0));
+        // A full burst of four: the fifth packet has to wait.
+        send(&mut pacer, at(0), 4);
+        assert!(!pacer.lets_go(at(0)));
+        assert_eq!(pacer.release(), at(4000));
+        // The window lets one packet go, and one more at the same time. What they leave of the quantum is no credit.
+        send(&mut pacer, at(4000), 2);
+        assert!(pacer.lets_go(at(4000)) && !pacer.lets_go(at(4001)));
+        assert_eq!(pacer.release(), at(6000));
+        // Half a millisecond late: made up for. Three milliseconds late: by half of the time of the burst.
+        send(&mut pacer, at(6500), 4);
+        assert_eq!(pacer.release(), at(10_000));
+        send(&mut pacer, at(13_000), 4);
+        assert_eq!(pacer.release(), at(15_000));
     }
 
     #[test]

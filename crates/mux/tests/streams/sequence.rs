@@ -103,6 +103,27 @@ fn a_scheduler_is_told_the_message_at_hand() {
 }
 
 #[test]
+fn where_a_writer_waits_to_write_more_no_message_ends() {
+    let [mut here, mut there] = pair(Limits { first_credit: Bytes::new(2000), ..Limits::default() });
+    let (bulk, request) = (here.open(NOW, 2, b"", None).unwrap(), here.open(NOW, 1, b"", None).unwrap());
+    assert_eq!(here.write(NOW, bulk, Payload::from_static(&[0; 3000])), Ok(2000));
+    assert_eq!(here.peek(NOW, 1000).unwrap().message, None);
+    // What another stream has written whole, and goes first, is a message as before, with the opening and head of the other.
+    assert_eq!(here.write(NOW, request, Payload::from_static(&[0; 1500])), Ok(1500));
+    assert_eq!(here.peek(NOW, 1000).unwrap().message.map(|message| message.class), Some(1));
+    while let Some(record) = here.cut(NOW, 1000) {
+        receive(&mut there, &record);
+    }
+    assert_eq!(take(&mut there, bulk).len(), 2000);
+    while let Some(record) = there.cut(NOW, 1000) {
+        receive(&mut here, &record);
+    }
+    // Credit came: now the rest is written whole, and ends.
+    assert_eq!(here.write(NOW, bulk, Payload::from_static(&[0; 1000])), Ok(1000));
+    assert!(here.peek(NOW, 1000).unwrap().message.is_some());
+}
+
+#[test]
 fn a_datagram_is_not_sent_again_once_it_is_too_late() {
     let [mut here, mut there] = pair(Limits::default());
     let flow = StreamId::new(Side::Connecting, 0);

@@ -29,6 +29,11 @@ const DUP_THRESH: u64 = 3;
 /// `tcp_min_rtt_wlen`.
 const MIN_RTT_WINDOW: Span = Span::from_secs(300);
 
+/// The clock of the timestamp option: it ticks in milliseconds.
+fn stamped(at: Instant) -> u64 {
+    at.as_micros() / 1000
+}
+
 /// Which packets to send again after an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Repair {
@@ -420,8 +425,9 @@ impl PathSender {
             newest = Some(since(last));
         }
         if sequence.is_none() && seen.una_advanced {
-            sequence = Some(since(ack.echo));
-            newest = sequence;
+            // By the timestamps alone: in whole milliseconds, at least one (`tcp_rtt_tsopt_us`).
+            let millis = stamped(ctx.now).saturating_sub(stamped(ack.echo)).max(1);
+            (sequence, newest) = (Some(Span::from_millis(millis)), Some(Span::from_millis(millis)));
         }
         let (Some(sequence), Some(newest)) = (sequence, newest) else { return };
         outcome.rtt = Some(newest);

@@ -2,9 +2,9 @@
 //! out to have been none.
 
 use weftway_cc::Signal;
-use weftway_path::{Bytes, Instant, Recovery};
+use weftway_path::{Bytes, Recovery};
 
-use super::{Repair, Seen};
+use super::{Repair, Seen, stamped};
 use crate::sender::{PathSender, SendContext};
 
 impl PathSender {
@@ -138,8 +138,7 @@ impl PathSender {
     }
 
     pub(super) fn delayed(&self, seen: &Seen) -> bool {
-        let tick = |at: Instant| at.as_micros() / 1000;
-        seen.una_advanced && self.tcp.retrans_stamp.is_some_and(|stamp| tick(seen.echo) < tick(stamp))
+        seen.una_advanced && self.tcp.retrans_stamp.is_some_and(|stamp| stamped(seen.echo) < stamped(stamp))
     }
 
     pub(super) fn undo(&mut self, ctx: &mut SendContext<'_>, unmark: bool) {

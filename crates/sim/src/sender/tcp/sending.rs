@@ -17,7 +17,7 @@ impl PathSender {
             let due =
                 self.flight.get_mut(index).is_some_and(|packet| packet.lost && !packet.retransmitted && !packet.acked);
             if due {
-                if self.pipe() >= self.cwnd_packets(ctx) || self.pacer.release() > ctx.now {
+                if self.pipe() >= self.cwnd_packets(ctx) || !self.pacer.lets_go(ctx.now) {
                     break;
                 }
                 self.retransmit(ctx, index);
