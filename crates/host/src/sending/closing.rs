@@ -56,6 +56,7 @@ impl Dispatch {
     }
 
     /// Path `id` was given a packet. One that has reached its cap is closed at once.
+    #[inline(never)]
     pub(super) fn charge(&mut self, id: PathId, bytes: u32) {
         let Some(policy) = &mut self.policy else { return };
         let repeated = self.views.get(id).retransmitted;
@@ -119,12 +120,12 @@ pub(super) fn look_while_waiting<C: Carrier>(carrier: &mut C) {
     }
 }
 
-/// Opens and closes paths as the policy says now, of a connection in which `waiting` bytes wait that no path takes: whether a
-/// path that is up was opened.
-pub(super) fn look_at_policy<C: Carrier>(carrier: &mut C, waiting: Option<Bytes>) -> bool {
+/// Opens and closes paths as the policy says now, of a connection in which `waiting` bytes wait that no path takes. Where one is
+/// opened another turn follows at once.
+pub(super) fn look_at_policy<C: Carrier>(carrier: &mut C, waiting: Option<Bytes>) {
     let now = carrier.now();
     let Dispatch { policy, views, .. } = carrier.dispatch_mut();
-    let Some(policy) = policy else { return false };
+    let Some(policy) = policy else { return };
     policy.look(now, waiting, views);
     let (closed, due, before) = (policy.closed(), policy.due(), views.closed().or(views.closing()));
     if !due.is_never() {
@@ -134,7 +135,7 @@ pub(super) fn look_at_policy<C: Carrier>(carrier: &mut C, waiting: Option<Bytes>
         carrier.dispatch_mut().finish_closing(id);
     }
     if closed == before {
-        return false;
+        return;
     }
     for id in closed.minus(before).iter() {
         if carrier.dispatch().may_repeat(id) {
@@ -149,5 +150,9 @@ pub(super) fn look_at_policy<C: Carrier>(carrier: &mut C, waiting: Option<Bytes>
         carrier.dispatch_mut().open(id);
         carrier.refresh(id);
     }
-    !opened.and(carrier.dispatch().views.set()).is_empty()
+    let dispatch = carrier.dispatch_mut();
+    if let (false, Some(policy)) = (opened.and(dispatch.views.set()).is_empty(), &mut dispatch.policy) {
+        policy.look_again_at(now);
+        carrier.wake_at(now);
+    }
 }

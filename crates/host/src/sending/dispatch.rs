@@ -422,7 +422,8 @@ fn prepare_without_room<C: Carrier>(carrier: &mut C) -> bool {
     false
 }
 
-/// Whether the policy opens a path now that those which are offered take nothing, or the scheduler may take something back.
+/// The policy may open a path now that those which are offered take nothing: then another turn follows at once. Whether the
+/// scheduler may take something back.
 #[inline(never)]
 fn acts_without_room<C: Carrier>(carrier: &mut C) -> bool {
     if carrier.dispatch().policy.is_some() {
@@ -430,9 +431,7 @@ fn acts_without_room<C: Carrier>(carrier: &mut C) -> bool {
         let Dispatch { outbox, flow, .. } = carrier.dispatch_mut();
         let waits = flow.unsent > Bytes::ZERO || outbox.first_reinjection().is_some();
         let unsent = flow.unsent;
-        if look_at_policy(carrier, waits.then_some(unsent)) {
-            return prepare(carrier);
-        }
+        look_at_policy(carrier, waits.then_some(unsent));
     }
     may_recall(carrier) && {
         sync(carrier);
@@ -665,9 +664,7 @@ fn place<C: Carrier>(carrier: &mut C, id: PathId, number: u64, chunk: Chunk, kin
     // Carried out when the path has the packet, be it in its queue: the next question may come at once.
     if dispatch.host.events.hears_sent() {
         dispatch.host.events.push(Event::Sent(assigned.receipt(id), kind));
-        if dispatch.policy.is_some() {
-            dispatch.charge(id, bytes);
-        }
+        dispatch.charge(id, bytes);
     }
     carrier.place(id, assigned);
 }

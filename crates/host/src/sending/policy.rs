@@ -124,6 +124,11 @@ impl Policy {
         self.due
     }
 
+    /// Another look is due at `at`.
+    pub(super) fn look_again_at(&mut self, at: Instant) {
+        self.due = self.due.min(at);
+    }
+
     /// The time of [`Policy::due`] has come, and another look follows.
     pub fn fired(&mut self, now: Instant) {
         if self.due <= now {
