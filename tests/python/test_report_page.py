@@ -102,6 +102,30 @@ def test_search_finds_what_is_folded(tab: Browser) -> None:
     assert set(names(tab)) == {f"rule-5{digit}" for digit in range(8)}
 
 
+def test_a_search_leaves_no_empty_panel_and_no_dead_button(tab: Browser) -> None:
+    choose(tab, "input[type=search]", "no such scheduler", "input")
+    assert tab.run("[...document.querySelectorAll('main .more')].length") == 0
+    empty = (
+        "[...document.querySelectorAll('main figure')].filter((one) => one.offsetParent && one.querySelector('.chart')"
+    )
+    empty += " && ![...one.querySelectorAll('[data-name]')].some((row) => row.offsetParent)).length"
+    assert tab.run(empty) == 0
+    told = tab.run("[...document.querySelectorAll('.nothing')].map((one) => one.parentElement.id)")
+    assert "completion" in told and "results" in told
+    choose(tab, "input[type=search]", "", "input")
+    assert tab.run("document.querySelectorAll('.nothing, .bare').length") == 0
+
+
+def test_a_filter_that_leaves_a_section_empty_is_told_there(tab: Browser) -> None:
+    first = tab.run("document.querySelector('#rate figure').dataset.cc")
+    others = tab.run("[...document.querySelector('[data-filter=cc]').options].map((one) => one.value)")
+    choose(tab, "[data-filter=cc]", next(one for one in others if one not in ("*", first)))
+    assert tab.run("document.querySelector('#rate .nothing').textContent").startswith("Nothing here")
+    assert tab.run("document.querySelectorAll('#completion .nothing').length") == 0
+    choose(tab, "[data-filter=cc]", "*")
+    assert tab.run("document.querySelectorAll('.nothing').length") == 0
+
+
 def test_a_click_on_a_head_sorts_each_controller(tab: Browser) -> None:
     tab.run("[...document.querySelectorAll('.results thead th')].find((h) => h.textContent === 'Efficiency').click()")
     values = tab.run(

@@ -82,7 +82,7 @@ impl Batch {
             self.remaining.fetch_sub(1, Ordering::Relaxed);
             let watch = self.queue.watch(index);
             let row = self.queue.jobs[index].run_here(py, listeners(watch.as_ref()), &self.queue.alone)?;
-            told.push((index, Finished::Row(row), watch.as_ref().map(Watch::told)));
+            told.push((index, Finished::Row(row), watch.as_ref().and_then(Watch::told)));
         }
         let patience = Duration::try_from_secs_f64(seconds).unwrap_or_default();
         let finished = py.detach(|| self.receive(if told.is_empty() { patience } else { Duration::ZERO }));
@@ -131,7 +131,8 @@ impl Queue {
             let run = || {
                 let watch = self.watch(index);
                 let finished = job.run(listeners(watch.as_ref()), &self.alone);
-                let timeline = matches!(finished, Finished::Row(_)).then(|| watch.as_ref().map(Watch::told)).flatten();
+                let timeline =
+                    matches!(finished, Finished::Row(_)).then(|| watch.as_ref().and_then(Watch::told)).flatten();
                 (index, finished, timeline)
             };
             let ended = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| (index, Finished::broken(), None));

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use pyo3::prelude::*;
-use weftway_sim::Listener;
+use weftway_path::{Decision, Instant};
 use weftway_sim::log::{GoldenTrace, Qlog, Timeline};
+use weftway_sim::{Listener, Note};
 
 use crate::errors::Error;
 use crate::job::{Alone, Finished, Job};
@@ -39,29 +40,56 @@ pub fn record(
 
 /// Runs a job on this thread: what it looked like over time, as JSON. No path runs alone for it.
 #[pyfunction]
-pub fn timeline(py: Python<'_>, job: Job) -> PyResult<String> {
+pub fn timeline(py: Python<'_>, job: Job) -> PyResult<Option<String>> {
     let watch = Watch::new(&job);
     job.run_here(py, vec![watch.listener()], &Alone::unwanted())?;
     Ok(watch.told())
 }
 
-/// Takes down what a run looks like over time.
-pub struct Watch(Arc<Mutex<Timeline>>);
+/// Takes down what a run looks like over time. A simulation owns those who listen to it, so that each note costs no lock;
+/// what was taken down comes back when the simulation is dropped.
+pub struct Watch {
+    names: Vec<String>,
+    place: Arc<Mutex<Option<Timeline>>>,
+}
+
+struct Watcher {
+    timeline: Timeline,
+    place: Arc<Mutex<Option<Timeline>>>,
+}
 
 impl Watch {
     /// For a run of this job.
     pub fn new(job: &Job) -> Self {
-        Self(Arc::new(Mutex::new(Timeline::new(job.path_names()))))
+        Self { names: job.path_names(), place: Arc::default() }
     }
 
     /// What the run is to be told to.
     pub fn listener(&self) -> Box<dyn Listener> {
-        Box::new(self.0.clone())
+        Box::new(Watcher { timeline: Timeline::new(self.names.clone()), place: self.place.clone() })
     }
 
-    /// What it looked like, as JSON.
-    pub fn told(&self) -> String {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).to_json().to_string()
+    /// What it looked like, as JSON; nothing before its simulation is dropped.
+    pub fn told(&self) -> Option<String> {
+        let place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        place.as_ref().map(|timeline| timeline.to_json().to_string())
+    }
+}
+
+impl Listener for Watcher {
+    fn note(&mut self, now: Instant, conn: u8, note: &Note) {
+        self.timeline.note(now, conn, note);
+    }
+
+    fn asks_why(&mut self, now: Instant, conn: u8, decision: Decision) -> bool {
+        self.timeline.asks_why(now, conn, decision)
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        let timeline = std::mem::replace(&mut self.timeline, Timeline::new([""; 0]));
+        *self.place.lock().unwrap_or_else(PoisonError::into_inner) = Some(timeline);
     }
 }
 

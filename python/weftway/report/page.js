@@ -69,6 +69,7 @@ const page = (() => {
     select.addEventListener("change", () => {
       set(filter, select.value === "*" ? null : select.value);
       applyFilters();
+      tidy();
     });
   }
   applyFilters();
@@ -91,6 +92,23 @@ const page = (() => {
       if (words.length) continue; // what a search leaves out is no "more": a click could not show it
       const hidden = rows.filter((row) => row.classList.contains("folded")).length;
       if (hidden) rows[rows.length - 1].after(moreRow(group, hidden));
+    }
+    tidy();
+  };
+  // What a search or a filter leaves empty goes, and a section that has nothing left says so.
+  const tidy = () => {
+    for (const group of groups) {
+      const bare = rowsOf(group).every((row) => row.classList.contains("folded"));
+      const frame = group.closest("figure") || group;
+      frame.classList.toggle("bare", bare);
+    }
+    for (const section of all("main > section")) {
+      const parts = all("figure, .results tbody", section);
+      const empty = parts.length > 0 && parts.every((part) => part.hidden || part.closest("[hidden], .bare"));
+      section.querySelector(":scope > .nothing")?.remove();
+      if (!empty) continue;
+      const told = "Nothing here for what is chosen at the top of the page.";
+      section.append(Object.assign(document.createElement("p"), { className: "nothing", textContent: told }));
     }
   };
   const moreRow = (group, hidden) => {
