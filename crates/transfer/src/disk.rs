@@ -58,6 +58,8 @@ pub(super) struct Disk {
     /// It is to look at nothing more.
     stop: Arc<AtomicBool>,
     events: Inbox<DiskEvent>,
+    /// Buffers that are written: fresh memory costs the kernel more than the copy does.
+    spare: Inbox<Vec<u8>>,
     waker: UnixStream,
     thread: Option<JoinHandle<()>>,
 }
@@ -164,6 +166,7 @@ impl Disk {
     pub fn start(store: Arc<Store>, manifest: Arc<Manifest>) -> std::io::Result<Self> {
         let (tasks, orders) = channel();
         let (report, events) = channel();
+        let (used, spare) = channel();
         let (written, done, stop) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)), Arc::default());
         let (waker, wakes) = UnixStream::pair()?;
         waker.set_nonblocking(true)?;
@@ -187,6 +190,8 @@ impl Disk {
                 let result = match task {
                     Task::Write(bytes) => writer.write(&bytes).map(|()| {
                         so_far.fetch_add(bytes.len() as u64, Ordering::Release);
+                        // Nobody needs it once the transfer is over.
+                        let _ = used.send(bytes);
                     }),
                     Task::Expect(file, hash) => writer.expect(file, hash),
                     Task::GiveUp(file) => writer.give_up(file),
@@ -196,7 +201,15 @@ impl Disk {
             }
         })?;
         let ordered = Cell::new(1);
-        Ok(Self { tasks: Some(tasks), ordered, done, written, stop, events, waker, thread: Some(thread) })
+        Ok(Self { tasks: Some(tasks), ordered, done, written, stop, events, spare, waker, thread: Some(thread) })
+    }
+
+    /// Has the next bytes of the stream written.
+    pub fn write(&self, bytes: &[u8]) {
+        let mut buffer = self.spare.try_recv().unwrap_or_default();
+        buffer.clear();
+        buffer.extend_from_slice(bytes);
+        self.order(Task::Write(buffer));
     }
 
     pub fn order(&self, task: Task) {

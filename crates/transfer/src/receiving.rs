@@ -237,7 +237,7 @@ impl Receiving {
         while self.handed < next && next - self.handed >= least.min(self.layout.bytes() - self.handed) {
             let at = (self.handed % WINDOW) as usize;
             let length = (next - self.handed).min(PIECE).min(WINDOW - at as u64);
-            disk.order(Task::Write(self.ring[at..at + length as usize].to_vec()));
+            disk.write(&self.ring[at..at + length as usize]);
             self.handed += length;
         }
     }
