@@ -23,8 +23,9 @@ use super::wire::{PathTerms, TierName};
 
 /// What IPv6 and UDP take, and QUIC and the record beside its data.
 const PACKET_OVERHEAD: u64 = 48 + OVERHEAD;
-/// What is left for acknowledgements and the like, which no scheduler decides on.
-const RESERVE: u64 = 64 << 10;
+/// What is left for what no scheduler decides on: acknowledgements, handshakes, the search for the MTU, which takes some 100 kB in
+/// both directions where packets may have 9 kB.
+const RESERVE: u64 = 192 << 10;
 /// So much of a cap is taken at once, and given as credit; a part of it where the cap is small.
 const MOST_AT_ONCE: u64 = 64 << 20;
 /// Less credit is not worth a message.
