@@ -84,3 +84,13 @@ fn a_reduction_that_was_not_needed_is_taken_back_at_once() {
     assert!(view.cwnd >= Bytes::new(12_000) && share.cwnd == view.cwnd, "{:?}", view.cwnd);
     assert_eq!(view.recovery, Recovery::Open);
 }
+
+/// Records of a jumbo frame, and a window of two of QUIC's least packets after losses.
+#[test]
+fn a_packet_that_is_longer_than_the_window_leaves_alone() {
+    let (path, mut view) = path();
+    (view.mss, view.cwnd) = (Bytes::new(8906), Bytes::new(2400));
+    assert_eq!(path.blocked_reason(Instant::ZERO, &view), BlockedReason::None);
+    view.bytes_in_flight = Bytes::new(8906);
+    assert_eq!(path.blocked_reason(Instant::ZERO, &view), BlockedReason::Congestion);
+}
