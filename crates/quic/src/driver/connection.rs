@@ -8,20 +8,20 @@
 //! not known yet, nor before a path has sent its first full packet; what is left then leaves as noq has it.
 
 use std::collections::VecDeque;
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant as StdInstant};
 
 use bytes::{Bytes, BytesMut};
 use noq_proto::{
-    ConnectionError, ConnectionEvent, ConnectionHandle, EcnCodepoint, Endpoint, Event, FourTuple, PathEvent, PathStatus,
+    ConnectionError, ConnectionEvent, ConnectionHandle, Endpoint, Event, FourTuple, PathEvent, PathStatus,
 };
 use weftway_path::{Instant, PathId, PathSet, Span};
 
-use super::observer::{ALL, ObserverState, Report};
+use super::observer::{ObserverState, Report};
 use crate::null_crypto::NoKeys;
 
 mod control;
+mod sending;
 mod validation;
 
 pub use control::CloseReason;
@@ -63,9 +63,6 @@ pub struct Outgoing {
     /// How many bytes of the data it carries.
     pub payload: u32,
 }
-
-/// A record that has not left after so many datagrams stays with noq.
-const TRIES: u32 = 8;
 
 /// A client sends at most so many datagrams between the end of the handshake and its confirmation. noq updates its keys
 /// after 10 to 1000 packets (10 is the least of its draws), even before the handshake is confirmed, which RFC 9001 §6.1
@@ -325,22 +322,6 @@ impl QuicConnection {
         !self.confirmed && self.has_keys && self.early >= EARLY
     }
 
-    /// Asks whether a path is alive.
-    pub fn ping(&mut self, path: PathId) {
-        if let Some(number) = self.numbers[path.index()].filter(|_| !self.is_early_spent()) {
-            let _ = self.inner.ping_path(number);
-            // What was sent there may never be acknowledged.
-            self.observer_of(path).into_iter().for_each(|bit| self.observer_state.exempt(bit));
-        }
-    }
-
-    /// What is no record may have so many bytes in flight on a path, together with all records; noq counts headers, too.
-    pub fn set_window(&self, path: PathId, bytes: u64) {
-        if let Some(observer) = self.generation(path) {
-            self.observer_state.set_window(observer, bytes);
-        }
-    }
-
     /// noq's path `number` is our `path` from now on.
     fn meet(&mut self, number: noq_proto::PathId, path: PathId) {
         self.met.push(number);
@@ -466,100 +447,6 @@ impl QuicConnection {
             }
             _ => {}
         }
-    }
-
-    /// Lets everything leave that is no data: acknowledgements, handshakes, probes, what keeps the paths, and the control
-    /// stream as far as its window allows. No record waits while this is called.
-    pub fn flush(&mut self, now: Instant) {
-        self.observer_state.open(ALL);
-        self.observer_state.quiet(0);
-        self.poll_all(now);
-        self.next_timeout = self.inner.poll_timeout();
-    }
-
-    /// The same, with what is due on path `path` on that path.
-    pub fn answer(&mut self, now: Instant, path: PathId) {
-        if let Some(bit) = self.observer_of(path) {
-            self.observer_state.open(ALL);
-            self.observer_state.quiet(!bit);
-            self.poll_all(now);
-        }
-        self.flush(now);
-    }
-
-    fn observer_of(&self, path: PathId) -> Option<u64> {
-        Some(1 << (self.generation(path)? & 63))
-    }
-
-    /// Which of the connection's paths this is, in the order of their creation: another one each time it is opened.
-    pub fn generation(&self, path: PathId) -> Option<usize> {
-        self.watched.iter().position(|&watched| watched == Some(path))
-    }
-
-    /// Sends a record with `payload` bytes of the data on `path`, at once. The path that it took and its packet number; `None`
-    /// if it could not leave.
-    pub fn send(&mut self, now: Instant, path: PathId, record: Bytes, payload: u32) -> Option<(PathId, u64)> {
-        let only = self.observer_of(path)?;
-        let empty = self.inner.datagrams().send_buffer_space();
-        self.inner.datagrams().send(record, true).ok()?;
-        let _ = self.observer_state.take_sent();
-        self.observer_state.open(only);
-        self.observer_state.quiet(0);
-        self.observer_state.set_record(true);
-        let mut took = None;
-        for _ in 0..TRIES {
-            took = self.poll(now, payload);
-            if took.is_none() {
-                // What keeps it from this path is not the window. It must not wait for a later packet's turn.
-                self.observer_state.open(ALL);
-                took = self.poll(now, payload);
-            }
-            if self.inner.datagrams().send_buffer_space() >= empty {
-                break;
-            }
-            // A probe of noq's is smaller than a record, and leaves alone.
-            if let Some(probe) = self.outgoing.back_mut().filter(|_| took.is_some()) {
-                probe.payload = 0;
-            }
-        }
-        self.observer_state.open(ALL);
-        self.observer_state.set_record(false);
-        self.next_timeout = self.inner.poll_timeout();
-        let path = took?;
-        let (_, number) = self.observer_state.take_sent()?;
-        Some((path, number))
-    }
-
-    /// All datagrams that are no data; one, if the connection is over. While a client's handshake is not done, noq 1.4
-    /// answers each call with one more CONNECTION_CLOSE, until its keys are worn out and it panics.
-    fn poll_all(&mut self, now: Instant) {
-        while self.poll(now, 0).is_some() && !self.inner.is_closed() {}
-    }
-
-    /// One datagram, and the path that it takes.
-    fn poll(&mut self, now: Instant, payload: u32) -> Option<PathId> {
-        self.buffer.clear();
-        let transmit = self.inner.poll_transmit(self.clock.theirs(now), NonZeroUsize::MIN, &mut self.buffer)?;
-        self.early += u32::from(self.connected && !self.confirmed);
-        let path = self.route_of(&transmit);
-        self.validations[path.index()].begin(now);
-        let bytes = BytesMut::from(&self.buffer[..transmit.size]);
-        let ecn = transmit.ecn == Some(EcnCodepoint::Ect0);
-        self.outgoing.push_back(Outgoing { path, bytes, ecn, payload });
-        Some(path)
-    }
-
-    fn route_of(&self, transmit: &noq_proto::Transmit) -> PathId {
-        // Several paths may lead to one remote address: the local one tells them apart. A client's first path has none
-        // until the first answer.
-        if transmit.src_ip.is_none() {
-            return self.first;
-        }
-        let matches = |route: &Option<FourTuple>| {
-            route.is_some_and(|own| own.remote() == transmit.destination && own.local_ip() == transmit.src_ip)
-        };
-        let at = self.routes.iter().position(matches).unwrap_or(self.first.index());
-        PathId::new(at as u8)
     }
 
     /// Whether the connection is over.
