@@ -136,7 +136,7 @@ impl Peer {
     pub fn send(&mut self, record: &[u8]) {
         let record = bytes::Bytes::copy_from_slice(record);
         let now = self.net.now();
-        let _ = self.connections[0].send(now, PathId::new(0), record, false);
+        let _ = self.connections[0].send(now, PathId::new(0), record, 0);
         self.net.send(&mut self.connections[0]);
     }
 }
