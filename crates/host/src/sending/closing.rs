@@ -56,6 +56,7 @@ impl Dispatch {
     }
 
     /// Path `id` was given a packet. One that has reached its cap is closed at once.
+    #[cold]
     #[inline(never)]
     pub(super) fn charge(&mut self, id: PathId, bytes: u32) {
         let Some(policy) = &mut self.policy else { return };

@@ -70,11 +70,9 @@ impl Dispatch {
         self.note_policy();
     }
 
-    /// What is asked for each packet is whether a policy is there or the scheduler wants the like, in one.
+    /// Whether a policy is there and whether the scheduler takes something back is asked in one.
     pub(super) fn note_policy(&mut self) {
-        let (host, has_policy) = (&mut self.host, self.policy.is_some());
-        host.events.count_sent(has_policy);
-        host.acts_without_room = host.needs.recall || has_policy;
+        self.host.acts_without_room = self.host.needs.recall || self.policy.is_some();
     }
 
     /// The question as it stands.
@@ -409,6 +407,7 @@ fn prepare_without_room<C: Carrier>(carrier: &mut C) -> bool {
 
 /// The policy may open a path now that those which are offered take nothing: then another turn follows at once. Whether the
 /// scheduler may take something back.
+#[cold]
 #[inline(never)]
 fn acts_without_room<C: Carrier>(carrier: &mut C) -> bool {
     if carrier.dispatch().policy.is_some() {
@@ -647,8 +646,8 @@ fn place<C: Carrier>(carrier: &mut C, id: PathId, number: u64, chunk: Chunk, kin
     let (first, after) = (!carried.contains(id), Offset::ZERO);
     let assigned = Assigned { chunk: number, serial, kind, offset, bytes, first, after };
     // Carried out when the path has the packet, be it in its queue: the next question may come at once.
-    if dispatch.host.events.hears_sent() {
-        dispatch.host.events.push(Event::Sent(assigned.receipt(id), kind));
+    dispatch.host.events.push(Event::Sent(assigned.receipt(id), kind));
+    if dispatch.policy.is_some() {
         dispatch.charge(id, bytes);
     }
     carrier.place(id, assigned);
