@@ -74,8 +74,9 @@ impl<'a> Session<'a> {
     ) -> Result<(Self, Option<Target>), Failure> {
         let mut locals = options.paths;
         locals.truncate(MAX_PATHS);
-        let sends = matches!(role, Role::Send | Role::Proxy);
-        if !options.terms.is_empty() && !(sends && matches!(options.other, OtherEnd::Connect { .. })) {
+        let connects = matches!(options.other, OtherEnd::Connect { .. });
+        let may_have_terms = connects && matches!(role, Role::Send | Role::Proxy);
+        if !options.terms.is_empty() && !may_have_terms {
             let why = "tiers, caps and prices of paths are for the end that connects: weft send --to, weft proxy";
             return Err(Failure::Spec(why.to_owned()));
         }

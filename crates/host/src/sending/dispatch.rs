@@ -11,12 +11,14 @@
 //!
 //! A question sends nothing. The only place where a transport sends unasked in between is [`Carrier::blocked`].
 
+mod closing;
+
 use weftway_path::{
     BlockedReason, Bytes, Context, Decision, Event, Flow, Instant, Message, Offset, Packet, PathId, PathSet, SendKind,
     Span, Starved,
 };
 
-use super::closing::{look_at_policy, look_while_waiting};
+use self::closing::{look_at_policy, look_while_waiting};
 use super::{Assigned, Chunk, Outbox, Policy, Question, SentPacket, Views};
 use crate::{Carried, Decided, Host, Refusal, Transport};
 
@@ -35,7 +37,7 @@ pub struct Dispatch {
     /// The paths, as schedulers see them.
     pub views: Views,
     /// Which of them it is offered, where a policy says so.
-    pub(super) policy: Option<Box<Policy>>,
+    policy: Option<Box<Policy>>,
     /// What the scheduler is asked.
     pub question: Question,
     /// When to ask about a shut window.
@@ -71,7 +73,7 @@ impl Dispatch {
     }
 
     /// Whether a policy is there and whether the scheduler takes something back is asked in one.
-    pub(super) fn note_policy(&mut self) {
+    fn note_policy(&mut self) {
         self.host.acts_without_room = self.host.needs.recall || self.policy.is_some();
     }
 
@@ -697,7 +699,7 @@ fn recall<C: Carrier>(carrier: &mut C, id: PathId) -> Result<Carried, Refusal> {
 }
 
 /// What waits in the queue of path `id` is to be sent again.
-pub(super) fn empty_queue<C: Carrier>(carrier: &mut C, id: PathId) {
+fn empty_queue<C: Carrier>(carrier: &mut C, id: PathId) {
     let mut next = None;
     while let Some(assigned) = carrier.take_queued(id) {
         next = next.or(Some(assigned.after));

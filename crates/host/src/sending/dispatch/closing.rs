@@ -3,8 +3,8 @@
 
 use weftway_path::{BlockedReason, Bytes, Event, Instant, PathId, PathSet};
 
-use super::dispatch::empty_queue;
-use super::{Carrier, Dispatch, Policy};
+use super::super::Policy;
+use super::{Carrier, Dispatch, empty_queue};
 
 impl Dispatch {
     /// From now on paths are offered as `policy` says.
