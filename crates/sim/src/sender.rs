@@ -543,19 +543,13 @@ impl PathSender {
     #[inline(always)]
     pub fn look_at_room(&self, ctx: &mut SendContext<'_>) {
         let more = ctx.flow.unsent > ctx.view.mss;
-        ctx.view.blocked = self.blocked_reason(ctx.now, ctx.view, more, ctx.transport);
-        if !ctx.offered.contains(self.id) {
-            self.hold_back(ctx);
-        }
+        ctx.view.blocked = if ctx.offered.contains(self.id) {
+            self.blocked_reason(ctx.now, ctx.view, more, ctx.transport)
+        } else {
+            BlockedReason::Transport
+        };
         ctx.view.release = if self.pacer.lets_go(ctx.now) { ctx.now } else { self.pacer.release() };
         ctx.question.note(self.id, ctx.view.blocked);
-    }
-
-    /// A path that the scheduler is not offered takes nothing, whatever room it has.
-    #[cold]
-    #[inline(never)]
-    fn hold_back(&self, ctx: &mut SendContext<'_>) {
-        ctx.view.blocked = BlockedReason::Transport;
     }
 
     /// Why the path cannot take a packet now.
