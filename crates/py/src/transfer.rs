@@ -153,8 +153,11 @@ fn other_end(addresses: Vec<String>, pairing: Option<&str>, identity: Option<&st
     }
 }
 
+/// What some links are for.
+type LinksWithTerms = Vec<(Local, LinkTerms)>;
+
 /// Where paths begin, and what some of them are for.
-fn read_links(texts: &[String]) -> PyResult<(Vec<Local>, Vec<(Local, LinkTerms)>)> {
+fn read_links(texts: &[String]) -> PyResult<(Vec<Local>, LinksWithTerms)> {
     let links = texts.iter().map(|text| Link::parse(text)).collect::<Result<Vec<_>, _>>();
     let links = links.map_err(|why| PyErr::from(Error::Vector(why)))?;
     let terms = links.iter().filter_map(|link| Some((link.local.clone(), link.terms.clone()?))).collect();
