@@ -10,26 +10,13 @@ pub struct Events {
     all: bool,
     /// Whether it listens at least to its own wake-ups and to paths that come and go.
     rare: bool,
-    /// Whether anybody hears of what is sent: the scheduler, or who counts it.
-    sent: bool,
     list: Vec<Event>,
 }
 
 impl Events {
     /// For a scheduler with these needs.
     pub fn new(needs: Needs) -> Self {
-        Self { all: needs.events, rare: needs.wake, sent: needs.events, list: Vec::new() }
-    }
-
-    /// Whether anybody hears of what is sent.
-    #[inline]
-    pub(crate) fn hears_sent(&self) -> bool {
-        self.sent
-    }
-
-    /// What is sent is counted, or not.
-    pub(crate) fn count_sent(&mut self, counts: bool) {
-        self.sent = self.all || counts;
+        Self { all: needs.events, rare: needs.wake, list: Vec::new() }
     }
 
     /// Whether there is nothing to tell.

@@ -2,9 +2,8 @@
 //! so does a test. Nothing here is optional for lack of a default: [`SimConfig::new`] has them.
 
 use weftway_link::LinkConfig;
-use weftway_path::{BitRate, Bytes, Instant, Role, Span};
+use weftway_path::{BitRate, Bytes, Instant, Role, Span, Thresholds, Tier};
 
-pub use crate::policy::{PathPolicy, Policy};
 use crate::stack::{Stack, StackRules};
 
 /// What an application writes at once unless it says otherwise: as iperf3 and many others, rounded to a power of two.
@@ -72,6 +71,34 @@ pub struct PathConfig {
     /// When the path exists: it is added at the first instant, removed at the second, and so on.
     /// Empty: from the start to the end.
     pub presence: Vec<Instant>,
+}
+
+/// Which paths a scheduler is offered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Policy {
+    /// What each path is for, by number.
+    pub paths: Vec<PathPolicy>,
+    /// When tiers open and close.
+    pub thresholds: Thresholds,
+}
+
+/// What a path is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PathPolicy {
+    /// When it is offered.
+    pub tier: Tier,
+    /// How much it may carry in a run, in bytes on the wire.
+    pub cap: Option<Bytes>,
+    /// What a GB costs, in millionths.
+    pub price: Option<u64>,
+}
+
+impl PathPolicy {
+    /// What so many bytes on the wire cost.
+    pub fn cost(&self, bytes: Bytes) -> f64 {
+        // Both are whole below 2⁵³ for all that a run carries.
+        bytes.get() as f64 * self.price.unwrap_or(0) as f64 / 1e15
+    }
 }
 
 /// Which stack carries the connection, and its settings.

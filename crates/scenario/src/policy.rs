@@ -5,35 +5,7 @@ use weftway_path::{Bytes, Instant, Role, Thresholds, Tier};
 use super::error::Fault;
 use super::schema::{ConnectionName, File, PathTable, PolicyTable, RoleName, TierName};
 use super::units::{InBytes, InPrice, Quantity, Time};
-use crate::config::Workload;
-
-/// Which paths a scheduler is offered.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Policy {
-    /// What each path is for, by number.
-    pub paths: Vec<PathPolicy>,
-    /// When tiers open and close.
-    pub thresholds: Thresholds,
-}
-
-/// What a path is for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PathPolicy {
-    /// When it is offered.
-    pub tier: Tier,
-    /// How much it may carry in a run, in bytes on the wire.
-    pub cap: Option<Bytes>,
-    /// What a GB costs, in millionths.
-    pub price: Option<u64>,
-}
-
-impl PathPolicy {
-    /// What so many bytes on the wire cost.
-    pub fn cost(&self, bytes: Bytes) -> f64 {
-        // Both are whole below 2⁵³ for all that a run carries.
-        bytes.get() as f64 * self.price.unwrap_or(0) as f64 / 1e15
-    }
-}
+use crate::config::{PathPolicy, Policy, Workload};
 
 /// The policy of the main connection; none where no key says anything of one.
 pub(super) fn policy(file: &File, workload: &Workload) -> Result<Option<Policy>, Fault> {

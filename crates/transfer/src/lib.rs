@@ -73,9 +73,8 @@ pub mod wire;
 mod writer;
 
 pub use files::{FailedFile, Skipped};
-pub use links::{Cap, Link, LinkTerms, Period};
+pub use links::{Cap, Link, LinkProgress, LinkTerms, Period};
 pub use manifest::{Entry, Manifest};
-pub use metering::LinkProgress;
 pub use options::{Failure, Options, OtherEnd, PathProgress, Progress, Report, State, Watch};
 pub use proxying::proxy;
 pub use receiving::receive;

@@ -1,6 +1,7 @@
 //! A link as a user names it: where it begins, what it is for, how much it may carry, and what that costs.
 //! `wwan0,tier=backup,cap=10GB/month,price=4/GB`.
 
+use serde::{Deserialize, Serialize};
 use weftway_path::spec::nearest;
 use weftway_path::{Bytes, Tier};
 use weftway_quic::udp::Local;
@@ -31,6 +32,21 @@ pub struct LinkTerms {
     pub caps: Vec<Cap>,
     /// What a GB costs, in millionths.
     pub price: Option<u64>,
+}
+
+/// What a link has carried, for the user.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LinkProgress {
+    /// What it is for.
+    pub tier: String,
+    /// Whether it takes data now.
+    pub open: bool,
+    /// IP bytes that it carried since this program began, in both directions.
+    pub carried: u64,
+    /// What is left of its caps; none: it has none.
+    pub left: Option<u64>,
+    /// What `carried` costs, if it has a price.
+    pub cost: Option<f64>,
 }
 
 /// How much a link may carry in a period.

@@ -7,7 +7,6 @@
 
 use std::time::SystemTime;
 
-use serde::{Deserialize, Serialize};
 use weftway_host::sending::{Policy, Terms};
 use weftway_path::{Bytes, Instant, PathId, Span, Thresholds, Tier};
 use weftway_quic::driver::connection::QuicConnection;
@@ -15,7 +14,7 @@ use weftway_quic::driver::record::OVERHEAD;
 use weftway_quic::driver::{Sender, Source};
 use weftway_quic::udp::{Local, Net};
 
-use super::links::LinkTerms;
+use super::links::{LinkProgress, LinkTerms};
 use super::options::Failure;
 use super::setting::RECORD;
 use super::usage::{Taken, Usage};
@@ -32,21 +31,6 @@ const MOST_AT_ONCE: u64 = 64 << 20;
 const LEAST_CREDIT: u64 = 4 << 10;
 /// When a link whose cap was used up is asked about again: a day may have passed.
 const ASK_AGAIN: Span = Span::from_secs(30);
-
-/// What a link has carried, for the user.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct LinkProgress {
-    /// What it is for.
-    pub tier: String,
-    /// Whether it takes data now.
-    pub open: bool,
-    /// IP bytes that it carried since this program began, in both directions.
-    pub carried: u64,
-    /// What is left of its caps; none: it has none.
-    pub left: Option<u64>,
-    /// What `carried` costs, if it has a price.
-    pub cost: Option<f64>,
-}
 
 /// The policy of all links.
 pub(super) struct Metering {

@@ -10,9 +10,8 @@ use weftway_quic::udp::Local;
 use weftway_quic::udp::tls::{Identity, IdentityError, Pairing};
 
 use super::files::{FailedFile, Skipped};
-use super::links::LinkTerms;
+use super::links::{LinkProgress, LinkTerms};
 use super::manifest::ManifestError;
-use super::metering::LinkProgress;
 use super::store::StoreError;
 use super::wire::{Role, WireError};
 

@@ -13,10 +13,9 @@ use noq_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, Endpoint, Endp
 use weftway_path::{Instant, PathId, Span};
 use weftway_quic::driver::connection::{News, QuicConnection};
 use weftway_quic::driver::{Sender, Source};
-use weftway_quic::udp::settings::MAX_PATHS;
-use weftway_quic::udp::tls::{Identity, Pairing};
+use weftway_quic::udp::tls::{Identity, MAX_PATHS, Pairing};
 use weftway_quic::udp::token::Token;
-use weftway_quic::udp::{Local, Net, settings};
+use weftway_quic::udp::{Local, Net};
 
 use super::control_stream::AcceptedConnection;
 use super::listener::{Current, Listener, WRONG_TOKEN};
@@ -75,9 +74,9 @@ impl<'a> Session<'a> {
     ) -> Result<(Self, Option<Target>), Failure> {
         let mut locals = options.paths;
         locals.truncate(MAX_PATHS);
-        let sends = matches!(role, Role::Send | Role::Proxy);
         let connects = matches!(options.other, OtherEnd::Connect { .. });
-        if !(options.terms.is_empty() || sends && connects) {
+        let may_have_terms = connects && matches!(role, Role::Send | Role::Proxy);
+        if !options.terms.is_empty() && !may_have_terms {
             let why = "tiers, caps and prices of paths are for the end that connects: weft send --to, weft proxy";
             return Err(Failure::Spec(why.to_owned()));
         }
@@ -99,8 +98,7 @@ impl<'a> Session<'a> {
                 if locals.is_empty() {
                     locals.push(Local::Any);
                 }
-                let config = Arc::new(settings::endpoint(EndpointConfig::default()));
-                let endpoint = Endpoint::new(config, None, true);
+                let endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), None, true);
                 let net = Net::client(endpoint, &locals, &addresses).map_err(Failure::Socket)?;
                 let reachable = addresses.into_iter().filter(|address| !net.routes(*address).is_empty()).collect();
                 (net, None, Some(Target { addresses: reachable, pairing }), State::Connecting)

@@ -11,12 +11,14 @@
 //!
 //! A question sends nothing. The only place where a transport sends unasked in between is [`Carrier::blocked`].
 
+mod closing;
+
 use weftway_path::{
     BlockedReason, Bytes, Context, Decision, Event, Flow, Instant, Message, Offset, Packet, PathId, PathSet, SendKind,
     Span, Starved,
 };
 
-use super::closing::{look_at_policy, look_while_waiting};
+use self::closing::{look_at_policy, look_while_waiting};
 use super::{Assigned, Chunk, Outbox, Policy, Question, SentPacket, Views};
 use crate::{Carried, Decided, Host, Refusal, Transport};
 
@@ -35,7 +37,7 @@ pub struct Dispatch {
     /// The paths, as schedulers see them.
     pub views: Views,
     /// Which of them it is offered, where a policy says so.
-    pub(super) policy: Option<Box<Policy>>,
+    policy: Option<Box<Policy>>,
     /// What the scheduler is asked.
     pub question: Question,
     /// When to ask about a shut window.
@@ -70,11 +72,9 @@ impl Dispatch {
         self.note_policy();
     }
 
-    /// What is asked for each packet is whether a policy is there or the scheduler wants the like, in one.
-    pub(super) fn note_policy(&mut self) {
-        let (host, has_policy) = (&mut self.host, self.policy.is_some());
-        host.events.count_sent(has_policy);
-        host.acts_without_room = host.needs.recall || has_policy;
+    /// Whether a policy is there and whether the scheduler takes something back is asked in one.
+    fn note_policy(&mut self) {
+        self.host.acts_without_room = self.host.needs.recall || self.policy.is_some();
     }
 
     /// From now on a full packet has `mss` bytes of payload. What is cut stays as it is.
@@ -424,6 +424,7 @@ fn prepare_without_room<C: Carrier>(carrier: &mut C) -> bool {
 
 /// The policy may open a path now that those which are offered take nothing: then another turn follows at once. Whether the
 /// scheduler may take something back.
+#[cold]
 #[inline(never)]
 fn acts_without_room<C: Carrier>(carrier: &mut C) -> bool {
     if carrier.dispatch().policy.is_some() {
@@ -662,8 +663,8 @@ fn place<C: Carrier>(carrier: &mut C, id: PathId, number: u64, chunk: Chunk, kin
     let (first, after) = (!carried.contains(id), Offset::ZERO);
     let assigned = Assigned { chunk: number, serial, kind, offset, bytes, first, after };
     // Carried out when the path has the packet, be it in its queue: the next question may come at once.
-    if dispatch.host.events.hears_sent() {
-        dispatch.host.events.push(Event::Sent(assigned.receipt(id), kind));
+    dispatch.host.events.push(Event::Sent(assigned.receipt(id), kind));
+    if dispatch.policy.is_some() {
         dispatch.charge(id, bytes);
     }
     carrier.place(id, assigned);
@@ -713,7 +714,7 @@ fn recall<C: Carrier>(carrier: &mut C, id: PathId) -> Result<Carried, Refusal> {
 }
 
 /// What waits in the queue of path `id` is to be sent again.
-pub(super) fn empty_queue<C: Carrier>(carrier: &mut C, id: PathId) {
+fn empty_queue<C: Carrier>(carrier: &mut C, id: PathId) {
     let mut next = None;
     while let Some(assigned) = carrier.take_queued(id) {
         next = next.or(Some(assigned.after));

@@ -3,8 +3,8 @@
 
 use weftway_path::{BlockedReason, Bytes, Event, Instant, PathId, PathSet};
 
-use super::dispatch::empty_queue;
-use super::{Carrier, Dispatch, Policy};
+use super::super::Policy;
+use super::{Carrier, Dispatch, empty_queue};
 
 impl Dispatch {
     /// From now on paths are offered as `policy` says.
@@ -56,6 +56,7 @@ impl Dispatch {
     }
 
     /// Path `id` was given a packet. One that has reached its cap is closed at once.
+    #[cold]
     #[inline(never)]
     pub(super) fn charge(&mut self, id: PathId, bytes: u32) {
         let Some(policy) = &mut self.policy else { return };
