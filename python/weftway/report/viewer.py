@@ -24,8 +24,7 @@ REASON_BUDGET = 800_000
 STROKES = {"loss": "loss", "rto": "timeout", "pto": "timeout"}
 """Events that are drawn as strokes."""
 
-PATH = re.compile(r"\bp(\d+)\b")
-LONG = re.compile(r"\d+\.\d{3,}")
+PATH_OR_LONG = re.compile(r"\bp(\d+)\b|\d+\.\d{3,}")
 """What stands in a reason for a path, and numbers with more digits than anybody reads."""
 
 SERIES = {"mbps": "mbps", "srtt_ms": "srtt", "cwnd_kb": "cwnd", "inflight_kb": "flight"}
@@ -86,8 +85,13 @@ def packed(t: Timeline, with_reasons: bool) -> str:
 
 def readable(reason: str, paths: Sequence[str]) -> str:
     """A scheduler's reason with the names of the paths and with four digits of long numbers."""
-    named = PATH.sub(lambda m: paths[int(m[1])] if int(m[1]) < len(paths) else m[0], reason)
-    return LONG.sub(lambda m: f"{float(m[0]):.4g}", named)
+
+    def told(match: re.Match[str]) -> str:
+        if match[1] is None:
+            return f"{float(match[0]):.4g}"
+        return paths[int(match[1])] if int(match[1]) < len(paths) else match[0]
+
+    return PATH_OR_LONG.sub(told, reason)
 
 
 def numbers(values: Values) -> list[float | int | None]:
