@@ -13,9 +13,10 @@ use noq_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, Endpoint, Endp
 use weftway_path::{Instant, PathId, Span};
 use weftway_quic::driver::connection::{News, QuicConnection};
 use weftway_quic::driver::{Sender, Source};
-use weftway_quic::udp::tls::{Identity, MAX_PATHS, Pairing};
+use weftway_quic::udp::settings::MAX_PATHS;
+use weftway_quic::udp::tls::{Identity, Pairing};
 use weftway_quic::udp::token::Token;
-use weftway_quic::udp::{Local, Net};
+use weftway_quic::udp::{Local, Net, settings};
 
 use super::control_stream::AcceptedConnection;
 use super::listener::{Current, Listener, WRONG_TOKEN};
@@ -98,7 +99,8 @@ impl<'a> Session<'a> {
                 if locals.is_empty() {
                     locals.push(Local::Any);
                 }
-                let endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), None, true);
+                let config = Arc::new(settings::endpoint(EndpointConfig::default()));
+                let endpoint = Endpoint::new(config, None, true);
                 let net = Net::client(endpoint, &locals, &addresses).map_err(Failure::Socket)?;
                 let reachable = addresses.into_iter().filter(|address| !net.routes(*address).is_empty()).collect();
                 (net, None, Some(Target { addresses: reachable, pairing }), State::Connecting)
