@@ -6,11 +6,11 @@ use weftway_scenario::config::{AckPath, Direction};
 use weftway_scenario::stack::LossRecovery;
 
 use crate::connection::Connection;
+use crate::listeners::Note;
 use crate::net::Net;
 use crate::path_manager::Stage;
 use crate::receiver::{Arrival, Receiver, Released};
 use crate::sender::{Repair, Timer};
-use crate::tap::Note;
 use crate::wire::{Ack, Data, Datagram, Load};
 
 /// An acknowledgement without blocks.
@@ -36,7 +36,7 @@ impl Connection {
         };
         self.count(id, data.bytes, arrival);
         let next = self.receive.receiver.data.next();
-        self.tap.note(now, self.number, || Note::Arrived {
+        self.listeners.note(now, self.number, || Note::Arrived {
             path: id,
             index: data.index,
             offset: data.offset,
@@ -264,7 +264,7 @@ impl Connection {
         if self.send.groups.is_due(now) {
             self.send.groups.look(now, &mut self.dispatch.views);
         }
-        self.tap.note(now, self.number, || {
+        self.listeners.note(now, self.number, || {
             let view = self.dispatch.views.get(id);
             Note::Acked {
                 path: id,

@@ -11,12 +11,12 @@ use weftway_scenario::config::{PathConfig, Transport};
 use weftway_scenario::stack::MetaTimer;
 
 use crate::ends::{self, ReceiveEnd, SendEnd};
+use crate::listeners::Listeners;
 use crate::net::Net;
 use crate::path_manager::{PathManager, Stage};
 use crate::receiver::Reassembly;
 use crate::sender::{ControllerSpec, PathSender, Repair, SendContext};
 use crate::tally::{PathTally, Tally};
-use crate::tap::Tap;
 use crate::ticks::Ticks;
 
 /// What a buffer takes of the send memory beside payload (`sk_wmem_queued`, in which it comes and goes in steps of 3680
@@ -44,7 +44,7 @@ pub struct Connection {
     pub tally: Tally,
     /// What was counted on each path.
     pub path_tallies: Vec<PathTally>,
-    pub(crate) tap: Tap,
+    pub(crate) listeners: Listeners,
     pub(crate) ticks: Ticks,
 }
 
@@ -89,7 +89,7 @@ impl Connection {
             finished: None,
             tally: Tally::default(),
             path_tallies: vec![PathTally::default(); paths],
-            tap: Tap::default(),
+            listeners: Listeners::default(),
             ticks: Ticks::new(transport.tick, clock),
             transport,
             configs,
@@ -146,7 +146,7 @@ impl Connection {
             shares,
             transport: &self.transport,
             tallies: &mut self.path_tallies,
-            tap: &mut self.tap,
+            listeners: &mut self.listeners,
             cc: &self.cc,
         };
         (&mut senders[id.index()], ctx)

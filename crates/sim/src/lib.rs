@@ -20,7 +20,7 @@
 //! | `clairvoyant` | what a run would be with sight of its future, for reports |
 //! | `ticks` | on which tick of the host's clock a timer fires |
 //! | `net`, `calendar` | what happens next |
-//! | `measure`, `tally`, `tap`, `log` | nothing: they count and write down |
+//! | `measure`, `tally`, `listeners`, `log` | nothing: they count and write down |
 //!
 //! Links themselves are [`weftway_link`]'s, windows and rates the controllers' ([`weftway_cc`]).
 
@@ -34,6 +34,7 @@ mod ends;
 mod episode;
 mod head_of_line;
 mod lifecycle;
+mod listeners;
 pub mod log;
 pub mod measure;
 mod meta;
@@ -47,16 +48,15 @@ pub mod run;
 mod sender;
 mod sim;
 mod tally;
-mod tap;
 mod ticks;
 mod wire;
 mod writer;
 
 pub use connection::Connection;
 pub use episode::Episode;
+pub use listeners::{Listener, Note};
 pub use receiver::Reassembly;
 pub use sim::{Pause, Sim};
 pub use tally::{PathTally, Tally};
-pub use tap::{Listener, Note};
 pub use weftway_host::Host;
 pub use weftway_scenario::Verdict;

@@ -20,10 +20,10 @@ use weftway_scenario::config::{Direction, PathManager};
 use weftway_scenario::stack::LossRecovery;
 
 use crate::connection::Connection;
+use crate::listeners::Note;
 use crate::net::Net;
 use crate::path_manager::Stage;
 use crate::sender::PathSender;
-use crate::tap::Note;
 use crate::wire::{Datagram, Handshake, Load};
 
 /// First wait for an answer to a handshake; it doubles, on some stacks after a few of equal length.
@@ -171,7 +171,7 @@ impl Connection {
             sender.tcp_start(&mut ctx, rtt);
         }
         self.dispatch.announce(id, Event::PathUp(id));
-        self.tap.note(now, self.number, || Note::Up(id));
+        self.listeners.note(now, self.number, || Note::Up(id));
         if self.paths.established.is_none() {
             self.paths.established = Some(now);
             self.app.start(now);
@@ -218,7 +218,7 @@ impl Connection {
         self.send.shares[id.index()].usable = false;
         self.refresh(net, now, id);
         self.dispatch.announce(id, Event::PathDown(id));
-        self.tap.note(now, self.number, || Note::Down(id));
+        self.listeners.note(now, self.number, || Note::Down(id));
         if !self.paths.joined && self.dispatch.views.set().is_empty() {
             self.open_next(net, now);
         }

@@ -16,10 +16,10 @@ use weftway_scenario::stack;
 use weftway_sched::FRAGMENT;
 
 use crate::connection::Connection;
+use crate::listeners::Note;
 use crate::net::Net;
 use crate::port::Port;
 use crate::sender::Timer;
-use crate::tap::Note;
 
 /// `net.mptcp.stale_loss_cnt`: how often the meta timer may find a subflow silent.
 const STALE_LOSS_COUNT: u8 = 4;
@@ -141,7 +141,7 @@ impl Connection {
         views.get_mut(id).health = Health::Stale;
         let sent: Vec<u64> = outbox.chunks().filter(|(_, chunk)| chunk.sent).map(|(number, _)| number).collect();
         sent.into_iter().for_each(|number| outbox.hand_back(number));
-        self.tap.note(now, self.number, || Note::Timeout { path: id, kind: "stale" });
+        self.listeners.note(now, self.number, || Note::Timeout { path: id, kind: "stale" });
         self.refresh(net, now, id);
     }
 

@@ -6,9 +6,9 @@ use weftway_path::{Decision, Instant, Message, PathId, PathSet, Starved};
 use weftway_scenario::stack::MetaTimer;
 
 use crate::connection::Connection;
+use crate::listeners::Note;
 use crate::net::Net;
 use crate::sender::PathSender;
-use crate::tap::Note;
 
 /// A connection within its network, at one time.
 pub(crate) struct Port<'a> {
@@ -148,10 +148,10 @@ impl Carrier for Port<'_> {
     }
 
     fn asks_why(&mut self, decision: Decision) -> bool {
-        self.conn.tap.asks_why(self.now, self.conn.number, decision)
+        self.conn.listeners.asks_why(self.now, self.conn.number, decision)
     }
 
     fn log(&mut self, decided: Decided) {
-        self.conn.tap.note(self.now, self.conn.number, || Note::Decided(decided));
+        self.conn.listeners.note(self.now, self.conn.number, || Note::Decided(decided));
     }
 }

@@ -15,9 +15,9 @@ use weftway_path::{
 use weftway_scenario::config::Transport;
 use weftway_scenario::stack::LossRecovery;
 
+use crate::listeners::{Listeners, Note};
 use crate::net::Net;
 use crate::tally::PathTally;
-use crate::tap::{Note, Tap};
 use crate::ticks::Ticks;
 use crate::wire::{Data, Datagram, Load};
 use quic::Quic;
@@ -71,7 +71,7 @@ pub struct SendContext<'a> {
     /// The counters of all paths.
     pub tallies: &'a mut Vec<PathTally>,
     /// Who listens.
-    pub tap: &'a mut Tap,
+    pub listeners: &'a mut Listeners,
     /// How controllers are made.
     pub cc: &'a ControllerSpec,
 }
@@ -444,7 +444,7 @@ impl PathSender {
             Datagram { conn, path, epoch, marked: false, load }
         });
         ctx.tally().on_wire(wire, verdict);
-        ctx.tap.note(ctx.now, ctx.conn, || Note::Sent { path: self.id, index, offset, bytes, verdict });
+        ctx.listeners.note(ctx.now, ctx.conn, || Note::Sent { path: self.id, index, offset, bytes, verdict });
     }
 
     /// A packet with so much payload leaves: when the next one may.
@@ -691,7 +691,7 @@ impl PathSender {
         };
         self.cc.on_congestion(&congestion, ctx.shares);
         ctx.events.push(Event::Congestion(self.id));
-        ctx.tap.note(ctx.now, ctx.conn, || Note::Congestion { path: self.id, signal });
+        ctx.listeners.note(ctx.now, ctx.conn, || Note::Congestion { path: self.id, signal });
     }
 
     /// Sets the timer.

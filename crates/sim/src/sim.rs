@@ -1,10 +1,12 @@
 //! The simulation as a value: it stops at every decision.
 
+mod answering;
+mod layout;
+
 use weftway_host::{Host, Turn};
 use weftway_link::Link;
-use weftway_net::{Links, Route, controller_setup};
 use weftway_path::{Bytes, Context, Decision, Instant, PathId, Span};
-use weftway_scenario::config::{Bottlenecks, CrossLink, Direction, PathConfig, SimConfig, Transport};
+use weftway_scenario::config::{CrossLink, SimConfig, Transport};
 use weftway_scenario::{App, Verdict, mix};
 use weftway_sched::Scheduler;
 use weftway_sched::learned::Task;
@@ -12,11 +14,12 @@ use weftway_sched::learned::Task;
 use crate::calendar;
 use crate::connection::{Connection, Parts};
 use crate::cross::CrossSource;
+use crate::listeners::Listener;
 use crate::net::Net;
 use crate::port::Port;
-use crate::sender::PathSender;
-use crate::tap::Listener;
 use crate::wire::{Datagram, Load};
+use answering::{Answering, Outside, Schedulers, SteppedTask};
+use layout::{Layout, build};
 
 /// Why a simulation stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,137 +78,6 @@ pub struct Sim {
 fn second_start(config: &SimConfig) -> Instant {
     let alone = if config.is_call() { Instant::ZERO } else { Instant::NEVER };
     config.rival.as_ref().map_or(alone, |rival| rival.start)
-}
-
-/// Who answers the questions of a run's connections.
-trait Answering {
-    /// Connection `at` asks. A question that is left open comes again.
-    fn ask(&mut self, port: &mut Port<'_>, at: usize) -> Turn;
-
-    /// Connection `at` has something to tell, and nothing to ask.
-    fn tell(&mut self, port: &mut Port<'_>, at: usize) -> Turn;
-}
-
-/// Schedulers, one per connection.
-struct Schedulers<'a, 'b> {
-    schedulers: &'a mut [&'b mut dyn Scheduler],
-}
-
-impl Answering for Schedulers<'_, '_> {
-    #[inline(always)]
-    fn ask(&mut self, port: &mut Port<'_>, at: usize) -> Turn {
-        weftway_host::ask(port, &mut *self.schedulers[at]);
-        Turn::Over
-    }
-
-    #[inline(always)]
-    fn tell(&mut self, port: &mut Port<'_>, at: usize) -> Turn {
-        weftway_host::tell(port, &mut *self.schedulers[at]);
-        Turn::Over
-    }
-}
-
-/// A learned task whose answers come from outside, and the scheduler of the other connection, if there is one.
-struct SteppedTask<'a, 'b> {
-    task: &'a mut dyn Task,
-    rival: Option<&'a mut (dyn Scheduler + 'b)>,
-    observation: &'a mut [f32],
-}
-
-impl Answering for SteppedTask<'_, '_> {
-    #[inline(always)]
-    fn ask(&mut self, port: &mut Port<'_>, at: usize) -> Turn {
-        if at == 0 {
-            return weftway_host::ask_task(port, self.task, self.observation);
-        }
-        if let Some(rival) = &mut self.rival {
-            weftway_host::ask(port, *rival);
-        }
-        Turn::Over
-    }
-
-    #[inline(always)]
-    fn tell(&mut self, port: &mut Port<'_>, at: usize) -> Turn {
-        if at == 0 {
-            return weftway_host::tell_task(port, self.task, self.observation);
-        }
-        if let Some(rival) = &mut self.rival {
-            weftway_host::tell(port, *rival);
-        }
-        Turn::Over
-    }
-}
-
-/// Who answers outside of the simulation: it stops at each question.
-struct Outside(Option<Pause>);
-
-impl Answering for Outside {
-    #[inline(always)]
-    fn ask(&mut self, _: &mut Port<'_>, at: usize) -> Turn {
-        self.0 = Some(Pause::Decide(at));
-        Turn::Asks
-    }
-
-    #[inline(always)]
-    fn tell(&mut self, _: &mut Port<'_>, at: usize) -> Turn {
-        self.0 = Some(Pause::Observe(at));
-        Turn::Asks
-    }
-}
-
-/// Builds links and routes of the connections.
-struct Layout {
-    seed: u64,
-    net: Links<Datagram>,
-}
-
-impl Layout {
-    fn new(config: &SimConfig, seed: u64) -> Self {
-        Self { seed, net: Links::new(config, seed) }
-    }
-
-    /// The half of a call that goes the other way: a connection of its own over the links of `forth`, each used in the
-    /// other direction. Shared links and what is known of them are of the direction of the data of `forth` only.
-    fn reverse(&self, forth: &Parts, app: App) -> Parts {
-        let turn = |path: &PathConfig| PathConfig { data: path.acks.clone(), acks: path.data.clone(), ..path.clone() };
-        let routes = forth.routes.iter().map(|route| Route { data: route.acks, acks: route.data, via: route.via });
-        let mut transport = forth.transport.clone();
-        transport.direction = match transport.direction {
-            Direction::Upload => Direction::Download,
-            Direction::Download => Direction::Upload,
-        };
-        if transport.bottlenecks == Bottlenecks::Given {
-            transport.bottlenecks = Bottlenecks::None;
-        }
-        Parts {
-            number: 1,
-            transport,
-            configs: forth.configs.iter().map(turn).collect(),
-            routes: routes.collect(),
-            cc_spec: forth.cc_spec.clone(),
-            seed: mix(self.seed, 0xc1),
-            clock: self.seed,
-            app,
-            write: forth.write,
-            source: 0,
-        }
-    }
-
-    fn connection(&mut self, number: u8, transport: &Transport, paths: &[PathConfig], cc: &str, app: App) -> Parts {
-        let routes = paths.iter().map(|path| self.net.add(number, path, transport.ecn)).collect();
-        Parts {
-            number,
-            transport: transport.clone(),
-            configs: paths.to_vec(),
-            routes,
-            cc_spec: cc.to_owned(),
-            seed: mix(self.seed, 0xc0 + u64::from(number)),
-            clock: self.seed,
-            app,
-            write: weftway_scenario::config::WRITE,
-            source: 0,
-        }
-    }
 }
 
 impl Sim {
@@ -285,12 +157,12 @@ impl Sim {
     pub fn host(&mut self, conn: usize, host: Host) {
         let conn = &mut self.conns[conn];
         conn.dispatch.set_host(host);
-        conn.dispatch.host.explains = conn.tap.is_on();
+        conn.dispatch.host.explains = conn.listeners.is_on();
     }
 
     /// Lets `listener` listen to the connection under test.
     pub fn listen(&mut self, listener: Box<dyn Listener>) {
-        self.conns[0].tap.add(listener);
+        self.conns[0].listeners.add(listener);
         self.conns[0].dispatch.host.explains = true;
     }
 
@@ -583,20 +455,6 @@ impl Sim {
     }
 }
 
-fn build(parts: Parts) -> Result<Connection, weftway_path::spec::SpecError> {
-    let senders = parts
-        .routes
-        .iter()
-        .enumerate()
-        .map(|(at, route)| {
-            let id = PathId::new(at as u8);
-            let cc = weftway_cc::build(&parts.cc_spec, &controller_setup(&parts.transport, parts.seed, id))?;
-            Ok(PathSender::new(id, route.data, cc, parts.transport.pace_window, Instant::ZERO))
-        })
-        .collect::<Result<Vec<_>, _>>()?;
-    Ok(Connection::new(parts, senders))
-}
-
 /// The size of a datagram on the wire.
 fn wire_bytes(transport: &Transport, datagram: &Datagram) -> Bytes {
     match datagram.load {
@@ -611,7 +469,7 @@ mod tests {
     use super::*;
     use weftway_link::LinkConfig;
     use weftway_path::{BitRate, BlockedReason, PathSet, Role};
-    use weftway_scenario::config::{MessageSize, Workload};
+    use weftway_scenario::config::{MessageSize, PathConfig, Workload};
     use weftway_sched::{Needs, TransportRules};
 
     /// Two lossy paths, messages with pauses between them: what is lost goes again when nothing else is to be sent, and no

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use weftway_path::{Bytes, Instant, PathId, Span};
 use weftway_quic::driver::answers::Answers;
-use weftway_quic::driver::connection::{News, QuicConnection};
+use weftway_quic::driver::connection::{QuicConnection, QuicEvent};
 use weftway_quic::driver::receiver::Receiver;
 use weftway_quic::driver::record::Record;
 use weftway_quic::udp::settings::MAX_PATHS;
@@ -309,8 +309,8 @@ impl Receiving {
         if is_over {
             return Some(Err(lost(&mut self.connection)));
         }
-        while let Some(event) = self.connection.next_news() {
-            if let News::Lost(why) = event {
+        while let Some(event) = self.connection.poll_event() {
+            if let QuicEvent::Lost(why) = event {
                 return Some(Err(super::session::ended(&self.connection, &why)));
             }
         }

@@ -11,7 +11,7 @@ use std::sync::mpsc::Receiver;
 
 use noq_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, Endpoint, EndpointConfig, FourTuple};
 use weftway_path::{Instant, PathId, Span};
-use weftway_quic::driver::connection::{News, QuicConnection};
+use weftway_quic::driver::connection::{QuicConnection, QuicEvent};
 use weftway_quic::driver::{Sender, Source};
 use weftway_quic::udp::settings::MAX_PATHS;
 use weftway_quic::udp::tls::{Identity, Pairing};
@@ -451,8 +451,8 @@ fn identify(role: Role, path: &Path) -> TransferId {
 /// Why a connection is over.
 pub(super) fn lost(connection: &mut QuicConnection) -> Failure {
     let mut why = "closed".to_owned();
-    while let Some(event) = connection.next_news() {
-        if let News::Lost(text) = event {
+    while let Some(event) = connection.poll_event() {
+        if let QuicEvent::Lost(text) = event {
             why = text;
         }
     }

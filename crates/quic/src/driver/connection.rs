@@ -72,7 +72,7 @@ const EARLY: u32 = 8;
 
 /// What happened to a connection, beside what its observers tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum News {
+pub enum QuicEvent {
     /// The handshake is done.
     Connected,
     /// A path can carry data.
@@ -118,7 +118,7 @@ pub struct QuicConnection {
     reopen_after: Span,
     /// What leaves next.
     pub outgoing: VecDeque<Outgoing>,
-    news: VecDeque<News>,
+    events: VecDeque<QuicEvent>,
     buffer: Vec<u8>,
     next_timeout: Option<StdInstant>,
     last_call: Instant,
@@ -162,7 +162,7 @@ impl QuicConnection {
             control: None,
             over: None,
             outgoing: VecDeque::new(),
-            news: VecDeque::new(),
+            events: VecDeque::new(),
             buffer: Vec::with_capacity(2048),
             next_timeout: None,
             last_call: Instant::ZERO,
@@ -226,8 +226,8 @@ impl QuicConnection {
     }
 
     /// What happened since the last time.
-    pub fn next_news(&mut self) -> Option<News> {
-        self.news.pop_front()
+    pub fn poll_event(&mut self) -> Option<QuicEvent> {
+        self.events.pop_front()
     }
 
     /// What the observers were told since the last time, each with our path.
@@ -396,7 +396,7 @@ impl QuicConnection {
             if self.watched.len() < self.observer_state.observers() as usize {
                 // Another host's address: noq begins anew, and so does the path.
                 self.meet_observers(PathId::new(at as u8));
-                self.news.push_back(News::PathUp(PathId::new(at as u8)));
+                self.events.push_back(QuicEvent::PathUp(PathId::new(at as u8)));
             }
         }
     }
@@ -422,19 +422,19 @@ impl QuicConnection {
                         self.inner.force_key_update();
                     }
                 }
-                self.news.extend([News::Connected, News::PathUp(self.first)]);
+                self.events.extend([QuicEvent::Connected, QuicEvent::PathUp(self.first)]);
             }
             Event::HandshakeConfirmed => self.confirmed = true,
             // noq tells it again when a stateless reset comes behind the peer's last word: the first reason is the cause.
             Event::ConnectionLost { reason } if self.over.is_none() => {
-                self.news.push_back(News::Lost(reason.to_string()));
+                self.events.push_back(QuicEvent::Lost(reason.to_string()));
                 self.over = Some(reason);
             }
             Event::Path(PathEvent::Established { id, .. }) => {
                 if let Some(path) = self.path_of(id) {
                     self.up = self.up.with(path);
                     self.validations[path.index()].end(now);
-                    self.news.push_back(News::PathUp(path));
+                    self.events.push_back(QuicEvent::PathUp(path));
                 }
             }
             Event::Path(PathEvent::Abandoned { id, .. }) => {
@@ -442,7 +442,7 @@ impl QuicConnection {
                     self.numbers[path.index()] = None;
                     self.up = self.up.without(path);
                     self.open_at[path.index()] = now + self.reopen_after;
-                    self.news.push_back(News::PathClosed(path));
+                    self.events.push_back(QuicEvent::PathClosed(path));
                 }
             }
             _ => {}

@@ -13,7 +13,7 @@ use weftway_path::{BlockedReason, Bytes, Event, Health, Instant, Message, Offset
 use weftway_scenario::config::{Buffer, Transport as Settings};
 use weftway_sched::{Needs, Scheduler};
 
-use super::connection::{News, QuicConnection};
+use super::connection::{QuicConnection, QuicEvent};
 use super::observer::{Report, What};
 use super::record::Record;
 use super::sending_path::{Outcome, PathTally, SendingPath, Stage};
@@ -273,12 +273,12 @@ impl<S: Source> Sender<S> {
                 self.path_down(id, Stage::Absent);
             }
         }
-        while let Some(news) = self.connection.next_news() {
-            match news {
-                News::Connected => self.established = true,
-                News::PathUp(id) => self.path_up(id),
-                News::PathClosed(id) => self.path_down(id, Stage::Absent),
-                News::Lost(why) => self.broken = Some(why),
+        while let Some(event) = self.connection.poll_event() {
+            match event {
+                QuicEvent::Connected => self.established = true,
+                QuicEvent::PathUp(id) => self.path_up(id),
+                QuicEvent::PathClosed(id) => self.path_down(id, Stage::Absent),
+                QuicEvent::Lost(why) => self.broken = Some(why),
             }
         }
         while let Some(record) = self.connection.receive() {

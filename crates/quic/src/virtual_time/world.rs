@@ -10,7 +10,7 @@ use weftway_sched::Scheduler;
 
 use super::setup::{self, Side};
 use crate::driver::answers::Answers;
-use crate::driver::connection::{Clock, News, QuicConnection};
+use crate::driver::connection::{Clock, QuicConnection, QuicEvent};
 use crate::driver::observer::ObserverState;
 use crate::driver::receiver::Receiver;
 use crate::driver::record::Record;
@@ -440,8 +440,8 @@ impl World {
                 _ => {}
             }
         }
-        while let Some(news) = connection.next_news() {
-            if let News::Lost(why) = news {
+        while let Some(event) = connection.poll_event() {
+            if let QuicEvent::Lost(why) = event {
                 self.error.get_or_insert(RunError::Lost(why));
             }
         }

@@ -10,7 +10,7 @@ use weftway_host::Decided;
 use weftway_link::{Reason, Verdict};
 use weftway_path::{Decision, Instant, Offset, PathId};
 
-use crate::tap::{Listener, Note};
+use crate::listeners::{Listener, Note};
 use weftway_scenario::sink::Sink;
 
 const LEGEND: &str = "\

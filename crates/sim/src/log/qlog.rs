@@ -17,7 +17,7 @@ use weftway_scenario::qlog::{self, Head, SIMULATION, data_frame, packet};
 use weftway_scenario::stack::Stack;
 
 use super::golden::parts;
-use crate::tap::{Listener, Note};
+use crate::listeners::{Listener, Note};
 
 /// A listener that writes a run as qlog.
 pub struct Qlog<W: Write> {

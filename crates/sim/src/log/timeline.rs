@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use weftway_host::Decided;
 use weftway_path::{Decision, Instant, PathId, Span};
 
-use crate::tap::{Listener, Note};
+use crate::listeners::{Listener, Note};
 
 /// How long a step lasts until there are too many.
 const FIRST_STEP: Span = Span::from_millis(10);

@@ -15,9 +15,9 @@ use weftway_host::sending::{Offered, silent_at};
 use weftway_path::{Bytes, Event, Health, Instant, Path, Recovery, Span};
 use weftway_scenario::config::Transport;
 
+use crate::listeners::Note;
 use crate::rtt::{QuicRtt, publish};
 use crate::sender::{Outcome, PathSender, SendContext, Timer};
-use crate::tap::Note;
 use crate::wire::Ack;
 
 /// kGranularity.
@@ -308,7 +308,7 @@ impl PathSender {
         ctx.events.push(Event::Lost(packet.receipt(self.id)));
         ctx.tally().retransmissions += 1;
         self.quic.missing += 1;
-        ctx.tap.note(ctx.now, ctx.conn, || Note::Lost { path: self.id, index });
+        ctx.listeners.note(ctx.now, ctx.conn, || Note::Lost { path: self.id, index });
     }
 
     /// A new episode, unless the packet was sent before the current one began.
@@ -361,7 +361,7 @@ impl PathSender {
             self.quic.probes = 1 + u32::from(ctx.view.pto_count > 1);
             self.quic.last_sent = ctx.now;
             self.arm_probe(ctx.now, ctx.view);
-            ctx.tap.note(ctx.now, ctx.conn, || Note::Timeout { path: self.id, kind: "pto" });
+            ctx.listeners.note(ctx.now, ctx.conn, || Note::Timeout { path: self.id, kind: "pto" });
         }
         self.publish(ctx);
     }

@@ -3,8 +3,8 @@
 use weftway_path::{Bytes, Event, Instant, Recovery, Span};
 
 use super::{DUP_THRESH, Rack, Seen, TIMER_MIN};
+use crate::listeners::Note;
 use crate::sender::{PathSender, SendContext, Timer};
-use crate::tap::Note;
 
 impl PathSender {
     /// RACK (`tcp_rack_detect_loss`): marks what is lost; arms a timer for what may be.
@@ -151,7 +151,7 @@ impl PathSender {
         }
         ctx.view.lost.add(payload);
         ctx.events.push(Event::Lost(receipt));
-        ctx.tap.note(ctx.now, ctx.conn, || Note::Lost { path: self.id, index });
+        ctx.listeners.note(ctx.now, ctx.conn, || Note::Lost { path: self.id, index });
     }
 }
 

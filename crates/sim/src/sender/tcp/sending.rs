@@ -6,8 +6,8 @@ use weftway_path::{Bytes, Health, Instant, Path, Recovery, Span};
 use weftway_scenario::config::Transport;
 
 use super::{Repair, Seen, TIMER_MIN};
+use crate::listeners::Note;
 use crate::sender::{Outcome, PathSender, SendContext, Timer};
-use crate::tap::Note;
 
 impl PathSender {
     /// Sends again what is marked lost, as far as the window allows
@@ -177,7 +177,7 @@ impl PathSender {
     /// `tcp_send_loss_probe`: new data, or the last packet again. The timeout counts from the probe, and from the oldest
     /// packet if an earlier probe is not answered yet.
     pub(super) fn tail_probe(&mut self, ctx: &mut SendContext<'_>, new_data: bool) -> Repair {
-        ctx.tap.note(ctx.now, ctx.conn, || Note::Timeout { path: self.id, kind: "tlp" });
+        ctx.listeners.note(ctx.now, ctx.conn, || Note::Timeout { path: self.id, kind: "tlp" });
         let mut repair = Repair::Nothing;
         if self.tcp.probe.high_seq.is_some() {
             self.timer = Timer::TailProbe;
@@ -223,7 +223,7 @@ impl PathSender {
 
     /// `tcp_retransmit_timer`, `tcp_enter_loss`.
     pub(super) fn timeout(&mut self, ctx: &mut SendContext<'_>) -> Repair {
-        ctx.tap.note(ctx.now, ctx.conn, || Note::Timeout { path: self.id, kind: "rto" });
+        ctx.listeners.note(ctx.now, ctx.conn, || Note::Timeout { path: self.id, kind: "rto" });
         ctx.tally().timeouts += 1;
         let prior = ctx.view.bytes_in_flight;
         let new_recovery = ctx.view.recovery < Recovery::Recovery;

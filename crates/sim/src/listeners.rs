@@ -112,9 +112,9 @@ impl<T: Listener> Listener for Arc<Mutex<T>> {
 
 /// Those who listen. A cloned simulation has none.
 #[derive(Default)]
-pub struct Tap(Vec<Box<dyn Listener>>);
+pub struct Listeners(Vec<Box<dyn Listener>>);
 
-impl Tap {
+impl Listeners {
     /// One more listens.
     pub fn add(&mut self, listener: Box<dyn Listener>) {
         self.0.push(listener);
@@ -145,7 +145,7 @@ impl Tap {
     }
 }
 
-impl Clone for Tap {
+impl Clone for Listeners {
     fn clone(&self) -> Self {
         Self::default()
     }
