@@ -98,8 +98,8 @@ impl Metering {
         for link in self.links.iter_mut().filter(|link| !link.terms.caps.is_empty()) {
             let Some(usage) = &self.usage else { continue };
             link.take_more(now, usage).map_err(Failure::Socket)?;
-            net.set_limit(&link.local, link.taken);
-            link.tell(link.taken == 0, &mut notes);
+            net.set_limit(&link.local, link.limit());
+            link.tell(link.limit() == 0, &mut notes);
         }
         Ok(notes)
     }
@@ -133,7 +133,7 @@ impl Metering {
             link.used = net.carried(&link.local);
             let Some(usage) = self.usage.as_ref().filter(|_| !link.terms.caps.is_empty()) else { continue };
             link.take_more(now, usage).map_err(Failure::Socket)?;
-            net.set_limit(&link.local, link.taken);
+            net.set_limit(&link.local, link.limit());
             let Some(id) = link.credit.path else { continue };
             link.credit.number = sender.connection.number(id);
             if self.both_ways {
@@ -207,6 +207,12 @@ impl Metered {
 
     fn reserve(&self) -> u64 {
         RESERVE.min(self.least_cap() / 16)
+    }
+
+    /// How much its socket may carry. One that could carry no data once it is opened carries nothing: what is on its way when a
+    /// limit is reached is lost, and noq may have put the control stream there.
+    fn limit(&self) -> u64 {
+        if self.taken < 2 * self.reserve() { 0 } else { self.taken }
     }
 
     fn left_of_caps(&self, taken: &Taken) -> u64 {
