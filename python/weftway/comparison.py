@@ -20,8 +20,6 @@ from weftway.watch import watched
 if TYPE_CHECKING:
     import polars as pl
 
-    from weftway.report.study import Study
-
 POLL_S = 0.1
 """How long the main thread waits for rows at a time: it answers an interrupt within this."""
 
@@ -57,11 +55,9 @@ class Comparison:
         return {**self.plan.document, "others": self.kept.sentence}
 
     @cached_property
-    def study(self) -> "Study":
-        """The rows as tables and figures ask for them."""
-        from weftway.report.study import Study
-
-        return Study(self.rows, self.about)
+    def made(self) -> dict[str, Any]:
+        """What readers of the rows have made of them, so that it is made once."""
+        return {}
 
 
 class Interrupted(KeyboardInterrupt):

@@ -6,20 +6,11 @@ Of runs that cannot be repeated (kernel, live) it is medians; `coverage` says ho
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from weftway.report.study import Study
+from weftway.report.study import SHOWN, Study
 from weftway.stats import Estimate
 
 if TYPE_CHECKING:
     import polars as pl
-
-SHOWN = (
-    "fct_ms",
-    "goodput_mbps",
-    "aggregation_benefit",
-    "efficiency",
-    "ooo_packets",
-    "retransmissions",
-)
 
 
 def summary(

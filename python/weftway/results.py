@@ -10,8 +10,10 @@ from typing import Any
 import polars as pl
 from rich.console import Console
 
-from weftway import report, tables
+from weftway import report
 from weftway.comparison import Comparison
+from weftway.report import printed
+from weftway.report.study import study_of
 
 WIDTH = 160
 """Characters of a table in a notebook, which scrolls."""
@@ -34,7 +36,7 @@ class Results(pl.DataFrame):
         if found is None or not found.rows:
             return super()._repr_html_(**kwargs)
         screen = Console(record=True, width=WIDTH, file=io.StringIO(), force_jupyter=False)
-        for part in tables.of(found.study):
+        for part in printed.of(study_of(found)):
             screen.print(part, "")
         notes = "".join(f"<p><b>Warning:</b> {html.escape(line)}</p>" for line in found.warnings)
         return notes + screen.export_html(inline_styles=True, code_format=PRE)
@@ -46,9 +48,9 @@ class Results(pl.DataFrame):
             return super().__str__()
         screen = Console(width=min(shutil.get_terminal_size((WIDTH, 0)).columns, WIDTH), file=io.StringIO())
         with screen.capture() as shown:
-            for part in tables.of(found.study):
-                screen.print(tables.fitted(part, screen), "")
-            for line in [*tables.told(found.study), *(f"warning: {line}" for line in found.warnings)]:
+            for part in printed.of(study_of(found)):
+                screen.print(printed.fitted(part, screen), "")
+            for line in [*printed.told(study_of(found)), *(f"warning: {line}" for line in found.warnings)]:
                 screen.print(line, markup=False)
             screen.print(f"{self.height} rows of {self.width} columns: a Polars frame; .head() shows the first")
         return "\n".join(line.rstrip() for line in shown.get().splitlines())

@@ -14,9 +14,10 @@ from rich.table import Table
 
 import machine
 from conftest import Weft
-from weftway import backends, cli, comparison, emulate, plan, tables
+from weftway import backends, cli, comparison, emulate, plan
 from weftway._native import Scenario
 from weftway.comparison import Interrupted
+from weftway.report import printed
 
 PROMISED = {
     "scheduler",
@@ -304,7 +305,7 @@ def test_a_narrow_terminal_costs_columns_and_no_digits() -> None:
     whole = Table("scheduler", *(f"measure {n}" for n in range(5)))
     whole.add_row("min-rtt", *(f"{n}.25 ± 0.125" for n in range(5)))
     screen = Console(width=40, file=io.StringIO())
-    cut = tables.fitted(whole, screen)
+    cut = printed.fitted(whole, screen)
     screen.print(cut)
     shown = screen.file.getvalue()  # type: ignore[attr-defined]
     assert "…" not in shown

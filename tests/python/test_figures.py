@@ -8,9 +8,10 @@ import pytest
 
 import report_data as data
 from conftest import Weft
-from weftway import report, tables
+from weftway import report
 from weftway._native import ScenarioError
 from weftway.report import latex, lettering
+from weftway.report import printed as tables
 from weftway.report.methods import methods
 from weftway.report.study import Study
 

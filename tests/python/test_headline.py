@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weftway import report, tables
+from weftway import report
+from weftway.report import printed as tables
 from weftway.report.study import Cell, Study
 from weftway.report.words import verdict
 from weftway.stats import paired

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weftway import advise, report, stats, steer, tables
+from weftway import advise, report, stats, steer
 from weftway.advise import candidates, neighbours, words
+from weftway.report import printed
 from weftway.report.frames import estimates
 from weftway.report.study import Study
 from weftway.report.units import MEASURES
@@ -68,7 +69,7 @@ def test_the_interval_of_a_median_ends_at_values(values: list[int]) -> None:
 ])  # fmt: skip
 def test_a_table_and_its_page_say_what_the_interval_is(backend: str, count: int, told: str) -> None:
     rows = runs(backend, count)
-    (table,) = tables.comparison(rows, {})
+    (table,) = printed.comparison(rows, {})
     assert str(table.title).endswith(told)
     page = report.render(pl.DataFrame(rows), {}, {})
     name = told.partition(" ± ")[2].partition(" of ")[0]
@@ -126,4 +127,4 @@ def test_advice_over_a_few_cells_gives_a_range(count: int, told: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(words, "_set", lambda found: "")
         patch.setattr(words, "evidence", lambda found: "")
-        assert told in words.lines(found)[1]
+        assert any(told in line for line in words.lines(found))

@@ -8,8 +8,9 @@ from typing import Any
 import polars as pl
 import pytest
 
-from weftway import _native, comparison, plan, rank, report, specs, tables
+from weftway import _native, comparison, plan, rank, report, specs
 from weftway.rank import page, ranking
+from weftway.report import printed
 from weftway.report.study import Study
 from weftway.scenario import HOME, load, locate
 
@@ -37,7 +38,7 @@ def runs(names: Sequence[str], slowest: str = "", like: str = "") -> list[dict[s
 
 def lines(rows: list[dict[str, Any]], top: int = 10, **about: Any) -> tuple[list[str], str]:
     """The names in the table, and what stands under it."""
-    (table,) = tables.comparison(rows, about, top)
+    (table,) = printed.comparison(rows, about, top)
     return [str(text) for text in table.columns[0].cells], str(table.caption or "")
 
 

@@ -11,6 +11,7 @@ from conftest import Weft
 from weftway import _native, comparison, plan, report
 from weftway.plan import Plan
 from weftway.report import compared
+from weftway.report.study import study_of
 from weftway.rows import FrameRows
 from weftway.scenario import load
 
@@ -80,10 +81,10 @@ def test_timelines_come_with_the_runs(wanted: Plan, tmp_path: Path, monkeypatch:
     plain = comparison.execute(wanted, 2)
     watched = comparison.execute(wanted, 2, tmp_path / "out", watched_runs=report.MOST_TIMELINES)
     assert watched.rows == plain.rows, "whoever is watched does the same"
-    again = compared.timelines(plain, plain.study)
+    again = compared.timelines(plain, study_of(plain))
     with monkeypatch.context() as no_second_run:
         no_second_run.delattr(_native, "timeline")
-        assert compared.timelines(watched, watched.study) == again
+        assert compared.timelines(watched, study_of(watched)) == again
     assert [file.name for file in (tmp_path / "out").iterdir()] == ["rows.parquet"], "what can be had again is not kept"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from weftway import tables
+from weftway.report import printed as tables
 from weftway.report.earlier import Earlier, changes, summary
 from weftway.report.study import Cell, Study
 from weftway.report.units import unit_for

@@ -9,6 +9,7 @@ import pytest
 from conftest import Weft
 from weftway import comparison, plan
 from weftway.report import compared
+from weftway.report.study import study_of
 from weftway.scenario import load
 
 Decision = tuple[int, str, int | None]
@@ -53,6 +54,6 @@ def stepwise(told: dict[str, Any]) -> list[tuple[Decision, int]]:
 
 def timeline(scenario: Path, scheduler: str, sets: str) -> dict[str, Any]:
     found = comparison.execute(plan.plan(load(scenario, [sets]), scheduler, "newreno", "1..2", None), 1)
-    ((whose, record),) = compared.timelines(found, found.study).items()
+    ((whose, record),) = compared.timelines(found, study_of(found)).items()
     assert whose == (scheduler, "newreno", "", "1")
     return record

@@ -158,11 +158,12 @@ def warn(found: "Comparison") -> None:
 
 def print_tables(found: "Comparison", top: int = 10, before: "Earlier | None" = None) -> None:
     """The tables of a comparison, published numbers beside ours where the scenario has them, and what came of it."""
-    from weftway import tables
+    from weftway.report import printed
+    from weftway.report.study import study_of
 
     if not found.rows:
         return
-    for part in tables.of(found.study, top):
-        out.print(tables.fitted(part, out), "")
-    for sentence in [*tables.told(found.study, before), *filter(None, [found.kept.sentence])]:
+    for part in printed.of(study_of(found), top):
+        out.print(printed.fitted(part, out), "")
+    for sentence in [*printed.told(study_of(found), before), *filter(None, [found.kept.sentence])]:
         out.print(sentence, markup=False)

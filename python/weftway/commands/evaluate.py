@@ -37,9 +37,9 @@ def command(
     as_json: JSON = False,
 ) -> None:
     """Compares a scheduler with others on scenarios that no training saw, with 95 % intervals."""
-    from weftway import caveats, evaluate, tables
+    from weftway import caveats, evaluate
     from weftway.progress import Bar
-    from weftway.report import held_out
+    from weftway.report import held_out, printed
 
     request = evaluate.Request(policy, on, against, cc, instances, seed, sets or [])
     # What a scheduler in Python prints is no result.
@@ -60,7 +60,7 @@ def command(
             out.print(line, markup=False)
         out.print("")
         for part in held_out.terminal(shown):
-            out.print(tables.fitted(part, out), "")
+            out.print(printed.fitted(part, out), "")
         if shown.others:
             out.print(shown.others, markup=False)
     if folder:

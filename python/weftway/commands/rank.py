@@ -39,9 +39,10 @@ def command(
     as_json: JSON = False,
 ) -> None:
     """Ranks schedulers over many cells, against the best other scheduler per scenario."""
-    from weftway import rank, tables
+    from weftway import rank
     from weftway.progress import Bar
     from weftway.rank import page, ranking
+    from weftway.report import printed
 
     request = rank.Request(on, cells, seeds, seed, schedulers, candidate, split, sets or [], clairvoyant)
     # What a scheduler in Python prints is no result.
@@ -56,7 +57,7 @@ def command(
     else:
         out.print("\n".join(ranking.findings(shown)), "", markup=False, sep="\n")
         for part in ranking.terminal(shown):
-            out.print(tables.fitted(part, out), "")
+            out.print(printed.fitted(part, out), "")
         if shown.others:
             out.print(shown.others, markup=False)
     if folder:

@@ -55,8 +55,9 @@ def command(
     as_json: JSON = False,
 ) -> None:
     """Runs the experiments of papers and checks which of their numbers and claims hold."""
-    from weftway import reproduce, tables
+    from weftway import reproduce
     from weftway.progress import Bar
+    from weftway.report import printed
     from weftway.reproduce import book as books
     from weftway.reproduce import page, stacks
     from weftway.reproduce import web as sites
@@ -88,11 +89,11 @@ def command(
     if as_json:
         print_json([*(one.record for one in results), *(level.record for level in levels)])
         return
-    out.print(tables.fitted(page.summary(results), out), "")
+    out.print(printed.fitted(page.summary(results), out), "")
     for table in page.details(results):
         out.print(table, "")
     if levels:
-        out.print(tables.fitted(page.levels(levels), out), "")
+        out.print(printed.fitted(page.levels(levels), out), "")
     if kept.sentence:
         out.print(kept.sentence, markup=False)
     for line in page.reasons(results):

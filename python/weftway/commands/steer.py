@@ -66,9 +66,10 @@ def steer_transfers(
 ) -> None:
     """Runs the transfers of a scenario, steered and not."""
     from weftway import scenario as scenarios
-    from weftway import steer, tables
+    from weftway import steer
     from weftway._native import SimulationError
     from weftway.progress import Bar
+    from weftway.report import printed
 
     cc, seeds, jobs = given
     loaded = scenarios.load(scenarios.locate(scenario), sets)
@@ -87,4 +88,4 @@ def steer_transfers(
         print_json(rows)
     else:
         for part in steer.table(rows):
-            out.print(tables.fitted(part, out), "")
+            out.print(printed.fitted(part, out), "")

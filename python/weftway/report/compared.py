@@ -16,7 +16,7 @@ from weftway.store import whole
 
 from . import MOST_TIMELINES, figures
 from .page import page
-from .study import Cell, Study
+from .study import Cell, Study, study_of
 
 if TYPE_CHECKING:
     from weftway.comparison import Comparison
@@ -35,7 +35,7 @@ def write(
     origin = origin_of(found, folder, command) if earlier is None else ""
     if origin and not formats and _is_of(place, origin):
         return place
-    study = found.study.also(command=command) if command else found.study
+    study = study_of(found).also(command=command) if command else study_of(found)
     runs = timelines(found, study)
     with whole(place) as half:
         half.write_text(page(study, found.frame, runs, earlier) + _mark(origin), encoding="utf-8")

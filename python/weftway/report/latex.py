@@ -9,6 +9,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from . import printed
 from .study import Study
 
 SPECIAL = {
@@ -41,9 +42,6 @@ def escaped(text: str) -> str:
 
 def tables(study: Study) -> str:
     """All tables of a comparison, each a `tabular` by itself. They need the package booktabs."""
-    # The tables of the command use this package's numbers.
-    from weftway import tables as printed
-
     parts = ["% \\usepackage{booktabs}", *(tabular(one) for one in printed.of(study, 0))]
     return "\n\n".join(parts) + "\n"
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from weftway.backends import Row
+    from weftway.comparison import Comparison
 
 PER_PATH = re.compile(r"path\.(.+)\.(bytes|share|mean_rate_mbps|retransmissions|srtt_ms)")
 TOP = 10
@@ -43,6 +44,15 @@ YOURS, NAMED = "yours", "*"
 LEGEND = "* you named it; the others came with `all`"
 FINISHED = {None, "", "ok", "complete", "completed", "finished", "done"}
 
+SHOWN = (
+    "fct_ms",
+    "goodput_mbps",
+    "aggregation_benefit",
+    "efficiency",
+    "ooo_packets",
+    "retransmissions",
+)
+
 
 class Cell(NamedTuple):
     """The place of a group of runs that differ in their seed only."""
@@ -50,6 +60,14 @@ class Cell(NamedTuple):
     setting: str
     cc: str
     scheduler: str
+
+
+def study_of(found: Comparison) -> Study:
+    """A comparison as tables and figures ask for it, made once."""
+    if "study" not in found.made:
+        found.made["study"] = Study(found.rows, found.about)
+    study: Study = found.made["study"]
+    return study
 
 
 class Study:

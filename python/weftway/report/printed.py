@@ -11,14 +11,14 @@ from rich.text import Text
 
 from weftway.backends import Row
 from weftway.listing import NOTHING, plain_table
-from weftway.metrics import SHOWN
-from weftway.report.earlier import Earlier, summary
-from weftway.report.front import Front, front
-from weftway.report.numbers import relative
-from weftway.report.published import Claim, claims, ours
-from weftway.report.study import BENEFITS, LEGEND, NAMED, YOURS, Cell, Study
-from weftway.report.units import Measure, Unit, unit_for
-from weftway.report.words import verdict
+
+from .earlier import Earlier, summary
+from .front import Front, front
+from .numbers import relative
+from .published import Claim, claims, ours
+from .study import BENEFITS, LEGEND, NAMED, SHOWN, YOURS, Cell, Study
+from .units import Measure, Unit, unit_for
+from .words import verdict
 
 LEAST_COLUMNS = 2
 """A name and a number."""
