@@ -43,9 +43,8 @@ def test_a_cap_is_counted_in_a_file_that_the_next_program_reads(
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     line = identity.pair(tmp_path / "me")
-    # Far more than the cap: however late the second link opens, the cap is reached before the file ends.
-    (tmp_path / "file").write_bytes(bytes(range(256)) * 240_000)
-    links = ("--path", "127.0.0.1", "--path", "127.0.0.2,cap=1MB/month,price=4/GB")
+    (tmp_path / "file").write_bytes(bytes(range(256)) * 30_000)
+    links = ("--path", "127.0.0.1", "--path", "127.0.0.2,cap=4MB/month,price=4/GB")
 
     def send() -> tuple[str, dict[str, float]]:
         at = f"127.0.0.1:{port()}"
@@ -54,16 +53,21 @@ def test_a_cap_is_counted_in_a_file_that_the_next_program_reads(
         sent = weft("send", "file", "--to", at, "--pair", line, *links, "--scheduler", "round-robin", "--json")
         assert (sent.returncode, ended(receiver)[0]) == (0, 0), sent.stderr
         paths = json.loads(sent.stdout)[0]["paths"]
-        return sent.stderr, next((path["policy"] for path in paths if path["path"] == "127.0.0.2"), {"carried": 0})
+        carried = [path["policy"] for path in paths if path["path"] == "127.0.0.2"]
+        return sent.stderr, carried[0] if carried else {"carried": 0, "cost": 0}
 
-    told, first = send()
-    assert 800_000 < first["carried"] <= 1_000_000
-    assert first["cost"] == pytest.approx(first["carried"] * 4e-9)
-    assert "127.0.0.2 is closed: it has used up its 1 MB per month (UTC)" in told
-    _, second = send()
-    assert first["carried"] + second["carried"] <= 1_000_000
-    counted = json.loads(transfer.usage_file().read_text())["127.0.0.2"]
-    assert counted["month_bytes"] <= 1_000_000
+    # How soon the link opens and how fast the other one is decides how many programs share the cap.
+    told, carried = "", 0.0
+    for _ in range(30):
+        told, link = send()
+        carried += link["carried"]
+        assert link["cost"] == pytest.approx(link["carried"] * 4e-9)
+        counted = json.loads(transfer.usage_file().read_text())["127.0.0.2"]
+        assert carried <= counted["month_bytes"] <= 4_000_000
+        if "is closed" in told:
+            break
+    assert "127.0.0.2 is closed: it has used up its 4 MB per month (UTC)" in told
+    assert carried > 3_500_000
 
 
 def test_a_link_says_whether_it_is_closed_and_what_is_left() -> None:

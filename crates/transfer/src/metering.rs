@@ -166,30 +166,25 @@ impl Metering {
         }
     }
 
-    /// What is known of a link, for the user.
-    pub fn progress(&self, local: &Local) -> Option<LinkProgress> {
+    /// What is known of a link that has carried `used`, for the user.
+    pub fn progress(&self, local: &Local, used: u64) -> Option<LinkProgress> {
         let link = self.links.iter().find(|link| link.local == *local)?;
-        let taken = link.last.as_ref().map(|last| link.left_of_caps(last) + link.taken.saturating_sub(link.used));
+        let taken = link.last.as_ref().map(|last| link.left_of_caps(last) + link.taken.saturating_sub(used));
         Some(LinkProgress {
             tier: TierName::from(link.terms.tier).name().to_owned(),
             open: false,
-            carried: link.used,
+            carried: used,
             left: taken,
-            cost: link.terms.price.map(|price| link.used as f64 * price as f64 / 1e15),
+            cost: link.terms.price.map(|price| used as f64 * price as f64 / 1e15),
         })
     }
-}
 
-/// What was taken and did not travel is given back.
-impl Drop for Metering {
-    fn drop(&mut self) {
-        for link in &self.links {
-            let unused = link.taken.saturating_sub(link.used);
-            if let (Some(usage), Some(last)) = (&self.usage, &link.last)
-                && unused > 0
-            {
+    /// At the end, when nothing is sent any more: what has travelled counts, and not what was taken for it.
+    pub fn settle(&mut self, net: &Net) {
+        for link in &mut self.links {
+            if let (Some(usage), Some(last)) = (&self.usage, link.last.take()) {
                 // A file that cannot be written counts too much.
-                let _ = usage.give_back(&link.local.to_string(), &last.on, unused);
+                let _ = usage.settle(&link.local.to_string(), &last.on, link.taken, net.carried(&link.local));
             }
         }
     }
@@ -206,7 +201,7 @@ impl Metered {
     }
 
     fn reserve(&self) -> u64 {
-        RESERVE.min(self.least_cap() / 16)
+        RESERVE.min(self.least_cap() / 4)
     }
 
     /// How much its socket may carry. One that could carry no data once it is opened carries nothing: what is on its way when a

@@ -404,11 +404,21 @@ impl<'a> Session<'a> {
             let srtt_ms = connection.srtt(path).map(|srtt| srtt.as_millis_f64());
             let mut progress = PathProgress { path: label, srtt_ms, ..PathProgress::default() };
             let local = connection.route(path).and_then(|route| self.net.local(route));
-            progress.policy = self.metering.as_ref().zip(local).and_then(|(metering, local)| metering.progress(local));
+            let metered = self.metering.as_ref().zip(local);
+            progress.policy = metered.and_then(|(metering, local)| metering.progress(local, self.net.carried(local)));
             count(path, &mut progress);
             paths.push(progress);
         }
         paths
+    }
+}
+
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        if let Some(metering) = &mut self.metering {
+            self.net.receive();
+            metering.settle(&self.net);
+        }
     }
 }
 

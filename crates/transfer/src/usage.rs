@@ -1,6 +1,6 @@
 //! How much each link has carried on this day and in this month, of UTC: a small file that outlives programs.
 //!
-//! A program takes bytes out of the file before they travel, some at a time, and gives back at its end what it did not need.
+//! A program takes bytes out of the file before they travel, some at a time, and at its end puts what has travelled in their place.
 //! So several programs keep one cap together, and a program that is killed has counted too much, never too little. The file
 //! is replaced as a whole, under a lock.
 
@@ -101,15 +101,16 @@ impl Usage {
         })
     }
 
-    /// Gives back `bytes` of `link` that were taken on `day` and did not travel.
-    pub fn give_back(&self, link: &str, day: &Today, bytes: u64) -> io::Result<()> {
+    /// Of `taken` bytes of `link`, the last on `day`, `carried` have travelled: less, as a rule, but the other end may have sent
+    /// more than this end could know.
+    pub fn settle(&self, link: &str, day: &Today, taken: u64, carried: u64) -> io::Result<()> {
         self.change(|counts| {
             let Some(count) = counts.get_mut(link) else { return };
             if count.day == day.day {
-                count.day_bytes = count.day_bytes.saturating_sub(bytes);
+                count.day_bytes = (count.day_bytes + carried).saturating_sub(taken);
             }
             if count.month == day.month {
-                count.month_bytes = count.month_bytes.saturating_sub(bytes);
+                count.month_bytes = (count.month_bytes + carried).saturating_sub(taken);
             }
         })
     }
@@ -198,11 +199,20 @@ mod tests {
         let usage = Usage::at(folder.path().join("usage.json"));
         let taken = usage.take("wwan0", &caps(), day(0), |left| left).unwrap();
         assert_eq!((taken.bytes, taken.used), (100, vec![100, 100]));
-        usage.give_back("wwan0", &day(0), 40).unwrap();
+        usage.settle("wwan0", &day(0), 100, 60).unwrap();
         assert_eq!(usage.take("wwan0", &caps(), day(0), |left| left).unwrap().bytes, 40);
         usage.take("wwan0", &caps(), day(1), |_| 10).unwrap();
-        usage.give_back("wwan0", &day(0), 40).unwrap();
+        usage.settle("wwan0", &day(0), 40, 0).unwrap();
         assert_eq!(usage.take("wwan0", &caps(), day(1), |_| 0).unwrap().used, [10, 70]);
+    }
+
+    #[test]
+    fn what_travelled_beyond_what_was_taken_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let usage = Usage::at(folder.path().join("usage.json"));
+        usage.take("wwan0", &caps(), day(0), |_| 50).unwrap();
+        usage.settle("wwan0", &day(0), 50, 70).unwrap();
+        assert_eq!(usage.take("wwan0", &caps(), day(0), |left| left).unwrap().bytes, 30);
     }
 
     #[test]

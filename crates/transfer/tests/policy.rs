@@ -27,9 +27,9 @@ fn over(other: OtherEnd, links: &[&str], usage: &Path) -> Options {
     Options { paths, terms, usage: Some(usage.to_owned()), sync: false, tell_every, ..Options::new(other) }
 }
 
-/// What the second link carried.
-fn second(paths: &[weftway_transfer::PathProgress]) -> LinkProgress {
-    paths.iter().find(|path| path.path == "127.0.0.2").and_then(|path| path.policy.clone()).unwrap()
+/// What the second link carried; none where it was not opened.
+fn second(paths: &[weftway_transfer::PathProgress]) -> Option<LinkProgress> {
+    paths.iter().find(|path| path.path == "127.0.0.2").and_then(|path| path.policy.clone())
 }
 
 struct Sent {
@@ -58,26 +58,34 @@ fn send_over(bytes: usize, links: &[&str], scheduler: &str, usage: &Path) -> Sen
     Sent { report, notes }
 }
 
-/// 64 MB in turn over both links, of which the second may carry 2 MB a day. The next program finds nothing left.
+/// 16 MB in turn over both links, of which the second may carry 2 MB a day, until these are used up: how many programs that takes
+/// depends on how soon the link opens and how fast the other one is.
 #[test]
 fn a_cap_stops_at_its_byte_and_outlives_the_program() {
     let folder = tempfile::tempdir().unwrap();
     let usage = folder.path().join("usage.json");
     let links = ["127.0.0.1", "127.0.0.2,cap=2MB/day,price=4/GB"];
-    let Sent { report, notes } = send_over(64_000_000, &links, "round-robin", &usage);
-    let carried = second(&report.paths);
-    assert!((1_500_000..=2_000_000).contains(&carried.carried), "{carried:?}");
-    assert!((carried.cost.unwrap() - carried.carried as f64 * 4e-9).abs() < 1e-9, "{carried:?}");
-    let told = notes.join("; ");
-    assert!(told.contains("127.0.0.2 has used 80 % of its 2 MB per day (UTC)"), "{told}");
+    let (mut told, mut carried) = (String::new(), 0);
+    for _ in 0..30 {
+        let Sent { report, notes } = send_over(16_000_000, &links, "round-robin", &usage);
+        if let Some(link) = second(&report.paths) {
+            carried += link.carried;
+            assert!((link.cost.unwrap() - link.carried as f64 * 4e-9).abs() < 1e-9, "{link:?}");
+        }
+        let counted: serde_json::Value = serde_json::from_slice(&std::fs::read(&usage).unwrap()).unwrap();
+        let counted = counted["127.0.0.2"]["day_bytes"].as_u64().unwrap();
+        assert!((carried..=2_000_000).contains(&counted), "{counted} counted, {carried} carried");
+        told += &notes.join("; ");
+        if told.contains("is closed") {
+            break;
+        }
+    }
+    assert!(carried >= 1_500_000, "{carried}");
     assert!(told.contains("127.0.0.2 is closed: it has used up its 2 MB per day (UTC)"), "{told}");
-    let counted: serde_json::Value = serde_json::from_slice(&std::fs::read(&usage).unwrap()).unwrap();
-    let counted = counted["127.0.0.2"]["day_bytes"].as_u64().unwrap();
-    assert!((carried.carried..=2_000_000).contains(&counted), "{counted} of {carried:?}");
 
     let again = send_over(4_000_000, &links, "round-robin", &usage);
-    let once_more = second(&again.report.paths).carried;
-    assert!(counted + once_more <= 2_000_000, "{counted} before, {once_more} more");
+    let once_more = second(&again.report.paths).map_or(0, |link| link.carried);
+    assert!(carried + once_more <= 2_000_000, "{carried} before, {once_more} more");
 }
 
 #[test]
@@ -192,7 +200,7 @@ fn download(bytes: usize, links: &'static [&'static str], usage: &Path) -> LinkP
     while let Ok(progress) = proxy.told.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
         last = Some(progress);
     }
-    second(&last.unwrap().paths)
+    second(&last.unwrap().paths).unwrap()
 }
 
 /// It is the relay that sends, and the proxy whose link has the cap.
