@@ -69,7 +69,11 @@ class Way:
 
 def is_report(text: str) -> bool:
     """Whether it is of iperf3, as JSON or as text."""
-    return WARNING.sub("", text).lstrip().startswith("{") or '"test_start"' in text or bool(TEXT.search(text) or FAILED.search(text))
+    return (
+        WARNING.sub("", text).lstrip().startswith("{")
+        or '"test_start"' in text
+        or bool(TEXT.search(text) or FAILED.search(text))
+    )
 
 
 def reads(file: Path, text: str, local: Sequence[str] = ()) -> Reading:
