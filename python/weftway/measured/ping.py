@@ -118,7 +118,8 @@ def _runs(file: Path, text: str) -> list[Run]:
                 now.sent, now.received = _by_sequence(file, now)
                 runs.append(now)
                 now, recent = Run(), deque[int](maxlen=TWICE_WITHIN)
-            now.source = found[1].split()[-1] if (found := FROM.match(line)) else ""
+            via = FROM.match(line)
+            now.source = via[1].split()[-1] if via else ""
         if counts := _windows(line) or _counts(line):
             now.sent, now.received = counts
             now.title = above.strip(" -:\t")
