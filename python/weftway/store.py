@@ -112,7 +112,7 @@ def read_rows(file: Path, texts: Sequence[str] = ()) -> "pl.DataFrame":
         if frame.schema[column] != pl.String or frame[column].null_count():
             raise ScenarioError(f"{file} holds no kept rows (no text in column `{column}`): {another}")
     if name := strange(frame):
-        raise ScenarioError(f"{file}: another version of Weftway wrote its column `{name}`: {another}")
+        raise ScenarioError(f"{file}: another version of Weftway wrote its column `{name}`: name another folder")
     return frame
 
 
