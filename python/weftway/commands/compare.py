@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import live
-from .options import BACKENDS, JSON, SCENARIO, SETS
+from .options import BACKENDS, JSON, SCENARIO, SETS, controllers, schedulers
 from .output import BAD_INPUT, RUN_FAILED, err, fail, interruptible, out, print_json
 
 if TYPE_CHECKING:
@@ -20,8 +20,12 @@ if TYPE_CHECKING:
 
 def command(
     scenario: SCENARIO,
-    scheduler: Annotated[str | None, typer.Option(metavar="S,…|all", help="Names, or my_rules.py:MyRule.")] = None,
-    cc: Annotated[str | None, typer.Option(metavar="C,…|all", help="Congestion controllers.")] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(metavar="S,…|all", help="Names, or my_rules.py:MyRule.", autocompletion=schedulers)
+    ] = None,
+    cc: Annotated[
+        str | None, typer.Option(metavar="C,…|all", help="Congestion controllers.", autocompletion=controllers)
+    ] = None,
     backend: Annotated[str | None, typer.Option(metavar="B,…|all", help=f"Where to run them: {BACKENDS}.")] = None,
     seeds: Annotated[str | None, typer.Option(metavar="A..B", help="Seeds, without B.")] = None,
     sets: SETS = None,
