@@ -113,14 +113,13 @@ def earlier_rows(folder: Path | None) -> "Earlier | None":
     file = folder / "rows.parquet"
     if not file.is_file():
         raise ScenarioError(f"--against {folder}: there is no rows.parquet; name a folder that `compare --out` wrote")
-    import polars as pl
-
     from weftway.report.earlier import Earlier, shown
+    from weftway.store import read_rows
 
     try:
-        return Earlier(str(folder), shown(pl.read_parquet(file)))
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise ScenarioError(f"--against {folder}: rows.parquet cannot be read: {error}") from error
+        return Earlier(str(folder), shown(read_rows(file, ["cc", "scheduler"])))
+    except (ScenarioError, OSError) as error:
+        raise ScenarioError(f"--against {folder}: {error}") from error
 
 
 def by_commit(name: str, file: str, named: dict[str, str], sets: list[str]) -> "Earlier":

@@ -62,6 +62,8 @@ def command(
                 qlog=qlog,
                 checksum=checksum,
             )
+    except transfer.InterruptedAtEndError as end:
+        report = end.report
     except KeyboardInterrupt:
         fail(*RESUMABLE)
     finish(report, as_json)

@@ -77,6 +77,8 @@ pub struct Timeline {
     in_order_to: u64,
     /// Bytes that have arrived after it.
     held: u64,
+    /// The most bytes that had arrived, in order or not.
+    most: u64,
     /// The end of the last of them.
     top: u64,
 }
@@ -96,6 +98,7 @@ impl Timeline {
             events: Vec::new(),
             in_order_to: 0,
             held: 0,
+            most: 0,
             top: 0,
         }
     }
@@ -182,9 +185,11 @@ impl Timeline {
         pair_up(&mut self.receiver.reach, u64::max);
     }
 
-    /// What has arrived, in order or not, grows by what is new in a packet: nothing for a copy.
+    /// What has arrived, in order or not, grows by what is new in a packet: nothing for a copy. Linux v1 drops what its window
+    /// does not take once it is in order on its path: what has arrived becomes less, and the same data come again.
     fn arrived(&mut self, path: PathId, end: u64, in_order_to: u64, held: u64) {
-        let fresh = in_order_to + held - (self.in_order_to + self.held);
+        let fresh = (in_order_to + held).saturating_sub(self.most);
+        self.most += fresh;
         (self.in_order_to, self.held, self.top) = (in_order_to, held, self.top.max(end));
         let reach = self.reach();
         *last(&mut self.paths[path.index()].carried) += fresh;
@@ -335,6 +340,13 @@ mod tests {
         assert_eq!(json["ooo_kb"].take(), json!([1.0, 1.0, 1.0, 0.0]));
         // Bytes 0 to 3000 of the window are in use until byte 0 arrives.
         assert_eq!(json["receive_buffer_kb"].take(), json!([3.0, 3.0, 3.0, 0.0]));
+    }
+
+    /// Bytes 1000 to 3000 are held and dropped when byte 0 comes; they come again.
+    #[test]
+    fn data_that_are_dropped_and_come_again_count_once() {
+        let notes = [(0, arrived(1000, 0, 2000)), (10, arrived(0, 1000, 0)), (20, arrived(1000, 3000, 0))];
+        assert_eq!(timeline(&notes)["mbps"], json!([[1.6, 0.0, 0.8]]));
     }
 
     #[test]
