@@ -5,6 +5,7 @@ the tests read, and with links to files beside `docs` leading to the repository.
 """
 
 import argparse
+import html
 import json
 import posixpath
 import re
@@ -23,6 +24,11 @@ FENCE = re.compile(r"^(```\w+) \S+$", re.MULTILINE)
 
 LINK = re.compile(r"(?<=\]\()(?P<to>[^)#:\s]+)(?=[)#])")
 """Where a relative link leads, without its anchor."""
+
+BAR = "\\|"
+
+BAR_IN_CODE = re.compile(r"`(?P<code>[^`\n]*\\\|[^`\n]*)`")
+"""Code in a table with a bar, which only GitHub takes back to a bar."""
 
 SECTIONS = {
     "Start here": "start",
@@ -53,6 +59,7 @@ def prepare(folder: Path) -> Path:
     shutil.copytree(DOCS, pages)
     for page in pages.glob("**/*.md"):
         text = FENCE.sub(r"\1", page.read_text(encoding="utf-8"))
+        text = BAR_IN_CODE.sub(lambda match: f"<code>{html.escape(match['code']).replace(BAR, '&#124;')}</code>", text)
         page.write_text(led(text, page.relative_to(pages).parent.as_posix()), encoding="utf-8")
     settings = folder / "zensical.toml"
     head = [f"{key} = {json.dumps(value)}" for key, value in SETTINGS.items()]

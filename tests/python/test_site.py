@@ -42,6 +42,12 @@ def test_no_mark_of_the_tests_is_shown(site: Path) -> None:
         assert "```" not in page.read_text(), page
 
 
+def test_a_bar_in_code_is_a_bar(site: Path) -> None:
+    """In a table it is escaped, for GitHub."""
+    for name in ("command", "schedulers"):
+        assert "\\|" not in (site / f"reference/{name}.html").read_text()
+
+
 QUESTIONS = {
     "install": "how-to/install.html",
     "uninstall": "how-to/install.html",
