@@ -26,6 +26,7 @@ TASK = "wait-or-send:state=controller"
 
 parser = argparse.ArgumentParser(description="Trains a scheduler with PPO.")
 parser.add_argument("--scenario", default="short-chunks", help="a file, or one of ours by its name")
+parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a key of the scenario")
 parser.add_argument("--out", type=Path, default=Path("mine.safetensors"))
 parser.add_argument("--seed", type=int, default=1)
 parser.add_argument("--steps", type=int, default=1_000_000, help="decisions of all environments together")
@@ -37,7 +38,7 @@ parser.add_argument("--learning-rate", type=float, default=1e-3)
 parser.add_argument("--gamma", type=float, default=0.99)
 parser.add_argument("--gae-lambda", type=float, default=0.98)
 parser.add_argument("--clip", type=float, default=0.2)
-parser.add_argument("--entropy", type=float, default=0.01)
+parser.add_argument("--entropy", type=float, default=0.03)
 parser.add_argument("--hidden", type=int, default=32)
 parser.add_argument("--seeds", default="0..10", help="of the comparison at the end; training draws others")
 args = parser.parse_args()
@@ -94,11 +95,12 @@ def log_softmax(logits):
     return shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
 
 
+scenario = weftway.scenario.load(args.scenario, args.set)
 envs = gymnasium.make_vec(
     "weftway/Packet-v0",
     args.envs,
     "vector_entry_point",
-    scenario=args.scenario,
+    scenario=scenario,
     task=TASK,
     seed=args.seed,
     reward=progress,
@@ -175,9 +177,9 @@ print(f"{args.out}: {time.perf_counter() - began:.0f} s")
 args.out.with_suffix(".jsonl").write_text("".join(f"{json.dumps(point)}\n" for point in curve))
 chart = altair.Chart(polars.DataFrame(curve), width=480, height=240).mark_line()
 axes = chart.encode(
-    x=altair.X("steps", title="decisions"),
-    y=altair.Y("fct_ms", title="completion time in training (ms)", scale=altair.Scale(zero=False)),
+    x=altair.X("steps:Q", title="decisions"),
+    y=altair.Y("fct_ms:Q", title="completion time in training (ms)", scale=altair.Scale(zero=False)),
 )
 axes.save(args.out.with_suffix(".svg"))
 
-print(weftway.compare(args.scenario, scheduler=[args.out, "min-rtt", "ecf", "blest"], seeds=args.seeds))
+print(weftway.compare(scenario, scheduler=[args.out, "min-rtt", "ecf", "blest"], seeds=args.seeds))
