@@ -69,7 +69,7 @@ def test_ten_lines_of_python_take_part(weft: Weft) -> None:
 def test_ppo_in_one_file_ends_with_a_scheduler_and_a_curve(tmp_path: Path) -> None:
     pytest.importorskip("gymnasium", reason="Gymnasium is not installed: pip install 'weftway[gym]'")
     settings = ["--steps", "12000", "--envs", "8", "--rollout", "150", "--set", "workload.count=2", "--seeds", "0..1"]
-    words = [HOME / "examples/ppo.py", *settings, "--out", "mine.safetensors"]
+    words = [str(HOME / "examples/ppo.py"), *settings, "--out", "mine.safetensors"]
     done = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert {file.name for file in tmp_path.iterdir()} == {f"mine.{end}" for end in ("safetensors", "jsonl", "svg")}
