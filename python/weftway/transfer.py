@@ -2,11 +2,13 @@
 
 import json
 import os
+import resource
 import select
 import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -150,6 +152,7 @@ def relay_connections(
     file of its identity changes, names that are new and those that were revoked count at once.
     """
     check_available()
+    _allow_descriptors()
     changes = Changes(other.file, other.identity) if other.file and other.identity else None
 
     def tell(text: str) -> str | None:
@@ -174,6 +177,13 @@ def relay_connections(
         list(allow),
         str(usage_file()),
     )
+
+
+def _allow_descriptors() -> None:
+    """Each connection of a program needs a file descriptor: as many as the system allows this user, and not 1024."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):  # it is a wish: where it is refused, further connections wait
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def usage_file() -> Path:

@@ -47,12 +47,13 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// 32 MiB each way; 512 streams, 12 KiB of first credit each, about what TCP sends in its first round trip.
+    /// 64 MiB to receive, of which the first credit of all streams takes less than a half, and 32 MiB to send; 1536 streams,
+    /// 12 KiB of first credit each, about what TCP sends in its first round trip.
     fn default() -> Self {
         Self {
-            receive: Bytes::new(32 << 20),
+            receive: Bytes::new(64 << 20),
             send: Bytes::new(32 << 20),
-            streams: 512,
+            streams: 1536,
             first_credit: Bytes::new(12 << 10),
         }
     }

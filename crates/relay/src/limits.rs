@@ -46,9 +46,9 @@ pub struct ProxyLimits {
 }
 
 impl Default for ProxyLimits {
-    /// Twice the streams that a relay allows by default; 256 handshakes; the records of `weft`.
+    /// Twice the streams that a relay allows by default; 512 handshakes; the records of `weft`.
     fn default() -> Self {
-        Self { connections: 1024, handshakes: 256, record: RECORD }
+        Self { connections: 3072, handshakes: 512, record: RECORD }
     }
 }
 
