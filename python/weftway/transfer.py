@@ -126,6 +126,7 @@ def relay_connections(
     *,
     ports: Sequence[str] = (),
     allow: Sequence[str] = (),
+    classes: str | None = None,
     paths: Sequence[str] = (),
     scheduler: str = "min-rtt",
     cc: str = "cubic",
@@ -134,6 +135,8 @@ def relay_connections(
     """Carries connections of programs, which come to `ports`, to a relay; or is the relay, if the other end comes here.
 
     Each of `paths` is an interface or address, and may say what the link is for: "wwan0,tier=backup,cap=10GB/month".
+
+    `classes` is the text of a file of rules, which say how urgent each connection is.
 
     A relay connects to public addresses, and to those in the networks `allow`. It ends when it is interrupted. When the
     file of its identity changes, names that are new and those that were revoked count at once.
@@ -162,6 +165,7 @@ def relay_connections(
         list(ports),
         list(allow),
         str(usage_file()),
+        classes,
     )
 
 

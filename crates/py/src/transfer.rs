@@ -7,7 +7,7 @@ use std::sync::mpsc::{Sender, channel};
 use pyo3::prelude::*;
 use weftway_quic::udp::Local;
 use weftway_quic::udp::tls::{Identity, IdentityError, Pairing};
-use weftway_relay::Policy;
+use weftway_relay::{Classes, DEADLINE, FIRST_BYTES, Policy, Target, Transport};
 use weftway_transfer::manifest::ManifestError;
 use weftway_transfer::{
     Failure, Link, LinkTerms, Options, OtherEnd, Progress, Report, doctor, live, proxy, receive, relay, send,
@@ -101,10 +101,11 @@ pub fn transfer(
 /// Carries the connections of local programs to a relay at one of `addresses`, until it is stopped: `ports` are where they
 /// connect to. Or relays, with the identity of `identity`: `allow` are networks that clients may reach though they are
 /// private. `watch` is called with JSON ten times a second. Where it returns a text, the identity has become that.
-/// In the file `usage` it is counted what links with a cap carry.
+/// In the file `usage` it is counted what links with a cap carry. `classes` is the text of a file of rules.
 #[pyfunction]
 #[pyo3(signature = (
-    addresses, pairing, identity, paths, scheduler, cc, watch, ports = vec![], allow = vec![], usage = None
+    addresses, pairing, identity, paths, scheduler, cc, watch, ports = vec![], allow = vec![], usage = None,
+    classes = None
 ))]
 #[expect(clippy::too_many_arguments, reason = "keywords on the Python side")]
 pub fn relay_connections(
@@ -119,10 +120,12 @@ pub fn relay_connections(
     ports: Vec<String>,
     allow: Vec<String>,
     usage: Option<PathBuf>,
+    classes: Option<&str>,
 ) -> PyResult<()> {
     let other = other_end(addresses, pairing, identity)?;
     let ports = socket_addresses(&ports)?;
     let policy = Policy::parse(&allow).map_err(|error| PyErr::from(Error::Vector(error.to_string())))?;
+    let classes = read_classes(classes)?;
     let connects = matches!(other, OtherEnd::Connect { .. });
     let (paths, terms) = read_links(&paths)?;
     let (became, identities) = channel();
@@ -133,9 +136,41 @@ pub fn relay_connections(
             stopped = Python::attach(|py| relaying(py, &watch, progress, &became));
             stopped.is_ok()
         };
-        if connects { proxy(&ports, options, &mut tell) } else { relay(policy, options, &mut tell) }
+        if connects { proxy(&ports, classes, options, &mut tell) } else { relay(policy, options, &mut tell) }
     });
     stopped.and(result.map_err(|failure| Error::from(failure).into()))
+}
+
+/// Refuses the text of a file of rules that makes no sense.
+#[pyfunction]
+pub fn check_classes(rules: &str) -> PyResult<()> {
+    read_classes(Some(rules)).map(drop)
+}
+
+/// Which rule decides for a flow to `target`, and what it is then, as JSON. `rules` is the text of a file of rules; a target
+/// is HOST:PORT, of datagrams udp:HOST:PORT.
+#[pyfunction]
+pub fn decide_class(rules: Option<&str>, target: &str) -> PyResult<String> {
+    let classes = read_classes(rules)?;
+    let (transport, place) = match target.strip_prefix("udp:") {
+        Some(place) => (Transport::Udp, place),
+        None => (Transport::Tcp, target),
+    };
+    let place: Target = place.parse().map_err(|error| PyErr::from(Error::Vector(format!("{target}: {error}"))))?;
+    let rule = classes.decide(transport, &place);
+    Ok(serde_json::json!({
+        "target": place.to_string(),
+        "transport": transport.to_string(),
+        "rule": rule.name,
+        "class": rule.class.name(),
+        "first_bytes": FIRST_BYTES,
+        "deadline_ms": DEADLINE.as_millis_f64(),
+    })
+    .to_string())
+}
+
+fn read_classes(text: Option<&str>) -> PyResult<Classes> {
+    text.map_or_else(|| Ok(Classes::default()), Classes::parse).map_err(|error| Error::Vector(error.to_string()).into())
 }
 
 /// Who the other end is: at one of `addresses`, known by `pairing`; or it comes to the first of them, with `identity` here.

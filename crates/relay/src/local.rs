@@ -1,11 +1,14 @@
 //! A connection of a local program: says where it wants to, waits for a stream and for the relay's word, and is carried.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use mio::Registry;
 use mio::event::Event;
 use weftway_mux::{Mux, Read, StreamError, StreamId};
 use weftway_path::Instant;
 
+use crate::classes::Classes;
 use crate::flow::{Flow, Turn};
 use crate::handshake::{Handshake, MOST_BYTES, Protocol};
 use crate::limits::{HANDSHAKE, LINGER, WAIT_FOR_ANSWER, WAIT_FOR_STREAM};
@@ -28,14 +31,15 @@ pub struct Local {
     deadline: Instant,
     /// How long a record is.
     record: usize,
+    classes: Arc<Classes>,
 }
 
 impl Local {
     /// One that has just been accepted.
-    pub fn new(now: Instant, socket: Socket, record: usize) -> Self {
+    pub fn new(now: Instant, socket: Socket, record: usize, classes: Arc<Classes>) -> Self {
         let stage = Stage::Hello(Handshake::default());
         let input = Vec::with_capacity(MOST_BYTES);
-        Self { socket, input, output: Vec::new(), stage, deadline: now + HANDSHAKE, record }
+        Self { socket, input, output: Vec::new(), stage, deadline: now + HANDSHAKE, record, classes }
     }
 
     /// Takes note of what its socket `number` tells.
@@ -240,7 +244,7 @@ impl Local {
                 Stage::Joined(request.purpose, id, Flow::new(id, Bytes::copy_from_slice(&early), words.into()))
             }
             Purpose::Datagrams => {
-                let udp = LocalUdp::new(&self.socket, id, self.record, registry, key);
+                let udp = LocalUdp::new(&self.socket, id, (self.record, &self.classes), registry, key);
                 let Ok((udp, at)) = udp.and_then(|udp| udp.address().map(|at| (udp, at))) else {
                     // No descriptor is left, or the program is gone.
                     let _ = mux.reset(id, ABORTED);

@@ -9,6 +9,7 @@ use slab::Slab;
 use weftway_mux::{Accepted, Mux, Ready};
 use weftway_path::Instant;
 
+use crate::classes::Class;
 use crate::client::{Client, ClientId};
 use crate::datagram::DatagramCounts;
 use crate::flow::{READ, Turn};
@@ -218,8 +219,10 @@ impl Relay {
     /// Takes as many streams as may be dialled at once. The others wait in the mux.
     fn accept(&mut self, now: Instant, client: ClientId, mux: &mut Mux) {
         while self.clients.get(&client).is_some_and(|client| client.dials < self.limits.dials)
-            && let Some(Accepted { id, target, .. }) = mux.accept()
+            && let Some(Accepted { id, class, target }) = mux.accept()
         {
+            // It may be over already.
+            let _ = Class::of_number(class).begin(mux, id);
             let purpose = str::from_utf8(&target).ok().and_then(|text| text.parse::<Purpose>().ok());
             let Some(current) = self.clients.get_mut(&client) else { return };
             let remote = match purpose {

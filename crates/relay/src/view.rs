@@ -2,6 +2,7 @@
 
 use weftway_mux::StreamId;
 
+use crate::classes::Class;
 use crate::datagram::DatagramCounts;
 use crate::target::Purpose;
 
@@ -12,8 +13,8 @@ pub struct FlowView<'a> {
     pub id: StreamId,
     /// What that is for.
     pub purpose: &'a Purpose,
-    /// How urgent it is, 0 the most.
-    pub class: u8,
+    /// How urgent it is; the first bytes of bulk are interactive. Of datagrams that of the last one that the program sent.
+    pub class: Class,
     /// Bytes of the program that its stream has taken.
     pub up: u64,
     /// Bytes of its stream that the program has taken.
@@ -24,7 +25,7 @@ pub struct FlowView<'a> {
 
 impl<'a> FlowView<'a> {
     /// A connection that carried so many bytes each way.
-    pub fn new(id: StreamId, purpose: &'a Purpose, [up, down]: [u64; 2]) -> Self {
-        Self { id, purpose, class: purpose.class(), up, down, datagrams: DatagramCounts::default() }
+    pub fn new(id: StreamId, purpose: &'a Purpose, class: Class, [up, down]: [u64; 2]) -> Self {
+        Self { id, purpose, class, up, down, datagrams: DatagramCounts::default() }
     }
 }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use weftway_path::Span;
-use weftway_relay::{Proxy, ProxyLimits};
+use weftway_relay::{Classes, Proxy, ProxyLimits};
 
 use super::carried::Carried;
 use super::control_stream::AcceptedConnection;
@@ -16,14 +16,14 @@ use super::wire::Role;
 /// After a connection that failed the next one is tried so much later.
 const PAUSE: Span = Span::from_secs(1);
 
-/// Listens at `ports` for local programs, and has their connections relayed, until the user stops it. A connection to the
-/// relay that is lost is made again, for ever; the first one has to succeed.
-pub fn proxy(ports: &[SocketAddr], options: Options, watch: Watch<'_>) -> Result<(), Failure> {
+/// Listens at `ports` for local programs, and has their connections relayed, until the user stops it. `classes` say how
+/// urgent each is. A connection to the relay that is lost is made again, for ever; the first one has to succeed.
+pub fn proxy(ports: &[SocketAddr], classes: Classes, options: Options, watch: Watch<'_>) -> Result<(), Failure> {
     build(&options.scheduler, None)?;
     weftway_cc::parse(&options.cc).map_err(|error| Failure::Spec(error.to_string()))?;
     let how = (options.scheduler.clone(), options.cc.clone());
     let limits = ProxyLimits { record: RECORD as usize, ..ProxyLimits::default() };
-    let proxy = Proxy::listen(ports, limits).map_err(Failure::Socket)?;
+    let proxy = Proxy::listen(ports, limits, classes).map_err(Failure::Socket)?;
     let (mut session, target) = Session::open(options, Role::Proxy, std::path::Path::new("."), watch)?;
     let Some(target) = target else {
         return Err(Failure::Spec("a proxy connects to a relay, it does not listen for one".to_owned()));

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use weftway_path::Span;
 use weftway_quic::udp::Local;
 use weftway_quic::udp::tls::{Identity, Pairing};
-use weftway_relay::Policy;
+use weftway_relay::{Classes, Policy};
 use weftway_transfer::{Failure, Options, OtherEnd, Progress, proxy, relay};
 
 /// Nothing here takes as long.
@@ -100,7 +100,7 @@ fn start_proxy_as(pairing: Pairing, address: SocketAddr) -> (Running, SocketAddr
     let paths = vec![Local::Address(local(1)), Local::Address(local(2))];
     let options = Options { paths, tell_every: Span::from_millis(20), ..Options::new(other) };
     let port = SocketAddr::new(local(1), 0);
-    let running = Running::start(move |watch| proxy(&[port], options, watch));
+    let running = Running::start(move |watch| proxy(&[port], Classes::default(), options, watch));
     let progress = running.until("the proxy to listen", |progress| !progress.ports.is_empty());
     (running, progress.ports[0])
 }
@@ -270,7 +270,8 @@ fn who_has_another_pairing_line_gets_no_relay() {
     let (_relay, address) = start_relay(Identity::generate().unwrap(), 0);
     let other = Identity::generate().unwrap();
     let end = OtherEnd::Connect { addresses: vec![address], pairing: other.pairing() };
-    let failure = proxy(&[SocketAddr::new(local(1), 0)], Options::new(end), &mut |_| true).unwrap_err();
+    let failure =
+        proxy(&[SocketAddr::new(local(1), 0)], Classes::default(), Options::new(end), &mut |_| true).unwrap_err();
     assert!(matches!(failure, Failure::OtherIdentity(_)), "{failure}");
 }
 
