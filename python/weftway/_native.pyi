@@ -358,6 +358,7 @@ def relay_connections(
     allow: Sequence[str] = (),
     usage: str | None = None,
     classes: str | None = None,
+    clients: Sequence[str] = (),
 ) -> None:
     """Carries connections of programs at `ports` to a relay, or, with an `identity`, is it, until it is stopped.
 

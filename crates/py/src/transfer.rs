@@ -10,7 +10,8 @@ use weftway_quic::udp::tls::{Identity, IdentityError, Pairing};
 use weftway_relay::{Classes, DEADLINE, FIRST_BYTES, Policy, Target, Transport};
 use weftway_transfer::manifest::ManifestError;
 use weftway_transfer::{
-    Failure, Link, LinkTerms, Options, OtherEnd, Progress, Report, doctor, live, proxy, receive, relay, send,
+    ClientRules, Failure, Link, LinkTerms, Options, OtherEnd, Progress, Report, doctor, live, proxy, receive, relay,
+    send,
 };
 
 use crate::errors::Error;
@@ -101,11 +102,12 @@ pub fn transfer(
 /// Carries the connections of local programs to a relay at one of `addresses`, until it is stopped: `ports` are where they
 /// connect to. Or relays, with the identity of `identity`: `allow` are networks that clients may reach though they are
 /// private. `watch` is called with JSON ten times a second. Where it returns a text, the identity has become that.
-/// In the file `usage` it is counted what links with a cap carry. `classes` is the text of a file of rules.
+/// In the file `usage` it is counted what links with a cap carry. `classes` is the text of a file of rules. `clients` say how
+/// much each client may have.
 #[pyfunction]
 #[pyo3(signature = (
     addresses, pairing, identity, paths, scheduler, cc, watch, ports = vec![], allow = vec![], usage = None,
-    classes = None
+    classes = None, clients = vec![]
 ))]
 #[expect(clippy::too_many_arguments, reason = "keywords on the Python side")]
 pub fn relay_connections(
@@ -121,11 +123,13 @@ pub fn relay_connections(
     allow: Vec<String>,
     usage: Option<PathBuf>,
     classes: Option<&str>,
+    clients: Vec<String>,
 ) -> PyResult<()> {
     let other = other_end(addresses, pairing, identity)?;
     let ports = socket_addresses(&ports)?;
     let policy = Policy::parse(&allow).map_err(|error| PyErr::from(Error::Vector(error.to_string())))?;
     let classes = read_classes(classes)?;
+    let rules = ClientRules::parse(&clients).map_err(|why| PyErr::from(Error::Vector(why)))?;
     let connects = matches!(other, OtherEnd::Connect { .. });
     let (paths, terms) = read_links(&paths)?;
     let (became, identities) = channel();
@@ -136,7 +140,7 @@ pub fn relay_connections(
             stopped = Python::attach(|py| relaying(py, &watch, progress, &became));
             stopped.is_ok()
         };
-        if connects { proxy(&ports, classes, options, &mut tell) } else { relay(policy, options, &mut tell) }
+        if connects { proxy(&ports, classes, options, &mut tell) } else { relay(policy, rules, options, &mut tell) }
     });
     stopped.and(result.map_err(|failure| Error::from(failure).into()))
 }

@@ -40,6 +40,7 @@
 //! | what a connection carries before others have their turn | 256 KiB each way |
 //! | local connections, and those that have not said where they want to | [`ProxyLimits`] |
 //! | streams that are being connected, names that are looked up, for each client | [`RelayLimits`] |
+//! | streams and rate of each client | [`ClientLimits`] |
 //! | programs with datagrams at the relay, for each client | [`RelayLimits`] |
 //! | datagrams that a socket brings before others have their turn | 64 |
 //! | destinations and names that the relay knows of a program's datagrams | 1024 and 64, those used last |
@@ -64,7 +65,7 @@
 //! | `classes`, `classes_file` | how urgent a flow is |
 //! | `refusal` | what the relay's word means, and what a program is told |
 //! | `socket`, `udp`, `wakes` | nothing: which sockets are ready, and who is to have its turn |
-//! | `limits`, `recent` | how much at once, and how long |
+//! | `limits`, `pace`, `recent` | how much at once, how fast, and how long |
 //! | `view` | nothing: what is told of a connection |
 
 #![cfg(unix)]
@@ -80,6 +81,7 @@ mod http;
 mod limits;
 mod local;
 mod local_udp;
+mod pace;
 mod policy;
 mod ports;
 mod proxy;
@@ -102,7 +104,7 @@ pub use classes::{CLASSES, Class, Classes, FIRST_BYTES, Hosts, Rule, Transport};
 pub use classes_file::BadRules;
 pub use client::ClientId;
 pub use datagram::{DEADLINE, DatagramCounts};
-pub use limits::{ProxyLimits, RelayLimits};
+pub use limits::{ClientLimits, ProxyLimits, RelayLimits};
 pub use policy::{NoNetwork, Policy};
 pub use proxy::Proxy;
 pub use refusal::{Failure, Refusal};

@@ -13,6 +13,7 @@ use crate::flow::{Flow, Turn};
 use crate::handshake::{Handshake, MOST_BYTES, Protocol};
 use crate::limits::{HANDSHAKE, LINGER, WAIT_FOR_ANSWER, WAIT_FOR_STREAM};
 use crate::local_udp::{self, LocalUdp};
+use crate::pace::Pace;
 use crate::refusal::{ABORTED, CONNECTED, Failure, Refusal};
 use crate::socket::Socket;
 use crate::socks;
@@ -113,7 +114,9 @@ impl Local {
         buffer: &mut Vec<u8>,
     ) -> Turn {
         match (&mut self.stage, mux) {
-            (Stage::Joined(_, _, flow), Some(mux)) => flow.turn(now, &mut self.socket, mux, buffer),
+            (Stage::Joined(_, _, flow), Some(mux)) => {
+                flow.turn(now, &mut self.socket, mux, buffer, &mut Pace::default())
+            }
             (Stage::Joined(..) | Stage::Associated(..), None) => Turn::Idle,
             (_, mut mux) => {
                 let goes_on =

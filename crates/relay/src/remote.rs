@@ -14,6 +14,7 @@ use crate::datagram::DatagramCounts;
 use crate::dial::{Dial, Dialled};
 use crate::flow::{Flow, Turn};
 use crate::limits::DIAL;
+use crate::pace::Pace;
 use crate::policy::Policy;
 use crate::refusal::{CONNECTED, Refusal};
 use crate::remote_udp::{Outside, RemoteUdp};
@@ -131,6 +132,14 @@ impl Remote {
         self.stage = Stage::Refused(refusal);
     }
 
+    /// Why it leads nowhere, if that is so.
+    pub fn refusal(&self) -> Option<Refusal> {
+        match self.stage {
+            Stage::Refused(refusal) => Some(refusal),
+            _ => None,
+        }
+    }
+
     /// Takes note of what its socket `number` tells.
     pub fn note(&mut self, number: usize, event: &Event) {
         match &mut self.stage {
@@ -163,12 +172,19 @@ impl Remote {
     }
 
     /// Does what can be done without waiting, as entry `key`.
-    pub fn turn(&mut self, now: Instant, key: usize, mux: &mut Mux, registry: &Registry, buffer: &mut Vec<u8>) -> Turn {
+    pub fn turn(
+        &mut self,
+        now: Instant,
+        (key, registry): (usize, &Registry),
+        mux: &mut Mux,
+        buffer: &mut Vec<u8>,
+        pace: &mut Pace,
+    ) -> Turn {
         if let Stage::Joined(socket, flow) = &mut self.stage {
-            return flow.turn(now, socket, mux, buffer);
+            return flow.turn(now, socket, mux, buffer, pace);
         }
         if let Stage::Associated(udp) = &mut self.stage {
-            return udp.turn(now, mux, buffer);
+            return udp.turn(now, mux, buffer, pace);
         }
         // Whoever has looked at a stream is told when the client resets it.
         if mux.read(self.id).is_err() {
@@ -190,6 +206,7 @@ impl Remote {
         };
         // It is not open any more if the client has reset it.
         let _ = mux.reset(self.id, refusal.code().into());
+        self.stage = Stage::Refused(refusal);
         Turn::Over
     }
 }

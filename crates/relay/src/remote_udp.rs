@@ -14,6 +14,7 @@ use crate::classes::Class;
 use crate::datagram::{DatagramCounts, read_marked, send};
 use crate::flow::Turn;
 use crate::limits::{BURST, MOST_ADDRESSES, MOST_DESTINATIONS, MOST_NAMES, MOST_WAITING, NOT_FOUND};
+use crate::pace::{Pace, Way};
 use crate::policy::Policy;
 use crate::recent::Recent;
 use crate::refusal::{ABORTED, CONNECTED};
@@ -187,8 +188,13 @@ impl RemoteUdp {
         socket.as_ref()
     }
 
+    /// One is dropped because the client has sent too many.
+    pub fn drop_one(&mut self) {
+        self.counts.dropped += 1;
+    }
+
     /// Takes what has come for the program, some of it.
-    pub fn turn(&mut self, now: Instant, mux: &mut Mux, buffer: &mut Vec<u8>) -> Turn {
+    pub fn turn(&mut self, now: Instant, mux: &mut Mux, buffer: &mut Vec<u8>, pace: &mut Pace) -> Turn {
         match mux.read(self.id) {
             Ok(Read::Wait) => {}
             // The client ends it, or says what no client says.
@@ -202,14 +208,14 @@ impl RemoteUdp {
         }
         let mut more = false;
         for number in 0..self.sockets.len() {
-            more |= (0..BURST).all(|_| self.down(now, number, mux, buffer));
+            more |= (0..BURST).all(|_| self.down(now, number, mux, buffer, pace));
         }
         buffer.clear();
         if more { Turn::More } else { Turn::Idle }
     }
 
     /// Passes the next datagram of a socket on: false if there is none.
-    fn down(&mut self, now: Instant, number: usize, mux: &mut Mux, buffer: &mut Vec<u8>) -> bool {
+    fn down(&mut self, now: Instant, number: usize, mux: &mut Mux, buffer: &mut Vec<u8>, pace: &mut Pace) -> bool {
         let Some(received) = self.sockets[number].as_mut().and_then(|udp| udp.receive(buffer)) else { return false };
         // What tells of a datagram that did not arrive is in nobody's interest.
         let Ok(source) = received else { return true };
@@ -217,6 +223,10 @@ impl RemoteUdp {
             self.counts.dropped += 1;
             return true;
         };
+        if !pace.may_send(Way::ToClient, buffer.len()) {
+            self.counts.dropped += 1;
+            return true;
+        }
         let mut bytes = Vec::with_capacity(32 + buffer.len());
         put_address(&mut bytes, source);
         bytes.extend_from_slice(buffer);

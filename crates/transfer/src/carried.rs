@@ -31,18 +31,20 @@ pub(super) struct Carried {
 }
 
 impl Carried {
-    /// Both ends take as much as [`Limits::default`] says.
+    /// This end takes as much as `own` says. The other one is thought to take as much as [`Limits::default`], of which streams
+    /// and their first credit count here, and these are the same in all.
     pub fn new(
         accepted: Box<AcceptedConnection>,
         side: Side,
         (scheduler, cc): &(String, String),
+        own: Limits,
     ) -> Result<Self, Failure> {
         let AcceptedConnection { connection, control, .. } = *accepted;
         let paths = connection.paths().count();
         let (scheduler, host) = build(scheduler, None)?;
         let groups = Groups::detected(paths);
         let setting = Setting { transport: transport(), cc: cc.clone(), seed: 0, groups, fills_packets: true };
-        let limits = (Limits::default(), Limits::default());
+        let limits = (own, Limits::default());
         let roles = vec![PathRole::default(); paths];
         let mut duplex =
             Duplex::new(connection, side, limits, setting, &roles).map_err(|error| Failure::Spec(error.to_string()))?;

@@ -34,6 +34,7 @@
 //! | `disk`, `writer`, [`store`] | when a file is whole, and which name and permissions it gets; a thread of its own |
 //! | `links`, `metering`, `usage` | which links are open to data, and how much each may still carry |
 //! | `peer_policy` | the same of the other end's links |
+//! | `client_rules` | how much each client of a relay may have |
 //! | `setting`, `options` | the driver's settings over sockets; what the user may set |
 //! | `outcome`, `qlog`, [`live`] | nothing: reports, the log, and a transfer as a row of a comparison |
 //! | [`doctor`] | nothing: what this machine's interfaces and sockets allow |
@@ -43,6 +44,7 @@
 #![cfg(unix)]
 
 mod carried;
+mod client_rules;
 mod control_stream;
 mod disk;
 pub mod doctor;
@@ -72,6 +74,7 @@ mod usage;
 pub mod wire;
 mod writer;
 
+pub use client_rules::ClientRules;
 pub use files::{FailedFile, Skipped};
 pub use links::{Cap, Link, LinkProgress, LinkTerms, Period};
 pub use manifest::{Entry, Manifest};

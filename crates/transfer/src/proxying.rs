@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use weftway_mux::{Limits, Side};
 use weftway_path::Span;
 use weftway_relay::{Classes, Proxy, ProxyLimits};
 
@@ -65,7 +66,7 @@ impl Proxying {
         session.progress.state = State::Relaying;
         session.say(format!("connected to the relay at {}", peer(&accepted.connection)));
         session.tell()?;
-        let mut carried = Carried::new(accepted, weftway_mux::Side::Connecting, &self.how)?;
+        let mut carried = Carried::new(accepted, Side::Connecting, &self.how, Limits::default())?;
         carried.begin_policy(session);
         let outcome = self.carry(session, &mut carried);
         session.progress.paths = carried.paths(session);

@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::mpsc::Receiver;
 
 use noq_proto::ConnectionHandle;
+use weftway_mux::Side;
 use weftway_path::Instant;
 use weftway_quic::udp::tls::Identity;
 use weftway_quic::udp::token::KnownToken;
-use weftway_relay::{ClientId, Policy, Relay, RelayLimits};
+use weftway_relay::{ClientId, Policy, Refusal, Relay, RelayLimits};
 
 use super::carried::Carried;
+use super::client_rules::ClientRules;
 use super::control_stream::AcceptedConnection;
 use super::options::{Failure, Options, State, Watch};
 use super::outcome::peer;
@@ -17,8 +19,9 @@ use super::session::Session;
 use super::setting::{RECORD, build};
 use super::wire::Role;
 
-/// Relays for all clients that show the token, until the user stops it. `policy` says which addresses they may reach.
-pub fn relay(policy: Policy, mut options: Options, watch: Watch<'_>) -> Result<(), Failure> {
+/// Relays for all clients that show the token, until the user stops it. `policy` says which addresses they may reach, `rules`
+/// how much each may have.
+pub fn relay(policy: Policy, rules: ClientRules, mut options: Options, watch: Watch<'_>) -> Result<(), Failure> {
     build(&options.scheduler, None)?;
     weftway_cc::parse(&options.cc).map_err(|error| Failure::Spec(error.to_string()))?;
     let how = (options.scheduler.clone(), options.cc.clone());
@@ -26,7 +29,7 @@ pub fn relay(policy: Policy, mut options: Options, watch: Watch<'_>) -> Result<(
     let relay = Relay::new(policy, limits).map_err(Failure::Socket)?;
     let identities = options.identities.take();
     let (mut session, _) = Session::open(options, Role::Relay, std::path::Path::new("."), watch)?;
-    let mut relaying = Relaying { relay, clients: BTreeMap::new(), how, next: 0, identities };
+    let mut relaying = Relaying { relay, rules, clients: BTreeMap::new(), how, next: 0, identities };
     let outcome = relaying.run(&mut session);
     relaying.close(&mut session);
     outcome
@@ -40,6 +43,8 @@ struct Client {
     id: ClientId,
     carried: Carried,
     who: Who,
+    /// The user knows that it has as many connections as it may.
+    told_full: bool,
 }
 
 /// The token that a client has shown, and the address from which it came.
@@ -64,6 +69,7 @@ impl Who {
 
 struct Relaying {
     relay: Relay,
+    rules: ClientRules,
     clients: BTreeMap<ConnectionHandle, Client>,
     /// Scheduler and controller.
     how: (String, String),
@@ -87,8 +93,11 @@ impl Relaying {
                     session.drop_because_of(accepted.connection, &Failure::Full);
                     continue;
                 }
-                let carried = Carried::new(accepted, weftway_mux::Side::Listening, &self.how)?;
-                let client = Client { id: ClientId(self.next), carried, who };
+                let name = who.shown.name.as_deref();
+                let carried = Carried::new(accepted, Side::Listening, &self.how, self.rules.memory(name))?;
+                let id = ClientId(self.next);
+                self.relay.limit(id, self.rules.limits(name));
+                let client = Client { id, carried, who, told_full: false };
                 self.next += 1;
                 session.say(client.who.tell("is here"));
                 self.clients.insert(client.carried.handle(), client);
@@ -98,6 +107,7 @@ impl Relaying {
             if session.is_tick(now) {
                 session.progress.clients = self.clients.len() as u64;
                 session.progress.flows = self.clients.values().map(|client| self.relay.streams(client.id) as u64).sum();
+                self.tell_full(session);
                 session.tick(now)?;
                 self.revoke(session);
             }
@@ -140,6 +150,16 @@ impl Relaying {
                 other => format!("{}: {other}", client.who.tell("has failed")),
             });
             session.drop_because_of(client.carried.into_connection(), &failure);
+        }
+    }
+
+    /// Tells once of each client that it has as many connections as it may.
+    fn tell_full(&mut self, session: &mut Session<'_>) {
+        for client in self.clients.values_mut().filter(|client| !client.told_full) {
+            if self.relay.refusals(client.id).any(|(refusal, _)| refusal == Refusal::TooMany) {
+                client.told_full = true;
+                session.say(client.who.tell("has as many connections as it may: further ones are refused"));
+            }
         }
     }
 

@@ -12,7 +12,7 @@ use weftway_path::Span;
 use weftway_quic::udp::Local;
 use weftway_quic::udp::tls::{Identity, Pairing};
 use weftway_relay::{Classes, Policy};
-use weftway_transfer::{Failure, Options, OtherEnd, Progress, proxy, relay};
+use weftway_transfer::{ClientRules, Failure, Options, OtherEnd, Progress, proxy, relay};
 
 /// Nothing here takes as long.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -82,10 +82,20 @@ fn start_relay(identity: Identity, port: u16) -> (Running, SocketAddr) {
 
 /// One that is told what becomes of its identity.
 fn start_relay_with(identity: Identity, port: u16, identities: Option<Receiver<Identity>>) -> (Running, SocketAddr) {
+    start_relay_for(identity, port, identities, ClientRules::default())
+}
+
+/// One that says how much each client may have.
+fn start_relay_for(
+    identity: Identity,
+    port: u16,
+    identities: Option<Receiver<Identity>>,
+    rules: ClientRules,
+) -> (Running, SocketAddr) {
     let policy = Policy::parse(&["127.0.0.0/8"]).unwrap();
     let other = OtherEnd::Listen { address: SocketAddr::new(local(1), port), identity };
     let options = Options { tell_every: Span::from_millis(20), identities, ..Options::new(other) };
-    let running = Running::start(move |watch| relay(policy, options, watch));
+    let running = Running::start(move |watch| relay(policy, rules, options, watch));
     let address = running.until("the relay to listen", |progress| progress.listening.is_some()).listening.unwrap();
     (running, address)
 }
@@ -246,6 +256,30 @@ fn a_client_has_its_name_until_it_is_revoked() {
     for running in [&mut plain, &mut phone, &mut relay] {
         assert!(matches!(running.end(), Err(Failure::Interrupted)));
     }
+}
+
+#[test]
+fn what_a_client_may_have_goes_by_its_name_and_a_refusal_is_told_once() {
+    let mut identity = Identity::generate().unwrap();
+    identity.add("laptop").unwrap();
+    let rules = ClientRules::parse(&["connections=100", "laptop,connections=1,memory=24MB"]).unwrap();
+    let again = Identity::load(&identity.store()).unwrap();
+    let (mut relay, address) = start_relay_for(again, 0, None, rules);
+    let (mut laptop, laptop_port) = start_proxy_as(identity.pairing_of("laptop").unwrap(), address);
+    let (mut plain, port) = start_proxy(&identity, address);
+    let server = echo();
+    let _open = [connect(laptop_port, server).unwrap(), connect(port, server).unwrap()];
+    for _ in 0..3 {
+        assert_eq!(connect(laptop_port, server).err(), Some(1));
+    }
+    there_and_back(port, server, 100_000, 1);
+    until_told(&relay, "laptop has as many connections as it may");
+    assert_eq!(connect(laptop_port, server).err(), Some(1));
+    for running in [&mut laptop, &mut plain, &mut relay] {
+        assert!(matches!(running.end(), Err(Failure::Interrupted)));
+    }
+    let again = relay.told.try_iter().filter_map(|progress| progress.note).any(|note| note.contains("as it may"));
+    assert!(!again, "it is told once");
 }
 
 #[test]

@@ -20,6 +20,14 @@ def command(
             help="A network that clients may reach though it is not public, for example 192.168.1.0/24. Repeatable.",
         ),
     ] = None,
+    client: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[NAME,]KEY=VALUE",
+            help="How much each client may have at most, or the one of this name: rate=50Mbit/s (each way), "
+            "connections=200, memory=64MB; as in laptop,rate=10Mbit/s,connections=50. Repeatable.",
+        ),
+    ] = None,
     scheduler: SCHEDULER = "min-rtt",
     cc: CC = "cubic",
     identity: IDENTITY = None,
@@ -34,7 +42,13 @@ def command(
     try:
         with transfer.Display(err) as display:
             transfer.relay_connections(
-                other, allow=allow or [], paths=local or [], scheduler=scheduler, cc=cc, watch=display.tell
+                other,
+                allow=allow or [],
+                clients=client or [],
+                paths=local or [],
+                scheduler=scheduler,
+                cc=cc,
+                watch=display.tell,
             )
     except KeyboardInterrupt:
         fail("stopped relaying", INTERRUPTED)
