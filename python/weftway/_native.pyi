@@ -362,7 +362,8 @@ def relay_connections(
 ) -> None:
     """Carries connections of programs at `ports` to a relay, or, with an `identity`, is it, until it is stopped.
 
-    What `watch` returns is what has become of the identity, if it has changed. `classes` is the text of a file of rules.
+    What `watch` returns is what has become of the identity, if it has changed. `classes` is the text of a file of
+    rules, `clients` say how much each client may have.
     """
 
 def check_classes(rules: str) -> None:

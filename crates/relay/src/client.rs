@@ -39,6 +39,8 @@ pub struct Client {
     pub paced: RunQueue,
     /// What it was refused, how often.
     pub refusals: BTreeMap<Refusal, u64>,
+    /// What connections that are over have carried: bytes from it, and to it.
+    pub carried: [u64; 2],
 }
 
 impl Client {

@@ -33,6 +33,8 @@ pub struct Local {
     /// How long a record is.
     record: usize,
     classes: Arc<Classes>,
+    /// Why it was refused, until that is counted.
+    refused: Option<Failure>,
 }
 
 impl Local {
@@ -40,7 +42,7 @@ impl Local {
     pub fn new(now: Instant, socket: Socket, record: usize, classes: Arc<Classes>) -> Self {
         let stage = Stage::Hello(Handshake::default());
         let input = Vec::with_capacity(MOST_BYTES);
-        Self { socket, input, output: Vec::new(), stage, deadline: now + HANDSHAKE, record, classes }
+        Self { socket, input, output: Vec::new(), stage, deadline: now + HANDSHAKE, record, classes, refused: None }
     }
 
     /// Takes note of what its socket `number` tells.
@@ -89,6 +91,11 @@ impl Local {
             self.stage = Stage::Opening(request.clone(), id);
             self.deadline = now + WAIT_FOR_ANSWER;
         }
+    }
+
+    /// Why it was refused, once.
+    pub fn take_refused(&mut self) -> Option<Failure> {
+        self.refused.take()
     }
 
     /// Its stream is gone with the connection to the relay. Whether there is anything left to tell it.
@@ -172,6 +179,7 @@ impl Local {
     }
 
     fn refuse(&mut self, now: Instant, request: &Request, failure: Failure) {
+        self.refused = Some(failure);
         self.close(now, request.protocol.refused(failure, &request.purpose));
     }
 

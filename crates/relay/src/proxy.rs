@@ -36,6 +36,8 @@ pub struct Proxy {
     has_datagrams: bool,
     /// How many have not said where they want to.
     handshakes: usize,
+    /// What programs were refused, by its name.
+    refusals: BTreeMap<&'static str, u64>,
     run: RunQueue,
     timers: Timers,
     buffer: Vec<u8>,
@@ -57,6 +59,7 @@ impl Proxy {
             may_open: true,
             has_datagrams: false,
             handshakes: 0,
+            refusals: BTreeMap::new(),
             run: RunQueue::default(),
             timers: Timers::default(),
             buffer: Vec::with_capacity(READ),
@@ -85,6 +88,11 @@ impl Proxy {
     /// The connections that are carried.
     pub fn flows(&self) -> impl Iterator<Item = FlowView<'_>> {
         self.by_stream.values().filter_map(|&key| self.locals.get(key)?.stage().flow(&self.classes))
+    }
+
+    /// What programs were refused, by its name, and how often.
+    pub fn refusals(&self) -> &BTreeMap<&'static str, u64> {
+        &self.refusals
     }
 
     /// How many local connections there are.
@@ -241,6 +249,9 @@ impl Proxy {
             _ => {}
         }
         self.timers.set(key, local.deadline());
+        if let Some(failure) = local.take_refused() {
+            *self.refusals.entry(failure.name()).or_default() += 1;
+        }
         match turn {
             Turn::Idle => {}
             Turn::More => self.run.push(key),

@@ -101,6 +101,17 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// Its name where they are counted.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Refused(refusal) => refusal.name(),
+            Self::NoConnection => "no_connection",
+            Self::NoStream => "no_stream",
+            Self::Lost => "lost",
+            Self::NoAnswer => "no_answer",
+        }
+    }
+
     /// What a SOCKS client is told.
     pub fn refusal(self) -> Refusal {
         match self {

@@ -22,6 +22,7 @@ use crate::remote_udp::Outside;
 use crate::resolver::{Lookup, Resolver, system};
 use crate::socket::{Poller, parts};
 use crate::target::Purpose;
+use crate::view::FlowView;
 use crate::wakes::Timers;
 
 /// The token of the resolver's waker: that of no socket, for there are never so many entries.
@@ -94,6 +95,18 @@ impl Relay {
             .get(&client)
             .into_iter()
             .flat_map(|client| client.refusals.iter().map(|(&kind, &count)| (kind, count)))
+    }
+
+    /// The connections of a client that are carried.
+    pub fn flows(&self, client: ClientId) -> impl Iterator<Item = FlowView<'_>> {
+        let keys = self.clients.get(&client).into_iter().flat_map(|client| client.by_stream.values());
+        keys.filter_map(|&key| self.remotes.get(key)?.1.flow())
+    }
+
+    /// How many bytes of data its connections have carried from a client and to it, those included that are over.
+    pub fn carried(&self, client: ClientId) -> [u64; 2] {
+        let over = self.clients.get(&client).map_or([0; 2], |client| client.carried);
+        self.flows(client).fold(over, |sum, flow| added(sum, &flow))
     }
 
     /// How many streams a client has.
@@ -227,6 +240,9 @@ impl Relay {
         self.timers.set(key, Instant::NEVER);
         if let Some(client) = self.clients.get_mut(&remote.client()) {
             client.by_stream.remove(&remote.id());
+            if let Some(flow) = remote.flow() {
+                client.carried = added(client.carried, &flow);
+            }
             client.run.remove(key);
             client.paced.remove(key);
             client.names.retain(|&other| other != key);
@@ -241,13 +257,16 @@ impl Relay {
         while self.clients.get(&client).is_some_and(|client| client.dials < self.limits.dials)
             && let Some(Accepted { id, class, target }) = mux.accept()
         {
+            let class = Class::of_number(class);
             // It may be over already.
-            let _ = Class::of_number(class).begin(mux, id);
+            let _ = class.begin(mux, id);
             let purpose = str::from_utf8(&target).ok().and_then(|text| text.parse::<Purpose>().ok());
             let Some(current) = self.clients.get_mut(&client) else { return };
             let has_room = current.by_stream.len() < current.limits.connections;
             let remote = match purpose {
-                Some(Purpose::Connection(target)) if has_room => Remote::new(now, client, id, target, &self.policy),
+                Some(Purpose::Connection(target)) if has_room => {
+                    Remote::new(now, client, (id, class), target, &self.policy)
+                }
                 Some(Purpose::Datagrams) if has_room && current.associations < self.limits.associations => {
                     Remote::for_datagrams(client, id, self.limits.record)
                 }
@@ -311,4 +330,9 @@ impl Relay {
             }
         }
     }
+}
+
+/// With what a connection has carried.
+fn added([up, down]: [u64; 2], flow: &FlowView<'_>) -> [u64; 2] {
+    [up + flow.up, down + flow.down]
 }

@@ -9,6 +9,7 @@ use mio::event::Event;
 use weftway_mux::{Mux, StreamId};
 use weftway_path::Instant;
 
+use crate::classes::Class;
 use crate::client::ClientId;
 use crate::datagram::DatagramCounts;
 use crate::dial::{Dial, Dialled};
@@ -19,7 +20,8 @@ use crate::policy::Policy;
 use crate::refusal::{CONNECTED, Refusal};
 use crate::remote_udp::{Outside, RemoteUdp};
 use crate::socket::Socket;
-use crate::target::{Host, Target};
+use crate::target::{Host, Purpose, Target};
+use crate::view::FlowView;
 
 /// How far it has come.
 enum Stage {
@@ -39,6 +41,8 @@ enum Stage {
 pub struct Remote {
     client: ClientId,
     id: StreamId,
+    purpose: Purpose,
+    class: Class,
     port: u16,
     stage: Stage,
     /// When it must be connected.
@@ -47,18 +51,41 @@ pub struct Remote {
 
 impl Remote {
     /// A stream of `client` that was just accepted, to `target`.
-    pub fn new(now: Instant, client: ClientId, id: StreamId, target: Target, policy: &Policy) -> Self {
-        let stage = match target.host {
-            Host::Name(name) => Stage::Name(name),
-            Host::Address(address) => to(vec![SocketAddr::new(address, target.port)], policy),
+    pub fn new(
+        now: Instant,
+        client: ClientId,
+        (id, class): (StreamId, Class),
+        target: Target,
+        policy: &Policy,
+    ) -> Self {
+        let port = target.port;
+        let stage = match &target.host {
+            Host::Name(name) => Stage::Name(name.clone()),
+            Host::Address(address) => to(vec![SocketAddr::new(*address, port)], policy),
         };
-        Self { client, id, port: target.port, stage, by: now + DIAL }
+        Self { client, id, purpose: Purpose::Connection(target), class, port, stage, by: now + DIAL }
     }
 
     /// The same for datagrams, in records of `record` bytes.
     pub fn for_datagrams(client: ClientId, id: StreamId, record: usize) -> Self {
         let stage = Stage::Associated(Box::new(RemoteUdp::new(id, record)));
-        Self { client, id, port: 0, stage, by: Instant::NEVER }
+        let (purpose, class) = (Purpose::Datagrams, Class::Realtime);
+        Self { client, id, purpose, class, port: 0, stage, by: Instant::NEVER }
+    }
+
+    /// What it is, if it is carried.
+    pub fn flow(&self) -> Option<FlowView<'_>> {
+        match &self.stage {
+            Stage::Joined(_, flow) => {
+                let [down, up] = flow.carried();
+                Some(FlowView::new(self.id, &self.purpose, self.class, [up, down]))
+            }
+            Stage::Associated(udp) => {
+                let view = FlowView::new(self.id, &self.purpose, udp.class(), udp.carried());
+                Some(FlowView { datagrams: udp.counts(), ..view })
+            }
+            _ => None,
+        }
     }
 
     /// Whose it is.

@@ -11,7 +11,7 @@ use weftway_mux::{Mux, Read, StreamId};
 use weftway_path::Instant;
 
 use crate::classes::Class;
-use crate::datagram::{DatagramCounts, read_marked, send};
+use crate::datagram::{DatagramCounts, Sent, read_marked, send};
 use crate::flow::Turn;
 use crate::limits::{BURST, MOST_ADDRESSES, MOST_DESTINATIONS, MOST_NAMES, MOST_WAITING, NOT_FOUND};
 use crate::pace::{Pace, Way};
@@ -72,6 +72,10 @@ pub struct RemoteUdp {
     /// How long a record is.
     record: usize,
     counts: DatagramCounts,
+    /// The class of the last datagram that the program sent.
+    class: Class,
+    /// Bytes of data from the program, and to it.
+    carried: [u64; 2],
 }
 
 impl RemoteUdp {
@@ -87,12 +91,24 @@ impl RemoteUdp {
             waiting: VecDeque::new(),
             record,
             counts: DatagramCounts::default(),
+            class: Class::Realtime,
+            carried: [0; 2],
         }
     }
 
     /// What became of datagrams.
     pub fn counts(&self) -> DatagramCounts {
         self.counts
+    }
+
+    /// The class of the last datagram that the program sent.
+    pub fn class(&self) -> Class {
+        self.class
+    }
+
+    /// How many bytes of data came from the program and went to it.
+    pub fn carried(&self) -> [u64; 2] {
+        self.carried
     }
 
     /// Socket `number` has datagrams.
@@ -113,6 +129,7 @@ impl RemoteUdp {
             self.counts.dropped += 1;
             return false;
         };
+        self.class = class;
         let name = match host {
             Host::Address(ip) => {
                 self.send(&[ip], port, (class, data), outside);
@@ -171,6 +188,7 @@ impl RemoteUdp {
             if self.socket(ip, outside).is_some_and(|udp| udp.send(data, to)) {
                 self.destinations.insert(to, class);
                 self.counts.up += 1;
+                self.carried[0] += data.len() as u64;
                 return;
             }
         }
@@ -232,6 +250,9 @@ impl RemoteUdp {
         bytes.extend_from_slice(buffer);
         let sent = send(now, mux, self.id, self.record, class, bytes);
         self.counts.count(sent, |counts| &mut counts.down);
+        if sent == Sent::Yes {
+            self.carried[1] += buffer.len() as u64;
+        }
         true
     }
 }

@@ -1,4 +1,4 @@
-//! What is told of a connection that a proxy carries.
+//! What is told of a connection that a proxy or a relay carries.
 
 use weftway_mux::StreamId;
 
@@ -15,9 +15,9 @@ pub struct FlowView<'a> {
     pub purpose: &'a Purpose,
     /// How urgent it is; the first bytes of bulk are interactive. Of datagrams that of the last one that the program sent.
     pub class: Class,
-    /// Bytes of the program that its stream has taken.
+    /// Bytes of the program: at a proxy those that the stream has taken, at a relay those that it has passed on.
     pub up: u64,
-    /// Bytes of its stream that the program has taken.
+    /// Bytes for the program: at a proxy those that it has taken, at a relay those that the stream has taken.
     pub down: u64,
     /// What became of datagrams.
     pub datagrams: DatagramCounts,

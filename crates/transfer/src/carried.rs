@@ -12,8 +12,9 @@ use weftway_quic::udp::Net;
 use weftway_sched::Scheduler;
 
 use super::control_stream::{AcceptedConnection, ControlStream};
-use super::options::{Failure, PathProgress};
+use super::options::Failure;
 use super::peer_policy::PeerPolicy;
+use super::seen::PathProgress;
 use super::session::{Session, ended};
 use super::setting::{build, transport};
 use super::wire::{Message, PathTerms, WireError};

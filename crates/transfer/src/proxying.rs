@@ -10,6 +10,7 @@ use super::carried::Carried;
 use super::control_stream::AcceptedConnection;
 use super::options::{Failure, Options, State, Watch};
 use super::outcome::peer;
+use super::seen::Seen;
 use super::session::{Session, Target};
 use super::setting::{RECORD, build};
 use super::wire::Role;
@@ -49,6 +50,7 @@ impl Proxying {
             let outcome = session.connect(&self.target, Role::Proxy).and_then(|accepted| self.serve(session, accepted));
             self.proxy.lost(session.net.now());
             session.progress.flows = 0;
+            self.see(session);
             match outcome {
                 Ok(()) => {}
                 Err(failure) if !self.met || !may_pass(&failure) => return Err(failure),
@@ -86,11 +88,17 @@ impl Proxying {
             carried.turn(now, &mut session.net)?;
             if session.is_tick(now) {
                 session.progress.flows = self.proxy.flows().count() as u64;
+                self.see(session);
                 session.progress.paths = carried.paths(session);
                 session.tick(now)?;
             }
             session.wait(carried.next_event().min(self.proxy.next_event()), Some(self.proxy.fd()));
         }
+    }
+
+    /// What programs have open, for the user.
+    fn see(&self, session: &mut Session<'_>) {
+        session.progress.seen = Seen { refusals: self.proxy.refusals().clone(), ..Seen::of(self.proxy.flows()) };
     }
 
     /// Waits a little before the next connection. Local programs are served all the same: they are told that there is none.

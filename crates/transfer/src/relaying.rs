@@ -15,6 +15,7 @@ use super::client_rules::ClientRules;
 use super::control_stream::AcceptedConnection;
 use super::options::{Failure, Options, State, Watch};
 use super::outcome::peer;
+use super::seen::{ClientProgress, Seen};
 use super::session::Session;
 use super::setting::{RECORD, build};
 use super::wire::Role;
@@ -29,7 +30,8 @@ pub fn relay(policy: Policy, rules: ClientRules, mut options: Options, watch: Wa
     let relay = Relay::new(policy, limits).map_err(Failure::Socket)?;
     let identities = options.identities.take();
     let (mut session, _) = Session::open(options, Role::Relay, std::path::Path::new("."), watch)?;
-    let mut relaying = Relaying { relay, rules, clients: BTreeMap::new(), how, next: 0, identities };
+    let mut relaying =
+        Relaying { relay, rules, clients: BTreeMap::new(), left: BTreeMap::new(), how, next: 0, identities };
     let outcome = relaying.run(&mut session);
     relaying.close(&mut session);
     outcome
@@ -67,10 +69,28 @@ impl Who {
     }
 }
 
+/// What clients of one name have had.
+#[derive(Clone, Default)]
+struct Had {
+    progress: ClientProgress,
+    refusals: BTreeMap<&'static str, u64>,
+}
+
+impl Had {
+    /// Adds what one of them has had.
+    fn add(&mut self, relay: &Relay, client: ClientId) {
+        let [up, down] = relay.carried(client);
+        (self.progress.up, self.progress.down) = (self.progress.up + up, self.progress.down + down);
+        relay.refusals(client).for_each(|(kind, count)| *self.refusals.entry(kind.name()).or_default() += count);
+    }
+}
+
 struct Relaying {
     relay: Relay,
     rules: ClientRules,
     clients: BTreeMap<ConnectionHandle, Client>,
+    /// What clients have had that are gone, by name.
+    left: BTreeMap<Option<String>, Had>,
     /// Scheduler and controller.
     how: (String, String),
     /// The number of the next client.
@@ -107,6 +127,7 @@ impl Relaying {
             if session.is_tick(now) {
                 session.progress.clients = self.clients.len() as u64;
                 session.progress.flows = self.clients.values().map(|client| self.relay.streams(client.id) as u64).sum();
+                self.see(session);
                 self.tell_full(session);
                 session.tick(now)?;
                 self.revoke(session);
@@ -143,7 +164,7 @@ impl Relaying {
         }
         for (handle, failure) in over {
             let Some(client) = self.clients.remove(&handle) else { continue };
-            self.relay.gone(client.id);
+            self.leave(&client);
             session.say(match &failure {
                 Failure::Lost(why) => format!("{}: {why}", client.who.tell("is gone")),
                 Failure::OtherInterrupted => client.who.tell("has left"),
@@ -151,6 +172,30 @@ impl Relaying {
             });
             session.drop_because_of(client.carried.into_connection(), &failure);
         }
+    }
+
+    /// What clients have open, for the user.
+    fn see(&mut self, session: &mut Session<'_>) {
+        let mut seen = Seen::of(self.clients.values().flat_map(|client| self.relay.flows(client.id)));
+        let mut by_client = self.left.clone();
+        for client in self.clients.values() {
+            let one = by_client.entry(client.who.shown.name.clone()).or_default();
+            one.add(&self.relay, client.id);
+            one.progress.connections += 1;
+            one.progress.flows += self.relay.streams(client.id) as u64;
+            one.progress.paths.extend(client.carried.paths(session));
+        }
+        for (name, one) in by_client {
+            one.refusals.iter().for_each(|(kind, count)| *seen.refusals.entry(kind).or_default() += count);
+            seen.by_client.push(ClientProgress { name, ..one.progress });
+        }
+        session.progress.seen = seen;
+    }
+
+    /// What a client has had is kept when it is gone.
+    fn leave(&mut self, client: &Client) {
+        self.left.entry(client.who.shown.name.clone()).or_default().add(&self.relay, client.id);
+        self.relay.gone(client.id);
     }
 
     /// Tells once of each client that it has as many connections as it may.
@@ -172,7 +217,7 @@ impl Relaying {
         let revoked = self.clients.iter().filter(|(_, client)| is_revoked(client)).map(|(&handle, _)| handle);
         for handle in revoked.collect::<Vec<_>>() {
             let Some(client) = self.clients.remove(&handle) else { continue };
-            self.relay.gone(client.id);
+            self.leave(&client);
             session.say(client.who.tell("has no valid token any more"));
             session.revoke(client.carried.into_connection());
         }

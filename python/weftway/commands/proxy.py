@@ -7,8 +7,9 @@ import typer
 
 from weftway._native import ScenarioError
 
-from .output import INTERRUPTED, err, fail, out
+from .output import INTERRUPTED, fail, out
 from .recv import LINKS, PAIR, other_end
+from .watching import JSON_LINES, METRICS, watched
 
 SCHEDULER = Annotated[str, typer.Option(metavar="S", help="The scheduler of what this end sends: `weft list`.")]
 CC = Annotated[str, typer.Option(metavar="C", help="The congestion controller of what this end sends: `weft list`.")]
@@ -37,6 +38,8 @@ def command(
             metavar="[udp:]HOST:PORT", help="Says of which class a connection there would be, and why. Starts nothing."
         ),
     ] = None,
+    metrics: METRICS = None,
+    as_json: JSON_LINES = False,
 ) -> None:
     """Carries the connections of programs on this machine over several links at once, to a machine with `weft relay`.
 
@@ -55,9 +58,9 @@ def command(
     other = other_end(to, None, pair, None, "--to")
     ports = [transfer.local_port(port) for port in listen or [PORT]]
     try:
-        with transfer.Display(err) as display:
+        with watched("proxy", metrics, as_json) as program:
             transfer.relay_connections(
-                other, ports=ports, classes=text, paths=local or [], scheduler=scheduler, cc=cc, watch=display.tell
+                other, ports=ports, classes=text, paths=local or [], scheduler=scheduler, cc=cc, watch=program.tell
             )
     except KeyboardInterrupt:
         fail("stopped carrying connections", INTERRUPTED)

@@ -4,10 +4,11 @@ from typing import Annotated
 
 import typer
 
-from .output import INTERRUPTED, err, fail
+from .output import INTERRUPTED, fail
 from .pair import IDENTITY
 from .proxy import CC, SCHEDULER
 from .recv import LISTEN, PATHS, other_end
+from .watching import JSON_LINES, METRICS, watched
 
 
 def command(
@@ -31,6 +32,8 @@ def command(
     scheduler: SCHEDULER = "min-rtt",
     cc: CC = "cubic",
     identity: IDENTITY = None,
+    metrics: METRICS = None,
+    as_json: JSON_LINES = False,
 ) -> None:
     """Connects the programs of `weft proxy` on other machines to where they want to. Run it where the good link is.
 
@@ -40,7 +43,7 @@ def command(
 
     other = other_end(None, listen or str(transfer.PORT), None, identity, "--to")
     try:
-        with transfer.Display(err) as display:
+        with watched("relay", metrics, as_json) as program:
             transfer.relay_connections(
                 other,
                 allow=allow or [],
@@ -48,7 +51,7 @@ def command(
                 paths=local or [],
                 scheduler=scheduler,
                 cc=cc,
-                watch=display.tell,
+                watch=program.tell,
             )
     except KeyboardInterrupt:
         fail("stopped relaying", INTERRUPTED)
