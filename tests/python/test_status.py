@@ -278,7 +278,7 @@ def sample(text: str, name: str) -> float | None:
 
 
 def test_a_proxy_and_a_relay_are_seen_while_they_run(
-    weft: Weft, start: Start, runtime: Path, website: int, monkeypatch: pytest.MonkeyPatch
+    weft: Weft, start: Start, runtime: Path, tmp_path: Path, website: int
 ) -> None:
     pytest.importorskip("prometheus_client")
     line = weft("pair", "--identity", "me", "--name", "laptop").stdout.strip()
@@ -301,14 +301,15 @@ def test_a_proxy_and_a_relay_are_seen_while_they_run(
     assert sum(carried) > len(BODY)
     assert (sample(there_told, 'weft_client_down_bytes_total{client="laptop"}') or 0) >= len(BODY)
     assert sample(there_told, "weft_clients") == 1
-    token = line.rpartition("-")[2]
-    assert token not in here_told + there_told and "127.0.0.1:80" not in here_told
+    stored = json.loads((tmp_path / "me").read_text())
+    secrets = [stored["token"], stored["named"]["laptop"], stored["key"]]
+    assert not [secret for secret in secrets if secret in here_told + there_told]
 
     seen = {one["program"]: one for one in json.loads(weft("top", "--json").stdout)}
     assert {one["pid"] for one in seen.values()} == {relay.pid, proxy.pid}
     assert seen["proxy"]["refusals"] == {"not_allowed": 1} and len(seen["proxy"]["paths"]) == 2
     assert [client["name"] for client in seen["relay"]["by_client"]] == ["laptop"]
-    assert token not in json.dumps(list(seen.values()))
+    assert not [secret for secret in secrets if secret in json.dumps(list(seen.values()))]
     table = weft("top").stdout
     assert f"weft proxy at 127.0.0.1:{local} ({proxy.pid}): relaying" in table and "laptop" in table
 
