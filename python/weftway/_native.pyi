@@ -345,7 +345,7 @@ def transfer(
     checksum: bool = False,
     sync: bool = True,
     usage: str | None = None,
-) -> str: ...
+) -> tuple[str, bool]: ...
 def relay_connections(
     addresses: Sequence[str],
     pairing: str | None,

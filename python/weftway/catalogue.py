@@ -1,13 +1,14 @@
 """What there is to run: the entries of `weft list`."""
 
 import difflib
+import tomllib
 from pathlib import Path
 from typing import Any
 
-from weftway import _native, probe
+from weftway import _native, probe, reading
 from weftway._native import ScenarioError
 from weftway.backends import BACKENDS, Backend
-from weftway.scenario import listed
+from weftway.scenario import HOME, listed
 
 KINDS = ("scheduler", "controller", "backend", "scenario", "experiment", "distribution", "sweep")
 """What an entry may be, in the order of the list."""
@@ -38,17 +39,46 @@ def matching(what: str) -> list[dict[str, Any]]:
     if wanted := kind(what):
         return [entry for entry in found if entry["kind"] == wanted]
     if named := [entry for entry in found if what.lower() in names(entry)]:
-        return named
+        return [_described(entry) if entry["kind"] in ("scenario", "experiment") else entry for entry in named]
     known = [name for entry in found for name in names(entry)]
     near = difflib.get_close_matches(what.lower(), [*known, *(f"{one}s" for one in KINDS)], n=1)
     hint = f"did you mean `{near[0]}`?" if near else f"the kinds are {', '.join(f'{one}s' for one in KINDS)}"
     raise ScenarioError(f"nothing is called `{what}`; {hint}")
 
 
+def _described(entry: dict[str, Any]) -> dict[str, Any]:
+    """A scenario of ours with what it says of its paths and its workload, and the command that runs it."""
+    name = entry["name"]
+    keys = tomllib.loads(reading.text(HOME / name))
+    paths = {path: _told(said) for path, said in keys.get("path", {}).items() if isinstance(said, dict)}
+    short = Path(name).stem if entry["kind"] == "scenario" else name
+    workload = _told(keys.get("workload", {}))
+    told = {"description": keys.get("description", "").strip(), "paths": paths, "workload": workload}
+    return {**entry, **told, "next": f"weft compare {short} --out out"}
+
+
+def _told(keys: dict[str, Any]) -> str:
+    """Keys and values on a line, as the file has them: `rate 30 Mbit/s, loss 0.5 %`."""
+    return ", ".join(f"{key} {_value(value)}" for key, value in keys.items())
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"({_told(value)})"
+    if isinstance(value, list):
+        return f"{len(value)} of them" if any(isinstance(one, dict) for one in value) else " ".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def short(entry: dict[str, Any]) -> str:
+    """The name that people type: of a file, without its folder and its ending."""
+    return Path(entry["name"]).stem if "/" in entry["name"] else str(entry["name"])
+
+
 def names(entry: dict[str, Any]) -> list[str]:
     """What an entry goes by."""
     presets = [preset["name"] for preset in entry.get("presets", [])]
-    file = [Path(entry["name"]).stem] if "/" in entry["name"] else []
+    file = [short(entry)] if "/" in entry["name"] else []
     return [entry["name"], *entry.get("aliases", []), *presets, *file]
 
 

@@ -57,6 +57,25 @@ def whole_table(rows: Sequence["Row"]) -> "pl.DataFrame":
     return frame.select([*frame.columns[:at], *found, *further])
 
 
+def strange(frame: "pl.DataFrame") -> str | None:
+    """A result in the frame whose values are not all of its type, as another version may have written them."""
+    import polars as pl
+
+    for name in frame.columns:
+        kind = _type(name)
+        if kind is None or frame.schema[name] in (kind, pl.Null):
+            continue
+        try:
+            if not frame.schema[name].is_nested() and frame[name].cast(kind).cast(frame.schema[name]).equals(
+                frame[name]
+            ):
+                continue
+        except pl.exceptions.PolarsError:
+            pass
+        return name
+    return None
+
+
 def of_run(results: Iterable[str], identity: "Row", kept: "Row") -> "Row":
     """A kept row as its run gave it: without those columns of the table that only other rows have."""
     own = {**identity, **{name: kept.get(name) for name in results}}

@@ -209,13 +209,13 @@ def results(
             batch.cancel()
 
 
-def record(wanted: Plan, events: Path | None, qlog: Path | None) -> Comparison:
-    """Runs the plan's first job; writes its events to a file, its qlog into a folder, or both."""
+def record(wanted: Plan, events: Path | None, qlog: Path | None, perfetto: Path | None = None) -> Comparison:
+    """Runs the plan's first job; writes its events to a file, its qlog into a folder, its trace to a file."""
     job = wanted.jobs[0]
     if job.backend != sim.Sim.name:
-        reason = "events and qlog are written of simulated runs only"
+        reason = "logs are written of simulated runs only"
         return Comparison(wanted, [], [Skipped(job, reason)])
-    found = sim.record(job, events, qlog)
+    found = sim.record(job, events, qlog, perfetto)
     return Comparison(wanted, [], [found]) if isinstance(found, Skipped) else Comparison(wanted, [found])
 
 

@@ -28,9 +28,6 @@ from weftway.store import Store, table, whole
 
 __all__ = ["AGAINST", "Claim", "Estimate", "Request", "claims", "evaluate", "planned", "run", "summary"]
 
-SUFFIX = ".safetensors"
-"""Of policy files."""
-
 MEASURE = {
     "bulk": "fct_ms",
     "limited": "fct_ms",
@@ -136,8 +133,8 @@ def planned(request: Request, out: Path | None = None) -> tuple[Plan, dict[str, 
     if request.instances < 1:
         raise ScenarioError("an evaluation needs at least one instance")
     there = distribution.load(request.on)
-    policies = specs.parse(named(request.policy))
-    others = specs.parse([REFERENCE, named(request.against)])
+    policies = specs.parse(request.policy)
+    others = specs.parse([REFERENCE, request.against])
     field = list(dict.fromkeys([*policies, *others]))
     controllers = _controllers(there, request.cc)
     jobs: list[Job] = []
@@ -151,25 +148,6 @@ def planned(request: Request, out: Path | None = None) -> tuple[Plan, dict[str, 
                 jobs.append(plan.simulated(variant, one, cc, drawn.seed))
                 about[jobs[-1].key] = {**shared, "is_policy": one in policies}
     return Plan(jobs[0].variant.scenario, jobs), about
-
-
-def named(policy: Any) -> Any:
-    """A policy file as the scheduler that runs it, each in a list; everything else as it is."""
-    if isinstance(policy, os.PathLike):
-        policy = os.fspath(policy)
-    if not isinstance(policy, str):
-        return policy
-    return ",".join(_of_file(part.strip()) for part in policy.split(","))
-
-
-def _of_file(name: str) -> str:
-    is_file = name.endswith(SUFFIX) and ":" not in name
-    return f"{algorithm(Path(name))}:policy={name}" if is_file else name
-
-
-def algorithm(file: Path) -> str:
-    """The algorithm on a policy file's card: the name of the scheduler that runs it."""
-    return _native.Policy(file).card["algorithm"]
 
 
 def described(there: Distribution, drawn: Drawn, sets: Iterable[str]) -> dict[str, Any]:

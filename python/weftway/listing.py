@@ -40,8 +40,19 @@ def overview(found: list[dict[str, Any]]) -> Table:
 def _named(kind: str, some: list[dict[str, Any]]) -> list[str]:
     if kind == "backend":
         return [f"{one['name']}: {one['summary']}" for one in some]
+    if kind == "experiment":
+        return _by_folder(some)
     short = kind in ("scenario", "distribution", "sweep")
     return [", ".join(Path(one["name"]).stem if short else one["name"] for one in some)]
+
+
+def _by_folder(some: list[dict[str, Any]]) -> list[str]:
+    """The files of each folder, which is a paper, in a line."""
+    folders: dict[str, list[str]] = {}
+    for one in some:
+        file = Path(one["name"])
+        folders.setdefault(file.parent.name, []).append(file.stem)
+    return [f"{folder}: {', '.join(files)}" for folder, files in folders.items()]
 
 
 def lines(title: str, found: list[dict[str, Any]]) -> Table:
@@ -64,9 +75,16 @@ def entry(one: dict[str, Any]) -> Table:
     table.add_column(no_wrap=True)
     table.add_column()
     table.add_row("", one["summary"])
+    if one.get("description"):
+        table.add_row("", one["description"])
     for fact in FACTS:
         if value := one.get(fact):
             table.add_row(fact, ", ".join(value) if isinstance(value, list) else str(value))
+    for name, value in one.get("paths", {}).items():
+        table.add_row(f"path.{name}", value)
+    for fact in ("workload", "next"):
+        if value := one.get(fact):
+            table.add_row(fact, value)
     for param in one.get("params", []):
         table.add_row(f":{param['name']}={param['default']}", f"{param['doc']} ({param['values']})")
     for preset in one.get("presets", []):

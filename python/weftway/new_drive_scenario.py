@@ -12,7 +12,7 @@ from pathlib import Path
 from weftway import reading
 from weftway._native import ScenarioError, drive_runs
 from weftway.measured.mahimahi import direction
-from weftway.new_scenario import DELAY, UP_SHARE, WORKLOADS, Written, mbps_text, target_of, write
+from weftway.new_scenario import DELAY, UP_SHARE, WORKLOADS, Written, mbps_text, quoted, target_of, write
 
 SIDES = ("down", "up")
 
@@ -230,8 +230,3 @@ def _rate(link: str, side: str, drives: Drives) -> tuple[str, str]:
     if side == "up":
         return mbps_text(mean * UP_SHARE), "assumed: a quarter of the mean rate down"
     return mbps_text(mean), "assumed: as the mean rate up"
-
-
-def quoted(text: str) -> str:
-    """A text in quotation marks, as TOML has it."""
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

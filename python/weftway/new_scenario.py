@@ -3,31 +3,21 @@
 Each value carries a comment: from which file it comes, or that it is assumed.
 """
 
-import ipaddress
+import json
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from weftway import measured
 from weftway._native import Scenario, ScenarioError
-from weftway.measured import Range, Reading, Undecided
+from weftway.measured import Range, Reading
 from weftway.measured.mahimahi import direction
+from weftway.new_scenario_links import Ask, Link, link_name, links_of
 
-KIND_WORDS = {"ping", "iperf", "iperf3", "pcap", "capture", "trace", "mahimahi", "down", "downlink", "download"}
-KIND_WORDS |= {"up", "uplink", "upload", "tcp", "udp"}
-"""What a file's name says of its kind, not of its link."""
-
-KEYS = ("rate", "rate.down", "rate.up", "delay", "loss", "queue")
-"""What can be said outright: `lte.rate="20 Mbit/s"`."""
-
-LOCAL = "local"
-"""Says which addresses in captures are on the user's side: `lte.local=192.0.2.7`."""
-
-ADDRESSED = ("capture", "iperf3")
-"""Kinds of measurements that have addresses."""
+FOR_LOSS, FOR_DELAY = ("ping", "iperf3", "capture"), ("ping", "capture", "iperf3")
+"""Kinds of measurements, best first: `ping` measures without load."""
 
 DELAY = "20 ms"
 QUEUE = "100 packets"
@@ -54,22 +44,6 @@ WORKLOADS = {
 }
 """What `--workload` may ask for."""
 
-Ask = Callable[[str, str], str]
-"""Asks a question with a default, which may be empty for none; the answer."""
-
-
-@dataclass
-class Link:
-    """What is known of one link."""
-
-    name: str
-    readings: list[Reading] = field(default_factory=list)
-    given: dict[str, str] = field(default_factory=dict)
-    """Keys that were said outright."""
-    local: list[str] = field(default_factory=list)
-    """Addresses, or networks, of the user's side."""
-    origin: str = "given on the command line"
-
 
 @dataclass
 class Written:
@@ -86,7 +60,7 @@ def from_measurements(name: str, arguments: Sequence[str], workload: str | None,
     What no file tells, such as which address is the user's, is asked if there is somebody to ask.
     """
     target = target_of(name, workload or "bulk")
-    links = _links(arguments, ask)
+    links = links_of(arguments, ask)
     return _write(
         target, links, workload or "bulk", "as asked for" if workload else "assumed: --workload gives another"
     )
@@ -98,7 +72,7 @@ def from_answers(name: str, workload: str | None, ask: Ask) -> Written:
     links: list[Link] = []
     while len(links) < 2 or ask("Another link? (y/n)", "n").lower().startswith("y"):
         default = ("wifi", "lte", "dsl")[len(links)] if len(links) < 3 else f"link{len(links) + 1}"
-        link = Link(_name(ask(f"Name of link {len(links) + 1}", default)), origin="answered")
+        link = Link(link_name(ask(f"Name of link {len(links) + 1}", default)), origin="answered")
         if link.name in {one.name for one in links}:
             raise ScenarioError(f"two links are called `{link.name}`")
         link.given["rate.down"] = ask("  Rate down", "20 Mbit/s")
@@ -128,82 +102,6 @@ def target_of(name: str, workload: str) -> Path:
     return target
 
 
-def _links(arguments: Iterable[str], ask: Ask | None) -> list[Link]:
-    links: dict[str, Link] = {}
-    files: list[tuple[Link, Path]] = []
-    for argument in arguments:
-        said = re.fullmatch(r"([\w-]+)\.([a-z.]+)=(.+)", argument)
-        if said and said[2] in (*KEYS, LOCAL):
-            link = links.setdefault(said[1], Link(said[1]))
-            if said[2] == LOCAL:
-                link.local += _addresses(said[3])
-            else:
-                link.given[said[2]] = said[3]
-            continue
-        if said and not Path(argument).exists():
-            keys = ", ".join((*KEYS, LOCAL))
-            raise ScenarioError(f"`{argument}`: the keys of a link are {keys}, as in {said[1]}.delay=20ms")
-        named = re.fullmatch(r"([\w-]+)=(.+)", argument)
-        file = Path(named[2] if named and not Path(argument).exists() else argument)
-        name = _name(named[1]) if named and file != Path(argument) else _name_of(file)
-        files.append((links.setdefault(name, Link(name)), file))
-    # What is said of a link holds for all its files, wherever it stands.
-    for link, file in files:
-        link.readings.append(_read(link, file, ask))
-    for link in links.values():
-        if link.local and not any(reading.kind in ADDRESSED for reading in link.readings):
-            raise ScenarioError(f"{link.name}.{LOCAL} is about captures, and there is none of the link `{link.name}`")
-    if len(links) < 2:
-        found = f"only of the link `{next(iter(links))}`" if links else "of no link"
-        raise ScenarioError(
-            f"measurements {found}; a scenario needs two or more: weft new scenario NAME wifi=FILE lte=FILE\n"
-            "files whose names begin alike belong to one link: wifi-ping.txt and wifi-iperf3.json to `wifi`"
-        )
-    return list(links.values())
-
-
-def _read(link: Link, file: Path, ask: Ask | None) -> Reading:
-    try:
-        return measured.read(file, link.local)
-    except Undecided as error:
-        if ask is None:
-            raise ScenarioError(str(error).replace("LINK.", f"{link.name}.")) from None
-        question = f"{file}: which address is on your side ({', '.join(error.addresses)})?"
-        return measured.read(file, _addresses(ask(question, "")))
-
-
-def _addresses(text: str) -> list[str]:
-    """The addresses and networks in a list with commas."""
-    found = [part.strip() for part in text.split(",") if part.strip()]
-    for one in found:
-        try:
-            ipaddress.ip_network(one, strict=False)
-        except ValueError:
-            raise ScenarioError(f"`{one}` is no address; expected one such as {LOCAL}=192.0.2.7") from None
-    return found
-
-
-def _name_of(file: Path) -> str:
-    """The link that a file's name tells.
-
-    >>> _name_of(Path("x/wifi-ping.txt")), _name_of(Path("LTE_iperf3_down.json")), _name_of(Path("Verizon.up"))
-    ('wifi', 'lte', 'verizon')
-    """
-    stem = file.name if file.suffix in (".up", ".down") else file.stem
-    parts = [part for part in re.split(r"[^A-Za-z0-9]+", stem.lower()) if part]
-    own = [part for part in parts if part not in KIND_WORDS]
-    if not own:
-        raise ScenarioError(f"{file}: its name does not name a link; write wifi={file}")
-    return "-".join(own)
-
-
-def _name(text: str) -> str:
-    name = text.strip()
-    if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
-        raise ScenarioError(f"`{text}` is not a name for a link; use letters, digits, `-` and `_`")
-    return name
-
-
 def _write(target: Path, links: list[Link], workload: str, why: str) -> Written:
     if workload not in WORKLOADS:
         raise ScenarioError(f"workload `{workload}`: there is {', '.join(WORKLOADS)}")
@@ -217,7 +115,7 @@ def write(text: str, target: Path) -> None:
     _validate(text, target)
     try:
         # "x": what another program has put there since is not overwritten.
-        with target.open("x") as out:
+        with target.open("x", encoding="utf-8") as out:
             out.write(text)
     except FileExistsError:
         raise ScenarioError(f"{target} exists already; give another name, or move it away") from None
@@ -228,7 +126,7 @@ def write(text: str, target: Path) -> None:
 
 def _validate(text: str, target: Path) -> None:
     """Reads the scenario as if it lay where it will: beside the target, as traces are looked for from there."""
-    with tempfile.NamedTemporaryFile("w", dir=target.parent, prefix=".", suffix=".toml") as draft:
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=target.parent, prefix=".", suffix=".toml") as draft:
         draft.write(text)
         draft.flush()
         try:
@@ -271,7 +169,8 @@ def _path(link: Link, target: Path, assumed: list[str]) -> tuple[list[str], list
     ranges: list[str] = []
 
     def put(key: str, value: str, why: str) -> None:
-        lines.append(f"{f'{key:<10} = {value}':<30} # {why}")
+        told = "".join(letter if letter.isprintable() else "?" for letter in why)
+        lines.append(f"{f'{key:<10} = {quoted(value)}':<30} # {told}")
         if why.startswith("assumed"):
             assumed.append(f"{link.name}.{key.split('.')[0]}")
 
@@ -282,18 +181,33 @@ def _path(link: Link, target: Path, assumed: list[str]) -> tuple[list[str], list
     _rates(link, target, put, leave_open)
     _delay(link, put, leave_open)
     if "loss" in link.given:
-        put("loss", f'"{link.given["loss"]}"', link.origin)
-    elif lossy := next(((reading, reading.loss) for reading in link.readings if reading.loss), None):
-        reading, loss = lossy
+        put("loss", link.given["loss"], link.origin)
+    elif loss := _loss(link):
         value = 0.0 if loss.value < LEAST_LOSS else loss.value
-        put("loss", f'"{_percent(value)}"', f"{reading.file.name}: {loss.why}")
+        put("loss", _percent(value), loss.why)
         leave_open("loss", _percent(loss.low), _percent(min(loss.high, max(OPEN_LOSS, 2 * loss.value))))
     elif unknown := next((reading for reading in link.readings if reading.loss_unknown), None):
-        put("loss", '"0 %"', f"assumed: {unknown.file.name}: {unknown.loss_unknown}")
+        put("loss", "0 %", f"assumed: {unknown.file.name}: {unknown.loss_unknown}")
     else:
-        put("loss", '"0 %"', "assumed: no measurement tells of losses")
+        put("loss", "0 %", "assumed: no measurement tells of losses")
     _queue(link, put)
     return lines, ranges
+
+
+def _best_first(link: Link, kinds: Sequence[str]) -> list[Reading]:
+    """Measurements of these kinds, in their order."""
+    return [one for kind in kinds for one in link.readings if one.kind == kind]
+
+
+def _loss(link: Link) -> Range | None:
+    """What is known of losses: over all measurements of the best kind."""
+    lossy = [(one, one.loss) for one in _best_first(link, FOR_LOSS) if one.loss]
+    same = [(one, loss) for one, loss in lossy if one.kind == lossy[0][0].kind]
+    if not same:
+        return None
+    mean = sum(loss.value for _, loss in same) / len(same)
+    why = "; ".join(f"{one.file.name}: {loss.why}" for one, loss in same)
+    return Range(mean, min(loss.low for _, loss in same), max(loss.high for _, loss in same), why)
 
 
 def _rates(link: Link, target: Path, put: Callable[[str, str, str], None], leave: Callable[..., None]) -> None:
@@ -307,27 +221,27 @@ def _rates(link: Link, target: Path, put: Callable[[str, str, str], None], leave
         for side, mean in reading.traces.items():
             traces[side] = (reading, mean)
     if "rate" in link.given:
-        put("rate", f'"{link.given["rate"]}"', link.origin)
+        put("rate", link.given["rate"], link.origin)
         return
     for side in ("down", "up"):
         other = "up" if side == "down" else "down"
         if f"rate.{side}" in link.given:
-            put(f"rate.{side}", f'"{link.given[f"rate.{side}"]}"', link.origin)
+            put(f"rate.{side}", link.given[f"rate.{side}"], link.origin)
         elif side in traces:
             reading, mean = traces[side]
             place = os.path.relpath(reading.file, target.parent)
             why = f"{reading.kind}, {mbps_text(mean)} on the mean"
             if direction(reading.file) is None:
                 why = f"assumed, as the name says no direction (.down, .up): {why}"
-            put(f"trace.{side}", f'"{place}"', why)
+            put(f"trace.{side}", place, why)
         elif side in known:
-            put(f"rate.{side}", f'"{mbps_text(known[side].value)}"', known[side].why)
+            put(f"rate.{side}", mbps_text(known[side].value), known[side].why)
             leave(f"rate.{side}", mbps_text(known[side].low), mbps_text(known[side].high))
         elif other in traces or other in known:
             mean = traces[other][1] if other in traces else known[other].value
             share = UP_SHARE if side == "up" else 1.0
             why = "assumed: a quarter of the rate down" if side == "up" else "assumed: as the rate up"
-            put(f"rate.{side}", f'"{mbps_text(mean * share)}"', why)
+            put(f"rate.{side}", mbps_text(mean * share), why)
         else:
             unknown = "".join(f" ({one.file.name}: {one.rate_unknown})" for one in link.readings if one.rate_unknown)
             raise ScenarioError(
@@ -338,44 +252,37 @@ def _rates(link: Link, target: Path, put: Callable[[str, str, str], None], leave
 
 def _delay(link: Link, put: Callable[[str, str, str], None], leave: Callable[..., None]) -> None:
     if "delay" in link.given:
-        put("delay", f'"{link.given["delay"]}"', link.origin)
+        put("delay", link.given["delay"], link.origin)
         return
-    # `ping` measures without load; iperf3's and a capture's handshakes are second best.
-    order = sorted(
-        link.readings,
-        key=lambda reading: (
-            ("ping", "capture", "iperf3").index(reading.kind) if reading.kind in ("ping", "capture", "iperf3") else 9
-        ),
-    )
-    found = next(((reading, reading.rtt_ms) for reading in order if reading.rtt_ms), None)
+    found = next(((one, one.rtt_ms) for one in _best_first(link, FOR_DELAY) if one.rtt_ms), None)
     if found is None:
-        put("delay", f'"{DELAY}"', "assumed: no measurement tells a round trip; one way")
+        put("delay", DELAY, "assumed: no measurement tells a round trip; one way")
         return
     reading, rtt = found
     half = rtt.scaled(0.5, rtt.why)
-    put("delay", f'"{_ms(half.value)}"', f"one way; {reading.file.name}: {rtt.why}")
+    put("delay", _ms(half.value), f"one way; {reading.file.name}: {rtt.why}")
     leave("delay", _ms(half.low), _ms(half.high))
     # Both directions vary alike and by themselves: variances add up.
     if reading.jitter_ms is not None and (jitter := reading.jitter_ms / 2**0.5) >= LEAST_JITTER_MS:
         put(
             "jitter",
-            f'"normal {_ms(jitter)}"',
+            f"normal {_ms(jitter)}",
             f"{reading.file.name}: round trips differ by {reading.jitter_ms:.1f} ms",
         )
 
 
 def _queue(link: Link, put: Callable[[str, str, str], None]) -> None:
     if "queue" in link.given:
-        put("queue", f'"{link.given["queue"]}"', link.origin)
+        put("queue", link.given["queue"], link.origin)
         return
     for reading in link.readings:
         # iperf3 tells round trips where it sends: what waited, waited on the way up.
         if reading.queue_ms and "up" in reading.rates:
             packets = round(reading.queue_ms.value * reading.rates["up"].value * 1e3 / PACKET_BITS)
-            put("queue.up", f'"{max(packets, LEAST_QUEUE)} packets"', f"{reading.file.name}: {reading.queue_ms.why}")
-            put("queue.down", f'"{QUEUE}"', "assumed: no measurement tells how much waits on the way down")
+            put("queue.up", f"{max(packets, LEAST_QUEUE)} packets", f"{reading.file.name}: {reading.queue_ms.why}")
+            put("queue.down", QUEUE, "assumed: no measurement tells how much waits on the way down")
             return
-    put("queue", f'"{QUEUE}"', "assumed: no measurement tells how much waits")
+    put("queue", QUEUE, "assumed: no measurement tells how much waits")
 
 
 def mbps_text(value: float) -> str:
@@ -403,6 +310,13 @@ def _plain(value: float) -> str:
     return (
         f"{value:.0f}" if value >= 1000 else f"{value:.3g}" if value >= 1e-3 else f"{value:.6f}".rstrip("0").rstrip(".")
     )
+
+
+def quoted(text: str) -> str:
+    """A text in quotation marks, as TOML has it."""
+    if any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise ScenarioError(f"{text!r}: this name is not UTF-8, so no scenario can have it; rename the file")
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _percent(value: float) -> str:

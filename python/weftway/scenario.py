@@ -33,8 +33,17 @@ def source_tree(what: str) -> Path:
 def load(scenario: Scenario | str | os.PathLike[str], sets: Iterable[str] | Mapping[str, Any] = ()) -> Scenario:
     """The scenario in a file, or one of ours by its name, with some of its keys set."""
     if isinstance(scenario, Scenario):
-        return scenario
+        return _with(scenario, settings(sets))
     return Scenario.load(locate(os.fspath(scenario)), settings(sets))
+
+
+def _with(scenario: Scenario, sets: list[str]) -> Scenario:
+    """The scenario with more of its keys set. What it was read from is what a pickle of it has."""
+    if not sets:
+        return scenario
+    source: tuple[str, str, os.PathLike[str], list[str], str] = scenario.__reduce__()[1]  # type: ignore[assignment]
+    text, name, folder, before, _ = source
+    return Scenario.parse(text, name, os.fspath(folder), [*before, *sets])
 
 
 def settings(sets: Iterable[str] | Mapping[str, Any]) -> list[str]:

@@ -6,6 +6,7 @@ A spec is an entry of the registry with its switches, or a class written in Pyth
 import hashlib
 import importlib.util
 import inspect
+import os
 import re
 import sys
 from dataclasses import dataclass, field, replace
@@ -17,6 +18,7 @@ from weftway import _native
 from weftway._native import ScenarioError
 
 FILE_ALONE = re.compile(r".+\.py")
+POLICY = re.compile(r"(?P<file>[^:]+\.safetensors)(?P<switches>(:.*)?)")
 IN_A_FILE = re.compile(r"(?P<file>.+\.py):(?P<name>\w+)")
 
 
@@ -37,10 +39,12 @@ class SchedulerSpec:
 
 
 def parse(wanted: Any) -> list[SchedulerSpec]:
-    """The specs that `wanted` names: a name, a comma-separated list, `all`, a class, or several of these.
+    """The specs that `wanted` names: a name, a list with commas, `all`, a class, a policy file, or several of these.
 
     Each is there once; it counts as named if it is named at all.
     """
+    if isinstance(wanted, os.PathLike):
+        wanted = os.fspath(wanted)
     if isinstance(wanted, str):
         names = [part.strip() for part in wanted.split(",") if part.strip()]
         found = [one for name in names for one in _named(name)]
@@ -60,7 +64,14 @@ def _named(name: str) -> list[SchedulerSpec]:
         return [_from_file(Path(match["file"]), match["name"])]
     if FILE_ALONE.fullmatch(name):
         raise ScenarioError(_without_class(Path(name)))
+    name = runner(name)
     return [SchedulerSpec(*_native.scheduler(name), policy_source(name))]
+
+
+def runner(name: str) -> str:
+    """A policy file as the scheduler that runs it, by the algorithm on its card; every other name as it is."""
+    match = POLICY.fullmatch(name)
+    return f"{_native.Policy(match['file']).card['algorithm']}:policy={name}" if match else name
 
 
 def _without_class(file: Path) -> str:

@@ -14,6 +14,7 @@ import os
 import re
 import secrets
 import time
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -23,14 +24,14 @@ from typing import TYPE_CHECKING
 from weftway import backends
 from weftway._native import ScenarioError
 from weftway.backends import Row
-from weftway.columns import table, whole_table
+from weftway.columns import strange, table, whole_table
 from weftway.interrupts import put_off
 from weftway.locks import lock
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Finished", "Store", "table", "whole", "write_parquet"]
+__all__ = ["Finished", "Store", "read_rows", "table", "whole", "write_parquet"]
 
 FLUSH_S = 2.0
 """How often finished rows are written: what a power cut can cost. Rows that cannot be had again are written at once."""
@@ -95,17 +96,35 @@ def write_parquet(frame: "pl.DataFrame", file: Path) -> None:
         half.write_bytes(text.getbuffer())
 
 
-def _read(file: Path, columns: list[str]) -> "pl.DataFrame":
-    """The table in `file`, which must have these columns."""
+def read_rows(file: Path, texts: Sequence[str] = ()) -> "pl.DataFrame":
+    """The table in `file`, which must have these columns, with a text in every row."""
     import polars as pl
 
+    another = "remove it, or name another folder"
     try:
         frame = pl.read_parquet(file)
-    except pl.exceptions.PolarsError as error:
-        raise ScenarioError(f"{file} cannot be read as kept rows: remove it, or name another folder") from error
-    if missing := [column for column in columns if column not in frame.columns]:
-        raise ScenarioError(f"{file} holds no kept rows (no column `{missing[0]}`): remove it, or name another folder")
+    # Of a file that is damaged, Polars may panic.
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise ScenarioError(f"{file} cannot be read as kept rows: {another}") from error
+    for column in texts:
+        if column not in frame.columns:
+            raise ScenarioError(f"{file} holds no kept rows (no column `{column}`): {another}")
+        if frame.schema[column] != pl.String or frame[column].null_count():
+            raise ScenarioError(f"{file} holds no kept rows (no text in column `{column}`): {another}")
+    if name := strange(frame):
+        raise ScenarioError(f"{file}: another version of Weftway wrote its column `{name}`: name another folder")
     return frame
+
+
+def _kept_row(text: str, file: Path) -> Row:
+    """A row of a part."""
+    try:
+        row = json.loads(text)
+        if not isinstance(row, dict):
+            raise ValueError("a row has names")
+    except ValueError as error:
+        raise ScenarioError(f"{file} cannot be read as kept rows: remove it, or name another folder") from error
+    return row
 
 
 @dataclass(frozen=True)
@@ -142,6 +161,8 @@ class Store:
     """Finished rows under a folder, by the keys of their jobs."""
 
     def __init__(self, folder: Path) -> None:
+        if folder.is_symlink() and not folder.exists():
+            raise ScenarioError(f"{folder} is a link to nothing: name another place, or make the folder that it names")
         if folder.exists() and not folder.is_dir():
             raise ScenarioError(f"{folder} is a file, but rows need a folder: name another place")
         self._folder = folder
@@ -165,7 +186,7 @@ class Store:
         with self._alone():
             if self._waiting or self._files():
                 return None
-            frame = _read(self._table, ["key"])
+            frame = read_rows(self._table, ["key"])
         if SELECTED not in frame.columns or not RENAMED.keys().isdisjoint(frame.columns):
             return None
         asked = frame.filter(frame[SELECTED])
@@ -193,7 +214,14 @@ class Store:
     def timeline(self, key: str) -> str | None:
         """What was kept of it."""
         file = self._timelines / f"{key}.json.gz"
-        return gzip.decompress(file.read_bytes()).decode() if file.exists() else None
+        if not file.exists():
+            return None
+        try:
+            text = gzip.decompress(file.read_bytes()).decode()
+            json.loads(text)
+        except (gzip.BadGzipFile, zlib.error, EOFError, ValueError) as error:
+            raise ScenarioError(f"{file} cannot be read as what a run looked like: remove it") from error
+        return text
 
     def flush(self) -> None:
         """Writes what was kept since the last time, as one more part."""
@@ -222,13 +250,24 @@ class Store:
             first = {key: _merged(kept.get(key, {}), row) for key, row in asked.items()}
             others = sorted((row for key, row in kept.items() if key not in asked), key=_place)
             marked = [{**row, SELECTED: row["key"] in asked} for row in [*first.values(), *others]]
-            write_parquet(whole_table(marked), self._table)
+            write_parquet(self._of_all(marked), self._table)
             # Only now that the table has their rows, and only those that were read.
             for file in parts:
                 file.unlink(missing_ok=True)
             self._tidy()
         found = [{name: first[key][name] for name in row} for key, row in asked.items()]
         return Finished(found, len(others), sum(not backends.is_of_this_code(row) for row in others))
+
+    def _of_all(self, rows: list[Row]) -> "pl.DataFrame":
+        import polars as pl
+
+        try:
+            return whole_table(rows)
+        except pl.exceptions.PolarsError as error:
+            raise ScenarioError(
+                f"{self._folder}: rows of different versions of Weftway do not fit into one table; the new ones are "
+                f"kept in {self._parts}. Name another folder"
+            ) from error
 
     def _files(self) -> list[Path]:
         """The parts, the oldest first."""
@@ -237,11 +276,11 @@ class Store:
     def _rows(self, parts: list[Path]) -> dict[str, Row]:
         kept: dict[str, Row] = {}
         if self._table.exists():
-            kept = {row["key"]: current(row) for row in _read(self._table, ["key"]).to_dicts()}
+            kept = {row["key"]: current(row) for row in read_rows(self._table, ["key"]).to_dicts()}
         for file in parts:
-            part = _read(file, ["key", "row"])
+            part = read_rows(file, ["key", "row"])
             for key, text in zip(part["key"], part["row"], strict=True):
-                kept[key] = _merged(kept.get(key, {}), current(json.loads(text)))
+                kept[key] = _merged(kept.get(key, {}), current(_kept_row(text, file)))
         for row in kept.values():
             row.pop(SELECTED, None)
         return kept

@@ -35,6 +35,14 @@ Report = dict[str, Any]
 Progress = dict[str, Any]
 
 
+class InterruptedAtEndError(KeyboardInterrupt):
+    """An interrupt that came when all was there: the transfer has a `report`, and the program is to end."""
+
+    def __init__(self, report: Report) -> None:
+        super().__init__()
+        self.report = report
+
+
 @dataclass(frozen=True)
 class OtherEnd:
     """The other end: at `address`, known by its `pairing` line; or it comes to `address`, where this one listens."""
@@ -95,6 +103,7 @@ def run(
 
     With `checksum` a sender has contents compared and not times. With `sync` all is on the receiver's disk at the end.
     `watch` is told ten times a second how far it is; then `switch` may name schedulers that take over.
+    An interrupt that comes when all is there is raised with the report.
     """
     check_available()
 
@@ -102,7 +111,7 @@ def run(
         watch(json.loads(text))
         return switch()
 
-    told = _native.transfer(
+    told, interrupted = _native.transfer(
         role,
         str(path),
         [other.address, *other.others],
@@ -118,6 +127,8 @@ def run(
         str(usage_file()),
     )
     report: Report = json.loads(told)
+    if interrupted:
+        raise InterruptedAtEndError(report)
     return report
 
 

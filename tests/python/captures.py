@@ -43,6 +43,19 @@ def ethernet(packet: bytes, tags: bytes = b"") -> bytes:
     return MACS + tags + (IPV6 if packet[0] >> 4 == 6 else IPV4) + packet
 
 
+def cooked(packet: bytes, way: int) -> bytes:
+    """As `tcpdump -i any` has it; `way` is 0 for what came in and 4 for what went out."""
+    kind = IPV6 if packet[0] >> 4 == 6 else IPV4
+    return struct.pack("!3H8x", way, 1, 6) + kind + packet
+
+
+def behind_extensions(packet: bytes) -> bytes:
+    """The same over IPv6, behind a header for each hop and that of a fragment which is the first."""
+    more = struct.pack("!BB6x", 44, 0) + struct.pack("!BBHI", packet[6], 0, 1, 7)
+    length = int.from_bytes(packet[4:6]) + len(more)
+    return packet[:4] + struct.pack("!HB", length, 0) + packet[7:40] + more + packet[40:]
+
+
 def pppoe(packet: bytes, tags: bytes = b"") -> bytes:
     kind = b"\x00\x57" if packet[0] >> 4 == 6 else b"\x00\x21"
     return MACS + tags + b"\x88\x64\x11\x00\x00\x01" + struct.pack("!H", len(packet) + 2) + kind + packet
@@ -61,10 +74,14 @@ def block(kind: int, body: bytes) -> bytes:
     return struct.pack("<2I", kind, 12 + len(whole)) + whole + struct.pack("<I", 12 + len(whole))
 
 
-def pcapng(frames: Frames, kind: int = 6, link: int = ETHERNET, interfaces: Sequence[int] = (0,)) -> bytes:
+def pcapng(
+    frames: Frames, kind: int = 6, link: int = ETHERNET, interfaces: Sequence[int] = (0,), name: str = ""
+) -> bytes:
     """Blocks of packets: 6; 2, the obsolete ones; 3, the simple ones. Frames go to the interfaces in turn."""
     out = block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))
-    out += block(1, struct.pack("<HHI", link, 0, 96) + struct.pack("<HHB3xHH", 9, 1, 9, 0, 0)) * len(interfaces)
+    called = struct.pack("<HH", 2, len(name)) + name.encode() + bytes(-len(name) % 4) if name else b""
+    options = called + struct.pack("<HHB3xHH", 9, 1, 9, 0, 0)
+    out += block(1, struct.pack("<HHI", link, 0, 96) + options) * len(interfaces)
     for number, (at, frame) in enumerate(frames):
         interface, nanos = interfaces[number % len(interfaces)], round(at * 1e9)
         times = struct.pack("<4I", nanos >> 32, nanos & 0xFFFFFFFF, len(frame), len(frame))

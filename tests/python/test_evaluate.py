@@ -14,7 +14,7 @@ import pytest
 import weftway.distribution
 import weftway.evaluate
 from conftest import RANDOM_PATHS, Weft
-from weftway import comparison, evaluate, paired
+from weftway import comparison, evaluate, paired, specs
 from weftway._native import ScenarioError
 from weftway.evaluate import Request, claims, summary
 from weftway.paired import Claim
@@ -228,17 +228,17 @@ def policy(file: Path, **card: str) -> Path:
 
 def test_a_policy_file_names_its_algorithm(tmp_path: Path) -> None:
     file = policy(tmp_path / "p.safetensors", algorithm="dqn")
-    assert evaluate.named(f"ecf,{file}") == f"ecf,dqn:policy={file}"
-    assert evaluate.named(file) == f"dqn:policy={file}"
-    assert evaluate.named("ecf:beta=0.5") == "ecf:beta=0.5"
-    assert evaluate.named(f"dqn:policy={file}") == f"dqn:policy={file}"
+    assert specs.runner(str(file)) == f"dqn:policy={file}"
+    assert specs.runner(f"{file}:fallback=off") == f"dqn:policy={file}:fallback=off"
+    assert specs.runner("ecf:beta=0.5") == "ecf:beta=0.5"
+    assert specs.runner(f"dqn:policy={file}") == f"dqn:policy={file}"
     with pytest.raises(ScenarioError, match=r"p\.safetensors: its card has no `algorithm`"):
-        evaluate.named(policy(file))
+        specs.runner(str(policy(file)))
     file.write_bytes(b"short")
     with pytest.raises(ScenarioError, match="not a whole safetensors file"):
-        evaluate.named(file)
+        specs.runner(str(file))
     with pytest.raises(ScenarioError, match=r"none\.safetensors: No such file"):
-        evaluate.named(tmp_path / "none.safetensors")
+        specs.runner(str(tmp_path / "none.safetensors"))
 
 
 def test_a_policy_that_was_trained_again_is_another(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from conftest import Weft
 from weftway import _native, catalogue, one_run, papers
 from weftway.scenario import HOME
 
-SCREEN = 40
+SCREEN = 28
 
 
 def test_the_list_is_one_screen_and_has_every_name(weft_here: Weft) -> None:
@@ -38,7 +40,43 @@ def test_one_entry_is_told_whole_by_any_of_its_names(weft_here: Weft) -> None:
     flat = " ".join(told.split())
     assert all(text in flat for text in wanted)
     assert weft_here("list", "earliest-completion-first").stdout == weft_here("list", "ecf-paper").stdout == told
-    assert "Phone with Wi-Fi and LTE" in weft_here("list", "wifi-lte").stdout
+
+
+def test_a_scenario_is_told_with_its_paths_and_the_next_command(weft_here: Weft) -> None:
+    told = " ".join(weft_here("list", "wifi-lte").stdout.split())
+    assert "Phone with Wi-Fi and LTE" in told
+    assert "path.wifi rate 30 Mbit/s, delay 10 ms, loss 0.5 %, queue 100 packets" in told
+    assert "path.lte trace (down traces/lte.down, up traces/lte.up), delay 35 ms" in told
+    assert "workload kind bulk, bytes 20 MB" in told
+    assert "next weft compare wifi-lte --out out" in told
+    for entry in catalogue.entries():
+        if entry["kind"] in ("scenario", "experiment"):
+            (said,) = (one for one in catalogue.matching(entry["name"]) if one["name"] == entry["name"])
+            assert said["next"].split()[2] in catalogue.names(entry)
+
+
+COMPLETED = {
+    ("compare", "wifi"): ["wifi-lte"],
+    ("compare", "wifi-lte", "--scheduler", "earliest"): ["earliest-delivery"],
+    ("compare", "wifi-lte", "--scheduler", "ecf,min-rtt,dem"): ["ecf,min-rtt,dems"],
+    ("compare", "wifi-lte", "--cc", "cubic,bbr"): ["cubic,bbr1", "cubic,bbr2", "cubic,bbr3"],
+    ("run", "video-ca"): ["video-call"],
+    ("run", "wifi-lte", "--scheduler", "eccf"): [],
+    ("evaluate", "foreseen", "--on", "mpq"): ["mpquic-pair"],
+    ("send", "photos", "--cc", "newr"): ["newreno"],
+    ("list", "earliest-d"): ["earliest-delivery"],
+}
+"""What is typed, the last word in part, and what a shell offers for it."""
+
+
+@pytest.mark.parametrize("words", COMPLETED, ids=" ".join)
+def test_names_are_completed(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("_WEFT_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", " ".join(("weft", *words)))
+    monkeypatch.setenv("COMP_CWORD", str(len(words)))
+    code = "import sys; sys.argv = ['weft']; from weftway.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout.split() == COMPLETED[words], done.stderr
 
 
 def test_one_run_is_in_the_groups_of_the_glossary(weft_here: Weft, small: Path) -> None:

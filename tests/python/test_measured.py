@@ -300,6 +300,70 @@ def test_who_is_the_user_is_asked_where_somebody_answers(tmp_path: Path, monkeyp
     assert 'rate.up    = "8 Mbit/s"        # wifi.pcap' in Path("home.toml").read_text()
 
 
+CAPTURE = pcap(
+    (n / 1000, tcp(("198.51.100.1", 443, "192.0.2.7", 40000), sequence=n * 960, payload=960)) for n in range(2000)
+)
+"""A download in which nothing was sent again."""
+
+
+@pytest.mark.parametrize("turn", [1, -1])
+def test_ping_tells_losses_wherever_it_is_named(weft_here: Weft, tmp_path: Path, turn: int) -> None:
+    """A capture does not tell them: what was sent again, a full queue may have dropped."""
+    written(tmp_path, "wifi.pcap", CAPTURE)
+    written(tmp_path, "wifi-ping.txt", "100 packets transmitted, 81 received, 19% packet loss\nrtt = 20/21/24/1 ms\n")
+    files = ["wifi.pcap", "wifi-ping.txt"][::turn]
+    assert weft_here("new", "scenario", "home", *files, "dsl.rate=20 Mbit/s").returncode == 0
+    assert 'loss       = "10 %"            # wifi-ping.txt' in (tmp_path / "home.toml").read_text()
+
+
+def test_losses_of_both_directions_count(weft_here: Weft, tmp_path: Path) -> None:
+    written(tmp_path, "wifi-up.json", iperf([10, 10], 0, udp=2.0))
+    written(tmp_path, "wifi-down.json", iperf([20, 20], 1, udp=4.0))
+    assert weft_here("new", "scenario", "home", "wifi-up.json", "wifi-down.json", "dsl.rate=20 Mbit/s").returncode == 0
+    text = (tmp_path / "home.toml").read_text()
+    assert 'loss       = "3 %"             # wifi-up.json: 20 of 1000' in text and "wifi-down.json: 40 of 1000" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["wifi=wifi-ping.txt", "wifi=more.txt"], "wifi-ping.txt and more.txt are both of `ping`; runs in one file"),
+        (["lte.down", "lte-down.trace"], "lte.down and lte-down.trace are both traces of the direction down"),
+        (["wifi.rate=5 Mbit/s", "wifi.rate.up=9 Mbit/s"], "wifi.rate.up and wifi.rate are both given"),
+        (["wifi.rate.up=5 Mbit/s", "wifi.rate=9 Mbit/s"], "wifi.rate and wifi.rate.up are both given"),
+        (["wifi.rate=5 Mbit/s", "wifi.rate=9 Mbit/s"], "wifi.rate is given twice"),
+        (["wifi-iperf3.json", "WIFI.delay=9 ms"], "`wifi` and `WIFI` differ in case alone"),
+        (["wlanü.rate=5 Mbit/s"], "`wlanü` is not a name for a link"),
+    ],
+)
+def test_what_would_count_for_nothing_is_refused(
+    weft_here: Weft, tmp_path: Path, links: list[str], words: list[str], reason: str
+) -> None:
+    written(tmp_path, "more.txt", LINUX)
+    written(tmp_path, "lte-down.trace", "0\n5\n")
+    done = weft_here("new", "scenario", "home", *words, "dsl.rate=20 Mbit/s")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert reason in done.stderr and not (tmp_path / "home.toml").exists()
+
+
+@pytest.mark.parametrize("name", ['my "lte\\.down', "a\nb.down", "tab\there.down", "é.down"])
+def test_a_file_may_have_any_name(weft_here: Weft, tmp_path: Path, name: str) -> None:
+    written(tmp_path, name, "0\n1\n2\n3\n")
+    text = "100 packets transmitted, 81 received, 19% packet loss\nrtt = 20/21/24/1 ms\n"
+    ping = written(tmp_path, f"{name}.txt", text).name
+    done = weft_here("new", "scenario", "home", f"lte={name}", f"lte={ping}", "dsl.rate=20 Mbit/s")
+    assert done.returncode == 0, done.stderr
+    assert load(tmp_path / "home.toml").variants()
+
+
+def test_a_name_that_is_not_utf_8_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    written(tmp_path, "caf\udce9.down", "0\n1\n2\n3\n")
+    with pytest.raises(ScenarioError, match="is not UTF-8, so no scenario can have it"):
+        new_scenario.from_measurements("home", ["lte=caf\udce9.down", "dsl.rate=20 Mbit/s"], None)
+    assert not Path("home.toml").exists()
+
+
 def test_losses_that_were_counted_but_say_nothing_are_not_called_unmeasured(weft_here: Weft, tmp_path: Path) -> None:
     written(tmp_path, "wifi.json", iperf([10, 10], udp=20.0))
     assert weft_here("new", "scenario", "home", "wifi.json", "dsl.rate=20 Mbit/s").returncode == 0

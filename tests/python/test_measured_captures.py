@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import machine
-from captures import ETHERNET, TAGS, Frames, ethernet, pcap, pcapng, pppoe, tcp, udp
+from captures import ETHERNET, TAGS, Frames, behind_extensions, cooked, ethernet, pcap, pcapng, pppoe, tcp, udp
 from conftest import Weft
 from weftway import ScenarioError, measured
 from weftway.measured import Reading, Undecided
@@ -92,6 +92,39 @@ def test_what_stands_in_front_of_a_packet(
     told = read(tmp_path, pcap(frames, link=ETHERNET))
     longer = 1020 / 1000 if ":" in version[0] else 1
     assert {name: rate.value for name, rate in told.rates.items()} == {"down": pytest.approx(8 * longer, rel=0.02)}
+
+
+COOKED, IN, OUT = 113, 0, 4
+
+
+def of_any(frames: Frames) -> Iterator[tuple[float, bytes]]:
+    """What the user's own machine sees on all its interfaces."""
+    for at, packet in frames:
+        yield at, cooked(packet, IN if packet[12:16] == ip_address(REMOTE).packed else OUT)
+
+
+def test_a_capture_on_all_interfaces_of_which_one_was_used(tmp_path: Path) -> None:
+    told = read(tmp_path, pcap(of_any(download()), link=COOKED))
+    assert {name: rate.value for name, rate in told.rates.items()} == {"down": pytest.approx(8, rel=0.02)}
+
+
+def test_extension_headers_of_ipv6(tmp_path: Path) -> None:
+    """Neither address is private: that the user is the one who opened shows in TCP's header alone."""
+    frames = (
+        (at, behind_extensions(packet)) for at, packet in download((REMOTE_6, 40001, USER_6, 40000), 1.0, opened=True)
+    )
+    assert list(read(tmp_path, pcap(frames)).rates) == ["down"]
+
+
+def test_sections_of_one_interface_are_one_link_and_those_of_two_are_not(tmp_path: Path) -> None:
+    """`cat one.pcapng other.pcapng` is a capture of two sections, each of which counts its interfaces from 0."""
+    one, later, other = (
+        pcapng(((at, ethernet(packet)) for at, packet in download(begins=at)), name=name)
+        for at, name in ((0.0, "wlan0"), (5.0, "wlan0"), (0.0, "wwan0"))
+    )
+    assert read(tmp_path, one + later).rates["down"].value == pytest.approx(8, rel=0.02)
+    with pytest.raises(ScenarioError, match="captured on 2 interfaces"):
+        read(tmp_path, one + other)
 
 
 SIDES: dict[str, tuple[Frames, str]] = {
@@ -181,7 +214,24 @@ def test_a_packet_without_a_length_is_as_long_as_its_frame(tmp_path: Path) -> No
 
 MPLS = b"\x88\x47\x00\x01\x01\x40"
 
+LTE = (REMOTE, 443, "203.0.113.7", 40000)
+
+
+def twice(frames: Frames, later: float) -> list[tuple[float, bytes]]:
+    """As a port that mirrors both directions of another shows it."""
+    return sorted(one for at, packet in frames for one in ((at, packet), (at + later, packet)))
+
+
 HALF = {
+    "two links on all interfaces": (
+        pcap(sorted([*of_any(download()), *of_any(download(LTE))]), link=COOKED),
+        "192.0.2.7 and 203.0.113.7 are on this side; capture each by itself",
+    ),
+    "a router that sees each packet come and go": (
+        pcap(((at, cooked(one, n % 2 * 4)) for n, (at, one) in enumerate(twice(quic(HTTPS), 0.0))), link=COOKED),
+        "it has packets twice",
+    ),
+    "a mirrored port": (pcap(twice(download(), 0.00002)), "it has packets twice"),
     "two links": (
         pcapng(((at, ethernet(one)) for at, one in download()), interfaces=(0, 1)),
         "captured on 2 interfaces",

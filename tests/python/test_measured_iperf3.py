@@ -170,6 +170,27 @@ def test_who_is_the_user_in_a_report_of_the_server(tmp_path: Path) -> None:
     assert rates(read(tmp_path, content, (SERVER,))) == {"down": 40}
 
 
+def test_the_user_may_be_given_as_a_network_or_in_another_spelling(tmp_path: Path) -> None:
+    content = tcp([40, 40, 40], 40, 40, sender=False, writer="server")
+    content["start"]["test_start"]["reverse"] = 0
+    assert rates(read(tmp_path, content, ("192.0.2.0/24",))) == {"up": 40}
+    content["start"]["connected"] = [{"local_host": "2001:db8:1::1", "remote_host": "2001:db8::7"}]
+    assert list(read(tmp_path, content, ("2001:DB8:0::7",)).rates) == ["up"]
+    content["start"]["connected"] = [{"local_host": "fe80::1%eth0", "remote_host": "fe80::7%eth0"}]
+    assert list(read(tmp_path, content, ("fe80::7",)).rates) == ["up"]
+
+
+def test_small_segments_carry_more_headers(tmp_path: Path) -> None:
+    content = tcp([40, 40, 40], 40, 40)
+    content["start"]["tcp_mss"] = 500
+    assert rates(read(tmp_path, content), 552 / 500) == {"up": 40}
+
+
+def test_warnings_before_the_report_are_no_part_of_it(tmp_path: Path) -> None:
+    warning = "warning: this system does not seem to support IPv6 - trying IPv4\n"
+    assert rates(read(tmp_path, warning + json.dumps(tcp([40, 40], 40, 40)))) == {"up": 40}
+
+
 def test_headers_of_ipv6_are_longer(tmp_path: Path) -> None:
     content = tcp([40, 40, 40], 40, 40)
     content["start"]["connected"] = [{"local_host": "2001:db8::7", "remote_host": "2001:db8::1"}]
@@ -205,6 +226,10 @@ HALF = {
     "cut off": (json.dumps(tcp([40], 40, 40))[:-20], "save the whole output"),
     "no number": (json.dumps(tcp([float("nan")], 40, 40)), "no JSON of iperf3"),
     "nothing": (tcp([0, 0], 0, 0), "nothing was transferred"),
+    "losses that the server was not told": (
+        report([{"sum": one} for one in sums([9, 9], True)], {"sum": {"lost_packets": 0, "packets": 0}}, "UDP"),
+        "save what the client of iperf3 writes",
+    ),
 }
 
 
@@ -219,3 +244,8 @@ def test_what_is_understood_in_half_is_refused(tmp_path: Path, case: str) -> Non
 def test_a_rate_that_was_asked_for_is_the_least_that_the_link_carries(tmp_path: Path) -> None:
     free, limited = (read(tmp_path, tcp([40, 40], 40, 40, target_bitrate=rate)) for rate in (0, 40_000_000))
     assert "at least" not in free.rates["up"].why and "at least: -b limits it" in limited.rates["up"].why
+    paced = tcp([40, 40], 40, 40, fqrate=5_000_000)
+    assert "at least: --fq-rate limits it" in read(tmp_path, paced).rates["up"].why
+    earlier = tcp([40, 40], 40, 40)
+    earlier["start"]["target_bitrate"] = 40_000_000
+    assert "at least: -b limits it" in read(tmp_path, earlier).rates["up"].why

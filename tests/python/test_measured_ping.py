@@ -170,6 +170,53 @@ def test_a_killed_run_counts_between_its_first_and_last_answer(tmp_path: Path) -
     assert lost(read(tmp_path, killed + killed)) == pytest.approx(0.1)
 
 
+UNANSWERED = (
+    "no answer yet for icmp_seq={n}",
+    "Request timeout for icmp_seq {n}",
+    "From 192.0.2.254 icmp_seq={n} Destination Host Unreachable",
+)
+
+
+@pytest.mark.parametrize("line", UNANSWERED)
+def test_a_killed_run_counts_the_pings_that_it_says_were_not_answered(tmp_path: Path, line: str) -> None:
+    """Of 1 to 10 the fourth did not come, and none of the ten that followed."""
+    killed = unix(*UNIX["English"]).split("---")[0]
+    killed += "".join(f"{line.format(n=n)}\n" for n in range(11, 21))
+    assert lost(read(tmp_path, killed)) == pytest.approx(11 / 20)
+    silent = f"PING {HOST} ({HOST}) 56(84) bytes of data.\n" + "".join(f"{line.format(n=n)}\n" for n in range(1, 21))
+    for text in (silent + unix(*UNIX["English"]), unix(*UNIX["English"]) + silent):
+        with pytest.raises(ScenarioError, match="the statistics at the end are missing"):
+            read(tmp_path, text)
+
+
+def from_source(via: str) -> str:
+    header = f"PING {HOST} ({HOST}){via}: 56(84) bytes of data.\n"
+    return header + quiet(100, 100, 40)
+
+
+def test_pings_from_two_links_are_not_added_up(tmp_path: Path) -> None:
+    one, other = (from_source(f" from {via}") for via in ("192.0.2.7 wlan0", "198.51.100.7 wwan0"))
+    again = from_source(" from 192.0.2.9 wlan0")
+    assert lost(read(tmp_path, one + again)) == 0
+    with pytest.raises(ScenarioError, match="pings from wlan0 and wwan0; write a file for each link"):
+        read(tmp_path, one + other)
+
+
+def test_text_in_two_encodings_is_refused(tmp_path: Path) -> None:
+    """What two shells of Windows make of `>` and `>>`: half of the file would be read as letters of China."""
+    text = windows(*WINDOWS["English"]) + "\r\n"
+    for content in (
+        text.encode("utf-16") + text.encode(),
+        text.encode("utf-16") + b"\n" + text.encode(),
+        text.encode() + (2 * text).encode("utf-16-le"),
+        text.encode() + b" " + (2 * text).encode("utf-16-le"),
+    ):
+        with pytest.raises(ScenarioError, match="a binary file"):
+            read(tmp_path, content)
+    cut = read(tmp_path, text.encode("utf-16") + b"P")
+    assert lost(cut) == pytest.approx(0.1)
+
+
 def test_duplicates_and_reports_on_the_way_do_not_count(tmp_path: Path) -> None:
     reply, _ = UNIX["English"]
     twice = reply.format(host=HOST, n=5, ms=99) + " (DUP!)"
@@ -203,7 +250,12 @@ HALF = {
     "Windows without its statistics": (windows(*WINDOWS["English"]).split("Packets")[0], "the statistics at the end"),
     "two hosts": (quiet(10, 10, 5) + quiet(10, 10, 50, host="198.51.100.1"), "pings of several hosts"),
     "answers too small for a time": (unix("16 bytes from {host}: icmp_seq={n} ttl=58", ENGLISH[1]), "no times in ms"),
-    "fping": (f"{HOST} : xmt/rcv/%loss = 10/9/10%, min/avg/max = 20.1/20.6/21.0", "round trips without the counts"),
+    "fping": (f"{HOST} : xmt/rcv/%loss = 10/9/10%, min/avg/max = 20.1/20.6/21.0", "the output of `fping`"),
+    "fping, whose lines look like counts": (
+        "".join(f"{HOST} : [{n}], 64 bytes, 20.1 ms (20.1 avg, 0% loss)\n" for n in range(80))
+        + f"\n{HOST} : xmt/rcv/%loss = 100/80/20%, min/avg/max = 20.1/20.6/21.0\n",
+        "the output of `fping`",
+    ),
     "nothing came back": (quiet(10, 0, 0), "no ping was answered"),
 }
 

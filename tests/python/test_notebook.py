@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import weftway
-from weftway import scenario
+from weftway import ScenarioError, scenario
 from weftway.results import Results
 
 SHORT = {"workload.bytes": "200 kB"}
@@ -61,6 +61,16 @@ def test_a_scenario_of_ours_goes_by_its_name(tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     rows = weftway.compare("wifi-lte", scheduler="min-rtt", seeds=range(2), set=SHORT)
     assert rows["delivered_bytes"].to_list() == [200_000, 200_000]
+
+
+def test_keys_are_set_in_a_scenario_that_is_read_already(small: Path) -> None:
+    loaded = weftway.Scenario.load(str(small), ["path.wifi.loss=0 %"])
+    (row,) = weftway.compare(loaded, scheduler="min-rtt", seeds=[0], set=SHORT).to_dicts()
+    assert row["delivered_bytes"] == 200_000
+    named = weftway.compare(small, scheduler="min-rtt", seeds=[0], set={**SHORT, "path.wifi.loss": "0 %"})
+    assert row["fct_ms"] == named["fct_ms"][0]
+    with pytest.raises(ScenarioError, match="unknown key"):
+        weftway.compare(loaded, set={"path.wifi.los": "1 %"})
 
 
 def test_a_mapping_of_keys_is_that_of_the_command(small: Path) -> None:

@@ -93,6 +93,21 @@ def test_a_receiver_that_stays_takes_one_transfer_after_another(start: Start, li
     assert "stopped listening" in complaints
 
 
+def test_an_interrupt_when_all_is_there_is_not_lost(start: Start, line: str, tmp_path: Path) -> None:
+    at = f"127.0.0.1:{port()}"
+    receiver = start("recv", "inbox", "--listen", at, "--identity", "me")
+    (tmp_path / "x").write_text("x")
+
+    def watch(progress: transfer.Progress) -> None:
+        if progress["state"] == "done":
+            raise KeyboardInterrupt
+
+    with pytest.raises(transfer.InterruptedAtEndError) as end:
+        transfer.run("send", tmp_path / "x", transfer.connect(at, line), watch=watch)
+    assert end.value.report["bytes"] == 1
+    assert ended(receiver)[0] == 0
+
+
 REFUSED = {
     "send x --to h": "--to needs --pair LINE",
     "send x": "either --to HOST:PORT or --listen ADDR",

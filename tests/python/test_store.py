@@ -1,6 +1,7 @@
 """Rows that last: a store only grows, whoever writes and whenever a writer dies."""
 
 import fcntl
+import gzip
 import os
 import random
 import signal
@@ -238,6 +239,104 @@ def test_what_holds_no_rows_is_refused_by_name(tmp_path: Path, name: str) -> Non
     write_parquet(pl.DataFrame({"a": [1]}), tmp_path / name)
     with pytest.raises(ScenarioError, match=name):
         Store(tmp_path).recall()
+
+
+def test_a_damaged_file_is_refused_by_name(tmp_path: Path) -> None:
+    """Cut anywhere, or with other bytes in it, of which some change a value and nothing else."""
+    store, chance = Store(tmp_path), random.Random(3)
+    store.finish(made(range(5)))
+    store.keep("9-1", made([9])[0])
+    store.flush()
+    (part,) = (tmp_path / "parts").iterdir()
+    whole = {file: file.read_bytes() for file in (tmp_path / "rows.parquet", part)}
+    for file, content in whole.items():
+        for changes in (0, 1, 5, 50) * 40:
+            damaged = bytearray(content)
+            for _ in range(changes):
+                damaged[chance.randrange(len(damaged))] = chance.randrange(256)
+            file.write_bytes(damaged if changes else content[: chance.randrange(len(content))])
+            try:
+                Store(tmp_path).recall()
+                assert changes, "what is cut is not whole"
+            except ScenarioError as error:
+                assert file.name in str(error)
+        file.write_bytes(content)
+    assert len(Store(tmp_path).recall()) == 6
+
+
+def test_a_file_at_which_polars_panics_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Store(tmp_path).finish(made([1]))
+
+    def panic(file: Path) -> pl.DataFrame:
+        raise pl.exceptions.PanicException("called `Option::unwrap()` on a `None` value")
+
+    monkeypatch.setattr(pl, "read_parquet", panic)
+    with pytest.raises(ScenarioError, match=r"rows.parquet cannot be read as kept rows"):
+        Store(tmp_path).recall()
+
+
+@pytest.mark.parametrize(
+    ("columns", "reason"),
+    [
+        ({"key": [None, None], "fct_ms": [1.0, 2.0]}, "no text in column `key`"),
+        ({"key": [b"a", b"b"], "fct_ms": [1.0, 2.0]}, "no text in column `key`"),
+        ({"key": ["a", "b"], "fct_ms": ["38.5 ms", "39.1 ms"]}, "another version of Weftway wrote its column `fct_ms`"),
+        ({"key": ["a", "b"], "reinjections": [1.5, 2.0]}, "wrote its column `reinjections`"),
+        ({"key": ["a", "b"], "path.lte.lost": [{"x": 1}, {"x": 2}]}, "wrote its column `path.lte.lost`"),
+    ],
+)
+def test_rows_that_would_be_lost_or_changed_are_refused(
+    tmp_path: Path, columns: dict[str, list[object]], reason: str
+) -> None:
+    before = pl.DataFrame(columns)
+    write_parquet(before, tmp_path / "rows.parquet")
+    with pytest.raises(ScenarioError, match=reason):
+        Store(tmp_path).finish(made([1]))
+    assert pl.read_parquet(tmp_path / "rows.parquet").equals(before)
+
+
+def test_columns_of_a_later_version_stay(tmp_path: Path) -> None:
+    """And numbers that are the same in the type of today."""
+    later = pl.DataFrame({"key": ["a"], "fct_ms": [38], "of_later": [[1, 2]], "seed": [4]})
+    write_parquet(later, tmp_path / "rows.parquet")
+    Store(tmp_path).finish(made([1]))
+    table = pl.read_parquet(tmp_path / "rows.parquet").filter(key="a")
+    assert (table["fct_ms"].to_list(), table["of_later"].to_list()) == ([38.0], [[1, 2]])
+
+
+def test_rows_that_do_not_fit_into_one_table_stay_where_they_are(tmp_path: Path) -> None:
+    write_parquet(pl.DataFrame({"key": ["a"], "note": [[1, 2]]}), tmp_path / "rows.parquet")
+    new = Store(tmp_path)
+    new.keep("b", {"key": "b", "note": {"x": 1}})
+    with pytest.raises(ScenarioError, match="do not fit into one table; the new ones are kept in"):
+        new.finish([{"key": "b", "note": {"x": 1}}])
+    assert set(Store(tmp_path).recall()) == {"a", "b"}
+
+
+@pytest.mark.parametrize("text", ["no JSON", "[1]", "3"])
+def test_a_part_without_rows_is_refused(tmp_path: Path, text: str) -> None:
+    write_parquet(pl.DataFrame({"key": ["a"], "row": [text]}), tmp_path / "parts/000001.parquet")
+    with pytest.raises(ScenarioError, match=r"000001.parquet cannot be read as kept rows"):
+        Store(tmp_path).recall()
+
+
+DAMAGED = {"nothing": b"", "no gzip": b"{}", "cut": gzip.compress(b"{}")[:-3], "no JSON": gzip.compress(b"{")}
+
+
+@pytest.mark.parametrize("content", DAMAGED.values(), ids=DAMAGED)
+def test_a_damaged_timeline_is_refused_by_name(tmp_path: Path, content: bytes) -> None:
+    store = Store(tmp_path)
+    store.keep_timeline("a", "{}")
+    assert store.timeline("a") == "{}"
+    (tmp_path / "timelines/a.json.gz").write_bytes(content)
+    with pytest.raises(ScenarioError, match=r"a.json.gz cannot be read"):
+        store.timeline("a")
+
+
+def test_a_link_to_nothing_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "out").symlink_to("gone")
+    with pytest.raises(ScenarioError, match="out is a link to nothing"):
+        Store(tmp_path / "out")
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

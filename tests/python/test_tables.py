@@ -9,6 +9,7 @@ from rich.table import Table
 
 from weftway.report import printed as tables
 from weftway.report.earlier import Earlier, changes, summary
+from weftway.report.earlier import table as changes_table
 from weftway.report.study import Cell, Study
 from weftway.report.units import unit_for
 from weftway.stats import Estimate
@@ -140,8 +141,36 @@ def test_what_changed_since_an_earlier_comparison() -> None:
         (Cell("", "cubic", "a"), "not significant"),
         (Cell("", "cubic", "b"), "unchanged"),
     ]
-    assert abs(found[0].share.mean - 0.1) < 1e-12
+    share = found[0].share
+    assert share is not None and abs(share.mean - 0.1) < 1e-12
     steady = runs("cubic", a=[5600.0, 7600.0], b=[6000.0, 6100.0])
     told = summary(Study(steady, {}), Earlier("old", before)).replace("\u202f", " ")
     assert told == "Against old, 2 cells paired by seed: 1 worse (a under cubic +10.0 %), 1 unchanged."
     assert "nothing in common" in summary(study, Earlier("old", runs("lia", z=[1.0])))
+
+
+def test_runs_that_have_no_result_any_more_are_worse_whatever_the_others_say() -> None:
+    before = runs("cubic", a=[5000.0, 7000.0], b=[6000.0, 6100.0], c=[None, 4000.0], d=[5000.0, 5000.0])
+    now = runs("cubic", a=[5000.0, None], b=[None, None], c=[4000.0, 4000.0], d=[5000.0, 5000.0])
+    study = Study(now, {})
+    found = {change.cell.scheduler: change for change in changes(study, Earlier("old", before))}
+    assert {name: change.remark for name, change in found.items()} == {
+        "a": "worse",
+        "b": "worse",
+        "c": "better",
+        "d": "unchanged",
+    }
+    told = summary(study, Earlier("old", before))
+    assert "1 better (c under cubic 1 run more with a result)" in told
+    assert "b under cubic 2 runs without a result" in told and "2 worse" in told
+    page = changes_table(study, Earlier("old", before))
+    assert page.count("without a result") == 2
+
+
+def test_one_run_of_a_kernel_tells_no_change() -> None:
+    """One of the simulator gives the same row again."""
+    before, now = runs("cubic", a=[5000.0]), runs("cubic", a=[5010.0])
+    for backend, word in (("sim", "worse"), ("kernel", "not significant")):
+        rows = [[{**row, "backend": backend} for row in some] for some in (before, now)]
+        (found,) = changes(Study(rows[1], {}), Earlier("old", rows[0]))
+        assert found.remark == word

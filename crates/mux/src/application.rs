@@ -7,7 +7,7 @@ use weftway_path::{Instant, Span};
 use crate::cutter::Party;
 use crate::datagrams::{COST, Waiting};
 use crate::error::{DatagramError, OpenError, StreamError};
-use crate::id::StreamId;
+use crate::id::{Side, StreamId};
 use crate::limits::{CLASSES, LARGEST_DATAGRAM, LARGEST_TARGET, slot};
 use crate::mux::{Mux, Ready};
 use crate::stream::{Opening, Stream, WriterWaits};
@@ -50,18 +50,34 @@ impl Mux {
         if target.len() > LARGEST_TARGET {
             return Err(OpenError::Target(target.len()));
         }
-        if self.opened >= self.may_open || !self.budget.take(slot(self.own.first_credit).get()) {
-            self.wants_open = true;
-            return Err(OpenError::TooMany);
-        }
-        let id = StreamId::new(self.side, self.opened);
-        self.opened += 1;
+        let id = self.next_id()?;
         let mut stream = self.new_stream(now, Opening::Due);
         stream.set_class(class);
         (stream.target, stream.deadline) = (Bytes::copy_from_slice(target), deadline);
         self.streams.insert(id, stream);
         self.join(id);
         Ok(id)
+    }
+
+    fn next_id(&mut self) -> Result<StreamId, OpenError> {
+        if self.opened >= self.may_open || !self.budget.take(slot(self.own.first_credit).get()) {
+            self.wants_open = true;
+            return Err(OpenError::TooMany);
+        }
+        self.opened += 1;
+        Ok(StreamId::new(self.side, self.opened - 1))
+    }
+
+    /// The same with a stream that both ends have without a word, for what their programs tell each other beside all others:
+    /// [`StreamId::CONTROL`], of class 0. It is one of those that the end that connects may open. Both ends must have it, or none.
+    pub fn with_control(mut self) -> Result<Self, OpenError> {
+        if self.side == Side::Connecting {
+            self.next_id()?;
+        } else {
+            self.seen = 1;
+        }
+        self.streams.insert(StreamId::CONTROL, self.new_stream(Instant::ZERO, Opening::Done));
+        Ok(self)
     }
 
     /// The next stream that the other end opened. It is to be read at once, for its first bytes may have arrived:

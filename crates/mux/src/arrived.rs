@@ -21,6 +21,11 @@ impl Arrived {
         Offset::new(self.next)
     }
 
+    /// What has arrived beyond that: the first runs of it, `most` at most.
+    pub fn held(&self, most: usize) -> Vec<(Offset, Offset)> {
+        self.held.iter().take(most).map(|(from, to)| (Offset::new(from), Offset::new(to))).collect()
+    }
+
     /// A record of so many bytes arrives: whether it is new.
     pub fn note(&mut self, place: Offset, bytes: usize) -> Result<bool, ProtocolError> {
         let (from, count) = (place.get(), bytes as u64);

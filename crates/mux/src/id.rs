@@ -30,6 +30,9 @@ impl Side {
 pub struct StreamId(u64);
 
 impl StreamId {
+    /// The stream that both ends have from the beginning: see [`Mux::with_control`](crate::Mux::with_control).
+    pub const CONTROL: Self = Self(0);
+
     /// Stream `number` of those that `opener` opens; the first is 0. Numbers end at 2^61 − 1, and larger ones are taken
     /// for it.
     pub fn new(opener: Side, number: u64) -> Self {

@@ -11,6 +11,11 @@
 //! message of an urgent stream, written late, is cut before all that waits. Where the records arrive, each stream is put in
 //! order by itself, so a lost record holds up only the streams that have a piece in it.
 //!
+//! # Connections come and go
+//!
+//! A mux outlives the connection that carries its records. When another one takes its place, each end tells what it has received
+//! ([`Mux::received`]), and goes on ([`Mux::resume`]).
+//!
 //! # What bounds what
 //!
 //! | what | bound |
@@ -68,6 +73,7 @@ mod pages;
 mod plan;
 mod receiving;
 mod records;
+mod resuming;
 mod sending;
 mod stream;
 
@@ -77,4 +83,5 @@ pub use id::{Side, StreamId};
 pub use limits::{Limits, LimitsError};
 pub use mux::{Counts, Mux, Ready};
 pub use records::Record;
+pub use resuming::Received;
 pub use sending::Next;

@@ -26,6 +26,8 @@ pub(crate) const CONTROL_FRAMES: usize = 1 << 10;
 pub const MOST_DATAGRAMS_WAITING: Bytes = Bytes::new(1 << 20);
 /// Everything that has arrived is told again when it is so much more.
 pub(crate) const ARRIVED_EVERY: u64 = 1 << 20;
+/// Of what has arrived beyond the first gap, so many runs are told when another connection goes on.
+pub(crate) const MOST_TOLD: usize = 8;
 /// The round-trip time until one is known.
 pub(crate) const FIRST_RTT: Span = Span::from_millis(100);
 

@@ -61,6 +61,8 @@ pub struct Mux {
     pub(crate) own: Limits,
     pub(crate) peer: Limits,
     pub(crate) rtt: Span,
+    /// How many connections have carried it before this one.
+    pub(crate) connection: u64,
     pub(crate) streams: BTreeMap<StreamId, Stream>,
     /// How many streams this end has opened.
     pub(crate) opened: u64,
@@ -103,6 +105,7 @@ impl Mux {
             own,
             peer,
             rtt: FIRST_RTT,
+            connection: 0,
             streams: BTreeMap::new(),
             opened: 0,
             may_open: peer.streams,
@@ -125,6 +128,16 @@ impl Mux {
             ready: VecDeque::new(),
             duplicates: 0,
         })
+    }
+
+    /// Which end this is.
+    pub fn side(&self) -> Side {
+        self.side
+    }
+
+    /// What this end takes, and what the other one does.
+    pub fn limits(&self) -> (Limits, Limits) {
+        (self.own, self.peer)
     }
 
     /// The round-trip time that credit is reckoned with: the longest smoothed one of the paths in use. 100 ms at first.

@@ -60,7 +60,11 @@ impl Mux {
     pub(crate) fn plan(&self, most: usize) -> Plan {
         let most = most.min(LARGEST_RECORD);
         let mut plan = Plan::default();
-        let outstanding = self.records.gaps() + self.again;
+        // Where nothing is under way the next record cannot wait for one that arrives.
+        let outstanding = match self.records.gaps() {
+            0 => 0,
+            gaps => gaps + self.again,
+        };
         if outstanding < MOST_FRAMES - LARGEST_RECORD {
             self.plan_control(most, &mut plan);
         }

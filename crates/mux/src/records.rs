@@ -93,6 +93,19 @@ impl Records {
         if ends_below { self.remove(Offset::new(place)) } else { None }
     }
 
+    /// The places of those that lie between `from` and `to` as a whole.
+    pub fn within(&self, from: Offset, to: Offset) -> Vec<Offset> {
+        let range = self.by_place.range(from.get()..to.get().max(from.get()));
+        let whole = range.filter(|(place, record)| *place + record.payload.len() as u64 <= to.get());
+        whole.map(|(&place, _)| Offset::new(place)).collect()
+    }
+
+    /// The sequence begins anew. Nothing is outstanding.
+    pub fn restart(&mut self) {
+        debug_assert!(self.by_place.is_empty() && self.holes.is_empty(), "something is outstanding");
+        *self = Self::default();
+    }
+
     /// The record that begins at `place` is not sent again: the peer has to be told that it does not come.
     pub fn give_up(&mut self, place: Offset) -> Option<Outstanding> {
         let record = self.remove(place)?;

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
 
+use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use weftway_quic::udp::Local;
 use weftway_quic::udp::tls::{Identity, IdentityError, Pairing};
@@ -54,7 +55,7 @@ pub fn without_name(identity: &str, name: &str) -> Result<String, Error> {
     Ok(identity.store())
 }
 
-/// Sends `path`, or receives into it: what came of it, as JSON. `pairing` is the line of the end at one of `addresses`, or
+/// Sends `path`, or receives into it: what came of it, as JSON, and whether an interrupt came when all was there. `pairing` is the line of the end at one of `addresses`, or
 /// `identity` the file of this one, which listens at the first of them. `watch` is called with JSON ten times a second; the names that it
 /// returns are those of schedulers that take over. In the file `usage` it is counted what links with a cap carry.
 #[pyfunction]
@@ -78,7 +79,7 @@ pub fn transfer(
     checksum: bool,
     sync: bool,
     usage: Option<PathBuf>,
-) -> PyResult<String> {
+) -> PyResult<(String, bool)> {
     let other = other_end(addresses, pairing, identity)?;
     let (paths, terms) = read_links(&paths)?;
     let (chosen, switches) = channel();
@@ -87,14 +88,17 @@ pub fn transfer(
     let mut stopped = Ok(());
     let result = py.detach(|| {
         let mut tell = |progress: &Progress| {
-            stopped = Python::attach(|py| told(py, &watch, progress, &chosen));
+            if stopped.is_ok() {
+                stopped = Python::attach(|py| told(py, &watch, progress, &chosen));
+            }
             stopped.is_ok()
         };
         if role == "send" { send(&path, options, &mut tell) } else { receive(&path, options, &mut tell) }
     });
     match (stopped, result) {
-        (_, Ok(report)) => Ok(json(&report)),
-        (Err(error), Err(_)) => Err(error),
+        (Ok(()), Ok(report)) => Ok((json(&report), false)),
+        (Err(error), Ok(report)) if error.is_instance_of::<PyKeyboardInterrupt>(py) => Ok((json(&report), true)),
+        (Err(error), _) => Err(error),
         (Ok(()), Err(failure)) => Err(Error::from(failure).into()),
     }
 }
@@ -137,7 +141,9 @@ pub fn relay_connections(
     let mut stopped = Ok(());
     let result = py.detach(|| {
         let mut tell = |progress: &Progress| {
-            stopped = Python::attach(|py| relaying(py, &watch, progress, &became));
+            if stopped.is_ok() {
+                stopped = Python::attach(|py| relaying(py, &watch, progress, &became));
+            }
             stopped.is_ok()
         };
         if connects { proxy(&ports, classes, options, &mut tell) } else { relay(policy, rules, options, &mut tell) }

@@ -3,7 +3,7 @@
 
 use noq_proto::{ConnectionEvent, ConnectionHandle, FourTuple};
 use weftway_host::sending::Groups;
-use weftway_mux::{Limits, Mux, Side};
+use weftway_mux::{Limits, Mux, Received, Side};
 use weftway_path::{Instant, Role as PathRole};
 use weftway_quic::driver::Setting;
 use weftway_quic::driver::connection::QuicConnection;
@@ -11,46 +11,66 @@ use weftway_quic::driver::duplex::Duplex;
 use weftway_quic::udp::Net;
 use weftway_sched::Scheduler;
 
-use super::control_stream::{AcceptedConnection, ControlStream};
+use super::control_stream::AcceptedConnection;
+use super::mux_control::MuxControl;
 use super::options::Failure;
-use super::peer_policy::PeerPolicy;
+use super::policy_exchange::PolicyExchange;
 use super::seen::PathProgress;
 use super::session::{Session, ended};
 use super::setting::{build, transport};
-use super::wire::{Message, PathTerms, WireError};
+
+/// What outlives a connection.
+pub(super) struct Kept {
+    /// The streams.
+    pub mux: Mux,
+    /// What both ends were about to tell each other.
+    control: MuxControl,
+}
+
+impl Kept {
+    /// Streams that no connection has carried yet. This end takes as much as `own` says. The other one is thought to take as much
+    /// as [`Limits::default`], of which streams and their first credit count here, and these are the same in all.
+    pub fn new(side: Side, own: Limits) -> Result<Self, Failure> {
+        let mux = Mux::new(side, own, Limits::default()).map_err(|error| Failure::Spec(error.to_string()))?;
+        let mux = mux.with_control().map_err(|error| Failure::Spec(error.to_string()))?;
+        Ok(Self { mux, control: MuxControl::default() })
+    }
+
+    /// Another connection is to carry the streams: the other end has received `theirs`.
+    pub fn resume(&mut self, now: Instant, theirs: &Received) -> Result<(), Failure> {
+        self.mux.resume(now, theirs).map_err(|error| Failure::Protocol(error.to_string()))
+    }
+}
 
 /// A connection.
 pub(super) struct Carried {
     duplex: Duplex,
     scheduler: Box<dyn Scheduler>,
-    /// What it says of links and their caps.
-    control: ControlStream,
-    /// What this end has said of its links.
-    told: Vec<PathTerms>,
-    /// What the other end has said of its own.
-    peer: PeerPolicy,
+    control: MuxControl,
+    policy: PolicyExchange,
 }
 
 impl Carried {
-    /// This end takes as much as `own` says. The other one is thought to take as much as [`Limits::default`], of which streams
-    /// and their first credit count here, and these are the same in all.
+    /// It carries `kept` from now on.
     pub fn new(
+        now: Instant,
         accepted: Box<AcceptedConnection>,
-        side: Side,
+        kept: Kept,
         (scheduler, cc): &(String, String),
-        own: Limits,
     ) -> Result<Self, Failure> {
-        let AcceptedConnection { connection, control, .. } = *accepted;
+        let AcceptedConnection { connection, policy, .. } = *accepted;
         let paths = connection.paths().count();
         let (scheduler, host) = build(scheduler, None)?;
         let groups = Groups::detected(paths);
         let setting = Setting { transport: transport(), cc: cc.clone(), seed: 0, groups, fills_packets: true };
-        let limits = (own, Limits::default());
         let roles = vec![PathRole::default(); paths];
+        let Kept { mux, control } = kept;
+        let policy = PolicyExchange::new(policy && mux.side() == Side::Listening);
         let mut duplex =
-            Duplex::new(connection, side, limits, setting, &roles).map_err(|error| Failure::Spec(error.to_string()))?;
+            Duplex::over(connection, mux, setting, &roles).map_err(|error| Failure::Spec(error.to_string()))?;
         duplex.set_host(host);
-        Ok(Self { duplex, scheduler, control, told: Vec::new(), peer: PeerPolicy::default() })
+        duplex.begin(now);
+        Ok(Self { duplex, scheduler, control, policy })
     }
 
     /// noq's name for the connection.
@@ -104,42 +124,10 @@ impl Carried {
 
     /// Both ends tell each other what links may carry, and keep to it.
     pub fn keep_policy(&mut self, now: Instant, session: &mut Session<'_>) -> Result<(), Failure> {
-        if session.listener.is_none() && session.metering.is_none() {
-            return Ok(());
-        }
-        self.exchange()?;
-        while let Some(message) = self.control.receive()? {
-            match (message, &mut session.metering) {
-                (Message::Paths { paths }, None) => self.peer.set(paths),
-                (Message::Spent { paths }, Some(metering)) => {
-                    paths.into_iter().for_each(|(number, bytes)| metering.spent(number, bytes));
-                }
-                (other, _) => {
-                    return Err(Failure::Protocol(format!("a message comes out of turn: {}", other.name())));
-                }
-            }
-        }
-        session.meter(now, self.duplex.sender_mut())?;
-        if let Some(metering) = &session.metering {
-            let terms = metering.terms(self.duplex.connection());
-            if terms != self.told {
-                self.control.send(&Message::Paths { paths: terms.clone() })?;
-                self.told = terms;
-            }
-        }
-        let spent = self.peer.attend(self.duplex.sender_mut());
-        if !spent.is_empty() {
-            self.control.send(&Message::Spent { paths: spent })?;
-        }
-        if self.control.queued() > 0 { self.exchange() } else { Ok(()) }
-    }
-
-    /// Where the stream is over, so is the connection, which says why.
-    fn exchange(&mut self) -> Result<(), Failure> {
-        match self.control.exchange(self.duplex.connection_mut()) {
-            Ok(()) | Err(WireError::Ended) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        let Self { duplex, control, policy, .. } = self;
+        policy.receive(now, control, duplex.mux(), session.metering.as_mut())?;
+        session.meter(now, duplex.sender_mut())?;
+        policy.send(now, control, duplex, session.metering.as_ref())
     }
 
     /// Each path, for the user.
@@ -147,8 +135,9 @@ impl Carried {
         session.sent(self.duplex.sender())
     }
 
-    /// The connection, to be closed.
-    pub fn into_connection(self) -> QuicConnection {
-        self.duplex.into_connection()
+    /// The connection, to be closed, and what another one may go on with.
+    pub fn into_parts(self) -> (QuicConnection, Kept) {
+        let (connection, mux) = self.duplex.into_parts();
+        (connection, Kept { mux, control: self.control })
     }
 }

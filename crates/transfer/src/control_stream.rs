@@ -3,7 +3,7 @@
 use weftway_quic::driver::connection::QuicConnection;
 use weftway_quic::udp::token::KnownToken;
 
-use super::wire::{LENGTH, MAX_MESSAGE, Message, TransferId, WireError, decode, encode};
+use super::wire::{LENGTH, MAX_MESSAGE, Message, SessionState, TransferId, VERSION, WireError, decode, encode};
 
 /// A connection to an end whose token is right, or that has found ours right.
 pub(super) struct AcceptedConnection {
@@ -12,6 +12,18 @@ pub(super) struct AcceptedConnection {
     pub id: TransferId,
     /// What the end that connects has shown. It knows no name for it.
     pub shown: KnownToken,
+    /// Whether the links of the end that connects have a policy.
+    pub policy: bool,
+    /// The session that the other end speaks of: the one that a proxy wants to go on with, or that a relay has for it.
+    pub session: Option<SessionState>,
+}
+
+impl AcceptedConnection {
+    /// Answers the greeting of a proxy: it is in `session` from now on.
+    pub fn welcome(&mut self, session: SessionState) -> Result<(), WireError> {
+        self.control.send(&Message::Welcome { version: VERSION, session: Some(session) })?;
+        self.control.exchange(&mut self.connection)
+    }
 }
 
 /// One end of the control stream.

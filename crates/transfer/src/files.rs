@@ -1,7 +1,7 @@
 //! The sender's files: what is found below the name that the user gave, and what is left out.
 
 use std::fs::{self, File, FileType, OpenOptions};
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -123,7 +123,10 @@ fn entry(item: &walkdir::DirEntry, path: &str) -> io::Result<Entry> {
     let meta = item.metadata()?;
     if meta.is_file() {
         // What cannot be read shows now, not when its turn comes.
-        open(item.path())?;
+        let mut file = open(item.path())?;
+        if meta.len() == 0 && file.read(&mut [0])? > 0 {
+            return Err(io::Error::other("it says that it is empty, and is not; send a copy of it"));
+        }
     }
     Ok(Entry {
         path: path.to_owned(),
@@ -211,6 +214,19 @@ mod tests {
             let error = Found::at(&path).unwrap_err();
             assert!(matches!(&error, ManifestError::Kind(_, found) if *found == kind), "{error}");
         }
+    }
+
+    /// Files that the kernel makes up say that they have 0 bytes.
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn what_says_that_it_is_empty_and_is_not_is_refused() {
+        let path = Path::new("/proc/self/cmdline");
+        let error = Found::at(path).unwrap_err();
+        assert!(matches!(&error, ManifestError::Read(named, _) if named == path), "{error}");
+        assert!(error.to_string().contains("it says that it is empty, and is not"), "{error}");
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("empty"), "").unwrap();
+        assert_eq!(Found::at(&dir.path().join("empty")).unwrap().manifest.files(), 1);
     }
 
     #[test]

@@ -29,11 +29,12 @@
 //! | `rounds` | whether another connection follows one that ended |
 //! | `session` | when the user is told; sockets and other end are the same for both ends |
 //! | `pulse` | when an end is given up that says nothing |
-//! | `control_stream` | nothing: it brings messages whole |
+//! | `control_stream`, `mux_control` | nothing: they bring messages whole |
 //! | `source` | what the next record holds, and the sender's hashes |
 //! | `disk`, `writer`, [`store`] | when a file is whole, and which name and permissions it gets; a thread of its own |
 //! | `links`, `metering`, `usage` | which links are open to data, and how much each may still carry |
-//! | `peer_policy` | the same of the other end's links |
+//! | `peer_policy`, `policy_exchange` | the same of the other end's links; what both ends tell each other of them |
+//! | `proxying`, `relaying`, `carried` | what becomes of the streams of `weft proxy` and `weft relay` when a connection is lost |
 //! | `client_rules` | how much each client of a relay may have |
 //! | `setting`, `options` | the driver's settings over sockets; what the user may set |
 //! | `outcome`, `seen`, `qlog`, [`live`] | nothing: reports, the log, and a transfer as a row of a comparison |
@@ -55,10 +56,12 @@ mod listener;
 pub mod live;
 pub mod manifest;
 mod metering;
+mod mux_control;
 mod opening;
 mod options;
 mod outcome;
 mod peer_policy;
+mod policy_exchange;
 mod proxying;
 mod pulse;
 mod qlog;

@@ -13,7 +13,7 @@ use weftway_quic::udp::token::{KnownToken, Token, Tokens};
 
 use super::control_stream::{AcceptedConnection, ControlStream};
 use super::options::code;
-use super::wire::{MAX_HELLO, Message, Role, TransferId, VERSION};
+use super::wire::{MAX_HELLO, Message, Role, SessionState, TransferId, VERSION};
 
 /// Connections that may be pending at a time: an end that connects opens one over each of its paths.
 const MAX_PENDING: usize = 4 * MAX_PATHS;
@@ -56,9 +56,17 @@ struct PendingConnection {
 
 /// What is known of a connection that has shown a token.
 struct Known {
+    greeting: Greeting,
+    since: Instant,
+}
+
+/// How an end has greeted that may be accepted.
+#[derive(Clone)]
+struct Greeting {
     id: TransferId,
     shown: KnownToken,
-    since: Instant,
+    policy: bool,
+    session: Option<SessionState>,
 }
 
 /// The connections that come.
@@ -228,9 +236,9 @@ impl Listener {
             }
             pending.connection.flush(now);
             net.send(&mut pending.connection);
-            if let Ok(Some((id, shown))) = checked {
+            if let Ok(Some(Greeting { id, shown, policy, session })) = checked {
                 let PendingConnection { connection, control, .. } = self.pending.swap_remove(at);
-                accepted = Some(Box::new(AcceptedConnection { connection, control, id, shown }));
+                accepted = Some(Box::new(AcceptedConnection { connection, control, id, shown, policy, session }));
             } else if pending.connection.is_drained() {
                 self.pending.swap_remove(at);
             }
@@ -273,21 +281,22 @@ impl PendingConnection {
         self.connection.timeout().min(until)
     }
 
-    /// Whose transfer it is, and the token that was shown, once it may be accepted.
+    /// How it has greeted, once it may be accepted. A relay answers when it knows in which session.
     fn check(
         &mut self,
         now: Instant,
         role: Role,
         tokens: &Tokens,
         current: Option<Current<'_>>,
-    ) -> Result<Option<(TransferId, KnownToken)>, Refusal> {
+    ) -> Result<Option<Greeting>, Refusal> {
         if !self.connection.is_established() || self.connection.is_closed() {
             return Ok(None);
         }
         if self.known.is_none() {
-            self.known = self.read_hello(role, tokens)?.map(|(id, shown)| Known { id, shown, since: now });
+            self.known = self.read_hello(role, tokens)?.map(|greeting| Known { greeting, since: now });
         }
-        let Some(Known { id, shown, since }) = &self.known else { return Ok(None) };
+        let Some(Known { greeting, since }) = &self.known else { return Ok(None) };
+        let Greeting { id, shown, .. } = greeting;
         // While it waited the token may have been revoked.
         if !tokens.has(&shown.token) {
             return Err(WRONG_TOKEN.into());
@@ -303,16 +312,18 @@ impl PendingConnection {
             }
         }
         self.control.trust();
-        self.control.send(&Message::Welcome { version: VERSION }).map_err(|error| error.to_string())?;
-        self.control.exchange(&mut self.connection).map_err(|error| error.to_string())?;
-        Ok(Some((id.clone(), shown.clone())))
+        if role != Role::Relay {
+            self.control.send(&Message::welcome()).map_err(|error| error.to_string())?;
+            self.control.exchange(&mut self.connection).map_err(|error| error.to_string())?;
+        }
+        Ok(Some(greeting.clone()))
     }
 
     /// Its first message, if it came and is as it should be.
-    fn read_hello(&mut self, role: Role, tokens: &Tokens) -> Result<Option<(TransferId, KnownToken)>, Refusal> {
+    fn read_hello(&mut self, role: Role, tokens: &Tokens) -> Result<Option<Greeting>, Refusal> {
         self.control.exchange(&mut self.connection).map_err(|error| error.to_string())?;
         let Some(message) = self.control.receive().map_err(|error| error.to_string())? else { return Ok(None) };
-        let Message::Hello { version, token, role: theirs, transfer } = message else {
+        let Message::Hello { version, token, role: theirs, transfer, policy, session } = message else {
             return Err("the first message is no greeting".into());
         };
         // Before the token is right, nothing else is told.
@@ -324,7 +335,7 @@ impl PendingConnection {
             let (own, theirs, other) = (role.command(), theirs.command(), role.other().command());
             return Err(format!("this end is `{own}`, the other `{theirs}`: it would have to be `{other}`").into());
         }
-        Ok(Some((transfer, shown.clone())))
+        Ok(Some(Greeting { id: transfer, shown: shown.clone(), policy, session }))
     }
 }
 

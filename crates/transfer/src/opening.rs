@@ -17,7 +17,7 @@ use weftway_quic::udp::token::KnownToken;
 use super::control_stream::{AcceptedConnection, ControlStream};
 use super::options::{Failure, code};
 use super::session::{REOPEN, Session, Target, lost};
-use super::wire::{MAX_MESSAGE, Message, Role, VERSION};
+use super::wire::{MAX_MESSAGE, Message, Role, SessionState, VERSION};
 
 /// When no handshake is done by then, others begin beside them: the other end may have come only now, and a handshake asks
 /// ever more seldom.
@@ -182,7 +182,7 @@ impl Session<'_> {
         for at in usable {
             let now = self.net.now();
             let observers = ObserverState::new();
-            let (config, mismatch) = tls::client(pairing, observers.clone(), largest_payload)?;
+            let (config, mismatch) = tls::client(pairing, observers.clone(), largest_payload, self.lost_after)?;
             let theirs = self.net.clock().theirs(now);
             let opened = self.net.endpoint.connect(theirs, config, address, "weftway");
             let (handle, inner) = opened.map_err(|error| Failure::Socket(io::Error::other(error)))?;
@@ -278,9 +278,10 @@ impl Session<'_> {
     ) -> Result<Box<AcceptedConnection>, Failure> {
         let mut control = ControlStream::new(MAX_MESSAGE);
         match self.exchange_greetings(&mut connection, &mut control, pairing, role) {
-            Ok(()) => {
-                let shown = KnownToken { name: None, token: pairing.token.clone() };
-                Ok(Box::new(AcceptedConnection { connection, control, id: self.id.clone(), shown }))
+            Ok(session) => {
+                let (id, shown) = (self.id.clone(), KnownToken { name: None, token: pairing.token.clone() });
+                let policy = self.metering.is_some();
+                Ok(Box::new(AcceptedConnection { connection, control, id, shown, policy, session }))
             }
             Err(failure) => {
                 self.close_because_of(connection, &failure);
@@ -295,9 +296,15 @@ impl Session<'_> {
         control: &mut ControlStream,
         pairing: &Pairing,
         role: Role,
-    ) -> Result<(), Failure> {
-        let transfer = self.id.clone();
-        control.send(&Message::Hello { version: VERSION, token: pairing.token.text(), role, transfer })?;
+    ) -> Result<Option<SessionState>, Failure> {
+        control.send(&Message::Hello {
+            version: VERSION,
+            token: pairing.token.text(),
+            role,
+            transfer: self.id.clone(),
+            policy: role == Role::Proxy && self.metering.is_some(),
+            session: self.going_on.clone(),
+        })?;
         connection.open_control();
         let begin = self.net.now();
         loop {
@@ -313,7 +320,7 @@ impl Session<'_> {
             }
             control.exchange(connection)?;
             match control.receive()? {
-                Some(Message::Welcome { version: VERSION }) => return Ok(()),
+                Some(Message::Welcome { version: VERSION, session }) => return Ok(session),
                 Some(_) => return Err(Failure::Protocol("it does not greet".to_owned())),
                 None => {}
             }

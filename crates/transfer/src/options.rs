@@ -7,6 +7,7 @@ use std::sync::mpsc::Receiver;
 use serde::{Deserialize, Serialize};
 use weftway_path::Span;
 use weftway_quic::udp::Local;
+use weftway_quic::udp::settings::IDLE;
 use weftway_quic::udp::tls::{Identity, IdentityError, Pairing};
 
 use super::files::{FailedFile, Skipped};
@@ -64,6 +65,9 @@ pub struct Options {
     pub give_up_after: Span,
     /// How long the other end of a connection that is alive may bring and say nothing. Then another one takes its place.
     pub stall_after: Span,
+    /// How long a connection of an end that connects may be without any sign of life until it counts as lost; at most as
+    /// long as the other end says.
+    pub lost_after: Span,
 }
 
 impl Options {
@@ -85,6 +89,7 @@ impl Options {
             give_up_after: Span::from_secs(20),
             // A connection without any sign of life is over before.
             stall_after: Span::from_secs(40),
+            lost_after: IDLE,
         }
     }
 }

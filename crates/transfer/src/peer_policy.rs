@@ -13,10 +13,18 @@ const PACKET_OVERHEAD: u64 = 48 + OVERHEAD;
 /// It is told what was sent when that has grown by so much at least.
 const LEAST_REPORT: u64 = 2 << 10;
 
+/// Of a path of which nothing was said it is not known who pays for it: nothing is sent there.
+const UNKNOWN: Terms = Terms { tier: Tier::Never, left: None };
+/// A path that has not been opened may be any: a backup waits a little for those that come up.
+const ABSENT: Terms = Terms { tier: Tier::Primary, left: None };
+
 /// What the other end has said.
-#[derive(Default)]
 pub(super) struct PeerPolicy {
+    /// Whether it has a policy.
+    is_there: bool,
     said: Vec<PathTerms>,
+    /// Whether the sender is to keep to it as from the beginning.
+    begins: bool,
     /// What this end keeps to on each of its paths.
     kept: Vec<Option<Kept>>,
 }
@@ -30,34 +38,40 @@ struct Kept {
 }
 
 impl PeerPolicy {
+    /// It has a policy, or none that is known of.
+    pub fn new(is_there: bool) -> Self {
+        Self { is_there, said: Vec::new(), begins: true, kept: Vec::new() }
+    }
+
     /// It says this from now on.
     pub fn set(&mut self, said: Vec<PathTerms>) {
-        self.said = said;
+        // While nothing was said, every tier was needed and none was open.
+        self.begins |= self.said.is_empty();
+        (self.is_there, self.said) = (true, said);
     }
 
     /// The sender keeps to it. What it has sent, where the other end should know: number of the path, bytes.
     pub fn attend<S: Source>(&mut self, sender: &mut Sender<S>) -> Vec<(u32, u64)> {
-        if self.said.is_empty() && self.kept.is_empty() {
+        if !self.is_there {
             return Vec::new();
         }
         let paths: Vec<PathId> = sender.connection.paths().collect();
-        if self.kept.is_empty() {
+        if std::mem::take(&mut self.begins) {
             self.kept = vec![None; paths.len()];
             let (mss, overhead) = (Bytes::new(RECORD), Bytes::new(PACKET_OVERHEAD));
-            // Of a path that was not told yet nothing is known but that others come first.
-            let unknown = Terms { tier: Tier::Backup, left: None };
-            sender.set_policy(Some(Policy::new(&vec![unknown; paths.len()], Thresholds::default(), mss, overhead)));
+            let unknown = vec![UNKNOWN; paths.len()];
+            sender.set_policy(Some(Policy::new(&unknown, Thresholds::default(), mss, overhead)));
         }
         paths.into_iter().filter_map(|id| self.keep(sender, id)).collect()
     }
 
     fn keep<S: Source>(&mut self, sender: &mut Sender<S>, id: PathId) -> Option<(u32, u64)> {
-        let number = sender.connection.number(id)?;
-        let said = self.said.iter().find(|terms| terms.number == number).copied();
+        let number = sender.connection.number(id);
+        let said = self.said.iter().find(|terms| Some(terms.number) == number).copied();
         let kept = &mut self.kept[id.index()];
         let policy = sender.policy_mut()?;
-        let Some(said) = said else {
-            policy.set_terms(id, Terms { tier: Tier::Backup, left: None });
+        let Some((number, said)) = number.zip(said) else {
+            policy.set_terms(id, if number.is_some() { UNKNOWN } else { ABSENT });
             *kept = None;
             return None;
         };

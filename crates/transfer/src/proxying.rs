@@ -3,20 +3,23 @@
 use std::net::SocketAddr;
 
 use weftway_mux::{Limits, Side};
-use weftway_path::Span;
+use weftway_path::{Instant, Span};
 use weftway_relay::{Classes, Proxy, ProxyLimits};
 
-use super::carried::Carried;
+use super::carried::{Carried, Kept};
 use super::control_stream::AcceptedConnection;
 use super::options::{Failure, Options, State, Watch};
 use super::outcome::peer;
 use super::seen::Seen;
 use super::session::{Session, Target};
 use super::setting::{RECORD, build};
-use super::wire::Role;
+use super::wire::{Role, SessionState};
 
-/// After a connection that failed the next one is tried so much later.
+/// The streams of a connection that was lost are kept for so long, at both ends.
+pub(super) const KEPT_FOR: Span = Span::from_secs(60);
+/// After a connection that failed the next one is tried so much later: sooner where streams wait for it.
 const PAUSE: Span = Span::from_secs(1);
+const SHORT_PAUSE: Span = Span::from_millis(50);
 
 /// Listens at `ports` for local programs, and has their connections relayed, until the user stops it. `classes` say how
 /// urgent each is. A connection to the relay that is lost is made again, for ever; the first one has to succeed.
@@ -31,7 +34,15 @@ pub fn proxy(ports: &[SocketAddr], classes: Classes, options: Options, watch: Wa
         return Err(Failure::Spec("a proxy connects to a relay, it does not listen for one".to_owned()));
     };
     session.progress.ports = proxy.addresses().collect();
-    Proxying { proxy, target, how, met: false }.run(&mut session)
+    Proxying { proxy, target, how, met: false, kept: None }.run(&mut session)
+}
+
+/// The streams of a connection that was lost.
+struct Waiting {
+    /// Their session at the relay.
+    id: String,
+    kept: Kept,
+    until: Instant,
 }
 
 struct Proxying {
@@ -41,15 +52,23 @@ struct Proxying {
     how: (String, String),
     /// Whether the relay was there once.
     met: bool,
+    /// Streams that wait for another connection.
+    kept: Option<Waiting>,
 }
 
 impl Proxying {
     fn run(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
         loop {
             session.progress.state = State::Connecting;
+            session.going_on = self.kept.as_ref().map(|waiting| SessionState {
+                id: waiting.id.clone(),
+                received: Some(waiting.kept.mux.received().into()),
+            });
             let outcome = session.connect(&self.target, Role::Proxy).and_then(|accepted| self.serve(session, accepted));
-            self.proxy.lost(session.net.now());
-            session.progress.flows = 0;
+            if self.kept.is_none() {
+                self.proxy.lost(session.net.now());
+            }
+            session.progress.flows = self.proxy.flows().count() as u64;
             self.see(session);
             match outcome {
                 Ok(()) => {}
@@ -66,16 +85,46 @@ impl Proxying {
     fn serve(&mut self, session: &mut Session<'_>, accepted: Box<AcceptedConnection>) -> Result<(), Failure> {
         self.met = true;
         session.progress.state = State::Relaying;
-        session.say(format!("connected to the relay at {}", peer(&accepted.connection)));
+        let (now, theirs) = (session.net.now(), accepted.session.as_ref());
+        let id = theirs.map(|state| state.id.clone());
+        let kept = match self.go_on(now, theirs) {
+            Ok(kept) => kept,
+            Err(failure) => {
+                session.close_because_of(accepted.connection, &failure);
+                return Err(failure);
+            }
+        };
+        let goes_on = if kept.mux.connection() > 0 { "; what was open goes on" } else { "" };
+        session.say(format!("connected to the relay at {}{goes_on}", peer(&accepted.connection)));
         session.tell()?;
-        let mut carried = Carried::new(accepted, Side::Connecting, &self.how, Limits::default())?;
+        let mut carried = Carried::new(now, accepted, kept, &self.how)?;
         carried.begin_policy(session);
         let outcome = self.carry(session, &mut carried);
         session.progress.paths = carried.paths(session);
+        let (connection, kept) = carried.into_parts();
         if let Err(failure) = &outcome {
-            session.close_because_of(carried.into_connection(), failure);
+            session.close_because_of(connection, failure);
+            let until = session.net.now() + KEPT_FOR;
+            self.kept = id.filter(|_| is_loss(failure)).map(|id| Waiting { id, kept, until });
         }
         outcome
+    }
+
+    /// The streams of the next connection: those that wait, if the relay has kept them, too.
+    fn go_on(&mut self, now: Instant, theirs: Option<&SessionState>) -> Result<Kept, Failure> {
+        let Some(Waiting { id, mut kept, .. }) = self.kept.take() else {
+            return Kept::new(Side::Connecting, Limits::default());
+        };
+        match theirs.filter(|theirs| theirs.id == id).and_then(|theirs| theirs.received.clone()) {
+            Some(received) => {
+                kept.resume(now, &received.into())?;
+                Ok(kept)
+            }
+            None => {
+                self.proxy.lost(now);
+                Kept::new(Side::Connecting, Limits::default())
+            }
+        }
     }
 
     fn carry(&mut self, session: &mut Session<'_>, carried: &mut Carried) -> Result<(), Failure> {
@@ -101,15 +150,17 @@ impl Proxying {
         session.progress.seen = Seen { refusals: self.proxy.refusals().clone(), ..Seen::of(self.proxy.flows()) };
     }
 
-    /// Waits a little before the next connection. Local programs are served all the same: they are told that there is none.
+    /// Waits a little before the next connection. Local programs are served all the same: their streams take what they hold, or
+    /// they are told that there is no connection.
     fn pause(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
-        let until = session.net.now() + PAUSE;
+        let until = session.net.now() + if self.kept.is_some() { SHORT_PAUSE } else { PAUSE };
         loop {
             let now = session.net.now();
             if now >= until {
                 return Ok(());
             }
-            self.proxy.turn(now, None);
+            self.kept.take_if(|waiting| waiting.until <= now);
+            self.proxy.turn(now, self.kept.as_mut().map(|waiting| &mut waiting.kept.mux));
             session.tick(now)?;
             session.wait(until.min(self.proxy.next_event()), Some(self.proxy.fd()));
         }
@@ -123,6 +174,11 @@ fn why(failure: &Failure) -> String {
         Failure::OtherInterrupted => "the relay was stopped".to_owned(),
         other => other.to_string(),
     }
+}
+
+/// Whether the streams go on when there is another connection. What the other end has closed is over.
+pub(super) fn is_loss(failure: &Failure) -> bool {
+    matches!(failure, Failure::Lost(_) | Failure::Stalled)
 }
 
 /// Whether another connection may do better.

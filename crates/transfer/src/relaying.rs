@@ -1,24 +1,25 @@
 //! `weft relay`: the end with one good link, which dials for the programs of its clients.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::Receiver;
 
 use noq_proto::ConnectionHandle;
 use weftway_mux::Side;
 use weftway_path::Instant;
 use weftway_quic::udp::tls::Identity;
-use weftway_quic::udp::token::KnownToken;
+use weftway_quic::udp::token::{KnownToken, Token};
 use weftway_relay::{ClientId, Policy, Refusal, Relay, RelayLimits};
 
-use super::carried::Carried;
+use super::carried::{Carried, Kept};
 use super::client_rules::ClientRules;
 use super::control_stream::AcceptedConnection;
 use super::options::{Failure, Options, State, Watch};
 use super::outcome::peer;
+use super::proxying::{KEPT_FOR, is_loss};
 use super::seen::{ClientProgress, Seen};
 use super::session::Session;
 use super::setting::{RECORD, build};
-use super::wire::Role;
+use super::wire::{Role, SessionState};
 
 /// Relays for all clients that show the token, until the user stops it. `policy` says which addresses they may reach, `rules`
 /// how much each may have.
@@ -30,8 +31,7 @@ pub fn relay(policy: Policy, rules: ClientRules, mut options: Options, watch: Wa
     let relay = Relay::new(policy, limits).map_err(Failure::Socket)?;
     let identities = options.identities.take();
     let (mut session, _) = Session::open(options, Role::Relay, std::path::Path::new("."), watch)?;
-    let mut relaying =
-        Relaying { relay, rules, clients: BTreeMap::new(), left: BTreeMap::new(), how, next: 0, identities };
+    let mut relaying = Relaying::new(relay, rules, how, identities);
     let outcome = relaying.run(&mut session);
     relaying.close(&mut session);
     outcome
@@ -40,13 +40,33 @@ pub fn relay(policy: Policy, rules: ClientRules, mut options: Options, watch: Wa
 /// How many clients there are at once. Each may fill the memory of [`weftway_mux::Limits`].
 const MOST_CLIENTS: usize = 64;
 
+/// Of so many clients the streams are kept whose connections were lost.
+const MOST_WAITING: usize = 64;
+
 /// A client.
 struct Client {
     id: ClientId,
     carried: Carried,
     who: Who,
-    /// The user knows that it has as many connections as it may.
-    told_full: bool,
+    session: Token,
+}
+
+/// A client whose connection was lost.
+struct Waiting {
+    id: ClientId,
+    kept: Kept,
+    who: Who,
+    session: Token,
+    until: Instant,
+}
+
+/// Where a session is.
+#[derive(Clone, Copy)]
+enum Place {
+    /// Among those that wait.
+    Waiting(usize),
+    /// Its client is here, as far as the relay knows.
+    Here(ConnectionHandle),
 }
 
 /// The token that a client has shown, and the address from which it came.
@@ -85,12 +105,28 @@ impl Had {
     }
 }
 
+/// What clients have had that are gone, by name.
+#[derive(Default)]
+struct Left(BTreeMap<Option<String>, Had>);
+
+impl Left {
+    /// A client is gone: what it has had is kept.
+    fn add(&mut self, relay: &mut Relay, who: &Who, client: ClientId) {
+        self.0.entry(who.shown.name.clone()).or_default().add(relay, client);
+        relay.gone(client);
+    }
+}
+
 struct Relaying {
     relay: Relay,
     rules: ClientRules,
     clients: BTreeMap<ConnectionHandle, Client>,
     /// What clients have had that are gone, by name.
-    left: BTreeMap<Option<String>, Had>,
+    left: Left,
+    /// Those of which the user knows that they have as many connections as they may.
+    told_full: BTreeSet<ClientId>,
+    /// Those that may come again, the longest first.
+    waiting: Vec<Waiting>,
     /// Scheduler and controller.
     how: (String, String),
     /// The number of the next client.
@@ -100,6 +136,11 @@ struct Relaying {
 }
 
 impl Relaying {
+    fn new(relay: Relay, rules: ClientRules, how: (String, String), identities: Option<Receiver<Identity>>) -> Self {
+        let (clients, waiting, left, told_full) = Default::default();
+        Self { relay, rules, clients, waiting, left, told_full, how, next: 0, identities }
+    }
+
     fn run(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
         session.progress.state = State::Relaying;
         session.tell()?;
@@ -107,20 +148,7 @@ impl Relaying {
             self.receive(session);
             let now = session.net.now();
             while let Some(accepted) = session.accept_any(now) {
-                let who = Who::of(&accepted);
-                if self.clients.len() >= MOST_CLIENTS {
-                    session.say(who.tell(&format!("has no place: {MOST_CLIENTS} clients are here")));
-                    session.drop_because_of(accepted.connection, &Failure::Full);
-                    continue;
-                }
-                let name = who.shown.name.as_deref();
-                let carried = Carried::new(accepted, Side::Listening, &self.how, self.rules.memory(name))?;
-                let id = ClientId(self.next);
-                self.relay.limit(id, self.rules.limits(name));
-                let client = Client { id, carried, who, told_full: false };
-                self.next += 1;
-                session.say(client.who.tell("is here"));
-                self.clients.insert(client.carried.handle(), client);
+                self.admit(now, session, accepted)?;
             }
             self.serve(now, session);
             session.net.flush();
@@ -136,6 +164,100 @@ impl Relaying {
             let due = due.min().unwrap_or(Instant::NEVER).min(self.relay.next_event());
             session.wait(due, Some(self.relay.fd()));
         }
+    }
+
+    /// A client comes, for the first time or again.
+    fn admit(
+        &mut self,
+        now: Instant,
+        session: &mut Session<'_>,
+        mut accepted: Box<AcceptedConnection>,
+    ) -> Result<(), Failure> {
+        let who = Who::of(&accepted);
+        let known = accepted.session.take().and_then(|wanted| Some((self.find(&wanted.id, &who)?, wanted.received?)));
+        if self.clients.len() >= MOST_CLIENTS && !matches!(known, Some((Place::Here(_), _))) {
+            session.say(who.tell(&format!("has no place: {MOST_CLIENTS} clients are here")));
+            session.drop_because_of(accepted.connection, &Failure::Full);
+            return Ok(());
+        }
+        let mut received = None;
+        let (id, token, kept) = match known.and_then(|(place, theirs)| Some((self.take(session, place)?, theirs))) {
+            Some(((id, token, mut kept), theirs)) => {
+                received = Some(kept.mux.received().into());
+                if let Err(failure) = kept.resume(now, &theirs.into()) {
+                    self.left.add(&mut self.relay, &who, id);
+                    session.say(format!("{}: {failure}", who.tell("has failed")));
+                    session.drop_because_of(accepted.connection, &failure);
+                    return Ok(());
+                }
+                (id, token, kept)
+            }
+            None => {
+                let no_random = || Failure::Spec("the system gives no random numbers".to_owned());
+                let id = ClientId(self.next);
+                self.next += 1;
+                let name = who.shown.name.as_deref();
+                self.relay.limit(id, self.rules.limits(name));
+                (id, Token::generate().ok_or_else(no_random)?, Kept::new(Side::Listening, self.rules.memory(name))?)
+            }
+        };
+        session.say(who.tell(if received.is_some() { "is here again; what was open goes on" } else { "is here" }));
+        // If it cannot be told, the connection is over, as its first turn finds.
+        let _ = accepted.welcome(SessionState { id: token.text(), received });
+        let carried = Carried::new(now, accepted, kept, &self.how)?;
+        self.clients.insert(carried.handle(), Client { id, carried, who, session: token });
+        Ok(())
+    }
+
+    /// Where the session `wanted` is, if it is that of a client with the same token. Its connection may be here: the client
+    /// knows before the relay that it is lost.
+    fn find(&self, wanted: &str, who: &Who) -> Option<Place> {
+        let is_wanted = |token: &Token, other: &Who| token.is(wanted) && other.shown.token.is(&who.shown.token.text());
+        let waiting = self.waiting.iter().position(|waiting| is_wanted(&waiting.session, &waiting.who));
+        let here = || self.clients.iter().find(|(_, client)| is_wanted(&client.session, &client.who));
+        waiting.map(Place::Waiting).or_else(|| here().map(|(&handle, _)| Place::Here(handle)))
+    }
+
+    /// Takes a session from its connection, if it has one still.
+    fn take(&mut self, session: &mut Session<'_>, place: Place) -> Option<(ClientId, Token, Kept)> {
+        match place {
+            Place::Waiting(at) => {
+                let Waiting { id, session, kept, .. } = self.waiting.remove(at);
+                Some((id, session, kept))
+            }
+            Place::Here(handle) => {
+                let Client { id, carried, session: token, .. } = self.clients.remove(&handle)?;
+                let (connection, kept) = carried.into_parts();
+                session.supersede(connection);
+                Some((id, token, kept))
+            }
+        }
+    }
+
+    /// The connection of a client is lost: its streams wait for another one. Of clients with the same token one waits.
+    fn keep(&mut self, waiting: Waiting) {
+        let shown = waiting.who.shown.token.text();
+        let same = self.waiting.iter().position(|other| other.who.shown.token.is(&shown));
+        let replaced = same.or((self.waiting.len() >= MOST_WAITING).then_some(0));
+        if let Some(at) = replaced {
+            let gone = self.waiting.remove(at);
+            self.left.add(&mut self.relay, &gone.who, gone.id);
+        }
+        self.waiting.push(waiting);
+    }
+
+    /// What becomes of clients that wait: their sockets are read and written as far as the streams take it, for a while.
+    fn serve_waiting(&mut self, now: Instant) {
+        let (relay, left) = (&mut self.relay, &mut self.left);
+        self.waiting.retain_mut(|waiting| {
+            let stays = now < waiting.until;
+            if stays {
+                relay.turn(now, waiting.id, &mut waiting.kept.mux);
+            } else {
+                left.add(relay, &waiting.who, waiting.id);
+            }
+            stays
+        });
     }
 
     fn receive(&mut self, session: &mut Session<'_>) {
@@ -163,27 +285,36 @@ impl Relaying {
             }
         }
         for (handle, failure) in over {
-            let Some(client) = self.clients.remove(&handle) else { continue };
-            self.leave(&client);
+            let Some(Client { id, carried, who, session: token }) = self.clients.remove(&handle) else { continue };
+            let (connection, kept) = carried.into_parts();
             session.say(match &failure {
-                Failure::Lost(why) => format!("{}: {why}", client.who.tell("is gone")),
-                Failure::OtherInterrupted => client.who.tell("has left"),
-                other => format!("{}: {other}", client.who.tell("has failed")),
+                Failure::Lost(why) => format!("{}: {why}", who.tell("is gone")),
+                Failure::OtherInterrupted => who.tell("has left"),
+                other => format!("{}: {other}", who.tell("has failed")),
             });
-            session.drop_because_of(client.carried.into_connection(), &failure);
+            session.drop_because_of(connection, &failure);
+            if is_loss(&failure) {
+                self.keep(Waiting { id, kept, who, session: token, until: now + KEPT_FOR });
+            } else {
+                self.left.add(&mut self.relay, &who, id);
+            }
         }
+        self.serve_waiting(now);
     }
 
     /// What clients have open, for the user.
     fn see(&mut self, session: &mut Session<'_>) {
-        let mut seen = Seen::of(self.clients.values().flat_map(|client| self.relay.flows(client.id)));
-        let mut by_client = self.left.clone();
-        for client in self.clients.values() {
-            let one = by_client.entry(client.who.shown.name.clone()).or_default();
-            one.add(&self.relay, client.id);
-            one.progress.connections += 1;
-            one.progress.flows += self.relay.streams(client.id) as u64;
-            one.progress.paths.extend(client.carried.paths(session));
+        let here = self.clients.values().map(|client| (client.id, &client.who, Some(&client.carried)));
+        let waiting = self.waiting.iter().map(|waiting| (waiting.id, &waiting.who, None));
+        let all: Vec<_> = here.chain(waiting).collect();
+        let mut seen = Seen::of(all.iter().flat_map(|(id, ..)| self.relay.flows(*id)));
+        let mut by_client = self.left.0.clone();
+        for (id, who, carried) in all {
+            let one = by_client.entry(who.shown.name.clone()).or_default();
+            one.add(&self.relay, id);
+            one.progress.connections += u64::from(carried.is_some());
+            one.progress.flows += self.relay.streams(id) as u64;
+            one.progress.paths.extend(carried.into_iter().flat_map(|carried| carried.paths(session)));
         }
         for (name, one) in by_client {
             one.refusals.iter().for_each(|(kind, count)| *seen.refusals.entry(kind).or_default() += count);
@@ -192,17 +323,11 @@ impl Relaying {
         session.progress.seen = seen;
     }
 
-    /// What a client has had is kept when it is gone.
-    fn leave(&mut self, client: &Client) {
-        self.left.entry(client.who.shown.name.clone()).or_default().add(&self.relay, client.id);
-        self.relay.gone(client.id);
-    }
-
     /// Tells once of each client that it has as many connections as it may.
     fn tell_full(&mut self, session: &mut Session<'_>) {
-        for client in self.clients.values_mut().filter(|client| !client.told_full) {
-            if self.relay.refusals(client.id).any(|(refusal, _)| refusal == Refusal::TooMany) {
-                client.told_full = true;
+        for client in self.clients.values() {
+            let is_full = self.relay.refusals(client.id).any(|(refusal, _)| refusal == Refusal::TooMany);
+            if is_full && self.told_full.insert(client.id) {
                 session.say(client.who.tell("has as many connections as it may: further ones are refused"));
             }
         }
@@ -217,17 +342,78 @@ impl Relaying {
         let revoked = self.clients.iter().filter(|(_, client)| is_revoked(client)).map(|(&handle, _)| handle);
         for handle in revoked.collect::<Vec<_>>() {
             let Some(client) = self.clients.remove(&handle) else { continue };
-            self.leave(&client);
+            self.left.add(&mut self.relay, &client.who, client.id);
             session.say(client.who.tell("has no valid token any more"));
-            session.revoke(client.carried.into_connection());
+            session.revoke(client.carried.into_parts().0);
         }
+        let (relay, left) = (&mut self.relay, &mut self.left);
+        self.waiting.retain(|waiting| {
+            let stays = session.is_valid(&waiting.who.shown.token);
+            if !stays {
+                left.add(relay, &waiting.who, waiting.id);
+            }
+            stays
+        });
     }
 
     /// Every client learns that the relay stops.
     fn close(&mut self, session: &mut Session<'_>) {
         for (_, client) in std::mem::take(&mut self.clients) {
             self.relay.gone(client.id);
-            session.drop_because_of(client.carried.into_connection(), &Failure::Interrupted);
+            session.drop_because_of(client.carried.into_parts().0, &Failure::Interrupted);
         }
+        std::mem::take(&mut self.waiting).into_iter().for_each(|waiting| self.relay.gone(waiting.id));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weftway_mux::Limits;
+    use weftway_path::Span;
+
+    use super::*;
+
+    fn relaying() -> Relaying {
+        let relay = Relay::new(Policy::parse::<&str>(&[]).unwrap(), RelayLimits::default()).unwrap();
+        let how = ("min-rtt".to_owned(), "cubic".to_owned());
+        Relaying::new(relay, ClientRules::default(), how, None)
+    }
+
+    fn waiting(number: u64, token: &Token, until: Instant) -> Waiting {
+        let who = Who { shown: KnownToken { name: None, token: token.clone() }, address: String::new() };
+        let (kept, session) = (Kept::new(Side::Listening, Limits::default()).unwrap(), Token::generate().unwrap());
+        Waiting { id: ClientId(number), kept, who, session, until }
+    }
+
+    #[test]
+    fn those_that_wait_are_few_one_for_each_token_and_not_for_long() {
+        let (mut relaying, until) = (relaying(), Instant::ZERO + KEPT_FOR);
+        let tokens: Vec<Token> = (0..MOST_WAITING + 6).map(|_| Token::generate().unwrap()).collect();
+        for (number, token) in (0..).zip(&tokens) {
+            relaying.keep(waiting(number, token, until));
+        }
+        let ids = |relaying: &Relaying| relaying.waiting.iter().map(|waiting| waiting.id.0).collect::<Vec<_>>();
+        assert_eq!(ids(&relaying), (6..MOST_WAITING as u64 + 6).collect::<Vec<_>>());
+        // Another one with the same token takes the place of the older.
+        relaying.keep(waiting(99, &tokens[8], until + Span::from_secs(1)));
+        assert_eq!((ids(&relaying).contains(&8), relaying.waiting.len()), (false, MOST_WAITING));
+        relaying.serve_waiting(Instant::ZERO + (KEPT_FOR - Span::from_millis(1)));
+        assert_eq!(relaying.waiting.len(), MOST_WAITING);
+        relaying.serve_waiting(until);
+        assert_eq!(ids(&relaying), [99]);
+    }
+
+    #[test]
+    fn a_session_is_found_by_its_own_name_and_token() {
+        let mut relaying = relaying();
+        let (token, other) = (Token::generate().unwrap(), Token::generate().unwrap());
+        let kept = waiting(1, &token, Instant::NEVER);
+        let session = kept.session.text();
+        relaying.keep(kept);
+        let who =
+            |token: &Token| Who { shown: KnownToken { name: None, token: token.clone() }, address: String::new() };
+        assert!(matches!(relaying.find(&session, &who(&token)), Some(Place::Waiting(0))));
+        assert!(relaying.find(&session, &who(&other)).is_none());
+        assert!(relaying.find(&token.text(), &who(&token)).is_none());
     }
 }

@@ -24,7 +24,7 @@ use super::metering::{Metering, is_opened};
 use super::options::{Failure, Options, OtherEnd, Progress, State, Watch, code};
 use super::seen::PathProgress;
 use super::usage::Usage;
-use super::wire::{Role, TransferId};
+use super::wire::{Role, SessionState, TransferId};
 
 /// How long an end waits for the other one to confirm that the connection is closed.
 const CLOSE_TIMEOUT: Span = Span::from_millis(500);
@@ -52,6 +52,9 @@ pub(super) struct Session<'a> {
     tell_every: Span,
     pub give_up_after: Span,
     pub stall_after: Span,
+    pub lost_after: Span,
+    /// The session that the next connection is to go on with.
+    pub going_on: Option<SessionState>,
     /// Since when connections have brought nothing.
     pub fruitless_since: Option<Instant>,
     /// How many wrong tokens the user knows of, and when the next may be told.
@@ -134,6 +137,8 @@ impl<'a> Session<'a> {
             tell_every: options.tell_every,
             give_up_after: options.give_up_after,
             stall_after: options.stall_after,
+            lost_after: options.lost_after,
+            going_on: None,
             fruitless_since: None,
             told_tokens: (0, Instant::ZERO),
             id: identify(role, path),

@@ -27,6 +27,9 @@ use cap_std::fs::{Dir, DirBuilder, DirBuilderExt, Metadata, MetadataExt, OpenOpt
 use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, fstatvfs, fsync, openat, utimensat};
 
 use super::manifest::{Entry, HIDDEN, Layout, Manifest};
+pub use error::StoreError;
+pub(super) use error::disk;
+use error::no_folder;
 
 /// What is not complete is private.
 const PRIVATE_FILE: u32 = 0o600;
@@ -41,74 +44,6 @@ const OLD: Duration = Duration::from_secs(7 * 86_400);
 const PART: &str = ".part";
 /// `st_blocks` counts in this unit, whatever the file system's is.
 const BLOCK: u64 = 512;
-
-/// The disk refuses, or brings something else than was sent.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// The system's answer.
-    #[error("{0}: {1}")]
-    Disk(String, io::Error),
-    /// A name is taken by something that is not replaced.
-    #[error("{0}: {1}")]
-    Taken(String, &'static str),
-    /// Another file than the sender hashed.
-    #[error("{0}: its BLAKE3 hash is not the sender's; it changed while it was sent, or a disk errs. Send it again")]
-    Hash(String),
-    /// Another receiver writes into this folder.
-    #[error("{0}: another weft recv ({1}) receives into this folder: wait until it ends, or give another folder")]
-    Locked(String, String),
-    /// The files do not fit.
-    #[error("{target}: not enough room: {needed} bytes are to be written, {free} are free")]
-    Room {
-        /// The folder.
-        target: String,
-        /// What is missing of the files.
-        needed: u64,
-        /// What its file system has left for this user.
-        free: u64,
-    },
-}
-
-impl StoreError {
-    /// Whether no other file can be written either. Otherwise only this one is left out.
-    pub fn ends_transfer(&self) -> bool {
-        match self {
-            Self::Disk(_, error) => {
-                let full = [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::ReadOnlyFilesystem];
-                full.contains(&error.kind()) || error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
-            }
-            Self::Taken(..) | Self::Hash(_) => false,
-            Self::Locked(..) | Self::Room { .. } => true,
-        }
-    }
-
-    /// What the other end is told. The target is this machine's.
-    pub(super) fn told(&self) -> String {
-        match self {
-            Self::Room { needed, free, .. } => {
-                format!("not enough room: {needed} bytes are to be written, {free} are free")
-            }
-            Self::Locked(..) => "its folder is locked".to_owned(),
-            Self::Disk(path, _) if path.starts_with('/') => self.reason(),
-            Self::Disk(..) | Self::Taken(..) | Self::Hash(_) => self.to_string(),
-        }
-    }
-
-    /// The reason without the file's name.
-    pub fn reason(&self) -> String {
-        let text = self.to_string();
-        match self {
-            Self::Disk(path, _) | Self::Taken(path, _) | Self::Hash(path) => {
-                text.strip_prefix(&format!("{path}: ")).unwrap_or(&text).to_owned()
-            }
-            Self::Locked(..) | Self::Room { .. } => text,
-        }
-    }
-}
-
-pub(super) fn disk(path: &str) -> impl FnOnce(io::Error) -> StoreError + '_ {
-    |error| StoreError::Disk(path.to_owned(), error)
-}
 
 /// The target directory, for one receiver.
 pub struct Store {
@@ -165,18 +100,20 @@ impl Store {
     /// Opens the target, and makes it if it is not there. No other receiver may write into it until this value is dropped.
     pub fn open(target: &Path) -> Result<Self, StoreError> {
         let name = target.display().to_string();
-        std::fs::create_dir_all(target).map_err(disk(&name))?;
+        std::fs::create_dir_all(target).map_err(no_folder(target, &name))?;
         let dir = Dir::open_ambient_dir(target, ambient_authority()).map_err(disk(&name))?;
+        let place = target.join(HIDDEN);
+        let hidden = place.display().to_string();
         loop {
-            dir.create_dir_with(HIDDEN, &private_dirs()).map_err(disk(HIDDEN))?;
+            dir.create_dir_with(HIDDEN, &private_dirs()).map_err(no_folder(&place, &hidden))?;
             let parts = match dir.open_dir(HIDDEN) {
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
-                parts => parts.map_err(disk(HIDDEN))?,
+                parts => parts.map_err(disk(&hidden))?,
             };
             // One of an earlier version may be readable, or its user took away the right to write.
-            let mode = parts.dir_metadata().map_err(disk(HIDDEN))?.mode() & 0o777;
+            let mode = parts.dir_metadata().map_err(disk(&hidden))?.mode() & 0o777;
             if mode != PRIVATE_DIR {
-                dir.set_permissions(HIDDEN, permissions(PRIVATE_DIR)).map_err(disk(HIDDEN))?;
+                dir.set_permissions(HIDDEN, permissions(PRIVATE_DIR)).map_err(disk(&hidden))?;
             }
             if let Some(lock) = lock::lock(&dir, &parts, &name)? {
                 return Ok(Self { dir, parts, name, syncs: true, small: AtomicU64::new(0), lock });
@@ -443,6 +380,7 @@ fn time(nanos: i64) -> SystemTime {
     if nanos < 0 { UNIX_EPOCH - span } else { UNIX_EPOCH + span }
 }
 
+mod error;
 mod lock;
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,8 @@
-//! The messages on the control stream, in JSON, each behind its length.
+//! What the ends tell each other beside data: messages in JSON, each behind its length, on the control stream.
 //!
 //! ```text
-//! connecting end     Hello (version, token, what it wants)
-//! listening end      Welcome                                 or it closes the connection with a reason
+//! connecting end     Hello (version, token, what it wants; a proxy: which session it goes on with)
+//! listening end      Welcome (a relay: in which session)     or it closes the connection with a reason
 //! sender             Entries …, LeftOut …, Manifest (how many)
 //!                                                            the manifest, in parts, and what cannot be read
 //! receiver           Have …, Failed …, Ready                 what it has of each file, and what it cannot write
@@ -13,15 +13,19 @@
 //! proxy              Paths …                                 what its links are for, and how much the relay may send on them
 //! relay              Spent …                                 how much of that it has sent
 //! ```
+//!
+//! After the greeting a proxy and a relay use QUIC's stream no more: what they tell each other is on the control stream of their
+//! mux, which is sent before all that waits and lives on when the connection is lost.
 
 use serde::{Deserialize, Serialize};
-use weftway_path::Tier;
+use weftway_mux::Received;
+use weftway_path::{Offset, Tier};
 
 use super::files::FailedFile;
 use super::manifest::Entry;
 
 /// The version of all this.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// The longest message.
 pub const MAX_MESSAGE: usize = 4 << 20;
 /// The longest message from an end that has not shown its token.
@@ -72,6 +76,40 @@ pub struct TransferId {
     pub task: String,
     /// Another one for each run. It stays the same when this run connects again.
     pub run: String,
+}
+
+/// The streams of a proxy at its relay, which outlive a connection.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionState {
+    /// Nobody guesses it. It is of use with the token alone with which it began.
+    pub id: String,
+    /// What this end received by the connection before; none: the session begins.
+    pub received: Option<ReceivedRecords>,
+}
+
+/// What an end has received: see [`weftway_mux::Received`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReceivedRecords {
+    /// How many connections there were before that one.
+    pub connection: u64,
+    /// Everything before it.
+    pub arrived: u64,
+    /// And what lies between these.
+    pub held: Vec<(u64, u64)>,
+}
+
+impl From<Received> for ReceivedRecords {
+    fn from(received: Received) -> Self {
+        let held = received.held.into_iter().map(|(from, to)| (from.get(), to.get())).collect();
+        Self { connection: received.connection, arrived: received.arrived.get(), held }
+    }
+}
+
+impl From<ReceivedRecords> for Received {
+    fn from(received: ReceivedRecords) -> Self {
+        let held = received.held.into_iter().map(|(from, to)| (Offset::new(from), Offset::new(to))).collect();
+        Self { connection: received.connection, arrived: Offset::new(received.arrived), held }
+    }
 }
 
 /// What a path is for.
@@ -148,11 +186,20 @@ pub enum Message {
         /// Whose transfer it is. Other versions have none: they are told of the version.
         #[serde(default)]
         transfer: TransferId,
+        /// Whether links have a policy: nothing is sent on a path of which the other end has not been told.
+        #[serde(default)]
+        policy: bool,
+        /// The session that a proxy goes on with.
+        #[serde(default)]
+        session: Option<SessionState>,
     },
     /// The token is right.
     Welcome {
         /// [`VERSION`].
         version: u32,
+        /// The session of this connection, where the other end is a proxy. One that goes on, or another one that begins.
+        #[serde(default)]
+        session: Option<SessionState>,
     },
     /// Some entries of the manifest.
     Entries {
@@ -191,11 +238,15 @@ pub enum Message {
     Working,
     /// What the paths of the connection are for, and how much may be sent on each. Each such message replaces the last one.
     Paths {
+        /// How many connections there were before the one whose paths these are.
+        connection: u64,
         /// Those that have a policy.
         paths: Vec<PathTerms>,
     },
     /// How much was sent on paths with a credit: number of the path, bytes since it was opened.
     Spent {
+        /// How many connections there were before the one whose paths these are.
+        connection: u64,
         /// The paths.
         paths: Vec<(u32, u64)>,
     },
@@ -207,6 +258,16 @@ pub enum Message {
 }
 
 impl Message {
+    /// The greeting of an end that wants nothing more than to begin.
+    pub fn hello(token: String, role: Role, transfer: TransferId) -> Self {
+        Self::Hello { version: VERSION, token, role, transfer, policy: false, session: None }
+    }
+
+    /// The answer to it.
+    pub fn welcome() -> Self {
+        Self::Welcome { version: VERSION, session: None }
+    }
+
     /// What it is, for the user.
     pub fn name(&self) -> &'static str {
         match self {
@@ -267,85 +328,4 @@ pub fn decode(bytes: &mut Vec<u8>, longest: usize) -> Result<Option<Message>, Wi
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn message() -> impl Strategy<Value = Message> {
-        let hash = prop::option::of(".*");
-        let entry = (".*", any::<u64>(), any::<u32>(), any::<i64>(), any::<bool>(), any::<u64>(), hash).prop_map(
-            |(path, size, mode, mtime, dir, allocated, hash)| Entry { path, size, mode, mtime, dir, allocated, hash },
-        );
-        let failed = (".*", ".*").prop_map(|(path, reason)| FailedFile { path, reason });
-        let transfer = (".*", ".*").prop_map(|(task, run)| TransferId { task, run });
-        let role = prop_oneof![Just(Role::Send), Just(Role::Receive), Just(Role::Proxy), Just(Role::Relay)];
-        prop_oneof![
-            (any::<u32>(), ".*", role, transfer).prop_map(|(version, token, role, transfer)| Message::Hello {
-                version,
-                token,
-                role,
-                transfer
-            }),
-            prop::collection::vec(failed, 0..4).prop_map(|files| Message::LeftOut { files }),
-            prop::collection::vec((any::<u32>(), ".*"), 0..4).prop_map(|files| Message::Failed { files }),
-            prop::collection::vec(entry, 0..4).prop_map(|entries| Message::Entries { entries }),
-            prop::collection::vec(any::<(u32, u64)>(), 0..4).prop_map(|files| Message::Have { files }),
-            prop::collection::vec((any::<u32>(), ".*"), 0..4).prop_map(|files| Message::Hashes { files }),
-            any::<u64>().prop_map(|files| Message::Done { files }),
-            (any::<u32>(), any::<Option<u64>>()).prop_map(|(number, credit)| Message::Paths {
-                paths: vec![PathTerms { number, tier: TierName::Secondary, credit }]
-            }),
-            prop::collection::vec(any::<(u32, u64)>(), 0..4).prop_map(|paths| Message::Spent { paths }),
-            Just(Message::Ready),
-            Just(Message::Working),
-        ]
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig::with_cases(2000))]
-
-        #[test]
-        fn messages_come_out_as_they_went_in_wherever_they_are_cut(
-            messages in prop::collection::vec(message(), 1..5), cuts in prop::collection::vec(1usize..40, 1..200),
-        ) {
-            let bytes: Vec<u8> = messages.iter().flat_map(|message| encode(message).unwrap()).collect();
-            let (mut buffer, mut read, mut at) = (Vec::new(), Vec::new(), 0);
-            for cut in cuts.iter().chain(std::iter::repeat(&1000)) {
-                if at >= bytes.len() {
-                    break;
-                }
-                let end = bytes.len().min(at + cut);
-                buffer.extend_from_slice(&bytes[at..end]);
-                at = end;
-                while let Some(message) = decode(&mut buffer, MAX_MESSAGE).unwrap() {
-                    read.push(message);
-                }
-            }
-            prop_assert_eq!(read, messages);
-            prop_assert!(buffer.is_empty());
-        }
-
-        #[test]
-        fn random_bytes_are_refused_or_waited_for(mut bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = decode(&mut bytes, MAX_MESSAGE);
-        }
-
-        #[test]
-        fn broken_messages_are_refused_without_a_panic(
-            message in message(), at in any::<prop::sample::Index>(), with in any::<u8>(),
-        ) {
-            let mut bytes = encode(&message).unwrap();
-            let at = at.index(bytes.len());
-            bytes[at] = with;
-            if let Ok(Some(Message::Entries { entries })) = decode(&mut bytes, MAX_MESSAGE) {
-                let _ = crate::manifest::Manifest { entries }.check();
-            }
-        }
-    }
-
-    #[test]
-    fn an_unknown_end_cannot_make_us_hold_much() {
-        let mut bytes = (MAX_HELLO as u32 + 1).to_be_bytes().to_vec();
-        assert!(matches!(decode(&mut bytes, MAX_HELLO), Err(WireError::Length(..))));
-    }
-}
+mod tests;

@@ -9,4 +9,5 @@ mod meeting;
 mod packets;
 mod policy;
 mod proxy;
+mod resume;
 mod transfer;

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import live
-from .options import BACKENDS, JSON, SCENARIO, SETS
+from .options import BACKENDS, JSON, SCENARIO, SETS, controllers, schedulers
 from .output import BAD_INPUT, RUN_FAILED, err, fail, interruptible, out, print_json
 
 if TYPE_CHECKING:
@@ -20,8 +20,12 @@ if TYPE_CHECKING:
 
 def command(
     scenario: SCENARIO,
-    scheduler: Annotated[str | None, typer.Option(metavar="S,…|all", help="Names, or my_rules.py:MyRule.")] = None,
-    cc: Annotated[str | None, typer.Option(metavar="C,…|all", help="Congestion controllers.")] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(metavar="S,…|all", help="Names, or my_rules.py:MyRule.", autocompletion=schedulers)
+    ] = None,
+    cc: Annotated[
+        str | None, typer.Option(metavar="C,…|all", help="Congestion controllers.", autocompletion=controllers)
+    ] = None,
     backend: Annotated[str | None, typer.Option(metavar="B,…|all", help=f"Where to run them: {BACKENDS}.")] = None,
     seeds: Annotated[str | None, typer.Option(metavar="A..B", help="Seeds, without B.")] = None,
     sets: SETS = None,
@@ -109,14 +113,13 @@ def earlier_rows(folder: Path | None) -> "Earlier | None":
     file = folder / "rows.parquet"
     if not file.is_file():
         raise ScenarioError(f"--against {folder}: there is no rows.parquet; name a folder that `compare --out` wrote")
-    import polars as pl
-
     from weftway.report.earlier import Earlier, shown
+    from weftway.store import read_rows
 
     try:
-        return Earlier(str(folder), shown(pl.read_parquet(file)))
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise ScenarioError(f"--against {folder}: rows.parquet cannot be read: {error}") from error
+        return Earlier(str(folder), shown(read_rows(file, ["cc", "scheduler"])))
+    except (ScenarioError, OSError) as error:
+        raise ScenarioError(f"--against {folder}: {error}") from error
 
 
 def by_commit(name: str, file: str, named: dict[str, str], sets: list[str]) -> "Earlier":

@@ -9,21 +9,35 @@ import typer
 
 from weftway.baselines import AGAINST
 
-from .options import JSON, SETS
+from .options import JSON, SETS, controllers, distributions, schedulers
 from .output import err, interruptible, out, print_json
 
 
 def command(
     policy: Annotated[
-        str, typer.Argument(metavar="POLICY", help="A scheduler's name, my_rules.py:MyRule, or a .safetensors file.")
+        str,
+        typer.Argument(
+            metavar="POLICY",
+            help="A scheduler's name, my_rules.py:MyRule, or a .safetensors file.",
+            autocompletion=schedulers,
+        ),
     ],
     on: Annotated[
-        str, typer.Option(metavar="DISTRIBUTION", help="A distribution of scenarios: a file, or one of ours.")
+        str,
+        typer.Option(
+            metavar="DISTRIBUTION",
+            help="A distribution of scenarios: a file, or one of ours.",
+            autocompletion=distributions,
+        ),
     ],
     against: Annotated[
-        str, typer.Option(metavar="S,…|all", help="Schedulers to compare with, besides min-rtt.")
+        str,
+        typer.Option(metavar="S,…|all", help="Schedulers to compare with, besides min-rtt.", autocompletion=schedulers),
     ] = AGAINST,
-    cc: Annotated[str | None, typer.Option(metavar="C,…|all", help="Controllers. Default: the distribution's.")] = None,
+    cc: Annotated[
+        str | None,
+        typer.Option(metavar="C,…|all", help="Controllers. Default: the distribution's.", autocompletion=controllers),
+    ] = None,
     instances: Annotated[int, typer.Option(min=1, metavar="N", help="Number of held-out instances.")] = 60,
     seed: Annotated[
         int, typer.Option(min=0, metavar="S", help="Seed of the instances: equal seeds draw equal ones.")

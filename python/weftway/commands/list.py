@@ -7,14 +7,18 @@ import typer
 from weftway import catalogue, listing, papers
 from weftway._native import ScenarioError
 
-from .options import JSON
+from .options import JSON, anything
 from .output import out, print_json, write
 
 
 def command(
     what: Annotated[
         str | None,
-        typer.Argument(metavar="[KIND|NAME]", help="schedulers, controllers, scenarios, …; or the name of one entry."),
+        typer.Argument(
+            metavar="[KIND|NAME]",
+            help="schedulers, controllers, scenarios, …; or the name of one entry.",
+            autocompletion=anything,
+        ),
     ] = None,
     as_json: JSON = False,
     bibtex: Annotated[

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .options import JSON, SETS
+from .options import JSON, SETS, schedulers
 from .output import err, interruptible, out, print_json
 
 
@@ -21,7 +21,9 @@ def command(
     ] = None,
     seeds: Annotated[str, typer.Option(metavar="A..B", help="Seeds of every run, without B.")] = "0..10",
     seed: Annotated[int, typer.Option(min=0, metavar="S", help="Seed of the cells: equal seeds draw equal ones.")] = 1,
-    schedulers: Annotated[str, typer.Option(metavar="S,…|all", help="Schedulers to rank.")] = "all",
+    schedulers: Annotated[
+        str, typer.Option(metavar="S,…|all", help="Schedulers to rank.", autocompletion=schedulers)
+    ] = "all",
     candidate: Annotated[
         str | None, typer.Option(metavar="S", help="Held against the best of the others per scenario.")
     ] = None,

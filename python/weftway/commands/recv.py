@@ -102,6 +102,8 @@ def command(
     try:
         with transfer.Display(err) as display:
             report = transfer.run("receive", target, other, paths=local or [], watch=display.tell, sync=sync)
+    except transfer.InterruptedAtEndError as end:
+        report = end.report
     except KeyboardInterrupt:
         fail(*RESUMABLE)
     finish(report, as_json)
@@ -150,7 +152,10 @@ def receive_again_and_again(target: Path, other: "OtherEnd", local: list[str], s
                     continue
             with suppress(SystemExit):  # it said what did not arrive
                 finish(report, as_json)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as end:
+        if isinstance(end, transfer.InterruptedAtEndError):
+            with suppress(SystemExit):
+                finish(end.report, as_json)
         fail("stopped listening; what has arrived is kept", INTERRUPTED)
 
 

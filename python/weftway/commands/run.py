@@ -9,19 +9,24 @@ import typer
 
 from . import live
 from .compare import executed, skipped, warn
-from .options import BACKENDS, JSON, SCENARIO, SETS
+from .options import BACKENDS, JSON, SCENARIO, SETS, controllers, schedulers
 from .output import out, print_json
 
 
 def command(
     scenario: SCENARIO,
-    scheduler: Annotated[str | None, typer.Option(help="A name, or my_rules.py:MyRule.")] = None,
-    cc: Annotated[str | None, typer.Option(help="A congestion controller.")] = None,
+    scheduler: Annotated[
+        str | None, typer.Option(help="A name, or my_rules.py:MyRule.", autocompletion=schedulers)
+    ] = None,
+    cc: Annotated[str | None, typer.Option(help="A congestion controller.", autocompletion=controllers)] = None,
     backend: Annotated[str | None, typer.Option(help=f"Where to run it: {BACKENDS}.")] = None,
     seed: Annotated[int | None, typer.Option(help="The seed.")] = None,
     sets: SETS = None,
     events: Annotated[Path | None, typer.Option(metavar="FILE", help="Writes every event, one a line.")] = None,
     qlog: Annotated[Path | None, typer.Option(metavar="DIR", help="Writes a qlog file (JSON-SEQ).")] = None,
+    perfetto: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Writes a trace that https://ui.perfetto.dev opens (JSON).")
+    ] = None,
     peer: live.PEER = None,
     pair: live.PAIR = None,
     paths: live.PATHS = None,
@@ -36,7 +41,10 @@ def command(
     loaded = scenarios.load(scenarios.locate(scenario), sets or [])
     with redirect_stdout(sys.stderr):  # what a scheduler in Python prints is no result
         wanted = comparison.single(loaded, scheduler, cc, seed, backend)
-        found = comparison.record(wanted, events, qlog) if events or qlog else executed(wanted, 1, None)
+        if events or qlog or perfetto:
+            found = comparison.record(wanted, events, qlog, perfetto)
+        else:
+            found = executed(wanted, 1, None)
     if found.skipped:
         raise SimulationError(skipped(found)[0])
     warn(found)

@@ -8,7 +8,7 @@ import typer
 
 from weftway._native import ScenarioError
 
-from .options import JSON
+from .options import JSON, controllers, schedulers
 from .output import fail
 from .pair import IDENTITY
 from .recv import LINKS, LISTEN, PAIR, RESUMABLE, finish, other_end
@@ -21,8 +21,12 @@ def command(
     listen: LISTEN = None,
     pair: PAIR = None,
     local: LINKS = None,
-    scheduler: Annotated[str, typer.Option(metavar="S", help="The scheduler: `weft list`.")] = "earliest-delivery",
-    cc: Annotated[str, typer.Option(metavar="C", help="The congestion controller: `weft list`.")] = "cubic",
+    scheduler: Annotated[
+        str, typer.Option(metavar="S", help="The scheduler: `weft list`.", autocompletion=schedulers)
+    ] = "earliest-delivery",
+    cc: Annotated[
+        str, typer.Option(metavar="C", help="The congestion controller: `weft list`.", autocompletion=controllers)
+    ] = "cubic",
     switch: Annotated[
         bool, typer.Option("--switch", help="Reads schedulers from standard input; each takes over at once.")
     ] = False,
@@ -59,6 +63,8 @@ def command(
                 qlog=qlog,
                 checksum=checksum,
             )
+    except transfer.InterruptedAtEndError as end:
+        report = end.report
     except KeyboardInterrupt:
         fail(*RESUMABLE)
     finish(report, as_json)

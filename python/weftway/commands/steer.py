@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import JSON, SETS
+from .options import JSON, SETS, controllers, schedulers
 from .output import INTERRUPTED, err, fail, out, print_json
 
 if TYPE_CHECKING:
@@ -16,8 +16,12 @@ def command(
         str | None,
         typer.Argument(metavar="SCENARIO", help="A scenario file, or the name of one of ours; none with --live."),
     ] = None,
-    scheduler: Annotated[str, typer.Option(metavar="S,…", help="Schedulers that steer.")] = "min-rtt",
-    cc: Annotated[str | None, typer.Option(metavar="C,…", help="Congestion controllers.")] = None,
+    scheduler: Annotated[
+        str, typer.Option(metavar="S,…", help="Schedulers that steer.", autocompletion=schedulers)
+    ] = "min-rtt",
+    cc: Annotated[
+        str | None, typer.Option(metavar="C,…", help="Congestion controllers.", autocompletion=controllers)
+    ] = None,
     interval: Annotated[str, typer.Option(metavar="TIME", help="Time between two choices.")] = "100ms",
     mode: Annotated[str, typer.Option(metavar="exclusive|preferred", help="What the other subflows do.")] = "exclusive",
     seeds: Annotated[str | None, typer.Option(metavar="A..B", help="Seeds, without B.")] = None,

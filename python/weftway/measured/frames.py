@@ -15,6 +15,9 @@ PCAP |= {b"\x4d\x3c\xb2\xa1": ("<", 1), b"\xa1\xb2\x3c\x4d": (">", 1)}
 PCAPNG = b"\x0a\x0d\x0d\x0a"
 SECTION, INTERFACE, OBSOLETE, SIMPLE, PACKET = 0x0A0D0D0A, 1, 2, 3, 6
 
+END, IF_NAME, IF_TSRESOL = 0, 2, 9
+"""Options of an interface."""
+
 MOST_BYTES = 1 << 24
 """No frame and no block of a sound file is longer."""
 
@@ -90,7 +93,8 @@ def _pcap(data: bytes) -> Iterator[Frame | None]:
 def _pcapng(data: bytes) -> Iterator[Frame | None]:
     """Frames; none at the end of a file that is cut."""
     order, at = "<", 0
-    interfaces: list[tuple[int, float]] = []
+    interfaces: list[tuple[int, float, int]] = []
+    known: dict[bytes | int, int] = {}
     while at < len(data):
         if at + 12 > len(data):
             yield None
@@ -107,7 +111,10 @@ def _pcapng(data: bytes) -> Iterator[Frame | None]:
             return
         body = data[at + 8 : at + length - 4]
         if kind == INTERFACE:
-            interfaces.append((struct.unpack_from(order + "H", body)[0], _resolution(body, order)))
+            link, (name, tick) = struct.unpack_from(order + "H", body)[0], _options(body, order)
+            # One that a later section describes again is the same one.
+            number = known.setdefault(name or len(interfaces), len(known))
+            interfaces.append((link, tick, number))
         elif kind == SIMPLE:
             raise Damaged("its packets have no times, as simple packet blocks are; capture with tcpdump or dumpcap")
         elif kind in (PACKET, OBSOLETE):
@@ -118,21 +125,23 @@ def _pcapng(data: bytes) -> Iterator[Frame | None]:
                 raise Damaged(f"the frame at byte {at} is of an interface that the file does not describe")
             if 20 + kept > len(body):
                 raise Damaged(f"the frame at byte {at} is longer than its block")
-            link, tick = interfaces[interface]
+            link, tick, number = interfaces[interface]
             time = ((high << 32) | low) * tick
-            yield Frame(time, interface, link, body[20 : 20 + kept], max(whole, kept))
+            yield Frame(time, number, link, body[20 : 20 + kept], max(whole, kept))
         at += length
 
 
-def _resolution(body: bytes, order: str) -> float:
-    """Seconds in a tick of an interface: its option `if_tsresol`, or a microsecond."""
-    at = 8
+def _options(body: bytes, order: str) -> tuple[bytes, float]:
+    """The name of an interface, if it is told, and the seconds in a tick of its clock, or a microsecond."""
+    at, name, tick = 8, b"", 1e-6
     while at + 4 <= len(body):
         code, length = struct.unpack_from(order + "2H", body, at)
-        if code == 9 and length == 1 and at + 4 < len(body):
-            value = body[at + 4]
-            return 2.0 ** -(value & 0x7F) if value & 0x80 else 10.0**-value
-        if code == 0:
+        value = body[at + 4 : at + 4 + length]
+        if code == END:
             break
+        if code == IF_NAME:
+            name = value
+        elif code == IF_TSRESOL and len(value) == 1:
+            tick = 2.0 ** -(value[0] & 0x7F) if value[0] & 0x80 else 10.0 ** -value[0]
         at += 4 + (length + 3) // 4 * 4
-    return 1e-6
+    return name, tick

@@ -12,13 +12,14 @@ from weftway._native import ScenarioError
 from weftway.stats import median
 
 from .reading import Range, Reading, Undecided, share, spread
+from .sides import is_in
 
 Report = dict[str, Any]
 
 TCP_PAYLOAD, UDP_PAYLOAD = 1448, 1472
 """What iperf3 counts of a full packet over IPv4: without the headers of IP and of TCP with timestamps, or of UDP."""
 
-PACKET, UDP_HEADERS, MORE_IN_IPV6 = 1500, 28, 20
+PACKET, TCP_HEADERS, UDP_HEADERS, MORE_IN_IPV6 = 1500, 52, 28, 20
 
 WARM_UP_S = 1.0
 """Slow start: intervals that end before are left out where there are others."""
@@ -38,9 +39,12 @@ ALIKE = 0.1
 SPACE = re.compile(r"\s*")
 
 REVERSE = "_bidir_reverse"
-"""Ends the name of the direction in which the writer of the report receives, while it also sends."""
+"""Ends the names of what the server sends while the client sends as well, whichever of them wrote the report."""
 
 TEXT = re.compile(r"^\[ *ID\] Interval|^(?:Client|Server) (?:connecting|listening)|^Connecting to host ", re.MULTILINE)
+WARNING = re.compile(r"^(?:iperf3: )?warning: .*$", re.MULTILINE | re.IGNORECASE)
+"""What goes to the terminal, or with `&>` into the file."""
+
 FAILED = re.compile(r"^iperf3?: (?:error|interrupt) - (.*)$", re.MULTILINE)
 
 
@@ -65,7 +69,11 @@ class Way:
 
 def is_report(text: str) -> bool:
     """Whether it is of iperf3, as JSON or as text."""
-    return text.lstrip().startswith("{") or '"test_start"' in text or bool(TEXT.search(text) or FAILED.search(text))
+    return (
+        WARNING.sub("", text).lstrip().startswith("{")
+        or '"test_start"' in text
+        or bool(TEXT.search(text) or FAILED.search(text))
+    )
 
 
 def reads(file: Path, text: str, local: Sequence[str] = ()) -> Reading:
@@ -74,7 +82,7 @@ def reads(file: Path, text: str, local: Sequence[str] = ()) -> Reading:
         raise ScenarioError(f"{file}: iperf3 failed: {failed[1]}; measure again, with `iperf3 --json`")
     if TEXT.search(text) and '"test_start"' not in text:
         raise ScenarioError(f"{file}: iperf as text; run `iperf3 --json`, and save its whole output")
-    told = _report(file, list(_values(file, text)))
+    told = _report(file, list(_values(file, WARNING.sub("", text))))
     try:
         return _read(file, told, local)
     except ScenarioError:  # is a ValueError
@@ -151,7 +159,7 @@ def _read(file: Path, told: Report, local: Sequence[str]) -> Reading:
     ways = _ways(file, told, is_client)
     factor, block = _factor(told, protocol) / 1e6, _block(told)
     # With -b, the link may carry more.
-    limit = ", at least: -b limits it" if told["start"]["test_start"].get("target_bitrate") else ""
+    limit = _limit(told)
     names = {"up": "up", "down": "down"} if is_user_client else {"up": "down", "down": "up"}
     rates = {
         names[way.name]: _udp_rate(file, way, factor)
@@ -170,10 +178,19 @@ def _read(file: Path, told: Report, local: Sequence[str]) -> Reading:
     return Reading(file, "iperf3", rtt_ms=rtt, rates=rates, queue_ms=load if is_client == is_user_client else None)
 
 
+def _limit(told: Report) -> str:
+    """What must be said of a rate that an option has limited."""
+    places = (told["start"]["test_start"], told["start"])
+    for option, names in (("-b", ("target_bitrate",)), ("--fq-rate", ("fqrate", "fq_rate"))):
+        if any(place.get(name) for place in places for name in names):
+            return f", at least: {option} limits it"
+    return ""
+
+
 def _is_user_client(file: Path, told: Report, is_client: bool, local: Sequence[str]) -> bool:
     """Whether the user is the client: so it is where the client wrote the report, if nothing else is said."""
     here, there = _addresses(told, "local_host"), _addresses(told, "remote_host")
-    is_here, is_there = bool(here & {*local}), bool(there & {*local})
+    is_here, is_there = (any(is_in(one, local) for one in ends) for ends in (here, there))
     if is_here != is_there:
         return is_client == is_here
     if is_client:
@@ -226,6 +243,9 @@ def _factor(told: Report, protocol: str) -> float:
     """A full packet over the payload that iperf3 counts."""
     more = MORE_IN_IPV6 if any(":" in one for one in _addresses(told, "remote_host")) else 0
     if protocol == "TCP":
+        payload = int(told["start"].get("tcp_mss") or told["start"].get("tcp_mss_default") or 0)
+        if payload > 0:
+            return (payload + TCP_HEADERS + more) / payload
         return PACKET / (TCP_PAYLOAD - more)
     size = _block(told)
     return (size + UDP_HEADERS + more) / size if size <= UDP_PAYLOAD else PACKET / (UDP_PAYLOAD - more)
@@ -292,6 +312,8 @@ def _median(bits: list[float], factor: float, what: str) -> Range:
 def _lost(file: Path, way: Way) -> tuple[int, int]:
     lost, packets = int(way.whole["lost_packets"]), int(way.whole["packets"])
     share_told = float(way.whole.get("lost_percent", 100 * lost / max(packets, 1)))
+    if packets <= 0 and any(float(one["bits_per_second"]) > 0 for one in way.intervals):
+        raise ScenarioError(f"{file}: it does not say how many packets arrived; save what the client of iperf3 writes")
     if packets <= 0:
         raise ScenarioError(f"{file}: nothing was transferred; measure again")
     if not 0 <= lost <= packets or abs(share_told - 100 * lost / packets) > 1:

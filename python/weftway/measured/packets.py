@@ -12,8 +12,10 @@ from .frames import Capture, Frame
 # IP follows at once.
 LINKS: dict[int, tuple[int | None, int]] = {1: (12, 14), 113: (14, 16), 276: (0, 20), 101: (None, 0), 12: (None, 0)}
 LINKS |= {228: (None, 0), 229: (None, 0), 0: (None, 4), 108: (None, 4)}
-COOKED_2 = 276
-"""Of `tcpdump -i any`: it says in each frame which interface it came from."""
+COOKED, COOKED_2 = 113, 276
+"""Of `tcpdump -i any`. The second says in each frame which interface it came from."""
+OUTGOING = 4
+"""What both say in a frame that this machine sent."""
 
 IPV4, IPV6, PPPOE = 0x0800, 0x86DD, 0x8864
 TAGS = (0x8100, 0x88A8, 0x9100, 0x9200)
@@ -25,6 +27,9 @@ LENGTH = 0x0600
 """A smaller EtherType is a length: spanning tree and the like."""
 
 TCP, UDP = 6, 17
+EXTENSIONS = {0, 43, 60}
+"""Headers of IPv6 between its own and that of the transport: hop by hop, routing, destination."""
+FRAGMENT = 44
 
 MUCH = 0.05
 """If more than this share of the bytes is not understood, the capture is not."""
@@ -56,6 +61,8 @@ class Packet(NamedTuple):
     flags: int = 0
     sequence: int = 0
     payload: int = 0
+    cooked: int | None = None
+    """In a capture on `any`: how the frame came to this machine, or left it."""
 
 
 def packets(capture: Capture) -> tuple[list[Packet], str]:
@@ -114,20 +121,33 @@ def _packet(frame: Frame, start: int) -> Packet | None:
         header, length, protocol = 40, int.from_bytes(ip[4:6]), ip[6]
         length += 40 if length else 0
         source, target = (_text(ip[n : n + 16]) for n in (8, 24))
+        header, protocol, is_first = _behind_extensions(ip, protocol)
     else:
         return None
     # A network card that splits segments itself is handed packets that say no length.
     length = length or frame.length - start
     interface = int.from_bytes(frame.bytes[4:8]) if frame.link == COOKED_2 else frame.interface
+    cooked = int.from_bytes(frame.bytes[:2]) if frame.link == COOKED else None
     transport = ip[header:]
     if protocol not in (TCP, UDP) or not is_first or len(transport) < (14 if protocol == TCP else 4):
-        return Packet(frame.at, interface, source, target, length)
+        return Packet(frame.at, interface, source, target, length, cooked=cooked)
     ports = struct.unpack_from("!2H", transport)
     flow = Flow(source, ports[0], target, ports[1])
     if protocol == UDP:
-        return Packet(frame.at, interface, source, target, length, flow)
+        return Packet(frame.at, interface, source, target, length, flow, cooked=cooked)
     payload, sequence = length - header - (transport[12] >> 4) * 4, int.from_bytes(transport[4:8])
-    return Packet(frame.at, interface, source, target, length, flow, True, transport[13], sequence, payload)
+    return Packet(frame.at, interface, source, target, length, flow, True, transport[13], sequence, payload, cooked)
+
+
+def _behind_extensions(ip: bytes, protocol: int) -> tuple[int, int, bool]:
+    """Where the transport begins in a packet of IPv6, which it is, and whether it begins in this fragment."""
+    at, is_first = 40, True
+    while (protocol in EXTENSIONS or protocol == FRAGMENT) and at + 8 <= len(ip):
+        length = 8 if protocol == FRAGMENT else (ip[at + 1] + 1) * 8
+        if protocol == FRAGMENT:
+            is_first = int.from_bytes(ip[at + 2 : at + 4]) >> 3 == 0
+        protocol, at = ip[at], at + length
+    return at, protocol, is_first
 
 
 def _stays(packet: Packet) -> bool:

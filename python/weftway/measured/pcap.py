@@ -8,7 +8,7 @@ from weftway._native import ScenarioError
 
 from . import frames, sides
 from .frames import is_capture
-from .packets import Flow, Packet, packets
+from .packets import OUTGOING, Flow, Packet, packets
 from .reading import Range, Reading, share, spread
 from .sides import ACK, SYN
 
@@ -30,6 +30,11 @@ LOADED = 0.2
 MUCH = 0.05
 """If a second interface carried more than this share, the capture is of two links."""
 
+OFTEN = 0.2
+"""If more than this share of segments are there twice, one behind the other, it was the capture that saw them twice."""
+AT_ONCE_S = 0.001
+"""No sender repeats a segment so soon."""
+
 CUT = "; the file ends within a packet"
 
 
@@ -48,7 +53,9 @@ def reads(file: Path, data: bytes, local: Sequence[str] = ()) -> Reading:
         reason = "is cut off before its first packet" if capture.is_cut else "has no IP packet"
         raise ScenarioError(f"{file}: the capture {reason}; capture on the interface that carries the traffic")
     _one_link(file, found)
+    _seen_once(file, found)
     user = sides.users(file, found, local)
+    _one_address(file, found, user)
     ways = {
         "down": [one for one in found if one.target in user and one.source not in user],
         "up": [one for one in found if one.source in user and one.target not in user],
@@ -76,6 +83,45 @@ def _one_link(file: Path, found: Sequence[Packet]) -> None:
     (_, most), *others = carried.most_common()
     if others and others[0][1] > MUCH * most:
         raise ScenarioError(f"{file}: captured on {len(carried)} interfaces; capture each by itself, as with -i wlan0")
+
+
+def _one_address(file: Path, found: Sequence[Packet], user: set[str]) -> None:
+    """Refuses two links in a capture on `any` that does not say which interface a frame came from: each has its
+    address."""
+    carried: defaultdict[bool, Counter[str]] = defaultdict(Counter)
+    for one in found:
+        for address in {one.source, one.target} & user if one.cooked is not None else ():
+            carried[":" in address][address] += one.bytes
+    for counts in carried.values():
+        (_, most), *others = counts.most_common()
+        if others and others[0][1] > MUCH * most:
+            named = " and ".join(address for address, _ in counts.most_common(2))
+            raise ScenarioError(
+                f"{file}: captured on all interfaces, and {named} are on this side; capture each by itself, as with "
+                "-i wlan0"
+            )
+
+
+def _seen_once(file: Path, found: Sequence[Packet]) -> None:
+    """Refuses a capture that has packets twice: rates would be double, and every segment sent again."""
+    last: dict[Flow, tuple[int, int, float]] = {}
+    segments = twice = 0
+    ways: defaultdict[tuple[str, str], Counter[bool]] = defaultdict(Counter)
+    for one in found:
+        if one.cooked is not None:
+            ways[one.source, one.target][one.cooked == OUTGOING] += one.bytes
+        if one.flow is None or one.payload <= 0:
+            continue
+        segments += 1
+        sequence, payload, at = last.get(one.flow, (-1, 0, 0.0))
+        twice += (sequence, payload) == (one.sequence, one.payload) and one.at - at < AT_ONCE_S
+        last[one.flow] = one.sequence, one.payload, one.at
+    forwarded = sum(min(counts[True], counts[False]) for counts in ways.values())
+    if twice > OFTEN * segments or forwarded > MUCH * sum(one.bytes for one in found):
+        raise ScenarioError(
+            f"{file}: it has packets twice, as they came in and as they went out; capture on one interface, as with "
+            "-i wlan0, or remove them with `editcap -d`"
+        )
 
 
 def _rate(some: Sequence[Packet], end: str) -> Range | None:

@@ -18,17 +18,25 @@ from .reading import Range, Reading, one_way, share, spread
 UNITS = "ms|мсек|мс|毫秒|ミリ秒|밀리초"
 REPLY = re.compile(rf"[=<](?=[\d.,])(\d*[.,]?\d+)\s?(?:{UNITS})(?![A-Za-z])", re.IGNORECASE)
 SEQUENCE = re.compile(r"\b(?:icmp_|icmp6_)?(?:seq|req)=(\d+)")
+NAMED = re.compile(r"\b(?:icmp_|icmp6_)?(?:seq|req)[= ](\d+)")
+"""The number of a ping, answered or not."""
 ANSWERED = re.compile(r"\b(?:ttl|hlim)=\d+", re.IGNORECASE)
 
 PERCENT = re.compile(r"(?<![A-Za-z0-9:])(\d+(?:[.,]\d+)?)\s?%(?![A-Za-z0-9])|(?<![A-Za-z0-9:])%\s?(\d+(?:[.,]\d+)?)")
 """A share; not the zone of `fe80::1%eth0`."""
 
-WHOLE = re.compile(r"(?<![\d+.:/%=-])\d+(?!\d|[.:/]\d|\s?%)")
+WHOLE = re.compile(r"(?<![A-Za-z\d+.:/%=-])\d+(?![A-Za-z\d]|[.:/]\d|\s?%)")
 WINDOWS = re.compile(r"=\s*(\d+)[^\d=%]+=\s*(\d+)[^\d=%]+=\s*(\d+)\s*\([^\d()]*?(\d+)\s?%")
 """Sent, received and lost, and the percentage in brackets; some languages break the line between them."""
 SUMMARY = re.compile(r"=\s*([\d.]+)/([\d.]+)/([\d.]+)(?:/([\d.]+))?(?=[/\s]|$)")
 WINDOWS_SUMMARY = re.compile(rf"=\s+(\d+)\s?(?:{UNITS})(?![A-Za-z])")
 """Least, mean and most round trip; Windows says them each by itself, the mean last."""
+
+FPING = re.compile(r"^\S+ +: (?:\[\d+\], |xmt/rcv/%loss = )", re.MULTILINE)
+"""How the lines of another program begin, whose counts stand otherwise."""
+
+FROM = re.compile(r"^PING [^(]*\([^)]*\) (.*?) ?: \d+")
+"""The interface that `ping -I` left from, or its address."""
 
 PROGRESS = re.compile(r"\d+/\d+\s[^\d]*\d+(?:[.,]\d+)?\s?%")
 """What iputils prints on Ctrl-\\, in the midst of a run."""
@@ -58,22 +66,33 @@ class Run:
     """Least, mean and most round trip, and their deviation."""
     title: str = ""
     """The line above the counts, which names the host."""
+    source: str = ""
+    """The interface that it left from, if that is told."""
+    numbers: list[int] = field(default_factory=list)
+    """Of all pings that a line names, answered or not."""
 
 
 def is_ping(text: str) -> bool:
     """Whether it says what `ping` says."""
+    if FPING.search(text):
+        return True
     is_one = any(REPLY.search(line) and (SEQUENCE.search(line) or ANSWERED.search(line)) for line in text.splitlines())
     return is_one or any(_summary(line) or _counts(line) for line in text.splitlines()) or bool(_windows(text))
 
 
 def reads(file: Path, text: str) -> Reading:
     """Round trips and losses, over all runs in the file. Without load: a transfer would make round trips longer."""
+    if FPING.search(text):
+        raise ScenarioError(f"{file}: the output of `fping`; {WAY_OUT}")
     runs = _runs(file, text)
     if not runs:
         raise ScenarioError(f"{file}: `ping` has no statistics here; {WAY_OUT}")
     titles = {run.title for run in runs if run.title}
     if len(titles) > 1:
         raise ScenarioError(f"{file}: pings of several hosts ({'; '.join(sorted(titles))}); write a file for each")
+    sources = {run.source for run in runs if run.source}
+    if len(sources) > 1:
+        raise ScenarioError(f"{file}: pings from {' and '.join(sorted(sources))}; write a file for each link")
     for run in runs:
         _check(file, run)
     sent, received = (sum(counts) for counts in zip(*((run.sent, run.received) for run in runs), strict=True))
@@ -93,11 +112,14 @@ def _runs(file: Path, text: str) -> list[Run]:
     for number, line in enumerate(_joined(text).splitlines(), 1):
         if PROGRESS.search(line):
             continue
-        if line.startswith("PING ") and now.sequences:
-            # The one before was killed.
-            now.sent, now.received = _by_sequence(file, now)
-            runs.append(now)
-            now, recent = Run(), deque[int](maxlen=TWICE_WITHIN)
+        if line.startswith("PING "):
+            if now.numbers:
+                # The one before was killed.
+                now.sent, now.received = _by_sequence(file, now)
+                runs.append(now)
+                now, recent = Run(), deque[int](maxlen=TWICE_WITHIN)
+            via = FROM.match(line)
+            now.source = via[1].split()[-1] if via else ""
         if counts := _windows(line) or _counts(line):
             now.sent, now.received = counts
             now.title = above.strip(" -:\t")
@@ -110,7 +132,7 @@ def _runs(file: Path, text: str) -> list[Run]:
         else:
             _add_reply(now, line, recent)
         above = line if line.strip() else above
-    if now.replies or now.timeless:
+    if now.replies or now.timeless or now.numbers:
         now.sent, now.received = _by_sequence(file, now)
         runs.append(now)
     return runs
@@ -118,6 +140,8 @@ def _runs(file: Path, text: str) -> list[Run]:
 
 def _add_reply(run: Run, line: str, recent: "deque[int]") -> None:
     times, sequence = REPLY.findall(line), SEQUENCE.search(line)
+    if named := NAMED.search(line):
+        run.numbers.append(int(named[1]))
     if sequence and ANSWERED.search(line):
         if (number := int(sequence[1])) in recent:
             return
@@ -130,11 +154,12 @@ def _add_reply(run: Run, line: str, recent: "deque[int]") -> None:
 
 
 def _by_sequence(file: Path, run: Run) -> tuple[int, int]:
-    """Sent and received of a run without statistics: the numbers between the first and the last reply."""
+    """Sent and received of a run without statistics: the numbers between the first and the last one that it names,
+    answered or not."""
     whole = run.sequences
     if len(whole) != len(run.replies) + run.timeless or len(whole) < 2 or sorted(whole) != whole:
         raise ScenarioError(f"{file}: the statistics at the end are missing, and they tell of losses; {WAY_OUT}")
-    return whole[-1] - whole[0] + 1, len(whole)
+    return max(run.numbers) - min(run.numbers) + 1, len(whole)
 
 
 def _joined(text: str) -> str:

@@ -40,7 +40,7 @@ def users(file: Path, packets: Sequence[Packet], local: Sequence[str]) -> set[st
             busiest[address] += count
     named = [address for address, _ in busiest.most_common(SHOWN)]
     if local:
-        found = {address for address in busiest if _is_in(address, local)}
+        found = {address for address in busiest if is_in(address, local)}
         if not found:
             raise ScenarioError(f"{file}: no packet of {', '.join(local)}; it has {', '.join(named)}")
         return found
@@ -95,6 +95,7 @@ def _is_private(address: str) -> bool:
     return any(ipaddress.ip_address(address) in network for network in PRIVATE)
 
 
-def _is_in(address: str, networks: Sequence[str]) -> bool:
+def is_in(address: str, networks: Sequence[str]) -> bool:
     """Whether it is one of the addresses, or in one of the networks."""
-    return any(ipaddress.ip_address(address) in ipaddress.ip_network(one, strict=False) for one in networks)
+    own = ipaddress.ip_address(address.partition("%")[0])
+    return any(own in ipaddress.ip_network(one, strict=False) for one in networks)

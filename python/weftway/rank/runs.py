@@ -55,7 +55,7 @@ class Request:
     """Which cells of a distribution: equal seeds draw equal ones."""
     schedulers: Any = "all"
     candidate: Any = None
-    """The scheduler that is held against the others. The chooser does not choose it."""
+    """The scheduler that is held against the others. It is never the best other scheduler."""
     split: str = "held-out"
     set: Sequence[str] = ()
     clairvoyant: bool = False
@@ -123,7 +123,7 @@ def standings(found: Ranking) -> list[Standing]:
 
 
 def single_path(found: Ranking) -> SinglePath | None:
-    """What the fair single path costs."""
+    """What one path with the same handshake costs."""
     return standing.single_path(found.judged)
 
 

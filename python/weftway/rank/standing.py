@@ -1,13 +1,13 @@
 """Who is how good, from what the runs cost. Pure functions.
 
-Seeds are split into two halves: those at even places of the list and those at odd ones. On one half, a *chooser*
-picks the scheduler with the least mean cost, cell by cell; the other half judges the pick, and everybody else. Then the
-halves change places. A scheduler's ratio in a cell is its mean cost over the chooser's, on the half that judges: the
-geometric mean of both ways round. 1 is what picking for each cell attains, 1.1 is 10 % slower, and below 1 is better
-than picking.
+Seeds are split into two halves: those at even places of the list and those at odd ones. On one half, the *best other
+scheduler* of each cell is picked, the one with the least mean cost. The other half judges it, and everybody else; then
+the halves change places. A scheduler's ratio in a cell is its mean cost over that of the pick, on the half that judges:
+the geometric mean of both ways round. 1 is what picking for each cell attains, 1.1 is 10 % slower, and below 1 is
+better than picking.
 
-Judging on the half that was picked by would flatter the chooser: of many schedulers that are equally good, the one with
-the luckiest draws is picked. The *fair single path* is picked and judged in the same way.
+Judging on the half that was picked by would flatter the pick: of many schedulers that are equally good, the one with
+the luckiest draws is picked. *One path, same handshake* is picked and judged in the same way.
 
 The *capacity bound* of a cell is the least cost that the links allow, whatever the scheduler and the controller. A
 scheduler's mean cost is a multiple of it, which takes no pick and no halves.
@@ -27,18 +27,18 @@ Costs = Mapping[str, Sequence[float]]
 """What each run cost by scheduler, or by path: one number per seed, the seeds in the same order."""
 
 CLOSE, NEAR = 1.05, 1.15
-"""Within 5 % and within 15 % of the chooser."""
+"""Within 5 % and within 15 % of the best other scheduler."""
 
 ALL = "all"
 """The group of all cells."""
 
 WORSE = 1.05
-"""Above this ratio to the fair single path, several paths were worse than one."""
+"""Above this ratio to one path with the same handshake, several paths were worse than one."""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """One cell: every scheduler's ratio to the chooser and to the fair single path."""
+    """One cell: every scheduler's ratio to the best other scheduler, and to one path with the same handshake."""
 
     cell: str
     kinds: Mapping[str, str]
@@ -47,7 +47,7 @@ class Judged:
     singles: Mapping[str, float]
     """Empty where there is a single path."""
     single: float | None = None
-    """The ratio of the fair single path to the chooser."""
+    """The ratio of one path with the same handshake to the best other scheduler."""
     copies: Mapping[str, float] = field(default_factory=dict)
     """The share of packets that were copies."""
     unfinished: Mapping[str, int] = field(default_factory=dict)
@@ -66,36 +66,36 @@ class Standing:
     is_candidate: bool
     cells: int
     ratio: float
-    """The geometric mean of its ratios to the chooser."""
+    """The geometric mean of its ratios to the best other scheduler."""
     ratio_low: float | None
     ratio_high: float | None
     median: float
     of_bound: float | None
     """The median of its cost over the capacity bound."""
     close_share: float
-    """The share of cells within 5 % of the chooser."""
+    """The share of cells within 5 % of the best other scheduler."""
     near_share: float
     """The share of cells within 15 % of it."""
     worst: float
     """Its largest ratio."""
     worst_cell: str
     worse_than_single_share: float | None
-    """The share of cells in which it is more than 5 % worse than the fair single path."""
+    """The share of cells in which it is more than 5 % worse than one path with the same handshake."""
     copies_share: float
     unfinished: int
 
 
 @dataclass(frozen=True)
 class SinglePath:
-    """The fair single path over all cells that have several."""
+    """One path with the same handshake over all cells that have several."""
 
     cells: int
     ratio: float
-    """The geometric mean of its ratios to the chooser."""
+    """The geometric mean of its ratios to the best other scheduler."""
     ratio_low: float | None
     ratio_high: float | None
     better_share: float
-    """The share of cells in which the chooser is more than 5 % worse than it."""
+    """The share of cells in which the best other scheduler is more than 5 % worse than it."""
 
 
 @dataclass(frozen=True)
@@ -268,7 +268,7 @@ def _group(kind: str, value: str, cells: Sequence[Judged], candidate: str | None
 
 
 def worst(cells: Sequence[Judged], scheduler: str, count: int) -> list[Worst]:
-    """The cells in which a scheduler is farthest behind the chooser, the worst first."""
+    """The cells in which a scheduler is farthest behind the best other scheduler, the worst first."""
     ran = [cell for cell in cells if scheduler in cell.ratios]
     ran.sort(key=lambda cell: -cell.ratios[scheduler])
     return [Worst(cell.cell, cell.ratios[scheduler], cell.singles.get(scheduler)) for cell in ran[:count]]

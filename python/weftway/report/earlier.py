@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
 from weftway.backends import Row
+from weftway.listing import NOTHING
 from weftway.stats import Estimate, paired
 from weftway.store import SELECTED
 
@@ -36,19 +38,39 @@ class Change:
     """A cell that both have: the primary measure then and now, and the paired difference as a share of the earlier."""
 
     cell: Cell
-    before: Estimate
-    now: Estimate
-    share: Estimate
+    before: Estimate | None
+    now: Estimate | None
+    share: Estimate | None
+    """Nothing, if no seed has a result in both."""
     lower_is_better: bool
+    is_repeatable: bool = True
+    lost: int = 0
+    """Seeds that had a result, and have none now, less those of which it is the other way round."""
 
     @property
     def remark(self) -> str:
-        """Whether the seeds tell now from then. A single seed is taken at its word."""
+        """Whether the seeds tell now from then. A single seed is taken at its word, where it gives the same row again.
+        Whether there is a result at all counts for more than what it is."""
+        if self.lost or self.share is None:
+            return "worse" if self.lost > 0 else "better" if self.lost else "not significant"
         if self.share.mean == 0 and not self.share.half:
             return "unchanged"
-        if self.share.half is not None and not self.share.excludes_zero:
+        if not self.share.excludes_zero and (self.share.half is not None or not self.is_repeatable):
             return "not significant"
         return "better" if (self.share.mean < 0) == self.lower_is_better else "worse"
+
+    @property
+    def told(self) -> str:
+        """By how much, in a word or two."""
+        if self.lost:
+            runs = "1 run" if abs(self.lost) == 1 else f"{abs(self.lost)} runs"
+            return f"{runs} without a result" if self.lost > 0 else f"{runs} more with a result"
+        return PERCENT.signed(self.share.mean) if self.share else "no seed has a result in both"
+
+    @property
+    def size(self) -> float:
+        """The larger, the further up it is told."""
+        return math.inf if self.lost or self.share is None else abs(self.share.mean)
 
 
 def shown(rows: pl.DataFrame) -> pl.DataFrame:
@@ -72,12 +94,18 @@ def changes(study: Study, earlier: Earlier) -> list[Change]:
     column = study.primary.column
     for cell in study.cells():
         then, now = (one.estimate(cell, column) for one in (before, study))
-        gap = paired(study.values(cell, column), before.values(cell, column))
-        if then and now and gap and then.mean:
+        had, has = (one.values(cell, column) for one in (before, study))
+        both = {*before.of(cell, "seed")} & {*study.of(cell, "seed")}
+        lost = sum((seed in had) - (seed in has) for seed in both)
+        gap = paired(has, had)
+        share = None
+        if gap and then and then.mean:
             size = abs(then.mean)
             share = Estimate(gap.mean / size, None if gap.half is None else gap.half / size, gap.n)
-            found.append(Change(cell, then, now, share, bool(study.primary.lower_is_better)))
-    return sorted(found, key=lambda change: -abs(change.share.mean))
+        if share or lost:
+            less, again = bool(study.primary.lower_is_better), study.is_repeatable(cell)
+            found.append(Change(cell, then, now, share, less, again, lost))
+    return sorted(found, key=lambda change: -change.size)
 
 
 def summary(study: Study, earlier: Earlier) -> str:
@@ -88,7 +116,7 @@ def summary(study: Study, earlier: Earlier) -> str:
     told = []
     for word in ("better", "worse"):
         some = [change for change in found if change.remark == word]
-        names = listed([f"{c.cell.scheduler} under {c.cell.cc} {PERCENT.signed(c.share.mean)}" for c in some])
+        names = listed([f"{c.cell.scheduler} under {c.cell.cc} {c.told}" for c in some])
         told += [f"{len(some)} {word} ({names})"] if some else []
     same = sum(change.remark == "unchanged" for change in found)
     told += [f"{same} unchanged"] if same else []
@@ -104,7 +132,7 @@ def table(study: Study, earlier: Earlier) -> str:
     for setting in study.settings:
         for cc in study.controllers:
             here = [change for change in found if (change.cell.setting, change.cell.cc) == (setting, cc)]
-            unit = unit_for(study.primary.kind, [change.now.mean for change in here])
+            unit = unit_for(study.primary.kind, [change.now.mean for change in here if change.now])
             lines = "".join(line(study, change, unit) for change in here)
             title = escape(", ".join(filter(None, [cc, setting])))
             head = f'<tr class="group"><th colspan="{len(HEAD)}" scope="rowgroup">{title}</th></tr>'
@@ -118,9 +146,9 @@ def table(study: Study, earlier: Earlier) -> str:
 def line(study: Study, change: Change, unit: Unit) -> str:
     css = {"better": "badge good", "worse": "badge bad"}.get(change.remark, "badge plain")
     texts = [
-        unit.estimate(change.before),
-        unit.estimate(change.now),
-        PERCENT.estimate(change.share, signed=True),
+        unit.estimate(change.before) if change.before else NOTHING,
+        unit.estimate(change.now) if change.now else NOTHING,
+        PERCENT.estimate(change.share, signed=True) if change.share and not change.lost else change.told,
         f'<span class="{css}">{change.remark}</span>',
     ]
     cells = "".join(f'<td data-label="{name}">{text}</td>' for name, text in zip(HEAD[1:], texts, strict=True))

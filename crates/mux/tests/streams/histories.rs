@@ -1,4 +1,4 @@
-//! Any history of operations and of what a network may do: at its end, each stream has what was written to it, in order and
+//! Any history of operations, of what a network may do, and of connections that are lost and followed by others: at its end, each stream has what was written to it, in order and
 //! once; nothing is left over; and what is promised is given back.
 
 use std::collections::BTreeSet;
@@ -26,6 +26,7 @@ enum Op {
     LoseAck(Index),
     Abandon(Index),
     Ask,
+    Sever { heard: bool },
     Advance { ms: u8 },
 }
 
@@ -37,7 +38,7 @@ impl Op {
     /// The end and the operation that a number stands for: proptest draws and shrinks numbers much faster than trees of
     /// choices.
     fn decode(word: u64) -> (usize, Self) {
-        let (end, kind, number) = (word as usize & 1, (word >> 1) as u8 % 52, (word >> 16) as u16);
+        let (end, kind, number) = (word as usize & 1, (word >> 1) as u8 % 53, (word >> 16) as u16);
         let (index, ms) = (Index((word >> 32) as usize), (number % 80) as u8);
         let op = match kind {
             0..2 => Self::Open { class: number as u8 % 4 },
@@ -55,6 +56,7 @@ impl Op {
             43 => Self::Abandon(index),
             44 => Self::Ask,
             45..47 => Self::Advance { ms },
+            52 => Self::Sever { heard: number % 3 > 0 },
             // More of what moves data.
             47..49 => Self::Write { stream: index, bytes: 1 + number % 6000 },
             49 => Self::BeginAs { stream: index, class: number as u8 % 4, bytes: number % 3000 },
@@ -167,6 +169,7 @@ impl World {
                 end.cut(now, usize::from(most));
             }
             Op::Ask => end.mux.ask(),
+            Op::Sever { heard } => self.sever(heard),
             Op::Advance { ms } => self.now += Span::from_millis(u64::from(ms)),
             of_a_record => self.apply_to_record(at, of_a_record),
         }
@@ -214,6 +217,26 @@ impl World {
             }
             other => panic!("{other:?} is of no record"),
         }
+    }
+
+    /// The connection is lost with all that is under way, and another one goes on. If the end that connects has not `heard` that
+    /// the other one took it over, it tries once more.
+    fn sever(&mut self, heard: bool) {
+        let now = self.now;
+        for end in &mut self.ends {
+            end.records.clear();
+            end.acks.clear();
+        }
+        let [here, there] = &mut self.ends;
+        if !heard {
+            there.mux.resume(now, &here.mux.received()).unwrap();
+            // What leaves by it arrives nowhere.
+            let _ = there.mux.cut(now, 600);
+        }
+        let (ours, theirs) = (here.mux.received(), there.mux.received());
+        there.mux.resume(now, &ours).unwrap();
+        here.mux.resume(now, &theirs).unwrap();
+        assert_eq!(here.mux.connection(), there.mux.connection());
     }
 
     fn write(&mut self, at: usize, stream: usize, bytes: u64) {

@@ -49,14 +49,20 @@ impl Duplex {
         connection: QuicConnection,
         side: Side,
         (own, peer): (Limits, Limits),
-        mut setting: Setting,
+        setting: Setting,
         roles: &[Role],
     ) -> Result<Self, DuplexError> {
+        Ok(Self::over(connection, Mux::new(side, own, peer)?, setting, roles)?)
+    }
+
+    /// The same with a mux that is there already: a new one, or one whose connection before was lost ([`Mux::resume`]).
+    pub fn over(connection: QuicConnection, mux: Mux, mut setting: Setting, roles: &[Role]) -> Result<Self, SpecError> {
         // The mux bounds what is written. What is sent ahead of the first missing record is bounded as its receiver's memory is.
+        let (own, peer) = mux.limits();
         setting.transport.send_buffer = Buffer::Fixed(own.send + own.send);
         setting.transport.receive_buffer = Buffer::Fixed(peer.receive);
         setting.transport.stream_window = None;
-        let streams = Streams::new(Mux::new(side, own, peer)?, setting.transport.mss.get());
+        let streams = Streams::new(mux, setting.transport.mss.get());
         let sender = Sender::new(connection, streams, setting, roles)?;
         Ok(Self {
             sender,
@@ -70,6 +76,12 @@ impl Duplex {
     /// Decisions come from the scheduler that `host` was made for.
     pub fn set_host(&mut self, host: Host) {
         self.sender.set_host(host);
+    }
+
+    /// Takes in what the connection has received before it carried anything.
+    pub fn begin(&mut self, now: Instant) {
+        self.sender.source.set_now(now);
+        self.sender.take_in(now, None);
     }
 
     /// The streams, to write, read and change. What is written leaves with the next [`Duplex::turn`].
@@ -103,9 +115,9 @@ impl Duplex {
         &mut self.sender.connection
     }
 
-    /// The connection, which is to be closed.
-    pub fn into_connection(self) -> QuicConnection {
-        self.sender.connection
+    /// The connection, which is to be closed, and what it carried: another one may go on with it.
+    pub fn into_parts(self) -> (QuicConnection, Mux) {
+        (self.sender.connection, self.sender.source.into_mux())
     }
 
     /// Takes a datagram that came by `route`.

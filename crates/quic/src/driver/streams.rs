@@ -24,6 +24,11 @@ impl Streams {
         Self { mux, now: Instant::ZERO, error: None, next: None, most: most as usize }
     }
 
+    /// The mux alone.
+    pub fn into_mux(self) -> Mux {
+        self.mux
+    }
+
     /// To look at.
     pub fn mux(&self) -> &Mux {
         &self.mux

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use noq_proto::{EndpointConfig, IdleTimeout, MtuDiscoveryConfig, TransportConfig, VarInt};
+use weftway_path::Span;
 
 use crate::driver::observer::{ObserverState, Observers};
 
@@ -16,8 +17,8 @@ pub const LARGEST_PAYLOAD: u16 = 9000 - 48;
 pub const MAX_PATHS: usize = 8;
 /// Some more, for paths that are closed and opened again.
 const SPARE_PATHS: u32 = 8;
-/// A connection without any sign of life for so long is over.
-const IDLE: Duration = Duration::from_secs(30);
+/// A connection without any sign of life for so long is over, if neither end wants it to be sooner.
+pub const IDLE: Span = Span::from_secs(30);
 /// An idle path says that it is alive, which also keeps bindings of NATs: the shortest known are of some 20 s.
 const KEEP_ALIVE: Duration = Duration::from_secs(2);
 /// How far the control stream may be ahead of what the other end has read.
@@ -25,12 +26,14 @@ const CONTROL_WINDOW: u32 = 256 << 10;
 /// Room for the records of what arrives in one call.
 const RECORDS: usize = 4 << 20;
 
-/// How a connection behaves. noq looks how long packets may be, up to `largest_payload` (RFC 8899).
-pub(super) fn transport(observers: Arc<ObserverState>, largest_payload: u16) -> Arc<TransportConfig> {
+/// How a connection behaves that is over after the silence `idle`. noq looks how long packets may be, up to `largest_payload`
+/// (RFC 8899).
+pub(super) fn transport(observers: Arc<ObserverState>, largest_payload: u16, idle: Span) -> Arc<TransportConfig> {
     let mut config = TransportConfig::default();
     let mut mtu = MtuDiscoveryConfig::default();
     mtu.upper_bound(largest_payload.min(LARGEST_PAYLOAD));
-    let idle = IdleTimeout::from(VarInt::from_u32(IDLE.as_millis() as u32));
+    let idle = u32::try_from(idle.as_millis()).unwrap_or(u32::MAX);
+    let idle = IdleTimeout::from(VarInt::from_u32(idle));
     config
         .congestion_controller_factory(Arc::new(Observers { state: observers, has_window: true }))
         .max_concurrent_multipath_paths(MAX_PATHS as u32 + SPARE_PATHS)

@@ -16,8 +16,9 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, SignatureScheme};
+use weftway_path::Span;
 
-use super::settings::{endpoint, transport};
+use super::settings::{IDLE, endpoint, transport};
 use super::token::{BadName, Token, Tokens, check_name};
 use crate::driver::observer::ObserverState;
 
@@ -247,17 +248,18 @@ impl Server {
     /// For one connection whose packets may have `largest_payload` bytes, or for all that come.
     pub fn config(&self, observers: Arc<ObserverState>, largest_payload: u16) -> ServerConfig {
         let mut config = self.0.clone();
-        config.transport_config(transport(observers, largest_payload));
+        config.transport_config(transport(observers, largest_payload, IDLE));
         config
     }
 }
 
-/// The configuration of an end that connects, whose packets may have `largest_payload` bytes, and a flag that says whether
-/// another certificate came.
+/// The configuration of an end that connects, whose packets may have `largest_payload` bytes, and whose connections are over
+/// after the silence `idle`; and a flag that says whether another certificate came.
 pub fn client(
     pairing: &Pairing,
     observers: Arc<ObserverState>,
     largest_payload: u16,
+    idle: Span,
 ) -> Result<(ClientConfig, Arc<AtomicBool>), IdentityError> {
     let make = |error: &dyn std::fmt::Display| IdentityError::Make(error.to_string());
     let provider = Arc::new(ring::default_provider());
@@ -272,7 +274,7 @@ pub fn client(
     tls.alpn_protocols = vec![ALPN.to_vec()];
     let tls = QuicClientConfig::try_from(tls).map_err(|error| make(&error))?;
     let mut config = ClientConfig::new(Arc::new(tls));
-    config.transport_config(transport(observers, largest_payload));
+    config.transport_config(transport(observers, largest_payload, idle));
     Ok((config, mismatch))
 }
 

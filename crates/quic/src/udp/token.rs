@@ -15,7 +15,7 @@ pub struct Token(pub(super) [u8; LENGTH]);
 
 impl Token {
     /// A new one. None if the system gives no random numbers.
-    pub(super) fn generate() -> Option<Self> {
+    pub fn generate() -> Option<Self> {
         let mut token = [0; LENGTH];
         ring::default_provider().secure_random.fill(&mut token).ok()?;
         Some(Self(token))

@@ -45,6 +45,7 @@ pub struct Pair {
     cc: String,
     seed: u64,
     limits: Limits,
+    has_control: bool,
     now: Instant,
     clock: Clock,
     network: Network,
@@ -64,6 +65,16 @@ impl Pair {
         Self::with([build(scheduler)?, build(scheduler)?], config, cc, seed, limits)
     }
 
+    /// The same with a control stream in both muxes ([`Mux::with_control`]).
+    pub fn with_control(
+        config: &SimConfig,
+        (scheduler, cc): (&str, &str),
+        seed: u64,
+        limits: Limits,
+    ) -> Result<Self, RunError> {
+        Self::make([build(scheduler)?, build(scheduler)?], config, cc, seed, (limits, true))
+    }
+
     /// The same, with these schedulers and what is kept for each: that of the end that connects, and of the one that listens.
     pub fn with(
         schedulers: [(Box<dyn Scheduler>, Host); 2],
@@ -71,6 +82,16 @@ impl Pair {
         cc: &str,
         seed: u64,
         limits: Limits,
+    ) -> Result<Self, RunError> {
+        Self::make(schedulers, config, cc, seed, (limits, false))
+    }
+
+    fn make(
+        schedulers: [(Box<dyn Scheduler>, Host); 2],
+        config: &SimConfig,
+        cc: &str,
+        seed: u64,
+        (limits, has_control): (Limits, bool),
     ) -> Result<Self, RunError> {
         weftway_cc::parse(cc)?;
         let end = |side, (scheduler, host)| {
@@ -86,6 +107,7 @@ impl Pair {
             cc: cc.to_owned(),
             seed,
             limits,
+            has_control,
             now: Instant::ZERO,
             clock: setup::clock(),
             network,
@@ -126,7 +148,11 @@ impl Pair {
             fills_packets: false,
         };
         let mux_side = if side == Side::Client { weftway_mux::Side::Connecting } else { weftway_mux::Side::Listening };
-        let mut duplex = Duplex::new(connection, mux_side, (self.limits, self.limits), setting, &roles)?;
+        let mut mux = Mux::new(mux_side, self.limits, self.limits).map_err(DuplexError::from)?;
+        if self.has_control {
+            mux = mux.with_control().map_err(|error| RunError::Connect(error.to_string()))?;
+        }
+        let mut duplex = Duplex::over(connection, mux, setting, &roles)?;
         let end = &mut self.ends[side as usize];
         duplex.set_host(std::mem::take(&mut end.host));
         end.duplex = Some(duplex);

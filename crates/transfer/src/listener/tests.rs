@@ -2,6 +2,7 @@
 
 use noq_proto::{DatagramEvent, Endpoint, EndpointConfig};
 use weftway_quic::udp::Local;
+use weftway_quic::udp::settings::IDLE;
 use weftway_quic::udp::tls::client;
 
 use super::super::wire::encode;
@@ -20,7 +21,7 @@ impl Pair {
     fn new() -> Self {
         let mut identity = Identity::generate().unwrap();
         identity.add("laptop").unwrap();
-        let (config, _) = client(&identity.pairing(), ObserverState::new(), ETHERNET_PAYLOAD).unwrap();
+        let (config, _) = client(&identity.pairing(), ObserverState::new(), ETHERNET_PAYLOAD, IDLE).unwrap();
         let listener = Listener::new(&identity, Role::Receive).unwrap();
         let endpoint = |server| Endpoint::new(Arc::new(EndpointConfig::default()), server, true);
         let listening = endpoint(Some(Arc::new(listener.config())));
@@ -45,8 +46,7 @@ impl Pair {
             self.step();
         }
         let transfer = TransferId { task: "task".to_owned(), run: "second".to_owned() };
-        let hello = Message::Hello { version: VERSION, token: token.text(), role: Role::Send, transfer };
-        let hello = encode(&hello).unwrap();
+        let hello = encode(&Message::hello(token.text(), Role::Send, transfer)).unwrap();
         self.stranger.open_control();
         assert_eq!(self.stranger.write_control(&hello).unwrap(), hello.len());
     }

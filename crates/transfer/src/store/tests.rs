@@ -393,3 +393,24 @@ fn where_the_target_is_stays_here() {
     }
     assert!(StoreError::Disk("photos/a".to_owned(), denied()).told().contains("photos/a"));
 }
+
+#[test]
+fn what_is_no_folder_is_said_to_be_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let refused = |name: &str| Store::open(&dir.path().join(name)).map(|_| ()).unwrap_err().to_string();
+    std::fs::write(dir.path().join("file"), "").unwrap();
+    std::os::unix::fs::symlink("gone", dir.path().join("link")).unwrap();
+    assert!(refused("file").ends_with("/file: this is there, and is no folder"), "{}", refused("file"));
+    assert!(refused("link").ends_with("/link: this is a link to nothing"), "{}", refused("link"));
+    for name in ["first", "second"] {
+        std::fs::create_dir(dir.path().join(name)).unwrap();
+    }
+    std::fs::write(dir.path().join("first").join(HIDDEN), "").unwrap();
+    // It leads out of the target: nothing is written there.
+    std::os::unix::fs::symlink("../first", dir.path().join("second").join(HIDDEN)).unwrap();
+    for name in ["first", "second"] {
+        let told = refused(name);
+        assert!(told.ends_with("/.weft-partial: this is there, and is no folder"), "{told}");
+        assert!(told.contains(name), "{told}");
+    }
+}

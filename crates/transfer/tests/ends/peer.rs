@@ -8,10 +8,10 @@ use noq_proto::{DatagramEvent, Endpoint, EndpointConfig, FourTuple};
 use weftway_path::{PathId, Span};
 use weftway_quic::driver::connection::QuicConnection;
 use weftway_quic::driver::observer::ObserverState;
-use weftway_quic::udp::settings::ETHERNET_PAYLOAD;
+use weftway_quic::udp::settings::{ETHERNET_PAYLOAD, IDLE};
 use weftway_quic::udp::tls::{self, Pairing};
 use weftway_quic::udp::{Local, Net};
-use weftway_transfer::wire::{MAX_MESSAGE, Message, Role, TransferId, VERSION, decode, encode};
+use weftway_transfer::wire::{MAX_MESSAGE, Message, Role, TransferId, decode, encode};
 
 /// What a test waits for comes by then.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -35,7 +35,7 @@ impl Peer {
     /// Begins a handshake; its first datagram leaves.
     pub fn begin(&mut self, address: SocketAddr, pairing: &Pairing) {
         let (now, observers) = (self.net.now(), ObserverState::new());
-        let (config, _) = tls::client(pairing, observers.clone(), ETHERNET_PAYLOAD).unwrap();
+        let (config, _) = tls::client(pairing, observers.clone(), ETHERNET_PAYLOAD, IDLE).unwrap();
         let at = self.net.clock().theirs(now);
         let (handle, inner) = self.net.endpoint.connect(at, config, address, "weftway").unwrap();
         let routes: Vec<FourTuple> = self.net.routes(address).into_iter().map(|(route, _)| route).collect();
@@ -90,15 +90,21 @@ impl Peer {
         self.connections.iter().filter(|connection| connection.is_established()).count()
     }
 
-    /// Connects, shows the token, and waits for the greeting.
-    pub fn greeting(address: SocketAddr, pairing: &Pairing, role: Role) -> Self {
+    /// Connects. Nothing is said yet.
+    pub fn connected(address: SocketAddr, pairing: &Pairing) -> Self {
         let mut peer = Self::at("127.0.0.1", address);
         peer.begin(address, pairing);
         peer.step_until("a handshake", |peer| peer.established() == 1);
         peer.connections[0].open_control();
+        peer
+    }
+
+    /// Connects, shows the token, and waits for the greeting.
+    pub fn greeting(address: SocketAddr, pairing: &Pairing, role: Role) -> Self {
+        let mut peer = Self::connected(address, pairing);
         let transfer = TransferId { task: "a test".to_owned(), run: "once".to_owned() };
-        peer.say(&Message::Hello { version: VERSION, token: pairing.token.text(), role, transfer });
-        assert_eq!(peer.hear(), Message::Welcome { version: VERSION });
+        peer.say(&Message::hello(pairing.token.text(), role, transfer));
+        assert_eq!(peer.hear(), Message::welcome());
         peer
     }
 
