@@ -19,7 +19,7 @@ from weftway._native import (
     controllers,
     schedulers,
 )
-from weftway.calls import compare, run
+from weftway.calls import compare, export, run
 from weftway.comparison import Comparison, Interrupted
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "__version__",
     "compare",
     "controllers",
+    "export",
     "run",
     "schedulers",
 ]

@@ -1,4 +1,4 @@
-"""What a program calls: `weftway.compare` and `weftway.run`."""
+"""What a program calls: `weftway.compare`, `weftway.run` and `weftway.export`."""
 
 import os
 import warnings
@@ -13,6 +13,8 @@ from weftway.comparison import Progress
 from weftway.scenario import load
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from weftway.results import Results
 
 
@@ -65,3 +67,31 @@ def run(
     if found.skipped:
         raise SimulationError(found.skipped[0].reason)
     return found.rows[0]
+
+
+def export(
+    model: Any,
+    task: str,
+    file: str | os.PathLike[str],
+    *,
+    activation: str | None = None,
+    head: str | None = None,
+    ranges: "tuple[npt.ArrayLike, npt.ArrayLike] | None" = None,
+    fallback: str = "min-rtt",
+    card: Mapping[str, str] | None = None,
+) -> Path:
+    """Writes a trained network as a policy file: `weft compare --scheduler mine.safetensors` runs it.
+
+    `model` is a torch module of `Linear` layers with `ReLU` or `Tanh` between them, after `LSTM` layers if it has some;
+    or a list of pairs of arrays (W of shape (in, out), b). It takes observations of `task` as the environment gives
+    them, (n, inputs), and returns a number per choice, (n, choices). The file is kept only if the policy answers as the
+    model does.
+
+    `activation` says what follows each layer but the last where no layer of the model does (`torch.relu` in `forward`).
+    `head` is `greedy` (the largest output decides) or `sample` (drawn by their softmax). Outside `ranges`, the smallest
+    and largest value of each input in training, the scheduler `fallback` decides; without `ranges`, nowhere. `card`
+    tells where the policy comes from: `trained_on`, `cc`, `seed`, `steps`, `command`, `evaluation`, or what you like.
+    """
+    from weftway.deploy import write
+
+    return write(model, task, Path(file), activation, head, ranges, fallback, card or {})

@@ -2,12 +2,14 @@
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from weftway import backends, bounds, caveats, columns, plan
+from weftway import backends, bounds, caveats, columns, perfetto, plan
 from weftway._native import Scenario, ScenarioError
 from weftway.backends import BACKENDS, Result, Row, Skipped, failures_last, result, sim
 from weftway.interrupts import put_off
@@ -209,13 +211,18 @@ def results(
             batch.cancel()
 
 
-def record(wanted: Plan, events: Path | None, qlog: Path | None, perfetto: Path | None = None) -> Comparison:
+def record(wanted: Plan, events: Path | None, qlog: Path | None, trace: Path | None = None) -> Comparison:
     """Runs the plan's first job; writes its events to a file, its qlog into a folder, its trace to a file."""
     job = wanted.jobs[0]
     if job.backend != sim.Sim.name:
         reason = "logs are written of simulated runs only"
         return Comparison(wanted, [], [Skipped(job, reason)])
-    found = sim.record(job, events, qlog, perfetto)
+    with ExitStack() as stack:
+        # The trace is made from the qlog, which is kept only where it is wanted.
+        folder = Path(stack.enter_context(TemporaryDirectory())) if trace and not qlog else qlog
+        found = sim.record(job, events, folder)
+        if trace and folder and not isinstance(found, Skipped):
+            perfetto.write(folder / f"{job.key}.sqlog", trace)
     return Comparison(wanted, [], [found]) if isinstance(found, Skipped) else Comparison(wanted, [found])
 
 

@@ -17,10 +17,12 @@ except ImportError as error:
 import numpy as np
 import numpy.typing as npt
 
-from weftway import distribution, scenario
+from weftway import distribution, episode, scenario
 from weftway._native import Scenario, ScenarioError, Variant
+from weftway.own_env import Observe, OwnVectorEnv, Reward
 from weftway.spaces import action_space
-from weftway.vector import VectorEnv
+from weftway.state import State
+from weftway.vector import Floats, VectorEnv
 
 if TYPE_CHECKING:
     from weftway.sb3 import Sb3VecEnv
@@ -84,7 +86,7 @@ class WeftwayEnv(gym.Env[Any, Any]):
     `copy.deepcopy` and `pickle` give an environment that goes on as this one would: `weftway.vector`.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}  # type: ignore[misc]
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi"], "render_fps": 10}  # type: ignore[misc]
     usual_task: ClassVar[str] = "wait-or-send"
 
     def __init__(
@@ -94,11 +96,20 @@ class WeftwayEnv(gym.Env[Any, Any]):
         task: str | None = None,
         seed: int = 0,
         instances: int = INSTANCES,
+        observe: Observe | None = None,
+        observation_space: gym.spaces.Box | None = None,
+        reward: Reward | None = None,
+        render_mode: str | None = None,
     ) -> None:
-        self.vector = _vector(scenario, cc, task or self.usual_task, seed, instances)
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            raise ValueError(f"render_mode {render_mode!r}: one of {', '.join(self.metadata['render_modes'])}")
+        self.render_mode = render_mode
+        own = (observe, observation_space, reward)
+        self.vector = _vector(scenario, cc, task or self.usual_task, seed, instances, own=own)
         self.observation_space = _observation_space(self.vector)
         self.action_space = action_space(self.vector)
         self._is_over = True
+        self._progress = episode.Progress()
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -107,6 +118,7 @@ class WeftwayEnv(gym.Env[Any, Any]):
         super().reset(seed=seed)
         obs = self.vector.renew() if seed is None else self.vector.reset(seed)
         self._is_over = False
+        self._progress = episode.Progress()
         return obs[0], self._info()
 
     def step(self, action: Any) -> tuple[npt.NDArray[np.float32], float, bool, bool, dict[str, Any]]:
@@ -117,12 +129,25 @@ class WeftwayEnv(gym.Env[Any, Any]):
         step = self.vector.step(answers(self.vector, action, self.action_space))
         terminated, truncated = bool(step.terminated[0]), bool(step.truncated[0])
         self._is_over = terminated or truncated
+        self._progress.add(float(step.reward[0]))
         self.vector.delayed_rewards()  # rewards by decision, which nobody takes here
         if self._is_over:
             # The vector environment is at the next episode already; its beginning is `reset`'s to show.
             (row,) = self.vector.episodes()
+            self._progress.row = row
             return self.vector.final_observations()[0], float(step.reward[0]), terminated, truncated, {"row": row}
         return step.obs[0], float(step.reward[0]), terminated, truncated, self._info()
+
+    def state(self) -> State:
+        """The raw state, a row: at the question that is due, or at the end of the episode."""
+        return self.vector.final_state() if self._is_over else self.vector.state()
+
+    def render(self) -> str | None:
+        """With `render_mode="ansi"` a report of the episode as text: of its end, or of where it stands."""
+        if self.render_mode is None:
+            return None
+        (drawn,) = self.vector.drawn()
+        return episode.report(self._progress, drawn, self.state())
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
         """Which actions are open, as MaskablePPO asks for them; of discrete actions only."""
@@ -180,6 +205,9 @@ class PacketEnv(WeftwayEnv):
     - `task`: the decision task, with its switches.
     - `seed`: applies until `reset` gets one, and draws a distribution's scenarios.
     - `instances`: the number of scenarios drawn from a distribution.
+    - `observe` with `observation_space`, and `reward`: functions of the raw state, in place of the task's observation
+      and reward. `weftway.own_env` says what they are given, `weftway.state` what the state holds.
+    - `render_mode`: `"ansi"` makes `render()` a report of the episode as text.
 
     ## Version History
 
@@ -264,8 +292,12 @@ class WeftwayVectorEnv(gym.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray
         seed: int = 0,
         instances: int = INSTANCES,
         threads: int = 1,
+        observe: Observe | None = None,
+        observation_space: gym.spaces.Box | None = None,
+        reward: Reward | None = None,
     ) -> None:
-        self.vector = _vector(scenario, cc, task, seed, instances, num_envs, threads)
+        own = (observe, observation_space, reward)
+        self.vector = _vector(scenario, cc, task, seed, instances, num_envs, threads, own)
         self.num_envs = num_envs
         self.single_observation_space = _observation_space(self.vector)
         self.single_action_space = action_space(self.vector)
@@ -323,11 +355,19 @@ def sb3_vec_env(
     seed: int = 0,
     instances: int = INSTANCES,
     threads: int = 1,
+    observe: Observe | None = None,
+    observation_space: gym.spaces.Box | None = None,
+    reward: Reward | None = None,
 ) -> "Sb3VecEnv":
     """The same as a `VecEnv` of Stable-Baselines3, with `action_masks()` for MaskablePPO."""
     from weftway.sb3 import Sb3VecEnv
 
-    return Sb3VecEnv(_vector(scenario, cc, task, seed, instances, num_envs, threads))
+    own = (observe, observation_space, reward)
+    return Sb3VecEnv(_vector(scenario, cc, task, seed, instances, num_envs, threads, own))
+
+
+Own = tuple[Observe | None, gym.spaces.Box | None, Reward | None]
+"""What of an environment is the user's: the observation, its space, the reward."""
 
 
 def _vector(
@@ -338,14 +378,26 @@ def _vector(
     instances: int,
     envs: int = 1,
     threads: int = 1,
+    own: Own = (None, None, None),
 ) -> VectorEnv:
     variants, usual = pool(source, seed, instances)
     controllers = usual if cc is None else [cc] if isinstance(cc, str) else list(cc)
-    return VectorEnv(task, variants, controllers, envs, seed, threads)
+    observe, space, reward = own
+    if all(one is None for one in own):
+        return VectorEnv(task, variants, controllers, envs, seed, threads)
+    return OwnVectorEnv(task, variants, controllers, envs, seed, threads, observe, _bounds(space), reward)
+
+
+def _bounds(space: gym.Space[Any] | None) -> tuple[Floats, Floats] | None:
+    if space is None:
+        return None
+    if not isinstance(space, gym.spaces.Box):
+        raise ValueError(f"observation_space {space}: an observation of one's own is a gymnasium.spaces.Box")
+    return space.low, space.high
 
 
 def _observation_space(vector: VectorEnv) -> gym.spaces.Box:
-    return gym.spaces.Box(vector.low, vector.high, dtype=np.float32)
+    return gym.spaces.Box(vector.low, vector.high, dtype=vector.low.dtype.type)
 
 
 def register_envs() -> None:

@@ -102,7 +102,7 @@ class _Trace:
         """One record of the log."""
         if "name" not in record:
             return
-        us, data, path = round(record["time"] * 1e3, 3), record["data"], record.get("tuple")
+        us, data, path = round(record["time"] * 1e3, 3), record["data"], record.get("tuple", "")
         match record["name"]:
             case "simulation:scenario":
                 self.about = {"name": data["name"], **data["details"]}
@@ -136,10 +136,10 @@ class _Trace:
         every = [*self._events, *(one for track in tracks for one in track.slices)]
         return sorted(every, key=lambda one: one.get("ts", -1.0))
 
-    def _decided(self, us: float, path: str | None, data: dict[str, Any]) -> None:
-        if path is not None:
+    def _decided(self, us: float, path: str, data: dict[str, Any]) -> None:
+        if path:
             self._answer[path] = data
-        name = data["answer"] if path is None else f"{data['answer']} {path}"
+        name = f"{data['answer']} {path}".strip()
         self._instant(us, SCHEDULER, PACKETS, name, data)
 
     def _put(self, us: float, path: str, data: dict[str, Any]) -> None:

@@ -1,8 +1,9 @@
-"""The reference pages of schedulers and controllers, from the registries: `python -m weftway.reference`."""
+"""The reference pages: of schedulers and controllers from the registries, of the command and the package from their own
+texts (`weftway.manual`). `python -m weftway.reference` writes them."""
 
 from typing import Any
 
-from weftway import _native
+from weftway import _native, manual
 from weftway.scenario import HOME
 
 Entry = dict[str, Any]
@@ -88,6 +89,8 @@ def pages() -> dict[str, str]:
         "controllers.md": page(CONTROLLERS, _native.controllers(), controller_facts),
         "overview.md": overview(_native.schedulers()),
         "learned.md": learned(_native.schedulers()),
+        "command.md": manual.commands(),
+        "python.md": manual.calls(),
     }
 
 

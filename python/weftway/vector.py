@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from weftway._native import Variant
 from weftway._native import VectorEnv as NativeVectorEnv
+from weftway.state import State, empty, numbers
 
 Floats = npt.NDArray[np.float32]
 Flags = npt.NDArray[np.bool_]
@@ -124,6 +125,22 @@ class VectorEnv:
         obs = np.empty((self.envs, self.inputs), np.float32)
         self._native.last(obs)
         return obs
+
+    def state(self, out: State | None = None) -> State:
+        """The raw state of each connection at its question, written into `out` if given: `weftway.state`."""
+        out = self.empty_state() if out is None else out
+        self._native.state(numbers(out))
+        return out
+
+    def final_state(self, out: State | None = None) -> State:
+        """The raw state at the end of the episode that ended last, of each environment."""
+        out = self.empty_state() if out is None else out
+        self._native.last_state(numbers(out))
+        return out
+
+    def empty_state(self) -> State:
+        """An array for `state` and `final_state`."""
+        return empty(self.envs, self._native.paths)
 
     def action_masks(self) -> Flags:
         """Which choices may be taken: (envs, choices)."""

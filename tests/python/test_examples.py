@@ -3,12 +3,15 @@
 import json
 import shutil
 import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import weftway
 from conftest import Weft
 from weftway.scenario import HOME
 
@@ -61,3 +64,17 @@ def test_ten_lines_of_python_take_part(weft: Weft) -> None:
     # LTE's round trip is more than twice Wi-Fi's, so the patient rule leaves most of it alone.
     shares = {row["scheduler"]: row["path.lte.share"] for row in rows}
     assert shares[rule] < shares["min-rtt"]
+
+
+def test_ppo_in_one_file_ends_with_a_scheduler_and_a_curve(tmp_path: Path) -> None:
+    pytest.importorskip("gymnasium", reason="Gymnasium is not installed: pip install 'weftway[gym]'")
+    settings = ["--steps", "12000", "--envs", "8", "--rollout", "150", "--set", "workload.count=2", "--seeds", "0..1"]
+    words = [str(HOME / "examples/ppo.py"), *settings, "--out", "mine.safetensors"]
+    done = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert {file.name for file in tmp_path.iterdir()} == {f"mine.{end}" for end in ("safetensors", "jsonl", "svg")}
+    assert "dqn:policy=mine.safetensors" in done.stdout
+    card = weftway._native.Policy(tmp_path / "mine.safetensors").card
+    assert (card["seed"], card["task"]) == ("1", "wait-or-send:state=controller")
+    points = [json.loads(line) for line in (tmp_path / "mine.jsonl").read_text().splitlines()]
+    assert points[-1]["steps"] == 12000

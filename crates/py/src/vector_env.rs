@@ -1,6 +1,7 @@
 //! Many episodes side by side: the vector environment. Arrays are filled in place, without the
 //! interpreter's lock; what an episode does depends on its environment and number, not on threads.
 
+mod state;
 mod sub_env;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -66,6 +67,7 @@ impl VectorEnv {
             variants: variants.iter().map(|view| view.get().variant.clone()).collect(),
             controllers,
             seed,
+            paths: variants.iter().map(|view| view.get().variant.config.paths.len()).max().unwrap_or(0),
         };
         let inputs = shape.inputs.len();
         let mut inner = Inner { pool, inputs, sub_envs: Vec::new(), threads: threads.max(1) };
@@ -218,6 +220,32 @@ impl VectorEnv {
     fn last(&self, py: Python<'_>, observation: &Bound<'_, PyAny>) -> PyResult<()> {
         let all: Vec<f32> = self.lock().sub_envs.iter().flat_map(|env| env.last.iter().copied()).collect();
         write(py, observation, &all, "seen")
+    }
+
+    /// The names of the numbers in a row of `state`: those of the connection, and those that each path has.
+    #[staticmethod]
+    fn state_names() -> (Vec<&'static str>, Vec<&'static str>) {
+        state::names()
+    }
+
+    /// The most paths that a scenario has: so many are in the state.
+    #[getter]
+    fn paths(&self) -> usize {
+        self.lock().pool.paths
+    }
+
+    /// Writes the state of each connection at its question: (envs, numbers), float64.
+    fn state(&self, py: Python<'_>, out: &Bound<'_, PyAny>) -> PyResult<()> {
+        let inner = self.lock();
+        let each = |env: &SubEnv| state::state(&env.episode.context(), inner.pool.paths);
+        let all: Vec<f64> = inner.sub_envs.iter().flat_map(each).collect();
+        write(py, out, &all, "state")
+    }
+
+    /// Writes the state of each connection at the end of its environment's last episode: (envs, numbers), float64.
+    fn last_state(&self, py: Python<'_>, out: &Bound<'_, PyAny>) -> PyResult<()> {
+        let all: Vec<f64> = self.lock().sub_envs.iter().flat_map(|env| env.last_state.iter().copied()).collect();
+        write(py, out, &all, "state")
     }
 
     /// Writes which choices are open: (envs, choices), for a discrete action.

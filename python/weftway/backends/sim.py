@@ -1,12 +1,11 @@
 """Backend `sim`: the deterministic simulator."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from weftway import _native, perfetto
+from weftway import _native
 from weftway._native import ScenarioError
 from weftway.specs import SchedulerSpec
 from weftway.watch import watched
@@ -39,20 +38,13 @@ class Sim:
         return _native.timeline(job) if kept is None else kept
 
 
-def record(job: "Job", events: Path | None, qlog: Path | None, trace: Path | None = None) -> Result:
-    """Runs a job; writes its events to a file, its qlog into a folder, its trace for Perfetto to a file."""
+def record(job: "Job", events: Path | None, qlog: Path | None) -> Result:
+    """Runs a job; writes its events to a file, its qlog into a folder, or both."""
     details = [(name, str(value)) for name, value in job.head.items() if value is not None]
-    with ExitStack() as stack:
-        folder = qlog
-        if trace and not qlog:
-            folder = Path(stack.enter_context(TemporaryDirectory()))
-        log = folder and folder / f"{job.key}.sqlog"
-        with watched([job.scheduler]), _writing(events, qlog):
-            kind, text = _native.record(job, details, str(events) if events else None, str(log) if log else None)
-        found = result(job, kind, text)
-        if trace and log and log.exists():
-            perfetto.write(log, trace)
-    return found
+    log = qlog and qlog / f"{job.key}.sqlog"
+    with watched([job.scheduler]), _writing(events, qlog):
+        kind, text = _native.record(job, details, str(events) if events else None, str(log) if log else None)
+    return result(job, kind, text)
 
 
 @contextmanager

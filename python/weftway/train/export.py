@@ -6,7 +6,7 @@ the network's own.
 
 The container is written here rather than by the `safetensors` package, which puts the metadata into an order that
 differs from run to run: the same policy gives the same bytes. Names are sorted, wider types come first, and the
-header is padded to eight bytes, so that every tensor is aligned. Reading is the package's.
+header is padded to eight bytes, so that every tensor is aligned. Reading is the package's, which writing does not need.
 """
 
 import json
@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from safetensors import SafetensorError, safe_open
 
 from weftway.store import whole
 
@@ -146,6 +145,8 @@ def _little(value: Array) -> Array:
 
 def read_tensors(file: Path) -> tuple[dict[str, str], Tensors]:
     """Metadata and tensors of a safetensors file."""
+    from safetensors import SafetensorError, safe_open
+
     try:
         with safe_open(file, framework="numpy") as held:
             return dict(held.metadata() or {}), {name: held.get_tensor(name) for name in held.keys()}  # noqa: SIM118

@@ -7,6 +7,8 @@ use weftway_scenario::Variant;
 use weftway_scenario::mix;
 use weftway_sim::{Episode, Verdict};
 
+use super::state::{state, width};
+
 /// Why there is no episode.
 pub enum Trouble {
     /// A task, scheduler or controller that makes no sense.
@@ -18,8 +20,8 @@ pub enum Trouble {
 }
 
 /// What an environment is made anew from: the number of its episode and of that episode's first decision, what was
-/// answered in it, and what nobody has taken yet (the last observation of the episode before, rewards, rows).
-pub type Kept = (u64, u64, Vec<f32>, Vec<f32>, Vec<(i64, f32)>, Vec<String>);
+/// answered in it, and what nobody has taken yet (the last observation and state of the episode before, rewards, rows).
+pub type Kept = (u64, u64, Vec<f32>, Vec<f32>, Vec<f64>, Vec<(i64, f32)>, Vec<String>);
 
 /// What episodes are drawn from.
 #[derive(Clone)]
@@ -28,6 +30,8 @@ pub struct Pool {
     pub variants: Vec<Arc<Variant>>,
     pub controllers: Vec<String>,
     pub seed: u64,
+    /// The most paths that a scenario has.
+    pub paths: usize,
 }
 
 /// One environment, with its present episode.
@@ -46,6 +50,8 @@ pub struct SubEnv {
     /// What is seen now, and what was seen at the end of the episode before.
     pub observation: Vec<f32>,
     pub last: Vec<f32>,
+    /// The state of the connection at the end of the episode before.
+    pub last_state: Vec<f64>,
     pub outcome: Outcome,
     pub closed: Vec<(i64, f32)>,
     pub finished: Vec<String>,
@@ -103,6 +109,7 @@ impl SubEnv {
             answers: Vec::new(),
             observation: vec![0.0; inputs],
             last: vec![0.0; inputs],
+            last_state: vec![0.0; width(pool.paths)],
             outcome: Outcome::default(),
             closed: Vec::new(),
             finished: Vec::new(),
@@ -111,20 +118,20 @@ impl SubEnv {
 
     /// What [`Self::remade`] makes it anew from.
     pub fn kept(&self) -> Kept {
-        let Self { episodes, base, answers, last, closed, finished, .. } = self.clone();
-        (episodes, base, answers, last, closed, finished)
+        let Self { episodes, base, answers, last, last_state, closed, finished, .. } = self.clone();
+        (episodes, base, answers, last, last_state, closed, finished)
     }
 
     /// Environment `number` as it was when `kept` was taken: its episode is played again. An answer has `width` numbers.
     pub fn remade(pool: &Pool, number: u64, inputs: usize, width: usize, kept: Kept) -> Result<Self, Trouble> {
-        let (episodes, base, answers, last, closed, finished) = kept;
+        let (episodes, base, answers, last, last_state, closed, finished) = kept;
         let mut env = Self { base, ..Self::at(pool, number, inputs, episodes)? };
         env.begin(pool)?;
         answers.chunks(width).try_for_each(|action| env.step(pool, action))?;
-        if env.episodes != episodes || last.len() != inputs {
+        if env.episodes != episodes || last.len() != inputs || last_state.len() != env.last_state.len() {
             return Err(Trouble::Elsewhere);
         }
-        Ok(Self { last, closed, finished, ..env })
+        Ok(Self { last, last_state, closed, finished, ..env })
     }
 
     /// Goes to the first question; an episode without one is followed by the next.
@@ -174,6 +181,7 @@ impl SubEnv {
             let ended = verdict == Verdict::Finished;
             (self.outcome.terminated, self.outcome.truncated) = (u8::from(ended), u8::from(!ended));
             self.last.copy_from_slice(&self.observation);
+            self.last_state = state(&self.episode.context(), pool.paths);
             self.report(pool);
             self.next(pool)?;
             self.begin(pool)?;

@@ -1,0 +1,129 @@
+"""Builds the documentation as a site with search: `./weft docs`, or `./weft docs --serve` while you edit.
+
+The pages in `docs` are written for GitHub. A copy of them is made for the generator, Zensical: without the marks that
+the tests read, and with links to files beside `docs` leading to the repository. A broken link or anchor ends the build.
+"""
+
+import argparse
+import html
+import json
+import posixpath
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+REPOSITORY = "https://github.com/weftway/weftway"
+
+FENCE = re.compile(r"^(```\w+) \S+$", re.MULTILINE)
+"""A fence with a mark for the tests: `sh run`, `python file=NAME`."""
+
+LINK = re.compile(r"(?<=\]\()(?P<to>[^)#:\s]+)(?=[)#])")
+"""Where a relative link leads, without its anchor."""
+
+BAR = "\\|"
+
+BAR_IN_CODE = re.compile(r"`(?P<code>[^`\n]*\\\|[^`\n]*)`")
+"""Code in a table with a bar, which only GitHub takes back to a bar."""
+
+SECTIONS = {
+    "Start here": "start",
+    "How to": "how-to",
+    "Reference": "reference",
+    "Explanation": "explanation",
+    "Published experiments": "results",
+    "Decisions": "decisions",
+}
+"""Of the navigation, each with its folder."""
+
+SETTINGS = {
+    "site_name": "Weftway",
+    "site_description": "Compare the packet schedulers of Multipath TCP and Multipath QUIC",
+    "repo_url": REPOSITORY,
+    "docs_dir": "pages",
+    "site_dir": "site",
+    "use_directory_urls": False,  # pages open from the disk, too
+}
+
+FEATURES = ["navigation.indexes", "navigation.top", "navigation.tracking", "search.highlight", "content.code.copy"]
+
+
+def prepare(folder: Path) -> Path:
+    """Makes the copy of the pages in `folder`, and the generator's settings, which are returned."""
+    pages = folder / "pages"
+    shutil.rmtree(pages, ignore_errors=True)
+    shutil.copytree(DOCS, pages)
+    for page in pages.glob("**/*.md"):
+        text = FENCE.sub(r"\1", page.read_text(encoding="utf-8"))
+        text = BAR_IN_CODE.sub(lambda match: f"<code>{html.escape(match['code']).replace(BAR, '&#124;')}</code>", text)
+        page.write_text(led(text, page.relative_to(pages).parent.as_posix()), encoding="utf-8")
+    settings = folder / "zensical.toml"
+    head = [f"{key} = {json.dumps(value)}" for key, value in SETTINGS.items()]
+    theme = ["[project.theme]", "font = false", f"features = {json.dumps(FEATURES)}"]
+    text = "\n".join(["[project]", *head, f"nav = {_toml(navigation())}", *theme, ""])
+    settings.write_text(text, encoding="utf-8")
+    return settings
+
+
+def led(text: str, folder: str) -> str:
+    """The text of a page in this folder of `docs`, with links to what is beside `docs` leading to the repository."""
+
+    def target(match: re.Match[str]) -> str:
+        place = posixpath.normpath(posixpath.join("docs", folder, match["to"]))
+        if place.startswith("docs/") and not (ROOT / place).is_dir():
+            return match["to"]
+        kind = "tree" if (ROOT / place).is_dir() else "blob"
+        return f"{REPOSITORY}/{kind}/main/{place}"
+
+    return LINK.sub(target, text)
+
+
+def navigation() -> list[Any]:
+    """All pages, in the order in which `docs/README.md` names them."""
+    sections = [{title: _pages(DOCS / folder)} for title, folder in SECTIONS.items()]
+    sections[0]["Start here"].append("tutorial.md")
+    return [{"Documentation": "README.md"}, *sections, {"Glossary": "glossary.md"}]
+
+
+def _pages(folder: Path) -> list[Any]:
+    """The pages of a folder: its own first, then those that the index names, then the others, then its folders."""
+    index = (DOCS / "README.md").read_text(encoding="utf-8")
+    names = [file.relative_to(DOCS).as_posix() for file in folder.glob("*.md")]
+    names.sort(key=lambda name: (not name.endswith("README.md"), index.find(name) % (len(index) + 1), name))
+    folders = sorted(child for child in folder.iterdir() if any(child.glob("*.md")))
+    return [*names, *({child.name: _pages(child)} for child in folders)]
+
+
+def _toml(value: Any) -> str:
+    """Lists, tables and texts as TOML has them."""
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{json.dumps(key)} = {_toml(one)}" for key, one in value.items()) + " }"
+    return "[" + ", ".join(map(_toml, value)) + "]" if isinstance(value, list) else json.dumps(value)
+
+
+def main() -> int:
+    """Builds or serves; the status is the generator's."""
+    parser = argparse.ArgumentParser(description="Builds the documentation as a site with search.")
+    parser.add_argument("--out", type=Path, default=ROOT / "out/docs", metavar="DIR", help="where the site will be")
+    parser.add_argument("--work", type=Path, default=ROOT / ".weft/docs", metavar="DIR", help="for the copied pages")
+    parser.add_argument("--serve", action="store_true", help="shows the site at a local port instead")
+    given = parser.parse_args()
+    if given.out.exists() and not (given.out / "search.json").is_file():
+        parser.error(f"--out {given.out} is there and holds no earlier site: name another folder")
+    given.work.mkdir(parents=True, exist_ok=True)
+    settings = prepare(given.work.resolve())
+    words = ["serve"] if given.serve else ["build", "--strict", "--clean"]
+    done = subprocess.run([sys.executable, "-m", "zensical", *words, "--config-file", settings])
+    if done.returncode == 0 and not given.serve:
+        shutil.rmtree(given.out, ignore_errors=True)
+        shutil.copytree(settings.parent / "site", given.out)
+        print(f"the site is in {given.out}: open index.html")
+    return done.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

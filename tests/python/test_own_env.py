@@ -1,0 +1,185 @@
+"""An observation and a reward of one's own over the raw state, and `render` as a report of the episode."""
+
+import copy
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weftway
+import weftway.env
+from test_env import EASY, IDS
+from weftway import Scenario, _native
+from weftway.state import State, dtype, numbers
+from weftway.vector import VectorEnv
+
+gym: Any = pytest.importorskip("gymnasium", reason="Gymnasium is not installed: pip install 'weftway[gym]'")
+
+
+def occupancy(state: State) -> Any:
+    """Of each path, how full its window is."""
+    paths = state["paths"]
+    return np.clip(paths["bytes_in_flight"] / np.maximum(paths["cwnd"], 1), 0, 4)
+
+
+def hurry(before: State, actions: Any, after: State) -> Any:
+    """Less than nothing for each second that passes: the sum over an episode is the completion time."""
+    return -(after["now_ms"] - before["now_ms"]) / 1e3
+
+
+def own_space() -> Any:
+    return gym.spaces.Box(0, 4, (2,), np.float32)
+
+
+def made(scenario: Any, **more: Any) -> Any:
+    return gym.make(IDS[0], scenario=scenario, cc="cubic", **more)
+
+
+@pytest.fixture
+def easy(tmp_path: Path) -> Path:
+    file = tmp_path / "easy.toml"
+    file.write_text(EASY)
+    return file
+
+
+def test_the_state_has_what_a_rule_in_python_is_shown() -> None:
+    """Names, so that a field is described once: in `cx` of a rule, but for what only the state has."""
+    connection, path = _native.VectorEnv.state_names()
+    only_here = {"packet_bytes", "is_up", "bytes_sent", "bytes_acked", "bytes_lost"}
+    flow = {name for name in dir(_native.Flow) if not name.startswith("_")}
+    assert set(connection) - only_here <= flow | {"now_ms"}
+    assert set(path) - only_here <= {name for name in dir(_native.Path) if not name.startswith("_")}
+    described = str(weftway.state.__doc__)
+    assert all(f"`{name}`" in described for name in [*connection, *path])
+
+
+def test_the_state_is_of_the_connection_at_the_question(easy: Path) -> None:
+    vector = VectorEnv("wait-or-send", Scenario.load(str(easy)).variants(), ["cubic"], 2, seed=3)
+    vector.reset()
+    state = vector.state()
+    assert state.dtype == dtype(2)
+    assert numbers(state).shape == (2, state.dtype.itemsize // 8)
+    assert np.shares_memory(numbers(state), state)
+    # The fast path is full and the slow one has room: that is when this task asks.
+    assert state["paths"]["is_up"].all()
+    assert (state["paths"]["is_open"].sum(axis=1) == 1).all()
+    assert (state["unsent"] > 0).all()
+    again = vector.state(state)
+    assert again is state
+    before = state.copy()
+    vector.step([1, 1])
+    after = vector.state()
+    assert (after["now_ms"] >= before["now_ms"]).all()
+    assert (after["paths"]["bytes_sent"].sum(1) > before["paths"]["bytes_sent"].sum(1)).all()
+
+
+def test_an_observation_of_ones_own_takes_the_place_of_the_tasks(easy: Path) -> None:
+    env = made(easy, observe=occupancy, observation_space=own_space())
+    assert env.observation_space == own_space()
+    obs, _ = env.reset(seed=1)
+    assert env.observation_space.contains(obs)
+    plain = made(easy)
+    plain.reset(seed=1)
+    for _ in range(50):
+        assert np.array_equal(obs, occupancy(env.unwrapped.state())[0].astype(np.float32))
+        obs, reward, *ends, _ = env.step(1)
+        _, expected, *theirs, _ = plain.step(1)
+        # The simulation and the task's reward are what they are.
+        assert (reward, ends) == (expected, theirs)
+        if any(ends):
+            break
+
+
+def test_rewards_of_ones_own_add_up_to_the_return(easy: Path) -> None:
+    env = made(easy, reward=hurry)
+    for seed in range(2):
+        env.reset(seed=seed)
+        began, gained, over = env.unwrapped.state()["now_ms"][0], 0.0, False
+        while not over:
+            _, reward, terminated, truncated, info = env.step(0)
+            gained, over = gained + reward, terminated or truncated
+        # The state after the last step is that at the end, not that of the next episode.
+        ended = env.unwrapped.state()["now_ms"][0]
+        assert gained == pytest.approx(-(ended - began) / 1e3, rel=1e-5)
+        assert info["row"]["return"] == pytest.approx(gained, rel=1e-6)
+        assert ended >= info["row"]["fct_ms"] - began > 0
+
+
+def test_many_have_the_same_as_one(easy: Path) -> None:
+    own = {"observe": occupancy, "observation_space": own_space(), "reward": hurry}
+    one = made(easy, **own)
+    many = gym.make_vec(IDS[0], 3, "vector_entry_point", scenario=easy, cc="cubic", threads=2, **own)
+    obs, _ = one.reset(seed=4)
+    rows, _ = many.reset(seed=4)
+    ends, step = 0, 0
+    while ends < 2:
+        step += 1
+        assert np.array_equal(rows[0], obs)
+        action = step % 2
+        obs, reward, terminated, truncated, info = one.step(action)
+        rows, rewards, *_, infos = many.step(np.array([action, 0, 1]))
+        assert rewards[0] == reward
+        if terminated or truncated:
+            ends += 1
+            assert np.array_equal(infos["final_obs"][0], obs)
+            assert infos["final_info"]["row"]["return"][0] == pytest.approx(info["row"]["return"])
+            obs, _ = one.reset()
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))], ids=["copy", "pickle"])
+def test_a_copy_keeps_what_is_ones_own(easy: Path, copied: Any) -> None:
+    env = made(easy, observe=occupancy, observation_space=own_space(), reward=hurry)
+    env.reset(seed=2)
+    for _ in range(5):
+        env.step(1)
+    twin = copied(env)
+    for _ in range(60):
+        (obs, *rest), (expected, *others) = twin.step(0), env.step(0)
+        assert np.array_equal(obs, expected)
+        assert rest[:3] == others[:3]
+        assert rest[3].get("decision") == others[3].get("decision")
+        if rest[1] or rest[2]:
+            break
+
+
+@pytest.mark.parametrize(
+    ("own", "said"),
+    [
+        ({"observe": occupancy}, "`observe` and `observation_space` belong together"),
+        ({"observation_space": own_space()}, "`observe` and `observation_space` belong together"),
+        ({"observe": occupancy, "observation_space": gym.spaces.Discrete(2)}, "is a gymnasium.spaces.Box"),
+        ({"observe": lambda state: [1.0, 2.0], "observation_space": own_space()}, r"shape \(2,\); expected \(1, 2\)"),
+        ({"observe": lambda state: state, "observation_space": own_space()}, "`observe` returned no array of numbers"),
+        ({"observe": lambda state: [[np.nan, 0]], "observation_space": own_space()}, "not finite, for environment 0"),
+        ({"reward": lambda before, actions, after: 1.0}, r"`reward` returned the shape \(\); expected \(1,\)"),
+        ({"render_mode": "human"}, "one of ansi"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_what_would_be_right(easy: Path, own: Any, said: str) -> None:
+    env_class = weftway.env.PacketEnv
+    with pytest.raises(ValueError, match=said):
+        env = env_class(easy, "cubic", **own)
+        env.reset(seed=1)
+        env.step(0)
+
+
+def test_render_is_a_report_of_the_episode(easy: Path) -> None:
+    env = made(easy, render_mode="ansi")
+    env.reset(seed=1)
+    env.step(1)
+    standing = env.render()
+    assert "The episode so far" in standing
+    assert "srtt_ms" in standing
+    over = False
+    while not over:
+        *_, terminated, truncated, info = env.step(1)
+        over = terminated or truncated
+    report = env.render()
+    for name in ("fct_ms", "goodput_mbps"):
+        assert f"{info['row'][name]:.6g}" in report
+    assert "How it ended" in report
+    silent = made(easy)
+    silent.reset(seed=1)
+    assert silent.unwrapped.render() is None
