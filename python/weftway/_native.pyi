@@ -357,11 +357,20 @@ def relay_connections(
     ports: Sequence[str] = (),
     allow: Sequence[str] = (),
     usage: str | None = None,
+    classes: str | None = None,
+    clients: Sequence[str] = (),
 ) -> None:
     """Carries connections of programs at `ports` to a relay, or, with an `identity`, is it, until it is stopped.
 
-    What `watch` returns is what has become of the identity, if it has changed.
+    What `watch` returns is what has become of the identity, if it has changed. `classes` is the text of a file of
+    rules, `clients` say how much each client may have.
     """
+
+def check_classes(rules: str) -> None:
+    """Refuses the text of a file of rules that makes no sense."""
+
+def decide_class(rules: str | None, target: str) -> str:
+    """Which rule decides for a flow to HOST:PORT or udp:HOST:PORT, and what it is then, as JSON."""
 
 def live_bytes(variant: Variant, scheduler: str, links: int) -> tuple[int | None, str | None]:
     """How many bytes a run between two machines sends over so many links, or in the second place why it cannot."""

@@ -30,8 +30,10 @@ from weftway.commands import (
     run,
     schema,
     send,
+    service,
     steer,
     sweep,
+    top,
     train,
 )
 from weftway.commands import list as list_
@@ -83,6 +85,8 @@ app.command("send")(send.command)
 app.command("recv")(recv.command)
 app.command("relay")(relay.command)
 app.command("proxy")(proxy.command)
+app.command("top")(top.command)
+app.command("service", context_settings=OPTIONS_OF_ITS_OWN)(service.command)
 app.command("record")(record.command)
 app.command("doctor")(doctor.command)
 app.command("schema")(schema.command)

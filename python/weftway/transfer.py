@@ -139,6 +139,8 @@ def relay_connections(
     *,
     ports: Sequence[str] = (),
     allow: Sequence[str] = (),
+    classes: str | None = None,
+    clients: Sequence[str] = (),
     paths: Sequence[str] = (),
     scheduler: str = "min-rtt",
     cc: str = "cubic",
@@ -147,6 +149,9 @@ def relay_connections(
     """Carries connections of programs, which come to `ports`, to a relay; or is the relay, if the other end comes here.
 
     Each of `paths` is an interface or address, and may say what the link is for: "wwan0,tier=backup,cap=10GB/month".
+
+    `classes` is the text of a file of rules, which say how urgent each connection is. `clients` say how much a client
+    may have: "rate=50Mbit/s" all of them, "laptop,connections=100" that of this name.
 
     A relay connects to public addresses, and to those in the networks `allow`. It ends when it is interrupted. When the
     file of its identity changes, names that are new and those that were revoked count at once.
@@ -176,6 +181,8 @@ def relay_connections(
         list(ports),
         list(allow),
         str(usage_file()),
+        classes,
+        list(clients),
     )
 
 
@@ -326,12 +333,18 @@ def _caption(progress: Progress) -> str:
 
 def rates(before: Progress | None, after: Progress, seconds: float) -> list[float]:
     """What each path carried between two moments, in Mbit/s."""
-    known = [path["bytes"] for path in before["paths"]] if before else []
+    known = [_carried(path) for path in before["paths"]] if before else []
     known += [0] * (len(after["paths"]) - len(known))
     if before is None or seconds <= 0:
         return [0.0] * len(after["paths"])
     pairs = zip(after["paths"], known, strict=False)
-    return [8e-6 * max(0, path["bytes"] - earlier) / seconds for path, earlier in pairs]
+    return [8e-6 * max(0, _carried(path) - earlier) / seconds for path, earlier in pairs]
+
+
+def _carried(path: dict[str, Any]) -> int:
+    """What a path carried: both ways where that is known, otherwise the data that this end knows of."""
+    carried: int | None = path.get("carried")
+    return path["bytes"] if carried is None else carried
 
 
 def summary(report: Report) -> list[str | Table]:

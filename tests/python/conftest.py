@@ -37,6 +37,10 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
     os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
+# Programs under test are killed, and the sockets that they had for `weft top` are left.
+_runtime = tempfile.TemporaryDirectory(prefix="weftway-")
+os.environ["XDG_RUNTIME_DIR"] = _runtime.name
+
 RANDOM_PATHS = """\
 [path.a]
 rate = { from = "2 Mbit/s", to = "10 Mbit/s" }

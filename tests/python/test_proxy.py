@@ -149,6 +149,7 @@ def test_a_relay_whose_identity_cannot_be_read_says_so_and_keeps_it(
     [
         (("relay", "--allow", "home"), "home is no network: 192.168.1.0/24 is one"),
         (("relay", "--scheduler", "minrt"), "minrt"),
+        (("relay", "--client", "laptop,raet=1Mbit/s"), "did you mean `rate`?"),
         (("proxy", "--to", "192.0.2.1"), "--to needs --pair LINE"),
         (("proxy", "--to", "192.0.2.1", "--pair", "LINE", "--listen", "70000"), "a port is a number up to 65535"),
         (("proxy", "--to", "192.0.2.1", "--pair", "LINE", "--cc", "cubc"), "cubc"),

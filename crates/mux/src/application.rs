@@ -28,7 +28,7 @@ pub enum Read<'a> {
 pub struct Accepted {
     /// The stream.
     pub id: StreamId,
-    /// How urgent it is, in both directions: 0 to 3, 0 the most.
+    /// How urgent it is, in both directions: 0 to 3, 0 the most. The other end may have begun as another class.
     pub class: u8,
     /// Where it leads, in the words of the application that opened it.
     pub target: Bytes,
@@ -52,7 +52,8 @@ impl Mux {
         }
         let id = self.next_id()?;
         let mut stream = self.new_stream(now, Opening::Due);
-        (stream.class, stream.target, stream.deadline) = (class, Bytes::copy_from_slice(target), deadline);
+        stream.set_class(class);
+        (stream.target, stream.deadline) = (Bytes::copy_from_slice(target), deadline);
         self.streams.insert(id, stream);
         self.join(id);
         Ok(id)
@@ -88,10 +89,24 @@ impl Mux {
         Some(Accepted { id, class: stream.class, target: stream.target.clone() })
     }
 
+    /// This end cuts the first `bytes` of what it sends on a stream as those of `class` (3 if it is more), whatever the stream's
+    /// own class is. Those that were cut count. The peer is not told: it may do the same with what it sends.
+    pub fn begin_as(&mut self, id: StreamId, class: u8, bytes: u64) -> Result<(), StreamError> {
+        let stream = self.usable(id)?;
+        let (before, in_turn) = (stream.cut_as, std::mem::take(&mut stream.in_turn));
+        (stream.cut_as, stream.cut_as_until) = (class.min(CLASSES as u8 - 1), bytes);
+        stream.has_begun();
+        if in_turn {
+            self.cutter.leave(before, Party::Stream(id));
+        }
+        self.join(id);
+        Ok(())
+    }
+
     /// Writes to a stream: how many of the bytes are taken, from the first on. It takes what the peer's credit and this end's
     /// memory allow; if those are not all, [`Ready::Write`] tells when it takes more.
     pub fn write(&mut self, now: Instant, id: StreamId, mut bytes: Bytes) -> Result<usize, StreamError> {
-        let class = self.usable(id)?.class;
+        let class = self.usable(id)?.cut_as;
         let room = self.room(class);
         let stream = self.usable(id)?;
         if !stream.outgoing.is_open() {

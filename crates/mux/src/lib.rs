@@ -25,6 +25,7 @@
 //! | streams that the peer has open | [`Limits::streams`] |
 //! | frames outstanding, and gaps in what has arrived | [`limits::MOST_FRAMES`] |
 //! | datagrams that have arrived | [`limits::MOST_DATAGRAMS_WAITING`] |
+//! | what a class cuts before less urgent ones that wait | 32 KiB more than these; then as much as they |
 //!
 //! A reader that stops holds up its own stream. A peer that does not keep to a bound, or sends what is no record, gets one
 //! [`ProtocolError`].

@@ -249,7 +249,7 @@ impl Mux {
             && stream.has_more()
         {
             stream.in_turn = true;
-            self.cutter.join(stream.class, Party::Stream(id));
+            self.cutter.join(stream.cut_as, Party::Stream(id));
         }
     }
 
@@ -262,7 +262,7 @@ impl Mux {
         self.again -= outgoing.again();
         self.records.move_hole(id, outgoing.hole(), None);
         if std::mem::take(&mut stream.in_turn) {
-            self.cutter.leave(stream.class, Party::Stream(id));
+            self.cutter.leave(stream.cut_as, Party::Stream(id));
         }
     }
 

@@ -122,6 +122,11 @@ impl Outgoing {
         self.waiting_bytes
     }
 
+    /// How many bytes are cut, without those that were taken back.
+    pub fn cut_bytes(&self) -> u64 {
+        self.written - self.waiting_bytes
+    }
+
     /// How many frames have been taken back and wait to be cut again.
     pub fn again(&self) -> usize {
         self.again

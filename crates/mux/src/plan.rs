@@ -132,7 +132,8 @@ impl Mux {
     /// Plans what fits of a stream into `room`: whether anything does.
     fn plan_stream(&self, class: u8, id: StreamId, stream: &Stream, room: usize, plan: &mut Plan) -> bool {
         let open = stream.opening == Opening::Due;
-        let opening = if open { Frame::Open { id, class, target: &stream.target }.length() } else { 0 };
+        let opening = Frame::Open { id, class: stream.class, target: &stream.target };
+        let opening = if open { opening.length() } else { 0 };
         let Some(room) = room.checked_sub(opening) else { return false };
         let run = stream.outgoing.front(room.min(LARGEST_PIECE));
         let piece = run.and_then(|run| {

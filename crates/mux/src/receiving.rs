@@ -98,7 +98,8 @@ impl Mux {
             let same = stream.class == class && stream.target == target;
             return if same { Ok(()) } else { Err(ProtocolError::Reopened(id)) };
         }
-        (stream.class, stream.target, stream.opening) = (class, Bytes::copy_from_slice(target), Opening::Offered);
+        stream.set_class(class);
+        (stream.target, stream.opening) = (Bytes::copy_from_slice(target), Opening::Offered);
         self.offer(id);
         Ok(())
     }
@@ -141,7 +142,8 @@ impl Mux {
                 return Err(ProtocolError::Streams { id, allowed });
             }
             self.seen = self.seen.max(number + 1);
-            let stream = Stream { class: UNKNOWN_CLASS, ..self.new_stream(now, Opening::Awaited) };
+            let mut stream = self.new_stream(now, Opening::Awaited);
+            stream.set_class(UNKNOWN_CLASS);
             self.streams.insert(id, stream);
         }
         Ok(self.streams.get_mut(&id))

@@ -103,7 +103,7 @@ impl Mux {
         let Some(stream) = self.streams.get_mut(&id) else { return };
         let before = payload.len();
         if open {
-            Frame::Open { id, class, target: &stream.target }.put(payload);
+            Frame::Open { id, class: stream.class, target: &stream.target }.put(payload);
             stream.opening = Opening::Done;
         }
         if let Some(count) = piece
@@ -118,8 +118,10 @@ impl Mux {
             self.again -= again - stream.outgoing.again();
             self.records.move_hole(id, hole, stream.outgoing.hole());
         }
-        stream.in_turn = stream.has_more();
+        let moves = stream.has_begun();
+        stream.in_turn = stream.has_more() && !moves;
         self.cutter.served(class, Party::Stream(id), payload.len() - before, stream.in_turn);
+        self.join(id);
     }
 
     /// Until when the last of the datagrams is of use.

@@ -33,8 +33,12 @@ pub enum WriterWaits {
 /// A stream.
 #[derive(Clone, Debug)]
 pub struct Stream {
-    /// How urgent it is, 0 the most.
+    /// How urgent it is, 0 the most, as both ends know.
     pub class: u8,
+    /// As which class this end cuts what comes next.
+    pub cut_as: u8,
+    /// That is so for its first bytes, up to these.
+    pub cut_as_until: u64,
     /// How long after it was written a byte should arrive.
     pub deadline: Option<Span>,
     /// Where it leads.
@@ -66,6 +70,8 @@ impl Stream {
     pub fn new(now: Instant, opening: Opening, own_credit: u64, peer_credit: u64) -> Self {
         Self {
             class: 0,
+            cut_as: 0,
+            cut_as_until: 0,
             deadline: None,
             target: Bytes::new(),
             opening,
@@ -79,6 +85,20 @@ impl Stream {
             writer_waits: WriterWaits::No,
             in_writers: false,
         }
+    }
+
+    /// It is of `class` from its first byte on.
+    pub fn set_class(&mut self, class: u8) {
+        (self.class, self.cut_as, self.cut_as_until) = (class, class, 0);
+    }
+
+    /// It was cut: whether its first bytes were, that were of another class.
+    pub fn has_begun(&mut self) -> bool {
+        let has_begun = self.cut_as != self.class && self.outgoing.cut_bytes() >= self.cut_as_until;
+        if has_begun {
+            self.cut_as = self.class;
+        }
+        has_begun
     }
 
     /// Whether it has anything to cut.

@@ -59,8 +59,8 @@ mod _native {
     #[cfg(unix)]
     #[pymodule_export]
     use super::transfer::{
-        links, live_bytes, live_row, new_identity, pairing_line, pairing_names, relay_connections, transfer, with_name,
-        without_name,
+        check_classes, decide_class, links, live_bytes, live_row, new_identity, pairing_line, pairing_names,
+        relay_connections, transfer, with_name, without_name,
     };
     #[pymodule_export]
     use super::vector_env::VectorEnv;

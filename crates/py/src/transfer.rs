@@ -8,10 +8,11 @@ use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use weftway_quic::udp::Local;
 use weftway_quic::udp::tls::{Identity, IdentityError, Pairing};
-use weftway_relay::Policy;
+use weftway_relay::{Classes, DEADLINE, FIRST_BYTES, Policy, Target, Transport};
 use weftway_transfer::manifest::ManifestError;
 use weftway_transfer::{
-    Failure, Link, LinkTerms, Options, OtherEnd, Progress, Report, doctor, live, proxy, receive, relay, send,
+    ClientRules, Failure, Link, LinkTerms, Options, OtherEnd, Progress, Report, doctor, live, proxy, receive, relay,
+    send,
 };
 
 use crate::errors::Error;
@@ -105,10 +106,12 @@ pub fn transfer(
 /// Carries the connections of local programs to a relay at one of `addresses`, until it is stopped: `ports` are where they
 /// connect to. Or relays, with the identity of `identity`: `allow` are networks that clients may reach though they are
 /// private. `watch` is called with JSON ten times a second. Where it returns a text, the identity has become that.
-/// In the file `usage` it is counted what links with a cap carry.
+/// In the file `usage` it is counted what links with a cap carry. `classes` is the text of a file of rules. `clients` say how
+/// much each client may have.
 #[pyfunction]
 #[pyo3(signature = (
-    addresses, pairing, identity, paths, scheduler, cc, watch, ports = vec![], allow = vec![], usage = None
+    addresses, pairing, identity, paths, scheduler, cc, watch, ports = vec![], allow = vec![], usage = None,
+    classes = None, clients = vec![]
 ))]
 #[expect(clippy::too_many_arguments, reason = "keywords on the Python side")]
 pub fn relay_connections(
@@ -123,10 +126,14 @@ pub fn relay_connections(
     ports: Vec<String>,
     allow: Vec<String>,
     usage: Option<PathBuf>,
+    classes: Option<&str>,
+    clients: Vec<String>,
 ) -> PyResult<()> {
     let other = other_end(addresses, pairing, identity)?;
     let ports = socket_addresses(&ports)?;
     let policy = Policy::parse(&allow).map_err(|error| PyErr::from(Error::Vector(error.to_string())))?;
+    let classes = read_classes(classes)?;
+    let rules = ClientRules::parse(&clients).map_err(|why| PyErr::from(Error::Vector(why)))?;
     let connects = matches!(other, OtherEnd::Connect { .. });
     let (paths, terms) = read_links(&paths)?;
     let (became, identities) = channel();
@@ -139,9 +146,41 @@ pub fn relay_connections(
             }
             stopped.is_ok()
         };
-        if connects { proxy(&ports, options, &mut tell) } else { relay(policy, options, &mut tell) }
+        if connects { proxy(&ports, classes, options, &mut tell) } else { relay(policy, rules, options, &mut tell) }
     });
     stopped.and(result.map_err(|failure| Error::from(failure).into()))
+}
+
+/// Refuses the text of a file of rules that makes no sense.
+#[pyfunction]
+pub fn check_classes(rules: &str) -> PyResult<()> {
+    read_classes(Some(rules)).map(drop)
+}
+
+/// Which rule decides for a flow to `target`, and what it is then, as JSON. `rules` is the text of a file of rules; a target
+/// is HOST:PORT, of datagrams udp:HOST:PORT.
+#[pyfunction]
+pub fn decide_class(rules: Option<&str>, target: &str) -> PyResult<String> {
+    let classes = read_classes(rules)?;
+    let (transport, place) = match target.strip_prefix("udp:") {
+        Some(place) => (Transport::Udp, place),
+        None => (Transport::Tcp, target),
+    };
+    let place: Target = place.parse().map_err(|error| PyErr::from(Error::Vector(format!("{target}: {error}"))))?;
+    let rule = classes.decide(transport, &place);
+    Ok(serde_json::json!({
+        "target": place.to_string(),
+        "transport": transport.to_string(),
+        "rule": rule.name,
+        "class": rule.class.name(),
+        "first_bytes": FIRST_BYTES,
+        "deadline_ms": DEADLINE.as_millis_f64(),
+    })
+    .to_string())
+}
+
+fn read_classes(text: Option<&str>) -> PyResult<Classes> {
+    text.map_or_else(|| Ok(Classes::default()), Classes::parse).map_err(|error| Error::Vector(error.to_string()).into())
 }
 
 /// Who the other end is: at one of `addresses`, known by `pairing`; or it comes to the first of them, with `identity` here.

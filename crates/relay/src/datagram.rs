@@ -1,18 +1,20 @@
 //! A datagram of a program on its way. Programs put SOCKS5's header before it (RFC 1928, section 7). Both ends of the connection
-//! leave out what is always zero in that: the kind of address, the address and the port are left.
+//! leave out what is always zero in that: the kind of address, the address and the port are left. In the upper half of the
+//! byte with the kind the proxy says of which class the datagram is, and so those that come back from there.
 
 use bytes::Bytes;
 use weftway_mux::frame::datagram_head;
 use weftway_mux::{Mux, StreamId};
 use weftway_path::{Bytes as Count, Instant, Span};
 
-use crate::socks::{Address, address};
-use crate::target::{DATAGRAM_CLASS, Target};
+use crate::classes::{CLASSES, Class};
+use crate::socks::{Address, address, address_of_kind};
+use crate::target::Target;
 
 /// What a program's header begins with: two reserved bytes, and the number of the fragment. Fragments are not put together.
 pub const WHOLE: [u8; 3] = [0; 3];
 /// How long a datagram is of use.
-const DEADLINE: Span = Span::from_millis(500);
+pub const DEADLINE: Span = Span::from_millis(500);
 
 /// The most bytes of datagrams that wait to be sent to the other end.
 const MOST_UNSENT: Count = Count::new(1 << 20);
@@ -45,6 +47,21 @@ pub fn read(bytes: &[u8]) -> Option<(Target, &[u8])> {
     Some((host.target(port)?, rest))
 }
 
+/// Puts the class of a datagram into its first byte, which is the kind of its address.
+pub fn mark(bytes: &mut [u8], class: Class) {
+    if let Some(first) = bytes.first_mut() {
+        *first |= class.number() << 4;
+    }
+}
+
+/// Of which class a datagram of a proxy is, where it leads, and its data.
+pub fn read_marked(bytes: &[u8]) -> Option<(Class, Target, &[u8])> {
+    let (first, rest) = bytes.split_first()?;
+    let class = *CLASSES.get(usize::from(first >> 4))?;
+    let Address::Known { host, port, rest } = address_of_kind(first & 0xf, rest) else { return None };
+    Some((class, host.target(port)?, rest))
+}
+
 /// What became of a datagram that was to be sent to the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
@@ -57,7 +74,7 @@ pub enum Sent {
 }
 
 /// Sends a datagram to the other end, in records of `record` bytes.
-pub fn send(now: Instant, mux: &mut Mux, flow: StreamId, record: usize, bytes: &[u8]) -> Sent {
+pub fn send(now: Instant, mux: &mut Mux, flow: StreamId, record: usize, class: Class, bytes: Vec<u8>) -> Sent {
     // One that no record holds would keep those behind it waiting.
     if datagram_head(flow) + bytes.len() > record {
         return Sent::TooLong;
@@ -66,7 +83,7 @@ pub fn send(now: Instant, mux: &mut Mux, flow: StreamId, record: usize, bytes: &
     if mux.unsent_datagrams() + Count::new(bytes.len() as u64) > MOST_UNSENT {
         return Sent::Full;
     }
-    match mux.send_datagram(now, flow, DATAGRAM_CLASS, Some(DEADLINE), Bytes::copy_from_slice(bytes)) {
+    match mux.send_datagram(now, flow, class.number(), Some(DEADLINE), Bytes::from(bytes)) {
         Ok(()) => Sent::Yes,
         Err(_) => Sent::Full,
     }
@@ -120,7 +137,12 @@ mod tests {
             target in target(), data in prop::collection::vec(any::<u8>(), 0..50)
         ) {
             let bytes = written(&target, &data);
-            prop_assert_eq!(read(&bytes), Some((target, &data[..])));
+            prop_assert_eq!(read(&bytes), Some((target.clone(), &data[..])));
+            for class in CLASSES {
+                let mut marked = bytes.clone();
+                mark(&mut marked, class);
+                prop_assert_eq!(read_marked(&marked), Some((class, target.clone(), &data[..])));
+            }
             for end in 0..bytes.len() - data.len() {
                 prop_assert_eq!(read(&bytes[..end]), None);
             }
@@ -131,6 +153,10 @@ mod tests {
             kind in prop_oneof![Just(1u8), Just(3), Just(4), any::<u8>()], rest in prop::collection::vec(any::<u8>(), 0..300)
         ) {
             let bytes = [vec![kind], rest].concat();
+            let is_marked = kind >> 4 < CLASSES.len() as u8;
+            let unmarked = [&[kind & 0xf], &bytes[1..]].concat();
+            let marked = read_marked(&bytes).map(|(_, target, data)| (target, data));
+            prop_assert_eq!(marked, read(&unmarked).filter(|_| is_marked));
             if let Some((target, data)) = read(&bytes) {
                 let text = matches!(&target.host, Host::Address(_)) && kind == 3;
                 // An address that is written as a name is one, too; anything else says what it was read from.
@@ -143,11 +169,11 @@ mod tests {
     #[test]
     fn what_a_record_holds_is_sent_and_not_a_byte_more() {
         let mut mux = Mux::new(Side::Connecting, Limits::default(), Limits::default()).unwrap();
-        let flow = mux.open(Instant::ZERO, DATAGRAM_CLASS, b"udp:", None).unwrap();
+        let flow = mux.open(Instant::ZERO, 0, b"udp:", None).unwrap();
         let opened = mux.cut(Instant::ZERO, 1154).unwrap();
         mux.acked(opened.place);
         let mut try_to_send = |bytes: usize| {
-            let sent = send(Instant::ZERO, &mut mux, flow, 1154, &vec![0; bytes]);
+            let sent = send(Instant::ZERO, &mut mux, flow, 1154, Class::Realtime, vec![0; bytes]);
             (sent, mux.cut(Instant::ZERO, 1154).map(|record| record.payload.len()))
         };
         assert_eq!(try_to_send(1150), (Sent::Yes, Some(1154)));
@@ -157,10 +183,11 @@ mod tests {
     #[test]
     fn no_more_wait_than_may() {
         let mut mux = Mux::new(Side::Connecting, Limits::default(), Limits::default()).unwrap();
-        let flow = mux.open(Instant::ZERO, DATAGRAM_CLASS, b"udp:", None).unwrap();
+        let flow = mux.open(Instant::ZERO, 0, b"udp:", None).unwrap();
         let mut now = Instant::ZERO;
         for _ in 0..2 {
-            let taken = (0..2000).filter(|_| send(now, &mut mux, flow, 1154, &[0; 1000]) == Sent::Yes).count();
+            let mut try_to_send = || send(now, &mut mux, flow, 1154, Class::Realtime, vec![0; 1000]) == Sent::Yes;
+            let taken = (0..2000).filter(|_| try_to_send()).count();
             assert_eq!(taken, (1 << 20) / 1000);
             // Then they are of no use any more.
             now += DEADLINE;

@@ -10,6 +10,7 @@ use bytes::{Buf, Bytes};
 use weftway_mux::{Mux, Read, StreamError, StreamId};
 use weftway_path::Instant;
 
+use crate::pace::{Pace, Way};
 use crate::refusal::ABORTED;
 use crate::socket::Socket;
 
@@ -107,9 +108,16 @@ impl Flow {
         self.carried
     }
 
-    /// Carries what can be carried without waiting. `buffer` is empty, with room for [`READ`] bytes.
-    pub fn turn(&mut self, now: Instant, socket: &mut Socket, mux: &mut Mux, buffer: &mut Vec<u8>) -> Turn {
-        let result = self.carry(now, socket, mux, buffer);
+    /// Carries what can be carried without waiting, and what `pace` allows. `buffer` is empty, with room for [`READ`] bytes.
+    pub fn turn(
+        &mut self,
+        now: Instant,
+        socket: &mut Socket,
+        mux: &mut Mux,
+        buffer: &mut Vec<u8>,
+        pace: &mut Pace,
+    ) -> Turn {
+        let result = self.carry(now, socket, mux, buffer, pace);
         match result {
             Ok(_) if self.to_stream == Half::Over && self.to_socket == Half::Over => Turn::Over,
             Ok(true) => Turn::More,
@@ -128,13 +136,14 @@ impl Flow {
         socket: &mut Socket,
         mux: &mut Mux,
         buffer: &mut Vec<u8>,
+        pace: &mut Pace,
     ) -> Result<bool, Broken> {
-        let more = self.carry_to_stream(now, socket, mux, buffer)?;
+        let more = self.carry_to_stream(now, socket, mux, buffer, pace)?;
         // What was received before a reset is read first, as far as the stream takes it.
         if socket.has_failed() && !more {
             return Err(Broken);
         }
-        Ok(self.carry_to_socket(now, socket, mux)? || more)
+        Ok(self.carry_to_socket(now, socket, mux, pace)? || more)
     }
 
     /// Whether there may be more.
@@ -144,6 +153,7 @@ impl Flow {
         socket: &mut Socket,
         mux: &mut Mux,
         buffer: &mut Vec<u8>,
+        pace: &mut Pace,
     ) -> Result<bool, Broken> {
         let mut read = 0;
         while self.to_stream != Half::Over && self.stream_writable {
@@ -157,11 +167,16 @@ impl Flow {
                 self.to_stream = Half::Over;
             } else if read >= BURST {
                 return Ok(true);
+            } else if !pace.may(Way::ToClient) {
+                break;
             } else {
                 match socket.read(buffer)? {
                     None => break,
                     Some(0) => self.to_stream = Half::Ending,
-                    Some(count) => read += count,
+                    Some(count) => {
+                        read += count;
+                        pace.took(Way::ToClient, count);
+                    }
                 }
                 self.for_stream = take(buffer);
             }
@@ -170,7 +185,13 @@ impl Flow {
     }
 
     /// Whether there may be more.
-    fn carry_to_socket(&mut self, now: Instant, socket: &mut Socket, mux: &mut Mux) -> Result<bool, Broken> {
+    fn carry_to_socket(
+        &mut self,
+        now: Instant,
+        socket: &mut Socket,
+        mux: &mut Mux,
+        pace: &mut Pace,
+    ) -> Result<bool, Broken> {
         while !self.for_socket.is_empty() {
             let Some(count) = socket.write(&self.for_socket)? else { break };
             self.for_socket.advance(count);
@@ -181,7 +202,7 @@ impl Flow {
                 Read::Wait => self.stream_readable = false,
                 Read::End => (self.to_socket, self.stream_readable) = (Half::Ending, false),
                 Read::Bytes(_) if written >= BURST => return Ok(true),
-                Read::Bytes(_) if !self.for_socket.is_empty() => break,
+                Read::Bytes(_) if !self.for_socket.is_empty() || !pace.may(Way::FromClient) => break,
                 Read::Bytes(_) => {
                     let mut parts = [IoSlice::new(&[]); PARTS];
                     let filled =
@@ -191,6 +212,7 @@ impl Flow {
                     mux.took(now, self.id, count)?;
                     self.carried[1] += count as u64;
                     written += count;
+                    pace.took(Way::FromClient, count);
                 }
             }
         }

@@ -20,8 +20,9 @@
 //!
 //! A program asks for them by UDP ASSOCIATE of SOCKS5 (RFC 1928, section 7), and they live as long as the connection on which it
 //! asks. Their stream has the target `udp:`, and carries nothing but the relay's first byte. Each datagram of the program is a
-//! datagram of that stream, of class 0 and of use for half a second: the kind of an address, the address and the port, as
-//! SOCKS5 has them, and the data. One that comes back is the same. It arrives or it does not, as with UDP.
+//! datagram of that stream, of use for half a second: the kind of an address and its class in one byte, the address and the
+//! port, as SOCKS5 has them, and the data. One that comes back is the same, and of the class that the proxy gave what was sent
+//! there. It arrives or it does not, as with UDP.
 //!
 //! A datagram has to fit into a record. In the 1154 bytes of those of `weft` there is room for 1140 bytes of data to or from
 //! an address of IPv4, 1128 for IPv6, and 1143 less its length for a name; a few more on the first streams of a connection.
@@ -39,6 +40,7 @@
 //! | what a connection carries before others have their turn | 256 KiB each way |
 //! | local connections, and those that have not said where they want to | [`ProxyLimits`] |
 //! | streams that are being connected, names that are looked up, for each client | [`RelayLimits`] |
+//! | streams and rate of each client | [`ClientLimits`] |
 //! | programs with datagrams at the relay, for each client | [`RelayLimits`] |
 //! | datagrams that a socket brings before others have their turn | 64 |
 //! | destinations and names that the relay knows of a program's datagrams | 1024 and 64, those used last |
@@ -59,14 +61,17 @@
 //! | `policy` | which addresses may be dialled |
 //! | `resolver`, `dial` | which addresses a name has, and which of them is used |
 //! | `datagram` | what a datagram says, and whether a record holds it |
-//! | `target` | what a target is, and how urgent its stream |
+//! | `target` | what a target is |
+//! | `classes`, `classes_file` | how urgent a flow is |
 //! | `refusal` | what the relay's word means, and what a program is told |
 //! | `socket`, `udp`, `wakes` | nothing: which sockets are ready, and who is to have its turn |
-//! | `limits`, `recent` | how much at once, and how long |
+//! | `limits`, `pace`, `recent` | how much at once, how fast, and how long |
 //! | `view` | nothing: what is told of a connection |
 
 #![cfg(unix)]
 
+mod classes;
+mod classes_file;
 mod client;
 mod datagram;
 mod dial;
@@ -76,6 +81,7 @@ mod http;
 mod limits;
 mod local;
 mod local_udp;
+mod pace;
 mod policy;
 mod ports;
 mod proxy;
@@ -94,9 +100,11 @@ mod udp;
 mod view;
 mod wakes;
 
+pub use classes::{CLASSES, Class, Classes, FIRST_BYTES, Hosts, Rule, Transport};
+pub use classes_file::BadRules;
 pub use client::ClientId;
-pub use datagram::DatagramCounts;
-pub use limits::{ProxyLimits, RelayLimits};
+pub use datagram::{DEADLINE, DatagramCounts};
+pub use limits::{ClientLimits, ProxyLimits, RelayLimits};
 pub use policy::{NoNetwork, Policy};
 pub use proxy::Proxy;
 pub use refusal::{Failure, Refusal};

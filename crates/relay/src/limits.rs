@@ -1,6 +1,6 @@
 //! How much is done at once, and how long something may take.
 
-use weftway_path::Span;
+use weftway_path::{BitRate, Span};
 
 /// How long a local program may take to say where it wants to.
 pub const HANDSHAKE: Span = Span::from_secs(10);
@@ -49,6 +49,22 @@ impl Default for ProxyLimits {
     /// Twice the streams that a relay allows by default; 512 handshakes; the records of `weft`.
     fn default() -> Self {
         Self { connections: 3072, handshakes: 512, record: RECORD }
+    }
+}
+
+/// How much one client may have of a relay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientLimits {
+    /// How many streams it has at once. Further ones are refused.
+    pub connections: usize,
+    /// How fast it may be in each direction.
+    pub rate: Option<BitRate>,
+}
+
+impl Default for ClientLimits {
+    /// As many as the mux allows, as fast as can be.
+    fn default() -> Self {
+        Self { connections: usize::MAX, rate: None }
     }
 }
 

@@ -1,15 +1,19 @@
 //! A connection of a local program: says where it wants to, waits for a stream and for the relay's word, and is carried.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use mio::Registry;
 use mio::event::Event;
 use weftway_mux::{Mux, Read, StreamError, StreamId};
 use weftway_path::Instant;
 
+use crate::classes::Classes;
 use crate::flow::{Flow, Turn};
 use crate::handshake::{Handshake, MOST_BYTES, Protocol};
 use crate::limits::{HANDSHAKE, LINGER, WAIT_FOR_ANSWER, WAIT_FOR_STREAM};
 use crate::local_udp::{self, LocalUdp};
+use crate::pace::Pace;
 use crate::refusal::{ABORTED, CONNECTED, Failure, Refusal};
 use crate::socket::Socket;
 use crate::socks;
@@ -28,14 +32,17 @@ pub struct Local {
     deadline: Instant,
     /// How long a record is.
     record: usize,
+    classes: Arc<Classes>,
+    /// Why it was refused, until that is counted.
+    refused: Option<Failure>,
 }
 
 impl Local {
     /// One that has just been accepted.
-    pub fn new(now: Instant, socket: Socket, record: usize) -> Self {
+    pub fn new(now: Instant, socket: Socket, record: usize, classes: Arc<Classes>) -> Self {
         let stage = Stage::Hello(Handshake::default());
         let input = Vec::with_capacity(MOST_BYTES);
-        Self { socket, input, output: Vec::new(), stage, deadline: now + HANDSHAKE, record }
+        Self { socket, input, output: Vec::new(), stage, deadline: now + HANDSHAKE, record, classes, refused: None }
     }
 
     /// Takes note of what its socket `number` tells.
@@ -86,6 +93,11 @@ impl Local {
         }
     }
 
+    /// Why it was refused, once.
+    pub fn take_refused(&mut self) -> Option<Failure> {
+        self.refused.take()
+    }
+
     /// Its stream is gone with the connection to the relay. Whether there is anything left to tell it.
     pub fn lose(&mut self, now: Instant) -> bool {
         if let Stage::Opening(request, _) = &self.stage {
@@ -109,7 +121,9 @@ impl Local {
         buffer: &mut Vec<u8>,
     ) -> Turn {
         match (&mut self.stage, mux) {
-            (Stage::Joined(_, _, flow), Some(mux)) => flow.turn(now, &mut self.socket, mux, buffer),
+            (Stage::Joined(_, _, flow), Some(mux)) => {
+                flow.turn(now, &mut self.socket, mux, buffer, &mut Pace::default())
+            }
             (Stage::Joined(..) | Stage::Associated(..), None) => Turn::Idle,
             (_, mut mux) => {
                 let goes_on =
@@ -165,6 +179,7 @@ impl Local {
     }
 
     fn refuse(&mut self, now: Instant, request: &Request, failure: Failure) {
+        self.refused = Some(failure);
         self.close(now, request.protocol.refused(failure, &request.purpose));
     }
 
@@ -240,7 +255,7 @@ impl Local {
                 Stage::Joined(request.purpose, id, Flow::new(id, Bytes::copy_from_slice(&early), words.into()))
             }
             Purpose::Datagrams => {
-                let udp = LocalUdp::new(&self.socket, id, self.record, registry, key);
+                let udp = LocalUdp::new(&self.socket, id, (self.record, &self.classes), registry, key);
                 let Ok((udp, at)) = udp.and_then(|udp| udp.address().map(|at| (udp, at))) else {
                     // No descriptor is left, or the program is gone.
                     let _ = mux.reset(id, ABORTED);

@@ -3,12 +3,14 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use mio::Registry;
 use weftway_mux::{Mux, Read, StreamId};
 use weftway_path::Instant;
 
-use crate::datagram::{DatagramCounts, Sent, WHOLE, read, send};
+use crate::classes::{Class, Classes, Transport};
+use crate::datagram::{DatagramCounts, Sent, WHOLE, mark, read, send};
 use crate::flow::Turn;
 use crate::limits::BURST;
 use crate::refusal::ABORTED;
@@ -29,6 +31,9 @@ pub struct LocalUdp {
     program: Option<SocketAddr>,
     /// How long a record is.
     record: usize,
+    classes: Arc<Classes>,
+    /// That of the last datagram that it sent.
+    class: Class,
     counts: DatagramCounts,
     carried: [u64; 2],
 }
@@ -36,7 +41,13 @@ pub struct LocalUdp {
 impl LocalUdp {
     /// For a program whose connection `socket` has stream `id`, as entry `key`. Its socket is at the address where that
     /// connection came in.
-    pub fn new(socket: &Socket, id: StreamId, record: usize, registry: &Registry, key: usize) -> io::Result<Self> {
+    pub fn new(
+        socket: &Socket,
+        id: StreamId,
+        (record, classes): (usize, &Arc<Classes>),
+        registry: &Registry,
+        key: usize,
+    ) -> io::Result<Self> {
         let (here, there) = socket.ends()?;
         let mut at = here;
         at.set_port(0);
@@ -45,7 +56,17 @@ impl LocalUdp {
         }
         let udp = Udp::bind(at, registry, token(key, NUMBER))?;
         let ip = there.ip().to_canonical();
-        Ok(Self { id, udp, ip, program: None, record, counts: DatagramCounts::default(), carried: [0; 2] })
+        Ok(Self {
+            id,
+            udp,
+            ip,
+            program: None,
+            record,
+            classes: classes.clone(),
+            class: Class::Realtime,
+            counts: DatagramCounts::default(),
+            carried: [0; 2],
+        })
     }
 
     /// Where the program is to send its datagrams.
@@ -66,6 +87,11 @@ impl LocalUdp {
     /// What became of datagrams.
     pub fn counts(&self) -> DatagramCounts {
         self.counts
+    }
+
+    /// The class of the last datagram that the program sent.
+    pub fn class(&self) -> Class {
+        self.class
     }
 
     /// How many bytes of data came from the program and went to it.
@@ -103,16 +129,19 @@ impl LocalUdp {
     /// The program has sent a datagram, or somebody else has.
     fn up(&mut self, now: Instant, source: SocketAddr, bytes: &[u8], mux: &mut Mux) {
         let is_programs = source.ip().to_canonical() == self.ip && self.program.is_none_or(|program| program == source);
-        let parts = bytes.strip_prefix(&WHOLE).and_then(|rest| Some((rest, read(rest)?.1.len())));
-        let Some((rest, length)) = parts.filter(|_| is_programs) else {
+        let parts = bytes.strip_prefix(&WHOLE).and_then(|rest| Some((rest, read(rest)?)));
+        let Some((rest, (target, data))) = parts.filter(|_| is_programs) else {
             self.counts.dropped += 1;
             return;
         };
         self.program = Some(source);
-        let sent = send(now, mux, self.id, self.record, rest);
+        self.class = self.classes.decide(Transport::Udp, &target).class;
+        let mut marked = rest.to_vec();
+        mark(&mut marked, self.class);
+        let sent = send(now, mux, self.id, self.record, self.class, marked);
         self.counts.count(sent, |counts| &mut counts.up);
         if sent == Sent::Yes {
-            self.carried[0] += length as u64;
+            self.carried[0] += data.len() as u64;
         }
     }
 

@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 
 use slab::Slab;
 use weftway_mux::{Mux, OpenError, Ready, StreamId};
 use weftway_path::Instant;
 
+use crate::classes::Classes;
 use crate::flow::{READ, Turn};
 use crate::limits::{MOST_DATAGRAMS, ProxyLimits};
 use crate::local::Local;
@@ -23,6 +25,7 @@ pub struct Proxy {
     poller: Poller,
     ports: Ports,
     limits: ProxyLimits,
+    classes: Arc<Classes>,
     locals: Slab<Local>,
     by_stream: BTreeMap<StreamId, usize>,
     /// Those that wait for a stream, the longest first.
@@ -33,6 +36,8 @@ pub struct Proxy {
     has_datagrams: bool,
     /// How many have not said where they want to.
     handshakes: usize,
+    /// What programs were refused, by its name.
+    refusals: BTreeMap<&'static str, u64>,
     run: RunQueue,
     timers: Timers,
     buffer: Vec<u8>,
@@ -40,19 +45,21 @@ pub struct Proxy {
 
 impl Proxy {
     /// Listens at `addresses`; a port of 0 is one that is free.
-    pub fn listen(addresses: &[SocketAddr], limits: ProxyLimits) -> io::Result<Self> {
+    pub fn listen(addresses: &[SocketAddr], limits: ProxyLimits, classes: Classes) -> io::Result<Self> {
         let poller = Poller::new()?;
         let ports = Ports::listen(addresses, poller.registry())?;
         Ok(Self {
             poller,
             ports,
             limits,
+            classes: Arc::new(classes),
             locals: Slab::new(),
             by_stream: BTreeMap::new(),
             waiting: VecDeque::new(),
             may_open: true,
             has_datagrams: false,
             handshakes: 0,
+            refusals: BTreeMap::new(),
             run: RunQueue::default(),
             timers: Timers::default(),
             buffer: Vec::with_capacity(READ),
@@ -80,7 +87,12 @@ impl Proxy {
 
     /// The connections that are carried.
     pub fn flows(&self) -> impl Iterator<Item = FlowView<'_>> {
-        self.by_stream.values().filter_map(|&key| self.locals.get(key)?.stage().flow())
+        self.by_stream.values().filter_map(|&key| self.locals.get(key)?.stage().flow(&self.classes))
+    }
+
+    /// What programs were refused, by its name, and how often.
+    pub fn refusals(&self) -> &BTreeMap<&'static str, u64> {
+        &self.refusals
     }
 
     /// How many local connections there are.
@@ -215,7 +227,7 @@ impl Proxy {
         let key = entry.key();
         // One that cannot be watched is closed.
         if let Ok(socket) = Socket::connected(stream, self.poller.registry(), token(key, 0)) {
-            entry.insert(Local::new(now, socket, self.limits.record));
+            entry.insert(Local::new(now, socket, self.limits.record, self.classes.clone()));
             self.handshakes += 1;
             self.run.push(key);
         }
@@ -237,6 +249,9 @@ impl Proxy {
             _ => {}
         }
         self.timers.set(key, local.deadline());
+        if let Some(failure) = local.take_refused() {
+            *self.refusals.entry(failure.name()).or_default() += 1;
+        }
         match turn {
             Turn::Idle => {}
             Turn::More => self.run.push(key),
@@ -270,8 +285,11 @@ impl Proxy {
         {
             let Some(local) = self.locals.get_mut(key) else { return };
             let Some(purpose) = local.stage().wants() else { return };
-            match mux.open(now, purpose.class(), purpose.to_string().as_bytes(), None) {
+            let class = self.classes.of(purpose);
+            match mux.open(now, class.number(), purpose.to_string().as_bytes(), None) {
                 Ok(id) => {
+                    // It is open.
+                    let _ = class.begin(mux, id);
                     self.waiting.pop_front();
                     local.open(now, id);
                     self.by_stream.insert(id, key);

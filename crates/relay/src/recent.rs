@@ -29,9 +29,9 @@ impl<K: Clone + Eq + Hash, V> Recent<K, V> {
         Some(value)
     }
 
-    /// Whether there is an entry of `key`.
-    pub fn contains(&self, key: &K) -> bool {
-        self.entries.contains_key(key)
+    /// The entry of `key`, which counts as no use of it.
+    pub fn peek(&self, key: &K) -> Option<&V> {
+        self.entries.get(key).map(|(_, value)| value)
     }
 
     /// Sets the entry of `key`, which is used now.
@@ -60,7 +60,7 @@ mod tests {
         table.insert('b', 2);
         assert_eq!(table.get(&'a'), Some(&1));
         table.insert('c', 3);
-        assert_eq!(['a', 'b', 'c'].map(|key| table.contains(&key)), [true, false, true]);
+        assert_eq!(['a', 'b', 'c'].map(|key| table.peek(&key).is_some()), [true, false, true]);
         table.insert('a', 4);
         table.insert('d', 5);
         assert_eq!(['a', 'c', 'd'].map(|key| table.get(&key).copied()), [Some(4), None, Some(5)]);

@@ -11,8 +11,8 @@ pub const CONNECTED: u8 = 0;
 /// The code of a reset that follows that of a socket, or its error.
 pub const ABORTED: u32 = 0;
 
-/// Why a stream leads nowhere, in the codes of SOCKS5.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why a stream leads nowhere, in the codes of SOCKS5, and one of our own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Refusal {
     /// For another reason.
     General = 1,
@@ -30,12 +30,34 @@ pub enum Refusal {
     Command = 7,
     /// The address is of a kind that is not known.
     AddressType = 8,
+    /// The relay carries as much for this client as it may have at once.
+    TooMany = 9,
 }
 
 impl Refusal {
-    /// As SOCKS5 and a reset tell it.
+    /// As a reset tells it.
     pub fn code(self) -> u8 {
         self as u8
+    }
+
+    /// What it is in SOCKS5.
+    pub fn in_socks(self) -> Self {
+        if self == Self::TooMany { Self::General } else { self }
+    }
+
+    /// Its name where they are counted.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::General => "other",
+            Self::NotAllowed => "not_allowed",
+            Self::NetworkUnreachable => "network_unreachable",
+            Self::HostUnreachable => "host_unreachable",
+            Self::Refused => "refused",
+            Self::TimedOut => "timed_out",
+            Self::Command => "command",
+            Self::AddressType => "address_type",
+            Self::TooMany => "too_many",
+        }
     }
 
     /// What a reset with this code means before the stream is connected.
@@ -46,6 +68,7 @@ impl Refusal {
             4 => Self::HostUnreachable,
             5 => Self::Refused,
             6 => Self::TimedOut,
+            9 => Self::TooMany,
             _ => Self::General,
         }
     }
@@ -78,10 +101,21 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// Its name where they are counted.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Refused(refusal) => refusal.name(),
+            Self::NoConnection => "no_connection",
+            Self::NoStream => "no_stream",
+            Self::Lost => "lost",
+            Self::NoAnswer => "no_answer",
+        }
+    }
+
     /// What a SOCKS client is told.
     pub fn refusal(self) -> Refusal {
         match self {
-            Self::Refused(refusal) => refusal,
+            Self::Refused(refusal) => refusal.in_socks(),
             Self::NoAnswer => Refusal::TimedOut,
             Self::NoConnection | Self::NoStream | Self::Lost => Refusal::General,
         }
@@ -91,6 +125,7 @@ impl Failure {
     pub fn status(self) -> (u16, &'static str) {
         match self {
             Self::Refused(Refusal::NotAllowed) => (403, "Forbidden"),
+            Self::Refused(Refusal::TooMany) => (503, "Service Unavailable"),
             Self::Refused(Refusal::TimedOut) | Self::NoAnswer | Self::NoConnection | Self::NoStream => {
                 (504, "Gateway Timeout")
             }
@@ -112,6 +147,7 @@ impl fmt::Display for Failure {
                 Refusal::HostUnreachable => "the relay knows no such name, or has no route to that host",
                 Refusal::Refused => "nothing listens on that port",
                 Refusal::TimedOut => "nothing answered the relay in time",
+                Refusal::TooMany => "the relay allows no more connections at once",
                 Refusal::General | Refusal::Command | Refusal::AddressType => "the relay could not connect",
             },
         })

@@ -9,10 +9,12 @@ use slab::Slab;
 use weftway_mux::{Accepted, Mux, Ready};
 use weftway_path::Instant;
 
+use crate::classes::Class;
 use crate::client::{Client, ClientId};
 use crate::datagram::DatagramCounts;
 use crate::flow::{READ, Turn};
-use crate::limits::{MOST_DATAGRAMS, RelayLimits};
+use crate::limits::{ClientLimits, MOST_DATAGRAMS, RelayLimits};
+use crate::pace::Way;
 use crate::policy::Policy;
 use crate::refusal::Refusal;
 use crate::remote::Remote;
@@ -20,6 +22,7 @@ use crate::remote_udp::Outside;
 use crate::resolver::{Lookup, Resolver, system};
 use crate::socket::{Poller, parts};
 use crate::target::Purpose;
+use crate::view::FlowView;
 use crate::wakes::Timers;
 
 /// The token of the resolver's waker: that of no socket, for there are never so many entries.
@@ -77,7 +80,33 @@ impl Relay {
     /// When the next turn of some client is due, whatever the sockets do: the past, if it is due now.
     pub fn next_event(&self) -> Instant {
         let is_due = self.clients.values().any(|client| client.run.len() > 0 || client.has_datagrams);
-        if is_due { Instant::ZERO } else { self.timers.next() }
+        let paced = self.clients.values().map(Client::next_event).min().unwrap_or(Instant::NEVER);
+        if is_due { Instant::ZERO } else { self.timers.next().min(paced) }
+    }
+
+    /// A client may do so much from now on.
+    pub fn limit(&mut self, client: ClientId, limits: ClientLimits) {
+        self.clients.entry(client).or_default().set_limits(limits);
+    }
+
+    /// What a client was refused, and how often.
+    pub fn refusals(&self, client: ClientId) -> impl Iterator<Item = (Refusal, u64)> {
+        self.clients
+            .get(&client)
+            .into_iter()
+            .flat_map(|client| client.refusals.iter().map(|(&kind, &count)| (kind, count)))
+    }
+
+    /// The connections of a client that are carried.
+    pub fn flows(&self, client: ClientId) -> impl Iterator<Item = FlowView<'_>> {
+        let keys = self.clients.get(&client).into_iter().flat_map(|client| client.by_stream.values());
+        keys.filter_map(|&key| self.remotes.get(key)?.1.flow())
+    }
+
+    /// How many bytes of data its connections have carried from a client and to it, those included that are over.
+    pub fn carried(&self, client: ClientId) -> [u64; 2] {
+        let over = self.clients.get(&client).map_or([0; 2], |client| client.carried);
+        self.flows(client).fold(over, |sum, flow| added(sum, &flow))
     }
 
     /// How many streams a client has.
@@ -96,7 +125,7 @@ impl Relay {
     /// Does what can be done for a client without waiting. For all clients it is due when [`Relay::fd`] is readable or
     /// [`Relay::next_event`] has come; for one, also when its mux has taken in anything: records, or what became of records.
     pub fn turn(&mut self, now: Instant, client: ClientId, mux: &mut Mux) {
-        self.clients.entry(client).or_default();
+        self.clients.entry(client).or_default().set_now(now);
         self.collect(now);
         while let Some(key) = self.timers.pop(now) {
             self.wake(key);
@@ -181,14 +210,18 @@ impl Relay {
     /// Has `key` do what it can.
     fn step(&mut self, now: Instant, key: usize, mux: &mut Mux) {
         let Some((_, remote)) = self.remotes.get_mut(key) else { return };
+        let Some(client) = self.clients.get_mut(&remote.client()) else { return };
         let was_joined = remote.is_joined();
-        let turn = remote.turn(now, key, mux, self.poller.registry(), &mut self.buffer);
+        let turn = remote.turn(now, (key, self.poller.registry()), mux, &mut self.buffer, &mut client.pace);
         self.timers.set(key, remote.deadline());
-        if !was_joined
-            && remote.is_joined()
-            && let Some(client) = self.clients.get_mut(&remote.client())
+        client.dials -= usize::from(!was_joined && remote.is_joined());
+        if client.pace.take_refused() {
+            client.paced.push(key);
+        }
+        if turn == Turn::Over
+            && let Some(refusal) = remote.refusal()
         {
-            client.dials -= 1;
+            client.refuse(refusal);
         }
         match turn {
             Turn::Idle => {}
@@ -207,7 +240,11 @@ impl Relay {
         self.timers.set(key, Instant::NEVER);
         if let Some(client) = self.clients.get_mut(&remote.client()) {
             client.by_stream.remove(&remote.id());
+            if let Some(flow) = remote.flow() {
+                client.carried = added(client.carried, &flow);
+            }
             client.run.remove(key);
+            client.paced.remove(key);
             client.names.retain(|&other| other != key);
             client.dials -= usize::from(!remote.is_joined());
             client.associations -= usize::from(remote.counts().is_some());
@@ -218,17 +255,25 @@ impl Relay {
     /// Takes as many streams as may be dialled at once. The others wait in the mux.
     fn accept(&mut self, now: Instant, client: ClientId, mux: &mut Mux) {
         while self.clients.get(&client).is_some_and(|client| client.dials < self.limits.dials)
-            && let Some(Accepted { id, target, .. }) = mux.accept()
+            && let Some(Accepted { id, class, target }) = mux.accept()
         {
+            let class = Class::of_number(class);
+            // It may be over already.
+            let _ = class.begin(mux, id);
             let purpose = str::from_utf8(&target).ok().and_then(|text| text.parse::<Purpose>().ok());
             let Some(current) = self.clients.get_mut(&client) else { return };
+            let has_room = current.by_stream.len() < current.limits.connections;
             let remote = match purpose {
-                Some(Purpose::Connection(target)) => Remote::new(now, client, id, target, &self.policy),
-                Some(Purpose::Datagrams) if current.associations < self.limits.associations => {
+                Some(Purpose::Connection(target)) if has_room => {
+                    Remote::new(now, client, (id, class), target, &self.policy)
+                }
+                Some(Purpose::Datagrams) if has_room && current.associations < self.limits.associations => {
                     Remote::for_datagrams(client, id, self.limits.record)
                 }
-                Some(Purpose::Datagrams) | None => {
-                    let _ = mux.reset(id, Refusal::General.code().into());
+                other => {
+                    let refusal = if other.is_some() { Refusal::TooMany } else { Refusal::General };
+                    let _ = mux.reset(id, refusal.code().into());
+                    current.refuse(refusal);
                     continue;
                 }
             };
@@ -256,8 +301,10 @@ impl Relay {
             };
             let Some(&key) = client.by_stream.get(&id) else { continue };
             let outside = Outside { policy: &self.policy, registry: self.poller.registry(), key };
-            let udp = self.remotes.get_mut(key).and_then(|(_, remote)| remote.datagrams());
-            if udp.is_some_and(|udp| udp.up(now, &bytes, outside)) {
+            let Some(udp) = self.remotes.get_mut(key).and_then(|(_, remote)| remote.datagrams()) else { continue };
+            if !client.pace.may_send(Way::FromClient, bytes.len()) {
+                udp.drop_one();
+            } else if udp.up(now, &bytes, outside) {
                 client.names.push_back(key);
             }
         }
@@ -283,4 +330,9 @@ impl Relay {
             }
         }
     }
+}
+
+/// With what a connection has carried.
+fn added([up, down]: [u64; 2], flow: &FlowView<'_>) -> [u64; 2] {
+    [up + flow.up, down + flow.down]
 }

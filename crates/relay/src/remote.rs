@@ -9,16 +9,19 @@ use mio::event::Event;
 use weftway_mux::{Mux, StreamId};
 use weftway_path::Instant;
 
+use crate::classes::Class;
 use crate::client::ClientId;
 use crate::datagram::DatagramCounts;
 use crate::dial::{Dial, Dialled};
 use crate::flow::{Flow, Turn};
 use crate::limits::DIAL;
+use crate::pace::Pace;
 use crate::policy::Policy;
 use crate::refusal::{CONNECTED, Refusal};
 use crate::remote_udp::{Outside, RemoteUdp};
 use crate::socket::Socket;
-use crate::target::{Host, Target};
+use crate::target::{Host, Purpose, Target};
+use crate::view::FlowView;
 
 /// How far it has come.
 enum Stage {
@@ -38,6 +41,8 @@ enum Stage {
 pub struct Remote {
     client: ClientId,
     id: StreamId,
+    purpose: Purpose,
+    class: Class,
     port: u16,
     stage: Stage,
     /// When it must be connected.
@@ -46,18 +51,41 @@ pub struct Remote {
 
 impl Remote {
     /// A stream of `client` that was just accepted, to `target`.
-    pub fn new(now: Instant, client: ClientId, id: StreamId, target: Target, policy: &Policy) -> Self {
-        let stage = match target.host {
-            Host::Name(name) => Stage::Name(name),
-            Host::Address(address) => to(vec![SocketAddr::new(address, target.port)], policy),
+    pub fn new(
+        now: Instant,
+        client: ClientId,
+        (id, class): (StreamId, Class),
+        target: Target,
+        policy: &Policy,
+    ) -> Self {
+        let port = target.port;
+        let stage = match &target.host {
+            Host::Name(name) => Stage::Name(name.clone()),
+            Host::Address(address) => to(vec![SocketAddr::new(*address, port)], policy),
         };
-        Self { client, id, port: target.port, stage, by: now + DIAL }
+        Self { client, id, purpose: Purpose::Connection(target), class, port, stage, by: now + DIAL }
     }
 
     /// The same for datagrams, in records of `record` bytes.
     pub fn for_datagrams(client: ClientId, id: StreamId, record: usize) -> Self {
         let stage = Stage::Associated(Box::new(RemoteUdp::new(id, record)));
-        Self { client, id, port: 0, stage, by: Instant::NEVER }
+        let (purpose, class) = (Purpose::Datagrams, Class::Realtime);
+        Self { client, id, purpose, class, port: 0, stage, by: Instant::NEVER }
+    }
+
+    /// What it is, if it is carried.
+    pub fn flow(&self) -> Option<FlowView<'_>> {
+        match &self.stage {
+            Stage::Joined(_, flow) => {
+                let [down, up] = flow.carried();
+                Some(FlowView::new(self.id, &self.purpose, self.class, [up, down]))
+            }
+            Stage::Associated(udp) => {
+                let view = FlowView::new(self.id, &self.purpose, udp.class(), udp.carried());
+                Some(FlowView { datagrams: udp.counts(), ..view })
+            }
+            _ => None,
+        }
     }
 
     /// Whose it is.
@@ -131,6 +159,14 @@ impl Remote {
         self.stage = Stage::Refused(refusal);
     }
 
+    /// Why it leads nowhere, if that is so.
+    pub fn refusal(&self) -> Option<Refusal> {
+        match self.stage {
+            Stage::Refused(refusal) => Some(refusal),
+            _ => None,
+        }
+    }
+
     /// Takes note of what its socket `number` tells.
     pub fn note(&mut self, number: usize, event: &Event) {
         match &mut self.stage {
@@ -163,12 +199,19 @@ impl Remote {
     }
 
     /// Does what can be done without waiting, as entry `key`.
-    pub fn turn(&mut self, now: Instant, key: usize, mux: &mut Mux, registry: &Registry, buffer: &mut Vec<u8>) -> Turn {
+    pub fn turn(
+        &mut self,
+        now: Instant,
+        (key, registry): (usize, &Registry),
+        mux: &mut Mux,
+        buffer: &mut Vec<u8>,
+        pace: &mut Pace,
+    ) -> Turn {
         if let Stage::Joined(socket, flow) = &mut self.stage {
-            return flow.turn(now, socket, mux, buffer);
+            return flow.turn(now, socket, mux, buffer, pace);
         }
         if let Stage::Associated(udp) = &mut self.stage {
-            return udp.turn(now, mux, buffer);
+            return udp.turn(now, mux, buffer, pace);
         }
         // Whoever has looked at a stream is told when the client resets it.
         if mux.read(self.id).is_err() {
@@ -190,6 +233,7 @@ impl Remote {
         };
         // It is not open any more if the client has reset it.
         let _ = mux.reset(self.id, refusal.code().into());
+        self.stage = Stage::Refused(refusal);
         Turn::Over
     }
 }

@@ -10,9 +10,11 @@ use mio::Registry;
 use weftway_mux::{Mux, Read, StreamId};
 use weftway_path::Instant;
 
-use crate::datagram::{DatagramCounts, read, send};
+use crate::classes::Class;
+use crate::datagram::{DatagramCounts, Sent, read_marked, send};
 use crate::flow::Turn;
 use crate::limits::{BURST, MOST_ADDRESSES, MOST_DESTINATIONS, MOST_NAMES, MOST_WAITING, NOT_FOUND};
+use crate::pace::{Pace, Way};
 use crate::policy::Policy;
 use crate::recent::Recent;
 use crate::refusal::{ABORTED, CONNECTED};
@@ -37,6 +39,7 @@ enum Name {
 struct Waiting {
     name: String,
     port: u16,
+    class: Class,
     data: Bytes,
 }
 
@@ -59,8 +62,9 @@ pub struct RemoteUdp {
     is_told: bool,
     /// Of IPv4 and of IPv6, once something leads there.
     sockets: [Option<Udp>; 2],
-    /// Where the program has sent to, and may: the policy judges each when it comes in here.
-    destinations: Recent<SocketAddr, ()>,
+    /// Where the program has sent to, and may: the policy judges each when it comes in here. What comes from there is of the
+    /// class of what was sent there last.
+    destinations: Recent<SocketAddr, Class>,
     names: Recent<String, Name>,
     /// Those that are to be looked up, the longest first.
     wanted: VecDeque<String>,
@@ -68,6 +72,10 @@ pub struct RemoteUdp {
     /// How long a record is.
     record: usize,
     counts: DatagramCounts,
+    /// The class of the last datagram that the program sent.
+    class: Class,
+    /// Bytes of data from the program, and to it.
+    carried: [u64; 2],
 }
 
 impl RemoteUdp {
@@ -83,12 +91,24 @@ impl RemoteUdp {
             waiting: VecDeque::new(),
             record,
             counts: DatagramCounts::default(),
+            class: Class::Realtime,
+            carried: [0; 2],
         }
     }
 
     /// What became of datagrams.
     pub fn counts(&self) -> DatagramCounts {
         self.counts
+    }
+
+    /// The class of the last datagram that the program sent.
+    pub fn class(&self) -> Class {
+        self.class
+    }
+
+    /// How many bytes of data came from the program and went to it.
+    pub fn carried(&self) -> [u64; 2] {
+        self.carried
     }
 
     /// Socket `number` has datagrams.
@@ -105,20 +125,21 @@ impl RemoteUdp {
 
     /// The client has sent a datagram. Whether one more name is to be looked up.
     pub fn up(&mut self, now: Instant, bytes: &Bytes, outside: Outside<'_>) -> bool {
-        let Some((Target { host, port }, data)) = read(bytes) else {
+        let Some((class, Target { host, port }, data)) = read_marked(bytes) else {
             self.counts.dropped += 1;
             return false;
         };
+        self.class = class;
         let name = match host {
             Host::Address(ip) => {
-                self.send(&[ip], port, data, outside);
+                self.send(&[ip], port, (class, data), outside);
                 return false;
             }
             Host::Name(name) => name,
         };
         let is_asked = match self.names.get(&name).cloned() {
             Some(Name::Known(addresses)) => {
-                self.send(&addresses, port, data, outside);
+                self.send(&addresses, port, (class, data), outside);
                 return false;
             }
             Some(Name::NotFound(until)) if now < until => {
@@ -132,7 +153,7 @@ impl RemoteUdp {
             self.counts.dropped += 1;
             return false;
         }
-        self.waiting.push_back(Waiting { name: name.clone(), port, data: bytes.slice_ref(data) });
+        self.waiting.push_back(Waiting { name: name.clone(), port, class, data: bytes.slice_ref(data) });
         if !is_asked {
             self.names.insert(name.clone(), Name::Asked);
             self.wanted.push_back(name);
@@ -147,7 +168,7 @@ impl RemoteUdp {
         let mut left = VecDeque::new();
         for waiting in std::mem::take(&mut self.waiting) {
             if waiting.name == name {
-                self.send(&addresses, waiting.port, &waiting.data, outside);
+                self.send(&addresses, waiting.port, (waiting.class, &waiting.data), outside);
             } else {
                 left.push_back(waiting);
             }
@@ -158,15 +179,16 @@ impl RemoteUdp {
     }
 
     /// Sends a datagram to the first of `addresses` that may be, and that there is a route to.
-    fn send(&mut self, addresses: &[IpAddr], port: u16, data: &[u8], outside: Outside<'_>) {
+    fn send(&mut self, addresses: &[IpAddr], port: u16, (class, data): (Class, &[u8]), outside: Outside<'_>) {
         for ip in addresses.iter().map(IpAddr::to_canonical) {
             let to = SocketAddr::new(ip, port);
             if self.destinations.get(&to).is_none() && !outside.policy.may_dial(ip) {
                 continue;
             }
             if self.socket(ip, outside).is_some_and(|udp| udp.send(data, to)) {
-                self.destinations.insert(to, ());
+                self.destinations.insert(to, class);
                 self.counts.up += 1;
+                self.carried[0] += data.len() as u64;
                 return;
             }
         }
@@ -184,8 +206,13 @@ impl RemoteUdp {
         socket.as_ref()
     }
 
+    /// One is dropped because the client has sent too many.
+    pub fn drop_one(&mut self) {
+        self.counts.dropped += 1;
+    }
+
     /// Takes what has come for the program, some of it.
-    pub fn turn(&mut self, now: Instant, mux: &mut Mux, buffer: &mut Vec<u8>) -> Turn {
+    pub fn turn(&mut self, now: Instant, mux: &mut Mux, buffer: &mut Vec<u8>, pace: &mut Pace) -> Turn {
         match mux.read(self.id) {
             Ok(Read::Wait) => {}
             // The client ends it, or says what no client says.
@@ -199,26 +226,33 @@ impl RemoteUdp {
         }
         let mut more = false;
         for number in 0..self.sockets.len() {
-            more |= (0..BURST).all(|_| self.down(now, number, mux, buffer));
+            more |= (0..BURST).all(|_| self.down(now, number, mux, buffer, pace));
         }
         buffer.clear();
         if more { Turn::More } else { Turn::Idle }
     }
 
     /// Passes the next datagram of a socket on: false if there is none.
-    fn down(&mut self, now: Instant, number: usize, mux: &mut Mux, buffer: &mut Vec<u8>) -> bool {
+    fn down(&mut self, now: Instant, number: usize, mux: &mut Mux, buffer: &mut Vec<u8>, pace: &mut Pace) -> bool {
         let Some(received) = self.sockets[number].as_mut().and_then(|udp| udp.receive(buffer)) else { return false };
         // What tells of a datagram that did not arrive is in nobody's interest.
         let Ok(source) = received else { return true };
-        if !self.destinations.contains(&source) {
+        let Some(&class) = self.destinations.peek(&source) else {
+            self.counts.dropped += 1;
+            return true;
+        };
+        if !pace.may_send(Way::ToClient, buffer.len()) {
             self.counts.dropped += 1;
             return true;
         }
         let mut bytes = Vec::with_capacity(32 + buffer.len());
         put_address(&mut bytes, source);
         bytes.extend_from_slice(buffer);
-        let sent = send(now, mux, self.id, self.record, &bytes);
+        let sent = send(now, mux, self.id, self.record, class, bytes);
         self.counts.count(sent, |counts| &mut counts.down);
+        if sent == Sent::Yes {
+            self.carried[1] += buffer.len() as u64;
+        }
         true
     }
 }

@@ -75,6 +75,11 @@ pub enum Address<'a> {
 /// Reads the kind of an address, the address and the port.
 pub fn address(bytes: &[u8]) -> Address<'_> {
     let Some((&kind, rest)) = bytes.split_first() else { return Address::More };
+    address_of_kind(kind, rest)
+}
+
+/// Reads the address and the port, where the kind is known.
+pub fn address_of_kind(kind: u8, rest: &[u8]) -> Address<'_> {
     let read = match kind {
         IPV4 => rest.split_first_chunk().map(|(&host, rest)| (HostBytes::V4(host), rest)),
         IPV6 => rest.split_first_chunk().map(|(&host, rest)| (HostBytes::V6(host), rest)),

@@ -2,6 +2,7 @@
 
 use weftway_mux::StreamId;
 
+use crate::classes::Classes;
 use crate::flow::Flow;
 use crate::handshake::{Handshake, Protocol};
 use crate::local_udp::LocalUdp;
@@ -57,11 +58,11 @@ impl Stage {
     }
 
     /// What it is, if it is carried.
-    pub fn flow(&self) -> Option<FlowView<'_>> {
+    pub fn flow(&self, classes: &Classes) -> Option<FlowView<'_>> {
         match self {
-            Self::Joined(purpose, id, flow) => Some(FlowView::new(*id, purpose, flow.carried())),
+            Self::Joined(purpose, id, flow) => Some(FlowView::new(*id, purpose, classes.of(purpose), flow.carried())),
             Self::Associated(purpose, udp) => {
-                let view = FlowView::new(udp.id(), purpose, udp.carried());
+                let view = FlowView::new(udp.id(), purpose, udp.class(), udp.carried());
                 Some(FlowView { datagrams: udp.counts(), ..view })
             }
             _ => None,

@@ -7,10 +7,6 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-/// Ports of protocols whose users wait for each answer: SSH and DNS. Their streams are of class 0.
-const INTERACTIVE: [u16; 2] = [22, 53];
-/// How urgent datagrams are.
-pub const DATAGRAM_CLASS: u8 = 0;
 /// What a stream says that is for datagrams. It is no target: it has no port.
 const DATAGRAMS: &str = "udp:";
 /// The longest name of the DNS (RFC 1035), and the longest of its labels.
@@ -66,11 +62,6 @@ impl Target {
         }
         Ok(Self { host: Host::Name(host.to_owned()), port })
     }
-
-    /// How urgent its stream is, 0 the most.
-    pub fn class(&self) -> u8 {
-        u8::from(!INTERACTIVE.contains(&self.port))
-    }
 }
 
 impl FromStr for Target {
@@ -109,16 +100,6 @@ pub enum Purpose {
     Connection(Target),
     /// The datagrams of a program. The stream itself carries nothing; they come and go as long as it lives.
     Datagrams,
-}
-
-impl Purpose {
-    /// How urgent its stream is, 0 the most.
-    pub fn class(&self) -> u8 {
-        match self {
-            Self::Connection(target) => target.class(),
-            Self::Datagrams => DATAGRAM_CLASS,
-        }
-    }
 }
 
 impl FromStr for Purpose {
@@ -185,12 +166,5 @@ mod tests {
             assert_eq!(purpose.to_string().parse(), Ok(purpose));
         }
         assert_eq!(DATAGRAMS.parse::<Target>(), Err(TargetError::Port));
-        assert_eq!(Purpose::Datagrams.class(), 0);
-    }
-
-    #[test]
-    fn users_of_ssh_and_dns_wait_for_each_answer() {
-        let class = |port| Target::new("example.org", port).unwrap().class();
-        assert_eq!([22, 53, 80, 443].map(class), [0, 0, 1, 1]);
     }
 }

@@ -1,7 +1,8 @@
-//! What is told of a connection that a proxy carries.
+//! What is told of a connection that a proxy or a relay carries.
 
 use weftway_mux::StreamId;
 
+use crate::classes::Class;
 use crate::datagram::DatagramCounts;
 use crate::target::Purpose;
 
@@ -12,11 +13,11 @@ pub struct FlowView<'a> {
     pub id: StreamId,
     /// What that is for.
     pub purpose: &'a Purpose,
-    /// How urgent it is, 0 the most.
-    pub class: u8,
-    /// Bytes of the program that its stream has taken.
+    /// How urgent it is; the first bytes of bulk are interactive. Of datagrams that of the last one that the program sent.
+    pub class: Class,
+    /// Bytes of the program: at a proxy those that the stream has taken, at a relay those that it has passed on.
     pub up: u64,
-    /// Bytes of its stream that the program has taken.
+    /// Bytes for the program: at a proxy those that it has taken, at a relay those that the stream has taken.
     pub down: u64,
     /// What became of datagrams.
     pub datagrams: DatagramCounts,
@@ -24,7 +25,7 @@ pub struct FlowView<'a> {
 
 impl<'a> FlowView<'a> {
     /// A connection that carried so many bytes each way.
-    pub fn new(id: StreamId, purpose: &'a Purpose, [up, down]: [u64; 2]) -> Self {
-        Self { id, purpose, class: purpose.class(), up, down, datagrams: DatagramCounts::default() }
+    pub fn new(id: StreamId, purpose: &'a Purpose, class: Class, [up, down]: [u64; 2]) -> Self {
+        Self { id, purpose, class, up, down, datagrams: DatagramCounts::default() }
     }
 }

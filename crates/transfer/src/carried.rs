@@ -13,8 +13,9 @@ use weftway_sched::Scheduler;
 
 use super::control_stream::AcceptedConnection;
 use super::mux_control::MuxControl;
-use super::options::{Failure, PathProgress};
+use super::options::Failure;
 use super::policy_exchange::PolicyExchange;
+use super::seen::PathProgress;
 use super::session::{Session, ended};
 use super::setting::{build, transport};
 
@@ -27,10 +28,10 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// Streams that no connection has carried yet. Both ends take as much as [`Limits::default`] says.
-    pub fn new(side: Side) -> Result<Self, Failure> {
-        let limits = Limits::default();
-        let mux = Mux::new(side, limits, limits).map_err(|error| Failure::Spec(error.to_string()))?;
+    /// Streams that no connection has carried yet. This end takes as much as `own` says. The other one is thought to take as much
+    /// as [`Limits::default`], of which streams and their first credit count here, and these are the same in all.
+    pub fn new(side: Side, own: Limits) -> Result<Self, Failure> {
+        let mux = Mux::new(side, own, Limits::default()).map_err(|error| Failure::Spec(error.to_string()))?;
         let mux = mux.with_control().map_err(|error| Failure::Spec(error.to_string()))?;
         Ok(Self { mux, control: MuxControl::default() })
     }

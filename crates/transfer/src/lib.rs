@@ -35,8 +35,9 @@
 //! | `links`, `metering`, `usage` | which links are open to data, and how much each may still carry |
 //! | `peer_policy`, `policy_exchange` | the same of the other end's links; what both ends tell each other of them |
 //! | `proxying`, `relaying`, `carried` | what becomes of the streams of `weft proxy` and `weft relay` when a connection is lost |
+//! | `client_rules` | how much each client of a relay may have |
 //! | `setting`, `options` | the driver's settings over sockets; what the user may set |
-//! | `outcome`, `qlog`, [`live`] | nothing: reports, the log, and a transfer as a row of a comparison |
+//! | `outcome`, `seen`, `qlog`, [`live`] | nothing: reports, the log, and a transfer as a row of a comparison |
 //! | [`doctor`] | nothing: what this machine's interfaces and sockets allow |
 //!
 //! Which path carries a record, and when a path is given up, is the driver's matter ([`weftway_quic::driver`]).
@@ -44,6 +45,7 @@
 #![cfg(unix)]
 
 mod carried;
+mod client_rules;
 mod control_stream;
 mod disk;
 pub mod doctor;
@@ -66,6 +68,7 @@ mod qlog;
 mod receiving;
 mod relaying;
 mod rounds;
+mod seen;
 mod sending;
 mod session;
 mod setting;
@@ -75,12 +78,14 @@ mod usage;
 pub mod wire;
 mod writer;
 
+pub use client_rules::ClientRules;
 pub use files::{FailedFile, Skipped};
 pub use links::{Cap, Link, LinkProgress, LinkTerms, Period};
 pub use manifest::{Entry, Manifest};
-pub use options::{Failure, Options, OtherEnd, PathProgress, Progress, Report, State, Watch};
+pub use options::{Failure, Options, OtherEnd, Progress, Report, State, Watch};
 pub use proxying::proxy;
 pub use receiving::receive;
 pub use relaying::relay;
+pub use seen::{ByClass, ClientProgress, FlowProgress, PathProgress, Seen};
 pub use sending::send;
 pub use setting::OFFERS;

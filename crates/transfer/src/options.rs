@@ -11,8 +11,9 @@ use weftway_quic::udp::settings::IDLE;
 use weftway_quic::udp::tls::{Identity, IdentityError, Pairing};
 
 use super::files::{FailedFile, Skipped};
-use super::links::{LinkProgress, LinkTerms};
+use super::links::LinkTerms;
 use super::manifest::ManifestError;
+use super::seen::{PathProgress, Seen};
 use super::store::StoreError;
 use super::wire::{Role, WireError};
 
@@ -116,33 +117,6 @@ pub enum State {
     Done,
 }
 
-/// A path, at a moment or at the end.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct PathProgress {
-    /// The interface or address at the end that connected.
-    pub path: String,
-    /// Whether data can take it.
-    pub up: bool,
-    /// Data that it carried: at the sender with repeated ones, at the receiver what it brought first.
-    pub bytes: u64,
-    /// The smoothed round-trip time.
-    pub srtt_ms: Option<f64>,
-    /// Packets with data.
-    pub packets: u64,
-    /// Those declared lost.
-    pub lost: u64,
-    /// Data that were sent again here after they were lost, here or elsewhere.
-    pub retransmissions: u64,
-    /// How often the path was given up.
-    pub given_up: u64,
-    /// How long it could not be used, each time from when it was given up or closed until it was back.
-    #[serde(default)]
-    pub away_ms: f64,
-    /// What its link has carried, where that has a policy.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub policy: Option<LinkProgress>,
-}
-
 /// How far a transfer is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Progress {
@@ -166,6 +140,9 @@ pub struct Progress {
     pub clients: u64,
     /// Connections of programs that a proxy or a relay carries.
     pub flows: u64,
+    /// What is known of these.
+    #[serde(flatten)]
+    pub seen: Seen,
     /// Each path.
     pub paths: Vec<PathProgress>,
 }

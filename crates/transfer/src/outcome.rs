@@ -8,7 +8,8 @@ use weftway_quic::driver::connection::QuicConnection;
 
 use super::files::FailedFile;
 use super::manifest::{Layout, MAX_NAMES, Manifest};
-use super::options::{Failure, PathProgress};
+use super::options::Failure;
+use super::seen::PathProgress;
 
 /// Entries of the manifest that one of the ends could not read or write, and why.
 #[derive(Default)]

@@ -2,14 +2,15 @@
 
 use std::net::SocketAddr;
 
-use weftway_mux::Side;
+use weftway_mux::{Limits, Side};
 use weftway_path::{Instant, Span};
-use weftway_relay::{Proxy, ProxyLimits};
+use weftway_relay::{Classes, Proxy, ProxyLimits};
 
 use super::carried::{Carried, Kept};
 use super::control_stream::AcceptedConnection;
 use super::options::{Failure, Options, State, Watch};
 use super::outcome::peer;
+use super::seen::Seen;
 use super::session::{Session, Target};
 use super::setting::{RECORD, build};
 use super::wire::{Role, SessionState};
@@ -20,14 +21,14 @@ pub(super) const KEPT_FOR: Span = Span::from_secs(60);
 const PAUSE: Span = Span::from_secs(1);
 const SHORT_PAUSE: Span = Span::from_millis(50);
 
-/// Listens at `ports` for local programs, and has their connections relayed, until the user stops it. A connection to the
-/// relay that is lost is made again, for ever; the first one has to succeed.
-pub fn proxy(ports: &[SocketAddr], options: Options, watch: Watch<'_>) -> Result<(), Failure> {
+/// Listens at `ports` for local programs, and has their connections relayed, until the user stops it. `classes` say how
+/// urgent each is. A connection to the relay that is lost is made again, for ever; the first one has to succeed.
+pub fn proxy(ports: &[SocketAddr], classes: Classes, options: Options, watch: Watch<'_>) -> Result<(), Failure> {
     build(&options.scheduler, None)?;
     weftway_cc::parse(&options.cc).map_err(|error| Failure::Spec(error.to_string()))?;
     let how = (options.scheduler.clone(), options.cc.clone());
     let limits = ProxyLimits { record: RECORD as usize, ..ProxyLimits::default() };
-    let proxy = Proxy::listen(ports, limits).map_err(Failure::Socket)?;
+    let proxy = Proxy::listen(ports, limits, classes).map_err(Failure::Socket)?;
     let (mut session, target) = Session::open(options, Role::Proxy, std::path::Path::new("."), watch)?;
     let Some(target) = target else {
         return Err(Failure::Spec("a proxy connects to a relay, it does not listen for one".to_owned()));
@@ -68,6 +69,7 @@ impl Proxying {
                 self.proxy.lost(session.net.now());
             }
             session.progress.flows = self.proxy.flows().count() as u64;
+            self.see(session);
             match outcome {
                 Ok(()) => {}
                 Err(failure) if !self.met || !may_pass(&failure) => return Err(failure),
@@ -110,7 +112,9 @@ impl Proxying {
 
     /// The streams of the next connection: those that wait, if the relay has kept them, too.
     fn go_on(&mut self, now: Instant, theirs: Option<&SessionState>) -> Result<Kept, Failure> {
-        let Some(Waiting { id, mut kept, .. }) = self.kept.take() else { return Kept::new(Side::Connecting) };
+        let Some(Waiting { id, mut kept, .. }) = self.kept.take() else {
+            return Kept::new(Side::Connecting, Limits::default());
+        };
         match theirs.filter(|theirs| theirs.id == id).and_then(|theirs| theirs.received.clone()) {
             Some(received) => {
                 kept.resume(now, &received.into())?;
@@ -118,7 +122,7 @@ impl Proxying {
             }
             None => {
                 self.proxy.lost(now);
-                Kept::new(Side::Connecting)
+                Kept::new(Side::Connecting, Limits::default())
             }
         }
     }
@@ -133,11 +137,17 @@ impl Proxying {
             carried.turn(now, &mut session.net)?;
             if session.is_tick(now) {
                 session.progress.flows = self.proxy.flows().count() as u64;
+                self.see(session);
                 session.progress.paths = carried.paths(session);
                 session.tick(now)?;
             }
             session.wait(carried.next_event().min(self.proxy.next_event()), Some(self.proxy.fd()));
         }
+    }
+
+    /// What programs have open, for the user.
+    fn see(&self, session: &mut Session<'_>) {
+        session.progress.seen = Seen { refusals: self.proxy.refusals().clone(), ..Seen::of(self.proxy.flows()) };
     }
 
     /// Waits a little before the next connection. Local programs are served all the same: their streams take what they hold, or

@@ -1,6 +1,6 @@
 //! `weft relay`: the end with one good link, which dials for the programs of its clients.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::Receiver;
 
 use noq_proto::ConnectionHandle;
@@ -8,19 +8,22 @@ use weftway_mux::Side;
 use weftway_path::Instant;
 use weftway_quic::udp::tls::Identity;
 use weftway_quic::udp::token::{KnownToken, Token};
-use weftway_relay::{ClientId, Policy, Relay, RelayLimits};
+use weftway_relay::{ClientId, Policy, Refusal, Relay, RelayLimits};
 
 use super::carried::{Carried, Kept};
+use super::client_rules::ClientRules;
 use super::control_stream::AcceptedConnection;
 use super::options::{Failure, Options, State, Watch};
 use super::outcome::peer;
 use super::proxying::{KEPT_FOR, is_loss};
+use super::seen::{ClientProgress, Seen};
 use super::session::Session;
 use super::setting::{RECORD, build};
 use super::wire::{Role, SessionState};
 
-/// Relays for all clients that show the token, until the user stops it. `policy` says which addresses they may reach.
-pub fn relay(policy: Policy, mut options: Options, watch: Watch<'_>) -> Result<(), Failure> {
+/// Relays for all clients that show the token, until the user stops it. `policy` says which addresses they may reach, `rules`
+/// how much each may have.
+pub fn relay(policy: Policy, rules: ClientRules, mut options: Options, watch: Watch<'_>) -> Result<(), Failure> {
     build(&options.scheduler, None)?;
     weftway_cc::parse(&options.cc).map_err(|error| Failure::Spec(error.to_string()))?;
     let how = (options.scheduler.clone(), options.cc.clone());
@@ -28,7 +31,7 @@ pub fn relay(policy: Policy, mut options: Options, watch: Watch<'_>) -> Result<(
     let relay = Relay::new(policy, limits).map_err(Failure::Socket)?;
     let identities = options.identities.take();
     let (mut session, _) = Session::open(options, Role::Relay, std::path::Path::new("."), watch)?;
-    let mut relaying = Relaying { relay, clients: BTreeMap::new(), waiting: Vec::new(), how, next: 0, identities };
+    let mut relaying = Relaying::new(relay, rules, how, identities);
     let outcome = relaying.run(&mut session);
     relaying.close(&mut session);
     outcome
@@ -86,9 +89,42 @@ impl Who {
     }
 }
 
+/// What clients of one name have had.
+#[derive(Clone, Default)]
+struct Had {
+    progress: ClientProgress,
+    refusals: BTreeMap<&'static str, u64>,
+}
+
+impl Had {
+    /// Adds what one of them has had.
+    fn add(&mut self, relay: &Relay, client: ClientId) {
+        let [up, down] = relay.carried(client);
+        (self.progress.up, self.progress.down) = (self.progress.up + up, self.progress.down + down);
+        relay.refusals(client).for_each(|(kind, count)| *self.refusals.entry(kind.name()).or_default() += count);
+    }
+}
+
+/// What clients have had that are gone, by name.
+#[derive(Default)]
+struct Left(BTreeMap<Option<String>, Had>);
+
+impl Left {
+    /// A client is gone: what it has had is kept.
+    fn add(&mut self, relay: &mut Relay, who: &Who, client: ClientId) {
+        self.0.entry(who.shown.name.clone()).or_default().add(relay, client);
+        relay.gone(client);
+    }
+}
+
 struct Relaying {
     relay: Relay,
+    rules: ClientRules,
     clients: BTreeMap<ConnectionHandle, Client>,
+    /// What clients have had that are gone, by name.
+    left: Left,
+    /// Those of which the user knows that they have as many connections as they may.
+    told_full: BTreeSet<ClientId>,
     /// Those that may come again, the longest first.
     waiting: Vec<Waiting>,
     /// Scheduler and controller.
@@ -100,6 +136,11 @@ struct Relaying {
 }
 
 impl Relaying {
+    fn new(relay: Relay, rules: ClientRules, how: (String, String), identities: Option<Receiver<Identity>>) -> Self {
+        let (clients, waiting, left, told_full) = Default::default();
+        Self { relay, rules, clients, waiting, left, told_full, how, next: 0, identities }
+    }
+
     fn run(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
         session.progress.state = State::Relaying;
         session.tell()?;
@@ -114,6 +155,8 @@ impl Relaying {
             if session.is_tick(now) {
                 session.progress.clients = self.clients.len() as u64;
                 session.progress.flows = self.clients.values().map(|client| self.relay.streams(client.id) as u64).sum();
+                self.see(session);
+                self.tell_full(session);
                 session.tick(now)?;
                 self.revoke(session);
             }
@@ -142,7 +185,7 @@ impl Relaying {
             Some(((id, token, mut kept), theirs)) => {
                 received = Some(kept.mux.received().into());
                 if let Err(failure) = kept.resume(now, &theirs.into()) {
-                    self.relay.gone(id);
+                    self.left.add(&mut self.relay, &who, id);
                     session.say(format!("{}: {failure}", who.tell("has failed")));
                     session.drop_because_of(accepted.connection, &failure);
                     return Ok(());
@@ -153,7 +196,9 @@ impl Relaying {
                 let no_random = || Failure::Spec("the system gives no random numbers".to_owned());
                 let id = ClientId(self.next);
                 self.next += 1;
-                (id, Token::generate().ok_or_else(no_random)?, Kept::new(Side::Listening)?)
+                let name = who.shown.name.as_deref();
+                self.relay.limit(id, self.rules.limits(name));
+                (id, Token::generate().ok_or_else(no_random)?, Kept::new(Side::Listening, self.rules.memory(name))?)
             }
         };
         session.say(who.tell(if received.is_some() { "is here again; what was open goes on" } else { "is here" }));
@@ -196,20 +241,20 @@ impl Relaying {
         let replaced = same.or((self.waiting.len() >= MOST_WAITING).then_some(0));
         if let Some(at) = replaced {
             let gone = self.waiting.remove(at);
-            self.relay.gone(gone.id);
+            self.left.add(&mut self.relay, &gone.who, gone.id);
         }
         self.waiting.push(waiting);
     }
 
     /// What becomes of clients that wait: their sockets are read and written as far as the streams take it, for a while.
     fn serve_waiting(&mut self, now: Instant) {
-        let relay = &mut self.relay;
+        let (relay, left) = (&mut self.relay, &mut self.left);
         self.waiting.retain_mut(|waiting| {
             let stays = now < waiting.until;
             if stays {
                 relay.turn(now, waiting.id, &mut waiting.kept.mux);
             } else {
-                relay.gone(waiting.id);
+                left.add(relay, &waiting.who, waiting.id);
             }
             stays
         });
@@ -251,10 +296,41 @@ impl Relaying {
             if is_loss(&failure) {
                 self.keep(Waiting { id, kept, who, session: token, until: now + KEPT_FOR });
             } else {
-                self.relay.gone(id);
+                self.left.add(&mut self.relay, &who, id);
             }
         }
         self.serve_waiting(now);
+    }
+
+    /// What clients have open, for the user.
+    fn see(&mut self, session: &mut Session<'_>) {
+        let here = self.clients.values().map(|client| (client.id, &client.who, Some(&client.carried)));
+        let waiting = self.waiting.iter().map(|waiting| (waiting.id, &waiting.who, None));
+        let all: Vec<_> = here.chain(waiting).collect();
+        let mut seen = Seen::of(all.iter().flat_map(|(id, ..)| self.relay.flows(*id)));
+        let mut by_client = self.left.0.clone();
+        for (id, who, carried) in all {
+            let one = by_client.entry(who.shown.name.clone()).or_default();
+            one.add(&self.relay, id);
+            one.progress.connections += u64::from(carried.is_some());
+            one.progress.flows += self.relay.streams(id) as u64;
+            one.progress.paths.extend(carried.into_iter().flat_map(|carried| carried.paths(session)));
+        }
+        for (name, one) in by_client {
+            one.refusals.iter().for_each(|(kind, count)| *seen.refusals.entry(kind).or_default() += count);
+            seen.by_client.push(ClientProgress { name, ..one.progress });
+        }
+        session.progress.seen = seen;
+    }
+
+    /// Tells once of each client that it has as many connections as it may.
+    fn tell_full(&mut self, session: &mut Session<'_>) {
+        for client in self.clients.values() {
+            let is_full = self.relay.refusals(client.id).any(|(refusal, _)| refusal == Refusal::TooMany);
+            if is_full && self.told_full.insert(client.id) {
+                session.say(client.who.tell("has as many connections as it may: further ones are refused"));
+            }
+        }
     }
 
     /// Takes over what has become of the identity, and leaves the clients whose tokens are no longer valid.
@@ -266,15 +342,15 @@ impl Relaying {
         let revoked = self.clients.iter().filter(|(_, client)| is_revoked(client)).map(|(&handle, _)| handle);
         for handle in revoked.collect::<Vec<_>>() {
             let Some(client) = self.clients.remove(&handle) else { continue };
-            self.relay.gone(client.id);
+            self.left.add(&mut self.relay, &client.who, client.id);
             session.say(client.who.tell("has no valid token any more"));
             session.revoke(client.carried.into_parts().0);
         }
-        let relay = &mut self.relay;
+        let (relay, left) = (&mut self.relay, &mut self.left);
         self.waiting.retain(|waiting| {
             let stays = session.is_valid(&waiting.who.shown.token);
             if !stays {
-                relay.gone(waiting.id);
+                left.add(relay, &waiting.who, waiting.id);
             }
             stays
         });
@@ -292,6 +368,7 @@ impl Relaying {
 
 #[cfg(test)]
 mod tests {
+    use weftway_mux::Limits;
     use weftway_path::Span;
 
     use super::*;
@@ -299,12 +376,12 @@ mod tests {
     fn relaying() -> Relaying {
         let relay = Relay::new(Policy::parse::<&str>(&[]).unwrap(), RelayLimits::default()).unwrap();
         let how = ("min-rtt".to_owned(), "cubic".to_owned());
-        Relaying { relay, clients: BTreeMap::new(), waiting: Vec::new(), how, next: 0, identities: None }
+        Relaying::new(relay, ClientRules::default(), how, None)
     }
 
     fn waiting(number: u64, token: &Token, until: Instant) -> Waiting {
         let who = Who { shown: KnownToken { name: None, token: token.clone() }, address: String::new() };
-        let (kept, session) = (Kept::new(Side::Listening).unwrap(), Token::generate().unwrap());
+        let (kept, session) = (Kept::new(Side::Listening, Limits::default()).unwrap(), Token::generate().unwrap());
         Waiting { id: ClientId(number), kept, who, session, until }
     }
 

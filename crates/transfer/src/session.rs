@@ -21,7 +21,8 @@ use weftway_quic::udp::{Local, Net, settings};
 use super::control_stream::AcceptedConnection;
 use super::listener::{Current, Listener, WRONG_TOKEN};
 use super::metering::{Metering, is_opened};
-use super::options::{Failure, Options, OtherEnd, PathProgress, Progress, State, Watch, code};
+use super::options::{Failure, Options, OtherEnd, Progress, State, Watch, code};
+use super::seen::PathProgress;
 use super::usage::Usage;
 use super::wire::{Role, SessionState, TransferId};
 
@@ -409,6 +410,8 @@ impl<'a> Session<'a> {
             let srtt_ms = connection.srtt(path).map(|srtt| srtt.as_millis_f64());
             let mut progress = PathProgress { path: label, srtt_ms, ..PathProgress::default() };
             let local = connection.route(path).and_then(|route| self.net.local(route));
+            let relays = self.listener.is_none() && self.progress.state == State::Relaying;
+            progress.carried = local.filter(|_| relays).map(|local| self.net.carried(local));
             let metered = self.metering.as_ref().zip(local);
             progress.policy = metered.and_then(|(metering, local)| metering.progress(local, self.net.carried(local)));
             count(path, &mut progress);

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use weftway_path::Span;
 use weftway_quic::udp::tls::Identity;
-use weftway_relay::Policy;
-use weftway_transfer::{Link, LinkProgress, Options, OtherEnd, Progress, Report, proxy, relay, send};
+use weftway_relay::{Classes, Policy};
+use weftway_transfer::{ClientRules, Link, LinkProgress, Options, OtherEnd, Progress, Report, proxy, relay, send};
 
 use crate::ends::running::{PATIENCE, Running};
 use crate::ends::{self, Listening, noise};
@@ -106,7 +106,9 @@ fn an_end_that_listens_has_no_policy_of_its_own() {
     let other = OtherEnd::Listen { address: ends::here(), identity: Identity::generate().unwrap() };
     let folder = tempfile::tempdir().unwrap();
     let options = over(other, &["127.0.0.1,tier=backup"], &folder.path().join("usage.json"));
-    let failed = relay(Policy::parse::<&str>(&[]).unwrap(), options, &mut |_| true).unwrap_err().to_string();
+    let failed = relay(Policy::parse::<&str>(&[]).unwrap(), ClientRules::default(), options, &mut |_| true)
+        .unwrap_err()
+        .to_string();
     assert!(failed.contains("for the end that connects"), "{failed}");
 }
 
@@ -138,10 +140,11 @@ impl Through {
         let options =
             Options { scheduler: "round-robin".to_owned(), tell_every: Span::from_millis(5), ..Options::new(listens) };
         let allowed = Policy::parse(&["127.0.0.0/8"]).unwrap();
-        let relay = Running::start(move |watch| relay(allowed, options, watch));
+        let relay = Running::start(move |watch| relay(allowed, ClientRules::default(), options, watch));
         let address = relay.until("the relay", |progress| progress.listening.is_some()).listening.unwrap();
         let options = over(OtherEnd::Connect { addresses: vec![address], pairing }, links, usage);
-        let proxy = Running::start(move |watch| proxy(&[SocketAddr::new(local, 0)], options, watch));
+        let proxy =
+            Running::start(move |watch| proxy(&[SocketAddr::new(local, 0)], Classes::default(), options, watch));
         let port = proxy.until("the proxy", |progress| !progress.ports.is_empty()).ports[0];
         proxy.until("both paths", |progress| progress.paths.iter().filter(|path| path.up).count() == 2);
         Self { _relay: relay, proxy, port }

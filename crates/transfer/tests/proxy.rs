@@ -7,10 +7,12 @@ use std::thread;
 use std::time::Duration;
 
 use weftway_quic::udp::tls::Identity;
-use weftway_transfer::{Failure, Options, OtherEnd, proxy};
+use weftway_relay::Classes;
+use weftway_transfer::{ClientRules, Failure, Options, OtherEnd, proxy};
 
 use crate::ends::programs::{
-    bytes, connect, echo, local, start_proxy, start_proxy_as, start_relay, start_relay_with, there_and_back,
+    bytes, connect, echo, local, start_proxy, start_proxy_as, start_relay, start_relay_for, start_relay_with,
+    there_and_back,
 };
 use crate::ends::running::PATIENCE;
 
@@ -99,6 +101,30 @@ fn a_client_has_its_name_until_it_is_revoked() {
 }
 
 #[test]
+fn what_a_client_may_have_goes_by_its_name_and_a_refusal_is_told_once() {
+    let mut identity = Identity::generate().unwrap();
+    identity.add("laptop").unwrap();
+    let rules = ClientRules::parse(&["connections=100", "laptop,connections=1,memory=24MB"]).unwrap();
+    let again = Identity::load(&identity.store()).unwrap();
+    let (mut relay, address) = start_relay_for(again, 0, None, rules);
+    let (mut laptop, laptop_port) = start_proxy_as(identity.pairing_of("laptop").unwrap(), address);
+    let (mut plain, port) = start_proxy(&identity, address);
+    let server = echo();
+    let _open = [connect(laptop_port, server).unwrap(), connect(port, server).unwrap()];
+    for _ in 0..3 {
+        assert_eq!(connect(laptop_port, server).err(), Some(1));
+    }
+    there_and_back(port, server, 100_000, 1);
+    relay.until_told("laptop has as many connections as it may");
+    assert_eq!(connect(laptop_port, server).err(), Some(1));
+    for running in [&mut laptop, &mut plain, &mut relay] {
+        assert!(matches!(running.end(), Err(Failure::Interrupted)));
+    }
+    let again = relay.told.try_iter().filter_map(|progress| progress.note).any(|note| note.contains("as it may"));
+    assert!(!again, "it is told once");
+}
+
+#[test]
 fn an_identity_that_is_made_anew_ends_all_lines() {
     let (old, new) = (Identity::generate().unwrap(), Identity::generate().unwrap());
     let (tell, identities) = channel();
@@ -120,7 +146,8 @@ fn who_has_another_pairing_line_gets_no_relay() {
     let (_relay, address) = start_relay(Identity::generate().unwrap(), 0);
     let other = Identity::generate().unwrap();
     let end = OtherEnd::Connect { addresses: vec![address], pairing: other.pairing() };
-    let failure = proxy(&[SocketAddr::new(local(1), 0)], Options::new(end), &mut |_| true).unwrap_err();
+    let failure =
+        proxy(&[SocketAddr::new(local(1), 0)], Classes::default(), Options::new(end), &mut |_| true).unwrap_err();
     assert!(matches!(failure, Failure::OtherIdentity(_)), "{failure}");
 }
 

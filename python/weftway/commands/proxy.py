@@ -1,11 +1,15 @@
 """`weft proxy`."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from .output import INTERRUPTED, err, fail
+from weftway._native import ScenarioError
+
+from .output import INTERRUPTED, fail, out
 from .recv import LINKS, PAIR, other_end
+from .watching import JSON_LINES, METRICS, watched
 
 SCHEDULER = Annotated[str, typer.Option(metavar="S", help="The scheduler of what this end sends: `weft list`.")]
 CC = Annotated[str, typer.Option(metavar="C", help="The congestion controller of what this end sends: `weft list`.")]
@@ -15,7 +19,7 @@ PORT = "127.0.0.1:1080"
 
 
 def command(
-    to: Annotated[str, typer.Option(metavar="HOST[:PORT]", help="Where `weft relay` listens.")],
+    to: Annotated[str | None, typer.Option(metavar="HOST[:PORT]", help="Where `weft relay` listens.")] = None,
     pair: PAIR = None,
     local: LINKS = None,
     listen: Annotated[
@@ -24,19 +28,39 @@ def command(
     ] = None,
     scheduler: SCHEDULER = "min-rtt",
     cc: CC = "cubic",
+    classes: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Rules that say which connections go first (docs/how-to/classes.md)."),
+    ] = None,
+    check: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[udp:]HOST:PORT", help="Says of which class a connection there would be, and why. Starts nothing."
+        ),
+    ] = None,
+    metrics: METRICS = None,
+    as_json: JSON_LINES = False,
 ) -> None:
     """Carries the connections of programs on this machine over several links at once, to a machine with `weft relay`.
 
     The port speaks SOCKS5 and HTTP CONNECT. A program is told of it, for example: curl -x socks5h://127.0.0.1:1080
     """
+    from weftway import classes as rules
     from weftway import transfer
 
+    text = rules.read(classes)
+    if check is not None:
+        for line in rules.explain(text, check):
+            out.print(line, markup=False, soft_wrap=True)
+        return
+    if to is None:
+        raise ScenarioError("weft proxy needs --to HOST:PORT, where `weft relay` listens")
     other = other_end(to, None, pair, None, "--to")
     ports = [transfer.local_port(port) for port in listen or [PORT]]
     try:
-        with transfer.Display(err) as display:
+        with watched("proxy", metrics, as_json) as program:
             transfer.relay_connections(
-                other, ports=ports, paths=local or [], scheduler=scheduler, cc=cc, watch=display.tell
+                other, ports=ports, classes=text, paths=local or [], scheduler=scheduler, cc=cc, watch=program.tell
             )
     except KeyboardInterrupt:
         fail("stopped carrying connections", INTERRUPTED)

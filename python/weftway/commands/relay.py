@@ -4,10 +4,11 @@ from typing import Annotated
 
 import typer
 
-from .output import INTERRUPTED, err, fail
+from .output import INTERRUPTED, fail
 from .pair import IDENTITY
 from .proxy import CC, SCHEDULER
 from .recv import LISTEN, PATHS, other_end
+from .watching import JSON_LINES, METRICS, watched
 
 
 def command(
@@ -20,9 +21,19 @@ def command(
             help="A network that clients may reach though it is not public, for example 192.168.1.0/24. Repeatable.",
         ),
     ] = None,
+    client: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[NAME,]KEY=VALUE",
+            help="How much each client may have at most, or the one of this name: rate=50Mbit/s (each way), "
+            "connections=200, memory=64MB; as in laptop,rate=10Mbit/s,connections=50. Repeatable.",
+        ),
+    ] = None,
     scheduler: SCHEDULER = "min-rtt",
     cc: CC = "cubic",
     identity: IDENTITY = None,
+    metrics: METRICS = None,
+    as_json: JSON_LINES = False,
 ) -> None:
     """Connects the programs of `weft proxy` on other machines to where they want to. Run it where the good link is.
 
@@ -32,9 +43,15 @@ def command(
 
     other = other_end(None, listen or str(transfer.PORT), None, identity, "--to")
     try:
-        with transfer.Display(err) as display:
+        with watched("relay", metrics, as_json) as program:
             transfer.relay_connections(
-                other, allow=allow or [], paths=local or [], scheduler=scheduler, cc=cc, watch=display.tell
+                other,
+                allow=allow or [],
+                clients=client or [],
+                paths=local or [],
+                scheduler=scheduler,
+                cc=cc,
+                watch=program.tell,
             )
     except KeyboardInterrupt:
         fail("stopped relaying", INTERRUPTED)

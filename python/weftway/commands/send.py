@@ -9,9 +9,10 @@ import typer
 from weftway._native import ScenarioError
 
 from .options import JSON, controllers, schedulers
-from .output import err, fail
+from .output import fail
 from .pair import IDENTITY
 from .recv import LINKS, LISTEN, PAIR, RESUMABLE, finish, other_end
+from .watching import watched
 
 
 def command(
@@ -49,7 +50,7 @@ def command(
         raise ScenarioError("weft send needs either --to HOST:PORT or --listen ADDR")
     other = other_end(to, listen, pair, identity, "--to")
     try:
-        with transfer.Display(err) as display:
+        with watched("send") as program:
             report = transfer.run(
                 "send",
                 path,
@@ -57,7 +58,7 @@ def command(
                 paths=local or [],
                 scheduler=scheduler,
                 cc=cc,
-                watch=display.tell,
+                watch=program.tell,
                 switch=transfer.Lines(sys.stdin) if switch else list,
                 qlog=qlog,
                 checksum=checksum,

@@ -14,6 +14,7 @@ enum Op {
     Open { class: u8 },
     Write { stream: Index, bytes: u16 },
     Read { stream: Index, bytes: u16 },
+    BeginAs { stream: Index, class: u8, bytes: u16 },
     Finish(Index),
     Reset(Index),
     Datagram { class: u8, ms: u8 },
@@ -58,6 +59,7 @@ impl Op {
             52 => Self::Sever { heard: number % 3 > 0 },
             // More of what moves data.
             47..49 => Self::Write { stream: index, bytes: 1 + number % 6000 },
+            49 => Self::BeginAs { stream: index, class: number as u8 % 4, bytes: number % 3000 },
             _ => Self::Deliver(index),
         };
         (end, op)
@@ -142,6 +144,14 @@ impl World {
             Op::Read { stream, bytes } => {
                 if let Some(stream) = pick(stream, &end.streams) {
                     self.read(at, stream, usize::from(bytes));
+                }
+            }
+            Op::BeginAs { stream, class, bytes } => {
+                if let Some(stream) = pick(stream, &end.streams) {
+                    let half = &mut end.streams[stream];
+                    if let Err(error) = end.mux.begin_as(half.id, class, bytes.into()) {
+                        half.refused(error, &self.reset);
+                    }
                 }
             }
             Op::Finish(stream) => {

@@ -2,6 +2,7 @@
 //! a peer that means ill can do.
 
 mod adversary;
+mod classes;
 mod delay;
 mod delivery;
 mod histories;

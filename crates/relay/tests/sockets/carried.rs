@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 
 use weftway_mux::Limits;
 use weftway_path::{Bytes, Span};
+use weftway_relay::Class;
 
 use crate::programs::{bytes, exchange, http, through};
 use crate::servers::{count, echo, silent, source};
@@ -122,5 +123,5 @@ fn flows_tell_what_was_carried() {
         let flows = world.proxy.flows();
         flows.map(|flow| (flow.purpose.to_string(), flow.class, flow.up, flow.down)).collect::<Vec<_>>()
     });
-    assert_eq!(flows, [(server.to_string(), 1, 1000, 1000)]);
+    assert_eq!(flows, [(server.to_string(), Class::Bulk, 1000, 1000)]);
 }

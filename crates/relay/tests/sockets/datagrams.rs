@@ -7,7 +7,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 
 use weftway_path::Span;
-use weftway_relay::{DatagramCounts, Lookup, RelayLimits};
+use weftway_relay::{Class, DatagramCounts, Lookup, RelayLimits};
 
 use crate::associated::{Program, associate, await_next, header, next, socket, udp_echo};
 use crate::programs::{bytes, exchange, is_reset, through};
@@ -86,7 +86,7 @@ fn flows_tell_what_became_of_datagrams() {
         let flows = world.proxy.flows();
         flows.map(|flow| (flow.purpose.to_string(), flow.class, flow.up, flow.down, flow.datagrams)).collect::<Vec<_>>()
     });
-    assert_eq!(told, [("udp:".to_owned(), 0, 100, 100, one)]);
+    assert_eq!(told, [("udp:".to_owned(), Class::Realtime, 100, 100, one)]);
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod bursts;
 mod carried;
 mod datagrams;
 mod ended;
+mod limited;
 mod programs;
 mod refused;
 mod servers;

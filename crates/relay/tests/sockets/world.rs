@@ -10,7 +10,7 @@ use std::time::{Duration, Instant as StdInstant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use weftway_mux::Limits;
 use weftway_path::{Instant, Span};
-use weftway_relay::{ClientId, Lookup, Policy, Proxy, ProxyLimits, Relay, RelayLimits};
+use weftway_relay::{Classes, ClientId, Lookup, Policy, Proxy, ProxyLimits, Relay, RelayLimits};
 
 use crate::wire::{Faults, Wire};
 
@@ -24,6 +24,7 @@ pub struct Setting {
     pub limits: Limits,
     pub proxy: ProxyLimits,
     pub relay: RelayLimits,
+    pub classes: Classes,
     pub allowed: &'static [&'static str],
     /// None: that of the system.
     pub lookup: Option<Lookup>,
@@ -36,6 +37,7 @@ impl Default for Setting {
             limits: Limits::default(),
             proxy: ProxyLimits::default(),
             relay: RelayLimits::default(),
+            classes: Classes::default(),
             allowed: &["127.0.0.0/8"],
             lookup: None,
         }
@@ -62,7 +64,7 @@ impl World {
             None => Relay::new(policy, setting.relay),
         };
         Self {
-            proxy: Proxy::listen(&["127.0.0.1:0".parse().unwrap()], setting.proxy).unwrap(),
+            proxy: Proxy::listen(&["127.0.0.1:0".parse().unwrap()], setting.proxy, setting.classes).unwrap(),
             relay: relay.unwrap(),
             wire: Some(Wire::new(setting.limits, setting.faults)),
             faults: setting.faults,

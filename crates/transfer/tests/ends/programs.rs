@@ -8,8 +8,8 @@ use std::thread;
 use weftway_path::Span;
 use weftway_quic::udp::Local;
 use weftway_quic::udp::tls::{Identity, Pairing};
-use weftway_relay::Policy;
-use weftway_transfer::{Options, OtherEnd, proxy, relay};
+use weftway_relay::{Classes, Policy};
+use weftway_transfer::{ClientRules, Options, OtherEnd, proxy, relay};
 
 use super::running::{PATIENCE, Running};
 
@@ -28,10 +28,20 @@ pub fn start_relay_with(
     port: u16,
     identities: Option<Receiver<Identity>>,
 ) -> (Running, SocketAddr) {
+    start_relay_for(identity, port, identities, ClientRules::default())
+}
+
+/// One that says how much each client may have.
+pub fn start_relay_for(
+    identity: Identity,
+    port: u16,
+    identities: Option<Receiver<Identity>>,
+    rules: ClientRules,
+) -> (Running, SocketAddr) {
     let policy = Policy::parse(&["127.0.0.0/8"]).unwrap();
     let other = OtherEnd::Listen { address: SocketAddr::new(local(1), port), identity };
     let options = Options { tell_every: Span::from_millis(20), identities, ..Options::new(other) };
-    let running = Running::start(move |watch| relay(policy, options, watch));
+    let running = Running::start(move |watch| relay(policy, rules, options, watch));
     let address = running.until("the relay to listen", |progress| progress.listening.is_some()).listening.unwrap();
     (running, address)
 }
@@ -56,7 +66,7 @@ pub fn start_proxy_with(
     let mut options = Options { paths, tell_every: Span::from_millis(20), ..Options::new(other) };
     change(&mut options);
     let port = SocketAddr::new(local(1), 0);
-    let running = Running::start(move |watch| proxy(&[port], options, watch));
+    let running = Running::start(move |watch| proxy(&[port], Classes::default(), options, watch));
     let progress = running.until("the proxy to listen", |progress| !progress.ports.is_empty());
     (running, progress.ports[0])
 }

@@ -9,6 +9,7 @@ use weftway_mux::{Limits, Mux, Read, Ready, Side};
 use weftway_path::Instant;
 
 use crate::flow::{Flow, READ, Turn};
+use crate::pace::Pace;
 use crate::socket::{Poller, Socket, token};
 
 pub const NOW: Instant = Instant::ZERO;
@@ -64,7 +65,7 @@ impl Joined {
             due = true;
         }
         if due {
-            self.last = self.flow.turn(NOW, socket, &mut self.mux, &mut self.buffer);
+            self.last = self.flow.turn(NOW, socket, &mut self.mux, &mut self.buffer, &mut Pace::default());
         }
         match self.last {
             Turn::Over => self.socket = None,

@@ -1,0 +1,159 @@
+//! How much each client of a relay may have, as a user says it: `rate=50Mbit/s,connections=200`, or for one of them
+//! `laptop,rate=10Mbit/s,memory=64MB`.
+
+use std::collections::BTreeMap;
+
+use weftway_mux::Limits;
+use weftway_path::spec::nearest;
+use weftway_path::{BitRate, Bytes};
+use weftway_relay::ClientLimits;
+use weftway_scenario::policy::{read_rate, read_size};
+
+const KEYS: [&str; 3] = ["rate", "connections", "memory"];
+/// What the streams that a client may open are promised takes 10 MiB to receive.
+const LEAST_MEMORY: Bytes = Bytes::new(24_000_000);
+
+/// What is said of a client. What is not said is as for all, or not limited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Said {
+    rate: Option<BitRate>,
+    connections: Option<usize>,
+    memory: Option<Bytes>,
+}
+
+/// How much clients may have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClientRules {
+    all: Said,
+    named: BTreeMap<String, Said>,
+}
+
+impl ClientRules {
+    /// Reads what a user wrote, a text for all clients or for one, or says what is wrong with it.
+    pub fn parse(texts: &[impl AsRef<str>]) -> Result<Self, String> {
+        let mut rules = Self::default();
+        for text in texts.iter().map(AsRef::as_ref) {
+            let fault = |why: String| format!("--client {text}: {why}");
+            let mut parts = text.split(',').map(str::trim).peekable();
+            let name = parts.next_if(|part| !part.contains('='));
+            let said = match name {
+                Some("") => return Err(fault("name the client first, or begin with a key as in rate=50Mbit/s".into())),
+                Some(name) => rules.named.entry(name.to_owned()).or_default(),
+                None => &mut rules.all,
+            };
+            if parts.peek().is_none() {
+                return Err(fault(format!("say what it may have: {}", KEYS.join(", "))));
+            }
+            for part in parts {
+                let (key, value) = part.split_once('=').unwrap_or((part, ""));
+                said.set(key.trim(), value.trim()).map_err(fault)?;
+            }
+        }
+        Ok(rules)
+    }
+
+    /// What the client of this name may have.
+    fn of(&self, name: Option<&str>) -> Said {
+        let own = name.and_then(|name| self.named.get(name)).copied().unwrap_or_default();
+        Said {
+            rate: own.rate.or(self.all.rate),
+            connections: own.connections.or(self.all.connections),
+            memory: own.memory.or(self.all.memory),
+        }
+    }
+
+    /// What it may have of the relay.
+    pub(super) fn limits(&self, name: Option<&str>) -> ClientLimits {
+        let said = self.of(name);
+        ClientLimits { connections: said.connections.unwrap_or(usize::MAX), rate: said.rate }
+    }
+
+    /// What it may have of this end's memory: one half for what comes from it, and one for what goes to it.
+    pub(super) fn memory(&self, name: Option<&str>) -> Limits {
+        let half = self.of(name).memory.map(|memory| memory.mul_div(1, 2));
+        let default = Limits::default();
+        Limits { receive: half.unwrap_or(default.receive), send: half.unwrap_or(default.send), ..default }
+    }
+}
+
+impl Said {
+    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        let is_given = match key {
+            "rate" => {
+                let rate = read_rate(value)?;
+                if rate == BitRate::ZERO {
+                    return Err(
+                        "rate=0: a client that may have nothing is one to revoke (weft pair --revoke)".to_owned()
+                    );
+                }
+                self.rate.replace(rate).is_some()
+            }
+            "connections" => {
+                let count = value.parse().ok().filter(|&count: &usize| count > 0);
+                let count =
+                    count.ok_or_else(|| format!("connections={value}: a number from 1 on, as in connections=200"))?;
+                self.connections.replace(count).is_some()
+            }
+            "memory" => {
+                let memory = read_size(value)?;
+                if memory < LEAST_MEMORY {
+                    let least = LEAST_MEMORY.get() / 1_000_000;
+                    return Err(format!("memory={value}: at least {least} MB, for what each connection begins with"));
+                }
+                self.memory.replace(memory).is_some()
+            }
+            _ => {
+                let near = nearest(key, KEYS.into_iter()).map(|near| format!("; did you mean `{near}`?"));
+                let near = near.unwrap_or_default();
+                return Err(format!("`{key}` is no limit; those are {}{near}", KEYS.join(", ")));
+            }
+        };
+        if is_given { Err(format!("`{key}` is given twice")) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_of_one_client_goes_before_what_is_said_of_all() {
+        let texts = ["rate=50Mbit/s,connections=200", "laptop,rate=10 Mbit/s,memory=64MB", "laptop,connections=3"];
+        let rules = ClientRules::parse(&texts).unwrap();
+        let limits = |connections, mbps| ClientLimits { connections, rate: Some(BitRate::from_mbps(mbps)) };
+        assert_eq!(rules.limits(Some("laptop")), limits(3, 10));
+        assert_eq!(rules.limits(Some("phone")), limits(200, 50));
+        assert_eq!(rules.limits(None), limits(200, 50));
+        assert_eq!(rules.memory(Some("laptop")).send, Bytes::new(32_000_000));
+        assert_eq!(rules.memory(None), Limits::default());
+        assert_eq!(ClientRules::default().limits(Some("laptop")), ClientLimits::default());
+    }
+
+    #[test]
+    fn the_least_memory_is_enough_for_a_mux() {
+        let rules = ClientRules::parse(&["memory=24MB"]).unwrap();
+        let made = weftway_mux::Mux::new(weftway_mux::Side::Listening, rules.memory(None), Limits::default());
+        assert!(made.is_ok(), "{:?}", made.err());
+    }
+
+    #[test]
+    fn what_makes_no_sense_gets_one_clear_error() {
+        for (text, words) in [
+            ("", "name the client first"),
+            ("laptop", "say what it may have"),
+            ("laptop,raet=5Mbit/s", "did you mean `rate`?"),
+            ("rate=50", "has no unit"),
+            ("rate=0 bit/s", "weft pair --revoke"),
+            ("connections=0", "a number from 1 on"),
+            ("connections=many", "a number from 1 on"),
+            ("memory=1MB", "at least 24 MB"),
+            ("rate=1Mbit/s,rate=2Mbit/s", "`rate` is given twice"),
+            ("laptop,phone", "`phone` is no limit"),
+        ] {
+            let error = ClientRules::parse(&[text]).unwrap_err();
+            assert!(error.starts_with(&format!("--client {text}: ")) && error.contains(words), "{error}");
+        }
+        let twice = ClientRules::parse(&["a,rate=1Mbit/s", "a,rate=2Mbit/s"]).unwrap_err();
+        assert!(twice.contains("given twice"), "{twice}");
+    }
+}

@@ -1,0 +1,152 @@
+//! What is told of paths, of the connections of programs, and of a relay's clients.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use weftway_relay::{Class, FlowView};
+
+use super::links::LinkProgress;
+
+/// So many connections are told, those that carried most.
+const MOST_TOLD: usize = 32;
+
+/// A path, at a moment or at the end.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PathProgress {
+    /// The interface or address at the end that connected.
+    pub path: String,
+    /// Whether data can take it.
+    pub up: bool,
+    /// Data that it carried: at the sender with repeated ones, at the receiver what it brought first.
+    pub bytes: u64,
+    /// The smoothed round-trip time.
+    pub srtt_ms: Option<f64>,
+    /// Packets with data.
+    pub packets: u64,
+    /// Those declared lost.
+    pub lost: u64,
+    /// Data that were sent again here after they were lost, here or elsewhere.
+    pub retransmissions: u64,
+    /// How often the path was given up.
+    pub given_up: u64,
+    /// How long it could not be used, each time from when it was given up or closed until it was back.
+    #[serde(default)]
+    pub away_ms: f64,
+    /// IP bytes that the link has carried in both directions since the program began: of a proxy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub carried: Option<u64>,
+    /// What its link has carried, where that has a policy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<LinkProgress>,
+}
+
+/// How many connections are open, by class.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ByClass {
+    /// Of use only in time.
+    pub realtime: u64,
+    /// Somebody waits for each answer.
+    pub interactive: u64,
+    /// All else; the first bytes of each are interactive.
+    pub bulk: u64,
+}
+
+/// A connection of a program, or its datagrams.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FlowProgress {
+    /// Where it leads; `udp:` for datagrams, which say so themselves.
+    pub target: String,
+    /// How urgent it is.
+    pub class: &'static str,
+    /// Bytes from the program.
+    pub up: u64,
+    /// Bytes to the program.
+    pub down: u64,
+}
+
+/// All clients of a relay with the same name, or all without one.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ClientProgress {
+    /// Its name; none: it has shown the token that has none.
+    pub name: Option<String>,
+    /// How many connections to the relay it has.
+    pub connections: u64,
+    /// How many connections of programs it has.
+    pub flows: u64,
+    /// Bytes of its programs since the relay began.
+    pub up: u64,
+    /// Bytes to its programs.
+    pub down: u64,
+    /// The paths of its connections, by its address on each.
+    pub paths: Vec<PathProgress>,
+}
+
+/// What programs have open, and what they were refused.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Seen {
+    /// How many connections.
+    pub by_class: ByClass,
+    /// Those that carried most.
+    pub busiest: Vec<FlowProgress>,
+    /// What was refused since the program began, by reason.
+    pub refusals: BTreeMap<&'static str, u64>,
+    /// Clients of a relay, those included that have left.
+    pub by_client: Vec<ClientProgress>,
+}
+
+impl Seen {
+    /// Counts connections, and keeps those that carried most.
+    pub(super) fn of<'a>(flows: impl Iterator<Item = FlowView<'a>>) -> Self {
+        let mut flows: Vec<FlowView<'_>> = flows.collect();
+        let mut by_class = ByClass::default();
+        for flow in &flows {
+            *match flow.class {
+                Class::Realtime => &mut by_class.realtime,
+                Class::Interactive => &mut by_class.interactive,
+                Class::Bulk => &mut by_class.bulk,
+            } += 1;
+        }
+        let most_first = |flow: &FlowView<'_>| Reverse(flow.up + flow.down);
+        if flows.len() > MOST_TOLD {
+            flows.select_nth_unstable_by_key(MOST_TOLD, most_first);
+            flows.truncate(MOST_TOLD);
+        }
+        flows.sort_by_key(most_first);
+        let told = |flow: &FlowView<'_>| FlowProgress {
+            target: flow.purpose.to_string(),
+            class: flow.class.name(),
+            up: flow.up,
+            down: flow.down,
+        };
+        Self { by_class, busiest: flows.iter().map(told).collect(), ..Self::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weftway_mux::{Limits, Mux, Side};
+    use weftway_path::Instant;
+    use weftway_relay::Purpose;
+
+    use super::*;
+
+    #[test]
+    fn all_are_counted_and_the_busiest_are_told_first() {
+        let purposes: Vec<Purpose> = (1..=40).map(|port| format!("example.org:{port}").parse().unwrap()).collect();
+        let mut mux = Mux::new(Side::Connecting, Limits::default(), Limits::default()).unwrap();
+        let id = mux.open(Instant::ZERO, 2, b"", None).unwrap();
+        let view = |at: usize| {
+            let class = [Class::Realtime, Class::Interactive, Class::Bulk][at % 3];
+            FlowView::new(id, &purposes[at], class, [at as u64, 1000])
+        };
+        let seen = Seen::of((0..40).map(view));
+        assert_eq!(seen.by_class, ByClass { realtime: 14, interactive: 13, bulk: 13 });
+        assert_eq!(seen.busiest.len(), MOST_TOLD);
+        assert_eq!(
+            seen.busiest[0],
+            FlowProgress { target: "example.org:40".into(), class: "realtime", up: 39, down: 1000 }
+        );
+        assert!(seen.busiest.is_sorted_by_key(|flow| Reverse(flow.up)));
+    }
+}

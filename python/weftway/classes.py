@@ -1,0 +1,43 @@
+"""How urgent what programs send is: the rules of a file, and what one of them means for a flow."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from weftway import _native
+from weftway._native import ScenarioError
+from weftway.identity import check_available, read_text
+
+MEANING = {
+    "realtime": "goes before all others; while others wait it has half of the connection's rate at most",
+    "interactive": "goes after realtime and before bulk; while bulk waits it has half of what realtime leaves at most",
+    "bulk": "goes when no other class waits; while both always do it has a quarter of the connection's rate at least, "
+    "and half while one of them does",
+}
+
+
+def read(file: Path | None) -> str | None:
+    """The text of a file of rules, which make sense."""
+    if file is None:
+        return None
+    check_available()
+    text = read_text(file)
+    try:
+        _native.check_classes(text)
+    except ScenarioError as error:
+        raise ScenarioError(f"{file}: {error}") from None
+    return text
+
+
+def explain(rules: str | None, target: str) -> list[str]:
+    """Which rule decides for a flow to `target`, and what it is then, in lines. `rules` is the text of a file."""
+    check_available()
+    found: dict[str, Any] = json.loads(_native.decide_class(rules, target))
+    name, is_stream = found["class"], found["transport"] == "TCP"
+    lines = [f"{found['target']} over {found['transport']} is {name}; the rule that decides is: {found['rule']}"]
+    if name == "bulk" and is_stream:
+        lines.append(f"  its first {found['first_bytes'] >> 10} KiB in each direction go as interactive")
+    lines.append(f"  {name} {MEANING[name]}")
+    if not is_stream:
+        lines.append(f"  a datagram that has not left after {found['deadline_ms']:g} ms is dropped")
+    return lines

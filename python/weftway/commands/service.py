@@ -1,0 +1,58 @@
+"""`weft service`."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from weftway._native import ScenarioError
+
+from . import proxy, relay
+from .output import err, write
+
+PROGRAMS: dict[str, Callable[..., None]] = {"proxy": proxy.command, "relay": relay.command}
+
+
+def command(
+    context: typer.Context,
+    program: Annotated[str, typer.Argument(metavar="proxy|relay", help="Its options follow, as without `service`.")],
+    install: Annotated[
+        bool, typer.Option("--write", help="Writes the unit for this user's service manager, and starts nothing.")
+    ] = False,
+) -> None:
+    """Prints a systemd unit that runs `weft proxy` or `weft relay` with the given options, hardened and watched.
+
+    For example: weft service relay --listen 4433 | sudo tee /etc/systemd/system/weft-relay.service
+    """
+    from weftway import service
+
+    if program not in PROGRAMS:
+        raise ScenarioError(f"weft service runs {' or '.join(PROGRAMS)}, not {program}")
+    options = list(context.args)
+    _check(program, options)
+    if not install:
+        write(service.unit(program, options, of_user=False))
+        return
+    file = service.install(program, options)
+    err.print(f"written: {file}", markup=False)
+    err.print(f"start it now and at each login: systemctl --user enable --now {file.stem}", markup=False)
+    err.print("keep it running without a login: loginctl enable-linger", markup=False)
+
+
+def _check(program: str, options: list[str]) -> None:
+    """Refuses options that the program would refuse, and those that make no sense in a unit."""
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
+    app.command(context_settings={"help_option_names": []})(PROGRAMS[program])
+    given = typer.main.get_command(app).make_context(f"weft {program}", list(options)).params
+    pair = given.get("pair")
+    if program == "proxy" and given.get("check") is not None:
+        raise ScenarioError("--check starts nothing: it is no service")
+    if program == "proxy" and given.get("to") is None:
+        raise ScenarioError("weft service proxy needs --to HOST:PORT, where `weft relay` listens")
+    if program == "proxy" and (pair is None or pair == "-"):
+        raise ScenarioError("weft service proxy needs --pair FILE: nobody types the line of a service")
+    if pair is not None and str(pair).startswith("weft1-"):
+        raise ScenarioError("a pairing line is a password, and a unit is no secret: put it into a file, --pair FILE")
+    if pair is not None and not Path(pair).exists():
+        raise ScenarioError(f"--pair {pair}: there is no such file")

@@ -1,0 +1,48 @@
+"""Once a second, what is known of a running program: its progress, and what each link carried in the last minute."""
+
+import os
+import time
+from collections import deque
+from typing import Any
+
+from weftway.transfer import Progress, printable, rates
+
+Snapshot = dict[str, Any]
+
+EVERY_S = 1.0
+MINUTE = 60
+"""So many rates are kept of each link, one for each snapshot."""
+
+
+class Snapshots:
+    """Snapshots of one program."""
+
+    def __init__(self, program: str) -> None:
+        self._program = program
+        self._due = 0.0
+        self._at = 0.0
+        self._before: Progress | None = None
+        self._notes: list[str] = []
+        self._minutes: dict[str, deque[float]] = {}
+
+    def __call__(self, progress: Progress) -> Snapshot | None:
+        """Takes the progress in. A snapshot if one is due: a second after the last, or at once if something is told."""
+        if progress["note"]:
+            self._notes.append(printable(progress["note"]))
+        now = time.monotonic()
+        if now < self._due:
+            return None
+        self._due = now + EVERY_S
+        carried = rates(self._before, progress, now - self._at)
+        self._before, self._at = progress, now
+        notes, self._notes = self._notes, []
+        paths = [self._path(path, mbps) for path, mbps in zip(progress["paths"], carried, strict=True)]
+        told = {key: value for key, value in progress.items() if key not in ("note", "paths")}
+        head = {"program": self._program, "pid": os.getpid(), "at": round(time.time(), 3)}
+        return {**head, **told, "notes": notes, "paths": paths}
+
+    def _path(self, path: dict[str, Any], mbps: float) -> dict[str, Any]:
+        """What is told of a path, with its rate and those of the last minute."""
+        minute = self._minutes.setdefault(path["path"], deque(maxlen=MINUTE))
+        minute.append(round(mbps, 3))
+        return {**path, "mbps": round(mbps, 3), "minute": list(minute)}

@@ -1,0 +1,93 @@
+"""A running program, and all that are told of it."""
+
+import json
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Protocol
+
+from rich.console import Console
+
+from weftway._native import ScenarioError
+from weftway.status.local_socket import LocalSocket
+from weftway.status.service_manager import ServiceManager
+from weftway.status.snapshot import Snapshot, Snapshots
+from weftway.transfer import Display, Progress, split_listening
+
+
+class Listener(Protocol):
+    """Somebody who is told of each snapshot."""
+
+    def tell(self, snapshot: Snapshot) -> None: ...
+    def close(self) -> None: ...
+
+
+class Lines:
+    """Snapshots as lines of JSON."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        self._write = write
+
+    def tell(self, snapshot: Snapshot) -> None:
+        self._write(json.dumps(snapshot) + "\n")
+        sys.stdout.flush()
+
+    def close(self) -> None:
+        pass
+
+
+class Watched:
+    """A program named `program`: its user sees what is going on, and so do `weft top`, Prometheus and systemd.
+
+    `write` gets lines of JSON, if it is given; `metrics` is where Prometheus may ask: a port, or an address and a port.
+    """
+
+    def __init__(
+        self, program: str, console: Console, *, write: Callable[[str], None] | None = None, metrics: str | None = None
+    ) -> None:
+        self._display = Display(console)
+        self._snapshots = Snapshots(program)
+        self._manager = ServiceManager()
+        self._listeners: list[Listener] = [self._manager]
+        self._open = ExitStack()
+        with self._open:
+            self._open.callback(self._manager.close)
+            self._open.enter_context(self._display)
+            if metrics is not None:
+                self._add(_metrics(metrics, console))
+            if write is not None:
+                self._add(Lines(write))
+            try:
+                self._add(LocalSocket(program))
+            except (OSError, ScenarioError) as error:
+                # Nobody needs it to carry anything.
+                console.print(f"weft top will not show this program: {error}", markup=False)
+            self._open = self._open.pop_all()
+
+    def tell(self, progress: Progress) -> None:
+        """Called ten times a second."""
+        self._display.tell(progress)
+        self._manager.alive()
+        snapshot = self._snapshots(progress)
+        if snapshot is not None:
+            for listener in self._listeners:
+                listener.tell(snapshot)
+
+    def _add(self, listener: Listener) -> None:
+        self._open.callback(listener.close)
+        self._listeners.append(listener)
+
+    def __enter__(self) -> "Watched":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+
+def _metrics(text: str, console: Console) -> Listener:
+    from weftway.status.metrics import PORT, Metrics
+
+    host, port = split_listening(text, default=PORT)
+    served = Metrics(host or "127.0.0.1", port)
+    console.print(f"metrics at {served.address}", markup=False)
+    return served

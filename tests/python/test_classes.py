@@ -1,0 +1,67 @@
+"""Which class a connection has, and files of rules that make no sense."""
+
+from pathlib import Path
+
+import pytest
+
+from conftest import Weft
+
+
+@pytest.mark.parametrize(
+    ("target", "first"),
+    [
+        ("example.org:443", "example.org:443 over TCP is bulk; the rule that decides is: all else"),
+        ("example.org:22", "example.org:22 over TCP is interactive; the rule that decides is: SSH and DNS"),
+        ("udp:192.0.2.1:443", "192.0.2.1:443 over UDP is realtime; the rule that decides is: UDP"),
+        ("udp:[2001:db8::1]:53", "[2001:db8::1]:53 over UDP is interactive; the rule that decides is: SSH and DNS"),
+    ],
+)
+def test_a_check_says_which_rule_decides_and_starts_nothing(weft_here: Weft, target: str, first: str) -> None:
+    told = weft_here("proxy", "--check", target)
+    assert (told.returncode, told.stderr) == (0, "")
+    assert told.stdout.splitlines()[0] == first
+
+
+def test_the_first_rule_of_a_file_that_is_for_a_connection_decides(weft_here: Weft, tmp_path: Path) -> None:
+    rules = tmp_path / "rules.toml"
+    rules.write_text(
+        '[[rule]]\nname = "copies"\nport = 22\nhost = "*.example.org"\nclass = "bulk"\n'
+        '[[rule]]\ntransport = "udp"\nport = "6000-6010"\nclass = "bulk"\n'
+    )
+    for target, words in [
+        ("a.example.org:22", "is bulk; the rule that decides is: copies"),
+        ("example.org:22", "is interactive; the rule that decides is: SSH and DNS"),
+        ("udp:192.0.2.1:6010", "is bulk; the rule that decides is: number 2"),
+        ("192.0.2.1:6010", "is bulk; the rule that decides is: all else"),
+    ]:
+        assert words in weft_here("proxy", "--classes", str(rules), "--check", target).stdout, target
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('[[rule]]\nclass = "bluk"\n', ["line 2", "did you mean `bulk`?"]),
+        ('[[rule]]\nclass = "bulk"\nprot = 22\n', ["line 3", "unknown field `prot`"]),
+        ('[[rule]]\nclass = "bulk"\nport = 70000\n', ["line 3", "a port from 1 to 65535"]),
+        ("[[rule]\n", ["line 1"]),
+    ],
+)
+def test_rules_that_make_no_sense_are_refused_with_their_place(
+    weft_here: Weft, tmp_path: Path, text: str, words: list[str]
+) -> None:
+    rules = tmp_path / "rules.toml"
+    rules.write_text(text)
+    told = weft_here("proxy", "--to", "192.0.2.1", "--pair", "weft1-x", "--classes", str(rules))
+    assert told.returncode == 2 and told.stdout == ""
+    assert all(word in told.stderr for word in ["rules.toml: ", *words]), told.stderr
+
+
+@pytest.mark.parametrize("target", ["example.org", "example.org:0", "udp:example.org", "a b:80", ""])
+def test_what_is_no_target_is_refused(weft_here: Weft, target: str) -> None:
+    told = weft_here("proxy", "--check", target)
+    assert told.returncode == 2 and told.stderr.startswith("weft: "), told.stderr
+
+
+def test_a_proxy_needs_a_relay(weft_here: Weft) -> None:
+    told = weft_here("proxy")
+    assert told.returncode == 2 and "--to HOST:PORT" in told.stderr

@@ -1,0 +1,89 @@
+"""Units for systemd."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from conftest import Weft
+from weftway import service
+
+RELAY = ("--listen", "4433", "--client", "rate=50Mbit/s")
+
+
+def test_words_of_a_command_line_are_as_systemd_reads_them() -> None:
+    for word, expected in [
+        ("--listen", "--listen"),
+        ("wlan0,tier=backup", "wlan0,tier=backup"),
+        ("100%", "100%%"),
+        ("$HOME", "$$HOME"),
+        ("two words", '"two words"'),
+        ('a "b" \\', '"a \\"b\\" \\\\"'),
+        ("a;b", '"a;b"'),
+        ("", '""'),
+    ]:
+        assert service.quoted(word) == expected
+
+
+@pytest.mark.parametrize("of_user", [False, True])
+def test_systemd_takes_the_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of_user: bool) -> None:
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd-analyze is not here")
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "weft-relay.service"
+    file.write_text(service.unit("relay", [*RELAY, "--identity", "a file"], of_user=of_user))
+    verify = ["systemd-analyze", *(["--user"] if of_user else []), "verify", str(file)]
+    runtime = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}
+    told = subprocess.run(verify, capture_output=True, text=True, timeout=60, env=runtime)
+    said = told.stdout + told.stderr
+    if "Failed to" in said and "weft-relay.service" not in said:
+        pytest.skip(f"systemd-analyze verifies nothing here: {said}")
+    assert "weft-relay.service" not in said, said
+
+
+def test_a_unit_has_the_options_and_is_hardened(weft_here: Weft, tmp_path: Path) -> None:
+    told = weft_here("service", "relay", *RELAY)
+    assert told.returncode == 0, told.stderr
+    lines = told.stdout.splitlines()
+    [command] = [line for line in lines if line.startswith("ExecStart=")]
+    assert command.endswith(" -m weftway relay --listen 4433 --client rate=50Mbit/s"), command
+    expected = {
+        "Type=notify",
+        "WatchdogSec=30",
+        "NoNewPrivileges=yes",
+        "ProtectSystem=strict",
+        "StateDirectory=weftway",
+    }
+    assert expected <= set(lines)
+
+
+def test_a_unit_is_written_for_the_user(weft_here: Weft, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    (tmp_path / "line").write_text("weft1-something")
+    told = weft_here("service", "proxy", "--write", "--to", "192.0.2.1", "--pair", "line", "--path", "wlan0")
+    assert told.returncode == 0, told.stderr
+    assert "systemctl --user enable --now weft-proxy" in told.stderr
+    text = (tmp_path / "config/systemd/user/weft-proxy.service").read_text()
+    assert " proxy --to 192.0.2.1 --pair line --path wlan0\n" in text and "WantedBy=default.target" in text
+    assert "User=" not in text and "ProtectSystem" not in text
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["send"], "weft service runs proxy or relay, not send"),
+        (["proxy", "--pair", "line"], "--to HOST:PORT"),
+        (["proxy", "--to", "192.0.2.1"], "--pair FILE"),
+        (["proxy", "--to", "192.0.2.1", "--pair", "weft1-secret"], "a pairing line is a password"),
+        (["proxy", "--to", "192.0.2.1", "--pair", "-"], "nobody types"),
+        (["proxy", "--to", "192.0.2.1", "--pair", "missing"], "there is no such file"),
+        (["proxy", "--check", "a:1"], "it is no service"),
+        (["relay", "--listne", "4433"], "No such option"),
+    ],
+)
+def test_what_makes_no_sense_in_a_unit_is_refused(weft_here: Weft, options: list[str], words: str) -> None:
+    told = weft_here("service", *options)
+    assert told.returncode == 2 and told.stdout == "", told.stdout
+    assert words in " ".join(told.stderr.split()), told.stderr

@@ -1,0 +1,333 @@
+"""What a running program tells of itself: snapshots, the socket for `weft top`, metrics, systemd."""
+
+import contextlib
+import json
+import os
+import pty
+import select
+import signal
+import socket
+import stat
+import subprocess
+import tempfile
+import termios
+import threading
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+import machine
+from conftest import Weft
+from ends import BOTH, Start, port, wait_until
+from test_proxy import BODY, free_tcp_port, get, until_told, website
+from weftway._native import ScenarioError
+from weftway.status import local_socket, top
+from weftway.status.local_socket import LocalSocket, Reader
+from weftway.status.service_manager import ServiceManager
+from weftway.status.snapshot import Snapshots
+
+__all__ = ["website"]
+
+PATH: dict[str, Any] = {
+    "path": "wlan0",
+    "up": True,
+    "bytes": 1000,
+    "carried": 5_000_000,
+    "srtt_ms": 12.5,
+    "packets": 200,
+    "lost": 1,
+    "retransmissions": 0,
+    "given_up": 0,
+    "away_ms": 0.0,
+    "policy": {"tier": "secondary", "open": False, "carried": 5_000_000, "left": 7_000_000, "cost": None},
+}
+PROGRESS: dict[str, Any] = {
+    "state": "relaying",
+    "listening": None,
+    "note": None,
+    "bytes": 0,
+    "had": 0,
+    "done": 0,
+    "files": 0,
+    "ports": ["127.0.0.1:1080"],
+    "clients": 0,
+    "flows": 3,
+    "by_class": {"realtime": 1, "interactive": 0, "bulk": 2},
+    "busiest": [{"target": "example.org:443", "class": "bulk", "up": 10, "down": 2_000_000}],
+    "refusals": {"not_allowed": 4},
+    "by_client": [],
+    "paths": [PATH],
+}
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Lets time pass."""
+    now = 100.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+
+    def skip(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    return skip
+
+
+@pytest.fixture
+def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where sockets are. The path of one may have a hundred characters, and that of a test's folder has more."""
+    with tempfile.TemporaryDirectory() as folder:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+        yield Path(folder)
+
+
+def progress(**changes: Any) -> dict[str, Any]:
+    return {**PROGRESS, **changes}
+
+
+def test_a_snapshot_comes_each_second_and_no_note_is_lost(clock: Callable[[float], None]) -> None:
+    snapshots = Snapshots("proxy")
+    first = snapshots(progress(note="connected"))
+    assert first and first["notes"] == ["connected"] and first["paths"][0]["mbps"] == 0
+    for number in range(9):
+        clock(0.0625)
+        assert snapshots(progress(note=f"note {number}" if number % 4 == 0 else None)) is None
+    clock(0.4375)
+    faster = {**PATH, "carried": PATH["carried"] + 1_250_000}
+    second = snapshots(progress(paths=[faster]))
+    assert second and second["notes"] == ["note 0", "note 4", "note 8"]
+    assert second["paths"][0]["mbps"] == 10 and second["paths"][0]["minute"] == [0, 10]
+    assert (second["program"], second["pid"]) == ("proxy", os.getpid())
+    assert "note" not in second and json.loads(json.dumps(second)) == second
+
+
+def test_a_minute_of_rates_is_kept(clock: Callable[[float], None]) -> None:
+    snapshots = Snapshots("proxy")
+    for number in range(100):
+        told = snapshots(progress(paths=[{**PATH, "carried": 125_000 * number * number}]))
+        clock(1)
+    assert told and len(told["paths"][0]["minute"]) == 60
+    assert told["paths"][0]["minute"][-1] == 2 * 99 - 1
+
+
+def test_whoever_reads_the_socket_gets_lines_and_whoever_does_not_is_left(runtime: Path) -> None:
+    told = LocalSocket("proxy")
+    mode = stat.S_IMODE(told.path.stat().st_mode), stat.S_IMODE(told.path.parent.stat().st_mode)
+    assert mode == (0o600, 0o700)
+    reader, idle = Reader(told.path), Reader(told.path)
+    long = progress(notes=["x" * 60_000])
+    for number in range(100):
+        told.tell({**long, "at": number})
+        while (snapshot := reader.read()) is None:
+            pass
+        assert snapshot["at"] == number
+    assert [reader.path for reader in local_socket.running()] == [told.path]
+    assert local_socket.running((told.path,)) == []
+    told.close()
+    assert not told.path.exists()
+    with pytest.raises(EOFError):
+        reader.read()
+    for one in (reader, idle):
+        one.close()
+
+
+def test_what_a_killed_program_left_is_removed(runtime: Path) -> None:
+    killed = LocalSocket("proxy")
+    killed._listening.close()
+    assert killed.path.exists() and local_socket.running() == [] and not killed.path.exists()
+
+
+def test_a_folder_that_others_may_write_to_is_refused(runtime: Path) -> None:
+    (runtime / "weftway").mkdir()
+    (runtime / "weftway").chmod(0o777)
+    with pytest.raises(ScenarioError, match="0700"):
+        LocalSocket("proxy")
+
+
+@pytest.mark.parametrize("abstract", [False, True])
+def test_a_service_manager_is_told_what_it_waits_for(
+    runtime: Path, monkeypatch: pytest.MonkeyPatch, clock: Callable[[float], None], abstract: bool
+) -> None:
+    name = f"weft-{os.getpid()}" if abstract else str(runtime / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as service_manager:
+        service_manager.bind("\0" + name if abstract else name)
+        service_manager.setblocking(False)
+        monkeypatch.setenv("NOTIFY_SOCKET", "@" + name if abstract else name)
+        monkeypatch.setenv("WATCHDOG_USEC", "4000000")
+
+        def told() -> list[str]:
+            found = []
+            while True:
+                try:
+                    found.append(service_manager.recv(1000).decode())
+                except BlockingIOError:
+                    return found
+
+        manager = ServiceManager()
+        assert "NOTIFY_SOCKET" not in os.environ
+        manager.alive()
+        manager.tell(progress(state="connecting"))
+        assert told() == ["WATCHDOG=1", "STATUS=connecting, 3 connections"]
+        for _ in range(2):
+            manager.tell(progress())
+            manager.alive()
+        assert told() == ["READY=1", "STATUS=relaying, 3 connections"]
+        clock(2)
+        manager.alive()
+        manager.close()
+        assert told() == ["WATCHDOG=1", "STOPPING=1"]
+
+
+def test_without_a_service_manager_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
+    manager = ServiceManager()
+    manager.alive()
+    manager.tell(progress())
+    manager.close()
+
+
+def drawn(snapshot: dict[str, Any]) -> list[str]:
+    console = Console(width=120, record=True, file=open(os.devnull, "w"))  # noqa: SIM115, PTH123
+    console.print(top.view(snapshot))
+    return [line.rstrip() for line in console.export_text().splitlines() if line.strip()]
+
+
+def test_the_view_has_links_and_connections(clock: Callable[[float], None]) -> None:
+    snapshot = Snapshots("proxy")(progress())
+    assert snapshot
+    title, heads, link, flow_heads, flow, refused = drawn(snapshot)
+    assert title.startswith("weft proxy at 127.0.0.1:1080 (") and title.endswith(
+        "relaying, 3 connections (1 realtime, 2 bulk)"
+    )
+    assert heads.split() == ["link", "Mbit/s", "last", "minute", "round", "trip", "lost", "tier", "cap", "left"]
+    assert link.split() == ["wlan0", "0.0", "▁", "12.5", "ms", "0.5", "%", "secondary", "7.0", "MB", "closed"]
+    assert flow_heads.split() == ["connection", "class", "sent", "received"]
+    assert flow.split() == ["example.org:443", "bulk", "10", "B", "2.0", "MB"]
+    assert refused == "refused: not_allowed 4"
+
+
+def test_the_last_minute_of_all_links_has_one_scale() -> None:
+    assert top.sparklines([]) == []
+    assert top.sparklines([[], [0.0, 0.0]]) == ["", "▁"]
+    assert top.sparklines([[0, 0, 4, 4, 8, 8]]) == ["▁▅█"]
+    assert top.sparklines([[9, 6, 6], [3]]) == ["█▆", "▃"], "the oldest alone"
+    assert len(top.sparklines([[1.0] * 60])[0]) == 30
+
+
+def test_on_a_terminal_it_is_shown_until_q_is_pressed(runtime: Path) -> None:
+    """A program that starts meanwhile is shown, and one that ends is not any more."""
+    master, slave = pty.openpty()
+    before = termios.tcgetattr(slave)
+    process = subprocess.Popen([*machine.WEFT, "top"], stdin=slave, stdout=slave, stderr=slave)
+    shown = ""
+
+    def until_shown(words: str) -> None:
+        nonlocal shown
+        shown = ""
+
+        def is_shown() -> bool:
+            nonlocal shown
+            if select.select([master], [], [], 0.05)[0]:
+                shown += os.read(master, 1 << 16).decode(errors="replace")
+            return words in shown
+
+        wait_until(is_shown)
+
+    try:
+        until_shown(top.NOTHING_RUNS)
+        snapshot = Snapshots("proxy")(progress())
+        assert snapshot
+        with contextlib.closing(LocalSocket("proxy")) as told:
+            is_seen = threading.Event()
+
+            def tell() -> None:
+                while not is_seen.wait(0.1):
+                    told.tell(snapshot)
+
+            thread = threading.Thread(target=tell)
+            thread.start()
+            try:
+                until_shown("wlan0")
+            finally:
+                is_seen.set()
+                thread.join()
+        until_shown(top.NOTHING_RUNS)
+        os.write(master, b"q")
+        wait_until(lambda: process.poll() is not None)
+        assert process.returncode == 0 and termios.tcgetattr(slave) == before
+    finally:
+        process.kill()
+        process.wait()
+        os.close(master)
+        os.close(slave)
+
+
+def asked(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        return str(answer.read().decode())
+
+
+def sample(text: str, name: str) -> float | None:
+    """The value of a metric, with its labels; none if it is not told."""
+    found = [line.rpartition(" ")[2] for line in text.splitlines() if line.startswith(name + " ")]
+    return float(found[0]) if found else None
+
+
+def test_a_proxy_and_a_relay_are_seen_while_they_run(
+    weft: Weft, start: Start, runtime: Path, tmp_path: Path, website: int
+) -> None:
+    pytest.importorskip("prometheus_client")
+    line = weft("pair", "--identity", "me", "--name", "laptop").stdout.strip()
+    at, local, there, here = f"127.0.0.1:{port()}", free_tcp_port(), free_tcp_port(), free_tcp_port()
+    relay = start(
+        "relay", "--listen", at, "--identity", "me", "--allow", "127.0.0.0/8", "--metrics", str(there), "--json"
+    )
+    proxy = start(
+        "proxy", "--to", at, "--pair", line, *BOTH, "--listen", str(local), "--metrics", f"127.0.0.1:{here}", "--json"
+    )
+    until_told(proxy, "connected to the relay")
+    assert get(local, "127.0.0.1", website) == (200, BODY)
+    assert get(local, "10.0.0.1", 80)[0] == 403
+
+    urls = [f"http://127.0.0.1:{number}/metrics" for number in (here, there)]
+    wait_until(lambda: all(sample(asked(url), 'weft_refusals_total{reason="not_allowed"}') == 1 for url in urls))
+    here_told, there_told = map(asked, urls)
+    assert sample(here_told, "weft_connected") == 1
+    carried = [sample(here_told, f'weft_link_bytes_total{{link="127.0.0.{number}"}}') or 0 for number in (1, 2)]
+    assert sum(carried) > len(BODY)
+    assert (sample(there_told, 'weft_client_down_bytes_total{client="laptop"}') or 0) >= len(BODY)
+    assert sample(there_told, "weft_clients") == 1
+    stored = json.loads((tmp_path / "me").read_text())
+    secrets = [stored["token"], stored["named"]["laptop"], stored["key"]]
+    assert not [secret for secret in secrets if secret in here_told + there_told]
+
+    seen = {one["program"]: one for one in json.loads(weft("top", "--json").stdout)}
+    assert {one["pid"] for one in seen.values()} == {relay.pid, proxy.pid}
+    assert seen["proxy"]["refusals"] == {"not_allowed": 1} and len(seen["proxy"]["paths"]) == 2
+    assert [client["name"] for client in seen["relay"]["by_client"]] == ["laptop"]
+    assert not [secret for secret in secrets if secret in json.dumps(list(seen.values()))]
+    table = weft("top").stdout
+    assert f"weft proxy at 127.0.0.1:{local} ({proxy.pid}): relaying" in table and "laptop" in table
+
+    for process in (proxy, relay):
+        process.send_signal(signal.SIGINT)
+        told, _ = process.communicate(timeout=60)
+        lines = [json.loads(line) for line in told.splitlines()]
+        assert lines and all(line["pid"] == process.pid for line in lines)
+    assert not list((runtime / "weftway").iterdir())
+    nothing = weft("top")
+    assert (nothing.returncode, nothing.stdout) == (0, "") and "no weft proxy" in nothing.stderr
+
+
+def test_a_port_for_metrics_that_is_taken_is_told(weft: Weft, runtime: Path, line: str) -> None:
+    pytest.importorskip("prometheus_client")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        number = taken.getsockname()[1]
+        told: subprocess.CompletedProcess[str] = weft(
+            "proxy", "--to", "127.0.0.1:9", "--pair", line, "--metrics", str(number)
+        )
+    assert told.returncode == 2 and f"--metrics 127.0.0.1:{number}" in told.stderr, told.stderr
