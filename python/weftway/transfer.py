@@ -326,10 +326,10 @@ def rates(before: Progress | None, after: Progress, seconds: float) -> list[floa
 
 def summary(report: Report) -> list[str | Table]:
     """What came of a transfer."""
-    had = report["bytes"] - report["sent_bytes"]
-    known = f"; {amount(had)} were there" if had else ""
+    known = f"; {amount(report['had_bytes'])} were there" if report["had_bytes"] else ""
+    files = "1 file" if report["files"] == 1 else f"{report['files']} files"
     lines: list[str | Table] = [
-        f"{report['files']} files, {amount(report['bytes'])}, verified{known}: "
+        f"{files}, {amount(report['bytes'])}, verified{known}: "
         f"{report['elapsed_s']:.1f} s, {report['goodput_mbps']:.1f} Mbit/s{_gain(report)}"
     ]
     table = _columns("path", "data", "share", "round trip", "lost packets", "given up")

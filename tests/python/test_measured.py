@@ -123,11 +123,13 @@ def test_what_cannot_be_read_is_said_in_a_line(tmp_path: Path, content: str | by
     assert str(told.value).startswith(f"{file}: ") and reason in str(told.value) and "\n" not in str(told.value)
 
 
-def test_a_missing_file_and_a_folder(tmp_path: Path) -> None:
+def test_a_missing_file_a_folder_and_a_device(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match="No such file"):
         measured.read(tmp_path / "none")
     with pytest.raises(ScenarioError, match="a folder"):
         measured.read(tmp_path)
+    with pytest.raises(ScenarioError, match="a device"):
+        measured.read(Path("/dev/null"))
 
 
 @pytest.fixture

@@ -31,6 +31,7 @@ def test_a_folder_arrives_and_both_ends_say_how(weft: Weft, start: Start, line: 
     (mine,), (theirs,) = json.loads(sent.stdout), json.loads(told)
     assert (mine["role"], mine["scheduler"], mine["cc"]) == ("send", "min-rtt", "cubic")
     assert mine["files"] == theirs["files"] == 3
+    assert (mine["bytes"], mine["had_bytes"]) == (theirs["bytes"], theirs["had_bytes"]) == (3_000_005, 0)
     assert mine["sent_bytes"] == theirs["sent_bytes"] == 3_000_005 == sum(path["bytes"] for path in theirs["paths"])
     assert theirs["ratio_to_best_path"] == 3_000_005 / max(path["bytes"] for path in theirs["paths"])
     assert [path["path"] for path in mine["paths"]] == ["127.0.0.1", "127.0.0.2"]

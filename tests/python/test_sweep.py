@@ -105,6 +105,8 @@ BAD = {
     "an unknown path": (GRID.replace('"path.wifi.loss"', '"path.wfi.loss"'), "did you mean `wifi`?"),
     "a varied scheduler": (GRID + 'scheduler = ["ecf"]\n', "`scheduler` is no key of a grid's [vary]"),
     "seeds of another kind": (GRID.replace('"0..4"', "1.5"), "`seeds` is a range"),
+    "a name that is the folder above": (GRID.replace("cc =", 'name = ".."\ncc ='), "`..` cannot be"),
+    "a name that the sweep has": (GRID.replace("cc =", 'name = "rows.parquet"\ncc ='), "`rows.parquet` cannot be"),
     "a name that is no folder": (GRID.replace("cc =", 'name = "../x"\ncc ='), "`../x` cannot be"),
     "one name twice": (GRID.replace("cellular.toml", "small.toml"), "two runs are called `small`"),
     "no TOML": ("[[run]\n", "grid.toml"),

@@ -128,7 +128,7 @@ impl Cubic {
         let delay_min = self.delay_min.unwrap_or(Span::ZERO);
         match &mut self.curve {
             Curve::Kernel(curve) => {
-                let per = curve.update(acked.now, self.window.packets(), left / self.window.mss(), delay_min);
+                let per = curve.update(acked.now, &self.window, self.window.packets_in(left), delay_min);
                 self.window.increase(left, per * self.window.mss());
             }
             Curve::Rfc(curve) => curve.grow(&mut self.window, acked, left),

@@ -99,6 +99,19 @@ impl Window {
         self.cwnd / self.mss
     }
 
+    /// How many whole packets `bytes` are: nearly always two.
+    #[inline]
+    pub(crate) fn packets_in(&self, bytes: u64) -> u64 {
+        if bytes == 2 * self.mss { 2 } else { bytes / self.mss }
+    }
+
+    /// What an acknowledgement of `bytes` counts for, in whole grains.
+    #[inline]
+    fn counted(&self, bytes: Bytes) -> u64 {
+        let bytes = bytes.get();
+        if bytes == 2 * self.mss { bytes } else { bytes.min(LARGEST).next_multiple_of(self.grain()) }
+    }
+
     #[inline]
     pub(crate) fn in_slow_start(&self) -> bool {
         self.cwnd < self.ssthresh
@@ -153,7 +166,7 @@ impl Window {
         if !self.may_grow(acked) {
             return 0;
         }
-        let counted = acked.bytes.get().min(LARGEST).next_multiple_of(self.grain());
+        let counted = self.counted(acked.bytes);
         if !self.in_slow_start() {
             return counted;
         }
@@ -165,8 +178,7 @@ impl Window {
     /// Grows in slow start by only one packet for each `divisor` acknowledged (RFC 9406's CSS).
     pub(crate) fn grow_slower(&mut self, acked: &Acked, divisor: u64) {
         if self.may_grow(acked) {
-            let counted = acked.bytes.get().min(LARGEST).next_multiple_of(self.grain());
-            self.increase(counted, divisor * self.mss);
+            self.increase(self.counted(acked.bytes), divisor * self.mss);
             self.cwnd = self.cwnd.min(self.ssthresh);
         }
     }
@@ -179,7 +191,9 @@ impl Window {
             Flavour::Linux => self.whole_packets(acked, per),
             Flavour::Quic => self.fraction(acked, per),
         };
-        self.cwnd = self.cwnd.saturating_add(grown).min(LARGEST).max(self.least());
+        if grown > 0 {
+            self.cwnd = self.cwnd.saturating_add(grown).min(LARGEST).max(self.least());
+        }
     }
 
     /// Grows in slow start; returns what of this ACK counts for congestion avoidance: of acknowledgements, one packet.

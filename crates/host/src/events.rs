@@ -19,6 +19,12 @@ impl Events {
         Self { all: needs.events, rare: needs.wake, list: Vec::new() }
     }
 
+    /// Whether the scheduler listens to everything.
+    #[inline]
+    pub fn keeps_all(&self) -> bool {
+        self.all
+    }
+
     /// Whether there is nothing to tell.
     #[inline]
     pub fn is_empty(&self) -> bool {

@@ -23,6 +23,8 @@ pub struct Host {
     pub counts: Counts,
     /// Whether something is to be done where no path has room: what waits may be taken back, or a policy open a path.
     pub(crate) acts_without_room: bool,
+    /// Whether anything is to be noted of a packet that a path was given: its event, or what a policy charges for it.
+    pub(crate) notes_sent: bool,
     serial: u64,
     pub(crate) wake: Instant,
 }
@@ -55,6 +57,7 @@ impl Host {
             events: Events::new(needs),
             counts: Counts::default(),
             acts_without_room: needs.recall,
+            notes_sent: needs.events,
             serial: 0,
             wake: Instant::NEVER,
         }

@@ -93,6 +93,7 @@ pub struct Link<T> {
     /// What the packets in `flight` carry: a packet that overtakes others moves 24 bytes of each, not all.
     pub(crate) items: Items<T>,
     pub(crate) waiting: Ring<Waiting>,
+    /// The bytes in `waiting`.
     pub(crate) waiting_bytes: u64,
     /// When the last packet in `waiting` departs, or departed.
     pub(crate) free_at: Instant,
@@ -332,7 +333,8 @@ impl<T: Copy> Link<T> {
     /// changes to come, call it when the events up to `now` have been popped.
     pub fn backlog(&self, now: Instant) -> (u64, Bytes) {
         let waiting = self.waiting.iter().map(|entry| (entry.departure, entry.bytes)).chain(self.plain.waiting());
-        let (mut packets, mut bytes) = (self.waiting.len() as u64 + self.plain.waiting_len(), self.waiting_bytes);
+        let mut packets = self.waiting.len() as u64 + self.plain.waiting_len();
+        let mut bytes = self.waiting_bytes + self.plain.waiting_bytes();
         for (_, size) in waiting.take_while(|&(departure, _)| departure <= now) {
             packets -= 1;
             bytes -= u64::from(size);
@@ -348,7 +350,7 @@ impl<T: Copy> Link<T> {
         if let Some(codel) = &self.codel {
             let mut wire = self.wire.clone();
             for held in codel.queue() {
-                free = wire.depart(free.max(self.dequeue_at), held.bytes);
+                free = wire.depart(free.max(self.dequeue_at), Bytes::new(held.bytes.into()));
             }
         }
         if free.is_never() { Span::MAX } else { free.since(now) }
@@ -415,7 +417,7 @@ impl<T: Copy> Link<T> {
     /// Puts a packet on the wire as soon as it is free, and says whether the packet gets lost.
     #[inline(always)]
     pub(crate) fn carry(&mut self, now: Instant, bytes: u32, marked: bool, item: T) -> bool {
-        let departure = self.wire.depart(self.free_at.max(now), bytes);
+        let departure = self.wire.depart(self.free_at.max(now), Bytes::new(bytes.into()));
         self.free_at = departure;
         let (extra, lost) = if self.noise.is_on { self.disturb(departure) } else { (0, false) };
         self.waiting.push(Waiting { departure, extra, bytes });
@@ -511,9 +513,11 @@ impl<T: Copy> Link<T> {
     }
 }
 
-/// Sizes are kept in 32 bits; 2 GiB is more than any packet or offloaded burst.
+/// Sizes are kept in 32 bits, less the one that says whether a packet is marked: more than any packet or offloaded burst.
+const LARGEST: u64 = (MARKED - 1) as u64;
+
 #[inline]
-pub(crate) fn wire_bytes(bytes: Bytes) -> u32 {
-    debug_assert!(bytes.get() < 1 << 31, "a packet is smaller than 2 GiB");
-    bytes.get().min((1 << 31) - 1) as u32
+fn wire_bytes(bytes: Bytes) -> u32 {
+    debug_assert!(bytes.get() <= LARGEST, "a packet is smaller than 2 GiB");
+    bytes.get().min(LARGEST) as u32
 }

@@ -2,7 +2,6 @@
 
 use weftway_path::{BitRate, Bytes, Instant, Span};
 
-use crate::link::wire_bytes;
 use crate::loss::Losses;
 use crate::{Link, Rate, Set};
 
@@ -50,9 +49,9 @@ impl<T: Copy> Link<T> {
         let mut wire = self.wire.clone();
         let mut free = self.free_at;
         for held in self.codel.iter().flat_map(|codel| codel.queue()) {
-            free = wire.depart(free.max(self.dequeue_at), held.bytes);
+            free = wire.depart(free.max(self.dequeue_at), Bytes::new(held.bytes.into()));
         }
-        self.arrival(wire.depart(free.max(now), wire_bytes(bytes)), 0)
+        self.arrival(wire.depart(free.max(now), bytes), 0)
     }
 
     /// What will arrive, and when as far as is known now, in order of arrival. Packets that CoDel keeps

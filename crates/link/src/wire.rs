@@ -25,7 +25,7 @@ impl Wire {
 
     /// When a packet departs that is first in the queue from `ready` on.
     #[inline]
-    pub(crate) fn depart(&mut self, ready: Instant, bytes: u32) -> Instant {
+    pub(crate) fn depart(&mut self, ready: Instant, bytes: Bytes) -> Instant {
         match self {
             Self::Constant(constant) => ready + constant.time(bytes),
             Self::Trace(cursor) => cursor.depart(ready, bytes),
@@ -62,20 +62,20 @@ impl Wire {
 #[derive(Clone, Debug)]
 pub(crate) struct Constant {
     pub(crate) rate: BitRate,
-    bytes: u32,
+    bytes: Bytes,
     time: Span,
 }
 
 impl Constant {
     fn new(rate: BitRate) -> Self {
-        Self { rate, bytes: 0, time: Span::ZERO }
+        Self { rate, bytes: Bytes::ZERO, time: Span::ZERO }
     }
 
     #[inline]
-    pub(crate) fn time(&mut self, bytes: u32) -> Span {
+    pub(crate) fn time(&mut self, bytes: Bytes) -> Span {
         if bytes != self.bytes {
             self.bytes = bytes;
-            self.time = self.rate.transmission_time(Bytes::new(u64::from(bytes)));
+            self.time = self.rate.transmission_time(bytes);
         }
         self.time
     }
@@ -104,16 +104,16 @@ impl Cursor {
         cursor
     }
 
-    fn depart(&mut self, ready: Instant, bytes: u32) -> Instant {
+    fn depart(&mut self, ready: Instant, bytes: Bytes) -> Instant {
         if self.open_at_or_after(ready).is_never() {
             return Instant::NEVER;
         }
-        let mut rest = bytes;
-        while rest > self.left {
-            rest -= self.left;
+        let mut rest = bytes.get();
+        while rest > u64::from(self.left) {
+            rest -= u64::from(self.left);
             self.open();
         }
-        self.left -= rest;
+        self.left -= rest as u32;
         self.at
     }
 

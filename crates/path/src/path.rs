@@ -107,6 +107,12 @@ impl PathSet {
         self.0 == 0
     }
 
+    /// Whether just one path is in the set.
+    #[inline]
+    pub const fn is_single(self) -> bool {
+        self.0.is_power_of_two()
+    }
+
     /// How many paths are in the set.
     #[inline]
     pub const fn len(self) -> u32 {

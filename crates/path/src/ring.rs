@@ -99,8 +99,9 @@ impl<T> Ring<T> {
         }
         let (first, second) = (self.slot(self.base), self.slot(self.base + 1));
         self.base += 1;
-        let entry = self.slots.get(first)?;
-        Some((entry, if self.is_empty() { None } else { self.slots.get(second) }))
+        // An entry is there, and so are slots.
+        let entry = &self.slots[first];
+        Some((entry, if self.is_empty() { None } else { Some(&self.slots[second]) }))
     }
 
     /// The entries below number `end`, which are all there, leave.

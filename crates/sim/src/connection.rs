@@ -46,6 +46,8 @@ pub struct Connection {
     pub path_tallies: Vec<PathTally>,
     pub(crate) listeners: Listeners,
     pub(crate) ticks: Ticks,
+    /// Whether there is something to look at before each question.
+    looks_before: bool,
 }
 
 /// What a connection is made from.
@@ -91,10 +93,17 @@ impl Connection {
             path_tallies: vec![PathTally::default(); paths],
             listeners: Listeners::default(),
             ticks: Ticks::new(transport.tick, clock),
+            looks_before: transport.rules.pushes_fragments,
             transport,
             configs,
             routes,
         }
+    }
+
+    /// Decisions come from the scheduler that `host` was made for.
+    pub(crate) fn set_host(&mut self, host: Host) {
+        self.looks_before = host.needs.device || self.transport.rules.pushes_fragments;
+        self.dispatch.set_host(host);
     }
 
     /// What is kept for the scheduler.
@@ -242,6 +251,14 @@ impl Connection {
     /// Before each question: brings up to date what time alone has changed.
     #[inline(always)]
     pub(crate) fn begin_question(&mut self, net: &mut Net, now: Instant) {
+        if self.looks_before {
+            self.look_before_question(net, now);
+        }
+    }
+
+    /// The scheduler sees what devices hold, or a push may be over.
+    #[inline(always)]
+    fn look_before_question(&mut self, net: &mut Net, now: Instant) {
         if self.dispatch.host.needs.device {
             self.look_at_devices(net, now);
         }

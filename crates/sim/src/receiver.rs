@@ -473,6 +473,16 @@ impl Reassembly {
             return Arrival::Dropped;
         }
         self.account(now);
+        // Mostly the highest range grows.
+        if lo > self.next && self.held.extend(lo, hi) {
+            self.held_max = self.held_max.max(self.held().get());
+            return Arrival::Held;
+        }
+        self.arrive_apart(lo, hi)
+    }
+
+    #[inline(never)]
+    fn arrive_apart(&mut self, lo: u64, hi: u64) -> Arrival {
         if lo == self.next && self.held.first().is_some_and(|range| range.0 == hi) {
             self.next = self.held.take_from(hi).map_or(hi, |range| range.1);
             return Arrival::InOrder(Bytes::new(self.next - lo));

@@ -156,7 +156,7 @@ impl Sim {
     /// Connection `conn` is to ask the scheduler that `host` was made for.
     pub fn host(&mut self, conn: usize, host: Host) {
         let conn = &mut self.conns[conn];
-        conn.dispatch.set_host(host);
+        conn.set_host(host);
         conn.dispatch.host.explains = conn.listeners.is_on();
     }
 

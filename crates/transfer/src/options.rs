@@ -182,9 +182,11 @@ pub struct Report {
     pub peer: String,
     /// Files, those that were there before included.
     pub files: u64,
-    /// Bytes of all files.
+    /// Bytes of all files that are there.
     pub bytes: u64,
-    /// Bytes that travelled: the others were there.
+    /// Bytes that were there before.
+    pub had_bytes: u64,
+    /// Bytes that travelled.
     pub sent_bytes: u64,
     /// From the first byte of data to the last name.
     pub elapsed_s: f64,

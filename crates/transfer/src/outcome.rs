@@ -1,7 +1,7 @@
 //! What came of a transfer, in the numbers and names that both ends report.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weftway_path::Span;
 use weftway_quic::driver::connection::QuicConnection;
@@ -16,18 +16,29 @@ pub(super) struct FailedEntries {
     reasons: BTreeMap<u32, String>,
     /// Bytes of all reasons.
     bytes: usize,
+    /// Those of which what the manifest has arrived all the same.
+    arrived: BTreeSet<u32>,
 }
 
 impl FailedEntries {
     /// Adds one, unless it is known: whether it is new. Most reasons are the other end's, which cannot fill this one's memory.
     pub fn add(&mut self, entry: u32, reason: String) -> Result<bool, Failure> {
-        let Entry::Vacant(place) = self.reasons.entry(entry) else { return Ok(false) };
+        let Entry::Vacant(place) = self.reasons.entry(entry) else {
+            // There is a second reason: it did not arrive after all.
+            self.arrived.remove(&entry);
+            return Ok(false);
+        };
         self.bytes += reason.len();
         if self.bytes > MAX_NAMES {
             return Err(Failure::Protocol(format!("the reasons for what failed have more than {MAX_NAMES} bytes")));
         }
         place.insert(reason);
         Ok(true)
+    }
+
+    /// Of one that is added: what the manifest has of it arrives.
+    pub fn arrives(&mut self, entry: u32) {
+        self.arrived.insert(entry);
     }
 
     pub fn contains(&self, entry: u32) -> bool {
@@ -54,11 +65,15 @@ pub(super) fn all_failed(left_out: &[FailedFile], failed: &FailedEntries, manife
     all
 }
 
-/// The bytes of all files but those that the receiver could not take at all.
-pub(super) fn arrived(manifest: &Manifest, layout: &Layout, failed: &FailedEntries) -> u64 {
-    let is_sent = |at: u32| layout.pieces.binary_search_by_key(&at, |piece| piece.entry).is_ok();
-    let refused = failed.reasons.keys().filter(|&&at| !is_sent(at));
-    manifest.bytes() - refused.filter_map(|&at| manifest.entries.get(at as usize)).map(|entry| entry.size).sum::<u64>()
+/// The bytes of all files that are there at the end, and how many were there before.
+pub(super) fn arrived(manifest: &Manifest, layout: &Layout, failed: &FailedEntries) -> (u64, u64) {
+    let size = |at: &u32| manifest.entries.get(*at as usize).map_or(0, |entry| entry.size);
+    let is_sent = |at: &u32| layout.pieces.binary_search_by_key(at, |piece| piece.entry).is_ok();
+    let missing = failed.reasons.keys().filter(|at| !failed.arrived.contains(at));
+    let (on_the_way, refused): (Vec<u32>, Vec<u32>) = missing.partition(|at| is_sent(at));
+    let sum = |entries: Vec<u32>| entries.iter().map(size).sum::<u64>();
+    let agreed = manifest.bytes() - sum(refused);
+    (agreed - sum(on_the_way), agreed - layout.bytes())
 }
 
 /// In Mbit/s.

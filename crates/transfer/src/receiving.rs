@@ -367,10 +367,13 @@ impl Receiving {
     fn give_up(&mut self, files: Vec<(u32, String)>) -> Result<(), Failure> {
         for (file, reason) in files {
             self.check_sent(file)?;
-            if self.failed.add(file, reason)?
-                && let Some(disk) = &self.disk
-            {
-                disk.order(Task::GiveUp(file));
+            if self.failed.add(file, reason)? {
+                if self.hashed.contains(&file) {
+                    self.failed.arrives(file);
+                }
+                if let Some(disk) = &self.disk {
+                    disk.order(Task::GiveUp(file));
+                }
             }
         }
         Ok(())
@@ -411,11 +414,13 @@ impl Receiving {
     fn report(&self, session: &mut Session<'_>) -> Report {
         self.note(session);
         let elapsed = self.begun.zip(self.ended).map_or(Span::ZERO, |(from, to)| to.since(from));
+        let (bytes, had_bytes) = arrived(&self.manifest, &self.layout, &self.failed);
         Report {
             role: Role::Receive,
             peer: peer(&self.connection),
             files: self.files,
-            bytes: arrived(&self.manifest, &self.layout, &self.failed),
+            bytes,
+            had_bytes,
             sent_bytes: self.layout.bytes(),
             elapsed_s: elapsed.as_secs_f64(),
             goodput_mbps: goodput(self.layout.bytes(), elapsed),

@@ -262,7 +262,7 @@ impl<'a> Sending<'a> {
         let Some(hasher) = &self.hasher else { return Ok(()) };
         hasher.sent(self.sender.delivered().get());
         let mut failed = self.sender.source.take_failures();
-        let mut files = Vec::new();
+        let (mut files, mut grown) = (Vec::new(), Vec::new());
         while files.len() + failed.len() < BATCH
             && let Some((file, result)) = hasher.next()
         {
@@ -275,6 +275,7 @@ impl<'a> Sending<'a> {
                     if grew {
                         let size = self.job.manifest.entries[file as usize].size;
                         failed.push((file, format!("it grew while it was sent: its first {size} bytes arrived")));
+                        grown.push(file);
                     }
                 }
                 Err(why) => failed.push((file, why)),
@@ -284,6 +285,7 @@ impl<'a> Sending<'a> {
         for (file, why) in &failed {
             self.failed.add(*file, why.clone())?;
         }
+        grown.into_iter().for_each(|file| self.failed.arrives(file));
         // A file that failed and whose hash is told arrives all the same: the hash goes first.
         if !files.is_empty() {
             self.control.send(&Message::Hashes { files })?;
@@ -401,11 +403,13 @@ impl<'a> Sending<'a> {
     fn report(&self, session: &mut Session<'_>) -> Report {
         self.note(session);
         let elapsed = self.begun.zip(self.ended).map_or(Span::ZERO, |(from, to)| to.since(from));
+        let (bytes, had_bytes) = arrived(&self.job.manifest, &self.layout, &self.failed);
         Report {
             role: Role::Send,
             peer: peer(&self.sender.connection),
             files: self.done.unwrap_or(0),
-            bytes: arrived(&self.job.manifest, &self.layout, &self.failed),
+            bytes,
+            had_bytes,
             sent_bytes: self.layout.bytes(),
             elapsed_s: elapsed.as_secs_f64(),
             goodput_mbps: goodput(self.layout.bytes(), elapsed),

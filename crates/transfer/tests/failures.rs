@@ -85,6 +85,8 @@ fn check_change(what: &str, change: fn(&Path), after: u64) {
     let expected: &[&str] = if what == "grows" { &["0", "1", "2", "3"] } else { &["0", "1", "3"] };
     assert_eq!(arrived(&root, target.path()), expected, "{what}, {after}");
     assert_eq!((sent.files, received.files), (expected.len() as u64, expected.len() as u64), "{what}, {after}");
+    let bytes = LARGE as u64 * if what == "grows" { 3 } else { 2 } + 10;
+    assert_eq!((sent.bytes, received.bytes, sent.had_bytes), (bytes, bytes, 0), "{what}, {after}");
     assert_eq!(fs::read_dir(target.path()).unwrap().count(), 1, "{what}, {after}: no partial file is left");
 }
 

@@ -83,8 +83,8 @@ fn a_relay_that_knows_nothing_of_the_streams_lets_them_end_and_takes_new_ones() 
     forwarder.lose(true, true);
     let _ = relay.end();
     let (_relay, _) = start_relay(again(&identity), address.port());
-    forwarder.lose(false, false);
     proxy.until_told("the connection was lost");
+    forwarder.lose(false, false);
     let mut rest = Vec::new();
     assert!(stream.read_to_end(&mut rest).is_err() || rest.is_empty(), "it is reset");
     there_and_back(port, echo(), 100_000, 2);

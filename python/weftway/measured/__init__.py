@@ -24,6 +24,8 @@ def read(path: Path, local: Sequence[str] = ()) -> Reading:
     """What the file tells of a link. Its kind is told by its content. `local` are addresses of the user's side."""
     if path.is_dir():
         raise ScenarioError(f"{path}: a folder; expected a file: {KINDS}")
+    if path.is_char_device() or path.is_block_device():
+        raise ScenarioError(f"{path}: a device; expected a file: {KINDS}")
     try:
         data = path.read_bytes()
     except OSError as error:

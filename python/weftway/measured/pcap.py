@@ -32,7 +32,7 @@ MUCH = 0.05
 
 OFTEN = 0.2
 """If more than this share of segments are there twice, one behind the other, it was the capture that saw them twice."""
-AT_ONCE_S = 0.001
+AT_ONCE_S = 0.0002
 """No sender repeats a segment so soon."""
 
 CUT = "; the file ends within a packet"

@@ -23,6 +23,9 @@ OF_RUN = ("scenario", "name", *SHARED)
 SCENARIOS_OWN = ("path", "workload", "transport")
 """A file with one of these at its top is a scenario, and no grid."""
 
+TAKEN = ("..", "parts", "timelines", "figures", "rows.parquet", "report.html")
+"""What no folder of a run can be called: the sweep's own folder has these."""
+
 IN_A_FILE = re.compile(r"(?P<file>.+\.py)(?P<rest>:\w+)")
 SECTION = re.compile(r"^\s*\[")
 
@@ -160,7 +163,7 @@ def _vary(table: dict[str, Any]) -> dict[str, list[Any]]:
 
 
 def _name(name: Any) -> str:
-    if not isinstance(name, str) or not name or Path(name).name != name or name in ("parts", "timelines"):
+    if not isinstance(name, str) or not name or Path(name).name != name or name in TAKEN:
         raise ScenarioError(f"`name` is that of a folder of the run's own, and `{name}` cannot be")
     return name
 

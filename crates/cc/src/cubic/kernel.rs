@@ -12,6 +12,7 @@
 use weftway_path::{Instant, Span};
 
 use super::Shape;
+use crate::window::Window;
 
 /// β is in 1024ths (`BICTCP_BETA_SCALE`): 0.7 becomes the kernel's 717.
 const BETA_SCALE: u64 = 1024;
@@ -39,6 +40,8 @@ pub(super) struct Kernel {
     /// The window at the last loss, or less by fast convergence; 0 before it and after a timeout.
     last_max: u64,
     last_cwnd: u64,
+    /// The window as it was looked at last, in bytes and in packets: mostly it is the same.
+    seen: (u64, u64),
     /// When `per` was computed, in ms.
     last_time: u64,
     /// The window where the curve is flat, and when.
@@ -68,6 +71,7 @@ impl Kernel {
             per: 0,
             last_max: 0,
             last_cwnd: 0,
+            seen: (0, 0),
             last_time: 0,
             origin: 0,
             k: 0,
@@ -111,12 +115,22 @@ impl Kernel {
     }
 
     /// How many packets to acknowledge for one more packet of window; `acked` more just were.
-    pub(super) fn update(&mut self, now: Instant, cwnd: u64, acked: u64, delay_min: Span) -> u64 {
+    #[inline(always)]
+    pub(super) fn update(&mut self, now: Instant, window: &Window, acked: u64, delay_min: Span) -> u64 {
         let now = millis(now);
+        if window.cwnd() != self.seen.0 {
+            self.seen = (window.cwnd(), window.packets());
+        }
+        let cwnd = self.seen.1;
         self.acked = self.acked.saturating_add(acked);
         if self.last_cwnd == cwnd && now.saturating_sub(self.last_time) <= STALE {
             return self.per;
         }
+        self.recompute(now, cwnd, acked, delay_min)
+    }
+
+    #[inline(never)]
+    fn recompute(&mut self, now: u64, cwnd: u64, acked: u64, delay_min: Span) -> u64 {
         if self.epoch.is_none() || now != self.last_time {
             (self.last_cwnd, self.last_time) = (cwnd, now);
             self.follow(now, cwnd, acked, delay_min);

@@ -72,9 +72,10 @@ impl Dispatch {
         self.note_policy();
     }
 
-    /// Whether a policy is there and whether the scheduler takes something back is asked in one.
+    /// Whether a policy is there is asked together with what the scheduler needs.
     fn note_policy(&mut self) {
         self.host.acts_without_room = self.host.needs.recall || self.policy.is_some();
+        self.host.notes_sent = self.host.needs.events || self.policy.is_some();
     }
 
     /// From now on a full packet has `mss` bytes of payload. What is cut stays as it is.
@@ -663,9 +664,11 @@ fn place<C: Carrier>(carrier: &mut C, id: PathId, number: u64, chunk: Chunk, kin
     let (first, after) = (!carried.contains(id), Offset::ZERO);
     let assigned = Assigned { chunk: number, serial, kind, offset, bytes, first, after };
     // Carried out when the path has the packet, be it in its queue: the next question may come at once.
-    dispatch.host.events.push(Event::Sent(assigned.receipt(id), kind));
-    if dispatch.policy.is_some() {
-        dispatch.charge(id, bytes);
+    if dispatch.host.notes_sent {
+        dispatch.host.events.push(Event::Sent(assigned.receipt(id), kind));
+        if dispatch.policy.is_some() {
+            dispatch.charge(id, bytes);
+        }
     }
     carrier.place(id, assigned);
 }

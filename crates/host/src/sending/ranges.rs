@@ -94,6 +94,16 @@ impl RangeSet {
         false
     }
 
+    /// Adds `[lo, hi)`, which is not empty, if the highest range ends where it begins: whether it does.
+    #[inline]
+    pub fn extend(&mut self, lo: u64, hi: u64) -> bool {
+        let count = self.ranges.len();
+        let Some(last) = self.ranges.last_mut().filter(|last| last.1 == lo && self.gone < count) else { return false };
+        last.1 = hi;
+        self.total += hi - lo;
+        true
+    }
+
     /// Adds `[lo, hi)` and calls `fresh` with each part that was not there, ascending.
     #[inline]
     pub fn insert(&mut self, lo: u64, hi: u64, mut fresh: impl FnMut(u64, u64)) {
@@ -185,6 +195,17 @@ impl RangeSet {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn the_highest_range_grows_where_it_ends() {
+        let mut set = RangeSet::default();
+        assert!(!set.extend(0, 5), "there is none");
+        set.insert(10, 20, |_, _| ());
+        set.insert(30, 40, |_, _| ());
+        let grown = [(20, 25), (39, 41), (41, 45), (40, 45)].map(|(lo, hi)| set.extend(lo, hi));
+        assert_eq!(grown, [false, false, false, true]);
+        assert_eq!((set.iter().collect::<Vec<_>>(), set.total()), (vec![(10, 20), (30, 45)], 25));
+    }
 
     #[test]
     fn new_parts_are_reported_once() {

@@ -5,7 +5,7 @@
 
 use weftway_path::{Bytes, Instant, Ring, Span};
 
-use super::{Counts, Flight, Link, Reason, Verdict, Waiting, wire_bytes};
+use super::{Counts, Flight, LARGEST, Link, Reason, Verdict, Waiting};
 
 /// What is under way on a plain link. A packet's number in the ring is its serial.
 #[derive(Clone, Debug)]
@@ -23,7 +23,8 @@ pub(crate) struct Plain<T> {
 #[derive(Clone, Copy, Debug)]
 struct Carried<T> {
     departure: Instant,
-    bytes: u32,
+    /// The bytes of all packets before it.
+    before: u64,
     item: T,
 }
 
@@ -45,18 +46,34 @@ impl<T: Copy> Plain<T> {
         self.ring.end() - self.waiting
     }
 
+    /// Their bytes.
+    #[inline]
+    pub(crate) fn waiting_bytes(&self) -> u64 {
+        self.bytes - self.before(self.waiting)
+    }
+
     /// Departures and sizes of those.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = (Instant, u32)> {
-        (self.waiting..self.ring.end()).map(|serial| (self.ring[serial].departure, self.ring[serial].bytes))
+        (self.waiting..self.ring.end()).map(|serial| (self.ring[serial].departure, self.size(serial)))
+    }
+
+    /// The bytes of all packets before number `serial`, which is not gone.
+    #[inline]
+    fn before(&self, serial: u64) -> u64 {
+        self.ring.get(serial).map_or(self.bytes, |carried| carried.before)
+    }
+
+    /// The bytes of packet `serial`, which is under way.
+    fn size(&self, serial: u64) -> u32 {
+        (self.before(serial + 1) - self.before(serial)).min(LARGEST) as u32
     }
 
     /// What happened to packets that found room, as their ring tells it.
     pub(crate) fn counts(&self) -> Counts {
-        let inside: u64 = self.ring.iter().map(|carried| u64::from(carried.bytes)).sum();
         Counts {
             pushed: self.ring.end(),
             delivered: self.ring.base(),
-            delivered_bytes: Bytes::new(self.bytes - inside),
+            delivered_bytes: Bytes::new(self.before(self.ring.base())),
             ..Counts::default()
         }
     }
@@ -83,22 +100,23 @@ impl<T: Copy> Link<T> {
                 return Verdict::Dropped(Reason::Queue);
             }
         }
-        let bytes = wire_bytes(bytes);
+        debug_assert!(bytes.get() <= LARGEST, "a packet is smaller than 2 GiB");
         let departure = self.wire.depart(self.free_at.max(now), bytes);
         self.free_at = departure;
-        self.waiting_bytes += u64::from(bytes);
-        self.plain.bytes += u64::from(bytes);
         if self.plain.ring.is_empty() {
             self.next = departure + self.delay;
         }
-        self.plain.ring.push_with(|| Carried { departure, bytes, item: item() });
+        let before = self.plain.bytes;
+        self.plain.bytes = before + bytes.get();
+        self.plain.ring.push_with(|| Carried { departure, before, item: item() });
         Verdict::Queued
     }
 
     /// Whether the queue has no room for another packet of `bytes`, unless some of those that wait have departed.
     #[inline]
     fn lacks_room(&self, bytes: Bytes) -> bool {
-        self.plain.waiting_len() >= self.limit.packets || self.waiting_bytes + bytes.get() > self.limit.bytes
+        self.plain.waiting_len() >= self.limit.packets
+            || self.limit.bytes != u64::MAX && self.plain.waiting_bytes() + bytes.get() > self.limit.bytes
     }
 
     /// Forgets what has departed by `now`.
@@ -107,7 +125,6 @@ impl<T: Copy> Link<T> {
         while let Some(head) = self.plain.ring.get(self.plain.waiting)
             && head.departure <= now
         {
-            self.waiting_bytes -= u64::from(head.bytes);
             self.plain.waiting += 1;
         }
     }
@@ -123,7 +140,6 @@ impl<T: Copy> Link<T> {
         let (head, behind) = ring.pop_with_next()?;
         if *waiting == serial {
             *waiting += 1;
-            self.waiting_bytes -= u64::from(head.bytes);
         }
         self.next = behind.map_or(Instant::NEVER, |behind| behind.departure + self.delay);
         Some((&head.item, false))
@@ -133,12 +149,17 @@ impl<T: Copy> Link<T> {
     #[cold]
     pub(crate) fn leave_plain(&mut self) {
         self.counts = self.counts();
-        let Plain { is_on: true, ring, waiting, .. } = core::mem::take(&mut self.plain) else { return };
-        self.serial = ring.end();
-        for (serial, &Carried { departure, bytes, item }) in (ring.base()..).zip(ring.iter()) {
+        let plain = core::mem::take(&mut self.plain);
+        if !plain.is_on {
+            return;
+        }
+        self.serial = plain.ring.end();
+        self.waiting_bytes = plain.waiting_bytes();
+        for (serial, &Carried { departure, item, .. }) in (plain.ring.base()..).zip(plain.ring.iter()) {
+            let bytes = plain.size(serial);
             self.items.add(serial, item, &self.flight);
             self.flight.push(Flight { arrival: departure + self.delay, serial, size: bytes });
-            if serial >= waiting {
+            if serial >= plain.waiting {
                 self.waiting.push(Waiting { departure, extra: 0, bytes });
             }
         }

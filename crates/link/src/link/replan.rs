@@ -4,7 +4,7 @@
 //! Scheduled changes are applied when the link is next touched, in order of time and as of their own
 //! time. A link with nothing on the wire therefore needs no event for them, and none is reported.
 
-use weftway_path::{Instant, Span};
+use weftway_path::{Bytes, Instant, Span};
 
 use super::Link;
 use crate::wire::Wire;
@@ -142,7 +142,7 @@ impl<T: Copy> Link<T> {
             Some(resumed) if resumed.serial == serial => (resumed.since, resumed.rest),
             // Without a rate it has not begun; otherwise it began one transmission time earlier.
             _ if head.departure.is_never() => (at, work(head.bytes)),
-            _ => (head.departure - constant.time(head.bytes), work(head.bytes)),
+            _ => (head.departure - constant.time(Bytes::new(head.bytes.into())), work(head.bytes)),
         };
         let done = u128::from(constant.rate.as_bps()) * u128::from(at.since(since).as_nanos());
         Some(u128::from(work).saturating_sub(done) as Work)
@@ -158,7 +158,7 @@ impl<T: Copy> Link<T> {
                     self.resumed = Some(Resumed { serial: first, since: at, rest });
                     at + time(rest, constant.rate.as_bps())
                 }
-                _ => self.wire.depart(free.max(at), entry.bytes),
+                _ => self.wire.depart(free.max(at), Bytes::new(entry.bytes.into())),
             };
             free = entry.departure;
         }

@@ -2,7 +2,9 @@
 //!
 //! It is a [`Sender`] whose data are the records of a [`Mux`], and which gives the mux the records that arrive. So each end
 //! has schedulers, controllers, windows and losses of its own, for what it sends. What an end says of what has arrived
-//! travels in records as everything else: there is no control stream, and nothing leaves without a congestion window.
+//! travels in records as everything else: nothing leaves beside them without a congestion window.
+//!
+//! The mux outlives the connection: [`Duplex::into_parts`] gives it back, and [`Duplex::over`] goes on with it.
 //!
 //! A front end calls [`Duplex::handle`] for each datagram, [`Duplex::on_timer`] when [`Duplex::next_event`] is due,
 //! reads and writes with [`Duplex::mux`], and then has one [`Duplex::turn`].

@@ -46,13 +46,21 @@ struct MinRtt;
 
 impl Scheduler for MinRtt {
     fn select(&mut self, cx: &Context<'_>) -> Decision {
-        choose::send_or_wait(cx, choose::min_rtt(cx))
+        match choose::only(cx) {
+            Some(path) => Decision::Send(path.id),
+            None => select_among(cx),
+        }
     }
 
     fn explain(&self, cx: &Context<'_>) -> Option<String> {
         let path = choose::min_rtt(cx)?;
         Some(format!("{:?} has the smallest srtt, {}", path.id, path.srtt))
     }
+}
+
+#[inline(never)]
+fn select_among(cx: &Context<'_>) -> Decision {
+    choose::send_or_wait(cx, choose::min_rtt(cx))
 }
 
 #[cfg(test)]

@@ -86,6 +86,16 @@ pub(crate) fn fastest<'a>(cx: &Context<'a>) -> Option<&'a Path> {
     least(standing(cx), |path| path.srtt)
 }
 
+/// The only path that is open, if it is an active one and the packet at hand may take it: whatever the key, no other is picked.
+#[inline]
+pub(crate) fn only<'a>(cx: &Context<'a>) -> Option<&'a Path> {
+    let free = cx.packet.is_some_and(|packet| packet.avoid.is_empty());
+    if !free || !cx.open.is_single() {
+        return None;
+    }
+    cx.sendable().next().filter(|path| tier(path) == Some(Tier::Active))
+}
+
 /// The best path for the packet at hand. What the transport would have off some paths goes to
 /// another, a backup of the others before an active path of those; if such a path is only full,
 /// none is chosen, because it will have room.
