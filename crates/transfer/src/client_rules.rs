@@ -11,7 +11,7 @@ use weftway_scenario::policy::{read_rate, read_size};
 
 const KEYS: [&str; 3] = ["rate", "connections", "memory"];
 /// What the streams that a client may open are promised takes 10 MiB to receive.
-const LEAST_MEMORY: Bytes = Bytes::new(24_000_000);
+const LEAST_MEMORY: Bytes = Bytes::new(64_000_000);
 
 /// What is said of a client. What is not said is as for all, or not limited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn the_least_memory_is_enough_for_a_mux() {
-        let rules = ClientRules::parse(&["memory=24MB"]).unwrap();
+        let rules = ClientRules::parse(&["memory=64MB"]).unwrap();
         let made = weftway_mux::Mux::new(weftway_mux::Side::Listening, rules.memory(None), Limits::default());
         assert!(made.is_ok(), "{:?}", made.err());
     }
@@ -146,7 +146,7 @@ mod tests {
             ("rate=0 bit/s", "weft pair --revoke"),
             ("connections=0", "a number from 1 on"),
             ("connections=many", "a number from 1 on"),
-            ("memory=1MB", "at least 24 MB"),
+            ("memory=1MB", "at least 64 MB"),
             ("rate=1Mbit/s,rate=2Mbit/s", "`rate` is given twice"),
             ("laptop,phone", "`phone` is no limit"),
         ] {

@@ -104,7 +104,7 @@ fn a_client_has_its_name_until_it_is_revoked() {
 fn what_a_client_may_have_goes_by_its_name_and_a_refusal_is_told_once() {
     let mut identity = Identity::generate().unwrap();
     identity.add("laptop").unwrap();
-    let rules = ClientRules::parse(&["connections=100", "laptop,connections=1,memory=24MB"]).unwrap();
+    let rules = ClientRules::parse(&["connections=100", "laptop,connections=1,memory=64MB"]).unwrap();
     let again = Identity::load(&identity.store()).unwrap();
     let (mut relay, address) = start_relay_for(again, 0, None, rules);
     let (mut laptop, laptop_port) = start_proxy_as(identity.pairing_of("laptop").unwrap(), address);

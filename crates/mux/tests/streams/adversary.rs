@@ -195,8 +195,8 @@ fn credit_and_streams_without_end_are_used_as_far_as_memory_goes() {
         written += peer.mux.write(NOW, id, vec![0; 100_000].into()).unwrap();
     }
     assert_eq!(written as u64, limits.send.get());
-    // 32 MiB are 1638 slots of 12 KiB and two pages, and 8 KiB; the peer has 512 of them.
-    assert_eq!((peer.mux.open_streams(), peer.mux.free_memory()), (1126, 8 << 10));
+    // 64 MiB are 3276 slots of 12 KiB and two pages, and 16 KiB; the peer has 1536 of them.
+    assert_eq!((peer.mux.open_streams(), peer.mux.free_memory()), (1740, 16 << 10));
 }
 
 #[test]
