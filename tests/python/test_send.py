@@ -143,7 +143,11 @@ def test_what_cannot_be_read_or_written_is_told_in_one_line(weft_here: Weft, tmp
     missing = weft_here("send", "missing", "--listen", "127.0.0.1:0", "--identity", "me")
     taken = weft_here("recv", "file", "--listen", "127.0.0.1:0", "--identity", "me")
     device = weft_here("send", "file", "--listen", "127.0.0.1:0", "--identity", "me", "--path", "no-such-link")
-    for found, why in ((missing, "missing: No such file"), (taken, "file: this is there, and is no folder"), (device, "path no-such-link")):
+    for found, why in (
+        (missing, "missing: No such file"),
+        (taken, "file: this is there, and is no folder"),
+        (device, "path no-such-link"),
+    ):
         assert (found.returncode, found.stdout) == (1, "")
         assert why in found.stderr and found.stderr.count("\n") == 1, found.stderr
 
