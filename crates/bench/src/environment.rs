@@ -52,8 +52,8 @@ pub fn settings() -> Vec<Setting> {
     vec![a, wait_or_send(400_000), four]
 }
 
-/// The most instructions that a delivered packet may take in [`wait_or_send`] that is stepped: some 0.5 % above what
-/// was measured last.
+/// The most instructions that a delivered packet may take in [`wait_or_send`] that is stepped: a little above what was
+/// measured last.
 pub const MOST_INSTRUCTIONS: f64 = 2_430.0;
 
 /// The packets of the shorter of two runs whose difference is counted.

@@ -65,7 +65,7 @@ impl Scenario {
         }
     }
 
-    /// The most instructions that a delivered packet may take: some 0.5 % above what was measured last. Inlining
+    /// The most instructions that a delivered packet may take: a little above what was measured last. Inlining
     /// alone moves it by up to 2 %: if a budget is exceeded, look whether the change itself costs more. A budget falls; it rises
     /// only where the model changes, so that another run is measured. Beside it the aim, where that is not reached.
     pub fn most_instructions(self) -> f64 {
@@ -152,7 +152,7 @@ fn path(at: usize, rate: BitRate, ms: u64) -> PathConfig {
 }
 
 /// The schedulers that are counted in scenario B beside min-RTT, with the most instructions that a delivered packet may take
-/// under each: some 0.3 % above what was measured last.
+/// under each: a little above what was measured last.
 pub const RULES: [(&str, f64); 4] = [
     ("round-robin", 2_086.0),
     ("ecf", 1_771.0),

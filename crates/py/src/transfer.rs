@@ -55,9 +55,10 @@ pub fn without_name(identity: &str, name: &str) -> Result<String, Error> {
     Ok(identity.store())
 }
 
-/// Sends `path`, or receives into it: what came of it, as JSON, and whether an interrupt came when all was there. `pairing` is the line of the end at one of `addresses`, or
-/// `identity` the file of this one, which listens at the first of them. `watch` is called with JSON ten times a second; the names that it
-/// returns are those of schedulers that take over. In the file `usage` it is counted what links with a cap carry.
+/// Sends `path`, or receives into it: what came of it, as JSON, and whether an interrupt came when all was there. `pairing` is the
+/// line of the end at one of `addresses`, or `identity` the file of this one, which listens at the first of them. `watch` is called
+/// with JSON ten times a second; the names that it returns are those of schedulers that take over. In the file `usage` it is
+/// counted what links with a cap carry.
 #[pyfunction]
 #[pyo3(signature = (
     role, path, addresses, pairing, identity, paths, scheduler, cc, watch, qlog = None, checksum = false, sync = true,

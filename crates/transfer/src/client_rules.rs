@@ -10,7 +10,7 @@ use weftway_relay::ClientLimits;
 use weftway_scenario::policy::{read_rate, read_size};
 
 const KEYS: [&str; 3] = ["rate", "connections", "memory"];
-/// What the streams that a client may open are promised takes 10 MiB to receive.
+/// What the streams that a client may open are promised takes 30 MiB to receive, which has half of this.
 const LEAST_MEMORY: Bytes = Bytes::new(64_000_000);
 
 /// What is said of a client. What is not said is as for all, or not limited.

@@ -1,6 +1,6 @@
 //! `weft relay`: the end with one good link, which dials for the programs of its clients.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::mpsc::Receiver;
 
 use noq_proto::ConnectionHandle;
@@ -49,6 +49,8 @@ struct Client {
     carried: Carried,
     who: Who,
     session: Token,
+    /// Whether the user knows that it has as many connections as it may.
+    told_full: bool,
 }
 
 /// A client whose connection was lost.
@@ -123,8 +125,6 @@ struct Relaying {
     clients: BTreeMap<ConnectionHandle, Client>,
     /// What clients have had that are gone, by name.
     left: Left,
-    /// Those of which the user knows that they have as many connections as they may.
-    told_full: BTreeSet<ClientId>,
     /// Those that may come again, the longest first.
     waiting: Vec<Waiting>,
     /// Scheduler and controller.
@@ -137,8 +137,8 @@ struct Relaying {
 
 impl Relaying {
     fn new(relay: Relay, rules: ClientRules, how: (String, String), identities: Option<Receiver<Identity>>) -> Self {
-        let (clients, waiting, left, told_full) = Default::default();
-        Self { relay, rules, clients, waiting, left, told_full, how, next: 0, identities }
+        let (clients, waiting, left) = Default::default();
+        Self { relay, rules, clients, waiting, left, how, next: 0, identities }
     }
 
     fn run(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
@@ -205,7 +205,7 @@ impl Relaying {
         // If it cannot be told, the connection is over, as its first turn finds.
         let _ = accepted.welcome(SessionState { id: token.text(), received });
         let carried = Carried::new(now, accepted, kept, &self.how)?;
-        self.clients.insert(carried.handle(), Client { id, carried, who, session: token });
+        self.clients.insert(carried.handle(), Client { id, carried, who, session: token, told_full: false });
         Ok(())
     }
 
@@ -285,7 +285,7 @@ impl Relaying {
             }
         }
         for (handle, failure) in over {
-            let Some(Client { id, carried, who, session: token }) = self.clients.remove(&handle) else { continue };
+            let Some(Client { id, carried, who, session: token, .. }) = self.clients.remove(&handle) else { continue };
             let (connection, kept) = carried.into_parts();
             session.say(match &failure {
                 Failure::Lost(why) => format!("{}: {why}", who.tell("is gone")),
@@ -323,11 +323,11 @@ impl Relaying {
         session.progress.seen = seen;
     }
 
-    /// Tells once of each client that it has as many connections as it may.
+    /// Tells once in each connection of a client that it has as many of its own as it may.
     fn tell_full(&mut self, session: &mut Session<'_>) {
-        for client in self.clients.values() {
-            let is_full = self.relay.refusals(client.id).any(|(refusal, _)| refusal == Refusal::TooMany);
-            if is_full && self.told_full.insert(client.id) {
+        for client in self.clients.values_mut().filter(|client| !client.told_full) {
+            client.told_full = self.relay.refusals(client.id).any(|(refusal, _)| refusal == Refusal::TooMany);
+            if client.told_full {
                 session.say(client.who.tell("has as many connections as it may: further ones are refused"));
             }
         }
