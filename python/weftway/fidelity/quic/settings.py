@@ -30,7 +30,6 @@ LOAD = (0.2, 0.6)
 LEAST_PERIOD_MS = 2.0
 DEADLINE_RTTS = 2.0
 """In round trips of the longest path."""
-TIME_LIMIT_S = 120
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,7 @@ def text(seed: int, number: int) -> str:
     message, load = between(MESSAGE_KB, random), between(LOAD, random)
     rate = sum(expected_mbps(one, "bbr1" if cc.startswith("bbr") else cc, MSS) for one in links)
     head = [("title", f"cell {number} of seed {seed}"), ("transport", TRANSPORT), ("direction", "upload")]
-    head += [("cc", cc), ("time_limit", f"{TIME_LIMIT_S} s")]
+    head.append(("cc", cc))
     work = bulk(rate) if workload == "bulk" else messages(rate * load, message, links, workload == "deadline")
     return "\n".join(
         [
