@@ -193,27 +193,16 @@ impl<'a> Sending<'a> {
         let (whose, sender) = (self.sender.connection.handle(), &mut self.sender);
         let mut heard = Vec::new();
         session.receive(whose, |now, net, event, route| {
-            sender.connection.handle_event(now, &mut net.endpoint, event);
-            if sender.connection.path_at(route).is_none() {
-                sender.connection.follow_migration();
-            }
-            let path = sender.connection.path_at(route);
+            let path = sender.handle(now, &mut net.endpoint, event, route);
             heard.extend(path.filter(|path| heard.last() != Some(path)));
-            sender.take_in(now, path);
         });
         let now = session.net.now();
         heard.into_iter().for_each(|path| session.on_received(now, path));
     }
 
     fn fire_timers(&mut self, now: Instant, session: &mut Session<'_>) {
-        if self.sender.next_event() > now {
-            return;
-        }
-        // Ours first: a probe with data leaves noq nothing to probe for.
-        self.sender.on_timer(now);
-        if self.sender.connection.timeout() <= now {
-            self.sender.connection.handle_timeout(now, &mut session.net.endpoint);
-            self.sender.take_in(now, None);
+        if self.sender.next_event() <= now {
+            self.sender.on_timer(now, &mut session.net.endpoint);
         }
     }
 

@@ -13,11 +13,10 @@ use noq_proto::{ConnectionEvent, Endpoint, FourTuple};
 use weftway_host::Host;
 use weftway_mux::{Limits, LimitsError, Mux, Side};
 use weftway_path::spec::SpecError;
-use weftway_path::{Instant, PathId, PathSet, Role, Span};
+use weftway_path::{Instant, PathSet, Role, Span};
 use weftway_scenario::config::Buffer;
 use weftway_sched::Scheduler;
 
-use super::answers::Answers;
 use super::connection::QuicConnection;
 use super::sender::{Sender, Setting};
 use super::streams::Streams;
@@ -36,9 +35,6 @@ pub enum DuplexError {
 /// One end.
 pub struct Duplex {
     sender: Sender<Streams>,
-    answers: Answers,
-    /// The path that brought something last, and has not answered.
-    heard: Option<PathId>,
     /// Paths that were usable once, and those that were in the last turn.
     known: PathSet,
     usable: PathSet,
@@ -66,13 +62,7 @@ impl Duplex {
         setting.transport.stream_window = None;
         let streams = Streams::new(mux, setting.transport.mss.get());
         let sender = Sender::new(connection, streams, setting, roles)?;
-        Ok(Self {
-            sender,
-            answers: Answers::new(roles.len()),
-            heard: None,
-            known: PathSet::EMPTY,
-            usable: PathSet::EMPTY,
-        })
+        Ok(Self { sender, known: PathSet::EMPTY, usable: PathSet::EMPTY })
     }
 
     /// Decisions come from the scheduler that `host` was made for.
@@ -124,38 +114,14 @@ impl Duplex {
 
     /// Takes a datagram that came by `route`.
     pub fn handle(&mut self, now: Instant, endpoint: &mut Endpoint, event: ConnectionEvent, route: FourTuple) {
-        let known = self.sender.connection.path_at(route);
-        if known != self.heard {
-            self.answer(now);
-        }
         self.sender.source.set_now(now);
-        self.sender.connection.handle_event(now, endpoint, event);
-        if known.is_none() {
-            self.sender.connection.follow_migration();
-        }
-        let path = self.sender.connection.path_at(route);
-        path.into_iter().for_each(|path| self.answers.heard(now, path));
-        self.heard = path;
-        self.sender.take_in(now, path);
-    }
-
-    /// What the path that was heard last owes leaves on it.
-    fn answer(&mut self, now: Instant) {
-        if let Some(path) = self.heard.take() {
-            self.answers.answer(now, &mut self.sender.connection, path);
-        }
+        self.sender.handle(now, endpoint, event, route);
     }
 
     /// Whatever is due.
     pub fn on_timer(&mut self, now: Instant, endpoint: &mut Endpoint) {
         self.sender.source.set_now(now);
-        self.sender.on_timer(now);
-        if self.sender.connection.timeout() <= now {
-            self.sender.connection.handle_timeout(now, endpoint);
-            let oldest = self.answers.oldest();
-            self.answers.answer(now, &mut self.sender.connection, oldest);
-            self.sender.take_in(now, None);
-        }
+        self.sender.on_timer(now, endpoint);
     }
 
     /// When something is due.
@@ -169,7 +135,6 @@ impl Duplex {
         if let Some(rtt) = self.longest_rtt() {
             self.mux().set_rtt(rtt);
         }
-        self.answer(now);
         self.look_after_paths();
         self.sender.turn(now, scheduler);
     }

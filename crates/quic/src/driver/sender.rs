@@ -5,6 +5,7 @@
 //! probes are never behind data, so a scheduler that waits holds up nothing else.
 
 use bytes::BytesMut;
+use noq_proto::{ConnectionEvent, Endpoint, FourTuple};
 use weftway_cc::{Controller, Setup, Share, Signal};
 use weftway_host::sending::{Carrier, Dispatch, Groups, Policy, Views, prepare};
 use weftway_host::{Host, ask, tell};
@@ -13,6 +14,7 @@ use weftway_path::{BlockedReason, Bytes, Event, Health, Instant, Message, Offset
 use weftway_scenario::config::{Buffer, Transport as Settings};
 use weftway_sched::{Needs, Scheduler};
 
+use super::answers::Answers;
 use super::connection::{QuicConnection, QuicEvent};
 use super::observer::{Report, What};
 use super::record::Record;
@@ -116,6 +118,9 @@ pub struct Sender<S> {
     /// The payload of a full record.
     pub(super) record: Bytes,
     reports: Vec<Report>,
+    answers: Answers,
+    /// The path that the last datagram came on, while what it owes may still have to leave.
+    heard: Option<PathId>,
 }
 
 impl<S: Source> Sender<S> {
@@ -155,6 +160,8 @@ impl<S: Source> Sender<S> {
             pool: BytesMut::new(),
             record: setting.transport.mss,
             reports: Vec::new(),
+            answers: Answers::new(roles.len()),
+            heard: None,
             setting,
         })
     }
@@ -261,8 +268,37 @@ impl<S: Source> Sender<S> {
         self.dispatch.question.ready = true;
     }
 
-    /// Takes in what the last call into noq brought: that of a datagram which came `from` a path, or of a timer. The front
-    /// end calls it after each.
+    /// Takes a datagram that came by `route`, and returns the path that has these addresses.
+    pub fn handle(
+        &mut self,
+        now: Instant,
+        endpoint: &mut Endpoint,
+        event: ConnectionEvent,
+        route: FourTuple,
+    ) -> Option<PathId> {
+        let known = self.connection.path_at(route);
+        if known != self.heard {
+            self.answer(now);
+        }
+        self.connection.handle_event(now, endpoint, event);
+        if known.is_none() {
+            self.connection.follow_migration();
+        }
+        let path = self.connection.path_at(route);
+        path.into_iter().for_each(|path| self.answers.heard(now, path));
+        self.heard = path;
+        self.take_in(now, path);
+        path
+    }
+
+    /// What the path that was heard last owes leaves on it.
+    fn answer(&mut self, now: Instant) {
+        if let Some(path) = self.heard.take() {
+            self.answers.answer(now, &mut self.connection, path);
+        }
+    }
+
+    /// Takes in what a call into noq brought: that of a datagram which came `from` a path, or another one.
     pub fn take_in(&mut self, now: Instant, from: Option<PathId>) {
         self.now = now;
         self.fit_records();
@@ -311,8 +347,19 @@ impl<S: Source> Sender<S> {
         }
     }
 
-    /// Whatever is due now: probes, paths that are silent, questions, the scheduler's own wake-up.
-    pub fn on_timer(&mut self, now: Instant) {
+    /// Whatever is due now. Ours is first: a probe with data leaves noq nothing to probe for.
+    pub fn on_timer(&mut self, now: Instant, endpoint: &mut Endpoint) {
+        self.fire_own(now);
+        if self.connection.timeout() <= now {
+            self.connection.handle_timeout(now, endpoint);
+            let oldest = self.answers.oldest();
+            self.answers.answer(now, &mut self.connection, oldest);
+            self.take_in(now, None);
+        }
+    }
+
+    /// Probes, paths that are silent, questions, the scheduler's own wake-up.
+    fn fire_own(&mut self, now: Instant) {
         self.now = now;
         self.fit_records();
         self.dispatch.host.woken(now);
@@ -361,6 +408,7 @@ impl<S: Source> Sender<S> {
         self.now = now;
         self.left = self.packets_per_turn();
         self.tell_windows();
+        self.answer(now);
         self.connection.flush(now);
         self.fit_records();
         for at in 0..self.paths.len() {

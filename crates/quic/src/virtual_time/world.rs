@@ -1,6 +1,6 @@
 //! Two endpoints, the links between them, and what happens next.
 
-use noq_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, EcnCodepoint, Endpoint};
+use noq_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, EcnCodepoint, Endpoint, FourTuple};
 use weftway_host::Host;
 use weftway_path::spec::SpecError;
 use weftway_path::{Instant, PathId, Role, Span};
@@ -197,6 +197,7 @@ impl World {
         let mut sender = Sender::new(connection, source, setting, &roles)?;
         sender.set_host(std::mem::take(&mut self.host));
         sender.set_policy(weftway_net::policy(&self.config));
+        sender.take_in(self.now, None);
         self.sending.sender = Some(sender);
         Ok(())
     }
@@ -270,12 +271,7 @@ impl World {
             }
             Happening::Sender => {
                 let Some(sender) = &mut self.sending.sender else { return };
-                // Ours first: a probe with data leaves noq nothing to probe for.
-                sender.on_timer(now);
-                if sender.connection.timeout() <= now {
-                    sender.connection.handle_timeout(now, &mut self.sending.endpoint);
-                    sender.take_in(now, None);
-                }
+                sender.on_timer(now, &mut self.sending.endpoint);
                 self.turn(scheduler);
             }
             Happening::Application => {
@@ -344,7 +340,7 @@ impl World {
         let event = endpoint.handle(self.clock.theirs(self.now), addresses, ecn, bytes, &mut self.buffer);
         match event {
             Some(DatagramEvent::NewConnection(incoming)) => self.accept(incoming, path, forward),
-            Some(DatagramEvent::ConnectionEvent(whose, event)) => self.hear(whose, event, forward),
+            Some(DatagramEvent::ConnectionEvent(whose, event)) => self.hear(whose, event, addresses, forward),
             // A stateless answer: nothing in a run calls for one.
             Some(DatagramEvent::Response(_)) | None => {}
         }
@@ -354,22 +350,22 @@ impl World {
             self.after_receiving(Some(path));
             self.advance_application(path, scheduler);
         } else {
-            self.after_sending(Some(path), scheduler);
+            self.turn(scheduler);
         }
     }
 
     /// A datagram for a connection. One that lost the race is not listened to.
-    fn hear(&mut self, whose: ConnectionHandle, event: ConnectionEvent, forward: bool) {
+    fn hear(&mut self, whose: ConnectionHandle, event: ConnectionEvent, route: FourTuple, forward: bool) {
         if self.is_racing() {
             return self.hear_in_race(whose, event, forward);
         }
-        let (connection, endpoint) = if forward {
-            (self.receiving.connection.as_mut(), &mut self.receiving.endpoint)
-        } else {
-            (self.sending.sender.as_mut().map(|sender| &mut sender.connection), &mut self.sending.endpoint)
-        };
-        if let Some(connection) = connection.filter(|connection| connection.handle() == whose) {
-            connection.handle_event(self.now, endpoint, event);
+        let (now, receiving, sending) = (self.now, &mut self.receiving, &mut self.sending);
+        if forward {
+            if let Some(connection) = receiving.connection.as_mut().filter(|connection| connection.handle() == whose) {
+                connection.handle_event(now, &mut receiving.endpoint, event);
+            }
+        } else if let Some(sender) = sending.sender.as_mut().filter(|sender| sender.connection.handle() == whose) {
+            sender.handle(now, &mut sending.endpoint, event, route);
         }
     }
 
@@ -378,7 +374,7 @@ impl World {
             self.error.get_or_insert(error);
         }
         if !self.is_racing() {
-            self.after_sending(None, scheduler);
+            self.turn(scheduler);
         }
     }
 
@@ -409,14 +405,6 @@ impl World {
         if let Err(error) = result {
             self.error.get_or_insert(error);
         }
-    }
-
-    /// The sender takes in what a datagram brought that came `from` a path.
-    fn after_sending(&mut self, from: Option<PathId>, scheduler: &mut dyn Scheduler) {
-        if let Some(sender) = &mut self.sending.sender {
-            sender.take_in(self.now, from);
-        }
-        self.turn(scheduler);
     }
 
     /// The receiver takes the records out, and answers on the path that brought them.
