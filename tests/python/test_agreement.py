@@ -69,6 +69,16 @@ def test_a_planted_difference_of_a_tenth_is_found_with_its_sign() -> None:
     assert (whole.cases, round(whole.middle, 9), round(whole.signed, 9)) == (2, 0.1, 0.0)
 
 
+def test_a_transfer_without_an_end_is_compared_by_how_long_a_megabyte_takes() -> None:
+    """10 MB in 30 s on the simulator, 12 MB on QUIC: 3000 ms and 2500 ms a megabyte."""
+    one = setting()
+    found = rows(one, {"min-rtt": (1.0, 1.0)})
+    for row in found:
+        row |= {"fct_ms": None, "elapsed_ms": 30_000.0, "delivered_bytes": 10e6 if row["backend"] == "sim" else 12e6}
+    [case] = quic.agreement([one], found).cases
+    assert (case.measure, case.sim_ms, case.quic_ms) == ("ms_per_mb", 3000.0, 2500.0)
+
+
 def test_the_shares_within_both_bounds_are_counted_and_the_largest_difference_is_first() -> None:
     one = setting()
     times = {"a": (100.0, 100.0), "b": (109.0, 100.0), "c": (120.0, 100.0), "d": (60.0, 100.0)}

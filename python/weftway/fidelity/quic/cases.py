@@ -21,6 +21,7 @@ NEAR, FAR = 0.10, 0.25
 SURE = 0.05
 """A median is known well enough where half of its interval is at most this share of it."""
 FINISHED = "finished"
+PER_MB = "ms_per_mb"
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Case:
     scheduler: str
     drawn: bool
     measure: str
-    """`message_p99_ms` where there are messages, else `fct_ms`."""
+    """What its time is: `message_p99_ms` where there are messages, `fct_ms` where a transfer ends, else `ms_per_mb`."""
     sim_ms: float
     quic_ms: float
     seeds: int
@@ -211,9 +212,8 @@ def compared(setting: Setting, scheduler: str, rows: Sequence[Row]) -> tuple[Cas
     if not seeds:
         return None, len(shared)
     done = [[side[seed] for seed in seeds] for side in sides]
-    timed = all(row.get("message_p99_ms") for side in done for row in side)
-    measure = "message_p99_ms" if timed else "fct_ms"
-    times = [[row[measure] for row in side] for side in done]
+    measure = measure_of([row for side in done for row in side])
+    times = [[time(row, measure) for row in side] for side in done]
     sim_ms, quic_ms = map(median, times)
     sim_halves, quic_halves = map(between_halves, times)
     unsure = max(share_of_interval(some) for some in times)
@@ -237,6 +237,15 @@ def compared(setting: Setting, scheduler: str, rows: Sequence[Row]) -> tuple[Cas
         done[1][0]["command"],
     )
     return case, len(shared) - len(seeds)
+
+
+def measure_of(rows: Sequence[Row]) -> str:
+    """The first that all rows have. A transfer that is cut off after a while has no end: how long did a megabyte take?"""
+    return next((name for name in ("message_p99_ms", "fct_ms") if all(row.get(name) for row in rows)), PER_MB)
+
+
+def time(row: Row, measure: str) -> float:
+    return float(row["elapsed_ms"] / (row["delivered_bytes"] / 1e6) if measure == PER_MB else row[measure])
 
 
 def between_halves(times: Sequence[float]) -> float | None:
