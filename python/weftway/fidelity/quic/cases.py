@@ -240,7 +240,7 @@ def compared(setting: Setting, scheduler: str, rows: Sequence[Row]) -> tuple[Cas
 
 
 def measure_of(rows: Sequence[Row]) -> str:
-    """The first that all rows have. A transfer that is cut off after a while has no end: how long did a megabyte take?"""
+    """The first that all rows have. A transfer that is cut off has no end, but a time that a megabyte took."""
     return next((name for name in ("message_p99_ms", "fct_ms") if all(row.get(name) for row in rows)), PER_MB)
 
 
