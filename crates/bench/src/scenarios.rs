@@ -73,7 +73,7 @@ impl Scenario {
             Self::A => 1_603.0,         // aim: 1 200
             Self::B => 1_499.0,         // aim: 1 200
             Self::QuicCubic => 1_803.0, // 1 705 until its window paced
-            Self::QuicBbr => 2_290.0,
+            Self::QuicBbr => 2_294.0,
             Self::LinuxBbr => 2_340.0,  // 2 245 until bursts followed the round trip
             Self::LinuxLia => 2_106.0,  // aim: 1 800
             Self::ManyPaths => 2_126.0, // aim: 1.4 times B

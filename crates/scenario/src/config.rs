@@ -203,6 +203,19 @@ impl Transport {
         if self.rules.pads_handshakes { Bytes::new(1200 + 28) } else { self.ack_packet }
     }
 
+    /// QUIC: what the server's last message of the handshake takes, with connection IDs for so many paths, and what follows
+    /// in a packet of its own where they do not fit into one.
+    ///
+    /// noq gives five IDs a path (30 B each: PATH_NEW_CONNECTION_ID), for four paths more than there are, less the one that the
+    /// handshake had.
+    pub fn id_packets(&self, paths: usize) -> (Bytes, Option<Bytes>) {
+        let (ids, full) = (30 * (5 * (paths as u64 + 4) - 1), self.packet.get() - 3);
+        match ids + 155 {
+            whole if whole <= full => (Bytes::new(whole), None),
+            whole => (Bytes::new(full), Some(Bytes::new(whole - full + 54))),
+        }
+    }
+
     /// Whether the connection begins on whichever path answers first.
     pub fn races(&self) -> bool {
         self.open == Opening::Race

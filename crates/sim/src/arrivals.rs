@@ -56,7 +56,7 @@ impl Connection {
             self.receive.receiver.data.set_unread(next.since(before));
         }
         if tell {
-            self.send_ack_inline(net, now, id);
+            self.send_ack_inline(net, now, id, None);
         } else {
             net.calendar.lower(self.source, self.receive.receiver.paths[id.index()].due);
         }
@@ -158,12 +158,24 @@ impl Connection {
     /// Sends an acknowledgement for what arrived on path `id`.
     #[inline(never)]
     pub(crate) fn send_ack(&mut self, net: &mut Net, now: Instant, id: PathId) {
-        self.send_ack_inline(net, now, id);
+        self.send_ack_inline(net, now, id, None);
+    }
+
+    /// QUIC: a packet on path `by` asks for acknowledgements at once. Those of all paths that owe one return on it, in one
+    /// packet.
+    pub(crate) fn send_all_acks(&mut self, net: &mut Net, now: Instant, by: PathId) {
+        let mut bytes = self.transport.ack_packet;
+        for id in (0..self.configs.len()).map(|at| PathId::new(at as u8)) {
+            if self.receive.receiver.paths[id.index()].owes() {
+                self.send_ack_inline(net, now, id, Some((by, bytes)));
+                bytes = Bytes::ZERO;
+            }
+        }
     }
 
     /// The same, for data that ask for it.
     #[inline(always)]
-    fn send_ack_inline(&mut self, net: &mut Net, now: Instant, id: PathId) {
+    fn send_ack_inline(&mut self, net: &mut Net, now: Instant, id: PathId, by: Option<(PathId, Bytes)>) {
         let quic = self.transport.rules.recovery == LossRecovery::Quic;
         let edge = self.receive.receiver.announce(id);
         let inbound = &mut self.receive.receiver.paths[id.index()];
@@ -174,8 +186,10 @@ impl Connection {
         inbound.capture.ack(now, report.cum);
         let (epoch, gaps) = (inbound.epoch, inbound.gaps);
         let (una, conn) = (self.receive.receiver.data.next(), self.number);
-        let link = self.routes[self.return_path(id).index()].acks;
-        let verdict = net.send_inline(now, link, self.transport.ack_packet, || {
+        let own = by.is_none_or(|(by, _)| by == id);
+        let (by, bytes) = by.unwrap_or_else(|| (self.return_path(id), self.transport.ack_packet));
+        let link = self.routes[by.index()].acks;
+        let verdict = net.send_inline(now, link, bytes, || {
             let load = Load::Ack(Ack {
                 cum: report.cum,
                 slot,
@@ -183,6 +197,7 @@ impl Connection {
                 gaps,
                 duplicate: report.duplicate,
                 marked: report.marked,
+                own,
                 echo: report.echo,
                 delay_ns: u32::try_from(report.delay.as_nanos()).unwrap_or(u32::MAX),
                 una,

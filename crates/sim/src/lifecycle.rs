@@ -16,7 +16,7 @@
 use weftway_cc::Setup;
 use weftway_host::sending::{Dispatch, RangeSet};
 use weftway_path::{BlockedReason, Bytes, Event, Health, Instant, PathId, Recovery, Span};
-use weftway_scenario::config::{Direction, PathManager};
+use weftway_scenario::config::{Direction, PathManager, Transport};
 use weftway_scenario::stack::LossRecovery;
 
 use crate::connection::Connection;
@@ -25,6 +25,24 @@ use crate::net::Net;
 use crate::path_manager::Stage;
 use crate::sender::PathSender;
 use crate::wire::{Datagram, Handshake, Load};
+
+/// The server's last message of QUIC's handshake, the client's ID in place of the one that the server has retired, what of
+/// the server's IDs did not fit into its message, and the acknowledgement of both.
+const LAST: u8 = 3;
+const NEW_ID: u8 = 4;
+const MORE_IDS: u8 = 5;
+const ACK_OF_IDS: u8 = 6;
+
+/// The size on the wire of a handshake's message on a connection with so many paths.
+pub fn handshake_bytes(transport: &Transport, paths: usize, leg: u8) -> Bytes {
+    match leg {
+        LAST if transport.rules.pads_handshakes => transport.id_packets(paths).0,
+        MORE_IDS => transport.id_packets(paths).1.unwrap_or_default(),
+        NEW_ID if transport.rules.pads_handshakes => transport.ack_packet.max(Bytes::new(84)),
+        ACK_OF_IDS => transport.ack_packet,
+        _ => transport.handshake_packet(),
+    }
+}
 
 /// First wait for an answer to a handshake; it doubles, on some stacks after a few of equal length.
 const HANDSHAKE_TIMEOUT: Span = Span::from_secs(1);
@@ -100,9 +118,15 @@ impl Connection {
         let echo = if from_sender { now } else { echo };
         let load = Load::Handshake(Handshake { leg, echo });
         let epoch = self.send.senders[id.index()].epoch;
-        let bytes = self.transport.handshake_packet();
+        let bytes = handshake_bytes(&self.transport, self.routes.len(), leg);
         let _ = net.send(now, link, bytes, Datagram { conn: self.number, path: id, epoch, marked: false, load });
         net.calendar.lower(self.source, self.paths.stages[id.index()].next_event());
+        if leg == LAST
+            && self.transport.rules.pads_handshakes
+            && self.transport.id_packets(self.routes.len()).1.is_some()
+        {
+            self.send_shake(net, now, id, MORE_IDS, echo);
+        }
     }
 
     /// QUIC: the client has heard nothing since its last message of the handshake, which may be lost.
@@ -132,9 +156,8 @@ impl Connection {
             (true, false) => 4,
             (false, _) => 3,
         };
-        let last = handshake.leg == 3 && self.transport.rules.pads_handshakes;
-        if last {
-            self.open_others(net, now);
+        if self.transport.rules.pads_handshakes && handshake.leg >= 3 {
+            self.on_ids(net, now, id, handshake);
         } else if at_sender && handshake.leg + 1 >= needed {
             // The handshake goes on; what is left of it need not be waited for. A path that is only asked whether it is alive
             // is validated.
@@ -143,8 +166,52 @@ impl Connection {
                 self.send_shake(net, now, id, handshake.leg + 1, handshake.echo);
             }
             self.path_up(net, now, id, now.since(handshake.echo));
-        } else if handshake.leg < 4 && !self.is_validated(handshake.leg) {
+        } else if self.is_validated(handshake.leg) {
+            // The client's answer to the server's challenge asks for acknowledgements at once.
+            if upload {
+                self.owe_ack(net, now, id);
+                self.send_all_acks(net, now, id);
+            }
+        } else if handshake.leg < 4 {
             self.send_shake(net, now, id, handshake.leg + 1, handshake.echo);
+            // The client's connection IDs came with its last message, and ask for an acknowledgement.
+            if handshake.leg == 2 && self.transport.rules.pads_handshakes && upload {
+                self.owe_ack(net, now, id);
+            }
+        }
+    }
+
+    /// QUIC: what follows the handshake on the first path, connection IDs above all.
+    fn on_ids(&mut self, net: &mut Net, now: Instant, id: PathId, handshake: Handshake) {
+        let upload = self.transport.direction == Direction::Upload;
+        match handshake.leg {
+            LAST => {
+                // The server uses another ID from now on; the client replaces the one that it had.
+                if !self.paths.joined {
+                    self.send_shake(net, now, id, NEW_ID, handshake.echo);
+                }
+                self.open_others(net, now);
+            }
+            MORE_IDS if upload => self.send_shake(net, now, id, ACK_OF_IDS, handshake.echo),
+            _ => {}
+        }
+        let at_receiver = handshake.leg.is_multiple_of(2) == upload;
+        if at_receiver && handshake.leg != ACK_OF_IDS {
+            self.owe_ack(net, now, id);
+        }
+    }
+
+    /// A packet without data asks the receiver for an acknowledgement.
+    fn owe_ack(&mut self, net: &mut Net, now: Instant, id: PathId) {
+        let epoch = self.send.senders[id.index()].epoch;
+        if self.receive.receiver.paths[id.index()].epoch != epoch {
+            self.meets(now, id, epoch);
+        }
+        let inbound = &mut self.receive.receiver.paths[id.index()];
+        if inbound.owe(now, &self.transport) {
+            self.send_ack(net, now, id);
+        } else {
+            net.calendar.lower(self.source, inbound.due);
         }
     }
 

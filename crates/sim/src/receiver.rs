@@ -146,6 +146,21 @@ impl Inbound {
         at_once
     }
 
+    /// Whether anything is not acknowledged yet.
+    pub fn owes(&self) -> bool {
+        self.unacked > 0
+    }
+
+    /// QUIC: takes a packet without data that asks for an acknowledgement; whether one must leave at once.
+    pub fn owe(&mut self, now: Instant, transport: &Transport) -> bool {
+        self.unacked += 1;
+        let at_once = self.unacked >= transport.ack_every;
+        if !at_once && self.due.is_never() {
+            self.due = now + transport.ack_delay;
+        }
+        at_once
+    }
+
     /// Takes packet `index` where something else is missing; whether it is new.
     #[inline(never)]
     fn take_above(&mut self, index: u64) -> bool {

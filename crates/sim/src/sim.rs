@@ -438,7 +438,7 @@ impl Sim {
             return;
         }
         let conn = &mut self.conns[usize::from(datagram.conn)];
-        let bytes = wire_bytes(&conn.transport, datagram);
+        let bytes = wire_bytes(&conn.transport, conn.routes.len(), datagram);
         let verdict = self.net.send(self.now, via, bytes, Datagram { marked, ..*datagram });
         if matches!(datagram.load, Load::Data(_)) {
             conn.path_tallies[datagram.path.index()].on_shared(verdict);
@@ -456,10 +456,10 @@ impl Sim {
 }
 
 /// The size of a datagram on the wire.
-fn wire_bytes(transport: &Transport, datagram: &Datagram) -> Bytes {
+fn wire_bytes(transport: &Transport, paths: usize, datagram: &Datagram) -> Bytes {
     match datagram.load {
         Load::Data(data) => transport.data_packet(Bytes::new(u64::from(data.bytes))),
-        Load::Handshake(_) => transport.handshake_packet(),
+        Load::Handshake(handshake) => crate::lifecycle::handshake_bytes(transport, paths, handshake.leg),
         Load::Ack(_) | Load::Ping | Load::Cross => transport.ack_packet,
     }
 }

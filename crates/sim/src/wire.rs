@@ -66,6 +66,8 @@ pub struct Ack {
     pub duplicate: bool,
     /// Whether the newest packet carried an ECN mark.
     pub marked: bool,
+    /// Whether it returns where acknowledgements of its path do, so that it shows that path's round trip.
+    pub own: bool,
     /// The timestamp that it echoes: of the packet that set it off.
     pub echo: Instant,
     /// How long the newest packet waited for it.

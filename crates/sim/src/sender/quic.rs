@@ -143,11 +143,13 @@ impl PathSender {
         };
         if self.quic.largest_acked.is_none_or(|largest| number > largest) {
             self.quic.largest_acked = Some(number);
-            let rtt = ctx.now.since(sent_at);
-            let delay = Span::from_nanos(u64::from(ack.delay_ns)).min(ctx.transport.ack_delay);
-            self.quic.sample(rtt, delay, ctx.transport);
-            publish(ctx.view, rtt, self.quic.rtt.srtt(), self.quic.rtt.rttvar());
-            outcome.rtt = Some(rtt);
+            if ack.own {
+                let rtt = ctx.now.since(sent_at);
+                let delay = Span::from_nanos(u64::from(ack.delay_ns)).min(ctx.transport.ack_delay);
+                self.quic.sample(rtt, delay, ctx.transport);
+                publish(ctx.view, rtt, self.quic.rtt.srtt(), self.quic.rtt.rttvar());
+                outcome.rtt = Some(rtt);
+            }
         }
         self.take_back(ctx, missing);
         self.leave_recovery(ctx, sent_at);
