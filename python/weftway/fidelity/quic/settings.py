@@ -60,7 +60,7 @@ def ours(folder: Path = HOME / "scenarios") -> list[Setting]:
 
 
 def as_quic(file: Path) -> Scenario:
-    """The scenario with the transport that both stacks have. A transfer that is cut off after a while is cut off sooner."""
+    """The scenario with the transport that both stacks have. A transfer that is cut off is cut off sooner."""
     given = tomllib.loads(reading.text(file))
     sets = [] if given.get("transport") == TRANSPORT else [f"transport={TRANSPORT}"]
     if given.get("workload", {}).get("kind") == "duration":
