@@ -76,6 +76,8 @@ mod client;
 mod datagram;
 mod dial;
 mod flow;
+#[doc(hidden)]
+pub mod fuzzing;
 mod handshake;
 mod http;
 mod limits;
