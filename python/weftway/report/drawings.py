@@ -83,7 +83,7 @@ def write_all(
             files.append(written(folder / "tables-column.tex", latex.tables(study, width)))
     plots = len(study.controllers) * len(study.settings)
     svgs: dict[str, str] = {}
-    for name, (frame, draw) in drawings(study, read_timelines(timelines)).items():
+    for name, (frame, draw) in drawings(study, [run.timeline for run in read_timelines(timelines)]).items():
         if frame.height and "csv" in formats:
             files.append(written(folder / f"{name}.csv", frame.write_csv()))
         if frame.height and {"svg", "pdf"} & set(formats):
