@@ -97,6 +97,12 @@ class Path:
     pacing_rate_mbps: float
     """Mbit/s: what the pacer allows; without pacing, the window over the smoothed round-trip time times 2 in slow start
     and 1.2 after."""
+    bytes_sent: int
+    """Bytes sent since it came up, retransmissions included."""
+    bytes_acked: int
+    """Bytes acknowledged."""
+    bytes_lost: int
+    """Bytes declared lost."""
     packets_sent: int
     """Packets sent since it came up, retransmissions included."""
     packets_acked: int
