@@ -18,6 +18,12 @@ COMMAND = ("cargo", "run", "--release", "--quiet", "--package", "weftway-bench")
 NOTES = ".weft/bench.jsonl"
 """Where measurements are noted, below the source tree; git ignores it."""
 
+PER_PACKET, PER_SECOND = "instructions_per_packet", "packets_per_cpu_second"
+"""Two figures of the simulator by their names."""
+
+MOST_SHOWN = 8
+"""Measurements in the history that is printed."""
+
 ENGINE = {
     "packets_per_cpu_second": "delivered packets a second of CPU time, under min-RTT",
     "bare_loop_packets_per_cpu_second": "the same of a loop over two queues that does nothing else",
@@ -86,24 +92,18 @@ def history() -> list[dict[str, Any]]:
 
 
 def history_table(noted: Sequence[dict[str, Any]]) -> Table:
-    """A line per measurement: instructions a packet in each case, which do not depend on the machine, and packets a
-    second in A and B, which do."""
-    cases = list(dict.fromkeys(name for one in noted for name in one["figures"].get("instructions_per_packet", {})))
-    timed = list(dict.fromkeys(name for one in noted for name in one["figures"].get("packets_per_cpu_second", {})))
-    table = _table(
-        "instructions per packet by commit (+: with changes); M/s: million packets a CPU-second, here",
-        ["day", *cases, *(f"{name} M/s" for name in timed)],
-    )
-    for one in noted:
-        counts = one["figures"].get("instructions_per_packet", {})
-        speeds = one["figures"].get("packets_per_cpu_second", {})
-        if counts or speeds:
-            table.add_row(
-                f"{one['commit'] or 'no commit'}{'+' if one['changed'] else ''}",
-                one["day"] or "",
-                *(_number(counts.get(name)) for name in cases),
-                *(f"{speeds[name] / 1e6:.2f}" if name in speeds else "–" for name in timed),
-            )
+    """A column per measurement, the latest on the right: instructions a packet, which do not depend on the machine, and
+    packets a second, which do."""
+    told = [one for one in noted if PER_PACKET in one["figures"]][-MOST_SHOWN:]
+    heads = [f"{one['commit'] or 'no commit'}{'+' if one['changed'] else ''}\n{one['day'] or ''}" for one in told]
+    table = _table("instructions per packet, by commit (+: with changes)", heads)
+    for name in dict.fromkeys(name for one in told for name in one["figures"][PER_PACKET]):
+        table.add_row(name, *(_number(one["figures"][PER_PACKET].get(name)) for one in told))
+    for name in dict.fromkeys(name for one in told for name in one["figures"].get(PER_SECOND, {})):
+        speeds = [one["figures"].get(PER_SECOND, {}).get(name) for one in told]
+        table.add_row(
+            f"{name}: million packets a CPU-second", *(_number(speed and round(speed / 1e6, 2)) for speed in speeds)
+        )
     return table
 
 

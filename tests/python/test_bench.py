@@ -63,10 +63,11 @@ def test_measurements_are_noted_by_commit(tree: Path) -> None:
     assert (first["day"], first["changed"], second["changed"]) == ("2026-11-02", False, True)
     assert first["commit"] == second["commit"]
     text = printed(bench.history_table([first, second]))
-    assert f"{first['commit']} " in text
-    assert f"{first['commit']}+" in text
-    assert "1,700" in text
-    assert "2.50" in text
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    assert f"{first['commit']} {first['commit']}+" in lines
+    assert "A 1,600 1,700" in lines
+    assert "loss – –" in lines
+    assert "A: million packets a CPU-second 2.5 2.5" in lines
 
 
 def test_without_git_there_is_no_commit(tmp_path: Path) -> None:
