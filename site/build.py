@@ -30,6 +30,10 @@ BAR = "\\|"
 BAR_IN_CODE = re.compile(r"`(?P<code>[^`\n]*\\\|[^`\n]*)`")
 """Code in a table with a bar, which only GitHub takes back to a bar."""
 
+WORKER = ROOT / "site/vendor/iframe-worker.js"
+WORKER_ELSEWHERE = "https://unpkg.com/iframe-worker/shim"
+"""The script without which a page on the disk has no search, and where the generator would load it from."""
+
 SECTIONS = {
     "Start here": "start",
     "How to": "how-to",
@@ -43,11 +47,34 @@ SECTIONS = {
 SETTINGS = {
     "site_name": "Weftway",
     "site_description": "Compare the packet schedulers of Multipath TCP and Multipath QUIC",
-    "repo_url": REPOSITORY,
     "docs_dir": "pages",
     "site_dir": "site",
     "use_directory_urls": False,  # pages open from the disk, too
 }
+
+REST = """
+[project.plugins.offline]  # the search works from the disk, too
+
+# Not as `repo_url`: for that each page asks GitHub how many stars there are.
+[[project.extra.social]]
+icon = "fontawesome/brands/github"
+link = "%s"
+name = "The repository"
+
+[[project.theme.palette]]
+media = "(prefers-color-scheme)"
+toggle = { icon = "lucide/sun-moon", name = "Light, whatever the system has" }
+
+[[project.theme.palette]]
+media = "(prefers-color-scheme: light)"
+scheme = "default"
+toggle = { icon = "lucide/sun", name = "Dark" }
+
+[[project.theme.palette]]
+media = "(prefers-color-scheme: dark)"
+scheme = "slate"
+toggle = { icon = "lucide/moon", name = "As the system has it" }
+"""
 
 FEATURES = ["navigation.indexes", "navigation.top", "navigation.tracking", "search.highlight", "content.code.copy"]
 
@@ -64,7 +91,7 @@ def prepare(folder: Path) -> Path:
     settings = folder / "zensical.toml"
     head = [f"{key} = {json.dumps(value)}" for key, value in SETTINGS.items()]
     theme = ["[project.theme]", "font = false", f"features = {json.dumps(FEATURES)}"]
-    text = "\n".join(["[project]", *head, f"nav = {_toml(navigation())}", *theme, ""])
+    text = "\n".join(["[project]", *head, f"nav = {_toml(navigation())}", *theme, REST % REPOSITORY])
     settings.write_text(text, encoding="utf-8")
     return settings
 
@@ -105,6 +132,15 @@ def _toml(value: Any) -> str:
     return "[" + ", ".join(map(_toml, value)) + "]" if isinstance(value, list) else json.dumps(value)
 
 
+def keep_worker(site: Path) -> None:
+    """Puts the script into the site that the pages would load from elsewhere."""
+    shutil.copy(WORKER, site / "assets/javascripts")
+    for page in site.glob("**/*.html"):
+        text = page.read_text(encoding="utf-8")
+        up = "../" * len(page.relative_to(site).parent.parts)
+        page.write_text(text.replace(WORKER_ELSEWHERE, f"{up}assets/javascripts/{WORKER.name}"), encoding="utf-8")
+
+
 def main() -> int:
     """Builds or serves; the status is the generator's."""
     parser = argparse.ArgumentParser(description="Builds the documentation as a site with search.")
@@ -121,6 +157,7 @@ def main() -> int:
     if done.returncode == 0 and not given.serve:
         shutil.rmtree(given.out, ignore_errors=True)
         shutil.copytree(settings.parent / "site", given.out)
+        keep_worker(given.out)
         print(f"the site is in {given.out}: open index.html")
     return done.returncode
 

@@ -3,7 +3,7 @@
 import os
 import random
 from collections.abc import Callable, Sequence, Set
-from typing import Any, final
+from typing import Any, Literal, final
 
 from weftway.backends.base import Told
 from weftway.job import Job
@@ -97,6 +97,12 @@ class Path:
     pacing_rate_mbps: float
     """Mbit/s: what the pacer allows; without pacing, the window over the smoothed round-trip time times 2 in slow start
     and 1.2 after."""
+    bytes_sent: int
+    """Bytes sent since it came up, retransmissions included."""
+    bytes_acked: int
+    """Bytes acknowledged."""
+    bytes_lost: int
+    """Bytes declared lost."""
     packets_sent: int
     """Packets sent since it came up, retransmissions included."""
     packets_acked: int
@@ -380,6 +386,8 @@ def live_row(variant: Variant, report: str, links: Sequence[str], alone: Sequenc
 
 def record(job: Job, details: list[tuple[str, str]], events: str | None, qlog: str | None) -> tuple[str, str]: ...
 def timeline(job: Job) -> str | None: ...
+def thinned(values: Sequence[float | None], stride: int, how: Literal["mean", "max", "sum"]) -> list[float | None]: ...
+def shown_run(text: str, most: int, with_reasons: bool) -> str | None: ...
 def read_again(text: str, name: str, folder: str, sets: Sequence[str], hash: str) -> Scenario:
     """A scenario out of a pickle."""
 

@@ -28,6 +28,9 @@ POLL_S = 0.1
 Progress = Callable[[int, int], None]
 """Told how many jobs are finished, and of how many."""
 
+Heard = Callable[[Job, Row], None]
+"""Told each row as it comes."""
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -101,6 +104,7 @@ def execute(
     progress: Progress | None = None,
     bound: bool = False,
     watched_runs: int = 0,
+    heard: Heard | None = None,
 ) -> Comparison:
     """Runs what is not kept in `out` already, on `jobs` threads. With `bound`, rows of simulated runs also say what
     their links allow at best. Of up to `watched_runs` runs their timelines come with the rows."""
@@ -116,6 +120,9 @@ def execute(
     timelines = _recalled(store, [job for job in wanted.jobs if job.key in rows])
     tell = progress or (lambda done, total: None)
     tell(len(rows), len(wanted.jobs))
+    for job in wanted.jobs if heard else ():
+        if heard and job.key in rows:
+            heard(job, rows[job.key])
     try:
         watch, threads = worth_watching(todo, watched_runs), jobs or os.cpu_count() or 1
         for job, found in results(todo, threads, timelines, watch=watch):
@@ -124,6 +131,8 @@ def execute(
                     skipped.append(found)
                 else:
                     rows[job.key] = found
+                    if heard:
+                        heard(job, found)
                     if store:
                         store.keep(job.key, found, None if _repeats(job) else timelines.get(job.key))
                 tell(len(rows) + len(skipped), len(wanted.jobs))

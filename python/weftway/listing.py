@@ -1,5 +1,6 @@
 """The tables of `weft list`; and how every table of the command looks."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,14 @@ from rich.text import Text
 
 NOTHING = "–"
 """In place of a number that there is not."""
+
+
+BARS = "▁▂▃▄▅▆▇█"
+
+
+def bars(values: Iterable[float], most: float) -> str:
+    """A bar for each value, the highest for `most`."""
+    return "".join(BARS[min(len(BARS) - 1, int(len(BARS) * value / most))] for value in values)
 
 
 def plain_table(title: str | None, show_header: bool = True) -> Table:

@@ -37,6 +37,7 @@ CALLS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("weftway.vector", "vector.py", ("VectorEnv",)),
     ("weftway.state", "state.py", ()),
     ("weftway.own_env", "own_env.py", ("Observe", "Reward")),
+    ("weftway.agent", "agent.py", ("Agent", "state_of")),
     ("weftway.report", "report/__init__.py", ("figures",)),
 )
 """What is described: module, file, and names; without names the module's own docstring."""

@@ -15,11 +15,11 @@ TREES = ".weft/at"
 def tree(name: str) -> Path:
     """The working tree of a commit, a branch or a tag. It is made when it is asked for the first time."""
     root = scenario.source_tree("weft compare --at")
-    found = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    found = git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     if found is None:
         raise ScenarioError(f"--at {name}: git knows no such commit in {root}")
     place = root / TREES / found[:12]
-    if not place.exists() and _git(root, "worktree", "add", "--detach", "--quiet", str(place), found) is None:
+    if not place.exists() and git(root, "worktree", "add", "--detach", "--quiet", str(place), found) is None:
         raise ScenarioError(f"--at {name}: git cannot check it out in {place}")
     return place
 
@@ -34,7 +34,7 @@ def compared(place: Path, words: Sequence[str]) -> Path:
     return rows
 
 
-def _git(root: Path, *words: str) -> str | None:
+def git(root: Path, *words: str) -> str | None:
     """What git says; nothing if it refuses."""
     try:
         done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True)

@@ -247,10 +247,14 @@ class Store:
         with self._alone():
             parts = self._files()
             kept = self._rows(parts)
-            first = {key: _merged(kept.get(key, {}), row) for key, row in asked.items()}
-            others = sorted((row for key, row in kept.items() if key not in asked), key=_place)
-            marked = [{**row, SELECTED: row["key"] in asked} for row in [*first.values(), *others]]
-            write_parquet(self._of_all(marked), self._table)
+            # Of many rows each copy is a gigabyte: what is merged leaves `kept`, and rows are marked where they are.
+            first = {key: _merged(kept.pop(key, {}), row) for key, row in asked.items()}
+            others = sorted(kept.values(), key=_place)
+            for row in first.values():
+                row[SELECTED] = True
+            for row in others:
+                row[SELECTED] = False
+            write_parquet(self._of_all([*first.values(), *others]), self._table)
             # Only now that the table has their rows, and only those that were read.
             for file in parts:
                 file.unlink(missing_ok=True)

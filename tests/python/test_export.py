@@ -170,3 +170,62 @@ def test_a_torch_model_that_does_more_than_its_layers_is_refused(tmp_path: Path)
         with pytest.raises(PolicyError, match=said):
             weftway.export(model, name, tmp_path / "mine.safetensors", **settings)
     assert not list(tmp_path.iterdir())
+
+
+def sb3() -> Any:
+    return pytest.importorskip("stable_baselines3", reason="Stable-Baselines3 is not installed: 'weftway[sb3]'")
+
+
+def networks_of_sb3() -> dict[str, Any]:
+    """Both after a short training: the algorithm, and its network as docs/start/researcher.md names it."""
+    from weftway import env as weftway_env
+
+    algorithms = sb3()
+    envs = weftway_env.sb3_vec_env(2, scenario="short-chunks", task=TASK, seed=1)
+    dqn = algorithms.DQN("MlpPolicy", envs, seed=1, learning_starts=20, device="cpu").learn(100)
+    ppo = algorithms.PPO("MlpPolicy", envs, seed=1, n_steps=32, batch_size=32, device="cpu").learn(64)
+    actor = torch().nn.Sequential(ppo.policy.mlp_extractor.policy_net, ppo.policy.action_net)
+    return {"DQN": (dqn, dqn.q_net.q_net), "PPO": (ppo, actor)}
+
+
+def test_an_agent_of_sb3_and_its_policy_decide_alike(tmp_path: Path) -> None:
+    sb3()
+    asked = np.random.default_rng(3).uniform(0, 4, (50, INPUTS)).astype(np.float32)
+    for name, (agent, network) in networks_of_sb3().items():
+        file = weftway.export(network, TASK, tmp_path / f"{name}.safetensors")
+        chosen, _ = agent.predict(asked, deterministic=True)
+        assert answers(file, asked).argmax(1).tolist() == chosen.tolist(), name
+        rows = weftway.compare("short-chunks", scheduler=[file], seeds=range(1))
+        assert rows["verdict"].to_list() == ["finished"]
+
+
+def test_sb3_learns_from_an_observation_and_a_reward_of_ones_own() -> None:
+    algorithms = sb3()
+    import gymnasium
+
+    from weftway import env as weftway_env
+
+    space = gymnasium.spaces.Box(0, 4, (2,), np.float32)
+    envs = weftway_env.sb3_vec_env(
+        2,
+        scenario="short-chunks",
+        observe=lambda state: (state["paths"]["srtt_ms"] / 100).clip(0, 4),
+        observation_space=space,
+        reward=lambda before, actions, after: before["now_ms"] - after["now_ms"],
+    )
+    ppo = algorithms.PPO("MlpPolicy", envs, seed=1, n_steps=32, batch_size=32, device="cpu").learn(128)
+    assert ppo.num_timesteps == 128
+    assert ppo.predict(envs.reset())[0].shape == (2,)
+
+
+def test_masks_are_those_of_sb3_contrib() -> None:
+    contrib = pytest.importorskip("sb3_contrib", reason="sb3-contrib is not installed: pip install sb3-contrib")
+    from weftway import env as weftway_env
+
+    envs = weftway_env.sb3_vec_env(2, scenario="wifi-lte", task="path:action=direct", seed=1)
+    agent = contrib.MaskablePPO("MlpPolicy", envs, seed=1, n_steps=16, batch_size=16, device="cpu").learn(64)
+    masks = envs.action_masks()
+    assert (~masks).any(), "a scenario of two paths leaves slots empty"
+    for _ in range(20):
+        chosen, _ = agent.predict(envs.reset(), action_masks=masks)
+        assert masks[[0, 1], chosen].all()

@@ -1,6 +1,8 @@
 """Figures, tables and words for a paper: their width, their text, their numbers."""
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import polars as pl
@@ -92,6 +94,62 @@ def test_latex_gets_nothing_that_it_takes_for_a_command() -> None:
     assert latex.escaped("my_rules.py:A&B 5 % {#1} ~^") == (
         r"my\_rules.py:A\&B 5 \% \{\#1\} \textasciitilde{}\textasciicircum{}"
     )
+
+
+def test_hyphens_of_options_stay_hyphens() -> None:
+    assert latex.escaped("--out 0–5 a-b ---") == r"-{}-out 0\textendash{}5 a-b -{}-{}-"
+
+
+@pytest.mark.parametrize(("width", "columns"), [(60.0, 2), (160.0, 3), (1000.0, 8)])
+def test_a_table_of_a_column_has_the_first_columns_that_fit(width: float, columns: int) -> None:
+    """A name, its number, and the difference are 30 characters and two gaps: some 150 points of letters of 8 points."""
+    study = Study(data.rows(3, 1, 3), data.scenario())
+    (printed,) = tables.of(study, 0)
+    head = latex.tables(study, width).split("\\toprule")[1].split("\\\\")[0]
+    names = [str(column.header).split("\n")[0] for column in printed.columns if str(column.header)]
+    assert [name.strip() for name in head.split(" & ")] == names[:columns]
+
+
+TWO_COLUMNS = r"""
+\documentclass[twocolumn]{article}
+\usepackage[textwidth=6.85in]{geometry}
+\setlength\columnsep{0.25in}  % two columns of 3.3in
+\usepackage{booktabs,graphicx}
+\begin{document}
+\input{methods.tex}
+\begin{figure}\noindent\includegraphics{fct_ms.pdf}\caption{Completion time}\end{figure}
+\begin{figure}\noindent\includegraphics{rate.pdf}\caption{Rate}\end{figure}
+\begin{table}\noindent\input{tables-column.tex}\caption{Completion time}\end{table}
+\begin{table*}\input{tables.tex}\caption{All}\end{table*}
+\end{document}
+"""
+
+
+def needs(*programs: str) -> None:
+    if missing := [name for name in programs if not shutil.which(name)]:
+        pytest.skip(f"{', '.join(missing)} not installed: apt install texlive-latex-recommended poppler-utils")
+
+
+def test_figures_and_tables_fit_into_the_columns_of_a_paper(rows: pl.DataFrame, tmp_path: Path) -> None:
+    needs("pdflatex", "kpsewhich", "pdffonts")
+    if not subprocess.run(["kpsewhich", "booktabs.sty"], capture_output=True, text=True).stdout:
+        pytest.skip("LaTeX has no booktabs: apt install texlive-latex-recommended")
+    timelines = data.timelines(rows, steps=40)
+    report.figures(rows, timelines, data.scenario(), tmp_path, ("pdf", "tex"), width="3.3in")
+    (tmp_path / "paper.tex").write_text(TWO_COLUMNS)
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    log = (tmp_path / "paper.log").read_text(errors="replace")
+    assert done.returncode == 0, log
+    # A figure may be half a point wider than asked.
+    beyond = [float(pt) for pt in re.findall(r"Overfull \\hbox \(([\d.]+)pt", log)]
+    assert all(pt <= 1 for pt in beyond), log
+    assert "PDF inclusion: found PDF version" not in log
+    listed = subprocess.run(["pdffonts", "paper.pdf"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    fonts = listed.splitlines()[2:]
+    assert any("LiberationSans" in font for font in fonts)
+    # The columns "emb", "sub", "uni", and the two of an object, end each line.
+    assert all(font.split()[-5] == "yes" for font in fonts), listed
 
 
 def test_the_methods_say_seeds_intervals_and_the_test(rows: pl.DataFrame) -> None:

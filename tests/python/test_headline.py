@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from weftway import report
 from weftway.report import printed as tables
+from weftway.report.numbers import unbroken
 from weftway.report.study import Cell, Study
 from weftway.report.words import verdict
 from weftway.stats import paired
@@ -296,4 +297,4 @@ def test_the_page_has_the_sentence_of_the_screen() -> None:
     import polars as pl
 
     page = report.render(pl.DataFrame(rows), {}, SCENARIO)
-    assert tables.sentences(rows, SCENARIO)[0] in page
+    assert unbroken(tables.sentences(rows, SCENARIO)[0]) in page

@@ -91,6 +91,20 @@ def test_lines_say_how_far_it_is_where_there_is_no_terminal(monkeypatch: pytest.
     assert all(line.isprintable() for line in told.getvalue().split("\n")), "no control characters"
 
 
+def test_what_stands_above_the_bar_is_made_anew_and_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "PATIENCE_S", -1.0)
+    monkeypatch.setattr(progress, "REDRAW_S", 0.0)
+    told, made = io.StringIO(), iter(["first line", "second line", "third line"])
+    with progress.Bar(Console(file=told, force_terminal=True, width=60), above=lambda: next(made)) as bar:
+        bar.tell(1, 3)
+        bar.tell(2, 3)
+    text = told.getvalue()
+    assert "second line" in text
+    assert "2/3" in text
+    # The cursor goes up over the two lines, and what is there is erased.
+    assert text.rstrip().endswith("\x1b[1A\x1b[2K")
+
+
 def test_what_is_over_at_once_says_nothing() -> None:
     told = io.StringIO()
     with progress.Bar(Console(file=told)) as bar:

@@ -277,7 +277,7 @@ def test_thinning_keeps_bytes_and_peaks() -> None:
         "srtt_ms": [[20, 50, None, 30]],
         "receive_buffer_kb": [1, 9, 2, 3],
     }
-    [timeline] = read_timelines({"ecf/cubic": record})
+    timeline = read_timelines({"ecf/cubic": record})[0].timeline
     thin = timeline.thinned(2)
     assert timeline.cell == Cell("", "cubic", "ecf")
     assert thin.step_ms == 20
@@ -297,7 +297,7 @@ def test_timeline_marks_losses_and_outages() -> None:
             {"t_ms": 750, "path": "wifi", "kind": "up"},
         ],
     }
-    (read,) = read_timelines({"ecf/cubic": record})
+    read = read_timelines({"ecf/cubic": record})[0].timeline
     # The run lasts 1000 ms on 1000 units: times are places.
     lane = rate_lane(read, "wifi", 0, from_zero(10.0))
     assert '<path class="loss" d="M200 82V100"/>' in lane

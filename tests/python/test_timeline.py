@@ -1,5 +1,6 @@
 """What a run looked like over time is what its trace says."""
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -56,4 +57,5 @@ def timeline(scenario: Path, scheduler: str, sets: str) -> dict[str, Any]:
     found = comparison.execute(plan.plan(load(scenario, [sets]), scheduler, "newreno", "1..2", None), 1)
     ((whose, record),) = compared.timelines(found, study_of(found)).items()
     assert whose == (scheduler, "newreno", "", "1")
-    return record
+    told: dict[str, Any] = json.loads(record["text"])
+    return told

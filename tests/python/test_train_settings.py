@@ -198,3 +198,10 @@ def test_docstrings_count_the_inputs_that_there_are() -> None:
     shape = stsgat.Args().shape
     own = shape.paths * shape.features * shape.steps + shape.packet_features * shape.steps + shape.paths
     assert inputs(stsgat.Args().task) == own
+
+
+def test_an_earlier_training_is_not_lost(tmp_path: Path) -> None:
+    (tmp_path / "dqn.safetensors").write_bytes(b"earlier")
+    with pytest.raises(ScenarioError, match=r"an earlier training is there \(dqn.safetensors\); name another folder"):
+        command.run("dqn", ["--quick", "--out", str(tmp_path)], lambda done, total: None)
+    assert (tmp_path / "dqn.safetensors").read_bytes() == b"earlier"

@@ -148,9 +148,14 @@ fn simulator(out: &mut Map<String, Value>) {
     out.insert("ratio_to_bare_loop".into(), ratio.into());
     out.insert("events_per_packet".into(), events.into());
     tell("simulator", "instructions per packet");
-    let counts = all_instructions().into_iter();
-    let counts = counts.map(|(case, count)| (case.name, json!(count)));
-    out.insert("instructions_per_packet".into(), Value::Object(counts.collect()));
+    let (mut counts, mut cases) = (Map::new(), Map::new());
+    for (case, count) in all_instructions() {
+        cases.insert(case.name.clone(), json!({ "what": case.what, "budget": case.most, "aim": case.aim }));
+        counts.insert(case.name, json!(count));
+    }
+    out.insert("instructions_per_packet".into(), counts.into());
+    out.insert("cases".into(), cases.into());
+    out.insert("events_per_packet_budget".into(), json!(MOST_EVENTS));
     out.insert("peak_memory_mb".into(), peak_memory().map_or(Value::Null, |mb| json!(mb)));
 }
 
@@ -190,18 +195,27 @@ fn events_per_packet(scenario: Scenario) -> f64 {
 /// What is counted: what to run, the packets of the shorter of two runs, the budget.
 struct Case {
     name: String,
+    what: String,
     packets: u64,
     most: f64,
+    aim: Option<f64>,
 }
 
 /// The scenarios under min-RTT, and scenario B under other rules.
 fn cases() -> Vec<Case> {
-    let scenarios = Scenario::ALL.into_iter();
-    let scenarios =
-        scenarios.map(|it| Case { name: it.name().to_owned(), packets: it.counted(), most: it.most_instructions() });
-    let rules = RULES.into_iter().map(|(rule, most)| {
-        let name = format!("{}{UNDER}{rule}", Scenario::B.name());
-        Case { name, packets: Scenario::B.counted(), most }
+    let scenarios = Scenario::ALL.into_iter().map(|it| Case {
+        name: it.name().to_owned(),
+        what: it.what().to_owned(),
+        packets: it.counted(),
+        most: it.most_instructions(),
+        aim: it.aim(),
+    });
+    let rules = RULES.into_iter().map(|(rule, most)| Case {
+        name: format!("{}{UNDER}{rule}", Scenario::B.name()),
+        what: format!("B under {rule}"),
+        packets: Scenario::B.counted(),
+        most,
+        aim: scenarios::aim_under(rule),
     });
     scenarios.chain(rules).collect()
 }

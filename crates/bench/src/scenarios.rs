@@ -83,6 +83,32 @@ impl Scenario {
         }
     }
 
+    /// What its instructions are to become, where somebody has said so.
+    pub fn aim(self) -> Option<f64> {
+        match self {
+            Self::A | Self::B => Some(1_200.0),
+            Self::LinuxLia | Self::Lossy => Some(1_800.0),
+            Self::ManyPaths => Some((1.4 * Self::B.most_instructions()).round()),
+            _ => None,
+        }
+    }
+
+    /// What it is, in words.
+    pub fn what(self) -> &'static str {
+        match self {
+            Self::A => "MPTCP v0.9x, CUBIC, 10 Mbit/s 10 ms + 5 Mbit/s 5 ms",
+            Self::B => "MPTCP v0.9x, CUBIC, 100 Mbit/s 10 ms + 100 Mbit/s 40 ms",
+            Self::QuicCubic => "B over Multipath QUIC",
+            Self::QuicBbr => "B over Multipath QUIC under BBRv1",
+            Self::LinuxBbr => "B over today's Linux under BBRv1",
+            Self::LinuxLia => "B over today's Linux under LIA",
+            Self::ManyPaths => "B's capacity on 64 paths",
+            Self::Lossy => "B with 1 % of the packets lost",
+            Self::Reordering => "B with 1 Gbit/s a path and packets that change their order",
+            Self::ReorderingBbr => "the same under BBRv1",
+        }
+    }
+
     /// The packets of the shorter of two runs whose difference is counted: the start of a transfer is in both.
     pub fn counted(self) -> u64 {
         match self {
@@ -159,6 +185,11 @@ pub const RULES: [(&str, f64); 4] = [
     ("blest", 2_063.0),
     ("earliest-delivery", 5_027.0), // aim: 3 000; 9 063 until forecasts were kept
 ];
+
+/// What the instructions under one of these are to become, where somebody has said so.
+pub fn aim_under(rule: &str) -> Option<f64> {
+    (rule == "earliest-delivery").then_some(3_000.0)
+}
 
 /// What one run amounted to.
 #[derive(Clone, Copy, Debug)]

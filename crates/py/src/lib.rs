@@ -14,6 +14,7 @@ mod policy;
 mod registry;
 mod rule;
 mod scenario;
+mod shown;
 #[cfg(target_os = "linux")]
 mod steer;
 #[cfg(unix)]
@@ -53,6 +54,8 @@ mod _native {
     use super::scenario::{
         ScenarioView, VariantView, columns_of_results, drive_runs, read_again, schema, variant_again,
     };
+    #[pymodule_export]
+    use super::shown::{shown_run, thinned};
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use super::steer::{LiveSteering, SteeredRun, steering_obstacle};

@@ -219,6 +219,18 @@ impl PathView {
         self.path.pacing_rate.as_mbps_f64()
     }
     #[getter]
+    fn bytes_sent(&self) -> u64 {
+        self.path.sent.bytes.get()
+    }
+    #[getter]
+    fn bytes_acked(&self) -> u64 {
+        self.path.acked.bytes.get()
+    }
+    #[getter]
+    fn bytes_lost(&self) -> u64 {
+        self.path.lost.bytes.get()
+    }
+    #[getter]
     fn packets_sent(&self) -> u64 {
         self.path.sent.packets
     }

@@ -140,10 +140,13 @@ def executed(
 ) -> "Comparison":
     """Runs a plan; an interrupt ends the command. Of so many runs a page will show what they look like over time."""
     from weftway import comparison
+    from weftway.interim import Interim
     from weftway.progress import Bar
 
-    with interruptible(), Bar(err) as bar:
-        return comparison.execute(wanted, jobs, folder, bar.tell, bound, watched_runs)
+    so_far = Interim(wanted)
+    with interruptible(), Bar(err, above=so_far.table) as bar:
+        heard = so_far.add if err.is_terminal else None
+        return comparison.execute(wanted, jobs, folder, bar.tell, bound, watched_runs, heard)
 
 
 def skipped(found: "Comparison") -> list[str]:

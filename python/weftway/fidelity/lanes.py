@@ -9,7 +9,7 @@ from weftway.backends import Row
 from weftway.job import Job
 from weftway.report.axis import Axis, from_zero
 from weftway.report.palette import Look
-from weftway.report.series import Timeline, read_timeline, top
+from weftway.report.series import Timeline, cell_of, read_timeline, top
 from weftway.report.timeline import lane, line, rate_lane, time_axis
 from weftway.report.units import Unit, unit_for
 
@@ -69,7 +69,7 @@ def pair(runs: Runs, watched: Watched) -> str:
 
 def timeline(record: dict[str, Any] | None) -> Timeline | None:
     """Thinned to what a lane can show."""
-    read = read_timeline("run", record) if record else None
+    read = read_timeline(cell_of("run", record), record) if record else None
     return read.thinned(BINS) if read and read.steps else None
 
 

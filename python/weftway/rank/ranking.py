@@ -18,7 +18,7 @@ from weftway.report import page
 from weftway.report.axis import axis, most
 from weftway.report.charts import Dot, dots, mark, named, panel, symbols, tagged
 from weftway.report.held_out import RATIO
-from weftway.report.numbers import LEAST, percent
+from weftway.report.numbers import LEAST, percent, unbroken
 from weftway.report.palette import look
 from weftway.report.sections import Section
 from weftway.report.study import LEGEND, NAMED, YOURS
@@ -309,7 +309,7 @@ def render(ranked: Ranked, costs: pl.DataFrame) -> str:
         "style": page.style(),
         "script": page.asset("page.js"),
         "symbols": symbols(),
-        "verdict": escape("; ".join(findings(ranked)) + "."),
+        "verdict": escape(unbroken("; ".join(findings(ranked)) + ".")),
         "facts": escape(" · ".join(filter(None, [ranked.facts, ranked.others]))),
         "filters": '<div class="filters"></div>',
         "contents": "".join(f'<a href="#{one.id}">{escape(one.title)}</a>' for one in kept),

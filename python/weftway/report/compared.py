@@ -102,4 +102,4 @@ def _told(job: Job, watched: dict[str, str]) -> str | None:
 
 def _timeline(cell: Cell, job: Job, text: str | None) -> dict[str, Any] | None:
     whose = {"scheduler": cell.scheduler, "cc": cell.cc, "seed": job.seed, "setting": cell.setting}
-    return None if text is None else {**whose, **json.loads(text)}
+    return None if text is None else {**whose, "text": text}

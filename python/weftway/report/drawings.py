@@ -21,6 +21,8 @@ from .study import NAMED, YOURS, Study
 from .units import Measure, unit_for
 
 FIGURE_BINS = 240
+NARROW_BINS = 80
+"""Steps of a run in a figure as wide as a column: its plots are some 200 points wide."""
 LEVEL = alt.Header(labelAngle=0, labelAlign="left")
 DASHES: list[list[int]] = [[1, 0], [4, 2], [1, 2], [6, 2, 1, 2], [8, 3], [3, 1, 1, 1, 1, 1]]
 LINES = {"aggregation_benefit": (0.0, 1.0), "benefit_fair": (0.0, 1.0), "efficiency": (1.0,)}
@@ -57,7 +59,8 @@ NAMES = 72.0
 ENTRY = 76.0
 """What a name takes in a legend above a figure."""
 
-Draw = Callable[[Shape], alt.FacetChart]
+Drawn = alt.FacetChart | alt.LayerChart | alt.Chart
+Draw = Callable[[Shape], Drawn]
 Drawing = tuple[pl.DataFrame, Draw]
 
 
@@ -76,9 +79,11 @@ def write_all(
     if "tex" in formats:
         files.append(written(folder / "methods.tex", latex.escaped(methods(study))))
         files.append(written(folder / "tables.tex", latex.tables(study)))
+        if width is not None:
+            files.append(written(folder / "tables-column.tex", latex.tables(study, width)))
     plots = len(study.controllers) * len(study.settings)
     svgs: dict[str, str] = {}
-    for name, (frame, draw) in drawings(study, read_timelines(timelines)).items():
+    for name, (frame, draw) in drawings(study, [run.timeline for run in read_timelines(timelines)]).items():
         if frame.height and "csv" in formats:
             files.append(written(folder / f"{name}.csv", frame.write_csv()))
         if frame.height and {"svg", "pdf"} & set(formats):
@@ -136,14 +141,11 @@ def drawings(study: Study, timelines: list[Timeline]) -> dict[str, Drawing]:
     shares = frames.shares(study)
     found["share"] = shares, partial(stacked_shares, study, shares)
     if timelines:
-        rates = frames.rates_long(timelines, FIGURE_BINS)
-        found["rate"] = frames.timeline_frame(timelines, FIGURE_BINS), partial(stacked_rates, study, rates)
+        found["rate"] = frames.timeline_frame(timelines, FIGURE_BINS), partial(stacked_rates, study, timelines)
     return found
 
 
-def intervals(
-    study: Study, m: Measure, table: pl.DataFrame, lines: Iterable[float], of: str, shape: Shape
-) -> alt.FacetChart:
+def intervals(study: Study, m: Measure, table: pl.DataFrame, lines: Iterable[float], of: str, shape: Shape) -> Drawn:
     """Mean or median and its interval per scheduler, a plot per controller and setting."""
     told = marked(study, table.with_columns(value=pl.coalesce("mean", "median")))
     unit = unit_for(m.kind, told["value"])
@@ -165,10 +167,10 @@ def intervals(
     return faceted(study, chart, scaled, title, shape)
 
 
-def distributions(study: Study, m: Measure, table: pl.DataFrame, shape: Shape) -> alt.FacetChart:
+def distributions(study: Study, m: Measure, table: pl.DataFrame, shape: Shape) -> Drawn:
     """The part of the runs that came to a value or less, a line per scheduler."""
     unit = unit_for(m.kind, table["value"])
-    scaled = marked(study, table).with_columns(pl.col("value") * unit.factor)
+    scaled = from_none(marked(study, table)).with_columns(pl.col("value") * unit.factor)
     present = [at for at, one in enumerate(names(study)) if one in set(scaled["scheduler"])]
     hue, dash = (
         alt.Scale(domain=pick(names(study), present), range=pick(of, present)) for of in (hues(study), dashes(study))
@@ -187,7 +189,14 @@ def distributions(study: Study, m: Measure, table: pl.DataFrame, shape: Shape) -
     return faceted(study, lines.properties(width=shape.cell, height=10 * shape.text), scaled, title, shape)
 
 
-def stacked_shares(study: Study, table: pl.DataFrame, shape: Shape) -> alt.FacetChart:
+def from_none(table: pl.DataFrame) -> pl.DataFrame:
+    """A distribution with none of the runs below the first value, where its line leaves the axis."""
+    groups = ["setting", "cc", "scheduler"]
+    feet = table.group_by(groups, maintain_order=True).first().select(table.columns).with_columns(share=pl.lit(0.0))
+    return pl.concat([feet, table])
+
+
+def stacked_shares(study: Study, table: pl.DataFrame, shape: Shape) -> Drawn:
     """The paths' parts of all bytes, a bar per scheduler."""
     ranked = marked(
         study, table.with_columns(order=pl.col("path").replace_strict(study.paths, range(len(study.paths))))
@@ -206,14 +215,15 @@ def stacked_shares(study: Study, table: pl.DataFrame, shape: Shape) -> alt.Facet
     return faceted(study, sized, ranked, "Share of the bytes", shape)
 
 
-def stacked_rates(study: Study, table: pl.DataFrame, shape: Shape) -> alt.FacetChart:
+def stacked_rates(study: Study, timelines: Sequence[Timeline], shape: Shape) -> Drawn:
     """Rate of each path over time, a row per scheduler and a column per controller."""
-    told = marked(study, table)
+    told = marked(study, frames.rates_long(timelines, FIGURE_BINS if shape.columns is None else NARROW_BINS))
+    time = "Time (s)"
     areas = (
         alt.Chart(told)
         .mark_area()
         .encode(
-            x=alt.X("t_s:Q", title=None, axis=alt.Axis(tickCount=5)),
+            x=alt.X("t_s:Q", title=time if shape.columns == 1 else None, axis=alt.Axis(tickCount=5)),
             y=alt.Y("to_mbps:Q", title="Mbit/s", axis=alt.Axis(tickCount=3)),
             y2="from_mbps:Q",
             color=alt.Color("path:N", scale=path_scale(study), title=None),
@@ -221,19 +231,18 @@ def stacked_rates(study: Study, table: pl.DataFrame, shape: Shape) -> alt.FacetC
     )
     sized = areas.properties(width=shape.cell, height=7 * shape.text)
     if shape.columns is not None:
-        each = told.with_columns(plot=pl.concat_str("scheduler", pl.lit(" under "), "cc"))
+        under = [pl.lit(" under "), pl.col("cc")] if len(study.controllers) > 1 else []
+        each = told.with_columns(plot=pl.concat_str("scheduler", *under))
         order = each["plot"].unique(maintain_order=True).to_list()
         sized.data = each
         facet = alt.Facet("plot:N", sort=order, title=None)
-        return finished(sized.facet(facet=facet, columns=shape.columns), "Time (s)", shape)
+        return finished(sized.facet(facet=facet, columns=shape.columns), time if shape.columns > 1 else "", shape)
     column = alt.Column("cc:N", sort=study.controllers, title=None)
     row = alt.Row("scheduler:N", sort=names(study), title=None, header=LEVEL)
-    return finished(sized.facet(column=column, row=row), "Time (s)", shape)
+    return finished(sized.facet(column=column, row=row), time, shape)
 
 
-def faceted(
-    study: Study, chart: alt.Chart | alt.LayerChart, table: pl.DataFrame, title: str, shape: Shape
-) -> alt.FacetChart:
+def faceted(study: Study, chart: alt.Chart | alt.LayerChart, table: pl.DataFrame, title: str, shape: Shape) -> Drawn:
     """The chart once per controller and setting, on shared axes, which are named once."""
     settings = table["setting"].n_unique()
     if shape.columns is not None and settings > 1:
@@ -243,6 +252,8 @@ def faceted(
             chart.facet(facet=alt.Facet("plot:N", sort=order, title=None), columns=shape.columns), title, shape
         )
     if shape.columns is not None:
+        if len(study.controllers) == 1:  # one plot, which the caption names
+            return finished(chart, title, shape)
         facet = alt.Facet("cc:N", sort=study.controllers, title=None)
         return finished(chart.facet(facet=facet, columns=shape.columns), title, shape)
     column = alt.Column("cc:N", sort=study.controllers, title=None)
@@ -252,11 +263,19 @@ def faceted(
     return finished(chart.facet(column=column, row=row), title, shape)
 
 
-def finished(chart: alt.FacetChart, title: str, shape: Shape) -> alt.FacetChart:
+def finished(chart: Drawn, title: str, shape: Shape) -> Drawn:
     """The same quiet look for every figure, with the name of the axis below it."""
     chart.title = alt.TitleParams(
-        title, orient="bottom", anchor="middle", fontSize=shape.text + 1, fontWeight="bold", offset=4
+        title,
+        orient="bottom",
+        anchor="middle",
+        frame="bounds" if isinstance(chart, alt.FacetChart) else "group",
+        fontSize=shape.text + 1,
+        fontWeight="bold",
+        offset=4,
     )
+    if shape.columns is not None and isinstance(chart, alt.FacetChart):
+        chart.spacing = shape.text
     chart.config = alt.Config(
         view=alt.ViewConfig(stroke=None),
         axis=alt.AxisConfig(
@@ -268,6 +287,7 @@ def finished(chart: alt.FacetChart, title: str, shape: Shape) -> alt.FacetChart:
             orient="right" if shape.columns is None else "top",
             columns=1 if shape.columns is None else max(int(shape.columns * shape.cell / ENTRY), 1),
             symbolSize=shape.dot,
+            offset=18 if shape.columns is None else shape.text,
         ),
     )
     return chart

@@ -259,7 +259,7 @@ def claims(held: Held) -> str:
     rows = ""
     for claim in held.claims:
         css = "good" if claim["verdict"] == "holds" else "bad"
-        sure = "" if claim["is_sure"] else ", within noise"
+        sure = "" if claim["is_sure"] else " within noise"
         texts = zip(head[1:5], [claim["against"], claim["cc"], measured(claim), asked(claim)], strict=True)
         cells = "".join(cell(label, escape(text)) for label, text in texts)
         badge = f'<span class="badge {css}">{claim["verdict"]}</span>{sure}'

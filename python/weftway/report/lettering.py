@@ -57,7 +57,7 @@ def width(svg: str) -> float:
 def lettered(svgs: Sequence[str]) -> list[str]:
     """The same in points, each text as wide as it was laid out."""
     texts = dict.fromkeys(_text(match) for svg in svgs for match in TEXT.finditer(svg))
-    widths = dict(zip(texts, _measured(list(texts)), strict=True))
+    widths = dict(zip(texts, measured(list(texts)), strict=True))
 
     def fixed(match: re.Match[str]) -> str:
         size = re.search(r'font-size="([\d.]+)px"', match["look"])
@@ -76,7 +76,8 @@ def pdf(svg: str) -> bytes:
     import vl_convert
 
     found: bytes = vl_convert.svg_to_pdf(svg)
-    return found
+    # It says 1.7 and uses nothing that is not in 1.5, the latest version that pdfTeX takes without a warning.
+    return found.replace(b"%PDF-1.7", b"%PDF-1.5", 1)
 
 
 def _text(match: re.Match[str]) -> tuple[str, str]:
@@ -85,7 +86,7 @@ def _text(match: re.Match[str]) -> tuple[str, str]:
     return unescape(match["text"]), weight[1] if weight else "normal"
 
 
-def _measured(texts: Sequence[tuple[str, str]]) -> list[float]:
+def measured(texts: Sequence[tuple[str, str]]) -> list[float]:
     """How wide texts are at `LARGE`, by the font that lays figures out: it sets them side by side, without gaps."""
     import vl_convert  # not at the top: it takes a while to load, and a width is checked without it
 

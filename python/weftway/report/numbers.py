@@ -27,6 +27,11 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f} %" if share >= 0.0995 else f"{100 * share:.1f} %"
 
 
+def unbroken(text: str) -> str:
+    """The same, with numbers and their percent signs on one line."""
+    return text.replace(" %", "\u00a0%")
+
+
 def listed(names: Sequence[str]) -> str:
     """`a`, `a and b`, `a, b and c`; beyond four, the first three and how many more."""
     if len(names) > 4:

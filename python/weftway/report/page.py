@@ -14,6 +14,7 @@ import polars as pl
 
 from .charts import symbols
 from .earlier import Earlier
+from .numbers import unbroken
 from .palette import css_classes, css_variables
 from .provenance import seeds
 from .sections import Section, all_sections
@@ -45,7 +46,7 @@ def page(study: Study, rows: pl.DataFrame, timelines: dict[Any, Any], earlier: E
             [asset("page.js"), *([asset("vendor/uPlot.iife.min.js"), asset("timelines.js")] if timelines else [])]
         ),
         "symbols": symbols(),
-        "verdict": escape(verdict(study)),
+        "verdict": escape(unbroken(verdict(study))),
         "facts": escape(facts(study)),
         "filters": filters(study),
         "contents": "".join(f'<a href="#{s.id}">{escape(s.title)}</a>' for s in sections),

@@ -11,7 +11,7 @@ from . import frames, panels, tables
 from .earlier import Earlier, summary
 from .earlier import table as changes_table
 from .provenance import provenance
-from .series import Timeline
+from .series import Watched
 from .study import TOP, Study
 from .timeline import MULTIPLE_BINS, small_multiples
 from .units import MEASURES
@@ -58,9 +58,9 @@ class Section:
     data: pl.DataFrame | None = None
 
 
-def all_sections(study: Study, timelines: list[Timeline], earlier: Earlier | None = None) -> list[Section]:
+def all_sections(study: Study, runs: list[Watched], earlier: Earlier | None = None) -> list[Section]:
     """Every section that has content."""
-    sections = [*table_sections(study), *chart_sections(study), *time_sections(study, timelines)]
+    sections = [*table_sections(study), *chart_sections(study), *time_sections(study, runs)]
     if earlier:
         told = escape(summary(study, earlier))
         sections.append(Section("earlier", "Against an earlier comparison", told, changes_table(study, earlier) or " "))
@@ -125,24 +125,22 @@ def chart_sections(study: Study) -> list[Section]:
     ]
 
 
-def time_sections(study: Study, timelines: list[Timeline]) -> list[Section]:
+def time_sections(study: Study, runs: list[Watched]) -> list[Section]:
     """What needs timelines; a comparison may come without."""
-    if not timelines:
+    if not runs:
         return []
     places = {(*cell[1:], seed): place for place, (cell, seed) in enumerate(study.watched())}
-    timelines = sorted(timelines, key=lambda t: places.get((*t.cell[1:], t.seed), len(places)))
-    front = timelines[0]
-    few = [
-        t for t in timelines if (t.cell.cc, t.cell.setting, t.seed) == (front.cell.cc, front.cell.setting, front.seed)
-    ]
-    few = few[:TOP]
+    runs = sorted(runs, key=lambda run: places.get((*run.cell[1:], run.seed), len(places)))
+    front = runs[0]
+    beside = (front.cell.cc, front.cell.setting, front.seed)
+    few = [run.timeline for run in runs if (run.cell.cc, run.cell.setting, run.seed) == beside][:TOP]
     seed = f", seed {escape(str(front.seed))}" if front.seed is not None else ""
     legend = panels.legend(study.paths)
     each = f"One run each under {escape(front.cell.cc)}{seed}, rates stacked. {legend}"
     steps = frames.timeline_frame(few, MULTIPLE_BINS)
     return [
         Section("rate", "Rate of each path over time", each, small_multiples(study, few), steps),
-        Section("run", "Two runs side by side", f"{RUN_LEDE} {legend} {RUN_KEY}", viewer(study, timelines)),
+        Section("run", "Two runs side by side", f"{RUN_LEDE} {legend} {RUN_KEY}", viewer(study, runs)),
     ]
 
 

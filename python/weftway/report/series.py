@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
+
+from weftway._native import thinned
 
 from .study import Cell, is_number
 
@@ -45,11 +49,11 @@ class Timeline:
         """The same run in at most `bins` steps: rates are averaged, the rest keep their peak."""
         stride = max(1, math.ceil(self.steps / bins))
         thin = {
-            name: {key: reduce(values, stride, mean if key == "mbps" else max) for key, values in path.items()}
+            name: {key: thinned(values, stride, "mean" if key == "mbps" else "max") for key, values in path.items()}
             for name, path in self.paths.items()
         }
-        connection = {key: reduce(values, stride, max) for key, values in self.connection.items()}
-        counts = {kind: [reduce(s, stride, math.fsum) for s in series] for kind, series in self.decisions.items()}
+        connection = {key: thinned(values, stride, "max") for key, values in self.connection.items()}
+        counts = {kind: [thinned(s, stride, "sum") for s in series] for kind, series in self.decisions.items()}
         firsts: dict[tuple[int, str, int | None], Reason] = {}
         for step, kind, path, text in self.reasons:
             firsts.setdefault((step // stride, kind, path), (step // stride, kind, path, text))
@@ -58,17 +62,40 @@ class Timeline:
         )
 
 
-def read_timelines(timelines: dict[Any, dict[str, Any]]) -> list[Timeline]:
-    """Every timeline that names its run and has at least one step."""
-    found = [read_timeline(key, record) for key, record in (timelines or {}).items()]
-    return [timeline for timeline in found if timeline.steps > 0]
+@dataclass(frozen=True)
+class Watched:
+    """A run that can be shown over time. What its backend tells of it (`text`, JSON) is read where it is needed."""
+
+    cell: Cell
+    seed: Any
+    record: dict[str, Any]
+
+    @cached_property
+    def timeline(self) -> Timeline:
+        told = self.record.get("text")
+        return read_timeline(self.cell, {**self.record, **json.loads(told)} if told else self.record)
+
+    @property
+    def text(self) -> str:
+        """The run as JSON, in the form of the simulator's."""
+        told: str | None = self.record.get("text")
+        return told or as_json(self.timeline)
 
 
-def read_timeline(key: Any, record: dict[str, Any]) -> Timeline:
+def read_timelines(timelines: dict[Any, dict[str, Any]]) -> list[Watched]:
+    """Every run that has a timeline with at least one step."""
+    found = [Watched(cell_of(key, record), record.get("seed"), record) for key, record in (timelines or {}).items()]
+    return [run for run in found if "text" in run.record or run.timeline.steps > 0]
+
+
+def cell_of(key: Any, record: dict[str, Any]) -> Cell:
     names = list(key) if isinstance(key, tuple) else re.split(r"\s*[/×|]\s*", str(key))
     scheduler = str(record.get("scheduler") or names[0])
     cc = str(record.get("cc") or (names[1] if len(names) > 1 else "default"))
-    cell = Cell(str(record.get("setting") or ""), cc, scheduler)
+    return Cell(str(record.get("setting") or ""), cc, scheduler)
+
+
+def read_timeline(cell: Cell, record: dict[str, Any]) -> Timeline:
     paths = {
         name: {key: series for key in PATH_SERIES if (series := path_series(record, name, i, key))}
         for i, name in enumerate(record.get("paths") or [])
@@ -81,6 +108,18 @@ def read_timeline(key: Any, record: dict[str, Any]) -> Timeline:
     reasons = [(int(at), str(kind), place, str(text)) for at, kind, place, text in told.get("reasons") or []]
     step_ms = float(record.get("step_ms") or 100)
     return Timeline(cell, step_ms, paths, connection, events, record.get("seed"), counts, reasons)
+
+
+def as_json(t: Timeline) -> str:
+    """A timeline in the form of the simulator's."""
+    told: dict[str, Any] = {"step_ms": t.step_ms, "paths": list(t.paths), **t.connection}
+    told |= {key: [path.get(key, []) for path in t.paths.values()] for key in PATH_SERIES}
+    told["events"] = [
+        {"t_ms": event["t_ms"], "path": event.get("path"), "kind": str(event.get("kind"))} for event in t.events
+    ]
+    counts: dict[str, Any] = {kind: t.decisions.get(kind, []) for kind in ("send", "copy")}
+    wait = t.decisions.get("wait", [[]])[0]
+    return json.dumps({**told, "decisions": {**counts, "wait": wait, "reasons": t.reasons}})
 
 
 def path_series(record: dict[str, Any], name: str, index: int, key: str) -> Values:
@@ -99,22 +138,6 @@ def clean(values: Sequence[Any]) -> Values:
     if kinds <= {int}:
         return list(map(float, values))
     return [float(value) if is_number(value) else None for value in values]
-
-
-def reduce(values: Values, stride: int, how: Callable[[Sequence[float]], float]) -> Values:
-    """One value per `stride` of them; absent where all are."""
-    if stride == 1:
-        return values
-    if stride == 2:  # as most are; one value alone stands for itself
-        pairs = zip(values[::2], values[1::2], strict=False)
-        reduced = [b if a is None else a if b is None else how((a, b)) for a, b in pairs]
-        return [*reduced, *values[len(values) - len(values) % 2 :]]
-    groups = ([v for v in values[i : i + stride] if v is not None] for i in range(0, len(values), stride))
-    return [how(group) if group else None for group in groups]
-
-
-def mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
 
 
 def top(series: Iterable[Values]) -> float:

@@ -149,12 +149,7 @@ class Study:
 
     def _primary(self) -> Measure:
         """What the workload is about: messages, deadlines, an end, or else the rate."""
-        kind = (self.scenario.get("workload") or {}).get("kind")
-        wanted = ["deadline_miss_rate", "message_p95_ms", "fct_ms", "goodput_mbps"]
-        if kind == "bulk":
-            wanted = ["fct_ms", "goodput_mbps"]
-        elif kind == "duration":
-            wanted = ["goodput_mbps"]
+        wanted = about(self.scenario)
         missed = any(any(self.values(cell, wanted[0]).values()) for cell in self._runs)
         named = (name for name in wanted if self.has(name) and (missed or name != "deadline_miss_rate"))
         return MEASURES[next(named, "goodput_mbps")]
@@ -361,6 +356,16 @@ class Study:
         first = [(cell, seeds[cell][0]) for group in lines for cell in group]
         front_lines = [[c for at, c in enumerate(g) if at < TOP or self.is_kept(c)] for g in lines]
         return first + [(cell, seed) for group in front_lines for cell in group for seed in seeds[cell][1:]]
+
+
+def about(scenario: dict[str, Any]) -> list[str]:
+    """The columns that the workload of a scenario may be about, the first first."""
+    kind = (scenario.get("workload") or {}).get("kind")
+    if kind == "bulk":
+        return ["fct_ms", "goodput_mbps"]
+    if kind == "duration":
+        return ["goodput_mbps"]
+    return ["deadline_miss_rate", "message_p95_ms", "fct_ms", "goodput_mbps"]
 
 
 def _others_of(ours: Any, alone: Any, benefit: Any) -> float | None:

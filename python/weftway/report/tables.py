@@ -18,7 +18,7 @@ from .units import Measure, Unit, unit_for
 from .words import remarks
 
 ELSEWHERE = (
-    *("title", "name", "description", "registry", "rules", "reference", "command", "skipped", "named"),
+    *("title", "name", "description", "registry", "rules", "reference", "command", "skipped", "named", "others"),
     *("published", "expect", "figure"),
 )
 """Keys of a scenario that the page shows in another place, or that are about other tools."""
@@ -184,9 +184,9 @@ def rules(study: Study) -> str:
             purpose = f"{rule['goal']}; {rule['application']}"
             rows += (
                 f"<tr{kept_row(study, name)}>{head_of(study, name)}"
-                f"{cell('Rule', escape(str(rule['summary'])), 'text')}"
-                f"{cell('For', escape(purpose), 'text')}{cell('Source', told, 'remarks')}"
-                f"{cell('Reference', escape(str(rule['reference'])), 'text')}</tr>"
+                f"{cell('Rule', escape(str(rule['summary'])), 'text prose')}"
+                f"{cell('For', escape(purpose), 'text prose')}{cell('Source', told, 'text prose')}"
+                f"{cell('Reference', escape(str(rule['reference'])), 'text prose')}</tr>"
             )
     head = ["Scheduler", "Rule", "For", "Source", "Reference"]
     return f'<div class="scroll">{table(head, f"<tbody>{rows}</tbody>", "cards")}</div>' if rows else ""
@@ -218,7 +218,7 @@ def records(title: str, named: dict[str, Any]) -> str:
         for name, record in named.items()
     )
     first = title if all(named) else ""
-    return f'<div class="scroll">{table([first, *keys], f"<tbody>{rows}</tbody>", "cards")}</div>'
+    return f'<div class="scroll">{table([first, *keys], f"<tbody>{rows}</tbody>", "cards slim")}</div>'
 
 
 def plain(value: Any) -> str:

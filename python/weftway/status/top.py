@@ -15,14 +15,13 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from weftway.listing import NOTHING, plain_table
+from weftway.listing import NOTHING, bars, plain_table
 from weftway.status.local_socket import PATIENCE_S, Reader, running
 from weftway.status.snapshot import MINUTE, Snapshot
 from weftway.transfer import amount
 
 NOTHING_RUNS = "no weft proxy, relay or send of this user runs on this machine"
 REFRESH_S = 0.25
-BARS = "▁▂▃▄▅▆▇█"
 MOST_FLOWS = 10
 """So many connections are shown of each program, those that carried most."""
 MINUTE_WIDTH = 30
@@ -160,7 +159,7 @@ def sparklines(minutes: list[list[float]], width: int = MINUTE_WIDTH) -> list[st
     """
     means = [_means(rates, MINUTE // width) for rates in minutes]
     most = max((mean for some in means for mean in some), default=0.0) or 1.0
-    return ["".join(BARS[min(len(BARS) - 1, int(len(BARS) * mean / most))] for mean in some) for some in means]
+    return [bars(some, most) for some in means]
 
 
 def _means(rates: list[float], seconds: int) -> list[float]:

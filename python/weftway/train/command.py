@@ -25,6 +25,10 @@ from weftway.train.picture import draw
 USAGE = f"weft train ALGORITHM [--help] [--quick] [--out DIR] [--resume] …\n\nAlgorithms: {', '.join(ALGORITHMS)}."
 
 
+RESULTS = ("*.safetensors", "*.jsonl")
+"""Files of a training that has begun: its policies, its learning curve."""
+
+
 class _Parser(argparse.ArgumentParser):
     """A parser whose mistakes are those of the command `weft`."""
 
@@ -93,12 +97,21 @@ def settings(algorithm: str, args: type, options: Sequence[str]) -> Any:
     return given if given.out is not None else replace(given, out=Path(f"{algorithm}-{given.seed}"))
 
 
+def keep(folder: Path, resume: bool) -> None:
+    """Refuses a folder that has an earlier training, unless that is to go on."""
+    earlier = [] if resume else sorted(file.name for kind in RESULTS for file in folder.glob(kind))
+    if earlier:
+        told = f"--out {folder}: an earlier training is there ({', '.join(earlier)})"
+        raise ScenarioError(f"{told}; name another folder, or go on with it by --resume")
+
+
 def run(algorithm: str, options: Sequence[str], progress: Callable[[int, int], None]) -> Any:
     """Trains as the options say; what `train` of the algorithm returns."""
     algorithm = ALIASES.get(algorithm, algorithm)
     algorithm_ = module(algorithm)
     try:
         args = settings(algorithm, algorithm_.Args, options)
+        keep(args.out, args.resume)
         trained = algorithm_.train(args, progress)
     except ValueError as error:
         raise ScenarioError(str(error)) from error

@@ -1,0 +1,64 @@
+"""The table of those who wait for a comparison: what has come so far, best first."""
+
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from weftway import comparison, plan
+from weftway.backends import Row
+from weftway.interim import Interim
+from weftway.job import Job
+from weftway.scenario import load
+
+
+def lines(so_far: Interim) -> list[list[str]]:
+    console = Console(width=120)
+    with console.capture() as text:
+        console.print(so_far.table())
+    return [line.split() for line in text.get().splitlines()]
+
+
+def wanted(small: Path, **more: Any) -> plan.Plan:
+    return plan.plan(load(small, []), "min-rtt,round-robin", more.get("cc"), "0..2", None)
+
+
+def test_the_table_has_means_runs_and_a_bar_for_each(small: Path) -> None:
+    chosen = wanted(small)
+    so_far = Interim(chosen)
+    for job, ms in zip(chosen.jobs, (4000.0, 2000.0, 1000.0, 1000.0), strict=True):
+        so_far.add(job, {"fct_ms": ms, "goodput_mbps": 1.0})
+    title, head, *rows = lines(so_far)
+    assert title == ["Completion", "time", "so", "far,", "mean"]
+    assert head[:3] == ["scheduler", "s", "runs"]
+    names = [job.scheduler.name for job in chosen.jobs]
+    means = {name: [ms for other, ms in zip(names, (4, 2, 1, 1), strict=True) if other == name] for name in names}
+    found = {
+        name: (f"{sum(ms) / 2:.3g}", "2", "".join("█" if one == 4 else "▅" if one == 2 else "▃" for one in ms))
+        for name, ms in means.items()
+    }
+    best = sorted(found, key=lambda name: float(found[name][0]))
+    assert rows == [[name, *found[name]] for name in best]
+
+
+def test_controllers_are_told_apart_where_there_are_several(small: Path) -> None:
+    chosen = wanted(small, cc="cubic,newreno")
+    so_far = Interim(chosen)
+    for job in chosen.jobs:
+        so_far.add(job, {"fct_ms": 10.0})
+    head = lines(so_far)[1]
+    assert head[:2] == ["controller", "scheduler"]
+    assert len(lines(so_far)) == 2 + 4
+
+
+def test_a_comparison_tells_each_row_once_kept_ones_too(small: Path, tmp_path: Path) -> None:
+    heard: list[str] = []
+
+    def hear(job: Job, row: Row) -> None:
+        heard.append(job.key)
+
+    for names in ("min-rtt", "min-rtt,ecf"):
+        chosen = plan.plan(load(small, []), names, None, "0..2", None)
+        heard.clear()
+        comparison.execute(chosen, 1, tmp_path / "out", heard=hear)
+        assert sorted(heard) == sorted(job.key for job in chosen.jobs)
