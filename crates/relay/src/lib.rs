@@ -55,6 +55,7 @@
 //!
 //! | module | what it decides |
 //! |---|---|
+//! | `front` | nothing: what an owner of a front end calls |
 //! | `proxy`, `ports`, `local`, `stage` | which connections are accepted; how far each has come |
 //! | `handshake`, `step`, `socks`, `http` | where a program wants to, from its bytes alone |
 //! | `relay`, `client`, `remote` | which streams are accepted; how far each has come |
@@ -76,6 +77,7 @@ mod client;
 mod datagram;
 mod dial;
 mod flow;
+mod front;
 mod handshake;
 mod http;
 mod limits;
@@ -104,6 +106,7 @@ pub use classes::{CLASSES, Class, Classes, FIRST_BYTES, Hosts, Rule, Transport};
 pub use classes_file::BadRules;
 pub use client::ClientId;
 pub use datagram::{DEADLINE, DatagramCounts};
+pub use front::Front;
 pub use limits::{ClientLimits, ProxyLimits, RelayLimits};
 pub use policy::{NoNetwork, Policy};
 pub use proxy::Proxy;
@@ -112,3 +115,15 @@ pub use relay::Relay;
 pub use resolver::Lookup;
 pub use target::{Host, Purpose, Target, TargetError};
 pub use view::FlowView;
+
+/// What another front end than [`Proxy`] is made of: `weft tunnel` has one.
+pub mod parts {
+    pub use crate::datagram::{Sent, mark, read, send};
+    pub use crate::flow::{Flow, READ, TcpEnd, Turn};
+    pub use crate::limits::{MOST_DATAGRAMS, WAIT_FOR_ANSWER, WAIT_FOR_STREAM};
+    pub use crate::pace::Pace;
+    pub use crate::refusal::{ABORTED, CONNECTED};
+    pub use crate::remote_udp::ECHO_PORT;
+    pub use crate::socks::put_address;
+    pub use crate::wakes::{RunQueue, Timers};
+}

@@ -11,7 +11,7 @@ use weftway_path::Instant;
 
 use crate::classes::{Class, Classes, Transport};
 use crate::datagram::{DatagramCounts, Sent, WHOLE, mark, read, send};
-use crate::flow::Turn;
+use crate::flow::{TcpEnd, Turn};
 use crate::limits::BURST;
 use crate::refusal::ABORTED;
 use crate::socket::{Socket, token};
