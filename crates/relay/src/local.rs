@@ -55,7 +55,7 @@ impl Local {
     }
 
     /// A datagram came on its stream.
-    pub fn take_datagram(&mut self, bytes: &[u8]) {
+    pub fn take_datagram(&mut self, bytes: Bytes) {
         if let Stage::Associated(_, udp) = &mut self.stage {
             udp.down(bytes);
         }

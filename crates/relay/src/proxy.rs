@@ -203,7 +203,7 @@ impl Proxy {
                 Some((id, bytes)) => {
                     let key = self.by_stream.get(&id);
                     if let Some(local) = key.and_then(|&key| self.locals.get_mut(key)) {
-                        local.take_datagram(&bytes);
+                        local.take_datagram(bytes);
                     }
                 }
             }

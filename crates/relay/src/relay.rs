@@ -323,7 +323,7 @@ impl Relay {
             let Some(udp) = self.remotes.get_mut(key).and_then(|(_, remote)| remote.datagrams()) else { continue };
             if !client.pace.may_send(Way::FromClient, bytes.len()) {
                 udp.drop_one();
-            } else if udp.up(now, &bytes, outside) {
+            } else if udp.up(now, bytes, outside) {
                 client.names.push_back(key);
             }
         }

@@ -11,10 +11,11 @@ use weftway_mux::{Mux, Read, StreamId};
 use weftway_path::Instant;
 
 use crate::classes::Class;
-use crate::datagram::{DatagramCounts, Sent, read_marked, send};
+use crate::datagram::{DatagramCounts, Sent, read_marked};
 use crate::flow::Turn;
 use crate::limits::{BURST, MOST_ADDRESSES, MOST_DESTINATIONS, MOST_NAMES, MOST_WAITING, NOT_FOUND};
 use crate::pace::{Pace, Way};
+use crate::pieces::Pieces;
 use crate::policy::Policy;
 use crate::recent::Recent;
 use crate::refusal::{ABORTED, CONNECTED};
@@ -83,6 +84,7 @@ pub struct RemoteUdp {
     waiting: VecDeque<Waiting>,
     /// How long a record is.
     record: usize,
+    pieces: Pieces,
     counts: DatagramCounts,
     /// The class of the last datagram that the program sent.
     class: Class,
@@ -103,6 +105,7 @@ impl RemoteUdp {
             wanted: VecDeque::new(),
             waiting: VecDeque::new(),
             record,
+            pieces: Pieces::default(),
             counts: DatagramCounts::default(),
             class: Class::Realtime,
             carried: [0; 2],
@@ -137,8 +140,9 @@ impl RemoteUdp {
     }
 
     /// The client has sent a datagram. Whether one more name is to be looked up.
-    pub fn up(&mut self, now: Instant, bytes: &Bytes, outside: Outside<'_>) -> bool {
-        let Some((class, Target { host, port }, data)) = read_marked(bytes) else {
+    pub fn up(&mut self, now: Instant, bytes: Bytes, outside: Outside<'_>) -> bool {
+        let Some(bytes) = self.pieces.take(bytes) else { return false };
+        let Some((class, Target { host, port }, data)) = read_marked(&bytes) else {
             self.counts.dropped += 1;
             return false;
         };
@@ -287,7 +291,7 @@ impl RemoteUdp {
         let mut bytes = Vec::with_capacity(32 + buffer.len());
         put_address(&mut bytes, source);
         bytes.extend_from_slice(buffer);
-        let sent = send(now, mux, self.id, self.record, class, bytes);
+        let sent = self.pieces.send(now, mux, (self.id, self.record), class, bytes);
         self.counts.count(sent, |counts| &mut counts.down);
         if sent == Sent::Yes {
             self.carried[1] += buffer.len() as u64;

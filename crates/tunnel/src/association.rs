@@ -3,10 +3,11 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use bytes::Bytes;
 use weftway_mux::{Mux, Read, StreamId};
 use weftway_path::{Instant, Span};
 use weftway_relay::parts::{
-    ABORTED, ECHO_PORT, Sent, Turn, WAIT_FOR_ANSWER, WAIT_FOR_STREAM, mark, put_address, read, send,
+    ABORTED, ECHO_PORT, Pieces, Sent, Turn, WAIT_FOR_ANSWER, WAIT_FOR_STREAM, mark, put_address, read,
 };
 use weftway_relay::{Class, Classes, DatagramCounts, Failure, FlowView, Host, Purpose, Refusal, Target, Transport};
 
@@ -59,6 +60,7 @@ pub struct Association {
     /// Packets that wait.
     held: Vec<Vec<u8>>,
     class: Class,
+    pieces: Pieces,
     counts: DatagramCounts,
     carried: [u64; 2],
     refused: Option<Failure>,
@@ -89,6 +91,7 @@ impl Association {
             last_used: now,
             held: Vec::new(),
             class: Class::Realtime,
+            pieces: Pieces::default(),
             counts: DatagramCounts::default(),
             carried: [0; 2],
             refused: None,
@@ -183,7 +186,7 @@ impl Association {
         put_address(&mut marked, to);
         mark(&mut marked, self.class);
         marked.extend_from_slice(data);
-        let sent = send(now, mux, id, how.record, self.class, marked);
+        let sent = self.pieces.send(now, mux, (id, how.record), self.class, marked);
         self.counts.count(sent, |counts| &mut counts.up);
         if sent == Sent::Yes {
             self.carried[0] += data.len() as u64;
@@ -191,9 +194,10 @@ impl Association {
     }
 
     /// The relay has sent a datagram.
-    pub fn down<D: Device>(&mut self, now: Instant, bytes: &[u8], outside: &mut Outside<'_, D>) {
+    pub fn down<D: Device>(&mut self, now: Instant, bytes: Bytes, outside: &mut Outside<'_, D>) {
         self.last_used = now;
-        let Some((Target { host: Host::Address(ip), port }, data)) = read(bytes) else {
+        let Some(bytes) = self.pieces.take(bytes) else { return };
+        let Some((Target { host: Host::Address(ip), port }, data)) = read(&bytes) else {
             self.counts.dropped += 1;
             return;
         };

@@ -224,7 +224,7 @@ impl<D: Device> Tunnel<D> {
             let Some(&key) = self.by_stream.get(&id) else { continue };
             let mut outside = Outside { device: &mut self.device, mtu: self.mtu, buffer: &mut self.written };
             if let Some(Entry::Datagrams(association)) = self.entries.get_mut(key) {
-                association.down(now, &bytes, &mut outside);
+                association.down(now, bytes, &mut outside);
             }
         }
     }
