@@ -1,8 +1,9 @@
 """The routes and rules of `weft tunnel`: what is asked of `ip`, and how all of it is taken back, whatever happened to the tunnel.
 
 Packets of programs are led to the tunnel's device by rules before those of the system. They look into a table that holds one
-route, to that device; so when the device is gone, with a tunnel that was killed, the rules lead nowhere and the system's own
-routes count again. With a kill switch the table also holds a route that leads nowhere, which stays.
+route, to that device; so when the device is gone, with a tunnel that was killed, the table is empty and the system's own routes
+count again. A kill switch is a table of `nft`, which stays. Routes and rules would not do: a program that binds itself to a link
+is let out by the kernel although they lead nowhere.
 """
 
 import fcntl
@@ -24,20 +25,25 @@ from weftway._native import ScenarioError, TransferError
 TABLE = 51877
 """The table of the tunnel's routes: no other program that is known to us has this one."""
 
-GUARD, FIRST_RULE, LAST_RULE = 4399, 4400, 4499
-"""The preferences of its rules: before those of other programs, behind those of the machine's own addresses (0).
+FIRST_RULE, LAST_RULE = 4400, 4499
+"""The preferences of its rules: before those of other programs, behind those of the machine's own addresses (0)."""
 
-The first lets nothing through while a tunnel with a kill switch changes the others.
+FILTER = "inet weft_tunnel"
+"""The table of `nft` that is the kill switch."""
+
+NEEDED = """\
+oifname "lo" accept
+icmpv6 type { nd-router-solicit, nd-neighbor-solicit, nd-neighbor-advert } accept
+udp sport 68 udp dport 67 accept
+udp sport 546 udp dport 547 accept
 """
+"""What a kill switch lets out: to this machine itself, and what links need for having addresses."""
 
 ADDRESS = {4: "198.18.77.1", 6: "fd77:6566:7477::1"}
 """Where packets on the device come from. Of networks for tests (RFC 2544) and for nobody else (RFC 4193)."""
 
 RESOLVER = "198.18.77.2"
 """An address to which questions for names may be sent: the tunnel answers them."""
-
-LAST_METRIC = 4278198272
-"""That of a route which counts when no other one does."""
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -58,6 +64,15 @@ class Part:
             return [to]
         first, last = self.ports
         return [f"{to} ipproto {protocol} dport {first}-{last}".strip() for protocol in ("tcp", "udp")]
+
+    def matches(self) -> list[str]:
+        """The same, as `nft` says it."""
+        network = self.network
+        to = "" if network is None else f"{'ip' if network.version == 4 else 'ip6'} daddr {network} "
+        if self.ports is None:
+            return [to]
+        first, last = self.ports
+        return [f"{to}{protocol} dport {first}-{last} " for protocol in ("tcp", "udp")]
 
 
 def part(text: str) -> Part:
@@ -111,8 +126,6 @@ class Plan:
     def routes(self) -> Iterator[str]:
         """The routes and rules."""
         for family in families():
-            if self.kill_switch:
-                yield f"-{family} route add unreachable default table {TABLE} metric {LAST_METRIC}"
             yield f"-{family} route add default dev {self.device} table {TABLE}"
             # The last one is there first: rules before it may go there.
             yield f"-{family} rule add pref {LAST_RULE} nop"
@@ -123,18 +136,36 @@ class Plan:
         for address, port in self.relays:
             if ipaddress.ip_address(address).version == family:
                 yield f"to {address} ipproto udp dport {port} goto {LAST_RULE}"
-        if self.names:
-            yield f"ipproto udp dport 53 lookup {TABLE}"
-            yield f"ipproto tcp dport 53 lookup {TABLE}"
-            if family == 4:
-                yield f"to {RESOLVER} lookup {TABLE}"
-        if not self.only:
-            if not self.kill_switch:
+        for selector in self._selectors(family):
+            if selector == "" and not self.kill_switch:
                 yield "lookup main suppress_prefixlength 0"
-            yield f"lookup {TABLE}"
-        for one in self.only:
-            for selector in one.selectors(family):
-                yield f"{selector} lookup {TABLE}"
+            yield f"{selector} lookup {TABLE}".strip()
+
+    def filter(self) -> str:
+        """The kill switch, as `nft` reads it: what is for the tunnel may leave by its device alone."""
+        lines = NEEDED + f'oifname "{self.device}" accept\n'
+        for address, port in self.relays:
+            lines += f"{'ip' if ipaddress.ip_address(address).version == 4 else 'ip6'} daddr {address} udp dport {port} accept\n"
+        for one in self.only or (Part(None, None),):
+            lines += "".join(f"{match} reject\n".lstrip() for match in one.matches())
+        if self.names and self.only:
+            lines += "udp dport 53 reject\ntcp dport 53 reject\n"
+        chains = "".join(
+            f"chain {hook} {{\ntype filter hook {hook} priority 0; policy accept;\n{lines}}}\n"
+            for hook in ("output", "forward")
+        )
+        # In one step: it is never not there.
+        return f"table {FILTER} {{}}\ndelete table {FILTER}\ntable {FILTER} {{\n{chains}}}\n"
+
+    def _selectors(self, family: int) -> Iterator[str]:
+        """What goes through the tunnel, as rules say it."""
+        if self.names:
+            yield "ipproto udp dport 53"
+            yield "ipproto tcp dport 53"
+            if family == 4:
+                yield f"to {RESOLVER}"
+        for one in self.only or (Part(None, None),):
+            yield from one.selectors(family)
 
 
 def undo(device: str) -> list[str]:
@@ -142,13 +173,8 @@ def undo(device: str) -> list[str]:
     lines = [f"link delete dev {device}"]
     for family in (4, 6):
         lines += [f"-{family} rule delete pref {pref}" for pref in range(FIRST_RULE, LAST_RULE + 1)]
-        lines += [f"-{family} route flush table {TABLE}", *guard("delete", family)]
+        lines.append(f"-{family} route flush table {TABLE}")
     return lines
-
-
-def guard(what: str, family: int) -> list[str]:
-    """Adds or deletes the rule that lets nothing through."""
-    return [f"-{family} rule {what} pref {GUARD} unreachable"]
 
 
 def families() -> list[int]:
@@ -172,6 +198,12 @@ def run(lines: Sequence[str], *, force: bool = False) -> str:
             if not force:
                 break
     return "\n".join(complaints)
+
+
+def nft(text: str) -> str:
+    """Has `nft` carry out this: what it complained of."""
+    done = subprocess.run(["nft", "-f", "-"], input=text, capture_output=True, text=True, check=False)
+    return done.stderr.strip() if done.returncode else ""
 
 
 def strict_filters() -> dict[str, str]:
@@ -216,14 +248,19 @@ class Routes:
         return state
 
     def begin(self, plan: Plan) -> bool:
-        """Takes back what an earlier tunnel has left, if it has. With a kill switch nothing goes out from now on."""
+        """Takes back what an earlier tunnel has left, if it has. With a kill switch nothing goes beside it from now on."""
+        if plan.kill_switch and shutil.which("nft") is None:
+            raise ScenarioError("--kill-switch needs the command `nft` (package nftables)")
         before = self._read()
         settings = {**strict_filters(), **before.get("settings", {})}
-        self._write({"device": self._device, "settings": settings})
+        closed = plan.kill_switch or bool(before.get("closed"))
+        self._write({"device": self._device, "settings": settings, "closed": closed})
         if plan.kill_switch:
-            self._check(run([line for family in families() for line in guard("add", family)]))
+            self._check(nft(plan.filter()), "nft")
         if before:
-            run([line for line in undo(before.get("device", self._device)) if f"pref {GUARD} " not in line], force=True)
+            run(undo(before.get("device", self._device)), force=True)
+            if closed and not plan.kill_switch:
+                nft(f"delete table {FILTER}\n")
         return bool(before)
 
     def prepare(self, plan: Plan) -> None:
@@ -236,8 +273,6 @@ class Routes:
             with suppress(OSError):
                 Path(file).write_text("2\n")
         self._check(run(list(plan.routes())))
-        if plan.kill_switch:
-            self._check(run([line for family in families() for line in guard("delete", family)]))
 
     def restore(self) -> bool:
         """Takes everything back: whether there was anything."""
@@ -247,6 +282,8 @@ class Routes:
                 Path(file).write_text(f"{value}\n")
         if state:
             run(undo(state.get("device", self._device)), force=True)
+        if state.get("closed", bool(state)) and shutil.which("nft") is not None:
+            nft(f"delete table {FILTER}\n")
         self._write(None)
         return bool(state)
 
@@ -267,9 +304,9 @@ class Routes:
         self._state.flush()
         os.fsync(self._state.fileno())
 
-    def _check(self, complaint: str) -> None:
+    def _check(self, complaint: str, command: str = "ip") -> None:
         if complaint:
-            raise TransferError(f"ip: {complaint.splitlines()[0]}")
+            raise TransferError(f"{command}: {complaint.splitlines()[0]}")
 
 
 def resolve_through(device: str) -> None:
