@@ -39,6 +39,9 @@ pub struct Stack {
     interface: Interface,
     sockets: SocketSet<'static>,
     handle: SocketHandle,
+    /// Whether nothing more is written. smoltcp learns of it once the program has taken all: in LAST-ACK smoltcp 0.14 takes no
+    /// news of a window (it answers them as if they were out of date), and what waits for one would wait for a timer.
+    is_finished: bool,
 }
 
 impl Stack {
@@ -54,7 +57,7 @@ impl Stack {
         let mut sockets = SocketSet::new(Vec::with_capacity(1));
         let handle = sockets.add(socket);
         interface.poll_maintenance(time(now));
-        Self { interface, sockets, handle }
+        Self { interface, sockets, handle, is_finished: false }
     }
 
     /// Takes a segment of the program.
@@ -65,6 +68,9 @@ impl Stack {
 
     /// Sends the program what may be sent.
     pub fn send<D: Device>(&mut self, now: Instant, outside: &mut Outside<'_, D>) {
+        if self.is_finished && self.socket().send_queue() == 0 {
+            self.socket().close();
+        }
         let mut wire = Wire { packet: None, outside };
         while self.interface.poll_egress(time(now), &mut wire, &mut self.sockets) == PollResult::SocketStateChanged {}
     }
@@ -138,7 +144,7 @@ impl TcpEnd for Stack {
     }
 
     fn finish(&mut self) {
-        self.socket().close();
+        self.is_finished = true;
     }
 }
 
