@@ -239,13 +239,17 @@ class Routes:
     def _open(self) -> IO[str]:
         try:
             self._file.parent.mkdir(mode=0o755, exist_ok=True)
-            state = self._file.open("a+")
-            fcntl.flock(state, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            while True:
+                state = self._file.open("a+")
+                fcntl.flock(state, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # Another tunnel may have ended meanwhile, and its file with it.
+                if self._file.exists() and self._file.stat().st_ino == os.fstat(state.fileno()).st_ino:
+                    return state
+                state.close()
         except BlockingIOError:
             raise ScenarioError("a tunnel runs already: there is one at a time") from None
         except OSError as error:
             raise ScenarioError(f"weft tunnel needs root: {self._file}: {error.strerror}") from None
-        return state
 
     def begin(self, plan: Plan) -> bool:
         """Takes back what an earlier tunnel has left, if it has. With a kill switch nothing goes beside it from now on."""
@@ -285,6 +289,7 @@ class Routes:
         if state.get("closed", bool(state)) and shutil.which("nft") is not None:
             nft(f"delete table {FILTER}\n")
         self._write(None)
+        self._file.unlink(missing_ok=True)
         return bool(state)
 
     def _read(self) -> dict[str, Any]:
