@@ -388,7 +388,8 @@ def carry_packets(
 ) -> None:
     """Carries what the packets of `device` hold to a relay, until it is stopped. On Linux only.
 
-    `names` says who answers questions to servers of names that no relay asks: `relay`, an address and a port, or nobody.
+    `names` says who answers questions to servers of names that no relay asks: `relay`, an address and a port, or
+    nobody.
     """
 
 def check_classes(rules: str) -> None:

@@ -1,9 +1,9 @@
-"""The routes and rules of `weft tunnel`: what is asked of `ip`, and how all of it is taken back, whatever happened to the tunnel.
+"""The routes and rules of `weft tunnel`: what is asked of `ip`, and how it is taken back, however the tunnel ended.
 
-Packets of programs are led to the tunnel's device by rules before those of the system. They look into a table that holds one
-route, to that device; so when the device is gone, with a tunnel that was killed, the table is empty and the system's own routes
-count again. A kill switch is a table of `nft`, which stays. Routes and rules would not do: a program that binds itself to a link
-is let out by the kernel although they lead nowhere.
+Packets of programs are led to the tunnel's device by rules before those of the system. They look into a table that
+holds one route, to that device; so when the device is gone, with a tunnel that was killed, the table is empty and the
+system's own routes count again. A kill switch is a table of `nft`, which stays. Routes and rules would not do: a
+program that binds itself to a link is let out by the kernel although they lead nowhere.
 """
 
 import fcntl
@@ -109,8 +109,8 @@ class Plan:
     relays: tuple[tuple[str, int], ...]
     """The addresses and ports of the relay: packets to it go as they did before."""
     only: tuple[Part, ...] = ()
-    """What goes through the tunnel. Nothing is named: all does, but what a route of the system knows better than its default
-    route, such as the network at home."""
+    """What goes through the tunnel. Nothing is named: all does, but what a route of the system knows better than its
+    default route, such as the network at home."""
     names: bool = True
     """Whether questions for names go through it, whichever server they are for."""
     kill_switch: bool = False
@@ -145,7 +145,8 @@ class Plan:
         """The kill switch, as `nft` reads it: what is for the tunnel may leave by its device alone."""
         lines = NEEDED + f'oifname "{self.device}" accept\n'
         for address, port in self.relays:
-            lines += f"{'ip' if ipaddress.ip_address(address).version == 4 else 'ip6'} daddr {address} udp dport {port} accept\n"
+            family = "ip" if ipaddress.ip_address(address).version == 4 else "ip6"
+            lines += f"{family} daddr {address} udp dport {port} accept\n"
         for one in self.only or (Part(None, None),):
             lines += "".join(f"{match} reject\n".lstrip() for match in one.matches())
         if self.names and self.only:
@@ -209,8 +210,8 @@ def nft(text: str) -> str:
 def strict_filters() -> dict[str, str]:
     """The settings of the kernel that would drop what comes from the relay, and what they are now.
 
-    A strict filter of sources (rp_filter 1) takes a packet only from the device by which an answer would leave. By the rules
-    that would be the tunnel's, since they ask for more than an address.
+    A strict filter of sources (rp_filter 1) takes a packet only from the device by which an answer would leave. By the
+    rules that would be the tunnel's, since they ask for more than an address.
     """
     folder = Path("/proc/sys/net/ipv4/conf")
     with suppress(OSError):
@@ -252,7 +253,7 @@ class Routes:
             raise ScenarioError(f"weft tunnel needs root: {self._file}: {error.strerror}") from None
 
     def begin(self, plan: Plan) -> bool:
-        """Takes back what an earlier tunnel has left, if it has. With a kill switch nothing goes beside it from now on."""
+        """Takes back what an earlier tunnel has left, if it has. With a kill switch nothing goes beside it any more."""
         if plan.kill_switch and shutil.which("nft") is None:
             raise ScenarioError("--kill-switch needs the command `nft` (package nftables)")
         before = self._read()

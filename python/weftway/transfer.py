@@ -153,8 +153,8 @@ def relay_connections(
     Each of `paths` is an interface or address, and may say what the link is for: "wwan0,tier=backup,cap=10GB/month".
 
     `classes` is the text of a file of rules, which say how urgent each connection is. `clients` say how much a client
-    may have: "rate=50Mbit/s" all of them, "laptop,connections=100" that of this name. Tunnels ask the server of names at
-    `names`, or that of this machine.
+    may have: "rate=50Mbit/s" all of them, "laptop,connections=100" that of this name. Tunnels ask the server of names
+    at `names`, or that of this machine.
 
     A relay connects to public addresses, and to those in the networks `allow`. It ends when it is interrupted. When the
     file of its identity changes, names that are new and those that were revoked count at once.

@@ -86,7 +86,8 @@ def run(
 ) -> None:
     """Carries packets until it is interrupted. Then all routes are as they were.
 
-    So they are when it fails, unless there is a kill switch: what programs send leads nowhere then, until it is restored.
+    So they are when it fails, unless there is a kill switch: what programs send leads nowhere then, until it is
+    restored.
     """
     other, plan = setting.other, setting.plan
     assert other.pairing is not None, "a tunnel connects to a relay"

@@ -1,4 +1,4 @@
-"""Two network namespaces of a test's own, with two links between them: programs and a tunnel in one, a relay in the other."""
+"""Two network namespaces of a test's own, and two links between them: a tunnel in one, a relay in the other."""
 
 import os
 import shutil
@@ -73,7 +73,9 @@ class Lab:
     def routes(self) -> str:
         """All routes and rules of the near namespace, and its filters of sources."""
         told = [self.run(self.near, "ip", family, *what).stdout for family in ("-4", "-6") for what in _LISTS]
-        filters = "import glob\nfor f in sorted(glob.glob('/proc/sys/net/ipv4/conf/*/rp_filter')): print(f, open(f).read())"
+        filters = (
+            "import glob\nfor f in sorted(glob.glob('/proc/sys/net/ipv4/conf/*/rp_filter')): print(f, open(f).read())"
+        )
         return "\n".join([*told, self.python(self.near, filters)])
 
     def close(self) -> None:

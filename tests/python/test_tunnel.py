@@ -15,6 +15,7 @@ from namespaces import SERVER, Lab
 from test_proxy import until_told
 from weftway import routing
 from weftway.routing import Plan, part
+from weftway.scenario import HOME
 
 RELAY = (("192.0.2.1", 4433), ("2001:db8::1", 4433))
 
@@ -38,7 +39,9 @@ def test_a_part_of_the_traffic_is_said_by_network_and_ports(text: str, rules: li
     assert part(text).selectors(6) == expected.get(text, [])
 
 
-@pytest.mark.parametrize("text", ["", ":", "10.0.0.0/33", "example.org", ":0", ":65536", ":9-8", "10.0.0.0/8:", ":a", ":1-2-3"])
+@pytest.mark.parametrize(
+    "text", ["", ":", "10.0.0.0/33", "example.org", ":0", ":65536", ":9-8", "10.0.0.0/8:", ":a", ":1-2-3"]
+)
 def test_what_is_no_part_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="it is a network, ports, or both"):
         part(text)
@@ -90,7 +93,9 @@ def test_a_kill_switch_lets_out_what_goes_to_the_relay_and_to_the_tunnel() -> No
     ],
 )
 def test_what_makes_no_sense_is_refused(weft_here: Weft, line: str, options: list[str], words: str) -> None:
-    told = weft_here("tunnel", *options, *(["--pair", line] if "--to" in options and "--restore" not in options else []))
+    told = weft_here(
+        "tunnel", *options, *(["--pair", line] if "--to" in options and "--restore" not in options else [])
+    )
     assert told.returncode == 2 and words in told.stderr, told.stderr
 
 
@@ -123,8 +128,9 @@ def echo(family, address, port):
         while True:
             data, other = own.recvfrom(65536)
             own.sendto(data, other)
-for one in [(socket.AF_INET, "203.0.113.9", 7000), (socket.AF_INET6, "2001:db8:9::9", 7000), (socket.AF_INET, "203.0.113.9", 53)]:
-    threading.Thread(target=echo, args=one).start()
+for port in (7000, 53):
+    threading.Thread(target=echo, args=(socket.AF_INET, "203.0.113.9", port)).start()
+threading.Thread(target=echo, args=(socket.AF_INET6, "2001:db8:9::9", 7000)).start()
 web = Web(("::", 8000), Page)
 print("there", flush=True)
 web.serve_forever()
@@ -295,7 +301,22 @@ def wrong(line: str) -> str:
 @namespaces.tunnels
 def test_only_a_part_goes_through_it(lab: Lab, line: str) -> None:
     begin(lab, line, "--only", f"{SERVER[4]}:8000")
-    through, beside = (lab.run(lab.near, "ip", "route", "get", SERVER[4], "ipproto", "tcp", "dport", port).stdout for port in ("8000", "8001"))
+    through, beside = (
+        lab.run(lab.near, "ip", "route", "get", SERVER[4], "ipproto", "tcp", "dport", port).stdout
+        for port in ("8000", "8001")
+    )
     assert "weft0" in through and "near1" in beside
     assert lab.python(lab.near, PAGE, web(4)) == "3000000"
     assert lab.python(lab.near, DATAGRAM, SERVER[4], "7000", "20") == f"20 {SERVER[4]}"
+
+
+@pytest.mark.realtime
+@machine.emulation
+@namespaces.tunnels
+def test_the_how_to_works_over_emulated_links(tmp_path: Path) -> None:
+    (printed,) = machine.follow(HOME / "docs/how-to/tunnel.md", tmp_path)
+    got, route, *rest = printed.splitlines()
+    assert got.startswith("200 ") and "dev weft0 table 51877" in route
+    assert "weft: stopped the tunnel" in rest
+    # The rules of the emulated links are there again, and no others.
+    assert not any("51877" in line for line in rest) and any("from 10.0.1.1" in line for line in rest)

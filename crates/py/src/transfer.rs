@@ -273,7 +273,11 @@ fn relaying(py: Python<'_>, watch: &Py<PyAny>, progress: &Progress, became: &Sen
 }
 
 /// What the user says to how far it is.
-pub fn answer<A: for<'py> FromPyObjectOwned<'py>>(py: Python<'_>, watch: &Py<PyAny>, progress: &Progress) -> PyResult<A> {
+pub fn answer<A: for<'py> FromPyObjectOwned<'py>>(
+    py: Python<'_>,
+    watch: &Py<PyAny>,
+    progress: &Progress,
+) -> PyResult<A> {
     py.check_signals()?;
     let answer = watch.call1(py, (serde_json::json!(progress).to_string(),))?;
     answer.extract(py).map_err(Into::into)

@@ -78,7 +78,8 @@ impl Pieces {
         if kind & 0xf != PIECE {
             return Some(bytes);
         }
-        let (number, place, count) = (u16::from_be_bytes([high, low]), usize::from(places >> 4), usize::from(places & 0xf));
+        let (number, place, count) =
+            (u16::from_be_bytes([high, low]), usize::from(places >> 4), usize::from(places & 0xf));
         if !(2..=MOST_PIECES).contains(&count) || place >= count {
             return None;
         }
@@ -183,7 +184,9 @@ mod tests {
         fn whatever_comes_is_taken_or_not(all in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..9), 0..200)) {
             let mut pieces = Pieces::default();
             for mut bytes in all {
-                bytes.first_mut().map(|first| *first |= PIECE);
+                if let Some(first) = bytes.first_mut() {
+                    *first |= PIECE;
+                }
                 pieces.take(bytes.into());
                 prop_assert!(pieces.partial.len() <= MOST_PARTIAL);
             }

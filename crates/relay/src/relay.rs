@@ -86,7 +86,7 @@ impl Relay {
 
     /// When the next turn of some client is due, whatever the sockets do: the past, if it is due now.
     pub fn next_event(&self) -> Instant {
-        let is_due = self.clients.values().any(|client| client.run.len() > 0 || client.has_datagrams);
+        let is_due = self.clients.values().any(|client| !client.run.is_empty() || client.has_datagrams);
         let paced = self.clients.values().map(Client::next_event).min().unwrap_or(Instant::NEVER);
         if is_due { Instant::ZERO } else { self.timers.next().min(paced) }
     }

@@ -318,3 +318,31 @@ fn take_reply(message: &mut Vec<u8>, from: IpAddr) -> bool {
     message.drain(..BEFORE_SEQUENCE.min(message.len()));
     is_reply
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_echo_request_and_its_reply_have_a_sequence_number_and_data() {
+        let (v4, v6) = (IpAddr::from([192, 0, 2, 1]), IpAddr::from(Ipv6Addr::LOCALHOST));
+        assert_eq!(echo_request(v4, &[0, 1, 9]), [8, 0, 0, 0, 0, 0, 0, 1, 9]);
+        assert_eq!(echo_request(v6, &[0, 1, 9]), [128, 0, 0, 0, 0, 0, 0, 1, 9]);
+        let taken = |message: &[u8], from| {
+            let mut message = message.to_vec();
+            take_reply(&mut message, from).then_some(message)
+        };
+        assert_eq!(taken(&[0, 0, 7, 7, 5, 5, 0, 1, 9], v4), Some(vec![0, 1, 9]));
+        assert_eq!(taken(&[129, 0, 7, 7, 5, 5, 0, 1], v6), Some(vec![0, 1]));
+        // A request, an error, one of the other family, and what is too short.
+        for (message, from) in [
+            (&[8, 0, 7, 7, 5, 5, 0, 1][..], v4),
+            (&[3, 1, 7, 7, 0, 0, 0, 0], v4),
+            (&[129, 0, 7, 7, 5, 5, 0, 1], v4),
+            (&[0, 0, 7, 7, 5, 5, 0], v4),
+            (&[], v6),
+        ] {
+            assert_eq!(taken(message, from), None);
+        }
+    }
+}

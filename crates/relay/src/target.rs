@@ -175,7 +175,9 @@ mod tests {
 
     #[test]
     fn a_stream_for_datagrams_is_taken_for_no_target() {
-        for purpose in [Purpose::Datagrams, Purpose::Echo, Purpose::Names, Purpose::Connection(Target::new("udp", 80).unwrap())] {
+        for purpose in
+            [Purpose::Datagrams, Purpose::Echo, Purpose::Names, Purpose::Connection(Target::new("udp", 80).unwrap())]
+        {
             assert_eq!(purpose.to_string().parse(), Ok(purpose));
         }
         assert_eq!(DATAGRAMS.parse::<Target>(), Err(TargetError::Port));

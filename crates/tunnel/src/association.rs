@@ -235,7 +235,13 @@ impl Association {
         let is_late = now >= self.next_event();
         let failure = match (&self.stage, mux) {
             (Stage::Over, _) => return Turn::Over,
-            (Stage::Waiting, mux) if is_late => if mux.is_some() { Failure::NoStream } else { Failure::NoConnection },
+            (Stage::Waiting, mux) if is_late => {
+                if mux.is_some() {
+                    Failure::NoStream
+                } else {
+                    Failure::NoConnection
+                }
+            }
             (&Stage::Opening(id), Some(mux)) if is_late => {
                 let _ = mux.reset(id, ABORTED);
                 Failure::NoAnswer

@@ -3,9 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use smoltcp::phy::ChecksumCapabilities;
-use smoltcp::wire::{
-    IpProtocol, Ipv4Packet, Ipv4Repr, Ipv6Packet, Ipv6Repr, UdpPacket, checksum,
-};
+use smoltcp::wire::{IpProtocol, Ipv4Packet, Ipv4Repr, Ipv6Packet, Ipv6Repr, UdpPacket, checksum};
 
 /// What packets that are made here may still travel.
 const HOP_LIMIT: u8 = 64;
@@ -43,7 +41,8 @@ fn wrap(packet: &mut Vec<u8>, (from, to): (IpAddr, IpAddr), protocol: IpProtocol
     packet.clear();
     match (from, to) {
         (IpAddr::V4(src_addr), IpAddr::V4(dst_addr)) => {
-            let repr = Ipv4Repr { src_addr, dst_addr, next_header: protocol, payload_len: length, hop_limit: HOP_LIMIT };
+            let repr =
+                Ipv4Repr { src_addr, dst_addr, next_header: protocol, payload_len: length, hop_limit: HOP_LIMIT };
             packet.resize(repr.buffer_len() + length, 0);
             repr.emit(&mut Ipv4Packet::new_unchecked(&mut packet[..]), &ChecksumCapabilities::default());
             Some(repr.buffer_len())

@@ -77,9 +77,9 @@ impl Stack {
 
     /// When it has to send again.
     pub fn next_event(&mut self, now: Instant) -> Instant {
-        self.interface.poll_at(time(now), &self.sockets).map_or(Instant::NEVER, |at| {
-            Instant::from_micros(u64::try_from(at.total_micros()).unwrap_or(0))
-        })
+        self.interface
+            .poll_at(time(now), &self.sockets)
+            .map_or(Instant::NEVER, |at| Instant::from_micros(u64::try_from(at.total_micros()).unwrap_or(0)))
     }
 
     /// Ends it, and tells the program so.

@@ -428,7 +428,7 @@ impl<D: Device> Front for Tunnel<D> {
     }
 
     fn next_event(&self) -> Instant {
-        if self.run.len() > 0 || self.has_datagrams || self.has_packets { Instant::ZERO } else { self.timers.next() }
+        if !self.run.is_empty() || self.has_datagrams || self.has_packets { Instant::ZERO } else { self.timers.next() }
     }
 
     fn turn(&mut self, now: Instant, mut mux: Option<&mut Mux>) {

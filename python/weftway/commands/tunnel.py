@@ -28,8 +28,8 @@ def command(
         str | None,
         typer.Option(
             metavar="relay|off|ADDR[:PORT]",
-            help="Who answers questions to servers of names in private networks: the server that the relay asks, nobody "
-            "else than before, or this one. Default: relay; with --only: off.",
+            help="Who answers questions to servers of names in private networks: the server that the relay asks, they "
+            "themselves, or this one. Default: relay; with --only: off.",
         ),
     ] = None,
     kill_switch: Annotated[

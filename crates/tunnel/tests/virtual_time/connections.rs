@@ -70,7 +70,12 @@ fn a_program_is_answered_when_the_relay_is_connected_and_not_before() {
 #[test]
 fn a_refusal_is_a_reset_or_told_by_icmp() {
     // Refused; not allowed; no route to the network; to the host. What ICMP says of them (RFC 792, RFC 1812; RFC 4443).
-    for (code, [v4, v6]) in [(5, [None; 2]), (2, [Some([3, 13]), Some([1, 1])]), (3, [Some([3, 0]), Some([1, 0])]), (4, [Some([3, 1]), Some([1, 3])])] {
+    for (code, [v4, v6]) in [
+        (5, [None; 2]),
+        (2, [Some([3, 13]), Some([1, 1])]),
+        (3, [Some([3, 0]), Some([1, 0])]),
+        (4, [Some([3, 1]), Some([1, 3])]),
+    ] {
         for (server, told, at) in [(SERVERS[0], v4, 20), (SERVERS[1], v6, 40)] {
             let mut world = World::new(Names::AsTheyAre);
             world.answer = Answer::Refuse(code);

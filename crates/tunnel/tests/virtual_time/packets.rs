@@ -34,7 +34,9 @@ fn what_is_not_carried_is_counted() {
     truncated.pop();
     let to_many = datagram(5000, "224.0.0.251:5353", b"hello");
     let nobody = datagram(5000, "[fe80::1]:53", b"hello");
-    for bytes in [fragment, truncated, vec![], vec![0x50; 40], to_many, nobody, packet("203.0.113.9", IpProtocol::Igmp, b"")] {
+    for bytes in
+        [fragment, truncated, vec![], vec![0x50; 40], to_many, nobody, packet("203.0.113.9", IpProtocol::Igmp, b"")]
+    {
         world.send(bytes);
     }
     assert_eq!(world.tunnel.counts(), PacketCounts { malformed: 3, fragments: 1, others: 3 });
@@ -65,7 +67,9 @@ proptest! {
             world.step();
         }
         for mut bytes in noise {
-            bytes.first_mut().map(|first| *first = if *first & 1 == 0 { 0x45 } else { 0x60 });
+            if let Some(first) = bytes.first_mut() {
+                *first = if *first & 1 == 0 { 0x45 } else { 0x60 };
+            }
             world.packets.borrow_mut().to_tunnel.push_back(bytes);
         }
         world.settle();
