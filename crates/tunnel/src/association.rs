@@ -35,6 +35,20 @@ pub enum Whose {
     Ident(IpAddr, u16),
     /// Questions of a port to a server of names, which another one answers in its place: that one, or the relay's.
     Questions(Ends, Option<SocketAddr>),
+    /// Nobody's yet: its stream is open before somebody needs it, and the first datagram does not wait for the relay's word. Each has
+    /// a number.
+    Spare(u64),
+}
+
+impl Whose {
+    /// What their stream is for.
+    pub fn purpose(&self) -> Purpose {
+        match self {
+            Self::Port(_) | Self::Questions(_, Some(_)) | Self::Spare(_) => Purpose::Datagrams,
+            Self::Ident(..) => Purpose::Echo,
+            Self::Questions(_, None) => Purpose::Names,
+        }
+    }
 }
 
 /// How far it has come.
@@ -78,14 +92,9 @@ pub struct How<'a> {
 impl Association {
     /// It begins now.
     pub fn new(now: Instant, whose: Whose) -> Self {
-        let purpose = match whose {
-            Whose::Port(_) | Whose::Questions(_, Some(_)) => Purpose::Datagrams,
-            Whose::Ident(..) => Purpose::Echo,
-            Whose::Questions(_, None) => Purpose::Names,
-        };
         Self {
             whose,
-            purpose,
+            purpose: whose.purpose(),
             stage: Stage::Waiting,
             until: now + WAIT_FOR_STREAM,
             last_used: now,
@@ -98,9 +107,29 @@ impl Association {
         }
     }
 
+    /// One that is nobody's yet, for this.
+    pub fn spare(now: Instant, number: u64, purpose: Purpose) -> Self {
+        Self { purpose, ..Self::new(now, Whose::Spare(number)) }
+    }
+
     /// Whose packets they are.
     pub fn whose(&self) -> Whose {
         self.whose
+    }
+
+    /// What its stream is for.
+    pub fn purpose(&self) -> &Purpose {
+        &self.purpose
+    }
+
+    /// Whether its datagrams are carried.
+    pub fn is_open(&self) -> bool {
+        matches!(self.stage, Stage::Open(_))
+    }
+
+    /// It is somebody's now.
+    pub fn give(&mut self, whose: Whose) {
+        self.whose = whose;
     }
 
     /// What it wants a stream for, and of which class, if it waits for one.
@@ -124,7 +153,7 @@ impl Association {
     /// What it is, if it is carried.
     pub fn view(&self) -> Option<FlowView<'_>> {
         match self.stage {
-            Stage::Open(id) => {
+            Stage::Open(id) if !matches!(self.whose, Whose::Spare(_)) => {
                 let view = FlowView::new(id, &self.purpose, self.class, self.carried);
                 Some(FlowView { datagrams: self.counts, ..view })
             }
@@ -154,7 +183,7 @@ impl Association {
 
     fn idle(&self) -> Span {
         match self.whose {
-            Whose::Port(_) => IDLE,
+            Whose::Port(_) | Whose::Spare(_) => IDLE,
             Whose::Ident(..) => IDLE_ECHO,
             Whose::Questions(..) => IDLE_NAMES,
         }
@@ -206,6 +235,7 @@ impl Association {
             Whose::Port(program) => reply::datagram(packet, SocketAddr::new(ip, port), program, data),
             Whose::Ident(program, ident) => reply::echo(packet, ip, program, ident, data),
             Whose::Questions(Ends { program, server }, _) => reply::datagram(packet, server, program, data),
+            Whose::Spare(_) => false,
         };
         if is_one {
             outside.device.send(outside.buffer, None);

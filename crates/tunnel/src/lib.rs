@@ -18,7 +18,7 @@
 //!
 //! | module | what it decides |
 //! |---|---|
-//! | `tunnel` | whose packet it is, and who has its turn |
+//! | `tunnel`, `entry` | whose packet it is, and who has its turn |
 //! | `tcp_flow`, `association` | how far a connection, or the datagrams of a port, have come |
 //! | `stack` | nothing: smoltcp for one connection |
 //! | `packet` | what a packet is |
@@ -31,6 +31,7 @@
 
 mod association;
 mod device;
+mod entry;
 mod packet;
 mod reply;
 mod stack;

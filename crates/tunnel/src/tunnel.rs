@@ -2,7 +2,7 @@
 //! local port.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
@@ -10,10 +10,11 @@ use slab::Slab;
 use weftway_mux::{Mux, OpenError, Ready, StreamId};
 use weftway_path::Instant;
 use weftway_relay::parts::{ABORTED, MOST_DATAGRAMS, READ, RunQueue, Timers, Turn};
-use weftway_relay::{Class, Classes, FlowView, Front, Host, Policy, ProxyLimits, Purpose, Target};
+use weftway_relay::{Classes, FlowView, Front, Host, Policy, ProxyLimits, Purpose, Target};
 
 use crate::association::{Association, How, NAMES_PORT, Whose};
 use crate::device::{Device, LONGEST};
+use crate::entry::{Entry, Key};
 use crate::packet::{self, Ends, NotCarried, Packet};
 use crate::stack::{Outside, refuse};
 use crate::tcp_flow::TcpFlow;
@@ -22,6 +23,9 @@ use crate::tcp_flow::TcpFlow;
 const BURST: usize = 256;
 /// For how many ports datagrams are carried at once: a few less than a relay allows. The one used longest ago makes room.
 const MOST_ASSOCIATIONS: usize = 240;
+/// So many streams for datagrams, and for questions for names, are open before somebody needs them, once somebody has. A question
+/// mostly comes from a port of its own.
+const SPARE: usize = 2;
 
 /// Who answers a question to a server of names that has no public address, which no relay asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,62 +49,6 @@ pub struct PacketCounts {
     pub others: u64,
 }
 
-/// Whose a packet is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Key {
-    Tcp(Ends),
-    Udp(SocketAddr),
-    Echo(IpAddr, u16),
-    Names(Ends),
-}
-
-/// What a key stands for.
-enum Entry {
-    Tcp(TcpFlow),
-    Datagrams(Association),
-}
-
-impl Entry {
-    fn key(&self) -> Key {
-        match self {
-            Self::Tcp(flow) => Key::Tcp(flow.ends()),
-            Self::Datagrams(association) => match association.whose() {
-                Whose::Port(port) => Key::Udp(port),
-                Whose::Ident(ip, ident) => Key::Echo(ip, ident),
-                Whose::Questions(ends, _) => Key::Names(ends),
-            },
-        }
-    }
-
-    fn wants(&self) -> Option<(&Purpose, Class)> {
-        match self {
-            Self::Tcp(flow) => flow.wants(),
-            Self::Datagrams(association) => association.wants(),
-        }
-    }
-
-    fn stream(&self) -> Option<StreamId> {
-        match self {
-            Self::Tcp(flow) => flow.stream(),
-            Self::Datagrams(association) => association.stream(),
-        }
-    }
-
-    fn view(&self) -> Option<FlowView<'_>> {
-        match self {
-            Self::Tcp(flow) => flow.view(),
-            Self::Datagrams(association) => association.view(),
-        }
-    }
-
-    fn next_event(&mut self, now: Instant) -> Instant {
-        match self {
-            Self::Tcp(flow) => flow.next_event(now),
-            Self::Datagrams(association) => association.next_event(),
-        }
-    }
-}
-
 /// A device, and the streams of the programs whose packets come on it.
 pub struct Tunnel<D> {
     device: D,
@@ -119,6 +67,9 @@ pub struct Tunnel<D> {
     waiting: VecDeque<usize>,
     /// How many are for datagrams.
     associations: usize,
+    /// Those of them that are nobody's yet, and the number of the next.
+    spares: Vec<usize>,
+    next_spare: u64,
     /// Whether the mux may have a stream for them.
     may_open: bool,
     /// Whether the mux may have datagrams.
@@ -151,6 +102,8 @@ impl<D: Device> Tunnel<D> {
             by_stream: BTreeMap::new(),
             waiting: VecDeque::new(),
             associations: 0,
+            spares: Vec::new(),
+            next_spare: 0,
             may_open: true,
             has_datagrams: false,
             has_packets: false,
@@ -307,6 +260,11 @@ impl<D: Device> Tunnel<D> {
         if let Some(&key) = self.by_key.get(&entry.key()) {
             return key;
         }
+        let purpose = whose.purpose();
+        if let Some(key) = self.take_spare(whose, &purpose) {
+            self.add_spares(now, &purpose);
+            return key;
+        }
         if self.associations >= MOST_ASSOCIATIONS {
             let all = self.entries.iter().filter_map(|(key, entry)| match entry {
                 Entry::Datagrams(association) => Some((association.last_used(), key)),
@@ -322,7 +280,40 @@ impl<D: Device> Tunnel<D> {
                 self.remove(oldest);
             }
         }
-        self.add(now, entry)
+        let key = self.add(now, entry);
+        self.add_spares(now, &purpose);
+        key
+    }
+
+    /// Gives a stream that is open already to `whose`.
+    fn take_spare(&mut self, whose: Whose, purpose: &Purpose) -> Option<usize> {
+        let is_fit = |&key: &usize| match self.entries.get(key) {
+            Some(Entry::Datagrams(association)) => association.is_open() && association.purpose() == purpose,
+            _ => false,
+        };
+        let key = self.spares.swap_remove(self.spares.iter().position(is_fit)?);
+        let entry = self.entries.get_mut(key)?;
+        self.by_key.remove(&entry.key());
+        if let Entry::Datagrams(association) = entry {
+            association.give(whose);
+        }
+        self.by_key.insert(entry.key(), key);
+        Some(key)
+    }
+
+    /// Has streams opened that somebody will need. Pings are not in a hurry.
+    fn add_spares(&mut self, now: Instant, purpose: &Purpose) {
+        let is_one = |key: &usize| matches!(self.entries.get(*key), Some(Entry::Datagrams(association)) if association.purpose() == purpose);
+        let missing = SPARE.saturating_sub(self.spares.iter().filter(|key| is_one(key)).count());
+        for _ in 0..missing {
+            if *purpose == Purpose::Echo || self.associations + SPARE > MOST_ASSOCIATIONS {
+                return;
+            }
+            let spare = Association::spare(now, self.next_spare, purpose.clone());
+            self.next_spare += 1;
+            let key = self.add(now, Entry::Datagrams(spare));
+            self.spares.push(key);
+        }
     }
 
     fn add(&mut self, now: Instant, mut entry: Entry) -> usize {
@@ -339,6 +330,7 @@ impl<D: Device> Tunnel<D> {
         let Some(entry) = self.entries.try_remove(key) else { return };
         self.associations -= usize::from(matches!(entry, Entry::Datagrams(_)));
         self.by_key.remove(&entry.key());
+        self.spares.retain(|&other| other != key);
         if let Some(id) = entry.stream() {
             self.by_stream.remove(&id);
         }

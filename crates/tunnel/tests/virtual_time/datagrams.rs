@@ -67,8 +67,9 @@ fn told(bytes: &[u8]) -> (SocketAddr, u16, Vec<u8>) {
     (SocketAddr::new(ends.0, udp.src_port()), udp.dst_port(), udp.payload().to_vec())
 }
 
-fn targets(world: &World) -> Vec<&str> {
-    world.streams.values().map(|stream| stream.target.as_str()).collect()
+/// What the streams are for that somebody uses, and what all are.
+fn targets(world: &World) -> Vec<String> {
+    world.tunnel.flows().map(|flow| flow.purpose.to_string()).collect()
 }
 
 #[test]
@@ -98,7 +99,23 @@ fn a_port_has_one_stream_and_each_port_its_own() {
     }
     assert_eq!(targets(&world), ["udp:", "udp:"]);
     assert_eq!(world.others.len(), 3);
-    assert_eq!(world.tunnel.flows().count(), 2);
+}
+
+#[test]
+fn only_the_first_port_waits_for_the_relays_word() {
+    for (server, target) in [("203.0.113.9:7000", "udp:"), ("192.168.1.1:53", "dns:")] {
+        let mut world = World::new(Names::Relay);
+        world.send(datagram(5000, server, b"one"));
+        world.settle();
+        // From now on the relay says nothing of further streams. Two are open already.
+        world.answer = Answer::Silence;
+        for port in 5001..5004 {
+            world.send(datagram(port, server, b"next"));
+        }
+        world.settle();
+        assert_eq!(world.datagrams.len(), 3);
+        assert_eq!(targets(&world), [target; 3]);
+    }
 }
 
 #[test]
@@ -109,7 +126,7 @@ fn streams_that_nobody_uses_end() {
     // What comes back counts, too.
     world.send(datagram(5000, "203.0.113.9:1", b"hello"));
     world.pass(Span::from_secs(119));
-    assert_eq!(world.tunnel.len(), 1);
+    assert_eq!(world.tunnel.flows().count(), 1);
     world.pass(Span::from_secs(2));
     assert!(world.tunnel.is_empty() && world.streams.values().all(|stream| stream.is_reset));
 }
