@@ -20,7 +20,7 @@ use crate::device::Device;
 use crate::packet::Ends;
 
 /// What a program may send before it is read, and what it may leave unread: the memory of a connection.
-const BUFFER: usize = 128 << 10;
+const BUFFER: usize = 64 << 10;
 /// The longest segment that is handed to the kernel at once, with its headers.
 const LONGEST_SEGMENT: NonZeroUsize = NonZeroUsize::new(65_000).expect("not zero");
 
