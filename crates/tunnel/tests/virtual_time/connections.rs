@@ -97,6 +97,19 @@ fn a_refusal_is_a_reset_or_told_by_icmp() {
 }
 
 #[test]
+fn a_connection_that_its_server_ends_first_is_over_at_once() {
+    let mut world = World::new(Names::AsTheyAre);
+    world.answer = Answer::End;
+    let program = world.connect(SERVERS[0], 5000);
+    world.settle();
+    assert_eq!(world.socket(program).state(), State::CloseWait);
+    world.socket(program).close();
+    world.settle();
+    // TCP's wait of some minutes is for packets that go astray: none does here.
+    assert!(world.tunnel.is_empty());
+}
+
+#[test]
 fn nobody_waits_for_ever() {
     let mut world = World::new(Names::AsTheyAre);
     world.answer = Answer::Silence;

@@ -119,12 +119,31 @@ fn only_the_first_port_waits_for_the_relays_word() {
 }
 
 #[test]
+fn a_stream_that_is_open_already_is_for_what_it_was_opened_for() {
+    let mut world = World::new(Names::Relay);
+    for (port, to, target) in
+        [(5000, "203.0.113.9:1", "udp:"), (5001, "192.168.1.1:53", "dns:"), (5002, "203.0.113.9:1", "udp:")]
+    {
+        world.send(datagram(port, to, b"hello"));
+        world.settle();
+        assert!(targets(&world).contains(&target.to_owned()), "{target}");
+    }
+    let mut all = targets(&world);
+    all.sort();
+    assert_eq!(all, ["dns:", "udp:", "udp:"]);
+}
+
+#[test]
 fn streams_that_nobody_uses_end() {
     let mut world = World::new(Names::Relay);
     world.send(datagram(5000, "203.0.113.9:1", b"hello"));
     world.pass(Span::from_secs(100));
     // What comes back counts, too.
-    world.send(datagram(5000, "203.0.113.9:1", b"hello"));
+    let (&id, now) = (world.streams.keys().next().unwrap(), world.now);
+    let late = [&[1, 203, 0, 113, 9, 0, 1][..], b"late"].concat();
+    world.muxes[1].send_datagram(now, id, 0, Some(Span::from_secs(1)), late.into()).unwrap();
+    world.settle();
+    assert_eq!(world.others.len(), 2);
     world.pass(Span::from_secs(119));
     assert_eq!(world.tunnel.flows().count(), 1);
     world.pass(Span::from_secs(2));

@@ -57,6 +57,8 @@ impl Device for Cable {
 pub enum Answer {
     /// It is connected to somebody who returns all bytes, or each datagram.
     Echo,
+    /// It is connected to somebody who says nothing and ends.
+    End,
     /// It resets the stream with this code.
     Refuse(u32),
     /// It says nothing.
@@ -180,6 +182,10 @@ impl World {
             let target = String::from_utf8(accepted.target.to_vec()).unwrap();
             match self.answer {
                 Answer::Echo => drop(mux.write(self.now, accepted.id, Bytes::from_static(&[0]))),
+                Answer::End => {
+                    let _ = mux.write(self.now, accepted.id, Bytes::from_static(&[0]));
+                    let _ = mux.finish(accepted.id);
+                }
                 Answer::Refuse(code) => drop(mux.reset(accepted.id, code)),
                 Answer::Silence => {}
             }
